@@ -10,18 +10,18 @@ SCENES := $(CAPTIONER)/scenes
 PIP := $(BIN)/python -m pip install --disable-pip-version-check --quiet
 
 TESTS := $(BIN)/python -m pytest -n auto --maxprocesses 8 --dist worksteal
-unexport PYTHONDONTWRITEBYTECODE # every worker would compile all tests again: twice the time to collect them
+unexport PYTHONDONTWRITEBYTECODE # else every worker compiles all tests, and collecting them takes twice the time
 
 .PHONY: demo caption test quick clean
 
-# Train a translator on real sentences (under three minutes), translate sentences it has never seen,
-# show where it looked. One that was interrupted goes on, one that is done begins anew.
+# Train a translator on real sentences (under three minutes), translate held-out sentences, and show the attention.
+# An interrupted training is resumed, a finished one starts again.
 demo: $(VENV)/cli
 	$(BIN)/regard train $(DATA)/train.tsv.gz --valid $(DATA)/valid.tsv.gz --test $(DATA)/test.tsv.gz --out $(RUN) \
 	    --minutes 2.6 --max-tokens 15 --test-max-tokens 12 $(if $(wildcard $(RUN)/checkpoint.safetensors),,--fresh)
 
-# Draw scenes of handwritten digits, train a captioner of them (three minutes), describe scenes of digits that it has
-# never seen, and score the captions and where it looked; in held_out are pairs of digits that it has never seen together.
+# Draw scenes of handwritten digits, train a captioner (three minutes), describe scenes of held-out digits, and score the
+# captions and the attention; held_out has pairs of digits that never occur together in training.
 caption: $(VENV)/cli
 	test -f $(SCENES)/boxes.jsonl || $(BIN)/python data/digits/scenes.py $(SCENES)
 	$(BIN)/regard train $(SCENES)/train.tsv --valid $(SCENES)/valid.tsv --test $(SCENES)/test.tsv --out $(CAPTIONER) \
@@ -33,7 +33,7 @@ caption: $(VENV)/cli
 	    $(BIN)/python data/digits/score.py $(SCENES)/$$part.tsv $(CAPTIONER)/$$part.tsv --cells $(CAPTIONER)/$$part.jsonl || exit; \
 	done
 
-# Everything that has to hold before a change lands.
+# All checks before a change is merged.
 test: export OPENBLAS_NUM_THREADS ?= 1 # small products: more BLAS threads would only wait for each other
 test: $(VENV)/dev
 	$(BIN)/ruff format --check .
@@ -58,13 +58,13 @@ $(VENV)/pyvenv.cfg:
 	$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); $(PYTHON) -m virtualenv $(VENV); } || \
 	    { rm -rf $(VENV); echo "install python3-venv (Debian) or virtualenv first" >&2; exit 1; }
 
-# What builds the native kernel is in the environment, not in one that pip throws away, so that objects are kept and a
-# second build compiles only what has changed.
+# The build tools are in this environment, not in a temporary one of pip, so that a second build compiles changed sources
+# only.
 $(VENV)/build: $(VENV)/pyvenv.cfg
 	$(PIP) scikit-build-core cmake ninja
 	@touch $@
 
-# Installed in place, so that a change in Python is seen at once; done again when what decides about the rest changes.
+# An editable install, so that changes in Python take effect at once; repeated when its inputs change.
 $(VENV)/cli $(VENV)/dev: $(VENV)/build pyproject.toml native/CMakeLists.txt $(wildcard src/regard/kernels/source/* src/regard/kernels/source/*/*)
 	$(PIP) --no-build-isolation --editable '.[$(@F)]'
 	@touch $@

@@ -1,4 +1,4 @@
-"""The error budget of law 1, in one place.
+"""The error budget of law 1.
 
     |error of context_ie| <= eps * (S_i * (d + 4) + min(m, 256) + m / 64 + 4) * sum_j w_ij |v_je|
 
@@ -82,7 +82,7 @@ def of_dot(queries: Any, keys: Any, values: Any, weights: F64, scale: float, dty
 
 
 def assert_within(actual: Any, exact: F64, allowed: F64, what: str = "") -> None:
-    """Every entry of `actual` is within `allowed` of `exact`; the message says the worst use of the budget."""
+    """Every entry of `actual` is within `allowed` of `exact`; the message has the worst use of the budget."""
     assert actual.shape == exact.shape, f"{what}: {actual.shape} instead of {exact.shape}"
     error = np.abs(np.asarray(actual, dtype=np.float64) - exact)
     bad = ~(error <= allowed)  # a NaN is bad

@@ -1,4 +1,4 @@
-"""What the whole suite stands on, whether there is a native kernel or not, and however it was started."""
+"""Settings of the test suite, with or without a native kernel."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ def draw(path: Path, colour: str, side: str, top: int = 2) -> None:
 
 
 def captions(folder: Path, count: int = 6, name: str = "pairs.tsv") -> Path:
-    """Draw pictures into the folder `pictures`, and name them in a file beside it."""
+    """Draw pictures into the folder `pictures`, and list them in a file next to it."""
     lines = []
     for number in range(count):
         colour, side = list(COLOURS)[number % 2], ("left", "right")[number // 2 % 2]

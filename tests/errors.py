@@ -8,7 +8,7 @@ import pytest
 
 
 def error(kind: type[Exception], function: Any, *args: Any, **options: Any) -> str:
-    """The text of the error that a call raises, which is of exactly this kind."""
+    """The text of the error that a call raises, which is of exactly this type."""
     with pytest.raises(kind) as caught:
         function(*args, **options)
     assert type(caught.value) is kind

@@ -30,7 +30,7 @@ def join_heads(x: Array) -> Array:
 
 
 def padded(attn_mask: Array, m: int) -> Array:
-    """A mask may be shorter than the keys; what it doesn't mention is not seen."""
+    """A mask may be shorter than the keys; the other keys are masked."""
     missing = [(0, 0)] * (attn_mask.ndim - 1) + [(0, m - attn_mask.shape[-1])]
     return np.pad(attn_mask, missing, constant_values=False if attn_mask.dtype == bool else -np.inf)
 
@@ -51,7 +51,7 @@ def visible(n: int, m: int, before: Array, attributes: dict[str, Any]) -> list[A
 
 
 def position_mask(n: int, m: int, inputs: dict[str, Array], attributes: dict[str, Any]) -> Any:
-    """What position says: mask objects where one alignment fits the whole batch, else an array; None for no limit."""
+    """The mask by positions: objects where one alignment fits the entire batch, else an array; None for no limit."""
     causal = attributes.get("is_causal", 0)
     left, right = attributes.get("left_window_size", -1), attributes.get("right_window_size", -1)
     if "past_key" not in inputs and "nonpad_kv_seqlen" not in inputs:

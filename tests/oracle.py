@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 Row = list[float]
 Place = tuple[int, ...]  # (leading index ..., query number i)
-Normalize = Callable[[Row, Place, int], Row]  # logits with -inf = not seen, place, n -> weights
+Normalize = Callable[[Row, Place, int], Row]  # logits with -inf where masked, position, n -> weights
 F64 = NDArray[np.float64]
 INF = math.inf
 
@@ -33,7 +33,7 @@ class Score:
 
 @dataclass(frozen=True)
 class Answer:
-    """What the oracle says, in float64."""
+    """The results of the oracle, in float64."""
 
     scores: F64
     logits: F64
@@ -180,7 +180,7 @@ def manhattan() -> Score:
 
 
 def logsumexp(logits: Row) -> float:
-    """log sum exp, -inf for a row that sees nothing."""
+    """log sum exp, -inf for a row without a visible key."""
     top = max(logits, default=-INF)
     if top == -INF:
         return -INF
@@ -198,7 +198,7 @@ def softmax_row(logits: Row) -> Row:
 
 
 def softmax(logits: Row, place: Place, n: int) -> Row:
-    """Softmax over what is seen."""
+    """Softmax over visible keys."""
     return softmax_row(logits)
 
 
@@ -269,7 +269,7 @@ def pick(array: Any, lead: tuple[int, ...], group: int) -> list[Row]:
 
 
 def one_logit(score: float, scale: float, softcap: float | None, bias: float, seen: bool) -> float:
-    """softcap(score * scale) + bias, or -inf where not seen."""
+    """softcap(score * scale) + bias, or -inf where masked."""
     if not seen or bias == -INF:
         return -INF
     x = score * scale

@@ -203,26 +203,26 @@ def user_object(s: Sizes) -> tuple[Any, oracle.Score]:
 
 
 def random_mask(s: Sizes) -> tuple[Any, Array]:
-    """A bool array for each batch place and head; rows that see nothing occur."""
+    """A bool array for each sequence and head; some rows have no visible key."""
     dense = s.rng.random((BATCH, HEADS, s.n, s.m)) < 0.4
     return dense, dense
 
 
 def key_lengths(s: Sizes) -> tuple[Any, Array]:
-    """Key lengths by batch place, one of them 0."""
+    """Key lengths by sequence, one of them 0."""
     keys = np.array([[0], [min(2, s.m)]])
     return regard.mask.lengths(keys), s.j < keys[..., None, None]
 
 
 def both_lengths(s: Sizes) -> tuple[Any, Array]:
-    """Key and query lengths by batch place."""
+    """Key and query lengths by sequence."""
     keys, queries = np.array([[min(3, s.m)], [s.m]]), np.array([[s.n], [min(1, s.n)]])
     dense = (s.j < keys[..., None, None]) & (s.i < queries[..., None, None])
     return regard.mask.lengths(keys, queries), dense
 
 
 def documents(s: Sizes) -> tuple[Any, Array]:
-    """Ids of queries and of keys by batch place."""
+    """Ids of queries and of keys by sequence."""
     queries, keys = s.rng.integers(0, 3, (BATCH, 1, s.n)), s.rng.integers(0, 3, (BATCH, 1, s.m))
     return regard.mask.documents(queries, keys), queries[..., :, None] == keys[..., None, :]
 
@@ -239,7 +239,7 @@ def composed(s: Sizes) -> tuple[Any, Array]:
 
 
 def minus_infinity(s: Sizes) -> Array:
-    """A bias by head in which -inf says "not seen", a whole row too."""
+    """A bias by head in which -inf masks keys, in one row all of them."""
     bias = s.normal(HEADS, s.n, s.m)
     bias[s.rng.random(bias.shape) < 0.4] = -np.inf
     bias[0, :1] = -np.inf
@@ -290,7 +290,7 @@ def local_p(s: Sizes) -> Option:
     """Luong's local-p window around positions in quarters, so that its edges are exact in every dtype."""
     positions = s.rng.integers(0, 4 * max(s.m, 1), (BATCH, HEADS, s.n)).astype(s.dtype) / s.dtype(4)
     options = {"normalize": regard.weights.local_p(positions, 2.0)}
-    near = np.abs(s.j - positions[..., None].astype(np.float64)) <= 2  # what lies outside isn't seen
+    near = np.abs(s.j - positions[..., None].astype(np.float64)) <= 2  # keys outside are masked
     return Option(options, basic(s, mask=near, normalize=oracle.local_p(positions, 2.0)))
 
 
@@ -319,7 +319,7 @@ def window(left: int | None, right: int | None, align: str) -> Builder:
 
 
 def local_m(width: int, align: str) -> Builder:
-    """Luong's local-m window: what lies outside isn't seen."""
+    """Luong's local-m window: keys outside are masked."""
 
     def build(s: Sizes) -> Option:
         centre = s.i + (s.m - s.n if align == "end" else 0)
@@ -419,7 +419,7 @@ class Case:
 
     @cached_property
     def answer(self) -> oracle.Answer:
-        """What the oracle says."""
+        """The results of the oracle."""
         return oracle.attend(*self.arrays, **self.option.exact)
 
 
@@ -521,7 +521,7 @@ def leads(draw: st.DrawFn) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int,
     queries, keys, values = one(), one(), one()
     if rank and draw(st.booleans()):  # several query heads read one key head
         heads, key_heads = draw(st.sampled_from([(4, 2), (6, 2), (6, 3), (3, 1)]))
-        keys = (1,) * (rank - len(keys)) + keys  # heads are only looked for where all dimensions are there
+        keys = (1,) * (rank - len(keys)) + keys  # heads are split only where all dimensions exist
         queries, keys = (*whole[:-1], heads), (*keys[:-1], key_heads)
         values = (*values[:-1], draw(st.sampled_from([1, key_heads])))
     return queries, keys, values

@@ -267,7 +267,7 @@ def png(picture: np.ndarray) -> bytes:
 
 
 def describe(path: str, scene: Scene) -> dict[str, Any]:
-    """Return what boxes.jsonl has of a scene."""
+    """Return the entry of a scene in boxes.jsonl."""
     words = [i for i, word in enumerate(scene.caption.split()) if word in WORDS]
     return {
         "path": path,

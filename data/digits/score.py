@@ -1,19 +1,19 @@
-"""Score captions of scenes, and where the captioner looked.
+"""Score captions of scenes, and the attention of the captioner.
 
     python data/digits/score.py OUT/test.tsv captions.tsv [--cells cells.jsonl]
 
 `captions.tsv` has path TAB caption a line. `cells.jsonl` has an object a line: {"path": ..., "tokens": [...],
 "cells": [[row, column], ...], "grid": [h, w]}, where the cell of a token is the most attended one of an h x w grid
-over the picture. The boxes are read from boxes.jsonl beside the truth. Pictures are matched by the last two parts
-of their paths.
+over the picture. The boxes are read from boxes.jsonl in the folder of test.tsv. Pictures are matched by the last two
+parts of their paths.
 
 Prints, for scenes of one, two and three digits and for all:
 
-exact    share of captions that are exactly right
-digits   share of digits that are named right: the k-th digit word of the caption is the k-th one of the truth
-in box   share of digit words whose most attended cell has its centre in the box of their digit; the k-th digit
+exact    percentage of captions that equal the reference
+digits   percentage of digits that are named correctly: the k-th digit word of the caption is that of the reference
+in box   percentage of digit words whose most attended cell has its centre in the box of their digit; the k-th digit
          word belongs to the k-th digit, and one without a digit counts as outside
-chance   mean share of the cells of the grid whose centres are in that box
+chance   the same for a random cell: mean percentage of the cells of the grid whose centres are in that box
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def digit_words(caption: str) -> list[str]:
 
 
 def named_right(caption: str, truth: str) -> int:
-    """Count the digits that the caption names right, position by position."""
+    """Count the digits that the caption names correctly, position by position."""
     return sum(a == b for a, b in zip(digit_words(caption), digit_words(truth), strict=False))
 
 
@@ -133,7 +133,7 @@ def read_objects(path: Path) -> dict[str, dict[str, Any]]:
 
 
 def require(truth: Iterable[str], given: Mapping[str, Any], file: Path) -> None:
-    """Raise ValueError if a picture of the truth is missing in what was read of a file."""
+    """Raise ValueError if a picture of the truth is missing in the content of a file."""
     if missing := [path for path in truth if path not in given]:
         raise ValueError(
             f"{file} has nothing for {len(missing)} pictures, the first of which is {missing[0]}"
@@ -166,7 +166,9 @@ def score_files(truth_file: Path, captions_file: Path, cells_file: Path | None =
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description="Score captions of scenes, and where the captioner looked.")
+    parser = argparse.ArgumentParser(
+        description="Score captions of scenes, and the attention of the captioner."
+    )
     parser.add_argument("truth", type=Path, help="path TAB caption, as scenes.py writes it")
     parser.add_argument("captions", type=Path, help="path TAB caption of each of these pictures")
     parser.add_argument("--cells", type=Path, help="JSON lines: path, tokens, cells and grid")

@@ -1,9 +1,9 @@
-"""What a character is for cutting and for drawing text: letter, mark, joiner, emoji, space; and how marks follow it.
+"""Character classes for tokenizing and displaying text, and the cleaning of untrusted text before it is printed.
 
-Untrusted text is printed through `report`, and a name through `clean`.
+Messages are printed through `report`, names through `clean`.
 
-`classes` writes a text as one ASCII letter for each of its characters, so that a regular expression over these letters
-can use what Python's own can't: Unicode's categories. The letters are ::
+`classes` replaces each character of a text by an ASCII letter for its class. A regular expression over these letters
+matches Unicode categories, which Python's `re` does not support. The letters are ::
 
     w  letter, digit or underscore        m  combining mark, skin tone, tag       r  regional indicator (half a flag)
     d  ASCII digit (may begin a keycap)   z  zero width joiner                    o  pictograph or other symbol
@@ -24,7 +24,7 @@ import unicodedata
 
 __all__: list[str] = []
 
-MARKS = "mjzvk"  # classes of what belongs to the character before it
+MARKS = "mjzvk"  # classes that belong to the character before them
 
 _NAMED = {
     "-": "h",
@@ -101,21 +101,21 @@ def _class(character: str) -> str:
 
 
 def clean(text: str) -> str:
-    """Replace by dots the control characters of terminals, and those that change the order of text.
+    """Replace characters that are unsafe on a terminal by dots.
 
     These are control characters (escapes, newlines), half surrogates, line and paragraph separators, characters that
-    turn the direction of writing, and tags, which carry hidden text. Joiners and variation selectors stay: words need
-    them.
+    change the direction of writing, and tags, which carry hidden text. Joiners and variation selectors stay, since
+    words contain them.
 
     Parameters
     ----------
     text
-        Any text, an untrusted one too.
+        Any text, untrusted or not.
 
     Returns
     -------
     str
-        One line of printable text, with as many characters.
+        One line of printable text of the same length.
 
     Examples
     --------
@@ -126,14 +126,14 @@ def clean(text: str) -> str:
 
 
 def shorten(text: str, most: int) -> str:
-    """Cut the middle out of a long text: its beginning has the subject, its end the problem.
+    """Remove the middle of a long text, since its beginning has the subject and its end the problem.
 
     Parameters
     ----------
     text
         Any text.
     most
-        Characters that may be left, at least 3.
+        Largest length of the result, at least 3.
 
     Returns
     -------
@@ -152,7 +152,7 @@ def shorten(text: str, most: int) -> str:
 
 
 def report(text: str) -> str:
-    """Return a message as it is printed: clean lines, and only a few.
+    """Return a message for printing: cleaned, and limited in lines and length.
 
     Parameters
     ----------

@@ -60,7 +60,7 @@ def naming_shapes(shapes: dict[str, Array]) -> Iterator[None]:
 _SHOWN = 16  # elements of an array that are printed
 
 
-def written(thing: object, **other: object) -> str:
+def constructor_text(thing: object, **other: object) -> str:
     """Return an object's repr as a constructor call without defaults; `other` replaces attributes."""
     import inspect
 
@@ -240,7 +240,7 @@ def rows(**values: ArrayLike) -> dict[str, Array]:
 
 
 def _as_rows(name: str, arrays: dict[str, Array]) -> str:
-    """Return a hint how to make a scalar or a 1-d array 2-dimensional."""
+    """Return a hint for making a scalar or a 1-d array 2-dimensional."""
     if not arrays[name].ndim:
         return f"one number is [[{name}]]"
     vector, numbers = f"one vector is {name}[None, :]", f"one number for each row is {name}[:, None]"
@@ -400,12 +400,12 @@ def broadcast(
     """Check that an option's shape broadcasts to the target shape without enlarging it."""
     sizes = zip(reversed(shape), reversed(target), strict=False)
     if len(shape) > len(target) or not all(own in (1, size) for own, size in sizes):
-        hint = hint or _arranged(name.split(" ")[0], shape, target)
+        hint = hint or _reshape_hint(name.split(" ")[0], shape, target)
         fail(f"{name} must broadcast to {letters} = {target}. Got shape {shape} instead.", hint=hint)
 
 
-def _arranged(name: str, shape: tuple[int, ...], target: tuple[int, ...]) -> str:
-    """Return a hint how to make an array fit: with new dimensions of size 1, or its last two swapped."""
+def _reshape_hint(name: str, shape: tuple[int, ...], target: tuple[int, ...]) -> str:
+    """Return a hint for making an array broadcast: new dimensions of size 1, or its last two swapped."""
     if not name.isidentifier():
         return ""
     fitting = [
@@ -425,7 +425,9 @@ def _picked(sizes: tuple[int, ...], axes: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(sizes[axis] for axis in axes)
 
 
-def together(what: str, *shapes: tuple[int, ...], arrays: dict[str, Array] | None = None) -> tuple[int, ...]:
+def broadcast_shapes(
+    what: str, *shapes: tuple[int, ...], arrays: dict[str, Array] | None = None
+) -> tuple[int, ...]:
     """Return the broadcast shape, or raise with the shapes that are incompatible."""
     most = max(map(len, shapes))
     if most > DIMENSIONS:
@@ -455,13 +457,15 @@ def hidden(name: str, array: Array, size: int) -> None:
     """Check that a parameter of a perceptron ends in its hidden size."""
     if array.shape[-1] != size:
         rule = f"{name} must end in the hidden size h = {size} of vector. Got shape {array.shape} instead."
-        fail(rule, hint=turned(name, array.shape, (*array.shape[1:], size)))
+        fail(rule, hint=transpose_hint(name, array.shape, (*array.shape[1:], size)))
 
 
-def turned(name: str, shape: tuple[int, ...], wanted: tuple[int, ...]) -> str:
-    """Return a hint if a matrix is the transpose of what is needed, such as the weight of PyTorch's Linear."""
-    turned = name.endswith("weight") and len(shape) == 2 and shape == wanted[::-1] and shape[0] != wanted[0]
-    return f"{name}.T, if it is PyTorch's, which is (out, in)" if turned else ""
+def transpose_hint(name: str, shape: tuple[int, ...], wanted: tuple[int, ...]) -> str:
+    """Return a hint if a matrix has the transposed shape, as the weight of PyTorch's Linear has."""
+    transposed = (
+        name.endswith("weight") and len(shape) == 2 and shape == wanted[::-1] and shape[0] != wanted[0]
+    )
+    return f"{name}.T, if it is PyTorch's, which is (out, in)" if transposed else ""
 
 
 def output(out: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
@@ -511,18 +515,18 @@ def same_shape(name: str, array: Array, shape: tuple[int, ...]) -> None:
     floats(**{name: array})
     if array.shape != shape:
         rule = f"{name} must have shape {shape}. Got {array.shape} instead."
-        fail(rule, hint=turned(name, array.shape, (*shape[:1], *array.shape[:1])))
+        fail(rule, hint=transpose_hint(name, array.shape, (*shape[:1], *array.shape[:1])))
 
 
 def shapes(letters: dict[str, int], **named: tuple[Array, str]) -> None:
     """Check shapes against letters, such as ``(array, "n B 3H")``."""
-    for name, (array, written) in named.items():
-        factors = [(part[:-1], part[-1]) for part in written.split()]
+    for name, (array, axes) in named.items():
+        factors = [(part[:-1], part[-1]) for part in axes.split()]
         wanted = tuple(int(factor or 1) * letters[letter] for factor, letter in factors)
         if array.shape != wanted:
-            axes = ", ".join(written.split()) + ("," if len(factors) == 1 else "")
-            rule = f"{name} must have shape ({axes}) = {wanted}. Got {array.shape} instead."
-            fail(rule, hint=turned(name, array.shape, wanted))
+            listed = ", ".join(axes.split()) + ("," if len(factors) == 1 else "")
+            rule = f"{name} must have shape ({listed}) = {wanted}. Got {array.shape} instead."
+            fail(rule, hint=transpose_hint(name, array.shape, wanted))
 
 
 def step(state: str, before: Array, gates: int, **halves: Array) -> None:

@@ -2,8 +2,8 @@
 
 What is read must be a regular file. What is written goes to a partial file in the same folder, which replaces the
 older file once it is complete: links are followed, and only a regular file is replaced. A partial file has a random
-name and is created anew, so that no link can be prepared in its place. A killed process may leave its partial file
-behind.
+name and must not exist before, so that an attacker cannot prepare a link there. A killed process may leave its
+partial file behind.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def _is_descriptor(path: str | os.PathLike[str]) -> bool:
 
 @contextmanager
 def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
-    """Open a file to be written anew; at the end of the ``with`` block it replaces the older one."""
+    """Open a partial file for writing; at the end of the ``with`` block it replaces the older file."""
     target = _check.replaceable(path)
     partial: Path | None = None
     try:
@@ -84,7 +84,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
             raise
         raise OSError(error.errno, error.strerror, os.fspath(path)) from None
     finally:
-        # Where nothing can be written, nothing can be removed; the first error is raised.
+        # Removal may fail for the same reason as writing; the first error is raised.
         if partial is not None:
             with suppress(OSError):
                 partial.unlink(missing_ok=True)
@@ -117,7 +117,7 @@ def remove_partial(path: str | os.PathLike[str]) -> None:
 
 
 @contextmanager
-def alone(path: str | os.PathLike[str]) -> Iterator[bool]:
+def locked(path: str | os.PathLike[str]) -> Iterator[bool]:
     """Lock a path for this process during the ``with`` block; yield False if another process has locked it.
 
     The system releases the lock when the process ends, however that happens. File systems without locks grant it to
@@ -149,7 +149,7 @@ def _open_locked(lock_path: Path) -> int | None:
     """Return a lock's open file, or None if another process has it."""
     for _ in range(_TRIES):
         lock = os.open(lock_path, os.O_RDWR | os.O_CREAT | _NO_LINK, 0o666)
-        if not _locks(lock):
+        if not _try_lock(lock):
             os.close(lock)
             return None
         with suppress(FileNotFoundError):
@@ -162,7 +162,7 @@ def _open_locked(lock_path: Path) -> int | None:
 
 if sys.platform == "win32":
 
-    def _locks(file: int) -> bool:
+    def _try_lock(file: int) -> bool:
         import msvcrt
 
         try:
@@ -173,7 +173,7 @@ if sys.platform == "win32":
 
 else:
 
-    def _locks(file: int) -> bool:
+    def _try_lock(file: int) -> bool:
         try:
             import fcntl
         except ImportError:  # in a browser

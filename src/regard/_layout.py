@@ -1,9 +1,9 @@
 """Broadcasting of the leading dimensions of queries, keys and values.
 
-Leading dimensions broadcast as in ``np.matmul``. With fewer key heads than query heads, in as many dimensions (or a
-batch of keys without heads would be taken for heads), the query heads are split into (key heads, group), so that a key
-head broadcasts over its group of query heads: query head i uses key head i // group. After that, grouped heads need no
-special treatment, here or in any kernel.
+Leading dimensions broadcast as in ``np.matmul``. With fewer key heads than query heads, the query heads are split into
+(key heads, group), so that a key head broadcasts over its group of query heads: query head i uses key head i // group.
+Keys must then have as many dimensions as queries; otherwise the batch of keys without heads would be taken for heads.
+After the split, grouped heads need no special treatment in any kernel.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ def slices(length: int, step: int) -> list[slice]:
     return [slice(start, min(start + step, length)) for start in range(0, length, step)]
 
 
-def apart(shape: tuple[int, ...], strides: tuple[int, ...]) -> int | None:
+def flat_stride(shape: tuple[int, ...], strides: tuple[int, ...]) -> int | None:
     """Return the stride in bytes of an array's first dimensions, flattened; None if it varies."""
     sizes = [(size, stride) for size, stride in zip(shape, strides, strict=False) if size > 1]
     if any(inner[0] * inner[1] != outer[1] for outer, inner in pairwise(sizes)):
@@ -136,7 +136,7 @@ class Items:
     @cached_property
     def step(self) -> int | None:
         """Stride in bytes from each stored array to the next, or None if it varies."""
-        return apart(self.lead, self.array.strides) if self.array.size else None
+        return flat_stride(self.lead, self.array.strides) if self.array.size else None
 
     @cached_property
     def flat(self) -> Array | None:

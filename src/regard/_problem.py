@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from regard import _check
 from regard._layout import Layout, layout
-from regard.mask import Ask, Mask, MaskLike, Step, as_mask, window
+from regard.mask import Evaluate, Mask, MaskLike, Step, as_mask, window
 from regard.position import BiasLike, BoundBias, bind_bias
 from regard.scores import Score, ScoreLike, as_score
 from regard.weights import NormalizeLike, Sink, as_normalize, local_m, local_p
@@ -34,7 +34,7 @@ class Problem:
     layout: Layout
     score: Score | Callable[[Any, Any], Any]
     mask: Mask | None
-    ask: Ask | None
+    evaluate_mask: Evaluate | None
     bias: BoundBias | None
     scale: float
     softcap: float | None
@@ -77,11 +77,11 @@ def prepare(
     if softcap is not None:
         softcap = _check.number("softcap", softcap, positive=True)
         softcap = _check.representable("softcap", softcap, compute, positive=True)
-    visible = None if mask is None else as_mask(mask)
+    mask = None if mask is None else as_mask(mask)
     normalize = as_normalize(normalize)
     if isinstance(normalize, local_m):  # a softmax with a window mask
         near = window(normalize.width, normalize.width, normalize.align)
-        visible, normalize = (near if visible is None else visible & near), "softmax"
+        mask, normalize = (near if mask is None else mask & near), "softmax"
     elif isinstance(normalize, local_p):
         _check.representable("width", normalize.width, compute, positive=True)
     if sink is not None and normalize != "softmax":
@@ -90,9 +90,9 @@ def prepare(
     with _check.naming_shapes(arrays):
         if isinstance(normalize, local_p):
             _check.broadcast("positions", normalize.positions.shape, (*shape.lead, shape.n), "(..., n)")
-        ask = None if visible is None else visible.bind(shape)
+        evaluate = None if mask is None else mask.bind(shape)
         bound = bind_bias(bias, shape, compute)
         bound_sink = None if sink is None else Sink(sink, shape, compute)
     return Problem(
-        q, k, v, shape, scorer, visible, ask, bound, scale, softcap, normalize, compute, result, bound_sink
+        q, k, v, shape, scorer, mask, evaluate, bound, scale, softcap, normalize, compute, result, bound_sink
     )

@@ -167,7 +167,7 @@ _CLOSE = 0.7
 def unknown(arguments: Sequence[str], known: Iterable[str]) -> list[str]:
     """Return the unknown options among arguments, as they are written.
 
-    A dash that an editor has made longer also begins an option, if a known name follows.
+    A long dash, as editors insert it, also begins an option if a known name follows.
     """
     names = set(known)
     options = arguments[: arguments.index("--")] if "--" in arguments else arguments
@@ -213,7 +213,7 @@ def option(argument: str, known: Iterable[str]) -> str:
 
 
 def choice(message: str) -> str:
-    """Return an error of argparse, with the nearest choice if it is about one."""
+    """Return an error of argparse; for an invalid choice, with the most similar one."""
     match = _CHOICE.search(message)
     if match is None:
         return message

@@ -76,12 +76,12 @@ class Stopped(Exception):
 class Workers:
     """Up to `count` worker threads that take tasks in order; fewer, or none, where they can't be started.
 
-    Without a thread, `submit` does the work itself. The threads are daemons: a forgotten one can't keep the process
-    from ending.
+    Without a thread, `submit` does the work itself. The threads are daemons, so they do not keep the process from
+    ending.
     """
 
     def __init__(self, count: int, begin: Callable[[], Any] | None = None) -> None:
-        # Its methods are C code: no KeyboardInterrupt can leave a lock of its taken, as it can with a Condition.
+        # Its methods are C code: a KeyboardInterrupt cannot leave its lock acquired, as it can with a Condition.
         self._tasks: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._begin = begin
         self._threads: list[threading.Thread] = []
@@ -95,7 +95,7 @@ class Workers:
 
     def submit(self, function: Callable[..., Result], *arguments: Any) -> Future[Result]:
         """Call a function in a worker; the future has its result or error."""
-        from concurrent.futures import Future  # 5 ms that `import regard` need not cost
+        from concurrent.futures import Future  # takes 5 ms, which `import regard` avoids
 
         future: Future[Result] = Future()
 
@@ -162,7 +162,7 @@ def interruptible(call: Callable[[int], Result]) -> Result:
 
     Python runs signal handlers in the main thread only, and not before a call of C code has returned. So another thread
     makes the call while the main one waits; ``call(address)`` gets the address of a 32-bit number that the library
-    polls, and which is not 0 once the call is to return early. Any other thread makes the call itself.
+    polls; a value other than 0 makes the call return early. Any other thread makes the call itself.
     """
     if threading.current_thread() is not threading.main_thread():
         return call(0)
@@ -209,9 +209,9 @@ def two_threads() -> Iterator[tuple[Workers, Workers]]:
 def _keep_memory() -> None:
     """Make the C library keep the memory that a step frees, for the next step.
 
-    glibc asks the system for each block that is larger than any that was ever freed, and returns free memory at the end
-    of the heap from twice that size on. A step's arrays have some MB each, and the system would have to clear their
-    memory at every step. Freeing an untouched block just below the limit of 32 MB raises both thresholds to it.
+    glibc asks the system for each block that is larger than the largest one freed so far, and returns free memory at
+    the end of the heap from twice that size on. The arrays of a step have some MB each, and the system would clear
+    their memory at every step. Freeing an untouched block just below the limit of 32 MB raises both thresholds.
     """
     np.empty(31 << 20, np.uint8)
 

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from regard import _check
 from regard._layout import Layout
 from regard._problem import Problem, prepare
-from regard.context import recording, remember
+from regard.context import record_problem, recording
 from regard.kernels import choose, fast_path
 from regard.kernels.pairs import sum_to
 from regard.mask import MaskLike, window
@@ -104,7 +104,7 @@ def attention(
     chosen = _chosen(kernel, threads, problem)
     if out is not None:
         _check.output(out, _context_shape(problem), problem.result)
-    remember(problem)
+    record_problem(problem)
     forward = _forward(chosen, problem, threads)
     result = _check.rounded(forward.context.reshape(_context_shape(problem)), problem.result)
     if out is None:
@@ -116,9 +116,9 @@ def attention(
 def _is_usual(
     score: Any, bias: Any, scale: Any, softcap: Any, normalize: Any, kernel: Any, threads: Any
 ) -> bool:
-    """Return whether the options allow the fast path: most have their default value, and the others are plainly valid.
+    """Return whether the fast path supports the options and needs no further check of them.
 
-    All other calls are checked in full, which raises the errors.
+    All other calls take the general path, which raises the errors.
     """
     return (
         bias is None
@@ -167,8 +167,8 @@ def _computed(chosen: ModuleType, p: Problem, threads: int | None) -> Forward:
         return Forward(context, statistic)
     joined = p.sink.join(statistic, chosen.UNIT)
     with np.errstate(all="ignore"):
-        share = joined.keys.astype(p.compute)[..., None]
-        return Forward(_weighed(share, context), joined.statistic, joined)
+        weight = joined.keys.astype(p.compute)[..., None]
+        return Forward(_weighted(weight, context), joined.statistic, joined)
 
 
 def _context_shape(p: Problem) -> tuple[int, ...]:
@@ -305,7 +305,7 @@ def _differentiated(
             kind=TypeError,
         )
     if not recorded:
-        remember(problem)
+        record_problem(problem)
     forward = _forward(chosen, problem, threads)
 
     def pullback(dcontext: ArrayLike) -> Gradients:
@@ -454,7 +454,7 @@ def partial(
     """
     problem = prepare(queries, keys, values, score, mask, bias, scale, softcap, "softmax", sink)
     chosen = _chosen(kernel, threads, problem)
-    remember(problem)
+    record_problem(problem)
     context, statistic, _ = _computed(chosen, problem, threads)
     lse = chosen.lse(statistic)
     return Partial(context.reshape(_context_shape(problem)), lse.reshape(_context_shape(problem)[:-1]))
@@ -501,10 +501,10 @@ def merge(*parts: Partial, sink: ArrayLike | None = None) -> Partial:
     with np.errstate(all="ignore"):
         lse = np.stack([part.lse for part in parts])
         top = lse.max(0)
-        share = np.exp(lse - np.where(np.isneginf(top), 0, top))
-        total = share.sum(0)
-        share /= np.where(total == 0, 1, total)
-        context = sum(_share(w[..., None], part) for w, part in zip(share, parts, strict=True))
+        weights = np.exp(lse - np.where(np.isneginf(top), 0, top))
+        total = weights.sum(0)
+        weights /= np.where(total == 0, 1, total)
+        context = sum(_weighted_part(w[..., None], part) for w, part in zip(weights, parts, strict=True))
         return Partial(
             np.asarray(context),
             np.where(total == 0, -np.inf, np.where(np.isneginf(top), 0, top) + np.log(total)),
@@ -544,11 +544,11 @@ def _of_sink(sink: ArrayLike, part: Partial) -> Partial:
     return Partial(np.zeros_like(part.context), lse)
 
 
-def _share(share: Array, part: Partial) -> Array:
-    """Return share * context, or 0 for rows without a visible key."""
-    return np.where(np.isneginf(part.lse)[..., None], 0, _weighed(share, part.context))
+def _weighted_part(weight: Array, part: Partial) -> Array:
+    """Return weight * context, or 0 for rows without a visible key."""
+    return np.where(np.isneginf(part.lse)[..., None], 0, _weighted(weight, part.context))
 
 
-def _weighed(share: Array, context: Array) -> Array:
-    """Return share * context; an infinite context stays infinite even if the share underflows to 0."""
-    return np.where((share == 0) & np.isinf(context), context, share * context)
+def _weighted(weight: Array, context: Array) -> Array:
+    """Return weight * context; an infinite context stays infinite even if the weight underflows to 0."""
+    return np.where((weight == 0) & np.isinf(context), context, weight * context)

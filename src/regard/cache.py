@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from regard import _check
 from regard._layout import Layout, slices
-from regard.mask import Ask, Mask, Step, lengths, window
+from regard.mask import Evaluate, Mask, Step, lengths, window
 
 __all__ = ["KVCache"]
 
@@ -441,7 +441,7 @@ class _Newest(window):
     def __repr__(self) -> str:
         return f"window({self.left}, 0, align='end') of a cache that holds {self.held}"
 
-    def bind(self, layout: Layout) -> Ask:
+    def bind(self, layout: Layout) -> Evaluate:
         if layout.m != self.held:
             _check.fail(
                 f"the mask of a cache must be used with as many keys as it was made for: {self.held} and {layout.m}",

@@ -133,9 +133,9 @@ def record(*, keep: str | Iterable[str] = PARTS, threads: bool = False) -> Itera
     Examples
     --------
     >>> import numpy as np, regard
-    >>> with regard.record(keep="weights") as seen:
+    >>> with regard.record(keep="weights") as recorded:
     ...     _ = regard.attention(np.eye(2), np.eye(2), np.eye(2))
-    >>> seen[0].weights.round(2)
+    >>> recorded[0].weights.round(2)
     array([[0.67, 0.33],
            [0.33, 0.67]])
     """
@@ -179,11 +179,11 @@ def named_scope(name: str) -> Iterator[None]:
     Examples
     --------
     >>> import numpy as np, regard
-    >>> with regard.record() as seen, regard.named_scope("decoder"):
+    >>> with regard.record() as recorded, regard.named_scope("decoder"):
     ...     for layer in range(2):
     ...         with regard.named_scope(f"layer {layer}"):
     ...             _ = regard.attention(np.eye(2), np.eye(2), np.eye(2))
-    >>> [attention.name for attention in seen]
+    >>> [attention.name for attention in recorded]
     ['decoder/layer 0', 'decoder/layer 1']
     """
     if not isinstance(name, str):
@@ -200,13 +200,13 @@ def recording() -> bool:
     return bool(_recording.get() or _of_all_threads)
 
 
-def remember(problem: Problem) -> None:
+def record_problem(problem: Problem) -> None:
     """Compute and record the complete attention if a `record` block is open."""
     if recording():
-        keep(define(problem))
+        add_to_records(define(problem))
 
 
-def keep(attention: Attention) -> None:
+def add_to_records(attention: Attention) -> None:
     """Add an attention to all open `record` blocks."""
     if not recording():
         return
@@ -303,7 +303,7 @@ def attend(
             "attention keeps none",
         )
     attention = define(problem)
-    keep(attention)
+    add_to_records(attention)
     return attention
 
 
@@ -370,9 +370,9 @@ def _logits(p: Problem, scores: Array) -> Array:
     if p.bias is not None:
         added = np.broadcast_to(p.bias.block(*everything), (items, n, m)).reshape(logits.shape)
         logits = np.where(np.isneginf(added), -np.inf, logits + added)
-    if p.ask is not None:
-        seen = np.broadcast_to(p.ask(*everything), (items, n, m)).reshape(logits.shape)
-        logits = np.where(seen, logits, -np.inf)
+    if p.evaluate_mask is not None:
+        visible = np.broadcast_to(p.evaluate_mask(*everything), (items, n, m)).reshape(logits.shape)
+        logits = np.where(visible, logits, -np.inf)
     if isinstance(p.normalize, local_p):  # its window is a mask
         logits = np.where(np.abs(_distance(p, p.normalize)) <= p.normalize.width, logits, -np.inf)
     return np.asarray(logits).astype(p.compute, copy=False)
@@ -402,17 +402,17 @@ def _distance(p: Problem, near: local_p) -> Array:
 
 
 def _context(weight: Array, values: Array, logits: Array) -> Array:
-    """Step 3: weight @ values, without masked values, even if these are NaN or inf."""
+    """Step 3: weight @ values, where masked values have no influence, even if they are NaN or inf."""
     finite = np.isfinite(values)
     if finite.all():
         context: Array = weight @ values
         return context
-    see = (~np.isneginf(logits)).astype(weight.dtype)
-    plus, minus, lost = (
-        (see @ what.astype(weight.dtype)) > 0
-        for what in (np.isposinf(values), np.isneginf(values), np.isnan(values))
+    visible = (~np.isneginf(logits)).astype(weight.dtype)
+    plus, minus, nan = (
+        (visible @ invalid.astype(weight.dtype)) > 0
+        for invalid in (np.isposinf(values), np.isneginf(values), np.isnan(values))
     )
     context = weight @ np.where(finite, values, 0)
     context = np.where(plus, context + np.inf, context)
     context = np.where(minus, context - np.inf, context)
-    return np.where(lost, np.nan, context)
+    return np.where(nan, np.nan, context)

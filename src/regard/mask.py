@@ -20,9 +20,9 @@ from regard._layout import Items, Layout, slices
 __all__ = ["Mask", "causal", "documents", "lengths", "prefix", "window"]
 
 Bools = NDArray[np.bool_]
-Answer: TypeAlias = bool | Bools
+Visible: TypeAlias = bool | Bools
 # (items, queries, keys) -> True, False or (items or 1, queries, keys)
-Ask = Callable[[slice, slice, slice], Answer]
+Evaluate = Callable[[slice, slice, slice], Visible]
 Align = Literal["start", "end"]
 MAX_DEPTH = 700
 MAX_PRINTED_DEPTH = 60
@@ -66,7 +66,7 @@ class Mask:
         if "bind" in vars(cls) and "steps" not in vars(cls):
             cls.steps = Mask.steps  # type: ignore[method-assign]
 
-    def bind(self, layout: Layout) -> Ask:
+    def bind(self, layout: Layout) -> Evaluate:
         """Check this mask against the shape of an attention, and return the function that evaluates a block."""
         _check.fail(
             f"mask must have a method bind(layout). Got {type(self).__name__} without.", kind=TypeError
@@ -102,12 +102,12 @@ class Mask:
         """
         n, m = _check.integer("n", n), _check.integer("m", m)
         shape = Layout(self.lead(), None, n, m)
-        dense, ask = np.empty((shape.items, n, m), bool), self.bind(shape)
+        dense, evaluate = np.empty((shape.items, n, m), bool), self.bind(shape)
         # By blocks, since evaluation builds integer arrays of 8 bytes for each pair.
         rows = max(1, min(n, BLOCK_PAIRS // max(1, m)))
-        for some in slices(shape.items, max(1, BLOCK_PAIRS // max(1, rows * m))):
+        for items in slices(shape.items, max(1, BLOCK_PAIRS // max(1, rows * m))):
             for part in slices(n, rows):
-                dense[some, part] = ask(some, part, slice(0, m))
+                dense[items, part] = evaluate(items, part, slice(0, m))
         return dense.reshape(*shape.lead, n, m)
 
     def __and__(self, other: Any) -> Mask:
@@ -127,14 +127,14 @@ class Mask:
         return Not(self)
 
     def __repr__(self) -> str:
-        return _check.written(self)
+        return _check.constructor_text(self)
 
 
 def _nest(composed: Mask, *parts: Mask) -> None:
     """Limit the depth of a composed mask, since each level is a level of Python's recursion."""
     depth = 1 + max(part.depth for part in parts)
     if depth > MAX_DEPTH:
-        hint = "make one bool array of many masks, or one documents() (| counts three)"
+        hint = "make one bool array of many masks, or one documents() (each | is three levels)"
         _check.fail(f"masks must be composed at most {MAX_DEPTH} deep. Got {depth} instead.", hint=hint)
     object.__setattr__(composed, "depth", depth)
 
@@ -147,12 +147,12 @@ def _part(mask: Mask, *within: type[Mask]) -> str:
 
 
 def _joined(left: tuple[int, ...], right: tuple[int, ...]) -> tuple[int, ...]:
-    return _check.together("composed masks", left, right)
+    return _check.broadcast_shapes("composed masks", left, right)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Both(Mask):
-    """Conjunction: visible by both masks."""
+    """Conjunction: visible in both masks."""
 
     left: Mask
     right: Mask
@@ -163,17 +163,17 @@ class Both(Mask):
     def lead(self) -> tuple[int, ...]:
         return _joined(self.left.lead(), self.right.lead())
 
-    def bind(self, layout: Layout) -> Ask:
+    def bind(self, layout: Layout) -> Evaluate:
         left, right = self.left.bind(layout), self.right.bind(layout)
 
-        def ask(items: slice, rows: slice, columns: slice) -> Answer:
+        def evaluate(items: slice, rows: slice, columns: slice) -> Visible:
             first = left(items, rows, columns)
             second = False if first is False else right(items, rows, columns)
             if first is False or second is False:
                 return False
             return second if first is True else first if second is True else first & second
 
-        return ask
+        return evaluate
 
     def steps(self, layout: Layout) -> list[Step] | None:
         left, right = self.left.steps(layout), self.right.steps(layout)
@@ -195,14 +195,14 @@ class Not(Mask):
     def lead(self) -> tuple[int, ...]:
         return self.other.lead()
 
-    def bind(self, layout: Layout) -> Ask:
+    def bind(self, layout: Layout) -> Evaluate:
         other = self.other.bind(layout)
 
-        def ask(items: slice, rows: slice, columns: slice) -> Answer:
-            answer = other(items, rows, columns)
-            return (not answer) if isinstance(answer, bool) else ~answer
+        def evaluate(items: slice, rows: slice, columns: slice) -> Visible:
+            visible = other(items, rows, columns)
+            return (not visible) if isinstance(visible, bool) else ~visible
 
-        return ask
+        return evaluate
 
     def steps(self, layout: Layout) -> list[Step] | None:
         other = self.other.steps(layout)
@@ -213,7 +213,7 @@ class Not(Mask):
 
 
 class Either(Not):
-    """Disjunction: visible by at least one of the masks, by De Morgan's law."""
+    """Disjunction, by De Morgan's law: visible in at least one of the masks."""
 
     def __init__(self, left: Mask, right: Mask) -> None:
         super().__init__(Both(Not(left), Not(right)))
@@ -235,17 +235,17 @@ class Dense(Mask):
     def lead(self) -> tuple[int, ...]:
         return self.array.shape[:-2]
 
-    def bind(self, layout: Layout) -> Ask:
+    def bind(self, layout: Layout) -> Evaluate:
         layout.check("mask", self.array, (layout.n, layout.m), "(..., n, m)")
         items_of = self._items(layout)
 
-        def ask(items: slice, rows: slice, columns: slice) -> Answer:
+        def evaluate(items: slice, rows: slice, columns: slice) -> Visible:
             part = items_of.block(items, rows, columns)
             if part.all():
                 return True
             return part if part.any() else False
 
-        return ask
+        return evaluate
 
     def _items(self, layout: Layout) -> Items:
         array = self.array.reshape((1,) * (2 - self.array.ndim) + self.array.shape)
@@ -322,17 +322,17 @@ class window(Mask):
             None if self.right is None else offset + self.right,
         )
 
-    def bind(self, layout: Layout) -> Ask:
+    def bind(self, layout: Layout) -> Evaluate:
         return _band(*self._ends(layout))
 
     def steps(self, layout: Layout) -> list[Step] | None:
         return [Step("band", *self._ends(layout))]
 
 
-def _band(low: int | None, high: int | None) -> Ask:
+def _band(low: int | None, high: int | None) -> Evaluate:
     """Return the function that evaluates i + low <= j <= i + high."""
 
-    def ask(items: slice, rows: slice, columns: slice) -> Answer:
+    def evaluate(items: slice, rows: slice, columns: slice) -> Visible:
         # The smallest and the largest j - i of the block.
         first, last = columns.start - rows.stop + 1, columns.stop - 1 - rows.start
         if (low is None or first >= low) and (high is None or last <= high):
@@ -343,7 +343,7 @@ def _band(low: int | None, high: int | None) -> Ask:
         visible = np.ones(difference.shape, bool) if low is None else difference >= low
         return (visible if high is None else visible & (difference <= high))[None]
 
-    return ask
+    return evaluate
 
 
 class causal(window):
@@ -417,7 +417,7 @@ class lengths(Mask):
 
     def lead(self) -> tuple[int, ...]:
         queries = () if self.queries is None else self.queries.shape
-        return _check.together("keys and queries of lengths", self.keys.shape, queries)
+        return _check.broadcast_shapes("keys and queries of lengths", self.keys.shape, queries)
 
     def _counts(self, layout: Layout) -> tuple[NDArray[np.int64], NDArray[np.int64] | None]:
         return _per_item("keys of lengths", self.keys, layout, layout.m), (
@@ -429,10 +429,10 @@ class lengths(Mask):
         steps = [Step("keys", counts=keys)]
         return steps if queries is None else [*steps, Step("queries", counts=queries), Step("both")]
 
-    def bind(self, layout: Layout) -> Ask:
+    def bind(self, layout: Layout) -> Evaluate:
         keys, queries = self._counts(layout)
 
-        def ask(items: slice, rows: slice, columns: slice) -> Answer:
+        def evaluate(items: slice, rows: slice, columns: slice) -> Visible:
             visible = _below(keys[items], columns)[:, None, :]
             if queries is not None:
                 visible = visible & _below(queries[items], rows)[:, :, None]
@@ -442,7 +442,7 @@ class lengths(Mask):
                 return False
             return np.broadcast_to(visible, (len(visible), rows.stop - rows.start, visible.shape[2]))
 
-        return ask
+        return evaluate
 
 
 def _per_item(name: str, counts: NDArray[np.int64], layout: Layout, most: int) -> NDArray[np.int64]:
@@ -497,7 +497,7 @@ class documents(Mask):
 
     def lead(self) -> tuple[int, ...]:
         leads = self.queries.shape[:-1], self.keys.shape[:-1]
-        return _check.together("queries and keys of documents", *leads)
+        return _check.broadcast_shapes("queries and keys of documents", *leads)
 
     def _ids(self, layout: Layout) -> tuple[Items, Items]:
         return (
@@ -511,12 +511,12 @@ class documents(Mask):
 
     def __repr__(self) -> str:
         same = np.array_equal(self.queries, self.keys)
-        return _check.written(self, keys=None) if same else _check.written(self)
+        return _check.constructor_text(self, keys=None) if same else _check.constructor_text(self)
 
-    def bind(self, layout: Layout) -> Ask:
+    def bind(self, layout: Layout) -> Evaluate:
         queries, keys = self._ids(layout)
 
-        def ask(items: slice, rows: slice, columns: slice) -> Answer:
+        def evaluate(items: slice, rows: slice, columns: slice) -> Visible:
             left, right = queries.block(items, rows), keys.block(items, columns)
             if not left.size or not right.size or left.min() > right.max() or right.min() > left.max():
                 return False
@@ -525,7 +525,7 @@ class documents(Mask):
                 return True
             return visible if visible.any() else False
 
-        return ask
+        return evaluate
 
 
 def _ids(name: str, ids: NDArray[np.int64], layout: Layout, length: int, letters: str) -> Items:
@@ -575,7 +575,7 @@ class prefix(Mask):
         shape: tuple[int, ...] = self.length.shape
         return shape
 
-    def bind(self, layout: Layout) -> Ask:
+    def bind(self, layout: Layout) -> Evaluate:
         _offset("prefix", self.align, layout)
         _per_item("length of prefix", self.length, layout, layout.m)
         return self._composed().bind(layout)

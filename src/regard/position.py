@@ -39,7 +39,7 @@ class BoundBias(Protocol):
         ...
 
 
-def readable(array: Array, dtype: np.dtype[Any]) -> Array:
+def as_native_floats(array: Array, dtype: np.dtype[Any]) -> Array:
     """Return the array if it holds aligned floats in native byte order, else a copy of this dtype."""
     if _check.is_float(array.dtype) and array.dtype.isnative and array.flags.aligned:
         return array
@@ -56,7 +56,7 @@ class ArrayBias:
         array = array.reshape((1,) * (2 - array.ndim) + array.shape)
         self.once = (array.shape[-2] == 1, array.shape[-1] == 1)  # one value for all queries, for all keys
         if any(self.once):  # converted before it is broadcast to all pairs
-            array = readable(array, dtype)
+            array = as_native_floats(array, dtype)
         full = np.broadcast_to(array, (*array.shape[:-2], layout.n, layout.m))
         self.items = Items(layout.per_query_head(full, 2), layout.inner)
         self.total: Array | None = None
@@ -183,7 +183,7 @@ class alibi:
     align: Align | None = None
 
     def __repr__(self) -> str:
-        return _check.written(self)
+        return _check.constructor_text(self)
 
     def __post_init__(self) -> None:
         slopes = self.slopes
@@ -265,7 +265,7 @@ class t5_buckets:
     align: Align | None = None
 
     def __repr__(self) -> str:
-        return _check.written(self)
+        return _check.constructor_text(self)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "table", _check.parameter("table", self.table, 2, "(buckets, heads)"))

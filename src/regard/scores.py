@@ -58,7 +58,9 @@ class Score:
         """Score every query (..., n, d) against every key (..., m, d'): (..., n, m)."""
         arrays = _check.rows(queries=queries, keys=keys)
         self.check(arrays)
-        _check.together("leading dimensions", *(array.shape[:-2] for array in arrays.values()), arrays=arrays)
+        _check.broadcast_shapes(
+            "leading dimensions", *(array.shape[:-2] for array in arrays.values()), arrays=arrays
+        )
         compute, _ = _check.dtypes(*arrays.values())
         return self._define(*(array.astype(compute, copy=False) for array in arrays.values()))
 
@@ -81,7 +83,7 @@ class Score:
         return {name: getattr(self, name) for name in self.learned if getattr(self, name) is not None}
 
     def __repr__(self) -> str:
-        return _check.written(self)
+        return _check.constructor_text(self)
 
 
 @runtime_checkable
@@ -261,7 +263,7 @@ class general(Score):
         wanted = (arrays["queries"].shape[-1], arrays["keys"].shape[-1])
         if self.weight.shape != wanted:
             rule = f"weight must have shape (d, d') = {wanted}. Got shape {self.weight.shape} instead."
-            _check.fail(rule, arrays, _check.turned("weight", self.weight.shape, wanted))
+            _check.fail(rule, arrays, _check.transpose_hint("weight", self.weight.shape, wanted))
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -470,7 +472,7 @@ class location(Score):
             rule = (
                 f"weight must have shape (d, M) = ({d}, at least {m}). Got shape {self.weight.shape} instead."
             )
-            turned = _check.turned("weight", self.weight.shape, (d, max(m, self.weight.shape[0])))
+            turned = _check.transpose_hint("weight", self.weight.shape, (d, max(m, self.weight.shape[0])))
             _check.fail(rule, arrays, turned)
 
 

@@ -261,7 +261,7 @@ class local_m:
     align: Align = "start"
 
     def __repr__(self) -> str:
-        return _check.written(self)
+        return _check.constructor_text(self)
 
     def __post_init__(self) -> None:
         # A Python integer: NumPy's wrap around.
@@ -303,7 +303,7 @@ class local_p:
     width: float
 
     def __repr__(self) -> str:
-        return _check.written(self)
+        return _check.constructor_text(self)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "positions", _check.floating("positions", self.positions))
@@ -353,7 +353,7 @@ def predict_positions(queries: ArrayLike, weight: ArrayLike, vector: ArrayLike, 
     if not array.ndim or array.shape[-1] != len(projection):
         rule = f"queries must have shape (..., n, {len(projection)}). Got shape {array.shape} instead."
         _check.fail(
-            rule, hint=_check.turned("weight", projection.shape, (*array.shape[-1:], len(projection)))
+            rule, hint=_check.transpose_hint("weight", projection.shape, (*array.shape[-1:], len(projection)))
         )
     output = _check.parameter("vector", vector, 1, "(h,)")
     _check.hidden("weight", projection, len(output))

@@ -92,12 +92,14 @@ def test_a_misspelled_verb_or_value_suggests_the_right_one(
 
 
 @pytest.mark.parametrize("command", ["translate m --nope", "translate m --x=1", "train p --zzz 1"])
-def test_nothing_is_suggested_where_nothing_is_near(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_nothing_is_suggested_where_no_name_is_similar(
+    command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     option = command.split()[2]
     assert refused(command.split(), capsys).endswith(f"error: unrecognized arguments: {option}")
 
 
-def test_numbers_and_text_behind_an_option_are_no_options(capsys: pytest.CaptureFixture[str]) -> None:
+def test_numbers_and_text_after_an_option_are_not_options(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["explain", "--words", "-1 0; 0 1", "--scale=-2"]) == 0
     capsys.readouterr()
     assert refused(["train", "p", "--seed", "-1"], capsys).endswith("Got '-1' instead.")
@@ -130,7 +132,7 @@ def test_a_signal_that_is_ignored_stays_ignored(monkeypatch: pytest.MonkeyPatch)
 
 
 def run_into(stdout: Path | None, stderr: Path | None, *arguments: str) -> tuple[int, str]:
-    """The exit status of a command with its streams in files, and what is on standard error where that is none."""
+    """The exit status of a command with its streams in files, and standard error."""
     environment = {name: os.environ[name] for name in os.environ if name != "PYTHONUNBUFFERED"} | {
         "PYTHONPATH": str(SRC)
     }
@@ -150,7 +152,7 @@ def run_into(stdout: Path | None, stderr: Path | None, *arguments: str) -> tuple
 @pytest.mark.skipif(not FULL.exists(), reason="no /dev/full on this system")
 @pytest.mark.parametrize("buffered", [True, False])
 @pytest.mark.parametrize("command", ["--help", "--version", "explain", "curve --help"])
-def test_output_that_can_not_be_written_is_named(command: str, buffered: bool) -> None:
+def test_output_that_cannot_be_written_is_named(command: str, buffered: bool) -> None:
     how = ["-m", "regard"] if buffered else ["-u", "-m", "regard"]
     verb = "" if command.startswith("-") else f" {command.split()[0]}"
     status, err = run_into(FULL, None, *how, *command.split())
@@ -160,7 +162,7 @@ def test_output_that_can_not_be_written_is_named(command: str, buffered: bool) -
 
 @pytest.mark.slow
 @pytest.mark.skipif(not FULL.exists(), reason="no /dev/full on this system")
-def test_an_error_that_can_not_be_written_is_an_error() -> None:
+def test_an_error_that_cannot_be_written_is_an_error() -> None:
     assert run_into(None, FULL, "-m", "regard", "explain", "--nope")[0] == 2
     assert run_into(None, FULL, "-m", "regard", "curve", "no-such-file")[0] == 2
 

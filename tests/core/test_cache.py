@@ -82,7 +82,7 @@ def test_decoding_is_the_causal_attention(kernel: str, window: int | None, sizes
 
 @pytest.mark.skipif(bool(library.missing()), reason="a promise of the native kernel")
 @pytest.mark.parametrize("dtype", strategies.DTYPES.values(), ids=strategies.DTYPES)
-def test_the_native_kernel_decodes_bit_by_bit_what_it_computes_at_once(dtype: Any) -> None:
+def test_decoding_by_the_native_kernel_is_bitwise_the_causal_attention(dtype: Any) -> None:
     q, k, v = arrays(300, dtype)
     found = decode(KVCache(LEAD, D, E, capacity=300, dtype=dtype), q, k, v, [1, 1, 3, 40], kernel="native")
     whole = regard.attention(q, k, v, mask=mask.causal(), kernel="native")
@@ -91,7 +91,7 @@ def test_the_native_kernel_decodes_bit_by_bit_what_it_computes_at_once(dtype: An
 
 
 @pytest.mark.parametrize("window", [None, 6])
-def test_what_depends_on_distance_sees_the_keys_in_order(window: int | None) -> None:
+def test_scores_that_depend_on_distance_have_the_keys_in_order(window: int | None) -> None:
     q, k, v = arrays(40, float)
     cache = KVCache(LEAD, D, E, capacity=40 if window is None else 9, window=window, dtype=float)
     heads = LEAD[-1] * GROUP
@@ -113,7 +113,7 @@ def test_entries_padded_at_the_front_are_masked() -> None:
 
 @pytest.mark.parametrize("window", [None, 3])
 def test_entries_padded_at_the_front_are_masked_at_every_step(window: int | None) -> None:
-    """As the docstring says; lengths count from the oldest key that is held."""
+    """As in the docstring; lengths count from the oldest key that is held."""
     q, k, v = arrays(12, float)
     padding = np.array([[0], [4]])
     cache = KVCache(LEAD, D, E, window=window, capacity=None if window else 12, dtype=float)
@@ -127,7 +127,7 @@ def test_entries_padded_at_the_front_are_masked_at_every_step(window: int | None
         np.testing.assert_allclose(found[..., 0, :], whole[..., i, :], rtol=0, atol=1e-13)
 
 
-def test_every_door_takes_the_views_and_the_mask() -> None:
+def test_every_function_takes_the_views_and_the_mask() -> None:
     q, k, v = arrays(7, float)
     cache = KVCache(LEAD, D, E, capacity=7, dtype=float)
     cache.append(k, v)
@@ -149,7 +149,7 @@ MOVES = st.lists(st.tuples(st.booleans(), st.integers(0, 7)), max_size=25)
 
 @pytest.mark.slow
 @given(st.none() | st.integers(0, 5), st.integers(1, 7), MOVES)
-def test_what_is_held_is_what_the_newest_positions_may_see(
+def test_the_stored_keys_are_those_visible_to_the_newest_positions(
     window: int | None, spare: int, moves: list[tuple[bool, int]]
 ) -> None:
     cache = KVCache((), 1, capacity=200 if window is None else window + spare, window=window)
@@ -198,7 +198,7 @@ def test_integers_and_other_byte_orders_are_numbers() -> None:
     assert cache.keys.dtype.isnative
 
 
-def test_what_the_dtype_cannot_hold_is_said_by_numpy() -> None:
+def test_overflow_of_the_dtype_is_a_warning_of_numpy() -> None:
     cache = KVCache((), 1, capacity=1, dtype=np.float16)
     with pytest.warns(RuntimeWarning, match="overflow"):
         cache.append([[1e6]], [[0.0]])
@@ -219,7 +219,7 @@ def test_views_are_read_only(window: int | None) -> None:
     assert not cache.values.flags.writeable
 
 
-def test_a_cache_may_append_what_it_holds_itself() -> None:
+def test_a_cache_may_append_its_own_views() -> None:
     cache = KVCache((), 1, capacity=5, window=2)
     for number in range(5):
         cache.append(column(number), column(number))
@@ -240,7 +240,7 @@ def test_an_empty_cache_is_emptied_and_filled_again() -> None:
     assert held(cache) == [7]
 
 
-def test_what_was_overwritten_stays_so_whatever_is_taken_back() -> None:
+def test_overwritten_positions_stay_overwritten_after_truncation() -> None:
     cache = KVCache((), 1, window=1, capacity=4)
     for number in range(10):
         cache.append(column(number), column(number))
@@ -292,7 +292,7 @@ def test_a_step_allocates_nothing(window: int | None) -> None:
 @pytest.mark.slow
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="resident size is read from /proc")
 @pytest.mark.parametrize("window", ["None", "100"])
-def test_what_is_not_written_costs_no_memory(window: str) -> None:
+def test_unwritten_positions_take_no_memory(window: str) -> None:
     code = f"""
         import numpy as np, regard
         def resident():
@@ -316,7 +316,7 @@ def test_what_is_not_written_costs_no_memory(window: str) -> None:
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
-def test_law_2_what_is_forgotten_has_no_influence(kernel: str) -> None:
+def test_law_2_removed_positions_have_no_influence(kernel: str) -> None:
     ring, line = KVCache((), 1, window=2), KVCache((), 1, capacity=9)
     for number in (np.nan, np.inf, 1, 1, 1):
         ring.append(column(number), column(number))
@@ -329,7 +329,7 @@ def test_law_2_what_is_forgotten_has_no_influence(kernel: str) -> None:
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
-def test_law_4_a_nan_reaches_the_rows_that_see_it(kernel: str) -> None:
+def test_law_4_a_nan_reaches_the_rows_to_which_it_is_visible(kernel: str) -> None:
     cache = KVCache((), 1, window=1, capacity=6)
     cache.append(column(0, 0, np.nan, 0, 0), column(1, 1, 1, 1, 1))
     context = regard.attention(column(*range(5)), cache.keys, cache.values, mask=cache.mask, kernel=kernel)
@@ -338,7 +338,7 @@ def test_law_4_a_nan_reaches_the_rows_that_see_it(kernel: str) -> None:
 
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("window", [None, 3])
-def test_law_8_nothing_is_fine(kernel: str, window: int | None) -> None:
+def test_law_8_empty_arrays_are_fine(kernel: str, window: int | None) -> None:
     cache = KVCache(LEAD, D, E, capacity=5, window=window)
     q, k, v = arrays(0)
     for count in (0, 2, 0):
@@ -352,7 +352,7 @@ def test_law_8_nothing_is_fine(kernel: str, window: int | None) -> None:
     assert empty.keys.shape == empty.values.shape == (0, 2, 0)
 
 
-def test_law_3_a_query_of_an_empty_cache_sees_nothing() -> None:
+def test_law_3_a_query_of_an_empty_cache_has_no_visible_key() -> None:
     cache = KVCache((), 1, capacity=5)
     context = regard.attention(np.ones((1, 1)), cache.keys, cache.values, mask=mask.causal(align="end"))
     assert context.tolist() == [[0.0]]
@@ -374,7 +374,7 @@ def line(count: int = 0, **options: Any) -> KVCache:
     return cache
 
 
-def ask(cache: KVCache, n: int, seen: regard.mask.Mask | None = None) -> Array:
+def attend_newest(cache: KVCache, n: int, seen: regard.mask.Mask | None = None) -> Array:
     """Attend with so many queries."""
     return regard.attention(o(2, n, 4), cache.keys, cache.values, mask=cache.mask if seen is None else seen)
 
@@ -383,7 +383,7 @@ def an_old_mask() -> Array:
     cache = line(5)
     seen = cache.mask
     cache.append(o(2, 1, 4), o(2, 1, 3))
-    return ask(cache, 1, seen)
+    return attend_newest(cache, 1, seen)
 
 
 DTYPE = (
@@ -501,7 +501,7 @@ ERRORS: dict[str, tuple[Callable[[], object], type[Exception], str]] = {
         "  hint: read cache.mask, cache.keys and cache.values again after each append",
     ),
     "older queries": (
-        lambda: ask(line(9, window=4), 2),
+        lambda: attend_newest(line(9, window=4), 2),
         ValueError,
         "queries must be those of the newest positions, at most 1: 2\n"
         "  queries (2, 2, 4)        is (..., n, d)\n"
@@ -510,7 +510,7 @@ ERRORS: dict[str, tuple[Callable[[], object], type[Exception], str]] = {
         "  hint: some visible keys of older positions are overwritten; attend after each append",
     ),
     "more queries than positions": (
-        lambda: ask(line(2), 3),
+        lambda: attend_newest(line(2), 3),
         ValueError,
         "queries must be those of the newest positions, at most 2: 3\n"
         "  queries (2, 3, 4)        is (..., n, d)\n"
@@ -571,7 +571,7 @@ def test_masks_of_different_states_differ() -> None:
 @pytest.mark.parametrize(
     "copied", [copy.copy, copy.deepcopy, lambda cache: pickle.loads(pickle.dumps(cache))]
 )
-def test_a_copy_goes_its_own_way_and_holds_what_is_written_alone(window: int | None, copied: Any) -> None:
+def test_a_copy_is_independent_and_holds_the_written_part_alone(window: int | None, copied: Any) -> None:
     rng = np.random.default_rng(0)
     capacity = 2 + 3 if window else 100_000
     cache = regard.KVCache((2,), 3, 4, window=window, capacity=capacity, dtype=np.float16)
@@ -597,7 +597,7 @@ def test_a_copy_goes_its_own_way_and_holds_what_is_written_alone(window: int | N
         assert cache.mask == other.mask
 
 
-def test_a_mask_says_whose_it_is() -> None:
+def test_the_repr_of_a_mask_names_the_cache() -> None:
     assert repr(line(9, window=4).mask) == "window(4, 0, align='end') of a cache that holds 5"
 
 
@@ -606,7 +606,7 @@ def test_bfloat16_has_a_name() -> None:
     assert repr(cache) == "KVCache((2,), d=4, e=4, capacity=6, window=None, dtype=bfloat16): length 0"
 
 
-def test_a_number_that_does_not_fit_leaves_the_cache_as_it_was() -> None:
+def test_a_number_that_does_not_fit_leaves_the_cache_unchanged() -> None:
     cache = KVCache((), 1, window=1, capacity=3, dtype=np.float16)
     for new in ([[1], [2]], [[3], [4]]):
         cache.append(new, new)
@@ -623,7 +623,7 @@ def test_a_number_that_does_not_fit_leaves_the_cache_as_it_was() -> None:
         ({"capacity": 10**19}, f"a cache must have at most {2**63 - 1} bytes of keys, and of values."),
     ],
 )
-def test_what_no_memory_is_made_of(options: dict[str, Any], said: str) -> None:
+def test_sizes_beyond_memory(options: dict[str, Any], said: str) -> None:
     with pytest.raises((ValueError, TypeError)) as caught:
         KVCache((2,), 4, **({"capacity": 3} | options))
     assert str(caught.value).startswith(said)
@@ -715,7 +715,7 @@ def test_a_batch_of_any_lengths_decodes_as_each_sequence_alone(
         assert cache.lengths.tolist() == [k.shape[-2] for k, _ in alone.past]
 
 
-def test_padding_has_no_influence_and_its_queries_see_nothing() -> None:
+def test_padding_has_no_influence_and_its_queries_have_no_visible_key() -> None:
     """Law 2 for a first batch of prompts: NaN in front of the shorter one."""
     cache = KVCache((2, 1), 1, capacity=4)
     x = np.array([[[[1], [2], [3]]], [[[np.nan], [np.nan], [3]]]], np.float32)
@@ -726,14 +726,14 @@ def test_padding_has_no_influence_and_its_queries_see_nothing() -> None:
 
 
 def test_without_padding_the_mask_is_a_band_as_before() -> None:
-    """So that it goes the short way."""
+    """So that it takes the fast path."""
     cache = KVCache((2, 1), 1, window=2, capacity=8)
     x = np.ones((2, 1, 3, 1))
     cache.append(x, x, lengths=[3, 2])
     assert not isinstance(cache.mask, mask.window)
     for _ in range(3):
         cache.append(x[:, :, :1], x[:, :, :1])
-    assert isinstance(cache.mask, mask.window)  # the padding is no longer held
+    assert isinstance(cache.mask, mask.window)  # the padding has been overwritten
     cache.append(x, x, lengths=(3, 3))
     assert isinstance(cache.mask, mask.window)
     assert cache.lengths.tolist() == [9, 8]

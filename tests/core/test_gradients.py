@@ -145,7 +145,7 @@ def test_a_score_object_of_the_users() -> None:
     check(lambda a: {"score": strategies.Manhattan(a["sharpness"])}, {"sharpness": np.asarray(0.7)})
 
 
-def test_a_plain_function_has_no_gradient_and_says_so() -> None:
+def test_a_plain_function_has_no_gradient_and_raises() -> None:
     with pytest.raises((ValueError, TypeError), match="vjp"):
         regard.attention_vjp(numbers(1, 3, 2), numbers(2, 4, 2), numbers(3, 4, 1), score=strategies.manhattan)
 
@@ -190,7 +190,7 @@ def test_masks(mask: str) -> None:
     check(lambda a: {"mask": MASKS[mask]()})
 
 
-def test_t5_buckets_have_no_gradient_of_their_own_but_do_not_hinder() -> None:
+def test_t5_buckets_do_not_prevent_other_gradients() -> None:
     table = numbers(5, 4, 2)
     build: Build = lambda a: {"bias": regard.position.t5_buckets(table, align="start")}  # noqa: E731
     named = {"queries": numbers(1, 2, 4, 3), "keys": numbers(2, 1, 5, 3), "values": numbers(3, 1, 5, 2)}
@@ -407,7 +407,7 @@ def test_against_autograd(score: str, normalize: str) -> None:
     ],
     ids=["alibi", "t5", "t5 of a decoder"],
 )
-def test_what_a_bias_object_has_learned(learned: Array, make: Callable[[Array], Any]) -> None:
+def test_gradients_of_bias_objects(learned: Array, make: Callable[[Array], Any]) -> None:
     named = {
         "queries": numbers(1, BATCH, HEADS, 4, 3),
         "keys": numbers(2, BATCH, KEY_HEADS, 9, 3),
@@ -424,7 +424,7 @@ def test_what_a_bias_object_has_learned(learned: Array, make: Callable[[Array], 
 
 @pytest.mark.parametrize("normalize", ["softmax", "entmax15", "sparsemax"])
 @pytest.mark.parametrize("kernel", ["auto", "blocked"])
-def test_the_way_back_warns_of_nothing_either(kernel: str, normalize: str) -> None:
+def test_the_backward_pass_gives_no_warning(kernel: str, normalize: str) -> None:
     values = np.array([[[np.inf], [1.0]]])  # shared by two items, whose gradients are +inf and -inf
     keys = np.array([[[1.0], [2.0]]])
     _, pullback = regard.attention_vjp(np.ones((2, 1, 1)), keys, values, kernel=kernel, normalize=normalize)

@@ -1,4 +1,4 @@
-"""Masks: pictures drawn by hand, the algebra of & | ~, and that a block answers what the picture says."""
+"""Masks: arrays by hand, the algebra of & | ~, and blocks compared with the full array."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def picture(dense: Bools) -> str:
 
 
 @in_one_test("name", PICTURES)
-def test_pictures(name: str) -> None:
+def test_masks_by_hand(name: str) -> None:
     build, expected = PICTURES[name]
     n, m = expected.count(" ") + 1, len(expected.split(" ")[0])
     dense = build().dense(n, m)
@@ -77,7 +77,7 @@ def test_documents_differ_by_leading_dimension() -> None:
     assert [picture(x) for x in dense] == ["11 11", "10 01"]
 
 
-def test_writing_a_mask_out_takes_little_more_than_what_is_written() -> None:
+def test_expanding_a_mask_takes_little_more_than_its_array() -> None:
     composed = mask.causal(align="start") & mask.window(255, 0, align="start") | ~mask.lengths([[7], [1500]])
     tracemalloc.start()
     try:
@@ -91,7 +91,7 @@ def test_writing_a_mask_out_takes_little_more_than_what_is_written() -> None:
 
 
 @pytest.mark.parametrize(("items", "n", "m"), [(700, 33, 31), (3, 1100, 1000), (2, 3, 600_000)])
-def test_a_mask_written_out_in_parts_is_whole(items: int, n: int, m: int) -> None:
+def test_a_mask_expanded_in_blocks_is_complete(items: int, n: int, m: int) -> None:
     counts = np.arange(items) * m // items
     i, j = np.arange(n)[:, None], np.arange(m)
     expected = (j <= i + (m - n)) & (j < counts[:, None, None])
@@ -115,20 +115,20 @@ def test_zero_sizes(n: int, m: int) -> None:
 @pytest.mark.slow
 @settings(max_examples=100)
 @given(st.data(), st.integers(0, 9), st.integers(0, 9))
-def test_any_composition_is_what_the_arrays_say(data: st.DataObject, n: int, m: int) -> None:
+def test_any_composition_equals_that_of_the_arrays(data: st.DataObject, n: int, m: int) -> None:
     composed, dense = data.draw(strategies.mask_objects(n, m, depth=3))
     np.testing.assert_array_equal(composed.dense(n, m), np.broadcast_to(dense, (n, m)))
 
 
 @settings(max_examples=60)
 @given(st.data(), st.integers(1, 9), st.integers(1, 9))
-def test_an_attention_sees_what_the_picture_says(data: st.DataObject, n: int, m: int) -> None:
+def test_an_attention_has_the_visible_keys_of_the_mask(data: st.DataObject, n: int, m: int) -> None:
     composed, dense = data.draw(strategies.mask_objects(n, m, depth=2))
     weights = regard.attend(np.zeros((n, 1)), np.zeros((m, 1)), np.zeros((m, 1)), mask=composed).weights
     np.testing.assert_array_equal(weights > 0, np.broadcast_to(dense, (n, m)))
 
 
-def test_the_algebra() -> None:
+def test_composition_is_boolean_algebra() -> None:
     a, b, c = mask.causal(), mask.window(1, 2), mask.documents([0, 0, 1, 1, 0])
 
     def dense(x: Any) -> Bools:
@@ -179,22 +179,22 @@ def test_sizes_are_pythons_own_numbers(kind: type[np.integer[Any]]) -> None:
 
 
 class Strictly(mask.causal):
-    """Before the own place only: it answers by itself, and has no program for the library."""
+    """Keys before the own position only, by `bind` alone, without a program for the library."""
 
     def bind(self, layout: Any) -> Any:
         inner = super().bind(layout)
 
-        def ask(items: slice, rows: slice, columns: slice) -> Any:
+        def evaluate(items: slice, rows: slice, columns: slice) -> Any:
             own = np.arange(columns.start, columns.stop) == np.arange(rows.start, rows.stop)[:, None]
             return inner(items, rows, columns) & ~own[None]
 
-        return ask
+        return evaluate
 
 
 @pytest.mark.parametrize(
     "made", [lambda: Strictly(), lambda: Strictly() & mask.causal(), lambda: ~~Strictly()]
 )
-def test_a_class_that_answers_otherwise_is_asked(made: Any) -> None:
+def test_a_mask_class_with_another_bind_is_used(made: Any) -> None:
     x = np.eye(4)
     wanted = np.tril(np.ones((4, 4), bool), -1)
     assert (made().dense(4, 4) == wanted).all()
@@ -215,11 +215,11 @@ WRITTEN = [
 
 
 @in_one_test("text", WRITTEN)
-def test_a_mask_is_printed_as_it_was_written(text: str) -> None:
+def test_the_repr_of_a_mask_builds_it(text: str) -> None:
     assert repr(eval(text, vars(mask).copy())) == text
 
 
-def test_what_is_large_is_not_written_out() -> None:
+def test_large_arrays_are_not_printed() -> None:
     assert repr(mask.lengths(np.zeros(100, int))) == "lengths(<int64 (100,)>)"
     assert repr(mask.causal() & np.ones((9, 9), bool)) == "causal() & <bool (9, 9)>"
     deep: mask.Mask = mask.causal()
@@ -232,7 +232,7 @@ def test_what_is_large_is_not_written_out() -> None:
     assert repr(many) == "... | lengths(1)"
 
 
-def test_a_mask_class_of_the_users_is_printed_by_what_it_was_made_with() -> None:
+def test_a_user_defined_mask_is_printed_with_its_arguments() -> None:
     class Even(mask.Mask):
         def __init__(self, step: int, start: int = 0) -> None:
             self.step, self.first = step, start

@@ -20,7 +20,7 @@ Array = NDArray[np.float64]
 
 
 def logits_of(bias: Any, n: int, m: int, heads: int = 1) -> Array:
-    """What a bias adds, seen from zero scores."""
+    """The values that a bias adds to zero scores."""
     return regard.attend(
         np.zeros((heads, n, 1)), np.zeros((heads, m, 1)), np.zeros((heads, m, 1)), bias=bias
     ).logits
@@ -40,7 +40,7 @@ def test_rotary_by_hand() -> None:
     )
 
 
-def test_rotary_turns_pair_p_by_base_to_the_minus_2p_over_dims() -> None:
+def test_rotary_rotates_pair_p_by_base_to_the_minus_2p_over_dims() -> None:
     x = np.array([[1.0, 1.0, 0.0, 0.0]])
     found = position.rotary(x, [3.0], base=100.0)
     np.testing.assert_allclose(found, [[math.cos(3), math.cos(0.3), math.sin(3), math.sin(0.3)]], rtol=1e-15)
@@ -88,7 +88,7 @@ def test_rotary_positions_may_differ_by_leading_dimension() -> None:
 
 
 @pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16, np.float32, np.float64])
-def test_rotary_comes_back_as_it_came(dtype: Any) -> None:
+def test_rotary_is_inverted_by_its_pullback(dtype: Any) -> None:
     x = np.ones((3, 4), dtype)
     x.flags.writeable = False
     found = position.rotary(x)
@@ -151,7 +151,7 @@ def test_alibi_slopes_are_the_papers(heads: int, powers: list[float]) -> None:
     np.testing.assert_allclose(position.alibi(heads).slopes, [2.0**-p for p in powers], rtol=1e-15)
 
 
-def test_alibi_takes_slope_times_distance_off() -> None:
+def test_alibi_subtracts_slope_times_distance() -> None:
     found = logits_of(position.alibi([1.0, 0.5], align="end"), 2, 3, heads=2)
     np.testing.assert_array_equal(found[0], [[-1, 0, -1], [-2, -1, 0]])
     np.testing.assert_array_equal(found[1], [[-0.5, 0, -0.5], [-1, -0.5, 0]])
@@ -233,7 +233,7 @@ def test_t5_buckets_by_head_and_alignment() -> None:
     np.testing.assert_array_equal(decoder[0], [[1, 0, 0], [2, 1, 0]])
 
 
-def test_slopes_that_cannot_be_held_are_refused() -> None:
+def test_slopes_out_of_range_are_rejected() -> None:
     x = np.zeros((1, 3, 4), np.float32)
     with pytest.raises(
         ValueError, match=r"^slopes must be a number that float32 can hold. Got 1e\+39 instead."
@@ -248,20 +248,20 @@ def test_slopes_that_cannot_be_held_are_refused() -> None:
 
 @pytest.mark.parametrize("kernel", ["auto", "blocked"])
 @pytest.mark.parametrize("slope", [1e-40, 3e38])
-def test_slopes_at_the_ends_of_what_can_be_held_are_silent(kernel: Any, slope: float) -> None:
+def test_slopes_at_the_ends_of_the_range_give_no_warning(kernel: Any, slope: float) -> None:
     x = np.random.default_rng(0).standard_normal((1, 3, 4)).astype(np.float32)
     with np.errstate(all="raise"):
         found = regard.attention(x, x, x, bias=position.alibi([slope]), kernel=kernel)
     np.testing.assert_allclose(found, regard.attend(x, x, x, bias=position.alibi([slope])).context, rtol=1e-6)
 
 
-def test_half_precision_is_rounded_without_a_word() -> None:
+def test_half_precision_is_rounded_without_a_warning() -> None:
     with np.errstate(all="raise"):
         turned = position.rotary(np.full((2, 2), 60000, np.float16), positions=[0, np.pi / 4])
     assert np.isinf(turned[1]).any()
 
 
-def test_distances_beyond_all_numbers_are_refused() -> None:
+def test_distances_out_of_range_are_rejected() -> None:
     with pytest.raises(ValueError, match=r"^max_distance must be at most 9223372036854775807. Got 1000"):
         position.t5_buckets(np.zeros((4, 1)), max_distance=10**400)
     table = np.arange(8.0).reshape(8, 1)
@@ -271,9 +271,9 @@ def test_distances_beyond_all_numbers_are_refused() -> None:
     ).all()
 
 
-# ---- the way back of rotary, and other frequencies ------------------------------------------------------------
+# ---- the pullback of rotary, and other frequencies ------------------------------------------------------------
 
-# What transformers 5.24 gives for this kind, in float32: d, base, our scaling, the factor on queries and keys, and
+# What transformers 5.24 gives for this type, in float32: d, base, our scaling, the factor on queries and keys, and
 # every so many frequencies.
 OTHERS: list[tuple[int, float, Any, float, list[float]]] = [
     (
@@ -344,7 +344,7 @@ def test_frequencies_are_those_of_another_implementation(
 
 @pytest.mark.parametrize("scaling", [None, *(other[2] for other in OTHERS)], ids=str)
 @in_one_test("interleaved", [False, True])
-def test_scaled_rotary_is_complex_numbers_turned(scaling: Any, interleaved: bool) -> None:
+def test_scaled_rotary_is_complex_multiplication(scaling: Any, interleaved: bool) -> None:
     x = np.random.default_rng(0).standard_normal((2, 5, 10))
     places = np.array([0.0, 1, 7, 100, 5000])
     plain = 100.0 ** (-np.arange(0, 8, 2) / 8)
@@ -364,7 +364,7 @@ def test_scaled_rotary_is_complex_numbers_turned(scaling: Any, interleaved: bool
     assert check_gradients(function, [x]) < 1e-6
 
 
-def test_the_way_back_of_rotary_is_the_rotation_by_negative_angles() -> None:
+def test_the_pullback_of_rotary_is_the_rotation_by_negative_angles() -> None:
     x = np.random.default_rng(0).standard_normal((3, 8)).astype(np.float32)
     y, pullback = position.rotary_vjp(x, [3, 4, 5])
     assert y.tobytes() == position.rotary(x, [3, 4, 5]).tobytes()
@@ -387,7 +387,7 @@ def test_fast_pairs_keep_their_frequency_and_slow_ones_are_interpolated() -> Non
     share = (turns[between] - 1) / 3
     np.testing.assert_allclose(llama[between], share + (1 - share) / 8, rtol=1e-13)
     yarn = position.yarn(8.0, 8192).frequencies(128, 5e5) / plain
-    step = plain[0] / plain[1]  # the ramp begins and ends at whole pairs, outwards
+    step = plain[0] / plain[1]  # the ends of the ramp are rounded outwards to integers
     np.testing.assert_allclose(yarn[turns >= 32 * step], 1, rtol=1e-14)
     np.testing.assert_allclose(yarn[turns <= 1 / step], 1 / 8, rtol=1e-14)
     assert (np.diff(yarn) <= 1e-15).all()
@@ -447,7 +447,7 @@ def test_fast_pairs_keep_their_frequency_and_slow_ones_are_interpolated() -> Non
         ),
     ],
 )
-def test_wrong_scalings_are_told(call: Any, kind: type[Exception], said: str) -> None:
+def test_wrong_scalings_are_errors(call: Any, kind: type[Exception], said: str) -> None:
     with pytest.raises(kind) as error:
         call()
     assert str(error.value) == said

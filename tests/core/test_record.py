@@ -26,7 +26,7 @@ def look() -> None:
 @pytest.mark.parametrize(
     "keep", ["weights", ("weights",), ["lse", "context"], {"scores": 1}, (), PARTS], ids=str
 )
-def test_only_the_parts_that_are_wanted_are_kept(keep: Any) -> None:
+def test_only_the_requested_parts_are_kept(keep: Any) -> None:
     whole = regard.attend(X, X, X)
     names = {keep} if isinstance(keep, str) else set(keep := list(keep))
     with regard.record(keep=keep) as seen, regard.record() as everything:
@@ -42,7 +42,7 @@ def test_only_the_parts_that_are_wanted_are_kept(keep: Any) -> None:
             assert hasattr(everything[0], part)
 
 
-def test_what_was_not_kept_is_told() -> None:
+def test_parts_that_were_not_kept_are_an_error() -> None:
     with regard.record(keep="weights") as seen:
         look()
     with pytest.raises(AttributeError) as error:
@@ -56,7 +56,7 @@ def test_what_was_not_kept_is_told() -> None:
         np.testing.assert_array_equal(other.weights, seen[0].weights)
 
 
-def test_arrays_that_are_not_kept_are_let_go() -> None:
+def test_arrays_that_are_not_kept_are_freed() -> None:
     with regard.record(keep=("context", "lse")) as seen:
         regard.attend(X, X, X)
     assert set(vars(seen[0])) == {"context", "lse", "name"}
@@ -70,7 +70,7 @@ def test_arrays_that_are_not_kept_are_let_go() -> None:
         ({"threads": 1}, TypeError, r"threads must be True or False\. Got 1 instead"),
     ],
 )
-def test_wrong_options_are_told(options: Any, kind: type[Exception], said: str) -> None:
+def test_wrong_options_are_errors(options: Any, kind: type[Exception], said: str) -> None:
     with pytest.raises(kind, match=r"(?s)" + said), regard.record(**options):
         pass
     with regard.record() as seen:
@@ -81,7 +81,7 @@ def test_wrong_options_are_told(options: Any, kind: type[Exception], said: str) 
 # ---- names ----------------------------------------------------------------------------------------------------
 
 
-def test_scopes_name_what_every_door_computes() -> None:
+def test_scopes_name_the_attention_of_every_function() -> None:
     with regard.record() as seen:
         look()
         with regard.named_scope("encoder"), regard.named_scope("layer 1"):
@@ -121,7 +121,7 @@ def in_threads(count: int = 8) -> None:
 
 
 @pytest.mark.threads
-def test_law_12_all_threads_are_recorded_where_that_is_asked_for() -> None:
+def test_law_12_all_threads_are_recorded_if_requested() -> None:
     with regard.record() as own, regard.record(threads=True, keep="weights") as of_all:
         look()
         in_threads()
@@ -136,7 +136,7 @@ def test_law_12_all_threads_are_recorded_where_that_is_asked_for() -> None:
 
 
 @pytest.mark.threads
-def test_a_thread_that_was_there_before_is_recorded_and_not_after_the_block() -> None:
+def test_a_thread_started_before_is_recorded_inside_the_block_only() -> None:
     begin, done = threading.Event(), threading.Event()
 
     def work() -> None:
@@ -155,7 +155,7 @@ def test_a_thread_that_was_there_before_is_recorded_and_not_after_the_block() ->
 
 
 @pytest.mark.threads
-def test_what_runs_in_a_copy_of_the_context_belongs_to_the_block() -> None:
+def test_code_in_a_copy_of_the_context_is_recorded() -> None:
     async def tasks() -> None:
         await asyncio.gather(asyncio.to_thread(look), asyncio.to_thread(look))
 

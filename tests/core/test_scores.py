@@ -1,4 +1,4 @@
-"""Step 1: scores by hand, and what the papers say of them. The oracle covers random numbers (test_laws.py)."""
+"""Step 1: scores by hand, and formulas of the papers. The oracle covers random numbers (test_laws.py)."""
 
 from __future__ import annotations
 
@@ -97,13 +97,13 @@ def test_concat_is_additive_with_one_stacked_matrix() -> None:
     np.testing.assert_allclose(scores.concat([[1.0], [2.0]], [1.0])([[3.0]], [[-1.0]]), [[math.tanh(1)]])
 
 
-def test_location_does_not_look_at_the_keys() -> None:
+def test_location_does_not_depend_on_the_keys() -> None:
     score = scores.location([[1.0, 2.0, 3.0, 4.0], [0.0, 1.0, 0.0, 1.0]])
     np.testing.assert_array_equal(score([[1.0, 10.0]], K), [[1, 12, 3]])
     np.testing.assert_array_equal(score([[1.0, 10.0]], K * np.nan), [[1, 12, 3]])
 
 
-def test_location_in_blocks_keeps_count_of_the_place() -> None:
+def test_location_in_blocks_uses_the_right_positions() -> None:
     """Across more keys than one block has, key j still reads column j."""
     m = 3000
     weight = np.zeros((1, m))
@@ -125,7 +125,7 @@ def test_gaussian_is_kernel_regression() -> None:
     np.testing.assert_allclose(found[:, 0], nadaraya_watson, rtol=1e-14)
 
 
-def test_gaussian_of_near_points_far_from_the_origin_keeps_its_digits() -> None:
+def test_gaussian_of_close_points_far_from_the_origin_is_exact() -> None:
     """|q|^2 + |k|^2 - 2 q.k would lose them all."""
     q, k = np.array([[1e8]]), np.array([[1e8 + 1], [1e8 + 2]])
     np.testing.assert_array_equal(scores.gaussian()(q, k), [[-0.5, -2.0]])
@@ -190,7 +190,7 @@ def test_the_product_of_large_integers_by_hand() -> None:
 
 
 @every_score
-def test_a_call_gives_the_scores_that_attend_sees(name: str) -> None:
+def test_a_call_gives_the_scores_of_attend(name: str) -> None:
     rng = np.random.default_rng(0)
     for dtype in (np.float16, ml_dtypes.bfloat16, np.float32, np.float64, np.int8):
         queries, keys = ((4 * rng.standard_normal(shape)).astype(dtype) for shape in ((3, 4, 2), (2, 2)))
@@ -200,8 +200,8 @@ def test_a_call_gives_the_scores_that_attend_sees(name: str) -> None:
 
 
 @every_score
-def test_what_is_called_must_fit(name: str) -> None:
-    """A call refuses what `attend` refuses, in the same words, the values left out."""
+def test_arguments_of_a_call_must_fit(name: str) -> None:
+    """A call rejects what `attend` rejects, with the same text except for the values."""
     wrong: list[tuple[Any, Any]] = [
         (np.ones((2, 2)), np.ones(2)),
         (np.ones((2, 2)), np.ones((2, 2)) * 1j),
@@ -243,7 +243,7 @@ def test_a_function_of_the_users() -> None:
 
 
 @pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16, np.float32])
-def test_a_learned_number_of_any_float_stays_one(dtype: Any) -> None:
+def test_a_learned_number_keeps_its_dtype(dtype: Any) -> None:
     x = np.eye(3, dtype=np.float32)
     cosine = scores.cosine(sharpness=np.array(2.5, dtype))
     assert cosine.sharpness.dtype == dtype

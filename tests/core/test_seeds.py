@@ -110,7 +110,7 @@ def test_the_second_notebook_for_all_words() -> None:
 @pytest.mark.parametrize(
     ("weights", "printed", "digits"), [(first_draws, FIRST_ATTENTION, 8), (second_draws, SECOND_ATTENTION, 5)]
 )
-def test_every_door_prints_the_same_numbers(weights: Any, printed: Any, digits: int) -> None:
+def test_every_function_prints_the_same_numbers(weights: Any, printed: Any, digits: int) -> None:
     arrays = projected(weights())
     context, _ = regard.attention_vjp(*arrays)
     for found in (regard.attention(*arrays), context, regard.merge(regard.partial(*arrays)).context):

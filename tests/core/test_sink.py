@@ -95,7 +95,7 @@ def test_gradients_of_a_sink_of_any_shape(kernel: str, shape: tuple[int, ...]) -
 
 
 @every_kernel
-def test_minus_infinity_is_no_sink_to_the_bit(kernel: str) -> None:
+def test_minus_infinity_is_bitwise_no_sink(kernel: str) -> None:
     q, k, v = arrays()
     plain, back = regard.attention_vjp(q, k, v, kernel=kernel)
     context, pullback = regard.attention_vjp(q, k, v, sink=-np.inf, kernel=kernel)
@@ -111,7 +111,7 @@ def test_minus_infinity_is_no_sink_to_the_bit(kernel: str) -> None:
 
 @every_kernel
 @pytest.mark.parametrize("sink", [2.5, -1e30, 1e30, -np.inf])
-def test_law_3_a_row_that_sees_no_key_sees_the_sink_alone(kernel: str, sink: float) -> None:
+def test_law_3_in_a_row_without_a_visible_key_the_sink_has_all_weight(kernel: str, sink: float) -> None:
     q, k, v = arrays()
     options: dict[str, Any] = {"sink": sink, "mask": mask.lengths([[0], [7]])}
     whole, part = regard.attend(q, k, v, **options), regard.partial(q, k, v, kernel=kernel, **options)
@@ -132,7 +132,7 @@ def test_law_3_a_row_that_sees_no_key_sees_the_sink_alone(kernel: str, sink: flo
 
 
 @every_kernel
-def test_law_3_no_keys_at_all(kernel: str) -> None:
+def test_law_3_without_any_keys(kernel: str) -> None:
     q = np.ones((2, 3, 4))
     part = regard.partial(q, np.ones((2, 0, 4)), np.ones((2, 0, 5)), sink=[1.0, -2.0], kernel=kernel)
     assert not part.context.any()
@@ -183,17 +183,17 @@ def test_law_13_a_sink_counts_once_in_whichever_part_or_in_merge(kernel: str) ->
             np.testing.assert_allclose(merged.lse, whole.lse, rtol=0, atol=1e-14)
 
 
-def test_a_sink_merged_alone_is_the_whole() -> None:
+def test_a_sink_added_by_merge_is_the_full_attention() -> None:
     one = regard.Partial(np.array([6.0]), lse=np.array(0.0))  # of a single query
     found = regard.merge(one, sink=math.log(2))
     np.testing.assert_allclose(found.context, [2.0], rtol=1e-15)
     np.testing.assert_allclose(found.lse, math.log(3), rtol=1e-15)
 
 
-# --------------------------------------------------------------------------------------------- the other doors, sizes
+# --------------------------------------------------------------------------------------- the other functions, sizes
 
 
-def test_record_keeps_what_a_sink_made() -> None:
+def test_record_keeps_weights_with_a_sink() -> None:
     q, k, v = arrays()
     with regard.record() as seen:
         context = regard.attention(q, k, v, sink=1.0)
@@ -227,7 +227,7 @@ def test_the_dtypes_of_arrays_and_sink_stay(dtype: Any) -> None:
         assert found.sink.dtype == (np.asarray(sink).dtype if isinstance(sink, np.ndarray) else np.float64)
 
 
-def test_law_8_a_sink_is_not_written_and_may_lie_anyhow() -> None:
+def test_law_8_a_sink_is_not_written_and_may_have_any_strides() -> None:
     q, k, v = arrays()
     wide = np.array([1.0, 9.0, -1.0, 9.0, 0.5, 9.0, 2.0])
     wide.flags.writeable = False
@@ -278,7 +278,7 @@ DOORS: dict[str, Any] = {
         ),
     ],
 )
-def test_law_10_a_wrong_sink_is_told(sink: Any, kind: type[Exception], said: str) -> None:
+def test_law_10_a_wrong_sink_is_an_error(sink: Any, kind: type[Exception], said: str) -> None:
     for door in DOORS.values():
         with pytest.raises(kind, match=said):
             door(*(x.astype(np.float32) for x in arrays()), sink=sink)

@@ -63,7 +63,7 @@ def test_entmax15_of_two() -> None:
 
 
 @every_function
-def test_a_row_that_sees_nothing_is_0(name: str) -> None:
+def test_a_row_without_a_visible_key_is_0(name: str) -> None:
     found = FUNCTIONS[name](np.array([[-INF, -INF], [0.0, -INF]]))
     np.testing.assert_array_equal(found, [[0, 0], [1, 0]])
 
@@ -77,7 +77,7 @@ def test_zero_sizes(name: str, shape: tuple[int, ...]) -> None:
 @every_function
 @settings(max_examples=60)
 @given(row=rows)
-def test_rows_sum_to_1_and_what_is_not_seen_has_0(name: str, row: list[float]) -> None:
+def test_rows_sum_to_1_and_masked_keys_have_weight_0(name: str, row: list[float]) -> None:
     logits = np.array(row)
     found = FUNCTIONS[name](logits)
     assert (found >= 0).all()
@@ -95,7 +95,7 @@ def test_a_constant_added_to_a_row_changes_nothing(name: str, row: list[float], 
 
 
 @every_function
-def test_a_nan_that_is_seen_makes_its_row_nan_and_no_other(name: str) -> None:
+def test_a_visible_nan_makes_its_row_nan_and_no_other(name: str) -> None:
     found = FUNCTIONS[name](np.array([[1.0, np.nan, 0.0], [1.0, 2.0, -INF]]))
     assert np.isnan(found[0]).all()
     assert np.isfinite(found[1]).all()
@@ -120,7 +120,7 @@ def test_logits_whose_difference_or_square_overflows(
 
 @every_function
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
-def test_weights_come_in_the_order_of_bytes_of_this_machine(name: str, dtype: Any) -> None:
+def test_weights_have_native_byte_order(name: str, dtype: Any) -> None:
     row = np.array([[0.25, 0.0, -INF]], dtype)
     found = FUNCTIONS[name](row.astype(row.dtype.newbyteorder("S")))
     assert found.dtype == row.dtype
@@ -175,7 +175,7 @@ def attended(normalize: Any, n: int, m: int) -> Array:
     return found.weights
 
 
-def test_local_m_is_a_softmax_near_the_own_place() -> None:
+def test_local_m_is_a_softmax_near_the_own_position() -> None:
     third = 1 / 3
     np.testing.assert_allclose(
         attended(weights.local_m(1), 2, 4), [[0.5, 0.5, 0, 0], [third, third, third, 0]], rtol=1e-15
@@ -207,7 +207,7 @@ def test_predict_positions_is_luongs_equation_9() -> None:
     np.testing.assert_allclose(weights.predict_positions(queries, weight, vector, 10), expected, rtol=1e-14)
 
 
-def test_what_lies_outside_a_local_window_has_no_influence() -> None:
+def test_keys_outside_a_local_window_have_no_influence() -> None:
     values = np.array([[1.0], [2.0], [np.nan], [np.inf]])
     keys = np.array([[0.0], [0.0], [np.nan], [np.nan]])
     for normalize, expected in ((weights.local_m(1), 1.5), (weights.local_p([0.0], 1.0), 0.5 + math.exp(-2))):
@@ -219,7 +219,7 @@ def test_what_lies_outside_a_local_window_has_no_influence() -> None:
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 @every_function
 def test_half_precision_is_computed_in_float32(name: str, dtype: str) -> None:
-    """Sums of more than 65,504 have no place in float16."""
+    """Sums of more than 65,504 overflow in float16."""
     for logits in (np.zeros(70000), np.linspace(0, 1, 3000)):
         given = logits.astype(dtype)
         found = FUNCTIONS[name](given)
@@ -228,7 +228,7 @@ def test_half_precision_is_computed_in_float32(name: str, dtype: str) -> None:
         assert found.sum(dtype=np.float64) == pytest.approx(1, abs=5e-3)
 
 
-def test_underflow_is_no_error() -> None:
+def test_underflow_is_not_an_error() -> None:
     small = np.float16(np.exp(-15))
     with np.errstate(all="raise"):
         assert weights.softmax(np.array([0, -15], np.float16)).tolist() == [1, small]
@@ -244,18 +244,18 @@ def test_underflow_is_no_error() -> None:
         (weights.sparsemax, "normalize must be a name: 'sparsemax'. Got the function instead."),
     ],
 )
-def test_what_is_no_normalization_yet(normalize: Any, said: str) -> None:
+def test_invalid_normalizations(normalize: Any, said: str) -> None:
     with pytest.raises(TypeError) as caught:
         regard.attend([[1.0]], [[1.0]], [[1.0]], normalize=normalize)
     assert str(caught.value) == said
 
 
-def test_numbers_are_no_normalization() -> None:
+def test_numbers_are_not_a_normalization() -> None:
     with pytest.raises(ValueError, match=r"^normalize must be one of 'softmax', .* Got array\(\[1., 1.\]\)"):
         regard.attend([[1.0]], [[1.0]], [[1.0]], normalize=np.ones(2))  # type: ignore[arg-type]
 
 
-def test_places_of_half_precision_are_predicted_in_float32() -> None:
+def test_positions_of_half_precision_are_predicted_in_float32() -> None:
     rng = np.random.default_rng(0)
     queries = rng.standard_normal((5, 4)).astype(np.float16)
     weight, vector = rng.standard_normal((4, 3)), rng.standard_normal(3)

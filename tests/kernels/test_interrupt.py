@@ -102,7 +102,7 @@ def stopped(monkeypatch: pytest.MonkeyPatch) -> ctypes.c_int32:
 @pytest.mark.slow
 @needs_library
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_calls_that_are_asked_to_stop_return_at_once(isa: str, stopped: ctypes.c_int32, dtype: Any) -> None:
+def test_stopped_calls_return_at_once(isa: str, stopped: ctypes.c_int32, dtype: Any) -> None:
     x = np.ones((LARGE, 2), dtype)
     mask = regard.mask.lengths(np.asarray(LARGE - 1))
     for threads in (1, 2):
@@ -116,7 +116,7 @@ def test_calls_that_are_asked_to_stop_return_at_once(isa: str, stopped: ctypes.c
 
 @needs_library
 @pytest.mark.skipif(library.trains(library.load()) is None, reason="these kernels need a newer processor")
-def test_kernels_of_training_that_are_asked_to_stop_leave_what_was_there(stopped: ctypes.c_int32) -> None:
+def test_stopped_kernels_of_training_leave_their_output_unchanged(stopped: ctypes.c_int32) -> None:
     a, b = np.ones((64, 32), np.float32), np.ones((32, 48), np.float32)
     out = np.full((64, 48), 7, np.float32)
     matrix.multiply(a, b, out=out)
@@ -133,7 +133,7 @@ def test_kernels_of_training_that_are_asked_to_stop_leave_what_was_there(stopped
 
 @needs_signals
 @pytest.mark.threads
-def test_a_handler_that_raises_asks_the_call_to_stop_and_one_that_returns_does_not() -> None:
+def test_a_handler_that_raises_stops_the_call_and_one_that_returns_does_not() -> None:
     seen: list[int] = []
 
     def until_asked(stop: int) -> int:
@@ -160,7 +160,7 @@ def test_a_handler_that_raises_asks_the_call_to_stop_and_one_that_returns_does_n
 
 
 @pytest.mark.threads
-def test_only_the_main_thread_needs_another_to_call_the_library() -> None:
+def test_only_the_main_thread_calls_the_library_in_another_thread() -> None:
     found: list[bool] = []
 
     def call(stop: int) -> bool:
@@ -174,7 +174,7 @@ def test_only_the_main_thread_needs_another_to_call_the_library() -> None:
 
 
 @pytest.mark.threads
-def test_workers_whose_results_nobody_waits_for_give_up() -> None:
+def test_workers_without_a_waiting_caller_stop() -> None:
     begun, ended = threading.Event(), threading.Event()
 
     def endless() -> None:
@@ -197,11 +197,11 @@ def test_workers_whose_results_nobody_waits_for_give_up() -> None:
     with pytest.raises(Left):
         leave_early()
     assert ended.is_set()
-    stop_if_requested()  # this thread is no worker
+    stop_if_requested()  # this thread is not a worker
 
 
 @pytest.mark.threads
-def test_workers_return_results_in_order_and_errors_where_they_are_asked_for() -> None:
+def test_workers_return_results_in_order_and_raise_errors_at_the_result() -> None:
     with Workers(3) as workers:
         assert list(workers.map(lambda i: i * i, range(50))) == [i * i for i in range(50)]
         failed = workers.submit(divmod, 1, 0)
@@ -234,7 +234,7 @@ def startable(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -
     return count
 
 
-def test_what_should_have_two_threads_goes_on_with_fewer(startable: int) -> None:
+def test_work_for_two_threads_runs_with_fewer(startable: int) -> None:
     names: list[str] = []
     with two_threads() as threads:
         assert Each(threads)(lambda i: (names.append(threading.current_thread().name), i)[1], (3, 4)) == [
@@ -244,7 +244,7 @@ def test_what_should_have_two_threads_goes_on_with_fewer(startable: int) -> None
     assert names.count("regard") == startable
 
 
-def test_attention_goes_on_with_fewer_threads_to_the_same_bits(startable: int) -> None:
+def test_attention_with_fewer_threads_gives_the_same_bits(startable: int) -> None:
     x = np.random.default_rng(0).standard_normal((3, 600, 8)).astype(np.float32)
     for normalize in ("softmax", "sparsemax"):
         how: Callable[[int], Any] = lambda t, n=normalize: regard.attention_vjp(  # noqa: E731

@@ -1,4 +1,4 @@
-"""Products of matrices in the library, beside NumPy's in float64."""
+"""Matrix products in the library, compared with NumPy's in float64."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Array = NDArray[Any]
 SETS = library.instruction_sets()
 
 
-# For the whole module, since hypothesis wants no fixture that is made for each test.
+# Module scope, since hypothesis does not allow function-scoped fixtures.
 @pytest.fixture(
     scope="module",
     params=[*(SETS[:1] or ["none"]), *(pytest.param(name, marks=pytest.mark.slow) for name in SETS[1:])],
@@ -66,7 +66,7 @@ def test_products(
 
 @pytest.mark.parametrize("sizes", [(16, 1, 1), (200, 400, 50), (20, 193, 7), (20, 1100, 70)], ids=str)
 @pytest.mark.parametrize("turned", [False, True])
-def test_sums_come_with_the_product(isa: str, sizes: tuple[int, int, int], turned: bool) -> None:
+def test_sums_are_computed_with_the_product(isa: str, sizes: tuple[int, int, int], turned: bool) -> None:
     rows, depth, columns = sizes
     a, b = draw(rows, depth, turned), draw(depth, columns)
     found, sums = matrix.multiply_and_sum(a, b)
@@ -74,7 +74,7 @@ def test_sums_come_with_the_product(isa: str, sizes: tuple[int, int, int], turne
     np.testing.assert_allclose(sums, b.astype(float).sum(axis=0), rtol=1e-5, atol=1e-6 * depth)
 
 
-def test_nothing_is_written_beside_a_part(isa: str) -> None:
+def test_nothing_is_written_outside_of_a_part(isa: str) -> None:
     whole = np.full((37, 61), 7, np.float32)
     matrix.multiply(draw(35, 20), draw(20, 50), out=whole[1:-1, 4:54])
     edge = np.ones(whole.shape, bool)
@@ -92,7 +92,7 @@ def test_a_row_does_not_depend_on_the_others(isa: str, turned: bool) -> None:
     assert (matrix.multiply(np.asfortranarray(a), b) == whole).all()
 
 
-def test_what_is_not_a_number_stays_in_its_row_and_column(isa: str) -> None:
+def test_a_nan_stays_in_its_row_and_column(isa: str) -> None:
     a, b = draw(33, 40), draw(40, 35)
     a[5, 3] = np.nan
     b[7, 34] = np.inf
@@ -134,7 +134,7 @@ def check(found: Array, a: Array, b: Array, start: Array | float = 0.0) -> None:
     ids=str,
 )
 @pytest.mark.parametrize("turned", [(False, False), (True, True)], ids=str)
-def test_every_digit_counts(isa: str, sizes: tuple[int, int, int], turned: tuple[bool, bool]) -> None:
+def test_no_digit_is_lost(isa: str, sizes: tuple[int, int, int], turned: tuple[bool, bool]) -> None:
     rows, depth, columns = sizes
     a, b, bias = draw(rows, depth, turned[0]), draw(depth, columns, turned[1]), draw(1, columns)[0]
     check(matrix.multiply(a, b), a, b)
@@ -170,13 +170,13 @@ def test_numbers_of_every_size(isa: str, depth: int) -> None:
     check(matrix.multiply(a, b, out=before.copy(), add=True), a, b, before)
 
 
-def test_large_sums_are_not_infinite_on_the_way(isa: str) -> None:
+def test_intermediate_sums_do_not_overflow(isa: str) -> None:
     a, b = np.zeros((16, 256), np.float32), np.zeros((256, 256), np.float32)
     a[:, :4], b[:4] = 2.0**63, 2.0**63 * (1 - 2.0**-9)  # the sum is just below the largest number
     check(matrix.multiply(a, b), a, b)
 
 
-def test_small_products_are_off_by_less_than_any_number_that_counts(isa: str) -> None:
+def test_small_products_have_a_negligible_error(isa: str) -> None:
     """Products below 2^-126 are denormal."""
     a, b = draw(20, 256) * np.float32(2.0**-60), draw(256, 256) * np.float32(2.0**-60)
     exact = a.astype(float) @ b.astype(float)
@@ -185,7 +185,7 @@ def test_small_products_are_off_by_less_than_any_number_that_counts(isa: str) ->
 
 
 @pytest.mark.parametrize("turned", [False, True])
-def test_any_rows_may_be_strange(isa: str, turned: bool) -> None:
+def test_any_rows_may_be_non_finite(isa: str, turned: bool) -> None:
     a, b = draw(70, 300), draw(300, 600, turned)
     if matrix._steps(a, b, None, None) is None:
         pytest.skip("NumPy's products promise nothing about single bits")
@@ -202,7 +202,7 @@ def test_any_rows_may_be_strange(isa: str, turned: bool) -> None:
 @pytest.mark.parametrize(
     "shape", [(4200, 70, 1000), (40, 70, 4200), (1100, 100, 1200), (1200, 100, 1100)], ids=str
 )
-def test_strange_numbers_far_away(isa: str, shape: tuple[int, int, int]) -> None:
+def test_non_finite_numbers_in_distant_rows(isa: str, shape: tuple[int, int, int]) -> None:
     """Numbers below the normal range in the first, a middle and one of the last rows and columns of large matrices."""
     rows, depth, columns = shape
     a, b = draw(rows, depth), draw(depth, columns)
@@ -216,7 +216,7 @@ def test_strange_numbers_far_away(isa: str, shape: tuple[int, int, int]) -> None
     np.testing.assert_allclose(sums, b.sum(0, dtype=float), atol=1e-4)
 
 
-def test_a_row_does_not_depend_on_which_matrix_is_near(isa: str) -> None:
+def test_a_row_does_not_depend_on_which_matrix_is_packed(isa: str) -> None:
     a, b = draw(400, 300), draw(300, 250)
     if matrix._steps(a, b, None, None) is None:
         pytest.skip("NumPy's products promise nothing about single bits")
@@ -250,7 +250,7 @@ def test_without_the_library(monkeypatch: pytest.MonkeyPatch) -> None:
     np.testing.assert_allclose(matrix.multiply(a, b, out=room), a @ b, rtol=1e-6)
 
 
-def test_what_does_not_fit_is_left_to_numpy() -> None:
+def test_other_arrays_are_multiplied_by_numpy() -> None:
     a, b, bias = draw(20, 7), draw(7, 5), draw(1, 5)[0]
     broadcast = matrix.multiply(a, b, bias[:1])
     np.testing.assert_allclose(broadcast, a @ b + bias[:1], rtol=1e-5, atol=1e-5)
@@ -279,6 +279,6 @@ def test_a_product_may_be_written_over_its_factor() -> None:
     np.testing.assert_allclose(matrix.multiply(a, b, out=a), expected, rtol=1e-4, atol=1e-4)
 
 
-def test_an_array_that_was_broadcast_brings_no_warning() -> None:
+def test_a_broadcast_array_gives_no_warning() -> None:
     wide, _ = np.broadcast_arrays(draw(1, 8), draw(20, 8))
     np.testing.assert_allclose(matrix.multiply(wide, draw(8, 3)), wide @ draw(8, 3), rtol=1e-5, atol=1e-5)

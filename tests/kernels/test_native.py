@@ -72,7 +72,7 @@ gradients = partial(strategies.gradients, kernel="native")
 
 
 def magnitude_of(score: Any, q: Array, k: Array) -> tuple[Array, int]:
-    """What `oracle.Score.magnitude` and `terms` say, for whole float64 arrays."""
+    """`oracle.Score.magnitude` and `terms` for complete float64 arrays."""
     q, k = np.abs(q), np.abs(k)
     dot, d, turned = q @ np.swapaxes(k, -1, -2), q.shape[-1], np.swapaxes(k, -1, -2)
     if isinstance(score, str):
@@ -212,8 +212,8 @@ def test_law_1_a_largest_logit_that_grows_from_chunk_to_chunk(isa: str, dtype: A
 
 
 @pytest.mark.parametrize("score", ["additive", "gaussian"])
-def test_law_1_wild_features_and_far_distances(isa: str, score: str) -> None:
-    """Numbers for which exp(2 x) overflows, beside small ones."""
+def test_law_1_large_features_and_distances(isa: str, score: str) -> None:
+    """Numbers for which exp(2 x) overflows, among small ones."""
     rng = np.random.default_rng(3)
     q, k, v = (rng.standard_normal((rows, 5)) for rows in (19, 23, 23))
     q[::3] *= 300
@@ -339,7 +339,7 @@ def test_gradients_of_a_bias_of_any_shape(isa: str, shape: tuple[int, ...]) -> N
         np.testing.assert_allclose(found[key], x, rtol=1e-9, atol=1e-11 * (1 + np.abs(x).max()), err_msg=key)
 
 
-# ---- laws 2 to 4: what is not seen, and what is -----------------------------------------------------------------
+# ---- laws 2 to 4: masked and visible keys -----------------------------------------------------------------
 
 M = 1100  # keys: nine blocks, two chunks
 POISON = [np.nan, np.inf, -np.inf, 3e38]
@@ -367,7 +367,7 @@ HIDDEN = np.array([0, 3, 127, 128, 700, 1023, 1024, 1099])
 
 
 def hiding(n: int) -> dict[str, dict[str, Any]]:
-    """Options under which nobody sees the hidden keys."""
+    """Options that mask the hidden keys for all queries."""
     seen = ~np.isin(np.arange(M), HIDDEN)
     ids = np.where(seen, 0, 1)
     several = regard.mask.documents(np.zeros(n, int), ids) & ~regard.mask.lengths(np.asarray(0))
@@ -428,8 +428,8 @@ def test_law_2_for_every_score_and_dtype(isa: str, score: str, dtype: str) -> No
 
 @pytest.mark.parametrize("n", [2, 7, 70])
 @pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16"])
-def test_law_2_wherever_what_is_seen_begins_and_ends(isa: str, dtype: str, n: int) -> None:
-    """Products take several keys at a time, and among them some that nobody sees."""
+def test_law_2_wherever_the_visible_keys_begin_and_end(isa: str, dtype: str, n: int) -> None:
+    """Products take several keys at a time, and among them masked ones."""
     for m, seen in (
         (4, (0, 3)),
         (72, (0, 33)),
@@ -466,7 +466,7 @@ def test_law_2_a_hidden_pair_of_one_row(isa: str, n: int) -> None:
 
 @pytest.mark.parametrize("poison", [np.nan, np.inf])
 @pytest.mark.parametrize("n", PATHS)
-def test_law_3_a_query_that_sees_nothing(isa: str, n: int, poison: float) -> None:
+def test_law_3_a_query_without_a_visible_key(isa: str, n: int, poison: float) -> None:
     n += 2
     q, k, v = arrays_of(n)
     blind = [0, n - 1]
@@ -486,7 +486,7 @@ def test_law_3_a_query_that_sees_nothing(isa: str, n: int, poison: float) -> Non
         assert same(x, slopes[key]), key
 
 
-def test_law_3_nobody_sees_anything(isa: str) -> None:
+def test_law_3_no_query_has_a_visible_key(isa: str) -> None:
     for n in PATHS:
         arrays = arrays_of(n)
         for mask in (np.zeros((n, M), bool), regard.mask.lengths(np.asarray(0))):
@@ -500,7 +500,7 @@ def test_law_3_nobody_sees_anything(isa: str) -> None:
 
 
 @pytest.mark.parametrize("n", PATHS)
-def test_law_4_what_is_seen_and_not_finite_reaches_exactly_its_rows(isa: str, n: int) -> None:
+def test_law_4_visible_non_finite_values_reach_exactly_their_rows(isa: str, n: int) -> None:
     n += 1
     q, k, v = arrays_of(n)
     seen = np.random.default_rng(8).random((n, M)) < 0.5
@@ -603,7 +603,7 @@ def law_5_arrays(m: int, dtype: Any) -> tuple[Array, Array, Array]:
 
 
 def assert_slices(name: str, m: int, dtype: Any) -> None:
-    """Context, log-sum-exp and the gradient of the queries of slices are slices of the whole."""
+    """Context, log-sum-exp and the gradient of the queries of slices are slices of the full result."""
     q, k, v = law_5_arrays(m, dtype)
     if name in ("additive", "concat"):
         q, k = q[..., :7], k[..., :7]
@@ -643,7 +643,7 @@ def test_law_5_one_query_of_many_items_and_thousands_of_keys(isa: str, width: in
     k, v = (rng.standard_normal((8, 5700, width)).astype(DTYPES[dtype]) for _ in range(2))
     v[0, 3000, width - 1] = np.inf
     v[1, [10, 5000], 0] = np.nan
-    v[4, 2000, 3] = np.nan  # nobody sees it
+    v[4, 2000, 3] = np.nan  # it is masked
     for mask in (regard.mask.lengths(lengths), None):
         options = {"mask": mask, "kernel": "native"}
         whole = regard.attention(q, k, v, **options)
@@ -728,7 +728,7 @@ def test_law_5_a_query_moved_within_a_band(isa: str, dtype: str) -> None:
 
 
 @pytest.mark.parametrize("n", [1, 3, 50, 200])
-def test_law_5_the_place_in_the_batch(isa: str, n: int) -> None:
+def test_law_5_the_position_in_the_batch(isa: str, n: int) -> None:
     rng = np.random.default_rng(9)
     q, k, v, g = (rng.standard_normal((5, 3, size, 7)).astype(np.float32) for size in (n, 1100, 1100, n))
     bias = rng.standard_normal((5, 3, n, 1100)).astype(np.float32)
@@ -774,17 +774,17 @@ BANDS = {
 
 @pytest.mark.parametrize("band", BANDS)
 @pytest.mark.parametrize("dtype", ["float32", "float64", "float16"])
-def test_a_band_takes_the_short_way_to_the_same_bits(isa: str, band: str, dtype: str) -> None:
+def test_the_fast_path_of_a_band_gives_the_same_bits(isa: str, band: str, dtype: str) -> None:
     for n, m in [(1, 1), (5, 9), (50, 300), (1, 2000), (9, 5)]:
         rng = np.random.default_rng(0)
         q, k, v = (rng.standard_normal(shape).astype(dtype) for shape in ((4, n, 8), (2, m, 8), (2, m, 3)))
-        out = np.empty((4, n, 3), dtype)  # nobody goes the short way with it
+        out = np.empty((4, n, 3), dtype)  # the fast path does not support it
         regard.attention(q, k, v, mask=BANDS[band], kernel="native", out=out)
         assert same(regard.attention(q, k, v, mask=BANDS[band], kernel="native"), out), (n, m)
 
 
 def both_ways(q: Any, k: Any, v: Any, dcontext: Any, **options: Any) -> None:
-    """Gradients are the same to the bit, whatever way they take: nobody goes the short one in another byte order."""
+    """Gradients are bitwise equal on both paths: the fast one does not support another byte order."""
     short, pullback = regard.attention_vjp(q, k, v, kernel="native", **options)
     other = (x.astype(x.dtype.newbyteorder()) for x in (q, k, v))
     long, pullback_of_long = regard.attention_vjp(*other, kernel="native", **options)
@@ -799,7 +799,7 @@ def both_ways(q: Any, k: Any, v: Any, dcontext: Any, **options: Any) -> None:
 @pytest.mark.parametrize("band", [*BANDS, None])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize(("n", "m"), [(1, 1), (5, 9), (50, 300), (1, 2000), (9, 5), (127, 40), (128, 40)])
-def test_gradients_take_the_short_way_to_the_same_bits(
+def test_the_fast_path_of_gradients_gives_the_same_bits(
     isa: str, band: str | None, dtype: Any, n: int, m: int
 ) -> None:
     rng = np.random.default_rng(0)
@@ -813,7 +813,7 @@ def test_gradients_take_the_short_way_to_the_same_bits(
     both_ways(q, k, v, np.asfortranarray(dcontext), scale=0.3, **options)
 
 
-def test_gradients_that_take_more_than_the_short_way(isa: str) -> None:
+def test_gradients_that_need_the_general_path(isa: str) -> None:
     """Numbers that are not finite, or gradients of other types, and what is wrong with them."""
     rng = np.random.default_rng(1)
     q, k, v, dcontext = rng.standard_normal((4, 3, 6, 8)).astype(np.float32)
@@ -831,8 +831,8 @@ def test_gradients_that_take_more_than_the_short_way(isa: str) -> None:
         pullback(dcontext[:, :5])
 
 
-def test_gradients_keep_the_shapes_that_there_were(isa: str) -> None:
-    """Whoever gives an array another shape meanwhile must not make the library write beyond its gradients."""
+def test_gradients_have_the_shapes_at_the_call(isa: str) -> None:
+    """An array reshaped meanwhile must not make the library write outside of its gradients."""
     q, k, v, dcontext = np.random.default_rng(2).standard_normal((4, 3, 6, 32))
     wanted = regard.attention_vjp(q, k, v, kernel="native")[1](dcontext)
     pullback = regard.attention_vjp(q, k, v, kernel="native")[1]
@@ -843,8 +843,8 @@ def test_gradients_keep_the_shapes_that_there_were(isa: str) -> None:
 
 @in_one_test("other", ["complex128", "O", "U1", "longdouble", "M8[s]"])
 @in_one_test("place", [0, 1, 2])
-def test_integers_beside_what_is_no_number(other: str, place: int) -> None:
-    """The short way makes floats of integers, but of nothing that is none."""
+def test_the_fast_path_converts_integers_only(other: str, place: int) -> None:
+    """The fast path converts integers to floats, but no other types."""
     arrays = [np.ones((4, 4), int) for _ in range(3)]
     arrays[place] = np.ones((4, 4)).astype(int).astype(other)
     with pytest.raises(TypeError, match="Got dtype"):
@@ -854,7 +854,7 @@ def test_integers_beside_what_is_no_number(other: str, place: int) -> None:
     assert regard.attention(*np.ones((3, 4, 4), int)).dtype == np.float64
 
 
-def test_the_long_way_back_is_recorded_once() -> None:
+def test_the_general_pullback_is_recorded_once() -> None:
     q, k, v, dcontext = np.ones((4, 3, 6, 8))
     with regard.record() as before:
         pullback = regard.attention_vjp(q, k, v)[1]
@@ -864,7 +864,7 @@ def test_the_long_way_back_is_recorded_once() -> None:
     assert [len(before), len(after)] == [1, 0]
 
 
-def test_a_window_that_answers_otherwise_is_asked() -> None:
+def test_a_window_with_another_bind_is_used() -> None:
     class Nobody(regard.mask.window):
         def bind(self, layout: Any) -> Any:
             return lambda items, rows, columns: False
@@ -873,8 +873,8 @@ def test_a_window_that_answers_otherwise_is_asked() -> None:
 
 
 @pytest.mark.parametrize("options", [{}, {"mask": regard.mask.causal()}], ids=["plain", "masked"])
-def test_arrays_that_numpy_has_broadcast_are_read_without_a_word(isa: str, options: dict[str, Any]) -> None:
-    # They are contiguous, but NumPy warns whoever asks whether they are writeable; here a warning is an error.
+def test_broadcast_arrays_are_read_without_a_warning(isa: str, options: dict[str, Any]) -> None:
+    # They are contiguous, but NumPy warns on a query of their writeable flag; here a warning is an error.
     rng = np.random.default_rng(0)
     one, wide = np.broadcast_arrays(rng.standard_normal((1, 4, 8)), rng.standard_normal((4, 8)))
     plain = np.array(wide)
@@ -908,7 +908,7 @@ def test_law_5_strides(isa: str, layout: str, dtype: str) -> None:
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "float16"])
 @pytest.mark.parametrize("tiles", [1, 2, 3, 9])
-def test_law_5_heads_beside_each_other(isa: str, tiles: int, dtype: str) -> None:
+def test_law_5_heads_side_by_side(isa: str, tiles: int, dtype: str) -> None:
     """Where the rows of a head lie far apart, they are copied for many tiles: block by block, and clean ones apart."""
     n, m = tiles * TILE[isa], 300
     rng = np.random.default_rng(10)
@@ -934,7 +934,7 @@ def test_law_5_heads_beside_each_other(isa: str, tiles: int, dtype: str) -> None
 
 
 @pytest.mark.parametrize("n", [1, 12, 20, 70])
-def test_law_1_queries_that_their_factor_would_round(isa: str, n: int) -> None:
+def test_law_1_queries_that_the_scale_would_round(isa: str, n: int) -> None:
     """The factor goes to the queries where that costs no digit, else to the scores: of each query by itself."""
     rng = np.random.default_rng(11)
     small = np.arange(n) % 3 == 0
@@ -969,7 +969,7 @@ def test_law_5_threads(isa: str, name: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="Linux alone says where a thread may run")
-def test_threads_may_run_where_the_user_lets_them(isa: str) -> None:
+def test_threads_run_on_the_processors_that_the_user_allows(isa: str) -> None:
     """The pool moves its threads apart, and ties none of them to a processor; it keeps each off one at most."""
     code = """if True:
         import os, numpy as np, regard
@@ -990,7 +990,7 @@ def test_threads_may_run_where_the_user_lets_them(isa: str) -> None:
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("n", [2, 30])
-def test_law_13_any_split_is_the_whole(isa: str, n: int, dtype: Any) -> None:
+def test_law_13_any_split_is_the_full_attention(isa: str, n: int, dtype: Any) -> None:
     q, k, v = arrays_of(n, dtype=dtype)
     rng = np.random.default_rng(3)
     mask, bias = rng.random((n, M)) < 0.3, rng.standard_normal((n, M)).astype(dtype) * 3
@@ -1050,7 +1050,7 @@ def test_a_kernel_asked_for_by_name_is_never_replaced(what: str) -> None:
 
 @needs_library
 @pytest.mark.parametrize("name", REFUSED)
-def test_every_option_is_done_or_refused(name: str) -> None:
+def test_every_option_is_supported_or_rejected(name: str) -> None:
     c = case(name)
     with pytest.raises(ValueError, match=r"^kernel=\"native\" can't do this: "):
         regard.attention(*c.arrays, kernel="native", **c.option.regard)
@@ -1060,7 +1060,7 @@ def test_every_option_is_done_or_refused(name: str) -> None:
     "make",
     [lambda b: b.astype(int), lambda b: b.astype(np.int8), lambda b: b.astype(">f4"), strategies.unaligned],
 )
-def test_a_bias_of_any_kind_of_numbers(make: Any) -> None:
+def test_a_bias_of_any_dtype(make: Any) -> None:
     rng = np.random.default_rng(0)
     x, bias = rng.standard_normal((2, 5, 4), np.float32), rng.integers(-3, 3, (2, 5, 5)).astype(np.float32)
     for part in (bias, bias[:, :1], bias[..., :1], bias[0], bias[:1, :1, 0]):
@@ -1259,7 +1259,7 @@ MISSING = "regard was installed without its native kernel (no C++ compiler was f
 
 
 @pytest.mark.slow
-def test_without_the_library_auto_says_so_once_and_native_raises() -> None:
+def test_without_the_library_auto_warns_once_and_native_raises() -> None:
     done = fresh(WITHOUT)
     assert done.returncode == 0, done.stderr
     first, message, error, hint = done.stdout.splitlines()
@@ -1290,8 +1290,8 @@ UNUSABLE = """
 @needs_library
 @pytest.mark.slow
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="made of ELF files")
-def test_a_library_that_cannot_be_used_is_warned_of_once(tmp_path: Path) -> None:
-    """Cut short, made for another processor, no library at all, without rights, or of another version."""
+def test_an_unusable_library_gives_one_warning(tmp_path: Path) -> None:
+    """Truncated, for another processor, not a library, without permissions, or of another version."""
     whole = Path(library.__file__).with_name(library.FILE).read_bytes()
     machine = 18  # where ELF has the processor's number
     contents = {
@@ -1315,7 +1315,7 @@ def test_a_library_that_cannot_be_used_is_warned_of_once(tmp_path: Path) -> None
 
 @needs_library
 @pytest.mark.slow
-def test_an_instruction_set_that_is_not_there() -> None:
+def test_an_instruction_set_that_is_not_supported() -> None:
     done = fresh(
         "import numpy as np, regard; regard.attention(*[np.eye(2)] * 3)", REGARD_INSTRUCTION_SET="altivec"
     )
@@ -1336,7 +1336,7 @@ ONE = """
 
 @needs_library
 @pytest.mark.slow
-def test_an_instruction_set_can_be_asked_for() -> None:
+def test_an_instruction_set_can_be_selected() -> None:
     """What a fresh process computes is what choosing it here computes; with and without fused products differ."""
     loaded, found = library.load(), {}
     assert loaded is not None
@@ -1348,7 +1348,9 @@ def test_an_instruction_set_can_be_asked_for() -> None:
         found[name] = regard.attention(x, x, x, kernel="native").tobytes().hex()
         loaded.regard_choose(chosen_by_default().encode())
         assert done.stdout.strip() == found[name], name
-    assert fresh(ONE, REGARD_INSTRUCTION_SET="").stdout.strip() == found[SETS[0]]  # nobody asks
+    assert (
+        fresh(ONE, REGARD_INSTRUCTION_SET="").stdout.strip() == found[SETS[0]]
+    )  # an empty value selects none
     assert len(SETS) == 1 or found["baseline"] != found[SETS[0]]
 
 
@@ -1386,13 +1388,13 @@ def float32_ulps(found: Array, x: Array) -> Array:
     return np.abs(found.astype(np.float64) - exact) * np.exp2(-size)
 
 
-def test_exp2_at_its_special_places(isa: str) -> None:
+def test_exp2_at_special_values(isa: str) -> None:
     for dtype in (np.float32, np.float64):
         x = np.array([0, -0.0, np.nan, -np.inf, -1, -100, 1, -1e30, np.finfo(dtype).min], dtype)
         np.testing.assert_array_equal(exp2(x), np.exp2(x.astype(np.float64)).astype(dtype))
 
 
-def test_exp2_of_what_is_too_small_is_zero(isa: str) -> None:
+def test_exp2_of_too_small_numbers_is_0(isa: str) -> None:
     for dtype, least in ((np.float32, -150), (np.float64, -1075)):
         x = np.array([least, *np.linspace(least - 1, 2 * least, 999), -np.inf], dtype)
         np.testing.assert_array_equal(exp2(x), 0)

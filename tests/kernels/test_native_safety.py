@@ -36,7 +36,7 @@ def run(*command: str, timeout: int = 1800) -> subprocess.CompletedProcess[str]:
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="mmap and mprotect are called as on Linux")
 @pytest.mark.parametrize("side", ["end", "start"])
 @pytest.mark.parametrize("isa", SETS or ["none"])
-def test_nothing_is_touched_beyond_any_array(isa: str, side: str) -> None:
+def test_nothing_is_accessed_outside_of_any_array(isa: str, side: str) -> None:
     done = run(sys.executable, str(HERE / "native" / "guarded.py"), isa, side)
     last = done.stdout.splitlines()[-1:]
     assert (done.returncode, last) == (0, ["done"]), f"it was at {last}\n{done.stderr}"

@@ -1,4 +1,4 @@
-"""Recurrences over whole sequences: the library's beside NumPy's, both beside the steps done one by one."""
+"""Recurrences over complete sequences: the library, NumPy and single steps compared."""
 
 from __future__ import annotations
 
@@ -200,7 +200,7 @@ def test_gru_of_the_library(isa: str, sizes: tuple[int, ...], limited: bool) -> 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("count", [4, 5])
 @pytest.mark.parametrize("lengths", [None, [2, 0, 5]])
-def test_gru_without_a_way_back(isa: str, dtype: str, count: int, lengths: list[int] | None) -> None:
+def test_gru_without_a_backward_pass(isa: str, dtype: str, count: int, lengths: list[int] | None) -> None:
     arrays = [x.astype(dtype) for x in gru_arrays(5, 3, 20)[:count]]
     states, _ = nn.gru(*arrays, lengths=lengths)
     found, pullback = nn.gru(*arrays, lengths=lengths, keep=False)
@@ -255,7 +255,7 @@ def test_law_2_padding_has_no_influence(isa: str) -> None:
 
 
 @pytest.mark.parametrize("twice", [False, True])
-def test_law_4_a_nan_reaches_the_rows_that_see_it_and_no_other(isa: str, twice: bool) -> None:
+def test_law_4_a_nan_reaches_the_rows_to_which_it_is_visible_and_no_other(isa: str, twice: bool) -> None:
     arrays = narrow(attended_arrays(4, 3, 5, 6, 7, 2, twice=twice))
     clean, _ = unroll(arrays)
     arrays[2][1, 2, 3] = np.nan
@@ -339,7 +339,7 @@ def test_law_8_gradients_in_any_layout(
 
 
 @pytest.mark.parametrize("twice", [False, True])
-def test_the_gradient_may_be_asked_for_twice(isa: str, twice: bool) -> None:
+def test_the_pullback_may_be_called_twice(isa: str, twice: bool) -> None:
     arrays = narrow(attended_arrays(3, 5, 6, 4, 7, 2, twice=twice))
     found, pullback = unroll(arrays)
     assert_same(pullback(*(x[-2:] for x in found)), pullback(*(x[-2:] for x in found)))
@@ -349,7 +349,7 @@ def test_the_gradient_may_be_asked_for_twice(isa: str, twice: bool) -> None:
 
 @pytest.mark.parametrize("kind", [np.float32, np.float64])
 @pytest.mark.parametrize("twice", [False, True])
-def test_nothing_to_do(isa: str, kind: Any, twice: bool) -> None:
+def test_empty_arrays(isa: str, kind: Any, twice: bool) -> None:
     for T, B, n in ((0, 2, 3), (3, 2, 0), (3, 0, 2), (0, 0, 0)):
         arrays = [x.astype(kind) for x in attended_arrays(T, B, 4, 5, 6, n, twice=twice)]
         (states, contexts, weights), *gradients = [
@@ -365,7 +365,7 @@ def test_nothing_to_do(isa: str, kind: Any, twice: bool) -> None:
         assert [g.shape for g in all_of_gru([x, *more])[1:]] == [a.shape for a in (x, *more)]
 
 
-def test_float64_and_mixtures_are_numpys(isa: str) -> None:
+def test_float64_and_mixed_dtypes_are_computed_by_numpy(isa: str) -> None:
     plain = draw(2, 2).astype(np.float32)
     loaded = library.load()
     assert recurrence.native_does(plain, None) == bool(loaded and loaded.regard_trains())
@@ -388,7 +388,7 @@ def test_without_the_library_it_is_numpys(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def message(call: Callable[[], Any]) -> str:
-    """What a wrong call says."""
+    """The error of a wrong call."""
     with pytest.raises(ValueError) as caught:
         call()
     return str(caught.value)
@@ -431,7 +431,7 @@ def test_lengths_are_checked() -> None:
     )
 
 
-def test_gradients_of_a_wrong_shape_are_refused(isa: str) -> None:
+def test_gradients_of_a_wrong_shape_are_rejected(isa: str) -> None:
     states, pullback = nn.gru(*narrow(gru_arrays(3, 2, 4)))
     with pytest.raises(ValueError, match="dstates"):
         pullback(states[:2])

@@ -1,4 +1,4 @@
-"""What layers do to rows in the library: beside NumPy's in float64, which test_nn_transformer.py has laws for."""
+"""Row operations of layers in the library, compared with NumPy's in float64, which test_nn_transformer.py tests."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_layer_norm(isa: str, size: tuple[int, int], more: bool) -> None:
     near(few_back(*narrow(dy, *also)), back(dy, *also))
 
 
-def test_what_is_added_to_the_gradient_of_a_norm() -> None:
+def test_the_array_added_to_the_gradient_of_a_norm() -> None:
     x, dy, onto = (draw(2, 3, 5, seed=i) for i in range(3))
     _, back = nn.layer_norm(x, draw(5), draw(5))
     np.testing.assert_allclose(back(dy, onto)[0], back(dy)[0] + onto)
@@ -110,7 +110,7 @@ def test_any_layout(isa: str, change: Any) -> None:
     np.testing.assert_array_equal(*dropped)
 
 
-def test_nothing_to_do(isa: str) -> None:
+def test_empty_arrays(isa: str) -> None:
     empty = np.zeros((0, 4), np.float32)
     y, back = nn.layer_norm(empty, *narrow(np.ones(4), np.ones(4)))
     assert y.shape == (0, 4)

@@ -112,7 +112,7 @@ def test_law_12_eight_python_threads_with_200_calls_each_are_bitwise_one() -> No
 
 
 @pytest.mark.threads
-def test_law_12_a_score_that_attends_itself_and_pools_within_pools() -> None:
+def test_law_12_nested_attention_and_nested_thread_pools() -> None:
     """A call inside a call, from threads of threads."""
     q, k, v = np.random.default_rng(0).standard_normal((3, 40, 6))
 
@@ -239,7 +239,7 @@ def test_law_12_threads_do_not_keep_the_process_alive() -> None:
     not sys.platform.startswith("linux"), reason="resident size and threads are read from /proc"
 )
 @pytest.mark.skipif(not library.instruction_sets(), reason=library.missing() or "there is a library")
-def test_law_12_ten_thousand_calls_leave_nothing_behind() -> None:
+def test_law_12_ten_thousand_calls_leak_nothing() -> None:
     printed = fresh(
         """
         import os
@@ -270,7 +270,7 @@ def test_law_12_ten_thousand_calls_leave_nothing_behind() -> None:
 
 @pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="threads are counted on Linux only")
-def test_law_12_no_more_threads_are_started_than_can_help() -> None:
+def test_law_12_no_more_threads_are_started_than_useful() -> None:
     found = fresh("""
         import os, numpy as np, regard
         x = np.ones((64, 300, 8), np.float32)
@@ -304,7 +304,7 @@ def test_adam_is_the_same_with_two_threads() -> None:
     assert length == pytest.approx(float(np.linalg.norm(gradient)), rel=1e-5)
 
 
-def test_blas_is_set_back_by_the_last_who_kept_it_on_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_last_user_restores_the_threads_of_blas(monkeypatch: pytest.MonkeyPatch) -> None:
     threadpoolctl = pytest.importorskip("threadpoolctl")
     for name in VARIABLES:
         monkeypatch.delenv(name, raising=False)
@@ -349,7 +349,7 @@ def test_a_thread_translates_after_the_main_thread_has_ended() -> None:
 
 @pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="threads can't be kept to processors here")
-def test_the_pool_is_kept_off_its_caller_and_may_run_anywhere_else() -> None:
+def test_the_pool_avoids_the_processor_of_its_caller() -> None:
     """Linux likes to wake a thread where its caller runs, which has no time for it."""
     if library.load() is None or len(os.sched_getaffinity(0)) < 2:
         pytest.skip("it takes the library and two processors")
@@ -404,7 +404,7 @@ STEPS = """
 
 @pytest.mark.slow
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="other C libraries have other rules")
-def test_what_a_step_gives_back_stays_for_the_next() -> None:
+def test_memory_that_a_step_frees_is_reused() -> None:
     ran = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(STEPS)], capture_output=True, text=True, check=True
     )

@@ -1,4 +1,4 @@
-"""The softmax over a vocabulary and Adam's step in the library: beside NumPy's, which test_nn.py has laws for."""
+"""The softmax over a vocabulary and Adam's step in the library, compared with NumPy's, which test_nn.py tests."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_extreme_logits_never_held_at_once(isa: str) -> None:
     np.testing.assert_allclose(dweight, 0, atol=1e-6)
 
 
-def test_a_bias_hides_words(isa: str) -> None:
+def test_a_bias_masks_tokens(isa: str) -> None:
     bias = np.zeros(300, np.float32)
     bias[:-2] = -np.inf  # all of the first blocks
     x, weight = np.ones((20, 4), np.float32), np.ones((300, 4), np.float32)
@@ -89,13 +89,13 @@ def test_a_bias_hides_words(isa: str) -> None:
 
 
 @pytest.mark.parametrize("words", [300, 5])
-def test_linear_cross_entropy_refuses(words: int) -> None:
+def test_linear_cross_entropy_rejects(words: int) -> None:
     with pytest.raises(ValueError, match="targets must be less than V"):
         nn.linear_cross_entropy(np.zeros((2, 3)), np.zeros((words, 3)), np.array([0, words]))
 
 
 @pytest.mark.parametrize("size", [1, 5, 16, 70])
-def test_rows_are_added_where_they_belong(isa: str, size: int) -> None:
+def test_rows_are_added_at_their_indices(isa: str, size: int) -> None:
     table, ids, rows = (
         draw(9, size).astype(np.float32),
         np.arange(40).reshape(4, 10) * 3 % 7,
@@ -168,7 +168,7 @@ def test_adam_is_numpys_to_the_bit(isa: str, size: int, plain: pytest.MonkeyPatc
         np.testing.assert_array_equal(a, b)
 
 
-def test_adam_of_what_the_library_does_not_read(isa: str) -> None:
+def test_adam_of_unsupported_arrays(isa: str) -> None:
     every = np.ones(6, np.float32)
     adam = nn.Adam(every[::2], epsilon=0.0)
     adam.step(np.ones(3, np.float32), 0.5)
@@ -178,13 +178,13 @@ def test_adam_of_what_the_library_does_not_read(isa: str) -> None:
 @pytest.mark.parametrize("sizes", [(1, 1, 1), (3, 5, 2), (70, 33, 4), (2, 16, 20), (5, 200, 10)], ids=str)
 @pytest.mark.parametrize("first", [0, 2])
 @pytest.mark.parametrize("few", [False, True])
-def test_tops_are_those_of_a_sort(isa: str, sizes: tuple[int, int, int], first: int, few: bool) -> None:
+def test_top_k_is_that_of_a_sort(isa: str, sizes: tuple[int, int, int], first: int, few: bool) -> None:
     rows, words, count = sizes
     logits = np.round(draw(rows, words)) if few else draw(rows, words, scale=5)
     logits[draw(rows, words) > 1] = -np.inf
     logits[:, 0] = 2
     logits = logits.astype(np.float32)
-    tops = training.tops(logits, count, first)
+    tops = training.top_k(logits, count, first)
     if tops is None:
         pytest.skip("this instruction set has none")
     found, best, places = tops
@@ -202,7 +202,7 @@ def test_tops_are_those_of_a_sort(isa: str, sizes: tuple[int, int, int], first: 
 
 @pytest.mark.parametrize("sizes", [(1, 1, 1, 1), (3, 5, 7, 2), (150, 400, 33, 10), (9, 192, 96, 1)], ids=str)
 @pytest.mark.parametrize("first", [0, 2])
-def test_tops_of_a_product_are_those_of_its_numbers(
+def test_top_k_of_a_product_is_that_of_its_logits(
     isa: str, sizes: tuple[int, int, int, int], first: int
 ) -> None:
     rows, words, size, count = sizes
@@ -211,14 +211,14 @@ def test_tops_of_a_product_are_those_of_its_numbers(
     )
     if (known := training.PackedWeights.pack(weight, bias)) is None:
         pytest.skip("this instruction set has none")
-    expected = training.tops(readout @ weight.T + bias, count, first)  # integers: no rounding in any order
+    expected = training.top_k(readout @ weight.T + bias, count, first)  # integers: no rounding in any order
     assert expected is not None
-    for one, other in zip(known.tops(readout, count, first), expected, strict=True):
+    for one, other in zip(known.top_k(readout, count, first), expected, strict=True):
         np.testing.assert_array_equal(one, other)
 
 
 @pytest.mark.parametrize("size", [20, 33, 96])
-def test_tops_of_numbers_of_every_size(isa: str, size: int) -> None:
+def test_top_k_of_numbers_of_every_size(isa: str, size: int) -> None:
     """Denormal and very large numbers change only the rows that have them."""
     readout, weight, bias = (draw(*shape).astype(np.float32) for shape in ((70, size), (250, size), (250,)))
     strange = {5: 1e-36, 17: -1e-41, 31: 1e20, 64: 1e-32}
@@ -232,7 +232,7 @@ def test_tops_of_numbers_of_every_size(isa: str, size: int) -> None:
             weight[[3, 200], size - 1] = 1e-35, -1e18
         if (known := training.PackedWeights.pack(weight, bias)) is None:
             pytest.skip("this instruction set has none")
-        found, best, places = known.tops(readout, 4)
+        found, best, places = known.top_k(readout, 4)
         exact = readout.astype(float) @ weight.astype(float).T + bias
         added = np.abs(readout).astype(float) @ np.abs(weight).astype(float).T + np.abs(bias)
         np.testing.assert_array_less(
@@ -242,11 +242,11 @@ def test_tops_of_numbers_of_every_size(isa: str, size: int) -> None:
         np.testing.assert_array_equal(places[:, 0], exact.argmax(axis=1))
         np.testing.assert_array_equal(found[:, 0], best[:, 0])
         for rows in (slice(5, 6), slice(3, 66)):
-            for part, whole in zip(known.tops(readout[rows], 4), (found, best, places), strict=True):
+            for part, whole in zip(known.top_k(readout[rows], 4), (found, best, places), strict=True):
                 np.testing.assert_array_equal(part, whole[rows])
 
 
-def test_words_of_other_numbers_are_not_taken(isa: str) -> None:
+def test_unsupported_weights_are_not_packed(isa: str) -> None:
     weight, bias = np.ones((3, 2), np.float32), np.zeros(3, np.float32)
     assert training.PackedWeights.pack(weight.astype(float), bias) is None
     assert training.PackedWeights.pack(weight[:, :0], bias) is None
@@ -254,10 +254,10 @@ def test_words_of_other_numbers_are_not_taken(isa: str) -> None:
 
 
 @pytest.mark.parametrize("wrong", [np.nan, np.inf, -np.inf])
-def test_tops_of_no_numbers_are_seen_in_the_sum(isa: str, wrong: float) -> None:
+def test_nan_logits_are_visible_in_the_sum(isa: str, wrong: float) -> None:
     logits = np.zeros((2, 40), np.float32)
     logits[1, :] = wrong
-    if (tops := training.tops(logits, 3)) is None:
+    if (tops := training.top_k(logits, 3)) is None:
         pytest.skip("this instruction set has none")
     assert np.isfinite(tops[0]).all(axis=1).tolist() == [True, False]
 
@@ -278,10 +278,10 @@ def test_the_loss_of_a_row_does_not_depend_on_the_others(isa: str, size: int) ->
 
 
 @pytest.mark.parametrize("sizes", [(3, 5, 7), (700, 500, 20)])
-def test_logits_that_are_kept_give_what_those_that_are_made_again_give(
+def test_stored_logits_give_the_gradients_of_recomputed_ones(
     isa: str, sizes: tuple[int, int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """To the bit, also on a second way back, when the first has written over them."""
+    """Bitwise, also in a second backward pass, after the first has overwritten them."""
     rows, words, size = sizes
     readout, weight, bias = (
         draw(*shape).astype(np.float32) for shape in ((rows, size), (words, size), (words,))

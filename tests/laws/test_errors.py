@@ -1,4 +1,4 @@
-"""Law 10 by its texts: the whole text of every error of the mechanism, word for word."""
+"""Law 10: the complete text of every error of the mechanism."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def with_shapes(queries: Any, keys: Any, values: Any) -> str:
     return "".join(f"\n  {name:<7} {np.shape(x)!s:<16} is (..., {letters})" for name, x, letters in rows)
 
 
-# ---- three arrays: raised by every door ------------------------------------------------------------------------
+# ---- three arrays: raised by every function ------------------------------------------------------------------------
 
 Text = tuple[type[Exception], str]
 ARRAYS: dict[str, tuple[Any, Any, Any, type[Exception], str]] = {
@@ -153,7 +153,7 @@ every_door = pytest.mark.parametrize("door", DOORS)
 
 
 def assert_says(call: Callable[[], Any], kind: type[Exception], text: str, where: str = "") -> None:
-    """The call raises exactly this kind of error with exactly this text."""
+    """The call raises exactly this type of error with exactly this text."""
     caught: Exception | None = None
     try:
         call()
@@ -176,7 +176,7 @@ def test_long_doubles() -> None:
     assert_says(lambda: regard.attend(Q.astype(np.longdouble), K, V), TypeError, text)
 
 
-# ---- options of a call: raised by every door -------------------------------------------------------------------
+# ---- options of a call: raised by every function -------------------------------------------------------------------
 
 NOT_BROADCAST = "{} must broadcast to (..., n, m) = (2, 5, 7). Got shape {} instead."
 NEEDS_ALIGN = '{} needs align="start" or align="end" where n != m: 5 and 7' + ALIGN_HINT
@@ -244,7 +244,7 @@ OPTIONS: dict[str, tuple[Callable[[], dict[str, Any]], type[Exception], str]] = 
         "mask must be bool (True = visible) or a regard.mask object. Got dtype float64 instead.\n"
         "  hint: an array that is added to the scores is bias=",
     ),
-    "mask of ones": (  # as tokenizers give it; added to the scores it would hide nobody
+    "mask of ones": (  # as tokenizers give it; added to the scores it would mask nothing
         lambda: {"mask": np.ones((5, 7), int)},
         TypeError,
         "mask must be bool (True = visible) or a regard.mask object. Got dtype int64 instead.\n"
@@ -363,7 +363,7 @@ OPTIONS: dict[str, tuple[Callable[[], dict[str, Any]], type[Exception], str]] = 
 }
 
 
-# Options whose shape has to fit those of the arrays: after the rule, their errors say all shapes.
+# Options whose shape has to fit those of the arrays: after the rule, their errors list all shapes.
 MUST_FIT = {
     "cosine", "mask shape", "mask of three", "mask that enlarges", "causal", "window", "prefix", "prefix too long",
     "lengths of keys", "lengths of queries", "lengths shape", "documents of queries", "documents of keys",
@@ -562,7 +562,7 @@ CALLS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         lambda: reduce(operator.or_, [mask.lengths(1)] * 400),
         ValueError,
         "masks must be composed at most 700 deep. Got 701 instead.\n"
-        "  hint: make one bool array of many masks, or one documents() (| counts three)",
+        "  hint: make one bool array of many masks, or one documents() (each | is three levels)",
     ),
     "a width of next to nothing": (
         lambda: regard.attention(Q, K, V, score=scores.gaussian(1e-320)),
@@ -833,7 +833,7 @@ def test_an_option_fits_where_numpy_broadcasts_it_without_enlarging(
     text = f"mask must broadcast to (..., n, m) = {target}. Got shape {shape} instead."
     rule, _, hint = str(caught.value).partition("\n  hint: did you mean ")
     assert rule == text
-    if hint:  # what it says fits
+    if hint:  # the hint works
         array = eval(hint.removesuffix("?"), {"mask": np.ones(shape)})
         assert np.broadcast_shapes(array.shape, target) == target
 
@@ -870,7 +870,7 @@ def hint_of(call: Callable[[], Any], kind: type[Exception] = ValueError) -> str:
 
 
 @every_door
-def test_what_has_one_dimension(door: str) -> None:
+def test_one_dimensional_arrays(door: str) -> None:
     for name, (*arrays, hint) in ONE_DIMENSION.items():
         assert hint_of(lambda arrays=arrays: DOORS[door](*arrays)) == hint, name
 
@@ -931,10 +931,10 @@ def test_weights_in_the_layout_of_pytorch(name: str) -> None:
     assert hint_of(LINEAR[name]) == f"{weight}.T, if it is PyTorch's, which is (out, in)"
 
 
-def test_weights_that_do_not_fit_turned_round_have_no_such_hint() -> None:
+def test_weights_that_do_not_fit_when_transposed_have_no_such_hint() -> None:
     assert hint_of(lambda: nn.linear(o(3, 4), o(5, 6))) == ""
     assert hint_of(lambda: scores.additive(o(3, 4), o(3, 4), o(9))) == ""
-    assert hint_of(lambda: nn.linear(o(3, 4), o(4, 5))[1](o(5, 3))) == ""  # a gradient is no weight
+    assert hint_of(lambda: nn.linear(o(3, 4), o(4, 5))[1](o(5, 3))) == ""  # a gradient is not a weight
 
 
 @pytest.mark.parametrize(
@@ -1000,12 +1000,12 @@ def test_options_by_position_and_unknown_ones(door: str) -> None:
     )
 
 
-def test_a_type_error_inside_is_as_it_was_raised() -> None:
+def test_a_type_error_inside_is_raised_unchanged() -> None:
     with pytest.raises(TypeError, match="positional argument"):
         regard.attend(Q, K, V, score=lambda queries: queries)
 
 
-def test_what_is_wrapped_shows_its_own_signature() -> None:
+def test_wrapped_functions_keep_their_signature() -> None:
     for name, door in DOORS.items():
         parameters = inspect.signature(door).parameters
         assert list(parameters)[:4] == ["queries", "keys", "values", "score"]
@@ -1024,7 +1024,7 @@ def test_at_most_32_dimensions(door: str) -> None:
     assert getattr(regard, door)(x, x[0], x[0]) is not None
 
 
-def test_masks_of_more_than_32_dimensions_are_refused() -> None:
+def test_masks_of_more_than_32_dimensions_are_rejected() -> None:
     ids, x = np.ones((1,) * 33 + (2,), int), np.zeros((2, 3))
     documents = regard.mask.documents(ids, ids)
     for seen in (documents, documents & regard.mask.lengths(np.ones((1,) * 33, int)), ids[..., None] > 0):

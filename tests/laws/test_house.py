@@ -121,7 +121,7 @@ def imports_of_the_package() -> dict[str, set[str]]:
     }
 
 
-def test_a_module_imports_only_from_the_floors_above_it() -> None:
+def test_a_module_imports_only_from_those_above_it() -> None:
     assert [fault for item in imports_of_the_package().items() for fault in breaches(*item)] == []
 
 
@@ -141,11 +141,11 @@ def room_breaches(module: str, imports: set[str]) -> list[str]:
     return [f"{module} imports {name}" for name in sorted(imports) if room_of(name) not in allowed]
 
 
-def test_a_room_of_seq2seq_imports_only_from_those_before_it() -> None:
+def test_a_package_of_seq2seq_imports_only_from_those_before_it() -> None:
     assert [fault for item in imports_of_the_package().items() for fault in room_breaches(*item)] == []
 
 
-def test_the_reader_of_rooms_sees_a_breach() -> None:
+def test_the_check_of_packages_finds_a_violation() -> None:
     assert room_breaches("regard.seq2seq.data.lines", {"regard.seq2seq.model"})
     assert room_breaches("regard.seq2seq.toys.lines", set())
     assert room_breaches("regard.seq2seq.model", {"regard.seq2seq.data.lines", "regard.mask"}) == []
@@ -187,7 +187,7 @@ def test_the_root_of_seq2seq_has_few_files() -> None:
         ("regard.helpers", "import math"),
     ],
 )
-def test_the_reader_of_imports_finds_what_is_forbidden(module: str, source: str) -> None:
+def test_the_check_of_imports_finds_forbidden_ones(module: str, source: str) -> None:
     assert len(breaches(module, imported(source, module, is_package=False))) == 1
 
 
@@ -209,11 +209,11 @@ def test_the_reader_of_imports_finds_what_is_forbidden(module: str, source: str)
         ("regard.scores", "import regardless\nfrom collections import abc", False),
     ],
 )
-def test_the_reader_of_imports_lets_the_rest_pass(module: str, source: str, is_package: bool) -> None:
+def test_the_check_of_imports_allows_the_others(module: str, source: str, is_package: bool) -> None:
     assert breaches(module, imported(source, module, is_package=is_package)) == []
 
 
-def test_the_design_page_lists_the_same_floors() -> None:
+def test_the_design_page_lists_the_same_modules() -> None:
     page = (ROOT / "docs" / "design.md").read_text(encoding="utf-8")
     assert re.findall(r"^\| `(\w+)` \|", page, flags=re.MULTILINE) == FLOORS
 
@@ -221,7 +221,7 @@ def test_the_design_page_lists_the_same_floors() -> None:
 # --------------------------------------------------------------------------------------------- what is public
 
 
-def test_a_public_module_says_what_is_public() -> None:
+def test_a_public_module_has_all() -> None:
     for module in map(importlib.import_module, PUBLIC):
         name, names = module.__name__, module.__all__
         assert inspect.getdoc(module), f"{name} has no docstring"
@@ -260,7 +260,7 @@ def test_the_subpackages_are_there_after_importing_regard(name: str) -> None:
     )
 
 
-def test_the_package_has_nothing_else() -> None:
+def test_the_package_exports_nothing_else() -> None:
     with pytest.raises(AttributeError, match="module 'regard' has no attribute 'attnd'"):
         importlib.import_module("regard").attnd  # noqa: B018
 
@@ -351,7 +351,7 @@ def public_methods(cls: type) -> dict[str, object]:
     return {n: m for n, m in members.items() if isinstance(m, kinds)}
 
 
-def test_every_public_name_is_described() -> None:
+def test_every_public_name_has_a_docstring() -> None:
     faults = []
     for name, thing in public_objects().items():
         verb = name.startswith("regard.seq2seq.commands.")  # described by its help; a sentence is enough
@@ -405,7 +405,7 @@ def double(x: int, /, *, times: int = 1) -> int:
         ),
     ],
 )
-def test_the_reader_of_docstrings_finds_what_is_missing(old: str, new: str, fault: str) -> None:
+def test_the_check_of_docstrings_finds_missing_sections(old: str, new: str, fault: str) -> None:
     def faults(source: str) -> str:
         namespace: dict[str, object] = {}
         exec(source, namespace)
@@ -460,7 +460,7 @@ def fences(text: str) -> list[tuple[str, int, str]]:
 
 
 def run_page(text: str, name: str) -> list[str]:
-    """Runs the Python of a page from top to bottom in one namespace, and says what was not as printed."""
+    """Runs the Python of a page from top to bottom in one namespace, and reports outputs that differ."""
     namespace: dict[str, object] = {"__name__": "__page__"}
     faults: list[str] = []
     for language, line, code in fences(text):
@@ -481,7 +481,7 @@ def test_the_python_of_the_pages_runs(page: Path) -> None:
     assert not faults, "\n".join(faults)
 
 
-def test_the_runner_of_pages_runs_them() -> None:
+def test_the_runner_of_pages_finds_a_wrong_example() -> None:
     plain = "```python\nx = 3\n```\n\n"
     shown = "```pycon\n>>> x + 1\n4\n```\n"
     assert run_page(plain + shown, "page") == []
@@ -537,7 +537,7 @@ def test_importing_loads_nothing_besides_numpy() -> None:
     assert {"regard", "regard.attention"} <= loaded
     assert {name.split(".")[0] for name in loaded} == {"regard"}
     assert {"regard.nn", "regard.seq2seq", "regard.show", "regard.cli"}.isdisjoint(loaded)
-    assert "json" in loaded_by("import regard, json")  # what is loaded is seen
+    assert "json" in loaded_by("import regard, json")  # loaded modules are found
 
 
 @pytest.mark.slow
@@ -549,7 +549,7 @@ def test_attending_loads_nothing_besides_numpy() -> None:
         "regard.weights.softmax(x); regard.weights.predict_positions(x, x, [1, 1, 1], 3)"
     )
     assert "scipy" not in {name.split(".")[0] for name in loaded_by(calls)}
-    assert {"scipy", "scipy.special"} <= loaded_by("import scipy.special")  # what is loaded is seen
+    assert {"scipy", "scipy.special"} <= loaded_by("import scipy.special")  # loaded modules are found
 
 
 def test_no_test_reads_a_clock_or_has_a_deadline() -> None:
@@ -628,7 +628,7 @@ def test_law_12_importing_changes_nothing_else() -> None:
 
 @pytest.mark.parametrize("name", [name for name in MODULES if name != "regard"])
 @pytest.mark.slow
-def test_law_12_nor_does_any_module(name: str) -> None:
+def test_law_12_importing_any_module_changes_nothing_else(name: str) -> None:
     assert changed_by(f"import {name}") == []
 
 
@@ -646,5 +646,5 @@ def test_law_12_nor_does_any_module(name: str) -> None:
         ("warnings.simplefilter('ignore')", ["warnings"]),
     ],
 )
-def test_the_reader_of_the_state_sees_a_change(statement: str, seen: list[str]) -> None:
+def test_the_check_of_the_state_finds_a_change(statement: str, seen: list[str]) -> None:
     assert changed_by(statement) == seen

@@ -1,4 +1,4 @@
-"""The laws of docs/design.md by number, on every door: attend, attention, attention_vjp, partial and merge.
+"""The laws of docs/design.md by number, in every function: attend, attention, attention_vjp, partial and merge.
 
 Laws 6, 12 and the threads of law 5 are in test_memory.py and test_threads.py, the texts of law 10 in test_errors.py,
 law 11 beside what reads files.
@@ -43,7 +43,7 @@ PAIRS = os.environ.get("REGARD_INSTRUCTION_SET", (*library.instruction_sets(), "
     "amx",
     "avx512bf16",
 )
-EPS32, EPS64 = float(np.finfo(np.float32).eps), float(np.finfo(np.float64).eps)
+EPS64 = float(np.finfo(np.float64).eps)
 
 
 def attend(*arrays: Any, **options: Any) -> Array:
@@ -71,18 +71,13 @@ every_door = in_one_test("door", DOORS)
 
 
 def doors_of(name: str) -> list[str]:
-    """The doors that an option has: a part of the keys knows softmax alone, gradients need a score that gives them."""
+    """The functions that support an option: `partial` supports softmax only, gradients need a differentiable score."""
     doors = ["attend", "attention"]
     if name in SOFTMAX_OPTIONS:
         doors.append("partial")
     if OPTIONS[name](strategies.Sizes(2, 2, 2, 2, np.float32, np.random.default_rng(0))).cotangent:
         doors.append("attention_vjp")
     return doors
-
-
-every_option_and_door = pytest.mark.parametrize(
-    ("name", "door"), [(name, door) for name in OPTIONS for door in doors_of(name)]
-)
 
 
 def same(a: Any, b: Any) -> bool:
@@ -96,11 +91,11 @@ def seen_by(c: Case) -> Array:
     return np.asarray(c.answer.logits > -np.inf)
 
 
-# ---- law 1: every door is the same function, within the budget ------------------------------------------------
+# ---- law 1: every function is the definition, within the budget ------------------------------------------------
 
 
 @every_option
-def test_law_1_every_door_is_within_the_budget_of_exact_arithmetic(name: str) -> None:
+def test_law_1_every_function_is_within_the_error_budget(name: str) -> None:
     for dtype in (np.float32, np.float64):
         c = case(name, dtype, seed=1)
         allowed = budget.of_answer(c.answer, c.values, dtype, proportional=c.option.proportional)
@@ -145,7 +140,7 @@ def test_law_1_any_shape_stride_and_composition_in_float64(c: Case) -> None:
 @pytest.mark.slow
 @settings(max_examples=1500)
 @given(strategies.cases())
-def test_law_1_many_more_of_them(c: Case) -> None:
+def test_law_1_many_more_shapes(c: Case) -> None:
     assert_every_door_is_within(c)
 
 
@@ -201,15 +196,15 @@ def test_law_1_a_row_maximum_that_grows_from_block_to_block() -> None:
     np.testing.assert_allclose(context[2], [(m - 1) / 2], rtol=1e-6)  # equal weights: the mean of 0 ... m - 1
 
 
-# ---- law 2: what may not be seen has no influence at all ------------------------------------------------------
+# ---- law 2: what is masked has no influence at all ------------------------------------------------------
 
-# what hides a key from everyone in each option that hides: the key numbers that no query of any head sees
+# for each option that masks: the indices of keys that are visible to no query of any head
 HIDE = np.array([True, True, False, True, True, False, True, True, True])  # keys 2 and 5 are hidden
 KERNELS = ["blocked", *([] if library.missing() else ["native"])]
 
 
 def hiding() -> dict[str, dict[str, Any]]:
-    """Options under which nobody sees keys 2 and 5 of 9."""
+    """Options that mask keys 2 and 5 of 9 for all queries."""
     ids = np.where(HIDE, 0, 1)
     bias = np.where(HIDE, 0.25, -np.inf).astype(np.float32)
     several = regard.mask.documents(np.zeros(7, int), ids) & regard.mask.window(None, 8, align="start")
@@ -232,7 +227,6 @@ def poisoned(array: Array, where: Any, poison: float) -> Array:
 
 
 HIDDEN = np.flatnonzero(~HIDE)
-POISON_PLACES = ["keys", "values", "both"]
 LAW_2_SCORES = [name for name in OPTIONS if name.startswith("score")] + ["default", "softcap"]
 LAW_2_NORMALIZE = [name for name in OPTIONS if name.startswith("normalize")]
 
@@ -284,7 +278,7 @@ def test_law_2_hidden_keys_have_no_gradient_and_no_influence_on_any_gradient(nam
 def test_law_2_a_single_poisoned_number_has_no_influence_either(
     kernel: str, dtype: Any, side: int, poison: float
 ) -> None:
-    """Of a key that nobody sees, or of a query that sees one key only, and with numbers after it."""
+    """Of a key that is masked for all queries, or of a query with one visible key, and with numbers after it."""
     rng = np.random.default_rng(6)
     sizes = (3, 9), (5, 9), (5, 2), (9,), (3, 2)
     queries, keys, values, vector, dcontext = (rng.standard_normal(size).astype(dtype) for size in sizes)
@@ -329,7 +323,7 @@ def test_law_2_a_nan_in_the_bias_of_a_hidden_pair_has_no_influence(door: str) ->
     assert same(DOORS[door](*c.arrays, bias=bias, **options), DOORS[door](*c.arrays, bias=clean, **options))
 
 
-# ---- law 3: a query that sees nothing -------------------------------------------------------------------------
+# ---- law 3: a query without a visible key -------------------------------------------------------------------------
 
 
 def blind_options() -> dict[str, dict[str, Any]]:
@@ -347,7 +341,7 @@ def blind_options() -> dict[str, dict[str, Any]]:
 
 
 @pytest.mark.parametrize("name", OPTIONS)
-def test_law_3_a_query_that_sees_nothing_has_context_0_for_every_option(name: str) -> None:
+def test_law_3_a_query_without_a_visible_key_has_context_0_for_every_option(name: str) -> None:
     c = case(name)
     options = c.option.regard | {"mask": blind_options()["array"]["mask"]}
     for door in doors_of(name):
@@ -393,7 +387,7 @@ def test_law_3_even_when_the_query_is_nan(door: str, poison: float) -> None:
 
 
 @every_door
-def test_law_3_no_keys_at_all(door: str) -> None:
+def test_law_3_without_any_keys(door: str) -> None:
     context = DOORS[door](np.ones((2, 3, 4)), np.ones((2, 0, 4)), np.ones((2, 0, 5)))
     np.testing.assert_array_equal(context, np.zeros((2, 3, 5)))
 
@@ -408,7 +402,7 @@ def test_law_3_no_keys_have_lse_minus_infinity_and_gradient_0() -> None:
     assert found["values"].shape == (2, 0, 5)
 
 
-# ---- law 4: a NaN that is seen --------------------------------------------------------------------------------
+# ---- law 4: a visible NaN --------------------------------------------------------------------------------
 
 LAW_4_OPTIONS = [
     "default",
@@ -430,7 +424,7 @@ LAW_4_OPTIONS = [
 
 
 @pytest.mark.parametrize("name", LAW_4_OPTIONS)
-def test_law_4_a_nan_key_reaches_exactly_the_rows_that_see_it(name: str) -> None:
+def test_law_4_a_nan_key_reaches_exactly_the_rows_to_which_it_is_visible(name: str) -> None:
     c = case(name, seed=4)
     seen = seen_by(c)
     for j in (0, 3, 8):
@@ -443,7 +437,7 @@ def test_law_4_a_nan_key_reaches_exactly_the_rows_that_see_it(name: str) -> None
 
 
 @pytest.mark.parametrize("name", LAW_4_OPTIONS)
-def test_law_4_a_nan_value_reaches_its_column_of_exactly_the_rows_that_see_it(name: str) -> None:
+def test_law_4_a_nan_value_reaches_its_column_of_exactly_the_rows_to_which_it_is_visible(name: str) -> None:
     c = case(name, seed=4)
     seen = seen_by(c)
     for j in (0, 3, 8):
@@ -482,7 +476,7 @@ def test_law_4_a_nan_in_an_early_block_is_not_forgotten(door: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["default", "softcap", "mask-array", "mask-causal-end", "score-additive"])
-def test_law_4_a_nan_key_reaches_the_gradients_of_exactly_the_rows_that_see_it(name: str) -> None:
+def test_law_4_a_nan_key_reaches_the_gradients_of_exactly_the_rows_to_which_it_is_visible(name: str) -> None:
     c = case(name, seed=4)
     seen = seen_by(c)
     dcontext = np.random.default_rng(5).standard_normal((BATCH, HEADS, 7, 3)).astype(np.float32)
@@ -589,7 +583,7 @@ def test_law_5_a_query_moved_within_a_causal_mask_is_bitwise_the_same() -> None:
 
 
 @pytest.mark.parametrize("door", ["attention", "attention_vjp", "partial"])
-def test_law_5_the_place_in_the_batch_does_not_matter(door: str) -> None:
+def test_law_5_the_position_in_the_batch_does_not_matter(door: str) -> None:
     rng = np.random.default_rng(9)
     q, k, v = (rng.standard_normal((5, 3, size, 8)).astype(np.float32) for size in (50, 310, 310))
     whole = DOORS[door](q, k, v)
@@ -599,7 +593,7 @@ def test_law_5_the_place_in_the_batch_does_not_matter(door: str) -> None:
     assert same(DOORS[door](q[1:3], k[1:3], v[1:3]), whole[1:3])
 
 
-def test_law_5_gradients_do_not_depend_on_the_place_in_the_batch() -> None:
+def test_law_5_gradients_do_not_depend_on_the_position_in_the_batch() -> None:
     rng = np.random.default_rng(9)
     q, k, v, g = (rng.standard_normal((4, 2, size, 8)).astype(np.float32) for size in (50, 310, 310, 50))
     whole = gradients((q, k, v), g)
@@ -644,7 +638,7 @@ def test_law_7_small_integers_do_not_wrap() -> None:
 
 @every_door
 def test_law_7_float64_is_float64_throughout(door: str) -> None:
-    """Logits that differ by 1e-12 relative give weights that float32 could not tell from one half."""
+    """Logits that differ by 1e-12 relative give weights that float32 rounds to one half."""
     queries, keys = np.array([[1.0]]), np.array([[1.0], [1.0 + 1e-12]])
     values = np.array([[-1.0], [1.0]])
     context = DOORS[door](queries, keys, values, score="dot", scale=1e6)
@@ -725,7 +719,7 @@ def test_law_7_inspection_of_half_precision_stays_in_float32() -> None:
 
 
 @pytest.mark.parametrize("columns", [1, 8])
-def test_law_7_tiny_contexts_of_float16_are_rounded_without_a_word(columns: int) -> None:
+def test_law_7_underflow_of_float16_gives_no_warning(columns: int) -> None:
     rng = np.random.default_rng(0)
     q, k = (rng.standard_normal((rows, 4)).astype(np.float16) for rows in (5, 6))
     v = (rng.standard_normal((6, columns)) * 1e-6).astype(np.float16)
@@ -736,10 +730,8 @@ def test_law_7_tiny_contexts_of_float16_are_rounded_without_a_word(columns: int)
 
 @pytest.mark.parametrize("options", [{}, {"kernel": "blocked"}, {"scale": 0.5}, {"bias": np.zeros((1, 3))}])
 @pytest.mark.parametrize("door", ["attend", "attention", "attention_vjp"])
-def test_law_7_what_float16_has_no_number_for_is_rounded_without_a_word(
-    door: str, options: dict[str, Any]
-) -> None:
-    """A third of float16's smallest number is 0, and so is a third of a gradient, whatever NumPy is told to raise."""
+def test_law_7_overflow_of_float16_gives_no_warning(door: str, options: dict[str, Any]) -> None:
+    """A third of float16's smallest number is 0, and so is a third of a gradient, in any error state of NumPy."""
     if door == "attend":
         options = {name: value for name, value in options.items() if name != "kernel"}
     smallest = np.finfo(np.float16).smallest_subnormal
@@ -757,7 +749,7 @@ def test_law_7_what_float16_has_no_number_for_is_rounded_without_a_word(
 
 @every_option
 def test_law_8_inputs_are_never_written(name: str) -> None:
-    """Writeable copies, so that a write would succeed and be seen."""
+    """Writeable copies, so that a write would succeed and be detected."""
     c = case(name)
     arrays = tuple(x.copy() for x in c.arrays)
     options = {k: v.copy() if isinstance(v, np.ndarray) else v for k, v in c.option.regard.items()}
@@ -810,7 +802,7 @@ def test_law_8_zero_sizes_are_fine(
         assert [found[key].shape for key in ("queries", "keys", "values")] == [q.shape, k.shape, v.shape]
 
 
-def test_law_8_gradients_have_the_shapes_and_dtypes_of_what_they_belong_to() -> None:
+def test_law_8_gradients_have_the_shapes_and_dtypes_of_their_arrays() -> None:
     c = case("bias-row", np.float32)
     found = gradients(c.arrays, np.ones((BATCH, HEADS, 7, 3), np.float32), **c.option.regard)
     assert {k: (v.shape, v.dtype) for k, v in found.items()} == {
@@ -849,8 +841,8 @@ def test_law_9_there_is_no_silent_choice(door: str, how: str) -> None:
 
 
 @every_door
-def test_law_9_start_and_end_are_what_they_say(door: str) -> None:
-    """Equal scores: the context is the mean of the seen values 1, 2, 4, 8."""
+def test_law_9_start_and_end_align_the_first_and_the_last_pair(door: str) -> None:
+    """Equal scores: the context is the mean of the visible values 1, 2, 4, 8."""
     q, k, v = np.zeros((2, 1)), np.zeros((4, 1)), np.array([[1.0], [2.0], [4.0], [8.0]])
     start = DOORS[door](q, k, v, mask=regard.mask.causal(align="start"))
     end = DOORS[door](q, k, v, mask=regard.mask.causal(align="end"))
@@ -887,7 +879,7 @@ def test_law_10_nothing_is_computed_when_the_input_is_wrong(door: str, wrong: di
     assert calls == []
 
 
-# ---- law 13: parts merge to the whole --------------------------------------------------------------------------
+# ---- law 13: parts merge to the full attention -----------------------------------------------------------------
 
 
 def cut(options: dict[str, Any], keys: slice, m: int) -> dict[str, Any]:
@@ -929,7 +921,7 @@ def part_options(kind: str) -> dict[str, Any]:
 @pytest.mark.parametrize("kind", ["none", "mask", "bias", "mask, bias, softcap, scale"])
 @settings(max_examples=15)
 @given(cuts=st.lists(st.integers(0, 40), max_size=5), order=st.randoms(use_true_random=False))
-def test_law_13_any_split_in_any_order_is_the_whole(kind: str, cuts: list[int], order: Any) -> None:
+def test_law_13_any_split_in_any_order_is_the_full_attention(kind: str, cuts: list[int], order: Any) -> None:
     arrays, options = large(np.float64, 5, 40), part_options(kind)
     parts = parts_of(arrays, cuts, options)
     order.shuffle(parts)
@@ -964,7 +956,7 @@ def test_law_13_the_empty_part_is_neutral_bit_by_bit() -> None:
     assert (nothing.lse == -np.inf).all()
 
 
-def test_law_13_one_part_is_the_whole() -> None:
+def test_law_13_one_part_is_the_full_attention() -> None:
     arrays = large(np.float32, 300, 417)
     assert same(regard.merge(regard.partial(*arrays)).context, regard.attention(*arrays))
 
@@ -979,7 +971,7 @@ def test_law_13_parts_with_far_apart_scores() -> None:
     np.testing.assert_allclose(both.lse, [900.0], rtol=2 * EPS64)
 
 
-def test_law_13_a_nan_in_one_part_reaches_the_whole_and_an_empty_part_swallows_none() -> None:
+def test_law_13_a_nan_in_one_part_reaches_the_result_and_an_empty_part_hides_none() -> None:
     q, k, v = np.zeros((1, 1)), np.zeros((2, 1)), np.array([[np.nan], [1.0]])
     bad, good = regard.partial(q, k[:1], v[:1]), regard.partial(q, k[1:], v[1:])
     empty = regard.partial(q, k[:0], v[:0])
@@ -987,8 +979,8 @@ def test_law_13_a_nan_in_one_part_reaches_the_whole_and_an_empty_part_swallows_n
         assert np.isnan(regard.merge(*parts).context).all()
 
 
-def test_law_13_a_nan_in_a_part_of_no_weight_reaches_the_whole_as_it_does_without_parts() -> None:
-    """Law 4 again: the weight of the second key underflows to 0, but it is seen."""
+def test_law_13_a_nan_in_a_part_of_weight_0_reaches_the_result_as_without_parts() -> None:
+    """Law 4 again: the weight of the second key underflows to 0, but it is visible."""
     q, k, v = np.array([[30.0]]), np.array([[30.0], [-30.0]]), np.array([[1.0], [np.nan]])
     assert np.isnan(regard.attend(q, k, v, score="dot").context).all()
     assert np.isnan(regard.attention(q, k, v, score="dot")).all()
@@ -1001,7 +993,7 @@ def test_law_13_a_nan_in_a_part_of_no_weight_reaches_the_whole_as_it_does_withou
 
 @pytest.mark.parametrize("normalize", ["sparsemax", "entmax15"])
 @pytest.mark.parametrize("large", [1e3, 1e5, 1e9])
-def test_law_1_large_logits_leave_the_threshold_its_digits(normalize: str, large: float) -> None:
+def test_law_1_large_logits_do_not_round_the_threshold(normalize: str, large: float) -> None:
     """All keys score the same, so each of 400 gets 1/400 of the weight, however large the score is."""
     q, k = np.full((1, 1), large, np.float32), np.ones((400, 1), np.float32)
     v = np.arange(400, dtype=np.float32)[:, None]
@@ -1009,7 +1001,7 @@ def test_law_1_large_logits_leave_the_threshold_its_digits(normalize: str, large
     np.testing.assert_allclose(found, [[199.5]], rtol=1e-5)
 
 
-def test_large_logits_leave_softmax_gradients_their_digits() -> None:
+def test_large_logits_do_not_round_softmax_gradients() -> None:
     """The same for the weights that the backward pass computes again from the saved sum."""
     q, k, v = np.full((1, 1), 1e4, np.float32), np.ones((3, 1), np.float32), np.eye(3, dtype=np.float32)
     _, pullback = regard.attention_vjp(q, k, v, score="dot")
@@ -1017,7 +1009,7 @@ def test_large_logits_leave_softmax_gradients_their_digits() -> None:
 
 
 @pytest.mark.parametrize("normalize", ["sparsemax", "entmax15"])
-def test_many_hidden_small_logits_do_not_drown_the_sum(normalize: str) -> None:
+def test_many_masked_small_logits_do_not_change_the_sum(normalize: str) -> None:
     logits = np.r_[0, np.full(100_000, -10_000.3)].astype(np.float32)
     np.testing.assert_array_equal(regard.weights.NAMED[normalize](logits), np.eye(1, 100_001)[0])
 
@@ -1047,7 +1039,7 @@ class HidesTheLast:
 
 
 @pytest.mark.parametrize("n", [15, 16, 32])
-def test_law_2_a_score_of_minus_infinity_hides_in_gradients_too(n: int) -> None:
+def test_law_2_a_score_of_minus_infinity_masks_in_gradients_too(n: int) -> None:
     rng = np.random.default_rng(0)
     q, k, v = rng.standard_normal((n, 3)), rng.standard_normal((5, 3)), rng.standard_normal((5, 2))
     v[-1] = np.nan
@@ -1059,7 +1051,7 @@ def test_law_2_a_score_of_minus_infinity_hides_in_gradients_too(n: int) -> None:
     np.testing.assert_allclose(found.keys, np.r_[wanted.keys, np.zeros((1, 3))], atol=1e-12)
 
 
-def test_law_2_a_masked_key_infinitely_far_leaves_the_width_its_gradient() -> None:
+def test_law_2_a_masked_key_at_infinity_leaves_the_gradient_of_the_width() -> None:
     q, k, v = (
         np.zeros((1, 1), np.float32),
         np.array([[1], [2], [1e20]], np.float32),
@@ -1112,14 +1104,14 @@ def test_law_8_a_score_function_cannot_write_to_the_inputs() -> None:
     [regard.scores.gaussian(), regard.scores.additive(None, None, np.zeros(0))],
     ids=["gaussian", "additive"],
 )
-def test_law_8_nothing_to_compare_is_fine(score: Any) -> None:
+def test_law_8_vectors_of_size_0_are_fine(score: Any) -> None:
     q, k, v = np.zeros((2, 0)), np.zeros((3, 0)), np.arange(3.0)[:, None]
     context, pullback = regard.attention_vjp(q, k, v, score=score)
     np.testing.assert_allclose(context, [[1.0], [1.0]])
     assert pullback(context).keys.shape == (3, 0)
 
 
-def test_law_10_a_wrong_pullback_of_the_user_is_told() -> None:
+def test_law_10_a_wrong_pullback_of_the_user_is_an_error() -> None:
     class Wrong(HidesTheLast):
         def vjp(self, queries: Any, keys: Any) -> Any:
             return self(queries, keys), lambda d: (d.sum(-1, keepdims=True), d.swapaxes(-1, -2) @ queries)
@@ -1141,7 +1133,7 @@ def test_records_may_be_nested() -> None:
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int64, np.int32, np.float16])
 @pytest.mark.parametrize("lead", [(), (1,), (3,), (2, 3)])
-def test_law_1_the_short_way_is_bitwise_the_long_way(lead: tuple[int, ...], dtype: Any) -> None:
+def test_law_1_the_fast_path_is_bitwise_the_general_path(lead: tuple[int, ...], dtype: Any) -> None:
     """What is asked for most takes fewer checks; an array for the result asks for all of them."""
     rng = np.random.default_rng(5)
     for n, m, d, e in ((1, 1, 1, 1), (4, 4, 3, 3), (1, 40, 8, 3), (70, 33, 5, 17)):
@@ -1160,7 +1152,7 @@ def test_law_1_the_short_way_is_bitwise_the_long_way(lead: tuple[int, ...], dtyp
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16, strategies.DTYPES["bfloat16"]])
 @pytest.mark.parametrize("lead", [(4,), (2, 4)])
-def test_law_1_the_short_way_of_grouped_heads_and_of_a_cache_is_bitwise_the_long_way(
+def test_law_1_the_fast_path_of_grouped_heads_and_of_a_cache_is_bitwise_the_general_path(
     lead: tuple[int, ...], dtype: Any
 ) -> None:
     rng = np.random.default_rng(5)
@@ -1181,7 +1173,7 @@ def test_law_1_the_short_way_of_grouped_heads_and_of_a_cache_is_bitwise_the_long
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("n", [1, 20])
 def test_law_1_the_largest_numbers_as_a_bias_are_finite(door: str, dtype: Any, n: int) -> None:
-    """Other libraries hide with the least of all numbers; who sees nothing else sees them all, as -inf alone hides."""
+    """Other libraries mask with the least number; only -inf masks here, so such a row has uniform weights."""
     rng = np.random.default_rng(6)
     q, k, v = (rng.standard_normal(size).astype(dtype) for size in ((n, 2), (90, 2), (90, 3)))
     for size in (np.finfo(dtype).min, np.finfo(dtype).min * dtype(0.75), np.finfo(dtype).max):
@@ -1196,7 +1188,7 @@ def test_law_1_the_largest_numbers_as_a_bias_are_finite(door: str, dtype: Any, n
 
 
 @pytest.mark.parametrize("place", [3.2, 3.8, 20_000.2])
-def test_law_1_a_window_begins_where_its_place_says(place: float) -> None:
+def test_law_1_a_window_begins_at_its_position(place: float) -> None:
     """Places are real numbers of their own precision, whatever the arrays': a window may end at a key."""
     m = int(place) + 5
     q, k, v = np.zeros((1, 1), np.float32), np.zeros((m, 1), np.float32), np.ones((m, 1), np.float32)
@@ -1241,7 +1233,7 @@ def test_law_1_errors_of_one_sign(kernel: str, n: int) -> None:
         budget.assert_within(context, exact.context, allowed, f"m = {m}, d = {d}")
 
 
-def test_law_8_pieces_give_the_bits_of_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_law_8_parts_give_the_bits_of_one_call(monkeypatch: pytest.MonkeyPatch) -> None:
     """Keys and values that are converted piece by piece: some items and some chunks of keys at a time (law 5)."""
     rng = np.random.default_rng(0)
     for lead, n, masked in (((4,), 1, True), ((4,), 40, False), ((2, 2), 5, True)):

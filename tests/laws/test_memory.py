@@ -109,7 +109,7 @@ PROCESS = """
         g = np.ones((1, n, e), np.float32)
         global_sizes["n"], global_sizes["m"] = old
         with open("/proc/self/clear_refs", "w") as marks:
-            marks.write("5")  # from here on the peak counts anew
+            marks.write("5")  # resets the peak
         before = peak()
         if door == "attention":
             regard.attention(q, k, v, kernel={kernel!r}, threads={threads}, **options)
@@ -168,12 +168,12 @@ def allowed(door: str, n: int, m: int, d: int, e: int) -> int:
     """8 MiB for one thread, and a few float64 copies of what comes in and goes out."""
     copies = (
         8 if door == "attention_vjp" else 4
-    )  # inputs and results in the dtype of the computation, gradients beside
+    )  # inputs and results in the dtype of the computation, and gradients
     return (8 << 20) + copies * 8 * (n + m) * (d + e + 2)
 
 
 def cases() -> list[tuple[str, str]]:
-    """Every option on every door that has it."""
+    """Every option in every function that supports it."""
     local = ("local_m", "local_p", "sparsemax", "entmax15", "hard")
     return [
         (name, door)
@@ -294,7 +294,7 @@ def test_law_6_two_threads_take_at_most_twice_8_mib() -> None:
 
 
 @pytest.mark.slow
-def test_law_6_the_measurement_sees_a_full_matrix() -> None:
+def test_law_6_the_measurement_detects_a_full_matrix() -> None:
     """The definition builds n x m, and would fail by far."""
     code = program("none", "attention", 4096, 4096, 4, 4)
     call = "regard.attention(q, k, v, kernel='auto', threads=1, **options)"
@@ -323,7 +323,7 @@ READERS = """
 
     path, skipped = Path("untrusted"), SkippedPairs()
     with open("/proc/self/clear_refs", "w") as marks:
-        marks.write("5")  # from here on the peak counts anew
+        marks.write("5")  # resets the peak
     before = peak()
     try:
         found = {call}

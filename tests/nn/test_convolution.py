@@ -18,7 +18,7 @@ CASES = [  # B, H, W, C, k, D, stride
     (2, 5, 7, 3, 3, 4, 1),
     (2, 5, 7, 3, 3, 4, 2),
     (1, 7, 8, 2, 5, 3, 3),
-    (3, 6, 4, 9, 3, 2, 2),  # enough channels to add whole pixels
+    (3, 6, 4, 9, 3, 2, 2),  # enough channels to add complete pixels
     (2, 4, 6, 12, 5, 17, 1),
     (2, 5, 4, 8, 1, 16, 1),
     (2, 5, 4, 3, 1, 2, 3),  # pixels between the windows
@@ -60,7 +60,7 @@ def block(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> No
 
 @pytest.mark.usefixtures("block")
 @pytest.mark.parametrize("case", CASES, ids=str)
-def test_it_is_the_correlation(case: tuple[int, ...]) -> None:
+def test_convolution_is_the_correlation(case: tuple[int, ...]) -> None:
     images, weight, bias = arrays(case)
     y, _ = nn.convolution(images, weight, bias, stride=case[-1])
     np.testing.assert_allclose(y, correlated(images, weight, bias, case[-1]), atol=1e-12)
@@ -112,7 +112,7 @@ def test_against_autograd(stride: int) -> None:
 
 @pytest.mark.slow
 @given(st.integers(1, 3), st.sampled_from([1, 3, 5]), st.integers(1, 9), st.integers(0, 2**31))
-def test_it_is_linear_in_the_pictures(stride: int, size: int, channels: int, seed: int) -> None:
+def test_convolution_is_linear_in_the_pictures(stride: int, size: int, channels: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
     one, other = rng.standard_normal((2, 2, 5, 4, channels))
     weight, none = rng.standard_normal((size, size, channels, 3)), np.zeros(3)
@@ -160,7 +160,7 @@ def test_a_filter_of_one_pixel_is_a_linear_layer() -> None:
     ],
     ids=str,
 )
-def test_pictures_of_nothing(case: tuple[int, ...], dtype: Any) -> None:
+def test_pictures_of_size_0(case: tuple[int, ...], dtype: Any) -> None:
     given = arrays(case, dtype)
     y, back = nn.convolution(*given, stride=case[-1])
     np.testing.assert_array_equal(y, np.broadcast_to(given[2], y.shape))
@@ -290,7 +290,7 @@ def test_shapes_are_checked(call: Any, text: str) -> None:
 
 
 @pytest.mark.parametrize("stride", [1.0, "1", True, None, (1, 1)])
-def test_a_stride_is_a_whole_number(stride: Any) -> None:
+def test_a_stride_is_an_integer(stride: Any) -> None:
     with pytest.raises(TypeError) as caught:
         nn.convolution(zeros(1, 5, 4, 3), zeros(3, 3, 3, 2), zeros(2), stride=stride)
     assert str(caught.value) == f"stride must be an integer. Got {stride!r} instead."
@@ -306,7 +306,7 @@ def test_a_stride_is_a_whole_number(stride: Any) -> None:
         (lambda x: x.astype(np.float16), "dtype float16"),
     ],
 )
-def test_other_data_types_are_refused(name: str, bad: Any, got: str) -> None:
+def test_other_data_types_are_rejected(name: str, bad: Any, got: str) -> None:
     given = {
         "images": zeros(1, 5, 4, 3),
         "weight": zeros(3, 3, 3, 2),

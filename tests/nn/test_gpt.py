@@ -72,7 +72,7 @@ def step(
     before = caches[0].lengths
     first = (
         before if lengths is None else before + np.array(lengths) - t
-    )  # padding stands before the first position
+    )  # padding is before the first position
     places = (first[:, None] + np.arange(t))[:, None]  # (B, 1, t): for all heads
     x = nn.embed(model["table"], words)[0]
     for layer, cache in zip(model["layers"], caches, strict=True):
@@ -123,7 +123,7 @@ def test_decoding_with_beams_equals_the_causal_attention_at_once(ring: bool) -> 
     assert len({tuple(text) for text in texts}) == 2 * beam
 
 
-def test_the_sinks_and_the_window_matter_there() -> None:
+def test_the_sinks_and_the_window_change_the_output() -> None:
     """What the test above compares would not be equal without them."""
     model, text = draw(), [1, 5, 2, 7, 3, 3, 9]
     without = draw()

@@ -81,7 +81,7 @@ def test_the_dtype_stays() -> None:
     assert {a.dtype for a in (states, *pullback(states))} == {np.dtype(np.float32)}
 
 
-def test_what_pads_has_no_influence_even_if_it_is_no_number() -> None:
+def test_padding_has_no_influence_even_if_it_is_nan() -> None:
     x, *weights = draw(3, 2, 2), draw(2, 2, 12), draw(2, 12), draw(2, 3, 12)
     states, _ = nn.lstm(x, *weights, lengths=[3, 1])
     x[1:, 1] = np.nan
@@ -114,7 +114,7 @@ def test_shapes_are_checked(name: str, shape: tuple[int, ...], text: str) -> Non
 
 
 @pytest.mark.parametrize("lengths", [None, [2, 0, 4]])
-def test_without_a_way_back(lengths: list[int] | None) -> None:
+def test_without_a_backward_pass(lengths: list[int] | None) -> None:
     arrays = [draw(4, 3, 2), draw(2, 2, 12), draw(2, 12), draw(2, 3, 12)]
     states, _ = nn.lstm(*arrays, lengths=lengths)
     found, pullback = nn.lstm(*arrays, lengths=lengths, keep=False)

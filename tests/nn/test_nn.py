@@ -147,7 +147,7 @@ FLOATS: dict[str, Any] = {
 
 
 @in_one_test("name", FLOATS)
-def test_whole_numbers_and_lists_are_refused(name: str) -> None:
+def test_integers_and_lists_are_rejected(name: str) -> None:
     call, first = FLOATS[name]
     for make, got in (
         (ints, "dtype int64"),
@@ -157,14 +157,14 @@ def test_whole_numbers_and_lists_are_refused(name: str) -> None:
         (lambda *shape: draw(*shape).astype(np.longdouble), f"dtype {np.dtype(np.longdouble)}"),
     ):
         if got == "dtype float64":
-            continue  # where long doubles are no longer
+            continue  # where long double is float64
         with pytest.raises(TypeError) as caught:
             call(make)
         assert str(caught.value) == f"{first} must be an array of float32 or float64. Got {got} instead."
     call(lambda *shape: draw(*shape))
 
 
-def test_what_may_not_be_written_is_not_overwritten() -> None:
+def test_read_only_arrays_are_not_overwritten() -> None:
     logits = np.frombuffer(np.array([[1, 2, 3, 4]], np.float32).tobytes(), np.float32).reshape(1, 4)
     with pytest.raises(
         ValueError, match=r"^logits must be writeable where overwrite=True. Got a read-only array"
@@ -173,7 +173,7 @@ def test_what_may_not_be_written_is_not_overwritten() -> None:
     assert logits.tolist() == [[1, 2, 3, 4]]
 
 
-def test_a_table_is_added_to_where_it_fits() -> None:
+def test_gradients_are_added_to_a_table_that_fits() -> None:
     _, back = nn.embed(draw(3, 3), np.array([0, 2]))
     with pytest.raises(ValueError, match=r"^onto must have shape \(3, 3\). Got \(9, 3\) instead."):
         back(draw(2, 3), onto=np.zeros((9, 3)))
@@ -181,7 +181,7 @@ def test_a_table_is_added_to_where_it_fits() -> None:
         nn.embed(draw(3), np.array([0]))
 
 
-def test_mixed_floats_are_not_rounded_to_the_narrower() -> None:
+def test_mixed_floats_are_not_rounded_to_the_smaller_type() -> None:
     x, *weights = draw(3, 1, 2), draw(2, 1, 8), draw(1, 8), draw(1, 2, 8)
     wide = nn.lstm(x.astype(np.float32).astype(float), *weights)
     mixed = nn.lstm(x.astype(np.float32), *weights)
@@ -192,7 +192,7 @@ def test_mixed_floats_are_not_rounded_to_the_narrower() -> None:
         np.testing.assert_allclose(one, other)
 
 
-def test_what_else_layers_refuse() -> None:
+def test_layers_reject_other_arguments() -> None:
     rng = np.random.default_rng(0)
     refused: list[tuple[Any, str]] = [
         (lambda: nn.dropout(np.ones(2), "0.5", rng), "rate must be a number. Got '0.5' instead."),  # type: ignore[arg-type]
@@ -231,7 +231,7 @@ def test_what_else_layers_refuse() -> None:
 
 @pytest.mark.parametrize("rows", [0, 4])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_what_layer_norm_adds_to_must_fit(rows: int, dtype: Any) -> None:
+def test_the_array_that_layer_norm_adds_to_must_fit(rows: int, dtype: Any) -> None:
     x, one = np.ones((rows, 6), dtype), np.ones(6, dtype)
     _, back = nn.layer_norm(x, one, one)
     assert [gradient.shape for gradient in back(x, x)] == [(rows, 6), (6,), (6,)]
@@ -243,7 +243,7 @@ def test_what_layer_norm_adds_to_must_fit(rows: int, dtype: Any) -> None:
 
 
 @pytest.mark.parametrize("length", [0, 1])
-def test_no_step_of_a_recurrence_has_gradients_too(length: int) -> None:
+def test_a_recurrence_without_steps_has_gradients(length: int) -> None:
     inputs, start, weight = draw(length, 2, 9), draw(2, 3), draw(3, 9)
     states, back = nn.gru_sequence(inputs, start, weight)
     gradients = back(np.ones_like(states))
@@ -253,8 +253,8 @@ def test_no_step_of_a_recurrence_has_gradients_too(length: int) -> None:
 
 @pytest.mark.parametrize(("dtype", "large"), [(np.float32, 1e19), (np.float32, 1e38), (np.float64, 1e200)])
 @pytest.mark.parametrize("size", [4, 1 << 18])
-def test_a_gradient_of_any_length_is_shortened(dtype: Any, large: float, size: int) -> None:
-    """Also where the sum of its squares is no number of this type any more."""
+def test_a_gradient_of_any_norm_is_clipped(dtype: Any, large: float, size: int) -> None:
+    """Also where the sum of its squares overflows."""
     parameters, moderate = np.ones(size, dtype), np.ones(size, dtype)
     gradient = np.zeros(size, dtype)
     gradient[:4] = [large, -large, 0, large]
@@ -361,7 +361,7 @@ def test_cross_entropy_is_the_formula() -> None:
     assert loss == pytest.approx(-(wanted * logp).sum() / 3, rel=1e-12)
 
 
-def test_cross_entropy_writes_only_where_it_may() -> None:
+def test_cross_entropy_overwrites_logits_only_if_allowed() -> None:
     logits = draw(2, 3)
     before = logits.copy()
     _, pullback = nn.cross_entropy(logits, np.array([1, 2]))
@@ -372,7 +372,7 @@ def test_cross_entropy_writes_only_where_it_may() -> None:
 
 
 @pytest.mark.parametrize("smoothing", [-1.0, 1.5, float("nan")])
-def test_smoothing_is_a_share(smoothing: float) -> None:
+def test_smoothing_is_between_0_and_1(smoothing: float) -> None:
     given = draw(2, 3), np.array([0, 1])
     with pytest.raises(ValueError, match="smoothing must be"):
         nn.cross_entropy(*given, smoothing=smoothing)
@@ -381,7 +381,7 @@ def test_smoothing_is_a_share(smoothing: float) -> None:
 
 
 @pytest.mark.parametrize("ids", [[-1], [3], [0, 7, 1]])
-def test_rows_that_are_not_there_are_refused_before_anything_is_read(ids: list[int]) -> None:
+def test_ids_out_of_range_are_rejected_before_any_computation(ids: list[int]) -> None:
     with pytest.raises(ValueError, match="ids must be"):
         nn.embed(draw(3, 4), np.array(ids))
     with pytest.raises(TypeError, match="ids must hold integers"):
@@ -389,7 +389,7 @@ def test_rows_that_are_not_there_are_refused_before_anything_is_read(ids: list[i
 
 
 @pytest.mark.parametrize("size", [1, 3, 20])
-def test_adam_refuses_a_gradient_of_another_length(size: int) -> None:
+def test_adam_rejects_a_gradient_of_another_length(size: int) -> None:
     parameters = np.ones(300, np.float32)
     adam = nn.Adam(parameters)
     with pytest.raises(ValueError, match=rf"gradient must have shape \(300,\). Got \({size},\) instead"):
@@ -407,7 +407,7 @@ def test_divergence_is_the_formula() -> None:
     assert nn.check_gradients(nn.divergence, [p, q]) < 1e-6
 
 
-def test_divergence_of_what_is_alike_or_missing() -> None:
+def test_divergence_of_equal_or_no_predictions() -> None:
     p = draw(3, 4)
     loss, pullback = nn.divergence(p, p.copy())
     assert loss == 0
@@ -439,7 +439,7 @@ def test_adam_clips() -> None:
     np.testing.assert_allclose(one, two, rtol=1e-12)
 
 
-def test_adam_refuses_what_is_not_finite() -> None:
+def test_adam_rejects_non_finite_gradients() -> None:
     parameters = np.ones(2)
     assert np.isnan(nn.Adam(parameters).step(np.array([np.nan, 0.0]), 1.0))
     assert parameters.tolist() == [1.0, 1.0]
@@ -463,7 +463,7 @@ def test_check_gradients_checks_its_arrays() -> None:
 @pytest.mark.parametrize(
     "sizes", [(0, 1, 2, 3), (2, 0, 2, 3), (2, 1, 0, 3), (2, 2, 2, 0), (0, 0, 0, 0)], ids=str
 )
-def test_sequences_of_nothing(sizes: tuple[int, ...], kind: Any) -> None:
+def test_sequences_of_size_0(sizes: tuple[int, ...], kind: Any) -> None:
     T, B, E, H = sizes
     for gates, layer in ((3, nn.gru), (4, nn.lstm)):
         for K in (1, 2):
@@ -474,7 +474,7 @@ def test_sequences_of_nothing(sizes: tuple[int, ...], kind: Any) -> None:
 
 @pytest.mark.parametrize("shape", [(0, 3), (2, 0), (2, 0, 3), (2, 3)], ids=str)
 @pytest.mark.parametrize("hidden", [0, 4])
-def test_maps_of_nothing(shape: tuple[int, ...], hidden: int) -> None:
+def test_linear_maps_of_size_0(shape: tuple[int, ...], hidden: int) -> None:
     d = shape[-1]
     shapes = shape, (d, hidden), (hidden,), (hidden, 2), (2,)
     y, pullback = nn.perceptron(*(np.ones(s) for s in shapes))
@@ -483,7 +483,7 @@ def test_maps_of_nothing(shape: tuple[int, ...], hidden: int) -> None:
     assert tuple(x.shape for x in of_linear(np.ones_like(y))) == shapes[:3]
 
 
-def test_a_seed_is_as_good_as_a_generator() -> None:
+def test_a_seed_is_equivalent_to_a_generator() -> None:
     x = np.ones(100)
     for rng in (7, np.int64(7), np.random.SeedSequence(7), np.random.default_rng(7)):
         np.testing.assert_array_equal(
@@ -499,7 +499,7 @@ def test_a_seed_is_as_good_as_a_generator() -> None:
 
 
 @pytest.mark.parametrize("rng", [True, "1", 1.0])
-def test_what_is_no_seed(rng: Any) -> None:
+def test_invalid_seeds(rng: Any) -> None:
     text = f"rng must be an integer, a numpy.random.Generator or None. Got {type(rng).__name__} instead."
     for call in (
         lambda: nn.dropout(np.ones(2), 0.5, rng),

@@ -98,7 +98,7 @@ def test_activations_are_the_formulas(name: str) -> None:
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("name", ACTIVATIONS)
-def test_activations_of_numbers_far_away_reach_their_limits(name: str, dtype: Any) -> None:
+def test_activations_of_large_numbers_reach_their_limits(name: str, dtype: Any) -> None:
     """Without a warning: 0 below, x above, and slopes of 0 and 1."""
     most = np.finfo(dtype).max
     x = np.array([-np.inf, -most, -1e5, -900, 900, 1e5, most, np.inf, np.nan], dtype)
@@ -140,7 +140,7 @@ def test_heads_are_split_and_merged() -> None:
         np.testing.assert_array_equal(y[:, head], x[..., 2 * head : 2 * head + 2])
     merged, back = nn.merge_heads(y)
     np.testing.assert_array_equal(merged, x)
-    np.testing.assert_array_equal(pullback(y)[0], x)  # each is the other's way back
+    np.testing.assert_array_equal(pullback(y)[0], x)  # each is the pullback of the other
     np.testing.assert_array_equal(back(x)[0], y)
     assert not np.shares_memory(y, x)
 
@@ -259,7 +259,7 @@ def test_multi_head_attention_is_one_attention_for_each_head() -> None:
         ),
     ],
 )
-def test_wrong_heads_and_shapes_are_told(call: Any, kind: type[Exception], said: str) -> None:
+def test_wrong_heads_and_shapes_are_errors(call: Any, kind: type[Exception], said: str) -> None:
     with pytest.raises(kind) as error:
         call()
     assert str(error.value).startswith(said)

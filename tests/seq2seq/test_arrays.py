@@ -73,7 +73,7 @@ def untrained(family: str, kind: str, **options: Any) -> Seq2Seq:
 
 @cache
 def small(family: str, kind: str, seed: int = 1) -> Seq2Seq:
-    """A model that has seen its examples twice; not to be changed."""
+    """A model trained for two epochs; not to be changed."""
     return untrained(family, kind, seed=seed).fit(*examples(kind, 24))
 
 
@@ -204,7 +204,7 @@ def test_a_training_goes_on_where_it_stopped(family: str, kind: str, tmp_path: P
     assert model.source == wanted.source
 
 
-def test_a_checkpoint_of_other_arrays_is_refused(tmp_path: Path) -> None:
+def test_a_checkpoint_of_other_arrays_is_rejected(tmp_path: Path) -> None:
     sources, targets = examples("set", 24)
     place = tmp_path / "checkpoint"
     for _ in untrained("recurrent", "set").steps(list(zip(sources, targets, strict=True)), checkpoint=place):
@@ -446,7 +446,7 @@ WRONG: list[tuple[str, Any, type[Exception], str]] = [
 
 
 @pytest.mark.parametrize(("kind", "example", "type_", "text"), WRONG)
-def test_wrong_examples_are_refused_by_their_number(
+def test_wrong_examples_are_rejected_by_their_number(
     kind: str, example: Any, type_: type[Exception], text: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sources, targets = examples(kind, 30)
@@ -459,7 +459,7 @@ def test_wrong_examples_are_refused_by_their_number(
     with pytest.raises(ValueError, match="must be trained or loaded first"):
         model.translate(good[0])
     trained = small("recurrent", kind)
-    monkeypatch.setattr(type(trained.model.network), "stepper", None)  # whoever calls it fails otherwise
+    monkeypatch.setattr(type(trained.model.network), "stepper", None)  # a call of it would fail
     wanted = f"source 21: {text}"
     assert error(type_, trained.translate, sources).startswith(wanted)
     assert error(type_, trained.sample, sources).startswith(wanted)
@@ -524,7 +524,7 @@ def test_a_model_of_text_reads_no_arrays(name: str) -> None:
 
 
 @every_kind
-def test_options_of_tokens_are_refused(kind: str) -> None:
+def test_options_of_tokens_are_rejected(kind: str) -> None:
     source = SOURCES[kind]
     for options in (
         {"lower": True},
@@ -544,7 +544,7 @@ def test_options_of_tokens_are_refused(kind: str) -> None:
     assert text == "links must not be given with a source of arrays: they are between tokens."
 
 
-def test_layers_of_an_encoder_without_layers_are_refused() -> None:
+def test_layers_of_an_encoder_without_layers_are_rejected() -> None:
     Seq2Seq(source=Vectors(1, "set"), network={"encoder_layers": 2})
     text = error(ValueError, Seq2Seq, source=Images(8, 8), network={"encoder_layers": 2})
     assert text.startswith("encoder_layers needs a source of tokens or vectors; here it has no effect.")
@@ -711,7 +711,7 @@ def test_stages_of_other_sizes_are_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("number", [1e300, -1e300])
-def test_a_mean_that_no_example_can_have_is_an_error_of_the_example(number: float, tmp_path: Path) -> None:
+def test_a_mean_out_of_range_is_an_error_of_the_example(number: float, tmp_path: Path) -> None:
     path = rewritten(tmp_path / "m", small("recurrent", "set"), source=changed(mean=[number]))
     text = error(ValueError, Seq2Seq.load(path).translate, [[[1.0]]])
     assert text.startswith("source 1: a standardised example must hold numbers that float32 can hold")

@@ -35,7 +35,7 @@ KINDS = ("bahdanau", "lstm", "blind", "transformer")
 
 
 def network(kind: str, seed: int) -> Network:
-    """A small network of chance, sure enough of its words to have favourites."""
+    """A small random network with peaked predictions."""
     options: dict[str, dict[str, Any]] = {
         "bahdanau": {"style": "bahdanau"},
         "lstm": {"style": "luong", "score": "general", "cell": "lstm"},
@@ -52,7 +52,7 @@ def network(kind: str, seed: int) -> Network:
 
 
 class Fixed(Stepper):
-    """A network that predicts the same logits (V,) or (B, k, V) at every step, and looks nowhere."""
+    """A network that predicts the same logits (V,) or (B, k, V) at every step, without attention."""
 
     def __init__(self, logits: Any) -> None:
         self.logits = logits
@@ -75,13 +75,13 @@ class Fixed(Stepper):
 def told(
     network: Predictor, source: list[int], words: tuple[int, ...], *, posterior: bool = False
 ) -> Hypothesis:
-    """What a network says of one sentence."""
+    """The probabilities and attention weights of a network for one sentence."""
     batch: Batch = collate([EncodedPair(source, [START, *words, END])])
     return force(network, batch.source, batch.lengths, batch.target, posterior=posterior)[0]
 
 
 def mean_of(networks: list[Network], source: list[int], one: Hypothesis) -> tuple[Any, Any]:
-    """The logarithms of mean probabilities, and mean weights, of what each network says by itself."""
+    """The logarithms of mean probabilities, and mean weights, of the networks."""
     each = [told(net, source, one.tokens) for net in networks]
     count = len(one.log_probabilities)
     logs = np.log(np.mean([np.exp(said.log_probabilities[:count].astype(float)) for said in each], axis=0))
@@ -97,7 +97,7 @@ def mean_of(networks: list[Network], source: list[int], one: Hypothesis) -> tupl
     st.lists(WORDS, min_size=1, max_size=4),
     st.integers(1, 4),
 )
-def test_what_is_found_has_the_mean_probability_of_each_word(
+def test_hypotheses_have_the_mean_probability_of_each_token(
     kinds: list[str], seed: int, sources: list[list[int]], width: int
 ) -> None:
     networks = [network(kind, seed + number) for number, kind in enumerate(kinds)]
@@ -120,7 +120,7 @@ def test_what_is_found_has_the_mean_probability_of_each_word(
     st.integers(0, 2**16),
     st.lists(st.tuples(WORDS, st.lists(st.integers(3, 8), max_size=5)), min_size=1, max_size=4),
 )
-def test_where_words_were_taken_from_is_the_mean_of_what_each_finds(
+def test_the_alignment_is_the_mean_of_all_models(
     kinds: list[str], seed: int, pairs: list[tuple[list[int], list[int]]]
 ) -> None:
     networks = [network(kind, seed + number) for number, kind in enumerate(kinds)]
@@ -155,7 +155,7 @@ def test_the_mean_is_right_however_small(count: int, rows: int, spread: float, s
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_one_alone_or_twice_is_itself(kind: str) -> None:
+def test_an_ensemble_of_one_model_is_the_model(kind: str) -> None:
     one = network(kind, 3)
     batch = source_batch([[4, 5, 6, END], [7, END], [8, 8, 4, 9, 5, END]])
     expected = beam(one, *batch, width=3, n_best=3)
@@ -169,7 +169,7 @@ def test_one_alone_or_twice_is_itself(kind: str) -> None:
             )
 
 
-def test_what_all_find_likely_is_drawn_most() -> None:
+def test_samples_follow_the_mean_probabilities() -> None:
     # END is the third; 3 and 4 have a friend each, 5 is liked by both: .45 against .225 in the mean.
     likely = np.array([[1e-30, 1e-30, 0.1, 0.0001, 0.4499, 0.45], [1e-30, 1e-30, 0.1, 0.4499, 0.0001, 0.45]])
     networks = [Fixed(one) for one in np.log(likely)]
@@ -189,7 +189,7 @@ def test_what_all_find_likely_is_drawn_most() -> None:
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize("value", [np.nan, np.inf])
-def test_a_network_that_is_broken_is_told(value: float) -> None:
+def test_a_broken_network_is_an_error(value: float) -> None:
     broken = network("bahdanau", 1)
     broken.parameters["output_bias"][4] = value
     with pytest.raises(ValueError, match=r"must be finite\. Got nan instead"):
@@ -227,7 +227,7 @@ def test_models_translate_together(three: list[Seq2Seq]) -> None:
             np.testing.assert_allclose(found.alignment.sum(axis=1), 1, rtol=1e-5)
 
 
-def test_given_translations_have_the_mean_of_the_alignments(three: list[Seq2Seq]) -> None:
+def test_forced_translations_have_the_mean_of_the_alignments(three: list[Seq2Seq]) -> None:
     together = Ensemble(three).align(LEFT, SAID)
     for number, found in enumerate(together):
         each = [model.align([LEFT[number]], [SAID[number]])[0].alignment for model in three]
@@ -235,7 +235,7 @@ def test_given_translations_have_the_mean_of_the_alignments(three: list[Seq2Seq]
         np.testing.assert_allclose(found.alignment, np.mean(np.stack(each), axis=0), atol=1e-5)  # type: ignore[arg-type]
 
 
-def test_drawn_ones_and_an_ensemble_of_ensembles(three: list[Seq2Seq]) -> None:
+def test_samples_and_an_ensemble_of_ensembles(three: list[Seq2Seq]) -> None:
     flat, nested = Ensemble(three[:2]), Ensemble([Ensemble([three[0]]), Ensemble([three[1]])])
     (one,), (other,) = (model.sample(["two one"], count=5, rng=4) for model in (flat, nested))
     assert [found.text for found in one] == [found.text for found in other]
@@ -252,7 +252,7 @@ def test_without_attention() -> None:
     assert found.alignment.shape[1] == 3
 
 
-def test_the_memory_is_read_by_all() -> None:
+def test_all_models_use_the_translation_memory() -> None:
     models = [learned(extras={"translation_memory": 1}, seed=seed) for seed in (1, 2)]
     found = Ensemble(models).translate(["one three"])[0]
     assert found.retrieved == models[0].translate(["one three"])[0].retrieved
@@ -260,7 +260,7 @@ def test_the_memory_is_read_by_all() -> None:
     assert found.retrieved_weights.shape == (len(found.tokens), len(found.retrieved))
 
 
-def test_seeds_learn_the_same_words_where_pairs_are_kept_aside() -> None:
+def test_held_out_pairs_do_not_depend_on_the_seed() -> None:
     names = [f"n{i}" for i in range(60)]
     one, two = (Seq2Seq(epochs=1, seed=seed).fit(names, names) for seed in (1, 2))
     assert one.model.source.tokens == two.model.source.tokens
@@ -287,7 +287,7 @@ def other_memory() -> Seq2Seq:
         ),
     ],
 )
-def test_models_that_do_not_go_together_are_refused(
+def test_models_that_do_not_go_together_are_rejected(
     one: dict[str, Any], two: dict[str, Any], text: str
 ) -> None:
     models = [learned(**one), learned(**one), learned(**two)]
@@ -299,7 +299,7 @@ def test_models_that_do_not_go_together_are_refused(
     )
 
 
-def test_what_is_no_ensemble_is_refused(three: list[Seq2Seq]) -> None:
+def test_invalid_ensembles_are_rejected(three: list[Seq2Seq]) -> None:
     with pytest.raises(ValueError, match="have the same translation_memory, or none"):
         Ensemble([learned(extras={"translation_memory": 1}), other_memory()])
     with pytest.raises(ValueError, match=r"at least one\. Got none"):
@@ -417,7 +417,9 @@ def test_evaluate_together(capsys: pytest.CaptureFixture[str]) -> None:
         ),
     ],
 )
-def test_commands_refuse(asked: list[str], text: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_commands_reject_invalid_ensembles(
+    asked: list[str], text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(asked) == 2
     captured = capsys.readouterr()
     assert text in captured.err

@@ -160,7 +160,7 @@ def test_captions_by_hand(digits: list[int], boxes: list[tuple[int, ...]], capti
         (20, 14, 30, 26),  # 15 to the right and 13 down
     ],
 )
-def test_ambiguous_layouts_are_refused(second: tuple[int, ...]) -> None:
+def test_ambiguous_layouts_are_rejected(second: tuple[int, ...]) -> None:
     assert not scenes.unambiguous(np.array([(5, 1, 15, 13), second]))
 
 

@@ -1,4 +1,4 @@
-"""A translator that learns from pairs: what it says, what it keeps, and how it goes on after a stop."""
+"""Seq2Seq: training, translating, saving and resuming."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_more_than_one_source_is_held_out(count: int, aside: int) -> None:
 
 
 @pytest.mark.parametrize("kind", ["words", "characters", "tokens"])
-def test_what_is_too_long_to_be_judged_is_not_held_out(kind: str) -> None:
+def test_pairs_that_are_too_long_for_validation_are_not_held_out(kind: str) -> None:
     pairs = [(f"{i} " * 40, "a") for i in range(300)] + [(f"{i:02}", "b") for i in range(60)]
     training = Seq2Seq(source=kind, target=kind, max_tokens=5, epochs=1).begin(pairs)
     assert (len(training.pairs), len(training.valid)) == (54, 6)
@@ -67,7 +67,7 @@ def reverser() -> Seq2Seq:
 
 
 @pytest.mark.slow
-def test_it_learns_to_reverse_sentences_it_has_never_seen(reverser: Seq2Seq) -> None:
+def test_it_learns_to_reverse_unseen_sentences(reverser: Seq2Seq) -> None:
     seen = reversals(300, 0, longest=3)
     unseen = [pair for pair in reversals(200, 1, longest=3) if pair not in seen]
     assert len(unseen) > 20
@@ -75,7 +75,7 @@ def test_it_learns_to_reverse_sentences_it_has_never_seen(reverser: Seq2Seq) -> 
     assert [translation.text for translation in found] == [target for _, target in unseen]
 
 
-def test_it_looks_at_the_word_it_writes(reverser: Seq2Seq) -> None:
+def test_it_attends_to_the_word_that_it_translates(reverser: Seq2Seq) -> None:
     (translation,) = reverser.translate(["w1 w2 w3"])
     assert translation.tokens == ("w3", "w2", "w1")
     assert translation.source == ("w1", "w2", "w3", "</s>")
@@ -84,7 +84,7 @@ def test_it_looks_at_the_word_it_writes(reverser: Seq2Seq) -> None:
     assert translation.score < 0
 
 
-def test_an_unknown_word_is_copied_from_where_it_was_looked_at(reverser: Seq2Seq) -> None:
+def test_an_unknown_word_is_copied_from_the_most_attended_one(reverser: Seq2Seq) -> None:
     network = reverser.model.network
     before = network.parameters["output_bias"].copy()
     network.parameters["output_bias"][UNKNOWN] += 1e3  # a model that can't name anything
@@ -138,7 +138,7 @@ def test_translating_is_checked(reverser: Seq2Seq) -> None:
     )
 
 
-def test_saved_and_loaded_it_is_the_same(reverser: Seq2Seq, tmp_path: Path) -> None:
+def test_a_loaded_model_is_the_same(reverser: Seq2Seq, tmp_path: Path) -> None:
     reverser.save(tmp_path / "m.safetensors")
     loaded = Seq2Seq.load(tmp_path / "m.safetensors")
     assert loaded.attention
@@ -174,8 +174,8 @@ def test_the_best_parameters_stay() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("stops", [(0,), (3,), (20,), (3, 9, 30)])
 @pytest.mark.parametrize("average", [0.0, 0.9])
-def test_who_stops_asking_and_goes_on_loses_nothing(stops: tuple[int, ...], average: float) -> None:
-    """Between, the model has the best parameters; the training those that it walks with."""
+def test_a_closed_generator_can_be_resumed(stops: tuple[int, ...], average: float) -> None:
+    """After a stop, the model has the best parameters, the training the current ones."""
 
     def trained(stops: tuple[int, ...]) -> tuple[bytes, list[float]]:
         model = Seq2Seq(epochs=3, recipe={"average": average})
@@ -193,7 +193,9 @@ def test_who_stops_asking_and_goes_on_loses_nothing(stops: tuple[int, ...], aver
 
 
 @pytest.mark.parametrize("content", [b"no checkpoint", None])
-def test_a_checkpoint_that_does_not_fit_costs_nothing(content: bytes | None, tmp_path: Path) -> None:
+def test_a_checkpoint_that_does_not_fit_is_an_error_before_training(
+    content: bytes | None, tmp_path: Path
+) -> None:
     place, pairs = tmp_path / "it", reversals(60, 1)
     model = fitted(pairs, epochs=2)
     before = model.model
@@ -209,7 +211,7 @@ def test_a_checkpoint_that_does_not_fit_costs_nothing(content: bytes | None, tmp
     assert place.read_bytes() == kept
 
 
-def test_what_is_no_checkpoint_is_told_before_the_work(tmp_path: Path) -> None:
+def test_an_invalid_checkpoint_is_an_error_before_training(tmp_path: Path) -> None:
     (tmp_path / "it").write_bytes(b"none")
     with pytest.raises(ValueError, match="is not a checkpoint"):
         next(Seq2Seq().steps("not even pairs", checkpoint=tmp_path / "it"))  # type: ignore[arg-type]
@@ -226,8 +228,8 @@ def test_a_checkpoint_is_removed_where_it_was_written(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_sizes_are_chosen_before_what_takes_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module.Seq2Seq, "_learn_extras", None)  # whoever calls it fails otherwise
+def test_sizes_are_checked_before_slow_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module.Seq2Seq, "_learn_extras", None)  # a call of it would fail
     model = Seq2Seq(
         family="transformer", extras={"translation_memory": 1, "graphones": 3}, network={"heads": 256}
     )
@@ -235,7 +237,7 @@ def test_sizes_are_chosen_before_what_takes_long(monkeypatch: pytest.MonkeyPatch
         model.fit(["a"] * 9, ["b"] * 9)
 
 
-def test_what_it_is_judged_by_is_checked() -> None:
+def test_validation_pairs_are_checked() -> None:
     with pytest.raises(TypeError, match="pair 1 must be a source and a target"):
         Seq2Seq(epochs=1).begin(reversals(40, 1), ["ab", "cd"])  # type: ignore[list-item]
     training = Seq2Seq(epochs=1).begin(reversals(40, 1), [("w1", ""), ("w1", "w1")])
@@ -300,7 +302,7 @@ def test_options_are_checked(options: Any, said: str) -> None:
         ),
     ],
 )
-def test_an_option_of_the_network_without_effect_is_refused(options: Any, said: str) -> None:
+def test_an_option_of_the_network_without_effect_is_rejected(options: Any, said: str) -> None:
     with pytest.raises(ValueError) as caught:
         Seq2Seq(network=options)
     assert str(caught.value) == f"{said}\n  hint: leave it out"
@@ -344,7 +346,7 @@ def test_guidance_and_links_go_with_each_other_and_attention() -> None:
     ],
     ids=str,
 )
-def test_a_network_that_no_machine_holds_is_refused_before_it_is_drawn(options: Any) -> None:
+def test_a_network_too_large_for_memory_is_rejected_before_allocation(options: Any) -> None:
     with pytest.raises(
         ValueError, match=r"^network must have at most 1099511627776 parameters. Got \d{13,} instead.\n"
     ):
@@ -360,13 +362,13 @@ def test_attention_is_true_or_false(value: Any) -> None:
 
 @pytest.mark.parametrize("name", ["network", "recipe"])
 @pytest.mark.parametrize("value", [3, 0, [1], [], "a"])
-def test_options_come_in_mappings(name: str, value: Any) -> None:
+def test_options_must_be_mappings(name: str, value: Any) -> None:
     with pytest.raises(TypeError) as caught:
         Seq2Seq(**{name: value})
     assert str(caught.value) == f"{name} must be a mapping from names to values. Got {value!r} instead."
 
 
-def test_the_recipe_has_the_seed_of_all_chance() -> None:
+def test_the_seed_of_the_recipe_determines_all_random_numbers() -> None:
     pairs = reversals(40, 0)
     one, other = (fitted(pairs, epochs=1, **seed) for seed in ({"seed": 7}, {"recipe": {"seed": 7}}))
     assert (one.model.network.parameters.flat == other.model.network.parameters.flat).all()
@@ -402,7 +404,7 @@ def test_names_of_options_are_checked() -> None:
         ([], [], "there must be sentence pairs. Got none instead."),
     ],
 )
-def test_nothing_to_learn_from_is_told(sources: Any, targets: Any, said: str) -> None:
+def test_training_without_pairs_is_an_error(sources: Any, targets: Any, said: str) -> None:
     with pytest.raises(ValueError) as caught:
         Seq2Seq(max_tokens=2).fit(sources, targets)
     assert str(caught.value) == said
@@ -416,7 +418,7 @@ def test_a_vocabulary_must_have_words() -> None:
     )
 
 
-def test_names_that_are_reserved_are_no_vocabulary() -> None:
+def test_reserved_names_are_not_in_the_vocabulary() -> None:
     with pytest.raises(ValueError) as caught:
         Seq2Seq(source="tokens").fit(["</s>", "<pad> <s>"], ["a", "b"])
     assert str(caught.value) == (
@@ -446,7 +448,7 @@ RECIPES = {
 }
 
 
-def test_the_type_of_a_number_makes_no_other_training() -> None:
+def test_the_fingerprint_does_not_depend_on_the_type_of_a_number() -> None:
     pairs = [("a b", "c"), ("b", "c d")]
 
     def mark(**recipe: object) -> str:
@@ -475,7 +477,7 @@ def test_recipes_are_checked(name: str) -> None:
     assert str(caught.value) == said
 
 
-def test_agreement_needs_something_to_agree_about() -> None:
+def test_agreement_needs_dropout() -> None:
     with pytest.raises(ValueError, match="agreement must be 0 without dropout: nothing differs then"):
         Seq2Seq(recipe={"agreement": 1.0, "dropout": 0.0})
     assert Seq2Seq(recipe={"agreement": 1.0}).recipe == {"agreement": 1.0}
@@ -499,7 +501,7 @@ def test_the_score_dot_has_sizes_that_fit(pairs: int) -> None:
 
 
 @pytest.mark.parametrize(("pairs", "rate"), [(99_999, 5e-3), (100_000, 2e-3)])
-def test_many_pairs_are_learned_more_slowly(pairs: int, rate: float) -> None:
+def test_many_pairs_have_a_lower_rate(pairs: int, rate: float) -> None:
     corpus = Corpus([EncodedPair([4, 2], [1, 4, 2])] * pairs)
     config = choose_config("recurrent", pairs, 9, 9, {})
     assert choose_recipe(config, corpus, {}).rate == pytest.approx(rate)
@@ -510,7 +512,7 @@ def test_many_pairs_are_learned_more_slowly(pairs: int, rate: float) -> None:
     ("pairs", "minutes", "encoder", "rate"),
     [(16_000, 1, 128, 5e-3), (16_001, 1, 64, 8e-3), (16_001, 0.25, 32, 12.8e-3), (64_000, None, 128, 5e-3)],
 )
-def test_little_time_wants_a_small_network(
+def test_short_trainings_have_small_networks(
     pairs: int, minutes: float | None, encoder: int, rate: float
 ) -> None:
     config = choose_config("recurrent", pairs, 9, 9, {}, minutes)
@@ -527,7 +529,7 @@ def test_little_time_wants_a_small_network(
     ("pairs", "minutes", "width", "rate"),
     [(8_000, 4, 256, 1e-3), (8_001, 4, 128, 2.5e-3), (8_001, 1, 64, 6.25e-3), (50_000, None, 256, 1e-3)],
 )
-def test_a_transformer_is_in_a_hurry_sooner(
+def test_a_transformer_is_small_up_to_a_longer_time(
     pairs: int, minutes: float | None, width: int, rate: float
 ) -> None:
     corpus = Corpus([EncodedPair([4, 2], [1, 4, 2])] * pairs)
@@ -556,7 +558,7 @@ def test_a_loaded_model_can_be_trained_again_as_it_was(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "options", [{"lower": False, "normalization": "NFKC"}, {"source": "characters", "lower": True}]
 )
-def test_a_loaded_model_cuts_text_as_it_did(options: dict[str, Any], tmp_path: Path) -> None:
+def test_a_loaded_model_tokenizes_text_as_before(options: dict[str, Any], tmp_path: Path) -> None:
     first = Seq2Seq(epochs=1, **options).fit(["A ﬁ", "b"], ["b", "a"])
     first.save(tmp_path / "m")
     again = Seq2Seq.load(tmp_path / "m").fit(["A ﬁ", "b"], ["b", "a"])
@@ -568,7 +570,7 @@ def test_a_loaded_model_cuts_text_as_it_did(options: dict[str, Any], tmp_path: P
 @pytest.mark.parametrize(
     "network", [{}, {"score": "none"}, {"style": "luong", "score": "dot", "decoder": 8, "encoder": 4}]
 )
-def test_what_has_no_effect_in_a_file_is_forgotten(network: dict[str, Any], tmp_path: Path) -> None:
+def test_options_without_effect_are_not_saved(network: dict[str, Any], tmp_path: Path) -> None:
     first = Seq2Seq(epochs=1, network=network).fit(["a", "b"], ["b", "a"])
     first.save(tmp_path / "m")
     again = Seq2Seq.load(tmp_path / "m")
@@ -596,7 +598,7 @@ def test_valid_must_be_two_sides() -> None:
     assert str(caught.value) == "valid must be (sources, targets). Got (['a'],) instead."
 
 
-def test_one_sentence_is_no_list_of_them() -> None:
+def test_one_sentence_is_not_a_list_of_sentences() -> None:
     with pytest.raises(TypeError, match=r"^sources must be a sequence of sentences. Got str instead.$"):
         Seq2Seq().fit("one", "un")  # type: ignore[arg-type]
 
@@ -623,8 +625,8 @@ def test_candidates_are_ranked_and_each_has_its_alignment(reverser: Seq2Seq) -> 
 
 
 @pytest.mark.slow
-def test_no_text_is_said_twice() -> None:
-    """A word that it doesn't know and one that it knows may both be said as the source has it."""
+def test_candidates_have_different_texts() -> None:
+    """An unknown word is copied from the source, which may give the text of a known one."""
     pairs = reversals(300, 1)
     model = fitted(pairs, vocabulary=7, epochs=6)
     several = [found for source, _ in pairs[:50] for found in model.candidates([source], beam=10)]
@@ -635,7 +637,7 @@ def test_no_text_is_said_twice() -> None:
         assert [one.text for one in found] == [one.text for one in more[:4]]
 
 
-def test_translations_are_compared_by_all_they_say(reverser: Seq2Seq) -> None:
+def test_translations_are_equal_if_all_fields_are(reverser: Seq2Seq) -> None:
     one, again, other = (reverser.translate([source])[0] for source in ("w1 w2", "w1 w2", "w2 w1"))
     assert (one == again, one == other, one == "w2 w1") == (True, False, False)
     assert len({one, again, other}) == 2
@@ -643,7 +645,7 @@ def test_translations_are_compared_by_all_they_say(reverser: Seq2Seq) -> None:
     assert replace(one, alignment=None) != one
 
 
-def test_samples_come_as_often_as_they_are_probable(reverser: Seq2Seq) -> None:
+def test_samples_have_their_probabilities(reverser: Seq2Seq) -> None:
     (drawn,) = reverser.sample(["w1 w2"], count=400)
     best = reverser.translate(["w1 w2"])[0]
     share = sum(t.tokens == best.tokens for t in drawn) / 400
@@ -669,7 +671,7 @@ def test_samples_are_drawn_by_a_seed_a_generator_or_unseeded(reverser: Seq2Seq) 
         assert str(caught.value) == text
 
 
-def test_align_says_what_translate_said(reverser: Seq2Seq) -> None:
+def test_align_gives_the_scores_and_weights_of_translate(reverser: Seq2Seq) -> None:
     sources = ["w1 w2 w3", "w2", "w4 w5"]
     said = reverser.translate(sources)
     forced = reverser.align(sources, [t.text for t in said])
@@ -691,7 +693,7 @@ def test_the_posterior_is_for_alignments_alone(reverser: Seq2Seq) -> None:
         assert not np.allclose(one.alignment, other.alignment)
 
 
-def test_what_no_posterior_can_be_had_of_is_told() -> None:
+def test_a_model_without_a_posterior_is_an_error() -> None:
     sizes = {"width": 8, "heads": 2, "hidden": 8, "encoder_layers": 1, "decoder_layers": 1}
     model = Seq2Seq(family="transformer", network=sizes, epochs=1).fit(["a b"], ["c"])
     with pytest.raises(ValueError) as caught:
@@ -715,7 +717,7 @@ def test_links_are_learned() -> None:
     assert found.alignment.argmax(axis=1).tolist() == [1, 0]
 
 
-def test_links_may_be_made_of_what_was_learned() -> None:
+def test_links_may_be_a_function_of_the_tokenizers() -> None:
     pairs: list[Pair] = [("a b", "c d")] * 3
 
     def links(source: Tokenizer, target: Tokenizer) -> list[Links]:
@@ -730,7 +732,9 @@ def test_links_may_be_made_of_what_was_learned() -> None:
 
 
 @pytest.mark.parametrize("recipe", [{"epochs": 3}, {"patience": 1, "rate": 1e-9}, {"minutes": 1e-4}])
-def test_a_checkpoint_that_is_kept_says_that_all_is_done(recipe: dict[str, float], tmp_path: Path) -> None:
+def test_a_kept_checkpoint_of_a_finished_training_has_no_steps_left(
+    recipe: dict[str, float], tmp_path: Path
+) -> None:
     pairs: list[Pair] = [("a b", "c d"), ("b", "d")]
     found = []
     for first in (True, False):
@@ -764,7 +768,7 @@ def test_links_must_be_between_tokens() -> None:
         ([{(0, 0, 0)}], "links must be sets of (source, target). Pair 1 has {(0, 0, 0)} instead."),
     ],
 )
-def test_links_must_be_sets_of_two_whole_numbers_each(links: Any, said: str) -> None:
+def test_links_must_be_sets_of_two_integers_each(links: Any, said: str) -> None:
     with pytest.raises(TypeError) as caught:
         Seq2Seq().fit(["a b"], ["c"], links=links)
     assert str(caught.value) == f"{said}\n  hint: {{(0, 0), (2, 1)}}: integers, both counted from 0"
@@ -793,7 +797,7 @@ def test_no_more_candidates_than_the_beam_has(reverser: Seq2Seq) -> None:
 
 
 @pytest.mark.parametrize("place", ["nowhere/it", "pipe"])
-def test_a_checkpoint_that_can_not_be_written_is_said_before_training(tmp_path: Path, place: str) -> None:
+def test_an_unwritable_checkpoint_is_an_error_before_training(tmp_path: Path, place: str) -> None:
     os.mkfifo(tmp_path / "pipe")
     said = "there is no folder" if place != "pipe" else "must be a file, or not there yet"
     model = Seq2Seq(epochs=1)
@@ -814,7 +818,7 @@ def test_a_checkpoint_that_can_not_be_written_is_said_before_training(tmp_path: 
     ],
     ids=str,
 )
-def test_a_target_of_no_source_is_given_like_any_other(options: dict[str, Any]) -> None:
+def test_a_target_of_an_empty_source_is_aligned(options: dict[str, Any]) -> None:
     model = fitted(reversals(30, 0), epochs=1, **options)
     posterior = options.get("family") != "transformer" and model.attention
     for found in (

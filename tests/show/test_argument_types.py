@@ -1,4 +1,4 @@
-"""Numbers on the command line: exactly what is written in plain digits, or one line that says the rule."""
+"""Numbers on the command line: plain digits are read exactly, other text gives one line with the rule."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def refused(read: Callable[[str], Any], text: str) -> str:
 
 
 @given(st.integers(0, 10**18 - 1), st.integers(0, 3))
-def test_whole_numbers_are_read(n: int, zeros: int) -> None:
+def test_integers_are_read(n: int, zeros: int) -> None:
     text = ("0" * zeros + str(n))[-18:]
     assert integer(0)(text) == int(text)
     assert value(text) == int(text)
@@ -39,24 +39,24 @@ def test_numbers_are_read(x: float) -> None:
 @in_one_test(
     "text", ["", " 1", "1\n", "+1", "1_0", "\uff11", "\u0663", "1.0", "1e3", "0x1", "x", "-1", "\u00b2", "0"]
 )
-def test_what_is_no_whole_number_is_refused(text: str) -> None:
+def test_invalid_integers_are_rejected(text: str) -> None:
     assert refused(integer(), text) == f"must be an integer of at least 1. Got {text!r} instead."
     assert refused(integer(most=BEAMS), text) == f"must be an integer from 1 to 100. Got {text!r} instead."
 
 
 @in_one_test("text", ["", " 1", "1_0", "\uff11", "nan", "inf", "1e999", ".", "e1", "0x1", "1e", "-1"])
-def test_what_is_no_number_is_refused(text: str) -> None:
+def test_invalid_numbers_are_rejected(text: str) -> None:
     assert refused(positive, text) == f"must be a number greater than 0. Got {text!r} instead."
 
 
-def test_bounds_are_in() -> None:
+def test_bounds_are_inclusive() -> None:
     read = integer(3, 5)
     assert [read(text) for text in "345"] == [3, 4, 5]
     assert refused(read, "2") == "must be an integer from 3 to 5. Got '2' instead."
     assert refused(read, "6") == "must be an integer from 3 to 5. Got '6' instead."
 
 
-def test_what_is_endless_is_cut() -> None:
+def test_long_arguments_are_shortened_in_errors() -> None:
     told = refused(integer(), "9" * 5000)
     assert told.startswith("must be an integer of at least 1 and at most 18 digits. Got '999")
     assert len(told) < 160
@@ -64,7 +64,7 @@ def test_what_is_endless_is_cut() -> None:
     assert math.isinf(float("9" * 5000))  # so that one is refused, as every number must be finite
 
 
-def test_a_value_is_what_it_looks_like() -> None:
+def test_the_type_of_a_value_follows_from_its_text() -> None:
     found = [
         value(text) for text in ("true", "false", "True", "gru", "1_0", "\uff11", "nan", "1.", ".5", "-2e-3")
     ]

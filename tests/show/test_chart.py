@@ -25,7 +25,7 @@ FALLING = 2 + 6 * np.exp(-STEPS / 40)
 @pytest.fixture
 def _no_pyplot(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("matplotlib")
-    monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)  # whoever imports it fails
+    monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)  # an import of it would fail
 
 
 def names(axes: Any) -> list[str]:
@@ -70,7 +70,7 @@ class TestPictures:
         }
         assert len(looks) == 15
 
-    def test_the_fall_at_the_beginning_doesn_t_take_the_height(self) -> None:
+    def test_the_steep_beginning_does_not_determine_the_height(self) -> None:
         (axes,) = figures.curves([Panel("loss", {"training": (STEPS, FALLING)})]).axes
         low, high = axes.get_ylim()
         assert low < 2
@@ -80,13 +80,13 @@ class TestPictures:
         (axes,) = figures.curves([Panel("loss", {"training": ([1, 2, 3], [3.0, 2.0, 1.0])})]).axes
         assert not axes.get_title(loc="right")
 
-    def test_what_is_before_the_beginning_is_left_out(self) -> None:
+    def test_points_before_the_beginning_are_left_out(self) -> None:
         lines = {"a": ([-2, 1, 2], [9.0, 2.0, 1.0]), "b": ([-3, -1], [1, 2])}
         (axes,) = figures.curves([Panel("loss", lines)]).axes
         (line,) = axes.lines
         assert line.get_xdata().tolist() == [1, 2]
 
-    def test_marks_at_0_are_whole(self) -> None:
+    def test_marks_at_0_are_not_cut(self) -> None:
         bleu = Panel("BLEU", {"validation": ([1, 2, 3], [0, 0, 20])}, "highest")
         (axes,) = figures.curves([bleu]).axes
         whole_figure(axes).draw_without_rendering()
@@ -96,7 +96,7 @@ class TestPictures:
         assert not figures.by_length(["1", "2"], {"a": [0, 1]}).lines[0].get_clip_on()
 
     @pytest.mark.parametrize("best", ["lowest", "highest"])
-    def test_scores_that_stay_at_0_have_no_tick_below(self, best: Any) -> None:
+    def test_scores_that_stay_at_0_have_no_tick_below_0(self, best: Any) -> None:
         (axes,) = figures.curves([Panel("BLEU", {"validation": ([1, 2, 3], [0.0, 0.0, 0.0])}, best)]).axes
         assert axes.get_yticks().tolist() == [0]
 
@@ -143,14 +143,14 @@ class TestPictures:
         assert first == pytest.approx(400 * second)
         assert first < 24  # bars stay below the lines' half
 
-    def test_a_picture_goes_where_it_is_asked_to(self) -> None:
+    def test_a_picture_is_drawn_in_given_axes(self) -> None:
         from regard.show.figures.canvas import new_figure
 
         axes = new_figure(4, 3).add_subplot()
         assert figures.by_length(["1"], {"a": [1]}, ax=axes) is axes
 
     @pytest.mark.parametrize(("kind", "start"), [("png", b"\x89PNG"), ("svg", b"<?xml"), ("pdf", b"%PDF")])
-    def test_files_are_what_their_names_say(self, tmp_path: Path, kind: str, start: bytes) -> None:
+    def test_files_have_the_format_of_their_names(self, tmp_path: Path, kind: str, start: bytes) -> None:
         with pytest.warns(UserWarning, match="no installed font has some of the letters"):
             figures.save_by_length(tmp_path / f"a.{kind}", ["1"], {"注意 \u0378": [1]}, [1], title="t")
         figures.save_curves(tmp_path / f"b.{kind}", [Panel("loss", {"é": ([1, 2], [2, 1])}, "lowest")])
@@ -175,13 +175,13 @@ class TestPictures:
         assert (tmp_path / "target.png").read_bytes().startswith(b"\x89PNG")
 
     @pytest.mark.parametrize("name", ["a.doc", "a"])
-    def test_other_endings_are_refused(self, tmp_path: Path, name: str) -> None:
+    def test_other_endings_are_rejected(self, tmp_path: Path, name: str) -> None:
         with pytest.raises(ValueError) as caught:
             figures.save_curves(tmp_path / name, [Panel("loss", {"a": ([1], [1])})])
         assert str(caught.value) == f"a picture's name must end in .png, .svg or .pdf: {tmp_path / name}"
         assert list(tmp_path.iterdir()) == []
 
-    def test_what_can_t_be_drawn(self) -> None:
+    def test_invalid_curves(self) -> None:
         for function in (lambda lines: figures.curves([Panel("loss", lines)]), terminal.curves):
             with pytest.raises(ValueError) as caught:
                 function({"a": ([1], [np.inf])})
@@ -233,7 +233,7 @@ def test_means_keep_the_range_and_the_order(y: list[float], pieces: int) -> None
     st.integers(2, 12),
     st.integers(30, 120),
 )
-def test_a_sketch_has_its_height_and_fits_the_screen(
+def test_text_curves_have_their_height_and_fit_the_screen(
     lines: dict[str, list[float]], height: int, width: int
 ) -> None:
     drawn = terminal.curves(
@@ -245,7 +245,7 @@ def test_a_sketch_has_its_height_and_fits_the_screen(
     assert any(mark in "".join(rows[:height]) for mark in "·ox+*#")
 
 
-def test_a_sketch_by_hand() -> None:
+def test_text_curves_by_hand() -> None:
     drawn = terminal.curves(
         {"loss": ([10, 20], [1, 3]), "注意": ([10], [2])}, along="minutes", height=3, width=17
     )
@@ -262,19 +262,23 @@ def test_a_sketch_by_hand() -> None:
 def test_one_point_and_a_flat_line_have_a_height() -> None:
     assert terminal.curves({"a": ([5], [2.0])}, height=3, width=20).split("\n")[1].startswith("2.00 │")
     assert terminal.curves({"a": ([0, 0], [2.0, 2.0])}, height=3, width=20).count("·") == 2
-    for height in (2, 10, 11):  # an error rate of 0 is none below 0, and its points are beside their number
+    for height in (
+        2,
+        10,
+        11,
+    ):  # an error rate of 0 has no axis below 0, and its points are next to their number
         rows = terminal.curves({"a": ([0, 9], [0.0, 0.0])}, height=height, width=40).split("\n")[:height]
         assert [row for row in rows if "·" in row] == [row for row in rows if row.startswith("0.00 │·")]
         assert [row.strip("│ ") for row in rows].count("") == height - 1
 
 
-def test_what_is_all_at_the_beginning_is_drawn() -> None:
+def test_points_at_the_beginning_alone_are_drawn() -> None:
     assert "\n2.00 │·\n" in terminal.curves(
         {"a": ([0, 0], [1.0, 3.0])}, width=80
     )  # the mean of what meets there
 
 
-def test_a_sketch_says_what_lies_above_it() -> None:
+def test_text_curves_mark_points_above_them() -> None:
     top = terminal.curves({"loss": (STEPS, FALLING)}, width=80).split("\n")[0]
     assert "│↑" in top
     assert "↑" not in terminal.curves({"loss": (STEPS[:20], FALLING[:20])}, width=40)

@@ -30,7 +30,7 @@ COLOUR = RNG.integers(0, 256, (30, 40, 3), dtype=np.uint8)
 @pytest.fixture
 def _no_pyplot(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("matplotlib")
-    monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)  # whoever imports it fails
+    monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)  # an import of it would fail
 
 
 def panels(picture: Any, weights: Any, **options: Any) -> list[np.ndarray]:
@@ -151,7 +151,7 @@ def test_the_first_panel_is_the_picture(picture: Any) -> None:
 
 
 @figures
-def test_what_is_transparent_is_white() -> None:
+def test_transparent_pixels_are_white() -> None:
     picture = np.zeros((2, 2, 4))
     picture[0, :, 3] = 1
     alone = panels(picture, np.zeros((0, 1, 1)))[0]
@@ -213,7 +213,7 @@ def test_nothing_overlaps_and_nothing_is_cut_off(caption: str, shape: tuple[int,
     ("count", "columns", "rows"),
     [(7, 3, [3, 3, 2]), (7, 100, [8]), (2, 1, [1, 1, 1]), (7, None, [4, 4]), (3, None, [4])],
 )
-def test_panels_stand_in_rows(count: int, columns: int | None, rows: list[int]) -> None:
+def test_panels_are_in_rows(count: int, columns: int | None, rows: list[int]) -> None:
     figure = captioned(np.zeros((9, 9)), np.ones((count, 1, 1)), ["a"] * count, columns=columns)
     tops = [round(ax.get_position().y1, 6) for ax in figure.axes]
     assert tops == sorted(tops, reverse=True)
@@ -355,7 +355,7 @@ ONE = np.ones((1, 2, 2))
         (np.array([["a"]]), TypeError, "picture must hold real numbers. Got dtype <U1 instead."),
     ],
 )
-def test_what_is_no_picture(picture: Any, kind: type[Exception], error: str) -> None:
+def test_invalid_pictures(picture: Any, kind: type[Exception], error: str) -> None:
     with pytest.raises(kind) as caught:
         captioned(picture, ONE, ["a"])
     assert str(caught.value) == error
@@ -398,7 +398,7 @@ WRONG = [
         ["a"],
         4,
         TypeError,
-        "grid must be (h, w), two whole numbers. Got 4 instead.",
+        "grid must be (h, w), two integers. Got 4 instead.",
     ),
     (ONE, ["a"], (2, 0), ValueError, "grid[1] must be at least 1. Got 0 instead."),
     (
@@ -437,7 +437,7 @@ WRONG = [
 @figures
 @pytest.mark.parametrize("as_text", [False, True], ids=["figure", "text"])
 @pytest.mark.parametrize(("weights", "tokens", "grid", "kind", "error"), WRONG)
-def test_what_are_no_weights_of_tokens(
+def test_invalid_weights_of_tokens(
     weights: Any, tokens: Any, grid: Any, kind: type[Exception], error: str, as_text: bool
 ) -> None:
     first = () if as_text else (GREY,)

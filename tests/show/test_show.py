@@ -69,7 +69,7 @@ def weights_of(seed: int, n: int, m: int) -> np.ndarray:
         ("안녕", 4),
     ],
 )
-def test_display_width_of_words_known_by_hand(word: str, width: int) -> None:
+def test_display_width_by_hand(word: str, width: int) -> None:
     assert display_width(word) == width
 
 
@@ -81,7 +81,7 @@ def test_fit_fills_its_width_exactly(word: str, width: int, right: bool) -> None
 
 @pytest.mark.slow
 @given(st.text(st.characters(exclude_categories=["C"]), max_size=60), st.integers(2, 30), st.integers(1, 4))
-def test_wrapped_lines_are_short_and_few_and_say_what_is_there(text: str, width: int, most: int) -> None:
+def test_wrapped_lines_have_limits_and_keep_the_text(text: str, width: int, most: int) -> None:
     lines = wrap(text, width, most)
     assert 1 <= len(lines) <= most
     assert all(display_width(line) <= width for line in lines)
@@ -90,7 +90,7 @@ def test_wrapped_lines_are_short_and_few_and_say_what_is_there(text: str, width:
 
 
 @given(WORDS)
-def test_nothing_that_a_terminal_obeys_survives_cleaning(word: str) -> None:
+def test_cleaning_removes_control_characters(word: str) -> None:
     shown = clean(word + "\x1b[2J\r\n\t\u202e")
     assert len(shown) == len(word) + 8
     turning = "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"
@@ -99,7 +99,7 @@ def test_nothing_that_a_terminal_obeys_survives_cleaning(word: str) -> None:
     )
 
 
-def test_cleaning_keeps_what_words_and_emoji_need() -> None:
+def test_cleaning_keeps_joiners_of_words_and_emoji() -> None:
     for word in (
         "می\u200cخواهم",
         "ක\u0dca\u200dෂ",
@@ -201,7 +201,7 @@ def test_long_messages_keep_their_ends_and_few_lines() -> None:
         ["y" * 10**6],
     ],
 )
-def test_no_error_drives_the_terminal_or_fills_it(
+def test_no_error_controls_the_terminal_or_fills_it(
     arguments: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(arguments) == 2
@@ -234,7 +234,7 @@ def test_messages_are_printed_in_one_place() -> None:
     assert direct == {"cli.py", "text.py"}
 
 
-def test_blocks_stand_beside_each_other_until_the_screen_ends() -> None:
+def test_blocks_are_side_by_side_up_to_the_width_of_the_screen() -> None:
     assert side_by_side(["a\nb", "c"], width=5) == "a   c\nb"
     assert side_by_side(["a\nb", "c"], width=4) == "a\nb\n\nc"
     assert pad_lines([]) == []
@@ -276,7 +276,7 @@ def test_a_terminal_has_colour_unless_it_is_dumb(monkeypatch: pytest.MonkeyPatch
     assert not wants_color(Terminal())
 
 
-def test_shades_go_from_white_to_the_darkest_and_stay_there() -> None:
+def test_shades_are_clipped_between_white_and_the_darkest() -> None:
     def background(share: float) -> str:
         found = SHADED.fullmatch(shade("x", share))
         assert found is not None
@@ -310,7 +310,7 @@ def test_every_line_of_a_heatmap_has_the_same_display_width(
 
 @pytest.mark.slow
 @given(n=st.integers(1, 60), m=st.integers(1, 200), width=st.integers(45, 130))
-def test_a_heatmap_fits_the_screen_and_says_what_it_leaves_out(n: int, m: int, width: int) -> None:
+def test_a_heatmap_fits_the_screen_and_reports_omitted_cells(n: int, m: int, width: int) -> None:
     lines = terminal.heatmap(weights_of(0, n, m), color=False, width=width).split("\n")
     assert display_width(lines[0]) <= width
     everything = n <= 48 and m + len(str(n)) + 1 <= width
@@ -326,13 +326,13 @@ def test_colour_changes_no_letter_of_a_heatmap_with_numbers(n: int, m: int, seed
     assert len(SHADED.findall(colored)) == n * m
 
 
-def test_cells_are_percents_with_a_blank_for_zero_and_a_dot_for_almost_nothing() -> None:
+def test_cells_are_percents_with_a_blank_for_0_and_a_dot_below_one_half() -> None:
     shown = terminal.heatmap([[1.0, 0.0, 0.004, 0.25, np.nan]], ["le"], color=False, width=80)
     assert shown.split("\n")[1].split() == ["le", "100", "·", "25", "nan"]
     assert shown.split("\n")[1].index("·") == shown.split("\n")[0].index("3")
 
 
-def test_words_hang_above_their_columns() -> None:
+def test_labels_are_above_their_columns() -> None:
     shown = terminal.heatmap(np.eye(3), ["a", "b", "c"], ["first", "of", "all"], color=False, width=80)
     assert [line.rstrip() for line in shown.split("\n")] == [
         "    first",
@@ -385,7 +385,7 @@ def test_many_columns_get_numbers_and_a_legend() -> None:
     assert header.index("5") == row.index("a") + 2 + 2 * 4  # cells of two columns
 
 
-def test_an_empty_heatmap_is_a_sentence() -> None:
+def test_an_empty_heatmap_is_a_message() -> None:
     assert terminal.heatmap(np.zeros((0, 5))) == "no weights: 0 rows, 5 columns"
     assert terminal.table(np.zeros((3, 0))) == "no numbers: 3 rows, 0 columns"
 
@@ -399,13 +399,13 @@ def test_an_empty_heatmap_is_a_sentence() -> None:
         ([[0.5], [2.0]], "weights must lie between 0 and 1: 2.0 in row 2, column 1"),
     ],
 )
-def test_what_is_no_heatmap(weights: list[object], error: str) -> None:
+def test_invalid_heatmaps(weights: list[object], error: str) -> None:
     with pytest.raises(ValueError) as caught:
         terminal.heatmap(weights)
     assert str(caught.value).split("\n")[0] == error
 
 
-def test_words_must_fit_the_shape() -> None:
+def test_labels_must_fit_the_shape() -> None:
     with pytest.raises(ValueError) as caught:
         terminal.heatmap([[0.5, 0.5]], ["a", "b"])
     assert str(caught.value) == "rows must name each of the 1 rows: 2 words given"
@@ -444,7 +444,7 @@ def told(**options: object) -> str:
     return explain(attention, queries, keys, values, color=False, width=80, **options)
 
 
-def test_a_row_is_told_term_by_term_and_adds_up() -> None:
+def test_a_row_is_explained_term_by_term() -> None:
     lines = told(row=1).split("query 2, term by term\n\n")[1].split("\n")
     rows = [[float(cell) for cell in line.split()[2:]] for line in lines[1:4]]
     total = [float(cell) for cell in lines[4].split()[1:]]
@@ -458,7 +458,7 @@ def test_the_best_match_is_written_out() -> None:
     assert "query 1 . key 1 = 1*1 + 0*0 = 1" in told()
 
 
-def test_a_query_that_sees_nothing_is_told_so() -> None:
+def test_a_query_without_a_visible_key_is_explained() -> None:
     shown = told(mask=np.array([[False] * 3, [True] * 3]))
     assert "query 1 attends to nothing: its weights and its context are 0" in shown
     assert "query 1        -        -        -" in shown
@@ -481,7 +481,7 @@ def test_the_share_of_the_rest_is_that_of_seen_keys() -> None:
     assert "key 3 (16.7 %); the other 3 visible keys share 50.0 %" in shown
 
 
-def test_a_story_needs_two_dimensions_and_a_row() -> None:
+def test_an_explanation_needs_two_dimensions_and_a_row() -> None:
     with pytest.raises(ValueError) as caught:
         told(row=2)
     assert str(caught.value) == "row must be one of the 2 queries, counted from 0: 2"
@@ -491,7 +491,7 @@ def test_a_story_needs_two_dimensions_and_a_row() -> None:
     assert str(caught.value) == "an explanation needs two-dimensional arrays: (2, 3, 4), (2, 3, 4), (2, 3, 4)"
 
 
-def test_many_keys_are_told_by_the_strongest_and_a_sum_of_the_others() -> None:
+def test_many_keys_are_explained_by_the_strongest_and_the_sum_of_the_others() -> None:
     keys = np.random.default_rng(0).normal(size=(50, 4))
     shown = explain(regard.attend(keys, keys, keys), keys, keys, keys, color=False, width=100)
     lines = shown.split("query 1, term by term\n\n")[1].split("\n")
@@ -509,11 +509,11 @@ def test_matrices_name_their_shapes() -> None:
 
 
 @pytest.mark.slow
-def test_a_picture_shows_the_words_as_they_are_and_leaves_matplotlib_as_it_was(
+def test_a_picture_has_literal_labels_and_leaves_matplotlib_unchanged(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     matplotlib = pytest.importorskip("matplotlib")
-    monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)  # whoever imports it fails
+    monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)  # an import of it would fail
 
     def settings() -> dict[str, object]:
         # Reading the back end would choose one.
@@ -528,7 +528,7 @@ def test_a_picture_shows_the_words_as_they_are_and_leaves_matplotlib_as_it_was(
     assert [cell.get_text() for cell in axes.texts] == ["90", "10", "100"]
 
 
-def test_a_picture_goes_where_it_is_asked_to() -> None:
+def test_a_picture_is_drawn_in_given_axes() -> None:
     figure = pytest.importorskip("matplotlib.figure")
     from regard.show.figures import heatmap
 
@@ -538,7 +538,7 @@ def test_a_picture_goes_where_it_is_asked_to() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("kind", "start"), [("png", b"\x89PNG"), ("svg", b"<?xml"), ("pdf", b"%PDF")])
-def test_a_picture_is_what_its_name_says_and_nothing_else_is_left(
+def test_a_picture_has_the_format_of_its_name_and_leaves_no_other_file(
     tmp_path: Path, kind: str, start: bytes
 ) -> None:
     pytest.importorskip("matplotlib")
@@ -599,7 +599,7 @@ def test_letters_that_no_font_has_become_boxes_with_one_warning(
     assert told.count("\n") == 1
 
 
-def test_a_weight_that_is_no_number_is_seen_in_a_picture() -> None:
+def test_a_nan_weight_is_visible_in_a_picture() -> None:
     pytest.importorskip("matplotlib")
     from regard.show.figures import heatmap
 
@@ -611,7 +611,7 @@ def test_a_weight_that_is_no_number_is_seen_in_a_picture() -> None:
 
 
 @pytest.mark.slow
-def test_a_warning_is_told_once(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_a_warning_is_reported_once(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     unassigned = "\u0378"
     with warnings.catch_warnings():
@@ -622,7 +622,7 @@ def test_a_warning_is_told_once(capsys: pytest.CaptureFixture[str], tmp_path: Pa
 
 
 @pytest.mark.slow
-def test_a_flat_picture_is_no_hairline(tmp_path: Path) -> None:
+def test_a_flat_picture_has_a_minimal_height(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     from regard.show.figures import heatmap
 
@@ -633,14 +633,14 @@ def test_a_flat_picture_is_no_hairline(tmp_path: Path) -> None:
         height, width = axes.get_window_extent().size[::-1] / figure.dpi / shape  # inches of a cell
         assert max(height, width) <= 0.37
         for cell, count in zip((height, width), shape, strict=True):
-            assert cell > 0.12 or cell * count > 7  # a word beside it can be read, or the page is full
+            assert cell > 0.12 or cell * count > 7  # its label is legible, or the page is full
         labels = [label.get_window_extent() for label in axes.get_yticklabels()]
         assert not any(a.overlaps(b) for a, b in itertools.pairwise(labels))
     assert axes.get_ylabel() == "query"
     assert heatmap([[1.0]], ["a"], ["b"]).get_ylabel() == ""
 
 
-def test_each_row_s_largest_weight_is_seen() -> None:
+def test_the_largest_weight_of_each_row_is_visible() -> None:
     weights = np.full((2, 30), 0.03)
     weights[0], weights[1, 7] = 0, 0.08
     weights[0, 5] = 1
@@ -685,7 +685,7 @@ STYLES: list[dict[str, Any]] = [
 
 
 def every_picture(folder: Path) -> list[bytes]:
-    """All kinds of pictures, saved by us, by the user, and displayed by a notebook."""
+    """All types of pictures, saved by the package, by the user, and displayed by a notebook."""
     panels = [
         figures.Panel(
             "loss", {"a": (range(1, 200), np.linspace(9, 1, 199)), "b": ([9, 99], [3, 2])}, "lowest"
@@ -732,7 +732,7 @@ def test_pictures_look_the_same_under_every_style(settings: dict[str, Any], tmp_
 
 
 @pytest.mark.parametrize(("face", "wanted"), [("black", "white"), ("#ffffee", "black"), ("none", "black")])
-def test_words_can_be_read_on_the_user_s_figure(face: str, wanted: str) -> None:
+def test_labels_are_legible_on_the_figure_of_the_user(face: str, wanted: str) -> None:
     matplotlib = pytest.importorskip("matplotlib")
     from matplotlib.figure import Figure
 
@@ -781,7 +781,7 @@ def test_pictures_can_be_pickled() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("count", [40, 100, 2000])
-def test_ticks_of_many_rows_say_their_number_once(count: int) -> None:
+def test_ticks_of_many_rows_have_different_numbers(count: int) -> None:
     pytest.importorskip("matplotlib")
     from regard.show.figures import heatmap
 
@@ -804,7 +804,7 @@ def brightness(image: Any, value: float) -> float:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("keys", [2, 3, 8, 40, 100, 3000])
-def test_uniform_weights_are_light_and_a_scale_says_how_much_they_are(keys: int) -> None:
+def test_uniform_weights_are_light_and_have_a_scale(keys: int) -> None:
     pytest.importorskip("matplotlib")
     from regard.show.figures import heatmap
 
@@ -818,7 +818,7 @@ def test_uniform_weights_are_light_and_a_scale_says_how_much_they_are(keys: int)
     assert all(number.endswith(" %") for number in numbers)
 
 
-def test_vmax_is_the_darkest_and_what_is_more_is_marked() -> None:
+def test_vmax_is_the_darkest_and_larger_weights_are_marked() -> None:
     pytest.importorskip("matplotlib")
     from regard.show.figures import heatmap, heatmaps
 
@@ -834,7 +834,7 @@ def test_vmax_is_the_darkest_and_what_is_more_is_marked() -> None:
 
 
 @pytest.mark.slow
-def test_what_is_masked_is_missing_whatever_is_below_it() -> None:
+def test_masked_cells_are_missing_whatever_their_value() -> None:
     pytest.importorskip("matplotlib")
     from regard.show.figures import heatmap, heatmaps
 
@@ -929,7 +929,7 @@ def test_no_text_is_read_as_a_formula() -> None:
         assert not any(text.get_parse_math() for text in found)
 
 
-# heads beside each other
+# several heads
 
 
 @pytest.mark.parametrize(
@@ -941,7 +941,7 @@ def test_no_text_is_read_as_a_formula() -> None:
         pytest.param((6, 2, 1, 9), (6, 2), marks=pytest.mark.slow),
     ],
 )
-def test_heads_stand_in_order_with_one_scale_and_words_at_the_edges(
+def test_heads_are_in_order_with_one_scale_and_labels_at_the_edges(
     shape: tuple[int, ...], grid: tuple[int, int]
 ) -> None:
     pytest.importorskip("matplotlib")
@@ -968,7 +968,7 @@ def test_heads_stand_in_order_with_one_scale_and_words_at_the_edges(
 
 
 @pytest.mark.slow
-def test_words_beside_many_heads_can_be_read() -> None:
+def test_labels_of_many_heads_are_legible() -> None:
     pytest.importorskip("matplotlib")
     from regard.show.figures import heatmaps
 
@@ -984,7 +984,7 @@ def test_words_beside_many_heads_can_be_read() -> None:
 
 
 @pytest.mark.slow
-def test_words_beside_a_dozen_heads_can_be_read_in_a_column_of_text() -> None:
+def test_labels_of_a_dozen_heads_are_legible_in_a_column_of_text() -> None:
     pytest.importorskip("matplotlib")
     words = ["l'", "icône", "pour", "ouvrir", "le", "fichier", "sélectionné", "est", "là", "."]
     figure = figures.heatmaps(np.full((3, 4, 10, 10), 0.1), words, words)
@@ -998,7 +998,7 @@ def test_words_beside_a_dozen_heads_can_be_read_in_a_column_of_text() -> None:
 @pytest.mark.parametrize(
     "shape", [(3, 8, 1, 1), (3, 8, 2, 2), (2, 4, 2, 2), (8, 30, 1), (3, 16, 3, 2), (2, 4, 30, 3)]
 )
-def test_the_names_of_narrow_heads_stand_beside_each_other(shape: tuple[int, ...]) -> None:
+def test_the_names_of_narrow_heads_do_not_overlap(shape: tuple[int, ...]) -> None:
     pytest.importorskip("matplotlib")
     from regard.show.figures import heatmaps
 
@@ -1015,15 +1015,19 @@ def test_the_names_of_narrow_heads_stand_beside_each_other(shape: tuple[int, ...
         (np.zeros((2, 2, 2, 1, 1)), {}, "weights are (2, 2, 2, 1, 1)"),
         (np.zeros((257, 1, 1)), {}, "up to 256 heads"),
         (np.zeros((0, 1, 1)), {}, "at least one"),
-        ([[regard.attend(np.eye(2), np.eye(2), np.eye(2))]], {}, "[attention.weights for attention in seen]"),
-        (np.zeros((2, 2, 2, 2, 2)), {}, "[attention.weights[sentence] for attention in seen]"),
+        (
+            [[regard.attend(np.eye(2), np.eye(2), np.eye(2))]],
+            {},
+            "[attention.weights for attention in recorded]",
+        ),
+        (np.zeros((2, 2, 2, 2, 2)), {}, "[attention.weights[sentence] for attention in recorded]"),
         ([[[0.5, 2.0]], [[0.5, 0.5]]], {}, "2.0 in row 1, column 2 of head 1"),
         ([np.zeros((2, 1, 1)), np.zeros((2, 1, 3))], {}, "(2, 1, 1) and (2, 1, 3)"),
         (np.zeros((2, 1, 1)), {"names": ["one"]}, "2 heads"),
         (np.zeros((2, 1, 1)), {"rows": ["a", "b"]}, "1 rows"),
     ],
 )
-def test_what_are_no_heads(weights: Any, options: dict[str, Any], error: str, tmp_path: Path) -> None:
+def test_invalid_heads(weights: Any, options: dict[str, Any], error: str, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     from regard.show.figures import save_heatmaps
 
@@ -1083,7 +1087,7 @@ def test_a_title_is_hardly_wider_than_its_picture(title: str) -> None:
     assert (size(title) <= size(None) * 1.3 + [0, 0.5]).all()
 
 
-def test_progress_in_a_pipe_is_a_line_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_in_a_pipe_is_a_line_at_intervals(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [100.0]
     monkeypatch.setattr("time.monotonic", lambda: now[0])
     stream = io.StringIO()

@@ -35,7 +35,7 @@ from regard.kernels.pairs import (
     rows_of,
     to_lanes,
 )
-from regard.mask import Answer
+from regard.mask import Visible
 from regard.weights import local_p
 
 __all__: list[str] = []
@@ -154,14 +154,16 @@ class Kernel:
         """Return a block of values (items or 1, keys, e)."""
         return self.values_items.block(items, columns).astype(self.p.compute, copy=False)
 
-    def seen(self, items: slice, rows: slice, columns: slice) -> Answer:
+    def visible(self, items: slice, rows: slice, columns: slice) -> Visible:
         """Return which keys are visible in a block."""
-        answer: Answer = True if self.p.ask is None else self.p.ask(items, rows, columns)
-        if self.near is None or answer is False:
-            return answer
+        visible: Visible = (
+            True if self.p.evaluate_mask is None else self.p.evaluate_mask(items, rows, columns)
+        )
+        if self.near is None or visible is False:
+            return visible
         assert isinstance(self.p.normalize, local_p)
         near = np.abs(self._distance(items, rows, columns)) <= self.p.normalize.width
-        return near if answer is True else near & answer
+        return near if visible is True else near & visible
 
     def _distance(self, items: slice, rows: slice, columns: slice) -> Array:
         """Return key position minus predicted position (items, queries, keys)."""
@@ -180,7 +182,7 @@ class Kernel:
         """Return the logits of a block (items, keys, lanes), -inf where masked; None if all are."""
         _stop_if_requested()
         p = self.p
-        seen = self.seen(items, rows, columns)
+        seen = self.visible(items, rows, columns)
         if seen is False:
             return None
         block = self.pairs.block(left, self.pairs.right_block(items, columns))
@@ -206,7 +208,7 @@ class Kernel:
         """Whether blocks of these rows can have logits of -inf."""
         return (
             isinstance(self.pairs, (pairing.Function, pairing.Distances))  # their scores can be -inf
-            or self.p.ask is not None
+            or self.p.evaluate_mask is not None
             or self.near is not None
             or self.p.bias is not None
             or rows.stop - rows.start < lanes

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard import _check
-from regard._layout import Layout, apart
+from regard._layout import Layout, flat_stride
 from regard.kernels import library, problem
 from regard.kernels.library import DENSE, DENSE_BACK, WORTH, address, interruptible, load, padded, type_number
 from regard.kernels.native import MANY
@@ -165,7 +165,7 @@ def _matrices(x: Array) -> tuple[int, int, int] | None:
     row, column = x.strides[-2:]
     if column != size or row % max(size, 4):  # pairs of half precision are read as one
         return None
-    between = apart(x.shape[:-2], x.strides)
+    between = flat_stride(x.shape[:-2], x.strides)
     return None if between is None else (x.ctypes.data, between, row)
 
 

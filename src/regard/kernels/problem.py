@@ -19,7 +19,7 @@ from regard.kernels import pairs as pairing
 from regard.kernels.library import CMatrices, CNode, CProblem
 from regard.kernels.pairs import Distances, Pairs, Perceptron
 from regard.mask import Step
-from regard.position import ArrayBias, DistanceBias, readable
+from regard.position import ArrayBias, DistanceBias, as_native_floats
 
 __all__: list[str] = []
 
@@ -317,7 +317,7 @@ def _bias(prepared: Call) -> None:
         c.bias, c.bias_type, c.bias_address = DISTANCE_BIAS, c.compute, prepared.pointer(starts)
     elif isinstance(bias, ArrayBias):
         items = bias.items
-        if (array := readable(items.array, p.compute)) is not items.array:
+        if (array := as_native_floats(items.array, p.compute)) is not items.array:
             items = Items(array, p.layout.inner)
         prepared.alive.append(items)
         c.bias, c.bias_type = ARRAY_BIAS, library.TYPES[array.dtype.name]

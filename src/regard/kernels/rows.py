@@ -89,7 +89,7 @@ def drop(x: Array, random: NDArray[np.uint16], bar: int, scale: float) -> Array 
     return y
 
 
-def unrectify(y: Array, d: Array) -> bool:
+def relu_backward(y: Array, d: Array) -> bool:
     """Write 0 into d where y is not above 0; return False if the library can't."""
     loaded = library.trains(_library(), y, d)
     if loaded is None or y.shape != d.shape or not d.flags.writeable:

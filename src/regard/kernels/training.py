@@ -20,7 +20,7 @@ Array = NDArray[Any]
 
 _BLOCK = 192  # columns of logits that are computed at a time
 _MOST_STORED = 1 << 21  # logits, 8 MiB
-_NARROW = 48  # columns of a block of packed weights
+_PANEL = 48  # columns of a block of packed weights
 
 
 class CSoftmax(ctypes.Structure):
@@ -79,13 +79,13 @@ class CAdam(ctypes.Structure):
 
 _library = library.checked(
     {"Softmax": CSoftmax, "Prediction": CPrediction, "TopK": CTopK, "Rows": CRows, "Adam": CAdam},
-    panel_columns=_NARROW,
+    panel_columns=_PANEL,
     word_block=_BLOCK,
 )
 
 
 def cross_entropy(
-    logits: Array, bias: Array | None, targets: NDArray[np.int64], *, share: float, smoothing: float
+    logits: Array, bias: Array | None, targets: NDArray[np.int64], *, scale: float, smoothing: float
 ) -> tuple[Array, Array | None] | None:
     """Overwrite logits (N, V) with the gradient of the loss; return None if the library can't.
 
@@ -103,12 +103,12 @@ def cross_entropy(
     )
     if bias is not None and dbias is not None:
         c.bias, c.dbias = library.address(bias), library.address(dbias)
-    c.scale, c.smoothing, c.target_weight = share, share * smoothing / tokens, share * (1 - smoothing)
+    c.scale, c.smoothing, c.target_weight = scale, scale * smoothing / tokens, scale * (1 - smoothing)
     loaded.regard_cross_entropy(ctypes.byref(c))
     return sums, dbias
 
 
-def tops(logits: Array, count: int, first: int = 0) -> tuple[Array, Array, Array] | None:
+def top_k(logits: Array, count: int, first: int = 0) -> tuple[Array, Array, Array] | None:
     """Find the largest of each row of logits (N, V), from the token `first` on; return None if the library can't.
 
     Returns (N, 2): the largest of all tokens, and the sum of exponentials relative to it; the largest (N, count) in
@@ -117,10 +117,10 @@ def tops(logits: Array, count: int, first: int = 0) -> tuple[Array, Array, Array
     loaded = library.trains(_library(), logits)
     if loaded is None or not logits.size:
         return None
-    return _tops(CTopK(*logits.shape, 0, count, first, library.address(logits)))
+    return _top_k(CTopK(*logits.shape, 0, count, first, library.address(logits)))
 
 
-def _tops(c: CTopK) -> tuple[Array, Array, Array]:
+def _top_k(c: CTopK) -> tuple[Array, Array, Array]:
     """Run the kernel with new output arrays."""
     loaded = _library()
     assert loaded is not None
@@ -137,12 +137,12 @@ class PackedWeights:
 
     def __init__(self, weight: Array, bias: Array) -> None:
         self.count, self.size = weight.shape
-        blocks = -(-self.count // _NARROW)
-        self.weight = np.zeros((blocks, self.size, _NARROW), np.float32)
-        self.bias = np.zeros(blocks * _NARROW, np.float32)
+        blocks = -(-self.count // _PANEL)
+        self.weight = np.zeros((blocks, self.size, _PANEL), np.float32)
+        self.bias = np.zeros(blocks * _PANEL, np.float32)
         self.bias[: self.count] = bias
-        full, rest = divmod(self.count, _NARROW)
-        self.weight[:full] = weight[: self.count - rest].reshape(full, _NARROW, self.size).swapaxes(1, 2)
+        full, rest = divmod(self.count, _PANEL)
+        self.weight[:full] = weight[: self.count - rest].reshape(full, _PANEL, self.size).swapaxes(1, 2)
         self.weight[full:, :, :rest] = weight[self.count - rest :].T
 
     @classmethod
@@ -151,12 +151,12 @@ class PackedWeights:
         usable = library.trains(_library()) is not None and weight.size and bias.shape == weight.shape[:1]
         return cls(weight, bias) if usable and weight.dtype == bias.dtype == np.float32 else None
 
-    def tops(self, readout: Array, count: int, first: int = 0) -> tuple[Array, Array, Array]:
-        """Find the largest logits of readouts (N, E): see `tops`."""
+    def top_k(self, readout: Array, count: int, first: int = 0) -> tuple[Array, Array, Array]:
+        """Find the largest logits of readouts (N, E): see `top_k`."""
         assert readout.shape[1:] == (self.size,)
         readout = np.require(readout, np.float32, ["C", "A"])
         at = map(library.address, (readout, self.weight, self.bias))
-        return _tops(CTopK(len(readout), self.count, self.size, count, first, None, *at))
+        return _top_k(CTopK(len(readout), self.count, self.size, count, first, None, *at))
 
 
 def predict(
@@ -165,7 +165,7 @@ def predict(
     """Compute the softmax loss of readout (N, E) @ weight (V, E).T + bias (V,); return None if the library can't.
 
     Returns (N, 4): each row's largest logit, its sum of exponentials relative to it, the target's logit and the sum of
-    all; and ``pullback(share, smoothing) -> (dreadout, dweight, dbias)``.
+    all; and ``pullback(scale, smoothing) -> (dreadout, dweight, dbias)``.
     """
     loaded = library.trains(_library(), readout, weight, bias)
     if loaded is None or not (readout.size and weight.size):
@@ -187,10 +187,10 @@ def predict(
         if library.interruptible(call, readout.size * len(weight) * (3 if gradients else 1)):
             raise MemoryError
 
-    def pullback(share: float, smoothing: float) -> tuple[Array, Array, Array]:
+    def pullback(scale: float, smoothing: float) -> tuple[Array, Array, Array]:
         nonlocal logits
         gradients = np.empty_like(readout), np.empty_like(weight), np.zeros(len(weight), np.float32)
-        run(*gradients, numbers=(share, share * smoothing / len(weight), share * (1 - smoothing)))
+        run(*gradients, numbers=(scale, scale * smoothing / len(weight), scale * (1 - smoothing)))
         logits = None  # overwritten by their gradient
         return gradients
 

@@ -54,9 +54,9 @@ def gelu(x: Array, *, approximate: str = "none") -> tuple[Array, Callable[[Array
     """
     _check.floats(x=x)
     _check.choice("approximate", approximate, ("none", "tanh"))
-    near = np.clip(x, -_SATURATED, _SATURATED)
-    gate, slope = _by_tanh(near) if approximate == "tanh" else _normal(near)
-    return _gated(x, near, gate, slope)
+    clipped = np.clip(x, -_SATURATED, _SATURATED)
+    gate, slope = _by_tanh(clipped) if approximate == "tanh" else _normal(clipped)
+    return _gated(x, clipped, gate, slope)
 
 
 def _normal(x: Array) -> tuple[Array, Callable[[], Array]]:
@@ -73,13 +73,13 @@ def _normal(x: Array) -> tuple[Array, Callable[[], Array]]:
 def _by_tanh(x: Array) -> tuple[Array, Callable[[], Array]]:
     """Return the tanh approximation at x, and a function that computes its derivative there."""
     dtype, root, cubic = x.dtype.type, math.sqrt(2 / math.pi), 0.044715
-    high = np.tanh(dtype(root) * (x + dtype(cubic) * x * x * x))
+    tanh = np.tanh(dtype(root) * (x + dtype(cubic) * x * x * x))
 
     def slope() -> Array:
         inner = dtype(root) * (1 + dtype(3 * cubic) * x * x)
-        return np.asarray(dtype(0.5) * (1 - high * high) * inner)
+        return np.asarray(dtype(0.5) * (1 - tanh * tanh) * inner)
 
-    return np.asarray(dtype(0.5) * (1 + high)), slope
+    return np.asarray(dtype(0.5) * (1 + tanh)), slope
 
 
 def silu(x: Array) -> tuple[Array, Callable[[Array], tuple[Array]]]:
@@ -117,24 +117,24 @@ def silu(x: Array) -> tuple[Array, Callable[[Array], tuple[Array]]]:
     from scipy import special
 
     _check.floats(x=x)
-    near = np.clip(x, -_SATURATED, _SATURATED)
+    clipped = np.clip(x, -_SATURATED, _SATURATED)
     with np.errstate(under="ignore"):
-        gate = np.asarray(special.expit(near))
-    return _gated(x, near, gate, lambda: gate * (1 - gate))
+        gate = np.asarray(special.expit(clipped))
+    return _gated(x, clipped, gate, lambda: gate * (1 - gate))
 
 
 def _gated(
-    x: Array, near: Array, gate: Array, slope: Callable[[], Array]
+    x: Array, clipped: Array, gate: Array, slope: Callable[[], Array]
 ) -> tuple[Array, Callable[[Array], tuple[Array]]]:
-    """Return ``x * gate`` and its pullback; `near` is x clipped so that 0 times it is never NaN."""
+    """Return ``x * gate`` and its pullback; `clipped` is x without infinities, so that 0 times it is never NaN."""
 
     def pullback(dy: Array) -> tuple[Array]:
         _check.same_shape("dy", dy, x.shape)
         with np.errstate(under="ignore"):
-            return (dy * (gate + near * slope()),)
+            return (dy * (gate + clipped * slope()),)
 
     with np.errstate(under="ignore"):
-        return np.maximum(x, near.dtype.type(-_SATURATED)) * gate, pullback
+        return np.maximum(x, clipped.dtype.type(-_SATURATED)) * gate, pullback
 
 
 def relu(x: Array) -> tuple[Array, Callable[[Array], tuple[Array]]]:
@@ -174,7 +174,7 @@ def relu(x: Array) -> tuple[Array, Callable[[Array], tuple[Array]]]:
     def pullback(dy: Array) -> tuple[Array]:
         _check.same_shape("dy", dy, x.shape)
         dx = dy.copy()
-        if not library.unrectify(y, dx):
+        if not library.relu_backward(y, dx):
             dx *= y > 0
         return (dx,)
 

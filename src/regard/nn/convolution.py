@@ -25,7 +25,9 @@ Array = NDArray[Any]
 Block = tuple[slice, slice]  # pictures, and rows of the output
 
 _BLOCK = 1 << 17  # numbers of windows that are gathered at a time, so that they stay in the cache
-_NARROW = 8  # channels; with fewer, adding whole pixels is slower than adding one channel of many pixels
+_FEW_CHANNELS = (
+    8  # channels; with fewer, adding whole pixels is slower than adding one channel of many pixels
+)
 
 
 def convolution(
@@ -56,7 +58,7 @@ def convolution(
     Raises
     ------
     ValueError, TypeError
-        If the shapes don't match, k is even, or `stride` is not a positive whole number.
+        If the shapes don't match, k is even, or `stride` is not a positive integer.
 
     References
     ----------
@@ -85,12 +87,12 @@ def convolution(
         _check.same_shape("dy", dy, y.shape)
         dpadded = np.zeros(windows.padded_shape, np.result_type(dy, weight))
         dmatrix, dbias = np.zeros(matrix.shape, np.result_type(images, dy)), np.zeros(len(bias), dy.dtype)
-        room = windows.room(dpadded.dtype)
+        buffer = windows.buffer(dpadded.dtype)
         for block, rows in windows.gather(images):  # again, which costs less than to keep them
             drows = dy[block].reshape(len(rows), len(bias))
             multiply(rows.T, drows, out=dmatrix, add=True)
             dbias += np.ones(len(rows), dy.dtype) @ drows
-            windows.scatter(multiply(drows, matrix.T, out=room[: len(rows)]), dpadded, block)
+            windows.scatter(multiply(drows, matrix.T, out=buffer[: len(rows)]), dpadded, block)
         return windows.crop(dpadded), dmatrix.reshape(weight.shape), dbias
 
     return y, pullback
@@ -128,7 +130,7 @@ class _Windows:
         self.shape = count, -(-height // stride), -(-width // stride)
         self.padded_shape = count, height + size - 1, width + size - 1, channels
         self.depth = size * size * channels
-        # the index of a pixel takes the room of two numbers
+        # the index of a pixel takes as much memory as two numbers
         rows = max(_BLOCK // max(self.shape[2] * size * size * (channels + 2), 1), 1)
         self.step = max(rows // max(self.shape[1], 1), 1), min(rows, max(self.shape[1], 1))
 
@@ -137,7 +139,7 @@ class _Windows:
         edge, (rows, columns) = self.size // 2, padded.shape[1:3]
         return padded[:, edge : rows - edge, edge : columns - edge]
 
-    def room(self, dtype: np.dtype[Any]) -> Array:
+    def buffer(self, dtype: np.dtype[Any]) -> Array:
         """Return an array (rows, k * k * C) for the windows of the largest block."""
         return np.empty((self._pixels.size // self.size**2, self.depth), dtype)
 
@@ -145,21 +147,23 @@ class _Windows:
         """Yield each block and its windows (rows, k * k * C), which the next ones overwrite."""
         padded = np.zeros(self.padded_shape, images.dtype)
         self.crop(padded)[...] = images
-        room = self.room(images.dtype)
+        buffer = self.buffer(images.dtype)
         for pictures in slices(self.shape[0], self.step[0]):
             for rows in slices(self.shape[1], self.step[1]):
                 pixels, table = self._indexed(padded, (pictures, rows))
-                gathered = room[: len(pixels) // self.size**2]
+                gathered = buffer[: len(pixels) // self.size**2]
                 np.take(table, pixels, axis=0, out=gathered.reshape(len(pixels), self.channels), mode="clip")
                 yield (pictures, rows), gathered
 
     def scatter(self, rows: Array, padded: Array, block: Block) -> None:
-        """Add the numbers of windows (rows, k * k * C) to the pixels that they are of."""
+        """Add the numbers of windows (rows, k * k * C) to their pixels."""
         pixels, table = self._indexed(padded, block)
-        narrow = self.channels < _NARROW
+        narrow = self.channels < _FEW_CHANNELS
         if not narrow and training.add_rows(table, pixels, rows.reshape(len(pixels), self.channels)):
             return
-        windows = self._view(padded)[block]  # they overlap, but not in what has one index within all of them
+        windows = self._view(padded)[
+            block
+        ]  # windows overlap, but pixels at the same index within each do not
         parts = rows.reshape(windows.shape)
         for inner in np.ndindex(*windows.shape[3 : 6 if narrow else 5]):
             windows[:, :, :, *inner] += parts[:, :, :, *inner]
@@ -167,7 +171,7 @@ class _Windows:
     def _indexed(self, padded: Array, block: Block) -> tuple[NDArray[np.int64], Array]:
         """Return the indices of the pixels in a block's windows, and the pixels (N, C) that they count."""
         pictures, rows = block
-        # a view: where there are several pictures, these are all rows
+        # a view: a block of several pictures has all their rows
         part = padded[pictures, rows.start * self.stride :]
         pixels = self._pixels[: len(part), : rows.stop - rows.start]
         return pixels.reshape(-1), as_rows(part)

@@ -72,10 +72,10 @@ def cross_entropy(
     if overwrite and not logits.flags.writeable:
         _check.fail("logits must be writeable where overwrite=True. Got a read-only array instead.")
     gradient = logits if overwrite else logits.copy()
-    share = 1 / max(len(logits), 1)
-    native = training.cross_entropy(gradient, bias, targets, share=share, smoothing=smoothing)
+    scale = 1 / max(len(logits), 1)
+    native = training.cross_entropy(gradient, bias, targets, scale=scale, smoothing=smoothing)
     if native is None:
-        loss, dbias = _in_numpy(gradient, bias, targets, smoothing, share)
+        loss, dbias = _in_numpy(gradient, bias, targets, smoothing, scale)
     else:
         (total, picked, summed), dbias = native[0].T, native[1]  # (N,) each
         losses = np.log(total) - (1 - smoothing) * picked
@@ -87,7 +87,7 @@ def cross_entropy(
         gradients = (gradient,) if dbias is None else (gradient, dbias)
         return gradients if dloss == 1.0 else tuple(g * g.dtype.type(dloss) for g in gradients)
 
-    return loss * share, pullback
+    return loss * scale, pullback
 
 
 def linear_cross_entropy(
@@ -149,13 +149,13 @@ def linear_cross_entropy(
     losses = np.log(total) + top - (1 - smoothing) * picked
     if smoothing:
         losses -= smoothing / len(weight) * summed
-    share = 1 / len(x)
+    scale = 1 / len(x)
 
     def pullback(dloss: float = 1.0) -> tuple[Array, ...]:
-        gradients = back(share * dloss, smoothing)
+        gradients = back(scale * dloss, smoothing)
         return gradients if bias is not None else gradients[:2]
 
-    return float(losses.sum(dtype=np.float64)) * share, pullback
+    return float(losses.sum(dtype=np.float64)) * scale, pullback
 
 
 def divergence(p: Array, q: Array) -> tuple[float, Callable[[float], tuple[Array, Array]]]:
@@ -195,15 +195,15 @@ def divergence(p: Array, q: Array) -> tuple[float, Callable[[float], tuple[Array
     log_p, log_q = _log_softmax(p), _log_softmax(q)
     exact_p, exact_q, ratio = np.exp(log_p), np.exp(log_q), log_p - log_q
     kl_pq, kl_qp = (exact_p * ratio).sum(axis=1), -(exact_q * ratio).sum(axis=1)  # (N,)
-    share = 1 / max(len(p), 1)
+    scale = 1 / max(len(p), 1)
 
     def pullback(dloss: float = 1.0) -> tuple[Array, Array]:
-        scale, difference = p.dtype.type(share * dloss), exact_p - exact_q
+        factor, difference = p.dtype.type(scale * dloss), exact_p - exact_q
         dp = exact_p * (ratio - kl_pq[:, None]) + difference
         dq = exact_q * (-ratio - kl_qp[:, None]) - difference
-        return dp * scale, dq * scale
+        return dp * factor, dq * factor
 
-    return float((kl_pq + kl_qp).sum(dtype=np.float64)) * share, pullback
+    return float((kl_pq + kl_qp).sum(dtype=np.float64)) * scale, pullback
 
 
 def _log_softmax(logits: Array) -> Array:
@@ -249,7 +249,7 @@ def _checked_targets(
 
 
 def _in_numpy(
-    gradient: Array, bias: Array | None, targets: NDArray[np.int64], smoothing: float, share: float
+    gradient: Array, bias: Array | None, targets: NDArray[np.int64], smoothing: float, scale: float
 ) -> tuple[float, Array | None]:
     """Overwrite logits by their gradient, and return the summed loss and the gradient of the bias."""
     loss = 0.0
@@ -257,11 +257,11 @@ def _in_numpy(
         rows = gradient[start : start + _BLOCK]
         if bias is not None:
             rows += bias
-        loss += _block(rows, targets[start : start + _BLOCK], smoothing, share)
+        loss += _block(rows, targets[start : start + _BLOCK], smoothing, scale)
     return loss, None if bias is None else gradient.sum(axis=0)
 
 
-def _block(x: Array, targets: NDArray[np.integer[Any]], smoothing: float, share: float) -> float:
+def _block(x: Array, targets: NDArray[np.integer[Any]], smoothing: float, scale: float) -> float:
     """Overwrite a block of logits by its gradient, and return its summed loss."""
     at_targets = np.arange(len(x)), targets
     x -= x.max(axis=1, keepdims=True)
@@ -270,8 +270,8 @@ def _block(x: Array, targets: NDArray[np.integer[Any]], smoothing: float, share:
     np.exp(x, out=x)
     total = x.sum(axis=1)
     loss = float((np.log(total) - (1 - smoothing) * picked - smoothing * mean).sum(dtype=np.float64))
-    x *= (share / total)[:, None]
+    x *= (scale / total)[:, None]
     if smoothing:
-        x -= x.dtype.type(share * smoothing / x.shape[1])
-    x[at_targets] -= x.dtype.type(share * (1 - smoothing))
+        x -= x.dtype.type(scale * smoothing / x.shape[1])
+    x[at_targets] -= x.dtype.type(scale * (1 - smoothing))
     return loss

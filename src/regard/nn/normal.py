@@ -110,10 +110,12 @@ def _blocks(rows: Array) -> list[slice]:
 
 def _standardize(x: Array, normal: Array, epsilon: float) -> Array:
     """Write rows of mean 0 and variance 1, and return the reciprocals of their standard deviations (rows, 1)."""
-    part = x.dtype.type(1 / max(x.shape[1], 1))
-    share = np.full(x.shape[1], part)
-    np.subtract(x, (x @ share)[:, None], out=normal)  # sums by BLAS are several times as fast as NumPy's own
-    variance = np.einsum("ij,ij->i", normal, normal)[:, None] * part
+    factor = x.dtype.type(1 / max(x.shape[1], 1))
+    mean_weights = np.full(x.shape[1], factor)
+    np.subtract(
+        x, (x @ mean_weights)[:, None], out=normal
+    )  # sums by BLAS are several times as fast as NumPy's own
+    variance = np.einsum("ij,ij->i", normal, normal)[:, None] * factor
     inverse: Array = 1 / np.sqrt(variance + x.dtype.type(epsilon))
     normal *= inverse
     return inverse
@@ -179,8 +181,8 @@ def rms_norm(
     _check.same_shape("gain", gain, x.shape[-1:])
     epsilon = _check.number("epsilon", epsilon, least=0)
     rows = as_rows(x)
-    part = x.dtype.type(1 / max(rows.shape[1], 1))
-    square = np.einsum("ij,ij->i", rows, rows)[:, None] * part
+    factor = x.dtype.type(1 / max(rows.shape[1], 1))
+    square = np.einsum("ij,ij->i", rows, rows)[:, None] * factor
     inverse = 1 / np.sqrt(square + x.dtype.type(epsilon))
     normal = rows * inverse
 
@@ -188,7 +190,7 @@ def rms_norm(
         _check.same_shape("dy", dy, x.shape)
         drows = dy.reshape(rows.shape)
         dnormal = drows * gain
-        along = np.einsum("ij,ij->i", dnormal, normal)[:, None] * part
+        along = np.einsum("ij,ij->i", dnormal, normal)[:, None] * factor
         dx = (dnormal - normal * along) * inverse
         return dx.reshape(x.shape), np.einsum("ij,ij->j", drows, normal)
 

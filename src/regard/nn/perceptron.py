@@ -71,7 +71,7 @@ def perceptron(
         _check.same_shape("dy", dy, (*x.shape[:-1], output_weight.shape[1]))
         drows = dy.reshape(y.shape)
         dhidden = multiply(drows, output_weight.T)
-        if not library.unrectify(hidden, dhidden):
+        if not library.relu_backward(hidden, dhidden):
             dhidden *= hidden > 0
         dx = multiply(dhidden, hidden_weight.T).reshape(x.shape)
         return dx, *multiply_and_sum(rows.T, dhidden), *multiply_and_sum(hidden.T, drows)

@@ -183,7 +183,7 @@ def run_lots(m: int, d: int, e: int, dtype: Any) -> None:
 
 
 def run_recurrences(T: int, B: int, H: int, A: int, C: int) -> None:
-    """Sequences of GRUs with and without looks, a softmax over H words, and Adam."""
+    """Sequences of GRUs with and without attention, a softmax over H words, and Adam."""
     rng = np.random.default_rng(0)
 
     def draw(*shape: int) -> Array:
@@ -208,7 +208,7 @@ def run_recurrences(T: int, B: int, H: int, A: int, C: int) -> None:
 
 
 def run_search(T: int, B: int, H: int, A: int, E: int) -> None:
-    """Beams of two widths, by decoders with a unit before the look and with one on each side of it."""
+    """Beams of two widths, by decoders with a unit before the attention step and with one on each side of it."""
     rng = np.random.default_rng(0)
 
     def draw(*shape: int) -> Array:

@@ -29,7 +29,7 @@ Array = NDArray[Any]
 @pytest.mark.parametrize(
     ("weights", "unknown", "chosen"),
     [
-        # Both look at the full stop most; the names stand at 1 and 3.
+        # Both attend to the full stop most; the names are at 1 and 3.
         ([[0.1, 0.2, 0.0, 0.1, 0.6], [0.0, 0.1, 0.0, 0.2, 0.7]], [0, 1, 0, 1, 0], [1, 3]),
         # The first prefers position 0 a little, the second far more: 0.3 * 0.5 > e * 0.4 * 0.1.
         ([[0.4, 0.3], [0.5, 0.1]], [1, 1], [1, 0]),
@@ -37,7 +37,7 @@ Array = NDArray[Any]
         ([[0.1, 0.2, 0.7], [0.2, 0.2, 0.6]], [1, 1, 0], [0, 1]),
         ([[0.1, 0.2], [0.2, 0.2]], [0, 0], [1, 0]),
         ([[0.2, 0.2, 0.2, 0.4]] * 3, [1, 1, 1, 0], [0, 1, 2]),
-        # One name for two words: that of the larger weight has it, the other copies what it looked at most.
+        # One name for two words: that of the larger weight copies it, the other one its most attended token.
         ([[0.3, 0.6, 0.1], [0.5, 0.4, 0.1]], [1, 0, 0], [1, 0]),
         # No unknown source word: each once, the likeliest assignment.
         ([[0.6, 0.3, 0.1], [0.5, 0.4, 0.1]], [0, 0, 0], [0, 1]),
@@ -66,7 +66,7 @@ def test_unknown_words_are_copied_first_and_once(
         )
     )
 )
-def test_no_other_assignment_is_likelier(case: tuple[list[list[float]], list[bool]]) -> None:
+def test_the_assignment_is_the_most_probable(case: tuple[list[list[float]], list[bool]]) -> None:
     weights, unknown = np.array(case[0]), np.array(case[1])
     n, m = weights.shape
     chosen = copies(weights, unknown)
@@ -95,7 +95,7 @@ def test_no_other_assignment_is_likelier(case: tuple[list[list[float]], list[boo
 VOCABULARY = Words(Vocabulary(["<pad>", "<s>", "</s>", "<unk>", "voit", "."]))
 SOURCE = Words(Vocabulary(["<pad>", "<s>", "</s>", "<unk>", "sees", "."]))
 SAID = [UNKNOWN, 4, UNKNOWN, 5, END]
-LOOKED = [  # over "Bu sees Ka . </s>": the names are looked at little, and the second one by the first most
+LOOKED = [  # over "Bu sees Ka . </s>": the names have small weights, and the second one its largest at the first step
     [0.1, 0.2, 0.2, 0.5, 0.0],
     [0.0, 1.0, 0.0, 0.0, 0.0],
     [0.0, 0.1, 0.3, 0.6, 0.0],
@@ -105,7 +105,7 @@ LOOKED = [  # over "Bu sees Ka . </s>": the names are looked at little, and the 
 
 
 class Recited(Stepper):
-    """A network that always says the same, and looks at the same positions; its own steps, of one step each."""
+    """A network that always predicts the same tokens and attends to the same positions."""
 
     def __init__(self) -> None:
         self.step = 0
@@ -121,10 +121,10 @@ class Recited(Stepper):
         return logits, np.broadcast_to(looked, (*words.shape, 5))
 
     def select(self, parents: Array) -> None:
-        """All hypotheses are alike."""
+        """All hypotheses are the same."""
 
     def keep(self, sentences: Array) -> None:
-        """All sentences are alike."""
+        """All sentences are the same."""
 
 
 class Reciter(Translator):
@@ -152,12 +152,12 @@ PATHS: dict[str, Callable[[Translator, str], Translation]] = {
 def test_every_search_copies_names(path: str) -> None:
     found = PATHS[path](Reciter(), "Bu sees Ka .")
     assert found.text == "Bu voit Ka ."
-    assert found.ids == (UNKNOWN, 4, UNKNOWN, 5)  # as they were said
+    assert found.ids == (UNKNOWN, 4, UNKNOWN, 5)  # as they were predicted
     assert found.alignment is not None
-    np.testing.assert_allclose(found.alignment, LOOKED[:4])  # as it was looked
+    np.testing.assert_allclose(found.alignment, LOOKED[:4])  # unchanged
 
 
-def test_a_given_translation_stays_as_it_is() -> None:
+def test_a_given_translation_is_unchanged() -> None:
     (found,) = Reciter().align(["Bu sees Ka ."], ["Ka voit Bu ."])
     assert found.text == "Ka voit Bu ."
 
@@ -192,7 +192,7 @@ def invented(count: int, seed: int) -> list[tuple[str, str]]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("family", ["recurrent", "transformer"])
-def test_names_that_nobody_knows_are_copied(family: str) -> None:
+def test_unknown_names_are_copied(family: str) -> None:
     pairs, unseen = invented(240, 1), invented(40, 2)
     size = (
         {"width": 64, "heads": 2, "hidden": 64, "encoder_layers": 2, "decoder_layers": 2}

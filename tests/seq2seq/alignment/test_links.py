@@ -31,26 +31,26 @@ LINKS = st.frozensets(st.tuples(st.integers(0, 5), st.integers(0, 5)), max_size=
 WEIGHTS = np.array([[0.7, 0.2, 0.1], [0.1, 0.2, 0.7], [0.3, 0.4, 0.3], [0.5, 0.5, 0.0]])
 
 
-def test_a_word_is_linked_with_what_it_looked_at_most() -> None:
-    assert links(WEIGHTS) == {(0, 0), (1, 2), (0, 3)}  # the second looked at the end
+def test_a_word_is_linked_with_the_most_attended_one() -> None:
+    assert links(WEIGHTS) == {(0, 0), (1, 2), (0, 3)}  # the second attends to the end
     assert links(WEIGHTS, end=False) == {(0, 0), (2, 1), (1, 2), (0, 3)}
     assert links(WEIGHTS, threshold=0.45) == {(0, 0), (0, 3)}
     assert links(WEIGHTS, threshold=0.5) == {(0, 0)}
 
 
 @pytest.mark.parametrize("shape", [(0, 3), (3, 0), (3, 1), (0, 0)])
-def test_where_there_is_nothing_there_are_no_links(shape: tuple[int, int]) -> None:
+def test_empty_sides_have_no_links(shape: tuple[int, int]) -> None:
     assert links(np.ones(shape)) == frozenset()
 
 
-def test_a_row_of_zeros_has_no_opinion() -> None:
+def test_a_row_of_zeros_has_no_link() -> None:
     assert links(np.zeros((2, 3))) == frozenset()
 
 
 # -------------------------------------------------------------------------------------------------------- words
 
 
-def test_tokens_belong_to_the_words_between_spaces() -> None:
+def test_words_of_tokens_are_separated_by_spaces() -> None:
     tokens = cut("Cliquez sur l'icône (deux fois).")
     assert word_numbers(tokens, glue) == [0, 1, 2, 2, 3, 3, 4, 4, 4]
     assert word_numbers([], glue) == []
@@ -114,7 +114,7 @@ def test_rows_that_sum_to_one_still_do(source: list[int], target: list[int]) -> 
 
 @pytest.mark.slow
 @given(LINKS)
-def test_what_is_written_can_be_read(found: Links) -> None:
+def test_written_links_can_be_read(found: Links) -> None:
     assert parse(spell(found)) == (found, found)
 
 
@@ -136,7 +136,7 @@ def test_sure_and_possible_links() -> None:
         ("9" * 50 + "-0", f"a link must be like 0-0 or 0?0. Got '{'9' * 40}' instead."),
     ],
 )
-def test_what_is_no_link_is_told(line: str, text: str, tmp_path: Path) -> None:
+def test_an_invalid_link_is_an_error(line: str, text: str, tmp_path: Path) -> None:
     with pytest.raises(ValueError) as caught:
         parse(line)
     assert str(caught.value) == text
@@ -147,7 +147,7 @@ def test_what_is_no_link_is_told(line: str, text: str, tmp_path: Path) -> None:
     assert str(caught.value) == f"{path}, line 3: {text}"
 
 
-def test_a_number_before_the_first_is_told() -> None:
+def test_a_number_below_the_first_is_an_error() -> None:
     with pytest.raises(ValueError) as caught:
         parse("0-1", first=1)
     assert str(caught.value) == "a link must count words from 1 on. Got '0-1' instead."
@@ -185,7 +185,7 @@ def test_symmetrized_by_hand(method: str) -> None:
     assert spell(symmetrize(FORWARD, BACKWARD, method)) == BY_HAND[method]
 
 
-def test_what_grew_grows_on() -> None:
+def test_growing_continues_from_added_links() -> None:
     # From 0-0 one after the other, against the order in which links are visited.
     chain = parse("3-3 2-4 1-5 0-6").sure
     assert symmetrize(chain, parse("3-3").sure) == chain
@@ -236,7 +236,7 @@ def test_a_posterior_product_by_hand() -> None:
     np.testing.assert_allclose(posterior_product(forward, backward), expected)
 
 
-def test_a_product_of_weights_that_do_not_fit_is_refused() -> None:
+def test_a_product_of_weights_that_do_not_fit_is_rejected() -> None:
     with pytest.raises(ValueError) as caught:
         posterior_product(np.ones((2, 4)), np.ones((2, 3)))
     assert str(caught.value) == (
@@ -258,7 +258,7 @@ def test_each_method_lies_between_intersection_and_union(forward: Links, backwar
     assert all(symmetrize(forward, forward, method) == forward for method in METHODS)
 
 
-def test_an_unknown_method_is_told() -> None:
+def test_an_unknown_method_is_an_error() -> None:
     with pytest.raises(ValueError) as caught:
         symmetrize(set(), set(), "grow")
     assert (

@@ -19,7 +19,7 @@ from regard.seq2seq.commands import caption
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with pictures, arrays, and a model of each kind; no test changes it."""
+    """A folder with pictures, arrays, and a model of each type; no test changes it."""
     made = tmp_path_factory.mktemp("models")
     captioner(made)
     reader_of_labels(made)
@@ -154,7 +154,7 @@ def test_where_the_model_attended_is_drawn_for_each_picture(
     assert all(path.read_bytes().startswith(b"\x89PNG") for path in shown.iterdir())
 
 
-def test_what_can_not_be_shown_is_refused(
+def test_show_is_rejected_without_pictures_or_attention(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shown = tmp_path / "shown"
@@ -282,7 +282,7 @@ def test_several_captions_of_a_picture_are_alternatives(
     assert f"1 item of {pairs}" in out
 
 
-def test_what_can_not_be_measured_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_impossible_measures_are_rejected(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "gold").write_text("0-0\n" * 6)
     said = refused(["evaluate", CAPTIONER, "pairs.tsv", "--gold", str(tmp_path / "gold")], capsys)
     assert said == f"--gold has links between words: {CAPTIONER} reads images"

@@ -32,7 +32,7 @@ def _verbs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 class Parrot:
-    """A model that knows sentences by heart: its file has source TAB what it says, and whether it has attention."""
+    """A model with fixed translations: its file has source TAB translation, and whether it has attention."""
 
     def __init__(self, says: dict[str, str], attention: bool) -> None:
         self.says, self.attention = says, attention
@@ -226,7 +226,7 @@ def test_a_model_is_measured_on_pairs(capsys: pytest.CaptureFixture[str]) -> Non
         ("v1.2/..", "here"),
     ],
 )
-def test_a_model_is_called_like_its_folder_or_file(
+def test_a_model_is_named_after_its_folder_or_file(
     given: str, shown: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     Path("here/v1.2").mkdir(parents=True)
@@ -240,7 +240,7 @@ def test_a_model_is_called_like_its_folder_or_file(
 
 
 @pytest.mark.usefixtures("parrots")
-def test_names_of_wide_letters_are_whole(capsys: pytest.CaptureFixture[str]) -> None:
+def test_names_of_wide_letters_are_not_cut(capsys: pytest.CaptureFixture[str]) -> None:
     write("test.tsv", *TEST), write("one", *SAYS), write("two", *SAYS)
     out, _ = told(capsys, "one", "test.tsv", "--compare", "two", "--names", "模型二", "モデル")
     assert "模型二" in out
@@ -270,7 +270,7 @@ def test_models_are_compared_by_length_in_words_and_as_a_picture(capsys: pytest.
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("parrots")
-def test_where_bleu_says_nothing_it_is_not_0(capsys: pytest.CaptureFixture[str]) -> None:
+def test_undefined_bleu_is_not_0(capsys: pytest.CaptureFixture[str]) -> None:
     """sacrebleu has 0 for what is right, but short, and more for what is long and wrong."""
     pytest.importorskip("sacrebleu")
     pytest.importorskip("matplotlib")
@@ -322,13 +322,13 @@ def test_standard_input_is_a_file(
 
 @pytest.mark.usefixtures("parrots")
 def test_links_are_compared_by_words_whatever_the_tokens(capsys: pytest.CaptureFixture[str]) -> None:
-    # "ab cde": tokens ab, cd, e. Straight ahead: 0-0, then cd-fg, e-h: both 1-1. In the second pair the model looks
+    # "ab cde": tokens ab, cd, e. Straight ahead: 0-0, then cd-fg, e-h: both 1-1. In the second pair the model attends
     # from the word hi (the 3rd of 4 tokens) at e, the 3rd token, of word 1.
     write("model", *SAYS)
     write("test", "ab cde\tab fgh", "ab cde\tabc hi")
     write("gold", "0-0 1?1", "0-0 1-1 0p1")
     out, err = told(capsys, "model", "test", "--gold", "gold")
-    # found 0-0 1-1 | 0-0 (ab), 1-0 (c looks at cd), 1-1: 5 links; sure 0-0 | 0-0 1-1: 3; in A and S 3, in A and P 4
+    # found 0-0 1-1 | 0-0 (ab), 1-0 (c attends to cd), 1-1: 5 links; sure 0-0 | 0-0 1-1: 3; in A and S 3, in A and P 4
     assert rows(out, "AER %")["model"][-3:] == [f"{100 * (1 - 7 / 8):.1f}", "80.0", "100.0"]
     assert "aligning (model): 2 of 2 (100 %)" in err
     write("gold", "1-1 2?2", "1-1 2-2 1p2")
@@ -342,7 +342,7 @@ def test_links_are_compared_by_words_whatever_the_tokens(capsys: pytest.CaptureF
 
 @pytest.mark.usefixtures("parrots")
 def test_links_of_tokens(capsys: pytest.CaptureFixture[str]) -> None:
-    # "ab cde" and "ab fgh" are three tokens each; straight ahead each looks at its own.
+    # "ab cde" and "ab fgh" are three tokens each; each attends to the token at its own index.
     write("model", *SAYS)
     write("test", "ab cde\tab fgh")
     write("gold", "0-0 2-2 1?1")
@@ -387,7 +387,7 @@ def test_links_that_are_counted_from_1(capsys: pytest.CaptureFixture[str]) -> No
     ):
         out, err = told(capsys, *options, "--names", "x")
         assert (out.replace("gold-1", "gold"), err) == (right, "")
-    # A warning where no link has the number 0; none where somebody has chosen.
+    # A warning where no link has the number 0; none where the option is given.
     _, err = told(capsys, "--links", "mine-1", "--gold", "gold-1")
     assert err == f"gold-1: {NOTE} --gold-from 1\nmine-1: {NOTE} --links-from 1\n"
     assert (
@@ -453,7 +453,7 @@ def test_a_model_is_compared_with_links_that_are_counted_from_1(capsys: pytest.C
         (["m", "text", "--by", "tokens"], "--by needs --gold: it is the unit of the numbers there"),
     ],
 )
-def test_what_is_wrong_with_links_is_said_in_one_line(
+def test_errors_of_links_are_one_line(
     arguments: list[str], error: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     write("gold", "0-0", "1-1"), write("short", "0-0"), write("empty", "", ""), write("text", "a", "b")
@@ -551,9 +551,7 @@ def test_what_is_wrong_with_links_is_said_in_one_line(
         ),
     ],
 )
-def test_what_is_wrong_is_said_in_one_line(
-    arguments: list[str], error: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_errors_are_one_line(arguments: list[str], error: str, capsys: pytest.CaptureFixture[str]) -> None:
     write("model", *SAYS), write("blind", "none", *SAYS[1:]), write("test", *TEST)
     write("gold", "0-0"), write("links", *["0-0"] * 4), write("empty")
     write("none", *[""] * 4), write("far", "", "2?2", "99?99", "")
@@ -600,7 +598,7 @@ def test_a_curve_is_drawn_from_a_log(capsys: pytest.CaptureFixture[str]) -> None
     assert not png or Path("curve.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_what_is_before_0_is_in_no_curve() -> None:
+def test_points_before_0_are_not_drawn() -> None:
     lines = {"loss": ([-5, 0, 4], [9.0, 2.0, 1.0])}
     assert terminal.curves(lines, width=40) == terminal.curves({"loss": ([0, 4], [2.0, 1.0])}, width=40)
 
@@ -610,14 +608,14 @@ def test_several_logs_are_compared_by_validation(capsys: pytest.CaptureFixture[s
     write_log(Path("two/log.jsonl"), 4.0)
     assert cli.main(["curve", "one", "two"]) == 0
     assert "· one 1.50   o two 2.50\n" in capsys.readouterr().out
-    for name, loss in (("a\x01", 3.0), ("a\x02", 4.0)):  # they look alike
+    for name, loss in (("a\x01", 3.0), ("a\x02", 4.0)):  # they are printed alike
         Path(name).mkdir()
         write_log(Path(name, "log.jsonl"), loss)
     assert cli.main(["curve", "a\x01", "a\x02"]) == 0
     assert "· 'a\\x01/log.jsonl' 1.50   o 'a\\x02/log.jsonl' 2.50\n" in capsys.readouterr().out
 
 
-def test_logs_that_can_not_be_compared_are_told(capsys: pytest.CaptureFixture[str]) -> None:
+def test_logs_that_cannot_be_compared_are_errors(capsys: pytest.CaptureFixture[str]) -> None:
     write_log(Path("one/log.jsonl"))
     assert cli.main(["curve", "one", "one/log.jsonl"]) == 2
     assert capsys.readouterr().err == "regard curve: error: the logs to compare must be different files\n"

@@ -127,7 +127,7 @@ def test_pairs_that_are_too_long_to_translate_are_not_measured_on(
 
 
 @pytest.mark.slow
-def test_what_is_read_is_measured_in_the_models_form(
+def test_references_are_normalized_as_by_the_model(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Letters with their accents apart are the same letters."""
@@ -139,7 +139,7 @@ def test_what_is_read_is_measured_in_the_models_form(
 
 
 @pytest.mark.slow
-def test_epochs_that_end_before_the_time_are_told(
+def test_epochs_that_end_before_the_time_limit_are_reported(
     pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     told = "done with 1 epoch before the 90 minutes were over: see --epochs\n"
@@ -151,7 +151,7 @@ def test_epochs_that_end_before_the_time_are_told(
 
 
 @pytest.mark.slow
-def test_too_few_to_keep_any_aside(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_too_few_pairs_to_hold_any_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     few, out = tmp_path / "few", str(tmp_path / "m")
     few.write_text("a b\tb a\nb\tb\n")
     assert main(["train", str(few), "--epochs", "1", "--out", out]) == 0
@@ -168,7 +168,7 @@ def test_too_few_to_keep_any_aside(tmp_path: Path, capsys: pytest.CaptureFixture
 
 
 @pytest.mark.slow
-def test_what_is_judged_by_and_tested_on_is_told_as_it_is(
+def test_the_origin_of_validation_and_test_pairs_is_reported(
     pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     new = write_pairs(tmp_path / "new", 5, 9, longest=20)
@@ -195,7 +195,7 @@ def test_what_is_judged_by_and_tested_on_is_told_as_it_is(
 
 
 @pytest.mark.slow
-def test_what_is_short_is_measured_by_errors(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_short_lines_are_measured_by_errors(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words, out = tmp_path / "words", tmp_path / "m"
     words.write_text("cat\tK AE T\ntack\tT AE K\nact\tAE K T\n" * 10)
     sounds = ["--source", "characters", "--target", "tokens", "--epochs", "60"]
@@ -226,14 +226,14 @@ def test_what_is_short_is_measured_by_errors(tmp_path: Path, capsys: pytest.Capt
         ("subwords", "ab", "xb", "exact 0.0 %, character errors 50.0 %"),
     ],
 )
-def test_the_measure_that_says_most_is_chosen(kind: str, found: str, right: str, said: str) -> None:
+def test_the_most_informative_measure_is_chosen(kind: str, found: str, right: str, said: str) -> None:
     pytest.importorskip("sacrebleu")
     told = str(summarize(kind, ["q r s t"], [found], [right]))
     assert re.sub(r"BLEU \d\d?\.\d", "BLEU 0.0", told) == said  # the runs that match are sacrebleu's business
 
 
 @pytest.mark.slow
-def test_of_many_epochs_the_better_ones_are_told(
+def test_of_many_epochs_improvements_are_reported(
     pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     arguments = ["train", str(pairs), "--epochs", "100", "--rate", "0.001", "--out", str(tmp_path / "m")]
@@ -284,7 +284,7 @@ def test_without_the_extras_it_still_trains(
         (MemoryError(), "curve.png could not be drawn: MemoryError"),
     ],
 )
-def test_a_picture_that_fails_costs_no_result(
+def test_a_failed_picture_does_not_lose_the_result(
     error: Exception,
     line: str,
     pairs: Path,
@@ -306,12 +306,12 @@ def test_a_picture_that_fails_costs_no_result(
     assert "drawn in" not in said
     warned = [one.removeprefix("regard train: warning: ") for one in told.splitlines() if "warning" in one]
     assert warned[0] == line
-    # What is wrong with the place is told once, what is wrong with a picture once for each.
+    # An error of the folder is reported once, an error of a picture once for each.
     pictures = ["curve", "model-without-attention-curve", *(f"alignment-{i}" for i in (1, 2, 3))]
     assert len(warned) == (1 if isinstance(error, OSError) else len(pictures))
 
 
-def test_matplotlib_that_can_t_be_loaded_is_told_before_the_training(
+def test_an_unusable_matplotlib_is_reported_before_training(
     pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     matplotlib = pytest.importorskip("matplotlib")
@@ -325,7 +325,7 @@ def test_matplotlib_that_can_t_be_loaded_is_told_before_the_training(
     assert told.index(lines[0]) < told.index("epoch 1")
 
 
-def test_a_loss_that_is_no_number_stops(
+def test_a_nan_loss_stops_the_training(
     pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["train", str(pairs), "--rate", "3e38", "--epochs", "9", "--out", str(tmp_path / "m")]) == 1
@@ -337,7 +337,7 @@ def test_a_loss_that_is_no_number_stops(
 
 
 def started(arguments: list[str], folder: Path) -> subprocess.Popen[bytes]:
-    """Begin a training in a process of its own, which tells when its first model is saved."""
+    """Begin a training in a process of its own, and wait until its first model is saved."""
     environment = os.environ | {"PYTHONPATH": str(SRC), "OPENBLAS_NUM_THREADS": "1"}
     command = [sys.executable, "-m", "regard", *arguments]
     process = subprocess.Popen(
@@ -351,7 +351,7 @@ def started(arguments: list[str], folder: Path) -> subprocess.Popen[bytes]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", SIGNALS)
-def test_an_interrupted_training_goes_on_bit_for_bit(number: int, tmp_path: Path) -> None:
+def test_an_interrupted_training_is_resumed_bit_by_bit(number: int, tmp_path: Path) -> None:
     write_pairs(tmp_path / "pairs.tsv", 400)
     arguments = ["train", "pairs.tsv", "--epochs", "12", "--out"]
     process = started([*arguments, "stopped"], tmp_path)
@@ -400,7 +400,7 @@ def counting(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 @pytest.mark.slow
 @pytest.mark.parametrize("number", SIGNALS)
 @pytest.mark.parametrize("what", ["_measure", "_examples", "_draw"])
-def test_what_is_stopped_behind_the_last_step_says_so_and_leaves_nothing(
+def test_a_stop_after_the_last_step_is_reported_and_leaves_no_checkpoint(
     what: str,
     number: int,
     pairs: Path,
@@ -425,7 +425,7 @@ def test_what_is_stopped_behind_the_last_step_says_so_and_leaves_nothing(
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("rate", "worse"), [("1e6", True), ("0.005", False)])
-def test_a_loss_above_that_of_guessing_is_told(
+def test_a_loss_above_that_of_guessing_is_reported(
     rate: str, worse: bool, pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["train", str(pairs), "--epochs", "2", "--rate", rate, "--out", str(tmp_path / "m")]) == 0
@@ -436,7 +436,7 @@ def test_a_loss_above_that_of_guessing_is_told(
 
 
 @pytest.mark.slow
-def test_what_a_killed_training_left_is_removed(pairs: Path, tmp_path: Path) -> None:
+def test_partial_files_of_a_killed_training_are_removed(pairs: Path, tmp_path: Path) -> None:
     out = tmp_path / "m"
     out.mkdir()
     for name in ("model.safetensors", "curve.png", "alignment-1.png"):
@@ -476,7 +476,7 @@ def test_of_two_trainings_the_finished_one_is_kept(
 
 
 @pytest.mark.slow
-def test_two_trainings_that_begin_anew_go_on_after_a_stop_in_the_first(
+def test_two_fresh_trainings_are_resumed_after_a_stop_in_the_first(
     pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     arguments = ["train", str(pairs), "--epochs", "3", "--compare", "--out"]
@@ -506,7 +506,7 @@ def test_the_second_trainings_checkpoint_is_read_before_the_first_begins(
     place = tmp_path / "model-without-attention-checkpoint.safetensors"
     place.write_bytes(b"short")
     before = sorted(tmp_path.iterdir())
-    for given in (str(pairs), "no-such-file"):  # and before any pair is read, let alone looked up
+    for given in (str(pairs), "no-such-file"):  # before any pair is read
         said = refused(["train", given, "--compare", "--out", str(tmp_path)], capsys)
         assert said == f"{place} is not a checkpoint: 5 bytes are too few; --fresh trains anew"
         assert sorted(tmp_path.iterdir()) == before
@@ -532,7 +532,7 @@ def test_two_processes_do_not_train_the_same(
 
 
 @pytest.mark.slow
-def test_what_killed_processes_have_left_is_removed(pairs: Path, tmp_path: Path) -> None:
+def test_partial_files_of_killed_processes_are_removed(pairs: Path, tmp_path: Path) -> None:
     names = "model.safetensors", "checkpoint.safetensors", "log.jsonl"
     for name in names:
         (tmp_path / f".{name}.123.partial").write_bytes(b"half")
@@ -544,7 +544,7 @@ def test_what_killed_processes_have_left_is_removed(pairs: Path, tmp_path: Path)
 
 
 @pytest.mark.slow
-def test_what_is_done_is_not_trained_again_only_because_nobody_saw_it(
+def test_a_finished_model_is_not_trained_again_after_an_interrupted_report(
     pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def impatient(*_: object) -> None:
@@ -582,7 +582,7 @@ def test_a_finished_model_is_not_overwritten(
     assert place.read_bytes() != before
 
 
-def test_who_begins_anew_is_told_how_to_go_on(
+def test_a_stopped_fresh_training_reports_the_command_that_resumes_it(
     pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(run.Stop, "requested", True)
@@ -620,7 +620,7 @@ def test_a_model_and_a_checkpoint_are_read_once(
 
 @pytest.mark.slow
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no SIGKILL on this system")
-def test_a_training_that_is_killed_at_once_goes_on(tmp_path: Path) -> None:
+def test_a_training_killed_at_once_is_resumed(tmp_path: Path) -> None:
     write_pairs(tmp_path / "pairs.tsv", 400)
     arguments = ["train", "pairs.tsv", "--epochs", "12", "--out"]
     process = started([*arguments, "killed"], tmp_path)
@@ -636,7 +636,7 @@ def test_a_training_that_is_killed_at_once_goes_on(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no SIGKILL on this system")
-def test_a_killed_training_goes_on_from_its_last_checkpoint(tmp_path: Path) -> None:
+def test_a_killed_training_is_resumed_from_its_last_checkpoint(tmp_path: Path) -> None:
     write_pairs(tmp_path / "pairs.tsv", 400)
     arguments = ["train", "pairs.tsv", "--epochs", "12", "--out"]
     process = started([*arguments, "killed"], tmp_path)
@@ -655,7 +655,7 @@ def test_a_killed_training_goes_on_from_its_last_checkpoint(tmp_path: Path) -> N
 
 
 @pytest.mark.slow
-def test_a_full_disk_loses_nothing(
+def test_a_full_disk_keeps_the_old_files(
     pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     out = tmp_path / "m"
@@ -675,7 +675,7 @@ def test_a_full_disk_loses_nothing(
 
 
 @pytest.mark.slow
-def test_a_checkpoint_of_other_pairs_is_told(
+def test_a_checkpoint_of_other_pairs_is_an_error(
     pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "m"
@@ -704,7 +704,7 @@ def test_a_checkpoint_of_other_pairs_is_told(
 
 
 @pytest.mark.slow
-def test_what_is_logged_is_drawn(pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_log_is_drawn(pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "m"
     assert main(["train", str(pairs), "--epochs", "2", "--out", str(out)]) == 0
     *entries, last = read_log(out / "log.jsonl")
@@ -731,7 +731,7 @@ def test_what_is_logged_is_drawn(pairs: Path, tmp_path: Path, capsys: pytest.Cap
     ],
     ids=lambda options: options[1],
 )
-def test_every_kind_of_model_can_be_trained(options: list[str], pairs: Path, tmp_path: Path) -> None:
+def test_every_type_of_model_can_be_trained(options: list[str], pairs: Path, tmp_path: Path) -> None:
     out = tmp_path / "m"
     assert main(["train", str(pairs), "--epochs", "2", "--out", str(out), *options]) == 0
     (translation,) = Seq2Seq.load(out / "model.safetensors").translate(["w1 w2"])
@@ -798,7 +798,7 @@ def test_links_that_are_counted_from_1(tmp_path: Path, capsys: pytest.CaptureFix
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["words", "subwords", "characters", "tokens"])
-def test_what_align_writes_can_be_learned(
+def test_output_of_align_can_guide_training(
     kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The links are those of words, whatever a token is; a pair that was left out has a line all the same."""
@@ -846,7 +846,7 @@ def test_empty_sides_may_be_skipped(tmp_path: Path, capsys: pytest.CaptureFixtur
 
 
 @pytest.mark.slow
-def test_training_leaves_the_signals_as_they_were(pairs: Path, tmp_path: Path) -> None:
+def test_training_restores_the_signal_handlers(pairs: Path, tmp_path: Path) -> None:
     before = signal.getsignal(signal.SIGTERM)
     arguments = ["train", str(pairs), "--epochs", "1", "--out", str(tmp_path / "m")]
     assert main(arguments) == 0
@@ -867,14 +867,14 @@ def test_a_training_of_other_pairs_is_not_the_same(
     write_pairs(pairs, seed=1)
     capsys.readouterr()
     assert "is done; --fresh trains it anew" in refused(arguments, capsys)
-    (tmp_path / "m" / "log.jsonl").unlink()  # nobody knows what it was trained on
+    (tmp_path / "m" / "log.jsonl").unlink()  # its training pairs are unknown
     write_pairs(pairs)
     assert "is done; --fresh trains it anew" in refused(arguments, capsys)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["words", "characters", "tokens"])
-def test_speed_is_in_what_is_counted(
+def test_speed_is_in_the_displayed_unit(
     kind: str, pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     arguments = ["--epochs", "1", "--target", kind, "--no-attention", "--out", str(tmp_path / "m")]
@@ -883,7 +883,7 @@ def test_speed_is_in_what_is_counted(
     assert set(speeds) == {kind}
 
 
-def test_what_is_translated_on_the_way_is_from_all_over_a_sorted_file() -> None:
+def test_sample_pairs_are_from_all_parts_of_a_sorted_file() -> None:
     one = Run(Seq2Seq(), Path("m"))
     one.sample = [(str(i), "") for i in range(1000)]
     assert [int(source) for source, _ in one._sample_pairs()] == list(range(0, 1000, 5))
@@ -896,7 +896,7 @@ def test_what_is_translated_on_the_way_is_from_all_over_a_sorted_file() -> None:
 
 
 @pytest.mark.slow
-def test_a_training_that_was_far_too_short_says_so_at_the_end(
+def test_a_training_that_was_too_short_is_reported_at_the_end(
     pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     said = "training without attention was short: each pair was seen {}, and 200 times is usual for so many pairs; "
@@ -947,7 +947,7 @@ def test_how_often_pairs_will_be_seen(
 
 
 @pytest.mark.slow
-def test_it_is_foreseen_once_after_some_seconds(
+def test_the_forecast_is_printed_once_after_some_seconds(
     pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     arguments = [
@@ -1026,7 +1026,7 @@ def test_missing_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
     assert refused(["translate", none], capsys) == f"{none}: No such file or directory"
 
 
-def test_what_is_no_model_is_not_overwritten(
+def test_other_files_are_not_overwritten_by_a_model(
     pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for name in ("thesis.safetensors", "model/model.safetensors"):
@@ -1061,13 +1061,13 @@ def test_what_is_no_model_is_not_overwritten(
 
 @in_one_test("option", ["--epochs", "--max-tokens", "--test-max-tokens"])
 @in_one_test("value", ["0", "-1", "x", "1.5"])
-def test_whole_numbers_are_checked(option: str, value: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_integers_are_checked(option: str, value: str, capsys: pytest.CaptureFixture[str]) -> None:
     said = refused(["train", "pairs.tsv", f"{option}={value}"], capsys)
     assert said == f"argument {option}: must be an integer of at least 1. Got {value!r} instead."
 
 
 @pytest.mark.parametrize("name", ["epochs", "minutes", "rate", "seed"])
-def test_what_is_said_twice_is_refused(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_options_given_twice_are_rejected(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     said = refused(["train", "pairs.tsv", "--recipe", f"{name}=7", f"--{name}", "3"], capsys)
     given = "3.0" if name in ("minutes", "rate") else "3"
     assert said == f"{name} must be given once. Got {given} and, in recipe, 7 instead."
@@ -1088,7 +1088,7 @@ def test_a_seed_is_not_negative(capsys: pytest.CaptureFixture[str]) -> None:
     assert said == "argument --seed: must be an integer of at least 0. Got '-1' instead."
 
 
-def test_pairs_that_are_too_long_are_told(
+def test_pairs_that_are_too_long_are_errors(
     pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     long = tmp_path / "long"
@@ -1243,7 +1243,7 @@ def test_a_captioner_is_compared_with_one_without_attention(
     ],
     ids=lambda options: options[0],
 )
-def test_every_kind_of_captioner_can_be_trained(options: list[str], tmp_path: Path) -> None:
+def test_every_type_of_captioner_can_be_trained(options: list[str], tmp_path: Path) -> None:
     pairs = captions(tmp_path)
     arguments = ["train", str(pairs), *SIZE, "--epochs", "1", "--out", str(tmp_path / "m")]
     assert main([*arguments, *options]) == 0

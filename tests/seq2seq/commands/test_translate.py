@@ -1,4 +1,4 @@
-"""The verbs `translate` and `align` beside a model that is made up: columns, options, streams, and what is refused."""
+"""The verbs `translate` and `align` with a fake model: columns, options, streams and errors."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from regard.seq2seq.translator import Translation
 
 
 def translation(source: str, target: str, score: float = -0.5) -> Translation:
-    """Each token of the target looks at the source's token with its number, at the end where there is none."""
+    """Each target token attends to the source token at its index, or to the end if there is none."""
     tokens, words = cut(target), (*cut(source), "</s>")
     looks = np.eye(len(words))[np.minimum(np.arange(len(tokens)), len(words) - 1)]
     return Translation(target, tuple(tokens), words, score, looks)
@@ -141,13 +141,13 @@ def test_options_may_stand_anywhere(
 # -------------------------------------------------------------------------------------------------------- streams
 
 
-def test_lines_are_taken_as_they_come() -> None:
+def test_lines_are_translated_as_they_arrive() -> None:
     blocks = read_blocks(Typist(b"o", b"ne\ntwo\nth", b"ree"), str)  # type: ignore[arg-type]
     assert next(blocks) == ["one", "two"]
     assert list(blocks) == [["three"]]
 
 
-def test_a_bad_line_comes_after_what_is_before_it() -> None:
+def test_a_bad_line_is_an_error_after_the_lines_before_it() -> None:
     blocks = read_blocks(io.BytesIO(b"1\n2\nx\n4\n"), int)
     assert next(blocks) == [1, 2]
     with pytest.raises(ValueError) as caught:
@@ -155,7 +155,7 @@ def test_a_bad_line_comes_after_what_is_before_it() -> None:
     assert str(caught.value) == "the stream, line 3: invalid literal for int() with base 10: 'x'"
 
 
-def test_many_lines_are_taken_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_lines_are_translated_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stream, "WINDOW", 3)
     assert list(windows(iter([[1, 2, 3, 4], [5]]))) == [[1, 2, 3], [4], [5]]
 
@@ -174,7 +174,7 @@ def test_a_packed_file_is_unpacked(
     assert told.startswith(f"{path} is not a complete gzip file: ")
 
 
-def test_someone_who_types_gets_each_line_at_once(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_typed_lines_are_translated_at_once(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[str] = []
     real = translate._Output.show
     monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=Typist(b"a\n", b"b\n")))
@@ -228,7 +228,7 @@ def test_options_reach_the_model(
     assert [options[name] for name in ("count", "temperature", "top_k", "top_p")] == [2, 0.5, 3, 0.9]
 
 
-def test_what_is_drawn_for_a_line_depends_on_its_number_and_the_seed_alone(
+def test_samples_of_a_line_depend_on_its_number_and_the_seed_alone(
     model: Model, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def seeds(seed: str, *parts: bytes) -> list[int]:
@@ -352,7 +352,7 @@ def speller(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("read\n\n \n\u200b\nera", ""),
     ],
 )
-def test_symbols_never_seen_are_warned_of_once(
+def test_unseen_symbols_give_one_warning(
     lines: str, said: str, speller: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     typed(monkeypatch, lines.encode())
@@ -361,7 +361,7 @@ def test_symbols_never_seen_are_warned_of_once(
 
 
 @pytest.mark.slow
-def test_every_verb_warns_of_symbols_never_seen(
+def test_every_verb_warns_of_unseen_symbols(
     speller: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "pairs").write_text("read\tR IY D\nera\tXX\n#\tR\n")
@@ -420,7 +420,7 @@ def test_n_best_lists_and_samples(
 
 
 @pytest.mark.slow
-def test_pairs_are_told_once_where_sources_are_wanted(
+def test_pairs_instead_of_sources_give_one_warning(
     trained: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     typed(monkeypatch, b"a b\na b\tB A\nb\tB\n")
@@ -457,7 +457,7 @@ def test_an_empty_name_is_not_the_current_folder(
 
 
 @pytest.mark.slow
-def test_a_folder_stands_for_the_model_in_it(
+def test_a_folder_means_the_model_in_it(
     trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert refused(["translate", str(tmp_path)], capsys)[1] == f"{tmp_path} has no model.safetensors"
@@ -470,7 +470,7 @@ def test_a_folder_stands_for_the_model_in_it(
 
 
 @pytest.mark.parametrize(("terminal", "said"), [(True, "·[2J"), (False, "\x1b[2J")])
-def test_a_terminal_is_shown_what_it_would_obey(
+def test_control_characters_are_not_printed_on_a_terminal(
     terminal: bool,
     said: str,
     model: Model,
@@ -519,7 +519,7 @@ def test_a_bad_line_comes_after_the_translations_before_it(
 
 
 @pytest.mark.slow
-def test_no_model_and_no_alignment_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_missing_model_or_alignment_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "m"
     assert refused(["translate", str(path)], capsys)[1] == f"{path}: No such file or directory"
     path.write_bytes(b"PK\x03\x04 a zip file, perhaps")
@@ -544,7 +544,7 @@ def test_pictures_need_matplotlib(
 # ---------------------------------------------------------------------------------------------------------- align
 
 PAIRS = b"the cat.\tle chat.\na\t\nb c\tx y z\n"
-LINKS = "0-0 1-1\n\n0-0 1-1\n"  # signs belong to their words; z looked at the end
+LINKS = "0-0 1-1\n\n0-0 1-1\n"  # signs belong to their words; z attends to the end
 
 
 def test_one_line_of_links_for_each_pair(
@@ -569,7 +569,7 @@ def test_two_directions_are_merged(
     model: Model, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Back(Model):
-        """Each word looks at the first."""
+        """Each word attends to the first."""
 
         def align(self, sources: Sequence[str], targets: Sequence[str], **options: Any) -> list[Translation]:
             found = super().align(sources, targets, **options)
@@ -580,9 +580,9 @@ def test_two_directions_are_merged(
     path = tmp_path / "pairs"
     path.write_bytes(b"a b\tx y\n")
     common = ["align", "m", str(path), "--reverse", "r"]
-    # Forward 0-0 1-1; backward both source words look at target 0: 0-0 1-0. Either touches 0-0 and has a free word.
+    # Forward 0-0 1-1; backward both source words attend to target 0: 0-0 1-0. Either touches 0-0 and has a free word.
     assert said_by([*common, "--symmetrize", "intersection"], capsys) == "0-0\n"
-    for by in ("words", "tokens"):  # both look from 0 at 0, and nowhere else
+    for by in ("words", "tokens"):  # both link 0 with 0 only
         assert said_by([*common, "--symmetrize", "product", "--by", by], capsys) == "0-0\n"
     assert said_by([*common, "--scores"], capsys) == "-0.5000\t-0.5000\t0-0 1-0 1-1\n"
     assert models["r"].calls[0][0] == ["x y"]
@@ -661,7 +661,7 @@ def test_options_of_align_are_checked(
     assert refused(["align", "m", *options], capsys) == ("", text)
 
 
-def test_a_model_that_looks_nowhere_can_not_align(
+def test_a_model_without_attention_cannot_align(
     model: Model, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Model, "attention", False)
@@ -704,7 +704,7 @@ def test_closed_streams(
     assert capsys.readouterr().err == f"regard {verb}: error: standard input: Bad file descriptor\n"
 
 
-def test_nobody_who_listens(trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_standard_output(trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "sentences").write_text("a b\n")
     monkeypatch.setattr(sys, "stdout", None)
     assert main(["translate", str(trained), str(tmp_path / "sentences")]) == 0

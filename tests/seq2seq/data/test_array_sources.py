@@ -73,7 +73,7 @@ def png(width: int, height: int, depth: int, color: int, rows: list[bytes], *mor
     return b"\x89PNG\r\n\x1a\n" + header + b"".join(more) + pixels + chunk(b"IEND", b"")
 
 
-COLORS = {1: 0, 2: 4, 3: 2, 4: 6}  # PNG's number of the kind of pixel, by channels
+COLORS = {1: 0, 2: 4, 3: 2, 4: 6}  # PNG's number of the pixel type, by channels
 
 
 def png_of(array: np.ndarray, *more: bytes) -> bytes:
@@ -86,7 +86,7 @@ def png_of(array: np.ndarray, *more: bytes) -> bytes:
 
 @pytest.fixture
 def picture(tmp_path: Path) -> Callable[[bytes], Path]:
-    """Write the bytes of a picture to a file whose name doesn't say what it is."""
+    """Write the bytes of a picture to a file whose name has no ending."""
 
     def write(data: bytes) -> Path:
         path = tmp_path / "picture"
@@ -191,7 +191,7 @@ def test_numbers_that_float32_holds_are_kept(x: np.ndarray) -> None:
         (np.full((1, 3), -1e300), ValueError, "up to 3.4e+38. Got -1e+300 in row 0, column 0."),
     ],
 )
-def test_other_vectors_are_refused(example: object, kind: type[Exception], said: str) -> None:
+def test_other_vectors_are_rejected(example: object, kind: type[Exception], said: str) -> None:
     assert said in error(kind, Vectors(3).read, example)
 
 
@@ -200,7 +200,7 @@ def test_the_largest_number_of_rows_is_accepted_and_small_numbers_become_0() -> 
 
 
 @pytest.mark.skipif(np.dtype(np.longdouble).itemsize == 8, reason="long double is float64 here")
-def test_long_double_is_refused() -> None:
+def test_long_double_is_rejected() -> None:
     assert "must be float64 or smaller" in error(TypeError, Vectors(1).read, np.ones((1, 1), np.longdouble))
     assert "must be float64 or smaller" in error(
         TypeError, Images(2, 2, cell=2).read, np.ones((2, 2), np.longdouble)
@@ -235,7 +235,7 @@ def test_long_double_is_refused() -> None:
         (([[1, 2, 3]], [[np.nan]]), ValueError, "the positions of an example must hold finite numbers."),
     ],
 )
-def test_other_pairs_are_refused(example: object, kind: type[Exception], said: str) -> None:
+def test_other_pairs_are_rejected(example: object, kind: type[Exception], said: str) -> None:
     assert said in error(kind, Vectors(3, positions=1).read, example)
 
 
@@ -382,7 +382,7 @@ def test_damaged_archives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
 
 @pytest.mark.slow
 @given(data=st.data())
-def test_an_archive_with_any_byte_changed_is_read_or_refused_with_its_name(
+def test_an_archive_with_any_byte_changed_is_read_or_rejected_with_its_name(
     data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     file = io.BytesIO()
@@ -545,7 +545,7 @@ def test_floats_become_float32(dtype: str) -> None:
         (b"x.png", TypeError, "an image must be an array or a path of type str. Got bytes instead."),
     ],
 )
-def test_other_images_are_refused(example: object, kind: type[Exception], said: str) -> None:
+def test_other_images_are_rejected(example: object, kind: type[Exception], said: str) -> None:
     assert said in error(kind, Images(2, 4, 3, cell=2).read, example)
 
 
@@ -563,7 +563,7 @@ def test_axes_in_another_order_get_a_hint(shape: tuple[int, ...], hint: str) -> 
     assert said == f"{rule} Got {shape} instead.{hint}"
 
 
-def test_a_picture_of_pillow_is_no_array() -> None:
+def test_a_pillow_image_is_not_an_array() -> None:
     """Its array may hold the numbers of colours in a palette."""
     said = error(TypeError, Images(2, 4, cell=2).read, Image.new("P", (4, 2)))
     assert said == (
@@ -640,7 +640,7 @@ def test_12_bits_of_tiff(picture: Callable[[bytes], Path]) -> None:
 
 
 @pytest.mark.parametrize("dtype", [np.int32, np.float32])
-def test_32_bits_are_refused(dtype: type, picture: Callable[[bytes], Path]) -> None:
+def test_32_bits_are_rejected(dtype: type, picture: Callable[[bytes], Path]) -> None:
     path = picture(saved(Image.fromarray(np.ones((2, 2), dtype)), "TIFF"))
     said = f"{path}: the pixels of a picture must have 8 or 16 bits. Got 32 instead."
     assert error(ValueError, Rows(2, 2).read, path) == said
@@ -838,7 +838,7 @@ def test_small_details_are_averaged(picture: Callable[[bytes], Path]) -> None:
 # --------------------------------------------------------------------------------------------- wrong pictures
 
 
-def test_a_picture_of_too_many_pixels_is_refused_by_its_header(picture: Callable[[bytes], Path]) -> None:
+def test_a_picture_of_too_many_pixels_is_rejected_by_its_header(picture: Callable[[bytes], Path]) -> None:
     path = picture(png(100_000, 100_000, 8, 2, [b""]))
     assert (
         error(ValueError, Rows(8, 8).read, path) == f"{path}: a picture must have at most 67,108,864 pixels"
@@ -864,14 +864,14 @@ def test_the_limit_holds_where_pillow_has_none(
 @pytest.mark.parametrize(
     "data", [b"", b"spam", b"\x89PNG\r\n\x1a\n", b"GIF89a", b"%!PS-Adobe-3.0 EPSF-3.0\n"]
 )
-def test_a_file_that_is_no_picture(data: bytes, picture: Callable[[bytes], Path]) -> None:
+def test_a_file_that_is_not_a_picture(data: bytes, picture: Callable[[bytes], Path]) -> None:
     path = picture(data)
     said = f"{path}: not a picture (PNG, JPEG, WEBP, GIF, BMP, TIFF, PPM)"
     assert error(ValueError, Rows(8, 8).read, path) == said
 
 
 @pytest.mark.skipif(os.name != "posix", reason="there may be no files with holes")
-def test_a_huge_file_is_refused_unread(tmp_path: Path) -> None:
+def test_a_huge_file_is_rejected_unread(tmp_path: Path) -> None:
     path = tmp_path / "x.png"
     path.write_bytes(b"")
     os.truncate(path, 2**36)
@@ -911,7 +911,7 @@ def test_a_truncated_picture(format: str, picture: Callable[[bytes], Path]) -> N
 @pytest.mark.slow
 @pytest.mark.parametrize("format", ["PNG", "JPEG", "WEBP", "GIF", "BMP", "TIFF", "PPM"])
 @given(data=st.data())
-def test_a_picture_with_any_byte_changed_is_read_or_refused_with_its_name(
+def test_a_picture_with_any_byte_changed_is_read_or_rejected_with_its_name(
     format: str, data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     changed = bytearray(saved(Image.fromarray(np.arange(48, dtype=np.uint8).reshape(4, 4, 3)), format))
@@ -1027,13 +1027,13 @@ def test_a_source_is_restored_from_json(source: Vectors | Images) -> None:
         (lambda: Vectors(1, mean=(0,), scale=(0,)), ValueError, "scale[0] must be greater than 0. Got 0.0"),
     ],
 )
-def test_sources_of_other_sizes_are_refused(
+def test_sources_of_other_sizes_are_rejected(
     make: Callable[[], object], kind: type[Exception], said: str
 ) -> None:
     assert error(kind, make).startswith(said)
 
 
-def test_numpys_whole_numbers_become_pythons() -> None:
+def test_numpys_integers_become_pythons() -> None:
     described = Images(np.int64(2), np.uint8(4), cell=np.int8(2)).describe()
     assert json.dumps(described) == '{"kind": "images", "height": 2, "width": 4, "channels": 1, "cell": 2}'
     described = Vectors(np.int64(1), mean=(np.float32(0.5),), scale=(np.int64(2),)).describe()
@@ -1075,7 +1075,7 @@ STANDARD = Vectors(2, mean=(1.0, 2.0), scale=(3.0, 4.0)).describe()
         (STANDARD | {"mean": [0.0, 10**400]}, "mean[1] must be finite. Got inf instead."),
     ],
 )
-def test_other_settings_are_refused(described: Any, said: str) -> None:
+def test_other_settings_are_rejected(described: Any, said: str) -> None:
     assert error(ValueError, restore_source, described, {}).startswith(said)
 
 
@@ -1085,7 +1085,7 @@ def test_arrays_have_no_data() -> None:
         assert said == "a source of arrays has no data. Got 'tokens' instead."
 
 
-def test_settings_of_another_source_or_type_are_refused() -> None:
+def test_settings_of_another_source_or_type_are_rejected() -> None:
     other = Images(4, 4).describe() | {"kind": "vectors"}
     assert (
         error(ValueError, Images.restore, other)
@@ -1155,7 +1155,7 @@ def test_the_number_of_each_columns_examples_counts_by_rows() -> None:
 
 
 @pytest.mark.parametrize("scale", [1e-30, 5e-324])
-def test_what_is_too_large_once_standardised_is_refused(scale: float) -> None:
+def test_values_too_large_after_standardisation_are_rejected(scale: float) -> None:
     said = error(ValueError, Vectors(1, mean=(0,), scale=(scale,)).read, [[0], [1e20]])
     assert said.startswith("a standardised example must hold ")
     assert "in row 1, column 0" in said

@@ -68,7 +68,7 @@ BAD_PAIRS = {
 
 @in_one_test("packed", [False, True])
 @pytest.mark.parametrize("data", BAD_PAIRS, ids=lambda data: repr(data[:12]) + str(len(data)))
-def test_bad_pairs_are_told_by_line(data: bytes, packed: bool, tmp_path: Path) -> None:
+def test_bad_pairs_are_reported_by_line(data: bytes, packed: bool, tmp_path: Path) -> None:
     path = tmp_path / "pairs.tsv"
     path.write_bytes(gzip.compress(data) if packed else data)
     assert error(ValueError, read_pairs, path) == f"{path}{BAD_PAIRS[data]}"
@@ -132,7 +132,7 @@ def test_lines_are_the_same_however_many_bytes_are_read(
 
 @given(text=st.text("ab\n", max_size=60), size=st.integers(2, 10))
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_the_first_line_that_is_too_long_is_told(
+def test_the_first_line_that_is_too_long_is_an_error(
     text: str, size: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "_BLOCK", size)
@@ -153,13 +153,13 @@ def test_the_first_line_that_is_too_long_is_told(
 def test_a_line_may_be_as_long_as_that() -> None:
     longest = "x" * module.LONGEST_LINE
     assert list(read_lines(stream(longest.encode()))) == [[longest]]
-    for end in ("\n", "\nand more"):  # its end is no part of it
+    for end in ("\n", "\nand more"):  # the newline is not part of it
         assert next(read_lines(stream((longest + end).encode()))) == [longest]
     with pytest.raises(ValueError, match="line 1: longer than 1048576 bytes"):
         next(read_lines(stream((longest + "x\n").encode())))
 
 
-def test_a_mark_is_left_out_at_the_beginning_only(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_byte_order_mark_is_removed_at_the_beginning_only(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_BLOCK", 5)
     data = "\ufeffa\n\ufeffb\n".encode()
     assert list(read_lines(stream(data))) == [["a"], ["\ufeffb"]]
@@ -178,19 +178,19 @@ def test_a_line_by_itself() -> None:
 # -------------------------------------------------------------------------------------------------------- gzip
 
 
-def test_gzip_may_have_several_members_and_zeros_behind() -> None:
+def test_gzip_may_have_several_members_and_trailing_zeros() -> None:
     data = gzip.compress(b"a\tb\nc") + gzip.compress(b"") + gzip.compress(b"\td\n") + bytes(600)
     assert read_pairs(stream(data)) == [("a", "b"), ("c", "d")]
 
 
-def test_a_cut_off_gzip_file_is_told() -> None:
+def test_a_cut_off_gzip_file_is_an_error() -> None:
     whole = gzip.compress(b"a\tb\nc\td\n" * 100)
     for length in range(2, len(whole)):
         said = error(ValueError, read_pairs, stream(whole[:length]))
         assert said == "the stream is not a complete gzip file: it is cut off"
 
 
-def test_a_damaged_gzip_file_is_told() -> None:
+def test_a_damaged_gzip_file_is_an_error() -> None:
     whole = gzip.compress(b"a\tb\nc\td\n" * 100)
     for place in range(2, len(whole)):
         damaged = bytearray(whole)
@@ -273,7 +273,7 @@ def test_empty_lines_of_two_files(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("change", ["longer", "shorter", "touched"])
-def test_a_file_must_stay_as_it_is(change: str, tmp_path: Path) -> None:
+def test_a_file_that_changes_while_it_is_read_is_an_error(change: str, tmp_path: Path) -> None:
     path = tmp_path / "lines"
     path.write_bytes(b"one line\n" * 100_000)
     lines = read_lines(path)
@@ -343,11 +343,11 @@ def test_pairs_from_python() -> None:
         ([], ValueError, "there must be sentence pairs. Got none instead."),
     ],
 )
-def test_what_is_no_pair(wrong: Any, kind: type[Exception], said: str) -> None:
+def test_invalid_pairs(wrong: Any, kind: type[Exception], said: str) -> None:
     assert error(kind, as_pairs, wrong) == said
 
 
-def test_all_pairs_may_be_empty() -> None:
+def test_all_pairs_may_be_skipped() -> None:
     said = error(ValueError, as_pairs, [("", "a")] * 3, skipped=lambda _: None)
     assert said == "there must be sentence pairs. Got 3 with an empty side instead."
 

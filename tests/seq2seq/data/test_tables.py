@@ -1,4 +1,4 @@
-"""Tables: CSV as spreadsheets write it, columns by name or number, and what a header or quotes look like."""
+"""Tables: CSV as spreadsheets write it, columns by name or number, and warnings of headers and quotes."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_a_spreadsheets_columns(delimiter: str, columns: list[str | int], tmp_pa
     ),
     quoting=st.sampled_from([csv.QUOTE_MINIMAL, csv.QUOTE_ALL]),
 )
-def test_every_field_comes_back_on_one_line(rows: list[tuple[str, str]], quoting: int) -> None:
+def test_every_field_is_read_as_one_line(rows: list[tuple[str, str]], quoting: int) -> None:
     header = ["source side", "target side"]
     data = written([header, *map(list, rows)], quoting=quoting)
     stream = io.BytesIO(data)
@@ -113,7 +113,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("data", WRONG, ids=repr)
-def test_what_is_wrong_is_named_by_its_line(data: bytes, tmp_path: Path) -> None:
+def test_errors_have_the_number_of_the_line(data: bytes, tmp_path: Path) -> None:
     path = saved(tmp_path / "p.csv", data)
     columns, text = WRONG[data]
     with pytest.raises(ValueError) as caught:
@@ -143,7 +143,7 @@ def test_a_first_line_like_a_header_is_noted(first: str, name: str, tmp_path: Pa
 @pytest.mark.parametrize(
     "cells", [["the", "le"], ["en", "en"], ["word"], ["1", "2"], ["", "fr"], ["a word", "ein wort"]]
 )
-def test_pairs_are_no_header(cells: list[str]) -> None:
+def test_pairs_are_not_taken_for_a_header(cells: list[str]) -> None:
     assert not name_like(cells)
 
 

@@ -105,7 +105,7 @@ def written(script: str) -> str:
 
 
 @in_one_test("script", SCRIPTS)
-def test_words_of_many_scripts_are_whole(script: str) -> None:
+def test_words_of_many_scripts_are_not_split(script: str) -> None:
     by_hand = [
         token
         for word in written(script).replace("་", " ་ ").split()  # a sign between Tibetan syllables
@@ -202,7 +202,7 @@ def test_vocabulary() -> None:
     assert error(ValueError, Vocabulary, ["a"]) == "a vocabulary must begin with <pad>, <s>, </s>, <unk>"
 
 
-def test_a_text_can_not_say_the_special_tokens() -> None:
+def test_a_text_cannot_contain_special_tokens() -> None:
     assert (PAD, START, END, UNKNOWN) == (0, 1, 2, 3)
     assert Vocabulary(SPECIAL).encode(SPECIAL) == [UNKNOWN] * 4
     tokens = Tokens.learn(["a </s> <pad>"])
@@ -261,7 +261,7 @@ WRITABLE = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="
 
 
 @given(WRITABLE, st.sampled_from(NORMALIZATIONS))
-def test_tidy_text_stays_as_it_is(text: str, normalization: Any) -> None:
+def test_normalized_text_is_unchanged(text: str, normalization: Any) -> None:
     once = normalize(text, normalization)
     assert normalize(once, normalization) == once
 
@@ -310,7 +310,7 @@ def test_normalising_never_meets_a_long_run_of_marks(
 
 
 @pytest.mark.slow
-def test_what_has_nothing_visible_is_blank() -> None:
+def test_text_without_visible_characters_is_blank() -> None:
     invisible = {c for c in every_character() if unicodedata.category(c) in ("Cc", "Cf", "Zs", "Zl", "Zp")}
     written_before_digits = set(
         "\u0600\u0601\u0602\u0603\u0604\u0605\u06dd\u070f\u0890\u0891\u08e2\U000110bd\U000110cd"
@@ -338,7 +338,7 @@ def test_what_has_nothing_visible_is_blank() -> None:
 
 
 @pytest.mark.parametrize("kind", TOKEN_TYPES)
-def test_nothing_visible_is_no_token_of_any_kind(kind: str) -> None:
+def test_invisible_text_gives_no_token_of_any_type(kind: str) -> None:
     side = subwords_of("bpe", ["ab a b"]) if kind == "subwords" else learn(kind, ["ab a b"])
     for text in ("", "  ", "\u200b", "\t\u00ad", "\u3164 \u2800"):
         assert side.cut(text) == []
@@ -354,7 +354,7 @@ def test_nothing_visible_is_no_token_of_any_kind(kind: str) -> None:
         ("characters", "a d", [" "]),
         ("tokens", "read X read Y X", ["X", "Y"]),
         ("words", "read X", []),  # unknown words are usual
-        ("words", "X. Y.", ["X", "Y"]),  # a known sign tells nothing
+        ("words", "X. Y.", ["X", "Y"]),  # a known sign is no evidence
         ("words", "##", ["#"]),
         ("words", "read.", []),
     ],
@@ -373,7 +373,7 @@ def test_tokens_are_normalized_one_by_one() -> None:
     assert error(TypeError, normalize_tokens, ["a", 1]) == "a token must be a str. Got 1 instead."
 
 
-# ------------------------------------------------------------------------------------------------------- kinds
+# ------------------------------------------------------------------------------------------------------- token types
 
 SENTENCES = ["the lower the better", "lowest and newest", "a low newt", "the best letter", "Been there."]
 
@@ -386,7 +386,7 @@ def subwords_of(method: Any, sentences: Sequence[str] = SENTENCES, **options: An
 
 @pytest.fixture(scope="module")
 def sides() -> dict[str, Tokenizer]:
-    """One of each kind, subwords of both methods."""
+    """One tokenizer of each type, subwords of both methods."""
     found: dict[str, Tokenizer] = {kind: learn(kind, SENTENCES) for kind in ("words", "characters", "tokens")}
     return found | {method: subwords_of(method) for method in ("unigram", "bpe")}
 
@@ -397,7 +397,7 @@ WRITTEN = st.lists(_SEEN, max_size=20).map("".join) | WRITABLE
 
 
 def wanted(kind: str, text: str) -> str:
-    """What a text looks like after it was cut and glued: what a kind says about spaces and its own marks."""
+    """The text after cutting and gluing: what a token type does to spaces and its own marks."""
     text = normalize(text)
     if is_blank(text):
         return ""
@@ -412,7 +412,7 @@ def wanted(kind: str, text: str) -> str:
 @pytest.mark.parametrize("kind", SIDES)
 @given(text=WRITTEN)
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_glue_undoes_cut_for_every_kind(kind: str, text: str, sides: dict[str, Tokenizer]) -> None:
+def test_glue_undoes_cut_for_every_token_type(kind: str, text: str, sides: dict[str, Tokenizer]) -> None:
     side = sides[kind]
     tokens = side.cut(text)
     assert all(tokens)
@@ -433,7 +433,7 @@ def test_numbers_stand_for_the_tokens(kind: str, text: str, sides: dict[str, Tok
 
 
 @pytest.mark.parametrize("kind", SIDES)
-def test_what_was_learned_from_is_known(kind: str, sides: dict[str, Tokenizer]) -> None:
+def test_tokens_of_the_training_text_are_known(kind: str, sides: dict[str, Tokenizer]) -> None:
     side = sides[kind]
     assert side.tokens[:4] == SPECIAL
     assert len(side) == len(side.tokens) == len(set(side.tokens))
@@ -515,7 +515,7 @@ def test_lists_of_tokens() -> None:
         ("characters", "characters", "\u2423", "\u2423"),
         ("characters", "words", "日", "日"),
         ("characters", "words", "\u2423", ""),
-        ("unigram", "unigram", "\u2581日本", "日本"),  # the piece before it says whether a word begins
+        ("unigram", "unigram", "\u2581日本", "日本"),  # the piece before it decides whether a word begins
         ("bpe", "words", "\u2581Xyz", "Xyz"),
         ("bpe", "characters", "\u2581Xyz", "Xyz"),
         ("tokens", "bpe", "a\u2581b", "a_b"),
@@ -552,7 +552,7 @@ def test_arguments_are_checked() -> None:
     )
 
 
-# ------------------------------------------------------------------------------------------- what strangers say
+# ------------------------------------------------------------------------------------------- untrusted text
 
 GOOD = {"kind": "words", "normalization": "NFC", "lower": False}
 FINE = {**GOOD, "kind": "subwords", "method": "bpe"}
@@ -616,7 +616,7 @@ SMALL = "\n".join([*SPECIAL, "a"]).encode()
         ),
     ],
 )
-def test_what_can_not_be_restored(described: Any, data: dict[str, bytes], said: str) -> None:
+def test_what_cannot_be_restored(described: Any, data: dict[str, bytes], said: str) -> None:
     assert error(ValueError, restore, described, data) == said
 
 
@@ -740,7 +740,7 @@ def beside_sentencepiece(request: pytest.FixtureRequest) -> tuple[Subwords, Any]
 def test_it_cuts_as_sentencepiece_does(text: str, beside_sentencepiece: tuple[Subwords, Any]) -> None:
     ours, theirs = beside_sentencepiece
     found, wanted_ = ours.cut(text), theirs.encode_as_pieces(wanted("bpe", text))
-    if found != wanted_:  # sums in float32 may see a tie where there is none
+    if found != wanted_:  # sums in float32 may give a tie where there is none
         score = dict(zip(ours.tokens, map(theirs.get_score, range(len(ours))), strict=True))
         sums = [math.fsum(score.get(p, -99.0 * len(p)) for p in pieces) for pieces in (found, wanted_)]
         assert sums[0] == pytest.approx(sums[1], rel=1e-6)

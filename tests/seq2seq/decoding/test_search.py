@@ -36,7 +36,7 @@ Words = tuple[int, ...]
 
 
 class Chance:
-    """A network whose numbers are drawn: its state remembers all words before, its looks depend on the state."""
+    """A random network: its state depends on all previous tokens, its attention on the state."""
 
     def __init__(self, seed: int = 0, *, words: int = V, end: float = 0.5, looks: bool = True) -> None:
         rng = np.random.default_rng(seed)
@@ -99,7 +99,7 @@ class ChanceSteps(Stepper):
 
 
 def sources(*sentences: Words) -> tuple[Any, Any]:
-    """Put sentences beside each other: END after each, and then what may not be seen."""
+    """Collate sentences: END after each, and then padding."""
     lengths = np.array([len(words) + 1 for words in sentences])
     source = np.full((lengths.max(), len(sentences)), 19)
     for i, words in enumerate(sentences):
@@ -111,7 +111,7 @@ THREE = sources((4, 5, 6), (), (7, 8))
 
 
 def said(network: Chance, source: Any, words: Words, *, ended: bool = True) -> tuple[Any, Any]:
-    """The log-probabilities of words and END, and where the network looked for them, by plain loops."""
+    """The log-probabilities of tokens and END, and their attention weights, by plain loops."""
     whole = (*words, END) if ended else words
     found = [network.after(source, whole[:t]) for t in range(len(whole))]
     logs = [logs[word] for (logs, _), word in zip(found, whole, strict=True)]
@@ -144,7 +144,7 @@ def same(one: Hypothesis, two: Hypothesis) -> None:
 
 
 def test_the_score_is_that_of_the_paper() -> None:
-    # Wu et al. 2016, equation 14, by hand: 12 words with END make lp = (17 / 6)^0.2; half of one word was looked at.
+    # Wu et al. 2016, equation 14, by hand: 12 words with END make lp = (17 / 6)^0.2; one has half of its attention.
     found = Scoring(0.2, 0.3, 5)(-8.0, 12, np.array([1.0, 0.5, 1.7]))
     assert found == pytest.approx(-8 / (17 / 6) ** 0.2 + 0.3 * math.log(0.5), rel=1e-12)
 
@@ -153,7 +153,7 @@ def test_the_default_is_the_mean() -> None:
     assert Scoring()(-6.0, 4, np.array([0.01])) == -1.5
 
 
-def test_what_was_never_looked_at_costs_much_but_not_everything() -> None:
+def test_tokens_without_attention_have_a_large_but_finite_penalty() -> None:
     assert Scoring(coverage_penalty=1)(0.0, 1, np.zeros(1)) == pytest.approx(math.log(1e-6))
 
 
@@ -178,7 +178,7 @@ def test_no_penalty_overflows(name: str) -> None:
 
 @pytest.mark.parametrize("numbers", SCORING)
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2, 3))])
-def test_a_wide_beam_finds_the_best_of_all(seed: int, numbers: tuple[float, float, float]) -> None:
+def test_a_wide_beam_finds_the_best_hypothesis(seed: int, numbers: tuple[float, float, float]) -> None:
     network, (source, lengths) = Chance(seed), THREE
     found = beam(
         network, source, lengths, width=108, n_best=7, scoring=scoring(numbers), most=np.array([4, 4, 4])
@@ -224,7 +224,7 @@ def plain_beam(
     end=st.floats(-1, 2),
     data=st.data(),
 )
-def test_nothing_better_is_missed(
+def test_early_stopping_misses_no_better_hypothesis(
     seed: int, width: int, numbers: tuple[float, float, float], end: float, data: Any
 ) -> None:
     n_best = data.draw(st.integers(1, width))
@@ -239,7 +239,7 @@ def test_nothing_better_is_missed(
             assert len(hypotheses[0].tokens) == most[i]
 
 
-def test_greedy_takes_the_most_probable_word_up_to_the_first_end() -> None:
+def test_greedy_search_takes_the_most_probable_token_up_to_the_first_end() -> None:
     source, lengths = THREE
     for seed in range(20):
         network = Chance(seed, end=0.0)
@@ -290,7 +290,7 @@ def plain_network(style: str, seed: int, *, end: float = 0.0) -> RecurrentNetwor
 @pytest.mark.parametrize("style", ["bahdanau", "conditional"])
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(data=st.data(), seed=st.integers(0, 1000), width=st.integers(1, 7), end=st.floats(-3, 5))
-def test_the_library_finds_what_python_does_step_by_step(
+def test_the_search_of_the_library_equals_that_of_python(
     isa: str, style: str, data: Any, seed: int, width: int, end: float
 ) -> None:
     network, (source, lengths) = plain_network(style, seed, end=end), THREE
@@ -316,7 +316,7 @@ def test_the_library_finds_what_python_does_step_by_step(
 
 @pytest.mark.parametrize("style", ["bahdanau", "conditional"])
 @pytest.mark.parametrize("width", [1, 4])
-def test_a_recurrent_network_s_sentence_is_searched_as_if_alone(style: str, width: int) -> None:
+def test_sentences_of_a_recurrent_network_are_searched_as_if_alone(style: str, width: int) -> None:
     network, (source, lengths) = plain_network(style, 3, end=1.0), THREE
     together = beam(network, source, lengths, width=width, n_best=width)
     for i, hypotheses in enumerate(together):
@@ -328,7 +328,7 @@ def test_a_recurrent_network_s_sentence_is_searched_as_if_alone(style: str, widt
 
 
 @pytest.mark.parametrize("width", [1000, 100_000])
-def test_a_beam_may_be_far_wider_than_there_are_words(width: int) -> None:
+def test_a_beam_may_be_wider_than_the_vocabulary(width: int) -> None:
     network, (source, lengths) = plain_network("bahdanau", 1), THREE
     options: Any = {"n_best": 5, "most": np.array([2, 2, 2])}
     wanted = _Beam(lengths, options["most"], width, 5, Scoring()).run(network.stepper(source, lengths))
@@ -336,12 +336,12 @@ def test_a_beam_may_be_far_wider_than_there_are_words(width: int) -> None:
     assert [[x.tokens for x in of_it] for of_it in found] == [[x.tokens for x in of_it] for of_it in wanted]
 
 
-def test_no_memory_for_a_beam_is_told() -> None:
+def test_a_beam_without_enough_memory_is_an_error() -> None:
     with pytest.raises(MemoryError):
         beam(plain_network("bahdanau", 1), *THREE, width=1 << 31)
 
 
-def test_there_must_be_a_word_to_begin_with() -> None:
+def test_a_vocabulary_must_have_a_start_token() -> None:
     config = RecurrentConfig(20, 1, embedding=4, encoder=3, decoder=5, attention=2)
     flat = np.zeros(Parameters(config.shapes()).flat.size, np.float32)
     network = RecurrentNetwork(config, Parameters(config.shapes(), flat))
@@ -349,7 +349,7 @@ def test_there_must_be_a_word_to_begin_with() -> None:
         beam(network, *THREE, width=2)
 
 
-def test_a_search_remembers_what_it_has_said_through_many_calls() -> None:
+def test_back_pointers_are_right_across_many_calls() -> None:
     network, (source, lengths) = plain_network("bahdanau", 1, end=-1e6), THREE
     for (found,) in beam(network, source, lengths, width=2, most=np.array([90, 70, 80])):
         assert len(found.tokens) == len(found.log_probabilities) == len(found.alignment) >= 70
@@ -371,7 +371,7 @@ def test_each_sentence_is_searched_as_if_alone(seed: int, looks: bool) -> None:
             assert two.alignment.shape == (len(two.tokens), lengths[i] if looks else 0)
 
 
-def test_what_never_ends_is_broken_off() -> None:
+def test_endless_hypotheses_are_truncated() -> None:
     source, lengths = THREE
     network = Chance(end=-1e9)
     for i, (found,) in enumerate(beam(network, source, lengths, width=3)):
@@ -382,7 +382,7 @@ def test_what_never_ends_is_broken_off() -> None:
         assert len(found.log_probabilities) == len(found.tokens)
 
 
-def test_what_has_ended_is_not_computed_any_more() -> None:
+def test_finished_hypotheses_are_not_computed() -> None:
     network, (source, lengths) = Chance(end=6.0), THREE  # an END is nearly certain
     found = beam(network, source, lengths, width=4, scoring=Scoring(length_penalty=0))
     assert [h.tokens for (h,) in found] == [(), (), ()]
@@ -393,9 +393,9 @@ def test_what_has_ended_is_not_computed_any_more() -> None:
     assert all(batch == 1 and width <= 4 for batch, width in network.calls[2:])
 
 
-def test_of_equals_the_first_wins() -> None:
+def test_of_equal_scores_the_first_wins() -> None:
     class Even(Chance):
-        """All words are alike."""
+        """All tokens are the same."""
 
         def stepper(self, source: Any, lengths: Any, width: int = 1) -> Any:
             stepper = super().stepper(source, lengths, width)
@@ -404,11 +404,11 @@ def test_of_equals_the_first_wins() -> None:
 
     source, lengths = THREE
     for hypotheses in beam(Even(end=0.0), source, lengths, width=5, n_best=5, most=np.array([3, 3, 3])):
-        # Each step looks at the 5 first: END of (), then what follows (3,), END of (4,), then what follows (3, 3).
+        # Each step ranks the first 5: END of (), then what follows (3,), END of (4,), then what follows (3, 3).
         assert [h.tokens for h in hypotheses] == [(), (3,), (4,), (3, 3), (3, 4)]
 
 
-def test_of_equals_the_first_wins_in_a_recurrent_network() -> None:
+def test_of_equal_scores_the_first_wins_in_a_recurrent_network() -> None:
     config = RecurrentConfig(20, V, embedding=4, encoder=3, decoder=5, attention=3)
     flat = np.zeros(Parameters(config.shapes()).flat.size, np.float32)
     (source, lengths), network = THREE, RecurrentNetwork(config, Parameters(config.shapes(), flat))
@@ -419,11 +419,8 @@ def test_of_equals_the_first_wins_in_a_recurrent_network() -> None:
         "scoring": Scoring(length_penalty=0),
     }
     for hypotheses in beam(network, source, lengths, **options):
-        # Each step looks at the 5 first: END of (), then what follows (3,), END of (4,), then what follows (3, 3).
+        # Each step ranks the first 5: END of (), then what follows (3,), END of (4,), then what follows (3, 3).
         assert [h.tokens for h in hypotheses] == [(), (3,), (4,), (3, 3), (3, 4)]
-
-
-LOGITS = st.sampled_from([-2.0, -1.0, 0.0, 0.5, 3.0, -np.inf]) | st.floats(-50, 50, width=32)
 
 
 @pytest.mark.slow
@@ -436,7 +433,7 @@ LOGITS = st.sampled_from([-2.0, -1.0, 0.0, 0.5, 3.0, -np.inf]) | st.floats(-50, 
     few=st.booleans(),
     dtype=st.sampled_from([np.float32, np.float64]),
 )
-def test_the_likeliest_words_are_those_of_a_sort(
+def test_the_top_tokens_are_those_of_a_sort(
     shape: Any, count: int, first: int, seed: int, few: bool, dtype: Any
 ) -> None:
     rng = np.random.default_rng(seed)
@@ -446,7 +443,7 @@ def test_the_likeliest_words_are_those_of_a_sort(
     with pytest.MonkeyPatch.context() as patch:
         for library in (True, False):
             if not library:
-                patch.setattr(training, "tops", lambda *_: None)
+                patch.setattr(training, "top_k", lambda *_: None)
             found = ranking.top_tokens(logits, count, first)
             top = logits.max(axis=1)
             np.testing.assert_array_equal(found.sums[:, 0], top)
@@ -464,7 +461,7 @@ def test_the_likeliest_words_are_those_of_a_sort(
 # ---------------------------------------------------------------------------------------------------------- force
 
 
-def test_nothing_forced_is_an_empty_beginning() -> None:
+def test_an_empty_forced_prefix() -> None:
     source, lengths = THREE
     found = force(Chance(3), source, lengths, np.full((1, 3), START))
     assert [(h.tokens, h.log_probability, h.alignment.shape) for h in found] == [
@@ -473,7 +470,7 @@ def test_nothing_forced_is_an_empty_beginning() -> None:
 
 
 @pytest.mark.parametrize("looks", [True, False])
-def test_what_is_forced_is_what_the_network_thinks_of_it(looks: bool) -> None:
+def test_forced_decoding_gives_the_probabilities_of_the_network(looks: bool) -> None:
     network, (source, lengths) = Chance(3, looks=looks), THREE
     sentences: list[Words] = [(4, 3), (), (5, 5, 5, 3)]
     target = np.full((6, 3), PAD)
@@ -492,14 +489,14 @@ def test_what_is_forced_is_what_the_network_thinks_of_it(looks: bool) -> None:
     assert network.calls == [(3, 1), (2, 1), (2, 1), (1, 1), (1, 1)]
 
 
-def test_a_beginning_is_forced_without_end() -> None:
+def test_a_forced_prefix_has_no_end() -> None:
     network, (source, lengths) = Chance(3), THREE
     (found,) = force(network, source[:, :1], lengths[:1], np.array([[START], [4], [5]]))
     assert found.tokens == (4, 5)
     assert len(found.log_probabilities) == len(found.alignment) == 2
 
 
-def test_what_the_beam_finds_is_what_is_forced() -> None:
+def test_forced_decoding_of_a_hypothesis_gives_its_score() -> None:
     network, (source, lengths) = Chance(5), THREE
     numbers = Scoring(0.7, 0.3, 2)
     for i, hypotheses in enumerate(beam(network, source, lengths, width=5, n_best=5, scoring=numbers)):
@@ -534,7 +531,7 @@ def shares(drawn: list[Hypothesis]) -> dict[Words, float]:
     ],
     ids=["all of it", "temperature", "top k", "top p"],
 )
-def test_samples_come_as_often_as_they_should(options: Any, changed: Callable[[Any], Any]) -> None:
+def test_samples_have_the_probabilities_of_the_network(options: Any, changed: Callable[[Any], Any]) -> None:
     network, (source, lengths) = Chance(1, end=1.0), THREE
     count, most = 4000, np.array([3, 3, 3])
     found = sample(network, source, lengths, count=count, rng=np.random.default_rng(0), most=most, **options)
@@ -552,7 +549,7 @@ def test_samples_come_as_often_as_they_should(options: Any, changed: Callable[[A
             assert observed.get(words, 0.0) == pytest.approx(p, abs=5 * math.sqrt(p * (1 - p) / count) + 1e-9)
 
 
-def test_a_sample_knows_its_probability_and_where_it_looked() -> None:
+def test_a_sample_has_its_probability_and_attention_weights() -> None:
     network, (source, lengths) = Chance(1), THREE
     found = sample(network, source, lengths, count=5, rng=np.random.default_rng(0), temperature=2.0)
     for i, drawn in enumerate(found):
@@ -575,7 +572,7 @@ def test_a_sample_depends_on_its_own_generator_alone(seed: int) -> None:
 
 
 @pytest.mark.parametrize("options", [{"temperature": 1e-3}, {"top_k": 1}, {"top_p": 1e-6}], ids=str)
-def test_without_freedom_a_sample_is_greedy(options: Any) -> None:
+def test_a_sample_of_top_k_1_is_greedy(options: Any) -> None:
     network, (source, lengths) = Chance(2, end=1.0), THREE
     greedy = beam(network, source, lengths, width=1)
     for drawn, (best,) in zip(
@@ -586,13 +583,13 @@ def test_without_freedom_a_sample_is_greedy(options: Any) -> None:
         assert [hypothesis.tokens for hypothesis in drawn] == [best.tokens] * 2
 
 
-def test_samples_are_broken_off() -> None:
+def test_samples_are_truncated() -> None:
     network, (source, lengths) = Chance(end=-1e9), THREE
     for i, drawn in enumerate(sample(network, source, lengths, count=2, rng=np.random.default_rng(1))):
         assert [len(h.tokens) for h in drawn] == [2 * lengths[i] + 5] * 2
 
 
-def test_samples_that_have_ended_are_not_computed_any_more() -> None:
+def test_finished_samples_are_not_computed() -> None:
     network, (source, lengths) = Chance(end=1.0), THREE
     sample(network, source, lengths, count=20, rng=np.random.default_rng(1))
     widths = [width for _, width in network.calls]
@@ -624,7 +621,7 @@ def real(name: str, dtype: Any = np.float64) -> Any:
 
 
 def target_of(hypothesis: Hypothesis) -> Any:
-    """What was said, with END if it ended."""
+    """The tokens, with END if it ended."""
     ended = len(hypothesis.log_probabilities) > len(hypothesis.tokens)
     return np.array([[START, *hypothesis.tokens, *[END] * ended]]).T
 
@@ -636,10 +633,10 @@ def loss_of(network: Any, source: Any, length: int, hypothesis: Hypothesis) -> f
 
 
 @pytest.mark.parametrize("name", [name for name in CONFIGS if name != "transformer"])
-def test_the_posterior_is_an_alignment_and_no_score(name: str) -> None:
+def test_the_posterior_changes_the_alignment_not_the_score(name: str) -> None:
     network, (source, lengths) = real(name), THREE
     target = np.array([[START, START, START], [4, 5, 6], [END, 7, 4], [PAD, END, END]])
-    numbers = Scoring(0.6, 0.2, 5)  # a score that asks where was looked
+    numbers = Scoring(0.6, 0.2, 5)  # a score that depends on the attention
     before = force(network, source, lengths, target, scoring=numbers)
     after = force(network, source, lengths, target, scoring=numbers, posterior=True)
     for i, (one, other) in enumerate(zip(before, after, strict=True)):
@@ -749,7 +746,7 @@ def test_arguments_are_checked(call: Callable[[], object], text: str) -> None:
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])
-def test_a_network_that_is_broken_is_told(value: float) -> None:
+def test_a_broken_network_is_an_error(value: float) -> None:
     network = Chance()
     network.bias[4] = value
     with pytest.raises(ValueError) as caught:
@@ -759,7 +756,7 @@ def test_a_network_that_is_broken_is_told(value: float) -> None:
 
 @pytest.mark.parametrize("width", [1, 4])
 @pytest.mark.parametrize("value", [np.nan, np.inf])
-def test_a_recurrent_network_that_is_broken_is_told(value: float, width: int) -> None:
+def test_a_broken_recurrent_network_is_an_error(value: float, width: int) -> None:
     network = plain_network("bahdanau", 0)
     network.parameters["output_bias"][4] = value
     with pytest.raises(ValueError) as caught:
@@ -770,7 +767,7 @@ def test_a_recurrent_network_that_is_broken_is_told(value: float, width: int) ->
 @pytest.mark.skipif(library.load() is None, reason="there is no native kernel")
 @pytest.mark.parametrize("style", ["bahdanau", "conditional"])
 @pytest.mark.parametrize("shape", [(1, 2), (4, 2), (3, 3), (3, 1)])
-def test_words_of_other_hypotheses_are_refused(style: str, shape: tuple[int, int]) -> None:
+def test_tokens_of_a_wrong_shape_are_rejected(style: str, shape: tuple[int, int]) -> None:
     steps = plain_network(style, 0).stepper(*THREE, 2)
     with pytest.raises(ValueError):
         steps(np.full(shape, START))

@@ -88,13 +88,13 @@ def test_characters_are_tokens_where_asked() -> None:
     assert measure.error_rate(["chat"], ["chats"], cut=list) == 1 / 5
 
 
-def test_exact_means_the_same_words_of_one_reference() -> None:
+def test_exact_lines_equal_one_reference() -> None:
     assert measure.exact(["a  b ", "a b", "ab"], ["a b", ["b", "a b"], "a b"]) == 2 / 3
 
 
 @pytest.mark.slow
 @given(LINES)
-def test_what_is_right_has_no_errors(lines: list[str]) -> None:
+def test_correct_lines_have_no_errors(lines: list[str]) -> None:
     assert measure.exact(lines, lines) == 1
     assert measure.error_rate(lines, lines) == 0
 
@@ -112,7 +112,7 @@ def test_order_of_lines_and_of_references_makes_no_difference(lines: list[str], 
 
 @pytest.mark.slow
 @given(LINES)
-def test_another_right_answer_never_makes_more_of_a_line_wrong(lines: list[str]) -> None:
+def test_another_reference_never_increases_the_errors(lines: list[str]) -> None:
     one, two = [line[::-1] for line in lines], [[line[::-1], line.replace("a", "b")] for line in lines]
     assert measure.exact(lines, two) >= measure.exact(lines, one)
 
@@ -138,7 +138,7 @@ def test_lines_may_have_different_numbers_of_references() -> None:
     assert measure.bleu(lines, [["no", "a b c d e"], "v w x y z"]).signature.startswith("nrefs:var|")
 
 
-def test_bleu_says_nothing_where_no_reference_has_four_words() -> None:
+def test_bleu_is_undefined_where_no_reference_has_four_words() -> None:
     pytest.importorskip("sacrebleu")
     assert np.isnan(measure.bleu(["a b c"], ["a b c"]).score)
     assert np.isnan(measure.bleu(["a b c d e"], [["a b c", "a"]]).score)
@@ -150,7 +150,7 @@ def test_bleu_says_nothing_where_no_reference_has_four_words() -> None:
     )  # no line has four, but one should
 
 
-def test_bleu_of_chinese_and_of_characters_needs_other_words() -> None:
+def test_bleu_of_chinese_needs_another_tokenizer() -> None:
     pytest.importorskip("sacrebleu")
     assert np.isnan(measure.bleu(["我们看猫"], ["我们看猫吧"]).score)  # one word
     assert measure.bleu(["我们看猫"], ["我们看猫吧"], tokenize="zh").score == pytest.approx(
@@ -189,7 +189,7 @@ def test_without_sacrebleu_the_error_names_the_extra(monkeypatch: pytest.MonkeyP
         (["a"], "a", "references must be a sequence of lines. Got 'a' instead."),
     ],
 )
-def test_what_can_t_be_compared(hypotheses: list[str], references: list[str], error: str) -> None:
+def test_invalid_comparisons(hypotheses: list[str], references: list[str], error: str) -> None:
     for function in (measure.bleu, measure.chrf, measure.exact, measure.error_rate):
         with pytest.raises((ValueError, TypeError)) as caught:
             function(hypotheses, references)
@@ -297,7 +297,7 @@ class Counted(str):
 
 
 @pytest.mark.parametrize("length", [10, 1000])
-def test_the_work_of_an_edit_distance_grows_with_the_sum_of_the_lengths(length: int) -> None:
+def test_the_cost_of_an_edit_distance_grows_with_the_sum_of_the_lengths(length: int) -> None:
     first, second = ([Counted(i % 39) for i in range(start, start + length)] for start in (0, 7))
     Counted.lookups = 0
     assert measure.edit_distance(first, second) <= 14  # seven tokens fewer in front, seven more behind
@@ -341,7 +341,7 @@ def test_a_baseline_that_is_not_far_below(
 
 
 @pytest.mark.parametrize("lines", [["one two", "three"], ["one", "two", "a b"]])
-def test_the_unit_of_a_kind_does_not_depend_on_the_lines(lines: list[str]) -> None:
+def test_the_unit_of_a_token_type_does_not_depend_on_the_lines(lines: list[str]) -> None:
     assert measure.unit(lines, "characters")[0] == "characters"
     assert measure.unit(lines, "tokens")[0] == "tokens"
     assert measure.unit(lines, "words")[0] == measure.unit(lines)[0]

@@ -35,7 +35,7 @@ from regard.seq2seq.storage.safetensors import opened
 
 @pytest.mark.slow
 @given(st.lists(st.lists(st.integers(END + 1, 299).map(int)), min_size=1), st.sampled_from([300, 70_000]))
-def test_rows_are_unpacked_as_they_were_packed(rows: list[list[int]], size: int) -> None:
+def test_rows_are_restored_from_their_bytes(rows: list[list[int]], size: int) -> None:
     assert unpacked("rows", packed(rows, size), size) == [tuple(row) for row in rows]
 
 
@@ -45,7 +45,7 @@ ROWS = st.lists(st.lists(st.integers(UNKNOWN, 6), max_size=6), min_size=1, max_s
 
 
 class Slow:
-    """Interpolated, modified Kneser-Ney as the formulas say, one probability at a time."""
+    """Interpolated, modified Kneser-Ney by the formulas, one probability at a time."""
 
     def __init__(self, rows: Sequence[Sequence[int]], size: int, order: int) -> None:
         self.size, self.order = size, order
@@ -95,7 +95,7 @@ class Slow:
 @pytest.mark.slow
 @settings(max_examples=60)
 @given(ROWS, ROWS, st.integers(1, 5))
-def test_runs_are_as_likely_as_kneser_and_ney_say(
+def test_n_gram_probabilities_are_those_of_kneser_and_ney(
     seen: list[list[int]], asked: list[list[int]], order: int
 ) -> None:
     slow = Slow(seen, 8, order)
@@ -113,13 +113,13 @@ def test_a_row_by_hand() -> None:
 
 @settings(max_examples=30)
 @given(ROWS, st.integers(1, 5))
-def test_what_may_come_next_has_probability_one(seen: list[list[int]], order: int) -> None:
+def test_probabilities_of_next_units_sum_to_1(seen: list[list[int]], order: int) -> None:
     runs = KneserNey(seen, 8, order)
     for level in runs.levels:
         shares = np.bincount(level.keys // 8, level.own, minlength=len(level.backoff))
         np.testing.assert_allclose(shares + level.backoff, 1, rtol=1e-12)
         assert (level.own >= 0).all()
-        assert (level.backoff > 0).all()  # whatever never came keeps a chance
+        assert (level.backoff > 0).all()  # unseen n-grams have a positive probability
     assert runs.log_probabilities([]).shape == (0,)
 
 
@@ -164,7 +164,7 @@ def drawn(seed: int) -> Aligner:
 @pytest.mark.slow
 @settings(max_examples=60)
 @given(PAIRS, st.integers(0, 2**16))
-def test_targets_are_cut_as_is_likeliest(pairs: list[Any], seed: int) -> None:
+def test_targets_have_the_most_probable_segmentation(pairs: list[Any], seed: int) -> None:
     aligner = drawn(seed)
     for pair, cut in zip(pairs, aligner.cut(pairs), strict=True):
         best = max(likelihood(aligner, pair, other) for other in cuts(len(pair[0]), len(pair[1])))
@@ -174,7 +174,7 @@ def test_targets_are_cut_as_is_likeliest(pairs: list[Any], seed: int) -> None:
 @pytest.mark.slow
 @settings(max_examples=40)
 @given(PAIRS, st.integers(0, 2**16))
-def test_each_round_counts_what_all_cuts_give_as_far_as_they_are_likely(pairs: list[Any], seed: int) -> None:
+def test_each_round_counts_all_segmentations_by_their_probability(pairs: list[Any], seed: int) -> None:
     aligner = drawn(seed)
     tokens, counts = np.zeros(SIZES), np.zeros((SIZES[0], MAX_FERTILITY + 1))
     for some in em_aligner._batches(pairs):
@@ -196,7 +196,7 @@ def test_each_round_counts_what_all_cuts_give_as_far_as_they_are_likely(pairs: l
 @pytest.mark.slow
 @settings(max_examples=20)
 @given(PAIRS, st.integers(1, 6))
-def test_every_round_makes_the_pairs_likelier(pairs: list[Any], rounds: int) -> None:
+def test_every_round_increases_the_likelihood(pairs: list[Any], rounds: int) -> None:
     def total(number: int) -> float:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(em_aligner, "_ROUNDS", number)
@@ -209,8 +209,8 @@ def test_every_round_makes_the_pairs_likelier(pairs: list[Any], rounds: int) -> 
     assert total(rounds + 1) >= total(rounds) - 1e-4
 
 
-def test_letters_are_told_from_each_other() -> None:
-    """c says K, h nothing behind it, x two sounds; only all words together say so."""
+def test_letters_are_distinguished() -> None:
+    """c yields K, h after it nothing, x two sounds; only all words together determine this."""
     words = {
         "cat": "KAT",
         "echo": "EKO",
@@ -228,7 +228,7 @@ def test_letters_are_told_from_each_other() -> None:
     assert dict(zip(words, found, strict=True))["echo"] == (1, 1, 0, 1)
 
 
-def test_tokens_that_were_not_learned_from_give_what_others_give(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unseen_tokens_have_the_probabilities_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every token gives one; most of them are in none of the pairs that are drawn."""
     rng = np.random.default_rng(5)
     rows = [rng.integers(4, 304, 4).tolist() for _ in range(400)]
@@ -241,14 +241,14 @@ def test_tokens_that_were_not_learned_from_give_what_others_give(monkeypatch: py
 
 @pytest.mark.slow
 @pytest.mark.parametrize("much", [1, MAX_FERTILITY])
-def test_many_tokens_are_cut_without_underflow(much: int) -> None:
+def test_many_tokens_are_segmented_without_underflow(much: int) -> None:
     pairs = [([4] * 300, [5] * (300 * much)), ([4] * 300, [])]
     learned = Aligner.learn(pairs, (5, 6))
     assert np.isfinite(learned.tokens).all()
     assert [sum(cut) for cut in learned.cut(pairs)] == [300 * much, 0]
 
 
-def test_pairs_of_all_lengths_side_by_side(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pairs_of_all_lengths_in_one_batch(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(3)
     pairs = [
         (rng.integers(4, 7, m).tolist(), rng.integers(4, 8, n).tolist())
@@ -276,7 +276,7 @@ def units(aligner: Aligner, pair: tuple[Sequence[int], Sequence[int]]) -> list[t
 @pytest.mark.slow
 @settings(max_examples=40)
 @given(PAIRS, st.lists(st.tuples(SOURCE, TARGET), min_size=1, max_size=6), st.integers(1, 4))
-def test_a_pair_is_as_likely_as_its_row_of_units(pairs: list[Any], asked: list[Any], order: int) -> None:
+def test_a_pair_has_the_probability_of_its_units(pairs: list[Any], asked: list[Any], order: int) -> None:
     graphones = Graphones.learn(order, pairs, SIZES)
     each = [units(graphones.aligner, pair) for pair in pairs]
     known = sorted({unit for row in each for unit in row})
@@ -293,21 +293,21 @@ def test_a_pair_is_as_likely_as_its_row_of_units(pairs: list[Any], asked: list[A
         assert found == pytest.approx(slow.log_probability(row), rel=1e-9)
 
 
-def test_what_can_not_follow_is_left_out_and_refused_if_nothing_is_left() -> None:
+def test_impossible_pairs_are_left_out_and_rejected_if_none_remains() -> None:
     graphones = Graphones.learn(2, [((4,), (5,)), ((4,), (5, 5, 5, 5))], SIZES)
     assert graphones.sequences == [(4,)]
     with pytest.raises(ValueError, match="at most 3 target tokens for each source token"):
         Graphones.learn(2, [((4,), (5, 5, 5, 5))], SIZES)
 
 
-def test_too_many_tokens_are_refused() -> None:
+def test_too_many_tokens_are_rejected() -> None:
     with pytest.raises(
         ValueError, match=r"multiplied, must be at most 4,194,304\. They are 3,000 x 3,000 here"
     ):
         Graphones.learn(2, [((4,), (5,))], (3000, 3000))
 
 
-def test_files_of_too_many_tokens_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_of_too_many_tokens_are_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(em_aligner, "MAX_CELLS", 55)
     with pytest.raises(ValueError, match="multiplied, must be at most 55"):
         Graphones.restore({"order": 2, "weight": 1}, GOOD.data(SIZES), SIZES)
@@ -366,7 +366,7 @@ def test_proposals_are_the_most_probable_sequences_of_units(
     assert graphones.propose([source], 1) == [proposed[:1]]
 
 
-def test_a_weight_of_0_is_the_network_alone() -> None:
+def test_a_weight_of_0_uses_the_network_alone() -> None:
     graphones, scoring = Graphones.learn(3, [((5, 6), (6, 7)), ((5,), (6,))], SIZES), Scoring()
     # The mean of the second is better, its sum is not: with weight 0 what was found stays as it was ranked.
     found = [hypothesis((7, 7), [-0.2, -0.2, -0.2], scoring), hypothesis((6,), [-0.25, -0.25], scoring)]
@@ -376,7 +376,7 @@ def test_a_weight_of_0_is_the_network_alone() -> None:
 
 
 class Counted(Graphones):
-    """Joint sequences that find targets as likely as they are told."""
+    """Joint sequences with given probabilities of the targets."""
 
     def __init__(self, logs: dict[tuple[int, ...], float]) -> None:
         super().__init__(1, Aligner(np.ones((1, 1)), np.ones((1, MAX_FERTILITY + 1))), [], [])
@@ -400,7 +400,7 @@ GOOD_ONE, BAD_ONE = (6, 7), (7, 7)
         ((-9.0, -1.0), (-8.0, -9.0), DEFAULT_WEIGHT),  # never right
     ],
 )
-def test_the_weight_is_that_of_the_fewest_edits(
+def test_the_weight_minimises_the_edits(
     network: tuple[float, float], counts: tuple[float, float], weight: float
 ) -> None:
     scoring = Scoring(length_penalty=0)
@@ -510,7 +510,7 @@ GOOD = Graphones.learn(2, [((5, 6), (6, 7))], SIZES)
         ({"order": 2, "weight": 1}, {"sequences": b"\4\2\2"}, "sequences must be ids of units, from 4 on"),
     ],
 )
-def test_invalid_graphones_are_refused(
+def test_invalid_graphones_are_rejected(
     settings_: dict[str, Any], change: dict[str, bytes], message: str
 ) -> None:
     Graphones.restore({"order": 2, "weight": 1}, GOOD.data(SIZES), SIZES)
@@ -575,7 +575,7 @@ def test_translations_are_ranked_by_both(options: dict[str, Any]) -> None:
 
 
 @pytest.mark.slow
-def test_fewer_than_were_found(speaker: Seq2Seq) -> None:
+def test_translate_gives_the_best_candidate(speaker: Seq2Seq) -> None:
     asked = ["walks", "chalked"]
     best = [several[0].tokens for several in speaker.candidates(asked, beam=5)]
     assert [one.tokens for one in speaker.translate(asked, beam=5)] == best
@@ -624,14 +624,14 @@ def test_letters_are_linked_with_their_sounds() -> None:
     assert align_pairs([("ab", ["x", "yy"])]) == [{(0, 0), (1, 1)}]
 
 
-def test_an_extra_that_is_unknown_is_refused() -> None:
+def test_an_extra_that_is_unknown_is_rejected() -> None:
     with pytest.raises(ValueError, match="extras must be one of 'translation_memory', 'graphones'"):
         Seq2Seq(extras={"memory": 2})
     with pytest.raises(TypeError, match="extras must be a mapping from names to integers"):
         Seq2Seq(extras=8)  # type: ignore[arg-type]
 
 
-def test_greedy_is_the_network_alone(speaker: Seq2Seq) -> None:
+def test_greedy_search_uses_the_network_alone(speaker: Seq2Seq) -> None:
     greedy = speaker.translate(["walks"], beam=1)[0]
     assert greedy.score == pytest.approx(greedy.log_probability / (len(greedy.tokens) + 1), rel=1e-5)
 
@@ -652,7 +652,7 @@ def test_saved_and_loaded(speaker: Seq2Seq, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_together(speaker: Seq2Seq) -> None:
+def test_ensembles_need_the_same_graphones(speaker: Seq2Seq) -> None:
     other = learned(seed=2)
     assert Ensemble([speaker, other]).translate(["walks"])[0].text == "W AO K S"
     for others in ({"graphones": 3}, {}):
@@ -660,7 +660,7 @@ def test_together(speaker: Seq2Seq) -> None:
             Ensemble([speaker, learned(extras=others)])
 
 
-def test_a_training_of_another_order_is_another_training(tmp_path: Path) -> None:
+def test_another_order_changes_the_fingerprint(tmp_path: Path) -> None:
     pairs = list(KNOWN.items())
     several: list[dict[str, int]] = [{}, {"graphones": 3}, {"graphones": 4}, {"graphones": 3}]
     made = [
@@ -671,7 +671,7 @@ def test_a_training_of_another_order_is_another_training(tmp_path: Path) -> None
     assert marks[1] == marks[3]
 
 
-def test_wrong_input_is_told_before_anything_is_counted(
+def test_wrong_input_is_an_error_before_any_computation(
     speaker: Seq2Seq, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "KneserNey", None)
@@ -683,7 +683,7 @@ def test_wrong_input_is_told_before_anything_is_counted(
         fresh.translate(["x" * 1001])
 
 
-def test_refused(speaker: Seq2Seq) -> None:
+def test_rejected(speaker: Seq2Seq) -> None:
     with pytest.raises(ValueError, match="coverage_penalty must be 0"):
         speaker.translate(["walk"], scoring=Scoring(coverage_penalty=0.2))
     with pytest.raises(ValueError, match=r"graphones must be at most 12\. Got 13 instead\."):

@@ -1,4 +1,4 @@
-"""What a model has learned from, looked up: the pairs that are most like a source, against their definition."""
+"""Translation memory: the most similar training pairs of a source, compared with their definition."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def likeness(left: set[tuple[int, ...]], known: list[tuple[int, ...]]) -> list[f
 
 @pytest.mark.slow
 @given(ROWS, ROWS)
-def test_the_pairs_found_are_the_most_alike(
+def test_the_retrieved_pairs_are_the_most_similar(
     known: list[tuple[int, ...]], asked: list[tuple[int, ...]]
 ) -> None:
     known = list(dict.fromkeys(known))
@@ -64,7 +64,7 @@ def test_the_pairs_found_are_the_most_alike(
             free.remove(places[rank])
 
 
-def test_a_second_pair_explains_what_the_first_has_left() -> None:
+def test_a_second_pair_covers_the_remaining_n_grams() -> None:
     known = [(5, 6, 7, 8, 11), (5, 6, 7, 8, 12), (9, 13), (14, 15)]
     memory = TranslationMemory(2, known, [(20,), (21,), (22,), (23,)])
     assert memory.retrieve([(5, 6, 7, 8, 9)]) == [
@@ -72,24 +72,24 @@ def test_a_second_pair_explains_what_the_first_has_left() -> None:
     ]  # the second has nothing that the first has not
 
 
-def test_a_pair_with_just_this_source_is_not_beside_it() -> None:
+def test_a_pair_with_the_same_source_is_not_retrieved() -> None:
     memory = TranslationMemory(4, [(5, 6), (5, 7), (8, 9)], [(20,), (21,), (22,)])
     assert memory.retrieve([(5, 6)]) == [[(21,)]]
 
 
-def test_of_pairs_with_one_source_the_first_is_remembered() -> None:
+def test_of_pairs_with_one_source_the_first_is_stored() -> None:
     memory = TranslationMemory.learn(1, [((5, 6), (20,)), ((5, 6), (21,)), ((8,), (22,))])
     assert memory.retrieve([(6, 5, 6, 6)]) == [[(20,)]]
 
 
-def test_what_too_many_pairs_have_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_n_grams_of_too_many_pairs_do_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
     known, targets = [(5, 6), (5, 7), (8, 9)], [(20,), (21,), (22,)]
     assert TranslationMemory(1, known, targets).retrieve([(10, 5)]) == [[(20,)]]
     monkeypatch.setattr(module, "_COMMON", 1)
     assert TranslationMemory(1, known, targets).retrieve([(10, 5)]) == [[]]
 
 
-def test_more_sources_than_are_asked_about_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_more_sources_than_one_block(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = [tuple(np.random.default_rng(i).integers(4, 9, 5)) for i in range(40)]
     memory = TranslationMemory(2, list(dict.fromkeys(rows))[:20], [(i,) for i in range(20)])
     together = memory.retrieve(rows)
@@ -126,7 +126,7 @@ def test_damaged(settings_: dict[str, object], data: dict[str, bytes], message: 
         TranslationMemory.restore(settings_, data, (40, 40))
 
 
-def test_numbers_of_half_a_width() -> None:
+def test_ids_of_a_wrong_width() -> None:
     with pytest.raises(ValueError, match="numbers of 2 bytes"):
         TranslationMemory.restore({"count": 1}, {"sources": b"\5\0\2", "targets": b"\2"}, (300, 40))
 
@@ -166,8 +166,8 @@ def reader(request: pytest.FixtureRequest) -> Seq2Seq:
 
 
 @pytest.mark.slow
-def test_what_is_read_beside_a_source_is_used(reader: Seq2Seq) -> None:
-    """Names that it has never seen are called as the memory says, in which they are put afterwards."""
+def test_retrieved_targets_are_used(reader: Seq2Seq) -> None:
+    """Unseen names are translated as in the memory, to which they are added after training."""
     fresh = names(50, 7)
     model = reader.model
     texts = model.source, model.target
@@ -186,7 +186,7 @@ def test_what_is_read_beside_a_source_is_used(reader: Seq2Seq) -> None:
 
 
 @pytest.mark.slow
-def test_what_is_seen(reader: Seq2Seq) -> None:
+def test_retrieved_tokens_follow_the_source(reader: Seq2Seq) -> None:
     found, nothing = reader.translate(["abcdef1", ""])
     assert found.source == (*"abcdef1", "</s>")
     assert found.retrieved[0] == "<s>"
@@ -199,7 +199,7 @@ def test_what_is_seen(reader: Seq2Seq) -> None:
 
 
 @pytest.mark.slow
-def test_training_and_translating_read_the_same(reader: Seq2Seq) -> None:
+def test_training_and_translating_retrieve_the_same(reader: Seq2Seq) -> None:
     known = names(400, 1)
     sources = [name + end for end in "12" for name in known]
     again = Seq2Seq(source="characters", target="characters", extras={"translation_memory": 1})
@@ -229,7 +229,7 @@ def test_forced(reader: Seq2Seq) -> None:
 
 
 @pytest.mark.slow
-def test_refused(reader: Seq2Seq) -> None:
+def test_rejected(reader: Seq2Seq) -> None:
     with pytest.raises(ValueError, match="coverage_penalty must be 0"):
         reader.translate(["abc"], scoring=Scoring(coverage_penalty=0.2))
     with pytest.raises(ValueError, match="extras that append tokens need attention"):
@@ -245,7 +245,7 @@ def test_refused(reader: Seq2Seq) -> None:
 @pytest.mark.slow
 @settings(max_examples=20)
 @given(st.integers(0, 2**32 - 1))
-def test_a_damaged_file_is_refused_or_read(tmp_path_factory: pytest.TempPathFactory, seed: int) -> None:
+def test_a_damaged_file_is_rejected_or_read(tmp_path_factory: pytest.TempPathFactory, seed: int) -> None:
     rng = random.Random(seed)
     path = tmp_path_factory.mktemp("damaged") / "model"
     Seq2Seq(
@@ -261,7 +261,7 @@ def test_a_damaged_file_is_refused_or_read(tmp_path_factory: pytest.TempPathFact
         Seq2Seq.load(path).translate(["a b c"])
 
 
-def test_looking_up_tells_how_far_it_has_come(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_retrieval_reports_progress(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(base, "_PER_REPORT", 7)
     pairs = [(name, text) for name, text in names(30, 3).items()]
     told: list[tuple[int, int]] = []
@@ -299,7 +299,7 @@ def test_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str])
 
 
 @pytest.mark.slow
-def test_a_training_that_was_stopped_goes_on(tmp_path: Path) -> None:
+def test_a_stopped_training_is_resumed(tmp_path: Path) -> None:
     known = names(40, 5)
     pairs = [(name + end, text) for end in "12" for name, text in known.items()]
 

@@ -70,7 +70,7 @@ def config_of(family: str, inputs: Input, options: dict[str, Any]) -> Any:
 
 
 def made(family: str, inputs: Input, options: dict[str, Any], dtype: Any = np.float64) -> Any:
-    """A network with parameters of which none is 0 or 1 by chance."""
+    """A network with random parameters, none of them 0 or 1."""
     config, rng = config_of(family, inputs, options), np.random.default_rng(2)
     size = Parameters(config.shapes()).flat.size
     network = build(config, Parameters(config.shapes(), np.zeros(size, dtype)))
@@ -93,7 +93,7 @@ def pairs_of(inputs: Input, guided: bool = False) -> list[EncodedPair]:
 
 
 def loss_of(config: Any, batch: Batch, **how: Any) -> Any:
-    """The loss as a function of all parameters, for `check_gradients`; chance is the same at every call."""
+    """The loss as a function of all parameters, for `check_gradients`, with the same random numbers at every call."""
 
     def loss(*arrays: Any) -> Any:
         flat = np.concatenate([array.ravel() for array in arrays])
@@ -176,7 +176,9 @@ def test_numbers_in_the_padding_are_not_read(family: str, inputs: Input, options
 
 @pytest.mark.slow
 @every_network
-def test_a_search_alone_is_one_with_others(family: str, inputs: Input, options: dict[str, Any]) -> None:
+def test_a_search_does_not_depend_on_the_others_of_the_batch(
+    family: str, inputs: Input, options: dict[str, Any]
+) -> None:
     network, rows = made(family, inputs, options), [pair.source for pair in pairs_of(inputs)]
     together = beam(network, *source_batch(rows), width=3, n_best=2)
     for row, several in zip(rows, together, strict=True):
@@ -230,7 +232,7 @@ def test_a_set_has_no_order(family: str, inputs: VectorInput, options: dict[str,
             tolerance = allowed(dtype) * max(np.abs(gradient).max(), 1)
             np.testing.assert_allclose(gradients[name], gradient, atol=tolerance, rtol=0, err_msg=name)
     if dtype is np.float32:
-        assert network.loss(collate(pairs))[0] > 10 * allowed(dtype)  # the budget says something
+        assert network.loss(collate(pairs))[0] > 10 * allowed(dtype)  # the budget is not trivial
 
 
 @pytest.mark.parametrize("width", [1, pytest.param(3, marks=pytest.mark.slow)])
@@ -263,7 +265,7 @@ def test_a_sequence_has_an_order(family: str) -> None:
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_a_cell_has_a_place(family: str) -> None:
+def test_a_cell_has_a_position(family: str) -> None:
     network, pairs = made(family, IMAGES, {}), pairs_of(IMAGES)
     turned = [pair._replace(source=pair.source[::-1]) for pair in pairs]
     one, other = (network.loss(collate(each))[0] for each in (pairs, turned))
@@ -274,7 +276,7 @@ def test_a_cell_has_a_place(family: str) -> None:
 
 
 @every_network
-def test_a_drawn_network_predicts_tokens_as_often_as_they_come(
+def test_an_initial_network_predicts_token_frequencies(
     family: str, inputs: Input, options: dict[str, Any]
 ) -> None:
     network = made(family, inputs, options, np.float32)
@@ -364,13 +366,13 @@ def test_inputs_come_back_from_json() -> None:
     ],
 )
 @pytest.mark.parametrize("family", FAMILIES)
-def test_damaged_inputs_are_refused(family: str, inputs: Any, kind: type[Exception], text: str) -> None:
+def test_damaged_inputs_are_rejected(family: str, inputs: Any, kind: type[Exception], text: str) -> None:
     described = {"family": family, "source_tokens": 0, "target_tokens": 9, "inputs": inputs}
     assert error(kind, read_config, described) == text
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_settings_of_an_input_are_not_unknown_or_missing(family: str) -> None:
+def test_unknown_and_missing_settings_of_an_input_are_rejected(family: str) -> None:
     for inputs in (
         {"kind": "vectors"},
         {"kind": "vectors", "size": 3, "more": 1},

@@ -1,4 +1,4 @@
-"""Where all heads of a transformer look: the same as what makes the alignment, and nothing that is hidden."""
+"""The attention weights of all heads of a transformer: those of the alignment, and 0 where masked."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ def test_the_mean_over_the_heads_of_the_aligned_layer_is_the_alignment(model: Se
 
 
 @pytest.mark.slow
-def test_a_translation_of_its_own_can_be_looked_into(model: Seq2Seq) -> None:
+def test_the_heads_of_an_own_translation(model: Seq2Seq) -> None:
     for several in model.candidates(["two one", "three"], n_best=2):
         for translation in several:
             looks = model.heads(translation).source[model.model.network.config.aligned].mean(axis=0)
             np.testing.assert_allclose(looks, translation.full_alignment()[0], atol=1e-5)
 
 
-def test_equal_scores_look_equally_at_all_that_may_be_seen() -> None:  # with all numbers zero, as at first
+def test_equal_scores_give_equal_weights_to_all_visible_keys() -> None:  # with all numbers zero, as at first
     network = build(TransformerConfig(9, 9, width=4, heads=2, hidden=8, encoder_layers=1, decoder_layers=1))
     assert isinstance(network, TransformerNetwork)
     encoder, decoder, source = head_weights(network, [5, 6, 7, 2], [1, 4, 5, 6, 2])
@@ -67,7 +67,7 @@ def test_only_a_transformer_has_heads() -> None:
 
 
 @pytest.mark.slow
-def test_a_translation_of_another_model_is_refused(model: Seq2Seq) -> None:
+def test_a_translation_of_another_model_is_rejected(model: Seq2Seq) -> None:
     other = Seq2Seq(family="transformer", network=SMALL, seed=2, epochs=5).fit(*PAIRS)
     for stranger in (other, Seq2Seq(epochs=1).fit(*PAIRS), Seq2Seq(epochs=1, attention=False).fit(*PAIRS)):
         with pytest.raises(ValueError, match="must be one of this model"):
@@ -76,20 +76,20 @@ def test_a_translation_of_another_model_is_refused(model: Seq2Seq) -> None:
         model.heads(model.translate(["two"]))  # type: ignore[arg-type]
 
 
-def test_a_word_that_was_borrowed_is_one_that_was_not_known() -> None:
-    # "B" is a word of the target's side, too: what is borrowed must not count as if it had been said.
+def test_a_copied_token_is_unknown_to_the_model() -> None:
+    # "B" is a word of the target's side, too: a copied token must not count as predicted.
     sources, targets = ["a", "b", "a b", "b a", "a a", "b b"], ["A", "B", "A B", "B A", "A A", "B B"]
     model = Seq2Seq(family="transformer", network=SMALL, lower=False, epochs=2).fit(
         [*sources, "B"], [*targets, "B"]
     )
     (unknown,) = model.align(["B a"], ["zz B"])
     assert unknown.ids[0] == UNKNOWN
-    heads = model.heads(replace(unknown, tokens=("B", "B")))  # as if it had been borrowed
+    heads = model.heads(replace(unknown, tokens=("B", "B")))  # as if it had been copied
     aligned = model.model.network.config.aligned
     np.testing.assert_allclose(heads.source[aligned].mean(axis=0), unknown.alignment, atol=1e-5)
 
 
-def test_words_are_shown_without_the_signs_that_glue_them() -> None:
+def test_tokens_are_displayed_without_join_marks() -> None:
     model = Seq2Seq(family="transformer", network=SMALL, epochs=1).fit(["one."], ["un l'un."])
     heads = model.heads(model.align(["one."], ["l'un."])[0])
     assert (heads.source_tokens, heads.previous_tokens, heads.target_tokens) == (

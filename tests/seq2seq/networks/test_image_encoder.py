@@ -133,7 +133,7 @@ def test_a_batch_has_the_sum_of_the_gradients_of_its_images() -> None:
         np.testing.assert_allclose(gradient, sum(part[name] for part in parts), atol=1e-10)
 
 
-def test_the_same_numbers_every_time() -> None:
+def test_the_encoder_is_deterministic() -> None:
     inputs = ImageInput(20, 20, 1, (8, 16))
     p, source = parameters(inputs, 16, np.float32), images(inputs, 7, np.float32)
     runs = [annotate(p, inputs, source, 0.3, np.random.default_rng(2)) for _ in range(2)]
@@ -164,7 +164,7 @@ def test_positions_are_added_to_the_annotations() -> None:
         np.testing.assert_allclose(change, np.broadcast_to(expected[:, None, None], change.shape), atol=1e-12)
 
 
-def test_a_pixel_is_seen_from_the_cells_near_it() -> None:
+def test_a_pixel_influences_the_cells_near_it() -> None:
     inputs = ImageInput(40, 40, 1, (4, 6))
     p, source = parameters(inputs, 4), images(inputs, 1)
     other = source.copy()
@@ -176,7 +176,7 @@ def test_a_pixel_is_seen_from_the_cells_near_it() -> None:
 
 
 @pytest.mark.parametrize("channels", [1, 3])
-def test_the_network_sees_the_picture(channels: int) -> None:
+def test_the_network_depends_on_the_picture(channels: int) -> None:
     inputs = ImageInput(6, 4, channels, (3,))
     p, stage = parameters(inputs, 4), np.random.default_rng(2).random((2, 6, 4, channels))
     source = cells_of(inputs, stage)
@@ -205,7 +205,7 @@ def test_the_window_of_a_cell_is_centred_on_it(filters: tuple[int, ...]) -> None
     picture = rng.random((1, 9 * cell, 9 * cell, 1))
     before, _ = annotate(p, inputs, cells_of(inputs, picture))
     changed = []
-    for x in range(9 * cell):  # columns; rows are treated alike
+    for x in range(9 * cell):  # columns; rows have the same code
         other = picture.copy()
         other[:, :, x] += 1.0
         after, _ = annotate(p, inputs, cells_of(inputs, other))
@@ -259,9 +259,9 @@ SIZES: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"filters": (4, 0)}, ValueError, "filters[1] must be at least 1. Got 0 instead."),
     ({"filters": (2049, 1)}, ValueError, "filters[0] must be at most 2048. Got 2049 instead."),
     ({"filters": [4, "8"]}, TypeError, "filters[1] must be an integer. Got '8' instead."),
-    ({"filters": 32}, TypeError, "filters must be a tuple of whole numbers. Got 32 instead."),
-    ({"filters": "32"}, TypeError, "filters must be a tuple of whole numbers. Got '32' instead."),
-    ({"filters": {"0": 32}}, TypeError, "filters must be a tuple of whole numbers. Got {'0': 32} instead."),
+    ({"filters": 32}, TypeError, "filters must be a tuple of integers. Got 32 instead."),
+    ({"filters": "32"}, TypeError, "filters must be a tuple of integers. Got '32' instead."),
+    ({"filters": {"0": 32}}, TypeError, "filters must be a tuple of integers. Got {'0': 32} instead."),
 ]
 
 

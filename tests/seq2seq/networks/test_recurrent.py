@@ -1,4 +1,4 @@
-"""The recurrent networks: gradients of every option, padding, and steps that say what teacher forcing says."""
+"""The recurrent networks: gradients of every option, padding, and steps of the search that equal those of training."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def made(options: dict[str, Any], dtype: Any = np.float64) -> RecurrentNetwork:
 
 
 def loss_of(config: RecurrentConfig, batch: Batch, **how: Any) -> Any:
-    """The loss as a function of all parameters, for `check_gradients`; chance is the same at every call."""
+    """The loss as a function of all parameters, for `check_gradients`, with the same random numbers at every call."""
 
     def loss(*arrays: Any) -> Any:
         network = RecurrentNetwork(
@@ -131,13 +131,13 @@ def test_padding_has_no_influence(options: dict[str, Any]) -> None:
         np.pad(batch.source, ((0, 3), (0, 0))), batch.lengths, np.pad(batch.target, ((0, 2), (0, 0)))
     )
     assert network.loss(wider)[0] == pytest.approx(network.loss(batch)[0], rel=1e-12)
-    # What stands for padding may say anything: it is never looked at.
+    # The content of padding is never read.
     wider.source[batch.lengths.max() :] = 8
     assert network.loss(wider)[0] == pytest.approx(network.loss(batch)[0], rel=1e-12)
 
 
 @every_network
-def test_a_step_of_the_search_is_one_of_training(options: dict[str, Any]) -> None:
+def test_a_step_of_the_search_equals_a_step_of_training(options: dict[str, Any]) -> None:
     network, batch = made(options), collate(PAIRS)
     p, c = network.parameters, network.config
     encoded, _ = encode(p, c, batch.source, batch.lengths)
@@ -156,7 +156,7 @@ def test_a_step_of_the_search_is_one_of_training(options: dict[str, Any]) -> Non
 
 
 @every_network
-def test_a_search_may_change_its_mind(options: dict[str, Any]) -> None:
+def test_a_search_may_reorder_its_hypotheses(options: dict[str, Any]) -> None:
     network, batch = made(options), collate(PAIRS)
     words = np.random.default_rng(3).integers(4, 11, (3, 3, 2))  # (n, B, k)
     together = network.stepper(batch.source, batch.lengths, width=2)
@@ -175,7 +175,7 @@ def test_a_search_may_change_its_mind(options: dict[str, Any]) -> None:
         np.testing.assert_allclose(weights[place, 1], looked[0, 0], atol=1e-12)
 
 
-def test_the_decoder_looks_through_regards_attention() -> None:
+def test_the_decoder_attends_by_regard_attention() -> None:
     network, batch = made({"style": "bahdanau"}), collate(PAIRS[:1])
     p = network.parameters
     encoded, _ = encode(p, network.config, batch.source, batch.lengths)
@@ -210,7 +210,7 @@ def test_the_conditional_decoder_by_its_equations() -> None:
 @pytest.mark.parametrize(
     ("style", "first"), [("bahdanau", 2), ("luong", 1), ("conditional", 1)], ids=lambda value: str(value)
 )
-def test_what_a_look_knows(style: str, first: int) -> None:
+def test_the_results_of_an_attention_step(style: str, first: int) -> None:
     network, batch = made({"style": style}), collate(PAIRS[1:2])
     p, c = network.parameters, network.config
     encoded, _ = encode(p, c, batch.source, batch.lengths)
@@ -243,7 +243,7 @@ def test_guidance_pulls_the_weights_to_the_links() -> None:
 
 def test_guidance_by_hand() -> None:
     weights = np.array([[[0.5, 0.5]], [[0.25, 0.75]]])
-    links = np.array([[[0.0, 0.0]], [[0.5, 0.5]]])  # of the first row nobody knows anything
+    links = np.array([[[0.0, 0.0]], [[0.5, 0.5]]])  # the first row has no links
     loss, pullback = alignment_loss(weights, links, 2.0)
     assert loss == pytest.approx(-2 * (0.5 * np.log(0.25) + 0.5 * np.log(0.75)))
     gradient = pullback(1.0)
@@ -253,7 +253,7 @@ def test_guidance_by_hand() -> None:
     assert np.isfinite(alignment_loss(np.array([[[0.0, 1.0]]]), np.array([[[1.0, 0.0]]]), 1.0)[0])
 
 
-def test_predict_counts_real_words_only() -> None:
+def test_predict_counts_real_tokens_only() -> None:
     p = {"target_embedding": np.eye(5, 3), "output_bias": np.zeros(5)}
     readout = np.random.default_rng(0).normal(size=(2, 2, 3))
     following = np.array([[4, 3], [2, 0]])
@@ -264,7 +264,7 @@ def test_predict_counts_real_words_only() -> None:
     assert (pullback(1.0)[0][1, 1] == 0).all()
 
 
-def test_predictions_that_shall_agree_by_hand() -> None:
+def test_agreement_by_hand() -> None:
     p = {"target_embedding": np.eye(5, 3), "output_bias": np.arange(5.0)}
     readout = np.random.default_rng(0).normal(size=(2, 4, 3))
     following = np.array([[4, 3, 4, 3], [2, 0, 2, 0]])  # two sentences, then both again
@@ -283,7 +283,7 @@ def test_predictions_that_shall_agree_by_hand() -> None:
     assert (pullback(1.0)[0][1, [1, 3]] == 0).all()
 
 
-def test_who_drops_nothing_agrees() -> None:
+def test_without_dropout_the_predictions_agree() -> None:
     network, batch = made({}), collate(PAIRS)
     loss, pullback = network.loss(batch)
     twice, back = network.loss(batch, agreement=5.0)
@@ -293,7 +293,7 @@ def test_who_drops_nothing_agrees() -> None:
         np.testing.assert_allclose(gradient, wanted[part], rtol=1e-9, atol=1e-12)
 
 
-def test_a_sampled_vocabulary_has_the_right_tokens_and_the_whole_sum_on_average() -> None:
+def test_a_sampled_softmax_has_the_right_tokens_and_sum_on_average() -> None:
     words, rng = 5000, np.random.default_rng(0)
     following = np.array([4999, 3, 3, 2500])
     terms = rng.exponential(size=words)
@@ -308,14 +308,14 @@ def test_a_sampled_vocabulary_has_the_right_tokens_and_the_whole_sum_on_average(
     assert np.mean(sums) == pytest.approx(terms.sum(), rel=0.01)
 
 
-def test_outside_training_all_words_compete() -> None:
+def test_outside_training_the_softmax_is_complete() -> None:
     ids, log_weights = sampled_vocabulary(np.array([4999]), 5000, None)
     assert (ids == np.arange(5000)).all()
     assert not log_weights.any()
 
 
 @every_network
-def test_a_drawn_network_predicts_the_words_as_often_as_they_come(options: dict[str, Any]) -> None:
+def test_an_initial_network_predicts_token_frequencies(options: dict[str, Any]) -> None:
     network = made(options, np.float32)
     counts = np.array([0, 0, 50, 0, 0, 0, 0, 0, 0, 0, 50])
     network.draw(np.random.default_rng(0), counts)
@@ -324,7 +324,7 @@ def test_a_drawn_network_predicts_the_words_as_often_as_they_come(options: dict[
     assert sorted(np.argsort(logits[0, 0])[-2:].tolist()) == [2, 10]
 
 
-def test_an_encoder_has_as_many_layers_as_the_decoder_unless_told() -> None:
+def test_an_encoder_has_as_many_layers_as_the_decoder_by_default() -> None:
     def depth(**options: int) -> int:
         return sum(name.startswith("encoder_state") for name in RecurrentConfig(9, 9, **options).shapes())
 
@@ -368,7 +368,7 @@ def test_configurations_are_checked(options: dict[str, Any], said: str) -> None:
 
 
 @every_network
-def test_a_configuration_is_read_as_it_was_described(options: dict[str, Any]) -> None:
+def test_a_configuration_is_restored_from_its_description(options: dict[str, Any]) -> None:
     config = made(options).config
     assert read_config(describe(config)) == config
     assert build(config).parameters.flat.size == made(options).parameters.flat.size
@@ -379,7 +379,7 @@ def test_posterior_is_bayes_rule(options: dict[str, Any]) -> None:
     network, batch = made(options), collate(PAIRS)
     p = network.parameters
     stepper = network.stepper(batch.source, batch.lengths, width=2)
-    assert stepper.posterior(batch.target[1:3].T).shape == (3, 2, 0)  # nobody has looked yet
+    assert stepper.posterior(batch.target[1:3].T).shape == (3, 2, 0)  # before the first attention step
     for t in range(2):
         words = batch.target[t : t + 2].T  # (B, k)
         _, weights = stepper(words)
@@ -398,7 +398,7 @@ def test_posterior_is_bayes_rule(options: dict[str, Any]) -> None:
         np.testing.assert_allclose(found[sentence, hypothesis], shares / np.sum(shares), rtol=1e-9)
 
 
-def test_posterior_takes_some_rows_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_posterior_is_computed_in_blocks_of_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     network, batch = made({}), collate(PAIRS)
     stepper = network.stepper(batch.source, batch.lengths)
     stepper(batch.target[:1].T)
@@ -428,7 +428,7 @@ def test_sums_over_the_vocabulary(
 def test_the_steps_of_the_library_are_those_of_numpy() -> None:
     network = made({}, np.float32)
     encoded, _ = encode(network.parameters, network.config, *source_batch([[5, 6, 7, 2], [2], [4, 8, 2]]))
-    encoded.values[1, 1:] = encoded.keys[1, 1:] = np.nan  # law 2: what stands behind the end has no influence
+    encoded.values[1, 1:] = encoded.keys[1, 1:] = np.nan  # law 2: padding has no influence
     both = [
         kind(network.parameters, network.config, encoded) for kind in (RecurrentStepper, recurrent_stepper)
     ]
@@ -447,7 +447,7 @@ def test_the_steps_of_the_library_are_those_of_numpy() -> None:
             of.select(parents)
 
 
-def test_a_record_block_sees_the_looks_of_a_search() -> None:
+def test_a_record_block_records_the_attention_of_a_search() -> None:
     network = made({}, np.float32)
     with record() as seen:
         _, weights = network.stepper(*source_batch([[5, 6, 2]]))(np.array([[1]]))

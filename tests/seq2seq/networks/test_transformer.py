@@ -21,7 +21,7 @@ TINY = TransformerConfig(11, 9, width=8, heads=2, hidden=12, encoder_layers=2, d
 
 
 def made(config: TransformerConfig = TINY, dtype: Any = np.float64, seed: int = 0) -> TransformerNetwork:
-    """A network with parameters of which none is 0 or 1 by chance."""
+    """A network with random parameters, none of them 0 or 1."""
     network = TransformerNetwork(config, Parameters(config.shapes(), np.zeros(size(config), dtype)))
     rng = np.random.default_rng(seed)
     network.draw(rng, np.arange(config.target_tokens))
@@ -106,7 +106,7 @@ def plain(network: TransformerNetwork, source: Any, target: Any) -> tuple[Any, A
 
 
 @pytest.mark.parametrize("layers", [1, 2, 3])
-def test_it_is_the_paper(layers: int) -> None:
+def test_it_is_the_definition_of_the_paper(layers: int) -> None:
     network = made(dataclasses.replace(TINY, encoder_layers=layers, decoder_layers=layers))
     given = batch()
     logits, weights = follow(network, given)
@@ -142,7 +142,7 @@ def test_gradients_of_the_whole_network(guidance: float) -> None:
     assert nn.check_gradients(loss, [parameters[name] for name in names], directions=1) < 1e-6
 
 
-def test_who_drops_nothing_agrees() -> None:
+def test_without_dropout_the_predictions_agree() -> None:
     network, given = made(), batch()
     plain_loss, pullback = network.loss(given)
     twice, back = network.loss(given, agreement=5.0)
@@ -162,7 +162,7 @@ def test_guidance_is_the_formula() -> None:
 
 
 @pytest.mark.parametrize("guidance", [0.0, 0.7])
-def test_what_pads_has_no_influence(guidance: float) -> None:
+def test_padding_has_no_influence(guidance: float) -> None:
     network, given = made(), batch(links=True)
     longer = Batch(
         np.pad(given.source, ((0, 3), (0, 0)), constant_values=PAD),
@@ -170,7 +170,7 @@ def test_what_pads_has_no_influence(guidance: float) -> None:
         np.pad(given.target, ((0, 2), (0, 0)), constant_values=PAD),
         np.pad(given.links, ((0, 2), (0, 0), (0, 3))),  # type: ignore[arg-type]
     )
-    longer.source[np.arange(len(longer.source))[:, None] >= given.lengths] = 7  # whatever stands there
+    longer.source[np.arange(len(longer.source))[:, None] >= given.lengths] = 7  # padding
     (one, one_back), (two, two_back) = (network.loss(b, guidance=guidance) for b in (given, longer))
     assert one == pytest.approx(two, rel=1e-13)
     again = two_back(1.0)
@@ -181,7 +181,7 @@ def test_what_pads_has_no_influence(guidance: float) -> None:
         np.testing.assert_allclose(longer_told[:n, ..., :t], told, rtol=1e-11, atol=1e-13)
 
 
-def test_a_batch_is_its_sentences() -> None:
+def test_a_batch_has_the_loss_of_its_sentences() -> None:
     network, given = made(), batch(links=True)
     whole, pullback = network.loss(given)
     total, gradients = 0.0, dict.fromkeys(network.parameters, 0.0)
@@ -196,7 +196,7 @@ def test_a_batch_is_its_sentences() -> None:
         np.testing.assert_allclose(gradient, gradients[name], rtol=1e-8, atol=1e-12)
 
 
-def test_dropout_without_chance_does_nothing() -> None:
+def test_dropout_without_a_generator_does_nothing() -> None:
     network, given = made(), batch()
     assert network.loss(given, dropout=0.5)[0] == network.loss(given)[0]
     assert network.loss(given, dropout=0.5, rng=np.random.default_rng(0))[0] != network.loss(given)[0]
@@ -217,7 +217,7 @@ def test_every_parameter_gets_a_gradient() -> None:
     assert [name for name, g in gradients.items() if not g.any()] == []
 
 
-def test_drawn_parameters_predict_the_frequencies() -> None:
+def test_initial_parameters_predict_the_frequencies() -> None:
     """At first the logits are of variance 1 about the logarithm of how often each word comes."""
     config = TransformerConfig(50, 400, width=64, heads=4, hidden=128)
     network = TransformerNetwork(config)
@@ -229,14 +229,14 @@ def test_drawn_parameters_predict_the_frequencies() -> None:
 # -------------------------------------------------------------------------------------------------------- search
 
 
-def test_looks_are_at_words_alone() -> None:
+def test_attention_is_on_tokens_alone() -> None:
     given = batch()
     _, weights = follow(made(), given)
     np.testing.assert_allclose(weights.sum(axis=-1), 1, rtol=1e-12)
     assert not weights[:, np.arange(len(given.source)) >= given.lengths[:, None]].any()
 
 
-def test_a_later_word_changes_nothing_before_it() -> None:
+def test_a_later_token_has_no_influence_on_earlier_ones() -> None:
     network, given = made(), batch()
     other = given._replace(target=given.target.copy())
     other.target[3:] = 8
@@ -244,11 +244,11 @@ def test_a_later_word_changes_nothing_before_it() -> None:
     assert (follow(network, other)[0][3] != follow(network, given)[0][3]).all()
 
 
-def test_hypotheses_that_were_selected_and_kept_are_as_if_written_alone() -> None:
+def test_selected_hypotheses_are_decoded_as_if_alone() -> None:
     network, given, rng = made(), batch(), np.random.default_rng(1)
     steps = network.stepper(given.source, given.lengths, width=3)
     sentences = np.arange(3)
-    past = np.zeros((3, 3, 0), int)  # what each hypothesis has said
+    past = np.zeros((3, 3, 0), int)  # the tokens of each hypothesis
     for place in range(40):  # more than there is room for at first
         words = rng.integers(4, 9, past.shape[:2]) if place else np.full((3, 3), START)
         past = np.concatenate([past, words[..., None]], axis=-1)
@@ -272,7 +272,7 @@ def test_hypotheses_that_were_selected_and_kept_are_as_if_written_alone() -> Non
 # ------------------------------------------------------------------------------------------------- configuration
 
 
-def test_a_configuration_goes_through_json() -> None:
+def test_a_configuration_is_restored_from_json() -> None:
     assert TransformerConfig(**json.loads(json.dumps(dataclasses.asdict(TINY)))) == TINY
 
 

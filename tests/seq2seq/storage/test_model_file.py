@@ -1,4 +1,4 @@
-"""Model files: the format byte by byte, and files from strangers (law 11)."""
+"""Model files: the format byte by byte, and untrusted files (law 11)."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def joined(header: Any, body: bytes) -> bytes:
     return struct.pack("<Q", len(text)) + text + body
 
 
-def test_what_is_written_is_read(tmp_path: Path) -> None:
+def test_a_model_is_read_as_it_was_written(tmp_path: Path) -> None:
     model = small_model()
     write_model(tmp_path / "m", model)
     again = read_model(tmp_path / "m")
@@ -114,7 +114,7 @@ def test_a_failed_write_leaves_the_old_file(
 
 
 @pytest.mark.parametrize("there", [True, False])
-def test_a_link_stays_and_what_it_points_to_is_replaced(good: bytes, tmp_path: Path, there: bool) -> None:
+def test_a_link_stays_and_its_target_is_replaced(good: bytes, tmp_path: Path, there: bool) -> None:
     target, link = tmp_path / "far" / "target", tmp_path / "link"
     target.parent.mkdir()
     if there:
@@ -126,7 +126,7 @@ def test_a_link_stays_and_what_it_points_to_is_replaced(good: bytes, tmp_path: P
     assert [p.name for p in target.parent.iterdir()] == ["target"]
 
 
-def test_what_a_writer_says_is_told(tmp_path: Path) -> None:
+def test_an_error_of_a_writer_is_raised(tmp_path: Path) -> None:
     place = tmp_path / "p.png"
     with pytest.raises(OSError, match=r"^encoder error -2$"), _files.replacing(place):
         raise OSError("encoder error -2")  # as Pillow does, without the system's number
@@ -134,7 +134,7 @@ def test_what_a_writer_says_is_told(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("linked", [True, False])
-def test_what_is_no_file_is_never_replaced(tmp_path: Path, linked: bool) -> None:
+def test_only_regular_files_are_replaced(tmp_path: Path, linked: bool) -> None:
     path = pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     if linked:
@@ -220,13 +220,13 @@ CASES = {
 
 
 @in_one_test("said", CASES)
-def test_what_is_no_model_is_refused(said: str, good: bytes, tmp_path: Path) -> None:
+def test_invalid_models_are_rejected(said: str, good: bytes, tmp_path: Path) -> None:
     assert refused(CASES[said](good), tmp_path / "m") == said.replace(
         "FAMILIES", ", ".join(map(repr, FAMILIES))
     )
 
 
-def test_data_must_lie_side_by_side(good: bytes, tmp_path: Path) -> None:
+def test_data_must_be_contiguous(good: bytes, tmp_path: Path) -> None:
     header, body = parts(good)
     first, second = header["source_embedding"]["data_offsets"], header["encoder_input"]["data_offsets"]
     header["encoder_input"]["data_offsets"] = [second[0] - 4, second[1] - 4]
@@ -270,7 +270,7 @@ def test_vocabularies_are_checked(old: bytes, new: bytes, said: str, good: bytes
     assert refused(good.replace(old, new, 1), tmp_path / "m").startswith(said)
 
 
-def test_deep_json_is_refused(tmp_path: Path) -> None:
+def test_deep_json_is_rejected(tmp_path: Path) -> None:
     assert refused(joined(b"[" * 200_000, b""), tmp_path / "m") == "its header is not JSON"
 
 
@@ -283,7 +283,7 @@ def test_a_folder_and_a_device_are_no_models(tmp_path: Path) -> None:
     assert str(caught.value) == f"{os.devnull} is not a model file: it is not a regular file"
 
 
-def test_promised_sizes_allocate_nothing(good: bytes, tmp_path: Path) -> None:
+def test_claimed_sizes_allocate_nothing(good: bytes, tmp_path: Path) -> None:
     header, body = parts(good)
     config = describe(SIZES) | {
         "source_tokens": 10**9,
@@ -356,7 +356,7 @@ def test_any_header(good: bytes, tmp_path: Path, name: str, key: str, value: Any
     never_worse_than_an_error(changed(good, name, **{key: value}), tmp_path / "m")
 
 
-def test_subwords_are_kept_in_the_file(tmp_path: Path) -> None:
+def test_subwords_are_saved_and_loaded(tmp_path: Path) -> None:
     pieces = [*SPECIAL, "\u2581", "a", "b", "\u2581ab"]
     subwords = Subwords(Vocabulary(pieces), -np.arange(8.0), method="bpe")
     model = Model(build(RecurrentConfig(8, 8, 2, 2, 2, 2)), subwords, subwords)
@@ -380,7 +380,7 @@ def test_a_checkpoint_is_read_as_it_was_written(tmp_path: Path) -> None:
         assert again.arrays[name].tobytes() == array.tobytes()
 
 
-def test_what_is_no_checkpoint_is_refused(good: bytes, tmp_path: Path) -> None:
+def test_invalid_checkpoints_are_rejected(good: bytes, tmp_path: Path) -> None:
     (tmp_path / "m").write_bytes(good)
     with pytest.raises(
         ValueError, match=r"m is not a checkpoint: the format in __metadata__ is not 'regard.checkpoint'$"
@@ -414,7 +414,7 @@ NUMBERS = [
 
 
 @pytest.mark.parametrize(("change", "said"), NUMBERS)
-def test_a_checkpoint_with_impossible_numbers_is_refused(
+def test_a_checkpoint_with_impossible_numbers_is_rejected(
     change: dict[str, float], said: str, tmp_path: Path
 ) -> None:
     write_checkpoint(tmp_path / "it", a_state()._replace(**change))  # type: ignore[arg-type]
@@ -435,7 +435,7 @@ def test_the_arrays_of_a_checkpoint_are_finite_floats(number: float, tmp_path: P
         assert str(caught.value) == f"{tmp_path / 'it'} is not a checkpoint: {said}"
 
 
-def test_a_training_takes_no_state_beyond_its_end_and_no_negative_squares() -> None:
+def test_states_beyond_the_end_or_with_negative_squares_are_rejected() -> None:
     training = Seq2Seq(epochs=1).begin([("a", "b")], [("a", "b")])
     state = training.state()
     with pytest.raises(ValueError, match=r"^the checkpoint is at step 9, the training has 1$"):
@@ -458,7 +458,9 @@ def test_partial_files_have_random_names_and_are_new(tmp_path: Path, monkeypatch
     other.write_bytes(b"mine")
     random = iter([bytes(6), bytes(6), b"\x01" * 6])
     monkeypatch.setattr(os, "urandom", lambda _: next(random))
-    (tmp_path / f".it.{bytes(6).hex()}.partial").symlink_to(other)  # somebody has guessed the first two names
+    (tmp_path / f".it.{bytes(6).hex()}.partial").symlink_to(
+        other
+    )  # an attacker has guessed the first two names
     with _files.replacing(place) as file:
         file.write(b"new")
         assert (tmp_path / f".it.{'01' * 6}.partial").exists()
@@ -519,9 +521,9 @@ def test_the_partial_file_of_a_killed_process_is_removed(tmp_path: Path) -> None
 
 
 @pytest.mark.skipif(not hasattr(os, "O_NOFOLLOW"), reason="links can't be refused on this system")
-def test_a_lock_is_no_link(tmp_path: Path) -> None:
+def test_a_lock_is_not_a_link(tmp_path: Path) -> None:
     (tmp_path / ".it.lock").symlink_to(tmp_path / "other")
-    with pytest.raises(OSError) as caught, _files.alone(tmp_path / "it"):
+    with pytest.raises(OSError) as caught, _files.locked(tmp_path / "it"):
         pass
     assert caught.value.filename == str(tmp_path / ".it.lock")
     assert not (tmp_path / "other").exists()
@@ -568,12 +570,10 @@ def test_a_loop_of_links_is_one_line(
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes on this system")
 @pytest.mark.parametrize("kind", ["pipe", "/dev/zero"])
 @pytest.mark.parametrize("read", [read_pairs, read_gold, read_log, read_array, read_named, read_model])
-def test_what_is_no_regular_file_is_not_read(
-    read: Callable[[Path], object], kind: str, tmp_path: Path
-) -> None:
+def test_only_regular_files_are_read(read: Callable[[Path], object], kind: str, tmp_path: Path) -> None:
     path = tmp_path / "pipe" if kind == "pipe" else Path(kind)
     if kind == "pipe":
-        os.mkfifo(path)  # nobody writes to it: opening it must not wait
+        os.mkfifo(path)  # it has no writer: opening it must not wait
     with pytest.raises(ValueError, match=rf"^{path} .*is not a regular file"):
         read(path)
 
@@ -590,7 +590,7 @@ def test_a_pipe_that_is_open_already_is_read_by_its_name() -> None:
 
 
 @pytest.mark.slow
-def test_gzip_that_unpacks_to_too_much_is_refused(tmp_path: Path) -> None:
+def test_gzip_that_unpacks_to_too_much_is_rejected(tmp_path: Path) -> None:
     path = tmp_path / "bomb"
     path.write_bytes(gzip.compress(b"a\tb\n" * 500_000, 9))
     with pytest.raises(
@@ -604,7 +604,7 @@ def test_gzip_that_unpacks_to_too_much_is_refused(tmp_path: Path) -> None:
     assert len(read_pairs(path)) == 100_000
 
 
-def test_arrays_that_unpack_to_too_much_are_refused(tmp_path: Path) -> None:
+def test_arrays_that_unpack_to_too_much_are_rejected(tmp_path: Path) -> None:
     path = tmp_path / "bomb.npz"
     np.savez_compressed(path, q=np.zeros((4 << 20, 1)))
     with pytest.raises(
@@ -631,46 +631,46 @@ def test_shapes_that_no_array_has(shape: str, tmp_path: Path) -> None:
         read_array(path)
 
 
-# --------------------------------------------------------------------------------------------- places for one process
+# -------------------------------------------------------------------------------------- paths locked by one process
 
 
-def test_a_place_belongs_to_one_at_a_time(tmp_path: Path) -> None:
+def test_a_path_is_locked_by_one_process(tmp_path: Path) -> None:
     place = tmp_path / "model"
-    with _files.alone(place) as first:
-        with _files.alone(place) as second, _files.alone(tmp_path / "other") as elsewhere:
+    with _files.locked(place) as first:
+        with _files.locked(place) as second, _files.locked(tmp_path / "other") as elsewhere:
             assert (first, second, elsewhere) == (True, False, True)
-        with _files.alone(place) as third:
+        with _files.locked(place) as third:
             assert not third  # who didn't have it can't give it back
-    with _files.alone(place) as again:
+    with _files.locked(place) as again:
         assert again
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_link_is_the_place_it_points_to(tmp_path: Path) -> None:
+def test_a_link_is_locked_as_its_target(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path / "model")
-    with _files.alone(tmp_path / "model"), _files.alone(tmp_path / "link") as free:
+    with _files.locked(tmp_path / "model"), _files.locked(tmp_path / "link") as free:
         assert not free
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no SIGKILL on this system")
-def test_a_place_is_free_when_its_process_is_killed(tmp_path: Path) -> None:
-    code = "import sys; from regard import _files\nwith _files.alone('model') as free: print(free, flush=True); input()"
+def test_a_lock_is_released_when_its_process_is_killed(tmp_path: Path) -> None:
+    code = "from regard import _files\nwith _files.locked('model') as free: print(free, flush=True); input()"
     command = [sys.executable, "-c", code]
     environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[3] / "src")}
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
     with subprocess.Popen(command, cwd=tmp_path, env=environment, text=True, **pipes) as process:  # type: ignore[call-overload]
         assert process.stdout.readline() == "True\n"
-        with _files.alone(tmp_path / "model") as free:
+        with _files.locked(tmp_path / "model") as free:
             assert not free
         process.kill()
-    with _files.alone(tmp_path / "model") as free:
+    with _files.locked(tmp_path / "model") as free:
         assert free
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("key", ["\x1b[2J", "\u202e", "x" * 100_000])
-def test_what_a_model_file_says_can_not_drive_the_terminal(key: str, tmp_path: Path) -> None:
+def test_text_of_a_model_file_cannot_control_the_terminal(key: str, tmp_path: Path) -> None:
     path = tmp_path / "m.safetensors"
     settings = {"kind": "words", "normalization": "NFC", "lower": False, key: 1}
     config = {"family": "recurrent", "sizes": {}, key: 1}

@@ -34,7 +34,7 @@ def write(path: Path, lines: list[dict[str, float]], resume_at: int | None = Non
 @pytest.mark.slow
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(lines=LINES)
-def test_what_was_written_is_read(tmp_path: Path, lines: list[dict[str, float]]) -> None:
+def test_a_log_is_read_as_it_was_written(tmp_path: Path, lines: list[dict[str, float]]) -> None:
     entries = write(tmp_path / "log", lines)
     assert read_log(tmp_path / "log") == entries
     assert [json.loads(line) for line in (tmp_path / "log").read_text().splitlines()] == entries
@@ -43,7 +43,7 @@ def test_what_was_written_is_read(tmp_path: Path, lines: list[dict[str, float]])
 @pytest.mark.slow
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(lines=LINES.filter(len), part=st.floats(0, 1), step=st.integers(0, 8), more=LINES)
-def test_a_log_that_was_cut_off_anywhere_goes_on(
+def test_a_truncated_log_is_continued(
     tmp_path: Path, lines: list[dict[str, float]], part: float, step: int, more: list[dict[str, float]]
 ) -> None:
     path = tmp_path / "log"
@@ -58,7 +58,7 @@ def test_a_log_that_was_cut_off_anywhere_goes_on(
 
 
 @pytest.mark.slow
-def test_a_line_is_in_the_file_when_it_was_written(tmp_path: Path) -> None:
+def test_lines_are_flushed(tmp_path: Path) -> None:
     program = f"""
 import os, signal
 from regard.seq2seq.training.log import Log
@@ -73,7 +73,7 @@ os.kill(os.getpid(), signal.SIGKILL)
     assert read_log(tmp_path / "log") == [{"step": 1, "loss": 2.0}]
 
 
-def test_a_new_log_replaces_an_old_one_and_nothing_else_is_left(tmp_path: Path) -> None:
+def test_a_new_log_replaces_an_old_one(tmp_path: Path) -> None:
     write(tmp_path / "log", [{}, {}])
     write(tmp_path / "log", [{"loss": 1.0}])
     assert read_log(tmp_path / "log") == [{"step": 1, "loss": 1.0}]
@@ -82,7 +82,7 @@ def test_a_new_log_replaces_an_old_one_and_nothing_else_is_left(tmp_path: Path) 
     assert read_log(tmp_path / "other") == [{"step": 8}]
 
 
-def test_numbers_of_numpy_are_numbers_and_what_is_none_is_left_out(tmp_path: Path) -> None:
+def test_numbers_of_numpy_are_written_and_none_is_left_out(tmp_path: Path) -> None:
     with Log(tmp_path / "log") as log:
         log.write(
             step=np.int64(3), loss=np.float32(0.5), validation=None, bleu=math.nan, rate=math.inf, text="é"
@@ -94,7 +94,7 @@ def test_numbers_of_numpy_are_numbers_and_what_is_none_is_left_out(tmp_path: Pat
 @pytest.mark.parametrize(
     "line", [b"loss", b"[1]", b"{}", b'{"step": "1"}', b'{"step": true}', b"\xff", b"[" * 100_000, b""]
 )
-def test_what_is_no_log(tmp_path: Path, line: bytes) -> None:
+def test_invalid_logs(tmp_path: Path, line: bytes) -> None:
     path = tmp_path / "log"
     path.write_bytes(b'{"step": 1}\n' + line + b"\n")
     told = f"{path}, line 2: expected a JSON object with a step, as regard train writes them"
@@ -107,7 +107,7 @@ def test_what_is_no_log(tmp_path: Path, line: bytes) -> None:
     assert path.read_bytes() == b'{"step": 1}\n' + line + b"\n"
 
 
-def test_a_column_has_the_lines_that_have_both() -> None:
+def test_a_column_has_the_lines_with_both_values() -> None:
     entries = [{"step": 1, "loss": 2.0}, {"step": 2}, {"step": 3, "loss": None}, {"step": 4, "loss": 1}]
     table = columns(entries, ["step", "seconds", "loss"])
     np.testing.assert_array_equal(column(table, "loss"), [[1, 4], [2, 1]])
@@ -116,13 +116,13 @@ def test_a_column_has_the_lines_that_have_both() -> None:
 
 
 @pytest.mark.parametrize("number", [math.inf, math.nan, 1e308, 10**400, -1e308])
-def test_a_column_has_nothing_that_nobody_can_draw(number: float) -> None:
+def test_a_column_has_finite_numbers_only(number: float) -> None:
     entries = [{"step": 1, "loss": number}, {"step": 2, "loss": -2.0}, {"step": -3, "loss": 1.0}]
     table = columns([*entries, {"step": number, "loss": 1.0}], ["step", "loss"])
     np.testing.assert_array_equal(column(table, "loss"), [[2], [-2]])
 
 
-def test_a_log_that_can_not_be_written_is_named(tmp_path: Path) -> None:
+def test_an_error_of_writing_names_the_log(tmp_path: Path) -> None:
     class Full:
         def write(self, _: str) -> int:
             raise OSError(errno.ENOSPC, "No space left on device")

@@ -45,7 +45,7 @@ def begun(recipe: Recipe, count: int = 60, **options: Any) -> Training:
 # ------------------------------------------------------------------------------------------------------ batches
 
 
-def test_a_corpus_gives_back_what_it_was_made_of() -> None:
+def test_a_corpus_returns_its_sequences() -> None:
     given = [*pairs(30), EncodedPair([4, 2], [1, 5, 2], frozenset({(0, 0)}))]
     corpus = Corpus(iter(given))
     assert len(corpus) == 31
@@ -85,13 +85,13 @@ def test_batches_have_one_source_length_where_there_are_enough() -> None:
         assert len({corpus.source_lengths[i] for i in batch}) == 1
 
 
-def test_links_are_shares_of_a_look() -> None:
+def test_links_of_a_token_sum_to_1() -> None:
     links = collate([EncodedPair([4, 5, 2], [1, 6, 7, 2], frozenset({(0, 0), (1, 0)}))]).links
     assert links is not None
     assert links[:, 0].tolist() == [[0.5, 0.5, 0], [0, 0, 0], [0, 0, 0]]
 
 
-def test_a_part_of_a_batch_is_the_batch_of_its_part() -> None:
+def test_a_part_of_a_batch_is_the_batch_of_these_pairs() -> None:
     given = pairs(9)
     whole = collate(given)
     for half in range(2):
@@ -103,7 +103,7 @@ def test_a_part_of_a_batch_is_the_batch_of_its_part() -> None:
 # ------------------------------------------------------------------------------------------------------- recipe
 
 
-def test_the_rate_rises_and_falls_to_nothing() -> None:
+def test_the_rate_warms_up_and_decays_to_0() -> None:
     recipe = Recipe(rate=1.0, warm_up=4)
     rates = [recipe.rate_at(step, 12, 0.0) for step in range(1, 13)]
     assert rates[:4] == [0.25, 0.5, 0.75, 1.0]
@@ -131,7 +131,7 @@ def test_patience_ends_the_training() -> None:
 
 
 @pytest.mark.slow
-def test_the_last_model_is_kept_where_that_is_asked_for() -> None:
+def test_the_last_model_is_kept_if_the_recipe_says_so() -> None:
     worse = 0
     for keep in ("best", "last"):
         training, at_best, lowest = begun(Recipe(epochs=12, rate=0.1, warm_up=1, keep=keep)), None, np.inf
@@ -148,7 +148,7 @@ def test_the_last_model_is_kept_where_that_is_asked_for() -> None:
         Recipe(keep="all")
 
 
-def test_the_mean_of_the_parameters_is_judged_and_kept() -> None:
+def test_the_mean_of_the_parameters_is_validated_and_kept() -> None:
     training = begun(Recipe(epochs=2, tokens=40, warm_up=1, average=0.9))
     walked = []
     for step in training:
@@ -173,7 +173,7 @@ def test_two_threads_give_the_bits_of_one(monkeypatch: pytest.MonkeyPatch) -> No
     assert found[0] == found[1]
 
 
-def test_a_loss_that_is_no_number_stops_with_the_last_good_parameters() -> None:
+def test_a_nan_loss_stops_with_the_last_good_parameters() -> None:
     training = begun(Recipe(epochs=3, tokens=60, warm_up=1))
     steps = iter(training)
     first = next(step for step in steps if step.best)
@@ -193,7 +193,7 @@ def test_a_loss_that_is_no_number_stops_with_the_last_good_parameters() -> None:
     "options", [{}, {"style": "luong", "cell": "lstm", "score": "general"}], ids=["gru", "lstm"]
 )
 @pytest.mark.parametrize("average", [0.0, 0.9])
-def test_a_training_that_was_stopped_ends_bit_for_bit_as_one_that_was_not(
+def test_a_resumed_training_gives_the_same_bits(
     options: dict[str, Any], average: float, tmp_path: Path
 ) -> None:
     recipe = Recipe(epochs=4, tokens=60, warm_up=3, average=average, agreement=average, patience=9)
@@ -213,8 +213,8 @@ def test_a_training_that_was_stopped_ends_bit_for_bit_as_one_that_was_not(
         assert second.best_loss == whole.best_loss
 
 
-def test_a_limit_that_is_over_between_two_steps_loses_nothing() -> None:
-    """Whoever listens takes time, too."""
+def test_a_time_limit_between_two_steps_keeps_the_best_model() -> None:
+    """The time between steps counts, too."""
     training = begun(Recipe(epochs=1000, tokens=60, minutes=1.0))
     told = []
     for step in training:
@@ -227,7 +227,7 @@ def test_a_limit_that_is_over_between_two_steps_loses_nothing() -> None:
 
 
 @pytest.mark.slow
-def test_the_minutes_that_are_given_are_used() -> None:
+def test_the_time_limit_is_used() -> None:
     """Without epochs only the clock ends a training, which has the usual number of them behind it then."""
     training = begun(Recipe(epochs=None, tokens=60, minutes=1e6))
     steps = []
@@ -242,7 +242,7 @@ def test_the_minutes_that_are_given_are_used() -> None:
     assert not training.finished_early()
 
 
-def test_with_minutes_alone_the_rate_falls_with_the_time() -> None:
+def test_with_minutes_alone_the_rate_decays_with_time() -> None:
     recipe = Recipe(epochs=None, minutes=1.0, rate=1.0, warm_up=10)
     total = begun(recipe).total
     for step, passed in ((1, 0.0), (5, 0.1), (10, 0.25), (10**9, 0.5), (20, 1.0)):
@@ -254,7 +254,7 @@ def test_training_needs_an_end() -> None:
         Recipe(epochs=None)
 
 
-def test_minutes_take_the_place_of_the_usual_epochs_only() -> None:
+def test_minutes_replace_the_default_epochs_only() -> None:
     corpus = begun(Recipe()).pairs
     config = choose_config("recurrent", len(corpus), 10, 10, {})
     plain = choose_recipe(config, corpus, {})
@@ -265,7 +265,7 @@ def test_minutes_take_the_place_of_the_usual_epochs_only() -> None:
     assert choose_recipe(config, corpus, {"minutes": 3.0, "epochs": 2}).epochs == 2
 
 
-def test_a_time_limit_may_come_and_go_on_the_way() -> None:
+def test_a_time_limit_may_be_added_and_removed_when_resuming() -> None:
     with_epochs, with_minutes = Recipe(epochs=9), Recipe(epochs=None, minutes=3.0)
     for before, now in (
         (with_epochs, with_minutes),
@@ -276,7 +276,7 @@ def test_a_time_limit_may_come_and_go_on_the_way() -> None:
 
 
 @pytest.mark.parametrize("steps", [1, 3])
-def test_going_on_with_less_time_than_is_over_keeps_what_was_learned(steps: int, tmp_path: Path) -> None:
+def test_resuming_after_the_time_limit_keeps_the_model(steps: int, tmp_path: Path) -> None:
     first = begun(Recipe(epochs=1000, tokens=60, keep="last"), count=200)
     for step in first:
         if step.number == steps:
@@ -289,18 +289,18 @@ def test_going_on_with_less_time_than_is_over_keeps_what_was_learned(steps: int,
     learned = second.flat.copy()
     told = list(second)
     assert [step.best for step in told] == [True]
-    assert (second.flat == learned).all()  # the step that told it had no length
+    assert (second.flat == learned).all()  # the step that detected it did not change the parameters
     assert (learned != drawn).any()
 
 
-def test_a_checkpoint_of_another_version_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_checkpoint_of_another_version_is_rejected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     state = begun(Recipe()).state()
     monkeypatch.setattr(regard, "__version__", "9.9.9")
     with pytest.raises(ValueError, match=r"another training: version was 0\.1\.0, and is 9\.9\.9$"):
         begun(Recipe()).resume_from(state)
 
 
-def test_a_checkpoint_of_another_training_is_refused(tmp_path: Path) -> None:
+def test_a_checkpoint_of_another_training_is_rejected(tmp_path: Path) -> None:
     training = begun(Recipe(epochs=2))
     state = training.state()
     other_pairs = "the pairs, or which of their tokens are known, have changed"
@@ -308,7 +308,7 @@ def test_a_checkpoint_of_another_training_is_refused(tmp_path: Path) -> None:
         "recipe epochs was 2, and is 3; recipe rate was 0.005, and is 0.5": begun(Recipe(epochs=3, rate=0.5)),
         other_pairs: begun(
             Recipe(epochs=3), count=61
-        ),  # as epochs and sizes may follow them, nobody asks for those
+        ),  # epochs and sizes depend on them by default, so they are not compared
         "network layers was 1, and is 2": begun(Recipe(epochs=2), layers=2),
     }
     for told, other in others.items():
@@ -326,7 +326,7 @@ def sides(count: int) -> tuple[list[str], list[str]]:
 
 
 @pytest.mark.slow
-def test_fit_goes_on_from_its_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fit_resumes_from_its_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(model, "CHECKPOINT_EVERY", 0.0)
     sources, targets = sides(80)
     whole = Seq2Seq(epochs=4).fit(sources, targets)
@@ -349,7 +349,7 @@ def test_fit_goes_on_from_its_checkpoint(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 @pytest.mark.slow
-def test_who_stops_asking_has_the_best_model_and_a_checkpoint(tmp_path: Path) -> None:
+def test_closing_the_generator_leaves_the_best_model_and_a_checkpoint(tmp_path: Path) -> None:
     sources, targets = sides(80)
     place = tmp_path / "checkpoint"
     translator = Seq2Seq(epochs=4)
@@ -365,6 +365,6 @@ def test_who_stops_asking_has_the_best_model_and_a_checkpoint(tmp_path: Path) ->
     assert read_checkpoint(place).step == 7
 
 
-def test_a_batch_counts_its_words() -> None:
+def test_a_batch_counts_its_tokens() -> None:
     batch = Batch(np.array([[4], [2]]), np.array([2]), np.array([[1], [5], [2], [0]]))
     assert batch.target_tokens() == 2

@@ -20,6 +20,7 @@ from regard.seq2seq.commands.line_blocks import WINDOW, read_blocks, windows
 from regard.seq2seq.commands.loading import (
     Unseen,
     add_ensemble,
+    add_model,
     load_all,
     make_picture_folder,
     word_indices,
@@ -38,7 +39,7 @@ Pair = tuple[str, str]
 Links = frozenset[tuple[int, int]]
 
 DEFAULT = "grow-diag-final-and"
-_SHARE = argument_types.number("from 0 to less than 1", lambda number: 0 <= number < 1)
+_THRESHOLD = argument_types.number("from 0 to less than 1", lambda number: 0 <= number < 1)
 PRODUCT = "product"  # of weights, not of links
 EXAMPLES = f"""\
 The model predicts the tokens of each given target, and each target word is linked with the source word that got the
@@ -59,12 +60,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = EXAMPLES
     add = parser.add_argument
-    add(
-        "model",
-        type=argument_types.path,
-        metavar="MODEL",
-        help="a model file from regard train, or its folder",
-    )
+    add_model(parser)
     add(
         "files",
         nargs="*",
@@ -119,7 +115,7 @@ def _add_merging(add: Callable[..., Any]) -> None:
     )
     add(
         "--threshold",
-        type=_SHARE,
+        type=_THRESHOLD,
         default=0.0,
         metavar="X",
         help="link only where the attention weight is above X (default 0)",

@@ -15,12 +15,11 @@ from regard import _files
 from regard.seq2seq.commands import drawing
 from regard.seq2seq.commands.examples import load
 from regard.seq2seq.commands.line_blocks import read_blocks, windows
-from regard.seq2seq.commands.loading import add_ensemble, load_all, make_picture_folder
-from regard.seq2seq.commands.options import check_outputs
+from regard.seq2seq.commands.loading import add_ensemble, add_model, load_all, make_picture_folder
+from regard.seq2seq.commands.options import add_beam, beam_sizes, check_outputs
 from regard.seq2seq.data.array_sources import ArraySource, Images, Loaded
 from regard.seq2seq.data.normalization import is_blank
 from regard.seq2seq.data.vocabulary import JOIN
-from regard.seq2seq.decoding.beam import BEAM
 from regard.seq2seq.storage.model_file import model_file
 from regard.seq2seq.translator import Translation
 from regard.show import argument_types
@@ -48,12 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = EXAMPLES
     add = parser.add_argument
-    add(
-        "model",
-        type=argument_types.path,
-        metavar="MODEL",
-        help="a model file from regard train, or its folder",
-    )
+    add_model(parser)
     add(
         "images",
         nargs="*",
@@ -63,18 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         " a line",
     )
     add_ensemble(parser)
-    add(
-        "--beam",
-        type=argument_types.integer(most=argument_types.BEAMS),
-        metavar="N",
-        help=f"beam size (default {BEAM}, or --n-best if that is more; 1 is greedy search)",
-    )
-    add(
-        "--n-best",
-        type=argument_types.integer(most=argument_types.BEAMS),
-        metavar="N",
-        help="print the N best captions of each image, with their scores",
-    )
+    add_beam(parser, "print the N best captions of each image, with their scores")
     _add_outputs(add)
 
 
@@ -106,8 +89,7 @@ def run(args: argparse.Namespace) -> int:
     Traceback (most recent call last):
     FileNotFoundError: [Errno 2] No such file or directory: 'no-such-file'
     """
-    if args.beam and args.n_best and args.n_best > args.beam:
-        raise ValueError(f"--n-best must be at most --beam = {args.beam}. Got {args.n_best} instead.")
+    (beam, best), number = beam_sizes(args), 0
     model = load_all(args.model, args.ensemble, arrays=True)
     source = model.model.source
     assert isinstance(source, ArraySource)  # as `load_all` has checked
@@ -119,7 +101,6 @@ def run(args: argparse.Namespace) -> int:
     make_picture_folder(args.show)
     check_outputs({"--json": args.json}, [args.model, model_file(args.model), *map(Path, args.images)])
     records: list[dict[str, Any]] = []
-    beam, best, number = args.beam or max(BEAM, args.n_best or 1), args.n_best or 1, 0
     for block in _blocks(args.images, source):
         for example, captions in zip(block, model.candidates(block, beam=beam, n_best=best), strict=True):
             number += 1

@@ -43,7 +43,7 @@ def missing_extras(*names: str) -> str:
 
 
 def can_draw() -> bool:
-    """Return whether Matplotlib can be used; warn if it is installed and cannot be used.
+    """Return whether Matplotlib can be used; warn if it is installed but unusable.
 
     Examples
     --------
@@ -70,7 +70,7 @@ def _heatmap(translation: Translation) -> tuple[Array, list[str], list[str]]:
 
 
 def save_captioned(source: Images, example: Loaded, caption: Translation, path: Path) -> bool:
-    """Save a picture with where each word of its caption attended; return whether it was saved, and warn if not."""
+    """Save a picture with the attention at each word of its caption; return whether it was saved, and warn if not."""
     if caption.alignment is None or not caption.tokens:
         return False
     with warned(path):

@@ -15,7 +15,7 @@ from regard import _files
 from regard.seq2seq.alignment.links import Gold, word_numbers
 from regard.seq2seq.commands import drawing, linked
 from regard.seq2seq.commands.columns import add_columns, check_one_file
-from regard.seq2seq.commands.examples import beside, loaded
+from regard.seq2seq.commands.examples import example_path, loaded
 from regard.seq2seq.commands.labels import names_of
 from regard.seq2seq.commands.link_files import (
     LINKS_FROM,
@@ -261,7 +261,7 @@ def _add_output(parser: argparse.ArgumentParser) -> None:
         "--json",
         type=argument_types.path,
         metavar="FILE",
-        help="write all measures to FILE; error rates and shares from 0 to 1; null where BLEU is undefined",
+        help="write all measures to FILE; rates as fractions instead of percent; null where BLEU is undefined",
     )
 
 
@@ -302,7 +302,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _for_models(args: argparse.Namespace, test: _Test, models: Sequence[Translator]) -> _Test:
-    """Return the test set with what the models say of its sides; sources that are arrays are read."""
+    """Return the test set with the token types of the models, or with its sources read as arrays."""
     source, target = models[0].model.source, models[0].model.target.token_type
     if len({_layout(model.model.source) for model in models}) > 1:
         raise ValueError("the models to compare must all read text, or arrays of the same size")
@@ -310,13 +310,13 @@ def _for_models(args: argparse.Namespace, test: _Test, models: Sequence[Translat
         return test._replace(token_types=(source.token_type, target))
     if args.gold:
         raise ValueError(f"--gold has links between words: {args.model} reads {source.token_type}")
-    paths = [beside(str(args.test), name) for name in test.sources or []]
+    paths = [example_path(str(args.test), name) for name in test.sources or []]
     examples = loaded(paths, source, [f"{test.name}, source {i}" for i in range(1, len(paths) + 1)])
     return test._replace(sources=None, token_types=(None, target), examples=examples)
 
 
 def _layout(source: Tokenizer | ArraySource) -> tuple[Any, ...]:
-    """Return what models must have in common that are given the same sources."""
+    """Return the properties of a source in which the models to compare must agree."""
     if isinstance(source, Images):
         return (source,)
     return ("vectors", source.size, source.positions) if isinstance(source, Vectors) else ("text",)
@@ -325,9 +325,9 @@ def _layout(source: Tokenizer | ArraySource) -> tuple[Any, ...]:
 # ----------------------------------------------------------------------------------------------- arguments and files
 
 
-# Options of text without a model, and of models; then (option, what it needs, why).
-_OF_TEXT = ("--references", "--sources")
-_OF_MODELS = (
+# Options of text without a model, and of models; then (option, the option that it needs, the reason).
+_TEXT_OPTIONS = ("--references", "--sources")
+_MODEL_OPTIONS = (
     *("MODEL", "--ensemble", "--compare", "--gold"),
     *("--columns", "--alternatives", "--beam"),
 )
@@ -343,9 +343,9 @@ _NEEDS = (
 def _check_options(args: argparse.Namespace) -> None:
     """Check which arguments go together, which argparse cannot do."""
     if args.hypotheses:
-        if option := first_given(args, _OF_MODELS):
+        if option := first_given(args, _MODEL_OPTIONS):
             raise ValueError(f"give a model or --hypotheses, not both: {option} goes with a model")
-    elif option := first_given(args, _OF_TEXT):
+    elif option := first_given(args, _TEXT_OPTIONS):
         raise ValueError(f"{option} goes with --hypotheses")
     elif args.test is None:
         hint = "; --compare takes all names after it" * bool(args.compare)
@@ -508,7 +508,7 @@ def _check_lengths(
 
 
 def _blocks(lines: Sequence[str], name: str) -> Iterator[list[int]]:
-    """Yield the indices of some lines of similar lengths at a time, and print the progress."""
+    """Yield the indices of lines in blocks of similar lengths, and print the progress."""
     order = sorted(range(len(lines)), key=lambda i: len(lines[i]))
     with Progress(len(lines), name) as progress:
         for start in range(0, len(lines), _BLOCK):
@@ -571,7 +571,7 @@ def _link_units(tokenizer: Tokenizer, side: str, by: str | None) -> list[int]:
 def _link_score(
     model: Translator, test: _Test, gold: Sequence[Gold], name: str, args: argparse.Namespace
 ) -> LinkScore:
-    """Compare the links of a model, given the targets, with the reference links."""
+    """Compare the links of a model, by forced decoding of the targets, with the reference links."""
     sources, targets = test.measured_side[1], test.targets
     predicted: list[frozenset[tuple[int, int]]] = [frozenset() for _ in sources]
     for block in _blocks(sources, f"aligning ({name})"):

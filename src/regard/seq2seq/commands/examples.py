@@ -10,37 +10,37 @@ from regard.seq2seq.data.arrays import located
 from regard.seq2seq.data.parallel_text import Pair, display_name
 from regard.show.progress import Progress
 
-__all__ = ["beside", "load", "load_pairs", "loaded"]
+__all__ = ["example_path", "load", "load_pairs", "loaded"]
 
 
-def beside(file: str, name: str) -> str:
-    """Return the path of an example that a file of pairs names: relative to the folder of that file.
+def example_path(file: str, name: str) -> str:
+    """Return the path of an example, whose name in a file of pairs is relative to the folder of that file.
 
     Examples
     --------
-    >>> Path(beside("data/pairs.tsv", "cats/1.png")).as_posix()
+    >>> Path(example_path("data/pairs.tsv", "cats/1.png")).as_posix()
     'data/cats/1.png'
-    >>> beside("-", "1.png")
+    >>> example_path("-", "1.png")
     '1.png'
     """
     return name if file == "-" else str(Path(file).parent / name)
 
 
 def load_pairs(pairs: Sequence[Pair], source: ArraySource, file: str, lines: Sequence[int]) -> list[Pair]:
-    """Read the sources of pairs, which are names of files, given the line number of each pair.
+    """Read the sources of pairs, which are names of files; `lines` are the line numbers of the pairs.
 
     Raises
     ------
     ValueError, TypeError, OSError
         If one can't be read; the text begins with the line of the pair.
     """
-    paths = [beside(file, str(name)) for name, _ in pairs]
+    paths = [example_path(file, str(name)) for name, _ in pairs]
     loads = loaded(paths, source, [f"{display_name(file)}, line {line}" for line in lines])
     return [(example, target) for example, (_, target) in zip(loads, pairs, strict=True)]
 
 
 def load(path: str, source: ArraySource) -> Loaded:
-    """Read one file, as a model expects it: the model itself standardises the numbers.
+    """Read one file in the layout of a model, which standardises the numbers itself.
 
     Examples
     --------

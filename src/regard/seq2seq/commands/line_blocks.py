@@ -1,4 +1,4 @@
-"""Lines as they arrive: many at a time from a file, one by one from a pipe or a terminal."""
+"""Reading lines as they arrive: in blocks from a file, one by one from a pipe or a terminal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files of word alignments: links by line, and the tokens of a pair that they link."""
+"""Files of word alignments: links by line, and their conversion to links between tokens."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def check_range(
     first: int = 0,
     option: str = LINKS_FROM,
 ) -> None:
-    """Check that links are between words or tokens of a pair, whose numbers are given for each token of both sides.
+    """Check that links are between words or tokens of a pair; `numbers` are those of each token of both sides.
 
     Examples
     --------

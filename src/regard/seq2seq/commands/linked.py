@@ -16,7 +16,7 @@ from regard.show.terminal import align, clean
 
 __all__ = ["run"]
 
-# Arguments of models and of translations.
+# Arguments of models and of translations, which exclude --links.
 _OTHERS = (
     *("MODEL", "TEST", "--ensemble", "--compare", "--beam", "--alternatives", "--posterior", "--by"),
     *("--hypotheses", "--references", "--sources", "--measure", "--png"),
@@ -82,7 +82,7 @@ def _report(
 ) -> str:
     counts = [sum(len(links.possible) for links in lines) for lines in files]
     rows = [
-        [name, f"{count:,}", *(f"{100 * share:.1f}" for share in score)]
+        [name, f"{count:,}", *(f"{100 * rate:.1f}" for rate in score)]
         for name, count, score in zip(names, counts, scores, strict=True)
     ]
     pairs = "pair" if len(gold) == 1 else "pairs"

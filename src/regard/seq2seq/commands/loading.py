@@ -1,4 +1,4 @@
-"""Functions that verbs share: loading models, folders for pictures, links between words."""
+"""Functions shared by several verbs: loading models, folders for pictures, links between words."""
 
 from __future__ import annotations
 
@@ -19,9 +19,31 @@ from regard.show import argument_types
 from regard.show.figures.canvas import check_writable, require_matplotlib
 from regard.show.terminal import note
 
-__all__ = ["Unseen", "add_ensemble", "make_picture_folder", "word_links", "load_all", "word_indices"]
+__all__ = [
+    "Unseen",
+    "add_ensemble",
+    "add_model",
+    "load_all",
+    "make_picture_folder",
+    "word_indices",
+    "word_links",
+]
 
 _MOST_SYMBOLS = 5  # in a warning
+
+
+def add_model(parser: argparse.ArgumentParser) -> None:
+    """Add the argument ``MODEL`` to a verb.
+
+    Examples
+    --------
+    >>> parser = argparse.ArgumentParser()
+    >>> add_model(parser)
+    >>> parser.parse_args(["one"]).model.name
+    'one'
+    """
+    text = "a model file from regard train, or its folder"
+    parser.add_argument("model", type=argument_types.path, metavar="MODEL", help=text)
 
 
 def add_ensemble(parser: argparse.ArgumentParser) -> None:
@@ -45,7 +67,7 @@ def add_ensemble(parser: argparse.ArgumentParser) -> None:
 
 
 def load_all(path: Path, ensemble: Sequence[Path], *, arrays: bool | None = False) -> Translator:
-    """Load a model, or an ensemble, by files or folders; of text, of `arrays`, or of either (None).
+    """Load a model or an ensemble from files or folders; its source must be text, `arrays`, or either (None).
 
     Examples
     --------
@@ -58,9 +80,9 @@ def load_all(path: Path, ensemble: Sequence[Path], *, arrays: bool | None = Fals
     models = [Seq2Seq.load(file) for file in (path, *ensemble)]
     source = models[0].model.source
     if arrays is not None and isinstance(source, ArraySource) is not arrays:
-        kind = source.token_type if isinstance(source, ArraySource) else "text"
+        source_type = source.token_type if isinstance(source, ArraySource) else "text"
         raise ValueError(
-            f"{path} is a model of {kind}: regard {'translate' if arrays else 'caption'} uses it"
+            f"{path} is a model of {source_type}: regard {'translate' if arrays else 'caption'} uses it"
         )
     for other, model in zip(ensemble, models[1:], strict=True):
         try:

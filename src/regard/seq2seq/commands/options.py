@@ -1,4 +1,4 @@
-"""Checks of a verb's options and files: requirements, exclusions, overwritten files."""
+"""Options of several verbs, and checks of options and files: requirements, exclusions, overwritten files."""
 
 from __future__ import annotations
 
@@ -8,8 +8,26 @@ from pathlib import Path
 
 from regard import _files
 from regard._check import replaceable
+from regard.seq2seq.decoding.beam import BEAM
+from regard.show import argument_types
 
-__all__ = ["check_needs", "check_outputs", "check_standard_input", "first_given"]
+__all__ = ["add_beam", "beam_sizes", "check_needs", "check_outputs", "check_standard_input", "first_given"]
+
+
+def add_beam(parser: argparse.ArgumentParser, n_best: str) -> None:
+    """Add ``--beam``, and ``--n-best`` with this help."""
+    size = argument_types.integer(most=argument_types.BEAMS)
+    beam = f"beam size (default {BEAM}, or --n-best if that is more; 1 is greedy search)"
+    parser.add_argument("--beam", type=size, metavar="N", help=beam)
+    parser.add_argument("--n-best", type=size, metavar="N", help=n_best)
+
+
+def beam_sizes(args: argparse.Namespace) -> tuple[int, int]:
+    """Return the beam size and the number of best hypotheses, by the options of `add_beam`."""
+    if args.beam and args.n_best and args.n_best > args.beam:
+        raise ValueError(f"--n-best must be at most --beam = {args.beam}. Got {args.n_best} instead.")
+    n_best = args.n_best or 1
+    return args.beam or max(BEAM, n_best), n_best
 
 
 def first_given(args: argparse.Namespace, options: Iterable[str]) -> str | None:

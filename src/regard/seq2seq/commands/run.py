@@ -128,7 +128,7 @@ def _is_model(path: Path) -> bool:
 class Run:
     """One training with its files: the model, the checkpoint, the log and the pictures.
 
-    The checkpoint exists from before the first step until `remove_checkpoint`: a model without one is done.
+    The checkpoint exists from before the first step until `remove_checkpoint`: a model without one is finished.
 
     Parameters
     ----------
@@ -181,7 +181,7 @@ class Run:
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Lock the files against other processes, and remove partial files of killed ones."""
-        with _files.alone(self.path) as acquired:
+        with _files.locked(self.path) as acquired:
             if not acquired:
                 raise ValueError(f"--out: another process is training {self.path}; give another --out")
             for path in (self.path, self.checkpoint, self.log, *self.pictures):
@@ -194,7 +194,7 @@ class Run:
             self._state.read()
 
     def resume(self) -> None:
-        """Resume from the checkpoint, if there is one now: it must be of this training."""
+        """Resume from the checkpoint, if there is one; raise if it is of another training."""
         if self.checkpoint.exists() and not self.fresh:
             resume(self.training, self._state.read(), self.checkpoint, _HINT)
         self._state.clear()
@@ -205,7 +205,7 @@ class Run:
             write_checkpoint(self.checkpoint, self.training.state())
 
     def finished_fingerprint(self) -> str | None:
-        """Return the fingerprint of the training that has made a finished model, if the log has one."""
+        """Return the fingerprint of a finished training, if the log has one."""
         try:
             fingerprints = [entry["finished"] for entry in read_log(self.log) if "finished" in entry]
         except (OSError, ValueError):
@@ -306,7 +306,7 @@ class Run:
         return f"{line}\n{example}" if example else line, summary
 
     def _is_reported(self, step: Step) -> bool:
-        """Return whether a validation is reported: after the first epochs, only improvements at growing intervals."""
+        """Return whether to report a validation: after the first epochs, only improvements at growing intervals."""
         if step.epoch <= _ALL_REPORTED or step.number == step.total:
             return True
         return step.best and step.epoch >= 1.1 * self.last

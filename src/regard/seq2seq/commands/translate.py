@@ -15,13 +15,13 @@ from regard.seq2seq.commands.line_blocks import read_blocks, windows
 from regard.seq2seq.commands.loading import (
     Unseen,
     add_ensemble,
+    add_model,
     load_all,
     make_picture_folder,
     word_links,
 )
-from regard.seq2seq.commands.options import check_needs, first_given
+from regard.seq2seq.commands.options import add_beam, beam_sizes, check_needs, first_given
 from regard.seq2seq.data.tokenizers import Sentence
-from regard.seq2seq.decoding.beam import BEAM
 from regard.seq2seq.decoding.hypothesis import LARGEST_PENALTY, Scoring
 from regard.seq2seq.model import Seq2Seq
 from regard.seq2seq.networks.transformer.config import TransformerConfig
@@ -35,7 +35,7 @@ __all__ = ["add_arguments", "run"]
 _Translate = Callable[[Sequence[str]], list[list[Translation]]]
 
 MOST = 1000  # samples of a line
-_SHARE = argument_types.number("greater than 0 and at most 1", lambda number: 0 < number <= 1)
+_PROBABILITY = argument_types.number("greater than 0 and at most 1", lambda number: 0 < number <= 1)
 _PENALTY = argument_types.number(
     f"from 0 to {LARGEST_PENALTY:g}", lambda number: 0 <= number <= LARGEST_PENALTY
 )
@@ -61,12 +61,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = EXAMPLES
     add = parser.add_argument
-    add(
-        "model",
-        type=argument_types.path,
-        metavar="MODEL",
-        help="a model file from regard train, or its folder",
-    )
+    add_model(parser)
     add(
         "file",
         nargs="?",
@@ -102,18 +97,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _add_search(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add(
-        "--beam",
-        type=argument_types.integer(most=argument_types.BEAMS),
-        metavar="N",
-        help=f"beam size (default {BEAM}, or --n-best if that is more; 1 is greedy search)",
-    )
-    add(
-        "--n-best",
-        type=argument_types.integer(most=argument_types.BEAMS),
-        metavar="N",
-        help="write the N best translations of each line",
-    )
+    add_beam(parser, "write the N best translations of each line")
     penalty = "exponent of the length by which scores are divided (default 1: means; 0: sums; Wu et al. 2016, eq. 14)"
     add("--length-penalty", type=_PENALTY, default=1.0, metavar="X", help=penalty)
     penalty = "weight of the penalty for source tokens without attention (default 0; Wu et al. 2016, eq. 14)"
@@ -137,7 +121,7 @@ def _add_sampling(parser: argparse.ArgumentParser) -> None:
     add("--top-k", type=argument_types.integer(), metavar="N", help="sample from the N most probable tokens")
     add(
         "--top-p",
-        type=_SHARE,
+        type=_PROBABILITY,
         metavar="X",
         help="sample from the fewest tokens of total probability X (nucleus sampling)",
     )
@@ -200,8 +184,7 @@ def _check_options(args: argparse.Namespace) -> None:
     check_needs(args, _NEEDS)
     if args.sample is not None and (option := first_given(args, ("--beam", "--n-best"))):
         raise ValueError(f"{option} and --sample exclude each other: give one")
-    if args.beam and args.n_best and args.n_best > args.beam:
-        raise ValueError(f"--n-best must be at most --beam = {args.beam}. Got {args.n_best} instead.")
+    beam_sizes(args)  # checks them
 
 
 class _Reader:
@@ -227,12 +210,11 @@ class _Reader:
 
 
 def _translator(model: Translator, args: argparse.Namespace) -> _Translate:
-    """Return the function that translates sentences as the options ask for."""
+    """Return the function that translates sentences with these options."""
     scoring = Scoring(length_penalty=args.length_penalty, coverage_penalty=args.coverage_penalty)
     if args.sample is not None:
         return _Sampler(model, args, scoring)
-    n_best = args.n_best or 1
-    beam = args.beam or max(BEAM, n_best)
+    beam, n_best = beam_sizes(args)
     return lambda sentences: model.candidates(sentences, beam=beam, n_best=n_best, scoring=scoring)
 
 

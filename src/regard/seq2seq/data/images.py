@@ -48,7 +48,7 @@ class Images:
     ValueError
         If a number is out of range, or cells don't fit.
     TypeError
-        If one is not a whole number.
+        If one is not an integer.
 
     Examples
     --------

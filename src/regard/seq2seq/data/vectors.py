@@ -47,7 +47,7 @@ class Vectors:
     ValueError
         If a number is out of range or the order is unknown.
     TypeError
-        If `size` or `positions` is not a whole number.
+        If `size` or `positions` is not an integer.
 
     Examples
     --------

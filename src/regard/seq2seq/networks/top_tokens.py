@@ -66,7 +66,7 @@ def top_tokens(logits: Array, count: int, first: int = 0) -> TopTokens:
     >>> found.best.tolist(), found.tokens.tolist()
     ([[3.0, 2.0]], [[2, 3]])
     """
-    if (result := training.tops(logits, count, first)) is not None:
+    if (result := training.top_k(logits, count, first)) is not None:
         return TopTokens(*result)
     best, tokens = _largest(logits[:, first:], count)
     return TopTokens(exponential_sums(logits), best, tokens + first)
@@ -90,7 +90,7 @@ def exponential_sums(logits: Array) -> Array:
     >>> exponential_sums(np.array([[5.0, 5.0, -np.inf]])).tolist()
     [[5.0, 2.0]]
     """
-    if (result := training.tops(logits, 1)) is not None:
+    if (result := training.top_k(logits, 1)) is not None:
         return result[0]
     sums = np.empty((len(logits), 2), logits.dtype)
     few = max(1, _NEAR // logits.shape[1])
@@ -157,7 +157,7 @@ class OutputLayer:
     def top(self, readout: Array, count: int, first: int = 0) -> TopTokens:
         """Return the `top_tokens` of readouts (N, E); the library never holds all logits."""
         if self.packed is not None and readout.dtype == np.float32:
-            return TopTokens(*self.packed.tops(readout, count, first))
+            return TopTokens(*self.packed.top_k(readout, count, first))
         return top_tokens(self.logits(readout), count, first)
 
     def log_sums(self, readout: Array) -> Array:
@@ -172,7 +172,7 @@ class OutputLayer:
 
     def _sums(self, readout: Array) -> Array:
         if self.packed is not None and readout.dtype == np.float32:
-            return self.packed.tops(readout, 1)[0]
+            return self.packed.top_k(readout, 1)[0]
         return exponential_sums(self.logits(readout))
 
     @cached_property

@@ -30,7 +30,7 @@ DOTS_PER_INCH = 150
 _SETTINGS = {"savefig.dpi": DOTS_PER_INCH, "savefig.bbox": "tight", "savefig.pad_inches": 0.15}
 _OLDEST = (3, 8)
 _INSTALL = 'pictures need Matplotlib: pip install "regard[cli]"'
-_BOXES = "no installed font has some of the letters, so boxes stand for them: Noto's fonts have nearly all there are"
+_BOXES = "no installed font has some of the letters, so they are drawn as boxes: Noto fonts have nearly all letters"
 
 
 def require_matplotlib() -> ModuleType:
@@ -163,7 +163,7 @@ def whole_figure(artist: Artist) -> Figure:
 
 
 def write_literally(artist: Axes | Text, fonts: list[str]) -> None:
-    """Write titles and labels as they are, not as formulas, in black or white (`ink`); what a user wrote stays."""
+    """Write titles and labels literally, not as formulas, in black or white (`ink`); the user's own texts stay."""
     from matplotlib.text import Text
 
     style = {"fontfamily": fonts, "parse_math": False, "usetex": False, "color": ink(artist)}
@@ -173,11 +173,11 @@ def write_literally(artist: Axes | Text, fonts: list[str]) -> None:
 
 def save_figure(path: str | os.PathLike[str], draw: Callable[[], Axes | Figure]) -> None:
     """Draw into a .png, .svg or .pdf file, which is complete or not written; the target of a link is replaced."""
-    kind = picture_kind(path)
+    file_format = picture_format(path)
     _check.replaceable(path)  # before the work of drawing
     figure = whole_figure(draw())
     with _files.replacing(path) as file:
-        figure.savefig(file, format=kind)
+        figure.savefig(file, format=file_format)
 
 
 def check_picture(path: str | os.PathLike[str]) -> None:
@@ -204,7 +204,7 @@ def check_picture(path: str | os.PathLike[str]) -> None:
     ValueError: a picture's name must end in .png, .svg or .pdf: picture.doc
     """
     require_matplotlib()
-    picture_kind(path)
+    picture_format(path)
     folder = _check.replaceable(path).parent
     if not folder.is_dir():
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), os.fspath(path))
@@ -234,7 +234,7 @@ def check_writable(folder: Path) -> None:
 
 @contextmanager
 def warned(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Turn any error in the ``with`` block into one warning, so that a figure never costs a result.
+    """Turn any error in the ``with`` block into one warning, so that a failed figure does not lose a result.
 
     Parameters
     ----------
@@ -248,19 +248,19 @@ def warned(path: str | os.PathLike[str]) -> Iterator[None]:
 
     Examples
     --------
-    >>> with warnings.catch_warnings(record=True) as seen, warned("a.png"):
+    >>> with warnings.catch_warnings(record=True) as messages, warned("a.png"):
     ...     raise ValueError("no such colour")
-    >>> str(seen[0].message)
+    >>> str(messages[0].message)
     'a.png could not be drawn: no such colour'
     """
     try:
         yield
     except Exception as error:
-        # A fault of the folder or of Matplotlib concerns every figure, and must give the same text for all of them.
+        # An error of the folder or of Matplotlib concerns every figure, so its text must be the same for all.
         general = isinstance(error, OSError | ImportError)
         subject = "pictures can't be drawn" if general else f"{Path(path).name} could not be drawn"
         with warnings.catch_warnings():
-            warnings.simplefilter("always")  # where warnings are errors, this one would cost the result
+            warnings.simplefilter("always")  # as an error, the warning would lose the result
             warnings.warn(f"{subject}: {first_line(error)}", stacklevel=3)
 
 
@@ -270,8 +270,8 @@ def first_line(error: BaseException) -> str:
     return clean((text.splitlines() or [type(error).__name__])[0])
 
 
-def picture_kind(path: str | os.PathLike[str]) -> str:
-    """Return the format that the ending of a file's name stands for: "png", "svg" or "pdf"."""
+def picture_format(path: str | os.PathLike[str]) -> str:
+    """Return the format of a file by the ending of its name: "png", "svg" or "pdf"."""
     kind = Path(path).suffix.removeprefix(".").lower()
     if kind not in ("png", "svg", "pdf"):
         raise ValueError(f"a picture's name must end in .png, .svg or .pdf: {path}")

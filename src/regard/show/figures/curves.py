@@ -28,15 +28,15 @@ if TYPE_CHECKING:
 
 __all__ = ["Panel", "by_length", "curves", "save_by_length", "save_curves"]
 
-# Okabe and Ito 2008: distinguishable with every kind of colour vision. Marks differ, too, for paper without colour.
+# Okabe and Ito 2008: distinguishable with every type of colour vision. Marks differ, too, for prints without colour.
 _COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 _STROKES = ("-", "--", ":")  # for more lines than colours
 _MARKS = ("o", "s", "^", "D", "v", "P")
 _WIDTH, _PANEL = 6.0, 2.4  # inches: of a figure, and the height of a panel
 _LABEL_WIDTH, _LABEL_LINES = 24, 3  # letters and lines of a name in the legend
 _LINE = 0.17  # inches, of the height of a line there
-_MANY = 100  # points: of more, the running mean is drawn, with all of them faint behind it
-_FEW = 40  # points: they get marks
+_MANY = 100  # with more points, the running mean is drawn, and all points faintly behind it
+_FEW = 40  # up to this number, points have marks
 _PIECES = 80  # of the running mean, of five points or more
 
 
@@ -62,8 +62,8 @@ class Panel(NamedTuple):
 def curves(panels: Sequence[Panel], *, along: str = "steps", title: str | None = None) -> Figure:
     """Draw learning curves, one panel below the other, along one axis of steps or time.
 
-    A line of more than 100 points is drawn as its running mean, all points faintly behind it. The steep fall of a loss
-    in the first few percent may lie above the panel, which then prints where the curve begins.
+    A line of more than 100 points is drawn as its running mean, all points faintly behind it. If the steep fall of a
+    loss in the first few percent lies above the panel, its first value is printed.
 
     Parameters
     ----------
@@ -150,7 +150,7 @@ def running_mean(line: NDArray[np.float64], pieces: int) -> NDArray[np.float64]:
 
 
 def _set_height(ax: Axes, drawn: Sequence[Line2D], *, rising: bool) -> None:
-    """Give the height to the settled part of the curves, not to the fall at the beginning; scores start at 0."""
+    """Fit the y axis to the curves after their steep beginning; the axis of scores starts at 0."""
     lines = [np.asarray(line.get_data(), np.float64) for line in drawn]
     low, high = settled_range(lines)
     low = min(low, 0.0) if rising else low
@@ -172,7 +172,7 @@ def _mark_best(ax: Axes, line: Line2D, which: str) -> None:
 
 
 def _add_legend(ax: Axes, lines: Sequence[Line2D], labels: Sequence[str]) -> None:
-    """Name the lines to the right of the axes, where no name covers a line."""
+    """Add a legend to the right of the axes, where it covers no line."""
     where: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (1.01, 1.0), "borderaxespad": 0.0}
     ax.legend(lines, labels, frameon=False, fontsize=9, **where)
 
@@ -237,7 +237,7 @@ def by_length(
     lines
         n numbers for each model, by name; NaN is left blank.
     counts
-        (n,): how many sentences each group has, drawn as light bars behind the lines.
+        (n,) numbers of sentences in each group, drawn as light bars behind the lines.
     measure
         The name of the measure.
     along

@@ -42,7 +42,7 @@ _NUMBER = 0.2  # inches: a smaller cell has no room for a number
 _STEPS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 10**9)  # of the labels, in rows
 _CLOSEST = 0.11  # inches between two legible labels
 _PANEL, _WIDEST = 2.4, 6.0  # inches, of the longer side of one of many: by default and at most
-_PAGE = 24.0  # inches, of all beside each other
+_PAGE = 24.0  # inches, of all side by side
 MOST_HEADS = 256
 _ACROSS, _MOST_ACROSS = 4, 8  # panels in a row, by default and at most
 _LOW = 1.5  # inches: the scale is below pictures that are not as high together
@@ -144,9 +144,9 @@ def heatmaps(
     Parameters
     ----------
     weights
-        (h, n, m) or (layers, h, n, m), between 0 and 1, such as ``[attention.weights for attention in seen]`` of
-        `regard.record() as seen`, ``attention.weights[sentence]`` of a batch. Masked arrays may leave cells out, which
-        are grey; NaN is yellow.
+        (h, n, m) or (layers, h, n, m), between 0 and 1, such as ``[attention.weights for attention in recorded]`` of
+        `regard.record() as recorded`, ``attention.weights[sentence]`` of a batch. Masked cells of a masked array are
+        grey; NaN is yellow.
     rows, columns
         n and m labels; numbers from 1 by default.
     names
@@ -299,7 +299,7 @@ class _Scale(NamedTuple):
 
     top: float
     signed: bool
-    extend: str  # at which ends there are values beyond
+    extend: str  # the ends beyond which there are values
 
 
 def _checked_heads(weights: ArrayLike | Sequence[ArrayLike], signed: bool) -> Cells:
@@ -342,9 +342,9 @@ def _figure(
     margins = [1.0 + 0.1 * max(map(display_width, side)) for side in names]
     between = 0.3 if panels != (1, 1) else 0.0
     high, wide = panels[0] * shape[0] * height, panels[1] * shape[1] * width
-    below, beside = (0.7, 0.0) if _is_below(high, wide) else (0.0, 0.9)  # for the scale
+    below, right = (0.7, 0.0) if _is_below(high, wide) else (0.0, 0.9)  # for the scale
     return new_figure(
-        wide + panels[1] * between / 2 + margins[0] + beside,
+        wide + panels[1] * between / 2 + margins[0] + right,
         high + panels[0] * between + margins[1] + below,
     )
 
@@ -476,7 +476,7 @@ def _number(value: float, _: int) -> str:
 
 
 def _label_axis(axis: XAxis | YAxis, names: list[str], title: str, cell: float) -> None:
-    """Label rows or columns, rotated where the columns are narrow; of many, every so many."""
+    """Label rows or columns, rotated where the columns are narrow; of many, at regular intervals."""
     points = _points(cell)
     step = next(step for step in _STEPS if step * cell >= _CLOSEST)
     ticks = list(range(step - 1, len(names), step))

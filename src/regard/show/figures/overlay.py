@@ -1,4 +1,4 @@
-"""A picture with where a model attended at each token of its caption, as a Matplotlib figure."""
+"""A picture with the attention of a model at each token of its caption, as a Matplotlib figure."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def captioned(
     title: str | None = None,
     columns: int | None = None,
 ) -> Figure:
-    """Draw a picture alone, and again for each token of its caption, bright where the model attended.
+    """Draw a picture, and again for each token of its caption with the attended parts bright.
 
     Each panel has its own scale: pixels are darkest where the weight is 0, and brightest where it is the largest of
     this token. Brightness therefore compares cells of one token, not tokens.

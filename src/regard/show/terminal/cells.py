@@ -11,8 +11,8 @@ from regard.show.terminal.text import clean, display_width, fit
 __all__ = ["Cells", "checked_cells", "darkest", "head_name", "labels", "percent"]
 
 LONGEST_LABEL = 24  # columns of a terminal
-_UNIFORM = 4  # the darkest shade is at least so many times the weight of each key where all have the same
-_LEAST = 1e-5  # a scale that ends below would have six digits after the point
+_UNIFORM = 4  # the darkest shade is at least this multiple of the uniform weight
+_LEAST = 1e-5  # a scale with a smaller maximum would need six digits after the point
 
 
 class Cells(NamedTuple):
@@ -41,11 +41,12 @@ def checked_cells(
     Parameters
     ----------
     weights
-        (n, m), or with leading dimensions for heads, between 0 and 1, or NaN. A masked array may leave cells out.
+        (n, m), or with leading dimensions for heads, between 0 and 1, or NaN. Masked cells of a masked array are left
+        out.
     dimensions
         The numbers of dimensions that are allowed.
     signed
-        Whether they may be any real numbers.
+        Whether any real numbers are allowed.
 
     Returns
     -------
@@ -86,11 +87,11 @@ def checked_cells(
 
 def _hint(values: NDArray[Any], dimensions: tuple[int, ...]) -> str:
     if values.dtype == object:
-        return "pass the weights of recorded attentions: [attention.weights for attention in seen]"
+        return "pass the weights of recorded attentions: [attention.weights for attention in recorded]"
     if dimensions == (2,):
         return "choose one head with weights[..., head, :, :]; figures.heatmaps draws several"
     if values.ndim > max(dimensions):
-        return "choose one sentence of a batch: [attention.weights[sentence] for attention in seen]"
+        return "choose one sentence of a batch: [attention.weights[sentence] for attention in recorded]"
     return "figures.heatmap draws an (n, m) array"
 
 
@@ -105,8 +106,8 @@ def darkest(cells: Cells) -> float:
     Returns
     -------
     float
-        The largest weight, at least four times that of m uniform ones: uniform weights are never dark where there are
-        several. Of signed numbers the largest magnitude.
+        The largest weight, but at least 4 / m, so that uniform weights are not dark; for signed numbers, the largest
+        magnitude.
 
     Examples
     --------

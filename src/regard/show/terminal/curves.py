@@ -17,8 +17,8 @@ __all__ = ["curves", "points"]
 _MARKS = "·ox+*#"
 _LONGEST_NAME = 24
 _WIDEST = 100
-_FEW = 40  # points, of which none is left out
-_SETTLED = 0.08  # of the x axis: the steep fall of a loss is over
+_FEW = 40  # up to this number of points, the y axis covers all of them
+_SETTLED = 0.08  # fraction of the x axis after which the steep fall of a loss is over
 
 
 def curves(
@@ -30,8 +30,8 @@ def curves(
 ) -> str:
     """Draw curves as lines of text, each with a mark of its own.
 
-    Points in one column of the screen are drawn as their mean. The steep fall of a loss in the first columns may lie
-    above the drawing; arrows mark where.
+    Points in one column of the screen are drawn as their mean. Points of the steep fall of a loss that lie above the
+    drawing are arrows.
 
     Parameters
     ----------
@@ -118,7 +118,7 @@ def points(lines: Mapping[str, tuple[ArrayLike, ArrayLike]]) -> dict[str, NDArra
 
 
 def settled_range(lines: Iterable[NDArray[np.float64]]) -> tuple[float, float]:
-    """Return the range of the y axis for lines of (2, n) points: without the steep fall at the beginning of many."""
+    """Return the range of the y axis for lines of (2, n) points; of many points, without the steep beginning."""
     x, y = np.concatenate(list(lines), axis=1)
     settled = y[x >= _SETTLED * x.max()] if len(x) > _FEW else y
     return float(y.min()), float(settled.max())

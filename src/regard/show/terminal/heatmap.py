@@ -34,14 +34,14 @@ def heatmap(
     """Draw attention weights as text, one line for each query, under the labels of the keys.
 
     Cells hold the weight in percent: blank for an exact 0, a dot for less than one half, a dash where it is masked.
-    Where that is wider than the screen, cells are shades without numbers, in which each row's largest weight is
-    visible; where these are too wide, only the first and last columns are drawn. More than 48 rows are cut the same
-    way. The darkest shade is the largest weight, but at least 4 / m, four times that of uniform weights.
+    Where the map is wider than the screen, cells are shades without numbers, and the largest weight of each row is
+    never blank. If that is still too wide, only the first and last columns are drawn; of more than 48 rows, only the
+    first and last. The darkest shade is the largest weight, but at least 4 / m, four times that of uniform weights.
 
     Parameters
     ----------
     weights
-        (n, m), between 0 and 1; NaN is drawn as `nan`. A masked array may leave cells out.
+        (n, m), between 0 and 1; NaN is drawn as `nan`. Masked cells of a masked array have no number.
     rows, columns
         n and m labels; numbers from 1 by default.
     color
@@ -106,7 +106,7 @@ class _Grid:
 
     cell: int  # the columns of the screen that one weight takes
     columns: list[int | None]
-    flags: bool  # labels hang above their columns; else numbers, and the labels in a legend
+    flags: bool  # whether labels are above their columns; else numbers, and the labels in a legend
 
 
 def _grid(column_labels: list[str], left: int, width: int) -> _Grid:
@@ -163,7 +163,7 @@ def _header(grid: _Grid, column_labels: list[str], left: int) -> list[str]:
 
 
 def hang(flags: Sequence[str], starts: Sequence[int]) -> list[str]:
-    """Hang labels above columns, each on the lowest line where it overlaps no label and no line down from one.
+    """Place labels above columns, each on the lowest line where it overlaps no other label and no leader line.
 
     Parameters
     ----------
@@ -226,7 +226,7 @@ def table(
     width: int | None = None,
     most_rows: int = 12,
 ) -> str:
-    """Format numbers as an aligned table; of too many rows or columns, the first and last.
+    """Format numbers as an aligned table; of too many rows or columns, only the first and last.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Where in a picture a model attended at each token of a caption, as text; and the checks of such weights."""
+"""Attention over a picture for each token of its caption, as text; and the checks of such weights."""
 
 import shutil
 from collections.abc import Sequence
@@ -104,7 +104,7 @@ def checked_grids(weights: ArrayLike, grid: tuple[int, int] | None = None) -> ND
     ValueError
         If the shape does not fit, there is no cell, or a weight is not between 0 and 1.
     TypeError
-        If these are not real numbers.
+        If the weights are not real numbers.
 
     Examples
     --------
@@ -143,7 +143,7 @@ def checked_grids(weights: ArrayLike, grid: tuple[int, int] | None = None) -> ND
 
 def _checked_pair(grid: tuple[int, int]) -> tuple[int, int]:
     if not isinstance(grid, tuple | list) or len(grid) != 2:
-        _check.fail(f"grid must be (h, w), two whole numbers. Got {grid!r:.60} instead.", kind=TypeError)
+        _check.fail(f"grid must be (h, w), two integers. Got {grid!r:.60} instead.", kind=TypeError)
     return _check.integer("grid[0]", grid[0], least=1), _check.integer("grid[1]", grid[1], least=1)
 
 

@@ -29,7 +29,8 @@ __all__ = [
 _RAMP = (231, 189, 153, 117, 75, 33, 32, 26, 25, 18)
 _FIRST_DARK = 5  # from this shade on, white digits are easier to read than black ones
 _ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
-# Over the letters of `classes`: no character of width 0 begins one, and a joiner joins any two that are not spaces.
+# Clusters in the letters of `classes`: none begins with a character of width 0, and a joiner joins any two characters
+# that are not spaces.
 _FOLLOWING = f"[{MARKS}fy]*"
 _CLUSTER = re.compile(f"(?:rr?|.){_FOLLOWING}(?:(?<=z)[^ns]{_FOLLOWING})*")
 _NO_WIDTH = ("Mn", "Me", "Mc", "Cf", "Zl", "Zp")
@@ -149,7 +150,7 @@ def _wcwidth() -> Any:
 
 
 def _own_columns(cluster: str) -> int:
-    """Measure a cluster without wcwidth: its first visible character decides, or that it is an emoji."""
+    """Measure a cluster without wcwidth: an emoji by its type, other clusters by their characters."""
     letters = classes(cluster)
     if letters.startswith("r") or (len(letters) > 1 and letters[0] in "opdr" and letters[1] == "v"):
         return 2
@@ -242,8 +243,8 @@ def wrap(text: str, width: int, most: int) -> list[str]:
 
     Examples
     --------
-    >>> wrap("where the model looked", 9, 2), wrap("注意力", 4, 3)
-    (['where the', 'model …'], ['注意', '力'])
+    >>> wrap("the model attends to words", 9, 2), wrap("注意力", 4, 3)
+    (['the model', 'attends …'], ['注意', '力'])
     """
     lines, used = [""], 0
     for piece, gap, size in _pieces(text, width):

@@ -48,7 +48,7 @@ class ImageInput:
     Raises
     ------
     ValueError, TypeError
-        If a size is too small or too large, or not a whole number.
+        If a size is too small or too large, or not an integer.
 
     References
     ----------
@@ -117,7 +117,7 @@ class ImageInput:
 
 def _checked_filters(filters: Any) -> tuple[int, ...]:
     if not isinstance(filters, Sequence) or isinstance(filters, str | bytes):
-        _check.fail(f"filters must be a tuple of whole numbers. Got {filters!r:.60} instead.", kind=TypeError)
+        _check.fail(f"filters must be a tuple of integers. Got {filters!r:.60} instead.", kind=TypeError)
     if not 1 <= len(filters) <= _MOST_STAGES:
         _check.fail(f"filters must have 1 to {_MOST_STAGES} stages. Got {len(filters)} instead.")
     return tuple(

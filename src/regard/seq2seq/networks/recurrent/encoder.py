@@ -75,8 +75,10 @@ def encode(
     >>> [part.shape for part in encoded]
     [(1, 5), (1, 3, 2), (1, 3, 6), (1, 6), (1,)]
     """
-    annotations = _read if c.ordered else _annotate
-    values, final, annotate_back = annotations(p, c, source, lengths, rate, rng, keep)
+    if c.ordered:
+        values, final, annotate_back = _read(p, c, source, lengths, rate, rng, keep)
+    else:
+        values, final, annotate_back = _annotate(p, c, source, lengths, rate, rng)
     summed, start_back = linear(final, p["start_weight"], p["start_bias"])
     start, tanh_back = tanh(summed)  # (B, S)
     keys, keys_back = linear(values, p["key_weight"]) if c.projects_keys else (values, lambda dkeys: (dkeys,))
@@ -136,20 +138,21 @@ def _annotate(
     lengths: Ids,
     rate: float,
     rng: np.random.Generator | None,
-    keep: bool,
 ) -> tuple[Array, Array, Callable[[Array, Array, Array], Named]]:
-    """Annotate a set or a picture: annotations (B, T, C), and the mean of each example's (B, C)."""
+    """Annotate a set or a picture: annotations (B, T, C), and the mean of them for each example (B, C)."""
     if isinstance(c.inputs, ImageInput):
         cells, inputs_back = annotate(p, c.inputs, source, rate, rng)  # (T, B, C)
         values = np.ascontiguousarray(cells.swapaxes(0, 1))
     else:
         padding = Padding(lengths, len(source))
         values, inputs_back = annotate_set(p, source, padding, partial(dropout, rate=rate, rng=rng))
-    shares = (np.arange(values.shape[1]) < lengths[:, None]) / lengths[:, None].astype(values.dtype)  # (B, T)
-    final = np.einsum("bt,btc->bc", shares, values)
+    averaging = (np.arange(values.shape[1]) < lengths[:, None]) / lengths[:, None].astype(
+        values.dtype
+    )  # (B, T)
+    final = np.einsum("bt,btc->bc", averaging, values)
 
     def pullback(dkeys: Array, dvalues: Array, dfinal: Array) -> Named:
-        dannotations = dkeys + dvalues + shares[..., None] * dfinal[:, None]
+        dannotations = dkeys + dvalues + averaging[..., None] * dfinal[:, None]
         if isinstance(c.inputs, ImageInput):
             dannotations = np.ascontiguousarray(dannotations.swapaxes(0, 1))
         return inputs_back(dannotations)
