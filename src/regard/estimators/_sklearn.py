@@ -1,10 +1,10 @@
-"""scikit-learn's base classes; without scikit-learn, stand-ins that fail with a clear error when they are instantiated."""
+"""scikit-learn's base classes; where it is not installed, stand-ins that raise an error when they are instantiated."""
 
 from __future__ import annotations
 
 from typing import Any
 
-__all__: list[str] = []
+__all__ = ["BaseEstimator", "ClassifierMixin", "MultiOutputMixin", "RegressorMixin"]
 
 try:
     from sklearn.base import BaseEstimator, ClassifierMixin, MultiOutputMixin, RegressorMixin

@@ -127,10 +127,10 @@ class AttentionClassifier(ClassifierMixin, AttentionEstimator):  # type: ignore[
         from sklearn.utils.multiclass import check_classification_targets
         from sklearn.utils.validation import _check_sample_weight, validate_data
 
-        X, y = validate_data(self, X, y, dtype=np.float64)
+        rows, y = validate_data(self, X, y, dtype=np.float64)
         self._check_parameters()
         check_classification_targets(y)
-        weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        weights = _check_sample_weight(sample_weight, rows, dtype=np.float64, ensure_non_negative=True)
         self.classes_, classes = np.unique(y, return_inverse=True)
         present = np.unique(classes[weights > 0])
         if len(present) < 2:
@@ -138,7 +138,7 @@ class AttentionClassifier(ClassifierMixin, AttentionEstimator):  # type: ignore[
                 f"AttentionClassifier needs rows of at least 2 classes. Got {len(present)} class with positive weight."
             )
         targets = np.eye(len(self.classes_))[classes]
-        self._fit(X, targets, weights)
+        self._fit(rows, targets, weights)
         return self
 
     def _begin(self, totals: Array) -> Array:
@@ -200,4 +200,3 @@ class AttentionClassifier(ClassifierMixin, AttentionEstimator):  # type: ignore[
         """
         best = self._predict(X).argmax(axis=1)
         return np.asarray(self.classes_[best])
-

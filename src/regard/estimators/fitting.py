@@ -100,7 +100,8 @@ class Heads:
         """Return parameters to begin with; heads differ in width, and by chance so that they can part."""
         spread = (np.arange(self.count) - (self.count - 1) / 2) * np.log(2.0)
         heads = [
-            np.concatenate([self.score.initial(log_factor + more, x), self.readout.initial()]) for more in spread
+            np.concatenate([self.score.initial(log_factor + more, x), self.readout.initial()])
+            for more in spread
         ]
         if self.count > 1:
             heads = [head + 0.01 * rng.standard_normal(len(head)) for head in heads]
@@ -211,9 +212,7 @@ class Penalised:
         return loss + 0.5 * float(pull @ (parameters - self.start)), gradient + pull
 
 
-def fit(
-    problem: LeaveOneOut, *, alpha: float, max_iter: int, tol: float, rng: np.random.Generator
-) -> Fitted:
+def fit(problem: LeaveOneOut, *, alpha: float, max_iter: int, tol: float, rng: np.random.Generator) -> Fitted:
     """Minimise a leave-one-out loss: a search over common widths, then L-BFGS from the best.
 
     Parameters
@@ -252,9 +251,7 @@ def fit(
     return Fitted(found.x, float(found.fun), int(found.nit), bool(found.success))
 
 
-def contexts(
-    heads: Heads, head: Head, queries: Array, x: Array, y: Array, log_weights: Array
-) -> Array:
+def contexts(heads: Heads, head: Head, queries: Array, x: Array, y: Array, log_weights: Array) -> Array:
     """Return the predictions (n, e) of one head for new rows (n, d), with all training rows visible."""
     q, k, _ = heads.score(head.score, queries, x)
     context = attention(with_one(q), log_weighted(k, log_weights), heads.readout.values(x, y), scale=1.0)

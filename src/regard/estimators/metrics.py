@@ -80,7 +80,9 @@ class Metric:
 
         def pullback(du: Array) -> Array:
             per_feature = np.einsum("nd,nd->d", x, du)
-            return np.asarray((per_feature if self.name == "diagonal" else per_feature.sum(keepdims=True)) * chain)
+            return np.asarray(
+                (per_feature if self.name == "diagonal" else per_feature.sum(keepdims=True)) * chain
+            )
 
         return x * factors, pullback
 
@@ -121,7 +123,7 @@ class Score:
         return self.metric.initial(log_factor, x)
 
     def precision(self, log_factor: float) -> Array:
-        """Return the precision of each parameter's prior about the initial one: of logarithms 1, of factors relative."""
+        """Return the precision of each parameter's prior: 1 for logarithms; for others relative to the factor."""
         return np.full(self.size, 1.0 if self.metric.bounded else np.exp(-2 * log_factor))
 
     def __call__(

@@ -79,7 +79,9 @@ class Linear:
     def values(self, x: Array, y: Array) -> Array:
         """Return the moments (m, e + d + d (d + 1) / 2 + d e) of rows x (m, d) with targets y (m, e)."""
         rows, columns = self._lower
-        return np.column_stack([y, x, x[:, rows] * x[:, columns], (x[:, :, None] * y[:, None, :]).reshape(len(x), -1)])
+        return np.column_stack(
+            [y, x, x[:, rows] * x[:, columns], (x[:, :, None] * y[:, None, :]).reshape(len(x), -1)]
+        )
 
     def _split(self, context: Array) -> tuple[Array, Array, Array, Array]:
         """Return E[y] (n, e), E[x] (n, d), E[x x^T] (n, d, d) and E[x y^T] (n, d, e)."""

@@ -130,14 +130,14 @@ class AttentionRegressor(MultiOutputMixin, RegressorMixin, AttentionEstimator): 
         """
         from sklearn.utils.validation import _check_sample_weight, validate_data
 
-        X, y = validate_data(self, X, y, multi_output=True, y_numeric=True, dtype=np.float64)
+        rows, y = validate_data(self, X, y, multi_output=True, y_numeric=True, dtype=np.float64)
+        targets = np.asarray(y, np.float64)
         self._check_parameters()
-        weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        weights = _check_sample_weight(sample_weight, rows, dtype=np.float64, ensure_non_negative=True)
         if not np.any(weights > 0):
             raise ValueError("sample_weight must be positive for at least one row. Got none.")
-        self._one_output = y.ndim == 1
-        targets = np.asarray(y, np.float64).reshape(len(X), -1)
-        self._fit(X, targets, weights)
+        self._one_output = targets.ndim == 1
+        self._fit(rows, targets.reshape(len(rows), -1), weights)
         return self
 
     def _begin(self, totals: Array) -> None:
@@ -177,4 +177,3 @@ class AttentionRegressor(MultiOutputMixin, RegressorMixin, AttentionEstimator): 
         """
         prediction = self._predict(X) * self._spread + self._mean
         return np.asarray(prediction.ravel() if self._one_output else prediction)
-
