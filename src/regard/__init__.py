@@ -31,11 +31,11 @@ __all__ = [
 
 def __getattr__(name: str) -> ModuleType:
     """Import a subpackage when it is first used, so that `import regard` stays light."""
-    if name in ("nn", "seq2seq", "show"):
+    if name in ("estimators", "nn", "seq2seq", "show"):
         return import_module(f"regard.{name}")
     raise AttributeError(f"module 'regard' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
     """List what `__getattr__` finds, too."""
-    return sorted({*globals(), "nn", "seq2seq", "show"})
+    return sorted({*globals(), "estimators", "nn", "seq2seq", "show"})

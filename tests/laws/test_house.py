@@ -38,7 +38,7 @@ FLOORS = [
         "context",
         "kernels",
     ),
-    *("attention", "cache", "nn", "seq2seq", "show", "_suggest", "cli"),
+    *("attention", "cache", "nn", "estimators", "seq2seq", "show", "_suggest", "cli"),
 ]
 # The rooms of seq2seq, in the same order: a room imports only from those before it.
 ROOMS = [

@@ -1,0 +1,202 @@
+"""Classification by attention to the training rows, for scikit-learn."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from regard.estimators._sklearn import ClassifierMixin
+from regard.estimators.base import AttentionEstimator
+
+__all__ = ["AttentionClassifier"]
+
+Array = NDArray[Any]
+
+
+class AttentionClassifier(ClassifierMixin, AttentionEstimator):  # type: ignore[misc]
+    """Predict classes by attention to the training rows, with a learned score. ::
+
+        p(c | x) = sum_j weights(x, x_j) [y_j = c],    weights = softmax_j(score(x, x_j))
+
+    The parameters minimise the log loss of each training row predicted by all others. The shares of the classes take
+    part in the mean with a learned weight of at least 0.001, so that no probability is 0.
+
+    Parameters
+    ----------
+    score_function : {"gaussian", "general", "cosine"}
+        ``-|M x - M y|^2 / 2``, ``x^T M y``, or ``t cos(M x, M y)``, of standardised features.
+    metric : {"scalar", "diagonal", "full"}
+        The structure of M: one width for all features, one for each, or a matrix.
+    heads : int
+        Attentions with parameters of their own, whose predictions are averaged with learned weights.
+    rank : int, optional
+        Rows of a "full" M; by default the number of features.
+    alpha : float
+        Strength of a normal prior that keeps the parameters of the score near one common width.
+    max_iter : int
+        Iterations of L-BFGS, at most.
+    tol : float
+        Largest component of the gradient at which it stops.
+    batch_size : int
+        Training rows whose loss is computed in an iteration. Above it, so many are drawn once; all rows remain keys.
+    random_state : int, RandomState or None
+        For these draws, and for the differences between heads.
+
+    Attributes
+    ----------
+    classes_ : array (e,)
+        The classes.
+    keys_ : array (m, d)
+        Distinct training rows, standardised.
+    values_ : array (m, e)
+        Their shares of the classes.
+    parameters_ : array
+        The learned parameters.
+    loss_ : float
+        The log loss of the leave-one-out predictions.
+    n_iter_ : int
+        Iterations of L-BFGS.
+    n_features_in_ : int
+        Features of a row.
+
+    References
+    ----------
+    Goldberger et al. 2004, "Neighbourhood Components Analysis".
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> x = np.arange(12.0)[:, None]
+    >>> model = AttentionClassifier().fit(x, np.where(x.ravel() < 6, "low", "high"))
+    >>> model.predict([[2.0], [9.0]]).tolist()
+    ['low', 'high']
+    """
+
+    def __init__(
+        self,
+        *,
+        score_function: str = "gaussian",
+        metric: str = "diagonal",
+        heads: int = 1,
+        rank: int | None = None,
+        alpha: float = 1.0,
+        max_iter: int = 100,
+        tol: float = 1e-5,
+        batch_size: int = 2000,
+        random_state: Any = None,
+    ) -> None:
+        self.score_function = score_function
+        self.metric = metric
+        self.heads = heads
+        self.rank = rank
+        self.alpha = alpha
+        self.max_iter = max_iter
+        self.tol = tol
+        self.batch_size = batch_size
+        self.random_state = random_state
+
+    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> AttentionClassifier:
+        """Learn the score from training rows.
+
+        Parameters
+        ----------
+        X : array (n, d)
+            Rows.
+        y : array (n,)
+            Classes: numbers or strings.
+        sample_weight : array (n,), optional
+            Weights; a row of weight 2 counts as two rows, and one of weight 0 is left out.
+
+        Returns
+        -------
+        AttentionClassifier
+            Itself.
+
+        Raises
+        ------
+        ValueError
+            For an invalid parameter, fewer than two classes, or X, y or weights that scikit-learn refuses.
+
+        Examples
+        --------
+        >>> AttentionClassifier().fit([[0.0], [1.0], [2.0]], [0, 1, 1]).classes_
+        array([0, 1])
+        """
+        from sklearn.utils.multiclass import check_classification_targets
+        from sklearn.utils.validation import _check_sample_weight, validate_data
+
+        rows, y = validate_data(self, X, y, dtype=np.float64)
+        self._check_parameters()
+        check_classification_targets(y)
+        weights = _check_sample_weight(sample_weight, rows, dtype=np.float64, ensure_non_negative=True)
+        self.classes_, classes = np.unique(y, return_inverse=True)
+        present = np.unique(classes[weights > 0])
+        if len(present) < 2:
+            raise ValueError(
+                f"AttentionClassifier needs rows of at least 2 classes. Got {len(present)} class with positive weight."
+            )
+        targets = np.eye(len(self.classes_))[classes]
+        self._fit(rows, targets, weights)
+        return self
+
+    def _begin(self, totals: Array) -> Array:
+        """Return the shares of the classes, which take part in the mean."""
+        return np.asarray(np.average(self.values_, axis=0, weights=totals))
+
+    def _loss(self, predictions: Array, targets: Array) -> tuple[Array, Array]:
+        """Return the log loss of each row, whose target is a share of each class, and its gradient."""
+        floor = np.maximum(predictions, np.finfo(np.float64).tiny)
+        return -np.sum(targets * np.log(floor), axis=1), -targets / floor
+
+    def predict_proba(self, X: ArrayLike) -> Array:
+        """Predict the probabilities of the classes.
+
+        Parameters
+        ----------
+        X : array (n, d)
+            Rows.
+
+        Returns
+        -------
+        array (n, e)
+            In the order of `classes_`; each row sums to 1.
+
+        Raises
+        ------
+        ValueError
+            If X is not as in training.
+
+        Examples
+        --------
+        >>> AttentionClassifier().fit([[0.0], [1.0], [2.0]], [0, 1, 1]).predict_proba([[1.5]]).sum().round(6)
+        np.float64(1.0)
+        """
+        return self._predict(X)
+
+    def predict(self, X: ArrayLike) -> Array:
+        """Predict the most probable class of each row.
+
+        Parameters
+        ----------
+        X : array (n, d)
+            Rows.
+
+        Returns
+        -------
+        array (n,)
+            Classes.
+
+        Raises
+        ------
+        ValueError
+            If X is not as in training.
+
+        Examples
+        --------
+        >>> AttentionClassifier().fit([[0.0], [1.0], [8.0]], [0, 0, 1]).predict([[0.5]])
+        array([0])
+        """
+        best = self._predict(X).argmax(axis=1)
+        return np.asarray(self.classes_[best])

@@ -1,0 +1,279 @@
+"""Parameters from the leave-one-out loss, by L-BFGS with exact gradients through the attention.
+
+Each training row is predicted by all others: its own key is masked. Memory grows with the rows, not with their pairs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from regard import mask
+from regard.attention import attention, attention_vjp
+from regard.estimators.metrics import Score
+from regard.estimators.readouts import Constant, Linear
+
+__all__ = ["Fitted", "Head", "Heads", "LeaveOneOut", "fit"]
+
+Array = NDArray[Any]
+# the predictions of rows -> the loss of each, and its gradient
+Loss = Callable[[Array], tuple[Array, Array]]
+WIDTHS = np.log(2.0) * np.arange(-3.0, 5.0)  # log-factors that are tried first
+LEAST_PRIOR = 1e-3  # of a class probability: no class has probability 0
+
+
+@dataclass(frozen=True)
+class Head:
+    """The parameters of one head: of its score, and of its readout."""
+
+    score: Array
+    readout: Array
+
+
+@dataclass(frozen=True)
+class Heads:
+    """Several attentions over the same rows, and the mean of their predictions with learned weights.
+
+    Parameters
+    ----------
+    score : Score
+        The score function.
+    readout : Constant or Linear
+        What makes predictions of contexts.
+    count : int
+        Heads.
+    prior : array (e,) or None
+        A constant prediction that takes part in the mean, as for class probabilities.
+    """
+
+    score: Score
+    readout: Constant | Linear
+    count: int = 1
+    prior: Array | None = None
+
+    @property
+    def size(self) -> int:
+        """Number of parameters."""
+        return self.count * (self.score.size + self.readout.size) + self._mixed
+
+    @property
+    def _mixed(self) -> int:
+        return self.count + (self.prior is not None)
+
+    def heads(self, parameters: Array) -> list[Head]:
+        """Return the parameters of each head."""
+        rows = parameters[: self.size - self._mixed].reshape(self.count, -1)
+        return [Head(row[: self.score.size], row[self.score.size :]) for row in rows]
+
+    def mixture(self, parameters: Array) -> Array:
+        """Return the weights of the heads' predictions, and at last that of the prior."""
+        logits = parameters[self.size - self._mixed :]
+        weights = np.exp(logits - logits.max())
+        weights /= weights.sum()
+        if self.prior is None:
+            return np.asarray(weights)
+        return np.asarray(weights * (1 - LEAST_PRIOR) + LEAST_PRIOR * (np.arange(self._mixed) == self.count))
+
+    def mixture_pullback(self, parameters: Array, dweights: Array) -> Array:
+        """Return the gradient of the logits of `mixture`."""
+        share = 1.0 if self.prior is None else 1 - LEAST_PRIOR
+        logits = parameters[self.size - self._mixed :]
+        weights = np.exp(logits - logits.max())
+        weights /= weights.sum()
+        return np.asarray(share * weights * (dweights - weights @ dweights))
+
+    def bounds(self) -> list[tuple[float | None, float | None]]:
+        """Return the least and the largest value of each parameter."""
+        head = [*self.score.bounds(), *[(-20.0, 10.0)] * self.readout.size]
+        return [*head * self.count, *[(-10.0, 10.0)] * self._mixed]
+
+    def precision(self, log_factor: float) -> Array:
+        """Return the precision of the prior of each parameter; 0 for those that no score has."""
+        head = np.concatenate([self.score.precision(log_factor), np.zeros(self.readout.size)])
+        return np.concatenate([np.tile(head, self.count), np.zeros(self._mixed)])
+
+    def initial(self, log_factor: float, x: Array, rng: np.random.Generator) -> Array:
+        """Return parameters to begin with; heads differ in width, and by chance so that they can part."""
+        spread = (np.arange(self.count) - (self.count - 1) / 2) * np.log(2.0)
+        heads = [
+            np.concatenate([self.score.initial(log_factor + more, x), self.readout.initial()])
+            for more in spread
+        ]
+        if self.count > 1:
+            heads = [head + 0.01 * rng.standard_normal(len(head)) for head in heads]
+        logits = np.zeros(self._mixed)
+        if self.prior is not None:
+            logits[-1] = -3.0
+        return np.concatenate([*heads, logits])
+
+
+def log_weighted(keys: Array, log_weights: Array) -> Array:
+    """Append the logarithms of the rows' weights to keys (m, r): a row of weight 2 counts as two rows."""
+    return np.column_stack([keys, log_weights])
+
+
+def with_one(queries: Array) -> Array:
+    """Append the factor of what `log_weighted` appends."""
+    return np.column_stack([queries, np.ones(len(queries))])
+
+
+@dataclass(frozen=True)
+class LeaveOneOut:
+    """The mean loss of training rows, each predicted by all others.
+
+    Parameters
+    ----------
+    heads : Heads
+        What is fitted.
+    x : array (m, d)
+        Distinct training rows, standardised.
+    y : array (m, e)
+        Their targets.
+    log_weights : array (m,)
+        Logarithms of the rows' weights.
+    rows : array of int (n,)
+        The rows whose loss is computed.
+    loss : function
+        Predictions (n, e) to the losses (n,) of these rows and their gradients (n, e).
+    """
+
+    heads: Heads
+    x: Array
+    y: Array
+    log_weights: Array
+    rows: NDArray[np.int64]
+    loss: Loss
+
+    def __call__(self, parameters: Array) -> tuple[float, Array]:
+        """Return the loss and its gradient."""
+        heads, mixture = self.heads.heads(parameters), self.heads.mixture(parameters)
+        passes = [self._predicted(head) for head in heads]
+        prediction = sum(share * predicted for share, (predicted, _) in zip(mixture, passes, strict=False))
+        if self.heads.prior is not None:
+            prediction = prediction + mixture[-1] * self.heads.prior
+        shares = np.exp(self.log_weights[self.rows])
+        shares /= shares.sum()
+        losses, gradients = self.loss(np.asarray(prediction))
+        dprediction = shares[:, None] * gradients
+        parts = [predicted for predicted, _ in passes]
+        if self.heads.prior is not None:
+            parts.append(np.broadcast_to(self.heads.prior, dprediction.shape))
+        dmixture = np.array([np.vdot(dprediction, part) for part in parts])
+        of_heads = [pull(share * dprediction) for share, (_, pull) in zip(mixture, passes, strict=False)]
+        return float(shares @ losses), np.concatenate(
+            [*of_heads, self.heads.mixture_pullback(parameters, dmixture)]
+        )
+
+    def _predicted(self, head: Head) -> tuple[Array, Callable[[Array], Array]]:
+        """Return the predictions of one head, and the function from their gradient to that of its parameters."""
+        queries, keys, of_score = self.heads.score(head.score, self.x[self.rows], self.x)
+        others = ~mask.documents(self.rows, np.arange(len(self.x)))
+        values = self.heads.readout.values(self.x, self.y)
+        context, of_context = attention_vjp(
+            with_one(queries), log_weighted(keys, self.log_weights), values, scale=1.0, mask=others
+        )
+        prediction, of_prediction = self.heads.readout(head.readout, context, self.x[self.rows])
+
+        def pullback(dprediction: Array) -> Array:
+            of_readout, dcontext = of_prediction(dprediction)
+            gradients = of_context(dcontext)
+            of_head = of_score(gradients.queries[:, :-1], gradients.keys[:, :-1])
+            return np.concatenate([of_head, of_readout])
+
+        return prediction, pullback
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """The result of `fit`: parameters, the loss, iterations, and whether L-BFGS has converged."""
+
+    parameters: Array
+    loss: float
+    iterations: int
+    converged: bool
+
+
+@dataclass(frozen=True)
+class Penalised:
+    """A loss and ``alpha / (2 m) |(parameters - start) / scale|^2`` for m rows: a normal prior about the start."""
+
+    problem: LeaveOneOut
+    start: Array
+    precision: Array
+
+    def __call__(self, parameters: Array) -> tuple[float, Array]:
+        """Return the loss and its gradient."""
+        loss, gradient = self.problem(parameters)
+        pull = self.precision * (parameters - self.start)
+        return loss + 0.5 * float(pull @ (parameters - self.start)), gradient + pull
+
+
+def fit(problem: LeaveOneOut, *, alpha: float, max_iter: int, tol: float, rng: np.random.Generator) -> Fitted:
+    """Minimise a leave-one-out loss: a search over common widths, then L-BFGS from the best.
+
+    Parameters
+    ----------
+    problem : LeaveOneOut
+        The loss.
+    alpha : float
+        Strength of the prior of the parameters of the score, which is normal about the best common width.
+    max_iter : int
+        Iterations of L-BFGS, at most.
+    tol : float
+        It stops where no component of the gradient is larger.
+    rng : Generator
+        For the differences between heads.
+
+    Returns
+    -------
+    Fitted
+        The best parameters that were found.
+
+    Examples
+    --------
+    >>> from regard.estimators.metrics import score_of
+    >>> x = np.linspace(-1, 1, 20)[:, None]
+    >>> heads = Heads(score_of("gaussian", "scalar", 1), Constant())
+    >>> loss = LeaveOneOut(
+    ...     heads, x, x, np.zeros(20), np.arange(20), lambda y: ((y - x).ravel() ** 2, 2 * (y - x))
+    ... )
+    >>> fit(loss, alpha=0.0, max_iter=20, tol=1e-6, rng=np.random.default_rng(0)).loss < 0.01
+    True
+    """
+    from scipy.optimize import minimize
+
+    offset = -0.5 * np.log(problem.x.shape[1])  # distances grow with the root of the features
+    starts = {offset + width: problem.heads.initial(offset + width, problem.x, rng) for width in WIDTHS}
+    with np.errstate(over="ignore"):
+        width = min(starts, key=lambda width: problem(starts[width])[0])
+        start = starts[width]
+        found = minimize(
+            Penalised(problem, start, alpha / len(problem.x) * problem.heads.precision(width)),
+            start,
+            jac=True,
+            method="L-BFGS-B",
+            bounds=problem.heads.bounds(),
+            options={"maxiter": max_iter, "gtol": tol, "ftol": 1e-9},
+        )
+    return Fitted(found.x, float(found.fun), int(found.nit), bool(found.success))
+
+
+def contexts(heads: Heads, head: Head, queries: Array, x: Array, y: Array, log_weights: Array) -> Array:
+    """Return the predictions (n, e) of one head for new rows (n, d), with all training rows visible."""
+    q, k, _ = heads.score(head.score, queries, x)
+    context = attention(with_one(q), log_weighted(k, log_weights), heads.readout.values(x, y), scale=1.0)
+    return heads.readout(head.readout, context, queries)[0]
+
+
+def predict(heads: Heads, parameters: Array, queries: Array, x: Array, y: Array, log_weights: Array) -> Array:
+    """Return the predictions (n, e) of all heads together."""
+    mixture = heads.mixture(parameters)
+    total = sum(
+        share * contexts(heads, head, queries, x, y, log_weights)
+        for share, head in zip(mixture, heads.heads(parameters), strict=False)
+    )
+    return np.asarray(total if heads.prior is None else total + mixture[-1] * heads.prior)

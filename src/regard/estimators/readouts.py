@@ -1,0 +1,150 @@
+"""From what a query attended to, to its prediction: the mean of the targets, or a line through them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Constant", "Linear", "readout_of"]
+
+Array = NDArray[Any]
+
+
+class Constant:
+    """The weighted mean of the targets (Nadaraya 1964, Watson 1964).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> Constant().values(np.zeros((2, 3)), np.ones((2, 1))).shape
+    (2, 1)
+    """
+
+    size = 0  # parameters
+
+    def initial(self) -> Array:
+        """Return the parameters to begin with."""
+        return np.zeros(0)
+
+    def values(self, x: Array, y: Array) -> Array:
+        """Return the values (m, e) of the attention for rows x (m, d) with targets y (m, e)."""
+        return y
+
+    def __call__(
+        self, parameters: Array, context: Array, x: Array
+    ) -> tuple[Array, Callable[[Array], tuple[Array, Array]]]:
+        """Return predictions (n, e), and the function from their gradient to those of parameters and context."""
+        return context, lambda dy: (np.zeros(0), dy)
+
+
+class Linear:
+    """A ridge regression of the targets on the features, weighted by the attention weights (Fan 1992).
+
+    The values of the attention are the moments y, x, x x^T and x y^T, so one attention gives all regressions:
+
+        b = (E[x x^T] - E[x] E[x]^T + r I)^-1 (E[x y^T] - E[x] E[y]^T),    prediction = E[y] + (x_q - E[x])^T b
+
+    where E is the weighted mean of a query's keys. The ridge r is learned; a large one gives `Constant`.
+
+    Parameters
+    ----------
+    features : int
+        d.
+    outputs : int
+        e.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> x = np.array([[0.0], [1.0]])
+    >>> line = Linear(1, 1)
+    >>> context = line.values(x, 2 * x).mean(axis=0, keepdims=True)   # a query that attends equally to both
+    >>> line(np.array([-30.0]), context, np.array([[3.0]]))[0].round(6)
+    array([[6.]])
+    """
+
+    size = 1
+
+    def __init__(self, features: int, outputs: int) -> None:
+        self._d, self._e = features, outputs
+        self._lower = np.tril_indices(features)
+
+    def initial(self) -> Array:
+        """Return the parameters to begin with: the logarithm of the ridge."""
+        return np.array([np.log(0.1)])
+
+    def values(self, x: Array, y: Array) -> Array:
+        """Return the moments (m, e + d + d (d + 1) / 2 + d e) of rows x (m, d) with targets y (m, e)."""
+        rows, columns = self._lower
+        return np.column_stack(
+            [y, x, x[:, rows] * x[:, columns], (x[:, :, None] * y[:, None, :]).reshape(len(x), -1)]
+        )
+
+    def _split(self, context: Array) -> tuple[Array, Array, Array, Array]:
+        """Return E[y] (n, e), E[x] (n, d), E[x x^T] (n, d, d) and E[x y^T] (n, d, e)."""
+        d, e = self._d, self._e
+        y, x, lower, xy = np.split(context, np.cumsum([e, d, len(self._lower[0])]), axis=1)
+        xx = np.empty((len(x), d, d))
+        rows, columns = self._lower
+        xx[:, rows, columns] = xx[:, columns, rows] = lower
+        return y, x, xx, xy.reshape(-1, d, e)
+
+    def _join(self, y: Array, x: Array, xx: Array, xy: Array) -> Array:
+        """Return the gradient of the context from those of its parts; that of E[x x^T] need not be symmetric."""
+        rows, columns = self._lower
+        both = xx + xx.swapaxes(1, 2)
+        lower = both[:, rows, columns] * np.where(rows == columns, 0.5, 1.0)
+        return np.column_stack([y, x, lower, xy.reshape(len(xy), -1)])
+
+    def __call__(
+        self, parameters: Array, context: Array, x: Array
+    ) -> tuple[Array, Callable[[Array], tuple[Array, Array]]]:
+        """Return predictions (n, e), and the function from their gradient to those of parameters and context."""
+        mean_y, mean_x, xx, xy = self._split(context)
+        ridge = np.exp(parameters[0])
+        covariance = xx - mean_x[:, :, None] * mean_x[:, None, :] + ridge * np.eye(self._d)
+        slopes = np.linalg.solve(covariance, xy - mean_x[:, :, None] * mean_y[:, None, :])
+        offset = x - mean_x
+
+        def pullback(dy: Array) -> tuple[Array, Array]:
+            solved = np.linalg.solve(covariance, offset[:, :, None] * dy[:, None, :])
+            dcovariance = -solved @ slopes.swapaxes(1, 2)
+            symmetric = dcovariance + dcovariance.swapaxes(1, 2)
+            dmean_y = dy - np.einsum("nde,nd->ne", solved, mean_x)
+            dmean_x = -(
+                np.einsum("nde,ne->nd", slopes, dy)
+                + np.einsum("ndk,nk->nd", symmetric, mean_x)
+                + np.einsum("nde,ne->nd", solved, mean_y)
+            )
+            dridge = ridge * np.einsum("ndd->", dcovariance)
+            return np.array([dridge]), self._join(dmean_y, dmean_x, dcovariance, solved)
+
+        return mean_y + np.einsum("nd,nde->ne", offset, slopes), pullback
+
+
+def readout_of(degree: int, features: int, outputs: int) -> Constant | Linear:
+    """Return the readout of a local polynomial's degree.
+
+    Parameters
+    ----------
+    degree : {0, 1}
+        0 is the mean, 1 the line.
+    features : int
+        Features of a row.
+    outputs : int
+        Targets of a row.
+
+    Returns
+    -------
+    Constant or Linear
+        Without parameters.
+
+    Examples
+    --------
+    >>> readout_of(1, 2, 1).size
+    1
+    """
+    return Linear(features, outputs) if degree else Constant()

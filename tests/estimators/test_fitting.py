@@ -1,0 +1,91 @@
+"""The leave-one-out loss: its value against loops, its gradient against finite differences."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from regard.estimators import fitting
+from regard.estimators.metrics import METRICS, SCORES, score_of
+from regard.estimators.readouts import readout_of
+
+
+def problem(score: str, metric: str, degree: int, heads: int, *, prior: bool, rank: int | None) -> Any:
+    rng = np.random.default_rng(3)
+    x, y = rng.standard_normal((17, 3)), rng.standard_normal((17, 2))
+    log_weights = np.log(rng.integers(1, 4, 17))
+    rows = np.arange(0, 17, 2)
+
+    def loss(predictions: Any) -> tuple[Any, Any]:
+        difference = predictions - y[rows]
+        return (difference**2).sum(1), 2 * difference
+
+    model = fitting.Heads(
+        score_of(score, metric, 3, rank), readout_of(degree, 3, 2), heads, y.mean(0) if prior else None
+    )
+    parameters = model.initial(-0.3, x, rng) + 0.1 * rng.standard_normal(model.size)
+    return fitting.LeaveOneOut(model, x, y, log_weights, rows, loss), parameters
+
+
+@pytest.mark.parametrize("prior", [False, True])
+@pytest.mark.parametrize("heads", [1, 2])
+@pytest.mark.parametrize("degree", [0, 1])
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("score", SCORES)
+def test_the_gradient_of_the_loss(score: str, metric: str, degree: int, heads: int, prior: bool) -> None:
+    rank = 2 if metric == "full" and score != "general" else None
+    loss, at = problem(score, metric, degree, heads, prior=prior, rank=rank)
+    steps = 1e-6 * np.eye(len(at))
+    expected = [(loss(at + step)[0] - loss(at - step)[0]) / 2e-6 for step in steps]
+    np.testing.assert_allclose(loss(at)[1], expected, rtol=1e-6, atol=1e-7)
+
+
+def similarity(score: str, width: float, a: Any, b: Any) -> float:
+    """The score functions as in their formulas, with one factor for all features."""
+    if score == "gaussian":
+        return -sum((width * s - width * t) ** 2 for s, t in zip(a, b, strict=True)) / 2
+    product = math.fsum(s * t for s, t in zip(a, b, strict=True))
+    if score == "general":
+        return width * product
+    return width * product / math.sqrt(math.fsum(s * s for s in a) * math.fsum(t * t for t in b))
+
+
+@pytest.mark.parametrize("score", SCORES)
+def test_each_row_is_predicted_by_all_others(score: str) -> None:
+    """Loops over rows and keys; a row of weight w counts w times."""
+    loss, parameters = problem(score, "scalar", 0, 1, prior=False, rank=None)
+    width = parameters[0] if score == "general" else math.exp(parameters[0])
+    total = share = 0.0
+    for i in loss.rows:
+        others = [j for j in range(17) if j != i]
+        factors = [
+            math.exp(similarity(score, width, loss.x[i], loss.x[j]) + loss.log_weights[j]) for j in others
+        ]
+        predicted = np.array(factors) @ loss.y[others] / math.fsum(factors)
+        total += math.exp(loss.log_weights[i]) * float(((predicted - loss.y[i]) ** 2).sum())
+        share += math.exp(loss.log_weights[i])
+    assert loss(parameters)[0] == pytest.approx(total / share, rel=1e-9)
+
+
+def test_a_line_through_its_keys() -> None:
+    """NumPy's least squares, with rows multiplied by the root of their weights, is the independent party."""
+    rng = np.random.default_rng(0)
+    x, y = rng.standard_normal((20, 2)), rng.standard_normal((20, 3))
+    weights = rng.random(20)
+    weights /= weights.sum()
+    query = rng.standard_normal((1, 2))
+    line = readout_of(1, 2, 3)
+    predicted = line(np.array([-40.0]), weights[None] @ line.values(x, y), query)[0]
+    root = np.sqrt(weights)[:, None]
+    design = np.column_stack([np.ones(20), x])
+    expected = np.array([[1, *query[0]]]) @ np.linalg.lstsq(root * design, root * y)[0]
+    np.testing.assert_allclose(predicted, expected, rtol=1e-9)
+
+
+def test_a_large_ridge_leaves_the_mean() -> None:
+    line = readout_of(1, 1, 1)
+    context = line.values(np.array([[0.0], [1.0]]), np.array([[2.0], [4.0]])).mean(0, keepdims=True)
+    assert line(np.array([40.0]), context, np.array([[5.0]]))[0] == pytest.approx(3.0)
