@@ -1,5 +1,5 @@
-"""Checks a wheel: its tag, that every module and every part of a page is in it, and the one library in it, which must be small, need nothing but
-the C library, and be what the package loads on that system.
+"""Checks a wheel: its tag, that every module and every part of a page is in it, and the one library in it, which must
+be small, need nothing but the C library, and be what the package loads on that system.
 
 `wheel.py native WHEEL` expects the library, `wheel.py numpy WHEEL` that there is none.
 """
