@@ -1,0 +1,3 @@
+regard.view("mechanism", (root, data) => {
+  root.append(regard.element("p", {}, `${data.queries.length} queries`));
+});
