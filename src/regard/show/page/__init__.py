@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from numpy.typing import ArrayLike
 
+from regard import _check
+from regard.mask import MaskLike
+from regard.scores import ScoreLike
 from regard.show.page.document import Page
 from regard.show.page.mechanism import mechanism
 from regard.show.page.section import Section
@@ -14,30 +18,46 @@ __all__ = ["Page", "page"]
 
 
 def page(
-    queries: Any,
+    shown: Any,
     keys: ArrayLike | None = None,
     values: ArrayLike | None = None,
     /,
     *,
+    score: ScoreLike = "scaled_dot",
+    mask: MaskLike | None = None,
+    scale: float | None = None,
+    softcap: float | None = None,
+    normalize: str = "softmax",
+    query_labels: Sequence[str] | None = None,
+    key_labels: Sequence[str] | None = None,
     title: str = "Attention",
 ) -> Page:
     """Make a page of an attention.
 
     Parameters
     ----------
-    queries : array (n, d), or several sections
-        Queries; or, alone, what has weights already.
+    shown : array (n, d), or sections
+        Queries; or, alone, one or several sections.
     keys : array (m, d), optional
         Keys.
     values : array (m, e), optional
         Values.
+    score, mask, scale, softcap, normalize
+        As for `regard.attend`, for queries, keys and values.
+    query_labels, key_labels : sequence of str, optional
+        n and m names.
     title : str
-        Its title.
+        The title of the page.
 
     Returns
     -------
     Page
         With ``save(path)``; a notebook displays it.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If there is nothing to show, or if labels don't fit.
 
     Examples
     --------
@@ -45,7 +65,21 @@ def page(
     >>> page(np.eye(2), np.eye(2), np.eye(2))
     Page('Attention': mechanism)
     """
-    if keys is not None and values is not None:
-        return Page([mechanism(queries, keys, values)], title=title)
-    sections = [queries] if isinstance(queries, Section) else list(queries)
-    return Page(sections, title=title)
+    if (keys is None) != (values is None):
+        _check.fail("page takes queries, keys and values, or one thing that has weights.", kind=TypeError)
+    if keys is None or values is None:
+        sections = [shown] if isinstance(shown, Section) else list(shown)
+        return Page(sections, title=title)
+    section = mechanism(
+        shown,
+        keys,
+        values,
+        score=score,
+        mask=mask,
+        scale=scale,
+        softcap=softcap,
+        normalize=normalize,
+        query_labels=query_labels,
+        key_labels=key_labels,
+    )
+    return Page([section], title=title)

@@ -13,11 +13,11 @@ const regard = {
   start() {
     startTheme();
     const sections = JSON.parse(document.getElementById("data").textContent);
-    sections.forEach(({ view, title, data }, index) => {
+    sections.forEach(({ view, title, data, warnings }, index) => {
       const root = regard.element("section", { class: view, "aria-labelledby": `title-${index}` });
       const heading = regard.element("h2", { id: `title-${index}`, dir: "auto" }, title);
       document.getElementById("sections").append(root);
-      root.append(heading);
+      root.append(heading, ...warnings.map((text) => regard.element("p", { class: "warning", role: "note", dir: "auto" }, text)));
       views.get(view)(root, data, { section: index });
     });
   },
