@@ -72,7 +72,7 @@ function readout(model) {
 }
 
 function told(model, row, column) {
-  const number = (i, j) => regard.element("b", {}, regard.format(model.at(i, j), 3));
+  const number = (i, j) => regard.element("b", {}, weightText(model.at(i, j)));
   if (row !== null && column !== null) {
     const link = model.linked.has(row * model.columns.length + column) ? " \u00b7 a given link" : "";
     return [regard.label(model.rows[row]), " \u2192 ", regard.label(model.columns[column]), " ", number(row, column), link];
@@ -80,9 +80,12 @@ function told(model, row, column) {
   const [own, others] = row === null ? [model.columns[column], model.rows] : [model.rows[row], model.columns];
   const place = (k) => (row === null ? [k, column] : [row, k]);
   const best = largest(others.length, (k) => model.at(...place(k)), 5);
-  const list = best.flatMap((k) => [regard.label(others[k]), " ", number(...place(k)), "  "]);
+  const list = best.map((k) => regard.element("span", {}, regard.label(others[k]), " ", number(...place(k))));
   return [regard.label(own), row === null ? " \u2190 " : " \u2192 ", ...list];
 }
+
+// A weight with three digits, without an exponent.
+const weightText = (weight) => (Math.abs(weight) < 0.0005 ? "0.000" : regard.format(weight, 3));
 
 // The places of the largest values, the largest first.
 function largest(count, value, most) {
@@ -151,7 +154,7 @@ function tokens(model, side, place) {
         onblur: model.selection.leave,
         onclick: () => model.selection.keep(own),
       },
-      place === "right" ? [values[index], regard.label(text)] : [regard.label(text), values[index]],
+      place === "right" ? [regard.label(text), values[index]] : [values[index], regard.label(text)],
     );
   });
   const show = (selection) => {
@@ -161,7 +164,7 @@ function tokens(model, side, place) {
       button.toggleAttribute("data-chosen", chosen);
       const weight = of === null ? null : side === "row" ? model.at(index, of) : model.at(of, index);
       const shown = weight !== null && (selection[side] === null || chosen);
-      values[index].textContent = shown ? regard.format(weight, 3) : "";
+      values[index].textContent = shown ? weightText(weight) : "";
       const strength = shown ? Math.max(0, Math.min(1, weight)) : null;
       button.style.background = strength === null ? "" : regard.colour(strength);
       button.style.color = strength === null ? "" : regard.ink(strength);
@@ -203,7 +206,13 @@ function sharp(canvas, width, height) {
   return context;
 }
 
-const ownColour = (element, name) => getComputedStyle(element).getPropertyValue(name);
+// A colour of base.css as a canvas understands it: light-dark() is resolved by an element only.
+let probe = null;
+function themeColour(name) {
+  probe ??= document.body.appendChild(regard.element("i", { hidden: true }));
+  probe.style.color = `var(${name})`;
+  return getComputedStyle(probe).color;
+}
 
 function drawLines(canvas, box, model, levels) {
   const { clientWidth: width, clientHeight: height } = canvas;
@@ -219,7 +228,7 @@ function drawLines(canvas, box, model, levels) {
     context.moveTo(0, from);
     context.bezierCurveTo(width * 0.4, from, width * 0.6, to, width, to);
   };
-  context.strokeStyle = ownColour(box, "--accent");
+  context.strokeStyle = themeColour("--accent");
   context.lineCap = "round";
   for (const [part, fade] of selected ? [[false, 0.1], [true, 1]] : [[true, 1]]) {
     levels.forEach(([rows, columns], level) => {
@@ -230,11 +239,11 @@ function drawLines(canvas, box, model, levels) {
       context.stroke();
     });
   }
-  drawLinks(context, box, model, line, selected, chosen);
+  drawLinks(context, model, line, selected, chosen);
 }
 
-function drawLinks(context, box, model, line, selected, chosen) {
-  context.strokeStyle = ownColour(box, "--link");
+function drawLinks(context, model, line, selected, chosen) {
+  context.strokeStyle = themeColour("--link");
   context.lineWidth = 1.75;
   context.setLineDash([5, 4]);
   for (const part of [true, false]) {
@@ -329,8 +338,8 @@ function onePixelACell(model, n, m) {
   return small;
 }
 
-function drawGaps(context, { box, cell }, n, m) {
-  context.strokeStyle = ownColour(box, "--paper");
+function drawGaps(context, { cell }, n, m) {
+  context.strokeStyle = themeColour("--paper");
   context.lineWidth = 1;
   context.beginPath();
   for (let i = 1; i < n; i++) context.moveTo(0, i * cell), context.lineTo(m * cell, i * cell);
@@ -352,15 +361,15 @@ function writeNumbers(context, model, cell) {
   );
 }
 
-function drawSelection(context, { box, cell }, model) {
+function drawSelection(context, { cell }, model) {
   const { row, column } = model.selection.get();
   const [n, m] = [model.rows.length, model.columns.length];
   context.lineWidth = Math.min(2, cell / 4);
-  context.strokeStyle = ownColour(box, "--link");
+  context.strokeStyle = themeColour("--link");
   const inset = context.lineWidth;
   model.links.forEach(([j, i]) => context.strokeRect(j * cell + inset, i * cell + inset, cell - 2 * inset, cell - 2 * inset));
   context.lineWidth = 2;
-  context.strokeStyle = ownColour(box, "--accent");
+  context.strokeStyle = themeColour("--accent");
   if (row !== null && column === null) context.strokeRect(1, row * cell, m * cell - 2, cell);
   if (column !== null && row === null) context.strokeRect(column * cell, 1, cell, n * cell - 2);
   if (row === null || column === null) return;
@@ -371,8 +380,7 @@ function drawSelection(context, { box, cell }, model) {
   context.strokeRect(column * cell, row * cell, cell, cell);
 }
 
-function pointAtCells({ canvas, ...rest }, model) {
-  const state = Object.assign(rest, { canvas });
+function pointAtCells({ canvas }, model) {
   const cellOf = (event) => {
     const box = canvas.getBoundingClientRect();
     const place = (offset, size, count) => Math.min(count - 1, Math.max(0, Math.floor((offset / size) * count)));
@@ -384,7 +392,6 @@ function pointAtCells({ canvas, ...rest }, model) {
   canvas.addEventListener("pointermove", (event) => event.pointerType !== "touch" && model.selection.show(cellOf(event)));
   canvas.addEventListener("pointerleave", (event) => event.pointerType !== "touch" && model.selection.leave());
   canvas.addEventListener("click", (event) => model.selection.keep(cellOf(event)));
-  return state;
 }
 
 function moveAmongCells({ canvas }, model) {
