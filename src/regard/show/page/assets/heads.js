@@ -125,7 +125,7 @@ const longName = (group, { layer, head }) => `layer ${group.layers[layer]}, head
 
 function fillGrid(grid, group, state, choose) {
   const buttons = inOrder(group, state).map((place) => smallHead(group, place, state.key, choose));
-  const across = state.key ? Math.min(buttons.length, 8) : group.count[1];
+  const across = group.count[1] > 2 || !state.key ? group.count[1] : Math.min(buttons.length, 8);
   grid.style.setProperty("--across", across);
   grid.replaceChildren(...buttons);
   regard.roving(Array.from({ length: Math.ceil(buttons.length / across) }, (_, k) => buttons.slice(k * across, (k + 1) * across)));
