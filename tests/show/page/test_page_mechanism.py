@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import product
 from typing import Any
 
@@ -11,10 +11,10 @@ import pytest
 
 import regard
 from regard import mask, scores, weights
-from regard.show import Page, page
+from regard.show import page
 from regard.show.page.examples import reordering
-from regard.show.page.mechanism import decoder, mechanism, with_words
-from regard.show.page.section import Section, labels, weight_faults
+from regard.show.page.mechanism import mechanism
+from regard.show.page.section import Section
 
 RNG = np.random.default_rng(5)
 QUERIES, KEYS, VALUES = RNG.normal(size=(4, 3)), RNG.normal(size=(5, 3)), RNG.normal(size=(5, 2))

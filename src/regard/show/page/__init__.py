@@ -8,11 +8,13 @@ from typing import Any
 from numpy.typing import ArrayLike
 
 from regard import _check
+from regard.context import Attention, attend
 from regard.mask import MaskLike
 from regard.scores import ScoreLike
 from regard.show.page.document import Page
-from regard.show.page.mechanism import mechanism
+from regard.show.page.mechanism import is_readable, mechanism, recomputes, recorded
 from regard.show.page.section import Section
+from regard.weights import NormalizeLike
 
 __all__ = ["Page", "page"]
 
@@ -27,7 +29,7 @@ def page(
     mask: MaskLike | None = None,
     scale: float | None = None,
     softcap: float | None = None,
-    normalize: str = "softmax",
+    normalize: NormalizeLike = "softmax",
     query_labels: Sequence[str] | None = None,
     key_labels: Sequence[str] | None = None,
     title: str = "Attention",
@@ -36,8 +38,8 @@ def page(
 
     Parameters
     ----------
-    shown : array (n, d), or sections
-        Queries; or, alone, one or several sections.
+    shown : array (n, d), Attention, or sections
+        Queries; or, alone, an attention that has its weights already, or sections.
     keys : array (m, d), optional
         Keys.
     values : array (m, e), optional
@@ -68,18 +70,30 @@ def page(
     if (keys is None) != (values is None):
         _check.fail("page takes queries, keys and values, or one thing that has weights.", kind=TypeError)
     if keys is None or values is None:
-        sections = [shown] if isinstance(shown, Section) else list(shown)
-        return Page(sections, title=title)
+        return Page(_sections(shown, query_labels, key_labels), title=title)
+    arrays = _check.three(shown, keys, values)
+    if not is_readable(*arrays) or not recomputes(score, normalize):
+        attention = attend(*arrays, score=score, mask=mask, scale=scale, softcap=softcap, normalize=normalize)
+        return Page(_sections(attention, query_labels, key_labels), title=title)
     section = mechanism(
-        shown,
-        keys,
-        values,
+        *arrays,
         score=score,
         mask=mask,
         scale=scale,
         softcap=softcap,
-        normalize=normalize,
+        normalize=str(normalize),
         query_labels=query_labels,
         key_labels=key_labels,
     )
     return Page([section], title=title)
+
+
+def _sections(
+    shown: Any, query_labels: Sequence[str] | None, key_labels: Sequence[str] | None
+) -> list[Section]:
+    """Return the sections of what is given alone."""
+    if isinstance(shown, Section):
+        return [shown]
+    if isinstance(shown, Attention):
+        return [recorded(shown, query_labels=query_labels, key_labels=key_labels)]
+    return list(shown)

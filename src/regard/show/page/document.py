@@ -90,10 +90,10 @@ class Page:
         )
 
 
-def check_new(path: str | os.PathLike[str], *, force: bool) -> None:
+def check_new(path: str | os.PathLike[str], *, force: bool, hint: str = "force=True") -> None:
     """Raise for a file that exists already, unless `force` is True."""
     if not force and os.path.lexists(path):
-        raise FileExistsError(errno.EEXIST, "the file exists already", os.fspath(path))
+        raise FileExistsError(errno.EEXIST, f"the file exists already, {hint} replaces it", os.fspath(path))
 
 
 def _asset(name: str) -> str:

@@ -1,14 +1,55 @@
-"""The examples that a page opens with where nobody gives it arrays."""
+"""What a page opens with where nobody gives it arrays."""
 
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from regard import scores
-from regard.show.page.mechanism import decoder
-from regard.show.page.section import Section
+from regard import _check, scores
+from regard.show.page.mechanism import decoder, mechanism, with_words
+from regard.show.page.section import Section, labels
 
-__all__ = ["reordering"]
+__all__ = ["drawn", "reordering"]
+
+
+def drawn(words: ArrayLike, seed: int, names: list[str] | None = None) -> Section:
+    """Show words whose query, key and value weights are drawn with a seed, as tutorials draw them.
+
+    Parameters
+    ----------
+    words : array (n, d)
+        A vector for each word.
+    seed : int
+        ``np.random.seed(seed)``; then ``np.random.randint(3, size=(d, d))`` three times.
+    names : list of str, optional
+        The words; by default "word 1" and so on.
+
+    Returns
+    -------
+    Section
+        A `mechanism` of the words among themselves.
+
+    Raises
+    ------
+    ValueError
+        If there are no words, or more or fewer names.
+
+    Examples
+    --------
+    >>> drawn(np.eye(2), 42).data["words"]["query_weight"]
+    [[2.0, 0.0], [2.0, 2.0]]
+    """
+    vectors = _check.parameter("words", words, 2, "(n, d)").astype(np.float64)
+    generator = np.random.RandomState(seed)  # the legacy one: its draws are the same in every release
+    weights = [generator.randint(3, size=(vectors.shape[1],) * 2) for _ in range(3)]
+    named = labels(names, len(vectors), "word")
+    section = mechanism(
+        *(vectors @ weight for weight in weights),
+        query_labels=named,
+        key_labels=named,
+        title="Attention, one step at a time",
+    )
+    return with_words(section, vectors, *weights)
 
 
 def reordering() -> Section:

@@ -9,13 +9,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from regard import _check, scores
-from regard.context import attend
+from regard.context import PARTS, Attention, attend
 from regard.mask import MaskLike, as_mask, causal, window
 from regard.scores import ScoreLike, as_score, is_builtin
-from regard.show.page.section import Section, labels
-from regard.weights import NAMED
+from regard.show.page.section import Section, labels, weight_faults
 
-__all__ = ["decoder", "mechanism", "with_words"]
+__all__ = ["decoder", "mechanism", "recorded", "with_words"]
 
 Array = NDArray[Any]
 
@@ -73,8 +72,11 @@ def mechanism(
     ('mechanism', ['le', 'chat'])
     """
     arrays = _readable(*_check.three(queries, keys, values))
-    if not isinstance(normalize, str):
-        _check.one_of("normalize", normalize, NAMED, "regard.attend(...) can be shown with any")
+    if not recomputes(score, normalize):
+        _check.fail(
+            "a page computes the scores of regard.scores, with one sharpness, and normalisations with a name.",
+            hint="page(regard.attend(...)) shows the numbers of any attention",
+        )
     attend(*arrays, score=score, mask=mask, scale=scale, softcap=softcap, normalize=normalize)  # checks them
     n, m = len(arrays[0]), len(arrays[1])
     data = {
@@ -220,26 +222,82 @@ def decoder(
         if array.shape != (rows, sizes[0]):
             _check.fail(f"{name} must have shape {(rows, sizes[0])}. Got shape {array.shape} instead.")
         weights[name] = array.tolist()
-    return Section(
-        "mechanism", title, {**section.data, "tied": True, "decoder": {**weights, "steps": steps}}
-    )
+    return Section("mechanism", title, {**section.data, "tied": True, "decoder": {**weights, "steps": steps}})
+
+
+def recorded(
+    attention: Attention,
+    /,
+    *,
+    query_labels: Sequence[str] | None = None,
+    key_labels: Sequence[str] | None = None,
+    title: str = "",
+) -> Section:
+    """Show the steps of an attention that is known by its results.
+
+    Parameters
+    ----------
+    attention : Attention
+        Without leading dimensions, with its weights and any other parts.
+    query_labels, key_labels : sequence of str, optional
+        n and m names; by default "query 1", "key 1" and so on.
+    title : str
+        The heading; by default the name of the attention.
+
+    Returns
+    -------
+    Section
+        For `Page`; its numbers can be looked at, and not changed.
+
+    Raises
+    ------
+    ValueError
+        If the weights are no matrix, or one too large to be read, or if labels don't fit.
+
+    Examples
+    --------
+    >>> import regard
+    >>> recorded(regard.attend(np.eye(2), np.eye(2), np.eye(2)), title="Two words").title
+    'Two words'
+    """
+    if attention.weights.ndim != 2 or not attention.weights.size:
+        shape = attention.weights.shape
+        _check.fail(f"weights must be a matrix with numbers in it. Got shape {shape} instead.")
+    n, m = attention.weights.shape
+    if n * m > MOST:
+        _check.fail(f"a page shows the steps of up to {MOST:,} weights: here are {n} x {m}")
+    parts = {part: getattr(attention, part) for part in PARTS if part != "lse" and part in vars(attention)}
+    data = {
+        "given": {part: array.astype(np.float64).tolist() for part, array in parts.items()},
+        "query_labels": labels(query_labels, n, "query"),
+        "key_labels": labels(key_labels, m, "key"),
+        "row": 0,
+    }
+    faults = tuple(weight_faults(attention.weights))
+    return Section("mechanism", title or attention.name or "Attention, step by step", data, faults)
+
+
+def is_readable(*arrays: Array) -> bool:
+    """Return whether queries, keys and values are small matrices of finite numbers, which can be changed by hand."""
+    if any(array.ndim != 2 or not array.size for array in arrays):
+        return False
+    sizes = [len(arrays[0]) * len(arrays[1]), *(array.size for array in arrays)]
+    return max(sizes) <= MOST and all(np.isfinite(array.astype(np.float64)).all() for array in arrays)
+
+
+def recomputes(score: ScoreLike, normalize: object) -> bool:
+    """Return whether a page can compute these steps itself."""
+    scorer = as_score(score)
+    shared = not isinstance(scorer, scores.cosine) or scorer.sharpness.size == 1
+    return is_builtin(scorer) and shared and isinstance(normalize, str)
 
 
 def _readable(*arrays: Array) -> list[Array]:
     """Return queries, keys and values as float64 matrices that fit a page."""
-    named = dict(zip(("queries", "keys", "values"), arrays, strict=True))
-    for name, array in named.items():
-        if array.ndim != 2 or not array.size:
-            hint = "choose one head with queries[head], keys[head], values[head]" * (array.ndim > 2)
-            _check.fail(
-                f"{name} must be a matrix with numbers in it. Got shape {array.shape} instead.", hint=hint
-            )
-        if not np.isfinite(array.astype(np.float64)).all():
-            _check.fail(f"{name} must be finite, because they can be changed by hand")
-    n, m = len(arrays[0]), len(arrays[1])
-    if max(n * m, *(array.size for array in arrays)) > MOST:
-        rule = f"a page shows the steps of an attention with up to {MOST:,} numbers in each matrix"
-        _check.fail(f"{rule}: here are {n} queries and {m} keys", named, "page(regard.attend(...)) shows its weights")
+    if not is_readable(*arrays):
+        rule = f"a page changes matrices of finite numbers, up to {MOST:,} of them and of weights"
+        hint = "page(regard.attend(...)) shows the weights of larger ones, and of several heads"
+        _check.fail(rule, dict(zip(("queries", "keys", "values"), arrays, strict=True)), hint)
     return [array.astype(np.float64) for array in arrays]
 
 
@@ -255,7 +313,9 @@ def _mask(mask: MaskLike | None, n: int, m: int) -> dict[str, Any]:
     if type(mask) is window:
         sides = {"left": mask.left, "right": mask.right}
         # No limit is one that no pair of positions exceeds.
-        return plain | {"kind": "window"} | {side: n + m if own is None else own for side, own in sides.items()}
+        return (
+            plain | {"kind": "window"} | {side: n + m if own is None else own for side, own in sides.items()}
+        )
     dense = np.broadcast_to(as_mask(mask).dense(n, m).reshape(n, m), (n, m))
     return plain | {"kind": "given", "visible": dense.astype(int).tolist()}
 
@@ -263,11 +323,7 @@ def _mask(mask: MaskLike | None, n: int, m: int) -> dict[str, Any]:
 def _score(score: ScoreLike, d: int, key_size: int) -> dict[str, Any]:
     """Return the score by its name, with its parameters, and those of the others that a reader may choose."""
     scorer = as_score(score)
-    if not is_builtin(scorer):
-        _check.fail(
-            "score must be one of regard.scores, which the page computes again.",
-            hint="page(regard.attend(...)) shows the numbers of any score",
-        )
+    assert isinstance(scorer, scores.Score)
     if isinstance(scorer, scores.concat):
         scorer = scorer.split(d)
     known: dict[str, Any] = {
@@ -280,9 +336,7 @@ def _score(score: ScoreLike, d: int, key_size: int) -> dict[str, Any]:
     }
     for name in type(scorer).learned:
         array = getattr(scorer, name)
-        if name == "sharpness" and array.size != 1:
-            _check.fail(f"a page shows one sharpness for all queries. Got shape {array.shape} instead.")
-        known[name] = None if array is None else array.item() if array.size == 1 and name in ("sharpness",) else array.tolist()
+        known[name] = None if array is None else array.item() if name == "sharpness" else array.tolist()
     if isinstance(scorer, scores.gaussian):
         known["width"] = float(scorer.width)
     return known

@@ -70,7 +70,7 @@ const regard = {
   },
 
   percent(weight) {
-    return Number.isFinite(weight) ? `${regard.format(100 * weight, 1)} %` : regard.format(weight, 1);
+    return Number.isFinite(weight) ? `${regard.format(100 * weight, 1)}\u00a0%` : regard.format(weight, 1);
   },
 
   // The colour of a weight t from 0 (paper) to 1 (ink) in the present theme, in equal steps for the eye.

@@ -27,6 +27,7 @@ function inputs({ state }) {
 
 function computed(view) {
   const { state } = view;
+  if (state.given) return { ...state.given, weights: state.given.weights.map((row) => row.map(Number)) };
   const options = { ...state.options, ...inputs(view) };
   return state.decoder ? regard.decode({ ...options, decoder: state.decoder }) : regard.compute(options);
 }
@@ -43,11 +44,8 @@ function draw(view) {
     state.key = key ?? null;
     update();
   };
-  const result = computed(view);
-  const [n, m, d] = [result.queries.length, result.keys.length, result.queries[0].length];
-  fields = 0;
   view.names = names;
-  view.inputs = inputCards(view, names, update);
+  view.inputs = state.given ? [] : inputCards(view, names, update);
   view.picker = picker(view, pick);
   view.story = story(names, state.key_labels, (key) => {
     if (key !== state.key) pick(state.row, key);
@@ -55,18 +53,27 @@ function draw(view) {
   view.matrices = matrices(view, names, pick);
   view.sentence = regard.element("p", { class: "sentence", "aria-live": "polite", dir: "auto" });
   view.stepper = stepper(view, update);
-  const bar = regard.element("div", { class: "controls" }, controls(state.options, { d, n, m, decoder: state.decoder }, update, redraw), resetButton(view));
+  const account = [view.picker.element, view.sentence, view.stepper.element, view.story.element];
+  root.classList.toggle("given", Boolean(state.given));
   root.replaceChildren(
-    regard.element("div", { class: "inputs", role: "group", "aria-label": "Numbers" }, sourceChoice(view, redraw), view.inputs.map((card) => card.element)),
-    regard.element("div", { class: "account" }, bar, view.picker.element, view.sentence, view.stepper.element, view.story.element),
+    ...(state.given ? [] : [numbers(view, redraw)]),
+    regard.element("div", { class: "account" }, state.given ? null : controlBar(view, update, redraw), account),
     regard.element("div", { class: "matrices" }, view.matrices.map((part) => part.element)),
   );
   fill(view);
   if (focused) (document.getElementById(focused) ?? root.querySelector(`[data-part="${focused}"]`))?.focus();
 }
 
-function resetButton(view) {
-  return regard.element("div", { class: "field" }, regard.element("button", { type: "button", "data-part": "reset", onclick: () => reset(view) }, "Reset"));
+function numbers(view, redraw) {
+  const help = regard.element("p", { class: "soft help" }, HELP);
+  return regard.element("div", { class: "inputs", role: "group", "aria-label": "Numbers" }, sourceChoice(view, redraw), help, view.inputs.map((card) => card.element));
+}
+
+function controlBar(view, update, redraw) {
+  const { queries, keys } = inputs(view);
+  const shape = { d: queries[0].length, n: queries.length, m: keys.length, decoder: view.state.decoder };
+  const again = regard.element("button", { type: "button", "data-part": "reset", onclick: () => reset(view) }, "Reset");
+  return regard.element("div", { class: "controls" }, controls(view.state.options, shape, update, redraw), regard.element("div", { class: "field" }, again));
 }
 
 // Compute, and fill what is there.
@@ -76,12 +83,12 @@ function fill(view) {
   view.result = result;
   const { row } = state;
   const key = state.key ?? Math.max(0, result.weights[row].indexOf(largest(result.weights[row])));
-  const steps = stepsOf({ names, options: state.options, result, row, key, decoder: state.decoder });
+  const steps = state.given ? givenSteps(result, row) : stepsOf({ names, options: state.options, result, row, key, decoder: state.decoder });
   steps.forEach((step, i) => (step.hidden = i >= state.shown));
   view.stepper.set(steps);
   view.story.set(steps, key);
   view.picker.set(row);
-  view.sentence.replaceChildren(...[sentence(state.query_labels[row], state.key_labels, result.weights[row], result.logits[row])].flat(Infinity));
+  view.sentence.replaceChildren(...[sentence(state.query_labels[row], state.key_labels, result.weights[row], result.logits?.[row])].flat(Infinity));
   view.inputs.forEach((card) => card.set(result));
   view.matrices.forEach((part) => part.set(result, row, key));
 }
@@ -104,20 +111,21 @@ function inputCards(view, names, update) {
     rows[i][j] = x;
     update();
   };
-  const card = (title, note, values, rowLabels) => editable({ title, note, name: title, values, rowLabels, change: setter(values) });
+  const card = (title, note, values, rowLabels) => editable({ title, note: regard.formula(note), name: title, values, rowLabels, change: setter(values) });
   const parts = state.decoder ? decoderCards(state, card) : from(view) === "words" ? wordCards(state, card) : vectorCards(state, card);
-  return [...parts, ...perceptronCards(state.options, card, setter, names)];
+  return [...parts, ...perceptronCards(state.options, card, names)];
 }
 
 function wordCards({ words, query_labels }, card) {
   const made = (title, letter, weight, part) => {
-    const own = card(title, `W${letter}`, weight);
-    const product = results({ title: `${{ Q: "Queries", K: "Keys", V: "Values" }[letter]}`, note: `words \u00d7 W${letter}`, rowLabels: query_labels });
+    const matrix = `W_${letter}`;
+    const own = card(title, matrix, weight);
+    const product = results({ title: `= ${part}`, rowLabels: query_labels });
     const element = regard.element("div", { class: "pair" }, own.element, product.element);
     return { element, set: (result) => product.set(result[part]) };
   };
   return [
-    { ...card("Words", "", words.embeddings, query_labels), set: () => {} },
+    still(card("Words", "", words.embeddings, query_labels)),
     made("Query weights", "Q", words.query_weight, "queries"),
     made("Key weights", "K", words.key_weight, "keys"),
     made("Value weights", "V", words.value_weight, "values"),
@@ -132,18 +140,18 @@ function vectorCards({ queries, keys, values, query_labels, key_labels }, card) 
 
 function decoderCards({ queries, keys, key_labels, decoder }, card) {
   return [
-    card("Annotations", "h, keys and values", keys, key_labels),
-    card("First state", "s\u2080", queries.slice(0, 1)),
+    card("Annotations", "h_j", keys, key_labels),
+    card("First state", "s_0", queries.slice(0, 1)),
     card("State to state", "A", decoder.state_weight),
     card("Context to state", "C", decoder.context_weight),
   ].map(still);
 }
 
-function perceptronCards(options, card, setter, names) {
+function perceptronCards(options, card, names) {
   if (options.score !== "additive") {
     return options.score === "general" || options.score === "location" ? [still(card("Weight of the score", "W", options.weight))] : [];
   }
-  const line = (title, note, name) => still(editable({ title, note, name: title, values: [options[name]], change: (i, j, x) => setter([options[name]])(0, j, x) }));
+  const line = (title, note, name) => still(card(title, note, [options[name]])); // the row is the vector itself
   return [
     options.query_weight ? still(card(`From the ${names.query}`, "W", options.query_weight)) : null,
     options.key_weight ? still(card(`From the ${names.key}`, "U", options.key_weight)) : null,
@@ -193,9 +201,10 @@ function matrices(view, names, pick) {
   const scores = table("Scores", "of all queries", columnLabels);
   const weights = heat({ title: "Weights", note: "pick any", rowLabels, columnLabels, pick });
   const context = table("Context", "weights \u00d7 values", []);
+  const given = view.state.given ?? { scores: true, weights: true, context: true };
   return [
-    { element: scores.element, set: (result, row) => scores.set(result.scores, row) },
+    given.scores && { element: scores.element, set: (result, row) => scores.set(result.scores, row) },
     { element: weights.element, set: (result, row, key) => weights.set(result.weights, row, key) },
-    { element: context.element, set: (result, row) => context.set(result.context, row) },
-  ];
+    given.context && { element: context.element, set: (result, row) => context.set(result.context, row) },
+  ].filter(Boolean);
 }

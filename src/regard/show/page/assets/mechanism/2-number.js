@@ -5,7 +5,7 @@ const PIXELS = 6; // of a drag for one step
 
 // As short as it can be read: whole numbers without a point, others with up to four digits after it.
 function short(x) {
-  return Number.isInteger(x) ? String(x).replace("-", "\u2212") : regard.format(x, 4).replace(/\.?0+$/, "");
+  return Number.isInteger(x) && Math.abs(x) < 1e15 ? regard.format(x, 0) : regard.format(x, 4).replace(/(\.\d*?)0+$/, "$1").replace(/\.$/, "");
 }
 
 function parsed(text) {
@@ -30,7 +30,7 @@ regard.number = ({ value, name, change, step = STEP, least = -Infinity, whole = 
 
   const show = () => {
     input.value = short(present);
-    input.size = Math.max(3, input.value.length);
+    input.style.setProperty("--characters", Math.max(3, input.value.length));
     input.setAttribute("aria-valuenow", String(present));
     input.setAttribute("aria-valuetext", input.value);
     input.removeAttribute("aria-invalid");

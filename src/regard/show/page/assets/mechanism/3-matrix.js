@@ -42,7 +42,7 @@ function results({ title, note, rowLabels, columnLabels = [], pick }) {
     const digits = digitsOf(rows.flat());
     body.replaceChildren(
       ...rows.map((row, i) => {
-        const cells = row.map((x) => regard.element("td", {}, regard.format(x, digits)));
+        const cells = row.map((x) => regard.element("td", {}, regard.format(x, x === 0 ? 0 : digits)));
         const picking = pick ? { onclick: () => pick(i) } : {};
         return regard.element("tr", { class: i === picked ? "picked" : null, ...picking }, rowHead(rowLabels[i]), cells);
       }),

@@ -88,7 +88,7 @@ function sentence(query, keys, weights, logits) {
   if (!(total > 0)) return [label(query), " attends to nothing: no key is visible to it, so its weights and its context are 0"];
   const part = (j) => [label(keys[j]), ` (${regard.percent(weights[j])})`];
   const [first, second] = order;
-  const seen = logits.filter((z) => z !== -Infinity).length;
+  const seen = weights.filter((_, j) => logits?.[j] !== -Infinity).length;
   if (seen === 1) return [label(query), " sees only ", part(first)];
   if (weights[first] - weights[order.at(-1)] < 1e-9 && seen === weights.length) return [label(query), " attends to all alike: ", regard.percent(weights[first]), " each"];
   const also = weights[second] > 0.005 ? [weights[first] === weights[second] ? " and as much to " : ", then to ", part(second)] : [];

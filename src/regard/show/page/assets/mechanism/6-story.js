@@ -25,7 +25,8 @@ function story(names, keyLabels, pickKey) {
   return { element: regard.element("div", { class: "scroll story-scroll" }, table), set };
 }
 
-function drawStep({ title, formula, text, rows, worked, hidden: later }, number, keyLabels, key) {
+// A step {title, formula, text, rows, worked: the numbers of the picked key, or of all of them if it is general}.
+function drawStep({ title, formula, text, rows, worked, general, hidden: later }, number, keyLabels, key) {
   const head = regard.element(
     "div",
     { class: "step-head" },
@@ -34,7 +35,7 @@ function drawStep({ title, formula, text, rows, worked, hidden: later }, number,
     text ? regard.element("p", { class: "soft" }, text) : null,
   );
   const wide = (content, kind) => regard.element("tr", { class: kind }, regard.element("td", { colspan: keyLabels.length + 2 }, content));
-  const line = worked ? regard.element("div", { class: "math step-head" }, keyLabels[key] === undefined ? null : [regard.label(keyLabels[key]), ": "], worked) : null;
+  const line = worked ? regard.element("div", { class: "math step-head" }, general ? null : [regard.label(keyLabels[key]), ": "], worked) : null;
   return regard.element("tbody", { hidden: later }, wide(head, "head"), rows.map((row) => drawRow(row, key)), line ? wide(line, "worked soft") : null);
 }
 
@@ -52,9 +53,9 @@ function drawRow({ name, numbers, sum = "", kind = "" }, key) {
 
 function content(number, digits) {
   if (!Array.isArray(number)) {
-    return number === -Infinity ? regard.element("span", { class: "masked" }, "\u2212\u221e") : regard.format(number, digits);
+    return number === -Infinity ? regard.element("span", { class: "masked" }, "\u2212\u221e") : regard.format(number, number === 0 ? 0 : digits);
   }
-  const shown = number.slice(0, TALL).map((x) => regard.element("span", {}, regard.format(x, digits)));
+  const shown = number.slice(0, TALL).map((x) => regard.element("span", {}, regard.format(x, x === 0 ? 0 : digits)));
   if (number.length > TALL) shown.push(regard.element("span", { class: "soft" }, "\u22ee"));
   return regard.element("span", { class: "stack" }, shown);
 }
@@ -68,10 +69,11 @@ function bar(cell, weight) {
 
 // The steps of one query: what drawStep draws.
 function stepsOf({ names, options, result, row, key, decoder }) {
-  const steps = [scoreStep(names, options, result, row, key), scaleStep(names, options, result, row, key)];
+  const steps = [scoreStep(names, options, result, row, key)];
+  if (!decoder || result.scale !== 1) steps.push(scaleStep(names, options, result, row, key));
   if (options.softcap !== null) steps.push(softcapStep(options, result, row, key));
   if (!decoder) steps.push(maskStep(names, options, result, row));
-  steps.push(weightStep(names, options, result, row, key), contextStep(names, result, row, key));
+  steps.push(weightStep(names, options, result, row, key), contextStep(names, result, row));
   if (decoder) steps.push(nextStep(result, row));
   return steps;
 }
@@ -143,18 +145,18 @@ function weightStep(names, { normalize }, { logits, rows, weights }, row, key) {
 
 const minus = (x) => (x < 0 ? `(${short(x)})` : short(x));
 
-function contextStep(names, { values, weights, context }, row, key) {
+function contextStep(names, { values, weights, context }, row) {
   const terms = values.map((value, j) => value.map((x) => x * weights[row][j]));
-  const first = values[key]?.slice(0, 1).map((x) => `${short(weights[row][key])} \u00b7 ${minus(x)} = ${short(terms[key][0])}`);
   return {
     title: "Weighted sum",
     formula: `${names.c} = \u03a3 ${names.a} ${names.v}`,
     text: `Each ${names.value} counts as much as its weight. The sum is the context.`,
     rows: [
       { name: names.value, numbers: values },
-      { name: "weight \u00d7 it", numbers: terms, sum: context[row] },
+      { name: `weight \u00d7 ${names.value}`, numbers: terms, sum: context[row] },
     ],
-    worked: first?.length ? `${first[0]}${values[key].length > 1 ? ", and so on" : ""}` : null,
+    worked: [regard.formula(`${names.c}[1] = `), products(weights[row], values.map((value) => value[0]), context[row][0])],
+    general: true,
   };
 }
 
@@ -166,4 +168,16 @@ function nextStep({ states }, row) {
     text: ["The decoder reads the context, and what it is then in asks the next question: ", regard.formula("s_t"), ` = ${vector(states[row + 1])}`],
     rows: [],
   };
+}
+
+// What is known of an attention that is given with its results only.
+function givenSteps({ scores, logits, weights, context }, row) {
+  const sum = weights[row].reduce((total, x) => total + x, 0);
+  const vector = context?.[row];
+  return [
+    scores && { title: "Scores", text: "How well does each key match the query?", rows: [{ name: "score", numbers: scores[row].map(Number) }] },
+    logits && { title: "Logits", text: "The scores after scale, softcap, bias and mask. A hidden key has none.", rows: [{ name: "logit", numbers: logits[row].map(Number) }] },
+    { title: "Weights", text: "How much of its attention does the query give to each key?", rows: [{ name: "weight", numbers: weights[row], sum, kind: "weights" }] },
+    vector && { title: "Context", text: ["The sum of the values, each multiplied by its weight: ", `(${vector.slice(0, TALL).map(Number).map(short).join(", ")}${vector.length > TALL ? ", \u2026" : ""})`], rows: [] },
+  ].filter(Boolean);
 }
