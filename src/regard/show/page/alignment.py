@@ -10,8 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from regard import _check
 from regard.show.figures.overlay import averaged, checked_picture
-from regard.show.page.section import Section, packed
-from regard.show.page.weights import checked_labels, warning
+from regard.show.page.section import Section, labels, packed, weight_faults
 
 __all__ = ["Translated", "alignment", "aligned", "sentence"]
 
@@ -106,7 +105,7 @@ def aligned(
     links : collection of (int, int)
         Given links (column, row), counted from 0, to be shown with the weights.
     text : str
-        Its name, by default the rows joined by spaces.
+        Its name, if it has one.
 
     Returns
     -------
@@ -124,7 +123,7 @@ def aligned(
     [[0, 0]]
     """
     array = _checked(weights, rows, columns)
-    hypothesis = {"text": text or " ".join(rows), "score": None, "tokens": list(rows)}
+    hypothesis = {"text": text, "score": None, "tokens": list(rows)}
     return {
         "source": list(columns),
         "hypotheses": [hypothesis | _weights(array)],
@@ -173,7 +172,9 @@ def sentence(
         _check.fail("a sentence needs at least one hypothesis. Got none instead.")
     first = several[0]
     if any(one.source != first.source for one in several):
-        _check.fail("the hypotheses must be of one source. Got several instead.", hint="one sentence a source")
+        _check.fail(
+            "the hypotheses must be of one source. Got several instead.", hint="one sentence a source"
+        )
     read = first.source if first.alignment is None else first.full_alignment()[1]
     shown: dict[str, Any] = {
         "source": _labels(read),
@@ -196,16 +197,16 @@ def _hypothesis(one: Translated) -> dict[str, Any]:
 
 
 def _weights(array: Array) -> dict[str, Any]:
-    return {"weights": packed(array.astype(np.float32)), "warning": warning(array)}
+    return {"weights": packed(array), "warnings": weight_faults(array)}
 
 
 def _checked(weights: ArrayLike, rows: Sequence[str], columns: Sequence[str]) -> Array:
     array = _check.numeric("weights", weights)
     if array.ndim != 2:
         _check.fail(f"weights must be (n, m). Got {array.shape} instead.")
-    checked_labels("rows", rows, len(array))
-    checked_labels("columns", columns, array.shape[1])
-    return array.astype(np.float64)
+    labels(rows, len(array), "row")
+    labels(columns, array.shape[1], "column")
+    return array.astype(np.float32)
 
 
 def _checked_links(links: Links, source: int, target: int) -> list[list[int]]:

@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from regard import _check
-from regard.show.page.section import Section, packed
-from regard.show.page.weights import checked_labels, warning
+from regard.context import Attention
+from regard.show.page.section import Section, labels, packed, weight_faults
 
-__all__ = ["AllHeads", "Measures", "group", "heads", "measures", "of_model", "recorded"]
+__all__ = ["AllHeads", "Measures", "group", "heads", "measures", "of_model", "of_recorded"]
 
 Array = NDArray[Any]
 
@@ -173,15 +173,19 @@ def group(
         block += 1
     return {
         "name": name,
-        "layers": checked_labels("layers", layers, len(array)),
-        "rows": checked_labels("rows", rows, n),
-        "columns": checked_labels("columns", columns, m),
+        "layers": labels(_numbers(len(array)) if layers is None else layers, len(array), "layer"),
+        "rows": labels(_numbers(n) if rows is None else rows, n, "query"),
+        "columns": labels(_numbers(m) if columns is None else columns, m, "key"),
         "block": block,
         "weights": packed(_rounded(_largest(array, block))),
         "step": _STEP if size // block**2 > _EXACT else 1,
         "measures": {key: value.tolist() for key, value in measures(array)._asdict().items()},
-        "warning": warning(array),
+        "warnings": weight_faults(array),
     }
+
+
+def _numbers(count: int) -> list[str]:
+    return [str(i + 1) for i in range(count)]
 
 
 def _largest(array: Array, block: int) -> Array:
@@ -257,13 +261,19 @@ def of_model(model_heads: AllHeads) -> Section:
     return heads(group(name, *part) for name, *part in parts if part[0].size)
 
 
-def recorded(attentions: Sequence[Any]) -> Section:
+def of_recorded(
+    attentions: Sequence[Attention],
+    rows: Sequence[str] | None = None,
+    columns: Sequence[str] | None = None,
+) -> Section:
     """Show what `regard.record` kept: attentions with weights of the same shape are the layers of a group.
 
     Parameters
     ----------
     attentions : sequence of Attention
         With their weights. Leading dimensions count as heads.
+    rows, columns : sequence of str, optional
+        The tokens of all, by default their numbers from 1.
 
     Returns
     -------
@@ -280,7 +290,7 @@ def recorded(attentions: Sequence[Any]) -> Section:
     >>> import regard
     >>> with regard.record() as seen:
     ...     _ = regard.attention(np.eye(2), np.eye(2), np.eye(2))
-    >>> recorded(seen).data["groups"][0]["layers"]
+    >>> of_recorded(seen).data["groups"][0]["layers"]
     ['1']
     """
     shapes: dict[tuple[int, ...], list[tuple[str, Array]]] = {}
@@ -292,5 +302,5 @@ def recorded(attentions: Sequence[Any]) -> Section:
     for shape, layers in shapes.items():
         stacked = np.stack([weights.reshape(-1, *shape[-2:]) for _, weights in layers])
         name = f"{shape[-2]} × {shape[-1]}"
-        groups.append(group(name, stacked, layers=[name for name, _ in layers]))
-    return heads(groups, title="Recorded attention")
+        groups.append(group(name, stacked, rows, columns, layers=[name for name, _ in layers]))
+    return heads(groups)

@@ -21,9 +21,9 @@ from regard.kernels.blocked import Kernel
 from regard.mask import MaskLike
 from regard.position import BiasLike
 from regard.scores import ScoreLike
-from regard.show.page.section import Section, packed
+from regard.show.page.section import Section, labels, packed
 
-__all__ = ["LongAttention", "Summary"]
+__all__ = ["LongAttention", "Summary", "long_section"]
 
 Array = NDArray[Any]
 Floats = NDArray[np.float32]
@@ -225,3 +225,54 @@ class LongAttention:
 def _reduced(ufunc: np.ufunc, tile: Array, starts: tuple[Array, Array]) -> Array:
     """Reduce the blocks of a tile along both axes."""
     return ufunc.reduceat(ufunc.reduceat(tile, starts[0], axis=0), starts[1], axis=1)
+
+
+def long_section(
+    attention: LongAttention,
+    query_labels: Sequence[str] | None = None,
+    key_labels: Sequence[str] | None = None,
+    *,
+    served: bool = False,
+    title: str = "Long attention",
+) -> Section:
+    """Show long attention: summaries of it, from all of it down to blocks of a few tokens.
+
+    Parameters
+    ----------
+    attention : LongAttention
+        The attention.
+    query_labels, key_labels : sequence of str, optional
+        n and m names; by default their numbers from 1.
+    served : bool
+        Whether the page can ask a process for parts in full detail, as `regard.show.page.server` answers.
+    title : str
+        The heading.
+
+    Returns
+    -------
+    Section
+        For `Page`. Its summaries have up to 512 blocks on each side, fewer where there are many heads.
+
+    Raises
+    ------
+    ValueError
+        If labels don't fit.
+
+    Examples
+    --------
+    >>> long_section(LongAttention(np.zeros((4, 1)), np.zeros((6, 1)))).data["keys"]
+    6
+    """
+    side = max(1, min(_SIDE, int((_NUMBERS / (2 * attention.heads)) ** 0.5)))
+    summaries = [attention.summary(head, side) for head in range(attention.heads)]
+    data = {
+        "queries": attention.n,
+        "keys": attention.m,
+        "blocks": [_Grid.of(slice(0, length), side).size for length in (attention.n, attention.m)],
+        "maximum": packed(np.stack([summary.maximum for summary in summaries])),
+        "mean": packed(np.stack([summary.mean for summary in summaries])),
+        "query_labels": None if query_labels is None else labels(query_labels, attention.n, "query"),
+        "key_labels": None if key_labels is None else labels(key_labels, attention.m, "key"),
+        "served": served,
+    }
+    return Section("long", title, data)

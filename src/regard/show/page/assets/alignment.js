@@ -71,7 +71,7 @@ function staged(sentence, hypothesis, rank) {
     weights,
     links,
     names: { row: "Target tokens", column: "source tokens" },
-    warning: hypothesis.warning,
+    warnings: hypothesis.warnings,
   });
   return [view.element, links.length ? legend(links, hypothesis, weights, sentence.source.length) : null].filter(Boolean);
 }
@@ -119,9 +119,8 @@ function pictureView(sentence, hypothesis, weights) {
     show(model.shown);
   });
   show(0);
-  const warning = hypothesis.warning && regard.element("p", { class: "warning" }, hypothesis.warning);
   const small = regard.element("div", { class: "panels", role: "group", "aria-label": "Tokens" }, panels);
-  return regard.element("div", { class: "picture" }, warning, line, large, small);
+  return regard.element("div", { class: "picture" }, notWeights(hypothesis.warnings), line, large, small);
 }
 
 function panel(token, model, k, show) {

@@ -177,7 +177,7 @@ function largeHead(group, place) {
     weights: group.head(place),
     left: "row",
     names: { row: "Queries", column: "keys" },
-    warning: group.warning,
+    warnings: group.warnings,
   });
   const numbers = Object.entries(MEASURES).map(([key, { name, unit, of }]) =>
     regard.element(

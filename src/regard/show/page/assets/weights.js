@@ -32,7 +32,7 @@ regard.selection = () => {
 };
 
 // The readout, the lines and the matrix of one array. `left` is the side that stands left: "row" or "column".
-regard.weightsView = ({ rows, columns, weights, links = [], left = "column", names, warning }) => {
+regard.weightsView = ({ rows, columns, weights, links = [], left = "column", names, warnings = [] }) => {
   const m = columns.length;
   const model = {
     rows,
@@ -50,13 +50,17 @@ regard.weightsView = ({ rows, columns, weights, links = [], left = "column", nam
   const element = regard.element(
     "div",
     { class: "weights-view" },
-    warning && regard.element("p", { class: "warning", role: "note" }, warning),
+    notWeights(warnings),
     readout(model),
     regard.element("div", { class: "duo" }, pictures.map((picture) => picture.element)),
   );
   new ResizeObserver(() => pictures.forEach((picture) => picture.layout())).observe(element);
   return { element, selection: model.selection, redraw: () => pictures.forEach((picture) => picture.draw()) };
 };
+
+function notWeights(faults) {
+  return faults.length ? regard.element("p", { class: "warning", role: "note" }, `These are not attention weights: ${faults.join("; ")}.`) : null;
+}
 
 // ------------------------------------------------------------------------------------------------------ readout
 
