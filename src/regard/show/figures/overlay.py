@@ -232,10 +232,8 @@ def _resized(pixels: Pixels, panel: tuple[float, float], grid: tuple[int, ...]) 
     """Repeat or average pixels, so that the smoothed weights are smooth and a large picture takes little memory."""
     for axis, (inches, cells) in enumerate(zip(panel, grid, strict=True)):
         size, least = pixels.shape[axis], max(round(_PIXELS * inches / _SIDE), 2 * cells)
-        if size < least:
-            pixels = np.repeat(pixels, -(-least // size), axis=axis)
-        else:
-            pixels = averaged(pixels, axis, least)
+        few = size < least
+        pixels = np.repeat(pixels, -(-least // size), axis) if few else averaged(pixels, axis, least)
     return pixels
 
 

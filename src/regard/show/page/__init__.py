@@ -73,8 +73,7 @@ def page(
         return Page(sections(shown, query_labels, key_labels), title=title)
     arrays = _check.three(shown, keys, values)
     if not is_readable(*arrays) or not recomputes(score, normalize):
-        options: dict[str, Any] = {"score": score, "mask": mask, "scale": scale, "softcap": softcap}
-        attention = large(*arrays, normalize=normalize, **options)
+        attention = large(*arrays, score=score, mask=mask, scale=scale, softcap=softcap, normalize=normalize)
         return Page(sections(attention, query_labels, key_labels), title=title)
     section = mechanism(
         *arrays,

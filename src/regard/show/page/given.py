@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 
 from regard import _check
 from regard.context import Attention, attend
+from regard.mask import MaskLike
+from regard.scores import ScoreLike
 from regard.show.page.alignment import alignment, sentence
 from regard.show.page.heads import group, heads, of_model, of_recorded
 from regard.show.page.mechanism import MOST, recorded
@@ -75,8 +77,11 @@ def large(
     values: NDArray[Any],
     /,
     *,
-    normalize: NormalizeLike,
-    **options: Any,
+    score: ScoreLike = "scaled_dot",
+    mask: MaskLike | None = None,
+    scale: float | None = None,
+    softcap: float | None = None,
+    normalize: NormalizeLike = "softmax",
 ) -> Attention | LongAttention:
     """Return an attention that is too large to be changed by hand, or of which only parts can be computed at a time.
 
@@ -84,10 +89,8 @@ def large(
     ----------
     queries, keys, values : array
         (..., n, d), (..., m, d), (..., m, e).
-    normalize
+    score, mask, scale, softcap, normalize
         As for `regard.attend`.
-    options
-        Other options of `regard.attend`.
 
     Returns
     -------
@@ -101,15 +104,17 @@ def large(
 
     Examples
     --------
-    >>> large(*np.ones((3, 2, 2)), normalize="softmax").weights.shape
+    >>> large(*np.ones((3, 2, 2))).weights.shape
     (2, 2)
     """
     if np.prod(queries.shape[:-1]) * keys.shape[-2] <= _DENSE:
-        return attend(queries, keys, values, normalize=normalize, **options)
+        return attend(
+            queries, keys, values, score=score, mask=mask, scale=scale, softcap=softcap, normalize=normalize
+        )
     if normalize != "softmax":
         rule = f'a page of more than {_DENSE:,} weights needs normalize="softmax". Got {normalize!r:.60} instead.'
         _check.fail(rule)
-    return LongAttention(queries, keys, **options)
+    return LongAttention(queries, keys, score=score, mask=mask, scale=scale, softcap=softcap)
 
 
 def _attention(shown: Attention, query_labels: Labels, key_labels: Labels) -> Section:

@@ -191,7 +191,7 @@ def _numbers(count: int) -> list[str]:
 def _largest(array: Array, block: int) -> Array:
     """Return the largest weight of each block of rows and columns."""
     for axis in (-2, -1) if block > 1 else ():
-        array = np.maximum.reduceat(array, np.arange(0, array.shape[axis], block), axis=axis)
+        array = np.asarray(np.maximum.reduceat(array, np.arange(0, array.shape[axis], block), axis=axis))
     return array
 
 
@@ -258,7 +258,9 @@ def of_model(model_heads: AllHeads) -> Section:
         ("decoder", model_heads.decoder, model_heads.target_tokens, previous),
         ("source", model_heads.source, model_heads.target_tokens, source),
     )
-    return heads(group(name, *part) for name, *part in parts if part[0].size)
+    return heads(
+        group(name, weights, rows, columns) for name, weights, rows, columns in parts if weights.size
+    )
 
 
 def of_recorded(
@@ -295,7 +297,7 @@ def of_recorded(
     """
     shapes: dict[tuple[int, ...], list[tuple[str, Array]]] = {}
     for number, attention in enumerate(attentions, 1):
-        weights = attention.weights
+        weights = attention.weights if "weights" in vars(attention) else np.zeros(0)
         if weights.size:
             shapes.setdefault(weights.shape, []).append((attention.name or str(number), weights))
     groups = []
