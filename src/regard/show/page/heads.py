@@ -198,7 +198,7 @@ def _largest(array: Array, block: int) -> Array:
 def _rounded(array: Array) -> Array:
     if array.size <= _EXACT:
         return array.astype(np.float32)
-    return np.rint(np.clip(np.nan_to_num(array), 0, 1) * _STEP).astype(np.uint16)
+    return np.asarray(np.rint(np.clip(np.nan_to_num(array), 0, 1) * _STEP), np.uint16)
 
 
 def heads(groups: Iterable[dict[str, Any]], *, title: str = "Heads") -> Section:
