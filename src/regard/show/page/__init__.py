@@ -96,4 +96,7 @@ def _sections(
         return [shown]
     if isinstance(shown, Attention):
         return [recorded(shown, query_labels=query_labels, key_labels=key_labels)]
-    return list(shown)
+    if not isinstance(shown, list | tuple):
+        rule = f"page takes queries, keys and values, or an Attention. Got {type(shown).__name__} instead."
+        _check.fail(rule, kind=TypeError)
+    return [section for part in shown for section in _sections(part, query_labels, key_labels)]
