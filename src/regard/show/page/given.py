@@ -68,7 +68,8 @@ def sections(shown: Any, query_labels: Labels = None, key_labels: Labels = None)
         return [alignment(sentence(shown))]
     if isinstance(shown, Sequence) and not isinstance(shown, str | bytes):
         return _several(list(shown), query_labels, key_labels)
-    _check.fail(f"page has no view for {type(shown).__name__}.", kind=TypeError)
+    rule = f"page takes queries, keys and values, or one thing that has weights. Got {type(shown).__name__} instead."
+    _check.fail(rule, kind=TypeError)
 
 
 def large(

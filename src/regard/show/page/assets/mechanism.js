@@ -199,7 +199,7 @@ function matrices(view, names, pick) {
   const { query_labels: rowLabels, key_labels: columnLabels } = view.state;
   const table = (title, note, columns) => results({ title, note, rowLabels, columnLabels: columns, pick: (i) => pick(i) });
   const scores = table("Scores", "of all queries", columnLabels);
-  const weights = heat({ title: "Weights", note: "pick any", rowLabels, columnLabels, pick });
+  const weights = heat({ title: "Weights", note: "of all queries", rowLabels, columnLabels, pick });
   const context = table("Context", "weights \u00d7 values", []);
   const given = view.state.given ?? { scores: true, weights: true, context: true };
   return [
