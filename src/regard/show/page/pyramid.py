@@ -6,7 +6,7 @@ the row, so a block is computed by tiles of logits, summarized and forgotten.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -16,8 +16,9 @@ from numpy.typing import ArrayLike, NDArray
 from regard import _check
 from regard._layout import slices
 from regard._problem import prepare
+from regard._threads import Workers
 from regard.attention import partial
-from regard.kernels.blocked import Kernel
+from regard.kernels.blocked import Kernel, thread_count
 from regard.mask import MaskLike
 from regard.position import BiasLike
 from regard.scores import ScoreLike
@@ -72,10 +73,6 @@ class _Grid:
     @property
     def count(self) -> int:
         return -(-(self.stop - self.start) // self.size)
-
-    def starts(self, first: int, last: int) -> Array:
-        """Return where the blocks `first` to `last` start, relative to the first."""
-        return np.arange(last - first) * self.size
 
     def range(self, first: int, last: int) -> slice:
         """Return the rows of the blocks `first` to `last`."""
@@ -180,9 +177,16 @@ class LongAttention:
         found = Summary(*np.zeros((2, down.count, across.count), np.float32))
         high = max(1, min(down.count, 256 // down.size))
         wide = max(1, _TILE // (high * down.size) // across.size)
-        for top in range(0, down.count, high):
+
+        def strip(top: int) -> None:
             for left in range(0, across.count, wide):
                 self._summarize(head, down, across, (top, left), (high, wide), found)
+
+        tops = range(0, down.count, high)
+        threads = min(thread_count(self._problem, None), len(tops))
+        with Workers(threads if threads > 1 else 0) as workers:
+            for _ in workers.map(strip, tops):
+                pass
         return found
 
     def _summarize(
@@ -198,11 +202,13 @@ class LongAttention:
         (top, left), (high, wide) = first, size
         bottom, right = min(top + high, down.count), min(left + wide, across.count)
         tile = self._weights(head, down.range(top, bottom), across.range(left, right))
-        starts = across.starts(left, right), down.starts(top, bottom)
-        sizes = [np.diff(start, append=length) for start, length in zip(starts, tile.shape, strict=True)]
+        size = across.size, down.size
+        counts = [
+            np.diff([*range(0, length, step), length]) for length, step in zip(tile.shape, size, strict=True)
+        ]
         place = (slice(top, bottom), slice(left, right))
-        found.maximum[place] = _reduced(np.maximum, tile, starts).T
-        found.mean[place] = (_reduced(np.add, tile, starts) / np.outer(*sizes)).T
+        found.maximum[place] = _reduced(np.max, tile, size).T
+        found.mean[place] = (_reduced(np.sum, tile, size) / np.outer(*counts)).T
 
     def _columns(self, rows: int) -> list[slice]:
         return slices(self.m, max(1, _TILE // max(1, rows)))
@@ -222,9 +228,16 @@ class LongAttention:
             return np.exp(block, out=block).astype(np.float32, copy=False)
 
 
-def _reduced(ufunc: np.ufunc, tile: Array, starts: tuple[Array, Array]) -> Array:
-    """Reduce the blocks of a tile along both axes."""
-    return ufunc.reduceat(ufunc.reduceat(tile, starts[0], axis=0), starts[1], axis=1)
+def _reduced(function: Callable[..., Array], tile: Array, size: tuple[int, int]) -> Array:
+    """Reduce the blocks of a tile, first down and then across; the last block of each axis may be shorter."""
+    for axis in (0, 1):
+        step, length = size[axis], tile.shape[axis]
+        whole, rest = np.split(tile, [length // step * step], axis)
+        shape = (-1, step, tile.shape[1]) if axis == 0 else (len(tile), -1, step)
+        parts = [function(whole.reshape(shape), axis=axis + 1)]
+        parts += [function(rest, axis=axis, keepdims=True)] if rest.size else []
+        tile = np.concatenate(parts, axis)
+    return tile
 
 
 def long_section(

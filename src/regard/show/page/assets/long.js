@@ -440,7 +440,7 @@ async function pickRow(view, row) {
 
 function showRow({ model, row: box }, row, weights, size, start, rows) {
   const { queries, keys, query_labels: queryLabels, key_labels: keyLabels } = model.data;
-  const best = strongestFew(weights, 6);
+  const best = largest(weights.length, (k) => weights[k], 6);
   const items = best.map((k) =>
     regard.element("li", {}, regard.element("span", {}, range("key", "keys", k * size, size, keys, keyLabels)), regard.element("b", {}, regard.format(weights[k], 4))),
   );
@@ -452,17 +452,6 @@ function showRow({ model, row: box }, row, weights, size, start, rows) {
     regard.element("ol", { class: "long-best" }, items),
   );
   drawChart(chart, weights);
-}
-
-function strongestFew(weights, most) {
-  const best = [];
-  for (let k = 0; k < weights.length; k++) {
-    if (best.length === most && weights[k] <= weights[best.at(-1)]) continue;
-    const at = best.findIndex((other) => weights[k] > weights[other]);
-    best.splice(at < 0 ? best.length : at, 0, k);
-    best.length = Math.min(best.length, most);
-  }
-  return best;
 }
 
 // Bars of the largest weight in each pixel.
