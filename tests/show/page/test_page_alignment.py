@@ -173,6 +173,13 @@ def test_a_cell_of_the_matrix_shows_its_number_under_the_pointer_and_by_the_arro
     assert f"{hits} of 2 lead to the token" in tab.locator(".legend").inner_text()
 
 
+PIXELS = """() => {
+    const large = document.querySelector(".large");
+    const [width, height] = [large.width, large.height];
+    return [width, height, Array.from(large.getContext("2d").getImageData(0, 0, width, height).data)];
+}"""
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("grid", [(2, 3), (4, 4), (1, 1), (5, 1)])
 def test_the_smoothed_weights_over_a_picture_are_those_of_the_figure(
@@ -185,14 +192,14 @@ def test_the_smoothed_weights_over_a_picture_are_those_of_the_figure(
     found = Translation("a b", ("a", "b"), ("",) * cells, 0.0, weights(2, cells), grid=grid)
     tab = opened(page([alignment(sentence(found, picture=picture))]))
     tab.locator(".panel").nth(1).click()
-    drawn = tab.evaluate(
-        "() => { const c = document.querySelector('.large'); return [c.width, c.height, Array.from(c.getContext('2d').getImageData(0, 0, c.width, c.height).data)]; }"
-    )
+    drawn = tab.evaluate(PIXELS)
     width, height = drawn[:2]
     pixels = np.array(drawn[2]).reshape(height, width, 4)[..., :3]
     figure = captioned(picture, found.alignment, found.tokens, grid=grid)
     image = np.asarray(figure.axes[2].images[0].get_array())
-    at = [(np.arange(size) * own) // size for size, own in ((height, image.shape[0]), (width, image.shape[1]))]
+    at = [
+        (np.arange(size) * own) // size for size, own in ((height, image.shape[0]), (width, image.shape[1]))
+    ]
     difference = np.abs(pixels - image[np.ix_(*at)])
     assert difference.mean() < 2  # of 255: pixels are placed a little differently
 

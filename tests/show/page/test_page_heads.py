@@ -84,7 +84,7 @@ def test_recorded_attentions_of_the_same_shape_are_layers() -> None:
 def test_recorded_attentions_without_weights_are_left_out() -> None:
     with regard.record(keep="context") as seen:
         regard.attention(np.eye(2), np.eye(2), np.eye(2))
-    with pytest.raises(ValueError, match="heads need at least one group. Got none instead."):
+    with pytest.raises(ValueError, match="heads need at least one group"):
         of_recorded(seen)
 
 
@@ -103,7 +103,7 @@ def test_many_weights_are_rounded_and_more_are_reduced_to_the_largest_of_blocks(
 
 @pytest.mark.parametrize("shape", [(0, 1, 2, 2), (1, 2, 0), (3,), (1, 1, 1, 2, 2)])
 def test_weights_of_another_shape_are_an_error(shape: tuple[int, ...]) -> None:
-    with pytest.raises(ValueError, match="weights must be .layers, heads, n, m., and not empty"):
+    with pytest.raises(ValueError, match=r"weights must be \(layers, heads, n, m\), and not empty"):
         group("g", np.zeros(shape))
 
 
@@ -120,7 +120,9 @@ def test_an_attention_with_heads_is_shown_by_heads() -> None:
 def test_heads_are_sorted_by_each_measure_and_chosen_by_click_and_key(opened: Any) -> None:
     array = weights(2, 3, 5, 5)
     tokens = ["<b>", "שלום", "日本", "a", "b"]
-    tab = opened(page([heads([group("encoder", array, tokens, tokens), group("other", weights(1, 1, 2, 2))])]))
+    tab = opened(
+        page([heads([group("encoder", array, tokens, tokens), group("other", weights(1, 1, 2, 2))])])
+    )
     for number, name in enumerate(("entropy", "distance", "diagonal", "first")):
         tab.locator("thead button").nth(number + 1).click()
         expected = sorted(getattr(measures(array), name).ravel().tolist(), reverse=True)
