@@ -41,6 +41,9 @@ const regard = {
     return regard.element("bdi", { class: "label" }, text === "" ? "\u00a0" : text);
   },
 
+  // An id that no other element of the page has.
+  unique: (name) => `${name}-${(regard.count = (regard.count ?? 0) + 1)}`,
+
   // An array of section.packed as {shape, data}.
   array({ dtype, shape, base64 }) {
     const types = {
@@ -51,7 +54,9 @@ const regard = {
       uint32: Uint32Array,
       int32: Int32Array,
     };
-    const bytes = Uint8Array.from(atob(base64), (character) => character.charCodeAt(0));
+    const text = atob(base64);
+    const bytes = new Uint8Array(text.length);
+    for (let i = 0; i < text.length; i++) bytes[i] = text.charCodeAt(i);
     return { shape, data: new types[dtype](bytes.buffer) };
   },
 
