@@ -112,6 +112,17 @@ const regard = {
     target.addEventListener("blur", hideTip);
   },
 
+  // A box that scrolls sideways where its content is too wide, with the keyboard, too.
+  scroller(name, ...children) {
+    const box = regard.element("div", { class: "scroll", role: "group", "aria-label": name }, children);
+    const measured = new ResizeObserver(() => {
+      if (box.scrollWidth > box.clientWidth) box.setAttribute("tabindex", "0");
+      else box.removeAttribute("tabindex");
+    });
+    [box, ...box.children].forEach((part) => measured.observe(part));
+    return box;
+  },
+
   // One tab stop for a grid of elements (rows of columns): the arrow keys move the focus. Returns a function that
   // focuses a cell. `skip` are keys that the cells use themselves.
   roving(rows, { skip = [] } = {}) {

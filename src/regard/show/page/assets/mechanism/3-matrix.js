@@ -11,8 +11,7 @@ function frame(title, note, rows, columns, kind = "") {
   const body = regard.element("tbody");
   const table = regard.element("table", { class: `matrix ${kind}` }, head ? regard.element("thead", {}, head) : null, body);
   const heading = regard.element("figcaption", {}, title, note ? regard.element("span", { class: "soft" }, " ", note) : null);
-  const scroll = regard.element("div", { class: "scroll" }, table);
-  return { body, table, element: regard.element("figure", { class: "card" }, heading, scroll) };
+  return { body, table, element: regard.element("figure", { class: "card" }, heading, regard.scroller(title, table)) };
 }
 
 const rowHead = (text) => regard.element("th", { scope: "row" }, regard.label(text));

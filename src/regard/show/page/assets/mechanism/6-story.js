@@ -22,7 +22,7 @@ function story(names, keyLabels, pickKey) {
     while (table.tBodies.length) table.tBodies[0].remove();
     table.append(...steps.map((step, i) => drawStep(step, i + 1, keyLabels, key)));
   };
-  return { element: regard.element("div", { class: "scroll story-scroll" }, table), set };
+  return { element: regard.scroller("Steps", table), set };
 }
 
 // A step {title, formula, text, rows, worked: the numbers of the picked key, or of all of them if it is general}.
