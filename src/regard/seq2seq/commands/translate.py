@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -88,6 +88,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="print the alignment; text: attention weights under each line; pharaoh: links after each line",
     )
     add("--by", choices=("words", "tokens"), help="what --alignment pharaoh links (default words)")
+    _add_pictures(add)
+
+
+def _add_pictures(add: Any) -> None:
+    """Add the options of pictures and pages."""
     add(
         "--png",
         type=argument_types.path,

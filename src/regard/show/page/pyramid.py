@@ -115,8 +115,6 @@ class LongAttention:
         softcap: float | None = None,
     ) -> None:
         queries, keys = _check.numeric("queries", queries), _check.numeric("keys", keys)
-        if keys.ndim < 2:
-            _check.fail(f"keys must be (..., m, d). Got {keys.shape} instead.")
         values = np.zeros((*keys.shape[:-1], 1), keys.dtype)
         options: dict[str, Any] = {
             "score": score,
