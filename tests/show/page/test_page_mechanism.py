@@ -210,6 +210,12 @@ def test_a_notebook_shows_an_attention_and_what_was_recorded() -> None:
     assert seen[0]._repr_html_().startswith("<iframe")
 
 
+def test_a_page_records_nothing() -> None:
+    with regard.record() as seen:
+        page(QUERIES, KEYS, VALUES)
+    assert seen == []
+
+
 def test_other_attentions_than_a_page_computes_are_shown_as_they_are() -> None:
     near = weights.local_p(np.full(4, 2.0), width=2.0)
 

@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from regard import _check, scores
-from regard.context import PARTS, Attention, attend
+from regard._problem import prepare
+from regard.context import PARTS, Attention
 from regard.mask import MaskLike, as_mask, causal, window
 from regard.scores import ScoreLike, as_score, is_builtin
 from regard.show.page.section import Section, labels, weight_faults
@@ -73,12 +74,13 @@ def mechanism(
     ('mechanism', ['le', 'chat'])
     """
     arrays = _readable(*_check.three(queries, keys, values))
-    if not recomputes(score, normalize):
+    if not isinstance(normalize, str) or not recomputes(score, normalize):
         _check.fail(
             "a page computes the scores of regard.scores, with one sharpness, and normalisations with a name.",
             hint="page(regard.attend(...)) shows the numbers of any attention",
         )
-    attend(*arrays, score=score, mask=mask, scale=scale, softcap=softcap, normalize=normalize)  # checks them
+    q, k, v = arrays
+    prepare(q, k, v, score, mask, None, scale, softcap, normalize, None)  # raises as `attend` does
     n, m = len(arrays[0]), len(arrays[1])
     data = {
         **dict(zip(("queries", "keys", "values"), (array.tolist() for array in arrays), strict=True)),
@@ -351,8 +353,8 @@ def _score(score: ScoreLike, d: int, key_size: int) -> dict[str, Any]:
 
 
 def _perceptron(d: int, key_size: int) -> dict[str, Any]:
-    """Return a small perceptron for the additive score, in halves from -1 to 1."""
+    """Return a small perceptron for the additive score, in quarters from -1/2 to 1/2."""
     generator = np.random.RandomState(_SEED)
     shapes = {"query_weight": (d, _UNITS), "key_weight": (key_size, _UNITS), "vector": (_UNITS,)}
-    drawn = {name: (generator.randint(-2, 3, size=shape) / 2).tolist() for name, shape in shapes.items()}
+    drawn = {name: (generator.randint(-2, 3, size=shape) / 4).tolist() for name, shape in shapes.items()}
     return {**drawn, "bias": None}
