@@ -121,7 +121,9 @@ def test_what_is_no_input_is_one_line_and_no_page(
 
 def test_without_a_name_for_the_page_it_says_what_is_missing(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["show"]) == 2
-    assert capsys.readouterr().err == "regard show: error: the following arguments are required: --out\n"
+    assert (
+        capsys.readouterr().err == "regard show: error: give --out FILE.html, the page to write, or --serve\n"
+    )
 
 
 def test_a_folder_that_is_not_there_is_told(capsys: pytest.CaptureFixture[str]) -> None:

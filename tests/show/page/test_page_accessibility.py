@@ -38,7 +38,7 @@ def test_a_page_has_no_serious_fault(opened: Any, accessible: Any, name: str, th
 @pytest.mark.parametrize("normalize", ["sparsemax", "hard"])
 def test_nor_has_it_with_other_options(opened: Any, accessible: Any, normalize: str) -> None:
     tab = opened(Page([drawn(EYE, 42)]))
-    tab.get_by_label("Score").select_option("additive")
+    tab.get_by_label("Score", exact=True).select_option("additive")
     tab.get_by_label("Mask").select_option("window")
     tab.get_by_label("Step two").select_option(normalize)
     tab.get_by_label("Softcap").check()

@@ -117,9 +117,13 @@ def _style(views: Sequence[str]) -> str:
 
 
 def _script(views: Sequence[str]) -> str:
-    """Return the files in one function, whose names do not become global ones."""
-    parts = [_asset(name) for name in ("base.js", *_assets(views, ".js"))]
-    return "\n".join(['(() => {\n"use strict";', *parts, "regard.start();\n})();"])
+    """Return the files in one function, each view in a block of its own: names of one view are not those of another."""
+    shared = {part for parts in _PARTS.values() for part in parts}
+    blocks = [_asset("base.js")]
+    for view in views:
+        text = "\n".join(map(_asset, _assets([view], ".js")))
+        blocks.append(text if view in shared else f"{{\n{text}\n}}")
+    return "\n".join(['(() => {\n"use strict";', *blocks, "regard.start();\n})();"])
 
 
 def _policy(style: str, script: str, connect: str) -> str:

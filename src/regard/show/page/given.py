@@ -14,7 +14,7 @@ from regard.mask import MaskLike
 from regard.scores import ScoreLike
 from regard.show.page.alignment import alignment, sentence
 from regard.show.page.heads import group, heads, of_model, of_recorded
-from regard.show.page.mechanism import MOST, recorded
+from regard.show.page.mechanism import fits, recorded
 from regard.show.page.pyramid import LongAttention, long_section
 from regard.show.page.section import Section
 from regard.weights import NormalizeLike
@@ -121,7 +121,7 @@ def large(
 def _attention(shown: Attention, query_labels: Labels, key_labels: Labels) -> Section:
     """Return the steps of a small attention, or the weights of any other."""
     weights = shown.weights
-    if weights.ndim == 2 and weights.size <= MOST:
+    if weights.ndim == 2 and weights.size and fits(*weights.shape):
         return recorded(shown, query_labels=query_labels, key_labels=key_labels)
     return of_recorded([shown], query_labels, key_labels)
 
