@@ -1,0 +1,111 @@
+"""A browser without a window for the tests of pages: what a page prints as an error, or loads, fails its test."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tarfile
+import tempfile
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from regard.show import Page
+
+Opener = Callable[..., Any]
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    """Debian's Chromium, one for each process of tests."""
+    driver = pytest.importorskip("playwright.sync_api", reason="pages are tested with playwright")
+    chromium = shutil.which("chromium")
+    if chromium is None:
+        pytest.skip("no chromium on the path: apt-get install chromium")
+    with driver.sync_playwright() as play:
+        started = play.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        yield started
+        started.close()
+
+
+@pytest.fixture
+def opened(browser: Any, tmp_path: Path) -> Iterator[Opener]:
+    """Open a page from a file: opened(page, width=1400, theme="light"). Nothing may be loaded or go wrong."""
+    faults: list[str] = []
+    contexts = []
+
+    def open_page(
+        page: Page, *, width: int = 1400, height: int = 1000, theme: str = "light", **options: Any
+    ) -> Any:
+        context = browser.new_context(
+            viewport={"width": width, "height": height},
+            color_scheme=theme,
+            reduced_motion="reduce",
+            **options,
+        )
+        contexts.append(context)
+        tab = context.new_page()
+        path = tmp_path / f"page-{len(contexts)}.html"
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of the size, which is tested by itself
+            page.save(path)
+        tab.on(
+            "console", lambda message: message.type in ("error", "warning") and faults.append(message.text)
+        )
+        tab.on("pageerror", lambda error: faults.append(str(error)))
+        tab.on("request", lambda request: request.url != path.as_uri() and faults.append(request.url))
+        tab.goto(path.as_uri())
+        return tab
+
+    yield open_page
+    for context in contexts:
+        context.close()
+    assert faults == []
+
+
+AXE = "axe-core@4.10.3"
+
+
+@pytest.fixture(scope="session")
+def axe() -> str:
+    """The source of axe-core, packed by npm into the user's cache; its tests are skipped where npm can't get it."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache"), "regard-tests")
+    source = cache / f"{AXE}.js"
+    if not source.is_file():
+        npm = shutil.which("npm")
+        if npm is None:
+            pytest.skip("no npm on the path, which packs axe-core")
+        with tempfile.TemporaryDirectory() as folder:
+            done = subprocess.run([npm, "pack", "--silent", AXE], cwd=folder, capture_output=True, text=True)
+            if done.returncode:
+                pytest.skip(f"npm can't pack {AXE}: {(done.stderr.splitlines() or ['no reason given'])[-1]}")
+            with tarfile.open(Path(folder, done.stdout.split()[-1])) as archive:
+                member = archive.extractfile("package/axe.min.js")
+                assert member is not None
+                script = member.read()
+        cache.mkdir(parents=True, exist_ok=True)
+        partial = source.with_suffix(f".{os.getpid()}")
+        partial.write_bytes(script)
+        partial.replace(source)  # other processes of tests do the same
+    return source.read_text(encoding="utf-8")
+
+
+@pytest.fixture
+def accessible(axe: str) -> Callable[[Any], None]:
+    """Assert that axe-core finds no serious or critical fault in a tab."""
+
+    def check(tab: Any) -> None:
+        tab.evaluate(axe)  # not as a script of the page, which its policy forbids
+        found = tab.evaluate("axe.run(document, { resultTypes: ['violations'] })")["violations"]
+        grave = [
+            (fault["id"], fault["help"], [node["html"][:200] for node in fault["nodes"][:3]])
+            for fault in found
+            if fault["impact"] in ("serious", "critical")
+        ]
+        assert grave == []
+
+    return check

@@ -1,0 +1,71 @@
+"""What axe-core finds on pages, in both themes, wide and narrow, and in the states that readers bring them into."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import regard
+from regard.seq2seq.translator import Translation
+from regard.show import Page, page
+from regard.show.page.alignment import alignment, sentence
+from regard.show.page.examples import drawn, reordering
+from regard.show.page.pyramid import LongAttention
+from regard.show.page.section import Section
+
+pytestmark = pytest.mark.slow
+
+EYE = np.eye(3)
+
+
+def with_a_warning() -> Page:
+    (section,) = page(regard.attend(EYE, EYE, EYE)).sections
+    return Page([Section(section.view, section.title, section.data, ["row 1 sums to 2"])])
+
+
+def translations() -> Page:
+    source = ("two", "cats", "</s>")
+    return page(
+        [
+            Translation("deux chats", ("deux", "chats"), source, -0.5, EYE[:2]),
+            Translation("chats", ("chats",), source, -1.0, EYE[:1]),
+        ]
+    )
+
+
+def described_picture() -> Page:
+    found = Translation("a b", ("a", "b"), ("",) * 4, 0.0, np.full((2, 4), 0.25), grid=(2, 2))
+    return page([alignment(sentence(found, picture=np.ones((8, 8))))])
+
+
+PAGES = {
+    "translations": translations,
+    "a described picture": described_picture,
+    "heads": lambda: page(np.full((2, 3, 20, 20), 0.05)),
+    "long": lambda: page(LongAttention(np.ones((2, 600, 4)), np.ones((2, 700, 4)))),
+    "words and a decoder": lambda: Page([drawn(np.array([[1, 0, 0], [0, 1, 0]]), 42), reordering()]),
+    "recorded, with a warning": with_a_warning,
+    "many": lambda: page(*np.random.default_rng(0).normal(size=(3, 14, 13))),
+}
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page_has_no_serious_fault(opened: Any, accessible: Any, name: str, theme: str) -> None:
+    accessible(opened(PAGES[name](), theme=theme, width=400 if theme == "dark" else 1400))
+
+
+@pytest.mark.parametrize("normalize", ["sparsemax", "hard"])
+def test_nor_has_it_with_other_options(opened: Any, accessible: Any, normalize: str) -> None:
+    tab = opened(Page([drawn(EYE, 42)]))
+    tab.get_by_label("Score", exact=True).select_option("additive")
+    tab.get_by_label("Mask").select_option("window")
+    tab.get_by_label("Step two").select_option(normalize)
+    tab.get_by_label("Softcap").check()
+    tab.get_by_role("button", name="Step by step").click()
+    tab.get_by_role("button", name="Next").click()
+    tab.get_by_role("spinbutton").first.fill("nonsense")
+    tab.get_by_role("button", name="Dark").click()
+    accessible(tab)
