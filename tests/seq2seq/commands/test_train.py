@@ -1134,6 +1134,29 @@ def test_a_captioner_is_trained_measured_and_shown(
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(("kind", "unit"), [("images", "pictures"), ("vectors", "examples"), ("", "words")])
+def test_progress_counts_what_the_sources_are(
+    kind: str, unit: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    make: dict[str, Callable[[Path, int], Path]] = {
+        "images": captions,
+        "vectors": labels,
+        "": lambda folder, count: write_pairs(folder / "pairs.tsv", count),
+    }
+    size = {"images": SIZE, "vectors": ["--source", "vectors", "--size", "2"], "": []}[kind]
+    pairs = make[kind](tmp_path, 40)
+    with pairs.open("a", encoding="utf-8") as file:
+        file.write(pairs.read_text().splitlines()[0] + "\n")  # a source with two targets is read once
+    command = ["train", str(pairs), "--valid", str(pairs), *size, *NETWORK, "--epochs", "2"]
+    assert main([*command, "--out", str(tmp_path / "m")]) == 0
+    told = capsys.readouterr().err
+    reading = re.findall(r"^reading (\w+): 40 of 40 \(100 %\), [\d,.]+ (\w+)/s, done", told, re.MULTILINE)
+    assert reading == ([(kind, unit)] * 2 if kind else [])
+    training = re.findall(r"^training: \d+ of \d+ .* [\d,.]+ (\w+)/s, done", told, re.MULTILINE)
+    assert training == [unit]
+
+
+@pytest.mark.slow
 def test_the_files_of_pairs_may_be_in_different_folders(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

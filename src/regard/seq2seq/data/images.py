@@ -59,6 +59,7 @@ class Images:
     """
 
     token_type: ClassVar[str] = "images"
+    unit: ClassVar[str] = "pictures"  # what progress counts
 
     height: int
     width: int

@@ -164,8 +164,8 @@ class Step(NamedTuple):
         Mean loss of the target tokens of the batch.
     epoch : int
         The epoch, counted from 1.
-    words : int
-        Target tokens of the batch.
+    pairs, tokens : int
+        Pairs of the batch, and their target tokens.
     rate : float
         Adam's rate.
     seconds : float
@@ -187,6 +187,7 @@ class Step(NamedTuple):
     total: int
     loss: float
     epoch: int
+    pairs: int
     tokens: int
     rate: float
     seconds: float
@@ -392,7 +393,8 @@ class Training:
             self.mean += np.float32(1 - decay) * (self.flat - self.mean)
         epoch = (self.step - 1) // self.per_epoch + 1
         self._update_seconds()
-        return Step(self.step, self._expected_total(), loss, epoch, batch.target_tokens(), rate, self.seconds)
+        size = len(batch.lengths), batch.target_tokens()
+        return Step(self.step, self._expected_total(), loss, epoch, *size, rate, self.seconds)
 
     def _expected_total(self) -> int:
         elapsed = self._elapsed_share()
