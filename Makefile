@@ -22,16 +22,22 @@ demo: $(VENV)/cli
 
 # Draw scenes of handwritten digits, train a captioner (three minutes), describe scenes of held-out digits, and score the
 # captions and the attention; held_out has pairs of digits that never occur together in training.
+# COMPARE=1 also trains the same model without attention, for as long again, and scores its captions.
 caption: $(VENV)/cli
 	test -f $(SCENES)/boxes.jsonl || $(BIN)/python data/digits/scenes.py $(SCENES)
 	$(BIN)/regard train $(SCENES)/train.tsv --valid $(SCENES)/valid.tsv --test $(SCENES)/test.tsv --out $(CAPTIONER) \
 	    --source images --size 40 40 --channels 1 --network embedding=64 encoder=64 decoder=128 attention=64 \
 	    --recipe tokens=3200 dropout=0.1 smoothing=0 --minutes 3 \
-	    $(if $(wildcard $(CAPTIONER)/checkpoint.safetensors),,--fresh)
+	    $(if $(COMPARE),--compare) $(if $(wildcard $(CAPTIONER)/checkpoint.safetensors),,--fresh)
 	for part in test held_out; do \
 	    $(BIN)/regard caption $(CAPTIONER) $(SCENES)/$$part/*.png --json $(CAPTIONER)/$$part.jsonl >$(CAPTIONER)/$$part.tsv && \
 	    $(BIN)/python data/digits/score.py $(SCENES)/$$part.tsv $(CAPTIONER)/$$part.tsv --cells $(CAPTIONER)/$$part.jsonl || exit; \
 	done
+	$(if $(COMPARE),for part in test held_out; do \
+	    out=$(CAPTIONER)/$$part-without-attention.tsv; \
+	    $(BIN)/regard caption $(CAPTIONER)/model-without-attention.safetensors $(SCENES)/$$part/*.png >$$out && \
+	    echo "without attention:" && $(BIN)/python data/digits/score.py $(SCENES)/$$part.tsv $$out || exit; \
+	done)
 
 # All checks before a change is merged.
 test: export OPENBLAS_NUM_THREADS ?= 1 # small products: more BLAS threads would only wait for each other

@@ -42,6 +42,7 @@ VERBS = {
 }
 
 
+_HINT = "  hint: "  # how the last line of some errors begins
 _NO_SPACE = (errno.ENOSPC, errno.EFBIG, *([errno.EDQUOT] if hasattr(errno, "EDQUOT") else []))
 
 
@@ -63,6 +64,8 @@ class _Parser(argparse.ArgumentParser):
         unknown = _suggest.unknown(arguments, known)
         if unknown and not {"-h", "--help"} & set(arguments):
             hint = next(filter(None, (_suggest.option(argument, known) for argument in unknown)), "")
+            if file := next(filter(os.path.exists, unknown), ""):
+                hint = f"./{file} is the file of this name"
             hint = hint or "options come after the verb" * (self.prog == "regard" and len(arguments) > 1)
             self.error(f"unrecognized arguments: {' '.join(unknown)}" + f"; {hint}" * bool(hint))
 
@@ -132,7 +135,7 @@ def _status(verb: str | None, action: Callable[[], int]) -> int:
             error.filename = "standard output"
             _drop(sys.stdout)
         try:
-            print(_line(verb, "error", _first_line(error)), file=sys.stderr)
+            print(_line(verb, "error", _in_one_line(error)), file=sys.stderr)
         except OSError:
             _drop(sys.stderr)  # only the exit status is left to report it
         return 2
@@ -203,7 +206,7 @@ def _parse(arguments: list[str], verb: str | None) -> tuple[Any, argparse.Namesp
 
 def _warn(verb: str | None, printed: set[str], message: Warning | str, *_: object) -> None:
     """Print a warning in one line and only once, without its position in the program."""
-    line = _line(verb, "warning", _first_line(message))
+    line = _line(verb, "warning", _in_one_line(message))
     if line not in printed:
         print(line, file=sys.stderr)
     printed.add(line)
@@ -214,7 +217,10 @@ def _line(verb: str | None, level: str, message: str) -> str:
     return report(f"{'regard' if verb is None else f'regard {verb}'}: {level}: {message}")
 
 
-def _first_line(message: object) -> str:
+def _in_one_line(message: object) -> str:
+    """Return the first line of an error, with the hint of a later one."""
     if isinstance(message, OSError) and message.strerror and message.filename is not None:
         return f"{message.filename}: {message.strerror}"
-    return (str(message).splitlines() or [type(message).__name__])[0]
+    first, *others = str(message).splitlines() or [type(message).__name__]
+    hint = next((line.strip() for line in others if line.startswith(_HINT)), "")
+    return f"{first.removesuffix('.')}; {hint}" if hint else first

@@ -99,6 +99,23 @@ def test_nothing_is_suggested_where_no_name_is_similar(
     assert refused(command.split(), capsys).endswith(f"error: unrecognized arguments: {option}")
 
 
+def test_a_file_whose_name_begins_with_a_dash(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "-cat.png").touch()
+    said = refused(["caption", "m", "-cat.png", "--nope"], capsys)
+    assert said.endswith(
+        ": error: unrecognized arguments: -cat.png --nope; ./-cat.png is the file of this name"
+    )
+
+
+def test_the_hint_of_an_error_is_in_its_line(capsys: pytest.CaptureFixture[str]) -> None:
+    said = refused(["train", "p", "--source", "images", "--size", "9", "12"], capsys)
+    rule = "height must be a multiple of cell = 4. Got 9 instead"
+    assert said == f"regard train: error: {rule}; hint: height=12, or another cell"
+
+
 def test_numbers_and_text_after_an_option_are_not_options(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["explain", "--words", "-1 0; 0 1", "--scale=-2"]) == 0
     capsys.readouterr()

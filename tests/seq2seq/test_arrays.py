@@ -95,6 +95,43 @@ def test_it_learns(family: str, kind: str) -> None:
     assert np.mean([one == other for one, other in zip(found, targets, strict=True)]) >= 0.9
 
 
+@pytest.mark.slow
+def test_a_sequence_is_copied_to_its_end() -> None:
+    """Names of vectors, one after the other: without a mark of the end, one in thirty was too short or too long."""
+    rng = np.random.default_rng(2)
+    kinds = rng.normal(size=(10, 6))
+
+    def copied() -> tuple[Any, str]:
+        ids = rng.integers(0, 10, rng.integers(1, 8))
+        return kinds[ids] + rng.normal(0, 0.1, (len(ids), 6)), " ".join(f"w{i}" for i in ids)
+
+    sources, targets = zip(*(copied() for _ in range(1000)), strict=True)
+    sizes = {"embedding": 32, "encoder": 32, "decoder": 48, "attention": 32}
+    model = Seq2Seq(source=Vectors(6), network=sizes, epochs=25).fit(sources[:600], targets[:600])
+    found = [answer.text for answer in model.translate(sources[600:])]
+    assert np.mean([one == other for one, other in zip(found, targets[600:], strict=True)]) >= 0.985
+
+
+@pytest.mark.slow
+def test_which_of_these_points_is_the_leftmost() -> None:
+    """Two to five of six named points: the answer needs all places and one name, whatever the order."""
+    rng = np.random.default_rng(1)
+
+    def question() -> tuple[Any, str]:
+        names = rng.permutation(6)[: rng.integers(2, 6)]
+        places = rng.uniform(0, 100, (len(names), 2))
+        return (np.eye(6)[names], places), "abcdef"[names[places[:, 0].argmin()]]
+
+    sources, targets = zip(*(question() for _ in range(700)), strict=True)
+    sizes = {"embedding": 24, "encoder": 16, "decoder": 24, "attention": 16}
+    model = Seq2Seq(source=Vectors(6, "set", positions=2), network=sizes, epochs=12, rate=0.01)
+    model.fit(sources[:500], targets[:500])
+    found = [answer.text for answer in model.translate(sources[500:])]
+    assert np.mean([one == other for one, other in zip(found, targets[500:], strict=True)]) >= 0.85
+    turned = [(names[::-1], places[::-1]) for names, places in sources[500:]]
+    assert [answer.text for answer in model.translate(turned)] == found
+
+
 def test_numbers_far_from_0_are_told_apart() -> None:
     targets = ["a", "b", "c"] * 4
     sources = [[[1e6 + 100 * "abc".index(target)]] for target in targets]

@@ -337,7 +337,12 @@ def damaged(name: str) -> None:
             "a.npy must hold finite numbers: inf at index (1, 1, 2), counted from 1",
         ),
         ("a.npy", np.eye(2) * 1j, "a.npy must hold real numbers: it holds complex128"),
-        ("a.npy", np.arange(3), "queries must have at least 2 dimensions: 1"),
+        (
+            "a.npy",
+            np.arange(3),
+            "queries must have at least 2 dimensions: 1; hint: one vector is queries[None, :];"
+            " one number for each row is queries[:, None]",
+        ),
         ("object.npy", None, "object.npy must hold real numbers: it holds objects"),
         (
             "cut.npy",
@@ -380,9 +385,13 @@ def fails(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
         (["."], ".: Is a directory"),
         (
             ["queries.npy", "values.npy", "keys.npy"],
-            "queries and keys must share their last dimension d: 3 and 2",
+            "queries and keys must share their last dimension d: 3 and 2; hint: scores.general and"
+            " scores.additive compare different sizes",
         ),
-        (["queries.npy", "keys.npy", "queries.npy"], "keys and values must share their length m: 6 and 4"),
+        (
+            ["queries.npy", "keys.npy", "queries.npy"],
+            "keys and values must share their length m: 6 and 4; hint: every key has one value",
+        ),
         (["long.npz", "--causal"], "--causal needs --align start or --align end where n != m: 4 and 6"),
         (
             ["long.npz", "--window", "1", "1"],

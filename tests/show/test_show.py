@@ -1106,6 +1106,25 @@ def test_progress_in_a_pipe_is_a_line_at_intervals(monkeypatch: pytest.MonkeyPat
     ]
 
 
+def test_progress_shows_how_many_steps_are_done_in_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [100.0]
+    monkeypatch.setattr("time.monotonic", lambda: now[0])
+    stream = io.StringIO()
+    with Progress(1010, "reading images", stream=stream, every=0.0, done=10, unit="pictures") as progress:
+        for seconds, steps in ((2.0, 5), (0.0, 495), (0.5, 500)):
+            now[0] += seconds
+            progress.advance(steps)
+    with Progress(3, "reading vectors", stream=stream, every=0.0, unit="examples") as progress:
+        progress.advance(3)  # no time has passed
+    assert stream.getvalue().split("\n") == [
+        "reading images: 15 of 1010 (1 %), 2.5 pictures/s, 6:38 left",
+        "reading images: 510 of 1010 (50 %), 250 pictures/s, 0:02 left",
+        "reading images: 1010 of 1010 (100 %), 400 pictures/s, done in 0:02",
+        "reading vectors: 3 of 3 (100 %), 3,000 examples/s, done in 0:00",
+        "",
+    ]
+
+
 def test_progress_on_a_terminal_is_a_bar_with_loss_and_time_left() -> None:
     pytest.importorskip("tqdm")
 

@@ -10,6 +10,7 @@ from regard.show.terminal.text import clean, report, shorten
 __all__ = ["Progress"]
 
 _LONGEST_NAME = 100
+_SHORTEST = 1e-3  # seconds: what takes less has no pace worth showing
 
 
 class Progress:
@@ -27,6 +28,8 @@ class Progress:
         Seconds between two lines.
     done
         Steps done before, for work that is resumed.
+    unit
+        What a step is, in the plural, such as "pictures": how many a second is shown then.
 
     Examples
     --------
@@ -38,11 +41,19 @@ class Progress:
     """
 
     def __init__(
-        self, total: int, name: str, *, stream: TextIO | None = None, every: float = 5.0, done: int = 0
+        self,
+        total: int,
+        name: str,
+        *,
+        stream: TextIO | None = None,
+        every: float = 5.0,
+        done: int = 0,
+        unit: str | None = None,
     ) -> None:
         self.total, self.name, self.every = total, clean(shorten(name, _LONGEST_NAME)), every
         self.stream = sys.stderr if stream is None else stream
         self.done = self.before = done
+        self.unit = unit
         self._start = time.monotonic()
         self._printed = self._start
         self._bar = _bar(total, self.name, self.stream, done)
@@ -75,12 +86,15 @@ class Progress:
         total
             A new estimate of the number of all steps.
         pace
-            Units per second.
+            Units per second, where steps are something else.
         unit
-            The unit: "words", "characters", "tokens".
+            The unit: "words", "characters", "tokens", "pictures".
         """
-        note = _note(loss, pace, unit)
         self.done += steps
+        if self.unit is not None:
+            unit = self.unit
+            pace = (self.done - self.before) / max(time.monotonic() - self._start, _SHORTEST)
+        note = _note(loss, pace, unit)
         if total is not None:
             self.total = total
             if self._bar is not None:
@@ -126,7 +140,7 @@ class Progress:
 def _note(loss: float | None, pace: float | None, unit: str) -> str:
     parts = [] if loss is None else [f"loss {loss:.3f}"]
     if pace is not None:
-        parts.append(f"{pace:,.0f} {unit}/s")
+        parts.append(f"{pace:,.{0 if pace >= 10 else 1}f} {unit}/s")
     return ", ".join(parts)
 
 

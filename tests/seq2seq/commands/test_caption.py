@@ -69,6 +69,35 @@ def test_one_line_for_each_picture(capsys: pytest.CaptureFixture[str]) -> None:
     assert lines == [f"{name}\t{text}" for name, text in zip(PICTURES, texts, strict=True)]
 
 
+@pytest.mark.parametrize("sign", ["\t", "\n", "\r", "\x0b", "\x1e", "\x85", "\u2028"])
+def test_a_name_does_not_break_the_line(
+    sign: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / f"a{sign}b.png").write_bytes(Path(PICTURES[0]).read_bytes())
+    model = str(Path(CAPTIONER).resolve())
+    monkeypatch.chdir(tmp_path)
+    (line,) = printed(["caption", model, f"a{sign}b.png"], capsys)
+    assert line.split("\t")[0] == "a b.png"
+
+
+def test_a_terminal_gets_no_control_characters(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a\x1b[2Jb.png").write_bytes(Path(PICTURES[0]).read_bytes())
+    model = str(Path(CAPTIONER).resolve())
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    (line,) = printed(["caption", model, "a\x1b[2Jb.png"], capsys)
+    assert line.split("\t")[0] == "a·[2Jb.png"
+
+
+def test_windows_line_ends_of_names(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    typed(monkeypatch, b"".join(f"{name}\r\n".encode() for name in PICTURES))
+    assert [line.split("\t")[0] for line in printed(["caption", CAPTIONER], capsys)] == PICTURES
+
+
 def test_json_has_the_most_attended_cell_of_each_token(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

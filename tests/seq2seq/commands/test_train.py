@@ -1134,6 +1134,29 @@ def test_a_captioner_is_trained_measured_and_shown(
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(("kind", "unit"), [("images", "pictures"), ("vectors", "examples"), ("", "words")])
+def test_progress_counts_what_the_sources_are(
+    kind: str, unit: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    make: dict[str, Callable[[Path, int], Path]] = {
+        "images": captions,
+        "vectors": labels,
+        "": lambda folder, count: write_pairs(folder / "pairs.tsv", count),
+    }
+    size = {"images": SIZE, "vectors": ["--source", "vectors", "--size", "2"], "": []}[kind]
+    pairs = make[kind](tmp_path, 40)
+    with pairs.open("a", encoding="utf-8") as file:
+        file.write(pairs.read_text().splitlines()[0] + "\n")  # a source with two targets is read once
+    command = ["train", str(pairs), "--valid", str(pairs), *size, *NETWORK, "--epochs", "2"]
+    assert main([*command, "--out", str(tmp_path / "m")]) == 0
+    told = capsys.readouterr().err
+    reading = re.findall(r"^reading (\w+): 40 of 40 \(100 %\), [\d,.]+ (\w+)/s, done", told, re.MULTILINE)
+    assert reading == ([(kind, unit)] * 2 if kind else [])
+    training = re.findall(r"^training: \d+ of \d+ .* [\d,.]+ (\w+)/s, done", told, re.MULTILINE)
+    assert training == [unit]
+
+
+@pytest.mark.slow
 def test_the_files_of_pairs_may_be_in_different_folders(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -1293,12 +1316,15 @@ def write_bad_files(folder: Path) -> None:
     (folder / "empty.png").write_bytes(b"")
     (folder / "folder.png").mkdir()
     pixels, rows = np.zeros((8, 12, 3)), np.zeros((4, 3))
+    bright = pixels.copy()
+    bright[1, 1, 1] = 255
     pixels[0, 0, 0] = np.nan
     rows[2, 1] = np.inf
     arrays = {
         "small": np.zeros((4, 4, 3), np.uint8),
         "whole": np.zeros((8, 12, 3), int),
         "nan": pixels,
+        "bright": bright,
         "inf": rows,
         "none": np.zeros((0, 3)),
         "narrow": np.zeros((4, 2)),
@@ -1320,7 +1346,10 @@ BAD_IMAGES = {
     "cut.png": "image file is truncated",
     "huge.ppm": "a picture must have at most 67,108,864 pixels",
     "small.npy": "an image must have shape (height, width, channels) = (8, 12, 3). Got (4, 4, 3) instead.",
-    "whole.npy": "an image must hold uint8, or floats from 0 to 1. Got dtype int64 instead.",
+    "whole.npy": "an image must hold uint8, or floats from 0 to 1. Got dtype int64 instead; hint:"
+    " image.astype(np.uint8) if its numbers lie in 0 to 255",
+    "bright.npy": "an image of float64 must have numbers from 0 to 1. Got 0 to 255 instead; hint: divide by the largest"
+    " possible number, or pass uint8",
     "nan.npy": "an image of float64 must have numbers from 0 to 1. Got nan to nan instead.",
     "objects.npy": "it must hold numbers. Python objects are not read.",
     "two.npz": ".npz:NAME names an array; it has x, y",
@@ -1355,7 +1384,7 @@ def test_bad_files_are_named_with_their_line_before_the_training(
     for name, message in (BAD_IMAGES if kind == "images" else BAD_VECTORS).items():
         bad.write_text(f"{first}\tgood\n\tno source\n{name}\tbad\n")
         said = bad_source(["train", *files, *size, "--skip-empty", "--out", str(out)], capsys)
-        assert said.startswith(f"{bad}, line 3: {tmp_path / name}: {message}"), name
+        assert said == f"{bad}, line 3: {tmp_path / name}: {message}", name
     assert not out.exists()
 
 
@@ -1375,10 +1404,13 @@ def test_bad_files_are_named_with_their_line_before_the_training(
         ),
         (
             ["--source", "images", "--size", "9", "12"],
-            "height must be a multiple of cell = 4. Got 9 instead.",
+            "height must be a multiple of cell = 4. Got 9 instead; hint: height=12, or another cell",
         ),
         ([*SIZE, "--cell", "3"], "cell must be a power of 2. Got 3 instead."),
-        ([*SIZE, "--cell", "8"], "width must be a multiple of cell = 8. Got 12 instead."),
+        (
+            [*SIZE, "--cell", "8"],
+            "width must be a multiple of cell = 8. Got 12 instead; hint: width=16, or another cell",
+        ),
         ([*SIZE, "--channels", "65"], "channels must be at most 64. Got 65 instead."),
         (["--size", "8", "12"], "--size needs --source images or vectors"),
         (["--channels", "1"], "--channels needs --source images"),

@@ -630,13 +630,28 @@ def test_16_bits_of_tiff_and_pnm(picture: Callable[[bytes], Path]) -> None:
     assert np.array_equal(Rows(4, 5).read(picture(pgm)), high)
 
 
+def tiff(pixels: bytes, bits: int, zero_is: int, order: str = "<") -> bytes:
+    """A file by hand: two grey pixels; 0 is white (0) or black (1)."""
+    fields = [(256, 2), (257, 1), (258, bits), (259, 1), (262, zero_is), (273, 8)]
+    fields += [(277, 1), (278, 1), (279, len(pixels))]
+    tags = b"".join(struct.pack(f"{order}HHIHH", number, 3, 1, value, 0) for number, value in fields)
+    data = struct.pack(f"{order}2sHI", b"II" if order == "<" else b"MM", 42, 12) + pixels.ljust(4, b"\0")
+    return data + struct.pack(f"{order}H", len(fields)) + tags + bytes(4)
+
+
 def test_12_bits_of_tiff(picture: Callable[[bytes], Path]) -> None:
-    """A file by hand: two pixels, 0x123 and 0xFED, in three bytes."""
-    fields = [(256, 2), (257, 1), (258, 12), (259, 1), (262, 1), (273, 8), (277, 1), (278, 1), (279, 3)]
-    tags = b"".join(struct.pack("<HHIHH", number, 3, 1, value, 0) for number, value in fields)
-    data = struct.pack("<2sHI", b"II", 42, 12) + bytes([0x12, 0x3F, 0xED, 0])
-    path = picture(data + struct.pack("<H", len(fields)) + tags + bytes(4))
+    """Two pixels, 0x123 and 0xFED, in three bytes."""
+    path = picture(tiff(bytes([0x12, 0x3F, 0xED]), 12, zero_is=1))
     assert Rows(1, 2).read(path).tolist() == [[0x12, 0xFE]]
+
+
+@pytest.mark.parametrize(("order", "bits"), [("<", 8), (">", 8), ("<", 16)])
+@pytest.mark.parametrize(("zero_is", "seen"), [(1, [0x00, 0xC8]), (0, [0xFF, 0x37])])
+def test_tiff_states_whether_0_is_white(
+    order: str, bits: int, zero_is: int, seen: list[int], picture: Callable[[bytes], Path]
+) -> None:
+    pixels = bytes([0x00, 0xC8]) if bits == 8 else struct.pack("<2H", 0x0000, 0xC8FF)
+    assert Rows(1, 2).read(picture(tiff(pixels, bits, zero_is, order))).tolist() == [seen]
 
 
 @pytest.mark.parametrize("dtype", [np.int32, np.float32])

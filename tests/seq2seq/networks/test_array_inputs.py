@@ -26,6 +26,7 @@ from regard.seq2seq.networks.encoders.vectors import VectorInput
 from regard.seq2seq.networks.families import FAMILIES, build, describe, read_config
 from regard.seq2seq.networks.parameters import Parameters
 from regard.seq2seq.networks.recurrent.config import RecurrentConfig
+from regard.seq2seq.networks.recurrent.encoder import encode
 from regard.seq2seq.networks.transformer.config import TransformerConfig
 
 Input = VectorInput | ImageInput
@@ -262,6 +263,24 @@ def test_a_sequence_has_an_order(family: str) -> None:
     turned = [pair._replace(source=pair.source[::-1]) for pair in pairs]
     one, other = (network.loss(collate(each))[0] for each in (pairs, turned))
     assert abs(one - other) > 1e-4
+
+
+def test_the_last_vector_of_a_sequence_is_marked() -> None:
+    """The mark changes the last state of those that are read forwards, and all that are read backwards."""
+    network, batch = made("recurrent", SEQUENCE, {}), collate(pairs_of(SEQUENCE))
+    p, c, size = network.parameters, network.config, network.config.encoder
+    before = encode(p, c, batch.source, batch.lengths)[0].values  # (B, T, C)
+    p["vector_end"][...] += 1
+    changed = encode(p, c, batch.source, batch.lengths)[0].values != before
+    for one, length in zip(changed, batch.lengths, strict=True):
+        assert one[:length, :size].any(axis=-1).tolist() == [False] * (length - 1) + [True]
+        assert one[:length, size:].any(axis=-1).all()
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_set_has_no_end(family: str) -> None:
+    assert "vector_end" in config_of(family, SEQUENCE, {}).shapes()
+    assert "vector_end" not in config_of(family, SET, {}).shapes()
 
 
 @pytest.mark.parametrize("family", FAMILIES)

@@ -122,6 +122,14 @@ def test_the_numbers_of_a_recipe_are_pythons_own() -> None:
     }
 
 
+def test_the_steps_of_an_epoch_count_every_pair_and_token() -> None:
+    training = begun(Recipe(epochs=1, tokens=40))
+    steps = list(training)
+    assert len(steps) > 2
+    assert sum(step.pairs for step in steps) == len(training.pairs)
+    assert sum(step.tokens for step in steps) == (training.pairs.target_lengths - 1).sum()
+
+
 def test_patience_ends_the_training() -> None:
     steps = list(begun(Recipe(epochs=50, rate=1e-9, warm_up=1, patience=3, dropout=0.0)))
     judged = [step for step in steps if step.validation is not None]

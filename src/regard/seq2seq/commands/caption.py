@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -174,10 +175,10 @@ def _named(line: str) -> str:
 
 def _print(example: Loaded, captions: Sequence[Translation], *, with_scores: bool) -> None:
     for caption in captions:
-        # The vocabulary of an untrusted model may hold control characters.
-        text = clean(caption.text) if sys.stdout.isatty() else caption.text
-        columns = [str(example), *([f"{caption.score:.4f}"] if with_scores else []), text]
-        print("\t".join(column.replace("\t", " ") for column in columns))
+        columns = [str(example), *([f"{caption.score:.4f}"] if with_scores else []), caption.text]
+        columns = [" ".join(re.split(r"[\t\n\v\f\r\x1c-\x1e\x85\u2028\u2029]", column)) for column in columns]
+        # The vocabulary of an untrusted model, and a name, may hold control characters.
+        print("\t".join(map(clean, columns) if sys.stdout.isatty() else columns))
 
 
 def _record(example: Loaded, caption: Translation) -> dict[str, Any]:

@@ -62,11 +62,12 @@ def loaded(paths: Sequence[str], source: ArraySource, locations: Sequence[str]) 
         If one can't be read; the text begins with its location.
     """
     examples: dict[str, Loaded] = {}  # a picture with several captions is read once
-    with Progress(len(paths), f"reading {source.token_type}") as progress:
+    with Progress(len(set(paths)), f"reading {source.token_type}", unit=source.unit) as progress:
         for path, location in zip(paths, locations, strict=True):
+            if path in examples:
+                continue
             try:
-                if path not in examples:
-                    examples[path] = located(lambda name: load(name, source), path, f"{location}: ")
+                examples[path] = located(lambda name: load(name, source), path, f"{location}: ")
             except OSError as error:
                 if error.filename is not None:
                     error.filename = f"{location}: {error.filename}"

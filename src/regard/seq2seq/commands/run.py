@@ -17,6 +17,7 @@ from regard.seq2seq.commands import curve
 from regard.seq2seq.commands.drawing import can_draw
 from regard.seq2seq.commands.link_files import PairLinks
 from regard.seq2seq.commands.summary import Summary, summarize
+from regard.seq2seq.data.array_sources import ArraySource
 from regard.seq2seq.data.normalization import normalize
 from regard.seq2seq.data.parallel_text import Pair
 from regard.seq2seq.model import Seq2Seq
@@ -402,6 +403,16 @@ def _minutes(number: float) -> str:
     return f"{shown} minute{'' if shown == '1' else 's'}"
 
 
+class _Pace:
+    """A running mean of a speed, in which recent steps weigh more."""
+
+    mean: float | None = None
+
+    def add(self, now: float) -> None:
+        """Add the speed of a step."""
+        self.mean = now if self.mean is None else 0.95 * self.mean + 0.05 * now
+
+
 class _Reporter:
     """Reports steps on the terminal and in the log."""
 
@@ -412,7 +423,10 @@ class _Reporter:
         self.log = Log(run.log, resume_at=done if done else None)
         if done:
             self.progress.write(f"resuming after step {done} of {first.total}")
-        self.pace: float | None = None
+        self.tokens, self.pairs = _Pace(), _Pace()
+        source = run.model.source
+        text = self.tokens, run.model.target  # what progress shows, and its unit
+        self.shown, self.unit = (self.pairs, source.unit) if isinstance(source, ArraySource) else text
         self.first = first
         self.forecast = False  # whether it has been printed
         self.since: float | None = None  # the time of the first step is unknown
@@ -426,9 +440,12 @@ class _Reporter:
 
     def report(self, step: Step) -> None:
         """Report a step, and the validation after it."""
-        self._update_speed(step.tokens)
+        if self.since is not None:  # reports do not count
+            seconds = max(time.monotonic() - self.since, 1e-9)
+            self.tokens.add(step.tokens / seconds)
+            self.pairs.add(step.pairs / seconds)
         lines, summary = self.run.validated(step) if step.validation is not None else ("", None)
-        self.progress.advance(loss=step.loss, total=step.total, pace=self.pace, unit=self.run.model.target)
+        self.progress.advance(loss=step.loss, total=step.total, pace=self.shown.mean, unit=self.unit)
         self._forecast(step)
         if lines:
             self.progress.write(lines)
@@ -440,7 +457,7 @@ class _Reporter:
                 loss=step.loss,
                 rate=step.rate,
                 tokens=step.tokens,
-                tokens_per_second=None if self.pace is None else round(self.pace, 1),
+                tokens_per_second=None if self.tokens.mean is None else round(self.tokens.mean, 1),
                 validation=step.validation,
                 **(
                     {}
@@ -464,10 +481,3 @@ class _Reporter:
                 self.run.training.recipe,
             )
         )
-
-    def _update_speed(self, tokens: int) -> None:
-        """Update the mean of target tokens per second, in which recent steps weigh more; reports do not count."""
-        if self.since is None:
-            return
-        now = tokens / max(time.monotonic() - self.since, 1e-9)
-        self.pace = now if self.pace is None else 0.95 * self.pace + 0.05 * now

@@ -256,7 +256,8 @@ def _add_recipe(group: Any) -> None:
         action="extend",
         default=[],
         metavar="NAME=VALUE",
-        help="more options of training: tokens, dropout, smoothing, average, patience, ... (an unknown name lists all)",
+        help="more options of training: tokens, dropout, smoothing, average, patience, shift and noise of pictures, ..."
+        " (an unknown name lists all)",
     )
     _add_links(add)
     add("--seed", type=argument_types.integer(0), metavar="N", help="random seed (default 1)")

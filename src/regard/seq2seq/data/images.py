@@ -59,6 +59,7 @@ class Images:
     """
 
     token_type: ClassVar[str] = "images"
+    unit: ClassVar[str] = "pictures"  # what progress counts
 
     height: int
     width: int
@@ -198,7 +199,8 @@ class Images:
                 rule = (
                     f"{name} of {array.dtype} must have numbers from 0 to 1. Got {low:g} to {high:g} instead."
                 )
-                _check.fail(rule, hint="divide by the largest possible number, or pass uint8")
+                hint = "divide by the largest possible number, or pass uint8"
+                _check.fail(rule, hint=hint if np.isfinite([low, high]).all() else "")
             array = _check.rounded(array, np.dtype(np.float32))
         return self._cells(array)
 

@@ -24,6 +24,7 @@ _FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP", "TIFF", "PPM")
 _MOST_PIXELS = 1 << 26
 _MOST_BYTES = 1 << 29  # 8 for each pixel
 _ORIENTATION = 0x0112  # the number of EXIF's tag
+_PHOTOMETRIC = 0x0106  # of TIFF's: what 0 stands for
 _LARGEST_GRAY = {
     "1": 1,
     "L;2": 3,
@@ -182,7 +183,10 @@ def _eight_bits(picture: Image.Image, stored_as: str) -> Image.Image:
     transparent = picture.info.get("transparency")
     wide_gray = picture.mode == "I" and picture.format in ("PNG", "PPM")  # 16 bits, in 32
     if picture.mode.startswith("I;16") or wide_gray:
-        return _upper_bits(np.asarray(picture), 4 if stored_as.startswith("I;12") else 8, transparent)
+        bits, values = 12 if stored_as.startswith("I;12") else 16, np.asarray(picture)
+        if _white_is_zero(picture):
+            values = (1 << bits) - 1 - values
+        return _upper_bits(values, bits - 8, transparent)
     if picture.mode in ("I", "F"):
         _check.fail("the pixels of a picture must have 8 or 16 bits. Got 32 instead.")
     if stored_as in _LARGEST_GRAY and isinstance(transparent, int):
@@ -192,6 +196,11 @@ def _eight_bits(picture: Image.Image, stored_as: str) -> Image.Image:
     elif stored_as.startswith("RGB;16") and isinstance(transparent, tuple):
         picture.info["transparency"] = tuple(value >> 8 for value in transparent)
     return picture
+
+
+def _white_is_zero(picture: Image.Image) -> bool:
+    """Return whether a TIFF file's 0 is white, which Pillow turns for pixels of 8 bits only."""
+    return bool(getattr(picture, "tag_v2", {}).get(_PHOTOMETRIC) == 0)
 
 
 def _upper_bits(values: NDArray[np.integer], shift: int, transparent: object) -> Image.Image:

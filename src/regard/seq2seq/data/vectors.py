@@ -61,6 +61,7 @@ class Vectors:
     """
 
     token_type: ClassVar[str] = "vectors"
+    unit: ClassVar[str] = "examples"  # what progress counts
 
     size: int
     order: Order = "sequence"

@@ -14,6 +14,7 @@ from regard.seq2seq.data.batching import Corpus
 from regard.seq2seq.networks.encoders.images import ImageInput
 from regard.seq2seq.networks.encoders.inputs import Input
 from regard.seq2seq.networks.families import FAMILIES, Config
+from regard.seq2seq.training.augmentation import check_augmentation
 from regard.seq2seq.training.loop import Recipe
 
 __all__ = ["check", "choose_config", "choose_epochs", "choose_recipe"]
@@ -70,7 +71,8 @@ def check(
             f"network must have at most {_LARGEST} parameters. Got {size} instead.",
             hint=f"choose smaller sizes: {', '.join(config.grows)}",
         )
-    Recipe(**recipe)
+    checked = Recipe(**recipe)
+    check_augmentation(inputs, shift=checked.shift, noise=checked.noise)
 
 
 def choose_config(

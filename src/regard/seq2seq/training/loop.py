@@ -21,6 +21,7 @@ from regard.seq2seq.data.batching import Batch, Corpus, batches
 from regard.seq2seq.networks.base import Network
 from regard.seq2seq.networks.parameters import Parameters
 from regard.seq2seq.storage.checkpoint_file import State
+from regard.seq2seq.training.augmentation import augmented, check_augmentation
 
 __all__ = ["Diverged", "Recipe", "Step", "Training", "mean_loss"]
 
@@ -31,7 +32,7 @@ _WORTH_HALVING = 16  # sentences in a batch
 _EVEN_IN_LONG_EPOCHS = 1000  # the most steps between two validations
 _PAIRS, _MOST_CHANGES = "pairs", 3  # a part of the fingerprint; changed parts that an error lists
 _EPOCHS = "recipe epochs"
-_ORDER, _DROPOUT, _SAMPLE = range(3)  # uses of random numbers: each has a seed of its own
+_ORDER, _DROPOUT, _SAMPLE, _AUGMENTATION = range(4)  # uses of random numbers: each has a seed of its own
 
 
 class Diverged(ArithmeticError):
@@ -50,7 +51,7 @@ class Diverged(ArithmeticError):
 
 _BOUNDS: dict[tuple[str, ...], dict[str, Any]] = {  # for `_check.number`
     ("rate", "clip", "minutes"): {"positive": True},
-    ("smoothing", "dropout", "average"): {"least": 0, "below": 1},
+    ("smoothing", "dropout", "average", "noise"): {"least": 0, "below": 1},
     ("guidance", "agreement"): {"least": 0},
 }
 
@@ -73,6 +74,12 @@ class Recipe:
         Label smoothing.
     dropout : float
         The largest dropout rate of the network.
+    shift : int
+        The most pixels, down and to the right, by which a training picture is shifted; drawn for each picture in each
+        step. What comes in repeats the pixels at the edge.
+    noise : float
+        The standard deviation of the Gaussian noise that training pictures or vectors get, drawn in each step: as a
+        share of the range of pixels, and of the standard deviation of each number of a vector.
     clip : float
         The largest norm of the gradient, which is clipped to it.
     average : float
@@ -111,6 +118,8 @@ class Recipe:
     warm_up: int = 150
     smoothing: float = 0.1
     dropout: float = 0.2
+    shift: int = 0
+    noise: float = 0.0
     clip: float = 1.0
     average: float = 0.0
     patience: int | None = None
@@ -128,6 +137,7 @@ class Recipe:
             for name in names:
                 if getattr(self, name) is not None:
                     object.__setattr__(self, name, _check.number(name, getattr(self, name), **within))
+        object.__setattr__(self, "shift", _check.integer("shift", self.shift))
         if self.epochs is None and self.minutes is None:
             _check.fail("epochs must be given without minutes: training needs an end. Got None instead.")
         if self.agreement and not self.dropout:
@@ -154,8 +164,8 @@ class Step(NamedTuple):
         Mean loss of the target tokens of the batch.
     epoch : int
         The epoch, counted from 1.
-    words : int
-        Target tokens of the batch.
+    pairs, tokens : int
+        Pairs of the batch, and their target tokens.
     rate : float
         Adam's rate.
     seconds : float
@@ -177,6 +187,7 @@ class Step(NamedTuple):
     total: int
     loss: float
     epoch: int
+    pairs: int
     tokens: int
     rate: float
     seconds: float
@@ -224,6 +235,7 @@ class Training:
         options: Mapping[str, object] | None = None,
     ) -> None:
         self.network, self.pairs, self.valid, self.recipe = network, pairs, valid, recipe
+        check_augmentation(network.config.inputs, shift=recipe.shift, noise=recipe.noise)
         self.options = dict(options or {})
         self.flat = network.parameters.flat
         self.adam = Adam(self.flat, clip=recipe.clip)
@@ -350,7 +362,7 @@ class Training:
         # The number of batches depends on the lengths alone, not on the order.
         order = batches(self.pairs, self.recipe.tokens, self._rng(_ORDER, epoch))
         for i in range(done, self.per_epoch):
-            step = self._step(halves, self.pairs.batch(order[i]))
+            step = self._step(halves, self._augmented(self.pairs.batch(order[i])))
             last = self._out_of_time() or i + 1 == self.per_epoch
             if last or (i + 1) % _EVEN_IN_LONG_EPOCHS == 0:
                 step = self._validated(step)
@@ -358,6 +370,14 @@ class Training:
             self._update_seconds()
             if self._is_over():
                 return
+
+    def _augmented(self, batch: Batch) -> Batch:
+        """Return a batch as this step reads it."""
+        recipe, inputs = self.recipe, self.network.config.inputs
+        if inputs is None or not (recipe.shift or recipe.noise):
+            return batch
+        rng = self._rng(_AUGMENTATION, self.step)
+        return augmented(batch, inputs, shift=recipe.shift, noise=recipe.noise, rng=rng)
 
     def _step(self, halves: _Halves, batch: Batch) -> Step:
         rate = self.recipe.rate_at(self.step + 1, self.total, self._elapsed_share())
@@ -373,7 +393,8 @@ class Training:
             self.mean += np.float32(1 - decay) * (self.flat - self.mean)
         epoch = (self.step - 1) // self.per_epoch + 1
         self._update_seconds()
-        return Step(self.step, self._expected_total(), loss, epoch, batch.target_tokens(), rate, self.seconds)
+        size = len(batch.lengths), batch.target_tokens()
+        return Step(self.step, self._expected_total(), loss, epoch, *size, rate, self.seconds)
 
     def _expected_total(self) -> int:
         elapsed = self._elapsed_share()

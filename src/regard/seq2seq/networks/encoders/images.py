@@ -89,6 +89,28 @@ class ImageInput:
         """The numbers of rows h and columns w of the grid."""
         return self.height // self.cell, self.width // self.cell
 
+    def images(self, source: Array) -> Array:
+        """Return the images (B, H, W, C) of their cells (h * w, B, c * c * C)."""
+        _check.floats(source=source)
+        (rows, columns), side = self.grid, self.cell
+        if source.ndim != 3 or (len(source), source.shape[2]) != (
+            rows * columns,
+            side * side * self.channels,
+        ):
+            wanted = f"({rows * columns}, B, {side * side * self.channels})"
+            _check.fail(
+                f"source must have shape (h * w, B, c * c * C) = {wanted}. Got {source.shape} instead."
+            )
+        count = source.shape[1]
+        cells = source.reshape(rows, columns, count, side, side, self.channels)
+        return cells.transpose(2, 0, 3, 1, 4, 5).reshape(count, self.height, self.width, self.channels)
+
+    def cells(self, images: Array) -> Array:
+        """Return the cells (h * w, B, c * c * C) of images (B, H, W, C)."""
+        (rows, columns), side, count = self.grid, self.cell, len(images)
+        parts = images.reshape(count, rows, side, columns, side, self.channels).transpose(1, 3, 0, 2, 4, 5)
+        return parts.reshape(rows * columns, count, side * side * self.channels)
+
     def shapes(self, size: int) -> Shapes:
         """Return the shape of every parameter by its name, for annotations of this size."""
         last, (height, width) = self.filters[-1], self.grid
@@ -176,7 +198,7 @@ def annotate(
     >>> annotations.shape, pullback(annotations)["image_rows"].shape
     ((12, 1, 4), (3, 4))
     """
-    x, backs = _images(inputs, source), []
+    x, backs = inputs.images(source), []
     for number in range(len(inputs.filters)):
         # A window of stride 2 is half a pixel of its own input before the cell's centre. With the last stage from the
         # other end, a cell's window is centred on the cell, to half a pixel of the picture.
@@ -198,17 +220,6 @@ def annotate(
         return g
 
     return annotations, pullback
-
-
-def _images(inputs: ImageInput, source: Array) -> Array:
-    """Return the images (B, H, W, C) of their cells."""
-    _check.floats(source=source)
-    (rows, columns), side = inputs.grid, inputs.cell
-    if source.ndim != 3 or (len(source), source.shape[2]) != (rows * columns, side * side * inputs.channels):
-        wanted = f"({rows * columns}, B, {side * side * inputs.channels})"
-        _check.fail(f"source must have shape (h * w, B, c * c * C) = {wanted}. Got {source.shape} instead.")
-    cells = source.reshape(rows, columns, -1, side, side, inputs.channels)
-    return cells.transpose(2, 0, 3, 1, 4, 5).reshape(-1, rows * side, columns * side, inputs.channels)
 
 
 def _stage(p: Mapping[str, Array], name: str, x: Array, stride: int) -> tuple[Array, Back]:

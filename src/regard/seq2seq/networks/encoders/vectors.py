@@ -1,5 +1,7 @@
 """Vectors as a source: a linear map with layer normalisation, and self-attention among the vectors of a set.
 
+The last vector of a sequence is marked, as `</s>` marks the end of a sentence; a set has no last vector.
+
 Letters: N vectors of a batch, B examples, T positions, F numbers of a vector, W width of an annotation.
 """
 
@@ -25,7 +27,7 @@ from regard.seq2seq.networks.transformer.layers import (
     self_attention,
 )
 
-__all__ = ["ORDERS", "VectorInput", "annotate_set", "embed_vectors"]
+__all__ = ["ORDERS", "VectorInput", "annotate_set", "embed_vectors", "mark_ends"]
 
 Array = NDArray[Any]
 Named = dict[str, Array]
@@ -73,13 +75,14 @@ class VectorInput:
         return self.order == "sequence"
 
     def shapes(self, width: int) -> Shapes:
-        """Return the shapes of the parameters of the linear map and its normalisation."""
-        return {
+        """Return the shapes of the parameters of the linear map, its normalisation, and the mark of the end."""
+        shapes: Shapes = {
             "vector_weight": (self.size, width),
             "vector_bias": (width,),
             "vector_gain": (width,),
             "vector_shift": (width,),
         }
+        return shapes | {"vector_end": (width,)} if self.ordered else shapes
 
     def block_shapes(self, width: int, blocks: int) -> Shapes:
         """Return the shapes of the parameters of the self-attention blocks of a set."""
@@ -129,6 +132,36 @@ def embed_vectors(p: Mapping[str, Array], vectors: Array) -> tuple[Array, Callab
         return g
 
     return rows, pullback
+
+
+def mark_ends(p: Mapping[str, Array], rows: Array, ends: Any) -> tuple[Array, Callable[[Array], Named]]:
+    """Add a learned vector to the last row of each sequence, by which a decoder knows where to stop.
+
+    Parameters
+    ----------
+    p : mapping of str to array
+        The parameters.
+    rows : array (..., W)
+        The rows of `embed_vectors`.
+    ends : index of rows
+        Selects the last one of each sequence, each once.
+
+    Returns
+    -------
+    marked : array (..., W)
+        A new array.
+    pullback : function
+        ``pullback(dmarked) -> gradients by parameter name``; the gradient of `rows` is `dmarked` itself.
+
+    Examples
+    --------
+    >>> marked, pullback = mark_ends({"vector_end": np.ones(2)}, np.zeros((3, 2)), [1, 2])
+    >>> marked.tolist(), pullback(marked)["vector_end"].tolist()
+    ([[0.0, 0.0], [1.0, 1.0], [1.0, 1.0]], [2.0, 2.0])
+    """
+    marked = rows.copy()
+    marked[ends] += p["vector_end"]
+    return marked, lambda dmarked: {"vector_end": dmarked[ends].sum(axis=0)}
 
 
 def annotate_set(

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from regard.nn import dropout, embed, linear, tanh
 from regard.seq2seq.networks.encoders.images import ImageInput, annotate
-from regard.seq2seq.networks.encoders.vectors import annotate_set, embed_vectors
+from regard.seq2seq.networks.encoders.vectors import annotate_set, embed_vectors, mark_ends
 from regard.seq2seq.networks.padding import Padding
 from regard.seq2seq.networks.recurrent.attention import Encoded
 from regard.seq2seq.networks.recurrent.cells import SEQUENCES, layer
@@ -105,7 +105,7 @@ def _read(
     keep: bool,
 ) -> tuple[Array, Array, Callable[[Array, Array, Array], Named]]:
     """Read a sequence: annotations (B, T, C), and the last states of both directions (B, C)."""
-    embedded, embed_back = _embed(p, c, source)  # (T, B, E)
+    embedded, embed_back = _embed(p, c, source, lengths)  # (T, B, E)
     states, states_back = _layers(p, c, embedded, lengths, rate, rng, keep)  # (T, B, C)
     size = c.encoder
     final = np.concatenate([states[-1, :, :size], states[0, :, size:]], axis=-1)  # (B, C)
@@ -122,11 +122,13 @@ def _read(
 
 
 def _embed(
-    p: Mapping[str, Array], c: RecurrentConfig, source: Array
+    p: Mapping[str, Array], c: RecurrentConfig, source: Array, lengths: Ids
 ) -> tuple[Array, Callable[[Array], Named]]:
     """Embed tokens or vectors: (T, B, E)."""
     if c.inputs is not None:
-        return embed_vectors(p, source)
+        rows, rows_back = embed_vectors(p, source)
+        marked, ends_back = mark_ends(p, rows, (lengths - 1, np.arange(len(lengths))))
+        return marked, lambda dmarked: ends_back(dmarked) | rows_back(dmarked)
     embedded, embed_back = embed(p["source_embedding"], source)
     return embedded, lambda dembedded: {"source_embedding": embed_back(dembedded)[0]}
 

@@ -16,7 +16,7 @@ from regard.nn import embed, layer_norm, linear
 from regard.position import sinusoidal
 from regard.seq2seq.data.batching import Ids
 from regard.seq2seq.networks.encoders.images import ImageInput, annotate
-from regard.seq2seq.networks.encoders.vectors import embed_vectors
+from regard.seq2seq.networks.encoders.vectors import VectorInput, embed_vectors, mark_ends
 from regard.seq2seq.networks.padding import Padding
 from regard.seq2seq.networks.transformer.config import TransformerConfig
 from regard.seq2seq.networks.transformer.layers import (
@@ -83,11 +83,21 @@ def _embed_source(
             _of_cells(cells_back, cells.shape),
         )
     else:
-        rows, inputs_back = embed_vectors(p, padding.unpad_ids(source))
-        if c.inputs.ordered:
-            rows = rows + sinusoidal(padding.longest, c.width).astype(rows.dtype)[padding.position]
+        rows, inputs_back = _embed_vectors(p, c.inputs, source, padding)
     rows, drop_back = drop(rows)
     return rows, lambda drows: inputs_back(drop_back(drows)[0])
+
+
+def _embed_vectors(
+    p: Mapping[str, Array], inputs: VectorInput, source: Array, padding: Padding
+) -> tuple[Array, Callable[[Array], Named]]:
+    """Embed vectors: (M, W); those of a sequence with their positions and the mark of its end."""
+    rows, rows_back = embed_vectors(p, padding.unpad_ids(source))
+    if not inputs.ordered:
+        return rows, rows_back
+    marked, ends_back = mark_ends(p, rows, np.cumsum(padding.lengths) - 1)
+    marked += sinusoidal(padding.longest, rows.shape[1]).astype(rows.dtype)[padding.position]
+    return marked, lambda dmarked: ends_back(dmarked) | rows_back(dmarked)
 
 
 def _of_cells(back: Callable[[Array], Named], shape: tuple[int, ...]) -> Callable[[Array], Named]:

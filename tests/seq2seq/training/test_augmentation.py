@@ -1,0 +1,251 @@
+"""Augmentation: what shifts and noise do to a batch, and that nothing but the training batches sees them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from errors import error
+from hypothesis import given
+from hypothesis import strategies as st
+
+from regard.seq2seq import Images, Seq2Seq, Vectors
+from regard.seq2seq.data.batching import Batch, source_batch
+from regard.seq2seq.networks.encoders.images import ImageInput
+from regard.seq2seq.networks.encoders.inputs import Input, input_of
+from regard.seq2seq.networks.encoders.vectors import VectorInput
+from regard.seq2seq.training.augmentation import augmented, shifted
+from regard.seq2seq.training.loop import Step, mean_loss
+
+SMALL = {"embedding": 6, "encoder": 4, "decoder": 6, "attention": 4}
+SOURCES: dict[str, Any] = {
+    "sequence": Vectors(2),
+    "set": Vectors(1, "set", positions=1),
+    "images": Images(6, 8, cell=2),
+}
+RECIPES: dict[str, dict[str, Any]] = {
+    "sequence": {"noise": 0.2},
+    "set": {"noise": 0.2},
+    "images": {"shift": 2, "noise": 0.1},
+}
+every_kind = pytest.mark.parametrize("kind", SOURCES)
+
+
+def examples(kind: str, count: int = 12) -> tuple[list[Any], list[str]]:
+    rng = np.random.default_rng(3)
+    targets = [f"t{i % 3}" for i in range(count)]
+    if kind == "images":
+        return [rng.integers(0, 256, (6, 8), np.uint8) for _ in targets], targets
+    rows = [rng.normal(size=(rng.integers(1, 5), 2)) for _ in targets]
+    return [row if kind == "sequence" else (row[:, :1], row[:, 1:]) for row in rows], targets
+
+
+def untrained(kind: str, recipe: dict[str, Any], **options: Any) -> Seq2Seq:
+    return Seq2Seq(source=SOURCES[kind], network=SMALL, recipe=recipe, **{"epochs": 3, **options})
+
+
+def learned(kind: str, recipe: dict[str, Any], **options: Any) -> tuple[list[Step], Any]:
+    steps: list[Step] = []
+    model = untrained(kind, recipe, **options).fit(*examples(kind), listener=steps.append)
+    return steps, model.model.network.parameters.flat
+
+
+def batch_of(sources: list[Any]) -> Batch:
+    source, lengths = source_batch(sources)
+    return Batch(source, lengths, np.tile([[1], [2]], len(sources)))
+
+
+# ------------------------------------------------------------------------------------------------- a batch
+
+
+def test_a_shifted_picture() -> None:
+    picture = [[1, 2, 3], [4, 5, 6], [7, 8, 9]]
+    wanted = {
+        (0, 0): picture,
+        (1, 0): [[1, 2, 3], [1, 2, 3], [4, 5, 6]],  # down
+        (0, 1): [[1, 1, 2], [4, 4, 5], [7, 7, 8]],  # right
+        (-1, 0): [[4, 5, 6], [7, 8, 9], [7, 8, 9]],
+        (0, -2): [[3, 3, 3], [6, 6, 6], [9, 9, 9]],
+        (2, -1): [[2, 3, 3], [2, 3, 3], [2, 3, 3]],
+    }
+    images = np.repeat(np.array(picture)[None, :, :, None], len(wanted), axis=0)
+    for found, one in zip(shifted(images, np.array(list(wanted))), wanted.values(), strict=True):
+        assert found[:, :, 0].tolist() == one
+
+
+@given(
+    grid=st.tuples(st.integers(1, 3), st.integers(1, 3)),
+    stages=st.integers(1, 2),
+    channels=st.integers(1, 3),
+    count=st.integers(0, 3),
+)
+def test_cells_and_images_are_inverse(grid: tuple[int, int], stages: int, channels: int, count: int) -> None:
+    side = 2**stages
+    inputs = ImageInput(grid[0] * side, grid[1] * side, channels, (2,) * stages)
+    images = np.random.default_rng(0).random((count, inputs.height, inputs.width, channels))
+    cells = inputs.cells(images)
+    np.testing.assert_array_equal(inputs.images(cells), images)
+    source = Images(inputs.height, inputs.width, channels, side)
+    for i, image in enumerate(images):
+        np.testing.assert_array_equal(cells[:, i].astype(np.float32), source.read(image))
+
+
+def test_each_picture_has_a_shift_of_its_own_within_the_limit() -> None:
+    source = Images(6, 8, cell=2)
+    picture = np.random.default_rng(0).random((6, 8))
+    batch = batch_of([source.read(picture)] * 200)
+    found = augmented(batch, input_of(source), shift=1, noise=0.0, rng=np.random.default_rng(1))
+    every = [(down, right) for down in (-1, 0, 1) for right in (-1, 0, 1)]
+    wanted = shifted(np.repeat(picture[None, :, :, None], 9, axis=0), np.array(every)).astype(np.float32)
+    images = ImageInput(6, 8, filters=(2,)).images(found.source)
+    which = [[(image == one).all() for one in wanted].index(True) for image in images]
+    assert set(which) == set(range(9))
+
+
+@pytest.mark.parametrize(
+    ("source", "inputs"),
+    [
+        (Vectors(3), VectorInput(3)),
+        (Vectors(2, "set", positions=1), VectorInput(3, "set")),
+    ],
+)
+def test_noise_has_its_deviation_and_leaves_padding(source: Vectors, inputs: Input) -> None:
+    rows = [np.zeros((length, 3), np.float32) for length in (500, 200)]
+    found = augmented(batch_of(rows), inputs, shift=0, noise=0.25, rng=np.random.default_rng(1)).source
+    assert not found[200:, 1].any()
+    assert found[:200].std() == pytest.approx(0.25, rel=0.1)
+    assert found.dtype == np.float32
+    assert len(np.unique(found[:200])) == 200 * 2 * 3
+
+
+def test_noise_leaves_pixels_in_their_range() -> None:
+    pictures = [np.full((8, 8), value, np.float32) for value in (0, 0.5, 1)]
+    found = augmented(
+        batch_of([Images(8, 8).read(picture) for picture in pictures]),
+        ImageInput(8, 8),
+        shift=0,
+        noise=0.1,
+        rng=np.random.default_rng(1),
+    ).source
+    assert found.min() == 0
+    assert found.max() == 1
+    assert found[:, 1].std() == pytest.approx(0.1, rel=0.3)
+
+
+@every_kind
+def test_a_batch_is_not_changed(kind: str) -> None:
+    source = SOURCES[kind]
+    batch = batch_of([source.read(example) for example in examples(kind)[0]])
+    before = batch.source.copy()
+    batch.source.flags.writeable = False
+    found = augmented(batch, input_of(source), shift=1, noise=0.1, rng=np.random.default_rng(1))
+    np.testing.assert_array_equal(batch.source, before)
+    assert found.source.shape == before.shape
+    assert (found.source != before).any()
+
+
+# ------------------------------------------------------------------------------------------------ a training
+
+
+@every_kind
+def test_without_it_nothing_changes(kind: str) -> None:
+    steps, parameters = learned(kind, {})
+    others, same = learned(kind, {"shift": 0, "noise": 0.0})
+    assert [step.loss for step in steps] == [step.loss for step in others]
+    np.testing.assert_array_equal(parameters, same)
+
+
+@every_kind
+def test_the_seed_decides_about_it(kind: str) -> None:
+    (_, one), (_, same), (_, other), (_, plain) = (
+        learned(kind, recipe, seed=seed)
+        for recipe, seed in ((RECIPES[kind], 1), (RECIPES[kind], 1), (RECIPES[kind], 2), ({}, 1))
+    )
+    np.testing.assert_array_equal(one, same)
+    assert (one != other).any()
+    assert (one != plain).any()
+
+
+@every_kind
+def test_each_step_draws_anew(kind: str) -> None:
+    # With a rate of nearly 0, one batch and no dropout, only the drawing changes the loss from step to step.
+    still = {"dropout": 0.0, "rate": 1e-30, "tokens": 10_000}
+    losses = [[step.loss for step in learned(kind, still | more)[0]] for more in ({}, RECIPES[kind])]
+    assert len(set(losses[0])) == 1
+    assert len(set(losses[1])) == len(losses[1]) == 3
+
+
+@every_kind
+def test_a_training_resumes_bit_for_bit(kind: str, tmp_path: Path) -> None:
+    pairs, place = examples(kind), tmp_path / "checkpoint"
+    _, wanted = learned(kind, RECIPES[kind])
+    for step in untrained(kind, RECIPES[kind]).steps(list(zip(*pairs, strict=True)), checkpoint=place):
+        if step.number == 2:
+            break
+    found = untrained(kind, RECIPES[kind]).fit(*pairs, checkpoint=place).model.network.parameters.flat
+    np.testing.assert_array_equal(found, wanted)
+
+
+def test_another_augmentation_is_another_training(tmp_path: Path) -> None:
+    pairs, place = list(zip(*examples("images"), strict=True)), tmp_path / "checkpoint"
+    for _ in untrained("images", {"shift": 1}).steps(pairs, checkpoint=place):
+        break
+    with pytest.raises(ValueError, match="recipe shift was 1, and is 2"):
+        list(untrained("images", {"shift": 2}).steps(pairs, checkpoint=place))
+
+
+@every_kind
+def test_validation_and_translation_read_what_is_given(kind: str, tmp_path: Path) -> None:
+    sources, targets = examples(kind)
+    model = untrained(kind, RECIPES[kind] | {"rate": 1e-30})
+    training = model.begin(list(zip(sources, targets, strict=True)), [(sources[0], targets[0])])
+    wanted = mean_loss(training.network, training.valid)
+    validations = [step.validation for step in training if step.validation is not None]
+    assert validations == pytest.approx([wanted] * 3, rel=1e-6)
+    translated = model.translate(sources)
+    model.save(tmp_path / "model.safetensors")
+    assert Seq2Seq.load(tmp_path / "model.safetensors").translate(sources) == translated
+
+
+# ------------------------------------------------------------------------------------------------- refused
+
+
+@pytest.mark.parametrize(
+    ("source", "recipe", "kind", "text"),
+    [
+        (
+            "words",
+            {"shift": 1},
+            ValueError,
+            "shift must be 0 for a source that is no picture. Got 1 instead.",
+        ),
+        (
+            "words",
+            {"noise": 0.5},
+            ValueError,
+            "noise must be 0 for a source of tokens, to which numbers can't be added. Got 0.5 instead.",
+        ),
+        (
+            Vectors(2),
+            {"shift": 1},
+            ValueError,
+            "shift must be 0 for a source that is no picture. Got 1 instead.",
+        ),
+        (
+            Images(8, 12),
+            {"shift": 8},
+            ValueError,
+            "shift must be less than 8 for pictures of 8 x 12 pixels. Got 8 instead.",
+        ),
+        (Images(8, 8), {"shift": -1}, ValueError, "shift must be at least 0. Got -1 instead."),
+        (Images(8, 8), {"shift": 1.5}, TypeError, "shift must be an integer. Got 1.5 instead."),
+        (Images(8, 8), {"noise": -0.1}, ValueError, "noise must be at least 0. Got -0.1 instead."),
+        (Images(8, 8), {"noise": 1.0}, ValueError, "noise must be less than 1. Got 1.0 instead."),
+        (Vectors(8), {"noise": float("nan")}, ValueError, "noise must be finite. Got nan instead."),
+        (Vectors(8), {"noise": "much"}, TypeError, "noise must be a number. Got 'much' instead."),
+    ],
+)
+def test_refused(source: Any, recipe: dict[str, Any], kind: type[Exception], text: str) -> None:
+    assert error(kind, lambda: Seq2Seq(source=source, recipe=recipe)) == text
