@@ -264,7 +264,7 @@ class Keyboard(io.StringIO):
     [
         ("", "queries = words", "Step 1"),
         ("\n\n", "From scores to logits", "Step 2"),
-        ("\n" * 5, "term by term", "Ctrl-D: the end \n"),
+        ("\n" * 5, "term by term", "(7 of 6)"),
     ],
 )
 def test_on_a_terminal_enter_tells_the_next_step(
@@ -355,6 +355,17 @@ def test_the_picture_is_written(arrays: dict[str, np.ndarray], capsys: pytest.Ca
     pytest.importorskip("matplotlib")
     explain(capsys, "long.npz", "--png", "weights.png")
     assert Path("weights.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_page_is_that_of_python(
+    arrays: dict[str, np.ndarray], capsys: pytest.CaptureFixture[str]
+) -> None:
+    story = explain(capsys, "long.npz", "--causal", "--align", "end", "--row", "2", "--html", "page.html")
+    assert story == explain(capsys, "long.npz", "--causal", "--align", "end", "--row", "2")
+    expected = regard.explain(**arrays, mask=regard.mask.causal("end"), row=1).in_browser().html
+    assert Path("page.html").read_text("utf-8") == expected
+    explain(capsys, "--html", "page.html", "--force")
+    assert Path("page.html").read_text("utf-8") != expected
 
 
 def test_large_arrays_are_cut_and_their_shapes_named(capsys: pytest.CaptureFixture[str]) -> None:
@@ -536,6 +547,8 @@ def fails(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
         (["--words", ""], "there are no numbers in words"),
         (["--scale", "nan"], "argument --scale: must be a number that is finite. Got 'nan' instead."),
         (["--png", "weights.doc"], "a picture's name must end in .png, .svg or .pdf: weights.doc"),
+        (["--html", "mask.html"], "mask.html: the file exists already, --force replaces it"),
+        (["--force"], "--force goes with --html"),
         (["--png", "none/weights.png"], "none/weights.png: No such file or directory"),
     ],
 )
@@ -544,6 +557,7 @@ def test_arguments_that_are_no_input_are_one_line_and_2(
 ) -> None:
     if "--png" in arguments:
         pytest.importorskip("matplotlib")
+    Path("mask.html").write_text("kept")
     assert fails(capsys, *arguments) == f"regard explain: error: {error}\n"
 
 

@@ -238,6 +238,42 @@ def test_labels_name_both_sides_unless_the_keys_have_their_own() -> None:
     assert "a·[2J attends to c (" in told
 
 
+# in a notebook
+
+
+@in_one_test(
+    ("options", "kept"),
+    [
+        ({}, "options"),
+        ({"score": regard.scores.additive(np.eye(2), np.eye(2), [1.0, 1.0])}, "options"),
+        ({"bias": np.eye(2)}, "given"),
+        ({"sink": 0.0}, "given"),
+        ({"score": half_product}, "given"),
+        ({"normalize": regard.weights.local_m(1)}, "given"),
+    ],
+)
+def test_a_notebook_shows_a_page_that_computes_what_it_can(options: dict[str, object], kept: str) -> None:
+    """Where a page could not compute an option again, it has the numbers of the attention itself."""
+    names = ["<a>", "b" * 40]
+    story = regard.explain(queries=np.eye(2), labels=names, **options)
+    shown = story._repr_html_()
+    assert shown is not None
+    assert shown.startswith("<iframe ")
+    [section] = story.in_browser().sections
+    assert (section.view, section.data["query_labels"]) == ("mechanism", names)
+    assert kept in section.data
+
+
+def test_a_page_of_words_begins_with_them_and_with_the_row() -> None:
+    [section] = regard.explain(WORDS, *WEIGHTS, row=2).in_browser().sections
+    assert section.data["words"]["words"] == WORDS.tolist()
+    assert section.data["row"] == 2
+
+
+def test_an_attention_without_keys_has_no_page() -> None:
+    assert regard.explain(queries=np.eye(2), keys=np.zeros((0, 2)))._repr_html_() is None
+
+
 # what is no input
 
 EYE = np.eye(2)

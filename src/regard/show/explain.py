@@ -15,13 +15,14 @@ from numpy.typing import NDArray
 from regard import _check, mask, scores, weights
 from regard._characters import report
 from regard.context import PARTS, Attention, attend
-from regard.mask import Dense, Mask
+from regard.mask import Dense, Mask, MaskLike
 from regard.scores import ScoreLike
 from regard.show import argument_types
 from regard.show.array_files import parse_matrix, read_array, read_arrays, read_named
 from regard.show.explanation import STEPS, Explanation, check_size, counted, named, projected
 from regard.show.figures.canvas import check_picture, warned
 from regard.show.figures.heatmap import MOST_HEADS, save_heatmap, save_heatmaps
+from regard.show.page.document import check_new
 from regard.show.steps import Formula, Page
 from regard.show.terminal.text import wants_color
 
@@ -45,6 +46,7 @@ examples:
   regard explain states.npy annotations.npy --score additive   Bahdanau's score, with the numbers inside it
   regard explain --step                                 one step after the other
   regard explain arrays.npz --png weights.png           the weights as a picture, too
+  regard explain --html page.html                       and a page in which the numbers can be changed
 """
 
 
@@ -186,6 +188,13 @@ def _add_output(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="also draw the weights of all heads as a figure (.png, .svg, .pdf)",
     )
+    group.add_argument(
+        "--html",
+        type=argument_types.path,
+        metavar="FILE",
+        help="also write a page for a browser, in which the numbers can be changed",
+    )
+    group.add_argument("--force", action="store_true", help="replace a page that exists")
 
 
 def _step(text: str) -> str | int:
@@ -231,13 +240,18 @@ def run(args: argparse.Namespace) -> int:
     ...
     0
     """
+    if args.force and args.html is None:
+        raise ValueError("--force goes with --html")
+    if args.html is not None:
+        check_new(args.html, force=args.force, hint="--force")
     if args.png is not None:
         check_picture(args.png)
     generator = _generator(args)
     arrays, inputs, title = _words_input(args, generator) if not args.files else _files_input(args)
     check_size(*arrays)
     score = _score(args, generator, arrays)
-    batch = _attend(args, arrays, score)
+    visible = _mask(args, arrays[0].shape[-2], arrays[1].shape[-2])
+    batch = _attend(args, arrays, score, visible)
     attention, arrays, slice_line = _slice(batch, arrays, args.at or ())
     n, m = attention.weights.shape
     if args.row > n > 0:
@@ -246,7 +260,7 @@ def run(args: argparse.Namespace) -> int:
     explanation = Explanation(
         attention,
         *arrays,
-        formula=Formula(score, args.scale, args.softcap, normalize=args.normalize),
+        formula=Formula(score, visible, args.scale, args.softcap, normalize=args.normalize),
         page=Page(*names, digits=args.digits, color=wants_color(sys.stdout)),
         chosen=args.row - 1,
         title="\n\n".join(filter(None, [slice_line, title])),
@@ -256,6 +270,8 @@ def run(args: argparse.Namespace) -> int:
         heads = _heads(batch.weights, args.at or ())
         with warned(args.png):
             _draw(args.png, heads, args.at or (), names)
+    if args.html is not None:
+        explanation.in_browser().save(args.html, force=args.force)
     _print(explanation, args.step)
     return 0
 
@@ -350,11 +366,13 @@ def _drawn_words(args: argparse.Namespace) -> str:
     return f"; arrays of the score drawn with seed {_seed(args)}" if _draws_score(args) else ""
 
 
-def _attend(args: argparse.Namespace, arrays: Arrays, score: ScoreLike) -> Attention:
+def _attend(
+    args: argparse.Namespace, arrays: Arrays, score: ScoreLike, visible: MaskLike | None
+) -> Attention:
     return attend(
         *arrays,
         score=score,
-        mask=_mask(args, arrays[0].shape[-2], arrays[1].shape[-2]),
+        mask=visible,
         scale=args.scale,
         softcap=args.softcap,
         normalize=args.normalize,

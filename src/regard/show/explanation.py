@@ -15,6 +15,9 @@ from regard.mask import MaskLike
 from regard.position import BiasLike
 from regard.scores import ScoreLike
 from regard.show import steps
+from regard.show.page import Page as HtmlPage
+from regard.show.page import page as page_of
+from regard.show.page.mechanism import is_readable, mechanism, recomputes, with_words
 from regard.show.steps import Formula, Page, matrices
 from regard.weights import NormalizeLike
 
@@ -143,6 +146,29 @@ class Explanation:
     def row(self, row: int) -> str:
         """Return the text of one query, counted from 0, term by term."""
         return self.step("row", row)
+
+    def in_browser(self, title: str = "Attention") -> HtmlPage:
+        """Return a page of a browser, whose numbers can be changed where it can compute them again."""
+        names = self.page.query_names, self.page.key_names
+        arrays, formula = (self.queries, self.keys, self.values), self.formula
+        plain = not formula.biased and formula.sink is None
+        if not (plain and recomputes(formula.score, formula.normalize) and is_readable(*arrays)):
+            return page_of(self.attention, query_labels=names[0], key_labels=names[1], title=title)
+        section = mechanism(
+            *arrays,
+            score=formula.score,
+            mask=formula.mask,
+            scale=formula.scale,
+            softcap=formula.softcap,
+            normalize=str(formula.normalize),
+            row=self.chosen,
+            query_labels=names[0],
+            key_labels=names[1],
+        )
+        return HtmlPage([with_words(section, *self.inputs.values()) if self.inputs else section], title=title)
+
+    def _repr_html_(self) -> str | None:
+        return self.in_browser()._repr_html_() if self.weights.size else None
 
     def _checked_row(self, row: int) -> int:
         n = len(self.weights)
@@ -276,7 +302,7 @@ def explain(
     return Explanation(
         attention,
         *arrays,
-        formula=Formula(score, scale, softcap, bias is not None, normalize, sink),
+        formula=Formula(score, mask, scale, softcap, bias is not None, normalize, sink),
         page=page,
         chosen=row,
         title=f"{counted(inputs['words'])}, and the weights given" if inputs else "",

@@ -6,12 +6,14 @@ import math
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from regard.context import Attention
+from regard.mask import MaskLike
 from regard.scores import Score, ScoreLike, additive, concat, is_builtin
 from regard.show.terminal.cells import labels
 from regard.show.terminal.heatmap import speller, table
@@ -50,6 +52,7 @@ class Formula:
     """The options of one attention."""
 
     score: ScoreLike = "scaled_dot"
+    mask: MaskLike | None = None
     scale: float | None = None
     softcap: float | None = None
     biased: bool = False
@@ -78,8 +81,8 @@ class Formula:
 class Page:
     """Labels and format that all paragraphs share."""
 
-    queries: list[str]
-    keys: list[str]
+    query_names: Sequence[str]
+    key_names: Sequence[str]
     digits: int = 5
     color: bool = False
     columns: int | None = None  # of the screen; by default those of the terminal, when it is printed
@@ -89,10 +92,15 @@ class Page:
         """The columns of the screen."""
         return shutil.get_terminal_size().columns if self.columns is None else self.columns
 
-    def __post_init__(self) -> None:
-        for side in ("queries", "keys"):
-            names = getattr(self, side)
-            object.__setattr__(self, side, labels(names, len(names), side))
+    @cached_property
+    def queries(self) -> list[str]:
+        """The names of the queries as a terminal shows them."""
+        return labels(self.query_names, len(self.query_names), "queries")
+
+    @cached_property
+    def keys(self) -> list[str]:
+        """The names of the keys as a terminal shows them."""
+        return labels(self.key_names, len(self.key_names), "keys")
 
     def numbers(self, values: Array, columns: Sequence[str] | None = None, *, shades: bool = False) -> str:
         """Return a table of one row for each query."""
