@@ -266,7 +266,7 @@ def test_a_notebook_shows_a_page_that_computes_what_it_can(options: dict[str, ob
 
 def test_a_page_of_words_begins_with_them_and_with_the_row() -> None:
     [section] = regard.explain(WORDS, *WEIGHTS, row=2).in_browser().sections
-    assert section.data["words"]["words"] == WORDS.tolist()
+    assert section.data["words"]["embeddings"] == WORDS.tolist()
     assert section.data["row"] == 2
 
 

@@ -68,8 +68,8 @@ class Explanation:
     <BLANKLINE>
     context = weights @ values
     <BLANKLINE>
-    word 1  5.39111
-    word 2  6.60889
+    word 1  5.39114
+    word 2  6.60886
     """
 
     attention: Attention
