@@ -272,6 +272,7 @@ def test_one_version_in_all_places() -> None:
     regard = importlib.import_module("regard")
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     assert regard.__version__ == project["version"]
+    assert f"\nversion: {project['version']}\n" in (ROOT / "CITATION.cff").read_text(encoding="utf-8")
 
 
 # ------------------------------------------------------------------------------------------------- docstrings
