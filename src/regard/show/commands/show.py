@@ -108,7 +108,7 @@ def run(args: argparse.Namespace) -> int:
     >>> with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()) as told:
     ...     run(parser.parse_args(["--out", f"{folder}/page.html"]))
     0
-    >>> told.getvalue().endswith("KB): open it in a browser\n")
+    >>> told.getvalue().rstrip().endswith("KB): open it in a browser")
     True
     """
     if args.serve:
