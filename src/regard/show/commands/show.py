@@ -106,7 +106,8 @@ def run(args: argparse.Namespace) -> int:
     >>> parser = argparse.ArgumentParser()
     >>> add_arguments(parser)
     >>> with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()) as told:
-    ...     run(parser.parse_args(["--out", f"{folder}/page.html"]))
+    ...     status = run(parser.parse_args(["--out", f"{folder}/page.html"]))
+    >>> status
     0
     >>> told.getvalue().rstrip().endswith("KB): open it in a browser")
     True
