@@ -15,6 +15,7 @@ SOURCE = Path(__file__).parents[1] / "src"
 LIMIT = 1_000_000  # bytes of the library
 SYSTEM = {
     *("libc.so.6", "libm.so.6", "libpthread.so.0", "ld-linux-x86-64.so.2", "ld-linux-aarch64.so.1"),
+    *("libc.musl-x86_64.so.1", "libc.musl-aarch64.so.1"),
     *("KERNEL32.dll", "/usr/lib/libSystem.B.dylib"),
 }
 # Zig's linker for macOS takes no list of what to export: these two, and `operator new` and `delete`, which are weak.
@@ -29,8 +30,9 @@ def linux(file: Path) -> tuple[list[str], list[str], str]:
     """What a library needs, what it exports, and the oldest system that it runs on."""
     text = read("readelf", "--wide", "--dynamic", "--version-info", "--dyn-syms", file)
     symbols = re.findall(r"(?:GLOBAL|WEAK|UNIQUE) +DEFAULT +\d+ (\S+)", text)
-    glibc = max(tuple(map(int, v.split("."))) for v in re.findall(r"GLIBC_([\d.]+)", text))
-    return re.findall(r"\(NEEDED\).*\[(.+)\]", text), symbols, "manylinux_" + "_".join(map(str, glibc[:2]))
+    needed = re.findall(r"\(NEEDED\).*\[(.+)\]", text)
+    glibc = [tuple(map(int, v.split("."))) for v in re.findall(r"GLIBC_([\d.]+)", text)]
+    return needed, symbols, f"manylinux_{max(glibc)[0]}_{max(glibc)[1]}" if glibc else "musllinux"
 
 
 def windows(file: Path) -> tuple[list[str], list[str], str]:
@@ -67,6 +69,18 @@ def check_library(name: str, library: bytes) -> str:
     return runs_on
 
 
+def keeps(named: str, runs_on: str) -> bool:
+    """Whether a library runs where the name of its wheel promises; a wheel for Linux may have several names."""
+    if not runs_on.startswith(("manylinux", "musllinux")):
+        return named == runs_on
+    if named.startswith("linux_"):  # of the machine that built it, for itself
+        return True
+    if runs_on == "musllinux":
+        return all(name.startswith("musllinux_") for name in named.split("."))
+    promised = [tuple(map(int, pair)) for pair in re.findall(r"manylinux_(\d+)_(\d+)_", named)]
+    return bool(promised) and tuple(map(int, runs_on.split("_")[1:])) <= min(promised)
+
+
 def main(expected: str, wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as file:
         libraries = [name for name in file.namelist() if name.endswith((".so", ".dylib", ".dll"))]
@@ -85,7 +99,7 @@ def main(expected: str, wheel: Path) -> None:
         library = file.read(libraries[0])
     runs_on = check_library(libraries[0], library)
     named = wheel.stem.rsplit("-", 1)[1]
-    assert named.startswith("linux_") or named == runs_on, f"{wheel.name} has a library for {runs_on}"
+    assert keeps(named, runs_on), f"{wheel.name} has a library for {runs_on}"
     loaded = {"win": "regard.dll", "macosx": "libregard.dylib"}.get(named.split("_")[0], "libregard.so")
     assert libraries[0] == f"regard/kernels/{loaded}", (
         f"{wheel.name} has {libraries[0]}, which is not loaded there"

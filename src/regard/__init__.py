@@ -1,12 +1,15 @@
 """Attention for NumPy: scores, weights, context."""
 
 from importlib import import_module
-from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
 from regard import mask, position, scores, weights
 from regard.attention import Gradients, Partial, attention, attention_vjp, merge, partial
 from regard.cache import KVCache
 from regard.context import Attention, attend, named_scope, record
+
+if TYPE_CHECKING:
+    from regard.show.explanation import explain
 
 __version__ = "0.1.0"
 
@@ -18,6 +21,7 @@ __all__ = [
     "attend",
     "attention",
     "attention_vjp",
+    "explain",
     "mask",
     "merge",
     "named_scope",
@@ -29,13 +33,15 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> ModuleType:
-    """Import a subpackage when it is first used, so that `import regard` stays light."""
+def __getattr__(name: str) -> Any:
+    """Import what is heavier than the rest when it is first used, so that `import regard` stays light."""
     if name in ("estimators", "nn", "seq2seq", "show"):
         return import_module(f"regard.{name}")
+    if name == "explain":
+        return import_module("regard.show.explanation").explain
     raise AttributeError(f"module 'regard' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
     """List what `__getattr__` finds, too."""
-    return sorted({*globals(), "estimators", "nn", "seq2seq", "show"})
+    return sorted({*globals(), "estimators", "explain", "nn", "seq2seq", "show"})

@@ -1255,18 +1255,32 @@ WITHOUT = """
     except ValueError as error:
         print(error)
     """
-MISSING = "regard was installed without its native kernel (no C++ compiler was found, or it was switched off)"
+MISSING = "regard was installed without its native kernel ("
+NO_COMPILER = "no C++ compiler was found, or it was switched off)"
+BUILD = (
+    "by a wheel that has none, or it was switched off; {} builds it: pip install --force-reinstall --no-deps SOURCE, "
+    "a clone or the source archive)"
+)
 
 
 @pytest.mark.slow
-def test_without_the_library_auto_warns_once_and_native_raises() -> None:
+@pytest.mark.skipif(os.name != "posix", reason="a compiler is a file with the right to be executed")
+@pytest.mark.parametrize("compiler", ["", "c++", "g++", "clang++"])
+def test_without_the_library_auto_warns_once_and_native_raises(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, compiler: str
+) -> None:
+    """One warning says why, and where there is a compiler, how to get the kernel."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    if compiler:
+        (tmp_path / compiler).touch(0o755)
     done = fresh(WITHOUT)
     assert done.returncode == 0, done.stderr
     first, message, error, hint = done.stdout.splitlines()
     assert first == "1 RuntimeWarning <string> True []"
-    assert message == f"{MISSING}; the NumPy kernel does its work, slower"
+    reason = MISSING + (BUILD.format(tmp_path / compiler) if compiler else NO_COMPILER)
+    assert message == f"{reason}; the NumPy kernel does its work, slower"
     assert hint == '  hint: kernel="auto" takes the NumPy kernel then'
-    assert error == f'kernel="native" can\'t do this: {MISSING}.'
+    assert error == f'kernel="native" can\'t do this: {reason}.'
 
 
 UNUSABLE = """

@@ -238,6 +238,9 @@ def test_the_package_itself_only_imports() -> None:
             assigned += [ast.unparse(target) for target in node.targets]
         elif isinstance(node, ast.FunctionDef):
             assigned.append(node.name)
+        elif isinstance(node, ast.If):  # what `__getattr__` imports later
+            assert ast.unparse(node.test) == "TYPE_CHECKING"
+            assert all(isinstance(inner, ast.ImportFrom) for inner in [*node.body, *node.orelse])
         else:
             assert isinstance(node, ast.Import | ast.ImportFrom), ast.unparse(node)
     assert set(assigned) <= {"__all__", "__version__", "__getattr__", "__dir__"}
@@ -269,6 +272,7 @@ def test_one_version_in_all_places() -> None:
     regard = importlib.import_module("regard")
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     assert regard.__version__ == project["version"]
+    assert f"\nversion: {project['version']}\n" in (ROOT / "CITATION.cff").read_text(encoding="utf-8")
 
 
 # ------------------------------------------------------------------------------------------------- docstrings

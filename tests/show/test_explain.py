@@ -191,6 +191,99 @@ def test_learned_scores_read_their_arrays_by_name(
     np.testing.assert_allclose(step(told, "Step 1"), attention.scores, atol=1e-8)
 
 
+def normal(seed: int, before: int, *shapes: tuple[int, ...]) -> list[np.ndarray]:
+    """What NumPy's legacy generator draws after `before` matrices of 3 x 3: normal / sqrt(rows), to two digits."""
+    random = np.random.RandomState(seed)
+    for _ in range(before):
+        random.randint(3, size=(3, 3))
+    return [np.round(random.normal(size=shape) / np.sqrt(shape[0]), 2) for shape in shapes]
+
+
+@pytest.mark.parametrize(
+    ("score", "shapes"),
+    [
+        ("general", [(3, 3)]),
+        ("additive", [(3, 3), (3, 3), (3,)]),
+        ("concat", [(6, 3), (3,)]),
+        ("location", [(3, 6)]),
+    ],
+)
+def test_arrays_of_a_score_that_are_not_given_are_drawn(
+    arrays: dict[str, np.ndarray],
+    capsys: pytest.CaptureFixture[str],
+    score: str,
+    shapes: list[tuple[int, ...]],
+) -> None:
+    factory = getattr(regard.scores, score)
+    for flags, seed in (["--seed", "5"], 5), ([], 42):
+        told = explain(capsys, "long.npz", "--score", score, "--digits", "9", *flags)
+        assert told.startswith(f"arrays of the score drawn with seed {seed}\n\n")
+        expected = regard.attend(*arrays.values(), score=factory(*normal(seed, 0, *shapes)))
+        np.testing.assert_allclose(step(told, "Step 1"), expected.scores, atol=1e-8)
+
+
+def test_weights_are_drawn_before_the_arrays_of_the_score(capsys: pytest.CaptureFixture[str]) -> None:
+    told = explain(capsys, "--score", "additive", "--seed", "5", "--digits", "9")
+    random = np.random.RandomState(5)
+    words = np.array([[1, 0, 0], [0, 1, 0], [1, 1, 0], [0, 0, 1]])
+    queries, keys, values = (words @ random.randint(3, size=(3, 3)) for _ in range(3))
+    score = regard.scores.additive(*normal(5, 3, (3, 3), (3, 3), (3,)))
+    expected = regard.attend(queries, keys, values, score=score)
+    np.testing.assert_allclose(step(told, "Step 3"), expected.context, atol=1e-8)
+    told = explain(capsys, *FROM_SCRATCH[1:], "--score", "additive", "--seed", "5")
+    assert told.startswith("4 words, and the weights given; arrays of the score drawn with seed 5\n")
+
+
+@pytest.mark.parametrize("name", ["inputs", "scores", "logits", "weights", "context", "row", "1", "2", "3"])
+def test_one_step_alone_is_what_python_tells(
+    arrays: dict[str, np.ndarray], capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    story = regard.explain(**arrays)
+    assert (
+        explain(capsys, "long.npz", "--step", name) == story.step(int(name) if name in "123" else name) + "\n"
+    )
+
+
+def test_all_steps_are_told_without_a_pause_where_nobody_can_press_enter(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    each = [
+        explain(capsys, "--step", name)
+        for name in ("inputs", "scores", "logits", "weights", "context", "row")
+    ]
+    assert explain(capsys, "--step") == "\n".join(each)
+
+
+class Keyboard(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(
+    ("keys", "seen", "not_seen"),
+    [
+        ("", "queries = words", "Step 1"),
+        ("\n\n", "From scores to logits", "Step 2"),
+        ("\n" * 5, "term by term", "(7 of 6)"),
+    ],
+)
+def test_on_a_terminal_enter_tells_the_next_step(
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    keys: str,
+    seen: str,
+    not_seen: str,
+) -> None:
+    monkeypatch.setattr("sys.stdin", Keyboard(keys))
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.setenv("NO_COLOR", "1")
+    told = explain(capsys, "--step")
+    assert seen in told
+    assert not_seen not in told
+    assert "Enter: scores (2 of 6), Ctrl-D: the end " in told
+    assert told.endswith("\n")
+
+
 @pytest.mark.parametrize(
     ("held", "told"),
     [
@@ -262,6 +355,17 @@ def test_the_picture_is_written(arrays: dict[str, np.ndarray], capsys: pytest.Ca
     pytest.importorskip("matplotlib")
     explain(capsys, "long.npz", "--png", "weights.png")
     assert Path("weights.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_page_is_that_of_python(
+    arrays: dict[str, np.ndarray], capsys: pytest.CaptureFixture[str]
+) -> None:
+    story = explain(capsys, "long.npz", "--causal", "--align", "end", "--row", "2", "--html", "page.html")
+    assert story == explain(capsys, "long.npz", "--causal", "--align", "end", "--row", "2")
+    expected = regard.explain(**arrays, mask=regard.mask.causal("end"), row=1).in_browser().html
+    assert Path("page.html").read_text("utf-8") == expected
+    explain(capsys, "--html", "page.html", "--force")
+    assert Path("page.html").read_text("utf-8") != expected
 
 
 def test_large_arrays_are_cut_and_their_shapes_named(capsys: pytest.CaptureFixture[str]) -> None:
@@ -428,8 +532,18 @@ def fails(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
             "queries.npy must hold 0 and 1 only (1: the key is visible to the query)",
         ),
         (
-            ["--score", "general"],
-            "--score general has learned arrays: name their .npz file with --score-arrays",
+            ["--score", "general", "--score-arrays", "long.npz", "--seed", "1", "q.npy"],
+            "give files or --seed, not both",
+        ),
+        (
+            ["--step", "queries.npy"],
+            "argument --step: must be one of inputs, scores, logits, weights, context, row, 1, 2, 3, or left out at"
+            " the end of the line. Got 'queries.npy' instead.",
+        ),
+        (
+            ["--step=4"],
+            "argument --step: must be one of inputs, scores, logits, weights, context, row, 1, 2, 3, or left out at"
+            " the end of the line. Got '4' instead.",
         ),
         (
             ["--score-arrays", "long.npz"],
@@ -442,6 +556,8 @@ def fails(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
         (["--words", ""], "there are no numbers in words"),
         (["--scale", "nan"], "argument --scale: must be a number that is finite. Got 'nan' instead."),
         (["--png", "weights.doc"], "a picture's name must end in .png, .svg or .pdf: weights.doc"),
+        (["--html", "mask.html"], "mask.html: the file exists already, --force replaces it"),
+        (["--force"], "--force goes with --html"),
         (["--png", "none/weights.png"], "none/weights.png: No such file or directory"),
     ],
 )
@@ -450,6 +566,7 @@ def test_arguments_that_are_no_input_are_one_line_and_2(
 ) -> None:
     if "--png" in arguments:
         pytest.importorskip("matplotlib")
+    Path("mask.html").write_text("kept")
     assert fails(capsys, *arguments) == f"regard explain: error: {error}\n"
 
 

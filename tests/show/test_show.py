@@ -22,9 +22,9 @@ import regard
 from regard import cli
 from regard.cli import main
 from regard.show import figures, terminal
-from regard.show.explanation import explain, matrices
 from regard.show.figures.canvas import whole_figure
 from regard.show.progress import Progress
+from regard.show.steps import matrices
 from regard.show.terminal import (
     align,
     clean,
@@ -440,8 +440,7 @@ def test_a_table_prints_its_numbers_to_the_digits_asked_for(digits: int, seed: i
 
 def told(**options: object) -> str:
     queries, keys, values = np.eye(2), np.array([[1.0, 0], [0, 1], [1, 1]]), np.array([[1.0], [2], [4]])
-    attention = regard.attend(queries, keys, values, mask=options.pop("mask", None))
-    return explain(attention, queries, keys, values, color=False, width=80, **options)
+    return str(regard.explain(queries=queries, keys=keys, values=values, **options))
 
 
 def test_a_row_is_explained_term_by_term() -> None:
@@ -467,17 +466,14 @@ def test_a_query_without_a_visible_key_is_explained() -> None:
 def test_sentences_name_the_strongest_keys_and_the_share_of_the_rest() -> None:
     queries, keys = np.zeros((1, 1)), np.zeros((4, 1))
     bias = np.log([[5.0, 62.0, 30.0, 3.0]])
-    attention = regard.attend(queries, keys, keys, bias=bias)
-    shown = explain(
-        attention, queries, keys, keys, key_words=["a", "b", "c", "d"], query_words=["q"], color=False
-    )
+    story = regard.explain(queries=queries, keys=keys, bias=bias, labels=["q"], key_labels=list("abcd"))
+    shown = story.step("weights")
     assert "q attends to b (62.0 %), c (30.0 %); the other 2 share 8.0 %" in shown
 
 
 def test_the_share_of_the_rest_is_that_of_seen_keys() -> None:
     keys = np.zeros((8, 1))
-    attention = regard.attend(keys[:1], keys, keys, mask=np.arange(8) < 6)
-    shown = explain(attention, keys[:1], keys, keys, query_words=["q"], color=False)
+    shown = regard.explain(queries=keys[:1], keys=keys, mask=np.arange(8) < 6).step("weights")
     assert "key 3 (16.7 %); the other 3 visible keys share 50.0 %" in shown
 
 
@@ -485,16 +481,17 @@ def test_an_explanation_needs_two_dimensions_and_a_row() -> None:
     with pytest.raises(ValueError) as caught:
         told(row=2)
     assert str(caught.value) == "row must be one of the 2 queries, counted from 0: 2"
-    cube = np.zeros((2, 3, 4))
     with pytest.raises(ValueError) as caught:
-        explain(regard.attend(cube, cube, cube), cube, cube, cube)
-    assert str(caught.value) == "an explanation needs two-dimensional arrays: (2, 3, 4), (2, 3, 4), (2, 3, 4)"
+        regard.explain(queries=np.zeros((2, 3, 4)))
+    assert str(caught.value) == (
+        "an explanation needs two-dimensional arrays: (2, 3, 4), (2, 3, 4), (2, 3, 4)"
+        "\n  hint: choose one item and head, such as queries[0, 2]"
+    )
 
 
 def test_many_keys_are_explained_by_the_strongest_and_the_sum_of_the_others() -> None:
     keys = np.random.default_rng(0).normal(size=(50, 4))
-    shown = explain(regard.attend(keys, keys, keys), keys, keys, keys, color=False, width=100)
-    lines = shown.split("query 1, term by term\n\n")[1].split("\n")
+    lines = regard.explain(queries=keys).row(0).split("query 1, term by term\n\n")[1].split("\n")
     assert lines[11].startswith("40 others")
     assert sum(float(line.split()[5]) for line in lines[1:11]) + float(lines[11].split()[3]) == pytest.approx(
         1, abs=1e-4

@@ -298,9 +298,19 @@ def missing() -> str:
         return ""
     if _failure:
         return _unusable(_failure[0])
-    return (
-        "regard was installed without its native kernel (no C++ compiler was found, or it was switched off)"
-    )
+    return f"regard was installed without its native kernel ({_why_absent()})"
+
+
+def _why_absent() -> str:
+    """Return why there is no library, and how to get one where it could be compiled."""
+    import shutil
+
+    names = ("c++", "g++", "clang++")
+    compiler = next(filter(None, map(shutil.which, names)), None)
+    if compiler is None:
+        return "no C++ compiler was found, or it was switched off"
+    build = "pip install --force-reinstall --no-deps SOURCE, a clone or the source archive"
+    return f"by a wheel that has none, or it was switched off; {compiler} builds it: {build}"
 
 
 @cache

@@ -6,7 +6,6 @@ import inspect
 import math
 import operator
 import sys
-from itertools import zip_longest
 from pathlib import Path
 from typing import Any, cast
 
@@ -16,20 +15,24 @@ from numpy.typing import NDArray
 from regard import _check, mask, scores, weights
 from regard._characters import report
 from regard.context import PARTS, Attention, attend
-from regard.mask import Dense, Mask
+from regard.mask import Dense, Mask, MaskLike
 from regard.scores import ScoreLike
 from regard.show import argument_types
 from regard.show.array_files import parse_matrix, read_array, read_arrays, read_named
-from regard.show.explanation import explain, matrices
+from regard.show.explanation import STEPS, Explanation, check_size, counted, named, projected
 from regard.show.figures.canvas import check_picture, warned
 from regard.show.figures.heatmap import MOST_HEADS, save_heatmap, save_heatmaps
+from regard.show.page.document import check_new
+from regard.show.steps import Formula, Page
 from regard.show.terminal.text import wants_color
 
 __all__ = ["add_arguments", "run"]
 
+Arrays = tuple[NDArray[Any], NDArray[Any], NDArray[Any]]
+
 _WORDS = "1 0 0; 0 1 0; 1 1 0; 0 0 1"
 _SEED = 42
-_MOST_WEIGHTS = 1 << 22
+_EACH = 0  # one step after the other
 _WEIGHTS = ("query_weight", "key_weight", "value_weight")
 _SIMPLE_SCORES = ("scaled_dot", "dot", "cosine", "gaussian")
 _LEARNED_SCORES = ("general", "additive", "concat", "location")
@@ -40,7 +43,10 @@ examples:
   regard explain --words "1 0; 0 1; 1 1" --seed 7       your words
   regard explain --query-weight "2 0; 0 1" --key-weight "1 0; 0 1" --value-weight "1 1; 0 1" --words "1 0; 0 1"
   regard explain q.npy k.npy v.npy --causal --row 3     your arrays, one query term by term
+  regard explain states.npy annotations.npy --score additive   Bahdanau's score, with the numbers inside it
+  regard explain --step                                 one step after the other
   regard explain arrays.npz --png weights.png           the weights as a picture, too
+  regard explain --html page.html                       and a page in which the numbers can be changed
 """
 
 
@@ -84,7 +90,8 @@ def _add_input(parser: argparse.ArgumentParser) -> None:
         type=argument_types.integer(0, 2**32 - 1),
         metavar="N",
         help="draw the query, key and value weights as NumPy does: random.seed(N), then three times "
-        f"randint(3, size=(d, d)) (default {_SEED})",
+        f"randint(3, size=(d, d)) (default {_SEED}); then the arrays of a learned score without --score-arrays: "
+        "normal() / sqrt(rows), to two digits",
     )
     for name in _WEIGHTS:
         side = name.split("_")[0]
@@ -105,8 +112,8 @@ def _add_attention(parser: argparse.ArgumentParser) -> None:
         choices=_SIMPLE_SCORES + _LEARNED_SCORES,
         default="scaled_dot",
         metavar="NAME",
-        help=f"{', '.join(_SIMPLE_SCORES)} (default scaled_dot); with --score-arrays "
-        f"{', '.join(_LEARNED_SCORES)}",
+        help=f"{', '.join(_SIMPLE_SCORES)} (default scaled_dot); learned, so from --score-arrays or drawn with "
+        f"--seed: {', '.join(_LEARNED_SCORES)}",
     )
     group.add_argument(
         "--score-arrays",
@@ -150,6 +157,15 @@ def _add_mask(group: Any) -> None:
 def _add_output(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("output")
     group.add_argument(
+        "--step",
+        type=_step,
+        nargs="?",
+        const=_EACH,
+        metavar="STEP",
+        help=f"print this step alone: {', '.join(STEPS)}, or 1, 2, 3; without STEP, all of them, each after Enter on a "
+        "terminal",
+    )
+    group.add_argument(
         "--row",
         type=argument_types.integer(),
         default=1,
@@ -172,6 +188,22 @@ def _add_output(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="also draw the weights of all heads as a figure (.png, .svg, .pdf)",
     )
+    group.add_argument(
+        "--html",
+        type=argument_types.path,
+        metavar="FILE",
+        help="also write a page for a browser, in which the numbers can be changed",
+    )
+    group.add_argument("--force", action="store_true", help="replace a page that exists")
+
+
+def _step(text: str) -> str | int:
+    if text in STEPS:
+        return text
+    if text in ("1", "2", "3"):
+        return int(text)
+    steps = f"must be one of {', '.join(STEPS)}, 1, 2, 3, or left out at the end of the line. Got {text!r:.60} instead."
+    raise argparse.ArgumentTypeError(steps)
 
 
 def _indices(text: str) -> tuple[int, ...]:
@@ -208,38 +240,55 @@ def run(args: argparse.Namespace) -> int:
     ...
     0
     """
+    if args.force and args.html is None:
+        raise ValueError("--force goes with --html")
+    if args.html is not None:
+        check_new(args.html, force=args.force, hint="--force")
     if args.png is not None:
         check_picture(args.png)
-    arrays, opening = _words_input(args) if not args.files else _files_input(args)
-    batch = _attend(args, arrays)
+    generator = _generator(args)
+    arrays, inputs, title = _words_input(args, generator) if not args.files else _files_input(args)
+    check_size(*arrays)
+    score = _score(args, generator, arrays)
+    visible = _mask(args, arrays[0].shape[-2], arrays[1].shape[-2])
+    batch = _attend(args, arrays, score, visible)
     attention, arrays, slice_line = _slice(batch, arrays, args.at or ())
     n, m = attention.weights.shape
-    if opening == "":
-        opening = _matrices(arrays, args.digits)
-    if n == 0:
-        raise ValueError("there is no query to explain: n is 0")
-    if args.row > n:
+    if args.row > n > 0:
         raise ValueError(f"--row must be one of the {n} queries, counted from 1: {args.row}")
-    query_words, key_words = _labels(args, n, m)
-    explanation = explain(
+    names = _labels(args, n, m)
+    explanation = Explanation(
         attention,
         *arrays,
-        score=args.score,
-        normalize=args.normalize,
-        scale=args.scale,
-        softcap=args.softcap,
-        row=args.row - 1,
-        query_words=query_words,
-        key_words=key_words,
-        digits=args.digits,
-        color=wants_color(sys.stdout),
+        formula=Formula(score, visible, args.scale, args.softcap, normalize=args.normalize),
+        page=Page(*names, digits=args.digits, color=wants_color(sys.stdout)),
+        chosen=args.row - 1,
+        title="\n\n".join(filter(None, [slice_line, title])),
+        inputs=inputs,
     )
     if args.png is not None:
         heads = _heads(batch.weights, args.at or ())
         with warned(args.png):
-            _draw(args.png, heads, args.at or (), (query_words, key_words))
-    print("\n\n".join(filter(None, [slice_line, opening, explanation])))
+            _draw(args.png, heads, args.at or (), names)
+    if args.html is not None:
+        explanation.in_browser().save(args.html, force=args.force)
+    _print(explanation, args.step)
     return 0
+
+
+def _print(explanation: Explanation, step: str | int | None) -> None:
+    """Print the story, one step of it, or one step after the other: on a terminal, each after Enter."""
+    if step != _EACH:
+        print(explanation if step is None else explanation.step(step))
+        return
+    waits = sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty()
+    for i, name in enumerate(STEPS):
+        print("\n" * bool(i) + explanation.step(name))
+        if waits and i + 1 < len(STEPS):
+            print(f"\nEnter: {STEPS[i + 1]} ({i + 2} of {len(STEPS)}), Ctrl-D: the end ", end="", flush=True)
+            if not sys.stdin.readline():
+                print()
+                return
 
 
 def _heads(weights: NDArray[Any], at: tuple[int, ...]) -> NDArray[Any]:
@@ -263,94 +312,104 @@ def _draw(path: Path, weights: NDArray[Any], at: tuple[int, ...], words: tuple[l
     save_heatmaps(path, weights, *words, names=names)
 
 
-def _words_input(args: argparse.Namespace) -> tuple[list[NDArray[Any]], str]:
-    """Return queries, keys and values as word vectors times weight matrices, with the text that shows them."""
+def _words_input(
+    args: argparse.Namespace, generator: np.random.RandomState
+) -> tuple[Arrays, dict[str, NDArray[Any]], str]:
+    """Return queries, keys and values as words times weights, these by name, and where they are from."""
     try:
         words = parse_matrix(_WORDS if args.words is None else args.words, "words")
     except ValueError as error:
         hint = 'a word is a vector here, as in "1 0; 0 1", and --labels names them'
         raise ValueError(f"{error}; {hint}" if "is not a number" in str(error) else str(error)) from None
-    if words.ndim != 2:
-        raise ValueError(f"words must be an (n, d) array: they are {words.shape}")
     texts = {name: getattr(args, name) for name in _WEIGHTS}
     missing = [f"--{name.replace('_', '-')}" for name, text in texts.items() if text is None]
     if 0 < len(missing) < len(texts):
         raise ValueError(f"give all three weights or none: {' and '.join(missing)} missing")
-    if not missing and args.seed is not None:
-        raise ValueError("give the three weights or a seed that draws them, not both")
     if missing:
-        seed = _SEED if args.seed is None else args.seed
-        # The legacy generator: its draws are the same in every release, and those of tutorials.
-        generator = np.random.RandomState(seed)
-        weights = [generator.randint(3, size=(words.shape[1],) * 2) for _ in texts]
-        title = f"{_count(words)}, and weights drawn with seed {seed}"
+        weights = [generator.randint(3, size=(words.shape[-1],) * 2) for _ in texts]
+        source = f"weights drawn with seed {_seed(args)}"
     else:
         weights = [parse_matrix(text, name.replace("_", " ")) for name, text in texts.items()]
-        title = f"{_count(words)}, and the weights given"
-    for name, weight in zip(texts, weights, strict=True):
-        if weight.ndim != 2 or weight.shape[0] != words.shape[1]:
-            rows = f"must have {words.shape[1]} rows, one for each number of a word"
-            raise ValueError(f"{name.replace('_', ' ')} {rows}: it is {weight.shape}")
-    compute, _ = _check.dtypes(words, *weights)  # integers would overflow
-    arrays = [words.astype(compute) @ weight for weight in weights]
-    inputs = [("words", words), *zip(("query weights", "key weights", "value weights"), weights, strict=True)]
-    return arrays, "\n\n".join(
-        [
-            title,
-            matrices(inputs, digits=args.digits),
-            "queries = words @ query weights, and keys and values likewise",
-            _matrices(arrays, args.digits),
-        ]
-    )
+        source = "the weights given" + _drawn_words(args)
+    arrays, inputs = projected(words, *weights)
+    return arrays, inputs, f"{counted(words)}, and {source}"
 
 
-def _count(words: NDArray[Any]) -> str:
-    return "1 word" if len(words) == 1 else f"{len(words)} words"
-
-
-def _matrices(arrays: list[NDArray[Any]], digits: int) -> str:
-    return matrices(list(zip(("queries", "keys", "values"), arrays, strict=True)), digits=digits)
-
-
-def _files_input(args: argparse.Namespace) -> tuple[list[NDArray[Any]], str]:
-    """Return queries, keys and values from files."""
-    for name in ("words", "seed", *_WEIGHTS):
+def _files_input(args: argparse.Namespace) -> tuple[Arrays, dict[str, NDArray[Any]], str]:
+    """Return queries, keys and values from files, and what was drawn for them."""
+    for name in ("words", *_WEIGHTS):
         if getattr(args, name) is not None:
             raise ValueError(f"give files or --{name.replace('_', '-')}, not both")
-    return list(_check.three(*read_arrays(args.files))), ""
+    return _check.three(*read_arrays(args.files)), {}, _drawn_words(args).removeprefix("; ")
 
 
-def _attend(args: argparse.Namespace, arrays: list[NDArray[Any]]) -> Attention:
-    _check_size(arrays)
+def _seed(args: argparse.Namespace) -> int:
+    return _SEED if args.seed is None else int(args.seed)
+
+
+def _generator(args: argparse.Namespace) -> np.random.RandomState:
+    """Return what draws weights and learned arrays; raise where --seed would draw nothing."""
+    if args.seed is not None and not _draws_score(args):
+        if args.files:
+            raise ValueError("give files or --seed, not both")
+        if all(getattr(args, name) is not None for name in _WEIGHTS):
+            raise ValueError("give the three weights or a seed that draws them, not both")
+    # The legacy generator: its draws are the same in every release, and those of tutorials.
+    return np.random.RandomState(_seed(args))
+
+
+def _draws_score(args: argparse.Namespace) -> bool:
+    return args.score in _LEARNED_SCORES and args.score_arrays is None
+
+
+def _drawn_words(args: argparse.Namespace) -> str:
+    return f"; arrays of the score drawn with seed {_seed(args)}" if _draws_score(args) else ""
+
+
+def _attend(
+    args: argparse.Namespace, arrays: Arrays, score: ScoreLike, visible: MaskLike | None
+) -> Attention:
     return attend(
         *arrays,
-        score=_score(args),
-        mask=_mask(args, arrays[0].shape[-2], arrays[1].shape[-2]),
+        score=score,
+        mask=visible,
         scale=args.scale,
         softcap=args.softcap,
         normalize=args.normalize,
     )
 
 
-def _check_size(arrays: list[NDArray[Any]]) -> None:
-    """Raise for inputs of a few kilobytes whose weights take gigabytes."""
-    n, m = arrays[0].shape[-2], arrays[1].shape[-2]
-    leading = [max(sizes) for sizes in zip_longest(*(array.shape[-3::-1] for array in arrays), fillvalue=1)]
-    if math.prod(leading) * n * m > _MOST_WEIGHTS:
-        rule = f"explain computes at most {_MOST_WEIGHTS:,} weights, here {math.prod(leading) * n * m:,}"
-        raise ValueError(f"{rule} ({'x'.join(map(str, (*leading[::-1], n, m)))}): give fewer queries or keys")
-
-
-def _score(args: argparse.Namespace) -> ScoreLike:
+def _score(args: argparse.Namespace, generator: np.random.RandomState, arrays: Arrays) -> ScoreLike:
     """Return the score function, with its learned arrays where it has any."""
-    if args.score_arrays is None:
-        if args.score in _LEARNED_SCORES:
-            raise ValueError(
-                f"--score {args.score} has learned arrays: name their .npz file with --score-arrays"
-            )
-        return scores.gaussian() if args.score == "gaussian" else cast(ScoreLike, args.score)
     if args.score not in _LEARNED_SCORES:
-        raise ValueError(f"--score {args.score} has no learned arrays: leave --score-arrays out")
+        if args.score_arrays is not None:
+            raise ValueError(f"--score {args.score} has no learned arrays: leave --score-arrays out")
+        return cast(ScoreLike, args.score)
+    learned = _drawn(args.score, generator, *arrays) if args.score_arrays is None else _read_score(args)
+    return cast(ScoreLike, getattr(scores, args.score)(**learned))
+
+
+def _drawn(
+    score: str, generator: np.random.RandomState, queries: NDArray[Any], keys: NDArray[Any], _: NDArray[Any]
+) -> dict[str, NDArray[Any]]:
+    """Draw the arrays of a learned score; the hidden layer of a perceptron has the size of a query."""
+    d, e, m = queries.shape[-1], keys.shape[-1], keys.shape[-2]
+    h = max(d, 1)
+    shapes: dict[str, tuple[int, ...]] = {
+        "general": {"weight": (d, e)},
+        "additive": {"query_weight": (d, h), "key_weight": (e, h), "vector": (h,)},
+        "concat": {"weight": (d + e, h), "vector": (h,)},
+        "location": {"weight": (d, m)},
+    }[score]
+    # Two digits, so that what is printed is all that there is.
+    return {
+        name: (generator.normal(size=shape) / max(shape[0], 1) ** 0.5).round(2)
+        for name, shape in shapes.items()
+    }
+
+
+def _read_score(args: argparse.Namespace) -> dict[str, NDArray[Any]]:
+    """Return the learned arrays of the score from their file."""
     factory = getattr(scores, args.score)
     known = inspect.signature(factory).parameters
     arrays = read_named(args.score_arrays)
@@ -363,7 +422,7 @@ def _score(args: argparse.Namespace) -> ScoreLike:
         rule = f"hold only {', '.join(known)} for --score {args.score}: it holds {names}"
     if rule:
         raise ValueError(f"{args.score_arrays} must {rule}")
-    return cast(ScoreLike, factory(**arrays))
+    return arrays
 
 
 def _mask(args: argparse.Namespace, n: int, m: int) -> Mask | NDArray[Any] | None:
@@ -391,9 +450,7 @@ def _zeros_and_ones(path: Path) -> NDArray[Any]:
     return visible
 
 
-def _slice(
-    attention: Attention, arrays: list[NDArray[Any]], at: tuple[int, ...]
-) -> tuple[Attention, list[NDArray[Any]], str]:
+def _slice(attention: Attention, arrays: Arrays, at: tuple[int, ...]) -> tuple[Attention, Arrays, str]:
     """Return one slice of the leading dimensions, the first by default, and the line that names it."""
     leading = attention.weights.shape[:-2]
     if at and not leading:
@@ -406,7 +463,8 @@ def _slice(
     line = ""
     if leading:
         line = f"leading dimensions {leading}; shown: {','.join(map(str, chosen))} (choose with --at)"
-    return Attention(**parts), [_part(array, leading, index) for array in arrays], line
+    queries, keys, values = (_part(array, leading, index) for array in arrays)
+    return Attention(**parts), (queries, keys, values), line
 
 
 def _part(array: NDArray[Any], leading: tuple[int, ...], index: tuple[int, ...]) -> NDArray[Any]:
@@ -420,12 +478,7 @@ def _part(array: NDArray[Any], leading: tuple[int, ...], index: tuple[int, ...])
 def _labels(args: argparse.Namespace, n: int, m: int) -> tuple[list[str], list[str]]:
     """Return labels of queries and keys: those of the options, or numbers from 1."""
     nouns = ("query", "key") if args.files else ("word", "word")
-    named = []
-    for noun, own, count in zip(nouns, (args.query_labels, args.key_labels), (n, m), strict=True):
-        text = args.labels if own is None else own
-        names = [f"{noun} {i + 1}" for i in range(count)] if text is None else text.split()
-        if len(names) != count:
-            labels = "1 label" if len(names) == 1 else f"{len(names)} labels"
-            raise ValueError(f"labels must name each {noun}: {labels} for {count}")
-        named.append(names)
-    return named[0], named[1]
+    texts = [args.labels if own is None else own for own in (args.query_labels, args.key_labels)]
+    names = [None if text is None else text.split() for text in texts]
+    queries, keys = (named(*part) for part in zip(names, (n, m), nouns, strict=True))
+    return queries, keys

@@ -1,351 +1,381 @@
-"""The three steps of one attention, in numbers and words."""
+"""The three steps of one attention, in numbers and words: `regard.explain`, and what `regard explain` prints."""
 
 import math
-import shutil
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import zip_longest
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from regard.context import Attention
-from regard.show.terminal.cells import labels
-from regard.show.terminal.heatmap import speller, table
-from regard.show.terminal.text import align, display_width, side_by_side, wants_color
+from regard import _check
+from regard.context import Attention, attend
+from regard.mask import MaskLike
+from regard.position import BiasLike
+from regard.scores import ScoreLike
+from regard.show import steps
+from regard.show.page import Page as HtmlPage
+from regard.show.page import page as page_of
+from regard.show.page.mechanism import is_readable, mechanism, recomputes, with_words
+from regard.show.steps import Formula, Page, matrices
+from regard.weights import NormalizeLike
 
-__all__ = ["explain", "matrices"]
+__all__ = ["Explanation", "explain"]
 
-_MOST_VALUES = 12  # numbers of each value in that row
-_MOST_SENTENCES = 6  # rows in words
-_MOST_KEYS = 10  # keys of the row that is explained term by term
+Array = NDArray[Any]
 
-_SCORES = {
-    "dot": "the dot product of query and key",
-    "scaled_dot": "the dot product of query and key",
-    "cosine": "the cosine of the angle between query and key",
-    "general": "query @ weight @ key",
-    "additive": "vector . tanh(query @ query_weight + key @ key_weight)",
-    "concat": "vector . tanh([query; key] @ weight)",
-    "location": "the query's score for the key's position: query @ weight",
-    "gaussian": "minus half the squared distance of query and key, in widths",
-}
-_STEP_TWO = {
-    "softmax": "weight = exp(logit) / the row's sum of exp(logit), so that each row sums to 1 (softmax)",
-    "sparsemax": "sparsemax makes each row sum to 1, and the weakest weights exactly 0",
-    "entmax15": "entmax-1.5 makes each row sum to 1, and the weakest weights exactly 0",
-    "hard": "hard attention gives all the weight of a row to its best key",
-}
+STEPS = ("inputs", "scores", "logits", "weights", "context", "row")
+_STORY = ("inputs", "scores", "weights", "context", "row")  # the weights name the logits, too
+_NUMBERED = {1: "scores", 2: "weights", 3: "context"}
+MOST_WEIGHTS = 1 << 22
 
 
-def explain(
-    attention: Attention,
-    queries: ArrayLike,
-    keys: ArrayLike,
-    values: ArrayLike,
-    *,
-    score: str = "scaled_dot",
-    normalize: str = "softmax",
-    scale: float | None = None,
-    softcap: float | None = None,
-    row: int = 0,
-    query_words: Sequence[str] | None = None,
-    key_words: Sequence[str] | None = None,
-    digits: int = 5,
-    color: bool | None = None,
-    width: int | None = None,
-) -> str:
-    """Explain scores, weights and context of one attention, and one row of it term by term.
+@dataclass(frozen=True, eq=False, repr=False)
+class Explanation:
+    """One attention with its story: `print` tells all of it, `step` one step, and the numbers are attributes.
+
+    `explain` makes it.
 
     Parameters
     ----------
-    attention
-        The result of `attend` for these arrays, without leading dimensions.
-    queries, keys, values
-        (n, d), (m, d), (m, e).
-    score, normalize
-        The names of the score function and of step two, for the words.
-    scale
-        The factor of the scores, if it was given.
-    softcap
-        The bound of the logits, if they were squashed with tanh.
-    row
-        The query that is explained term by term, from 0.
-    query_words, key_words
-        n and m labels; by default "query 1" and "key 1" and so on.
-    digits
-        Digits after the decimal point.
-    color
-        Whether to shade the weights; by default the value of `terminal.wants_color`.
-    width
-        The columns of the screen; by default the terminal's, or 80.
-
-    Returns
-    -------
-    str
-        Lines of text without a newline at the end.
-
-    Raises
-    ------
-    ValueError
-        If the arrays have leading dimensions, the labels don't fit, or the row does not exist.
+    attention : Attention
+        The result of `attend`, without leading dimensions.
+    queries, keys, values : array (n, d), (m, d), (m, e)
+        What was attended.
+    formula
+        The options of the attention.
+    page
+        Labels and format of the text.
+    chosen : int
+        The query that is told term by term, from 0.
+    title : str
+        The first line.
+    inputs : dict
+        Arrays by name that queries, keys and values were computed from.
 
     Examples
     --------
     >>> import regard
-    >>> ones = [[1, 0], [0, 1]]
-    >>> text = explain(regard.attend(ones, ones, ones), ones, ones, ones, color=False)
-    >>> text.splitlines()[0]
-    'Step 1. Scores: how well does each key match each query?'
+    >>> story = regard.explain([[1, 0], [0, 1]], [[2, 0], [0, 2]], [[1, 0], [0, 1]], [[5], [7]])
+    >>> story
+    Explanation(2 queries, 2 keys, scaled_dot, softmax)
+    >>> story.scores
+    array([[2., 0.],
+           [0., 2.]])
+    >>> print(story.step("context"))
+    Step 3. Context: the sum of the values, each multiplied by its weight
+    <BLANKLINE>
+    context = weights @ values
+    <BLANKLINE>
+    word 1  5.39114
+    word 2  6.60886
     """
-    arrays = [np.asarray(array) for array in (queries, keys, values)]
-    if any(array.ndim != 2 for array in arrays) or attention.weights.ndim != 2:
-        raise ValueError(
-            f"an explanation needs two-dimensional arrays: {', '.join(str(a.shape) for a in arrays)}"
+
+    attention: Attention
+    queries: Array
+    keys: Array
+    values: Array
+    formula: Formula
+    page: Page
+    chosen: int = 0
+    title: str = ""
+    inputs: Mapping[str, Array] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        arrays = (self.queries, self.keys, self.values)
+        if any(array.ndim != 2 for array in arrays) or self.attention.weights.ndim != 2:
+            _check.fail(
+                f"an explanation needs two-dimensional arrays: {', '.join(str(a.shape) for a in arrays)}",
+                hint="choose one item and head, such as queries[0, 2]",
+            )
+        self._checked_row(self.chosen)
+
+    @property
+    def scores(self) -> Array:
+        """The scores (n, m) of step 1."""
+        return self.attention.scores
+
+    @property
+    def logits(self) -> Array:
+        """The scores (n, m) after scale, softcap, bias and mask."""
+        return self.attention.logits
+
+    @property
+    def weights(self) -> Array:
+        """The weights (n, m) of step 2."""
+        return self.attention.weights
+
+    @property
+    def context(self) -> Array:
+        """The context (n, e) of step 3."""
+        return self.attention.context
+
+    def step(self, name: str | int, row: int | None = None) -> str:
+        """Return the text of one step.
+
+        Parameters
+        ----------
+        name : str or int
+            "inputs", "scores", "logits", "weights", "context" or "row"; 1, 2 and 3 are scores, weights and context.
+        row : int, optional
+            The query that is told term by term, from 0; by default that of the story.
+
+        Returns
+        -------
+        str
+            Paragraphs without a newline at the end.
+        """
+        name = _NUMBERED.get(name, name) if isinstance(name, int) else name
+        if name not in STEPS:
+            _check.one_of("name", name, STEPS, "1, 2 and 3 are scores, weights and context")
+        chosen = self.chosen if row is None else self._checked_row(row)
+        page, formula, attention, d = self.page, self.formula, self.attention, self.queries.shape[1]
+        if name == "scores":
+            told = steps.scores(page, formula, attention, (self.queries, self.keys), chosen)
+        elif name == "row":
+            told = steps.term_by_term(page, formula, attention, self.values, chosen)
+        elif name == "context":
+            told = steps.context(page, attention)
+        elif name == "inputs":
+            told = self._inputs()
+        else:
+            told = (steps.logits if name == "logits" else steps.weights)(page, formula, attention, d)
+        return "\n\n".join(filter(None, told))
+
+    def row(self, row: int) -> str:
+        """Return the text of one query, counted from 0, term by term."""
+        return self.step("row", row)
+
+    def in_browser(self, title: str = "Attention") -> HtmlPage:
+        """Return a page of a browser, whose numbers can be changed where it can compute them again."""
+        names = self.page.query_names, self.page.key_names
+        arrays, formula = (self.queries, self.keys, self.values), self.formula
+        plain = not formula.biased and formula.sink is None
+        if not (plain and recomputes(formula.score, formula.normalize) and is_readable(*arrays)):
+            return page_of(self.attention, query_labels=names[0], key_labels=names[1], title=title)
+        section = mechanism(
+            *arrays,
+            score=formula.score,
+            mask=formula.mask,
+            scale=formula.scale,
+            softcap=formula.softcap,
+            normalize=str(formula.normalize),
+            row=self.chosen,
+            query_labels=names[0],
+            key_labels=names[1],
         )
-    n, m = attention.weights.shape
-    if not 0 <= row < n:
-        raise ValueError(f"row must be one of the {n} queries, counted from 0: {row}")
-    page = _Page(
-        digits,
-        wants_color() if color is None else color,
-        shutil.get_terminal_size().columns if width is None else width,
-        labels(query_words, n, "query words", "query "),
-        labels(key_words, m, "key words", "key "),
-    )
-    paragraphs = [
-        *_scores(page, attention, arrays, score, row),
-        *_weights(page, attention, _logit_words(score, scale, softcap, arrays[0].shape[1]), normalize),
-        *_context(page, attention),
-        *_row(page, attention, arrays[2], normalize, row),
-    ]
-    return "\n\n".join(paragraphs)
+        return HtmlPage([with_words(section, *self.inputs.values()) if self.inputs else section], title=title)
+
+    def _repr_html_(self) -> str | None:
+        return self.in_browser()._repr_html_() if self.weights.size else None
+
+    def _checked_row(self, row: int) -> int:
+        n = len(self.weights)
+        if n == 0:
+            _check.fail("there is no query to explain: n is 0")
+        chosen = _check.integer("row", row)
+        if chosen >= n:
+            _check.fail(f"row must be one of the {n} queries, counted from 0: {chosen}")
+        return chosen
+
+    def _inputs(self) -> list[str]:
+        arrays = {"queries": self.queries, "keys": self.keys, "values": self.values}
+        told = [self.title]
+        if self.inputs:
+            told += [
+                self._matrices(self.inputs),
+                "queries = words @ query weights, and keys and values likewise",
+            ]
+        return [*told, self._matrices(arrays)]
+
+    def _matrices(self, named: Mapping[str, Array]) -> str:
+        return matrices(list(named.items()), digits=self.page.digits, width=self.page.width)
+
+    def __str__(self) -> str:
+        return "\n\n".join(map(self.step, _STORY))
+
+    def __repr__(self) -> str:
+        n, m = self.weights.shape
+        kind = self.formula.normalize
+        step_two = kind if isinstance(kind, str) else type(kind).__name__
+        counts = f"{n} {'query' if n == 1 else 'queries'}, {m} {'key' if m == 1 else 'keys'}"
+        return f"Explanation({counts}, {self.formula.name}, {step_two})"
 
 
-@dataclass(frozen=True)
-class _Page:
-    """Labels and format that all paragraphs share."""
+def explain(
+    words: ArrayLike | None = None,
+    query_weight: ArrayLike | None = None,
+    key_weight: ArrayLike | None = None,
+    value_weight: ArrayLike | None = None,
+    /,
+    *,
+    queries: ArrayLike | None = None,
+    keys: ArrayLike | None = None,
+    values: ArrayLike | None = None,
+    score: ScoreLike = "scaled_dot",
+    mask: MaskLike | None = None,
+    bias: BiasLike | None = None,
+    scale: float | None = None,
+    softcap: float | None = None,
+    normalize: NormalizeLike = "softmax",
+    sink: float | None = None,
+    row: int = 0,
+    labels: Sequence[str] | None = None,
+    key_labels: Sequence[str] | None = None,
+    digits: int = 5,
+) -> Explanation:
+    """Explain scores, weights and context of one attention in numbers and words, and one query term by term.
 
-    digits: int
-    color: bool
-    width: int
-    queries: list[str]
-    keys: list[str]
-
-    def numbers(
-        self, values: NDArray[Any], columns: Sequence[str] | None = None, *, shades: bool = False
-    ) -> str:
-        """Return a table of one row for each query."""
-        return table(
-            values,
-            self.queries,
-            columns,
-            digits=self.digits,
-            shades=shades,
-            color=self.color,
-            width=self.width,
-        )
-
-
-def _scores(page: _Page, attention: Attention, arrays: list[NDArray[Any]], score: str, row: int) -> list[str]:
-    paragraphs = [
-        "Step 1. Scores: how well does each key match each query?",
-        f"score = {_SCORES.get(score, score)}",
-        page.numbers(_integers(attention.scores), page.keys),
-    ]
-    if score in ("dot", "scaled_dot") and page.keys and arrays[0].shape[1]:
-        best = int(attention.weights[row].argmax())
-        names = page.queries[row], page.keys[best]
-        paragraphs.append(
-            _products(page, names, arrays[0][row], arrays[1][best], float(attention.scores[row, best]))
-        )
-    return paragraphs
-
-
-def _products(
-    page: _Page, names: tuple[str, str], query: NDArray[Any], key: NDArray[Any], score: float
-) -> str:
-    """Return the dot product of one query and its most attended key, as much of it as fits one line."""
-    spell = speller(_integers(np.append(query, key)), page.digits)
-    pairs = [f"{_term(spell(float(q)))}*{_term(spell(float(k)))}" for q, k in zip(query, key, strict=True)]
-    total = speller(_integers(np.array([score])), page.digits)(score)
-    for count in range(len(pairs), 0, -1):
-        shown = pairs if count == len(pairs) else [*pairs[:count], "…"]
-        line = f"{names[0]} . {names[1]} = {' + '.join(shown)} = {total}"
-        if display_width(line) <= page.width:
-            break
-    return line
-
-
-def _term(number: str) -> str:
-    return f"({number})" if number.startswith("-") else number
-
-
-def _logit_words(score: str, scale: float | None, softcap: float | None, d: int) -> str:
-    scaled, equal = "score", ""
-    if scale is not None:
-        scaled = f"score * {scale:g}"
-    elif score == "scaled_dot" and d > 0:
-        scaled, equal = f"score / sqrt({d})", f" = score * {1 / math.sqrt(d):.5f}"
-    if softcap is None:
-        return f"logit = {scaled}{equal}"
-    return f"logit = {softcap:g} * tanh({scaled} / {softcap:g}), between -{softcap:g} and {softcap:g}"
-
-
-def _weights(page: _Page, attention: Attention, logit: str, normalize: str) -> list[str]:
-    visible = ~np.isneginf(attention.logits)
-    if not visible.all():
-        logit += ', or minus infinity where the mask hides the key\n"-": the key is not visible to the query'
-    paragraphs = [
-        "Step 2. Weights: how much of its attention does each query give to each key?",
-        f"{logit}\n{_STEP_TWO.get(normalize, normalize)}",
-        page.numbers(np.where(visible, attention.weights, -np.inf), page.keys, shades=True),
-    ]
-    sentences = [
-        _sentence(page.queries[i], page.keys, attention.weights[i], visible[i])
-        for i in range(min(len(attention.weights), _MOST_SENTENCES))
-    ]
-    if len(attention.weights) > _MOST_SENTENCES:
-        sentences.append(f"and so on for {len(attention.weights) - _MOST_SENTENCES} more")
-    return [*paragraphs, "\n".join(sentences)]
-
-
-def _sentence(query: str, keys: list[str], weights: NDArray[Any], visible: NDArray[np.bool_]) -> str:
-    """Describe one query by its most attended keys, up to 90 % of the weight and at most three."""
-    if np.isnan(weights).any():
-        return f"{query}: not a number"
-    if not weights.any():
-        return f"{query} attends to nothing: its weights and its context are 0"
-    order = np.argsort(-weights, kind="stable")
-    named: list[str] = []
-    rest = float(weights.sum())
-    total = rest
-    for j in order[:3]:
-        if rest <= 0.1 * total or weights[j] <= 0:
-            break
-        named.append(f"{keys[j]} ({100 * weights[j]:.1f} %)")
-        rest -= float(weights[j])
-    others = [j for j in order[len(named) :] if visible[j]]
-    if len(others) == 1:
-        named.append(f"{keys[others[0]]} ({100 * weights[others[0]]:.1f} %)")
-    last = ""
-    if len(others) > 1:
-        which = f"other {len(others)}" if visible.all() else f"other {len(others)} visible keys"
-        last = f"; the {which} share {100 * max(rest, 0.0):.1f} %"
-    elif not visible.all():
-        last = "; no other key is visible"
-    return f"{query} attends to {', '.join(named)}{last}"
-
-
-def _context(page: _Page, attention: Attention) -> list[str]:
-    return [
-        "Step 3. Context: the sum of the values, each multiplied by its weight",
-        "context = weights @ values",
-        page.numbers(attention.context),
-    ]
-
-
-def _row(page: _Page, attention: Attention, values: NDArray[Any], normalize: str, row: int) -> list[str]:
-    """Explain one query term by term: score, logit, weight and term of the context of each key."""
-    logits, weights = attention.logits[row], attention.weights[row].astype(np.float64)
-    columns = [_Column("score", _integers(attention.scores[row])), _Column("logit", logits)]
-    if normalize == "softmax":
-        columns.append(_Column("exp", _exponentials(logits), added=True))
-    columns.append(_Column("weight", weights, added=True))
-    heads = ["w*value[1]", *(f"[{k + 1}]" for k in range(1, values.shape[1]))]
-    terms = [
-        _Column(head, weights * column, added=True) for head, column in zip(heads, values.T, strict=False)
-    ]
-    for shown in range(min(len(terms), _MOST_VALUES), -1, -1):
-        lines = align(_term_lines(page, columns + terms[:shown], weights))
-        if display_width(lines.split("\n")[0]) <= page.width or shown == 1:
-            break
-    paragraphs = [f"{page.queries[row]}, term by term", lines]
-    if normalize == "softmax":
-        paragraphs.append("exp = exp(logit - the row's largest logit)")
-    if shown < len(terms):
-        verb = "is" if shown == 1 else "are"
-        paragraphs.append(f"{shown} of the {len(terms)} numbers of each value {verb} shown")
-    return paragraphs
-
-
-@dataclass(frozen=True)
-class _Column:
-    """One number for each key; the sum of `added` columns is meaningful."""
-
-    name: str
-    numbers: NDArray[Any]
-    added: bool = False
-
-    def spell(self, digits: int, key: int) -> str:
-        return speller(self.numbers, digits)(float(self.numbers[key]))
-
-    def sum(self, digits: int, keys: NDArray[Any]) -> str:
-        return speller(self.numbers, digits)(float(self.numbers[keys].sum())) if self.added else ""
-
-
-def _term_lines(page: _Page, columns: list[_Column], weights: NDArray[Any]) -> list[list[str]]:
-    shown, others = _strongest(weights)
-    lines = [["", *(column.name for column in columns)]]
-    lines += [[page.keys[j], *(column.spell(page.digits, j) for column in columns)] for j in shown]
-    if others.size:
-        lines.append([f"{others.size} others", *(column.sum(page.digits, others) for column in columns)])
-    everything = np.arange(len(weights))
-    return [*lines, ["sum", *(column.sum(page.digits, everything) for column in columns)]]
-
-
-def _strongest(weights: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return the keys with the largest weights, in their order, and all others."""
-    order = np.argsort(-weights, kind="stable")
-    if len(order) <= _MOST_KEYS + 2:
-        return np.arange(len(order)), order[:0]
-    return np.sort(order[:_MOST_KEYS]), np.sort(order[_MOST_KEYS:])
-
-
-def _exponentials(logits: NDArray[Any]) -> NDArray[Any]:
-    """Return exp(logit - the row's largest logit), the terms of a softmax that can't overflow."""
-    with np.errstate(invalid="ignore"):  # infinity minus infinity
-        terms = np.exp(logits - logits.max(initial=-np.inf))
-    return np.where(np.isneginf(logits), 0, terms)
-
-
-def _integers(numbers: NDArray[Any]) -> NDArray[Any]:
-    """Return integral floats as integers, which are printed without a decimal point."""
-    if numbers.dtype.kind == "f" and np.all(np.isfinite(numbers)) and np.all(numbers == np.rint(numbers)):
-        # Larger floats are more than 1 apart; float16 has no such number.
-        return numbers.astype(np.int64) if float(np.abs(numbers).max(initial=0)) < 2**53 else numbers
-    return numbers
-
-
-def matrices(named: Sequence[tuple[str, ArrayLike]], *, digits: int = 5, width: int | None = None) -> str:
-    """Format named matrices side by side, each under its name and shape, large ones truncated.
+    It is given words and the weights that make queries, keys and values of them, or these three themselves.
 
     Parameters
     ----------
-    named
-        Names and (rows, columns) arrays.
-    digits
+    words : array (n, k), optional
+        Word vectors.
+    query_weight, key_weight, value_weight : array (k, d), (k, d), (k, e), optional
+        ``queries = words @ query_weight``, and so on.
+    queries : array (n, d), optional
+        Queries, instead of words and weights. In Bahdanau's model they are the decoder's states.
+    keys : array (m, d), optional
+        Keys, or Bahdanau's annotations; by default the queries.
+    values : array (m, e), optional
+        Values; by default the keys.
+    score, mask, bias, scale, softcap, normalize, sink
+        As for `attend`. ``regard.scores.additive`` is told with the numbers inside its perceptron.
+    row : int
+        The query that is told term by term, from 0.
+    labels, key_labels : sequence of str, optional
+        Names of the queries and of the keys; by default words have the same names on both sides.
+    digits : int
         Digits after the decimal point.
-    width
-        The columns of the screen; by default the terminal's, or 80.
 
     Returns
     -------
-    str
-        Lines of text without a newline at the end.
+    Explanation
+        The story, for `print`; its steps and its numbers.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If the arrays have leading dimensions or don't fit, for more than 4,194,304 weights, and as `attend`.
+
+    References
+    ----------
+    Bahdanau, Cho and Bengio 2014, A.1.2; Vaswani et al. 2017, 3.2.1.
 
     Examples
     --------
-    >>> print(matrices([("keys", [[1, 0]]), ("values", [[5], [7]])]))
-    keys (1, 2)   values (2, 1)
-    1  0          5
-                  7
+    >>> import regard
+    >>> states, annotations = [[1.0, 0.0]], [[0.0, 1.0], [1.0, 1.0]]
+    >>> score = regard.scores.additive([[1.0], [0.0]], [[0.0], [-1.0]], [2.0])
+    >>> story = regard.explain(queries=states, keys=annotations, score=score)
+    >>> story.weights
+    array([[0.5, 0.5]])
+    >>> print(story.step(1))
+    Step 1. Scores: how well does each key match each query?
+    <BLANKLINE>
+    score = v . tanh(W s + U h): s is a query (a decoder's state), h a key (an annotation)
+    ...
+    query 1, key 1: v . tanh(W s + U h) = 2*0 = 0
     """
-    width = shutil.get_terminal_size().columns if width is None else width
-    share = max(24, (width - 3 * (len(named) - 1)) // max(1, len(named)))
-    blocks = []
-    for name, matrix in named:
-        array = _integers(np.asarray(matrix))
-        numbers = table(array, digits=digits, width=share, most_rows=8, color=False)
-        blocks.append(f"{name} {array.shape}\n{numbers}")
-    return side_by_side(blocks, width=width)
+    given = {"queries": queries, "keys": keys, "values": values}
+    arrays, inputs = _arrays((words, query_weight, key_weight, value_weight), given)
+    check_size(*arrays)
+    attention = attend(
+        *arrays,
+        score=score,
+        mask=mask,
+        bias=bias,
+        scale=scale,
+        softcap=softcap,
+        normalize=normalize,
+        sink=sink,
+    )
+    nouns = ("word", "word") if inputs else ("query", "key")
+    names = labels, labels if key_labels is None else key_labels
+    page = Page(
+        named(names[0], len(attention.weights), nouns[0]),
+        named(names[1], attention.weights.shape[-1], nouns[1]),
+        _check.integer("digits", digits, most=17),
+    )
+    return Explanation(
+        attention,
+        *arrays,
+        formula=Formula(score, mask, scale, softcap, bias is not None, normalize, sink),
+        page=page,
+        chosen=row,
+        title=f"{counted(inputs['words'])}, and the weights given" if inputs else "",
+        inputs=inputs,
+    )
+
+
+def _arrays(
+    words: tuple[ArrayLike | None, ...], given: dict[str, ArrayLike | None]
+) -> tuple[tuple[Array, Array, Array], dict[str, Array]]:
+    """Return queries, keys and values, and the words and weights that they were computed from, if any."""
+    by_position, by_name = [a for a in words if a is not None], [n for n in given if given[n] is not None]
+    if by_position and by_name:
+        _check.fail(
+            f"explain takes words and weights or queries, keys and values, not both. Got {', '.join(by_name)}, too.",
+            kind=TypeError,
+        )
+    if by_position:
+        if len(by_position) < len(words):
+            rule = "explain takes 4 arrays by position, words, query_weight, key_weight, value_weight."
+            hint = "queries, keys and values themselves are given by name: queries=, keys=, values="
+            _check.fail(f"{rule} Got {len(by_position)} instead.", hint=hint, kind=TypeError)
+        return projected(*by_position)
+    queries, keys, values = given.values()
+    if queries is None:
+        hint = "explain(words, query_weight, key_weight, value_weight), or queries=, keys=, values="
+        _check.fail("explain needs words and their weights, or queries.", hint=hint, kind=TypeError)
+    keys = queries if keys is None else keys
+    return _check.three(queries, keys, keys if values is None else values), {}
+
+
+def projected(*given: ArrayLike) -> tuple[tuple[Array, Array, Array], dict[str, Array]]:
+    """Return words times each of three weights, and all four by name."""
+    names = ("words", "query weights", "key weights", "value weights")
+    inputs = {name: _check.numeric(name, array) for name, array in zip(names, given, strict=True)}
+    words, *weights = inputs.values()
+    if words.ndim != 2:
+        _check.fail(f"words must be an (n, d) array: they are {words.shape}")
+    for name, weight in zip(names[1:], weights, strict=True):
+        if weight.ndim != 2 or weight.shape[0] != words.shape[1]:
+            rows = f"must have {words.shape[1]} rows, one for each number of a word"
+            _check.fail(f"{name.removesuffix('s')} {rows}: it is {weight.shape}")
+    compute, _ = _check.dtypes(words, *weights)  # integers would overflow
+    with np.errstate(all="ignore"):  # attention itself says what is not finite
+        queries, keys, values = (words.astype(compute) @ weight.astype(compute) for weight in weights)
+    return (queries, keys, values), inputs
+
+
+def check_size(queries: Array, keys: Array, values: Array) -> None:
+    """Raise for inputs of a few kilobytes whose weights take gigabytes."""
+    n, m = queries.shape[-2], keys.shape[-2]
+    leading = [
+        max(sizes) for sizes in zip_longest(*(a.shape[-3::-1] for a in (queries, keys, values)), fillvalue=1)
+    ]
+    if math.prod(leading) * n * m > MOST_WEIGHTS:
+        rule = f"explain computes at most {MOST_WEIGHTS:,} weights, here {math.prod(leading) * n * m:,}"
+        _check.fail(f"{rule} ({'x'.join(map(str, (*leading[::-1], n, m)))}): give fewer queries or keys")
+
+
+def counted(words: Array) -> str:
+    """Return the number of words, in words."""
+    return "1 word" if len(words) == 1 else f"{len(words)} words"
+
+
+def named(names: Sequence[str] | None, count: int, noun: str) -> list[str]:
+    """Return a name for each query or key: those given, or numbers from 1."""
+    if names is None:
+        return [f"{noun} {i + 1}" for i in range(count)]
+    if isinstance(names, str):
+        rule = "labels must be a sequence of strings. Got one string instead."
+        _check.fail(rule, hint="use text.split()", kind=TypeError)
+    if len(names) != count:
+        number = "1 label" if len(names) == 1 else f"{len(names)} labels"
+        hint = "keys have their own names with key_labels=" if noun == "key" else ""
+        _check.fail(f"labels must name each {noun}: {number} for {count}", hint=hint)
+    return list(names)

@@ -230,6 +230,18 @@ def test_a_query_is_picked_with_a_click_a_key_or_a_cell(words: Any) -> None:
     agrees(words, attention, 2)
 
 
+def test_the_theme_is_changed_by_hand(words: Any) -> None:
+    paint = "['body', '.heat button'].map((name) => getComputedStyle(document.querySelector(name)).backgroundColor)"
+    light = words.evaluate(paint)
+    button = words.get_by_role("button", name="Dark")
+    button.click()
+    dark = words.evaluate(paint)
+    assert button.get_attribute("aria-pressed") == "true"
+    assert not set(light) & set(dark)
+    button.click()
+    assert words.evaluate(paint) == light
+
+
 def test_steps_appear_one_after_the_other(words: Any) -> None:
     visible = words.locator("table.story tbody:visible h3")
     titles = ["Score", "Scale", "Mask", "Weights", "Weighted sum"]

@@ -102,13 +102,15 @@ def run(args: argparse.Namespace) -> int:
 
     Examples
     --------
-    >>> import tempfile
+    >>> import contextlib, io, tempfile
     >>> parser = argparse.ArgumentParser()
     >>> add_arguments(parser)
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     run(parser.parse_args(["--out", f"{folder}/page.html"]))  # doctest: +ELLIPSIS
-    ...page.html (... KB): open it in a browser
+    >>> with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()) as told:
+    ...     status = run(parser.parse_args(["--out", f"{folder}/page.html"]))
+    >>> status
     0
+    >>> told.getvalue().rstrip().endswith("KB): open it in a browser")
+    True
     """
     if args.serve:
         return _serve(args)

@@ -1,0 +1,357 @@
+"""`regard.explain`: the story in Python, its steps, and the numbers inside a perceptron."""
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from one_test import in_one_test
+
+import regard
+from regard.cli import main
+
+WORDS = np.array([[1, 0, 0], [0, 1, 0], [1, 1, 0], [0, 0, 1]])
+WEIGHTS = [
+    np.array(rows)
+    for rows in ([[2, 0, 2], [2, 0, 0], [2, 1, 2]], [[2, 2, 2], [0, 2, 1], [0, 1, 1]], np.eye(3, dtype=int))
+]
+
+
+@pytest.fixture(autouse=True)
+def _on_a_wide_screen(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("FORCE_COLOR", raising=False)
+    monkeypatch.setenv("COLUMNS", "120")
+
+
+def table(told: str, title: str) -> np.ndarray:
+    """The numbers under a title, whose rows begin with names of two words."""
+    lines = told.split(f"{title}\n")[1].split("\n\n")[0].split("\n")
+    return np.array([[float(cell) for cell in line.split()[2:]] for line in lines])
+
+
+def test_words_and_weights_are_told_as_on_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
+    text = ["; ".join(" ".join(map(str, row)) for row in weight) for weight in WEIGHTS]
+    flags = [f"--{name}-weight={rows}" for name, rows in zip(("query", "key", "value"), text, strict=True)]
+    assert main(["explain", *flags]) == 0
+    assert capsys.readouterr().out == f"{regard.explain(WORDS, *WEIGHTS)}\n"
+
+
+def test_the_numbers_are_those_of_attend() -> None:
+    story = regard.explain(WORDS, *WEIGHTS, mask=regard.mask.causal(), normalize="sparsemax")
+    expected = regard.attend(
+        *(WORDS @ weight for weight in WEIGHTS), mask=regard.mask.causal(), normalize="sparsemax"
+    )
+    for name in ("scores", "logits", "weights", "context"):
+        np.testing.assert_array_equal(getattr(story, name), getattr(expected, name))
+    assert repr(story) == "Explanation(4 queries, 4 keys, scaled_dot, sparsemax)"
+
+
+def test_one_array_attends_to_itself_and_keys_are_their_own_values() -> None:
+    queries, keys = np.eye(3), np.arange(6.0).reshape(2, 3)
+    np.testing.assert_array_equal(
+        regard.explain(queries=queries).context, regard.attend(queries, queries, queries).context
+    )
+    np.testing.assert_array_equal(
+        regard.explain(queries=queries, keys=keys).context, regard.attend(queries, keys, keys).context
+    )
+
+
+def test_the_story_is_its_steps_but_the_logits() -> None:
+    story = regard.explain(WORDS, *WEIGHTS, row=2)
+    steps = [story.step(name) for name in ("inputs", "scores", "weights", "context", "row")]
+    assert str(story) == "\n\n".join(steps)
+    assert [story.step(number) for number in (1, 2, 3)] == steps[1:4]
+    assert steps[4] == story.row(2) != story.row(1)
+    assert "\x1b" not in str(story)
+    assert "word 2 . word 1 = 2*2 + 0*2 + 0*2 = 4" in story.step("scores", row=1)
+
+
+def test_logits_are_told_with_their_mask() -> None:
+    told = regard.explain(queries=np.eye(2), mask=regard.mask.causal(), scale=3).step("logits")
+    assert told == (
+        "From scores to logits: the numbers that step 2 compares\n\n"
+        "logit = score * 3, or minus infinity where the mask hides the key\n"
+        '"-": the key is not visible to the query\n\n'
+        "           key 1    key 2\nquery 1  3.00000        -\nquery 2  0.00000  3.00000"
+    )
+
+
+# the perceptron
+
+W, U, V, B = [[0.5, -1.0], [0.25, 2.0]], [[1.0], [0.5], [-2.0]], [2.0, -1.5], [0.125, -0.75]
+STATES, ANNOTATIONS = [[1.0, 2.0], [0.5, -1.0]], [[0.25, -1.0, 0.5], [1.0, 0.0, 0.125]]
+
+
+def by_hand(row: int, left: list[list[float]], right: list[list[float]], bias: list[float]) -> np.ndarray:
+    """tanh(W s + U h + b) of one state with each annotation, in loops."""
+
+    def project(vector: list[float], matrix: list[list[float]], unit: int) -> float:
+        return math.fsum(x * line[unit] for x, line in zip(vector, matrix, strict=True))
+
+    return np.array(
+        [
+            [
+                math.tanh(project(STATES[row], left, unit) + project(key, right, unit) + bias[unit])
+                for unit in range(len(bias))
+            ]
+            for key in ANNOTATIONS
+        ]
+    )
+
+
+KEY_WEIGHT = [[1.0, 0.5], [0.5, -0.25], [-2.0, 1.0]]
+
+
+@pytest.mark.parametrize("row", [0, 1])
+@pytest.mark.parametrize(
+    ("score", "words", "bias"),
+    [
+        (regard.scores.additive(W, KEY_WEIGHT, V), "W s + U h", [0.0, 0.0]),
+        (regard.scores.additive(W, KEY_WEIGHT, V, B), "W s + U h + b", B),
+        (regard.scores.concat([*W, *KEY_WEIGHT], V), "W s + U h", [0.0, 0.0]),
+    ],
+)
+def test_the_numbers_inside_the_perceptron_are_told(
+    monkeypatch: pytest.MonkeyPatch,
+    row: int,
+    score: regard.scores.additive,
+    words: str,
+    bias: list[float],
+) -> None:
+    monkeypatch.setenv("COLUMNS", "40")  # one table below the other
+    story = regard.explain(queries=STATES, keys=ANNOTATIONS, score=score, row=row, digits=9)
+    told = story.step("scores")
+    hidden = by_hand(row, W, KEY_WEIGHT, bias)
+    np.testing.assert_allclose(table(told, f"tanh({words})"), hidden, atol=1e-9)
+    np.testing.assert_allclose(story.scores[row], hidden @ V, atol=1e-12)
+    assert f"score = v . tanh({words}): s is a query" in told
+    best = int(story.weights[row].argmax())
+    line = f"query {row + 1}, key {best + 1}: v . tanh({words}) = "
+    terms, total = told.split(line)[1].split(" = ")
+    np.testing.assert_allclose(float(total), hidden[best] @ V, atol=1e-9)
+    assert "2.000000000*".startswith(terms[:12])
+
+
+def test_a_perceptron_without_projections_has_no_weights_to_tell() -> None:
+    told = regard.explain(queries=STATES, score=regard.scores.additive(None, None, V)).step("scores")
+    assert "score = v . tanh(s + h): s is a query" in told
+    assert "\ns of query 1 " in told
+    assert "v = vector (2,)" in told
+    assert "query_weight" not in told
+
+
+def test_halves_of_a_concatenation_are_named() -> None:
+    told = regard.explain(queries=STATES, score=regard.scores.concat(np.ones((4, 1)), [1.0])).step(1)
+    assert "; W and U are the upper and the lower rows of weight\n" in told
+    assert "W (2, 1)   U (2, 1)   v (1,)" in told
+
+
+def test_a_perceptron_of_many_keys_and_units_stays_on_the_screen() -> None:
+    rng = np.random.default_rng(0)
+    keys, score = (
+        rng.normal(size=(300, 40)),
+        regard.scores.additive(*(rng.normal(size=(2, 40, 64))), np.ones(64)),
+    )
+    told = str(regard.explain(queries=keys[:2], keys=keys, score=score))
+    assert max(map(len, told.split("\n"))) <= 120
+    assert len(told.split("\n")) < 120
+
+
+# any score, any normalisation
+
+
+def half_product(queries: np.ndarray, keys: np.ndarray) -> np.ndarray:
+    return queries @ keys.swapaxes(-1, -2) / 2
+
+
+@in_one_test(
+    ("options", "expected"),
+    [
+        ({"score": "dot"}, "score = the dot product of query and key\n"),
+        (
+            {"score": regard.scores.cosine(4)},
+            "score = the cosine of the angle between query and key, times 4\n",
+        ),
+        ({"score": regard.scores.cosine()}, "score = the cosine of the angle between query and key\n"),
+        (
+            {"score": regard.scores.gaussian(0.5)},
+            "score = minus half the squared distance of query and key, in widths of 0.5\n",
+        ),
+        ({"score": regard.scores.general(np.eye(2) * 7)}, "weight (2, 2)\n7  0\n0  7"),
+        ({"score": regard.scores.scaled_dot()}, "\nlogit = score / sqrt(2) = score * 0.70711\n"),
+        ({"score": half_product}, "score = half_product(query, key), a function of yours\n"),
+        ({"bias": np.eye(2)}, "\nlogit = score / sqrt(2) + bias\n"),
+        ({"bias": np.eye(2), "softcap": 5}, "\nlogit = 5 * tanh(score / sqrt(2) / 5) + bias\n"),
+        (
+            {"sink": 0.5},
+            "weight = exp(logit) / the row's sum of exp(logit) and exp(0.5), so that each row sums to less than 1"
+            " (softmax with a sink)\n",
+        ),
+        ({"sink": -np.inf}, "so that each row sums to 1 (softmax)\n"),
+        (
+            {"normalize": regard.weights.local_m(1)},
+            ", among the keys at most 1 positions from the query's own (softmax in a window)\n",
+        ),
+        (
+            {"normalize": regard.weights.local_p([1.0, 0.5], 2.0)},
+            "weight = the row's softmax * a Gaussian around the query's predicted position, so that each row sums to"
+            " less than 1\n",
+        ),
+    ],
+)
+def test_each_option_is_told(options: dict[str, object], expected: str) -> None:
+    assert expected in f"{regard.explain(queries=np.eye(2), **options)}\n"
+
+
+def test_a_sink_is_told_with_its_weight() -> None:
+    """One key of logit 0 beside a sink of logit log 3."""
+    told = regard.explain(queries=[[0.0]], sink=math.log(3)).row(0)
+    assert told.endswith("the sink takes the rest of the weight: 0.75000")
+
+
+@pytest.mark.parametrize("make", [list, lambda x: np.array(x, "f2"), lambda x: np.array(x, ">f4")])
+def test_any_type_is_taken_and_nothing_is_written(make: Callable[[list[list[float]]], object]) -> None:
+    queries = make([[1.0, 0.0], [0.0, 1.0]])
+    if isinstance(queries, np.ndarray):
+        queries.flags.writeable = False
+    assert "query 1 . key 1 = 1*1 + 0*0 = 1" in str(regard.explain(queries=queries))
+
+
+def test_numbers_that_are_not_finite_are_told_without_a_warning() -> None:
+    told = str(regard.explain([[np.inf, 1.0]], *[np.eye(2)] * 3))
+    assert "word 1: not a number" in told
+    score = regard.scores.additive(np.eye(2), np.eye(2), [1.0, 1.0])
+    assert "nan" in str(regard.explain(queries=[[np.inf, 1.0]], keys=[[-np.inf, 0.0]], score=score))
+
+
+def test_no_key_is_told() -> None:
+    score = regard.scores.additive(np.eye(2), np.eye(2), [1.0, 1.0])
+    told = str(regard.explain(queries=np.eye(2), keys=np.zeros((0, 2)), score=score))
+    assert "query 2 attends to nothing: its weights and its context are 0" in told
+
+
+def test_labels_name_both_sides_unless_the_keys_have_their_own() -> None:
+    told = str(regard.explain(queries=np.eye(2), labels=["le", "chat"], key_labels=["the", "cat"]))
+    assert "le . the = 1*1 + 0*0 = 1" in told
+    assert "word 1" not in told
+    told = str(regard.explain(WORDS, *WEIGHTS, labels=["a", "b", "c", "a\x1b[2J"]))
+    assert "a·[2J attends to c (" in told
+
+
+# in a notebook
+
+
+@in_one_test(
+    ("options", "kept"),
+    [
+        ({}, "options"),
+        ({"score": regard.scores.additive(np.eye(2), np.eye(2), [1.0, 1.0])}, "options"),
+        ({"bias": np.eye(2)}, "given"),
+        ({"sink": 0.0}, "given"),
+        ({"score": half_product}, "given"),
+        ({"normalize": regard.weights.local_m(1)}, "given"),
+    ],
+)
+def test_a_notebook_shows_a_page_that_computes_what_it_can(options: dict[str, object], kept: str) -> None:
+    """Where a page could not compute an option again, it has the numbers of the attention itself."""
+    names = ["<a>", "b" * 40]
+    story = regard.explain(queries=np.eye(2), labels=names, **options)
+    shown = story._repr_html_()
+    assert shown is not None
+    assert shown.startswith("<iframe ")
+    [section] = story.in_browser().sections
+    assert (section.view, section.data["query_labels"]) == ("mechanism", names)
+    assert kept in section.data
+
+
+def test_a_page_of_words_begins_with_them_and_with_the_row() -> None:
+    [section] = regard.explain(WORDS, *WEIGHTS, row=2).in_browser().sections
+    assert section.data["words"]["embeddings"] == WORDS.tolist()
+    assert section.data["row"] == 2
+
+
+def test_an_attention_without_keys_has_no_page() -> None:
+    assert regard.explain(queries=np.eye(2), keys=np.zeros((0, 2)))._repr_html_() is None
+
+
+# what is no input
+
+EYE = np.eye(2)
+
+
+@in_one_test(
+    ("call", "error"),
+    [
+        (
+            lambda: regard.explain(),
+            "TypeError: explain needs words and their weights, or queries.\n"
+            "  hint: explain(words, query_weight, key_weight, value_weight), or queries=, keys=, values=",
+        ),
+        (
+            lambda: regard.explain(EYE, EYE, EYE),
+            "TypeError: explain takes 4 arrays by position, words, query_weight, key_weight, value_weight. Got 3"
+            " instead.\n  hint: queries, keys and values themselves are given by name: queries=, keys=, values=",
+        ),
+        (
+            lambda: regard.explain(EYE, EYE, EYE, EYE, keys=EYE),
+            "TypeError: explain takes words and weights or queries, keys and values, not both. Got keys, too.",
+        ),
+        (
+            lambda: regard.explain(EYE, np.ones((3, 2)), EYE, EYE),
+            "ValueError: query weight must have 2 rows, one for each number of a word: it is (3, 2)",
+        ),
+        (
+            lambda: regard.explain([1], EYE, EYE, EYE),
+            "ValueError: words must be an (n, d) array: they are (1,)",
+        ),
+        (
+            lambda: regard.explain(EYE, EYE, "x", EYE),
+            "TypeError: key weights must hold real numbers. Got dtype <U1 instead.",
+        ),
+        (
+            lambda: regard.explain(queries=np.zeros((0, 2))),
+            "ValueError: there is no query to explain: n is 0",
+        ),
+        (
+            lambda: regard.explain(queries=np.zeros((3000, 1))),
+            "ValueError: explain computes at most 4,194,304 weights, here 9,000,000 (3000x3000): give"
+            " fewer queries or keys",
+        ),
+        (
+            lambda: regard.explain(queries=EYE, row=True),
+            "TypeError: row must be an integer. Got True instead.",
+        ),
+        (lambda: regard.explain(queries=EYE, row=-1), "ValueError: row must be at least 0. Got -1 instead."),
+        (
+            lambda: regard.explain(queries=EYE).row(2),
+            "ValueError: row must be one of the 2 queries, counted from 0: 2",
+        ),
+        (
+            lambda: regard.explain(queries=EYE).step("score"),
+            "ValueError: name must be one of 'inputs', 'scores', 'logits', 'weights', 'context', 'row'. Got 'score'"
+            " instead.\n  hint: did you mean 'scores'?",
+        ),
+        (
+            lambda: regard.explain(queries=EYE).step(4),
+            "ValueError: name must be one of 'inputs', 'scores', 'logits', 'weights', 'context', 'row'. Got 4"
+            " instead.\n"
+            "  hint: 1, 2 and 3 are scores, weights and context",
+        ),
+        (
+            lambda: regard.explain(queries=EYE, labels="le chat"),
+            "TypeError: labels must be a sequence of strings. Got one string instead.\n  hint: use text.split()",
+        ),
+        (
+            lambda: regard.explain(queries=EYE, keys=np.ones((3, 2)), labels=["le", "chat"]),
+            "ValueError: labels must name each key: 2 labels for 3\n  hint: keys have their own names with key_labels=",
+        ),
+        (
+            lambda: regard.explain(queries=EYE, digits=18),
+            "ValueError: digits must be at most 17. Got 18 instead.",
+        ),
+    ],
+)
+def test_what_is_no_input_is_told_by_rule_and_numbers(call: Callable[[], object], error: str) -> None:
+    with pytest.raises((ValueError, TypeError)) as caught:
+        call()
+    assert f"{type(caught.value).__name__}: {caught.value}" == error
