@@ -56,10 +56,11 @@ html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_show_sourcelink = False
 html_sidebars = {page: [] for page in ("index", "gallery", "changes", "search", "genindex")}
+html_context = {"default_mode": "auto"}  # light or dark as the system is
 html_theme_options = {
     "logo": {"text": "regard"},
     "navbar_end": ["theme-switcher"],
-    "secondary_sidebar_items": {"**": ["page-toc"], "notebooks/*-*": ["page-toc", "notebook"], "index": []},
+    "secondary_sidebar_items": ["page-toc", "notebook"],
     "footer_start": ["copyright"],
     "footer_end": [],
     "show_toc_level": 2,
@@ -104,7 +105,7 @@ def inline_math(self: Any, node: nodes.math) -> None:
 
 def displayed_math(self: Any, node: nodes.math_block) -> None:
     """Write a formula on a line of its own."""
-    self.body.append(f'<div class="math">{convert(node.astext(), display="block")}</div>')
+    self.body.append(f'<div class="formula">{convert(node.astext(), display="block")}</div>')
     raise nodes.SkipNode
 
 
