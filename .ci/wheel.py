@@ -1,5 +1,5 @@
-"""Checks a wheel: its tag, that every module is in it, and the one library in it, which must be small, need nothing but
-the C library, and be what the package loads on that system.
+"""Checks a wheel: its tag, that every module and every part of a page is in it, and the one library in it, which must
+be small, need nothing but the C library, and be what the package loads on that system.
 
 `wheel.py native WHEEL` expects the library, `wheel.py numpy WHEEL` that there is none.
 """
@@ -72,8 +72,8 @@ def main(expected: str, wheel: Path) -> None:
         libraries = [name for name in file.namelist() if name.endswith((".so", ".dylib", ".dll"))]
         sources = [name for name in file.namelist() if name.endswith((".cpp", ".h", "CMakeLists.txt"))]
         assert not sources, f"{wheel.name} has {sources}"
-        modules = {path.relative_to(SOURCE).as_posix() for path in SOURCE.rglob("*.py")}
-        missing = sorted(modules - set(file.namelist()))
+        needed = [*SOURCE.rglob("*.py"), *SOURCE.glob("regard/show/page/assets/**/*.*")]
+        missing = sorted({path.relative_to(SOURCE).as_posix() for path in needed} - set(file.namelist()))
         assert not missing, f"{wheel.name} lacks {missing}"
         assert re.search(r"-py3-none-[^-]+\.whl$", wheel.name), f"the tag of {wheel.name}"
         if expected == "numpy":

@@ -23,6 +23,10 @@ __all__ = ["main"]
 
 VERBS = {
     "explain": ("regard.show.explain", "explain the three steps of attention with numbers"),
+    "show": (
+        "regard.show.commands.show",
+        "show attention as a page of a browser, whose numbers can be changed",
+    ),
     "train": (
         "regard.seq2seq.commands.train",
         "train a model to translate, or to describe images or vectors",

@@ -78,11 +78,31 @@ class Attention:
             raise AttributeError(f"{name} was not kept: record(keep=...) kept {kept or 'nothing'}")
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
+    def _repr_html_(self) -> str | None:
+        """Return what a notebook shows: a page, or nothing where there are no weights."""
+        shown = "weights" in vars(self) and self.weights.size > 0
+        return _page_of(self) if shown else None
+
     def _only(self, keep: tuple[str, ...]) -> Attention:
         """Return an attention with these parts only, and its name."""
         part_of: Attention = object.__new__(Attention)
         vars(part_of).update({part: getattr(self, part) for part in keep}, name=self.name)
         return part_of
+
+
+class _Recording(list[Attention]):
+    """A list of attentions, which a notebook shows as a page."""
+
+    def _repr_html_(self) -> str | None:
+        shown = [attention for attention in self if "weights" in vars(attention) and attention.weights.size]
+        return _page_of(shown) if shown else None
+
+
+def _page_of(shown: Attention | list[Attention]) -> str:
+    """Return a page for a notebook. It is found by its name, because pages are above this module."""
+    import pkgutil
+
+    return str(pkgutil.resolve_name("regard.show.page:page")(shown)._repr_html_())
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,7 +143,7 @@ def record(*, keep: str | Iterable[str] = PARTS, threads: bool = False) -> Itera
     -------
     context manager of a list of Attention
         Each attention is appended with its n x m arrays, computed by the definition, and the name of its `named_scope`.
-        Blocks may be nested.
+        Blocks may be nested. A notebook shows the list as a page.
 
     Raises
     ------
@@ -142,7 +162,7 @@ def record(*, keep: str | Iterable[str] = PARTS, threads: bool = False) -> Itera
     kept = (keep,) if isinstance(keep, str) else tuple(keep)
     for name in kept:
         _check.choice("keep", name, PARTS)
-    recorder = _Recorder(kept, [])
+    recorder = _Recorder(kept, _Recording())
     if _check.flag("threads", threads):
         _of_all_threads.append(recorder)
         try:

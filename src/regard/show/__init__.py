@@ -1,5 +1,6 @@
-"""Attention weights, learning curves and explanations: as text on a terminal, and as figures."""
+"""Attention weights, learning curves and explanations: as text on a terminal, as figures, and as pages of a browser."""
 
 from regard.show import explanation, figures, progress, terminal
+from regard.show.page import Page, page
 
-__all__ = ["explanation", "figures", "progress", "terminal"]
+__all__ = ["Page", "explanation", "figures", "page", "progress", "terminal"]

@@ -1,0 +1,3 @@
+"""Verbs of the command line that show something."""
+
+__all__: list[str] = []

@@ -1,0 +1,136 @@
+"""The verb `show`: attention as a page of a browser."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from numpy.typing import NDArray
+
+from regard.show import argument_types
+from regard.show.array_files import parse_matrix, read_arrays, read_named
+from regard.show.explain import _SEED, _WORDS
+from regard.show.page import Page, page
+from regard.show.page.document import check_new
+from regard.show.page.examples import drawn, reordering
+
+__all__ = ["add_arguments", "run"]
+
+EXAMPLES = """\
+examples:
+  regard show --out page.html                                four words whose numbers can be changed, and a decoder
+  regard show --words "1 0; 0 1" --seed 7 --out page.html    your words
+  regard show my.npz --out page.html                         your queries, keys and values, or your weights
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of `regard show` to its parser.
+
+    Parameters
+    ----------
+    parser
+        The command's parser.
+
+    Examples
+    --------
+    >>> parser = argparse.ArgumentParser()
+    >>> add_arguments(parser)
+    >>> parser.parse_args(["--out", "page.html"]).out.name
+    'page.html'
+    """
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.epilog = EXAMPLES
+    add = parser.add_argument
+    add(
+        "files",
+        nargs="*",
+        type=argument_types.path,
+        metavar="FILE",
+        help="queries, keys, values: one .npz (arrays queries, keys, values or q, k, v), or three .npy or CSV files; "
+        "two: the second is keys and values; one: all three; an .npz with an array weights shows these",
+    )
+    add("--out", type=argument_types.path, metavar="FILE.html", required=True, help="the page to write")
+    add("--force", action="store_true", help="replace a page that exists")
+    add(
+        "--words", metavar="ROWS", help=f'word vectors: "1 0; 0 1" or a .npy or CSV file (default "{_WORDS}")'
+    )
+    add(
+        "--seed",
+        type=argument_types.integer(0, 2**32 - 1),
+        metavar="N",
+        help=f"draw the query, key and value weights of the words as NumPy does (default {_SEED})",
+    )
+    add("--labels", metavar="WORDS", help='names of the queries and keys: "the cat sat"')
+    add("--query-labels", metavar="WORDS", help="names of the queries alone")
+    add("--key-labels", metavar="WORDS", help="names of the keys alone")
+    add("--title", metavar="TEXT", default="Attention", help="title of the page (default Attention)")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Write the page.
+
+    Parameters
+    ----------
+    args
+        Parsed arguments.
+
+    Returns
+    -------
+    int
+        0.
+
+    Raises
+    ------
+    ValueError, TypeError, OSError
+        If the input can't be read or shown, or the page can't be written.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> parser = argparse.ArgumentParser()
+    >>> add_arguments(parser)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     run(parser.parse_args(["--out", f"{folder}/page.html"]))  # doctest: +ELLIPSIS
+    ...page.html (... KB): open it in a browser
+    0
+    """
+    check_new(args.out, force=args.force, hint="--force")
+    made = _files(args) if args.files else _words(args)
+    made.save(args.out, force=args.force)
+    print(f"{args.out} ({args.out.stat().st_size / 1000:.0f} KB): open it in a browser")
+    return 0
+
+
+def _words(args: argparse.Namespace) -> Page:
+    """Return the page of words; where none are given, with Bahdanau's decoder below."""
+    own = args.words is not None or args.seed is not None or args.labels is not None
+    vectors = parse_matrix(_WORDS if args.words is None else args.words, "words")
+    if args.query_labels is not None or args.key_labels is not None:
+        raise ValueError("words have the same names as queries and keys: give --labels")
+    names = None if args.labels is None else args.labels.split()
+    section = drawn(vectors, _SEED if args.seed is None else args.seed, names)
+    return Page([section] if own else [section, reordering()], title=args.title)
+
+
+def _files(args: argparse.Namespace) -> Page:
+    """Return the page of the user's arrays."""
+    for name in ("words", "seed"):
+        if getattr(args, name) is not None:
+            raise ValueError(f"give files or --{name}, not both")
+    query_labels, key_labels = (
+        None if text is None else text.split()
+        for own in (args.query_labels, args.key_labels)
+        for text in (args.labels if own is None else own,)
+    )
+    weights = _weights(args.files)
+    arrays = read_arrays(args.files) if weights is None else (weights,)
+    return page(*arrays, query_labels=query_labels, key_labels=key_labels, title=args.title)
+
+
+def _weights(paths: list[Path]) -> NDArray[Any] | None:
+    """Return the weights of an .npz file, or None if it has none."""
+    if len(paths) != 1 or paths[0].suffix.lower() != ".npz":
+        return None
+    return read_named(paths[0], ["weights"]).get("weights")

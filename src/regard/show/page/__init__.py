@@ -1,0 +1,102 @@
+"""Attention in a browser: one HTML file that computes what it shows again when a number changes, without a network."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from numpy.typing import ArrayLike
+
+from regard import _check
+from regard.context import Attention, attend
+from regard.mask import MaskLike
+from regard.scores import ScoreLike
+from regard.show.page.document import Page
+from regard.show.page.mechanism import is_readable, mechanism, recomputes, recorded
+from regard.show.page.section import Section
+from regard.weights import NormalizeLike
+
+__all__ = ["Page", "page"]
+
+
+def page(
+    shown: Any,
+    keys: ArrayLike | None = None,
+    values: ArrayLike | None = None,
+    /,
+    *,
+    score: ScoreLike = "scaled_dot",
+    mask: MaskLike | None = None,
+    scale: float | None = None,
+    softcap: float | None = None,
+    normalize: NormalizeLike = "softmax",
+    query_labels: Sequence[str] | None = None,
+    key_labels: Sequence[str] | None = None,
+    title: str = "Attention",
+) -> Page:
+    """Make a page of an attention.
+
+    Parameters
+    ----------
+    shown : array (n, d), Attention, or sections
+        Queries; or, alone, an attention that has its weights already, or sections.
+    keys : array (m, d), optional
+        Keys.
+    values : array (m, e), optional
+        Values.
+    score, mask, scale, softcap, normalize
+        As for `regard.attend`, for queries, keys and values.
+    query_labels, key_labels : sequence of str, optional
+        n and m names.
+    title : str
+        The title of the page.
+
+    Returns
+    -------
+    Page
+        With ``save(path)``; a notebook displays it.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If there is nothing to show, or if labels don't fit.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> page(np.eye(2), np.eye(2), np.eye(2))
+    Page('Attention': mechanism)
+    """
+    if (keys is None) != (values is None):
+        _check.fail("page takes queries, keys and values, or one thing that has weights.", kind=TypeError)
+    if keys is None or values is None:
+        return Page(_sections(shown, query_labels, key_labels), title=title)
+    arrays = _check.three(shown, keys, values)
+    if not is_readable(*arrays) or not recomputes(score, normalize):
+        attention = attend(*arrays, score=score, mask=mask, scale=scale, softcap=softcap, normalize=normalize)
+        return Page(_sections(attention, query_labels, key_labels), title=title)
+    section = mechanism(
+        *arrays,
+        score=score,
+        mask=mask,
+        scale=scale,
+        softcap=softcap,
+        normalize=str(normalize),
+        query_labels=query_labels,
+        key_labels=key_labels,
+    )
+    return Page([section], title=title)
+
+
+def _sections(
+    shown: Any, query_labels: Sequence[str] | None, key_labels: Sequence[str] | None
+) -> list[Section]:
+    """Return the sections of what is given alone."""
+    if isinstance(shown, Section):
+        return [shown]
+    if isinstance(shown, Attention):
+        return [recorded(shown, query_labels=query_labels, key_labels=key_labels)]
+    if not isinstance(shown, list | tuple):
+        rule = f"page takes queries, keys and values, or an Attention. Got {type(shown).__name__} instead."
+        _check.fail(rule, kind=TypeError)
+    return [section for part in shown for section in _sections(part, query_labels, key_labels)]

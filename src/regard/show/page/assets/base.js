@@ -1,0 +1,237 @@
+// What all views share: elements, numbers, colours, the theme, tooltips, keys. A view registers itself with
+// regard.view(name, draw); regard.start() calls draw(root, data, page) for each section of the page.
+
+const SVG = "http://www.w3.org/2000/svg";
+const views = new Map();
+const themed = [];
+
+const regard = {
+  view(name, draw) {
+    views.set(name, draw);
+  },
+
+  start() {
+    startTheme();
+    const sections = JSON.parse(document.getElementById("data").textContent);
+    sections.forEach(({ view, title, data, warnings }, index) => {
+      const root = regard.element("section", { class: view, "aria-labelledby": `title-${index}` });
+      const heading = regard.element("h2", { id: `title-${index}`, dir: "auto" }, title);
+      document.getElementById("sections").append(root);
+      root.append(heading, ...warnings.map((text) => regard.element("p", { class: "warning", role: "note", dir: "auto" }, text)));
+      views.get(view)(root, data, { section: index });
+    });
+  },
+
+  // An element with attributes and children. Text always becomes a text node, so labels are never markup.
+  // A handler is given as onclick: function; style is an object; false and null leave an attribute out.
+  element(tag, attributes = {}, ...children) {
+    const made = tag.startsWith("svg:") ? document.createElementNS(SVG, tag.slice(4)) : document.createElement(tag);
+    for (const [name, value] of Object.entries(attributes)) {
+      if (name.startsWith("on")) made.addEventListener(name.slice(2), value);
+      else if (name === "style") for (const [key, own] of Object.entries(value)) made.style.setProperty(key, own);
+      else if (value === true) made.setAttribute(name, "");
+      else if (value !== false && value !== null && value !== undefined) made.setAttribute(name, value);
+    }
+    made.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false));
+    return made;
+  },
+
+  // A label that keeps its own direction: right-to-left words don't turn what stands around them.
+  label(text) {
+    return regard.element("bdi", { class: "label" }, text === "" ? "\u00a0" : text);
+  },
+
+  // An array of section.packed as {shape, data}.
+  array({ dtype, shape, base64 }) {
+    const types = {
+      float64: Float64Array,
+      float32: Float32Array,
+      uint8: Uint8Array,
+      uint16: Uint16Array,
+      uint32: Uint32Array,
+      int32: Int32Array,
+    };
+    const bytes = Uint8Array.from(atob(base64), (character) => character.charCodeAt(0));
+    return { shape, data: new types[dtype](bytes.buffer) };
+  },
+
+  // A number with a fixed number of digits after the point, as Python prints it: exact ties go to the even digit.
+  format(number, digits) {
+    const x = Number(number);
+    if (Number.isNaN(x)) return "NaN";
+    if (!Number.isFinite(x)) return x > 0 ? "\u221e" : "\u2212\u221e";
+    if (x !== 0 && (Math.abs(x) >= 1e15 || Math.abs(x) < 0.5 * 10 ** -digits)) return tiny(x, digits);
+    return rounded(x, digits).replace("-", "\u2212");
+  },
+
+  percent(weight) {
+    return Number.isFinite(weight) ? `${regard.format(100 * weight, 1)}\u00a0%` : regard.format(weight, 1);
+  },
+
+  // The colour of a weight t from 0 (paper) to 1 (ink) in the present theme, in equal steps for the eye.
+  colour(t) {
+    const [red, green, blue] = shade(t);
+    return `rgb(${red} ${green} ${blue})`;
+  },
+
+  // Black or white, whichever can be read on the colour of t.
+  ink(t) {
+    return luminance(shade(t)) > 0.179 ? "#000" : "#fff";
+  },
+
+  // Fill the pixels of an ImageData with the colours of numbers from 0 to 1.
+  colours(numbers, image) {
+    for (let i = 0; i < numbers.length; i++) {
+      const [red, green, blue] = shade(numbers[i]);
+      image.data.set([red, green, blue, 255], 4 * i);
+    }
+    return image;
+  },
+
+  dark() {
+    const chosen = document.documentElement.dataset.theme;
+    return chosen ? chosen === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+  },
+
+  // Call back after each change of the theme: colours set from a script must be set again.
+  onTheme(callback) {
+    themed.push(callback);
+  },
+
+  // Show what text() returns in a small box while the pointer is on the target or the target has the focus.
+  tooltip(target, text) {
+    const show = (event) => showTip(target, text(event));
+    target.addEventListener("pointerenter", show);
+    target.addEventListener("focus", show);
+    target.addEventListener("pointerleave", hideTip);
+    target.addEventListener("blur", hideTip);
+  },
+
+  // One tab stop for a grid of elements (rows of columns): the arrow keys move the focus. Returns a function that
+  // focuses a cell. `skip` are keys that the cells use themselves.
+  roving(rows, { skip = [] } = {}) {
+    let current = rows[0]?.[0];
+    rows.flat().forEach((cell) => cell.setAttribute("tabindex", cell === current ? "0" : "-1"));
+    const go = (cell) => {
+      if (!cell) return false;
+      current.setAttribute("tabindex", "-1");
+      cell.setAttribute("tabindex", "0");
+      current = cell;
+      cell.focus();
+      return true;
+    };
+    rows.forEach((row, i) =>
+      row.forEach((cell, j) => {
+        cell.addEventListener("keydown", (event) => {
+          if (skip.includes(event.key) || event.ctrlKey || event.metaKey) return;
+          const target = neighbour(rows, i, j, event.key);
+          if (target && go(target)) event.preventDefault();
+        });
+        cell.addEventListener("focus", () => cell !== current && go(cell));
+      }),
+    );
+    return (i, j) => go(rows[i]?.[j]);
+  },
+};
+
+window.regard = regard; // for the console of a browser, and for tests
+
+function neighbour(rows, i, j, key) {
+  const row = rows[i];
+  const places = {
+    ArrowRight: row[j + 1] ?? rows[i + 1]?.[0],
+    ArrowLeft: row[j - 1] ?? rows[i - 1]?.at(-1),
+    ArrowDown: rows[i + 1]?.[j],
+    ArrowUp: rows[i - 1]?.[j],
+    Home: row[0],
+    End: row.at(-1),
+  };
+  return places[key];
+}
+
+// toFixed rounds exact ties away from zero. A number is one only if its binary digits end at the next decimal place.
+function rounded(x, digits) {
+  const plain = x.toFixed(digits);
+  const next = x.toFixed(digits + 1);
+  const tie = Number(next) === x && next.endsWith("5") && Number.isInteger(x * 2 ** (digits + 1));
+  if (tie && Number(plain.at(-1)) % 2 === 1) return next.slice(0, -1).replace(/\.$/, "");
+  return /^-0\.?0*$/.test(plain) ? plain.slice(1) : plain;
+}
+
+function tiny(x, digits) {
+  return x.toExponential(Math.max(0, Math.min(digits, 2))).replaceAll("-", "\u2212").replace("e+", "e");
+}
+
+// ------------------------------------------------------------------------------------------------------ colours
+
+// Stops in OKLCH, where equal steps of lightness look equal: [lightness, chroma, hue].
+const STOPS = {
+  light: [[0.99, 0.004, 265], [0.8, 0.095, 258], [0.55, 0.185, 264], [0.3, 0.13, 272]],
+  dark: [[0.235, 0.015, 268], [0.42, 0.12, 266], [0.66, 0.155, 258], [0.93, 0.055, 240]],
+};
+const tables = { light: null, dark: null };
+
+function shade(t) {
+  const theme = regard.dark() ? "dark" : "light";
+  tables[theme] ??= Array.from({ length: 256 }, (_, i) => srgb(between(STOPS[theme], i / 255)));
+  return tables[theme][Math.round(255 * Math.min(1, Math.max(0, Number.isFinite(t) ? t : 0)))];
+}
+
+function between(stops, t) {
+  const place = t * (stops.length - 1);
+  const i = Math.min(Math.floor(place), stops.length - 2);
+  return stops[i].map((from, k) => from + (place - i) * (stops[i + 1][k] - from));
+}
+
+// OKLCH to 8-bit sRGB (Ottosson 2020).
+function srgb([lightness, chroma, hue]) {
+  const a = chroma * Math.cos((hue * Math.PI) / 180);
+  const b = chroma * Math.sin((hue * Math.PI) / 180);
+  const l = (lightness + 0.3963377774 * a + 0.2158037573 * b) ** 3;
+  const m = (lightness - 0.1055613458 * a - 0.0638541728 * b) ** 3;
+  const s = (lightness - 0.0894841775 * a - 1.291485548 * b) ** 3;
+  const linear = [
+    4.0767416621 * l - 3.3077115913 * m + 0.2309699292 * s,
+    -1.2684380046 * l + 2.6097574011 * m - 0.3413193965 * s,
+    -0.0041960863 * l - 0.7034186147 * m + 1.707614701 * s,
+  ];
+  return linear.map((x) => Math.round(255 * Math.min(1, Math.max(0, x <= 0.0031308 ? 12.92 * x : 1.055 * x ** (1 / 2.4) - 0.055))));
+}
+
+function luminance(colour) {
+  const [red, green, blue] = colour.map((x) => (x <= 10 ? x / 3294.6 : ((x / 255 + 0.055) / 1.055) ** 2.4));
+  return 0.2126 * red + 0.7152 * green + 0.0722 * blue;
+}
+
+// -------------------------------------------------------------------------------------------- theme and tooltip
+
+function startTheme() {
+  const button = document.getElementById("theme");
+  const show = () => {
+    button.setAttribute("aria-pressed", String(regard.dark()));
+    themed.forEach((callback) => callback());
+  };
+  button.addEventListener("click", () => {
+    document.documentElement.dataset.theme = regard.dark() ? "light" : "dark";
+    show();
+  });
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", show);
+  show();
+}
+
+let tip = null;
+
+function showTip(target, text) {
+  tip ??= document.body.appendChild(regard.element("div", { class: "tooltip", role: "tooltip" }));
+  tip.replaceChildren(text);
+  tip.hidden = false;
+  const box = target.getBoundingClientRect();
+  const left = Math.min(Math.max(8, box.left + box.width / 2 - tip.offsetWidth / 2), innerWidth - tip.offsetWidth - 8);
+  const above = box.top - tip.offsetHeight - 8;
+  tip.style.setProperty("left", `${left + scrollX}px`);
+  tip.style.setProperty("top", `${(above < 0 ? box.bottom + 8 : above) + scrollY}px`);
+}
+
+function hideTip() {
+  if (tip) tip.hidden = true;
+}

@@ -1,0 +1,113 @@
+// A number that can be dragged sideways, changed with the arrow keys, or typed.
+
+const STEP = 0.1;
+const PIXELS = 6; // of a drag for one step
+
+// As short as it can be read: whole numbers without a point, others with up to four digits after it.
+function short(x) {
+  return Number.isInteger(x) && Math.abs(x) < 1e15 ? regard.format(x, 0) : regard.format(x, 4).replace(/(\.\d*?)0+$/, "$1").replace(/\.$/, "");
+}
+
+function parsed(text) {
+  const plain = text.trim().replace("\u2212", "-").replace(",", ".");
+  return /^[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?$/i.test(plain) ? Number(plain) : NaN;
+}
+
+// {element, set(value)}: `change` is called with each new value. `least` and `whole` limit what it accepts.
+regard.number = ({ value, name, change, step = STEP, least = -Infinity, whole = false }) => {
+  const input = regard.element("input", {
+    class: "number",
+    type: "text",
+    inputmode: "decimal",
+    autocomplete: "off",
+    spellcheck: "false",
+    role: "spinbutton",
+    "aria-label": name,
+    "aria-describedby": "number-help",
+  });
+  let present = value;
+  let before = value;
+
+  const show = () => {
+    input.value = short(present);
+    input.style.setProperty("--characters", Math.max(3, input.value.length));
+    input.setAttribute("aria-valuenow", String(present));
+    input.setAttribute("aria-valuetext", input.value);
+    input.removeAttribute("aria-invalid");
+  };
+  const fits = (x) => Number.isFinite(x) && x >= least && (!whole || Number.isInteger(x));
+  const set = (x) => {
+    present = x;
+    if (document.activeElement !== input || input.dataset.typing === undefined) show();
+  };
+  const by = (start, steps) => {
+    const next = Math.max(least, Number((start + steps * step).toFixed(10)));
+    if (next === present || !fits(next)) return;
+    present = next;
+    delete input.dataset.typing;
+    show();
+    change(next);
+  };
+
+  input.addEventListener("focus", () => {
+    before = present;
+    input.select();
+  });
+  input.addEventListener("blur", () => {
+    delete input.dataset.typing;
+    show();
+  });
+  input.addEventListener("input", () => {
+    input.dataset.typing = "";
+    const typed = parsed(input.value);
+    input.toggleAttribute("aria-invalid", false);
+    if (!fits(typed)) return input.setAttribute("aria-invalid", "true");
+    present = typed;
+    input.setAttribute("aria-valuenow", String(typed));
+    change(typed);
+  });
+  input.addEventListener("keydown", (event) => {
+    const steps = { ArrowUp: 1, ArrowDown: -1, PageUp: 10, PageDown: -10 }[event.key];
+    if (steps) {
+      event.preventDefault();
+      by(present, steps * (event.shiftKey ? 10 : 1));
+    } else if (event.key === "Enter" || event.key === "Escape") {
+      if (event.key === "Escape" && before !== present) {
+        present = before;
+        change(before);
+      }
+      delete input.dataset.typing;
+      show();
+      input.select();
+    }
+  });
+  draggable(input, () => present, by);
+  show();
+  return { element: input, set };
+};
+
+// A press without a movement gives the focus, so that a number can be typed.
+function draggable(input, value, by) {
+  let drag = null;
+  input.addEventListener("mousedown", (event) => event.preventDefault());
+  input.addEventListener("pointerdown", (event) => {
+    if (event.button !== 0) return;
+    drag = { x: event.clientX, start: value(), moved: false };
+    input.setPointerCapture(event.pointerId);
+  });
+  input.addEventListener("pointermove", (event) => {
+    if (!drag) return;
+    const distance = event.clientX - drag.x;
+    if (!drag.moved && Math.abs(distance) < PIXELS / 2) return;
+    drag.moved = true;
+    input.classList.add("dragged");
+    by(drag.start, Math.round(distance / PIXELS) * (event.shiftKey ? 10 : 1));
+  });
+  const end = (event) => {
+    if (drag && !drag.moved && event.type === "pointerup") input.focus();
+    drag = null;
+    input.classList.remove("dragged");
+  };
+  input.addEventListener("pointerup", end);
+  input.addEventListener("pointercancel", end);
+}

@@ -1,0 +1,131 @@
+// The options of an attention: score, scale, softcap, mask, step two. Each calls change() after it has set its option.
+
+let fields = 0;
+
+function field(name, ...controls) {
+  const id = `field-${fields++}`;
+  const first = controls[0];
+  first.setAttribute("id", id);
+  return regard.element("div", { class: "field" }, regard.element("label", { for: id }, name), regard.element("div", { class: "row" }, controls));
+}
+
+// A choice from {value: text}.
+function choice(choices, present, change) {
+  const options = Object.entries(choices).map(([value, text]) => regard.element("option", { value, selected: value === present }, text));
+  const select = regard.element("select", {}, options);
+  select.addEventListener("change", () => change(select.value));
+  return select;
+}
+
+// A group of buttons of which one is pressed, as radio buttons: arrow keys move and choose.
+function choices(name, texts, present, change) {
+  const buttons = texts.map((text, i) => {
+    const button = regard.element("button", { type: "button", role: "radio", "aria-checked": String(i === present) }, text);
+    button.addEventListener("click", () => change(i));
+    button.addEventListener("keydown", (event) => {
+      const next = { ArrowRight: i + 1, ArrowDown: i + 1, ArrowLeft: i - 1, ArrowUp: i - 1, Home: 0, End: texts.length - 1 }[event.key];
+      if (next === undefined) return;
+      event.preventDefault();
+      const to = (next + texts.length) % texts.length;
+      change(to);
+      buttons[to].focus();
+    });
+    return button;
+  });
+  const set = (picked) =>
+    buttons.forEach((button, i) => {
+      button.setAttribute("aria-checked", String(i === picked));
+      button.setAttribute("tabindex", i === picked ? "0" : "-1");
+    });
+  set(present);
+  return { element: regard.element("div", { class: "choices", role: "radiogroup", "aria-label": name }, buttons), set };
+}
+
+function scoreChoices(options) {
+  const known = ["scaled_dot", "dot", "additive", "cosine", "gaussian", "general", "location"];
+  const possible = known.filter((score) => {
+    if (score === "additive") return options.vector;
+    if (score === "general" || score === "location") return options.weight && options.given === score;
+    return options.equal; // of queries and keys of one size
+  });
+  return Object.fromEntries(possible.map((score) => [score, SCORE_NAMES[score]]));
+}
+
+// The bar of controls for these options. `change` is called after each change, `redraw` where other controls are needed.
+function controls(options, { d, n, m, decoder }, change, redraw) {
+  const set = (name, draw) => (value) => {
+    options[name] = value;
+    (draw ? redraw : change)();
+  };
+  const number = (name, title, own) => field(title, regard.number({ value: options[name], name: title, change: set(name), ...own }).element);
+  const parts = [field("Score", choice(scoreChoices(options), options.score, set("score", true)))];
+  if (options.score === "gaussian") parts.push(number("width", "Width", { least: 0.1 }));
+  if (options.score === "cosine") parts.push(number("sharpness", "Sharpness", {}));
+  parts.push(scaleField(options, d, change, redraw), softcapField(options, change, redraw));
+  if (!decoder) parts.push(...maskFields(options, n, m, change, redraw));
+  parts.push(field("Step two", choice(NORMALIZE_NAMES, options.normalize, set("normalize", true))));
+  return parts;
+}
+
+function scaleField(options, d, change, redraw) {
+  const usual = defaultScale(options.score, d);
+  const setScale = (value) => {
+    const fresh = options.scale === null;
+    options.scale = value;
+    change();
+    if (fresh) undo.hidden = false;
+  };
+  const { element, set } = regard.number({ value: options.scale ?? usual, name: "Scale", change: setScale });
+  const text = usual === 1 ? "1" : `1/\u221a${d}`;
+  const undo = regard.element("button", { type: "button", class: "quiet", hidden: options.scale === null, "aria-label": `Scale back to ${text}` }, text);
+  undo.addEventListener("click", () => {
+    options.scale = null;
+    set(usual);
+    redraw();
+  });
+  return field("Scale", element, undo);
+}
+
+function softcapField(options, change, redraw) {
+  const box = regard.element("input", { type: "checkbox", checked: options.softcap !== null });
+  box.addEventListener("change", () => {
+    options.softcap = box.checked ? 2 : null;
+    redraw();
+  });
+  const setSoftcap = (value) => {
+    options.softcap = value;
+    change();
+  };
+  const bound = options.softcap === null ? null : regard.number({ value: options.softcap, name: "Bound of the logits", change: setSoftcap, least: 0.1 });
+  return field("Softcap", box, bound?.element);
+}
+
+function maskFields(options, n, m, change, redraw) {
+  const { mask } = options;
+  const kinds = { none: "none", causal: "causal", window: "window", ...(mask.visible ? { given: "as given" } : {}) };
+  const parts = [
+    field(
+      "Mask",
+      choice(kinds, mask.kind, (kind) => {
+        mask.kind = kind;
+        redraw();
+      }),
+    ),
+  ];
+  const side = (name, text) => {
+    const setSide = (value) => {
+      mask[name] = value;
+      change();
+    };
+    return field(text, regard.number({ value: mask[name], name: text, change: setSide, step: 1, least: 0, whole: true }).element);
+  };
+  if (mask.kind === "window") parts.push(side("left", "Keys before"), side("right", "Keys after"));
+  if ((mask.kind === "window" || mask.kind === "causal") && n !== m) {
+    const align = (end) => {
+      mask.align = end;
+      change();
+    };
+    parts.push(field("Aligned at", choice({ start: "the start", end: "the end" }, mask.align, align)));
+  }
+  return parts;
+}

@@ -1,0 +1,150 @@
+"""A page: sections in one HTML file that needs no network and no other file."""
+
+from __future__ import annotations
+
+import base64
+import errno
+import hashlib
+import html
+import json
+import math
+import os
+import warnings
+from collections.abc import Sequence
+from functools import cached_property
+from importlib import resources
+from string import Template
+from typing import Any
+
+from regard import _files
+from regard.show.page.section import Section
+
+__all__ = ["Page"]
+
+_LARGE = 20_000_000  # bytes
+# Characters that could end the element of the data, or a line of a script of an old browser.
+_ESCAPED = str.maketrans({character: f"\\u{ord(character):04x}" for character in "<>&\u2028\u2029"})
+_FRAME_HEIGHT = 760  # pixels of a page in a notebook
+
+
+class Page:
+    """A page of sections, as one self-contained HTML file.
+
+    A notebook displays it in a frame of its own, so that several on one notebook page do not disturb each other.
+
+    Parameters
+    ----------
+    sections : sequence of Section
+        What it shows, from top to bottom.
+    title : str
+        Its title.
+
+    Examples
+    --------
+    >>> Page([Section("mechanism", "One word", {})], title="a < b").html.count("a &lt; b")
+    2
+    """
+
+    def __init__(self, sections: Sequence[Section], *, title: str = "Attention") -> None:
+        self.sections = tuple(sections)
+        self.title = title
+
+    def __repr__(self) -> str:
+        views = ", ".join(section.view for section in self.sections)
+        return f"Page({self.title!r}: {views})"
+
+    @cached_property
+    def html(self) -> str:
+        """The HTML of the whole file."""
+        return self.document()
+
+    def document(self, *, connect: str = "'none'") -> str:
+        """Build the HTML; `connect` is where the page may read from, in the words of a Content-Security-Policy."""
+        views = list(dict.fromkeys(section.view for section in self.sections))
+        style, script = _style(views), _script(views)
+        return Template(_asset("template.html")).substitute(
+            title=html.escape(self.title),
+            policy=html.escape(_policy(style, script, connect)),
+            data=_json([vars(section) for section in self.sections]),
+            style=style,
+            script=script,
+        )
+
+    def save(self, path: str | os.PathLike[str], *, force: bool = False) -> None:
+        """Write the page to a file, which must not exist yet unless `force` is True."""
+        check_new(path, force=force)
+        content = self.html.encode("utf-8", "replace")  # a lone surrogate has no UTF-8
+        if len(content) > _LARGE:
+            rule = f"{os.fspath(path)} takes {len(content) / 1e6:.0f} MB, which browsers open slowly"
+            warnings.warn(f"{rule}: fewer heads or tokens make it smaller", stacklevel=2)
+        with _files.replacing(path) as file:
+            file.write(content)
+
+    def _repr_html_(self) -> str:
+        return (
+            f'<iframe title="{html.escape(self.title)}" sandbox="allow-scripts allow-popups" loading="lazy" '
+            f'style="width: 100%; height: {_FRAME_HEIGHT}px; border: 0; resize: vertical; overflow: auto" '
+            f'srcdoc="{html.escape(self.html)}"></iframe>'
+        )
+
+
+def check_new(path: str | os.PathLike[str], *, force: bool, hint: str = "force=True") -> None:
+    """Raise for a file that exists already, unless `force` is True."""
+    if not force and os.path.lexists(path):
+        raise FileExistsError(errno.EEXIST, f"the file exists already, {hint} replaces it", os.fspath(path))
+
+
+def _asset(name: str) -> str:
+    return resources.files("regard.show.page").joinpath("assets", *name.split("/")).read_text("utf-8")
+
+
+def _assets(views: Sequence[str], suffix: str) -> list[str]:
+    """Return the files of this kind of each view: those in its folder in the order of their names, and its own."""
+    root = resources.files("regard.show.page").joinpath("assets")
+    names = []
+    for view in views:
+        folder = root.joinpath(view)
+        inside = sorted(part.name for part in folder.iterdir()) if folder.is_dir() else []
+        names += [f"{view}/{name}" for name in inside if name.endswith(suffix)]
+        names += [view + suffix] if root.joinpath(view + suffix).is_file() else []
+    return names
+
+
+def _style(views: Sequence[str]) -> str:
+    return "\n".join(_asset(name) for name in ("base.css", *_assets(views, ".css")))
+
+
+def _script(views: Sequence[str]) -> str:
+    """Return the files in one function, whose names do not become global ones."""
+    parts = [_asset(name) for name in ("base.js", *_assets(views, ".js"))]
+    return "\n".join(['(() => {\n"use strict";', *parts, "regard.start();\n})();"])
+
+
+def _policy(style: str, script: str, connect: str) -> str:
+    """Return the Content-Security-Policy: nothing is loaded, and no script runs but the one of this file."""
+    sources = {name: f"'sha256-{_hash(text)}'" for name, text in (("style", style), ("script", script))}
+    return (
+        f"default-src 'none'; style-src {sources['style']}; script-src {sources['script']}; connect-src {connect}; "
+        "img-src data:; base-uri 'none'; form-action 'none'"
+    )
+
+
+def _hash(text: str) -> str:
+    return base64.b64encode(hashlib.sha256(text.encode("utf-8")).digest()).decode("ascii")
+
+
+def _json(value: Any) -> str:
+    text = json.dumps(_written(value), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    # A lone surrogate has no UTF-8, and a browser would show the sign that replaces it.
+    return text.encode("utf-8", "replace").decode("utf-8").translate(_ESCAPED)
+
+
+def _written(value: Any) -> Any:
+    """Return a value as JSON can have it; numbers that are not finite become strings, which `Number` reads."""
+    if isinstance(value, dict):
+        return {str(key): _written(part) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_written(part) for part in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    return value

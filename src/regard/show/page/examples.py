@@ -1,0 +1,81 @@
+"""What a page opens with where nobody gives it arrays."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from regard import _check, scores
+from regard.show.page.mechanism import decoder, mechanism, with_words
+from regard.show.page.section import Section, labels
+
+__all__ = ["drawn", "reordering"]
+
+
+def drawn(words: ArrayLike, seed: int, names: list[str] | None = None) -> Section:
+    """Show words whose query, key and value weights are drawn with a seed, as tutorials draw them.
+
+    Parameters
+    ----------
+    words : array (n, d)
+        A vector for each word.
+    seed : int
+        ``np.random.seed(seed)``; then ``np.random.randint(3, size=(d, d))`` three times.
+    names : list of str, optional
+        The words; by default "word 1" and so on.
+
+    Returns
+    -------
+    Section
+        A `mechanism` of the words among themselves.
+
+    Raises
+    ------
+    ValueError
+        If there are no words, or more or fewer names.
+
+    Examples
+    --------
+    >>> drawn(np.eye(2), 42).data["words"]["query_weight"]
+    [[2.0, 0.0], [2.0, 2.0]]
+    """
+    vectors = _check.parameter("words", words, 2, "(n, d)").astype(np.float64)
+    generator = np.random.RandomState(seed)  # the legacy one: its draws are the same in every release
+    weights = [generator.randint(3, size=(vectors.shape[1],) * 2) for _ in range(3)]
+    named = labels(names, len(vectors), "word")
+    section = mechanism(
+        *(vectors @ weight for weight in weights),
+        query_labels=named,
+        key_labels=named,
+        title="Attention, one step at a time",
+    )
+    return with_words(section, vectors, *weights)
+
+
+def reordering() -> Section:
+    """Show a decoder made by hand that reads "the black cat" in the order of "le chat noir".
+
+    Returns
+    -------
+    Section
+        A `decoder` of three annotations and three steps.
+
+    Examples
+    --------
+    >>> reordering().data["key_labels"]
+    ['the', 'black', 'cat']
+    """
+    eye = np.eye(3)
+    # A state that is high at a word makes its unit of the perceptron rise the most from that word's annotation.
+    score = scores.additive(-1.5 * eye, 2 * eye, [2.5, 2.5, 2.5])
+    after_the, after_black, after_cat = [-1, -1, 1.5], [1.5, -1, -1], [-1, 1.5, -1]
+    return decoder(
+        eye,
+        [0.8, -0.8, -0.8],
+        score,
+        0.2 * eye,
+        [after_the, after_black, after_cat],
+        steps=3,
+        source=["the", "black", "cat"],
+        target=["le", "chat", "noir"],
+    )

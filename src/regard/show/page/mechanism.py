@@ -1,0 +1,350 @@
+"""The mechanism as a section: one attention, every step of which the page computes again when a number changes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from regard import _check, scores
+from regard.context import PARTS, Attention, attend
+from regard.mask import MaskLike, as_mask, causal, window
+from regard.scores import ScoreLike, as_score, is_builtin
+from regard.show.page.section import Section, labels, weight_faults
+
+__all__ = ["decoder", "mechanism", "recorded", "with_words"]
+
+Array = NDArray[Any]
+
+MOST = 4096  # weights, and numbers of each matrix, that are drawn as numbers of their own
+_UNITS = 3  # of the perceptron that a reader may choose where the attention has none
+_SEED = 42
+_TITLE = "Every number can be changed"
+
+
+def mechanism(
+    queries: ArrayLike,
+    keys: ArrayLike,
+    values: ArrayLike,
+    /,
+    *,
+    score: ScoreLike = "scaled_dot",
+    mask: MaskLike | None = None,
+    scale: float | None = None,
+    softcap: float | None = None,
+    normalize: str = "softmax",
+    row: int = 0,
+    query_labels: Sequence[str] | None = None,
+    key_labels: Sequence[str] | None = None,
+    title: str = _TITLE,
+) -> Section:
+    """Show one attention step by step, in numbers that a reader can change.
+
+    Parameters
+    ----------
+    queries, keys, values : array
+        (n, d), (m, d), (m, e): finite numbers, and few enough to be read.
+    score, mask, scale, softcap, normalize
+        As for `regard.attend`; a score of `regard.scores`, and a normalisation by its name.
+    row : int
+        The query that is picked first, from 0.
+    query_labels, key_labels : sequence of str, optional
+        n and m names; by default "query 1", "key 1" and so on.
+    title : str
+        The heading.
+
+    Returns
+    -------
+    Section
+        For `Page`.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If `regard.attend` would raise, if there is nothing to show or too much of it, or if labels don't fit.
+
+    Examples
+    --------
+    >>> section = mechanism(np.eye(2), np.eye(2), np.eye(2), query_labels=["le", "chat"])
+    >>> section.view, section.data["query_labels"]
+    ('mechanism', ['le', 'chat'])
+    """
+    arrays = _readable(*_check.three(queries, keys, values))
+    if not recomputes(score, normalize):
+        _check.fail(
+            "a page computes the scores of regard.scores, with one sharpness, and normalisations with a name.",
+            hint="page(regard.attend(...)) shows the numbers of any attention",
+        )
+    attend(*arrays, score=score, mask=mask, scale=scale, softcap=softcap, normalize=normalize)  # checks them
+    n, m = len(arrays[0]), len(arrays[1])
+    data = {
+        **dict(zip(("queries", "keys", "values"), (array.tolist() for array in arrays), strict=True)),
+        "query_labels": labels(query_labels, n, "query"),
+        "key_labels": labels(key_labels, m, "key"),
+        "row": _check.integer("row", row, most=n - 1),
+        "options": {
+            "scale": None if scale is None else float(scale),
+            "softcap": None if softcap is None else float(softcap),
+            "normalize": normalize,
+            "mask": _mask(mask, n, m),
+            **_score(score, arrays[0].shape[1], arrays[1].shape[1]),
+        },
+    }
+    return Section("mechanism", title, data)
+
+
+def with_words(
+    section: Section,
+    words: ArrayLike,
+    query_weight: ArrayLike,
+    key_weight: ArrayLike,
+    value_weight: ArrayLike,
+    /,
+) -> Section:
+    """Let a mechanism begin with the words that its queries, keys and values are made of.
+
+    Parameters
+    ----------
+    section : Section
+        A `mechanism`.
+    words : array (n, d)
+        A vector for each word.
+    query_weight, key_weight, value_weight : array
+        Matrices that turn words into the section's queries, keys and values.
+
+    Returns
+    -------
+    Section
+        The same attention, in which the words and the matrices can be changed.
+
+    Raises
+    ------
+    ValueError
+        If they lead to other queries, keys or values.
+
+    Examples
+    --------
+    >>> eye = np.eye(2)
+    >>> sorted(with_words(mechanism(eye, eye, eye), eye, eye, eye, eye).data["words"])
+    ['embeddings', 'key_weight', 'query_weight', 'value_weight']
+    """
+    made = {"embeddings": _check.parameter("words", words, 2, "(n, d)")}
+    for name, weight in zip(("query", "key", "value"), (query_weight, key_weight, value_weight), strict=True):
+        own = made[f"{name}_weight"] = _check.parameter(f"{name}_weight", weight, 2, "(rows, columns)")
+        part = "queries" if name == "query" else f"{name}s"
+        given = np.asarray(section.data[part])
+        if own.shape != (made["embeddings"].shape[1], given.shape[1]) or not np.allclose(
+            made["embeddings"] @ own, given
+        ):
+            _check.fail(f"words @ {name}_weight must be the {part} of the section")
+    return Section(
+        section.view,
+        section.title,
+        {**section.data, "words": {name: array.tolist() for name, array in made.items()}},
+    )
+
+
+def decoder(
+    annotations: ArrayLike,
+    state: ArrayLike,
+    score: scores.additive,
+    state_weight: ArrayLike,
+    context_weight: ArrayLike,
+    /,
+    *,
+    steps: int,
+    source: Sequence[str] | None = None,
+    target: Sequence[str] | None = None,
+    title: str = "Bahdanau's decoder, step after step",
+) -> Section:
+    """Show a decoder that attends to the source at each step. ::
+
+        c_t = the context of state s_(t-1) over the annotations      s_t = tanh(s_(t-1) A + c_t C)
+
+    Parameters
+    ----------
+    annotations : array (m, d')
+        The states of the encoder, which are keys and values.
+    state : array (d,)
+        The state of the decoder before the first step.
+    score : `regard.scores.additive`
+        ``v . tanh(s W + h U)``.
+    state_weight : array (d, d)
+        A.
+    context_weight : array (d', d)
+        C.
+    steps : int
+        The number of steps.
+    source : sequence of str, optional
+        m names; by default "h 1" and so on.
+    target : sequence of str, optional
+        A name for each step; by default "step 1" and so on.
+    title : str
+        The heading.
+
+    Returns
+    -------
+    Section
+        For `Page`.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If the shapes don't fit each other.
+
+    Examples
+    --------
+    >>> eye = np.eye(2)
+    >>> section = decoder(eye, [1, 0], scores.additive(eye, eye, [1, 1]), eye, eye, steps=2)
+    >>> section.data["query_labels"]
+    ['step 1', 'step 2']
+    """
+    first = _check.parameter("state", state, 1, "(d,)")
+    steps = _check.integer("steps", steps, 1)
+    section = mechanism(
+        np.broadcast_to(first, (steps, len(first))),
+        annotations,
+        annotations,
+        score=score,
+        query_labels=labels(target, steps, "step"),
+        key_labels=labels(source, len(np.asarray(annotations)), "h"),
+        title=title,
+    )
+    sizes = len(first), len(section.data["keys"][0])
+    weights = {}
+    for name, weight, rows in (
+        ("state_weight", state_weight, sizes[0]),
+        ("context_weight", context_weight, sizes[1]),
+    ):
+        array = _check.parameter(name, weight, 2, "(rows, d)")
+        if array.shape != (rows, sizes[0]):
+            _check.fail(f"{name} must have shape {(rows, sizes[0])}. Got shape {array.shape} instead.")
+        weights[name] = array.tolist()
+    return Section("mechanism", title, {**section.data, "tied": True, "decoder": {**weights, "steps": steps}})
+
+
+def recorded(
+    attention: Attention,
+    /,
+    *,
+    query_labels: Sequence[str] | None = None,
+    key_labels: Sequence[str] | None = None,
+    title: str = "",
+) -> Section:
+    """Show the steps of an attention that is known by its results.
+
+    Parameters
+    ----------
+    attention : Attention
+        Without leading dimensions, with its weights and any other parts.
+    query_labels, key_labels : sequence of str, optional
+        n and m names; by default "query 1", "key 1" and so on.
+    title : str
+        The heading; by default the name of the attention.
+
+    Returns
+    -------
+    Section
+        For `Page`; its numbers can be looked at, and not changed.
+
+    Raises
+    ------
+    ValueError
+        If the weights are no matrix, or one too large to be read, or if labels don't fit.
+
+    Examples
+    --------
+    >>> import regard
+    >>> recorded(regard.attend(np.eye(2), np.eye(2), np.eye(2)), title="Two words").title
+    'Two words'
+    """
+    if attention.weights.ndim != 2 or not attention.weights.size:
+        shape = attention.weights.shape
+        _check.fail(f"weights must be a matrix with numbers in it. Got shape {shape} instead.")
+    n, m = attention.weights.shape
+    if n * m > MOST:
+        _check.fail(f"a page shows the steps of up to {MOST:,} weights: here are {n} x {m}")
+    parts = {part: getattr(attention, part) for part in PARTS if part != "lse" and part in vars(attention)}
+    data = {
+        "given": {part: array.astype(np.float64).tolist() for part, array in parts.items()},
+        "query_labels": labels(query_labels, n, "query"),
+        "key_labels": labels(key_labels, m, "key"),
+        "row": 0,
+    }
+    faults = tuple(weight_faults(attention.weights))
+    return Section("mechanism", title or attention.name or "Attention, step by step", data, faults)
+
+
+def is_readable(*arrays: Array) -> bool:
+    """Return whether queries, keys and values are small matrices of finite numbers, which can be changed by hand."""
+    if any(array.ndim != 2 or not array.size for array in arrays):
+        return False
+    sizes = [len(arrays[0]) * len(arrays[1]), *(array.size for array in arrays)]
+    return max(sizes) <= MOST and all(np.isfinite(array.astype(np.float64)).all() for array in arrays)
+
+
+def recomputes(score: ScoreLike, normalize: object) -> bool:
+    """Return whether a page can compute these steps itself."""
+    scorer = as_score(score)
+    shared = not isinstance(scorer, scores.cosine) or scorer.sharpness.size == 1
+    return is_builtin(scorer) and shared and isinstance(normalize, str)
+
+
+def _readable(*arrays: Array) -> list[Array]:
+    """Return queries, keys and values as float64 matrices that fit a page."""
+    if not is_readable(*arrays):
+        rule = f"a page changes matrices of finite numbers, up to {MOST:,} of them and of weights"
+        hint = "page(regard.attend(...)) shows the weights of larger ones, and of several heads"
+        _check.fail(rule, dict(zip(("queries", "keys", "values"), arrays, strict=True)), hint)
+    return [array.astype(np.float64) for array in arrays]
+
+
+def _mask(mask: MaskLike | None, n: int, m: int) -> dict[str, Any]:
+    """Return the mask as the page computes it: a window of positions where it is one, else a table."""
+    plain: dict[str, Any] = {"kind": "none", "left": 1, "right": 1, "align": "start"}
+    if mask is None:
+        return plain
+    if isinstance(mask, window):
+        plain["align"] = mask.align or "start"
+    if type(mask) is causal:
+        return plain | {"kind": "causal"}
+    if type(mask) is window:
+        sides = {"left": mask.left, "right": mask.right}
+        # No limit is one that no pair of positions exceeds.
+        return (
+            plain | {"kind": "window"} | {side: n + m if own is None else own for side, own in sides.items()}
+        )
+    dense = np.broadcast_to(as_mask(mask).dense(n, m).reshape(n, m), (n, m))
+    return plain | {"kind": "given", "visible": dense.astype(int).tolist()}
+
+
+def _score(score: ScoreLike, d: int, key_size: int) -> dict[str, Any]:
+    """Return the score by its name, with its parameters, and those of the others that a reader may choose."""
+    scorer = as_score(score)
+    assert isinstance(scorer, scores.Score)
+    if isinstance(scorer, scores.concat):
+        scorer = scorer.split(d)
+    known: dict[str, Any] = {
+        "score": type(scorer).__name__,
+        "given": type(scorer).__name__,
+        "equal": d == key_size,
+        "width": 1.0,
+        "sharpness": 1.0,
+        **_perceptron(d, key_size),
+    }
+    for name in type(scorer).learned:
+        array = getattr(scorer, name)
+        known[name] = None if array is None else array.item() if name == "sharpness" else array.tolist()
+    if isinstance(scorer, scores.gaussian):
+        known["width"] = float(scorer.width)
+    return known
+
+
+def _perceptron(d: int, key_size: int) -> dict[str, Any]:
+    """Return a small perceptron for the additive score, in halves from -1 to 1."""
+    generator = np.random.RandomState(_SEED)
+    shapes = {"query_weight": (d, _UNITS), "key_weight": (key_size, _UNITS), "vector": (_UNITS,)}
+    drawn = {name: (generator.randint(-2, 3, size=shape) / 2).tolist() for name, shape in shapes.items()}
+    return {**drawn, "bias": None}

@@ -1,0 +1,150 @@
+"""A section of a page: the view that draws it, its heading, and the data of the view."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from regard import _check
+
+__all__ = ["Section", "labels", "packed", "weight_faults"]
+
+_PACKED = ("float64", "float32", "uint8", "uint16", "uint32", "int32")  # what typed arrays of a browser hold
+
+
+@dataclass(frozen=True, eq=False)
+class Section:
+    """One section of a page.
+
+    Parameters
+    ----------
+    view : str
+        The view that draws it: the name of a file in `assets`.
+    title : str
+        Its heading.
+    data : mapping
+        What the view draws: strings, numbers, lists and mappings, as JSON has them. NaN and infinity are allowed.
+    warnings : sequence of str
+        What a reader should know before trusting it, shown above the view.
+
+    Examples
+    --------
+    >>> Section("mechanism", "Four words", {"row": 0}).title
+    'Four words'
+    """
+
+    view: str
+    title: str
+    data: Mapping[str, Any]
+    warnings: Sequence[str] = ()
+
+
+def packed(array: ArrayLike) -> dict[str, Any]:
+    """Pack an array for a page, as the bytes of a typed array of JavaScript.
+
+    Parameters
+    ----------
+    array : array
+        Real numbers. Other types than those of typed arrays become float32.
+
+    Returns
+    -------
+    dict
+        ``dtype``, ``shape`` and ``base64``: the bytes, little-endian and in C order.
+
+    Examples
+    --------
+    >>> packed(np.array([[1, 2]], np.uint8))
+    {'dtype': 'uint8', 'shape': [1, 2], 'base64': 'AQI='}
+    """
+    numbers = _check.numeric("array", array)
+    name = numbers.dtype.name if numbers.dtype.name in _PACKED else "float32"
+    little = np.ascontiguousarray(numbers, np.dtype(name).newbyteorder("<"))
+    return {
+        "dtype": name,
+        "shape": list(numbers.shape),
+        "base64": base64.b64encode(little.tobytes()).decode("ascii"),
+    }
+
+
+def labels(names: Sequence[str] | None, count: int, noun: str) -> list[str]:
+    """Return a label for each query, key or step.
+
+    Parameters
+    ----------
+    names : sequence of str, optional
+        The labels; by default the noun with numbers from 1.
+    count : int
+        How many are needed.
+    noun : str
+        What is labelled: "query", "key".
+
+    Returns
+    -------
+    list of str
+        `count` labels.
+
+    Raises
+    ------
+    ValueError
+        If there are more or fewer.
+
+    Examples
+    --------
+    >>> labels(None, 2, "key")
+    ['key 1', 'key 2']
+    """
+    if names is None:
+        return [f"{noun} {i + 1}" for i in range(count)]
+    if len(names) != count:
+        given = "1 label" if len(names) == 1 else f"{len(names)} labels"
+        _check.fail(f"labels must name each {noun}: {given} for {count}")
+    return [str(name) for name in names]
+
+
+def weight_faults(weights: ArrayLike) -> list[str]:
+    """Describe what keeps an array from being attention weights.
+
+    Parameters
+    ----------
+    weights : array (..., n, m)
+        Real numbers.
+
+    Returns
+    -------
+    list of str
+        A sentence for numbers that are none, for negative ones, and for rows that sum to neither 0 nor 1.
+
+    Examples
+    --------
+    >>> weight_faults([[0.25, 0.75], [0, 0]])
+    []
+    >>> weight_faults([[0.5, 0.25], [0, 1]])
+    ['1 of 2 rows sums to neither 0 nor 1, such as row 1: 0.75']
+    """
+    array = _check.numeric("weights", weights)
+    rounding = 1e-4 if array.dtype.itemsize >= 4 else 2e-2  # sums of half precision are coarse
+    sums = array.sum(-1, dtype=np.float64)
+    unequal = np.isfinite(sums) & (np.abs(sums) > rounding) & (np.abs(sums - 1) > rounding)
+    faults = []
+    for rule, wrong in (("not a number", np.isnan(array)), ("negative", array < 0)):
+        if count := int(wrong.sum()):
+            subject = "1 weight is" if count == 1 else f"{count:,} weights are"
+            faults.append(f"{subject} {rule}, such as {_first(wrong, array, ('row', 'column'))}")
+    if count := int(unequal.sum()):
+        subject = f"{count:,} of {unequal.size:,} rows {'sums' if count == 1 else 'sum'}"
+        faults.append(f"{subject} to neither 0 nor 1, such as {_first(unequal, sums, ('row',))}")
+    return faults
+
+
+def _first(wrong: NDArray[np.bool_], numbers: NDArray[Any], last: tuple[str, ...]) -> str:
+    """Return the first wrong number after its place, as in "head 2, row 3: 0.75"."""
+    index = tuple(int(i) for i in np.argwhere(wrong)[0])
+    names = ("axis",) * len(index) + ("layer", "head", *last)
+    places = [f"{name} {i + 1}" for name, i in zip(names[-len(index) :], index, strict=True)]
+    return f"{', '.join(places)}: {float(numbers[index]):.4g}"

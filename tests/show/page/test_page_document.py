@@ -1,0 +1,117 @@
+"""The file of a page: complete, escaped, and written only where it may be."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from regard.show import Page, page
+from regard.show.page.section import Section, packed
+
+HOSTILE = [
+    "<script>alert(1)</script>",
+    '"quoted"',
+    "it's",
+    "$title",
+    "a & b",
+    "<!--",
+    "\u2028",
+    "]]>",
+    "\\u003c",
+]
+
+
+def data_of(document: str) -> Any:
+    """The data that a browser reads from a page."""
+    (text,) = re.findall(
+        r'<script type="application/json" id="data">(.*?)</script>', document, flags=re.DOTALL
+    )
+    return json.loads(text)
+
+
+def test_the_assets_are_in_the_package() -> None:
+    names = {part.name for part in resources.files("regard.show.page").joinpath("assets").iterdir()}
+    assert {"template.html", "base.css", "base.js", "mechanism.js"} <= names
+
+
+def test_labels_come_back_as_they_were_and_are_never_markup() -> None:
+    document = Page([Section("mechanism", text, {"labels": HOSTILE}) for text in HOSTILE]).html
+    sections = data_of(document)
+    assert [section["title"] for section in sections] == HOSTILE
+    assert sections[0]["data"]["labels"] == HOSTILE
+    assert document.count("<script") == 2
+    assert document.count("</script>") == 2
+    assert "<!--" not in document
+
+
+@pytest.mark.parametrize("title", HOSTILE)
+def test_a_title_is_text(title: str) -> None:
+    document = Page([], title=title).html
+    assert document.count("<script") == 2
+    assert document.count("</script>") == 2
+
+
+def test_a_page_loads_nothing() -> None:
+    document = page(np.eye(2), np.eye(2), np.eye(2)).html
+    assert "default-src 'none'" in document.replace("&#x27;", "'")
+    addresses = set(re.findall(r"https?://[\w./-]+", document))
+    assert addresses <= {"http://www.w3.org/2000/svg"}  # the name of SVG's elements, which nothing loads
+    assert not re.search(r"<(link|img|iframe)|\bsrc=|@import|url\(", document)
+
+
+def test_numbers_that_are_not_finite_are_strings_that_a_browser_reads_as_numbers() -> None:
+    document = Page([Section("mechanism", "", {"x": [math.nan, math.inf, -math.inf, 1.5]})]).html
+    assert data_of(document)[0]["data"]["x"] == ["NaN", "Infinity", "-Infinity", 1.5]
+
+
+@pytest.mark.parametrize(
+    ("array", "expected"),
+    [
+        (np.array([[1, 2]], np.uint8), {"dtype": "uint8", "shape": [1, 2], "base64": "AQI="}),
+        (np.array([1.0], ">f4"), {"dtype": "float32", "shape": [1], "base64": "AACAPw=="}),
+        (np.array([True]), {"dtype": "float32", "shape": [1], "base64": "AACAPw=="}),
+        (
+            np.asfortranarray(np.array([[1, 2], [3, 4]], np.uint8)),
+            {"dtype": "uint8", "shape": [2, 2], "base64": "AQIDBA=="},
+        ),
+    ],
+)
+def test_an_array_is_packed_little_endian_in_c_order(array: np.ndarray, expected: dict[str, Any]) -> None:
+    assert packed(array) == expected
+
+
+def test_an_existing_file_is_not_replaced_unless_it_is_said(tmp_path: Path) -> None:
+    path = tmp_path / "page.html"
+    path.write_text("mine")
+    with pytest.raises(FileExistsError, match="the file exists already"):
+        Page([]).save(path)
+    assert path.read_text() == "mine"
+    Page([]).save(path, force=True)
+    assert path.read_text(encoding="utf-8") == Page([]).html
+
+
+def test_a_large_page_says_so_before_it_is_written(tmp_path: Path) -> None:
+    path = tmp_path / "page.html"
+    large = Page([Section("mechanism", "x" * 20_000_000, {})])
+    with pytest.raises(UserWarning, match=r"page\.html takes 20 MB, which browsers open slowly"):
+        large.save(path)  # warnings are errors here
+    assert not path.exists()
+
+
+def test_a_notebook_shows_a_page_in_a_frame_of_its_own() -> None:
+    shown = Page([], title='"a" & b')._repr_html_()
+    (inside,) = re.findall(r'srcdoc="([^"]*)"', shown)
+    assert "&lt;!doctype html&gt;" in inside
+    assert 'title="&quot;a&quot; &amp; b"' in shown
+
+
+def test_a_lone_surrogate_costs_no_page(tmp_path: Path) -> None:
+    Page([Section("mechanism", "\ud800", {})], title="\ud800").save(tmp_path / "page.html")
+    assert data_of((tmp_path / "page.html").read_text(encoding="utf-8"))[0]["title"] == "?"
