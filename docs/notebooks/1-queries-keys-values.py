@@ -25,6 +25,7 @@ from scipy.special import softmax
 
 import regard
 from regard.show import figures
+from regard.show.page import page
 
 # %% [markdown]
 # ## Words as vectors
@@ -146,6 +147,15 @@ print(
 # %%
 names = ["word 1", "word 2", "word 3", "word 4"]
 figures.heatmap(found.weights, names, names)
+
+# %% [markdown]
+# ## Change a number
+#
+# The same four words once more, but alive: choose a word that asks, follow its three steps, and change any number of
+# a query, key or value. All that depends on it is computed again, here in the page.
+
+# %%
+page(Q, K, V, query_labels=names, key_labels=names, title="Four words")
 
 # %% [markdown]
 # ## Exercise

@@ -21,6 +21,7 @@ from scipy.special import softmax
 
 import regard
 from regard.show import figures
+from regard.show.page import page
 
 np.set_printoptions(precision=5)
 
@@ -148,6 +149,12 @@ print(regard.attention(Q, K, V))
 found = regard.attend(Q, K, V)
 names = ["word 1", "word 2", "word 3", "word 4"]
 figures.heatmap(found.weights, names, names)
+
+# %% [markdown]
+# To see each of the sixteen products and sums, choose a query and a key:
+
+# %%
+page(Q, K, V, query_labels=names, key_labels=names, title="Four words, in matrix form")
 
 # %% [markdown]
 # ## Exercise

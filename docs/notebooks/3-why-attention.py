@@ -41,6 +41,7 @@ import numpy as np
 
 import regard
 from regard.show import figures
+from regard.show.page import page
 
 # %% [markdown]
 # ## States
@@ -115,7 +116,8 @@ print(context.round(3))
 
 # %%
 states = np.array([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]])
-found = regard.attend(states, annotations, annotations, score=regard.scores.additive(W, U, v))
+additive = regard.scores.additive(W, U, v)
+found = regard.attend(states, annotations, annotations, score=additive)
 print(np.allclose(found.scores[0], scores), np.allclose(found.context[0], context))
 figures.heatmap(found.weights, ["maison", "rouge"], words)
 
@@ -123,6 +125,13 @@ figures.heatmap(found.weights, ["maison", "rouge"], words)
 # The second row looks at "red" although it is not the second word of French but of English: attention does not need
 # the same order on both sides.
 #
+# In the page below, the perceptron is in the scores: change a number of a state or an annotation and see what its
+# hidden units do.
+
+# %%
+page(states, annotations, annotations, score=additive, query_labels=["maison", "rouge"], key_labels=words)
+
+# %% [markdown]
 # ## Learning it
 #
 # Nobody chooses W, U and v by hand. All three steps can be differentiated, so they learn from the errors of the
@@ -191,3 +200,25 @@ for name, model in models.items():
     ]
     print(f"{name:15}", *(f"{score:5.1f}" for score in lines[name]))
 figures.by_length(list(groups), lines, [len(part) for part in members.values()], along="tokens in the source")
+
+# %% [markdown]
+# ## Exercise
+#
+# Attention has no notion of order: it compares the state with each annotation by itself. What happens to the weights
+# and to the context if the words of the source come in another order, each with its annotation? Guess, and try. Why
+# does a translator nevertheless know the difference between "dog bites man" and "man bites dog"?
+
+# %%
+order = [2, 0, 1]
+shuffled = regard.attend(states, annotations[order], annotations[order], score=additive)
+print(shuffled.weights.round(3), shuffled.context.round(3), sep="\n\n")
+
+# %% [markdown]
+# <details><summary>Answer</summary>
+#
+# The weights move along with their words, and the context is the same: a sum does not depend on the order of its
+# terms. The order is in the annotations themselves. A recurrent encoder makes each from the words before and after
+# it, so "dog" at the beginning has another annotation than "dog" at the end. A transformer, which has no recurrent
+# encoder, adds positions to its words for the same reason.
+#
+# </details>
