@@ -93,7 +93,7 @@ def describe_commands(app: Sphinx) -> None:
             textwrap.indent(shown.getvalue(), "   "),
         ]
     path = Path(app.srcdir, "reference", "generated", "command-line.rst")
-    path.parent.mkdir(exist_ok=True)
+    path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("\n\n".join(page), encoding="utf-8")
 
 

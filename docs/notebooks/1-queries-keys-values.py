@@ -50,10 +50,10 @@ W_Q = np.random.randint(3, size=(3, 3))
 W_K = np.random.randint(3, size=(3, 3))
 W_V = np.random.randint(3, size=(3, 3))
 
-# %% tags=["hide-input"]
-print("W_Q, which makes queries:\n", W_Q)
-print("W_K, which makes keys:\n", W_K)
-print("W_V, which makes values:\n", W_V)
+# %%
+print(f"W_Q, which makes queries:\n{W_Q}")
+print(f"W_K, which makes keys:\n{W_K}")
+print(f"W_V, which makes values:\n{W_V}")
 
 # %% [markdown]
 # A row of `words` times a matrix gives a row of the result, so each product makes all four vectors of a role at once.
@@ -64,9 +64,9 @@ print("W_V, which makes values:\n", W_V)
 Q = words @ W_Q
 K = words @ W_K
 V = words @ W_V
-print("Queries:\n", Q)
-print("Keys:\n", K)
-print("Values:\n", V)
+print(f"Queries:\n{Q}")
+print(f"Keys:\n{K}")
+print(f"Values:\n{V}")
 
 # %% [markdown]
 # ## Step 1: scores
@@ -75,7 +75,7 @@ print("Values:\n", V)
 # the query of word 1 and the key of word 3:
 
 # %%
-print(Q[0], "·", K[2], "=", Q[0] @ K[2], "   because 2·2 + 0·4 + 2·3 = 10")
+print(f"{Q[0]} · {K[2]} = {Q[0] @ K[2]}, because 2·2 + 0·4 + 2·3 = 10")
 
 # %% [markdown]
 # A table of all such products, one row for each query and one column for each key, is a matrix product:
@@ -111,8 +111,8 @@ print(weights)
 # should have the ratio e^1.155 = 3.17. And they have:
 
 # %%
-print(weights[0, 2] / weights[0, 0], "=", np.exp(2 / np.sqrt(3)))
-print("sums of the rows:", weights.sum(axis=1))
+print(f"{weights[0, 2] / weights[0, 0]:.5f} = {np.exp(2 / np.sqrt(3)):.5f}")
+print(f"sums of the rows: {weights.sum(axis=1)}")
 
 # %% [markdown]
 # ## Step 3: the weighted sum
@@ -135,11 +135,12 @@ print(attention)
 
 # %%
 found = regard.attend(Q, K, V)
-print(
+same = [
     np.allclose(found.scores, scores),
     np.allclose(found.weights, weights),
     np.allclose(found.context, attention),
-)
+]
+print(same)
 
 # %% [markdown]
 # As a picture: one row for each word that asks, one column for each word that is asked.
@@ -165,7 +166,7 @@ page(Q, K, V, query_labels=names, key_labels=names, title="Four words")
 
 # %%
 longer = regard.attend(Q, 2 * K, V)
-print(longer.scores[1], longer.weights[1].round(4), longer.context[1].round(4))
+print(f"{longer.scores[1]}\n{longer.weights[1].round(4)}\n{longer.context[1].round(4)}")
 
 # %% [markdown]
 # <details><summary>Answer</summary>

@@ -49,7 +49,8 @@ np.random.seed(42)
 for highest in (9, 3, 9, 3):  # earlier runs of the cell
     np.random.randint(highest, size=(3, 3))
 printed = [np.random.randint(highest, size=(3, 3)) for highest in (9, 3, 3)]
-print(*printed, sep="\n\n")
+for matrix in printed:
+    print(matrix)
 
 # %% [markdown]
 # Those were only looked at. The next three are used from here on:
@@ -58,7 +59,8 @@ print(*printed, sep="\n\n")
 W_Q = np.random.randint(3, size=(3, 3))
 W_K = np.random.randint(3, size=(3, 3))
 W_V = np.random.randint(3, size=(3, 3))
-print(W_Q, W_K, W_V, sep="\n\n")
+for matrix in (W_Q, W_K, W_V):
+    print(matrix)
 
 # %% [markdown]
 # ## One query, four keys, four values
@@ -71,7 +73,7 @@ key_1, value_1 = word_1 @ W_K, word_1 @ W_V
 key_2, value_2 = word_2 @ W_K, word_2 @ W_V
 key_3, value_3 = word_3 @ W_K, word_3 @ W_V
 key_4, value_4 = word_4 @ W_K, word_4 @ W_V
-print("query", query_1, "  keys", key_1, key_2, key_3, key_4)
+print(f"query {query_1}, keys {key_1}, {key_2}, {key_3}, {key_4}")
 
 # %% [markdown]
 # **Step 1.** A score for each key, its dot product with the query. Three of the keys have nothing in common with it.

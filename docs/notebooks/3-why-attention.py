@@ -118,7 +118,7 @@ print(context.round(3))
 states = np.array([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]])
 additive = regard.scores.additive(W, U, v)
 found = regard.attend(states, annotations, annotations, score=additive)
-print(np.allclose(found.scores[0], scores), np.allclose(found.context[0], context))
+print([np.allclose(found.scores[0], scores), np.allclose(found.context[0], context)])
 figures.heatmap(found.weights, ["maison", "rouge"], words)
 
 # %% [markdown]
@@ -146,7 +146,7 @@ from regard.seq2seq import Seq2Seq, read_pairs
 places = [folder / "data" / "help-en-fr" for folder in (Path.cwd(), *Path.cwd().parents)]
 DATA = next(place for place in places if place.exists())  # in a clone of the project
 train, valid, test = (list(read_pairs(DATA / f"{part}.tsv.gz")) for part in ("train", "valid", "test"))
-print(len(train), "pairs to learn from,", len(test), "to test on, such as", test[7])
+print(f"{len(train):,} pairs to learn from, {len(test):,} to test on, such as {test[7]}")
 
 # %% [markdown]
 # Two translators, alike but for one thing: the second has no attention, and its decoder starts from the last states
@@ -198,7 +198,7 @@ for name, model in models.items():
     lines[name] = [
         bleu([texts[i] for i in part], [references[i] for i in part]).score for part in members.values()
     ]
-    print(f"{name:15}", *(f"{score:5.1f}" for score in lines[name]))
+    print(f"{name}: {np.round(lines[name], 1)}")
 figures.by_length(list(groups), lines, [len(part) for part in members.values()], along="tokens in the source")
 
 # %% [markdown]
@@ -211,7 +211,7 @@ figures.by_length(list(groups), lines, [len(part) for part in members.values()],
 # %%
 order = [2, 0, 1]
 shuffled = regard.attend(states, annotations[order], annotations[order], score=additive)
-print(shuffled.weights.round(3), shuffled.context.round(3), sep="\n\n")
+print(f"weights\n{shuffled.weights.round(3)}\ncontext\n{shuffled.context.round(3)}")
 
 # %% [markdown]
 # <details><summary>Answer</summary>
