@@ -7,12 +7,14 @@ import io
 import os
 import shutil
 import textwrap
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from docutils import nodes
 from latex2mathml.converter import convert
 from sphinx.application import Sphinx
+from sphinx.ext import autosummary
 
 import regard
 from regard.cli import VERBS, main
@@ -33,7 +35,8 @@ extensions = [
 templates_path = ["_templates"]
 exclude_patterns = ["conf.py", "diagram.py"]
 nitpicky = True  # a reference that leads nowhere is a warning, and a warning ends the build
-default_role = "autolink"  # `name` is a link where there is such a name, and in italics otherwise
+default_role = "autolink"  # `name` is a link where there is such a name,
+nitpick_ignore_regex = [("py:obj", ".*")]  # and a parameter or an attribute otherwise
 
 # The tutorials are Python scripts with cells, which read and compare well; every build runs those that have changed.
 nb_custom_formats = {".py": ["jupytext.reads", {"fmt": "py:percent"}]}
@@ -95,6 +98,15 @@ def describe_commands(app: Sphinx) -> None:
     path = Path(app.srcdir, "reference", "generated", "command-line.rst")
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("\n\n".join(page), encoding="utf-8")
+
+
+def whole_sentence(doc: Sequence[str], settings: Any) -> str:
+    """Return the first paragraph of a docstring, which is one sentence: Sphinx ends it at a period inside a formula."""
+    paragraph = "\n".join(doc).strip().split("\n\n")[0]
+    return " ".join(paragraph.split()).replace("::", ".")
+
+
+autosummary.extract_summary = whole_sentence
 
 
 def inline_math(self: Any, node: nodes.math) -> None:
