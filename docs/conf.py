@@ -100,10 +100,17 @@ def describe_commands(app: Sphinx) -> None:
     path.write_text("\n\n".join(page), encoding="utf-8")
 
 
+def keep_formula(app: Sphinx, kind: str, name: str, thing: Any, options: Any, lines: list[str]) -> None:
+    """Move the `::` after a summary to a line of its own: numpydoc would shift the formula below it to the margin."""
+    end = lines.index("") if "" in lines else len(lines)
+    if end and lines[end - 1].endswith(" ::"):
+        lines[end - 1 : end] = [lines[end - 1].removesuffix(" ::"), "", "::"]
+
+
 def whole_sentence(doc: Sequence[str], settings: Any) -> str:
     """Return the first paragraph of a docstring, which is one sentence: Sphinx ends it at a period inside a formula."""
     paragraph = "\n".join(doc).strip().split("\n\n")[0]
-    return " ".join(paragraph.split()).replace("::", ".")
+    return " ".join(paragraph.split())
 
 
 autosummary.extract_summary = whole_sentence
@@ -131,6 +138,7 @@ def deliver_notebooks(app: Sphinx, error: Exception | None) -> None:
 def setup(app: Sphinx) -> None:
     """Connect the additions."""
     app.connect("builder-inited", describe_commands)
+    app.connect("autodoc-process-docstring", keep_formula, priority=100)  # before numpydoc
     app.connect("source-read", lead_to_pages)
     app.connect("build-finished", deliver_notebooks)
     app.add_html_math_renderer("mathml", (inline_math, None), (displayed_math, None))

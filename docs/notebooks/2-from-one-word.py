@@ -20,8 +20,7 @@ import numpy as np
 from scipy.special import softmax
 
 import regard
-from regard.show import figures
-from regard.show.page import page
+from regard.show import figures, page
 
 np.set_printoptions(precision=5)
 

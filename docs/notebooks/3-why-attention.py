@@ -40,8 +40,7 @@ from pathlib import Path
 import numpy as np
 
 import regard
-from regard.show import figures
-from regard.show.page import page
+from regard.show import figures, page
 
 # %% [markdown]
 # ## States
