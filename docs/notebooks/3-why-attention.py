@@ -157,7 +157,7 @@ print(f"{len(train):,} pairs to learn from, {len(test):,} to test on, such as {t
 def learn(attention):
     start = time.perf_counter()
     sizes = {"embedding": 64, "encoder": 64, "decoder": 128}
-    model = Seq2Seq(attention=attention, epochs=4, max_tokens=15, network=sizes, seed=1)
+    model = Seq2Seq(attention=attention, epochs=3, max_tokens=15, network=sizes, seed=1)
     model.fit(*zip(*train, strict=True), valid=tuple(zip(*valid[:200], strict=True)))
     print(f"{time.perf_counter() - start:.0f} seconds")
     return model
