@@ -174,8 +174,13 @@ models = {"with attention": learn(True), "without": learn(False)}
 # %%
 sentence = "Click the icon to open the selected file."
 seen = models["with attention"].translate([sentence])[0]
-print(seen.text)
 figures.heatmap(seen.alignment, seen.tokens, seen.source)
+
+# %% [markdown]
+# A translation shows itself, too: hover over a word of either side, or focus it with the keyboard.
+
+# %%
+seen
 
 # %% [markdown]
 # ## Short and long sentences

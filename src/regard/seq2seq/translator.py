@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pkgutil
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -115,6 +116,10 @@ class Translation:
 
     def __hash__(self) -> int:
         return hash((self.text, self.tokens, self.source, self.score))
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows: a page of the alignment. Pages are above this module, hence the name."""
+        return str(pkgutil.resolve_name("regard.show.page:page")(self)._repr_html_())
 
     def full_alignment(self) -> tuple[Array, tuple[str, ...]]:
         """Return the attention weights of all tokens that the model has read.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import io
 import json
 import sys
@@ -15,6 +16,7 @@ from drawn import captioner, draw, reader_of_labels, text_model
 from regard.cli import main
 from regard.seq2seq import Seq2Seq
 from regard.seq2seq.commands import caption
+from regard.seq2seq.data.array_sources import Images
 
 
 @pytest.fixture(scope="module")
@@ -152,6 +154,33 @@ def test_where_the_model_attended_is_drawn_for_each_picture(
     printed(["caption", CAPTIONER, *PICTURES[:2], PICTURES[0], "--show", str(shown)], capsys)
     assert sorted(path.name for path in shown.iterdir()) == ["1-0.png", "2-1.png", "3-0.png"]
     assert all(path.read_bytes().startswith(b"\x89PNG") for path in shown.iterdir())
+
+
+@pytest.mark.slow
+def test_one_page_shows_where_the_model_attended_for_all_pictures(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = tmp_path / "page.html"
+    printed(["caption", CAPTIONER, *PICTURES[:2], "--n-best", "2", "--show", str(page)], capsys)
+    text = page.read_text(encoding="utf-8").partition('id="data">')[2].partition("</script>")[0]
+    (section,) = json.loads(text)
+    model = Seq2Seq.load(CAPTIONER)
+    for picture, described in zip(PICTURES, section["data"]["sentences"], strict=False):
+        source = model.model.source
+        assert isinstance(source, Images)
+        assert described["grid"] == list(source.grid)
+        pixels = np.frombuffer(base64.b64decode(described["picture"]["base64"]), np.uint8)
+        shown = source.picture(picture)
+        np.testing.assert_array_equal(
+            pixels.reshape(*shown.shape[:2], 3), np.broadcast_to(shown, (*shown.shape[:2], 3))
+        )
+        captions = [one.text for one in model.candidates([picture], n_best=2)[0]]
+        assert [one["text"] for one in described["hypotheses"]] == captions
+    assert refused(["caption", CAPTIONER, PICTURES[0], "--show", str(page)], capsys).endswith(
+        "page.html: the file exists already, --force replaces it"
+    )
+    assert refused(["caption", CAPTIONER, PICTURES[0], "--force"], capsys) == "--force needs --show FILE.html"
+    printed(["caption", READER, "0.npy", "--show", str(page), "--force"], capsys)
 
 
 def test_what_can_not_be_shown_is_refused(

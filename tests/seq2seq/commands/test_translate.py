@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import json
 import os
 import sys
 from collections.abc import Sequence
@@ -708,3 +709,92 @@ def test_nobody_who_listens(trained: Path, tmp_path: Path, monkeypatch: pytest.M
     (tmp_path / "sentences").write_text("a b\n")
     monkeypatch.setattr(sys, "stdout", None)
     assert main(["translate", str(trained), str(tmp_path / "sentences")]) == 0
+
+
+def page_data(path: Path) -> list[Any]:
+    """The sections of a page."""
+    text = path.read_text(encoding="utf-8").partition('<script type="application/json" id="data">')[2]
+    found: list[Any] = json.loads(text.partition("</script>")[0])
+    return found
+
+
+def test_a_page_has_all_lines_with_all_their_hypotheses(
+    model: Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    typed(monkeypatch, b"one two\n\nthree\n")
+    page = tmp_path / "page.html"
+    assert main(["translate", "m", "--n-best", "2", "--show", str(page)]) == 0
+    assert capsys.readouterr().out.count("\n") == 6
+    (section,) = page_data(page)
+    assert section["view"] == "alignment"
+    sentences = section["data"]["sentences"]
+    assert [[one["text"] for one in each["hypotheses"]] for each in sentences] == [
+        ["ONE TWO", "ONE TWO 2"],
+        ["", " 2"],
+        ["THREE", "THREE 2"],
+    ]
+    assert sentences[0]["source"] == ["one", "two", "</s>"]
+
+
+def test_a_page_is_never_replaced_without_force(
+    model: Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = tmp_path / "page.html"
+    page.write_text("mine")
+    assert main(["translate", "m", "--show", str(page)]) == 2
+    assert f"{page}: the file exists already, --force replaces it" in capsys.readouterr().err
+    assert page.read_text() == "mine"
+    typed(monkeypatch, b"one\n")
+    assert main(["translate", "m", "--show", str(page), "--force"]) == 0
+    assert len(page_data(page)) == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--show", "folder"], "--show needs a page's name, which ends in .html. Got folder instead."),
+        (["--show", "none/page.html"], "none/page.html: there is no folder none"),
+        (["--force"], "--force needs --show"),
+    ],
+)
+def test_pages_that_can_not_be_written_are_refused(
+    arguments: list[str], message: str, model: Model, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["translate", "m", *arguments]) == 2
+    assert capsys.readouterr().err == f"regard translate: error: {message}\n"
+
+
+@pytest.mark.slow
+def test_a_sentence_becomes_a_page_of_its_translations_and_heads(
+    trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = tmp_path / "page.html"
+    assert main(["show", str(trained), "--text", "a b", "--out", str(page)]) == 0
+    (section,) = page_data(page)
+    assert section["view"] == "alignment"
+    (sentence,) = section["data"]["sentences"]
+    expected = Seq2Seq.load(trained).candidates(["a b"])[0]
+    assert [one["text"] for one in sentence["hypotheses"]] == [one.text for one in expected]
+    network = {"width": 8, "heads": 2, "hidden": 8, "encoder_layers": 1, "decoder_layers": 2}
+    several = Seq2Seq(family="transformer", network=network, epochs=3).fit(["a b", "b"], ["b a", "b"])
+    several.save(tmp_path / "several.safetensors")
+    assert (
+        main(["show", str(tmp_path / "several.safetensors"), "--text", "a b", "--out", str(page), "--force"])
+        == 0
+    )
+    views = [section["view"] for section in page_data(page)]
+    assert views == (["alignment", "heads"] if several.translate(["a b"])[0].tokens else ["alignment"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--text", "a"], "--text needs one FILE, a model from regard train. Got 0 instead."),
+        (["m", "--text", "a", "--seed", "1"], "--seed and --text exclude each other: give one"),
+    ],
+)
+def test_a_text_needs_one_model(
+    arguments: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["show", *arguments, "--out", str(tmp_path / "page.html")]) == 2
+    assert capsys.readouterr().err == f"regard show: error: {message}\n"

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import subprocess
+import tarfile
+import tempfile
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -61,3 +65,47 @@ def opened(browser: Any, tmp_path: Path) -> Iterator[Opener]:
     for context in contexts:
         context.close()
     assert faults == []
+
+
+AXE = "axe-core@4.10.3"
+
+
+@pytest.fixture(scope="session")
+def axe() -> str:
+    """The source of axe-core, packed by npm into the user's cache; its tests are skipped where npm can't get it."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache"), "regard-tests")
+    source = cache / f"{AXE}.js"
+    if not source.is_file():
+        npm = shutil.which("npm")
+        if npm is None:
+            pytest.skip("no npm on the path, which packs axe-core")
+        with tempfile.TemporaryDirectory() as folder:
+            done = subprocess.run([npm, "pack", "--silent", AXE], cwd=folder, capture_output=True, text=True)
+            if done.returncode:
+                pytest.skip(f"npm can't pack {AXE}: {(done.stderr.splitlines() or ['no reason given'])[-1]}")
+            with tarfile.open(Path(folder, done.stdout.split()[-1])) as archive:
+                member = archive.extractfile("package/axe.min.js")
+                assert member is not None
+                script = member.read()
+        cache.mkdir(parents=True, exist_ok=True)
+        partial = source.with_suffix(f".{os.getpid()}")
+        partial.write_bytes(script)
+        partial.replace(source)  # other processes of tests do the same
+    return source.read_text(encoding="utf-8")
+
+
+@pytest.fixture
+def accessible(axe: str) -> Callable[[Any], None]:
+    """Assert that axe-core finds no serious or critical fault in a tab."""
+
+    def check(tab: Any) -> None:
+        tab.evaluate(axe)  # not as a script of the page, which its policy forbids
+        found = tab.evaluate("axe.run(document, { resultTypes: ['violations'] })")["violations"]
+        grave = [
+            (fault["id"], fault["help"], [node["html"][:200] for node in fault["nodes"][:3]])
+            for fault in found
+            if fault["impact"] in ("serious", "critical")
+        ]
+        assert grave == []
+
+    return check

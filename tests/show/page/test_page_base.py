@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from regard.show import page
-
-pytestmark: list[Any] = []
+from regard.show import Page, page
+from regard.show.page.examples import drawn, reordering
 
 
 @pytest.mark.slow
@@ -33,3 +32,15 @@ def test_numbers_are_written_as_python_writes_them(opened: Any) -> None:
         pairs = [pair for pair in zip(numbers, shown, expected, strict=True) if pair[1] != pair[2]]
         # What would be only zeros is written with an exponent, and 0 has no sign.
         assert all(abs(x) <= 0.5 * 10**-digits for x, *_ in pairs), (digits, pairs)
+
+
+@pytest.mark.slow
+def test_views_share_a_page(opened: Any) -> None:
+    """Their names don't clash, and no element has the name of another."""
+    eye = np.eye(3)
+    sections = [drawn(eye, 42), reordering(), *page(np.stack([eye, eye])).sections]
+    tab = opened(Page(sections))
+    assert tab.locator("section").count() == 3
+    assert tab.locator("section:has(h2 ~ *)").count() == 3
+    names = tab.evaluate("[...document.querySelectorAll('[id]')].map((element) => element.id)")
+    assert len(names) == len(set(names))

@@ -66,6 +66,11 @@ def test_a_page_loads_nothing() -> None:
     assert not re.search(r"<(link|img|iframe)|\bsrc=|@import|url\(", document)
 
 
+def test_a_page_of_all_views_is_small_beside_its_data() -> None:
+    views = ("mechanism", "alignment", "heads", "long")
+    assert len(Page([Section(view, "", {}) for view in views]).html.encode()) < 150_000
+
+
 def test_numbers_that_are_not_finite_are_strings_that_a_browser_reads_as_numbers() -> None:
     document = Page([Section("mechanism", "", {"x": [math.nan, math.inf, -math.inf, 1.5]})]).html
     assert data_of(document)[0]["data"]["x"] == ["NaN", "Infinity", "-Infinity", 1.5]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
 from itertools import product
 from typing import Any
@@ -13,8 +14,8 @@ import regard
 from regard import mask, scores, weights
 from regard.show import page
 from regard.show.page.examples import reordering
-from regard.show.page.mechanism import mechanism
-from regard.show.page.section import Section
+from regard.show.page.mechanism import decoder, mechanism, with_words
+from regard.show.page.section import Section, weight_faults
 
 RNG = np.random.default_rng(5)
 QUERIES, KEYS, VALUES = RNG.normal(size=(4, 3)), RNG.normal(size=(5, 3)), RNG.normal(size=(5, 2))
@@ -130,3 +131,114 @@ def test_a_decoder_is_the_recurrence_of_its_contexts(tab: Any) -> None:
     np.testing.assert_allclose(found["weights"], attended, rtol=1e-12)
     assert np.argmax(found["weights"], axis=1).tolist() == [0, 2, 1]  # le chat noir: the cat black
     assert found["weights"].max(axis=1).min() > 0.75
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options", "error"),
+    [
+        (
+            (np.eye(2), np.eye(2), np.eye(2)),
+            {"query_labels": ["a"]},
+            "labels must name each query: 1 label for 2",
+        ),
+        (
+            (np.eye(2), np.eye(2), np.eye(2)),
+            {"key_labels": "ab"},
+            "labels must be a list of strings. Got one string",
+        ),
+        ((np.eye(2), np.eye(3), np.eye(2)), {}, "keys and values must share their length m: 3 and 2"),
+        ((np.eye(2), np.eye(2)), {}, "page takes queries, keys and values, or one thing that has weights."),
+        (
+            (np.eye(2), np.eye(2), np.eye(2)),
+            {"softcap": 0},
+            "softcap must be greater than 0. Got 0.0 instead.",
+        ),
+        ((np.eye(2), np.eye(2), np.eye(2)), {"normalize": "softmin"}, "normalize must be one of 'softmax'"),
+        ((np.eye(2), np.ones((3, 2)), np.eye(3)), {"mask": mask.causal()}, 'causal needs align="start" or'),
+    ],
+)
+def test_what_cannot_be_shown_is_an_error(arguments: Any, options: dict[str, Any], error: str) -> None:
+    with pytest.raises((ValueError, TypeError)) as caught:
+        page(*arguments, **options)
+    assert str(caught.value).startswith(error)
+
+
+@pytest.mark.parametrize(
+    ("weights", "faults"),
+    [
+        ([[0.25, 0.75], [0, 0]], []),
+        (np.full((2, 3000), 1 / 3000, np.float16), []),
+        ([[0.5, 0.25], [0, 1]], ["1 of 2 rows sums to neither 0 nor 1, such as row 1: 0.75"]),
+        ([[1.5, -0.5], [0, 1]], ["1 weight is negative, such as row 1, column 2: -0.5"]),
+        (
+            [[[np.nan, 1.0]], [[1.0, np.nan]]],
+            ["2 weights are not a number, such as head 1, row 1, column 1: nan"],
+        ),
+        (
+            [[-1.0, -1.0]] * 2,
+            [
+                "4 weights are negative, such as row 1, column 1: -1",
+                "2 of 2 rows sum to neither 0 nor 1, such as row 1: -2",
+            ],
+        ),
+    ],
+)
+def test_what_keeps_numbers_from_being_weights_is_said(weights: Any, faults: list[str]) -> None:
+    assert weight_faults(weights) == faults
+
+
+@pytest.mark.slow
+def test_numbers_that_are_no_weights_are_shown_with_a_warning(opened: Any) -> None:
+    attention = regard.attend(np.eye(2), np.eye(2), np.eye(2))
+    wrong = dataclasses.replace(attention, weights=np.array([[0.5, 0.25], [np.nan, -1]]))
+    tab = opened(page(wrong))
+    assert tab.locator(".warning:visible").all_inner_texts() == weight_faults(wrong.weights)
+    assert tab.locator("section").count() == 1
+
+
+def test_a_notebook_shows_an_attention_and_what_was_recorded() -> None:
+    with regard.record() as seen:
+        attention = regard.attend(QUERIES, KEYS, VALUES)
+    for shown in (attention, seen):
+        assert shown._repr_html_().startswith("<iframe")
+    with regard.record(keep="lse") as seen:
+        regard.attend(QUERIES, KEYS, VALUES)
+    for nothing in (seen, seen[0], regard.attend(QUERIES[:0], KEYS, VALUES)):
+        assert nothing._repr_html_() is None
+    with regard.record(keep="weights") as seen:
+        regard.attend(QUERIES, KEYS, VALUES)
+    assert seen[0]._repr_html_().startswith("<iframe")
+
+
+def test_a_page_records_nothing() -> None:
+    with regard.record() as seen:
+        page(QUERIES, KEYS, VALUES)
+    assert seen == []
+
+
+def test_other_attentions_than_a_page_computes_are_shown_as_they_are() -> None:
+    near = weights.local_p(np.full(4, 2.0), width=2.0)
+
+    def distance(queries: np.ndarray, keys: np.ndarray) -> np.ndarray:
+        return -np.abs(queries[:, None, 0] - keys[None, :, 0])
+
+    for options in ({"normalize": near}, {"score": distance}, {"score": scores.cosine([1.0, 2, 3, 4])}):
+        (section,) = page(QUERIES, KEYS, VALUES, **options).sections
+        expected = regard.attend(QUERIES, KEYS, VALUES, **options)
+        np.testing.assert_array_equal(section.data["given"]["weights"], expected.weights)
+
+
+def test_words_must_lead_to_the_queries_keys_and_values_of_the_section() -> None:
+    eye, section = np.eye(2), mechanism(np.eye(2), np.eye(2), np.eye(2))
+    with pytest.raises(ValueError, match="words @ key_weight must be the keys of the section"):
+        with_words(section, eye, eye, 2 * eye, eye)
+
+
+def test_the_matrices_of_a_decoder_must_fit_its_states() -> None:
+    eye, score = np.eye(2), scores.additive(np.eye(2), np.eye(2), [1, 1])
+    with pytest.raises(
+        ValueError, match=r"context_weight must have shape \(2, 2\)\. Got shape \(3, 2\) instead\."
+    ):
+        decoder(eye, [1, 0], score, eye, np.ones((3, 2)), steps=2)
+    with pytest.raises(ValueError, match=r"labels must name each step: 3 labels for 2"):
+        decoder(eye, [1, 0], score, eye, eye, steps=2, target=["a", "b", "c"])

@@ -159,7 +159,7 @@ def test_a_typed_number_counts_at_once_and_nonsense_does_not(words: Any) -> None
 def test_reset_brings_everything_back(words: Any) -> None:
     number(words, "Words, word 1, column 1").fill("7")
     words.get_by_label("Mask").select_option("causal")
-    words.get_by_label("Score").select_option("cosine")
+    words.get_by_label("Score", exact=True).select_option("cosine")
     words.get_by_role("button", name="Reset").click()
     agrees(words, of_words(WORDS))
     assert words.get_by_label("Mask").input_value() == "none"
@@ -169,7 +169,7 @@ def test_reset_brings_everything_back(words: Any) -> None:
 def test_options_are_chosen_by_hand(words: Any, normalize: str) -> None:
     words.get_by_label("Step two").select_option(normalize)
     for score, own in (("dot", "dot"), ("cosine", "cosine"), ("gaussian", scores.gaussian(0.8))):
-        words.get_by_label("Score").select_option(score)
+        words.get_by_label("Score", exact=True).select_option(score)
         if score == "gaussian":
             number(words, "Width").fill("0.8")
         words.get_by_label("Mask").select_option("window")
@@ -196,7 +196,7 @@ def test_scale_and_softcap(words: Any) -> None:
 
 
 def test_the_perceptron_of_the_additive_score_can_be_changed(words: Any) -> None:
-    words.get_by_label("Score").select_option("additive")
+    words.get_by_label("Score", exact=True).select_option("additive")
     found = [
         np.array([[float(x.replace("\u2212", "-")) for x in line] for line in values])
         for values in (
@@ -323,11 +323,12 @@ def test_what_was_recorded_is_shown_as_it_is(opened: Any) -> None:
     tab = opened(page(attention))
     agrees(tab, attention)
     assert row(tab, "logit") == texts(attention.logits[0])[0]
+    assert tab.locator(".sentence").inner_text() == "query 1 sees only key 1 (100.0\u00a0%)"
     assert tab.get_by_role("spinbutton").count() == 0
 
 
 def test_more_numbers_than_can_be_read_become_colours(opened: Any) -> None:
     rng = np.random.default_rng(3)
-    arrays = rng.normal(size=(3, 40, 16))
+    arrays = rng.normal(size=(3, 32, 16))
     tab = opened(Page([mechanism(*arrays)]))
     assert row(tab, "weight") == texts(regard.attend(*arrays).weights[0])[0]

@@ -17,12 +17,13 @@ from regard.seq2seq.commands.examples import load
 from regard.seq2seq.commands.line_blocks import read_blocks, windows
 from regard.seq2seq.commands.loading import add_ensemble, load_all, make_picture_folder
 from regard.seq2seq.commands.options import check_outputs
+from regard.seq2seq.commands.pages import Collected, check_page, is_page
 from regard.seq2seq.data.array_sources import ArraySource, Images, Loaded
 from regard.seq2seq.data.normalization import is_blank
 from regard.seq2seq.data.vocabulary import JOIN
 from regard.seq2seq.decoding.beam import BEAM
 from regard.seq2seq.storage.model_file import model_file
-from regard.seq2seq.translator import Translation
+from regard.seq2seq.translator import Translation, Translator
 from regard.show import argument_types
 from regard.show.terminal import clean
 
@@ -84,8 +85,10 @@ def _add_outputs(add: Any) -> None:
         "--show",
         type=argument_types.path,
         metavar="FOLDER",
-        help="save a picture for each image that shows where the model attended at each word: 1-NAME.png, ...",
+        help="save a picture for each image that shows where the model attended at each word: 1-NAME.png, ...; with"
+        " the name of a page, FILE.html, one page for a browser that shows this for all images and captions",
     )
+    add("--force", action="store_true", help="replace a page that exists")
     add(
         "--json",
         type=argument_types.path,
@@ -111,12 +114,7 @@ def run(args: argparse.Namespace) -> int:
     model = load_all(args.model, args.ensemble, arrays=True)
     source = model.model.source
     assert isinstance(source, ArraySource)  # as `load_all` has checked
-    if args.show and not (model.attention and isinstance(source, Images)):
-        of_images = isinstance(source, Images)
-        needs = "attention" if of_images else "a model of pictures"
-        lack = "without" if of_images else f"of {source.token_type}"
-        raise ValueError(f"--show needs {needs}. {args.model} is a model {lack}.")
-    make_picture_folder(args.show)
+    shown = _Shown(args, model, source)
     check_outputs({"--json": args.json}, [args.model, model_file(args.model), *map(Path, args.images)])
     records: list[dict[str, Any]] = []
     beam, best, number = args.beam or max(BEAM, args.n_best or 1), args.n_best or 1, 0
@@ -125,14 +123,48 @@ def run(args: argparse.Namespace) -> int:
             number += 1
             _print(example, captions, with_scores=args.n_best is not None)
             records += [_record(example, caption) for caption in captions] if args.json else []
-            if args.show and isinstance(source, Images):
-                name = f"{number}-{Path(example).stem}.png"
-                drawing.save_captioned(source, example, captions[0], args.show / name)
+            shown.add(number, example, captions)
         sys.stdout.flush()  # for a reader who waits for these lines
+    shown.save()
     if args.json:
         with _files.replacing(args.json) as file:
             file.writelines(json.dumps(record).encode() + b"\n" for record in records)
     return 0
+
+
+class _Shown:
+    """Shows where a model attended: as one page, or as a picture for each image in a folder."""
+
+    def __init__(self, args: argparse.Namespace, model: Translator, source: ArraySource) -> None:
+        self.path, self.force, self.source = args.show, args.force, source
+        self.page = Collected(model) if is_page(args.show) else None
+        if args.force and self.page is None:
+            raise ValueError("--force needs --show FILE.html")
+        of_images = isinstance(source, Images) or self.page is not None
+        if args.show and not (model.attention and of_images):
+            needs = "attention" if of_images else "a model of pictures"
+            lack = "without" if of_images else f"of {source.token_type}"
+            raise ValueError(f"--show needs {needs}. {args.model} is a model {lack}.")
+        if self.page is None:
+            make_picture_folder(args.show)
+        else:
+            check_page(
+                "--show", args.show, [model_file(args.model), *map(Path, args.images)], force=args.force
+            )
+
+    def add(self, number: int, example: Loaded, captions: Sequence[Translation]) -> None:
+        """Show the captions of an example."""
+        if self.page is not None:
+            picture = self.source.picture(example) if isinstance(self.source, Images) else None
+            self.page.add(captions, example, picture)
+        elif self.path and isinstance(self.source, Images):
+            name = f"{number}-{Path(example).stem}.png"
+            drawing.save_captioned(self.source, example, captions[0], self.path / name)
+
+    def save(self) -> None:
+        """Write the page, if there is one."""
+        if self.page is not None:
+            self.page.page("Captions").save(self.path, force=self.force)
 
 
 def _blocks(names: Sequence[str], source: ArraySource) -> Iterator[list[Loaded]]:

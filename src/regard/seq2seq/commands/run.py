@@ -152,6 +152,7 @@ class Run:
         )
         names = "curve.png", *(f"alignment-{number}.png" for number in range(1, EXAMPLES + 1))
         self.pictures = [sibling_path(path, name) for name in names]
+        self.page = sibling_path(path, "alignments.html")
         self.sample: Sequence[Pair] = []  # validation pairs to translate after each epoch
         self.saved, self.last = "", 0  # a text that names the best epoch; the last reported epoch
         self.stop = Stop()
@@ -184,7 +185,7 @@ class Run:
         with _files.alone(self.path) as acquired:
             if not acquired:
                 raise ValueError(f"--out: another process is training {self.path}; give another --out")
-            for path in (self.path, self.checkpoint, self.log, *self.pictures):
+            for path in (self.path, self.checkpoint, self.log, self.page, *self.pictures):
                 _files.remove_partial(path)
             yield
 

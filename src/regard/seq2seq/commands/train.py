@@ -24,6 +24,7 @@ from regard.seq2seq.commands.link_files import (
     read_links,
 )
 from regard.seq2seq.commands.options import check_needs, first_given
+from regard.seq2seq.commands.pages import Collected
 from regard.seq2seq.commands.run import Run, with_noun
 from regard.seq2seq.data.array_sources import ArraySource, Images, Vectors
 from regard.seq2seq.data.dataset import keep_tokens
@@ -41,6 +42,7 @@ from regard.seq2seq.storage.model_file import MODEL_FILE
 from regard.seq2seq.training.log import entries
 from regard.seq2seq.translator import LONGEST_SENTENCE, Translation
 from regard.show import argument_types
+from regard.show.figures.canvas import warned
 from regard.show.terminal import clean, note, report
 
 __all__ = ["add_arguments", "run"]
@@ -611,10 +613,10 @@ def _check_overwrites(one: Run) -> None:
             raise ValueError(f"--out: {model} exists and is not a model file; nothing is overwritten")
     elif not one.checkpoint.exists() and not _is_log(one.log):
         raise ValueError(f"--out: {one.log} exists and is not a log of a training; nothing is overwritten")
-    for path in (one.checkpoint, one.log, *one.pictures):
+    for path in (one.checkpoint, one.log, one.page, *one.pictures):
         _check.replaceable(path)
     if not any(path.exists() for path in (model, one.checkpoint, one.log)):
-        for path in one.pictures:
+        for path in (one.page, *one.pictures):
             if path.exists():
                 raise ValueError(f"--out: {path} exists, and no model next to it; nothing is overwritten")
 
@@ -648,7 +650,8 @@ def _measure(runs: Sequence[Run], test: Sequence[Pair], data: _Data) -> None:
 def _show(run: Run, test: Sequence[Pair]) -> None:
     """Show three translations of test sentences with their attention weights."""
     examples = _examples(run.model, test)
-    translations = run.model.translate([source for source, _ in examples])
+    several = run.model.candidates([source for source, _ in examples])
+    translations = [candidates[0] for candidates in several]
     for pair, translation, path in zip(examples, translations, run.pictures[1:], strict=False):
         print()
         for name, text in zip(
@@ -659,7 +662,20 @@ def _show(run: Run, test: Sequence[Pair]) -> None:
             print(drawing.draw_alignment(translation))
             if drawing.can_draw() and _save(run.model, pair[0], translation, path):
                 print(report(f"drawn in {path}"))
+    if run.model.attention and examples:
+        _save_page(run, [source for source, _ in examples], several)
     print()
+
+
+def _save_page(run: Run, sources: Sequence[Any], several: Sequence[Sequence[Translation]]) -> None:
+    """Save a page of the examples, each with all its hypotheses."""
+    page, source = Collected(run.model), run.model.source
+    with warned(run.page):
+        for example, candidates in zip(sources, several, strict=True):
+            picture = source.picture(example) if isinstance(source, Images) else None
+            page.add(candidates, example if isinstance(source, ArraySource) else None, picture)
+        page.page(run.path.stem).save(run.page, force=True)
+        print(report(f"shown in {run.page}: open it in a browser"))
 
 
 def _save(model: Seq2Seq, source: Any, translation: Translation, path: Path) -> bool:

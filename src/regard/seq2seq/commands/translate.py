@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -20,11 +20,13 @@ from regard.seq2seq.commands.loading import (
     word_links,
 )
 from regard.seq2seq.commands.options import check_needs, first_given
+from regard.seq2seq.commands.pages import Collected, check_page
 from regard.seq2seq.data.tokenizers import Sentence
 from regard.seq2seq.decoding.beam import BEAM
 from regard.seq2seq.decoding.hypothesis import LARGEST_PENALTY, Scoring
 from regard.seq2seq.model import Seq2Seq
 from regard.seq2seq.networks.transformer.config import TransformerConfig
+from regard.seq2seq.storage.model_file import model_file
 from regard.seq2seq.translator import LONGEST_SENTENCE, Translation, Translator, check_length
 from regard.show import argument_types
 from regard.show.figures import MOST_HEADS
@@ -50,6 +52,7 @@ penalties or a reranker change it.
 examples:
   echo "Click the icon." | regard translate model/model.safetensors
   regard translate model/model.safetensors sentences.txt --alignment text --png pictures
+  regard translate model/model.safetensors sentences.txt --n-best 5 --show page.html
   regard translate model/model.safetensors sentences.txt --n-best 5 --length-penalty 0.6 --coverage-penalty 0.2
   regard translate runs/one sentences.txt --ensemble runs/two --ensemble runs/three
   regard translate model/model.safetensors sentences.txt --sample 10 --temperature 0.8 --seed 7
@@ -85,6 +88,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="print the alignment; text: attention weights under each line; pharaoh: links after each line",
     )
     add("--by", choices=("words", "tokens"), help="what --alignment pharaoh links (default words)")
+    _add_pictures(add)
+
+
+def _add_pictures(add: Any) -> None:
+    """Add the options of pictures and pages."""
     add(
         "--png",
         type=argument_types.path,
@@ -98,6 +106,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="save the attention weights of all heads and layers of a transformer: line-1-encoder.png,"
         " line-1-decoder.png, line-1-source.png, ...",
     )
+    add(
+        "--show",
+        type=argument_types.path,
+        metavar="FILE.html",
+        help="write one page for a browser: the alignments of all lines, and the heads of a transformer for the first",
+    )
+    add("--force", action="store_true", help="replace a page that exists")
 
 
 def _add_search(parser: argparse.ArgumentParser) -> None:
@@ -157,7 +172,7 @@ def run(args: argparse.Namespace) -> int:
     """
     _check_options(args)
     model = load_all(args.model, args.ensemble)
-    if (args.png or args.alignment != "none") and not model.attention:
+    if (args.png or args.show or args.alignment != "none") and not model.attention:
         raise ValueError(f"{args.model} was trained without attention: there is no alignment to show")
     if args.coverage_penalty and not model.attention:
         raise ValueError(
@@ -165,6 +180,10 @@ def run(args: argparse.Namespace) -> int:
         )
     if args.heads is not None:
         _check_heads(model, args)
+    if args.show is not None:
+        check_page(
+            "--show", args.show, [model_file(args.model), *filter(None, [args.file])], force=args.force
+        )
     make_picture_folder(args.png)
     make_picture_folder(args.heads)
     translate, output = _translator(model, args), _Output(model, args)
@@ -174,6 +193,8 @@ def run(args: argparse.Namespace) -> int:
             number += 1
             output.show(number, translations)
         sys.stdout.flush()  # a program at the other end of a pipe may wait for these lines
+    if args.show is not None:
+        output.page.page().save(args.show, force=args.force)
     return 0
 
 
@@ -192,6 +213,7 @@ def _check_heads(model: Translator, args: argparse.Namespace) -> None:
 
 _NEEDS = (
     ("--by", "--alignment pharaoh", "it is about links"),
+    ("--force", "--show", ""),
     *((option, "--sample", "") for option in ("--temperature", "--top-k", "--top-p", "--seed")),
 )
 
@@ -275,11 +297,14 @@ class _Output:
     def __init__(self, model: Translator, args: argparse.Namespace) -> None:
         self.model, self.png, self.heads, self.draws = model, args.png, args.heads, args.alignment == "text"
         self.by = args.by or "words"
+        self.page, self.in_page = Collected(model), args.show is not None
         several = args.n_best is not None or args.sample is not None
         self.columns = _Columns(several, several or args.scores, args.alignment == "pharaoh")
 
     def show(self, number: int, translations: Sequence[Translation]) -> None:
         """Print and draw the translations of one line."""
+        if self.in_page:
+            self.page.add(translations)
         for rank, translation in enumerate(translations, 1):
             print(self.line(number, translation))
             if translation.alignment is None or not translation.tokens:

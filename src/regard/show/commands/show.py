@@ -8,12 +8,14 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from regard.seq2seq.commands.options import first_given
 from regard.show import argument_types
 from regard.show.array_files import parse_matrix, read_arrays, read_named
 from regard.show.explain import _SEED, _WORDS
 from regard.show.page import Page, page
 from regard.show.page.document import check_new
 from regard.show.page.examples import drawn, reordering
+from regard.show.page.pyramid import LongAttention
 
 __all__ = ["add_arguments", "run"]
 
@@ -22,6 +24,8 @@ examples:
   regard show --out page.html                                four words whose numbers can be changed, and a decoder
   regard show --words "1 0; 0 1" --seed 7 --out page.html    your words
   regard show my.npz --out page.html                         your queries, keys and values, or your weights
+  regard show runs/mine --text "two cats" --out page.html    the alignments and heads of a model of regard train
+  regard show q_k_v.npz --serve                              long attention, whose details a process computes
 """
 
 
@@ -51,7 +55,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="queries, keys, values: one .npz (arrays queries, keys, values or q, k, v), or three .npy or CSV files; "
         "two: the second is keys and values; one: all three; an .npz with an array weights shows these",
     )
-    add("--out", type=argument_types.path, metavar="FILE.html", required=True, help="the page to write")
+    add("--out", type=argument_types.path, metavar="FILE.html", help="the page to write")
+    add(
+        "--text",
+        metavar="SENTENCE",
+        help="translate a sentence with the model FILE, from regard train, and show its alignments and heads",
+    )
+    add(
+        "--serve",
+        action="store_true",
+        help="show long attention to a browser on this machine until Ctrl-C, with all details that are zoomed into",
+    )
     add("--force", action="store_true", help="replace a page that exists")
     add(
         "--words", metavar="ROWS", help=f'word vectors: "1 0; 0 1" or a .npy or CSV file (default "{_WORDS}")'
@@ -96,10 +110,38 @@ def run(args: argparse.Namespace) -> int:
     ...page.html (... KB): open it in a browser
     0
     """
+    if args.serve:
+        return _serve(args)
+    if args.out is None:
+        raise ValueError("give --out FILE.html, the page to write, or --serve")
     check_new(args.out, force=args.force, hint="--force")
-    made = _files(args) if args.files else _words(args)
+    made = _text(args) if args.text is not None else _files(args) if args.files else _words(args)
     made.save(args.out, force=args.force)
     print(f"{args.out} ({args.out.stat().st_size / 1000:.0f} KB): open it in a browser")
+    return 0
+
+
+def _text(args: argparse.Namespace) -> Page:
+    """Return the page of a model's translations of a sentence."""
+    from regard.seq2seq.commands.pages import translated
+
+    if len(args.files) != 1:
+        raise ValueError(f"--text needs one FILE, a model from regard train. Got {len(args.files)} instead.")
+    if option := first_given(args, ("--words", "--seed", "--labels", "--query-labels", "--key-labels")):
+        raise ValueError(f"{option} and --text exclude each other: give one")
+    return translated(args.files[0], args.text, title=args.title)
+
+
+def _serve(args: argparse.Namespace) -> int:
+    """Serve the page of long attention until Ctrl-C."""
+    from regard.show.page.server import serve
+
+    if option := first_given(args, ("--out", "--force", "--text", "--words", "--seed")):
+        raise ValueError(f"{option} and --serve exclude each other: give one")
+    if not args.files:
+        raise ValueError("--serve needs files with queries and keys")
+    queries, keys, _ = read_arrays(args.files)
+    serve(LongAttention(queries, keys), *_labels(args), title=args.title)
     return 0
 
 
@@ -119,14 +161,16 @@ def _files(args: argparse.Namespace) -> Page:
     for name in ("words", "seed"):
         if getattr(args, name) is not None:
             raise ValueError(f"give files or --{name}, not both")
-    query_labels, key_labels = (
-        None if text is None else text.split()
-        for own in (args.query_labels, args.key_labels)
-        for text in (args.labels if own is None else own,)
-    )
+    query_labels, key_labels = _labels(args)
     weights = _weights(args.files)
     arrays = read_arrays(args.files) if weights is None else (weights,)
     return page(*arrays, query_labels=query_labels, key_labels=key_labels, title=args.title)
+
+
+def _labels(args: argparse.Namespace) -> tuple[list[str] | None, list[str] | None]:
+    """Return the names of the queries and of the keys."""
+    queries, keys = (args.labels if own is None else own for own in (args.query_labels, args.key_labels))
+    return None if queries is None else queries.split(), None if keys is None else keys.split()
 
 
 def _weights(paths: list[Path]) -> NDArray[Any] | None:

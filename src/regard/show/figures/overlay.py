@@ -103,7 +103,7 @@ def captioned(
     >>> [ax.get_title() for ax in figure.axes]
     ['', 'grey', 'sky']
     """
-    pixels = _checked_picture(picture)
+    pixels = checked_picture(picture)
     grids = checked_grids(weights, grid)
     if len(grids) > _MOST_TOKENS:
         _check.fail(f"a figure has up to {_MOST_TOKENS} tokens. Got {len(grids)} instead.")
@@ -174,7 +174,7 @@ def save_captioned(
     save_figure(path, draw)
 
 
-def _checked_picture(picture: ArrayLike) -> Pixels:
+def checked_picture(picture: ArrayLike) -> Pixels:
     """Return a picture as red, green and blue between 0 and 1, on white where it is transparent."""
     array = _check.numeric("picture", picture)
     shape = array.shape
@@ -232,13 +232,19 @@ def _resized(pixels: Pixels, panel: tuple[float, float], grid: tuple[int, ...]) 
     """Repeat or average pixels, so that the smoothed weights are smooth and a large picture takes little memory."""
     for axis, (inches, cells) in enumerate(zip(panel, grid, strict=True)):
         size, least = pixels.shape[axis], max(round(_PIXELS * inches / _SIDE), 2 * cells)
-        if size < least:
-            pixels = np.repeat(pixels, -(-least // size), axis=axis)
-        elif size >= 2 * least:
-            starts = np.arange(0, size, size // least)
-            counts = np.diff([*starts, size]).reshape(-1, *[1] * (2 - axis))
-            pixels = _float32(np.add.reduceat(pixels, starts, axis=axis) / counts)
+        few = size < least
+        pixels = np.repeat(pixels, -(-least // size), axis) if few else averaged(pixels, axis, least)
     return pixels
+
+
+def averaged(pixels: Pixels, axis: int, least: int) -> Pixels:
+    """Average neighbouring pixels along an axis, so that at least so many are left."""
+    size = pixels.shape[axis]
+    if size < 2 * least:
+        return pixels
+    starts = np.arange(0, size, size // least)
+    counts = np.diff([*starts, size]).reshape(-1, *[1] * (2 - axis))
+    return _float32(np.add.reduceat(pixels, starts, axis=axis) / counts)
 
 
 def _float32(array: NDArray[Any]) -> Pixels:

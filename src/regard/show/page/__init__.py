@@ -8,12 +8,11 @@ from typing import Any
 from numpy.typing import ArrayLike
 
 from regard import _check
-from regard.context import Attention, attend
 from regard.mask import MaskLike
 from regard.scores import ScoreLike
 from regard.show.page.document import Page
-from regard.show.page.mechanism import is_readable, mechanism, recomputes, recorded
-from regard.show.page.section import Section
+from regard.show.page.given import large, sections
+from regard.show.page.mechanism import is_readable, mechanism, recomputes
 from regard.weights import NormalizeLike
 
 __all__ = ["Page", "page"]
@@ -38,11 +37,12 @@ def page(
 
     Parameters
     ----------
-    shown : array (n, d), Attention, or sections
-        Queries; or, alone, an attention that has its weights already, or sections.
-    keys : array (m, d), optional
+    shown : array (..., n, d), or anything with weights
+        Queries; or, alone, weights (layers, heads, n, m), an `Attention` or several, as `record` keeps them, a
+        `Translation` or several, what `Seq2Seq.heads` returns, a `LongAttention`, or sections.
+    keys : array (..., m, d), optional
         Keys.
-    values : array (m, e), optional
+    values : array (..., m, e), optional
         Values.
     score, mask, scale, softcap, normalize
         As for `regard.attend`, for queries, keys and values.
@@ -70,11 +70,11 @@ def page(
     if (keys is None) != (values is None):
         _check.fail("page takes queries, keys and values, or one thing that has weights.", kind=TypeError)
     if keys is None or values is None:
-        return Page(_sections(shown, query_labels, key_labels), title=title)
+        return Page(sections(shown, query_labels, key_labels), title=title)
     arrays = _check.three(shown, keys, values)
     if not is_readable(*arrays) or not recomputes(score, normalize):
-        attention = attend(*arrays, score=score, mask=mask, scale=scale, softcap=softcap, normalize=normalize)
-        return Page(_sections(attention, query_labels, key_labels), title=title)
+        attention = large(*arrays, score=score, mask=mask, scale=scale, softcap=softcap, normalize=normalize)
+        return Page(sections(attention, query_labels, key_labels), title=title)
     section = mechanism(
         *arrays,
         score=score,
@@ -86,17 +86,3 @@ def page(
         key_labels=key_labels,
     )
     return Page([section], title=title)
-
-
-def _sections(
-    shown: Any, query_labels: Sequence[str] | None, key_labels: Sequence[str] | None
-) -> list[Section]:
-    """Return the sections of what is given alone."""
-    if isinstance(shown, Section):
-        return [shown]
-    if isinstance(shown, Attention):
-        return [recorded(shown, query_labels=query_labels, key_labels=key_labels)]
-    if not isinstance(shown, list | tuple):
-        rule = f"page takes queries, keys and values, or an Attention. Got {type(shown).__name__} instead."
-        _check.fail(rule, kind=TypeError)
-    return [section for part in shown for section in _sections(part, query_labels, key_labels)]

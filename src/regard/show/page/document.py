@@ -24,6 +24,7 @@ __all__ = ["Page"]
 _LARGE = 20_000_000  # bytes
 # Characters that could end the element of the data, or a line of a script of an old browser.
 _ESCAPED = str.maketrans({character: f"\\u{ord(character):04x}" for character in "<>&\u2028\u2029"})
+_PARTS = dict.fromkeys(("alignment", "heads", "long"), ("weights",))  # what views share, by view
 _FRAME_HEIGHT = 760  # pixels of a page in a notebook
 
 
@@ -60,7 +61,8 @@ class Page:
 
     def document(self, *, connect: str = "'none'") -> str:
         """Build the HTML; `connect` is where the page may read from, in the words of a Content-Security-Policy."""
-        views = list(dict.fromkeys(section.view for section in self.sections))
+        shown = dict.fromkeys(section.view for section in self.sections)
+        views = list(dict.fromkeys(part for view in shown for part in (*_PARTS.get(view, ()), view)))
         style, script = _style(views), _script(views)
         return Template(_asset("template.html")).substitute(
             title=html.escape(self.title),
@@ -115,9 +117,13 @@ def _style(views: Sequence[str]) -> str:
 
 
 def _script(views: Sequence[str]) -> str:
-    """Return the files in one function, whose names do not become global ones."""
-    parts = [_asset(name) for name in ("base.js", *_assets(views, ".js"))]
-    return "\n".join(['(() => {\n"use strict";', *parts, "regard.start();\n})();"])
+    """Return the files in one function, each view in a block of its own: names of one view are not those of another."""
+    shared = {part for parts in _PARTS.values() for part in parts}
+    blocks = [_asset("base.js")]
+    for view in views:
+        text = "\n".join(map(_asset, _assets([view], ".js")))
+        blocks.append(text if view in shared else f"{{\n{text}\n}}")
+    return "\n".join(['(() => {\n"use strict";', *blocks, "regard.start();\n})();"])
 
 
 def _policy(style: str, script: str, connect: str) -> str:

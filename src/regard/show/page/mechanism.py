@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from regard import _check, scores
-from regard.context import PARTS, Attention, attend
+from regard._problem import prepare
+from regard.context import PARTS, Attention
 from regard.mask import MaskLike, as_mask, causal, window
 from regard.scores import ScoreLike, as_score, is_builtin
 from regard.show.page.section import Section, labels, weight_faults
@@ -18,7 +19,8 @@ __all__ = ["decoder", "mechanism", "recorded", "with_words"]
 
 Array = NDArray[Any]
 
-MOST = 4096  # weights, and numbers of each matrix, that are drawn as numbers of their own
+_MOST = 1024  # weights, and numbers of each matrix, that are drawn as numbers of their own
+_WIDEST = 64  # queries, and keys
 _UNITS = 3  # of the perceptron that a reader may choose where the attention has none
 _SEED = 42
 _TITLE = "Every number can be changed"
@@ -72,12 +74,13 @@ def mechanism(
     ('mechanism', ['le', 'chat'])
     """
     arrays = _readable(*_check.three(queries, keys, values))
-    if not recomputes(score, normalize):
+    if not isinstance(normalize, str) or not recomputes(score, normalize):
         _check.fail(
             "a page computes the scores of regard.scores, with one sharpness, and normalisations with a name.",
             hint="page(regard.attend(...)) shows the numbers of any attention",
         )
-    attend(*arrays, score=score, mask=mask, scale=scale, softcap=softcap, normalize=normalize)  # checks them
+    q, k, v = arrays
+    prepare(q, k, v, score, mask, None, scale, softcap, normalize, None)  # raises as `attend` does
     n, m = len(arrays[0]), len(arrays[1])
     data = {
         **dict(zip(("queries", "keys", "values"), (array.tolist() for array in arrays), strict=True)),
@@ -264,8 +267,10 @@ def recorded(
         shape = attention.weights.shape
         _check.fail(f"weights must be a matrix with numbers in it. Got shape {shape} instead.")
     n, m = attention.weights.shape
-    if n * m > MOST:
-        _check.fail(f"a page shows the steps of up to {MOST:,} weights: here are {n} x {m}")
+    if not fits(n, m):
+        _check.fail(
+            f"a page shows the steps of up to {_MOST:,} weights, {_WIDEST} in a row: here are {n} x {m}"
+        )
     parts = {part: getattr(attention, part) for part in PARTS if part != "lse" and part in vars(attention)}
     data = {
         "given": {part: array.astype(np.float64).tolist() for part, array in parts.items()},
@@ -281,8 +286,13 @@ def is_readable(*arrays: Array) -> bool:
     """Return whether queries, keys and values are small matrices of finite numbers, which can be changed by hand."""
     if any(array.ndim != 2 or not array.size for array in arrays):
         return False
-    sizes = [len(arrays[0]) * len(arrays[1]), *(array.size for array in arrays)]
-    return max(sizes) <= MOST and all(np.isfinite(array.astype(np.float64)).all() for array in arrays)
+    small = fits(len(arrays[0]), len(arrays[1])) and max(array.size for array in arrays) <= _MOST
+    return small and all(np.isfinite(array.astype(np.float64)).all() for array in arrays)
+
+
+def fits(n: int, m: int) -> bool:
+    """Return whether n x m weights can be read as numbers."""
+    return n * m <= _MOST and max(n, m) <= _WIDEST
 
 
 def recomputes(score: ScoreLike, normalize: object) -> bool:
@@ -295,7 +305,7 @@ def recomputes(score: ScoreLike, normalize: object) -> bool:
 def _readable(*arrays: Array) -> list[Array]:
     """Return queries, keys and values as float64 matrices that fit a page."""
     if not is_readable(*arrays):
-        rule = f"a page changes matrices of finite numbers, up to {MOST:,} of them and of weights"
+        rule = f"a page changes matrices of finite numbers, up to {_MOST:,} of them and of weights"
         hint = "page(regard.attend(...)) shows the weights of larger ones, and of several heads"
         _check.fail(rule, dict(zip(("queries", "keys", "values"), arrays, strict=True)), hint)
     return [array.astype(np.float64) for array in arrays]
@@ -343,8 +353,8 @@ def _score(score: ScoreLike, d: int, key_size: int) -> dict[str, Any]:
 
 
 def _perceptron(d: int, key_size: int) -> dict[str, Any]:
-    """Return a small perceptron for the additive score, in halves from -1 to 1."""
+    """Return a small perceptron for the additive score, in quarters from -1/2 to 1/2."""
     generator = np.random.RandomState(_SEED)
     shapes = {"query_weight": (d, _UNITS), "key_weight": (key_size, _UNITS), "vector": (_UNITS,)}
-    drawn = {name: (generator.randint(-2, 3, size=shape) / 2).tolist() for name, shape in shapes.items()}
+    drawn = {name: (generator.randint(-2, 3, size=shape) / 4).tolist() for name, shape in shapes.items()}
     return {**drawn, "bias": None}

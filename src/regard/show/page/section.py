@@ -93,6 +93,8 @@ def labels(names: Sequence[str] | None, count: int, noun: str) -> list[str]:
     ------
     ValueError
         If there are more or fewer.
+    TypeError
+        If they are one string.
 
     Examples
     --------
@@ -101,6 +103,9 @@ def labels(names: Sequence[str] | None, count: int, noun: str) -> list[str]:
     """
     if names is None:
         return [f"{noun} {i + 1}" for i in range(count)]
+    if isinstance(names, str):
+        hint = f"labels={names.split()!r:.60}"
+        _check.fail("labels must be a list of strings. Got one string instead.", hint=hint, kind=TypeError)
     if len(names) != count:
         given = "1 label" if len(names) == 1 else f"{len(names)} labels"
         _check.fail(f"labels must name each {noun}: {given} for {count}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pkgutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -58,6 +59,10 @@ class Heads:
     encoder: Array
     decoder: Array
     source: Array
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows: a page of all heads. Pages are above this module, hence the name."""
+        return str(pkgutil.resolve_name("regard.show.page:page")(self)._repr_html_())
 
 
 def head_weights(

@@ -41,6 +41,9 @@ const regard = {
     return regard.element("bdi", { class: "label" }, text === "" ? "\u00a0" : text);
   },
 
+  // An id that no other element of the page has.
+  unique: (name) => `${name}-${(regard.count = (regard.count ?? 0) + 1)}`,
+
   // An array of section.packed as {shape, data}.
   array({ dtype, shape, base64 }) {
     const types = {
@@ -51,7 +54,9 @@ const regard = {
       uint32: Uint32Array,
       int32: Int32Array,
     };
-    const bytes = Uint8Array.from(atob(base64), (character) => character.charCodeAt(0));
+    const text = atob(base64);
+    const bytes = new Uint8Array(text.length);
+    for (let i = 0; i < text.length; i++) bytes[i] = text.charCodeAt(i);
     return { shape, data: new types[dtype](bytes.buffer) };
   },
 
@@ -105,6 +110,17 @@ const regard = {
     target.addEventListener("focus", show);
     target.addEventListener("pointerleave", hideTip);
     target.addEventListener("blur", hideTip);
+  },
+
+  // A box that scrolls sideways where its content is too wide, with the keyboard, too.
+  scroller(name, ...children) {
+    const box = regard.element("div", { class: "scroll", role: "group", "aria-label": name }, children);
+    const measured = new ResizeObserver(() => {
+      if (box.scrollWidth > box.clientWidth) box.setAttribute("tabindex", "0");
+      else box.removeAttribute("tabindex");
+    });
+    [box, ...box.children].forEach((part) => measured.observe(part));
+    return box;
   },
 
   // One tab stop for a grid of elements (rows of columns): the arrow keys move the focus. Returns a function that

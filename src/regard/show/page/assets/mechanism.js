@@ -2,9 +2,9 @@
 
 const HELP = "Drag a number sideways, press the arrow keys up and down on it, or type.";
 
-regard.view("mechanism", (root, data) => {
+regard.view("mechanism", (root, data, { section }) => {
   if (!document.getElementById("number-help")) root.append(regard.element("p", { id: "number-help", class: "hidden-text" }, HELP));
-  const view = { root: regard.element("div", { class: "view" }), data };
+  const view = { root: regard.element("div", { class: "view" }), data, section };
   root.append(view.root);
   reset(view);
 });
@@ -27,7 +27,8 @@ function inputs({ state }) {
 
 function computed(view) {
   const { state } = view;
-  if (state.given) return { ...state.given, weights: state.given.weights.map((row) => row.map(Number)) };
+  // Numbers that JSON does not have are strings there.
+  if (state.given) return Object.fromEntries(Object.entries(state.given).map(([part, rows]) => [part, rows.map((row) => row.map(Number))]));
   const options = { ...state.options, ...inputs(view) };
   return state.decoder ? regard.decode({ ...options, decoder: state.decoder }) : regard.compute(options);
 }
@@ -44,6 +45,7 @@ function draw(view) {
     state.key = key ?? null;
     update();
   };
+  Object.assign(formed, { section: view.section, fields: 0 });
   view.names = names;
   view.inputs = state.given ? [] : inputCards(view, names, update);
   view.picker = picker(view, pick);

@@ -11,8 +11,7 @@ function frame(title, note, rows, columns, kind = "") {
   const body = regard.element("tbody");
   const table = regard.element("table", { class: `matrix ${kind}` }, head ? regard.element("thead", {}, head) : null, body);
   const heading = regard.element("figcaption", {}, title, note ? regard.element("span", { class: "soft" }, " ", note) : null);
-  const scroll = regard.element("div", { class: "scroll" }, table);
-  return { body, table, element: regard.element("figure", { class: "card" }, heading, scroll) };
+  return { body, table, element: regard.element("figure", { class: "card" }, heading, regard.scroller(title, table)) };
 }
 
 const rowHead = (text) => regard.element("th", { scope: "row" }, regard.label(text));
@@ -38,17 +37,26 @@ function editable({ title, note, name, values, rowLabels = [], change }) {
 // A matrix of results: set(rows, picked).
 function results({ title, note, rowLabels, columnLabels = [], pick }) {
   const { body, element } = frame(title, note, rowLabels, columnLabels.map(columnHead));
+  let cells = [];
+  const make = (rows) => {
+    cells = rows.map((row) => row.map(() => regard.element("td")));
+    const picking = (i) => (pick ? { onclick: () => pick(i) } : {});
+    body.replaceChildren(...cells.map((row, i) => regard.element("tr", picking(i), rowHead(rowLabels[i]), row)));
+  };
   const set = (rows, picked) => {
+    if (cells.length === 0) make(rows);
     const digits = digitsOf(rows.flat());
-    body.replaceChildren(
-      ...rows.map((row, i) => {
-        const cells = row.map((x) => regard.element("td", {}, regard.format(x, x === 0 ? 0 : digits)));
-        const picking = pick ? { onclick: () => pick(i) } : {};
-        return regard.element("tr", { class: i === picked ? "picked" : null, ...picking }, rowHead(rowLabels[i]), cells);
-      }),
-    );
+    rows.forEach((row, i) => {
+      body.rows[i].classList.toggle("picked", i === picked);
+      row.forEach((x, j) => write(cells[i][j], regard.format(x, x === 0 ? 0 : digits)));
+    });
   };
   return { element, set };
+}
+
+// Most changes leave most cells as they are, and what is not written needs no layout.
+function write(cell, text) {
+  if (cell.textContent !== text) cell.textContent = text;
 }
 
 // The weights as a heat map whose cells pick a query and a key: set(weights, row, key).
@@ -56,35 +64,48 @@ function heat({ title, note, rowLabels, columnLabels, pick }) {
   const plain = columnLabels.length > MANY ? "plain" : "";
   const { body, table, element } = frame(title, note, rowLabels, columnLabels.map(columnHead), `heat ${plain}`);
   let present = null;
+  let top = 1;
   const cells = rowLabels.map((query, i) =>
     columnLabels.map((key, j) => {
-      const cell = regard.element("button", { type: "button", onclick: () => pick(i, j) });
+      const cell = regard.element("button", { type: "button", "aria-pressed": "false", onclick: () => pick(i, j) });
       regard.tooltip(cell, () => regard.element("span", {}, regard.label(query), " \u2192 ", regard.label(key), `: ${regard.format(present[i][j], 4)}`));
       return cell;
     }),
   );
   cells.forEach((row, i) => body.append(regard.element("tr", {}, rowHead(rowLabels[i]), row.map((cell) => regard.element("td", {}, cell)))));
   regard.roving(cells);
+  let chosen = null;
   const set = (weights, row, key) => {
+    const [before, earlier] = [present, top];
     present = weights;
+    top = darkest(weights);
     cells.forEach((line, i) => {
-      line[0]?.closest("tr").classList.toggle("picked", i === row);
-      line.forEach((cell, j) => paint(cell, weights[i][j], [rowLabels[i], columnLabels[j]], i === row && j === key));
+      body.rows[i].classList.toggle("picked", i === row);
+      line.forEach((cell, j) => {
+        if (before?.[i][j] !== weights[i][j] || top !== earlier) paint(cell, weights[i][j], [rowLabels[i], columnLabels[j]], top);
+      });
     });
+    chosen?.setAttribute("aria-pressed", "false");
+    chosen = cells[row][key];
+    chosen.setAttribute("aria-pressed", "true");
   };
-  regard.onTheme(() => present && cells.forEach((line, i) => line.forEach((cell, j) => tint(cell, present[i][j]))));
+  regard.onTheme(() => present && cells.forEach((line, i) => line.forEach((cell, j) => tint(cell, present[i][j] / top))));
   table.setAttribute("aria-label", title);
   return { element, set };
 }
 
-function paint(cell, weight, [query, key], picked) {
-  tint(cell, weight);
+function paint(cell, weight, [query, key], top) {
+  tint(cell, weight / top);
   cell.textContent = regard.format(weight, weight === 0 || weight === 1 ? 0 : 3);
   cell.setAttribute("aria-label", `${query} to ${key}: ${regard.format(weight, 4)}`);
-  cell.setAttribute("aria-pressed", String(picked));
 }
 
-function tint(cell, weight) {
-  cell.style.setProperty("background", regard.colour(weight));
-  cell.style.setProperty("color", regard.ink(weight));
+// Equal weights are never dark where there are many keys: the darkest colour is four times their share, at least.
+function darkest(weights) {
+  return Math.max(Math.min(1, 4 / weights[0].length), largest(weights.flat().filter(Number.isFinite)));
+}
+
+function tint(cell, share) {
+  cell.style.setProperty("background", regard.colour(share));
+  cell.style.setProperty("color", regard.ink(share));
 }

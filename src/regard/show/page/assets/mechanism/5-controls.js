@@ -1,9 +1,10 @@
 // The options of an attention: score, scale, softcap, mask, step two. Each calls change() after it has set its option.
 
-let fields = 0;
+// The controls that have been made of a section, whose names must not be those of another.
+const formed = { section: 0, fields: 0 };
 
 function field(name, ...controls) {
-  const id = `field-${fields++}`;
+  const id = `field-${formed.section}-${formed.fields++}`;
   const first = controls[0];
   first.setAttribute("id", id);
   return regard.element("div", { class: "field" }, regard.element("label", { for: id }, name), regard.element("div", { class: "row" }, controls));

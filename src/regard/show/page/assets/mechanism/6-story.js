@@ -22,7 +22,7 @@ function story(names, keyLabels, pickKey) {
     while (table.tBodies.length) table.tBodies[0].remove();
     table.append(...steps.map((step, i) => drawStep(step, i + 1, keyLabels, key)));
   };
-  return { element: regard.element("div", { class: "scroll story-scroll" }, table), set };
+  return { element: regard.scroller("Steps", table), set };
 }
 
 // A step {title, formula, text, rows, worked: the numbers of the picked key, or of all of them if it is general}.
@@ -175,9 +175,9 @@ function givenSteps({ scores, logits, weights, context }, row) {
   const sum = weights[row].reduce((total, x) => total + x, 0);
   const vector = context?.[row];
   return [
-    scores && { title: "Scores", text: "How well does each key match the query?", rows: [{ name: "score", numbers: scores[row].map(Number) }] },
-    logits && { title: "Logits", text: "The scores after scale, softcap, bias and mask. A hidden key has none.", rows: [{ name: "logit", numbers: logits[row].map(Number) }] },
+    scores && { title: "Scores", text: "How well does each key match the query?", rows: [{ name: "score", numbers: scores[row] }] },
+    logits && { title: "Logits", text: "The scores after scale, softcap, bias and mask. A hidden key has none.", rows: [{ name: "logit", numbers: logits[row] }] },
     { title: "Weights", text: "How much of its attention does the query give to each key?", rows: [{ name: "weight", numbers: weights[row], sum, kind: "weights" }] },
-    vector && { title: "Context", text: ["The sum of the values, each multiplied by its weight: ", `(${vector.slice(0, TALL).map(Number).map(short).join(", ")}${vector.length > TALL ? ", \u2026" : ""})`], rows: [] },
+    vector && { title: "Context", text: ["The sum of the values, each multiplied by its weight: ", `(${vector.slice(0, TALL).map(short).join(", ")}${vector.length > TALL ? ", \u2026" : ""})`], rows: [] },
   ].filter(Boolean);
 }

@@ -1,0 +1,87 @@
+"""One page of a browser for what a verb shows: alignments, and the heads of a transformer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from numpy.typing import ArrayLike
+
+from regard.seq2seq.commands.loading import load_all
+from regard.seq2seq.commands.options import check_outputs
+from regard.seq2seq.model import Seq2Seq
+from regard.seq2seq.translator import Translation, Translator, check_length
+from regard.show.page import Page
+from regard.show.page.alignment import alignment, sentence
+from regard.show.page.document import check_new
+from regard.show.page.heads import of_model
+from regard.show.page.section import Section
+
+__all__ = ["Collected", "check_page", "is_page", "translated"]
+
+
+def is_page(path: Path | None) -> bool:
+    """Return whether a path is that of a page, by its ending.
+
+    Examples
+    --------
+    >>> is_page(Path("shown.html")), is_page(Path("shown")), is_page(None)
+    (True, False, False)
+    """
+    return path is not None and path.suffix.lower() in {".html", ".htm"}
+
+
+class Collected:
+    """Collects sentences, or pictures, with all their hypotheses for one page."""
+
+    def __init__(self, model: Translator) -> None:
+        self.model, self.sentences = model, list[dict[str, Any]]()
+        self.heads: Section | None = None
+
+    def add(
+        self, hypotheses: Sequence[Translation], source: Any = None, picture: ArrayLike | None = None
+    ) -> None:
+        """Add the hypotheses of one source, and the heads of the first; `source` is the example if it is an array."""
+        self.sentences.append(sentence(hypotheses, picture=picture))
+        best, model = hypotheses[0], self.model
+        if (
+            self.heads is None
+            and best.tokens
+            and isinstance(model, Seq2Seq)
+            and model.family == "transformer"
+        ):
+            heads = of_model(model.heads(best, source))
+            self.heads = Section("heads", f"Heads: {best.text}", heads.data)
+
+    def page(self, title: str = "Attention") -> Page:
+        """Return the page."""
+        sections = [alignment(*self.sentences)] if self.sentences else []
+        return Page([*sections, *([self.heads] if self.heads else [])], title=title)
+
+
+def translated(path: Path, text: str, *, title: str) -> Page:
+    """Return the page of a model's translations of a sentence: the hypotheses of a beam, and their heads.
+
+    Examples
+    --------
+    >>> translated(Path("no-such-file"), "one", title="Attention")
+    Traceback (most recent call last):
+    FileNotFoundError: [Errno 2] No such file or directory: 'no-such-file'
+    """
+    model = load_all(path, [])
+    if not model.attention:
+        raise ValueError(f"{path} was trained without attention: there is no alignment to show")
+    check_length(len(model.model.source_tokenizer.cut(text)))
+    page = Collected(model)
+    for hypotheses in model.candidates([text]):
+        page.add(hypotheses)
+    return page.page(title)
+
+
+def check_page(option: str, path: Path, inputs: Sequence[Path], *, force: bool) -> None:
+    """Check that a page can be written."""
+    if not is_page(path):
+        raise ValueError(f"{option} needs a page's name, which ends in .html. Got {path} instead.")
+    check_new(path, force=force, hint="--force")
+    check_outputs({option: path}, inputs)

@@ -1,0 +1,230 @@
+"""Alignments as a section: the tokens of two sides, joined by their weights, for each of several hypotheses."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from regard import _check
+from regard.show.figures.overlay import averaged, checked_picture
+from regard.show.page.section import Section, labels, packed, weight_faults
+
+__all__ = ["Translated", "alignment", "aligned", "sentence"]
+
+Array = NDArray[Any]
+Links = Collection[tuple[int, int]]
+
+_JOIN = "\uffed"  # the mark of a joined token in the vocabularies of `regard.seq2seq`
+_START = "<s>"  # before each retrieved target
+_PIXELS = 320  # of the longer side of a picture, at least, if it has more
+
+
+class Translated(Protocol):
+    """What is shown of a `regard.seq2seq.translator.Translation`."""
+
+    @property
+    def text(self) -> str:
+        """The translation."""
+
+    @property
+    def tokens(self) -> tuple[str, ...]:
+        """Its n tokens."""
+
+    @property
+    def source(self) -> tuple[str, ...]:
+        """The m tokens of the source."""
+
+    @property
+    def score(self) -> float:
+        """Its score."""
+
+    @property
+    def alignment(self) -> Array | None:
+        """The weights (n, m)."""
+
+    @property
+    def grid(self) -> tuple[int, int] | None:
+        """The rows and columns of a picture's cells."""
+
+    def full_alignment(self) -> tuple[Array, tuple[str, ...]]:
+        """Return the weights of all tokens that were read, and these tokens."""
+
+
+def alignment(*sentences: dict[str, Any], title: str = "Alignment") -> Section:
+    """Show alignments: tokens joined by lines as strong as their weights, and the same as a matrix.
+
+    Parameters
+    ----------
+    sentences : dict
+        What `sentence` or `aligned` made; a page of several has a list to choose from.
+    title : str
+        The heading of the section.
+
+    Returns
+    -------
+    Section
+        For `Page`.
+
+    Raises
+    ------
+    ValueError
+        If there is no sentence.
+
+    Examples
+    --------
+    >>> alignment(aligned([[0.9, 0.1]], ["le"], ["the", "</s>"])).data["sentences"][0]["source"]
+    ['the', '</s>']
+    """
+    if not sentences:
+        _check.fail("alignment needs at least one sentence. Got none instead.")
+    return Section("alignment", title, {"sentences": list(sentences)})
+
+
+def aligned(
+    weights: ArrayLike,
+    rows: Sequence[str],
+    columns: Sequence[str],
+    *,
+    links: Links = (),
+    text: str = "",
+) -> dict[str, Any]:
+    """Describe one alignment that is given as an array.
+
+    Parameters
+    ----------
+    weights : array (n, m)
+        Weights; those that are none, because a row does not sum to 0 or 1 or a number is negative, are shown with a
+        warning.
+    rows : sequence of str
+        The n tokens that attend.
+    columns : sequence of str
+        The m tokens that are attended to.
+    links : collection of (int, int)
+        Given links (column, row), counted from 0, to be shown with the weights.
+    text : str
+        Its name, if it has one.
+
+    Returns
+    -------
+    dict
+        For `alignment`.
+
+    Raises
+    ------
+    ValueError
+        If `weights` has another shape, or a link is of a token that there isn't.
+
+    Examples
+    --------
+    >>> aligned([[0.9, 0.1]], ["le"], ["the", "</s>"], links=[(0, 0)])["links"]
+    [[0, 0]]
+    """
+    array = _checked(weights, rows, columns)
+    hypothesis = {"text": text, "score": None, "tokens": list(rows)}
+    return {
+        "source": list(columns),
+        "hypotheses": [hypothesis | _weights(array)],
+        "links": _checked_links(links, len(columns), len(rows)),
+    }
+
+
+def sentence(
+    hypotheses: Translated | Sequence[Translated],
+    *,
+    links: Links = (),
+    picture: ArrayLike | None = None,
+) -> dict[str, Any]:
+    """Describe the alignments of one source: those of a translation, or of each of the n best.
+
+    Parameters
+    ----------
+    hypotheses : Translation, or several of one source
+        The best first.
+    links : collection of (int, int)
+        Given links (source, target) of tokens, counted from 0, to be shown with those of the first hypothesis.
+    picture : array (H, W), (H, W, 1), (H, W, 3) or (H, W, 4), optional
+        The picture that was described, uint8 or floats between 0 and 1. Without it, the weights of a translation with
+        `grid` are shown on its cells.
+
+    Returns
+    -------
+    dict
+        For `alignment`.
+
+    Raises
+    ------
+    ValueError
+        If there is no hypothesis, the sources differ, the picture has another shape, or a link is of a token that
+        there isn't.
+
+    Examples
+    --------
+    >>> from regard.seq2seq.translator import Translation
+    >>> found = Translation("le", ("le",), ("the", "</s>"), -0.5, np.array([[1.0, 0.0]]))
+    >>> sentence(found)["hypotheses"][0]["tokens"]
+    ['le']
+    """
+    several = list(hypotheses) if isinstance(hypotheses, Sequence) else [hypotheses]
+    if not several:
+        _check.fail("a sentence needs at least one hypothesis. Got none instead.")
+    first = several[0]
+    if any(one.source != first.source for one in several):
+        _check.fail(
+            "the hypotheses must be of one source. Got several instead.", hint="one sentence a source"
+        )
+    read = first.source if first.alignment is None else first.full_alignment()[1]
+    shown: dict[str, Any] = {
+        "source": _labels(read),
+        "hypotheses": [_hypothesis(one) for one in several],
+        "links": _checked_links(links, len(read), len(first.tokens)),
+    }
+    if first.grid is not None:
+        shown["grid"] = list(first.grid)
+    if picture is not None:
+        shown["picture"] = packed(_pixels(picture))
+    return shown
+
+
+def _hypothesis(one: Translated) -> dict[str, Any]:
+    shown = {"text": one.text, "score": float(one.score), "tokens": _labels(one.tokens)}
+    if one.alignment is None:
+        return shown
+    weights, read = one.full_alignment()
+    return shown | _weights(_checked(weights, one.tokens, read))
+
+
+def _weights(array: Array) -> dict[str, Any]:
+    return {"weights": packed(array), "warnings": weight_faults(array)}
+
+
+def _checked(weights: ArrayLike, rows: Sequence[str], columns: Sequence[str]) -> Array:
+    array = _check.numeric("weights", weights)
+    if array.ndim != 2:
+        _check.fail(f"weights must be (n, m). Got {array.shape} instead.")
+    labels(rows, len(array), "row")
+    labels(columns, array.shape[1], "column")
+    return array.astype(np.float32)
+
+
+def _checked_links(links: Links, source: int, target: int) -> list[list[int]]:
+    for i, j in links:
+        if not (0 <= i < source and 0 <= j < target):
+            _check.fail(f"links must be between {source} and {target} tokens, from 0. Got {i}-{j} instead.")
+    return sorted([int(i), int(j)] for i, j in links)
+
+
+def _labels(tokens: Sequence[str]) -> list[str]:
+    """Return tokens as they are displayed: without the marks of joined tokens."""
+    return ["retrieved:" if token == _START else token.replace(_JOIN, "") for token in tokens]
+
+
+def _pixels(picture: ArrayLike) -> NDArray[np.uint8]:
+    """Return a picture as red, green and blue bytes (H, W, 3), smaller if it has far more pixels than are seen."""
+    pixels = checked_picture(picture)
+    least = np.array(pixels.shape[:2]) * _PIXELS / max(pixels.shape[:2])
+    for axis in (0, 1):
+        pixels = averaged(pixels, axis, max(1, int(least[axis])))
+    return np.rint(255 * pixels).astype(np.uint8)

@@ -1,0 +1,213 @@
+// Alignments: the weights between the tokens of two sides, for each sentence and each hypothesis; of a picture, where
+// each token looked.
+
+regard.view("alignment", (root, data) => {
+  const state = { sentence: 0, hypothesis: 0 };
+  const chooser = regard.element("div", { class: "chooser" });
+  const list = regard.element("div", { class: "hypotheses", role: "group", "aria-label": "Hypotheses" });
+  const stage = regard.element("div", { class: "stage" });
+  root.append(chooser, list, stage);
+  const show = () => {
+    const sentence = data.sentences[state.sentence];
+    listHypotheses(list, sentence, state, show);
+    stage.replaceChildren(...staged(sentence, sentence.hypotheses[state.hypothesis], state.hypothesis));
+  };
+  if (data.sentences.length > 1) chooseSentence(chooser, data.sentences, state, show);
+  else chooser.remove();
+  show();
+});
+
+function chooseSentence(chooser, sentences, state, show) {
+  const select = regard.element(
+    "select",
+    {
+      id: regard.unique("sentence"),
+      onchange: () => {
+        Object.assign(state, { sentence: select.selectedIndex, hypothesis: 0 });
+        show();
+      },
+    },
+    sentences.map((sentence, i) => {
+      const name = sentence.grid ? sentence.hypotheses[0].text : sentence.source.join(" ");
+      return regard.element("option", { dir: "auto" }, `${i + 1}  ${name}`);
+    }),
+  );
+  chooser.append(regard.element("label", { for: select.id }, "Sentence"), select);
+}
+
+function listHypotheses(list, sentence, state, show) {
+  const had = list.contains(document.activeElement);
+  list.hidden = sentence.hypotheses.length < 2 && !sentence.hypotheses[0].text;
+  const buttons = sentence.hypotheses.map(({ text, score }, i) =>
+    regard.element(
+      "button",
+      {
+        type: "button",
+        class: "hypothesis",
+        "aria-pressed": String(i === state.hypothesis),
+        onclick: () => {
+          state.hypothesis = i;
+          show();
+        },
+      },
+      score === null ? null : regard.element("span", { class: "score" }, regard.format(score, 3)),
+      regard.label(text),
+    ),
+  );
+  list.replaceChildren(...buttons);
+  regard.roving(buttons.map((button) => [button]));
+  if (had) buttons[state.hypothesis].focus();
+}
+
+function staged(sentence, hypothesis, rank) {
+  if (!hypothesis.weights) return [regard.element("p", { class: "note" }, "This model has no attention: there are no weights to show.")];
+  if (!hypothesis.tokens.length) return [regard.element("p", { class: "note" }, "There are no tokens.")];
+  const weights = regard.array(hypothesis.weights).data;
+  if (sentence.grid) return [pictureView(sentence, hypothesis, weights)];
+  const links = rank === 0 ? sentence.links : []; // given links are those of the first
+  const view = regard.weightsView({
+    rows: hypothesis.tokens,
+    columns: sentence.source,
+    weights,
+    links,
+    names: { row: "Target tokens", column: "source tokens" },
+    warnings: hypothesis.warnings,
+  });
+  return [view.element, links.length ? legend(links, hypothesis, weights, sentence.source.length) : null].filter(Boolean);
+}
+
+function legend(links, hypothesis, weights, m) {
+  const best = hypothesis.tokens.map((_, row) => {
+    const own = weights.subarray(row * m, (row + 1) * m);
+    return own.indexOf(own.reduce((most, weight) => Math.max(most, weight), -Infinity));
+  });
+  const hit = links.filter(([column, row]) => best[row] === column).length;
+  return regard.element(
+    "p",
+    { class: "legend" },
+    regard.element("span", {}, regard.element("i"), "given link"),
+    regard.element("span", {}, `${hit} of ${links.length} lead to the token with the largest weight`),
+  );
+}
+
+// ------------------------------------------------------------------------------------------------------ pictures
+
+const DARK = 0.3; // of a pixel's brightness where the weight is 0, as in the figures of regard.show.figures
+const LIGHT = 0.35; // of white where the weight is the largest
+
+function pictureView(sentence, hypothesis, weights) {
+  const cells = sentence.grid[0] * sentence.grid[1];
+  const model = {
+    grid: sentence.grid,
+    picture: sentence.picture && regard.array(sentence.picture),
+    weights: (k) => weights.subarray(k * cells, (k + 1) * cells),
+    shown: 0,
+  };
+  const large = regard.element("canvas", { class: "large", role: "img" });
+  const line = regard.element("p", { class: "readout", "aria-live": "polite" });
+  const panels = hypothesis.tokens.map((token, k) => panel(token, model, k, show));
+  function show(k) {
+    model.shown = k;
+    panels.forEach((button, i) => button.setAttribute("aria-pressed", String(i === k)));
+    large.setAttribute("aria-label", `The picture, bright where the model attended at token ${k + 1}: ${hypothesis.tokens[k]}`);
+    drawPicture(large, model, k, 480);
+    line.replaceChildren(...strongestCells(hypothesis.tokens[k], model, k));
+  }
+  regard.roving([panels]);
+  regard.onTheme(() => {
+    panels.forEach((button, k) => drawPicture(button.firstChild, model, k, 120));
+    show(model.shown);
+  });
+  show(0);
+  const small = regard.element("div", { class: "panels", role: "group", "aria-label": "Tokens" }, panels);
+  return regard.element("div", { class: "picture" }, notWeights(hypothesis.warnings), line, large, small);
+}
+
+function panel(token, model, k, show) {
+  const canvas = regard.element("canvas", { "aria-hidden": "true" });
+  const button = regard.element(
+    "button",
+    {
+      type: "button",
+      class: "panel",
+      onclick: () => show(k),
+      onfocus: () => show(k),
+      onpointerenter: (event) => event.pointerType !== "touch" && show(k),
+    },
+    canvas,
+    regard.label(token),
+  );
+  drawPicture(canvas, model, k, 120);
+  return button;
+}
+
+function strongestCells(token, model, k) {
+  const weights = model.weights(k);
+  const best = largest(weights.length, (cell) => weights[cell], 3);
+  const place = (cell) => `row ${Math.floor(cell / model.grid[1]) + 1}, column ${(cell % model.grid[1]) + 1} `;
+  const list = best.flatMap((cell) => [place(cell), regard.element("b", {}, regard.format(weights[cell], 3))]);
+  return [regard.label(token), " \u2192 ", ...list];
+}
+
+// Draw the picture (or, without one, its cells) with the weights of a token smoothed over it.
+function drawPicture(canvas, model, k, longest) {
+  const [h, w] = model.picture ? model.picture.shape : model.grid;
+  const scale = longest / Math.max(h, w);
+  canvas.width = Math.max(1, Math.round(w * scale));
+  canvas.height = Math.max(1, Math.round(h * scale));
+  const context = canvas.getContext("2d");
+  const image = context.createImageData(canvas.width, canvas.height);
+  const shares = smoothed(model.weights(k), model.grid, [canvas.height, canvas.width]);
+  if (model.picture) light(image, shares, model.picture);
+  else regard.colours(shares, image);
+  context.putImageData(image, 0, 0);
+}
+
+// Pixels are dark where the weight is 0, and lit where it is the largest of this token.
+function light(image, shares, { shape: [h, w], data }) {
+  for (let y = 0, at = 0; y < image.height; y++) {
+    const row = Math.floor((y * h) / image.height) * w;
+    for (let x = 0; x < image.width; x++, at++) {
+      const from = 3 * (row + Math.floor((x * w) / image.width));
+      const share = shares[at];
+      const factor = DARK + (1 - DARK - LIGHT) * share;
+      for (let c = 0; c < 3; c++) image.data[4 * at + c] = Math.round(data[from + c] * factor + 255 * LIGHT * share);
+      image.data[4 * at + 3] = 255;
+    }
+  }
+}
+
+// Weights of cells as shares of the largest, interpolated along both axes: at the centre of a cell its weight stands
+// unchanged, and nowhere is a value outside of those of the cells around it.
+function smoothed(weights, [h, w], [height, width]) {
+  const most = weights.reduce((a, b) => Math.max(a, b), 0) || 1;
+  const across = Float64Array.from({ length: h * width });
+  for (let i = 0; i < h; i++) {
+    const row = Float64Array.from({ length: w }, (_, j) => weights[i * w + j] / most);
+    across.set(monotone(row, width), i * width);
+  }
+  const shares = new Float64Array(height * width);
+  for (let x = 0; x < width; x++) {
+    const column = monotone(Float64Array.from({ length: h }, (_, i) => across[i * width + x]), height);
+    column.forEach((share, y) => (shares[y * width + x] = share));
+  }
+  return shares;
+}
+
+// A monotone cubic curve through equidistant values (Fritsch and Butland 1984), at the centres of pixels.
+function monotone(values, pixels) {
+  const last = values.length - 1;
+  const slopes = Float64Array.from(values, (value, k) => {
+    if (k === 0 || k === last) return 0;
+    const [before, after] = [value - values[k - 1], values[k + 1] - value];
+    return before * after > 0 ? (2 * before * after) / (before + after) : 0;
+  });
+  return Float64Array.from({ length: pixels }, (_, x) => {
+    const place = Math.min(last, Math.max(0, ((x + 0.5) * values.length) / pixels - 0.5));
+    const k = Math.min(Math.floor(place), Math.max(0, last - 1));
+    const t = place - k;
+    if (last === 0 || t === 0) return values[k];
+    const bend = (1 - t) * t * ((1 - t) * slopes[k] - t * slopes[k + 1]);
+    return values[k] + t * t * (3 - 2 * t) * (values[k + 1] - values[k]) + bend;
+  });
+}

@@ -1,0 +1,196 @@
+// Heads: all of them small, one large, and the measures by which they can be sorted.
+
+const MEASURES = {
+  entropy: { name: "Entropy", unit: "bits", digits: 2, of: "how widely a row spreads its weight" },
+  distance: { name: "Distance", unit: "tokens", digits: 2, of: "mean distance |i \u2212 j| of what is attended to" },
+  diagonal: { name: "Diagonal", unit: "", digits: 3, of: "weight of the token at the same position" },
+  first: { name: "First token", unit: "", digits: 3, of: "weight of the first token" },
+};
+const THUMB = 96; // pixels of the longer side of a small picture
+
+regard.view("heads", (root, data) => {
+  const groups = data.groups.map(unpackedGroup);
+  const state = { group: 0, layer: 0, head: 0, key: "", sign: -1 };
+  const grid = regard.element("div", { class: "head-grid", role: "group", "aria-label": "All heads" });
+  const table = regard.element("div", { class: "head-table", tabindex: "0", role: "region", "aria-label": "Measures of all heads" });
+  const large = regard.element("div", { class: "head-large" });
+  const own = () => groups[state.group];
+  const choose = (place) => {
+    Object.assign(state, place);
+    markChosen(root, state);
+    large.replaceChildren(...largeHead(own(), state));
+  };
+  const order = () => {
+    fillGrid(grid, own(), state, choose);
+    fillTable(table, own(), state, choose, order);
+    markChosen(root, state);
+  };
+  const start = () => {
+    order();
+    choose({ layer: 0, head: 0 });
+  };
+  if (groups.length > 1) root.append(groupButtons(groups, state, start));
+  root.append(regard.element("div", { class: "heads-top" }, grid, table), large);
+  regard.onTheme(() => fillGrid(grid, own(), state, choose));
+  start();
+});
+
+function markChosen(root, { layer, head }) {
+  root.querySelectorAll("[data-head]").forEach((part) => {
+    const chosen = +part.dataset.layer === layer && +part.dataset.head === head;
+    if (part.tagName === "TR") part.toggleAttribute("data-chosen", chosen);
+    else part.setAttribute("aria-pressed", String(chosen));
+  });
+}
+
+function unpackedGroup(group) {
+  const { shape, data } = regard.array(group.weights);
+  const [layers, heads, n, m] = shape;
+  const size = n * m;
+  const places = Array.from({ length: layers * heads }, (_, k) => ({ layer: Math.floor(k / heads), head: k % heads }));
+  const head = ({ layer, head }) => {
+    const k = layer * heads + head;
+    const stored = data.subarray(k * size, (k + 1) * size);
+    return group.step === 1 ? stored : Float32Array.from(stored, (x) => x / group.step);
+  };
+  const blocks = (labels) => (group.block === 1 ? labels : spans(labels, group.block));
+  return { ...group, count: [layers, heads], n, m, places, head, rows: blocks(group.rows), columns: blocks(group.columns) };
+}
+
+// Labels of blocks of tokens: the first and the last.
+function spans(labels, block) {
+  return Array.from({ length: Math.ceil(labels.length / block) }, (_, k) => {
+    const part = labels.slice(k * block, (k + 1) * block);
+    return part.length > 1 ? `${part[0]} \u2026 ${part.at(-1)}` : part[0];
+  });
+}
+
+function groupButtons(groups, state, show) {
+  const buttons = groups.map(({ name }, k) =>
+    regard.element(
+      "button",
+      {
+        type: "button",
+        "aria-pressed": String(k === state.group),
+        onclick: () => {
+          state.group = k;
+          buttons.forEach((button, i) => button.setAttribute("aria-pressed", String(i === k)));
+          show();
+        },
+      },
+      regard.label(name),
+    ),
+  );
+  regard.roving([buttons]);
+  return regard.element("div", { class: "groups", role: "group", "aria-label": "Attention" }, buttons);
+}
+
+const measured = (group, key, { layer, head }) => group.measures[key][layer][head];
+
+const measureText = (group, key, place) => regard.format(measured(group, key, place), MEASURES[key].digits);
+
+function inOrder(group, { key, sign }) {
+  if (!key) return group.places;
+  return [...group.places].sort((a, b) => sign * (measured(group, key, a) - measured(group, key, b)));
+}
+
+// A table of the measures, whose headings sort it and the small pictures.
+function fillTable(table, group, state, choose, order) {
+  const sortBy = (key) => {
+    state.sign = key && state.key === key ? -state.sign : -1;
+    state.key = key;
+    order();
+    table.querySelector(`[data-key="${key}"]`).focus();
+  };
+  const headings = [["", { name: "Head" }], ...Object.entries(MEASURES)].map(([key, { name, of }]) => {
+    const direction = state.key !== key ? "none" : !key || state.sign > 0 ? "ascending" : "descending";
+    const button = regard.element("button", { type: "button", "data-key": key, title: of ?? "layer and head", onclick: () => sortBy(key) }, name);
+    return regard.element("th", { scope: "col", "aria-sort": direction }, button);
+  });
+  const rows = inOrder(group, state).map((place) =>
+    regard.element(
+      "tr",
+      { "data-layer": place.layer, "data-head": place.head, onclick: () => choose(place) },
+      regard.element("th", { scope: "row" }, regard.label(headName(group, place))),
+      Object.keys(MEASURES).map((key) => regard.element("td", { "data-measure": key }, measureText(group, key, place))),
+    ),
+  );
+  table.replaceChildren(
+    regard.element("table", {}, regard.element("thead", {}, regard.element("tr", {}, headings)), regard.element("tbody", {}, rows)),
+  );
+}
+
+const headName = (group, { layer, head }) => `${group.layers[layer]} \u00b7 ${head + 1}`;
+const longName = (group, { layer, head }) => `layer ${group.layers[layer]}, head ${head + 1}`;
+
+function fillGrid(grid, group, state, choose) {
+  const buttons = inOrder(group, state).map((place) => smallHead(group, place, state.key, choose));
+  const across = group.count[1] > 2 || !state.key ? group.count[1] : Math.min(buttons.length, 8);
+  grid.style.setProperty("--across", across);
+  grid.replaceChildren(...buttons);
+  regard.roving(Array.from({ length: Math.ceil(buttons.length / across) }, (_, k) => buttons.slice(k * across, (k + 1) * across)));
+  markChosen(grid, state);
+}
+
+function smallHead(group, place, key, choose) {
+  const canvas = regard.element("canvas", { "aria-hidden": "true" });
+  drawSmall(canvas, group.head(place), group.n, group.m);
+  const value = key ? measureText(group, key, place) : "";
+  return regard.element(
+    "button",
+    {
+      type: "button",
+      class: "small-head",
+      "data-layer": place.layer,
+      "data-head": place.head,
+      "aria-label": [longName(group, place), key && `${MEASURES[key].name} ${value}`].filter(Boolean).join(", "),
+      onclick: () => choose(place),
+      onfocus: (event) => event.target.matches(":focus-visible") && choose(place),
+    },
+    canvas,
+    regard.element("span", {}, regard.label(headName(group, place)), value && regard.element("small", {}, value)),
+  );
+}
+
+// A small picture has the largest weight of each of its pixels, so that thin lines stay visible.
+function drawSmall(canvas, weights, n, m) {
+  const block = Math.max(1, Math.ceil(Math.max(n, m) / THUMB));
+  const [h, w] = [Math.ceil(n / block), Math.ceil(m / block)];
+  const most = new Float32Array(h * w);
+  for (let i = 0, k = 0; i < n; i++) {
+    const row = Math.floor(i / block) * w;
+    for (let j = 0; j < m; j++, k++) {
+      const at = row + Math.floor(j / block);
+      if (weights[k] > most[at]) most[at] = weights[k];
+    }
+  }
+  [canvas.width, canvas.height] = [w, h];
+  canvas.style.aspectRatio = `${w} / ${h}`;
+  const context = canvas.getContext("2d");
+  context.putImageData(regard.colours(most, context.createImageData(w, h)), 0, 0);
+}
+
+function largeHead(group, place) {
+  const view = regard.weightsView({
+    rows: group.rows,
+    columns: group.columns,
+    weights: group.head(place),
+    left: "row",
+    names: { row: "Queries", column: "keys" },
+    warnings: group.warnings,
+  });
+  const numbers = Object.entries(MEASURES).map(([key, { name, unit, of }]) =>
+    regard.element(
+      "div",
+      { class: "measure", title: of },
+      regard.element("dt", {}, name),
+      regard.element("dd", {}, measureText(group, key, place), unit && regard.element("small", {}, ` ${unit}`)),
+    ),
+  );
+  return [
+    regard.element("h3", {}, regard.label(group.name), ` ${longName(group, place)}`),
+    regard.element("dl", { class: "measures" }, numbers),
+    group.block > 1 && regard.element("p", { class: "note" }, `Each cell is the largest weight of ${group.block} \u00d7 ${group.block}; the measures are those of all weights.`),
+    view.element,
+  ].filter(Boolean);
+}

@@ -1,0 +1,473 @@
+// Long attention: summaries of blocks, from all of it down to a few tokens. A page from a file has the summaries
+// alone; a page that a process serves asks it for what is zoomed into, and for rows.
+
+const DECADES = 4; // below the largest weight, in the logarithmic scale
+const SETTLED = 160; // milliseconds without a movement before details are asked for
+const CLOSEST = 8; // tokens across the view, at least
+
+regard.view("long", (root, data) => {
+  const model = longModel(data);
+  const canvas = regard.element("canvas", { class: "long-canvas", tabindex: "0", role: "img", "aria-label": longName(data) });
+  const map = regard.element("canvas", { class: "long-map", "aria-hidden": "true" });
+  const line = regard.element("p", { class: "readout", "aria-live": "polite" });
+  const legend = regard.element("p", { class: "long-legend" });
+  const row = regard.element("div", { class: "long-row" });
+  const view = { model, canvas, map, line, legend, row, window: whole(data), part: null, asked: 0, at: null };
+  view.redraw = later(() => drawLong(view));
+  view.changed = () => {
+    view.redraw();
+    askForPart(view);
+  };
+  root.append(
+    longControls(view),
+    line,
+    regard.element("div", { class: "long-body" }, canvas, regard.element("div", { class: "long-side" }, map, legend, row)),
+  );
+  moveWithPointer(view);
+  moveWithKeys(view);
+  new ResizeObserver(view.redraw).observe(canvas);
+  regard.onTheme(() => {
+    model.painted.clear();
+    view.redraw();
+    if (view.picked !== undefined) pickRow(view, view.picked);
+  });
+  describe(view, null);
+});
+
+const longName = ({ queries, keys }) =>
+  `Attention of ${count(queries)} queries to ${count(keys)} keys. The arrow keys move, plus and minus zoom, 0 shows all, Enter picks the query in the middle.`;
+
+const whole = ({ queries, keys }) => ({ top: 0, left: 0, height: queries, width: keys });
+
+const count = (number) => number.toLocaleString("en-US");
+
+function later(action) {
+  let waiting = false;
+  return () => {
+    if (waiting) return;
+    waiting = true;
+    requestAnimationFrame(() => {
+      waiting = false;
+      action();
+    });
+  };
+}
+
+// -------------------------------------------------------------------------------------------------------- model
+
+function longModel(data) {
+  const { shape, data: maximum } = regard.array(data.maximum);
+  const mean = regard.array(data.mean).data;
+  const [heads, rows, columns] = shape;
+  const size = rows * columns;
+  const levels = Array.from({ length: heads }, (_, head) => {
+    const part = (array) => array.subarray(head * size, (head + 1) * size);
+    return [{ maximum: part(maximum), mean: part(mean), rows, columns, size: data.blocks }];
+  });
+  return { data, heads, levels, head: 0, kind: "maximum", scale: "log", painted: new Map() };
+}
+
+// A level of this head; each has blocks twice as large as the one before.
+function levelOf(model, depth) {
+  const levels = model.levels[model.head];
+  while (levels.length <= depth) levels.push(coarser(levels.at(-1), model.data));
+  return levels[depth];
+}
+
+function coarser(fine, { queries, keys }) {
+  const [rows, columns] = [Math.ceil(fine.rows / 2), Math.ceil(fine.columns / 2)];
+  const maximum = new Float32Array(rows * columns);
+  const sums = new Float64Array(rows * columns);
+  const covered = (length, size, k) => Math.min(size, length - k * size);
+  for (let i = 0, k = 0; i < fine.rows; i++) {
+    for (let j = 0; j < fine.columns; j++, k++) {
+      const at = (i >> 1) * columns + (j >> 1);
+      maximum[at] = Math.max(maximum[at], fine.maximum[k]);
+      sums[at] += fine.mean[k] * covered(queries, fine.size[0], i) * covered(keys, fine.size[1], j);
+    }
+  }
+  const size = fine.size.map((tokens) => 2 * tokens);
+  const mean = Float32Array.from(sums, (sum, at) => {
+    return sum / covered(queries, size[0], Math.floor(at / columns)) / covered(keys, size[1], at % columns);
+  });
+  return { maximum, mean, rows, columns, size };
+}
+
+const largestOf = (array) => array.reduce((most, weight) => Math.max(most, weight), 0) || 1;
+
+// What a weight is to the eye, from 0 to 1.
+function strengths(weights, top, scale) {
+  if (scale === "linear") return Float32Array.from(weights, (weight) => weight / top);
+  return Float32Array.from(weights, (weight) => (weight > 0 ? Math.max(0.02, 1 + Math.log10(weight / top) / DECADES) : 0));
+}
+
+function paint(model, depth) {
+  const key = [model.head, model.kind, model.scale, depth].join();
+  if (!model.painted.has(key)) {
+    const level = levelOf(model, depth);
+    const top = largestOf(model.levels[model.head][0][model.kind]);
+    model.painted.set(key, painted(level[model.kind], level.rows, level.columns, top, model.scale));
+  }
+  return model.painted.get(key);
+}
+
+function painted(weights, rows, columns, top, scale) {
+  const canvas = document.createElement("canvas");
+  [canvas.width, canvas.height] = [columns, rows];
+  const context = canvas.getContext("2d");
+  context.putImageData(regard.colours(strengths(weights, top, scale), context.createImageData(columns, rows)), 0, 0);
+  return canvas;
+}
+
+// ------------------------------------------------------------------------------------------------------ drawing
+
+function drawLong(view) {
+  const { model, canvas, map, window: seen } = view;
+  const ratio = devicePixelRatio || 1;
+  const [width, height] = [canvas.clientWidth, canvas.clientHeight].map((side) => Math.round(side * ratio));
+  if (!width || !height) return;
+  [canvas.width, canvas.height] = [width, height];
+  const context = canvas.getContext("2d");
+  context.imageSmoothingEnabled = false;
+  // The finest level whose blocks have a pixel each: a thinner row would be lost.
+  const dots = Math.min(width / seen.width, height / seen.height);
+  let depth = 0;
+  while (levelOf(model, depth).size[0] * dots < 1 && levelOf(model, depth).rows > 1) depth++;
+  drawLevel(context, paint(model, depth), levelOf(model, depth), seen, width, height);
+  if (view.part && covers(view.part, model)) drawPart(context, view.part, model, seen, width, height);
+  drawPicked(context, view, width, height);
+  drawMap(map, model, seen);
+  showLegend(view);
+}
+
+function drawLevel(context, picture, { size: [down, across] }, { top, left, height, width }, w, h) {
+  context.drawImage(picture, left / across, top / down, width / across, height / down, 0, 0, w, h);
+}
+
+const covers = (part, { head }) => part.head === head;
+
+function drawPart(context, part, model, seen, width, height) {
+  const key = [model.kind, model.scale].join();
+  const top = largestOf(model.levels[model.head][0][model.kind]);
+  if (part.key !== key || part.dark !== regard.dark()) {
+    part.picture = painted(part[model.kind], part.rows, part.columns, top, model.scale);
+    Object.assign(part, { key, dark: regard.dark() });
+  }
+  const x = (token) => ((token - seen.left) / seen.width) * width;
+  const y = (token) => ((token - seen.top) / seen.height) * height;
+  const [right, bottom] = [part.left + part.columns * part.size[1], part.top + part.rows * part.size[0]];
+  context.drawImage(part.picture, x(part.left), y(part.top), x(right) - x(part.left), y(bottom) - y(part.top));
+}
+
+function drawPicked(context, { picked, window: seen }, width, height) {
+  if (picked === undefined) return;
+  const y = ((picked + 0.5 - seen.top) / seen.height) * height;
+  context.fillStyle = "rgb(255 140 60 / 0.75)";
+  const thick = Math.max(1.5, Math.min(4, height / seen.height));
+  context.fillRect(0, y - thick / 2, width, thick);
+}
+
+function drawMap(map, model, seen) {
+  const { queries, keys } = model.data;
+  const side = 150 / Math.max(queries, keys);
+  [map.width, map.height] = [Math.max(2, keys * side), Math.max(2, queries * side)];
+  const context = map.getContext("2d");
+  let depth = 0;
+  while (levelOf(model, depth).rows > map.height && levelOf(model, depth).rows > 1) depth++;
+  drawLevel(context, paint(model, depth), levelOf(model, depth), whole(model.data), map.width, map.height);
+  context.strokeStyle = "rgb(255 140 60)";
+  context.lineWidth = 2;
+  const box = [seen.left * side, seen.top * side, seen.width * side, seen.height * side];
+  context.strokeRect(box[0] + 1, box[1] + 1, Math.max(2, box[2] - 2), Math.max(2, box[3] - 2));
+}
+
+function showLegend({ model, legend }) {
+  const top = largestOf(model.levels[model.head][0][model.kind]);
+  const low = model.scale === "log" ? top / 10 ** DECADES : 0;
+  const bar = regard.element("span", { class: "long-bar", "aria-hidden": "true" });
+  bar.style.background = `linear-gradient(to right, ${[0, 0.25, 0.5, 0.75, 1].map(regard.colour).join(", ")})`;
+  legend.replaceChildren(regard.format(low, 4), bar, regard.format(top, 4));
+}
+
+// ----------------------------------------------------------------------------------------------------- controls
+
+function longControls(view) {
+  const { model } = view;
+  const choice = (name, options, key) => {
+    const buttons = options.map(([value, text]) =>
+      regard.element(
+        "button",
+        {
+          type: "button",
+          "aria-pressed": String(model[key] === value),
+          onclick: () => {
+            model[key] = value;
+            buttons.forEach((button, k) => button.setAttribute("aria-pressed", String(options[k][0] === value)));
+            view.changed();
+            describe(view, view.at);
+          },
+        },
+        text,
+      ),
+    );
+    regard.roving([buttons]);
+    return regard.element("div", { class: "groups", role: "group", "aria-label": name }, buttons);
+  };
+  const zoom = [["\u2212", "zoom out", 2], ["+", "zoom in", 0.5], ["All", "show all", 0]].map(([sign, name, factor]) =>
+    regard.element("button", { type: "button", "aria-label": name, onclick: () => zoomBy(view, factor) }, sign),
+  );
+  return regard.element(
+    "div",
+    { class: "chooser" },
+    model.heads > 1 && headChooser(view),
+    choice("Summary of a block", [["maximum", "largest"], ["mean", "mean"]], "kind"),
+    choice("Scale", [["log", "log"], ["linear", "linear"]], "scale"),
+    regard.element("div", { class: "groups" }, zoom),
+  );
+}
+
+function headChooser(view) {
+  const select = regard.element(
+    "select",
+    {
+      id: regard.unique("head"),
+      onchange: () => {
+        view.model.head = select.selectedIndex;
+        view.changed();
+        describe(view, view.at);
+        if (view.picked !== undefined) pickRow(view, view.picked);
+      },
+    },
+    Array.from({ length: view.model.heads }, (_, k) => regard.element("option", {}, `head ${k + 1}`)),
+  );
+  return [regard.element("label", { for: select.id }, "Head"), select];
+}
+
+// Zoom by a factor about a place of the view, given as shares of its sides; 0 shows all.
+function zoomBy(view, factor, { x = 0.5, y = 0.5 } = {}) {
+  const { queries, keys } = view.model.data;
+  const old = view.window;
+  if (!factor) view.window = whole(view.model.data);
+  else {
+    const least = Math.max(Math.min(CLOSEST, queries) / old.height, Math.min(CLOSEST, keys) / old.width);
+    const by = Math.max(factor, Math.min(1, least));
+    view.window = { top: old.top + y * old.height * (1 - by), left: old.left + x * old.width * (1 - by), height: old.height * by, width: old.width * by };
+  }
+  keepInside(view);
+  view.changed();
+}
+
+function keepInside(view) {
+  const { queries, keys } = view.model.data;
+  const seen = view.window;
+  seen.height = Math.min(seen.height, queries);
+  seen.width = Math.min(seen.width, keys);
+  seen.top = Math.min(Math.max(0, seen.top), queries - seen.height);
+  seen.left = Math.min(Math.max(0, seen.left), keys - seen.width);
+}
+
+function moveBy(view, down, across) {
+  view.window.top += down * view.window.height;
+  view.window.left += across * view.window.width;
+  keepInside(view);
+  view.changed();
+}
+
+function moveWithKeys(view) {
+  const actions = {
+    ArrowUp: () => moveBy(view, -0.1, 0),
+    ArrowDown: () => moveBy(view, 0.1, 0),
+    ArrowLeft: () => moveBy(view, 0, -0.1),
+    ArrowRight: () => moveBy(view, 0, 0.1),
+    "+": () => zoomBy(view, 0.5),
+    "=": () => zoomBy(view, 0.5),
+    "-": () => zoomBy(view, 2),
+    0: () => zoomBy(view, 0),
+    Enter: () => pickRow(view, placed(view, { x: 0.5, y: 0.5 }).row),
+  };
+  view.canvas.addEventListener("keydown", (event) => {
+    if (!actions[event.key] || event.ctrlKey || event.metaKey) return;
+    event.preventDefault();
+    actions[event.key]();
+    describe(view, { x: 0.5, y: 0.5 });
+  });
+}
+
+// One pointer moves, two zoom, and so does the wheel while the picture has the focus or with Ctrl.
+function moveWithPointer(view) {
+  const { canvas } = view;
+  const down = new Map();
+  let moved = 0;
+  const share = (event) => {
+    const box = canvas.getBoundingClientRect();
+    return { x: (event.clientX - box.left) / box.width, y: (event.clientY - box.top) / box.height };
+  };
+  const apart = () => {
+    const [a, b] = [...down.values()];
+    return Math.hypot(a.x - b.x, a.y - b.y);
+  };
+  canvas.addEventListener("pointerdown", (event) => {
+    if (!down.size) moved = 0;
+    down.set(event.pointerId, share(event));
+    canvas.setPointerCapture(event.pointerId);
+  });
+  canvas.addEventListener("pointermove", (event) => {
+    const now = share(event);
+    if (!down.has(event.pointerId)) return describe(view, now);
+    const before = down.get(event.pointerId);
+    const spread = down.size === 2 ? apart() : 0;
+    down.set(event.pointerId, now);
+    moved += Math.abs(now.x - before.x) + Math.abs(now.y - before.y);
+    if (down.size === 2) zoomBy(view, spread / Math.max(apart(), 1e-3), now);
+    else moveBy(view, before.y - now.y, before.x - now.x);
+  });
+  const up = (event) => {
+    if (down.delete(event.pointerId) && event.type === "pointerup" && moved < 0.01) pickRow(view, placed(view, share(event)).row);
+  };
+  canvas.addEventListener("pointerup", up);
+  canvas.addEventListener("pointercancel", up);
+  canvas.addEventListener("pointerleave", () => describe(view, null));
+  canvas.addEventListener("wheel", (event) => {
+    if (!event.ctrlKey && document.activeElement !== canvas) return;
+    event.preventDefault();
+    zoomBy(view, 2 ** (event.deltaY / 300), share(event));
+  }, { passive: false });
+}
+
+// ------------------------------------------------------------------------------------------------------ readout
+
+function placed({ window: seen, model }, { x, y }) {
+  const within = (token, most) => Math.min(most - 1, Math.max(0, Math.floor(token)));
+  return {
+    row: within(seen.top + y * seen.height, model.data.queries),
+    column: within(seen.left + x * seen.width, model.data.keys),
+  };
+}
+
+// The finest summary that is known at a place.
+function known(view, { row, column }) {
+  const { part, model } = view;
+  const inside = part && covers(part, model) && row >= part.top && column >= part.left && row < part.bottom && column < part.right;
+  const level = inside ? part : { ...levelOf(model, 0), top: 0, left: 0 };
+  const i = Math.floor((row - level.top) / level.size[0]);
+  const j = Math.floor((column - level.left) / level.size[1]);
+  const at = i * level.columns + j;
+  return { level, top: level.top + i * level.size[0], left: level.left + j * level.size[1], maximum: level.maximum[at], mean: level.mean[at] };
+}
+
+function describe(view, at) {
+  view.at = at;
+  const { line, model } = view;
+  const { queries, keys, query_labels: rows, key_labels: columns } = model.data;
+  if (!at) {
+    line.replaceChildren(`${count(queries)} queries, ${count(keys)} keys. Drag to move; + and \u2212 zoom; a click picks a query.`);
+    return;
+  }
+  const cell = known(view, placed(view, at));
+  const [down, across] = cell.level.size;
+  const number = (value) => regard.element("b", {}, regard.format(value, 4));
+  const place = [range("query", "queries", cell.top, down, queries, rows), " \u2192 ", range("key", "keys", cell.left, across, keys, columns), " "];
+  const single = down === 1 && across === 1;
+  line.replaceChildren(...place, ...(single ? [number(cell.maximum)] : ["largest ", number(cell.maximum), " mean ", number(cell.mean)]));
+}
+
+function range(one, many, start, size, length, labels) {
+  const stop = Math.min(start + size, length);
+  const name = stop - start === 1 ? `${one} ${count(start + 1)}` : `${many} ${count(start + 1)}\u2013${count(stop)}`;
+  if (!labels) return name;
+  const own = stop - start === 1 ? [labels[start]] : [labels[start], labels[stop - 1]];
+  return regard.element("span", {}, `${name} `, own.flatMap((label, k) => [k ? " \u2026 " : null, regard.label(label)]));
+}
+
+// ------------------------------------------------------------------------------------------------------ details
+
+function askForPart(view) {
+  clearTimeout(view.timer);
+  const { model, window: seen } = view;
+  const finest = levelOf(model, 0);
+  const finer = finest.size[0] > 1 || finest.size[1] > 1;
+  if (!model.data.served || !finer || seen.height > model.data.queries / 1.5) return;
+  view.timer = setTimeout(async () => {
+    const ticket = ++view.asked;
+    const head = model.head;
+    const edges = {
+      top: Math.floor(seen.top),
+      bottom: Math.min(model.data.queries, Math.ceil(seen.top + seen.height)),
+      left: Math.floor(seen.left),
+      right: Math.min(model.data.keys, Math.ceil(seen.left + seen.width)),
+    };
+    const numbers = await numbersOf(view, "part", { head, ...edges });
+    if (!numbers || ticket !== view.asked) return;
+    view.part = partOf(numbers, head, edges);
+    view.redraw();
+    describe(view, view.at);
+  }, SETTLED);
+}
+
+// The numbers of a part: the largest weights of its blocks, then the means.
+function partOf(numbers, head, edges) {
+  const lengths = [edges.bottom - edges.top, edges.right - edges.left];
+  const size = lengths.map((length) => Math.max(1, Math.ceil(length / 512)));
+  const [rows, columns] = lengths.map((length, k) => Math.ceil(length / size[k]));
+  const half = rows * columns;
+  return { head, ...edges, size, rows, columns, maximum: numbers.subarray(0, half), mean: numbers.subarray(half) };
+}
+
+async function numbersOf(view, path, query) {
+  try {
+    const answer = await fetch(`${path}?${new URLSearchParams(query)}`);
+    if (!answer.ok) throw new Error(answer.statusText);
+    return new Float32Array(await answer.arrayBuffer());
+  } catch {
+    view.line.replaceChildren("The process that serves this page does not answer: only what is here can be shown.");
+    return null;
+  }
+}
+
+// ---------------------------------------------------------------------------------------------------- one query
+
+async function pickRow(view, row) {
+  const { model } = view;
+  view.picked = row;
+  view.redraw();
+  const level = levelOf(model, 0);
+  const i = Math.floor(row / level.size[0]);
+  const own = model.data.served ? await numbersOf(view, "row", { head: model.head, row }) : null;
+  if (view.picked !== row) return;
+  const weights = own ?? level.maximum.subarray(i * level.columns, (i + 1) * level.columns);
+  showRow(view, row, weights, own ? 1 : level.size[1], own || level.size[0] === 1 ? row : i * level.size[0], own ? 1 : level.size[0]);
+}
+
+function showRow({ model, row: box }, row, weights, size, start, rows) {
+  const { queries, keys, query_labels: queryLabels, key_labels: keyLabels } = model.data;
+  const best = largest(weights.length, (k) => weights[k], 6);
+  const items = best.map((k) =>
+    regard.element("li", {}, regard.element("span", {}, range("key", "keys", k * size, size, keys, keyLabels)), regard.element("b", {}, regard.format(weights[k], 4))),
+  );
+  const chart = regard.element("canvas", { class: "long-chart", role: "img", "aria-label": "Weights along the keys" });
+  box.replaceChildren(
+    regard.element("h3", {}, range("query", "queries", start, rows, queries, queryLabels)),
+    regard.element("p", { class: "soft" }, size === 1 && rows === 1 ? "All its weights, and the largest:" : "The largest weights of each block:"),
+    chart,
+    regard.element("ol", { class: "long-best" }, items),
+  );
+  drawChart(chart, weights);
+}
+
+// Bars of the largest weight in each pixel.
+function drawChart(chart, weights) {
+  const ratio = devicePixelRatio || 1;
+  const [width, height] = [Math.round(chart.clientWidth * ratio), Math.round(chart.clientHeight * ratio)];
+  [chart.width, chart.height] = [width, height];
+  const context = chart.getContext("2d");
+  const top = largestOf(weights);
+  context.fillStyle = getComputedStyle(chart).color;
+  for (let x = 0; x < width; x++) {
+    const from = Math.floor((x * weights.length) / width);
+    const to = Math.max(from + 1, Math.floor(((x + 1) * weights.length) / width));
+    let most = 0;
+    for (let k = from; k < to; k++) most = Math.max(most, weights[k]);
+    const bar = (most / top) * (height - 2);
+    context.fillRect(x, height - bar, 1, bar);
+  }
+}

@@ -1,0 +1,419 @@
+// Two pictures of one array of weights (n, m): tokens joined by lines, and a matrix. Both show, and change, one
+// selection {row, column}, where null stands for all.
+
+const NOTHING = { row: null, column: null };
+const LEVELS = 16; // strengths of lines: those of a level are one path, which is far faster than a path each
+const FAINTEST = 0.03; // of the largest weight: weaker lines are not drawn
+const MOST_LINES = 30000;
+const ROW = 28; // pixels of a token's line, as in weights.css
+
+const sameSelection = (a, b) => a.row === b.row && a.column === b.column;
+
+// The pointer or the focus shows a selection while it is there; a click or a tap keeps one, and a second lets it go.
+regard.selection = () => {
+  let kept = NOTHING;
+  let shown = NOTHING;
+  const callbacks = [];
+  const show = (next) => {
+    if (sameSelection(next, shown)) return;
+    shown = next;
+    callbacks.forEach((callback) => callback(shown));
+  };
+  return {
+    get: () => shown,
+    show,
+    leave: () => show(kept),
+    keep(next) {
+      kept = sameSelection(next, kept) ? NOTHING : next;
+      show(kept);
+    },
+    onChange: (callback) => callbacks.push(callback),
+  };
+};
+
+// The readout, the lines and the matrix of one array. `left` is the side that stands left: "row" or "column".
+regard.weightsView = ({ rows, columns, weights, links = [], left = "column", names, warnings = [] }) => {
+  const m = columns.length;
+  const model = {
+    rows,
+    columns,
+    links,
+    left,
+    names,
+    weights,
+    at: (row, column) => weights[row * m + column],
+    top: weights.reduce((most, weight) => (weight > most ? weight : most), 0) || 1,
+    linked: new Set(links.map(([column, row]) => row * m + column)),
+    selection: regard.selection(),
+  };
+  const pictures = [pairs(model), matrix(model)];
+  const element = regard.element(
+    "div",
+    { class: "weights-view" },
+    notWeights(warnings),
+    readout(model),
+    regard.element("div", { class: "duo" }, pictures.map((picture) => picture.element)),
+  );
+  new ResizeObserver(() => pictures.forEach((picture) => picture.layout())).observe(element);
+  return { element, selection: model.selection, redraw: () => pictures.forEach((picture) => picture.draw()) };
+};
+
+function notWeights(faults) {
+  return faults.length ? regard.element("p", { class: "warning", role: "note" }, `These are not attention weights: ${faults.join("; ")}.`) : null;
+}
+
+// ------------------------------------------------------------------------------------------------------ readout
+
+function readout(model) {
+  const line = regard.element("p", { class: "readout", "aria-live": "polite" });
+  const idle = `Hover, focus or tap a token: its weights appear. ${model.names.row} attend, ${model.names.column} are attended to.`;
+  const say = ({ row, column }) => {
+    line.replaceChildren(...(row === null && column === null ? [idle] : told(model, row, column)));
+  };
+  model.selection.onChange(say);
+  say(NOTHING);
+  return line;
+}
+
+function told(model, row, column) {
+  const number = (i, j) => regard.element("b", {}, weightText(model.at(i, j)));
+  if (row !== null && column !== null) {
+    const link = model.linked.has(row * model.columns.length + column) ? " \u00b7 a given link" : "";
+    return [regard.label(model.rows[row]), " \u2192 ", regard.label(model.columns[column]), " ", number(row, column), link];
+  }
+  const [own, others] = row === null ? [model.columns[column], model.rows] : [model.rows[row], model.columns];
+  const place = (k) => (row === null ? [k, column] : [row, k]);
+  const best = largest(others.length, (k) => model.at(...place(k)), 5);
+  const list = best.map((k) => regard.element("span", {}, regard.label(others[k]), " ", number(...place(k))));
+  return [regard.label(own), row === null ? " \u2190 " : " \u2192 ", ...list];
+}
+
+// A weight with three digits, without an exponent.
+const weightText = (weight) => (Math.abs(weight) < 0.0005 ? "0.000" : regard.format(weight, 3));
+
+// The places of the largest values, the largest first.
+function largest(count, value, most) {
+  const best = [];
+  for (let k = 0; k < count; k++) {
+    if (best.length === most && !(value(k) > value(best.at(-1)))) continue;
+    const at = best.findIndex((other) => value(k) > value(other));
+    best.splice(at < 0 ? best.length : at, 0, k);
+    best.length = Math.min(best.length, most);
+  }
+  return best;
+}
+
+// -------------------------------------------------------------------------------------------------------- lines
+
+function pairs(model) {
+  const right = model.left === "row" ? "column" : "row";
+  const sides = { [model.left]: tokens(model, model.left, "left"), [right]: tokens(model, right, "right") };
+  const canvas = regard.element("canvas", { "aria-hidden": "true" });
+  const box = regard.element(
+    "div",
+    { class: "pairs" },
+    sides[model.left].element,
+    regard.element("div", { class: "between" }, canvas),
+    sides[right].element,
+  );
+  const ends = [sides[model.left].buttons, sides[right].buttons];
+  regard.roving(Array.from({ length: Math.max(...ends.map((end) => end.length)) }, (_, i) => ends.flatMap((end) => end[i] ?? [])));
+  const lines = strongest(model);
+  const draw = () => drawLines(canvas, box, model, lines);
+  const layout = () => {
+    canvas.style.height = `${Math.min(box.clientHeight, ROW * Math.max(model.rows.length, model.columns.length))}px`;
+    draw();
+  };
+  let waiting = false;
+  const later = () => {
+    if (!waiting) requestAnimationFrame(() => ((waiting = false), draw()));
+    waiting = true;
+  };
+  box.addEventListener("scroll", later, { passive: true });
+  model.selection.onChange((selection) => {
+    sides.row.show(selection);
+    sides.column.show(selection);
+    later();
+  });
+  regard.onTheme(later);
+  return { element: box, layout, draw };
+}
+
+// One side: a list of tokens as buttons, each with room for its weight.
+function tokens(model, side, place) {
+  const other = side === "row" ? "column" : "row";
+  const labels = side === "row" ? model.rows : model.columns;
+  const values = labels.map(() => regard.element("span", { class: "value" }));
+  const buttons = labels.map((text, index) => {
+    const own = { [side]: index, [other]: null };
+    return regard.element(
+      "button",
+      {
+        type: "button",
+        class: "token",
+        "data-side": side,
+        onpointerenter: (event) => event.pointerType !== "touch" && model.selection.show(own),
+        onpointerleave: (event) => event.pointerType !== "touch" && model.selection.leave(),
+        onfocus: (event) => event.target.matches(":focus-visible") && model.selection.show(own),
+        onblur: model.selection.leave,
+        onclick: () => model.selection.keep(own),
+      },
+      place === "right" ? [regard.label(text), values[index]] : [values[index], regard.label(text)],
+    );
+  });
+  const show = (selection) => {
+    const of = selection[other];
+    buttons.forEach((button, index) => {
+      const chosen = selection[side] === index;
+      button.toggleAttribute("data-chosen", chosen);
+      const weight = of === null ? null : side === "row" ? model.at(index, of) : model.at(of, index);
+      const shown = weight !== null && (selection[side] === null || chosen);
+      values[index].textContent = shown ? weightText(weight) : "";
+      const strength = shown ? Math.max(0, Math.min(1, weight)) : null;
+      button.style.background = strength === null ? "" : regard.colour(strength);
+      button.style.color = strength === null ? "" : regard.ink(strength);
+    });
+  };
+  const list = regard.element(
+    "ul",
+    { class: `tokens ${place}`, "aria-label": model.names[side] },
+    buttons.map((button) => regard.element("li", {}, button)),
+  );
+  return { element: list, buttons, show };
+}
+
+// The lines that can be seen, by level of strength: [[rows, columns], ...].
+function strongest(model) {
+  const levels = Array.from({ length: LEVELS + 1 }, () => [[], []]);
+  const m = model.columns.length;
+  model.weights.forEach((weight, k) => {
+    if (!(weight >= FAINTEST * model.top)) return;
+    const level = levels[Math.max(1, Math.round((LEVELS * weight) / model.top))];
+    level[0].push(Math.floor(k / m));
+    level[1].push(k % m);
+  });
+  let room = MOST_LINES;
+  for (let k = LEVELS; k > 0; k--) {
+    levels[k].forEach((places) => (places.length = Math.min(places.length, Math.max(room, 0))));
+    room -= levels[k][0].length;
+  }
+  return levels;
+}
+
+// A canvas with as many pixels as the screen has for it.
+function sharp(canvas, width, height) {
+  const ratio = Math.min(devicePixelRatio || 1, 8192 / Math.max(width, height, 1));
+  canvas.width = Math.round(width * ratio);
+  canvas.height = Math.round(height * ratio);
+  const context = canvas.getContext("2d");
+  context.setTransform(ratio, 0, 0, ratio, 0, 0);
+  return context;
+}
+
+// A colour of base.css as a canvas understands it: light-dark() is resolved by an element only.
+let probe = null;
+function themeColour(name) {
+  probe ??= document.body.appendChild(regard.element("i", { hidden: true }));
+  probe.style.color = `var(${name})`;
+  return getComputedStyle(probe).color;
+}
+
+function drawLines(canvas, box, model, levels) {
+  const { clientWidth: width, clientHeight: height } = canvas;
+  if (!width || !height) return;
+  const context = sharp(canvas, width, height);
+  const { row, column } = model.selection.get();
+  const selected = row !== null || column !== null;
+  const chosen = (i, j) => (row === null || row === i) && (column === null || column === j);
+  const y = (index) => index * ROW + ROW / 2 - box.scrollTop;
+  const line = (i, j) => {
+    const [from, to] = model.left === "row" ? [y(i), y(j)] : [y(j), y(i)];
+    if ((from < 0 && to < 0) || (from > height && to > height)) return;
+    context.moveTo(0, from);
+    context.bezierCurveTo(width * 0.4, from, width * 0.6, to, width, to);
+  };
+  context.strokeStyle = themeColour("--accent");
+  context.lineCap = "round";
+  for (const [part, fade] of selected ? [[false, 0.1], [true, 1]] : [[true, 1]]) {
+    levels.forEach(([rows, columns], level) => {
+      context.globalAlpha = fade * (0.08 + 0.92 * (level / LEVELS));
+      context.lineWidth = 0.75 + 3.25 * (level / LEVELS);
+      context.beginPath();
+      rows.forEach((i, k) => chosen(i, columns[k]) === part && line(i, columns[k]));
+      context.stroke();
+    });
+  }
+  drawLinks(context, model, line, selected, chosen);
+}
+
+function drawLinks(context, model, line, selected, chosen) {
+  context.strokeStyle = themeColour("--link");
+  context.lineWidth = 1.75;
+  context.setLineDash([5, 4]);
+  for (const part of [true, false]) {
+    context.globalAlpha = part || !selected ? 1 : 0.15;
+    context.beginPath();
+    model.links.forEach(([column, row]) => chosen(row, column) === part && line(row, column));
+    context.stroke();
+  }
+}
+
+// ------------------------------------------------------------------------------------------------------- matrix
+
+const SMALLEST = 3; // pixels of a cell
+const LARGEST = 40;
+const LEGIBLE = 13; // of a cell that has a label
+const NUMBERED = 34; // of a cell that has its number in it
+
+function matrix(model) {
+  const n = model.rows.length;
+  const m = model.columns.length;
+  const canvas = regard.element("canvas", {
+    tabindex: "0",
+    role: "img",
+    "aria-label": `Matrix of ${n} rows (${model.names.row}) and ${m} columns (${model.names.column}). The arrow keys move between its cells.`,
+  });
+  const left = regard.element("div", { class: "row-labels", "aria-hidden": "true" }, model.rows.map(regard.label));
+  const above = regard.element("div", { class: "column-labels", "aria-hidden": "true" }, model.columns.map(regard.label));
+  const inner = regard.element("div", { class: "matrix-inner" }, above, left, canvas);
+  const box = regard.element("div", { class: "matrix" }, inner);
+  const state = { cell: 0, canvas, left, above, box, inner, pixels: null };
+  const draw = () => drawMatrix(state, model);
+  const layout = () => (placeMatrix(state, model), draw());
+  model.selection.onChange((selection) => {
+    [...left.children].forEach((label, i) => label.toggleAttribute("data-chosen", i === selection.row));
+    [...above.children].forEach((label, j) => label.toggleAttribute("data-chosen", j === selection.column));
+    draw();
+  });
+  regard.onTheme(() => {
+    state.pixels = null;
+    draw();
+  });
+  pointAtCells(state, model);
+  moveAmongCells(state, model);
+  return { element: box, layout, draw };
+}
+
+// Choose the size of the cells, and place the labels beside them.
+function placeMatrix(state, model) {
+  const { left, above, box, canvas, inner } = state;
+  const [n, m] = [model.rows.length, model.columns.length];
+  const width = box.clientWidth - 2;
+  inner.classList.remove("unlabelled");
+  const wide = Math.min(Math.max(...[...left.children].map((label) => label.scrollWidth), 8), 120, width / 3);
+  const high = Math.min(Math.max(...[...above.children].map((label) => label.scrollWidth), 8), 120);
+  const slant = high * 0.6; // how far the last label leans to the right
+  const labelled = Math.floor((width - wide - 8 - slant) / m);
+  const cell = labelled >= LEGIBLE ? Math.min(labelled, LARGEST) : Math.max(SMALLEST, Math.min(LEGIBLE - 1, Math.floor(width / m)));
+  const shown = labelled >= LEGIBLE;
+  inner.classList.toggle("unlabelled", !shown);
+  state.cell = cell;
+  const [x, y] = shown ? [wide + 8, high * 0.8 + 16] : [0, 0];
+  inner.style.width = `${x + cell * m + (shown ? slant : 0)}px`;
+  inner.style.height = `${y + cell * n}px`;
+  Object.assign(canvas.style, { left: `${x}px`, top: `${y}px`, width: `${cell * m}px`, height: `${cell * n}px` });
+  if (!shown) return;
+  [...left.children].forEach((label, i) => {
+    Object.assign(label.style, { width: `${wide}px`, top: `${y + cell * (i + 0.5)}px`, left: "0" });
+  });
+  [...above.children].forEach((label, j) => {
+    Object.assign(label.style, { maxWidth: `${high}px`, left: `${x + cell * (j + 0.5)}px`, top: `${y - 6}px` });
+  });
+}
+
+function drawMatrix(state, model) {
+  const { canvas, cell } = state;
+  const [n, m] = [model.rows.length, model.columns.length];
+  if (!cell || !n || !m) return;
+  const context = sharp(canvas, cell * m, cell * n);
+  state.pixels ??= onePixelACell(model, n, m);
+  context.imageSmoothingEnabled = false;
+  context.drawImage(state.pixels, 0, 0, cell * m, cell * n);
+  if (cell >= LEGIBLE) drawGaps(context, state, n, m);
+  if (cell >= NUMBERED) writeNumbers(context, model, cell);
+  drawSelection(context, state, model);
+}
+
+function onePixelACell(model, n, m) {
+  const small = document.createElement("canvas");
+  [small.width, small.height] = [m, n];
+  const context = small.getContext("2d");
+  context.putImageData(regard.colours(model.weights, context.createImageData(m, n)), 0, 0);
+  return small;
+}
+
+function drawGaps(context, { cell }, n, m) {
+  context.strokeStyle = themeColour("--paper");
+  context.lineWidth = 1;
+  context.beginPath();
+  for (let i = 1; i < n; i++) context.moveTo(0, i * cell), context.lineTo(m * cell, i * cell);
+  for (let j = 1; j < m; j++) context.moveTo(j * cell, 0), context.lineTo(j * cell, n * cell);
+  context.stroke();
+}
+
+function writeNumbers(context, model, cell) {
+  context.font = "12px system-ui, sans-serif";
+  context.textAlign = "center";
+  context.textBaseline = "middle";
+  model.rows.forEach((_, i) =>
+    model.columns.forEach((_, j) => {
+      const weight = model.at(i, j);
+      if (!(Math.abs(weight) >= 0.005)) return;
+      context.fillStyle = regard.ink(weight);
+      context.fillText(regard.format(weight, 2), (j + 0.5) * cell, (i + 0.5) * cell + 0.5);
+    }),
+  );
+}
+
+function drawSelection(context, { cell }, model) {
+  const { row, column } = model.selection.get();
+  const [n, m] = [model.rows.length, model.columns.length];
+  context.lineWidth = Math.min(2, cell / 4);
+  context.strokeStyle = themeColour("--link");
+  const inset = context.lineWidth;
+  model.links.forEach(([j, i]) => context.strokeRect(j * cell + inset, i * cell + inset, cell - 2 * inset, cell - 2 * inset));
+  context.lineWidth = 2;
+  context.strokeStyle = themeColour("--accent");
+  if (row !== null && column === null) context.strokeRect(1, row * cell, m * cell - 2, cell);
+  if (column !== null && row === null) context.strokeRect(column * cell, 1, cell, n * cell - 2);
+  if (row === null || column === null) return;
+  context.globalAlpha = 0.45;
+  context.strokeRect(1, row * cell, m * cell - 2, cell);
+  context.strokeRect(column * cell, 1, cell, n * cell - 2);
+  context.globalAlpha = 1;
+  context.strokeRect(column * cell, row * cell, cell, cell);
+}
+
+function pointAtCells({ canvas }, model) {
+  const cellOf = (event) => {
+    const box = canvas.getBoundingClientRect();
+    const place = (offset, size, count) => Math.min(count - 1, Math.max(0, Math.floor((offset / size) * count)));
+    return {
+      row: place(event.clientY - box.top, box.height, model.rows.length),
+      column: place(event.clientX - box.left, box.width, model.columns.length),
+    };
+  };
+  canvas.addEventListener("pointermove", (event) => event.pointerType !== "touch" && model.selection.show(cellOf(event)));
+  canvas.addEventListener("pointerleave", (event) => event.pointerType !== "touch" && model.selection.leave());
+  canvas.addEventListener("click", (event) => model.selection.keep(cellOf(event)));
+}
+
+function moveAmongCells({ canvas }, model) {
+  const steps = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
+  const within = (value, count) => Math.min(count - 1, Math.max(0, value));
+  const move = (down, across) => {
+    const { row, column } = model.selection.get();
+    model.selection.show({
+      row: within((row ?? 0) + down, model.rows.length),
+      column: within((column ?? 0) + across, model.columns.length),
+    });
+  };
+  canvas.addEventListener("focus", () => canvas.matches(":focus-visible") && move(0, 0));
+  canvas.addEventListener("blur", () => model.selection.leave());
+  canvas.addEventListener("keydown", (event) => {
+    if (steps[event.key]) move(...steps[event.key]);
+    else if (event.key === "Enter" || event.key === " ") model.selection.keep(model.selection.get());
+    else return;
+    event.preventDefault();
+  });
+}

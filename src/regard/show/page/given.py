@@ -1,0 +1,143 @@
+"""Which section shows what: translations, heads, recorded attentions, weights as an array, queries and keys."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from regard import _check
+from regard.context import Attention, attend
+from regard.mask import MaskLike
+from regard.scores import ScoreLike
+from regard.show.page.alignment import alignment, sentence
+from regard.show.page.heads import group, heads, of_model, of_recorded
+from regard.show.page.mechanism import fits, recorded
+from regard.show.page.pyramid import LongAttention, long_section
+from regard.show.page.section import Section
+from regard.weights import NormalizeLike
+
+__all__ = ["large", "sections"]
+
+Labels = Sequence[str] | None
+
+_DENSE = 1 << 22  # weights that are computed at once; more are summarized by blocks
+
+
+def sections(shown: Any, query_labels: Labels = None, key_labels: Labels = None) -> list[Section]:
+    """Return the sections that show something that has weights.
+
+    Parameters
+    ----------
+    shown : Section, Attention, Translation, Heads, LongAttention, array (..., n, m), or a sequence of one of them
+        What has weights. Several translations are the n best of one source, or sentences if their sources differ.
+    query_labels, key_labels : sequence of str, optional
+        n and m names, where `shown` has none of its own.
+
+    Returns
+    -------
+    list of Section
+        For `Page`.
+
+    Raises
+    ------
+    TypeError
+        If there is no view for it.
+    ValueError
+        If it is empty, or labels don't fit.
+
+    Examples
+    --------
+    >>> import regard
+    >>> sections(np.eye(2))[0].view, sections(regard.attend(np.eye(2), np.eye(2), np.eye(2)))[0].view
+    ('heads', 'mechanism')
+    """
+    if isinstance(shown, Section):
+        return [shown]
+    if isinstance(shown, LongAttention):
+        return [long_section(shown, query_labels, key_labels)]
+    if isinstance(shown, Attention):
+        return [_attention(shown, query_labels, key_labels)]
+    if isinstance(shown, np.ndarray):
+        return [heads([group("weights", shown, query_labels, key_labels)])]
+    if hasattr(shown, "source_tokens") and hasattr(shown, "encoder"):
+        return [of_model(shown)]
+    if hasattr(shown, "full_alignment"):
+        return [alignment(sentence(shown))]
+    if isinstance(shown, Sequence) and not isinstance(shown, str | bytes):
+        return _several(list(shown), query_labels, key_labels)
+    rule = f"page takes queries, keys and values, or one thing that has weights. Got {type(shown).__name__} instead."
+    _check.fail(rule, kind=TypeError)
+
+
+def large(
+    queries: NDArray[Any],
+    keys: NDArray[Any],
+    values: NDArray[Any],
+    /,
+    *,
+    score: ScoreLike = "scaled_dot",
+    mask: MaskLike | None = None,
+    scale: float | None = None,
+    softcap: float | None = None,
+    normalize: NormalizeLike = "softmax",
+) -> Attention | LongAttention:
+    """Return an attention that is too large to be changed by hand, or of which only parts can be computed at a time.
+
+    Parameters
+    ----------
+    queries, keys, values : array
+        (..., n, d), (..., m, d), (..., m, e).
+    score, mask, scale, softcap, normalize
+        As for `regard.attend`.
+
+    Returns
+    -------
+    Attention or LongAttention
+        The second for more than four million weights.
+
+    Raises
+    ------
+    ValueError, TypeError
+        For invalid arguments, as in `regard.attend`, or more weights of another step two than a softmax.
+
+    Examples
+    --------
+    >>> large(*np.ones((3, 2, 2))).weights.shape
+    (2, 2)
+    """
+    if np.prod(queries.shape[:-1]) * keys.shape[-2] <= _DENSE:
+        return attend(
+            queries, keys, values, score=score, mask=mask, scale=scale, softcap=softcap, normalize=normalize
+        )
+    if normalize != "softmax":
+        rule = f'a page of more than {_DENSE:,} weights needs normalize="softmax". Got {normalize!r:.60} instead.'
+        _check.fail(rule)
+    return LongAttention(queries, keys, score=score, mask=mask, scale=scale, softcap=softcap)
+
+
+def _attention(shown: Attention, query_labels: Labels, key_labels: Labels) -> Section:
+    """Return the steps of a small attention, or the weights of any other."""
+    weights = shown.weights
+    if weights.ndim == 2 and weights.size and fits(*weights.shape):
+        return recorded(shown, query_labels=query_labels, key_labels=key_labels)
+    return of_recorded([shown], query_labels, key_labels)
+
+
+def _several(shown: list[Any], query_labels: Labels, key_labels: Labels) -> list[Section]:
+    if shown and all(isinstance(one, Attention) for one in shown):
+        return [
+            of_recorded(shown, query_labels, key_labels)
+            if shown[1:]
+            else _attention(shown[0], query_labels, key_labels)
+        ]
+    if shown and all(hasattr(one, "full_alignment") for one in shown):
+        by_source: dict[tuple[str, ...], list[Any]] = {}
+        for one in shown:
+            by_source.setdefault(one.source, []).append(one)
+        return [alignment(*map(sentence, by_source.values()))]
+    if shown and all(isinstance(one, int | float | list | tuple) for one in shown):
+        return sections(_check.numeric("weights", shown), query_labels, key_labels)
+    return [section for one in shown for section in sections(one, query_labels, key_labels)]

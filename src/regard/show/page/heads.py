@@ -1,0 +1,308 @@
+"""Many heads as a section: all of them small, one of them large, with the measures that tell them apart."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from regard import _check
+from regard.context import Attention
+from regard.show.page.section import Section, labels, packed, weight_faults
+
+__all__ = ["AllHeads", "Measures", "group", "heads", "measures", "of_model", "of_recorded"]
+
+Array = NDArray[Any]
+
+_EXACT = 1 << 20  # weights up to which a page has all digits of float32
+_MOST = 1 << 22  # weights in a page; more are reduced to the largest of blocks
+_STEP = 65535  # of weights as 16-bit numbers
+_PART = 1 << 22  # weights that are measured at a time
+
+
+class AllHeads(Protocol):
+    """What is shown of `regard.seq2seq.networks.transformer.heads.Heads`."""
+
+    @property
+    def source_tokens(self) -> tuple[str, ...]:
+        """The m tokens of the encoder."""
+
+    @property
+    def previous_tokens(self) -> tuple[str, ...]:
+        """The n tokens that the decoder read."""
+
+    @property
+    def target_tokens(self) -> tuple[str, ...]:
+        """The n tokens of the translation."""
+
+    @property
+    def encoder(self) -> Array:
+        """Self-attention of the encoder (L, h, m, m)."""
+
+    @property
+    def decoder(self) -> Array:
+        """Self-attention of the decoder (L, h, n, n)."""
+
+    @property
+    def source(self) -> Array:
+        """Attention of the decoder to the source (L, h, n, m)."""
+
+
+class Measures(NamedTuple):
+    """What tells heads apart, each the mean over the rows that have weights.
+
+    Parameters
+    ----------
+    entropy : array
+        Of a row, ``-sum_j w_ij log2 w_ij`` bits: 0 where one token has all the weight, log2(m) where all have the same.
+    distance : array
+        Of a row, ``sum_j w_ij |i - j|`` tokens.
+    diagonal : array
+        The weight of the token at the same position.
+    first : array
+        The weight of the first token.
+
+    Examples
+    --------
+    >>> float(measures(np.eye(4)).diagonal)
+    1.0
+    """
+
+    entropy: Array
+    distance: Array
+    diagonal: Array
+    first: Array
+
+
+def measures(weights: ArrayLike) -> Measures:
+    """Measure heads.
+
+    Parameters
+    ----------
+    weights : array (..., n, m)
+        Attention weights.
+
+    Returns
+    -------
+    Measures
+        Each (...). A row without weight has no influence.
+
+    Raises
+    ------
+    ValueError
+        If there is no row or no column.
+
+    Examples
+    --------
+    >>> found = measures([[[0.5, 0.5], [0.5, 0.5]]])
+    >>> found.entropy, found.distance, found.first
+    (array([1.]), array([0.5]), array([0.5]))
+    """
+    array = _check.numeric("weights", weights)
+    if array.ndim < 2 or not array.shape[-1] * array.shape[-2]:
+        _check.fail(f"weights must be (..., n, m), with n and m at least 1. Got {array.shape} instead.")
+    flat = array.reshape(-1, *array.shape[-2:])
+    each = np.array([_measured(head) for head in flat]).reshape(*array.shape[:-2], 4)
+    return Measures(*np.moveaxis(each, -1, 0))
+
+
+def _measured(head: Array) -> list[float]:
+    """Measure one head (n, m), some rows at a time."""
+    n, m = head.shape
+    sums, counted = np.zeros(4), 0
+    for start in range(0, n, max(1, _PART // m)):
+        rows = head[start : start + max(1, _PART // m)].astype(np.float64)
+        here, keys = np.arange(start, start + len(rows)), np.arange(m)
+        logs = np.log2(np.where(rows > 0, rows, 1))
+        sums += (
+            -(rows * logs).sum(),
+            (rows * np.abs(here[:, None] - keys)).sum(),
+            rows[here < m, here[here < m]].sum(),
+            rows[:, 0].sum(),
+        )
+        counted += int((rows != 0).any(axis=1).sum())
+    return list(sums / max(counted, 1))
+
+
+def group(
+    name: str,
+    weights: ArrayLike,
+    rows: Sequence[str] | None = None,
+    columns: Sequence[str] | None = None,
+    *,
+    layers: Sequence[str] | None = None,
+) -> dict[str, Any]:
+    """Describe heads that attend from the same tokens to the same tokens.
+
+    Parameters
+    ----------
+    name : str
+        The name of the group, such as "encoder".
+    weights : array (L, h, n, m)
+        Weights of h heads in each of L layers; (h, n, m) and (n, m) are one layer.
+    rows, columns : sequence of str, optional
+        The n and m tokens; by default their numbers from 1.
+    layers : sequence of str, optional
+        The names of the L layers; by default their numbers from 1.
+
+    Returns
+    -------
+    dict
+        For `heads`. Weights are rounded to a 65,535th where there are more than a million, and of more than four
+        million a page has the largest of each block; `measures` are those of all weights.
+
+    Raises
+    ------
+    ValueError
+        If `weights` has another shape, is empty, or the labels don't fit.
+
+    Examples
+    --------
+    >>> group("encoder", np.eye(2)[None, None])["rows"]
+    ['1', '2']
+    """
+    array = _check.numeric("weights", weights)
+    if not 2 <= array.ndim <= 4 or not array.size:
+        _check.fail(f"weights must be (layers, heads, n, m), and not empty. Got {array.shape} instead.")
+    array = array.reshape((1,) * (4 - array.ndim) + array.shape)
+    size, *_, n, m = array.size, *array.shape
+    block = 1
+    while size // block**2 > _MOST:
+        block += 1
+    return {
+        "name": name,
+        "layers": labels(_numbers(len(array)) if layers is None else layers, len(array), "layer"),
+        "rows": labels(_numbers(n) if rows is None else rows, n, "query"),
+        "columns": labels(_numbers(m) if columns is None else columns, m, "key"),
+        "block": block,
+        "weights": packed(_rounded(_largest(array, block))),
+        "step": _STEP if size // block**2 > _EXACT else 1,
+        "measures": {key: value.tolist() for key, value in measures(array)._asdict().items()},
+        "warnings": weight_faults(array),
+    }
+
+
+def _numbers(count: int) -> list[str]:
+    return [str(i + 1) for i in range(count)]
+
+
+def _largest(array: Array, block: int) -> Array:
+    """Return the largest weight of each block of rows and columns."""
+    for axis in (-2, -1) if block > 1 else ():
+        array = np.asarray(np.maximum.reduceat(array, np.arange(0, array.shape[axis], block), axis=axis))
+    return array
+
+
+def _rounded(array: Array) -> Array:
+    if array.size <= _EXACT:
+        return array.astype(np.float32)
+    return np.asarray(np.rint(np.clip(np.nan_to_num(array), 0, 1) * _STEP), np.uint16)
+
+
+def heads(groups: Iterable[dict[str, Any]], *, title: str = "Heads") -> Section:
+    """Show all heads.
+
+    Parameters
+    ----------
+    groups : iterable of dict
+        What `group` made, at least one.
+    title : str
+        The heading of the section.
+
+    Returns
+    -------
+    Section
+        For `Page`.
+
+    Raises
+    ------
+    ValueError
+        If there is no group.
+
+    Examples
+    --------
+    >>> heads([group("encoder", np.eye(2))]).view
+    'heads'
+    """
+    several = list(groups)
+    if not several:
+        _check.fail("heads need at least one group. Got none instead.")
+    return Section("heads", title, {"groups": several})
+
+
+def of_model(model_heads: AllHeads) -> Section:
+    """Show the heads of a transformer, as `regard.seq2seq.Seq2Seq.heads` returns them.
+
+    Parameters
+    ----------
+    model_heads : Heads
+        The weights of all heads, and the tokens.
+
+    Returns
+    -------
+    Section
+        For `Page`: the groups "encoder", "decoder" and "source" that have weights.
+
+    Examples
+    --------
+    >>> from regard.seq2seq.networks.transformer.heads import Heads
+    >>> one = np.ones((1, 1, 1, 1))
+    >>> [shown["name"] for shown in of_model(Heads(("</s>",), ("<s>",), ("le",), one, one, one)).data["groups"]]
+    ['encoder', 'decoder', 'source']
+    """
+    source, previous = model_heads.source_tokens, model_heads.previous_tokens
+    parts = (
+        ("encoder", model_heads.encoder, source, source),
+        ("decoder", model_heads.decoder, model_heads.target_tokens, previous),
+        ("source", model_heads.source, model_heads.target_tokens, source),
+    )
+    return heads(
+        group(name, weights, rows, columns) for name, weights, rows, columns in parts if weights.size
+    )
+
+
+def of_recorded(
+    attentions: Sequence[Attention],
+    rows: Sequence[str] | None = None,
+    columns: Sequence[str] | None = None,
+) -> Section:
+    """Show what `regard.record` kept: attentions with weights of the same shape are the layers of a group.
+
+    Parameters
+    ----------
+    attentions : sequence of Attention
+        With their weights. Leading dimensions count as heads.
+    rows, columns : sequence of str, optional
+        The tokens of all, by default their numbers from 1.
+
+    Returns
+    -------
+    Section
+        For `Page`.
+
+    Raises
+    ------
+    ValueError
+        If no attention has weights that can be shown.
+
+    Examples
+    --------
+    >>> import regard
+    >>> with regard.record() as seen:
+    ...     _ = regard.attention(np.eye(2), np.eye(2), np.eye(2))
+    >>> of_recorded(seen).data["groups"][0]["layers"]
+    ['1']
+    """
+    shapes: dict[tuple[int, ...], list[tuple[str, Array]]] = {}
+    for number, attention in enumerate(attentions, 1):
+        weights = attention.weights if "weights" in vars(attention) else np.zeros(0)
+        if weights.size:
+            shapes.setdefault(weights.shape, []).append((attention.name or str(number), weights))
+    groups = []
+    for shape, layers in shapes.items():
+        stacked = np.stack([weights.reshape(-1, *shape[-2:]) for _, weights in layers])
+        name = f"{shape[-2]} × {shape[-1]}"
+        groups.append(group(name, stacked, rows, columns, layers=[name for name, _ in layers]))
+    return heads(groups)

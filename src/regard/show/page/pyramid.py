@@ -1,0 +1,289 @@
+"""Summaries of attention that is too large to be drawn: the largest and the mean weight of blocks, in linear memory.
+
+The log-sum-exp of each row is that of the fast path. With it, the weights of any block are exact without the rest of
+the row, so a block is computed by tiles of logits, summarized and forgotten.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from regard import _check
+from regard._layout import slices
+from regard._problem import prepare
+from regard._threads import Workers
+from regard.attention import partial
+from regard.kernels.blocked import Kernel, thread_count
+from regard.mask import MaskLike
+from regard.position import BiasLike
+from regard.scores import ScoreLike
+from regard.show.page.section import Section, labels, packed
+
+__all__ = ["LongAttention", "Summary", "long_section"]
+
+Array = NDArray[Any]
+Floats = NDArray[np.float32]
+
+_TILE = 1 << 20  # weights that are computed at a time
+_SIDE = 512  # blocks on each side of a summary in a page, at most
+_NUMBERS = 1 << 20  # of the summaries of all heads together: 4 bytes each
+
+
+class Summary(NamedTuple):
+    """The largest and the mean weight of blocks, each (..., rows, columns) of blocks.
+
+    Parameters
+    ----------
+    maximum : array
+        The largest weight of each block.
+    mean : array
+        The mean weight of each block.
+
+    Examples
+    --------
+    >>> long = LongAttention(np.zeros((4, 1)), np.zeros((4, 1)))
+    >>> long.summary(0, 2).mean
+    array([[0.25, 0.25],
+           [0.25, 0.25]], dtype=float32)
+    """
+
+    maximum: Floats
+    mean: Floats
+
+
+@dataclass(frozen=True)
+class _Grid:
+    """Equal blocks of a range; the last one may be shorter."""
+
+    start: int
+    stop: int
+    size: int
+
+    @classmethod
+    def of(cls, range_: slice, most: int) -> _Grid:
+        """Return the smallest blocks of a range of which there are at most `most`."""
+        length = range_.stop - range_.start
+        return cls(range_.start, range_.stop, max(1, -(-length // most)))
+
+    @property
+    def count(self) -> int:
+        return -(-(self.stop - self.start) // self.size)
+
+    def range(self, first: int, last: int) -> slice:
+        """Return the rows of the blocks `first` to `last`."""
+        return slice(self.start + first * self.size, min(self.start + last * self.size, self.stop))
+
+
+class LongAttention:
+    """Attention weights of long sequences, of which any block is computed when it is needed.
+
+    Parameters
+    ----------
+    queries : array (..., n, d)
+        Queries.
+    keys : array (..., m, d)
+        Keys.
+    score, mask, bias, scale, softcap
+        As for `regard.attend`; step two is a softmax.
+
+    Raises
+    ------
+    ValueError, TypeError
+        For invalid arguments, as in `regard.attend`, or where there is no pair of a query and a key.
+
+    Examples
+    --------
+    >>> long = LongAttention(np.zeros((4, 1)), np.zeros((4, 1)))
+    >>> long.heads, long.n, long.m, long.rows(0, 1, 2)
+    (1, 4, 4, array([[0.25, 0.25, 0.25, 0.25]], dtype=float32))
+    """
+
+    def __init__(
+        self,
+        queries: ArrayLike,
+        keys: ArrayLike,
+        *,
+        score: ScoreLike = "scaled_dot",
+        mask: MaskLike | None = None,
+        bias: BiasLike | None = None,
+        scale: float | None = None,
+        softcap: float | None = None,
+    ) -> None:
+        queries, keys = _check.numeric("queries", queries), _check.numeric("keys", keys)
+        values = np.zeros((*keys.shape[:-1], 1), keys.dtype)
+        options: dict[str, Any] = {
+            "score": score,
+            "mask": mask,
+            "bias": bias,
+            "scale": scale,
+            "softcap": softcap,
+        }
+        self._problem = prepare(queries, keys, values, **options, normalize="softmax", sink=None)
+        layout = self._problem.layout
+        self.heads, self.n, self.m = layout.items, layout.n, layout.m
+        if not self.heads * self.n * self.m:
+            _check.fail(f"a picture needs at least one query and one key: {queries.shape} and {keys.shape}")
+        self._kernel = Kernel(self._problem)
+        lse = partial(queries, keys, values, **options).lse
+        self._lse = lse.reshape(self.heads, self.n)
+
+    def rows(self, head: int, start: int, stop: int) -> Floats:
+        """Return the weights of some queries for all keys.
+
+        Parameters
+        ----------
+        head : int
+            The number of the head, or of the item in flattened leading dimensions.
+        start, stop : int
+            The queries from start, and before stop.
+
+        Returns
+        -------
+        array (stop - start, m)
+            The weights.
+        """
+        return np.concatenate(
+            [self._weights(head, slice(start, stop), columns) for columns in self._columns(stop - start)]
+        ).T
+
+    def summary(
+        self, head: int, side: int, rows: slice | None = None, columns: slice | None = None
+    ) -> Summary:
+        """Return the largest and the mean weight of blocks.
+
+        Parameters
+        ----------
+        head : int
+            As for `rows`.
+        side : int
+            The number of blocks on each side, at most. All blocks have the same size, but the last may be shorter.
+        rows, columns : slice, optional
+            The range of queries and keys; by default all. Each has a start and a stop.
+
+        Returns
+        -------
+        Summary
+            Its arrays are (rows, columns) of blocks.
+        """
+        down = _Grid.of(rows or slice(0, self.n), side)
+        across = _Grid.of(columns or slice(0, self.m), side)
+        found = Summary(*np.zeros((2, down.count, across.count), np.float32))
+        high = max(1, min(down.count, 256 // down.size))
+        wide = max(1, _TILE // (high * down.size) // across.size)
+
+        def strip(top: int) -> None:
+            for left in range(0, across.count, wide):
+                self._summarize(head, down, across, (top, left), (high, wide), found)
+
+        tops = range(0, down.count, high)
+        threads = min(thread_count(self._problem, None), len(tops))
+        with Workers(threads if threads > 1 else 0) as workers:
+            for _ in workers.map(strip, tops):
+                pass
+        return found
+
+    def _summarize(
+        self,
+        head: int,
+        down: _Grid,
+        across: _Grid,
+        first: tuple[int, int],
+        size: tuple[int, int],
+        found: Summary,
+    ) -> None:
+        """Summarize the weights of some blocks."""
+        (top, left), (high, wide) = first, size
+        bottom, right = min(top + high, down.count), min(left + wide, across.count)
+        tile = self._weights(head, down.range(top, bottom), across.range(left, right))
+        size = across.size, down.size
+        counts = [
+            np.diff([*range(0, length, step), length]) for length, step in zip(tile.shape, size, strict=True)
+        ]
+        place = (slice(top, bottom), slice(left, right))
+        found.maximum[place] = _reduced(np.max, tile, size).T
+        found.mean[place] = (_reduced(np.sum, tile, size) / np.outer(*counts)).T
+
+    def _columns(self, rows: int) -> list[slice]:
+        return slices(self.m, max(1, _TILE // max(1, rows)))
+
+    def _weights(self, head: int, rows: slice, columns: slice) -> Floats:
+        """Return a block of weights (keys, queries), as the kernel lays it out."""
+        kernel, item = self._kernel, slice(head, head + 1)
+        height = rows.stop - rows.start
+        with np.errstate(all="ignore"):
+            left = kernel.pairs.left_items.block(item, rows)
+            logits = kernel.logits(left, item, rows, columns)
+            if logits is None:
+                return np.zeros((columns.stop - columns.start, height), np.float32)
+            lse = self._lse[head, rows]
+            block = logits[0, :, :height]
+            block -= np.where(np.isneginf(lse), 0, lse).astype(block.dtype)
+            return np.exp(block, out=block).astype(np.float32, copy=False)
+
+
+def _reduced(function: Callable[..., Array], tile: Array, size: tuple[int, int]) -> Array:
+    """Reduce the blocks of a tile, first down and then across; the last block of each axis may be shorter."""
+    for axis in (0, 1):
+        step, length = size[axis], tile.shape[axis]
+        whole, rest = np.split(tile, [length // step * step], axis)
+        shape = (-1, step, tile.shape[1]) if axis == 0 else (len(tile), -1, step)
+        parts = [function(whole.reshape(shape), axis=axis + 1)]
+        parts += [function(rest, axis=axis, keepdims=True)] if rest.size else []
+        tile = np.concatenate(parts, axis)
+    return tile
+
+
+def long_section(
+    attention: LongAttention,
+    query_labels: Sequence[str] | None = None,
+    key_labels: Sequence[str] | None = None,
+    *,
+    served: bool = False,
+    title: str = "Long attention",
+) -> Section:
+    """Show long attention: summaries of it, from all of it down to blocks of a few tokens.
+
+    Parameters
+    ----------
+    attention : LongAttention
+        The attention.
+    query_labels, key_labels : sequence of str, optional
+        n and m names; by default their numbers from 1.
+    served : bool
+        Whether the page can ask a process for parts in full detail, as `regard.show.page.server` answers.
+    title : str
+        The heading.
+
+    Returns
+    -------
+    Section
+        For `Page`. Its summaries have up to 512 blocks on each side, fewer where there are many heads.
+
+    Raises
+    ------
+    ValueError
+        If labels don't fit.
+
+    Examples
+    --------
+    >>> long_section(LongAttention(np.zeros((4, 1)), np.zeros((6, 1)))).data["keys"]
+    6
+    """
+    side = max(1, min(_SIDE, int((_NUMBERS / (2 * attention.heads)) ** 0.5)))
+    summaries = [attention.summary(head, side) for head in range(attention.heads)]
+    data = {
+        "queries": attention.n,
+        "keys": attention.m,
+        "blocks": [_Grid.of(slice(0, length), side).size for length in (attention.n, attention.m)],
+        "maximum": packed(np.stack([summary.maximum for summary in summaries])),
+        "mean": packed(np.stack([summary.mean for summary in summaries])),
+        "query_labels": None if query_labels is None else labels(query_labels, attention.n, "query"),
+        "key_labels": None if key_labels is None else labels(key_labels, attention.m, "key"),
+        "served": served,
+    }
+    return Section("long", title, data)

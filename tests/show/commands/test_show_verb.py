@@ -1,0 +1,131 @@
+"""`regard show`: what its page opens with, and what is no input."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from regard.cli import main
+from regard.show import Page
+
+
+@pytest.fixture(autouse=True)
+def _in_a_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def sections(path: str = "page.html") -> list[Any]:
+    """The sections of a written page."""
+    document = Path(path).read_text(encoding="utf-8")
+    (text,) = re.findall(r'id="data">(.*?)</script>', document, flags=re.DOTALL)
+    return list(json.loads(text))
+
+
+def shows(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[Any]:
+    assert main(["show", *arguments, "--out", "page.html"]) == 0
+    out, err = capsys.readouterr()
+    assert (out.count("\n"), err) == (1, "")
+    assert re.fullmatch(r"page\.html \(\d+ KB\): open it in a browser\n", out)
+    return sections()
+
+
+def fails(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    assert main(["show", *arguments, "--out", "page.html"]) == 2
+    out, err = capsys.readouterr()
+    assert (out, err.count("\n")) == ("", 1)
+    return err.removeprefix("regard show: error: ").removesuffix("\n")
+
+
+def test_alone_it_opens_with_the_words_of_the_tutorial_and_a_decoder(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    words, decoder = shows(capsys)
+    # What the notebook prints for seed 42.
+    assert words["data"]["words"] == {
+        "embeddings": [[1, 0, 0], [0, 1, 0], [1, 1, 0], [0, 0, 1]],
+        "query_weight": [[2, 0, 2], [2, 0, 0], [2, 1, 2]],
+        "key_weight": [[2, 2, 2], [0, 2, 1], [0, 1, 1]],
+        "value_weight": [[1, 1, 0], [0, 1, 1], [0, 0, 0]],
+    }
+    assert words["data"]["values"] == [[1, 1, 0], [0, 1, 1], [1, 2, 1], [0, 0, 0]]
+    assert words["data"]["query_labels"] == ["word 1", "word 2", "word 3", "word 4"]
+    assert decoder["data"]["key_labels"] == ["the", "black", "cat"]
+
+
+def test_it_opens_with_words_of_one_s_own(capsys: pytest.CaptureFixture[str]) -> None:
+    (own,) = shows(capsys, "--words", "1 0; 0 1", "--seed", "7", "--labels", "<b>le</b> chat")
+    assert own["data"]["words"]["embeddings"] == [[1, 0], [0, 1]]
+    assert own["data"]["key_labels"] == ["<b>le</b>", "chat"]
+
+
+@pytest.mark.parametrize("dtype", ["f2", "f4", ">f8", "?", "u1", ">i4"])
+def test_arrays_of_every_real_type_are_shown(capsys: pytest.CaptureFixture[str], dtype: str) -> None:
+    np.savez("my.npz", q=np.eye(3).astype(dtype), k=np.eye(3).astype(dtype), v=np.ones((3, 1)))
+    (own,) = shows(capsys, "my.npz", "--query-labels", "a b c", "--title", "Mine")
+    assert own["data"]["queries"] == [[1, 0, 0], [0, 1, 0], [0, 0, 1]]
+    assert own["data"]["query_labels"] == ["a", "b", "c"]
+    assert own["data"]["key_labels"] == ["key 1", "key 2", "key 3"]
+    assert "<title>Mine</title>" in Path("page.html").read_text(encoding="utf-8")
+
+
+def test_a_page_that_exists_is_replaced_with_force_only(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("page.html").write_text("mine")
+    assert fails(capsys) == "page.html: the file exists already, --force replaces it"
+    assert Path("page.html").read_text() == "mine"
+    shows(capsys, "--force")
+
+
+@pytest.mark.filterwarnings("always")
+def test_a_large_page_says_so_and_is_written(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Page, "html", "x" * 20_000_001)
+    assert main(["show", "--out", "page.html"]) == 0
+    assert capsys.readouterr().err == (
+        "regard show: warning: page.html takes 20 MB, which browsers open slowly: "
+        "fewer heads or tokens make it smaller\n"
+    )
+    assert Path("page.html").stat().st_size == 20_000_001
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        (["--labels", "a b"], "labels must name each word: 2 labels for 4"),
+        (["my.npz", "--labels", "a"], "labels must name each query: 1 label for 3"),
+        (["my.npz", "--key-labels", "a b c"], "labels must name each key: 3 labels for 4"),
+        (["my.npz", "--words", "1"], "give files or --words, not both"),
+        (["my.npz", "--seed", "1"], "give files or --seed, not both"),
+        (["--key-labels", "a b c d"], "words have the same names as queries and keys: give --labels"),
+        (["no.npz"], "no.npz: No such file or directory"),
+        (["--words", ""], "there are no numbers in words"),
+        (["--words", "the cat"], "words, row 1, column 1: 'the' is not a number"),
+        (["odd.npz"], "keys and values must share their length m: 4 and 3"),
+        (["--seed", "-1"], "argument --seed: must be an integer from 0 to 4294967295. Got '-1' instead."),
+        (["--title"], "argument --title: expected one argument"),
+    ],
+)
+def test_what_is_no_input_is_one_line_and_no_page(
+    capsys: pytest.CaptureFixture[str], arguments: list[str], error: str
+) -> None:
+    np.savez("my.npz", q=np.eye(3), k=np.ones((4, 3)), v=np.ones((4, 1)))
+    np.savez("odd.npz", q=np.eye(3), k=np.ones((4, 3)), v=np.ones((3, 1)))
+    assert fails(capsys, *arguments) == error
+    assert not Path("page.html").exists()
+
+
+def test_without_a_name_for_the_page_it_says_what_is_missing(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["show"]) == 2
+    assert (
+        capsys.readouterr().err == "regard show: error: give --out FILE.html, the page to write, or --serve\n"
+    )
+
+
+def test_a_folder_that_is_not_there_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["show", "--out", "none/page.html"]) == 2
+    assert capsys.readouterr().err == "regard show: error: none/page.html: No such file or directory\n"

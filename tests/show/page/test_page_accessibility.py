@@ -1,0 +1,49 @@
+"""What axe-core finds on pages, in both themes, wide and narrow, and in the states that readers bring them into."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import regard
+from regard.show import Page, page
+from regard.show.page.examples import drawn, reordering
+from regard.show.page.section import Section
+
+pytestmark = pytest.mark.slow
+
+EYE = np.eye(3)
+
+
+def with_a_warning() -> Page:
+    (section,) = page(regard.attend(EYE, EYE, EYE)).sections
+    return Page([Section(section.view, section.title, section.data, ["row 1 sums to 2"])])
+
+
+PAGES = {
+    "words and a decoder": lambda: Page([drawn(np.array([[1, 0, 0], [0, 1, 0]]), 42), reordering()]),
+    "recorded, with a warning": with_a_warning,
+    "many": lambda: page(*np.random.default_rng(0).normal(size=(3, 14, 13))),
+}
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page_has_no_serious_fault(opened: Any, accessible: Any, name: str, theme: str) -> None:
+    accessible(opened(PAGES[name](), theme=theme, width=400 if theme == "dark" else 1400))
+
+
+@pytest.mark.parametrize("normalize", ["sparsemax", "hard"])
+def test_nor_has_it_with_other_options(opened: Any, accessible: Any, normalize: str) -> None:
+    tab = opened(Page([drawn(EYE, 42)]))
+    tab.get_by_label("Score", exact=True).select_option("additive")
+    tab.get_by_label("Mask").select_option("window")
+    tab.get_by_label("Step two").select_option(normalize)
+    tab.get_by_label("Softcap").check()
+    tab.get_by_role("button", name="Step by step").click()
+    tab.get_by_role("button", name="Next").click()
+    tab.get_by_role("spinbutton").first.fill("nonsense")
+    tab.get_by_role("button", name="Dark").click()
+    accessible(tab)

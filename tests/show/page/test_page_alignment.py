@@ -1,0 +1,217 @@
+"""Alignments in a page: the numbers are the weights, tokens stay text, and every hypothesis has its own."""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+import numpy as np
+import pytest
+
+from regard.seq2seq.data.vocabulary import JOIN, SPECIAL, START
+from regard.seq2seq.translator import Translation
+from regard.show import page
+from regard.show.figures.overlay import captioned
+from regard.show.page import alignment as module
+from regard.show.page.alignment import aligned, alignment, sentence
+
+HOSTILE = ["<script>alert(1)</script>", '"q"', "it's", "$x", "a & b", "<!--"]
+SCRIPTS = ["שלום", "مرحبا", "日本語", "e\u0301a\u0308", "👩‍👩‍👧", "ไทย"]
+
+
+def weights(n: int, m: int, seed: int = 0) -> np.ndarray:
+    """Attention weights that differ from each other in the digits that are shown."""
+    logits = np.random.default_rng(seed).normal(0, 2, (n, m))
+    share = np.exp(logits)
+    return (share / share.sum(axis=1, keepdims=True)).astype(np.float32)
+
+
+def translation(tokens: list[str], source: list[str], seed: int = 0, score: float = -0.5) -> Translation:
+    return Translation(
+        " ".join(tokens), tuple(tokens), tuple(source), score, weights(len(tokens), len(source), seed)
+    )
+
+
+def unpacked(array: dict[str, Any]) -> np.ndarray:
+    return np.frombuffer(base64.b64decode(array["base64"]), array["dtype"]).reshape(array["shape"])
+
+
+def shown(number: float, digits: int = 3) -> str:
+    return f"{number:.{digits}f}"
+
+
+# ------------------------------------------------------------------------------------------------ the description
+
+
+def test_each_hypothesis_has_its_own_weights() -> None:
+    source = ["one", "two", "</s>"]
+    several = [translation(["un", "deux"], source, 1), translation(["deux"], source, 2, -0.75)]
+    (described,) = alignment(sentence(several)).data["sentences"]
+    assert [one["score"] for one in described["hypotheses"]] == [-0.5, -0.75]
+    for one, of in zip(described["hypotheses"], several, strict=True):
+        np.testing.assert_array_equal(unpacked(one["weights"]), of.alignment)
+
+
+def test_tokens_lose_the_marks_of_joined_tokens_and_retrieved_targets_are_named() -> None:
+    found = Translation(
+        "ab", ("a" + JOIN, "b"), ("x", "</s>"), 0.0, weights(2, 2), retrieved=(SPECIAL[START], "y" + JOIN)
+    )
+    found = Translation(**(vars(found) | {"retrieved_weights": weights(2, 2, 1)}))
+    described = sentence(found)
+    assert described["source"] == ["x", "</s>", "retrieved:", "y"]
+    assert described["hypotheses"][0]["tokens"] == ["a", "b"]
+    assert unpacked(described["hypotheses"][0]["weights"]).shape == (2, 4)
+
+
+def test_a_model_without_attention_has_a_page_without_weights() -> None:
+    described = sentence(Translation("le", ("le",), ("the", "</s>"), 0.0, None))
+    assert "weights" not in described["hypotheses"][0]
+
+
+def test_translations_of_one_source_are_hypotheses_and_of_several_sources_sentences() -> None:
+    several = [translation(["a"], ["x", "y"]), translation(["b"], ["x", "y"]), translation(["c"], ["z"])]
+    (section,) = page(several).sections
+    assert [len(one["hypotheses"]) for one in section.data["sentences"]] == [2, 1]
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: alignment(), "alignment needs at least one sentence. Got none instead."),
+        (lambda: sentence([]), "a sentence needs at least one hypothesis. Got none instead."),
+        (
+            lambda: sentence([translation(["a"], ["x"]), translation(["a"], ["y"])]),
+            "the hypotheses must be of one source. Got several instead.",
+        ),
+        (lambda: aligned(weights(2, 2), ["a"], ["b", "c"]), "labels must name each row: 1 label for 2"),
+        (lambda: aligned(weights(1, 2), ["a"], ["b"]), "labels must name each column: 1 label for 2"),
+        (lambda: aligned([1.0], ["a"], ["b"]), r"weights must be \(n, m\). Got \(1,\) instead."),
+        (
+            lambda: aligned(weights(1, 2), ["a"], ["b", "c"], links=[(2, 0)]),
+            "links must be between 2 and 1 tokens, from 0. Got 2-0 instead.",
+        ),
+        (
+            lambda: sentence(translation(["a"], ["x"]), links=[(0, -1)]),
+            "links must be between 1 and 1 tokens, from 0. Got 0--1 instead.",
+        ),
+    ],
+)
+def test_what_does_not_fit_is_an_error_with_both_numbers(call: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+def test_numbers_that_are_no_weights_come_with_a_warning() -> None:
+    described = aligned([[0.5, 0.25], [-0.5, 1.5]], ["a", "b"], ["x", "y"])
+    (negative, unequal) = described["hypotheses"][0]["warnings"]
+    assert "1 weight is negative" in negative
+    assert "1 of 2 rows sums to neither 0 nor 1" in unequal
+
+
+@pytest.mark.parametrize("shape", [(5, 7), (640, 1000), (2000, 3), (1, 1)])
+def test_a_picture_keeps_its_colours_and_has_no_more_pixels_than_are_seen(shape: tuple[int, int]) -> None:
+    rng = np.random.default_rng(0)
+    picture = np.broadcast_to(rng.integers(0, 256, 3, np.uint8), (*shape, 3))
+    found = Translation("a", ("a",), ("1",), 0.0, weights(1, 1), grid=(1, 1))
+    pixels = unpacked(sentence(found, picture=picture)["picture"])
+    assert max(pixels.shape) <= max(2 * module._PIXELS, 3)
+    assert (pixels == picture[0, 0]).all()
+
+
+# ------------------------------------------------------------------------------------------------------ in a browser
+
+
+@pytest.mark.slow
+def test_a_token_shows_its_weights_in_numbers_by_click_hover_and_key(opened: Any) -> None:
+    source, target = [*HOSTILE, "</s>"], SCRIPTS
+    found = translation(target, source)
+    tab = opened(page([found, translation(target[:3], source, 5, -1.25)]))
+    rows, columns = tab.locator(".token[data-side=row]"), tab.locator(".token[data-side=column]")
+    assert rows.locator(".label").all_text_contents() == target
+    assert columns.locator(".label").all_text_contents() == source
+    rows.nth(2).click()
+    assert columns.locator(".value").all_text_contents() == [shown(w) for w in found.alignment[2]]
+    columns.nth(4).hover()
+    assert rows.locator(".value").all_text_contents() == [shown(w) for w in found.alignment[:, 4]]
+    tab.mouse.move(0, 0)  # what was clicked is kept
+    assert columns.locator(".value").all_text_contents() == [shown(w) for w in found.alignment[2]]
+    rows.nth(2).click()
+    assert set(columns.locator(".value").all_text_contents()) == {""}
+    columns.first.focus()
+    tab.keyboard.press("ArrowDown")
+    assert rows.locator(".value").all_text_contents() == [shown(w) for w in found.alignment[:, 1]]
+    tab.keyboard.press("ArrowRight")
+    assert columns.locator(".value").all_text_contents() == [shown(w) for w in found.alignment[1]]
+    best = found.alignment[1].argmax()
+    assert source[best] in tab.locator(".readout").inner_text()
+    assert shown(found.alignment[1, best]) in tab.locator(".readout").inner_text()
+    tab.locator(".hypothesis").nth(1).click()
+    assert tab.locator(".token[data-side=row]").count() == 3
+    assert tab.locator("script").count() == 2
+
+
+@pytest.mark.slow
+def test_a_cell_of_the_matrix_shows_its_number_under_the_pointer_and_by_the_arrow_keys(opened: Any) -> None:
+    found = translation(["un", "deux", "trois"], ["one", "two", "three", "</s>"])
+    tab = opened(page([alignment(sentence(found, links=[(1, 2), (3, 0)]))]))
+    canvas, line = tab.locator(".matrix canvas"), tab.locator(".readout")
+    box = canvas.bounding_box()
+    for row, column in ((0, 0), (2, 1), (1, 3)):
+        tab.mouse.move(
+            box["x"] + box["width"] * (column + 0.5) / 4, box["y"] + box["height"] * (row + 0.5) / 3
+        )
+        assert shown(found.alignment[row, column]) in line.inner_text()
+        assert ("given link" in line.inner_text()) is ((row, column) == (2, 1))
+    tab.mouse.move(0, 0)
+    tab.keyboard.press("Tab")  # focus that is visible
+    canvas.focus()
+    tab.keyboard.press("ArrowDown")
+    tab.keyboard.press("ArrowRight")
+    assert line.inner_text().startswith("deux → two " + shown(found.alignment[1, 1]))
+    best = found.alignment.argmax(axis=1)
+    hits = sum(best[j] == i for i, j in [(1, 2), (3, 0)])
+    assert f"{hits} of 2 lead to the token" in tab.locator(".legend").inner_text()
+
+
+PIXELS = """() => {
+    const large = document.querySelector(".large");
+    const [width, height] = [large.width, large.height];
+    return [width, height, Array.from(large.getContext("2d").getImageData(0, 0, width, height).data)];
+}"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("grid", [(2, 3), (4, 4), (1, 1), (5, 1)])
+def test_the_smoothed_weights_over_a_picture_are_those_of_the_figure(
+    opened: Any, grid: tuple[int, int]
+) -> None:
+    """The figure interpolates with SciPy's PchipInterpolator, the page with its own curve."""
+    rng = np.random.default_rng(1)
+    cells = grid[0] * grid[1]
+    picture = rng.random((300, 320, 3)).astype(np.float32)
+    found = Translation("a b", ("a", "b"), ("",) * cells, 0.0, weights(2, cells), grid=grid)
+    tab = opened(page([alignment(sentence(found, picture=picture))]))
+    tab.locator(".panel").nth(1).click()
+    drawn = tab.evaluate(PIXELS)
+    width, height = drawn[:2]
+    pixels = np.array(drawn[2]).reshape(height, width, 4)[..., :3]
+    figure = captioned(picture, found.alignment, found.tokens, grid=grid)
+    image = np.asarray(figure.axes[2].images[0].get_array())
+    at = [
+        (np.arange(size) * own) // size for size, own in ((height, image.shape[0]), (width, image.shape[1]))
+    ]
+    difference = np.abs(pixels - image[np.ix_(*at)])
+    assert difference.mean() < 2  # of 255: pixels are placed a little differently
+
+
+@pytest.mark.slow
+def test_two_notebook_outputs_do_not_disturb_each_other(browser: Any) -> None:
+    one, two = translation(["un"], ["one", "</s>"], 1), translation(["deux"], ["two", "</s>"], 2)
+    tab = browser.new_page()
+    tab.set_content(f"<div>{one._repr_html_()}</div><div>{two._repr_html_()}</div>")
+    for number, found in enumerate((one, two)):
+        frame = tab.frame_locator("iframe").nth(number)
+        frame.locator(".token[data-side=row]").first.click()
+        values = frame.locator(".token[data-side=column] .value").all_text_contents()
+        assert values == [shown(w) for w in found.alignment[0]]
+    tab.close()

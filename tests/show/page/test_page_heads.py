@@ -1,0 +1,155 @@
+"""Heads in a page: their measures, their order, and the numbers of the large one."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+import regard
+from regard.context import Attention
+from regard.seq2seq.networks.transformer.heads import Heads
+from regard.show import page
+from regard.show.page import heads as module
+from regard.show.page.heads import group, heads, measures, of_recorded
+
+
+def weights(*shape: int, seed: int = 0) -> np.ndarray:
+    share = np.exp(np.random.default_rng(seed).normal(0, 2, shape))
+    return (share / share.sum(axis=-1, keepdims=True)).astype(np.float32)
+
+
+# ----------------------------------------------------------------------------------------------------- measures
+
+
+def test_measures_by_hand() -> None:
+    found = measures([[[0.5, 0.5, 0.0], [0.0, 0.0, 1.0]]])
+    assert found.entropy.tolist() == [0.5]  # 1 bit and 0 bits
+    assert found.distance.tolist() == [(0.5 * 1 + 1.0) / 2]
+    assert found.diagonal.tolist() == [0.25]
+    assert found.first.tolist() == [0.25]
+
+
+@pytest.mark.parametrize("shape", [(3, 5), (5, 3), (1, 1), (2, 2, 4, 4)])
+def test_measures_are_the_sums_of_their_definition(shape: tuple[int, ...], monkeypatch: Any) -> None:
+    monkeypatch.setattr(module, "_PART", 4)  # some rows at a time
+    array = weights(*shape)
+    found = measures(array)
+    for place in np.ndindex(shape[:-2]):
+        head = array[place].astype(float)
+        n, m = head.shape
+        entropy = -math.fsum(w * math.log2(w) for w in head.flat if w > 0) / n
+        distance = math.fsum(head[i, j] * abs(i - j) for i in range(n) for j in range(m)) / n
+        assert found.entropy[place] == pytest.approx(entropy)
+        assert found.distance[place] == pytest.approx(distance)
+        assert found.diagonal[place] == pytest.approx(math.fsum(np.diagonal(head)) / n)
+        assert found.first[place] == pytest.approx(math.fsum(head[:, 0]) / n)
+
+
+def test_a_row_without_weight_has_no_influence() -> None:
+    one = weights(3, 4)
+    empty = np.concatenate([one, np.zeros((1, 4), np.float32)])
+    np.testing.assert_allclose(measures(empty), measures(one))
+
+
+# --------------------------------------------------------------------------------------------------- description
+
+
+def test_heads_of_a_model_are_three_groups() -> None:
+    of = Heads(("x", "</s>"), ("<s>",), ("a",), weights(1, 2, 2, 2), weights(3, 2, 1, 1), weights(3, 2, 1, 2))
+    (section,) = page(of).sections
+    assert [(g["name"], g["rows"], g["columns"]) for g in section.data["groups"]] == [
+        ("encoder", ["x", "</s>"], ["x", "</s>"]),
+        ("decoder", ["a"], ["<s>"]),
+        ("source", ["a"], ["x", "</s>"]),
+    ]
+
+
+def test_recorded_attentions_of_the_same_shape_are_layers() -> None:
+    rng = np.random.default_rng(0)
+    with regard.record() as seen:
+        for name in ("one", "two"):
+            with regard.named_scope(name):
+                regard.attention(*rng.normal(0, 1, (3, 2, 4, 8)))
+        regard.attention(rng.normal(0, 1, (3, 8)), *rng.normal(0, 1, (2, 5, 8)))
+    groups = of_recorded(seen).data["groups"]
+    assert [(g["name"], g["layers"], g["weights"]["shape"]) for g in groups] == [
+        ("4 × 4", ["one", "two"], [2, 2, 4, 4]),
+        ("3 × 5", ["3"], [1, 1, 3, 5]),
+    ]
+
+
+def test_recorded_attentions_without_weights_are_left_out() -> None:
+    with regard.record(keep="context") as seen:
+        regard.attention(np.eye(2), np.eye(2), np.eye(2))
+    with pytest.raises(ValueError, match="heads need at least one group"):
+        of_recorded(seen)
+
+
+def test_many_weights_are_rounded_and_more_are_reduced_to_the_largest_of_blocks(monkeypatch: Any) -> None:
+    monkeypatch.setattr(module, "_EXACT", 100)
+    monkeypatch.setattr(module, "_MOST", 400)
+    exact, rounded, reduced = (group("g", weights(1, 1, n, n)) for n in (10, 20, 21))
+    assert [(g["step"], g["block"], g["weights"]["dtype"]) for g in (exact, rounded, reduced)] == [
+        (1, 1, "float32"),
+        (65535, 1, "uint16"),
+        (65535, 2, "uint16"),
+    ]
+    assert reduced["weights"]["shape"] == [1, 1, 11, 11]
+    assert reduced["measures"]["entropy"][0][0] == pytest.approx(float(measures(weights(21, 21)).entropy))
+
+
+@pytest.mark.parametrize("shape", [(0, 1, 2, 2), (1, 2, 0), (3,), (1, 1, 1, 2, 2)])
+def test_weights_of_another_shape_are_an_error(shape: tuple[int, ...]) -> None:
+    with pytest.raises(ValueError, match=r"weights must be \(layers, heads, n, m\), and not empty"):
+        group("g", np.zeros(shape))
+
+
+def test_an_attention_with_heads_is_shown_by_heads() -> None:
+    attention = regard.attend(*np.ones((3, 2, 3, 4)))
+    assert isinstance(attention, Attention)
+    assert page(attention).sections[0].view == "heads"
+
+
+# --------------------------------------------------------------------------------------------------- in a browser
+
+
+@pytest.mark.slow
+def test_heads_are_sorted_by_each_measure_and_chosen_by_click_and_key(opened: Any) -> None:
+    array = weights(2, 3, 5, 5)
+    tokens = ["<b>", "שלום", "日本", "a", "b"]
+    tab = opened(
+        page([heads([group("encoder", array, tokens, tokens), group("other", weights(1, 1, 2, 2))])])
+    )
+    for number, name in enumerate(("entropy", "distance", "diagonal", "first")):
+        tab.locator("thead button").nth(number + 1).click()
+        expected = sorted(getattr(measures(array), name).ravel().tolist(), reverse=True)
+        digits = 2 if number < 2 else 3
+        values = tab.locator(f"td[data-measure={name}]").all_text_contents()
+        assert values == [f"{value:.{digits}f}" for value in expected]
+        assert tab.locator(".small-head small").all_text_contents() == values
+    tab.locator("thead button").first.click()
+    tab.locator(".small-head").nth(4).click()  # layer 2, head 2
+    tab.locator(".token[data-side=row]").nth(1).click()
+    values = tab.locator(".token[data-side=column] .value").all_text_contents()
+    assert values == [f"{w:.3f}" for w in array[1, 1, 1]]
+    assert tab.locator(".token[data-side=column] .label").all_text_contents() == tokens
+    tab.locator(".small-head").first.focus()
+    tab.keyboard.press("ArrowRight")
+    assert tab.locator("h3").inner_text().endswith("layer 1, head 2")
+    tab.locator(".groups button").nth(1).click()
+    assert tab.locator(".small-head").count() == 1
+    assert tab.locator(".head-large dd").count() == 4
+
+
+@pytest.mark.slow
+def test_three_hundred_tokens_open_and_a_head_changes(opened: Any) -> None:
+    array = weights(2, 2, 300, 300)
+    tab = opened(page(array))
+    tab.locator(".small-head").nth(3).click()
+    tab.locator(".token[data-side=row]").nth(7).click()
+    shown = tab.locator(".token[data-side=column] .value").all_text_contents()
+    assert len(shown) == 300
+    np.testing.assert_allclose([float(value) for value in shown], array[1, 1, 7], atol=0.0005001)
