@@ -1,4 +1,4 @@
-# Few targets; each sets up what it needs in .venv.   make demo | caption | test | quick | clean
+# Few targets; each sets up what it needs in .venv.   make demo | caption | test | quick | docs | clean
 
 PYTHON ?= python3
 VENV := .venv
@@ -7,12 +7,13 @@ DATA := data/help-en-fr
 RUN := runs/help-en-fr
 CAPTIONER := runs/digits
 SCENES := $(CAPTIONER)/scenes
+SITE := build/docs
 PIP := $(BIN)/python -m pip install --disable-pip-version-check --quiet
 
 TESTS := $(BIN)/python -m pytest -n auto --maxprocesses 8 --dist worksteal
 unexport PYTHONDONTWRITEBYTECODE # else every worker compiles all tests, and collecting them takes twice the time
 
-.PHONY: demo caption test quick clean
+.PHONY: demo caption test quick docs clean
 
 # Train a translator on real sentences (under three minutes), translate held-out sentences, and show the attention.
 # An interrupted training is resumed, a finished one starts again.
@@ -52,8 +53,14 @@ quick: export OPENBLAS_NUM_THREADS ?= 1
 quick: $(VENV)/dev
 	$(TESTS) -q -m "not slow" --hypothesis-profile quick
 
+# The documentation as a site, notebooks executed; a warning is an error. Notebooks that have not changed are not run again.
+docs: export OPENBLAS_NUM_THREADS ?= 1
+docs: $(VENV)/docs
+	$(BIN)/sphinx-build -W --keep-going -q -j auto -b html docs $(SITE)/html
+	@echo "open $(SITE)/html/index.html; the notebooks are in $(SITE)/html/notebooks"
+
 clean:
-	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build docs/reference/generated dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	rm -f src/regard/kernels/*.so src/regard/kernels/*.dylib src/regard/kernels/*.dll
 	find native -mindepth 1 -maxdepth 1 ! -name CMakeLists.txt -exec rm -rf {} +
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
@@ -71,6 +78,6 @@ $(VENV)/build: $(VENV)/pyvenv.cfg
 	@touch $@
 
 # An editable install, so that changes in Python take effect at once; repeated when its inputs change.
-$(VENV)/cli $(VENV)/dev: $(VENV)/build pyproject.toml native/CMakeLists.txt $(wildcard src/regard/kernels/source/* src/regard/kernels/source/*/*)
+$(VENV)/cli $(VENV)/dev $(VENV)/docs: $(VENV)/build pyproject.toml native/CMakeLists.txt $(wildcard src/regard/kernels/source/* src/regard/kernels/source/*/*)
 	$(PIP) --no-build-isolation --editable '.[$(@F)]'
 	@touch $@

@@ -396,7 +396,7 @@ def alignment_error_rate(
     sure: Sequence[Collection[Link]],
     possible: Sequence[Collection[Link]],
 ) -> LinkScore:
-    """Compare word alignments with sure and possible links: 1 - (|A & S| + |A & P|) / (|A| + |S|).
+    """Compare word alignments with sure and possible links: ``1 - (|A & S| + |A & P|) / (|A| + |S|)``.
 
     Parameters
     ----------

@@ -1,0 +1,147 @@
+"""Build the documentation site: `make docs`, or `sphinx-build -W -b html docs build/docs/html`."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import shutil
+import textwrap
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from docutils import nodes
+from latex2mathml.converter import convert
+from sphinx.application import Sphinx
+from sphinx.ext import autosummary
+
+import regard
+from regard.cli import VERBS, main
+
+# ------------------------------------------------------------------------------------------------------- what is built
+
+project = "regard"
+author = copyright = "the regard authors"
+version = release = regard.__version__
+
+extensions = [
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx.ext.viewcode",
+    "numpydoc",
+    "myst_nb",  # Markdown, and notebooks, which it runs
+]
+templates_path = ["_templates"]
+exclude_patterns = ["conf.py", "diagram.py"]
+nitpicky = True  # a reference that leads nowhere is a warning, and a warning ends the build
+default_role = "autolink"  # `name` is a link where there is such a name,
+nitpick_ignore_regex = [("py:obj", ".*")]  # and a parameter or an attribute otherwise
+
+# The tutorials are Python scripts with cells, which read and compare well; every build runs those that have changed.
+nb_custom_formats = {".py": ["jupytext.reads", {"fmt": "py:percent"}]}
+nb_execution_mode = "cache"
+nb_execution_timeout = 900
+nb_execution_raise_on_error = True
+nb_merge_streams = True
+myst_enable_extensions = ["dollarmath"]
+myst_heading_anchors = 4  # links to headings are written as on GitHub
+
+autosummary_ignore_module_all = False
+autosummary_imported_members = True  # a name is described where users import it from
+autodoc_typehints = "none"  # the docstrings state types and shapes
+autodoc_member_order = "bysource"
+numpydoc_show_class_members = False
+
+html_theme = "pydata_sphinx_theme"
+html_title = "regard"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+html_show_sourcelink = False
+html_sidebars = {page: [] for page in ("index", "gallery", "changes", "search", "genindex")}
+html_context = {"default_mode": "auto"}  # light or dark as the system is
+html_theme_options = {
+    "logo": {"text": "regard"},
+    "navbar_end": ["theme-switcher"],
+    "secondary_sidebar_items": ["page-toc", "notebook"],
+    "footer_start": ["copyright"],
+    "footer_end": [],
+    "show_toc_level": 2,
+}
+
+# ------------------------------------------------------------------------------------------------------ small additions
+
+# Pages link to files outside this folder, as readers on GitHub need it; here the links lead to the page with the same.
+ELSEWHERE = {"../README.md": "index.md", "../data/digits/README.md": "data.md"}
+
+
+def lead_to_pages(app: Sphinx, name: str, source: list[str]) -> None:
+    """Replace links to files that are not part of the site."""
+    for path, page in ELSEWHERE.items():
+        source[0] = source[0].replace(f"]({path})", f"]({page})")
+
+
+def describe_commands(app: Sphinx) -> None:
+    """Write the page of the command line: what each verb prints as its help."""
+    os.environ["COLUMNS"] = "96"
+    page = ["Command line\n============", "What ``regard VERB --help`` prints."]
+    for verb in VERBS:
+        shown = io.StringIO()
+        with contextlib.redirect_stdout(shown), contextlib.suppress(SystemExit):
+            main([verb, "--help"])
+        title = f"regard {verb}"
+        page += [
+            f"{title}\n{'-' * len(title)}",
+            ".. code-block:: text",
+            textwrap.indent(shown.getvalue(), "   "),
+        ]
+    path = Path(app.srcdir, "reference", "generated", "command-line.rst")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("\n\n".join(page), encoding="utf-8")
+
+
+def keep_formula(app: Sphinx, kind: str, name: str, thing: Any, options: Any, lines: list[str]) -> None:
+    """Move the `::` after a summary to a line of its own: numpydoc would shift the formula below it to the margin."""
+    end = lines.index("") if "" in lines else len(lines)
+    if end and lines[end - 1].endswith(" ::"):
+        lines[end - 1 : end] = [lines[end - 1].removesuffix(" ::"), "", "::"]
+
+
+def whole_sentence(doc: Sequence[str], settings: Any) -> str:
+    """Return the first paragraph of a docstring, which is one sentence: Sphinx ends it at a period inside a formula."""
+    paragraph = "\n".join(doc).strip().split("\n\n")[0]
+    return " ".join(paragraph.split())
+
+
+autosummary.extract_summary = whole_sentence
+
+
+def inline_math(self: Any, node: nodes.math) -> None:
+    """Write a formula as MathML, which browsers draw without a script from the network."""
+    self.body.append(convert(node.astext()))
+    raise nodes.SkipNode
+
+
+def displayed_math(self: Any, node: nodes.math_block) -> None:
+    """Write a formula on a line of its own."""
+    self.body.append(f'<div class="formula">{convert(node.astext(), display="block")}</div>')
+    raise nodes.SkipNode
+
+
+def deliver_notebooks(app: Sphinx, error: Exception | None) -> None:
+    """Put the executed notebooks beside the pages, which link to them."""
+    if error is None and app.builder.name == "html":
+        for notebook in Path(app.outdir).parent.glob("jupyter_execute/notebooks/*.ipynb"):
+            shutil.copy(notebook, Path(app.outdir, "notebooks"))
+
+
+def setup(app: Sphinx) -> None:
+    """Connect the additions."""
+    app.connect("builder-inited", describe_commands)
+    app.connect("autodoc-process-docstring", keep_formula, priority=100)  # before numpydoc
+    app.connect("source-read", lead_to_pages)
+    app.connect("build-finished", deliver_notebooks)
+    app.add_html_math_renderer("mathml", (inline_math, None), (displayed_math, None))
+
+
+html_math_renderer = "mathml"

@@ -1,0 +1,245 @@
+# ---
+# jupyter:
+#   jupytext:
+#     text_representation:
+#       format_name: percent
+#   kernelspec:
+#     name: python3
+#     display_name: Python 3
+# ---
+
+# %% [markdown]
+# # Why a fixed-length vector is not enough
+#
+# An encoder-decoder reads a sentence and writes another one, such as its translation. The first ones had a
+# bottleneck: the encoder handed over one vector, as long for "Close." as for a sentence of forty words, and the
+# decoder had nothing else. What does not fit in is lost.
+#
+# Bahdanau, Cho and Bengio proposed in 2014 to keep *all* states of the encoder, and to let the decoder choose among
+# them before each word that it writes. This notebook computes that choice by hand, with every number in sight. Then
+# it trains a translator with it and one without, and compares them on short and on long sentences.
+#
+# ![Diagram: a state of the decoder and the states of the encoder enter the alignment model; a softmax makes weights
+# of its scores; the weighted sum is the context.](../images/mechanism.svg)
+
+# %% [markdown]
+# The words of this field have changed since. What the first paper named one way, later ones name another:
+#
+# | Bahdanau, Cho and Bengio | today | here |
+# |---|---|---|
+# | annotation $h_i$: state of the encoder at word i | key, and value | `annotations[i]` |
+# | previous state of the decoder, $s_{t-1}$ | query | `previous` |
+# | alignment score $e_{t,i}$ | score | `scores[i]` |
+# | weight $\alpha_{t,i}$ | attention weight | `weights[i]` |
+# | context vector $c_t$ | context | `context` |
+
+# %%
+import time
+from pathlib import Path
+
+import numpy as np
+
+import regard
+from regard.show import figures, page
+
+# %% [markdown]
+# ## States
+#
+# A source of three words has been read: three annotations. Let the first number of each say "this is a noun", and the
+# second "this is an adjective". The decoder has a state of three numbers, and the first says "now I need a noun", the
+# second "now I need an adjective"; the third is about something else. In a trained network no number has such a
+# simple meaning, but the computation is the same.
+
+# %%
+words = ["the", "red", "house"]
+annotations = np.array([[0.0, 0.0], [0.0, 1.0], [1.0, 0.0]])
+previous = np.array([1.0, 0.0, 0.0])
+
+# %% [markdown]
+# ## Alignment scores by a feed-forward network
+#
+# State and annotation have different lengths, so there is no dot product of the two. A small network with one hidden
+# layer compares them. `W` brings the state to the hidden layer, `U` the annotation, and `v` weighs what is there:
+#
+# $$
+# e_{t,i} = v \cdot \tanh(W s_{t-1} + U h_i)
+# $$
+#
+# The first hidden unit is to say "a noun", and to be silenced while the decoder needs an adjective. The second says
+# "an adjective", and is silenced while it needs a noun.
+
+# %%
+W = np.array([[0.0, -4.0], [-4.0, 0.0], [0.0, 0.0]])  # the state's three numbers, to two hidden units
+U = np.array([[2.0, 0.0], [0.0, 2.0]])  # the annotation's two numbers, to two hidden units
+v = np.array([3.0, 3.0])
+
+# %% [markdown]
+# The state contributes the same to every word, here (0, -4), and the annotation makes the difference. In the second
+# column, that of adjectives, everything is close to -1: silenced. In the first the noun stands out.
+
+# %%
+hidden = np.tanh(previous @ W + annotations @ U)
+print(hidden.round(3))
+
+# %% [markdown]
+# One score for each word. "house" wins.
+
+# %%
+scores = hidden @ v
+print(scores.round(3))
+
+# %% [markdown]
+# ## Weights
+#
+# The softmax makes shares of the scores. "house" has most, and the others are not forgotten:
+
+# %%
+weights = np.exp(scores) / np.exp(scores).sum()
+print(dict(zip(words, weights.round(3).tolist(), strict=True)))
+
+# %% [markdown]
+# ## Context vector
+#
+# The annotations times their weights, added up. It has the length of one annotation, however many words there are,
+# but unlike the single vector of the old models it is made anew for each word of the translation.
+
+# %%
+context = weights @ annotations
+print(context.round(3))
+
+# %% [markdown]
+# ## Two steps of a decoder
+#
+# Now let the decoder write a noun first and then an adjective, as French does in "maison rouge". Its states are two
+# queries, and `regard.attend` takes all steps for both; `additive` is the little network from above.
+
+# %%
+states = np.array([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]])
+additive = regard.scores.additive(W, U, v)
+found = regard.attend(states, annotations, annotations, score=additive)
+print([np.allclose(found.scores[0], scores), np.allclose(found.context[0], context)])
+figures.heatmap(found.weights, ["maison", "rouge"], words)
+
+# %% [markdown]
+# The second row looks at "red" although it is not the second word of French but of English: attention does not need
+# the same order on both sides.
+#
+# In the page below, the perceptron is in the scores: change a number of a state or an annotation and see what its
+# hidden units do.
+
+# %%
+page(states, annotations, annotations, score=additive, query_labels=["maison", "rouge"], key_labels=words)
+
+# %% [markdown]
+# ## Learning it
+#
+# Nobody chooses W, U and v by hand. All three steps can be differentiated, so they learn from the errors of the
+# translation, together with encoder and decoder. Nobody says which word belongs to which.
+#
+# The project comes with sentences of a manual in English and French, at most fifteen words long, and cut into parts
+# to learn from and to test on.
+
+# %%
+from regard.seq2seq import Seq2Seq, read_pairs
+
+places = [folder / "data" / "help-en-fr" for folder in (Path.cwd(), *Path.cwd().parents)]
+DATA = next(place for place in places if place.exists())  # in a clone of the project
+train, valid, test = (list(read_pairs(DATA / f"{part}.tsv.gz")) for part in ("train", "valid", "test"))
+print(f"{len(train):,} pairs to learn from, {len(test):,} to test on, such as {test[7]}")
+
+# %% [markdown]
+# Two translators, alike but for one thing: the second has no attention, and its decoder starts from the last states
+# of the encoder and never sees the source again. Both are small, so that each is trained in about a minute or less.
+# (More time makes both better; `make demo` takes three minutes.)
+
+
+# %% tags=["training"]
+def learn(attention):
+    start = time.perf_counter()
+    sizes = {"embedding": 64, "encoder": 64, "decoder": 128}
+    model = Seq2Seq(attention=attention, epochs=3, max_tokens=15, network=sizes, seed=1)
+    model.fit(*zip(*train, strict=True), valid=tuple(zip(*valid[:200], strict=True)))
+    print(f"{time.perf_counter() - start:.0f} seconds")
+    return model
+
+
+models = {"with attention": learn(True), "without": learn(False)}
+
+# %% [markdown]
+# ## Where it looks
+#
+# Each row is a word of the translation, and shows which words of the source it was written from. Nobody has told the
+# model that.
+
+# %%
+sentence = "Click the icon to open the selected file."
+seen = models["with attention"].translate([sentence])[0]
+figures.heatmap(seen.alignment, seen.tokens, seen.source)
+
+# %% [markdown]
+# A translation shows itself, too: hover over a word of either side, or focus it with the keyboard.
+
+# %%
+seen
+
+# %% [markdown]
+# ## Short and long sentences
+#
+# BLEU compares word sequences of a translation with those of a human one; 100 is the same text. Both models translate
+# sentences that they have not seen, and the figures are taken by the length of the source.
+
+# %%
+from regard.seq2seq.data.tokenizers import cut
+from regard.seq2seq.evaluation.metrics import bleu
+
+sources, references = zip(*test, strict=True)
+lengths = np.array([len(cut(source)) for source in sources])
+groups = {"1-4": (1, 4), "5-8": (5, 8), "9-12": (9, 12), "13-15": (13, 15)}
+members = {name: np.flatnonzero((lengths >= low) & (lengths <= high)) for name, (low, high) in groups.items()}
+lines = {}
+for name, model in models.items():
+    texts = [translation.text for translation in model.translate(sources, beam=1)]
+    lines[name] = [
+        bleu([texts[i] for i in part], [references[i] for i in part]).score for part in members.values()
+    ]
+    print(f"{name}: {np.round(lines[name], 1)}")
+figures.by_length(list(groups), lines, [len(part) for part in members.values()], along="tokens in the source")
+
+# %% [markdown]
+# After so little training both make many errors, but not of the same kind. With attention, sentences of fourteen
+# words come out about as well as those of seven. Without it the figures are far lower at every length: what is left
+# of a sentence in one vector is roughly its subject, and the decoder writes something on that. (Very short sources
+# are headings, which are hard for both: there is little to go by, and one wrong word spoils half of them.) Here are
+# the longest sentences of the test:
+
+# %%
+for i in np.argsort(lengths)[-3:]:
+    print(f"\nsource: {sources[i]}\nright: {references[i]}")
+    for name, model in models.items():
+        print(f"{name}: {model.translate([sources[i]])[0].text}")
+
+# %% [markdown]
+# With more time and sentences of up to fifty words the two lines part for good: that is [the picture of quality by
+# length](../gallery.py) in the gallery.
+
+# %% [markdown]
+# ## Exercise
+#
+# Attention has no notion of order: it compares the state with each annotation by itself. What happens to the weights
+# and to the context if the words of the source come in another order, each with its annotation? Guess, and try. Why
+# does a translator nevertheless know the difference between "dog bites man" and "man bites dog"?
+
+# %%
+order = [2, 0, 1]
+shuffled = regard.attend(states, annotations[order], annotations[order], score=additive)
+print(f"weights\n{shuffled.weights.round(3)}\ncontext\n{shuffled.context.round(3)}")
+
+# %% [markdown]
+# <details><summary>Answer</summary>
+#
+# The weights move along with their words, and the context is the same: a sum does not depend on the order of its
+# terms. The order is in the annotations themselves. A recurrent encoder makes each from the words before and after
+# it, so "dog" at the beginning has another annotation than "dog" at the end. A transformer, which has no recurrent
+# encoder, adds positions to its words for the same reason.
+#
+# </details>

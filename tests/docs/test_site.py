@@ -1,0 +1,92 @@
+"""The site: its diagram is the script's, its reference has every public module, its links lead somewhere."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import re
+import runpy
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import regard
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+PACKAGE = Path(regard.__file__).parent
+
+
+def diagram() -> dict[str, object]:
+    return runpy.run_path(str(DOCS / "diagram.py"))
+
+
+def test_the_diagram_is_what_its_script_draws() -> None:
+    drawn = diagram()["drawing"]
+    assert (DOCS / "images" / "mechanism.svg").read_text(encoding="utf-8") == drawn()  # type: ignore[operator]
+
+
+def test_the_diagram_has_every_part_of_the_mechanism() -> None:
+    root = ET.parse(DOCS / "images" / "mechanism.svg").getroot()
+    texts = ["".join(node.itertext()) for node in root.iter("{http://www.w3.org/2000/svg}text")]
+    for part in (
+        "st−1",
+        "st",
+        "ct",
+        *(f"h{i}" for i in range(1, 6)),
+        "et,i = a(st−1, hi)",
+        "ct = Σi αt,i hi",
+    ):
+        assert part in texts
+    assert sum(diagram()["WEIGHTS"]) == 1  # type: ignore[call-overload]
+
+
+def test_the_diagram_has_two_colours_for_each_name_and_uses_each() -> None:
+    svg = (DOCS / "images" / "mechanism.svg").read_text(encoding="utf-8")
+    names = set(re.findall(r"var\(--([\w-]+)\)", svg))
+    assert "@media (prefers-color-scheme: dark)" in svg
+    assert names == set(diagram()["COLOURS"])  # type: ignore[call-overload]
+    assert all(svg.count(f"--{name}: ") == 2 for name in names)
+
+
+def described() -> set[str]:
+    """The names that the reference describes: those of the modules in its list, with what they import for users."""
+    index = (DOCS / "reference" / "index.rst").read_text(encoding="utf-8")
+    return set(re.findall(r"^   (regard[\w.]*)$", index, flags=re.MULTILINE))
+
+
+def public_modules() -> set[str]:
+    """All modules that are not private, nor a kernel or a verb."""
+    names = {
+        ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts).removesuffix(".__init__")
+        for path in PACKAGE.rglob("*.py")
+    }
+    inner = re.compile(
+        r"\._|\.kernels|\.commands|\.cli$|\.explain$|\.argument_types|\.array_files|\.show\.\w+\.\w+"
+    )
+    return {name for name in names if not inner.search(name)}
+
+
+def test_the_reference_describes_every_public_function_and_class() -> None:
+    shown = {
+        id(getattr(module, name))
+        for module in map(importlib.import_module, described())
+        for name in module.__all__
+    }
+    missing = [
+        f"{module}.{name}"
+        for module in sorted(public_modules())
+        for name in importlib.import_module(module).__all__
+        for thing in [getattr(importlib.import_module(module), name)]
+        if (inspect.isfunction(thing) or inspect.isclass(thing)) and id(thing) not in shown
+    ]
+    assert missing == []
+    assert described() <= public_modules()
+
+
+def test_the_links_between_pages_lead_to_files() -> None:
+    notebooks = [*(DOCS / "notebooks").glob("*.py"), DOCS / "gallery.py"]
+    for page in [ROOT / "README.md", *DOCS.rglob("*.md"), *notebooks]:
+        text = page.read_text(encoding="utf-8")
+        for target in re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", text):
+            if not re.match(r"[a-z]+:", target):
+                assert (page.parent / target).exists(), f"{page.name}: {target}"
