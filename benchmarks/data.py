@@ -17,8 +17,7 @@ netra             a trained encoder-decoder with Bahdanau's attention, and its d
 g2p-en            a trained encoder-decoder without attention, letters to phonemes            Apache-2.0
 phonetisaurus     programs that learn letters to phonemes from n-grams of both                MIT, BSD
 emoji             the pictures of Noto's emoji, and their English names                       OFL 1.1, BSD
-vowels            spectra of two vowels, spoken one after the other by nine men               CC BY 4.0
-motions           a wrist's movements in walking, running, resting and badminton              see there
+vowels            640 utterances of two vowels by nine men, as frames of 12 numbers           UCI's; BSD (aeon)
 ================  ==========================================================================  =================
 """
 
@@ -387,6 +386,40 @@ def phonetisaurus() -> Path:
     return unpacked(PHONETISAURUS) / "phonetisaurus"
 
 
+# -------------------------------------------------------------------------------------------- measurements
+
+AEON = Package("aeon", "1.6.0", "d05227086706f80111ac5fee8de4d5d3115bb3bcfd1c786c8629393055816409")
+SPEAKERS = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
+
+
+class Spoken(NamedTuple):
+    """Frames (m, 12) of an utterance, and who spoke it: a word of `SPEAKERS`."""
+
+    frames: NDArray[np.float64]
+    speaker: str
+
+
+def vowels() -> tuple[list[Spoken], list[Spoken]]:
+    """Return the 270 utterances for training and the 370 of the test, as their authors divided them.
+
+    "Japanese Vowels" of the UCI repository (Kudo, Toyama and Shimbo 1999): 12 cepstrum coefficients of linear
+    prediction for every 6.4 ms, 7 to 29 times. The test was spoken on other occasions by the same nine men.
+    """
+    folder = unpacked(AEON) / "aeon" / "datasets" / "data" / "JapaneseVowels"
+    train, test = (_utterances(folder / f"JapaneseVowels_{part}.ts") for part in ("TRAIN", "TEST"))
+    return train, test
+
+
+def _utterances(path: Path) -> list[Spoken]:
+    lines = path.read_text(encoding="utf-8").partition("@data\n")[2].splitlines()
+    found = []
+    for line in lines:
+        *coefficients, speaker = line.split(":")
+        frames = np.array([[float(one) for one in series.split(",")] for series in coefficients]).T
+        found.append(Spoken(frames, SPEAKERS[int(speaker) - 1]))
+    return found
+
+
 # ----------------------------------------------------------------------------------------- pictures with names
 
 NOTO = Package(
@@ -491,6 +524,9 @@ KNOWN: dict[str, Callable[[], str]] = {
     "netra": _count_netra,
     "phonetisaurus": lambda: f"{len(list((phonetisaurus() / 'bin' / 'x86_64').iterdir()))} programs",
     "emoji": lambda: f"{len(emoji()):,} pictures",
+    "vowels": lambda: ", ".join(
+        f"{len(part)} {name}" for name, part in zip(("train", "test"), vowels(), strict=True)
+    ),
     "g2p-en": lambda: f"{sum(array.size for array in g2p_en().values()):,} numbers",
 }
 
