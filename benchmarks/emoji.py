@@ -25,7 +25,6 @@ from __future__ import annotations
 import argparse
 import re
 import tempfile
-import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -33,7 +32,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from trial import header
+from trial import header, kept
 
 from data import Emoji, emoji, run
 from regard.seq2seq import Images, Seq2Seq
@@ -50,8 +49,7 @@ PERSONS = ("man", "woman", "person")
 TONE = re.compile(r" (?:medium-light|medium-dark|light|medium|dark) skin tone")
 MODELS = {"with attention": True, "without attention": False}
 SHOWN = 4  # pictures in the figure
-ROOT = Path(__file__).parents[1]
-RUNS, FIGURE = ROOT / "runs" / "emoji", ROOT / "docs" / "images" / "emoji.png"
+FIGURE = Path(__file__).parents[1] / "docs" / "images" / "emoji.png"
 COLORS = 128  # of its palette
 
 Pixels = NDArray[np.uint8]
@@ -135,9 +133,6 @@ class Data(NamedTuple):
 
 def trained(data: Data, *, epochs: int, attention: bool, seed: int) -> Seq2Seq:
     """Return a model of shifted copies; train it if there is none yet."""
-    path = RUNS / f"{'attention' if attention else 'without'}-{epochs}-{seed}.safetensors"
-    if path.exists():
-        return Seq2Seq.load(path)
     source, rng = Images(SIZE, SIZE, channels=3, cell=CELL), np.random.default_rng(seed)
     model = Seq2Seq(
         source=source,
@@ -153,14 +148,13 @@ def trained(data: Data, *, epochs: int, attention: bool, seed: int) -> Seq2Seq:
         },
         seed=seed,
     )
-    copies = [shifted(picture, rng) for _ in range(COPIES) for picture in data.pictures["train"]]
-    valid = data.pictures["valid"], data.names["valid"]
-    start = time.perf_counter()
-    model.fit(copies, data.names["train"] * COPIES, valid=valid)
-    print(f"{path.stem}: trained in {(time.perf_counter() - start) / 60:.1f} minutes", flush=True)
-    RUNS.mkdir(parents=True, exist_ok=True)
-    model.save(path)
-    return model
+
+    def train() -> Seq2Seq:
+        copies = [shifted(picture, rng) for _ in range(COPIES) for picture in data.pictures["train"]]
+        valid = data.pictures["valid"], data.names["valid"]
+        return model.fit(copies, data.names["train"] * COPIES, valid=valid)
+
+    return kept(f"emoji/{'attention' if attention else 'without'}-{epochs}-{seed}", train)
 
 
 def nearest(data: Data, part: str) -> list[str]:
