@@ -17,6 +17,8 @@ bible             verses of the New Testament, Greek and English, aligned by han
 netra             a trained encoder-decoder with Bahdanau's attention, and its data           MIT
 g2p-en            a trained encoder-decoder without attention, letters to phonemes            Apache-2.0
 phonetisaurus     programs for letters to phonemes by n-grams of pairs                        MIT, BSD
+emoji             the pictures of Noto's emoji, and their English names                       OFL 1.1, BSD
+vowels            640 utterances of two vowels by nine men, as frames of 12 numbers           UCI's; BSD (aeon)
 ================  ==========================================================================  =================
 """
 
@@ -367,6 +369,118 @@ def phonetisaurus() -> Path:
     return unpacked(PHONETISAURUS) / "phonetisaurus"
 
 
+# -------------------------------------------------------------------------------------------- measurements
+
+AEON = Package("aeon", "1.6.0", "d05227086706f80111ac5fee8de4d5d3115bb3bcfd1c786c8629393055816409")
+SPEAKERS = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
+
+
+class Spoken(NamedTuple):
+    """Frames (m, 12) of an utterance, and who spoke it: a word of `SPEAKERS`."""
+
+    frames: NDArray[np.float64]
+    speaker: str
+
+
+def vowels() -> tuple[list[Spoken], list[Spoken]]:
+    """Return the 270 utterances for training and the 370 of the test, as their authors divided them.
+
+    "Japanese Vowels" of the UCI repository (Kudo, Toyama and Shimbo 1999): 12 cepstrum coefficients of linear
+    prediction for every 6.4 ms, 7 to 29 times. The test was spoken on other occasions by the same nine men.
+    """
+    folder = unpacked(AEON) / "aeon" / "datasets" / "data" / "JapaneseVowels"
+    train, test = (_utterances(folder / f"JapaneseVowels_{part}.ts") for part in ("TRAIN", "TEST"))
+    return train, test
+
+
+def _utterances(path: Path) -> list[Spoken]:
+    lines = path.read_text(encoding="utf-8").partition("@data\n")[2].splitlines()
+    found = []
+    for line in lines:
+        *coefficients, speaker = line.split(":")
+        frames = np.array([[float(one) for one in series.split(",")] for series in coefficients]).T
+        found.append(Spoken(frames, SPEAKERS[int(speaker) - 1]))
+    return found
+
+
+# ----------------------------------------------------------------------------------------- pictures with names
+
+NOTO = Package(
+    "fonts-noto-color-emoji",
+    "2.042-0+deb12u1",
+    "a5ab0f69c7938423862320d9aca5dd187b3fd879d6a9a57dd52e17c3fa8d2751",
+    apt=True,
+)
+EMOJI = Package("emoji", "2.16.0", "c4230d80640def9071599ff56b1b5950fe13a2a94c0da98c5deab12431b24330")
+LIGATURES = 4  # the type of a lookup
+QUALIFIED = 2  # the status of an emoji that is written in full, once among its spellings
+VARIANT = "\ufe0f"  # asks for the coloured shape; the font's ligatures leave it out
+
+
+class Emoji(NamedTuple):
+    """A picture (136 x 128 pixels, some of them transparent) and its name in English."""
+
+    picture: Path
+    name: str
+
+
+def emoji() -> list[Emoji]:
+    """Return the emoji that Noto's font draws, in the order of the names' list.
+
+    The names are those of the Unicode Consortium: words with spaces, as in "woman in tuxedo medium-dark skin tone". Of
+    equal pictures (flags of islands, families) the first is kept, so 3,770 are left.
+    """
+    names = json.loads((unpacked(EMOJI) / "emoji/unicode_codes/emoji.json").read_text(encoding="utf-8"))
+    place = cached() / f"emoji-{NOTO.sha256[:8]}-{EMOJI.sha256[:8]}"
+    if not place.is_dir():
+        font = unpacked(NOTO) / "usr/share/fonts/truetype/noto/NotoColorEmoji.ttf"
+        named = {
+            text: told["en"].strip(":").replace("_", " ")
+            for text, told in names.items()
+            if told["status"] == QUALIFIED
+        }
+        with tempfile.TemporaryDirectory(dir=cached()) as name:
+            folder = Path(name, "pictures")
+            folder.mkdir()
+            _write_emoji(folder, _drawn(font, named))
+            folder.rename(place)
+    lines = (place / "names.tsv").read_text(encoding="utf-8").splitlines()
+    return [Emoji(place / file, name) for file, name in (line.split("\t") for line in lines)]
+
+
+def _write_emoji(folder: Path, drawn: Mapping[bytes, str]) -> None:
+    lines = []
+    for number, (png, name) in enumerate(drawn.items()):
+        (folder / f"{number:04}.png").write_bytes(png)
+        lines.append(f"{number:04}.png\t{name}\n")
+    (folder / "names.tsv").write_text("".join(lines), encoding="utf-8")
+
+
+def _drawn(font: Path, named: Mapping[str, str]) -> dict[bytes, str]:
+    """Return the picture of each text that a font has, as a PNG file, with its name: each picture once."""
+    if importlib.util.find_spec("fontTools") is None:
+        raise Missing("pictures in a font are read with fonttools, which is not installed")
+    from fontTools.ttLib import TTFont
+
+    with TTFont(font, lazy=True) as opened:
+        characters, pictures = opened.getBestCmap(), opened["CBDT"].strikeData[0]
+        ligatures = {
+            (first, *one.Component): one.LigGlyph
+            for lookup in opened["GSUB"].table.LookupList.Lookup
+            if lookup.LookupType == LIGATURES
+            for table in lookup.SubTable
+            for first, those in table.ligatures.items()
+            for one in those
+        }
+        found: dict[bytes, str] = {}
+        for text, name in named.items():
+            parts = tuple(characters.get(ord(one), "") for one in text.replace(VARIANT, ""))
+            glyph = ligatures.get(parts) if len(parts) > 1 else parts[0]
+            if glyph in pictures:
+                found.setdefault(pictures[glyph].imageData, name)
+    return found
+
+
 # ---------------------------------------------------------------------------------------------------- counting
 
 
@@ -392,6 +506,10 @@ KNOWN: dict[str, Callable[[], str]] = {
     "bible": _count_bible,
     "netra": _count_netra,
     "phonetisaurus": lambda: f"{len(list((phonetisaurus() / 'bin' / 'x86_64').iterdir()))} programs",
+    "emoji": lambda: f"{len(emoji()):,} pictures",
+    "vowels": lambda: ", ".join(
+        f"{len(part)} {name}" for name, part in zip(("train", "test"), vowels(), strict=True)
+    ),
     "g2p-en": lambda: f"{sum(array.size for array in g2p_en().values()):,} numbers",
 }
 

@@ -6,7 +6,8 @@ import argparse
 import os
 import platform
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple, TypedDict
 
 import numpy as np
@@ -15,6 +16,8 @@ from data import Pair
 from regard.seq2seq import Seq2Seq
 from regard.seq2seq.evaluation.metrics import bleu
 from regard.seq2seq.translator import Translator
+
+RUNS = Path(__file__).parents[1] / "runs"
 
 BEAM = 5
 Side = str | Sequence[str]
@@ -84,6 +87,19 @@ def train(
     model = Seq2Seq(minutes=minutes, epochs=args.epochs, seed=args.seed, **options)
     model.fit(*sides(pairs), valid=sides(valid), links=links)
     return Trained(model, time.perf_counter() - start)
+
+
+def kept(name: str, train: Callable[[], Seq2Seq]) -> Seq2Seq:
+    """Return the model of this name in `RUNS`; train it and save it if there is none."""
+    path = RUNS / f"{name}.safetensors"
+    if path.exists():
+        return Seq2Seq.load(path)
+    start = time.perf_counter()
+    model = train()
+    print(f"{name}: trained in {(time.perf_counter() - start) / 60:.1f} minutes", flush=True)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    model.save(path)
+    return model
 
 
 def sides(pairs: Sequence[Pairing]) -> tuple[list[Side], list[Side]]:
