@@ -19,7 +19,7 @@ from regard.seq2seq.data.batching import Corpus, Links
 from regard.seq2seq.data.dataset import check_links, encode_pairs, keep_tokens, learn_tokenizers, own_tokens
 from regard.seq2seq.data.normalization import as_normalization
 from regard.seq2seq.data.packing import Row
-from regard.seq2seq.data.parallel_text import Pair, Side, Skipped, as_pairs, paired
+from regard.seq2seq.data.parallel_text import Pair, Side, Skipped, Source, as_pairs, paired
 from regard.seq2seq.data.splits import split_validation
 from regard.seq2seq.data.subwords import METHODS, Method
 from regard.seq2seq.data.tokenizers import SMALLEST, TOKEN_TYPES, Tokenizer, count_tokens
@@ -204,10 +204,10 @@ class Seq2Seq(Translator):
 
     def fit(
         self,
-        sources: Sequence[Side],
+        sources: Sequence[Source],
         targets: Sequence[Side],
         *,
-        valid: tuple[Sequence[Side], Sequence[Side]] | None = None,
+        valid: tuple[Sequence[Source], Sequence[Side]] | None = None,
         links: Sequence[Links] | None = None,
         checkpoint: str | os.PathLike[str] | None = None,
         listener: Callable[[Step], object] | None = None,
@@ -666,7 +666,7 @@ def _unseen(pairs: Iterable[tuple[Row, Row]], known: Iterable[tuple[Row, Row]]) 
     return [pair for pair in ((tuple(source), tuple(target)) for source, target in pairs) if pair not in seen]
 
 
-def _two_sides(valid: Any) -> tuple[Sequence[Side], Sequence[Side]]:
+def _two_sides(valid: Any) -> tuple[Sequence[Source], Sequence[Side]]:
     if not isinstance(valid, tuple | list) or len(valid) != 2:
         _check.fail(f"valid must be (sources, targets). Got {valid!r:.60} instead.", kind=TypeError)
     return valid[0], valid[1]

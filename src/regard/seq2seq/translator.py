@@ -21,7 +21,7 @@ from regard.seq2seq.data.batching import EncodedPair, Ids, collate, source_batch
 from regard.seq2seq.data.batching import Row as BatchRow
 from regard.seq2seq.data.dataset import target_ids
 from regard.seq2seq.data.packing import Row
-from regard.seq2seq.data.parallel_text import Side, as_sentences, paired
+from regard.seq2seq.data.parallel_text import Side, Source, as_sentences, paired
 from regard.seq2seq.data.tokenizers import Tokenizer
 from regard.seq2seq.data.vocabulary import END, SPECIAL, START, UNKNOWN
 from regard.seq2seq.decoding.beam import BEAM
@@ -167,7 +167,7 @@ class Translator(ABC):
 
     def translate(
         self,
-        sources: Sequence[Side],
+        sources: Sequence[Source],
         *,
         beam: int = BEAM,
         scoring: Scoring | None = None,
@@ -203,7 +203,7 @@ class Translator(ABC):
 
     def candidates(
         self,
-        sources: Sequence[Side],
+        sources: Sequence[Source],
         *,
         beam: int = BEAM,
         n_best: int | None = None,
@@ -286,7 +286,7 @@ class Translator(ABC):
 
     def sample(
         self,
-        sources: Sequence[Side],
+        sources: Sequence[Source],
         *,
         count: int = 1,
         temperature: float = 1.0,
@@ -338,7 +338,7 @@ class Translator(ABC):
         return self._search_all(sources, search)
 
     def align(
-        self, sources: Sequence[Side], targets: Sequence[Side], *, posterior: bool = False
+        self, sources: Sequence[Source], targets: Sequence[Side], *, posterior: bool = False
     ) -> list[Translation]:
         """Score given translations, and return their attention weights.
 
@@ -407,7 +407,7 @@ class Translator(ABC):
         return scoring
 
     def _search_all(
-        self, sources: Sequence[Side], search: _Search, rank: _Rank | None = None
+        self, sources: Sequence[Source], search: _Search, rank: _Rank | None = None
     ) -> list[list[Translation]]:
         """Search for all sources, batched by length, on two threads if possible; rank in this one."""
         read = self._read_all(as_examples("sources", sources, self.model.source))

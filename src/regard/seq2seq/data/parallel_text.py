@@ -15,7 +15,9 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import chain
-from typing import Any, BinaryIO, NamedTuple, TypeVar
+from typing import Any, BinaryIO, NamedTuple, TypeAlias, TypeVar
+
+from numpy.typing import NDArray
 
 from regard import _check, _files
 from regard.seq2seq.data import tables
@@ -39,6 +41,8 @@ __all__ = [
 Readable = str | os.PathLike[str] | BinaryIO
 Side = str | Sequence[str]
 Pair = tuple[Side, Side]
+# a source: also an array, one with the positions of its vectors, or the path of a file
+Source: TypeAlias = Side | NDArray[Any] | tuple[NDArray[Any], NDArray[Any]] | os.PathLike[str]
 T = TypeVar("T")
 Key = TypeVar("Key", str, tuple[str, str])
 
@@ -417,7 +421,7 @@ def as_sentences(name: str, side: Any) -> Sequence[Side]:
     return side
 
 
-def paired(sources: Sequence[Side], targets: Sequence[Side], name: str) -> list[Pair]:
+def paired(sources: Sequence[Source], targets: Sequence[Side], name: str) -> list[Pair]:
     """Return sentence pairs from sources and targets.
 
     Parameters
