@@ -48,7 +48,7 @@ class Page:
 
     def __init__(self, sections: Sequence[Section], *, title: str = "Attention") -> None:
         self.sections = tuple(sections)
-        self.title = title
+        self.title = str(title)
 
     def __repr__(self) -> str:
         views = ", ".join(section.view for section in self.sections)
