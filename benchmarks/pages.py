@@ -42,7 +42,8 @@ MOST = 200_000_000  # bytes of a page that is opened
 
 Array = NDArray[Any]
 
-FRAMES = "() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(performance.now()))))"
+FRAMES = """() => new Promise((done) =>
+    requestAnimationFrame(() => requestAnimationFrame(() => done(performance.now()))))"""
 PAINT = "() => performance.getEntriesByName('first-contentful-paint')[0]?.startTime ?? null"
 DRAWN = "() => document.body.innerText.trim().length > 0 || document.querySelector('canvas, svg') !== null"
 NEXT_HEAD = """async () => {
