@@ -344,3 +344,11 @@ def test_more_numbers_than_can_be_read_become_colours(opened: Any) -> None:
     arrays = rng.normal(size=(3, 32, 16))
     tab = opened(Page([mechanism(*arrays)]))
     assert row(tab, "weight") == texts(regard.attend(*arrays).weights[0])[0]
+
+
+def test_a_pointer_on_a_column_works_its_key_out(words: Any) -> None:
+    words.locator("table.story tbody tr", has=words.get_by_role("rowheader", name="score")).locator("td").nth(
+        1
+    ).hover()
+    assert words.locator("table.story thead th.picked").inner_text() == "word 2"
+    assert "word 2: 2·0 + 0·2 + 2·1 = 2" in words.locator("tr.worked").all_inner_texts()

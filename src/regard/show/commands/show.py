@@ -164,6 +164,8 @@ def _files(args: argparse.Namespace) -> Page:
         if getattr(args, name) is not None:
             raise ValueError(f"give files or --{name}, not both")
     query_labels, key_labels = _labels(args)
+    if args.files[0].is_dir():
+        raise ValueError(f"{args.files[0]} is a folder: with --text it may be a model of regard train")
     weights = _weights(args.files)
     arrays = read_arrays(args.files) if weights is None else (weights,)
     return page(*arrays, query_labels=query_labels, key_labels=key_labels, title=args.title)

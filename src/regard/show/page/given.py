@@ -67,6 +67,8 @@ def sections(shown: Any, query_labels: Labels = None, key_labels: Labels = None)
     if hasattr(shown, "full_alignment"):
         return [alignment(sentence(shown))]
     if isinstance(shown, Sequence) and not isinstance(shown, str | bytes):
+        if not shown:
+            _check.fail("there is nothing to show: the list is empty")
         return _several(list(shown), query_labels, key_labels)
     rule = f"page takes queries, keys and values, or one thing that has weights. Got {type(shown).__name__} instead."
     _check.fail(rule, kind=TypeError)

@@ -51,7 +51,7 @@ function unpackedGroup(group) {
   const head = ({ layer, head }) => {
     const k = layer * heads + head;
     const stored = data.subarray(k * size, (k + 1) * size);
-    return group.step === 1 ? stored : Float32Array.from(stored, (x) => x / group.step);
+    return group.step === 1 ? stored : new Float32Array(stored).map((x) => x / group.step);
   };
   const blocks = (labels) => (group.block === 1 ? labels : spans(labels, group.block));
   return { ...group, count: [layers, heads], n, m, places, head, rows: blocks(group.rows), columns: blocks(group.columns) };

@@ -87,8 +87,8 @@ function coarser(fine, { queries, keys }) {
     }
   }
   const size = fine.size.map((tokens) => 2 * tokens);
-  const mean = Float32Array.from(sums, (sum, at) => {
-    return sum / covered(queries, size[0], Math.floor(at / columns)) / covered(keys, size[1], at % columns);
+  const mean = new Float32Array(sums).map((_, at) => {
+    return sums[at] / covered(queries, size[0], Math.floor(at / columns)) / covered(keys, size[1], at % columns);
   });
   return { maximum, mean, rows, columns, size };
 }
@@ -97,8 +97,8 @@ const largestOf = (array) => array.reduce((most, weight) => Math.max(most, weigh
 
 // What a weight is to the eye, from 0 to 1.
 function strengths(weights, top, scale) {
-  if (scale === "linear") return Float32Array.from(weights, (weight) => weight / top);
-  return Float32Array.from(weights, (weight) => (weight > 0 ? Math.max(0.02, 1 + Math.log10(weight / top) / DECADES) : 0));
+  if (scale === "linear") return weights.map((weight) => weight / top);
+  return weights.map((weight) => (weight > 0 ? Math.max(0.02, 1 + Math.log10(weight / top) / DECADES) : 0));
 }
 
 function paint(model, depth) {

@@ -290,8 +290,8 @@ function matrix(model) {
     role: "img",
     "aria-label": `Matrix of ${n} rows (${model.names.row}) and ${m} columns (${model.names.column}). The arrow keys move between its cells.`,
   });
-  const left = regard.element("div", { class: "row-labels", "aria-hidden": "true" }, model.rows.map(regard.label));
-  const above = regard.element("div", { class: "column-labels", "aria-hidden": "true" }, model.columns.map(regard.label));
+  const left = regard.element("div", { class: "row-labels", "aria-hidden": "true" });
+  const above = regard.element("div", { class: "column-labels", "aria-hidden": "true" });
   const inner = regard.element("div", { class: "matrix-inner" }, above, left, canvas);
   const box = regard.element("div", { class: "matrix" }, inner);
   const state = { cell: 0, canvas, left, above, box, inner, pixels: null };
@@ -316,13 +316,18 @@ function placeMatrix(state, model) {
   const { left, above, box, canvas, inner } = state;
   const [n, m] = [model.rows.length, model.columns.length];
   const width = box.clientWidth - 2;
+  const few = width / m >= LEGIBLE; // labels that would never be seen cost a page of many tokens a second
+  if (few && !left.firstChild) {
+    left.append(...model.rows.map(regard.label));
+    above.append(...model.columns.map(regard.label));
+  }
   inner.classList.remove("unlabelled");
   const wide = Math.min(Math.max(...[...left.children].map((label) => label.scrollWidth), 8), 120, width / 3);
   const high = Math.min(Math.max(...[...above.children].map((label) => label.scrollWidth), 8), 120);
   const slant = high * 0.6; // how far the last label leans to the right
   const labelled = Math.floor((width - wide - 8 - slant) / m);
-  const cell = labelled >= LEGIBLE ? Math.min(labelled, LARGEST) : Math.max(SMALLEST, Math.min(LEGIBLE - 1, width / m));
-  const shown = labelled >= LEGIBLE;
+  const cell = few && labelled >= LEGIBLE ? Math.min(labelled, LARGEST) : Math.max(SMALLEST, Math.min(LEGIBLE - 1, width / m));
+  const shown = few && labelled >= LEGIBLE;
   inner.classList.toggle("unlabelled", !shown);
   state.cell = cell;
   const [x, y] = shown ? [wide + 8, high * 0.8 + 16] : [0, 0];
