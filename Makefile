@@ -56,6 +56,7 @@ quick: $(VENV)/dev
 # The documentation as a site, notebooks executed; a warning is an error. Notebooks that have not changed are not run again.
 docs: export OPENBLAS_NUM_THREADS ?= 1
 docs: $(VENV)/docs
+	rm -rf docs/reference/generated # pages of names that are gone
 	$(BIN)/sphinx-build -W --keep-going -q -j auto -b html docs $(SITE)/html
 	@echo "open $(SITE)/html/index.html; the notebooks are in $(SITE)/html/notebooks"
 
