@@ -84,7 +84,7 @@ class Page:
 
     def _repr_html_(self) -> str:
         return (
-            f'<iframe title="{html.escape(self.title)}" sandbox="allow-scripts allow-popups" loading="lazy" '
+            f'<iframe title="{html.escape(self.title)}" sandbox="allow-scripts" loading="lazy" '
             f'style="width: 100%; height: {_FRAME_HEIGHT}px; border: 0; resize: vertical; overflow: auto" '
             f'srcdoc="{html.escape(self.html)}"></iframe>'
         )

@@ -167,7 +167,8 @@ function drawSmall(canvas, weights, n, m) {
   [canvas.width, canvas.height] = [w, h];
   canvas.style.aspectRatio = `${w} / ${h}`;
   const context = canvas.getContext("2d");
-  context.putImageData(regard.colours(most, context.createImageData(w, h)), 0, 0);
+  const scale = scaleOf(most, m);
+  context.putImageData(regard.colours(most.map((weight) => weight / scale), context.createImageData(w, h)), 0, 0);
 }
 
 function largeHead(group, place) {
