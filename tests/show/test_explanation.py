@@ -270,6 +270,13 @@ def test_a_page_of_words_begins_with_them_and_with_the_row() -> None:
     assert section.data["row"] == 2
 
 
+def test_a_page_of_words_that_cancel_in_low_precision_is_made() -> None:
+    """A page computes in float64: 4097^2 - 4096 * 4098 - 1 is 0 there, and in float32 it need not be."""
+    words, weight = np.array([[4097, -4096, -1]], "f4"), np.array([[4097], [4098], [1]], "f4")
+    [section] = regard.explain(words, weight, weight, weight).in_browser().sections
+    assert section.data["queries"] == [[0.0]]
+
+
 def test_an_attention_without_keys_has_no_page() -> None:
     assert regard.explain(queries=np.eye(2), keys=np.zeros((0, 2)))._repr_html_() is None
 

@@ -151,6 +151,9 @@ class Explanation:
         """Return a page of a browser, whose numbers can be changed where it can compute them again."""
         names = self.page.query_names, self.page.key_names
         arrays, formula = (self.queries, self.keys, self.values), self.formula
+        inputs = [array.astype(np.float64) for array in self.inputs.values()]
+        if inputs:  # what was rounded in lower precision would not be the product that the page computes
+            arrays, _ = projected(*inputs)
         plain = not formula.biased and formula.sink is None
         if not (plain and recomputes(formula.score, formula.normalize) and is_readable(*arrays)):
             return page_of(self.attention, query_labels=names[0], key_labels=names[1], title=title)
@@ -165,7 +168,7 @@ class Explanation:
             query_labels=names[0],
             key_labels=names[1],
         )
-        return HtmlPage([with_words(section, *self.inputs.values()) if self.inputs else section], title=title)
+        return HtmlPage([with_words(section, *inputs) if inputs else section], title=title)
 
     def _repr_html_(self) -> str | None:
         return self.in_browser()._repr_html_() if self.weights.size else None

@@ -15,6 +15,8 @@ from regard import cli
 from regard.show.page.pyramid import LongAttention
 from regard.show.page.server import Server
 
+pytestmark = pytest.mark.threads  # in which the process serves
+
 KEYS = np.random.default_rng(0).normal(0, 1.5, (700, 8)).astype(np.float32)
 ARRAYS = np.stack([KEYS, KEYS])  # each attends to itself
 DENSE = regard.attend(ARRAYS[0], ARRAYS[1], ARRAYS[1]).weights
