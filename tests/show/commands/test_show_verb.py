@@ -108,7 +108,7 @@ def test_a_large_page_says_so_and_is_written(
         (["."], ". is a folder: with --text it may be a model of regard train"),
         (["empty.npz"], "a page needs at least one query and one key"),
         (["my.npz"] * 4, "queries, keys and values come in one, two or three files: 4 given"),
-        (["odd.npz"], "keys and values must share their length m: 4 and 3"),
+        (["odd.npz"], "keys and values must share their length m: 4 and 3; hint: every key has one value"),
         (["--seed", "-1"], "argument --seed: must be an integer from 0 to 4294967295. Got '-1' instead."),
         (["--title"], "argument --title: expected one argument"),
     ],
