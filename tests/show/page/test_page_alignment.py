@@ -178,7 +178,10 @@ PIXELS = """(step) => {  // every so many rows and columns
     const { data, width, height } = large.getContext("2d").getImageData(0, 0, large.width, large.height);
     const pixels = [];
     for (let y = 0; y < height; y += step) {
-        for (let x = 0; x < width; x += step) pixels.push(...data.subarray(4 * (y * width + x), 4 * (y * width + x) + 3));
+        for (let x = 0; x < width; x += step) {
+            const at = 4 * (y * width + x);
+            pixels.push(...data.subarray(at, at + 3));
+        }
     }
     return [width, height, pixels];
 }"""
