@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard import _check
-from regard.context import Attention, attend
+from regard._problem import prepare
+from regard.context import Attention, define
 from regard.mask import MaskLike
 from regard.scores import ScoreLike
 from regard.show.page.alignment import alignment, sentence
@@ -111,9 +112,8 @@ def large(
     (2, 2)
     """
     if np.prod(queries.shape[:-1]) * keys.shape[-2] <= _DENSE:
-        return attend(
-            queries, keys, values, score=score, mask=mask, scale=scale, softcap=softcap, normalize=normalize
-        )
+        # As `attend` does it, but nothing is recorded.
+        return define(prepare(queries, keys, values, score, mask, None, scale, softcap, normalize, None))
     if normalize != "softmax":
         rule = f'a page of more than {_DENSE:,} weights needs normalize="softmax". Got {normalize!r:.60} instead.'
         _check.fail(rule)
