@@ -51,7 +51,7 @@ TONE = re.compile(r" (?:medium-light|medium-dark|light|medium|dark) skin tone")
 MODELS = {"with attention": True, "without attention": False}
 SHOWN = 4  # pictures in the figure
 FIGURE = Path(__file__).parents[1] / "docs" / "images" / "emoji.png"
-WIDTH, COLORS = 1400, 64  # pixels, and the colours of its palette
+WIDTH, COLORS = 1050, 256  # pixels, and the colours of its palette
 
 Pixels = NDArray[np.uint8]
 Parts = dict[str, list[Emoji]]
