@@ -36,7 +36,7 @@ from regard.nn import Adam
 from regard.seq2seq import Images
 from regard.seq2seq.data.batching import Batch, EncodedPair, collate
 from regard.seq2seq.data.vocabulary import END, SPECIAL, START
-from regard.seq2seq.networks.encoders.images import _EPSILON
+from regard.seq2seq.networks.encoders.images import _EPSILON, ImageInput
 from regard.seq2seq.networks.encoders.inputs import input_of
 from regard.seq2seq.networks.recurrent.config import RecurrentConfig
 from regard.seq2seq.networks.recurrent.network import RecurrentNetwork
@@ -100,11 +100,16 @@ class Task:
             ]
         )
 
-    def network(self) -> RecurrentNetwork:
-        """Return the network with the parameters that everybody starts from."""
+    def inputs(self) -> ImageInput:
+        """Return what the network reads."""
         inputs = input_of(Images(scenes().SIZE, scenes().SIZE))
+        assert isinstance(inputs, ImageInput)
+        return inputs
+
+    def network(self) -> RecurrentNetwork:
+        """Return the network with the parameters that all start from."""
         tokens = len(SPECIAL) + len(self.words)
-        config = RecurrentConfig(0, tokens, EMBEDDING, ENCODER, STATE, HIDDEN, inputs=inputs)
+        config = RecurrentConfig(0, tokens, EMBEDDING, ENCODER, STATE, HIDDEN, inputs=self.inputs())
         network = RecurrentNetwork(config)
         network.draw(np.random.default_rng(1), np.ones(tokens))
         return network
@@ -112,13 +117,13 @@ class Task:
     def products(self) -> float:
         """Return the FLOPs of the products that train a picture.
 
-        The way back has two products for each one of the way there, but pictures need no gradient.
+        The backward pass has two products for each one of the forward pass, but pictures need no gradient.
         """
         network = self.network()
         sizes = {name: math.prod(x.shape) for name, x in network.parameters.items() if x.ndim > 1}
         for name in ("image_rows", "image_columns"):
             del sizes[name]  # are added
-        cells = math.prod(network.config.inputs.grid)
+        cells = math.prod(self.inputs().grid)
         first, start = 4 * cells * sizes.pop("image_0_weight"), sizes.pop("start_weight")
         reading = sum(sizes.pop(name) for name in list(sizes) if name.startswith(("image", "key")))
         writing = sum(sizes.values()) + cells * (HIDDEN + 2 * ENCODER)
@@ -148,7 +153,7 @@ def torch_step(task: Task, compiled: bool = False) -> Step:
     torch.set_num_threads(task.threads)
     torch.manual_seed(1)
     model = torch_model(torch, task.network(), task.dropout)
-    batch, inputs = task.batch(), task.network().config.inputs
+    batch, inputs = task.batch(), task.inputs()
     (h, w), cell = inputs.grid, inputs.cell
     cells = batch.source.reshape(h, w, -1, cell, cell)
     pictures = torch.from_numpy(cells.transpose(2, 0, 3, 1, 4).reshape(-1, 1, h * cell, w * cell))
@@ -170,8 +175,13 @@ def torch_step(task: Task, compiled: bool = False) -> Step:
 def torch_model(torch: Any, network: RecurrentNetwork, rate: float) -> Any:
     """Return the same network with the same parameters."""
     nn = torch.nn
-    p, last = network.parameters, len(network.config.inputs.filters) - 1
-    p = {name: torch.from_numpy(_turned(name, array, f"image_{last}_")) for name, array in p.items()}
+    inputs = network.config.inputs
+    assert isinstance(inputs, ImageInput)
+    last = len(inputs.filters) - 1
+    p = {
+        name: torch.from_numpy(_turned(name, array, f"image_{last}_"))
+        for name, array in network.parameters.items()
+    }
 
     class Model(nn.Module):  # type: ignore[name-defined, misc]
         def __init__(self) -> None:

@@ -1,6 +1,6 @@
 """Print how well a captioner names emoji that it has never seen: pictures that people drew, with names people wrote.
 
-    python benchmarks/emoji.py [--epochs 4] [--seeds 1] [--draw] [--quick]
+    python benchmarks/emoji.py [--epochs 24] [--seeds 1] [--draw] [--quick]
 
 The pictures are those of Noto's colour emoji, read as 48 x 48 pixels, the names English (see `data.emoji`). Names stay
 whose words are all in at least three of the names that stay: what occurs once, such as a flag, can be learned by heart,
@@ -51,7 +51,7 @@ TONE = re.compile(r" (?:medium-light|medium-dark|light|medium|dark) skin tone")
 MODELS = {"with attention": True, "without attention": False}
 SHOWN = 4  # pictures in the figure
 FIGURE = Path(__file__).parents[1] / "docs" / "images" / "emoji.png"
-COLORS = 128  # of its palette
+WIDTH, COLORS = 1050, 256  # pixels, and the colours of its palette
 
 Pixels = NDArray[np.uint8]
 Parts = dict[str, list[Emoji]]
@@ -137,7 +137,8 @@ class Data(NamedTuple):
         """Read the pictures of all parts."""
         source = Images(SIZE, SIZE, channels=3, cell=CELL)
         read = {
-            part: [np.asarray(source.picture(one.picture)) for one in some] for part, some in parts.items()
+            part: [np.asarray(source.picture(one.picture), np.uint8) for one in some]
+            for part, some in parts.items()
         }
         return cls(read, {part: [one.name for one in some] for part, some in parts.items()})
 
@@ -213,17 +214,17 @@ def draw(data: Data, model: Seq2Seq, path: Path) -> None:
 
     from regard.show.figures import save_captioned
 
-    rng = np.random.default_rng(SEED)
-    by_role = {parsed(name).role: i for i, name in enumerate(data.names["persons"])}
-    chosen = [by_role[role] for role in rng.permutation(sorted(by_role))[:SHOWN]]
+    rng, by_role = np.random.default_rng(SEED), defaultdict(list)
+    for i, name in enumerate(data.names["persons"]):
+        by_role[parsed(name).role].append(i)
+    chosen = [int(rng.choice(by_role[role])) for role in rng.permutation(sorted(by_role))[:SHOWN]]
     with tempfile.TemporaryDirectory() as folder:
         drawings = []
         for i in chosen:
             picture, (found,) = data.pictures["persons"][i], model.translate([data.pictures["persons"][i]])
-            title = f"{data.names['persons'][i]}" + (
-                f", named: {found.text}" if found.text != data.names["persons"][i] else ""
-            )
+            title = f"{data.names['persons'][i]}, named: {found.text}"
             file = Path(folder, f"{i}.png")
+            assert found.alignment is not None  # the model has attention
             save_captioned(
                 file, picture, found.alignment, found.tokens, grid=found.grid, title=title, columns=10
             )
@@ -235,6 +236,7 @@ def draw(data: Data, model: Seq2Seq, path: Path) -> None:
     for one in drawings:
         sheet.paste(one, (0, top))
         top += one.height
+    sheet.thumbnail((WIDTH, sheet.height))
     sheet.quantize(COLORS, dither=Image.Dither.NONE).save(path, optimize=True)
     print(f"{path.name}: {path.stat().st_size:,} bytes")
 
@@ -244,7 +246,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--epochs", type=int, default=4, help="of each model (default 4)")
+    parser.add_argument("--epochs", type=int, default=24, help="of each model (default 24)")
     parser.add_argument("--seeds", type=int, nargs="+", default=[1], help="one model of each kind for each")
     parser.add_argument("--draw", action="store_true", help="write docs/images/emoji.png")
     parser.add_argument("--quick", action="store_true", help="one epoch, to try the script")

@@ -104,8 +104,8 @@ def open_page(browser: Browser, path: Path, *, own: bool) -> Opened:
 def medians(browser: Browser, path: Path, runs: int, *, own: bool) -> Opened:
     """Open a page several times."""
     each = [open_page(browser, path, own=own) for _ in range(runs)]
-    times = [statistics.median(one[k] for one in each) for k in range(3)]
-    return Opened(*times, each[0].drawn, each[0].requests)
+    paint, opened, next_head = (statistics.median(one[k] for one in each) for k in range(3))
+    return Opened(paint, opened, next_head, each[0].drawn, each[0].requests)
 
 
 def timed(make: Callable[[], str], path: Path) -> float:

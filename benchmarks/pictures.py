@@ -13,6 +13,7 @@ caption.png    where the captioner of `make caption` attends at each word       
 
 The captioner and its scenes are those of `make caption`. The other two models are trained on data/help-en-fr, for the
 time that the pages specify, and saved in runs/pictures. Remove that folder to train them again.
+`emoji.py --draw` draws emoji.png.
 """
 
 from __future__ import annotations
