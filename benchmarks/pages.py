@@ -45,7 +45,7 @@ Array = NDArray[Any]
 FRAMES = """() => new Promise((done) =>
     requestAnimationFrame(() => requestAnimationFrame(() => done(performance.now()))))"""
 PAINT = "() => performance.getEntriesByName('first-contentful-paint')[0]?.startTime ?? null"
-DRAWN = "() => document.body.innerText.trim().length > 0 || document.querySelector('canvas, svg') !== null"
+DRAWN = "() => document.querySelector('canvas, svg *, td, [style*=background]') !== null"
 NEXT_HEAD = """async () => {
     const select = document.querySelector('.long select');
     const start = performance.now();

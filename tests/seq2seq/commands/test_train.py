@@ -70,6 +70,10 @@ def test_a_run_from_pairs_to_pictures(tmp_path: Path, capsys: pytest.CaptureFixt
     assert "\r" not in said + told
     assert "\x1b" not in said + told
     assert (out / "alignment-1.png").read_bytes().startswith(b"\x89PNG")
+    assert f"shown in {out / 'alignments.html'}: open it in a browser" in said
+    data = (out / "alignments.html").read_text(encoding="utf-8").partition('id="data">')[2]
+    (section,) = json.loads(data.partition("</script>")[0])
+    assert len(section["data"]["sentences"]) == 3
     assert Seq2Seq.load(out / "model.safetensors").translate(["w1"])[0].alignment is not None
 
 

@@ -15,10 +15,11 @@ regard.view("heads", (root, data) => {
   const table = regard.element("div", { class: "head-table", tabindex: "0", role: "region", "aria-label": "Measures of all heads" });
   const large = regard.element("div", { class: "head-large" });
   const own = () => groups[state.group];
+  let show = null;
   const choose = (place) => {
     Object.assign(state, place);
     markChosen(root, state);
-    large.replaceChildren(...largeHead(own(), state));
+    show(state);
   };
   const order = () => {
     fillGrid(grid, own(), state, choose);
@@ -26,8 +27,10 @@ regard.view("heads", (root, data) => {
     markChosen(root, state);
   };
   const start = () => {
+    const first = { layer: 0, head: 0 };
     order();
-    choose({ layer: 0, head: 0 });
+    show = largeHead(large, own(), first);
+    choose(first);
   };
   if (groups.length > 1) root.append(groupButtons(groups, state, start));
   root.append(regard.element("div", { class: "heads-top" }, grid, table), large);
@@ -171,27 +174,35 @@ function drawSmall(canvas, weights, n, m) {
   context.putImageData(regard.colours(most.map((weight) => weight / scale), context.createImageData(w, h)), 0, 0);
 }
 
-function largeHead(group, place) {
+// Build the large head of a group; return the function that shows another of its heads.
+function largeHead(box, group, first) {
   const view = regard.weightsView({
     rows: group.rows,
     columns: group.columns,
-    weights: group.head(place),
+    weights: group.head(first),
     left: "row",
     names: { row: "Queries", column: "keys" },
     warnings: group.warnings,
   });
-  const numbers = Object.entries(MEASURES).map(([key, { name, unit, of }]) =>
-    regard.element(
-      "div",
-      { class: "measure", title: of },
-      regard.element("dt", {}, name),
-      regard.element("dd", {}, measureText(group, key, place), unit && regard.element("small", {}, ` ${unit}`)),
-    ),
+  const heading = regard.element("h3");
+  const list = regard.element("dl", { class: "measures" });
+  const note = `Each cell is the largest weight of ${group.block} \u00d7 ${group.block}; the measures are those of all weights.`;
+  box.replaceChildren(heading, list, ...(group.block > 1 ? [regard.element("p", { class: "note" }, note)] : []), view.element);
+  let shown = first;
+  return (place) => {
+    heading.replaceChildren(regard.label(group.name), ` ${longName(group, place)}`);
+    list.replaceChildren(...Object.keys(MEASURES).map((key) => measure(group, key, place)));
+    if (place.layer !== shown.layer || place.head !== shown.head) view.update(group.head(place));
+    shown = { layer: place.layer, head: place.head };
+  };
+}
+
+function measure(group, key, place) {
+  const { name, unit, of } = MEASURES[key];
+  return regard.element(
+    "div",
+    { class: "measure", title: of },
+    regard.element("dt", {}, name),
+    regard.element("dd", {}, measureText(group, key, place), unit && regard.element("small", {}, ` ${unit}`)),
   );
-  return [
-    regard.element("h3", {}, regard.label(group.name), ` ${longName(group, place)}`),
-    regard.element("dl", { class: "measures" }, numbers),
-    group.block > 1 && regard.element("p", { class: "note" }, `Each cell is the largest weight of ${group.block} \u00d7 ${group.block}; the measures are those of all weights.`),
-    view.element,
-  ].filter(Boolean);
 }

@@ -93,6 +93,13 @@ function coarser(fine, { queries, keys }) {
   return { maximum, mean, rows, columns, size };
 }
 
+// The largest weight of this head in the present summary.
+function topOf(model) {
+  const level = model.levels[model.head][0];
+  level.tops ??= { maximum: largestOf(level.maximum), mean: largestOf(level.mean) };
+  return level.tops[model.kind];
+}
+
 const largestOf = (array) => array.reduce((most, weight) => Math.max(most, weight), 0) || 1;
 
 // What a weight is to the eye, from 0 to 1.
@@ -105,7 +112,7 @@ function paint(model, depth) {
   const key = [model.head, model.kind, model.scale, depth].join();
   if (!model.painted.has(key)) {
     const level = levelOf(model, depth);
-    const top = largestOf(model.levels[model.head][0][model.kind]);
+    const top = topOf(model);
     model.painted.set(key, painted(level[model.kind], level.rows, level.columns, top, model.scale));
   }
   return model.painted.get(key);
@@ -148,7 +155,7 @@ const covers = (part, { head }) => part.head === head;
 
 function drawPart(context, part, model, seen, width, height) {
   const key = [model.kind, model.scale].join();
-  const top = largestOf(model.levels[model.head][0][model.kind]);
+  const top = topOf(model);
   if (part.key !== key || part.dark !== regard.dark()) {
     part.picture = painted(part[model.kind], part.rows, part.columns, top, model.scale);
     Object.assign(part, { key, dark: regard.dark() });
@@ -182,7 +189,7 @@ function drawMap(map, model, seen) {
 }
 
 function showLegend({ model, legend }) {
-  const top = largestOf(model.levels[model.head][0][model.kind]);
+  const top = topOf(model);
   const low = model.scale === "log" ? top / 10 ** DECADES : 0;
   const bar = regard.element("span", { class: "colour-bar", "aria-hidden": "true" });
   bar.style.background = colourGradient();

@@ -36,7 +36,7 @@ function scaleOf(weights, m) {
   return Math.max(4 / m, weights.reduce((most, weight) => (weight > most ? weight : most), 0)) || 1;
 }
 
-// The readout, the lines and the matrix of one array. `left` is the side that stands left: "row" or "column".
+// The readout, the lines and the matrix of one array; `update` shows another of the same tokens. `left` is the side that stands left: "row" or "column".
 regard.weightsView = ({ rows, columns, weights, links = [], left = "column", names, warnings = [] }) => {
   const m = columns.length;
   const model = {
@@ -45,23 +45,32 @@ regard.weightsView = ({ rows, columns, weights, links = [], left = "column", nam
     links,
     left,
     names,
-    weights,
-    at: (row, column) => weights[row * m + column],
-    top: weights.reduce((most, weight) => (weight > most ? weight : most), 0) || 1,
-    scale: scaleOf(weights, m),
+    at: (row, column) => model.weights[row * m + column],
     linked: new Set(links.map(([column, row]) => row * m + column)),
     selection: regard.selection(),
   };
-  const pictures = [pairs(model), matrix(model)];
+  const take = (numbers) => {
+    model.weights = numbers;
+    model.top = numbers.reduce((most, weight) => (weight > most ? weight : most), 0) || 1;
+    model.scale = scaleOf(numbers, m);
+  };
+  take(weights);
+  const parts = [readout(model), pairs(model), matrix(model), colourScale(model)];
+  const [line, lines, cells, scale] = parts.map((part) => part.element);
   const element = regard.element(
     "div",
     { class: "weights-view" },
     notWeights(warnings),
-    readout(model),
-    regard.element("div", { class: "duo" }, pictures[0].element, regard.element("div", {}, pictures[1].element, colourScale(model))),
+    line,
+    regard.element("div", { class: "duo" }, lines, regard.element("div", {}, cells, scale)),
   );
-  new ResizeObserver(() => pictures.forEach((picture) => picture.layout())).observe(element);
-  return { element, selection: model.selection, redraw: () => pictures.forEach((picture) => picture.draw()) };
+  new ResizeObserver(() => parts.forEach((part) => part.layout?.())).observe(element);
+  // Other weights of the same tokens: elements stay, and so does the selection.
+  const update = (numbers) => {
+    take(numbers);
+    parts.forEach((part) => part.refresh());
+  };
+  return { element, update };
 };
 
 // The colours and the weights that they stand for.
@@ -70,7 +79,10 @@ function colourScale(model) {
   const paintBar = () => (bar.style.background = colourGradient());
   regard.onTheme(paintBar);
   paintBar();
-  return regard.element("p", { class: "colour-scale" }, "0", bar, regard.format(model.scale, 3));
+  const most = regard.element("span");
+  const refresh = () => (most.textContent = regard.format(model.scale, 3));
+  refresh();
+  return { element: regard.element("p", { class: "colour-scale" }, "0", bar, most), refresh };
 }
 
 const colourGradient = () => `linear-gradient(to right, ${[0, 0.25, 0.5, 0.75, 1].map(regard.colour).join(", ")})`;
@@ -88,8 +100,9 @@ function readout(model) {
     line.replaceChildren(...(row === null && column === null ? [idle] : told(model, row, column)));
   };
   model.selection.onChange(say);
-  say(NOTHING);
-  return line;
+  const refresh = () => say(model.selection.get());
+  refresh();
+  return { element: line, refresh };
 }
 
 function told(model, row, column) {
@@ -135,7 +148,7 @@ function pairs(model) {
   );
   const ends = [sides[model.left].buttons, sides[right].buttons];
   regard.roving(Array.from({ length: Math.max(...ends.map((end) => end.length)) }, (_, i) => ends.flatMap((end) => end[i] ?? [])));
-  const lines = strongest(model);
+  let lines = strongest(model);
   const draw = () => drawLines(canvas, box, model, lines);
   const layout = () => {
     canvas.style.height = `${Math.min(box.clientHeight, ROW * Math.max(model.rows.length, model.columns.length))}px`;
@@ -147,13 +160,18 @@ function pairs(model) {
     waiting = true;
   };
   box.addEventListener("scroll", later, { passive: true });
-  model.selection.onChange((selection) => {
+  const show = (selection) => {
     sides.row.show(selection);
     sides.column.show(selection);
     later();
-  });
+  };
+  model.selection.onChange(show);
   regard.onTheme(later);
-  return { element: box, layout, draw };
+  const refresh = () => {
+    lines = strongest(model);
+    show(model.selection.get());
+  };
+  return { element: box, layout, refresh };
 }
 
 // One side: a list of tokens as buttons, each with room for its weight.
@@ -302,13 +320,14 @@ function matrix(model) {
     [...above.children].forEach((label, j) => label.toggleAttribute("data-chosen", j === selection.column));
     draw();
   });
-  regard.onTheme(() => {
+  const refresh = () => {
     state.pixels = null;
     draw();
-  });
+  };
+  regard.onTheme(refresh);
   pointAtCells(state, model);
   moveAmongCells(state, model);
-  return { element: box, layout, draw };
+  return { element: box, layout, refresh };
 }
 
 // Choose the size of the cells, and place the labels beside them.
