@@ -16,7 +16,7 @@ from latex2mathml.converter import convert
 from sphinx.application import Sphinx
 from sphinx.ext import autosummary
 
-import regard
+import regard.seq2seq
 from regard.cli import VERBS, main
 
 # ------------------------------------------------------------------------------------------------------- what is built
@@ -48,7 +48,8 @@ myst_enable_extensions = ["dollarmath"]
 myst_heading_anchors = 4  # links to headings are written as on GitHub
 
 autosummary_ignore_module_all = False
-autosummary_imported_members = True  # a name is described where users import it from
+autosummary_imported_members = True  # a name is described where users import it from,
+autosummary_context = {"described": regard.seq2seq.__all__}  # and not again in the module that defines it
 autodoc_typehints = "none"  # the docstrings state types and shapes
 autodoc_member_order = "bysource"
 numpydoc_show_class_members = False

@@ -141,6 +141,7 @@ page(states, annotations, annotations, score=additive, query_labels=["maison", "
 
 # %%
 from regard.seq2seq import Seq2Seq, read_pairs
+from regard.seq2seq.data.tokenizers import cut, unmarked
 
 places = [folder / "data" / "help-en-fr" for folder in (Path.cwd(), *Path.cwd().parents)]
 DATA = next(place for place in places if place.exists())  # in a clone of the project
@@ -174,7 +175,7 @@ models = {"with attention": learn(True), "without": learn(False)}
 # %%
 sentence = "Click the icon to open the selected file."
 seen = models["with attention"].translate([sentence])[0]
-figures.heatmap(seen.alignment, seen.tokens, seen.source)
+figures.heatmap(seen.alignment, list(map(unmarked, seen.tokens)), list(map(unmarked, seen.source)))
 
 # %% [markdown]
 # A translation shows itself, too: hover over a word of either side, or focus it with the keyboard.
@@ -189,7 +190,6 @@ seen
 # sentences that they have not seen, and the figures are taken by the length of the source.
 
 # %%
-from regard.seq2seq.data.tokenizers import cut
 from regard.seq2seq.evaluation.metrics import bleu
 
 sources, references = zip(*test, strict=True)
@@ -208,9 +208,8 @@ figures.by_length(list(groups), lines, [len(part) for part in members.values()],
 # %% [markdown]
 # After so little training both make many errors, but not of the same kind. With attention, sentences of fourteen
 # words come out about as well as those of seven. Without it the figures are far lower at every length: what is left
-# of a sentence in one vector is roughly its subject, and the decoder writes something on that. (Very short sources
-# are headings, which are hard for both: there is little to go by, and one wrong word spoils half of them.) Here are
-# the longest sentences of the test:
+# of a sentence in one vector is roughly its subject, and the decoder writes something on that. Here are the longest
+# sentences of the test:
 
 # %%
 for i in np.argsort(lengths)[-3:]:
@@ -219,6 +218,9 @@ for i in np.argsort(lengths)[-3:]:
         print(f"{name}: {model.translate([sources[i]])[0].text}")
 
 # %% [markdown]
+# A rare word such as RADIANS is not in the vocabulary. Where a decoder would write an unknown word, the one with
+# attention knows where it is looking, and copies the word from there. The other can only write `<unk>`.
+#
 # With more time and sentences of up to fifty words the two lines part for good: that is [the picture of quality by
 # length](../gallery.py) in the gallery.
 
