@@ -1,6 +1,6 @@
 """Redraw the pictures of the README and the documentation, in docs/images.
 
-    python benchmarks/pictures.py [NAME ...]      all of them, or alignment, heads, length, caption
+    python benchmarks/pictures.py [NAME ...]      all of them, or alignment, heads, length, caption, page
 
 =============  ====================================================================  ==========================
 picture        what it shows                                                         where
@@ -9,6 +9,7 @@ alignment.png  the attention weights of the default translator for one sentence 
 heads.png      the cross-attention of all heads of a transformer for one sentence    docs/translate.md
 length.png     BLEU by sentence length, as `benchmarks/length.py` measured it        README.md
 caption.png    where the captioner of `make caption` attends at each word            docs/captions.md
+page.png       the page that `regard show` writes, in Chromium                       docs/show.md
 =============  ====================================================================  ==========================
 
 The captioner and its scenes are those of `make caption`. The other two models are trained on data/help-en-fr, for the
@@ -19,6 +20,8 @@ time that the pages specify, and saved in runs/pictures. Remove that folder to t
 from __future__ import annotations
 
 import argparse
+import shutil
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -26,6 +29,7 @@ from typing import Any
 from PIL import Image
 from trial import sides
 
+from regard.cli import main as command
 from regard.seq2seq import Images, Seq2Seq, read_pairs
 from regard.seq2seq.commands.drawing import save_alignment, save_captioned, save_heads
 from regard.seq2seq.data.array_sources import Loaded
@@ -92,11 +96,25 @@ def caption(path: Path) -> None:
     save_captioned(model.source, Loaded(scene, model.source.load(scene)), captioned, path)
 
 
+def page(path: Path) -> None:
+    """Draw the upper part of the page that `regard show` writes."""
+    from playwright.sync_api import sync_playwright
+
+    with tempfile.TemporaryDirectory() as folder, sync_playwright() as tools:
+        command(["show", "--out", f"{folder}/page.html"])
+        browser = tools.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
+        tab = browser.new_page(viewport={"width": 1180, "height": 1210})
+        tab.goto(f"file://{folder}/page.html")
+        tab.screenshot(path=path)
+        browser.close()
+
+
 PICTURES: dict[str, Callable[[Path], None]] = {
     "alignment": alignment,
     "heads": heads,
     "length": length,
     "caption": caption,
+    "page": page,
 }
 
 
