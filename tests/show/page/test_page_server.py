@@ -109,7 +109,7 @@ def test_the_verb_serves_until_ctrl_c(tmp_path: Any, monkeypatch: Any, capsys: A
 
     monkeypatch.setattr(Server, "serve_forever", stop)
     path = tmp_path / "arrays.npz"
-    np.savez(path, q=ARRAYS[0][:9], k=ARRAYS[1][:9], v=ARRAYS[1][:9])
+    np.savez(path, q=ARRAYS[0][:9], k=ARRAYS[1][:9])  # values are not needed
     assert cli.main(["show", str(path), "--serve"]) == 130
     out = capsys.readouterr().out
     assert out.startswith("open http://127.0.0.1:")

@@ -25,7 +25,7 @@ examples:
   regard show --words "1 0; 0 1" --seed 7 --out page.html    your words
   regard show my.npz --out page.html                         your queries, keys and values, or your weights
   regard show runs/mine --text "two cats" --out page.html    the alignments and heads of a model of regard train
-  regard show q_k_v.npz --serve                              long attention, whose details a process computes
+  regard show q_k.npz --serve                                long attention, whose details a process computes
 """
 
 
@@ -142,9 +142,20 @@ def _serve(args: argparse.Namespace) -> int:
         raise ValueError(f"{option} and --serve exclude each other: give one")
     if not args.files:
         raise ValueError("--serve needs files with queries and keys")
-    queries, keys, _ = read_arrays(args.files)
+    queries, keys = _queries_and_keys(args.files)
     serve(LongAttention(queries, keys), *_labels(args), title=args.title)
     return 0
+
+
+def _queries_and_keys(paths: list[Path]) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Read queries and keys; an .npz file needs no values."""
+    if len(paths) == 1 and paths[0].suffix.lower() == ".npz":
+        named = read_named(paths[0], ["queries", "keys", "q", "k", "Q", "K"])
+        for one, other in (("queries", "keys"), ("q", "k"), ("Q", "K")):
+            if {one, other} <= named.keys():
+                return named[one], named[other]
+    queries, keys, _ = read_arrays(paths)
+    return queries, keys
 
 
 def _words(args: argparse.Namespace) -> Page:
