@@ -392,7 +392,7 @@ def fails(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
             ["long.npz", "keys.npy"],
             "long.npz holds several arrays: give it alone, or each array as a file of its own",
         ),
-        (["a", "b", "c", "d"], "explain takes one, two or three files (queries, keys, values): 4 given"),
+        (["a", "b", "c", "d"], "queries, keys and values come in one, two or three files: 4 given"),
         (["long.npz", "--words", "1"], "give files or --words, not both"),
         (["long.npz", "--seed", "1"], "give files or --seed, not both"),
         (["long.npz", "--row", "5"], "--row must be one of the 4 queries, counted from 1: 5"),

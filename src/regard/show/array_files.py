@@ -58,7 +58,7 @@ def read_arrays(paths: Sequence[Path]) -> tuple[NDArray[Any], NDArray[Any], NDAr
     [(2, 2), (2, 2), (2, 1)]
     """
     if not 1 <= len(paths) <= 3:
-        raise ValueError(f"explain takes one, two or three files (queries, keys, values): {len(paths)} given")
+        raise ValueError(f"queries, keys and values come in one, two or three files: {len(paths)} given")
     if len(paths) == 1 and paths[0].suffix.lower() == ".npz":
         return _triple(paths[0])
     arrays = [read_array(path) for path in paths]

@@ -105,6 +105,9 @@ def test_a_large_page_says_so_and_is_written(
         (["no.npz"], "no.npz: No such file or directory"),
         (["--words", ""], "there are no numbers in words"),
         (["--words", "the cat"], "words, row 1, column 1: 'the' is not a number"),
+        (["."], ". is a folder: with --text it may be a model of regard train"),
+        (["empty.npz"], "a page needs at least one query and one key"),
+        (["my.npz"] * 4, "queries, keys and values come in one, two or three files: 4 given"),
         (["odd.npz"], "keys and values must share their length m: 4 and 3"),
         (["--seed", "-1"], "argument --seed: must be an integer from 0 to 4294967295. Got '-1' instead."),
         (["--title"], "argument --title: expected one argument"),
@@ -114,6 +117,7 @@ def test_what_is_no_input_is_one_line_and_no_page(
     capsys: pytest.CaptureFixture[str], arguments: list[str], error: str
 ) -> None:
     np.savez("my.npz", q=np.eye(3), k=np.ones((4, 3)), v=np.ones((4, 1)))
+    np.savez("empty.npz", q=np.eye(3), k=np.ones((0, 3)), v=np.ones((0, 1)))
     np.savez("odd.npz", q=np.eye(3), k=np.ones((4, 3)), v=np.ones((3, 1)))
     assert fails(capsys, *arguments) == error
     assert not Path("page.html").exists()

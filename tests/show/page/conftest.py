@@ -19,9 +19,9 @@ from regard.show import Page
 Opener = Callable[..., Any]
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    """Debian's Chromium, one for each process of tests."""
+    """Debian's Chromium. While it is open the process has a running event loop, which tests elsewhere must not meet."""
     driver = pytest.importorskip("playwright.sync_api", reason="pages are tested with playwright")
     chromium = shutil.which("chromium")
     if chromium is None:

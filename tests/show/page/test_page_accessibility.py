@@ -8,8 +8,11 @@ import numpy as np
 import pytest
 
 import regard
+from regard.seq2seq.translator import Translation
 from regard.show import Page, page
+from regard.show.page.alignment import alignment, sentence
 from regard.show.page.examples import drawn, reordering
+from regard.show.page.pyramid import LongAttention
 from regard.show.page.section import Section
 
 pytestmark = pytest.mark.slow
@@ -22,7 +25,26 @@ def with_a_warning() -> Page:
     return Page([Section(section.view, section.title, section.data, ["row 1 sums to 2"])])
 
 
+def translations() -> Page:
+    source = ("two", "cats", "</s>")
+    return page(
+        [
+            Translation("deux chats", ("deux", "chats"), source, -0.5, EYE[:2]),
+            Translation("chats", ("chats",), source, -1.0, EYE[:1]),
+        ]
+    )
+
+
+def described_picture() -> Page:
+    found = Translation("a b", ("a", "b"), ("",) * 4, 0.0, np.full((2, 4), 0.25), grid=(2, 2))
+    return page([alignment(sentence(found, picture=np.ones((8, 8))))])
+
+
 PAGES = {
+    "translations": translations,
+    "a described picture": described_picture,
+    "heads": lambda: page(np.full((2, 3, 20, 20), 0.05)),
+    "long": lambda: page(LongAttention(np.ones((2, 600, 4)), np.ones((2, 700, 4)))),
     "words and a decoder": lambda: Page([drawn(np.array([[1, 0, 0], [0, 1, 0]]), 42), reordering()]),
     "recorded, with a warning": with_a_warning,
     "many": lambda: page(*np.random.default_rng(0).normal(size=(3, 14, 13))),

@@ -14,6 +14,7 @@ from regard.seq2seq.networks.transformer.heads import Heads
 from regard.show import page
 from regard.show.page import heads as module
 from regard.show.page.heads import group, heads, measures, of_recorded
+from regard.show.page.pyramid import LongAttention
 
 
 def weights(*shape: int, seed: int = 0) -> np.ndarray:
@@ -111,6 +112,29 @@ def test_an_attention_with_heads_is_shown_by_heads() -> None:
     attention = regard.attend(*np.ones((3, 2, 3, 4)))
     assert isinstance(attention, Attention)
     assert page(attention).sections[0].view == "heads"
+
+
+@pytest.mark.parametrize("wrong", [np.nan, np.inf, -1.0, 1e300])
+def test_numbers_that_are_no_weights_are_shown_with_a_warning(wrong: float) -> None:
+    array = weights(1, 1, 3, 3).astype(float)
+    array[0, 0, 1, 1] = wrong
+    (described,) = page(array).sections[0].data["groups"]
+    assert described["warnings"]
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int64", "float16", "float32", "float64", ">f4"])
+def test_weights_of_any_real_type_are_shown(dtype: str) -> None:
+    (described,) = page(np.eye(3).astype(dtype)).sections[0].data["groups"]
+    assert described["measures"]["diagonal"] == [[1.0]]
+    assert not described["warnings"]
+
+
+def test_a_page_records_nothing() -> None:
+    rng = np.random.default_rng(0)
+    with regard.record() as seen:
+        page(*rng.normal(size=(3, 2, 9, 4)))
+        LongAttention(*rng.normal(size=(2, 9, 4)))
+    assert seen == []
 
 
 # --------------------------------------------------------------------------------------------------- in a browser

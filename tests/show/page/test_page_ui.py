@@ -230,6 +230,18 @@ def test_a_query_is_picked_with_a_click_a_key_or_a_cell(words: Any) -> None:
     agrees(words, attention, 2)
 
 
+def test_the_theme_is_changed_by_hand(words: Any) -> None:
+    paint = "['body', '.heat button'].map((name) => getComputedStyle(document.querySelector(name)).backgroundColor)"
+    light = words.evaluate(paint)
+    button = words.get_by_role("button", name="Dark")
+    button.click()
+    dark = words.evaluate(paint)
+    assert button.get_attribute("aria-pressed") == "true"
+    assert not set(light) & set(dark)
+    button.click()
+    assert words.evaluate(paint) == light
+
+
 def test_steps_appear_one_after_the_other(words: Any) -> None:
     visible = words.locator("table.story tbody:visible h3")
     titles = ["Score", "Scale", "Mask", "Weights", "Weighted sum"]
@@ -332,3 +344,11 @@ def test_more_numbers_than_can_be_read_become_colours(opened: Any) -> None:
     arrays = rng.normal(size=(3, 32, 16))
     tab = opened(Page([mechanism(*arrays)]))
     assert row(tab, "weight") == texts(regard.attend(*arrays).weights[0])[0]
+
+
+def test_a_pointer_on_a_column_works_its_key_out(words: Any) -> None:
+    words.locator("table.story tbody tr", has=words.get_by_role("rowheader", name="score")).locator("td").nth(
+        1
+    ).hover()
+    assert words.locator("table.story thead th.picked").inner_text() == "word 2"
+    assert "word 2: 2·0 + 0·2 + 2·1 = 2" in words.locator("tr.worked").all_inner_texts()

@@ -102,13 +102,15 @@ def run(args: argparse.Namespace) -> int:
 
     Examples
     --------
-    >>> import tempfile
+    >>> import contextlib, io, tempfile
     >>> parser = argparse.ArgumentParser()
     >>> add_arguments(parser)
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     run(parser.parse_args(["--out", f"{folder}/page.html"]))  # doctest: +ELLIPSIS
-    ...page.html (... KB): open it in a browser
+    >>> with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()) as told:
+    ...     status = run(parser.parse_args(["--out", f"{folder}/page.html"]))
+    >>> status
     0
+    >>> told.getvalue().rstrip().endswith("KB): open it in a browser")
+    True
     """
     if args.serve:
         return _serve(args)
@@ -162,6 +164,8 @@ def _files(args: argparse.Namespace) -> Page:
         if getattr(args, name) is not None:
             raise ValueError(f"give files or --{name}, not both")
     query_labels, key_labels = _labels(args)
+    if args.files[0].is_dir():
+        raise ValueError(f"{args.files[0]} is a folder: with --text it may be a model of regard train")
     weights = _weights(args.files)
     arrays = read_arrays(args.files) if weights is None else (weights,)
     return page(*arrays, query_labels=query_labels, key_labels=key_labels, title=args.title)

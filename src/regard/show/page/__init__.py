@@ -72,6 +72,9 @@ def page(
     if keys is None or values is None:
         return Page(sections(shown, query_labels, key_labels), title=title)
     arrays = _check.three(shown, keys, values)
+    if not arrays[0].shape[-2] or not arrays[1].shape[-2]:
+        named = dict(zip(("queries", "keys", "values"), arrays, strict=True))
+        _check.fail("a page needs at least one query and one key", named)
     if not is_readable(*arrays) or not recomputes(score, normalize):
         attention = large(*arrays, score=score, mask=mask, scale=scale, softcap=softcap, normalize=normalize)
         return Page(sections(attention, query_labels, key_labels), title=title)

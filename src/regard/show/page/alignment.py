@@ -206,7 +206,8 @@ def _checked(weights: ArrayLike, rows: Sequence[str], columns: Sequence[str]) ->
         _check.fail(f"weights must be (n, m). Got {array.shape} instead.")
     labels(rows, len(array), "row")
     labels(columns, array.shape[1], "column")
-    return array.astype(np.float32)
+    with np.errstate(over="ignore"):
+        return array.astype(np.float32)
 
 
 def _checked_links(links: Links, source: int, target: int) -> list[list[int]]:

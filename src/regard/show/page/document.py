@@ -48,7 +48,7 @@ class Page:
 
     def __init__(self, sections: Sequence[Section], *, title: str = "Attention") -> None:
         self.sections = tuple(sections)
-        self.title = title
+        self.title = str(title)
 
     def __repr__(self) -> str:
         views = ", ".join(section.view for section in self.sections)
@@ -84,7 +84,7 @@ class Page:
 
     def _repr_html_(self) -> str:
         return (
-            f'<iframe title="{html.escape(self.title)}" sandbox="allow-scripts allow-popups" loading="lazy" '
+            f'<iframe title="{html.escape(self.title)}" sandbox="allow-scripts" loading="lazy" '
             f'style="width: 100%; height: {_FRAME_HEIGHT}px; border: 0; resize: vertical; overflow: auto" '
             f'srcdoc="{html.escape(self.html)}"></iframe>'
         )

@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard import _check
-from regard.context import Attention, attend
+from regard._problem import prepare
+from regard.context import Attention, define
 from regard.mask import MaskLike
 from regard.scores import ScoreLike
 from regard.show.page.alignment import alignment, sentence
@@ -67,6 +68,8 @@ def sections(shown: Any, query_labels: Labels = None, key_labels: Labels = None)
     if hasattr(shown, "full_alignment"):
         return [alignment(sentence(shown))]
     if isinstance(shown, Sequence) and not isinstance(shown, str | bytes):
+        if not shown:
+            _check.fail("there is nothing to show: the list is empty")
         return _several(list(shown), query_labels, key_labels)
     rule = f"page takes queries, keys and values, or one thing that has weights. Got {type(shown).__name__} instead."
     _check.fail(rule, kind=TypeError)
@@ -109,9 +112,8 @@ def large(
     (2, 2)
     """
     if np.prod(queries.shape[:-1]) * keys.shape[-2] <= _DENSE:
-        return attend(
-            queries, keys, values, score=score, mask=mask, scale=scale, softcap=softcap, normalize=normalize
-        )
+        # As `attend` does it, but nothing is recorded.
+        return define(prepare(queries, keys, values, score, mask, None, scale, softcap, normalize, None))
     if normalize != "softmax":
         rule = f'a page of more than {_DENSE:,} weights needs normalize="softmax". Got {normalize!r:.60} instead.'
         _check.fail(rule)

@@ -104,7 +104,9 @@ def measures(weights: ArrayLike) -> Measures:
     if array.ndim < 2 or not array.shape[-1] * array.shape[-2]:
         _check.fail(f"weights must be (..., n, m), with n and m at least 1. Got {array.shape} instead.")
     flat = array.reshape(-1, *array.shape[-2:])
-    each = np.array([_measured(head) for head in flat]).reshape(*array.shape[:-2], 4)
+    with np.errstate(all="ignore"):  # what is not finite makes a measure that is none
+        measured = [_measured(head) for head in flat]
+    each = np.array(measured).reshape(*array.shape[:-2], 4)
     return Measures(*np.moveaxis(each, -1, 0))
 
 
@@ -197,7 +199,8 @@ def _largest(array: Array, block: int) -> Array:
 
 def _rounded(array: Array) -> Array:
     if array.size <= _EXACT:
-        return array.astype(np.float32)
+        with np.errstate(all="ignore"):
+            return array.astype(np.float32)
     return np.asarray(np.rint(np.clip(np.nan_to_num(array), 0, 1) * _STEP), np.uint16)
 
 

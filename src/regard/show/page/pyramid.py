@@ -17,7 +17,7 @@ from regard import _check
 from regard._layout import slices
 from regard._problem import prepare
 from regard._threads import Workers
-from regard.attention import partial
+from regard.kernels import choose
 from regard.kernels.blocked import Kernel, thread_count
 from regard.mask import MaskLike
 from regard.position import BiasLike
@@ -116,21 +116,14 @@ class LongAttention:
     ) -> None:
         queries, keys = _check.numeric("queries", queries), _check.numeric("keys", keys)
         values = np.zeros((*keys.shape[:-1], 1), keys.dtype)
-        options: dict[str, Any] = {
-            "score": score,
-            "mask": mask,
-            "bias": bias,
-            "scale": scale,
-            "softcap": softcap,
-        }
-        self._problem = prepare(queries, keys, values, **options, normalize="softmax", sink=None)
+        self._problem = prepare(queries, keys, values, score, mask, bias, scale, softcap, "softmax", None)
         layout = self._problem.layout
         self.heads, self.n, self.m = layout.items, layout.n, layout.m
         if not self.heads * self.n * self.m:
             _check.fail(f"a picture needs at least one query and one key: {queries.shape} and {keys.shape}")
         self._kernel = Kernel(self._problem)
-        lse = partial(queries, keys, values, **options).lse
-        self._lse = lse.reshape(self.heads, self.n)
+        fastest = choose("auto", self._problem)
+        self._lse: Array = fastest.lse(fastest.forward(self._problem, None)[1])  # nothing is recorded
 
     def rows(self, head: int, start: int, stop: int) -> Floats:
         """Return the weights of some queries for all keys.

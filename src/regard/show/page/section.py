@@ -135,7 +135,7 @@ def weight_faults(weights: ArrayLike) -> list[str]:
     array = _check.numeric("weights", weights)
     rounding = 1e-4 if array.dtype.itemsize >= 4 else 2e-2  # sums of half precision are coarse
     sums = array.sum(-1, dtype=np.float64)
-    unequal = np.isfinite(sums) & (np.abs(sums) > rounding) & (np.abs(sums - 1) > rounding)
+    unequal = ~np.isnan(sums) & (np.abs(sums) > rounding) & (np.abs(sums - 1) > rounding)
     faults = []
     for rule, wrong in (("not a number", np.isnan(array)), ("negative", array < 0)):
         if count := int(wrong.sum()):

@@ -145,7 +145,7 @@ function strongestCells(token, model, k) {
   const weights = model.weights(k);
   const best = largest(weights.length, (cell) => weights[cell], 3);
   const place = (cell) => `row ${Math.floor(cell / model.grid[1]) + 1}, column ${(cell % model.grid[1]) + 1} `;
-  const list = best.flatMap((cell) => [place(cell), regard.element("b", {}, regard.format(weights[cell], 3))]);
+  const list = best.map((cell) => regard.element("span", {}, place(cell), regard.element("b", {}, weightText(weights[cell]))));
   return [regard.label(token), " \u2192 ", ...list];
 }
 

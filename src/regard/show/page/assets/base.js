@@ -86,9 +86,14 @@ const regard = {
 
   // Fill the pixels of an ImageData with the colours of numbers from 0 to 1.
   colours(numbers, image) {
-    for (let i = 0; i < numbers.length; i++) {
-      const [red, green, blue] = shade(numbers[i]);
-      image.data.set([red, green, blue, 255], 4 * i);
+    const table = shades();
+    const pixels = image.data;
+    for (let i = 0, at = 0; i < numbers.length; i++, at += 4) {
+      const colour = table[level(numbers[i])];
+      pixels[at] = colour[0];
+      pixels[at + 1] = colour[1];
+      pixels[at + 2] = colour[2];
+      pixels[at + 3] = 255;
     }
     return image;
   },
@@ -187,11 +192,15 @@ const STOPS = {
 };
 const tables = { light: null, dark: null };
 
-function shade(t) {
+// The colours of the present theme. What theme that is takes a browser long to say, so it is asked once for many.
+function shades() {
   const theme = regard.dark() ? "dark" : "light";
-  tables[theme] ??= Array.from({ length: 256 }, (_, i) => srgb(between(STOPS[theme], i / 255)));
-  return tables[theme][Math.round(255 * Math.min(1, Math.max(0, Number.isFinite(t) ? t : 0)))];
+  return (tables[theme] ??= Array.from({ length: 256 }, (_, i) => srgb(between(STOPS[theme], i / 255))));
 }
+
+const level = (t) => Math.round(255 * Math.min(1, Math.max(0, Number.isFinite(t) ? t : 0)));
+
+const shade = (t) => shades()[level(t)];
 
 function between(stops, t) {
   const place = t * (stops.length - 1);

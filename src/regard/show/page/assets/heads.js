@@ -51,7 +51,7 @@ function unpackedGroup(group) {
   const head = ({ layer, head }) => {
     const k = layer * heads + head;
     const stored = data.subarray(k * size, (k + 1) * size);
-    return group.step === 1 ? stored : Float32Array.from(stored, (x) => x / group.step);
+    return group.step === 1 ? stored : new Float32Array(stored).map((x) => x / group.step);
   };
   const blocks = (labels) => (group.block === 1 ? labels : spans(labels, group.block));
   return { ...group, count: [layers, heads], n, m, places, head, rows: blocks(group.rows), columns: blocks(group.columns) };
@@ -167,7 +167,8 @@ function drawSmall(canvas, weights, n, m) {
   [canvas.width, canvas.height] = [w, h];
   canvas.style.aspectRatio = `${w} / ${h}`;
   const context = canvas.getContext("2d");
-  context.putImageData(regard.colours(most, context.createImageData(w, h)), 0, 0);
+  const scale = scaleOf(most, m);
+  context.putImageData(regard.colours(most.map((weight) => weight / scale), context.createImageData(w, h)), 0, 0);
 }
 
 function largeHead(group, place) {

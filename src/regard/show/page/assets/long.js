@@ -10,7 +10,7 @@ regard.view("long", (root, data) => {
   const canvas = regard.element("canvas", { class: "long-canvas", tabindex: "0", role: "img", "aria-label": longName(data) });
   const map = regard.element("canvas", { class: "long-map", "aria-hidden": "true" });
   const line = regard.element("p", { class: "readout", "aria-live": "polite" });
-  const legend = regard.element("p", { class: "long-legend" });
+  const legend = regard.element("p", { class: "colour-scale" });
   const row = regard.element("div", { class: "long-row" });
   const view = { model, canvas, map, line, legend, row, window: whole(data), part: null, asked: 0, at: null };
   view.redraw = later(() => drawLong(view));
@@ -87,8 +87,8 @@ function coarser(fine, { queries, keys }) {
     }
   }
   const size = fine.size.map((tokens) => 2 * tokens);
-  const mean = Float32Array.from(sums, (sum, at) => {
-    return sum / covered(queries, size[0], Math.floor(at / columns)) / covered(keys, size[1], at % columns);
+  const mean = new Float32Array(sums).map((_, at) => {
+    return sums[at] / covered(queries, size[0], Math.floor(at / columns)) / covered(keys, size[1], at % columns);
   });
   return { maximum, mean, rows, columns, size };
 }
@@ -97,8 +97,8 @@ const largestOf = (array) => array.reduce((most, weight) => Math.max(most, weigh
 
 // What a weight is to the eye, from 0 to 1.
 function strengths(weights, top, scale) {
-  if (scale === "linear") return Float32Array.from(weights, (weight) => weight / top);
-  return Float32Array.from(weights, (weight) => (weight > 0 ? Math.max(0.02, 1 + Math.log10(weight / top) / DECADES) : 0));
+  if (scale === "linear") return weights.map((weight) => weight / top);
+  return weights.map((weight) => (weight > 0 ? Math.max(0.02, 1 + Math.log10(weight / top) / DECADES) : 0));
 }
 
 function paint(model, depth) {
@@ -184,8 +184,8 @@ function drawMap(map, model, seen) {
 function showLegend({ model, legend }) {
   const top = largestOf(model.levels[model.head][0][model.kind]);
   const low = model.scale === "log" ? top / 10 ** DECADES : 0;
-  const bar = regard.element("span", { class: "long-bar", "aria-hidden": "true" });
-  bar.style.background = `linear-gradient(to right, ${[0, 0.25, 0.5, 0.75, 1].map(regard.colour).join(", ")})`;
+  const bar = regard.element("span", { class: "colour-bar", "aria-hidden": "true" });
+  bar.style.background = colourGradient();
   legend.replaceChildren(regard.format(low, 4), bar, regard.format(top, 4));
 }
 

@@ -7,6 +7,7 @@ regard.view("mechanism", (root, data, { section }) => {
   const view = { root: regard.element("div", { class: "view" }), data, section };
   root.append(view.root);
   reset(view);
+  regard.onTheme(() => view.matrices.forEach((part) => part.retint?.()));
 });
 
 function reset(view) {
@@ -206,7 +207,7 @@ function matrices(view, names, pick) {
   const given = view.state.given ?? { scores: true, weights: true, context: true };
   return [
     given.scores && { element: scores.element, set: (result, row) => scores.set(result.scores, row) },
-    { element: weights.element, set: (result, row, key) => weights.set(result.weights, row, key) },
+    { element: weights.element, retint: weights.retint, set: (result, row, key) => weights.set(result.weights, row, key) },
     given.context && { element: context.element, set: (result, row) => context.set(result.context, row) },
   ].filter(Boolean);
 }

@@ -31,6 +31,11 @@ regard.selection = () => {
   };
 };
 
+// The weight of the darkest colour: the largest, but at least four times that of uniform weights.
+function scaleOf(weights, m) {
+  return Math.max(4 / m, weights.reduce((most, weight) => (weight > most ? weight : most), 0)) || 1;
+}
+
 // The readout, the lines and the matrix of one array. `left` is the side that stands left: "row" or "column".
 regard.weightsView = ({ rows, columns, weights, links = [], left = "column", names, warnings = [] }) => {
   const m = columns.length;
@@ -43,6 +48,7 @@ regard.weightsView = ({ rows, columns, weights, links = [], left = "column", nam
     weights,
     at: (row, column) => weights[row * m + column],
     top: weights.reduce((most, weight) => (weight > most ? weight : most), 0) || 1,
+    scale: scaleOf(weights, m),
     linked: new Set(links.map(([column, row]) => row * m + column)),
     selection: regard.selection(),
   };
@@ -52,11 +58,22 @@ regard.weightsView = ({ rows, columns, weights, links = [], left = "column", nam
     { class: "weights-view" },
     notWeights(warnings),
     readout(model),
-    regard.element("div", { class: "duo" }, pictures.map((picture) => picture.element)),
+    regard.element("div", { class: "duo" }, pictures[0].element, regard.element("div", {}, pictures[1].element, colourScale(model))),
   );
   new ResizeObserver(() => pictures.forEach((picture) => picture.layout())).observe(element);
   return { element, selection: model.selection, redraw: () => pictures.forEach((picture) => picture.draw()) };
 };
+
+// The colours and the weights that they stand for.
+function colourScale(model) {
+  const bar = regard.element("span", { class: "colour-bar", "aria-hidden": "true" });
+  const paintBar = () => (bar.style.background = colourGradient());
+  regard.onTheme(paintBar);
+  paintBar();
+  return regard.element("p", { class: "colour-scale" }, "0", bar, regard.format(model.scale, 3));
+}
+
+const colourGradient = () => `linear-gradient(to right, ${[0, 0.25, 0.5, 0.75, 1].map(regard.colour).join(", ")})`;
 
 function notWeights(faults) {
   return faults.length ? regard.element("p", { class: "warning", role: "note" }, `These are not attention weights: ${faults.join("; ")}.`) : null;
@@ -169,7 +186,7 @@ function tokens(model, side, place) {
       const weight = of === null ? null : side === "row" ? model.at(index, of) : model.at(of, index);
       const shown = weight !== null && (selection[side] === null || chosen);
       values[index].textContent = shown ? weightText(weight) : "";
-      const strength = shown ? Math.max(0, Math.min(1, weight)) : null;
+      const strength = shown ? weight / model.scale : null;
       button.style.background = strength === null ? "" : regard.colour(strength);
       button.style.color = strength === null ? "" : regard.ink(strength);
     });
@@ -260,7 +277,7 @@ function drawLinks(context, model, line, selected, chosen) {
 
 // ------------------------------------------------------------------------------------------------------- matrix
 
-const SMALLEST = 3; // pixels of a cell
+const SMALLEST = 2; // pixels of a cell
 const LARGEST = 40;
 const LEGIBLE = 13; // of a cell that has a label
 const NUMBERED = 34; // of a cell that has its number in it
@@ -273,8 +290,8 @@ function matrix(model) {
     role: "img",
     "aria-label": `Matrix of ${n} rows (${model.names.row}) and ${m} columns (${model.names.column}). The arrow keys move between its cells.`,
   });
-  const left = regard.element("div", { class: "row-labels", "aria-hidden": "true" }, model.rows.map(regard.label));
-  const above = regard.element("div", { class: "column-labels", "aria-hidden": "true" }, model.columns.map(regard.label));
+  const left = regard.element("div", { class: "row-labels", "aria-hidden": "true" });
+  const above = regard.element("div", { class: "column-labels", "aria-hidden": "true" });
   const inner = regard.element("div", { class: "matrix-inner" }, above, left, canvas);
   const box = regard.element("div", { class: "matrix" }, inner);
   const state = { cell: 0, canvas, left, above, box, inner, pixels: null };
@@ -299,13 +316,18 @@ function placeMatrix(state, model) {
   const { left, above, box, canvas, inner } = state;
   const [n, m] = [model.rows.length, model.columns.length];
   const width = box.clientWidth - 2;
+  const few = width / m >= LEGIBLE; // labels that would never be seen cost a page of many tokens a second
+  if (few && !left.firstChild) {
+    left.append(...model.rows.map(regard.label));
+    above.append(...model.columns.map(regard.label));
+  }
   inner.classList.remove("unlabelled");
   const wide = Math.min(Math.max(...[...left.children].map((label) => label.scrollWidth), 8), 120, width / 3);
   const high = Math.min(Math.max(...[...above.children].map((label) => label.scrollWidth), 8), 120);
   const slant = high * 0.6; // how far the last label leans to the right
   const labelled = Math.floor((width - wide - 8 - slant) / m);
-  const cell = labelled >= LEGIBLE ? Math.min(labelled, LARGEST) : Math.max(SMALLEST, Math.min(LEGIBLE - 1, Math.floor(width / m)));
-  const shown = labelled >= LEGIBLE;
+  const cell = few && labelled >= LEGIBLE ? Math.min(labelled, LARGEST) : Math.max(SMALLEST, Math.min(LEGIBLE - 1, width / m));
+  const shown = few && labelled >= LEGIBLE;
   inner.classList.toggle("unlabelled", !shown);
   state.cell = cell;
   const [x, y] = shown ? [wide + 8, high * 0.8 + 16] : [0, 0];
@@ -338,7 +360,7 @@ function onePixelACell(model, n, m) {
   const small = document.createElement("canvas");
   [small.width, small.height] = [m, n];
   const context = small.getContext("2d");
-  context.putImageData(regard.colours(model.weights, context.createImageData(m, n)), 0, 0);
+  context.putImageData(regard.colours(model.weights.map((weight) => weight / model.scale), context.createImageData(m, n)), 0, 0);
   return small;
 }
 
@@ -359,7 +381,7 @@ function writeNumbers(context, model, cell) {
     model.columns.forEach((_, j) => {
       const weight = model.at(i, j);
       if (!(Math.abs(weight) >= 0.005)) return;
-      context.fillStyle = regard.ink(weight);
+      context.fillStyle = regard.ink(weight / model.scale);
       context.fillText(regard.format(weight, 2), (j + 0.5) * cell, (i + 0.5) * cell + 0.5);
     }),
   );

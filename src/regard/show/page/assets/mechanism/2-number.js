@@ -13,8 +13,9 @@ function parsed(text) {
   return /^[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?$/i.test(plain) ? Number(plain) : NaN;
 }
 
-// {element, set(value)}: `change` is called with each new value. `least` and `whole` limit what it accepts.
-regard.number = ({ value, name, change, step = STEP, least = -Infinity, whole = false }) => {
+// {element, set(value)}: `change` is called with each new value. Only numbers that fit are accepted; a drag and the keys
+// stop at the least one.
+regard.number = ({ value, name, change, step = STEP, least = -Infinity, fits = (x) => x >= least }) => {
   const input = regard.element("input", {
     class: "number",
     type: "text",
@@ -35,14 +36,13 @@ regard.number = ({ value, name, change, step = STEP, least = -Infinity, whole = 
     input.setAttribute("aria-valuetext", input.value);
     input.removeAttribute("aria-invalid");
   };
-  const fits = (x) => Number.isFinite(x) && x >= least && (!whole || Number.isInteger(x));
   const set = (x) => {
     present = x;
     if (document.activeElement !== input || input.dataset.typing === undefined) show();
   };
   const by = (start, steps) => {
     const next = Math.max(least, Number((start + steps * step).toFixed(10)));
-    if (next === present || !fits(next)) return;
+    if (next === present) return;
     present = next;
     delete input.dataset.typing;
     show();
@@ -61,7 +61,7 @@ regard.number = ({ value, name, change, step = STEP, least = -Infinity, whole = 
     input.dataset.typing = "";
     const typed = parsed(input.value);
     input.toggleAttribute("aria-invalid", false);
-    if (!fits(typed)) return input.setAttribute("aria-invalid", "true");
+    if (!Number.isFinite(typed) || !fits(typed)) return input.setAttribute("aria-invalid", "true");
     present = typed;
     input.setAttribute("aria-valuenow", String(typed));
     change(typed);

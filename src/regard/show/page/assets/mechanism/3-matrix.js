@@ -89,9 +89,9 @@ function heat({ title, note, rowLabels, columnLabels, pick }) {
     chosen = cells[row][key];
     chosen.setAttribute("aria-pressed", "true");
   };
-  regard.onTheme(() => present && cells.forEach((line, i) => line.forEach((cell, j) => tint(cell, present[i][j] / top))));
+  const retint = () => cells.forEach((line, i) => line.forEach((cell, j) => tint(cell, present[i][j] / top)));
   table.setAttribute("aria-label", title);
-  return { element, set };
+  return { element, set, retint };
 }
 
 function paint(cell, weight, [query, key], top) {

@@ -3,6 +3,8 @@
 // The controls that have been made of a section, whose names must not be those of another.
 const formed = { section: 0, fields: 0 };
 
+const POSITIVE = { least: 0.1, fits: (x) => x > 0 };
+
 function field(name, ...controls) {
   const id = `field-${formed.section}-${formed.fields++}`;
   const first = controls[0];
@@ -60,7 +62,7 @@ function controls(options, { d, n, m, decoder }, change, redraw) {
   };
   const number = (name, title, own) => field(title, regard.number({ value: options[name], name: title, change: set(name), ...own }).element);
   const parts = [field("Score", choice(scoreChoices(options), options.score, set("score", true)))];
-  if (options.score === "gaussian") parts.push(number("width", "Width", { least: 0.1 }));
+  if (options.score === "gaussian") parts.push(number("width", "Width", POSITIVE));
   if (options.score === "cosine") parts.push(number("sharpness", "Sharpness", {}));
   parts.push(scaleField(options, d, change, redraw), softcapField(options, change, redraw));
   if (!decoder) parts.push(...maskFields(options, n, m, change, redraw));
@@ -78,7 +80,7 @@ function scaleField(options, d, change, redraw) {
   };
   const { element, set } = regard.number({ value: options.scale ?? usual, name: "Scale", change: setScale });
   const text = usual === 1 ? "1" : `1/\u221a${d}`;
-  const undo = regard.element("button", { type: "button", class: "quiet", hidden: options.scale === null, "aria-label": `Scale back to ${text}` }, text);
+  const undo = regard.element("button", { type: "button", class: "quiet", "data-part": "scale", hidden: options.scale === null, "aria-label": `Scale back to ${text}` }, text);
   undo.addEventListener("click", () => {
     options.scale = null;
     set(usual);
@@ -97,7 +99,7 @@ function softcapField(options, change, redraw) {
     options.softcap = value;
     change();
   };
-  const bound = options.softcap === null ? null : regard.number({ value: options.softcap, name: "Bound of the logits", change: setSoftcap, least: 0.1 });
+  const bound = options.softcap === null ? null : regard.number({ value: options.softcap, name: "Bound of the logits", change: setSoftcap, ...POSITIVE });
   return field("Softcap", box, bound?.element);
 }
 
@@ -118,7 +120,7 @@ function maskFields(options, n, m, change, redraw) {
       mask[name] = value;
       change();
     };
-    return field(text, regard.number({ value: mask[name], name: text, change: setSide, step: 1, least: 0, whole: true }).element);
+    return field(text, regard.number({ value: mask[name], name: text, change: setSide, step: 1, least: 0, fits: (x) => x >= 0 && Number.isInteger(x) }).element);
   };
   if (mask.kind === "window") parts.push(side("left", "Keys before"), side("right", "Keys after"));
   if ((mask.kind === "window" || mask.kind === "causal") && n !== m) {

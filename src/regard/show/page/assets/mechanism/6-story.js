@@ -165,7 +165,7 @@ function nextStep({ states }, row) {
   return {
     title: "Next state",
     formula: "s_t = tanh(s_{t\u22121} A + c_t C)",
-    text: ["The decoder reads the context, and what it is then in asks the next question: ", regard.formula("s_t"), ` = ${vector(states[row + 1])}`],
+    text: ["State and context make the next state, which is the query of the next step: ", regard.formula("s_t"), ` = ${vector(states[row + 1])}`],
     rows: [],
   };
 }
