@@ -30,8 +30,8 @@ __all__ = ["add_arguments", "run"]
 
 Arrays = tuple[NDArray[Any], NDArray[Any], NDArray[Any]]
 
-_WORDS = "1 0 0; 0 1 0; 1 1 0; 0 0 1"
-_SEED = 42
+DEFAULT_WORDS = "1 0 0; 0 1 0; 1 1 0; 0 0 1"
+DEFAULT_SEED = 42
 _EACH = 0  # one step after the other
 _WEIGHTS = ("query_weight", "key_weight", "value_weight")
 _SIMPLE_SCORES = ("scaled_dot", "dot", "cosine", "gaussian")
@@ -83,14 +83,16 @@ def _add_input(parser: argparse.ArgumentParser) -> None:
         "two: the second is keys and values; one: all three",
     )
     group.add_argument(
-        "--words", metavar="ROWS", help=f'word vectors: "1 0; 0 1" or a .npy or CSV file (default "{_WORDS}")'
+        "--words",
+        metavar="ROWS",
+        help=f'word vectors: "1 0; 0 1" or a .npy or CSV file (default "{DEFAULT_WORDS}")',
     )
     group.add_argument(
         "--seed",
         type=argument_types.integer(0, 2**32 - 1),
         metavar="N",
         help="draw the query, key and value weights as NumPy does: random.seed(N), then three times "
-        f"randint(3, size=(d, d)) (default {_SEED}); then the arrays of a learned score without --score-arrays: "
+        f"randint(3, size=(d, d)) (default {DEFAULT_SEED}); then the arrays of a learned score without --score-arrays: "
         "normal() / sqrt(rows), to two digits",
     )
     for name in _WEIGHTS:
@@ -317,7 +319,7 @@ def _words_input(
 ) -> tuple[Arrays, dict[str, NDArray[Any]], str]:
     """Return queries, keys and values as words times weights, these by name, and where they are from."""
     try:
-        words = parse_matrix(_WORDS if args.words is None else args.words, "words")
+        words = parse_matrix(DEFAULT_WORDS if args.words is None else args.words, "words")
     except ValueError as error:
         hint = 'a word is a vector here, as in "1 0; 0 1", and --labels names them'
         raise ValueError(f"{error}; {hint}" if "is not a number" in str(error) else str(error)) from None
@@ -344,7 +346,7 @@ def _files_input(args: argparse.Namespace) -> tuple[Arrays, dict[str, NDArray[An
 
 
 def _seed(args: argparse.Namespace) -> int:
-    return _SEED if args.seed is None else int(args.seed)
+    return DEFAULT_SEED if args.seed is None else int(args.seed)
 
 
 def _generator(args: argparse.Namespace) -> np.random.RandomState:

@@ -48,7 +48,7 @@ class Explanation:
     page
         Labels and format of the text.
     chosen : int
-        The query that is told term by term, from 0.
+        The query that is explained term by term, from 0.
     title : str
         The first line.
     inputs : dict
@@ -119,7 +119,7 @@ class Explanation:
         name : str or int
             "inputs", "scores", "logits", "weights", "context" or "row"; 1, 2 and 3 are scores, weights and context.
         row : int, optional
-            The query that is told term by term, from 0; by default that of the story.
+            The query that is explained term by term, from 0; by default that of the story.
 
         Returns
         -------
@@ -132,16 +132,16 @@ class Explanation:
         chosen = self.chosen if row is None else self._checked_row(row)
         page, formula, attention, d = self.page, self.formula, self.attention, self.queries.shape[1]
         if name == "scores":
-            told = steps.scores(page, formula, attention, (self.queries, self.keys), chosen)
+            lines = steps.scores(page, formula, attention, (self.queries, self.keys), chosen)
         elif name == "row":
-            told = steps.term_by_term(page, formula, attention, self.values, chosen)
+            lines = steps.term_by_term(page, formula, attention, self.values, chosen)
         elif name == "context":
-            told = steps.context(page, attention)
+            lines = steps.context(page, attention)
         elif name == "inputs":
-            told = self._inputs()
+            lines = self._inputs()
         else:
-            told = (steps.logits if name == "logits" else steps.weights)(page, formula, attention, d)
-        return "\n\n".join(filter(None, told))
+            lines = (steps.logits if name == "logits" else steps.weights)(page, formula, attention, d)
+        return "\n\n".join(filter(None, lines))
 
     def row(self, row: int) -> str:
         """Return the text of one query, counted from 0, term by term."""
@@ -184,13 +184,13 @@ class Explanation:
 
     def _inputs(self) -> list[str]:
         arrays = {"queries": self.queries, "keys": self.keys, "values": self.values}
-        told = [self.title]
+        lines = [self.title]
         if self.inputs:
-            told += [
+            lines += [
                 self._matrices(self.inputs),
                 "queries = words @ query weights, and keys and values likewise",
             ]
-        return [*told, self._matrices(arrays)]
+        return [*lines, self._matrices(arrays)]
 
     def _matrices(self, named: Mapping[str, Array]) -> str:
         return matrices(list(named.items()), digits=self.page.digits, width=self.page.width)
@@ -245,9 +245,9 @@ def explain(
     values : array (m, e), optional
         Values; by default the keys.
     score, mask, bias, scale, softcap, normalize, sink
-        As for `attend`. ``regard.scores.additive`` is told with the numbers inside its perceptron.
+        As for `attend`. ``regard.scores.additive`` is explained with the numbers inside its perceptron.
     row : int
-        The query that is told term by term, from 0.
+        The query that is explained term by term, from 0.
     labels, key_labels : sequence of str, optional
         Names of the queries and of the keys; by default words have the same names on both sides.
     digits : int

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from regard.seq2seq.commands.options import first_given
 from regard.show import argument_types
 from regard.show.array_files import parse_matrix, read_arrays, read_named
-from regard.show.explain import _SEED, _WORDS
+from regard.show.explain import DEFAULT_SEED, DEFAULT_WORDS
 from regard.show.page import Page, page
 from regard.show.page.document import check_new
 from regard.show.page.examples import drawn, reordering
@@ -68,13 +68,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add("--force", action="store_true", help="replace a page that exists")
     add(
-        "--words", metavar="ROWS", help=f'word vectors: "1 0; 0 1" or a .npy or CSV file (default "{_WORDS}")'
+        "--words",
+        metavar="ROWS",
+        help=f'word vectors: "1 0; 0 1" or a .npy or CSV file (default "{DEFAULT_WORDS}")',
     )
     add(
         "--seed",
         type=argument_types.integer(0, 2**32 - 1),
         metavar="N",
-        help=f"draw the query, key and value weights of the words as NumPy does (default {_SEED})",
+        help=f"draw the query, key and value weights of the words as NumPy does (default {DEFAULT_SEED})",
     )
     add("--labels", metavar="WORDS", help='names of the queries and keys: "the cat sat"')
     add("--query-labels", metavar="WORDS", help="names of the queries alone")
@@ -105,11 +107,11 @@ def run(args: argparse.Namespace) -> int:
     >>> import contextlib, io, tempfile
     >>> parser = argparse.ArgumentParser()
     >>> add_arguments(parser)
-    >>> with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()) as told:
+    >>> with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()) as printed:
     ...     status = run(parser.parse_args(["--out", f"{folder}/page.html"]))
     >>> status
     0
-    >>> told.getvalue().rstrip().endswith("KB): open it in a browser")
+    >>> printed.getvalue().rstrip().endswith("KB): open it in a browser")
     True
     """
     if args.serve:
@@ -161,11 +163,11 @@ def _queries_and_keys(paths: list[Path]) -> tuple[NDArray[Any], NDArray[Any]]:
 def _words(args: argparse.Namespace) -> Page:
     """Return the page of words; where none are given, with Bahdanau's decoder below."""
     own = args.words is not None or args.seed is not None or args.labels is not None
-    vectors = parse_matrix(_WORDS if args.words is None else args.words, "words")
+    vectors = parse_matrix(DEFAULT_WORDS if args.words is None else args.words, "words")
     if args.query_labels is not None or args.key_labels is not None:
         raise ValueError("words have the same names as queries and keys: give --labels")
     names = None if args.labels is None else args.labels.split()
-    section = drawn(vectors, _SEED if args.seed is None else args.seed, names)
+    section = drawn(vectors, DEFAULT_SEED if args.seed is None else args.seed, names)
     return Page([section] if own else [section, reordering()], title=args.title)
 
 
