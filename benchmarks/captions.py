@@ -4,12 +4,12 @@
 
 One batch: scenes of two handwritten digits with captions such as "a seven left of a two", all of one length, so that
 there is no padding. A step is the loss of all words, its gradients, and Adam with the gradient's length clipped, in
-float32. By default nothing is left to chance; with --as-trained both have the dropout of `make caption`.
+float32. By default there is no dropout; with --as-trained both have the dropout of `make caption`.
 
 Every contestant is a process of its own, so its peak memory is its own; they take turns, and so does a loop of
 multiply-adds, of whose speed the products of matrices take the share that is printed. Printed are medians over the
 rounds with minimum and maximum; ratios are medians of what they were within a round. The losses of the first two steps
-are compared: from the same parameters all must come to the same. `torch.compile` is reported beside PyTorch as it is.
+are compared: from the same parameters all must come to the same. `torch.compile` is reported separately.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def scenes() -> ModuleType:
 
 @dataclass(frozen=True)
 class Task:
-    """What is trained: how many pictures a batch has, how many threads may be used, and whether there is chance."""
+    """What is trained: how many pictures a batch has, how many threads may be used, and whether there is dropout."""
 
     pictures: int
     threads: int
@@ -255,8 +255,8 @@ def _turned(name: str, x: Any, from_the_end: str) -> Any:
     if x.ndim == 4:
         x = x[::-1, ::-1] if name.startswith(from_the_end) else x
         return np.ascontiguousarray(x.transpose(3, 2, 0, 1))
-    kept = x.ndim != 2 or name in ("target_embedding", "image_rows", "image_columns")
-    return x.copy() if kept else np.ascontiguousarray(x.T)
+    unchanged = x.ndim != 2 or name in ("target_embedding", "image_rows", "image_columns")
+    return x.copy() if unchanged else np.ascontiguousarray(x.T)
 
 
 CONTESTANTS: Mapping[str, Callable[[Task, Each], Step]] = {

@@ -1,4 +1,4 @@
-"""Print how well speakers are recognised by frames of their speech, beside plain baselines.
+"""Print how well speakers are recognised by frames of their speech, next to plain baselines.
 
     python benchmarks/measurements.py [--seeds 1 2 3] [--quick]
 
@@ -10,7 +10,7 @@ one       One utterance, one name. Baselines: the nearest training utterance, by
           the frames of utterances stretched to 8, standardised, with a penalty on the weights that five folds of the
           training set have chosen.
 several   Two to four utterances one after the other without a pause, as many names in their order: 2,000 sequences of
-          training utterances, 500 of the test's. The table says how many sequences and how many names are right, and
+          training utterances, 500 of the test's. The table has how many sequences and how many names are right, and
           for how many names the most attended frame is of the utterance that they name.
 
 Models with and without attention differ in nothing else. Means over the seeds, and the smallest and largest value. The
@@ -89,10 +89,10 @@ class Regression(NamedTuple):
             weight = flat.reshape(shape)
             logits = rows @ weight
             logits -= logits.max(1, keepdims=True)
-            chances = np.exp(logits)
-            chances /= chances.sum(1, keepdims=True)
-            gradient = rows.T @ (chances - right) / len(rows) + penalty * weight
-            value = -np.log((chances * right).sum(1)).mean() + penalty / 2 * np.square(weight).sum()
+            probabilities = np.exp(logits)
+            probabilities /= probabilities.sum(1, keepdims=True)
+            gradient = rows.T @ (probabilities - right) / len(rows) + penalty * weight
+            value = -np.log((probabilities * right).sum(1)).mean() + penalty / 2 * np.square(weight).sum()
             return float(value), gradient.ravel()
 
         found = minimize(loss, np.zeros(shape).ravel(), jac=True, method="L-BFGS-B", options={"maxiter": 500})
@@ -166,7 +166,7 @@ def single(spoken: Sequence[Spoken]) -> Sequences:
 def scores(model: Seq2Seq, test: Sequences) -> list[float]:
     """Return the shares of sequences and of names that are right, and of right names attended where they should be."""
     found = model.translate(test.frames)
-    whole = [one.text == names for one, names in zip(found, test.names, strict=True)]
+    exact = [one.text == names for one, names in zip(found, test.names, strict=True)]
     right = [
         (i, place)
         for i, names in enumerate(test.names)
@@ -175,7 +175,7 @@ def scores(model: Seq2Seq, test: Sequences) -> list[float]:
     ]
     inside = [_inside(found[i], place, test.ends[i]) for i, place in right] if model.attention else []
     return [
-        float(np.mean(whole)),
+        float(np.mean(exact)),
         len(right) / sum(len(names.split()) for names in test.names),
         float(np.mean(inside)) if inside else float("nan"),
     ]

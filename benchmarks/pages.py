@@ -1,4 +1,4 @@
-"""Print the size of pages and how fast they open, beside those of other tools on the same attention.
+"""Print the size of pages and how fast they open, next to those of other tools on the same attention.
 
     python benchmarks/pages.py [--tokens 5 300 2000 20000] [--runs 3]
 
@@ -189,7 +189,7 @@ def print_peers(browser: Browser, folder: Path, runs: int) -> None:
                     continue
                 found = medians(browser, path, runs, own=name == "regard")
             except ImportError as error:
-                print(f"{start}   left out: {reason(error)}")
+                print(f"{start}   skipped: {reason(error)}")
                 break
             except Exception as error:  # a tool that fails is a row of the table
                 print(f"{start}   fails: {reason(error)}", flush=True)

@@ -108,13 +108,13 @@ def keep_formula(app: Sphinx, kind: str, name: str, thing: Any, options: Any, li
         lines[end - 1 : end] = [lines[end - 1].removesuffix(" ::"), "", "::"]
 
 
-def whole_sentence(doc: Sequence[str], settings: Any) -> str:
+def complete_sentence(doc: Sequence[str], settings: Any) -> str:
     """Return the first paragraph of a docstring, which is one sentence: Sphinx ends it at a period inside a formula."""
     paragraph = "\n".join(doc).strip().split("\n\n")[0]
     return " ".join(paragraph.split())
 
 
-autosummary.extract_summary = whole_sentence
+autosummary.extract_summary = complete_sentence
 
 
 def inline_math(self: Any, node: nodes.math) -> None:
@@ -130,7 +130,7 @@ def displayed_math(self: Any, node: nodes.math_block) -> None:
 
 
 def deliver_notebooks(app: Sphinx, error: Exception | None) -> None:
-    """Put the executed notebooks beside the pages, which link to them."""
+    """Put the executed notebooks next to the pages, which link to them."""
     if error is None and app.builder.name == "html":
         for notebook in Path(app.outdir).parent.glob("jupyter_execute/notebooks/*.ipynb"):
             shutil.copy(notebook, Path(app.outdir, "notebooks"))

@@ -144,7 +144,7 @@ def decoder() -> Iterator[str]:
 
 
 def alignment() -> Iterator[str]:
-    """The alignment model: the previous state of the decoder beside each state of the encoder."""
+    """The alignment model: the previous state of the decoder next to each state of the encoder."""
     rail = ALIGNMENT - 42
     yield line(f"M{DECODER + 38} {ALIGNMENT} H{DECODER + 74} V{rail} H{COLUMNS[-1] - 13}", "query", tip="")
     for i, x in enumerate(COLUMNS, start=1):
@@ -190,7 +190,7 @@ def values() -> Iterator[str]:
 
 
 def notes() -> Iterator[str]:
-    """The names of the steps, with the three formulas, beside the rows that compute them."""
+    """The names of the steps, with the three formulas, next to the rows that compute them."""
     yield text(NOTES, STATES - 6, "Encoder: annotations", "name of-encoder")
     yield text(NOTES, STATES + 16, "keys and, dashed, values", "faint")
     for y, title, formula, meaning in (
@@ -206,7 +206,7 @@ def notes() -> Iterator[str]:
 
 
 def drawing() -> str:
-    """The whole picture as SVG."""
+    """The complete picture as SVG."""
     title = "The attention mechanism of an encoder-decoder"
     parts = (values(), encoder(), decoder(), alignment(), softmax(), weighted_sum(), notes())
     body = [style(), tips(), f'<rect width="{WIDTH}" height="{HEIGHT}" rx="12" class="card"/>']
