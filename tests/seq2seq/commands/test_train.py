@@ -1281,7 +1281,7 @@ def test_every_type_of_captioner_can_be_trained(options: list[str], tmp_path: Pa
 def test_vectors_with_positions_are_rows_of_a_file(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    options = ["--source", "vectors", "--size", "1", "--positions", "1", *NETWORK, "--epochs", "1"]
+    options = ["--source", "vectors", "--size", "1", "--positions", "1", *NETWORK, "--epochs", "8"]
     assert main(["train", str(labels(tmp_path)), *options, "--out", str(tmp_path / "m")]) == 0
     said = capsys.readouterr().out
     assert "drawn in" in said

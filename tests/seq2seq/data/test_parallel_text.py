@@ -7,6 +7,7 @@ import gzip
 import io
 import os
 import tracemalloc
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, BinaryIO
@@ -17,6 +18,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from one_test import in_one_test
 
+from regard.seq2seq.alignment.links import read_gold
 from regard.seq2seq.data import parallel_text as module
 from regard.seq2seq.data.parallel_text import Skipped, as_pairs, decode_line, read_lines, read_pairs, read_two
 
@@ -359,3 +361,15 @@ def test_a_file_that_fails_while_it_is_read_is_named() -> None:
     with pytest.raises(OSError) as caught:
         read_pairs(memory)
     assert caught.value.filename == str(memory)
+
+
+@pytest.mark.parametrize("reader", [read_pairs, lambda path: read_two(path, path), read_gold])
+def test_an_error_leaves_no_file_open(reader: Callable[[Path], object], tmp_path: Path) -> None:
+    """Not even while the error is kept, and with it the frames of the readers."""
+    path = tmp_path / "pairs.tsv"
+    path.write_bytes(b"1-1\n" * 3 + b"a\tb\tc\n\n")
+    before = len(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else 0
+    with pytest.raises(ValueError, match="line") as kept:
+        reader(path)
+    assert (len(os.listdir("/proc/self/fd")) if before else 0) == before
+    del kept

@@ -9,14 +9,13 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from regard import _check
-from regard.seq2seq.data.parallel_text import memoized, read_lines
+from regard.seq2seq.data.parallel_text import file_lines, memoized
 
 __all__ = [
     "Gold",
@@ -385,8 +384,9 @@ def read_gold(path: str | os.PathLike[str], *, first: int = 0) -> list[Gold]:
 
 def _golds(name: str, first: int) -> Iterator[Gold]:
     shared: Callable[[str], Gold] = memoized(partial(parse, first=first))
-    for number, line in enumerate(chain.from_iterable(read_lines(name)), 1):
-        try:
-            yield shared(line)
-        except ValueError as error:
-            raise ValueError(f"{name}, line {number}: {error}") from None
+    with file_lines(name) as lines:
+        for number, line in enumerate(lines, 1):
+            try:
+                yield shared(line)
+            except ValueError as error:
+                raise ValueError(f"{name}, line {number}: {error}") from None

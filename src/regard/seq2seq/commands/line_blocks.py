@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from typing import TypeVar
 
 from regard.seq2seq.data.parallel_text import Readable, display_name, read_lines
@@ -43,17 +44,18 @@ def read_blocks(path: Readable, parse: Callable[[str], T]) -> Iterator[list[T]]:
     [['ONE', ''], ['THREE']]
     """
     number = 0
-    for lines in windows(read_lines(path)):
-        block: list[T] = []
-        for line in lines:
-            number += 1
-            try:
-                block.append(parse(line))
-            except ValueError as error:
-                if block:
-                    yield block
-                raise ValueError(f"{display_name(path)}, line {number}: {error}") from None
-        yield block
+    with closing(read_lines(path)) as batches:
+        for lines in windows(batches):
+            block: list[T] = []
+            for line in lines:
+                number += 1
+                try:
+                    block.append(parse(line))
+                except ValueError as error:
+                    if block:
+                        yield block
+                    raise ValueError(f"{display_name(path)}, line {number}: {error}") from None
+            yield block
 
 
 def windows(blocks: Iterator[list[T]], most: int | None = None) -> Iterator[list[T]]:

@@ -12,8 +12,8 @@ import os
 import stat
 import sys
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from itertools import chain
 from typing import Any, BinaryIO, NamedTuple, TypeAlias, TypeVar
 
@@ -137,9 +137,16 @@ def read_pairs(
     [('the cat', 'le chat')]
     """
     name = display_name(path)
-    lines = chain.from_iterable(read_lines(path))
-    if columns is not None or tables.is_csv(name):
-        return _of_table(tables.records(lines, name, columns), name, skipped, kept)
+    with file_lines(path) as lines:
+        if columns is not None or tables.is_csv(name):
+            return _of_table(tables.records(lines, name, columns), name, skipped, kept)
+        return _of_lines(lines, name, skipped, kept)
+
+
+def _of_lines(
+    lines: Iterable[str], name: str, skipped: _OnSkipped | None, kept: _OnKept | None
+) -> list[tuple[str, str]]:
+    """Return the sentence pairs of lines source TAB target."""
     shared = memoized(_same)
     pairs: list[tuple[str, str]] = []
     number = quoted = 0
@@ -274,7 +281,15 @@ def read_two(
     """
     if source == target == "-":
         raise ValueError("only one of two files can be standard input")
-    names, files = (display_name(source), display_name(target)), (_Lines(source), _Lines(target))
+    names = (display_name(source), display_name(target))
+    with file_lines(source) as sources, file_lines(target) as targets:
+        return _of_two(names, (_Lines(sources), _Lines(targets)), skipped, kept)
+
+
+def _of_two(
+    names: tuple[str, str], files: tuple[_Lines, _Lines], skipped: _OnSkipped | None, kept: _OnKept | None
+) -> list[tuple[str, str]]:
+    """Return the sentence pairs of the lines of two files."""
     shared = memoized(_same)
     pairs: list[tuple[str, str]] = []
     for pair in zip(*files, strict=False):
@@ -295,11 +310,10 @@ def read_two(
 
 
 class _Lines(Iterator[str]):
-    """Iterate over the lines of a file and count them."""
+    """Iterate over lines and count them."""
 
-    def __init__(self, path: Readable) -> None:
-        self.count = 0
-        self._lines = (line for lines in read_lines(path) for line in lines)
+    def __init__(self, lines: Iterator[str]) -> None:
+        self.count, self._lines = 0, lines
 
     def __next__(self) -> str:
         line = next(self._lines)
@@ -497,7 +511,14 @@ def memoized(function: Callable[[Key], T]) -> Callable[[Key], T]:
     return cached
 
 
-def read_lines(path: Readable) -> Iterator[list[str]]:
+@contextmanager
+def file_lines(path: Readable) -> Iterator[Iterator[str]]:
+    """Yield the lines of a file as `read_lines` reads them; the file is closed at the end, after an error, too."""
+    with closing(read_lines(path)) as batches:
+        yield chain.from_iterable(batches)
+
+
+def read_lines(path: Readable) -> Generator[list[str], None, None]:
     """Read plain text in batches of the lines available: from a terminal, one by one.
 
     Parameters
