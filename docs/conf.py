@@ -73,7 +73,11 @@ html_theme_options = {
 # ------------------------------------------------------------------------------------------------------ small additions
 
 # Pages link to files outside this folder, as readers on GitHub need it; here the links lead to the page with the same.
-ELSEWHERE = {"../README.md": "index.md", "../CONTRIBUTING.md": "contributing.md", "../data/digits/README.md": "data.md"}
+ELSEWHERE = {
+    "../README.md": "index.md",
+    "../CONTRIBUTING.md": "contributing.md",
+    "../data/digits/README.md": "data.md",
+}
 
 
 def lead_to_pages(app: Sphinx, name: str, source: list[str]) -> None:

@@ -173,7 +173,9 @@ def test_each_step_draws_anew(kind: str) -> None:
     # With a rate of nearly 0, one batch and no dropout, only the drawing changes the loss from step to step; the order
     # of the examples in the batch changes its rounding.
     still = {"dropout": 0.0, "rate": 1e-30, "tokens": 10_000}
-    losses = [[round(step.loss, 5) for step in learned(kind, still | more)[0]] for more in ({}, RECIPES[kind])]
+    losses = [
+        [round(step.loss, 5) for step in learned(kind, still | more)[0]] for more in ({}, RECIPES[kind])
+    ]
     assert len(set(losses[0])) == 1
     assert len(set(losses[1])) == len(losses[1]) == 3
 
