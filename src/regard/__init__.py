@@ -4,7 +4,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from regard import mask, position, scores, weights
-from regard.attention import Gradients, Partial, attention, attention_vjp, merge, partial
+from regard.attention import Gradients, Partial, attention, attention_vjp, merge, partial, partial_vjp
 from regard.cache import KVCache
 from regard.context import Attention, attend, named_scope, record
 
@@ -26,6 +26,7 @@ __all__ = [
     "merge",
     "named_scope",
     "partial",
+    "partial_vjp",
     "position",
     "record",
     "scores",

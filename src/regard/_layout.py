@@ -96,6 +96,54 @@ def layout(queries: Array, keys: Array, values: Array) -> Layout:
     return Layout((*outer, heads_q), (heads_kv, heads_q // heads_kv), n, m)
 
 
+@dataclass(frozen=True)
+class Region:
+    """A block of an attention: slices of the leading dimensions of the result, of the queries and of the keys."""
+
+    lead: tuple[slice, ...]
+    rows: slice
+    columns: slice
+
+    def layout(self, complete: Layout) -> Layout:
+        """Return the layout of the block as an attention of its own, without its groups of heads."""
+        lead = tuple(extent(part) for part in self.lead)
+        return Layout(lead, None, extent(self.rows), extent(self.columns))
+
+    def of_lead(self, array: Array) -> Array:
+        """Return the part of an option that broadcasts to (...)."""
+        return cut(array, self.lead)
+
+    def of_rows(self, array: Array) -> Array:
+        """Return the part of an option that broadcasts to (..., n)."""
+        return cut(array, (*self.lead, self.rows))
+
+    def of_columns(self, array: Array) -> Array:
+        """Return the part of an option that broadcasts to (..., m)."""
+        return cut(array, (*self.lead, self.columns))
+
+    def of_pairs(self, array: Array) -> Array:
+        """Return the part of an option that broadcasts to (..., n, m)."""
+        return cut(array, (*self.lead, self.rows, self.columns))
+
+    def __str__(self) -> str:
+        lead = ", ".join(f"{part.start}:{part.stop}" for part in self.lead)
+        block = f"queries {self.rows.start}:{self.rows.stop}, keys {self.columns.start}:{self.columns.stop}"
+        return f"{block} of [{lead}]" if lead else block
+
+
+def extent(part: slice) -> int:
+    """Return the length of a slice with a start and a stop."""
+    return int(part.stop - part.start)
+
+
+def cut(array: Array, target: tuple[slice, ...]) -> Array:
+    """Return the part of an array that broadcasts to some shape which belongs to these slices of that shape."""
+    own = target[len(target) - array.ndim :]
+    return array[
+        tuple(part if size != 1 else slice(None) for part, size in zip(own, array.shape, strict=True))
+    ]
+
+
 def as_rows(x: Array) -> Array:
     """Flatten all leading dimensions: (rows, d)."""
     return x.reshape(math.prod(x.shape[:-1]), x.shape[-1])

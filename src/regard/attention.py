@@ -24,7 +24,7 @@ from regard.position import BiasLike, bind_bias
 from regard.scores import Differentiable, ScoreLike, is_builtin
 from regard.weights import Joined, NormalizeLike, Sink, local_p
 
-__all__ = ["Gradients", "Partial", "attention", "attention_vjp", "merge", "partial"]
+__all__ = ["Gradients", "Partial", "attention", "attention_vjp", "merge", "partial", "partial_vjp"]
 
 Array = NDArray[Any]
 LARGE = 1e30  # a scale that every dtype can represent
@@ -298,12 +298,7 @@ def _differentiated(
 ) -> tuple[Array, Callable[[ArrayLike], Gradients]]:
     """Compute context and pullback for any options; see `attention_vjp`."""
     chosen = _chosen(kernel, threads, problem)
-    if not (is_builtin(problem.score) or isinstance(problem.score, Differentiable)):
-        _check.fail(
-            "score must have a method vjp(queries, keys) -> (scores, pullback) for gradients.",
-            hint="see regard.scores.Differentiable",
-            kind=TypeError,
-        )
+    check_differentiable(problem)
     if not recorded:
         record_problem(problem)
     forward = _forward(chosen, problem, threads)
@@ -314,6 +309,16 @@ def _differentiated(
     return _check.rounded(
         forward.context.reshape(_context_shape(problem)), problem.result, copy=True
     ), pullback
+
+
+def check_differentiable(p: Problem) -> None:
+    """Raise if the score has no gradients."""
+    if not (is_builtin(p.score) or isinstance(p.score, Differentiable)):
+        _check.fail(
+            "score must have a method vjp(queries, keys) -> (scores, pullback) for gradients.",
+            hint="see regard.scores.Differentiable",
+            kind=TypeError,
+        )
 
 
 def _gradients(
@@ -458,6 +463,97 @@ def partial(
     context, statistic, _ = _computed(chosen, problem, threads)
     lse = chosen.lse(statistic)
     return Partial(context.reshape(_context_shape(problem)), lse.reshape(_context_shape(problem)[:-1]))
+
+
+@_check.hinted
+def partial_vjp(
+    queries: ArrayLike,
+    keys: ArrayLike,
+    values: ArrayLike,
+    merged: Partial,
+    dcontext: ArrayLike,
+    /,
+    *,
+    score: ScoreLike = "scaled_dot",
+    mask: MaskLike | None = None,
+    bias: BiasLike | None = None,
+    scale: float | None = None,
+    softcap: float | None = None,
+    kernel: str = "auto",
+    threads: int | None = None,
+) -> Gradients:
+    """Compute the gradients that go through a part of the keys, from the attention over all of them.
+
+    The gradients of queries, bias and score add up over the parts. Parts share nothing but `merged`, so they can be
+    computed in any order, and on different machines.
+
+    Parameters
+    ----------
+    queries : array (..., n, d)
+        All queries.
+    keys : array (..., m, d)
+        Some of the keys.
+    values : array (..., m, e)
+        Their values.
+    merged : Partial
+        The attention over all keys, from `merge`, with the sink if there is one.
+    dcontext : array (..., n, e)
+        Gradient of the merged context.
+    score, mask, bias, scale, softcap, kernel, threads
+        As for `partial`.
+
+    Returns
+    -------
+    Gradients
+        Those of this part, each in the shape of its argument; ``sink`` is None.
+
+    Raises
+    ------
+    ValueError, TypeError
+        For invalid arguments, before any computation.
+
+    References
+    ----------
+    Dao et al. 2022, "FlashAttention", algorithm 4; Liu, Zaharia and Abbeel 2023, "Ring Attention", section 3.
+
+    Examples
+    --------
+    >>> import numpy as np, regard
+    >>> q, k, v = np.eye(3), np.eye(3), np.arange(9.0).reshape(3, 3)
+    >>> merged = regard.merge(regard.partial(q, k[:1], v[:1]), regard.partial(q, k[1:], v[1:]))
+    >>> parts = [regard.partial_vjp(q, k[s], v[s], merged, v) for s in (slice(0, 1), slice(1, 3))]
+    >>> complete = regard.attention_vjp(q, k, v)[1](v)
+    >>> np.allclose(parts[0].queries + parts[1].queries, complete.queries)
+    True
+    >>> np.allclose(parts[1].values, complete.values[1:])
+    True
+    """
+    problem = prepare(queries, keys, values, score, mask, bias, scale, softcap, "softmax", None)
+    chosen = _chosen(kernel, threads, problem)
+    check_differentiable(problem)
+    if not isinstance(merged, Partial):
+        got = type(merged).__name__
+        _check.fail(
+            f"merged must be a Partial. Got {got} instead.", hint="regard.merge(*parts)", kind=TypeError
+        )
+    (total,) = _checked((merged,))
+    if total.context.shape != _context_shape(problem):
+        _check.fail(
+            f"merged must have a context (..., n, e) = {_context_shape(problem)}. Got {total.context.shape} instead."
+        )
+    return _gradients(chosen, problem, bias, _as_forward(total, problem, chosen), dcontext, threads)
+
+
+def _as_forward(total: Partial, p: Problem, kernel: ModuleType) -> Forward:
+    """Return a merged result as that of a forward kernel."""
+    shape = (p.layout.items, p.layout.n, p.values.shape[-1])
+    lse = total.lse.astype(np.float64).reshape(shape[:2])
+    with np.errstate(all="ignore"):
+        # The two numbers of a row without a visible key are 0 and -inf.
+        unseen = np.isneginf(lse)
+        statistic = np.stack([np.where(unseen, 0, lse / kernel.UNIT), np.where(unseen, -np.inf, 0)], axis=1)
+        context = np.ascontiguousarray(total.context, p.compute).reshape(shape)
+        return Forward(context, statistic.astype(p.compute))
 
 
 def merge(*parts: Partial, sink: ArrayLike | None = None) -> Partial:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from regard import _check
-from regard._layout import Layout, slices
+from regard._layout import Layout, Region, slices
 from regard.mask import Evaluate, Mask, Step, lengths, window
 
 __all__ = ["KVCache"]
@@ -456,3 +456,6 @@ class _Newest(window):
 
     def steps(self, layout: Layout) -> list[Step] | None:
         return super().steps(layout)  # `bind` only adds checks, so the inherited program is right
+
+    def part(self, layout: Layout, region: Region) -> Mask:
+        return super().part(layout, region)

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from regard import _check
-from regard._layout import Items, Layout, slices
+from regard._layout import Items, Layout, Region, extent, slices
 
 __all__ = ["Mask", "causal", "documents", "lengths", "prefix", "window"]
 
@@ -61,10 +61,11 @@ class Mask:
     depth: ClassVar[int] = 0  # levels of composition
 
     def __init_subclass__(cls, **options: Any) -> None:
-        """Drop the inherited `steps` of a class that overrides `bind` only."""
+        """Drop the inherited `steps` and `part` of a class that overrides `bind` only."""
         super().__init_subclass__(**options)
-        if "bind" in vars(cls) and "steps" not in vars(cls):
-            cls.steps = Mask.steps  # type: ignore[method-assign]
+        for name in ("steps", "part"):
+            if "bind" in vars(cls) and name not in vars(cls):
+                setattr(cls, name, getattr(Mask, name))
 
     def bind(self, layout: Layout) -> Evaluate:
         """Check this mask against the shape of an attention, and return the function that evaluates a block."""
@@ -75,6 +76,10 @@ class Mask:
     def steps(self, layout: Layout) -> list[Step] | None:
         """Return the mask as a program, or None if it has no such form; `layout` has been checked."""
         return None
+
+    def part(self, layout: Layout, region: Region) -> Mask:
+        """Return the mask of a block as that of an attention of its own; `layout` is that of the complete attention."""
+        return Block(self, layout, region)
 
     def lead(self) -> tuple[int, ...]:
         """Return the leading dimensions along which this mask varies."""
@@ -179,6 +184,9 @@ class Both(Mask):
         left, right = self.left.steps(layout), self.right.steps(layout)
         return None if left is None or right is None else [*left, *right, Step("both")]
 
+    def part(self, layout: Layout, region: Region) -> Mask:
+        return Both(self.left.part(layout, region), self.right.part(layout, region))
+
     def __repr__(self) -> str:
         return f"{_part(self.left, Either)} & {_part(self.right, Both, Either)}"
 
@@ -207,6 +215,9 @@ class Not(Mask):
     def steps(self, layout: Layout) -> list[Step] | None:
         other = self.other.steps(layout)
         return None if other is None else [*other, Step("not")]
+
+    def part(self, layout: Layout, region: Region) -> Mask:
+        return Not(self.other.part(layout, region))
 
     def __repr__(self) -> str:
         return f"~{_part(self.other, Both, Either)}"
@@ -254,6 +265,9 @@ class Dense(Mask):
 
     def steps(self, layout: Layout) -> list[Step] | None:
         return [Step("dense", left=self._items(layout))]
+
+    def part(self, layout: Layout, region: Region) -> Mask:
+        return Dense(region.of_pairs(self.array))
 
     def __repr__(self) -> str:
         return _check.value_text(self.array)
@@ -327,6 +341,27 @@ class window(Mask):
 
     def steps(self, layout: Layout) -> list[Step] | None:
         return [Step("band", *self._ends(layout))]
+
+    def part(self, layout: Layout, region: Region) -> Mask:
+        return Band(*self._ends(layout)).part(layout, region)
+
+
+@dataclass(frozen=True, repr=False)
+class Band(Mask):
+    """Let query i attend to the keys i + low to i + high; None: no limit. Any block of a window is one."""
+
+    low: int | None
+    high: int | None
+
+    def bind(self, layout: Layout) -> Evaluate:
+        return _band(self.low, self.high)
+
+    def steps(self, layout: Layout) -> list[Step] | None:
+        return [Step("band", self.low, self.high)]
+
+    def part(self, layout: Layout, region: Region) -> Mask:
+        moved = region.rows.start - region.columns.start
+        return Band(*(None if end is None else end + moved for end in (self.low, self.high)))
 
 
 def _band(low: int | None, high: int | None) -> Evaluate:
@@ -429,6 +464,11 @@ class lengths(Mask):
         steps = [Step("keys", counts=keys)]
         return steps if queries is None else [*steps, Step("queries", counts=queries), Step("both")]
 
+    def part(self, layout: Layout, region: Region) -> Mask:
+        keys = _counts_in(region.of_lead(self.keys), region.columns)
+        queries = None if self.queries is None else _counts_in(region.of_lead(self.queries), region.rows)
+        return lengths(keys, queries)
+
     def bind(self, layout: Layout) -> Evaluate:
         keys, queries = self._counts(layout)
 
@@ -453,6 +493,11 @@ def _per_item(name: str, counts: NDArray[np.int64], layout: Layout, most: int) -
         _check.fail(f"{name} must be at most {most}. Got {int(counts.max())} instead.")
     full = np.broadcast_to(layout.per_query_head(counts, 0), layout.inner)
     return np.require(full, requirements=["C", "A"]).reshape(-1)
+
+
+def _counts_in(counts: NDArray[np.int64], positions: slice) -> NDArray[np.int64]:
+    """Return how many of the first `counts` positions of a sequence are in this part of it."""
+    return np.clip(counts - positions.start, 0, extent(positions))
 
 
 def _below(counts: NDArray[np.int64], positions: slice) -> Bools:
@@ -508,6 +553,9 @@ class documents(Mask):
     def steps(self, layout: Layout) -> list[Step] | None:
         queries, keys = self._ids(layout)
         return [Step("documents", left=queries, right=keys)]
+
+    def part(self, layout: Layout, region: Region) -> Mask:
+        return documents(region.of_rows(self.queries), region.of_columns(self.keys))
 
     def __repr__(self) -> str:
         same = np.array_equal(self.queries, self.keys)
@@ -585,6 +633,41 @@ class prefix(Mask):
 
     def steps(self, layout: Layout) -> list[Step] | None:
         return self._composed().steps(layout)
+
+    def part(self, layout: Layout, region: Region) -> Mask:
+        return self._composed().part(layout, region)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Block(Mask):
+    """A block of a mask that has no smaller form, such as one of a user's class: it evaluates the complete mask."""
+
+    mask: Mask
+    layout: Layout
+    region: Region
+
+    def lead(self) -> tuple[int, ...]:
+        return tuple(extent(part) for part in self.region.lead)
+
+    def bind(self, layout: Layout) -> Evaluate:
+        evaluate, region = self.mask.bind(self.layout), self.region
+        items_of = np.arange(self.layout.items).reshape(self.layout.lead)[region.lead].reshape(-1)
+
+        def moved(part: slice, by: int) -> slice:
+            return slice(part.start + by, part.stop + by)
+
+        def evaluate_block(items: slice, rows: slice, columns: slice) -> Visible:
+            rows, columns = moved(rows, region.rows.start), moved(columns, region.columns.start)
+            block = np.empty((len(items_of[items]), extent(rows), extent(columns)), bool)
+            for row, item in zip(block, items_of[items].tolist(), strict=True):
+                visible = evaluate(slice(item, item + 1), rows, columns)
+                row[...] = visible if isinstance(visible, bool) else visible[0]
+            return block
+
+        return evaluate_block
+
+    def __repr__(self) -> str:
+        return f"{_part(self.mask, Both, Either)}[{self.region}]"
 
 
 MaskLike: TypeAlias = Mask | ArrayLike

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from regard import _check
-from regard._layout import Items, Layout
+from regard._layout import Items, Layout, Region
 from regard.mask import Align, _check_align, _offset
 
 __all__ = ["alibi", "linear", "llama3", "rotary", "rotary_vjp", "sinusoidal", "t5_buckets", "yarn"]
@@ -197,6 +197,14 @@ class alibi:
 
     def bind(self, layout: Layout, dtype: np.dtype[Any]) -> BoundBias:
         """Check the bias against the shape of one attention, and bind it."""
+        return self._bound(layout, dtype, _offset("alibi", self.align, layout))
+
+    def part(self, layout: Layout, region: Region) -> BlockBias:
+        """Return the bias of a block of an attention; `layout` is that of the complete attention."""
+        heads = replace(self, slopes=self.slopes[_heads_of(region)])
+        return BlockBias(heads, _offset("alibi", self.align, layout), region)
+
+    def _bound(self, layout: Layout, dtype: np.dtype[Any], offset: int) -> BoundBias:
         _check_heads("slopes", len(self.slopes), layout)
         for slope in self.slopes.tolist():
             _check.representable("slopes", slope, dtype)
@@ -209,9 +217,7 @@ class alibi:
             dslopes: Array = -np.einsum("gij,ij->g", dlogits, np.abs(distances).astype(dtype))
             return dslopes
 
-        return DistanceBias(
-            _check.rounded(self.slopes, dtype), layout, _offset("alibi", self.align, layout), fill, collect
-        )
+        return DistanceBias(_check.rounded(self.slopes, dtype), layout, offset, fill, collect)
 
 
 def _slopes(heads: int) -> Array:
@@ -315,6 +321,14 @@ class t5_buckets:
 
     def bind(self, layout: Layout, dtype: np.dtype[Any]) -> BoundBias:
         """Check the bias against the shape of one attention, and bind it."""
+        return self._bound(layout, dtype, _offset("t5_buckets", self.align, layout))
+
+    def part(self, layout: Layout, region: Region) -> BlockBias:
+        """Return the bias of a block of an attention; `layout` is that of the complete attention."""
+        heads = replace(self, table=self.table[:, _heads_of(region)])
+        return BlockBias(heads, _offset("t5_buckets", self.align, layout), region)
+
+    def _bound(self, layout: Layout, dtype: np.dtype[Any], offset: int) -> BoundBias:
         _check_heads("table", self.table.shape[1], layout)
         largest = self.table[np.isfinite(self.table)]
         _check.representable("table", float(np.abs(largest).max(initial=0.0)), dtype)
@@ -326,23 +340,35 @@ class t5_buckets:
             buckets, size = self.bucket(distances).ravel(), len(self.table)
             return np.stack([np.bincount(buckets, part.ravel(), size) for part in dlogits], axis=-1)
 
-        return DistanceBias(
-            _check.rounded(self.table, dtype),
-            layout,
-            _offset("t5_buckets", self.align, layout),
-            fill,
-            collect,
-        )
+        return DistanceBias(_check.rounded(self.table, dtype), layout, offset, fill, collect)
 
 
-BiasLike: TypeAlias = alibi | t5_buckets | ArrayLike
+@dataclass(frozen=True, eq=False)
+class BlockBias:
+    """The bias of a block of an attention, whose query 0 is aligned with key `offset` in the complete attention."""
+
+    heads: alibi | t5_buckets
+    offset: int
+    region: Region
+
+    def bind(self, layout: Layout, dtype: np.dtype[Any]) -> BoundBias:
+        """Check the bias against the shape of the block, and bind it."""
+        moved = self.offset + self.region.rows.start - self.region.columns.start
+        return self.heads._bound(layout, dtype, moved)
+
+
+def _heads_of(region: Region) -> slice:
+    return region.lead[-1] if region.lead else slice(None)
+
+
+BiasLike: TypeAlias = alibi | t5_buckets | BlockBias | ArrayLike
 
 
 def bind_bias(bias: BiasLike | None, layout: Layout, dtype: np.dtype[Any]) -> BoundBias | None:
     """Check a bias, and bind it to one attention."""
     if bias is None:
         return None
-    if isinstance(bias, (alibi, t5_buckets)):
+    if isinstance(bias, alibi | t5_buckets | BlockBias):
         return bias.bind(layout, dtype)
     if isinstance(bias, type) or hasattr(bias, "dense"):
         hint = "pass an object, not a class: position.alibi(heads); a mask is mask="

@@ -18,13 +18,14 @@ two of NumPy. ::
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Protocol, TypeAlias, TypeGuard, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from regard import _check
+from regard._layout import Region
 
 __all__ = [
     "Score",
@@ -77,6 +78,10 @@ class Score:
         queries, keys = arrays["queries"], arrays["keys"]
         hint = "scores.general and scores.additive compare different sizes"
         _check.same_size(arrays, queries.shape[-1], keys.shape[-1], hint)
+
+    def part(self, region: Region) -> Score:
+        """Return the score for a block of queries and keys."""
+        return self
 
     def parameters(self) -> dict[str, Array]:
         """Return the learned arrays by name, without those that are None."""
@@ -206,6 +211,9 @@ class cosine(Score):
         left, right = _unit(queries), _unit(keys)
         scores: Array = (self.sharpness[..., None] * left) @ right.swapaxes(-1, -2)
         return scores
+
+    def part(self, region: Region) -> Score:
+        return replace(self, sharpness=region.of_rows(self.sharpness))
 
     def check(self, arrays: dict[str, Array]) -> None:
         """Raise unless queries and keys share d and sharpness broadcasts to (..., n)."""
@@ -464,6 +472,9 @@ class location(Score):
         lead = np.broadcast_shapes(queries.shape[:-2], keys.shape[:-2])
         scores = queries @ self.weight[:, : keys.shape[-2]]
         return np.broadcast_to(scores, (*lead, *scores.shape[-2:]))
+
+    def part(self, region: Region) -> Score:
+        return replace(self, weight=self.weight[:, region.columns])
 
     def check(self, arrays: dict[str, Array]) -> None:
         """Raise unless weight is (d, at least m)."""

@@ -1,0 +1,281 @@
+"""Gradients: those of every visible pair of chunks, and trees of sums."""
+
+from __future__ import annotations
+
+import itertools
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import dask.array as da
+import numpy as np
+from numpy.typing import ArrayLike
+
+from regard import _check
+from regard._layout import Region
+from regard.attention import Gradients, check_differentiable, partial, partial_vjp
+from regard.dask import tasks
+from regard.dask.forward import Forward, Layer, pair_arguments, reduce, with_layers
+from regard.dask.grid import Index, Key, check_dask, cut_into_chunks, sizes
+from regard.mask import MaskLike
+from regard.position import BiasLike, alibi
+from regard.scores import Score, ScoreLike, cosine, location
+
+__all__ = ["attention_vjp"]
+
+Place = Callable[[Index, int, int], Index]
+
+
+@_check.hinted
+def attention_vjp(
+    queries: da.Array,
+    keys: da.Array,
+    values: da.Array,
+    /,
+    *,
+    score: ScoreLike = "scaled_dot",
+    mask: MaskLike | da.Array | None = None,
+    bias: BiasLike | da.Array | None = None,
+    scale: float | None = None,
+    softcap: float | None = None,
+    sink: ArrayLike | None = None,
+    kernel: str = "auto",
+    threads: int | None = 1,
+) -> tuple[da.Array, Callable[[da.Array], Gradients]]:
+    """Compute the context over Dask arrays and its pullback, lazily.
+
+    Parameters
+    ----------
+    queries : dask array (..., n, d)
+        Queries.
+    keys : dask array (..., m, d)
+        Keys.
+    values : dask array (..., m, e)
+        Values.
+    score, mask, bias, scale, softcap, sink, kernel, threads
+        As for `regard.dask.attention`. A user-defined score function needs a method ``vjp``.
+
+    Returns
+    -------
+    context : dask array (..., n, e)
+        As from `regard.dask.attention`.
+    pullback : function
+        ``pullback(dcontext) -> Gradients`` for a Dask array (..., n, e). All its arrays are Dask arrays, each in the
+        shape of its argument. ``dask.compute(context, *gradients)`` computes the merged results that they share once.
+
+    Raises
+    ------
+    ValueError, TypeError
+        For invalid arguments, unknown chunk sizes and arrays that are not Dask's, before any computation.
+    RuntimeError
+        When it is computed and a task fails; the message names the chunks.
+
+    References
+    ----------
+    Dao et al. 2022, "FlashAttention", algorithm 4; Liu, Zaharia and Abbeel 2023, "Ring Attention", section 3.
+
+    Examples
+    --------
+    >>> import dask.array as da, numpy as np, regard
+    >>> from regard.dask import attention_vjp
+    >>> x = np.random.default_rng(0).normal(size=(100, 8))
+    >>> lazy = da.from_array(x, chunks=(30, 8))
+    >>> context, pullback = attention_vjp(lazy, lazy, lazy)
+    >>> gradients = pullback(da.ones_like(context))
+    >>> np.allclose(gradients.keys.compute(), regard.attention_vjp(x, x, x)[1](np.ones_like(x)).keys)
+    True
+    """
+    options = {"score": score, "scale": scale, "softcap": softcap, "kernel": kernel, "threads": threads}
+    grid = cut_into_chunks("attention_vjp", (queries, keys, values), mask, bias, sink, **options)
+    check_differentiable(grid.problem)
+    forward = Forward(grid)
+    context = forward.context
+
+    def pullback(dcontext: da.Array) -> Gradients:
+        check_dask("dcontext", dcontext)
+        if dcontext.shape != context.shape:
+            rule = f"dcontext must have the shape of the context (..., n, e) = {context.shape}."
+            _check.fail(f"{rule} Got {dcontext.shape} instead.")
+        return Backward(forward, dcontext.rechunk(context.chunks)).gradients(bias)
+
+    return context, pullback
+
+
+@dataclass(frozen=True)
+class Target:
+    """A gradient: where pairs of chunks contribute to which block of it, and what it is called in `Gradients`."""
+
+    name: str
+    key: str | None  # of a learned array of the score
+    chunks: tuple[tuple[int, ...], ...]
+    dtype: np.dtype[Any]
+    place: Place
+
+
+class Backward:
+    """The graph of all gradients of one attention, for one gradient of its context."""
+
+    def __init__(self, forward: Forward, dcontext: da.Array) -> None:
+        self.forward, self.grid, self.dcontext = forward, forward.grid, dcontext
+        self.token = da.core.tokenize(forward.grid.token, dcontext)
+        self.pairs = f"attention-gradients-{self.token}"
+        self.sums = f"attention-gradients-sum-{self.token}"
+        self.layers: dict[str, Layer] = {self.pairs: {}, self.sums: {}}
+        self.below: dict[str, set[str]] = {self.sums: {self.pairs}}
+        self.keys = dict(self._pairs())
+
+    def _pairs(self) -> Iterator[tuple[tuple[Index, int, int], Key]]:
+        """Add the gradients of all visible pairs of chunks; yield where they are, and their keys."""
+        grid, forward = self.grid, self.forward
+        arrays = [operand.array.name for operand in grid.operands.values()]
+        self.below[self.pairs] = {
+            forward.shared,
+            forward.partials,
+            forward.merges,
+            self.dcontext.name,
+            *arrays,
+        }
+        for lead, row in grid.blocks():
+            shared = (forward.total[lead, row], (self.dcontext.name, *lead, row, 0))
+            for column, whole in grid.visible[lead][row]:
+                key: Key = (self.pairs, *lead, row, column)
+                pair = tasks.Pair(grid.region(lead, row, column), whole)
+                arguments = pair_arguments(grid, lead, row, column)
+                self.layers[self.pairs][key] = (tasks.gradients_of, forward.shared, pair, *shared, *arguments)
+                yield (lead, row, column), key
+
+    def gradients(self, bias: Any) -> Gradients:
+        """Return all gradients as Dask arrays."""
+        targets = [self._of_operand(name) for name in ("queries", "keys", "values")]
+        targets += self._of_bias(bias)
+        learned = self._of_score()
+        parts = [(target, self._summed(target)) for target in (*targets, *learned.values())]
+        sink = self._of_sink()
+        arrays = [da.Array(self._graph(), name, target.chunks, dtype=target.dtype) for target, name in parts]
+        count = len(targets)
+        return Gradients(
+            *arrays[:3],
+            arrays[3] if count > 3 else None,
+            dict(zip(learned, arrays[count:], strict=True)),
+            {},
+            sink,
+        )
+
+    def _graph(self) -> Any:
+        forward = self.forward
+        context = forward.graph()
+        return with_layers(
+            {**context.layers, **self.layers}, {**context.dependencies, **self.below}, [self.dcontext]
+        )
+
+    def _summed(self, target: Target) -> str:
+        """Add the tasks of a gradient, and return its name."""
+        label = target.name if target.key is None else f"{target.name}-{target.key}"
+        name = f"attention-gradient-{label}-{self.token}"
+        parts: dict[Index, list[Key]] = defaultdict(list)
+        for pair, key in self.keys.items():
+            parts[target.place(*pair)].append(key)
+        layer: Layer = {}
+        for block in itertools.product(*(range(len(chunks)) for chunks in target.chunks)):
+            prefix: Key = (self.sums, label, *block)
+            some = reduce(
+                self.layers[self.sums],
+                prefix,
+                parts[block],
+                lambda group: (tasks.sum_of, group, target.name, target.key),
+            )
+            shape = tuple(chunks[index] for chunks, index in zip(target.chunks, block, strict=True))
+            layer[name, *block] = (tasks.finished, some, target.name, target.key, shape, target.dtype)
+        self.layers[name], self.below[name] = layer, {self.sums, self.pairs}
+        return name
+
+    def _of_operand(self, name: str) -> Target:
+        operand = self.grid.operands[name]
+        dtype = operand.array.dtype if _check.is_float(operand.array.dtype) else self.grid.problem.compute
+        return Target(name, None, operand.array.chunks, dtype.newbyteorder("="), operand.block)
+
+    def _of_bias(self, bias: Any) -> list[Target]:
+        """Return the gradient of the bias array, of the slopes or of the table."""
+        compute = self.grid.problem.compute
+        if bias is None:
+            return []
+        if "bias" in self.grid.operands:
+            operand = self.grid.operands["bias"]
+            return [Target("bias", None, operand.array.chunks, compute, operand.block)]
+        heads = sizes(self.grid.lead[-1]) if self.grid.lead else (1,)
+        first: tuple[tuple[int, ...], ...] = () if isinstance(bias, alibi) else ((len(bias.table),),)
+
+        def place(lead: Index, row: int, column: int) -> Index:
+            return (*(0 for _ in first), lead[-1] if lead else 0)
+
+        return [Target("bias", None, (*first, heads), compute, place)]
+
+    def _of_score(self) -> dict[str, Target]:
+        """Return the gradients of the learned arrays of the score, found by a pair of one query and one key."""
+        found = self._smallest().score
+        targets = {}
+        for key, array in found.items():
+            chunks, place = self._of_learned(array.shape)
+            targets[key] = Target("score", key, chunks, array.dtype, place)
+        return targets
+
+    def _smallest(self) -> Gradients:
+        """Return the gradients of an attention of one query to one key."""
+        p, one = self.grid.problem, slice(0, 1)
+        region = Region(tuple(one for _ in p.layout.lead), one, one)
+        score = p.score.part(region) if isinstance(p.score, Score) else p.score
+        arrays = (np.zeros((1, 1, array.shape[-1]), p.compute) for array in (p.queries, p.keys, p.values))
+        queries, keys, values = arrays
+        merged = partial(queries, keys, values, score=score)
+        return partial_vjp(queries, keys, values, merged, np.zeros_like(merged.context), score=score)
+
+    def _of_learned(self, shape: tuple[int, ...]) -> tuple[tuple[tuple[int, ...], ...], Place]:
+        """Return chunks and place of a learned array: only a few have parts of their own for queries or keys."""
+        score, grid = self.grid.problem.score, self.grid
+        if isinstance(score, location):
+            rest = score.weight.shape[1] - grid.layout.m
+            chunks = ((len(score.weight),), (*sizes(grid.columns), *((rest,) if rest else ())))
+            return chunks, lambda lead, row, column: (0, column)
+        if isinstance(score, cosine):
+            return self._of_rows(score.sharpness.shape)
+        return tuple((size,) for size in shape), lambda lead, row, column: (0,) * len(shape)
+
+    def _of_rows(self, shape: tuple[int, ...]) -> tuple[tuple[tuple[int, ...], ...], Place]:
+        """Return chunks and place of an array that broadcasts to (..., n)."""
+        own = (*self.grid.lead, self.grid.rows)[len(self.grid.lead) + 1 - len(shape) :]
+        chunks = tuple((1,) if size == 1 else sizes(parts) for size, parts in zip(shape, own, strict=True))
+
+        def place(lead: Index, row: int, column: int) -> Index:
+            full = (*lead, row)[len(lead) + 1 - len(shape) :]
+            return tuple(0 if size == 1 else index for size, index in zip(shape, full, strict=True))
+
+        return chunks, place
+
+    def _of_sink(self) -> da.Array | None:
+        """Return the gradient of the sink, to which each chunk of queries contributes."""
+        sink = self.grid.sink
+        if sink is None:
+            return None
+        name = f"attention-gradient-sink-{self.token}"
+        each, parts = f"attention-gradient-sink-rows-{self.token}", defaultdict[Index, list[Key]](list)
+        shape = (*sink.shape, 1)
+        chunks, place = self._of_rows(shape)
+        layer: Layer = {}
+        for lead, row in self.grid.blocks():
+            dcontext = (self.dcontext.name, *lead, row, 0)
+            layer[each, *lead, row] = (
+                tasks.sink_gradient,
+                self.forward.total[lead, row],
+                dcontext,
+                self.grid.sink_of(lead),
+            )
+            parts[place(lead, row, 0)[:-1]].append((each, *lead, row))
+        final: Layer = {}
+        dtype = sink.dtype.newbyteorder("=")
+        for block in itertools.product(*(range(len(some)) for some in chunks[:-1])):
+            size = tuple(some[index] for some, index in zip(chunks, block, strict=False))
+            final[name, *block] = (tasks.finished, parts[block], "sink", None, size, dtype)
+        self.layers |= {each: layer, name: final}
+        self.below |= {each: {self.forward.merges, self.dcontext.name}, name: {each}}
+        return da.Array(self._graph(), name, chunks[:-1], dtype=dtype)

@@ -1,0 +1,344 @@
+"""How an attention over Dask arrays is cut: into chunks of leading dimensions, of queries and of keys."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import dask.array as da
+import numpy as np
+from dask.base import tokenize
+from numpy.typing import NDArray
+
+from regard import _check
+from regard._chunks import Options, visible_pairs
+from regard._layout import Layout, Region, extent
+from regard._problem import Problem, prepare
+from regard.dask.tasks import Shared
+from regard.mask import Dense, Mask, as_mask
+
+__all__: list[str] = []
+
+Array = NDArray[Any]
+Index = tuple[int, ...]
+Key = tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class Operand:
+    """A Dask array of which each pair of chunks reads one block.
+
+    `chunks` maps each dimension to the block of it that a chunk of the grid reads: one entry for each chunk.
+    """
+
+    array: da.Array
+    lead: tuple[
+        tuple[int, ...], ...
+    ]  # of each leading dimension of the result; the array's own are the last ones
+    follows: tuple[str, ...]  # what its last two dimensions follow: "rows", "columns" or neither
+
+    def block(self, lead: Index, row: int, column: int) -> Index:
+        """Return the index of the block that a pair of chunks reads."""
+        own = self.array.ndim - len(self.follows)
+        first = [of[index] for of, index in zip(self.lead, lead, strict=True)][len(lead) - own :]
+        places = {"rows": row, "columns": column, "": 0}
+        return (*first, *(places[axis] for axis in self.follows))
+
+    def key(self, lead: Index, row: int, column: int) -> Key:
+        """Return the key of that block."""
+        return (self.array.name, *self.block(lead, row, column))
+
+
+@dataclass(frozen=True, eq=False)
+class Grid:
+    """An attention cut into chunks, and its arrays rechunked to match."""
+
+    problem: Problem  # of arrays of these shapes, without their numbers
+    options: Options
+    lead: tuple[tuple[slice, ...], ...]
+    rows: tuple[slice, ...]
+    columns: tuple[slice, ...]
+    operands: dict[str, Operand]  # queries, keys, values; mask and bias if they are arrays
+    known_mask: (
+        Mask | None
+    )  # None where there is none, or where its numbers are not known before it is computed
+    sink: Array | None
+    token: str
+
+    @property
+    def layout(self) -> Layout:
+        """Return the layout of the complete attention."""
+        return self.problem.layout
+
+    @property
+    def shared(self) -> Shared:
+        """Return what all tasks have in common."""
+        return Shared(self.options, self.layout)
+
+    @cached_property
+    def leads(self) -> list[Index]:
+        """Return the indices of all chunks of the leading dimensions."""
+        return list(itertools.product(*(range(len(parts)) for parts in self.lead)))
+
+    def lead_slices(self, lead: Index) -> tuple[slice, ...]:
+        """Return the slices of a chunk of the leading dimensions."""
+        return tuple(parts[index] for parts, index in zip(self.lead, lead, strict=True))
+
+    def region(self, lead: Index, row: int, column: int) -> Region:
+        """Return a pair of chunks as slices."""
+        return Region(self.lead_slices(lead), self.rows[row], self.columns[column])
+
+    @cached_property
+    def visible(self) -> dict[Index, list[list[tuple[int, bool]]]]:
+        """Return the visible chunks of keys of each chunk of queries, and whether all of the pair is visible."""
+        mask = self.known_mask
+        if mask is None or math.prod(mask.lead()) == 1:  # all leading dimensions are alike
+            one = self._visible(tuple(slice(0, 1) for _ in self.lead))
+            return dict.fromkeys(self.leads, one)
+        return {lead: self._visible(self.lead_slices(lead)) for lead in self.leads}
+
+    def _visible(self, lead: tuple[slice, ...]) -> list[list[tuple[int, bool]]]:
+        region = Region(lead, slice(0, self.layout.n), slice(0, self.layout.m))
+        mask = self.known_mask
+        part = None if mask is None else mask.part(self.layout, region)
+        unknown = mask is None and "mask" in self.operands
+        of_rows: list[list[tuple[int, bool]]] = [[] for _ in self.rows]
+        pairs = visible_pairs(part, region.layout(self.layout), self.rows, self.columns)
+        for (row, column), whole in pairs.items():
+            of_rows[row].append((column, whole and not unknown))
+        return of_rows
+
+    def blocks(self) -> Iterator[tuple[Index, int]]:
+        """Yield all chunks of the leading dimensions and the queries."""
+        for lead in self.leads:
+            for row in range(len(self.rows)):
+                yield lead, row
+
+    def context_shape(self, lead: Index, row: int) -> tuple[int, ...]:
+        """Return the shape of a chunk of the context."""
+        sizes = (extent(part) for part in (*self.lead_slices(lead), self.rows[row]))
+        return (*sizes, self.problem.values.shape[-1])
+
+    def sink_of(self, lead: Index) -> Array | None:
+        """Return the sink of a chunk of the leading dimensions."""
+        return None if self.sink is None else self.region(lead, 0, 0).of_lead(self.sink)
+
+    def context_chunks(self) -> tuple[tuple[int, ...], ...]:
+        """Return the chunk sizes of the context."""
+        lead = tuple(sizes(parts) for parts in self.lead)
+        return (*lead, sizes(self.rows), (self.problem.values.shape[-1],))
+
+
+def sizes(parts: Iterable[slice]) -> tuple[int, ...]:
+    """Return the lengths of slices."""
+    return tuple(extent(part) for part in parts)
+
+
+def cut_into_chunks(
+    function: str,
+    arrays: tuple[Any, Any, Any],
+    mask: Any,
+    bias: Any,
+    sink: Any,
+    **options: Any,
+) -> Grid:
+    """Check the arguments of an attention, and cut it into chunks."""
+    named = dict(zip(("queries", "keys", "values"), arrays, strict=True))
+    for name, array in named.items():
+        check_dask(name, array)
+    threads, kernel = options["threads"], options["kernel"]
+    if threads is not None:
+        _check.integer("threads", threads, least=1)
+    _check.choice("kernel", kernel, ("auto", "native", "blocked"))
+    _check_in_memory("sink", sink)
+    scoring = (options["score"], _shape_of("mask", mask), _shape_of("bias", bias))
+    problem = prepare(
+        *map(_without_numbers, arrays), *scoring, options["scale"], options["softcap"], "softmax", sink
+    )
+    layout = problem.layout
+    given = _array_options(problem, mask, bias)
+    lead = _lead_chunks(layout, arrays, given)
+    queries, keys, values = arrays
+    rows, columns = _slices(queries.chunks[-2]), _slices(_common(keys.chunks[-2], values.chunks[-2]))
+    of_keys = tuple(tuple(range(len(parts))) for parts in lead), lead
+    if layout.split is not None:
+        of_keys = _key_heads(lead, layout)
+    return Grid(
+        problem,
+        Options(
+            problem.score,
+            None if "mask" in given else problem.mask,
+            None if "bias" in given else bias,
+            options["scale"],
+            options["softcap"],
+            kernel,
+            threads,
+        ),
+        lead,
+        rows,
+        columns,
+        {
+            "queries": _operand(queries, lead, None, rows, ("rows", "")),
+            "keys": _operand(keys, of_keys[1], of_keys[0], columns, ("columns", "")),
+            "values": _operand(values, of_keys[1], of_keys[0], columns, ("columns", "")),
+            **{name: _pairs_operand(array, lead, rows, columns) for name, array in given.items()},
+        },
+        None if isinstance(mask, da.Array) else problem.mask,
+        None if problem.sink is None else problem.sink.array,
+        tokenize(function, *arrays, mask, bias, sink, options),
+    )
+
+
+def check_dask(name: str, array: Any) -> None:
+    """Raise unless this is a Dask array of known shape."""
+    if not isinstance(array, da.Array):
+        got = type(array).__name__
+        shape = f" of shape {array.shape}" if hasattr(array, "shape") else ""
+        hint = f"dask.array.from_array({name}, chunks=...); regard.attention takes NumPy arrays"
+        _check.fail(f"{name} must be a Dask array. Got {got}{shape} instead.", hint=hint, kind=TypeError)
+    if any(math.isnan(size) for size in array.shape):
+        hint = f"{name}.compute_chunk_sizes() finds them"
+        _check.fail(f"{name} must have known chunk sizes. Got shape {array.shape} instead.", hint=hint)
+
+
+def _check_in_memory(name: str, value: Any) -> None:
+    if isinstance(value, da.Array):
+        hint = f"it is small: {name}.compute()"
+        _check.fail(f"{name} must be in memory. Got a Dask array instead.", hint=hint, kind=TypeError)
+
+
+def _without_numbers(array: da.Array) -> Array:
+    """Return an array of the same shape and dtype that takes no memory."""
+    return np.broadcast_to(np.zeros((), array.dtype), array.shape)
+
+
+def _shape_of(name: str, option: Any) -> Any:
+    """Return a mask or a bias, of a Dask array its shape and dtype only."""
+    if not isinstance(option, da.Array):
+        return option
+    check_dask(name, option)
+    return _without_numbers(option)
+
+
+def _array_options(p: Problem, mask: Any, bias: Any) -> dict[str, Any]:
+    """Return the mask and the bias that are arrays."""
+    given: dict[str, Any] = {}
+    if isinstance(mask, da.Array):
+        given["mask"] = mask
+    elif isinstance(p.mask, Dense):
+        given["mask"] = as_mask(mask).array  # type: ignore[attr-defined]
+    if isinstance(bias, da.Array):
+        given["bias"] = bias
+    elif bias is not None and not hasattr(bias, "part"):
+        given["bias"] = _check.numeric("bias", bias)
+    return given
+
+
+def _slices(chunks: Iterable[int]) -> tuple[slice, ...]:
+    ends = list(itertools.accumulate(chunks, initial=0))
+    return tuple(itertools.starmap(slice, itertools.pairwise(ends)))
+
+
+def _ends(chunks: Iterable[int]) -> set[int]:
+    return set(itertools.accumulate(chunks, initial=0))
+
+
+def _between(ends: set[int]) -> tuple[int, ...]:
+    """Return the chunk sizes between these ends."""
+    return tuple(stop - start for start, stop in itertools.pairwise(sorted(ends))) or (0,)
+
+
+def _common(*chunks: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the coarsest chunks that all of these are made of."""
+    return chunks[0] if len(set(chunks)) == 1 else _between(set().union(*map(_ends, chunks)))
+
+
+def _lead_chunks(
+    layout: Layout, arrays: tuple[Any, ...], given: dict[str, Any]
+) -> tuple[tuple[slice, ...], ...]:
+    """Return the chunks of each leading dimension of the result, as fine as those of every array."""
+    ends: list[set[int]] = [{0, size} for size in layout.lead]
+    for array in (*arrays, *(option for option in given.values() if isinstance(option, da.Array))):
+        own = array.chunks[: max(array.ndim - 2, 0)]
+        for axis, chunks in zip(range(-len(own), 0), own, strict=True):
+            if sum(chunks) == layout.lead[axis]:
+                ends[axis] |= _ends(chunks)
+            elif (
+                sum(chunks) > 1 and layout.split is not None
+            ):  # key heads, each of which has a group of query heads
+                ends[axis] |= {end * layout.split[1] for end in _ends(chunks)}
+    if layout.split is not None:
+        ends[-1] = _at_groups(ends[-1], layout.split[1])
+    return tuple(_slices(_between(some)) for some in ends)
+
+
+def _at_groups(ends: set[int], group: int) -> set[int]:
+    """Add ends so that each chunk of query heads lies in one group, or is made of complete groups."""
+    inside = {end for end in ends if end % group}
+    return ends | {end // group * group for end in inside} | {-(-end // group) * group for end in inside}
+
+
+def _key_heads(
+    lead: tuple[tuple[slice, ...], ...], layout: Layout
+) -> tuple[tuple[tuple[int, ...], ...], tuple[tuple[slice, ...], ...]]:
+    """Return the chunks of key heads that chunks of query heads read, and those of all leading dimensions."""
+    assert layout.split is not None
+    heads, group = layout.split
+    parts = _slices(_between({part.start // group for part in lead[-1]} | {heads}))
+    first = [part.start for part in parts]
+    read = tuple(first.index(part.start // group) for part in lead[-1])
+    return (*(tuple(range(len(some))) for some in lead[:-1]), read), (*lead[:-1], parts)
+
+
+def _operand(
+    array: da.Array,
+    lead: tuple[tuple[slice, ...], ...],
+    read: tuple[tuple[int, ...], ...] | None,
+    along: tuple[slice, ...],
+    follows: tuple[str, str],
+) -> Operand:
+    """Rechunk queries, keys or values to the grid."""
+    own = array.ndim - 2
+    first = _chunks_like(array.shape[:own], lead)
+    array = array.rechunk((*first, sizes(along), (array.shape[-1],)))
+    return Operand(array, _read(array, own, lead, read), follows)
+
+
+def _pairs_operand(
+    array: Any, lead: tuple[tuple[slice, ...], ...], rows: tuple[slice, ...], columns: tuple[slice, ...]
+) -> Operand:
+    """Rechunk an array that broadcasts to (..., n, m) to the grid."""
+    wanted = _chunks_like(array.shape, (*lead, rows, columns))
+    # Chunks of NumPy arrays go where they are needed.
+    array = array.rechunk(wanted) if isinstance(array, da.Array) else da.from_array(array, chunks=wanted)
+    trailing = ("rows", "columns")[2 - min(array.ndim, 2) :]
+    sized = array.shape[array.ndim - len(trailing) :]
+    full = tuple(axis if size != 1 else "" for axis, size in zip(trailing, sized, strict=True))
+    return Operand(array, _read(array, array.ndim - len(trailing), lead, None), full)
+
+
+def _chunks_like(
+    shape: tuple[int, ...], target: tuple[tuple[slice, ...], ...]
+) -> tuple[tuple[int, ...], ...]:
+    """Return chunks for an array that broadcasts to dimensions with these chunks."""
+    own = target[len(target) - len(shape) :]
+    return tuple((1,) if size == 1 else sizes(parts) for size, parts in zip(shape, own, strict=True))
+
+
+def _read(
+    array: da.Array,
+    own: int,
+    lead: tuple[tuple[slice, ...], ...],
+    read: tuple[tuple[int, ...], ...] | None,
+) -> tuple[tuple[int, ...], ...]:
+    """Return which block of each leading dimension a chunk of the grid reads: 0 where there is only one."""
+    read = read or tuple(tuple(range(len(parts))) for parts in lead)
+    missing = len(lead) - own
+    return tuple(
+        some if axis >= missing and array.shape[axis - missing] != 1 else (0,) * len(some)
+        for axis, some in enumerate(read)
+    )
