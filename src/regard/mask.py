@@ -497,7 +497,8 @@ def _per_item(name: str, counts: NDArray[np.int64], layout: Layout, most: int) -
 
 def _counts_in(counts: NDArray[np.int64], positions: slice) -> NDArray[np.int64]:
     """Return how many of the first `counts` positions of a sequence are in this part of it."""
-    return np.clip(counts - positions.start, 0, extent(positions))
+    clipped: NDArray[np.int64] = np.clip(counts - positions.start, 0, extent(positions))
+    return clipped
 
 
 def _below(counts: NDArray[np.int64], positions: slice) -> Bools:

@@ -10,6 +10,7 @@ from typing import Any
 
 import dask.array as da
 import numpy as np
+from dask.base import tokenize
 from numpy.typing import ArrayLike
 
 from regard import _check
@@ -87,7 +88,7 @@ def attention_vjp(
     True
     """
     options = {"score": score, "scale": scale, "softcap": softcap, "kernel": kernel, "threads": threads}
-    grid = cut_into_chunks("attention_vjp", (queries, keys, values), mask, bias, sink, **options)
+    grid = cut_into_chunks((queries, keys, values), mask, bias, sink, **options)
     check_differentiable(grid.problem)
     forward = Forward(grid)
     context = forward.context
@@ -118,7 +119,7 @@ class Backward:
 
     def __init__(self, forward: Forward, dcontext: da.Array) -> None:
         self.forward, self.grid, self.dcontext = forward, forward.grid, dcontext
-        self.token = da.core.tokenize(forward.grid.token, dcontext)
+        self.token = tokenize(forward.grid.token, dcontext)
         self.pairs = f"attention-gradients-{self.token}"
         self.sums = f"attention-gradients-sum-{self.token}"
         self.layers: dict[str, Layer] = {self.pairs: {}, self.sums: {}}
@@ -154,9 +155,12 @@ class Backward:
         sink = self._of_sink()
         arrays = [da.Array(self._graph(), name, target.chunks, dtype=target.dtype) for target, name in parts]
         count = len(targets)
+        dqueries, dkeys, dvalues, *rest = arrays[:count]
         return Gradients(
-            *arrays[:3],
-            arrays[3] if count > 3 else None,
+            dqueries,
+            dkeys,
+            dvalues,
+            rest[0] if rest else None,
             dict(zip(learned, arrays[count:], strict=True)),
             {},
             sink,
@@ -164,7 +168,7 @@ class Backward:
 
     def _graph(self) -> Any:
         forward = self.forward
-        context = forward.graph()
+        context: Any = forward.graph()
         return with_layers(
             {**context.layers, **self.layers}, {**context.dependencies, **self.below}, [self.dcontext]
         )

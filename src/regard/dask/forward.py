@@ -89,7 +89,7 @@ def attention(
     True
     """
     options = {"score": score, "scale": scale, "softcap": softcap, "kernel": kernel, "threads": threads}
-    grid = cut_into_chunks("attention", (queries, keys, values), mask, bias, sink, **options)
+    grid = cut_into_chunks((queries, keys, values), mask, bias, sink, **options)
     return Forward(grid).context
 
 

@@ -19,6 +19,7 @@ from regard._chunks import Options, visible_pairs
 from regard._layout import Layout, Region, extent
 from regard._problem import Problem, prepare
 from regard.dask.tasks import Shared
+from regard.kernels import KERNELS
 from regard.mask import Dense, Mask, as_mask
 
 __all__: list[str] = []
@@ -138,59 +139,48 @@ def sizes(parts: Iterable[slice]) -> tuple[int, ...]:
     return tuple(extent(part) for part in parts)
 
 
-def cut_into_chunks(
-    function: str,
-    arrays: tuple[Any, Any, Any],
-    mask: Any,
-    bias: Any,
-    sink: Any,
-    **options: Any,
-) -> Grid:
+def cut_into_chunks(arrays: tuple[Any, Any, Any], mask: Any, bias: Any, sink: Any, **options: Any) -> Grid:
     """Check the arguments of an attention, and cut it into chunks."""
-    named = dict(zip(("queries", "keys", "values"), arrays, strict=True))
-    for name, array in named.items():
-        check_dask(name, array)
-    threads, kernel = options["threads"], options["kernel"]
-    if threads is not None:
-        _check.integer("threads", threads, least=1)
-    _check.choice("kernel", kernel, ("auto", "native", "blocked"))
-    _check_in_memory("sink", sink)
-    scoring = (options["score"], _shape_of("mask", mask), _shape_of("bias", bias))
-    problem = prepare(
-        *map(_without_numbers, arrays), *scoring, options["scale"], options["softcap"], "softmax", sink
-    )
-    layout = problem.layout
-    given = _array_options(problem, mask, bias)
-    lead = _lead_chunks(layout, arrays, given)
+    p = _checked(arrays, mask, bias, sink, options)
+    given = _array_options(p, mask, bias)
+    lead = _lead_chunks(p.layout, arrays, given)
+    rows = _slices(arrays[0].chunks[-2])
+    columns = _slices(_common(arrays[1].chunks[-2], arrays[2].chunks[-2]))
+    read, lead_of_keys = _lead_of_keys(lead, p.layout)
     queries, keys, values = arrays
-    rows, columns = _slices(queries.chunks[-2]), _slices(_common(keys.chunks[-2], values.chunks[-2]))
-    of_keys = tuple(tuple(range(len(parts))) for parts in lead), lead
-    if layout.split is not None:
-        of_keys = _key_heads(lead, layout)
+    shared = {"mask": p.mask, "bias": bias} | dict.fromkeys(given)
     return Grid(
-        problem,
-        Options(
-            problem.score,
-            None if "mask" in given else problem.mask,
-            None if "bias" in given else bias,
-            options["scale"],
-            options["softcap"],
-            kernel,
-            threads,
-        ),
+        p,
+        Options(**options | shared | {"score": p.score}),
         lead,
         rows,
         columns,
         {
             "queries": _operand(queries, lead, None, rows, ("rows", "")),
-            "keys": _operand(keys, of_keys[1], of_keys[0], columns, ("columns", "")),
-            "values": _operand(values, of_keys[1], of_keys[0], columns, ("columns", "")),
+            "keys": _operand(keys, lead_of_keys, read, columns, ("columns", "")),
+            "values": _operand(values, lead_of_keys, read, columns, ("columns", "")),
             **{name: _pairs_operand(array, lead, rows, columns) for name, array in given.items()},
         },
-        None if isinstance(mask, da.Array) else problem.mask,
-        None if problem.sink is None else problem.sink.array,
-        tokenize(function, *arrays, mask, bias, sink, options),
+        None if isinstance(mask, da.Array) else p.mask,
+        None if p.sink is None else p.sink.array,
+        tokenize(*arrays, mask, bias, sink, options),
     )
+
+
+def _checked(
+    arrays: tuple[Any, Any, Any], mask: Any, bias: Any, sink: Any, options: dict[str, Any]
+) -> Problem:
+    """Check the arguments of an attention like those of one process, by the shapes of its arrays."""
+    for name, array in zip(("queries", "keys", "values"), arrays, strict=True):
+        check_dask(name, array)
+    if options["threads"] is not None:
+        _check.integer("threads", options["threads"], least=1)
+    _check.choice("kernel", options["kernel"], KERNELS)
+    _check_in_memory("sink", sink)
+    queries, keys, values = map(_without_numbers, arrays)
+    visible, added = _shape_of("mask", mask), _shape_of("bias", bias)
+    score, scale, softcap = options["score"], options["scale"], options["softcap"]
+    return prepare(queries, keys, values, score, visible, added, scale, softcap, "softmax", sink)
 
 
 def check_dask(name: str, array: Any) -> None:
@@ -282,11 +272,12 @@ def _at_groups(ends: set[int], group: int) -> set[int]:
     return ends | {end // group * group for end in inside} | {-(-end // group) * group for end in inside}
 
 
-def _key_heads(
+def _lead_of_keys(
     lead: tuple[tuple[slice, ...], ...], layout: Layout
-) -> tuple[tuple[tuple[int, ...], ...], tuple[tuple[slice, ...], ...]]:
-    """Return the chunks of key heads that chunks of query heads read, and those of all leading dimensions."""
-    assert layout.split is not None
+) -> tuple[tuple[tuple[int, ...], ...] | None, tuple[tuple[slice, ...], ...]]:
+    """Return which chunks of the keys' leading dimensions each chunk of the result's reads, and these chunks."""
+    if layout.split is None:
+        return None, lead
     heads, group = layout.split
     parts = _slices(_between({part.start // group for part in lead[-1]} | {heads}))
     first = [part.start for part in parts]

@@ -39,10 +39,12 @@ class Pair:
     all_visible: bool
 
 
-@sizeof.register(Partial)  # type: ignore[untyped-decorator]
 def _size_of_partial(part: Partial) -> int:
     """Return the bytes that a worker's memory limit counts."""
     return int(part.context.nbytes + part.lse.nbytes)
+
+
+sizeof.register(Partial, _size_of_partial)
 
 
 @contextmanager
