@@ -38,7 +38,8 @@ FLOORS = [
         "context",
         "kernels",
     ),
-    *("attention", "cache", "nn", "estimators", "seq2seq", "show", "_suggest", "cli"),
+    *("attention", "cache", "_chunks", "nn", "estimators", "seq2seq", "outofcore", "dask", "show", "_suggest"),
+    "cli",
 ]
 # The rooms of seq2seq, in the same order: a room imports only from those before it.
 ROOMS = [

@@ -1,0 +1,311 @@
+"""Attention to keys and values that are larger than memory: read in chunks, ahead of the kernel, and merged."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, fields, is_dataclass, replace
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from regard import _check
+from regard._chunks import Options, visible_pairs
+from regard._layout import Region, slices
+from regard._problem import Problem, prepare
+from regard._threads import Workers
+from regard.attention import Partial, merge, partial
+from regard.kernels import KERNELS
+from regard.mask import MaskLike
+from regard.position import BiasLike
+from regard.scores import ScoreLike
+
+__all__ = ["attention"]
+
+Array = NDArray[Any]
+CHUNK = 1 << 25  # bytes of keys and values that are read at a time
+BETWEEN = 30.0  # seconds between two checkpoints
+FORMAT, VERSION = "regard.outofcore", "1"
+
+
+@_check.hinted
+def attention(
+    queries: ArrayLike,
+    keys: Any,
+    values: Any,
+    /,
+    *,
+    chunk: int | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
+    progress: Callable[[int, int], object] | None = None,
+    score: ScoreLike = "scaled_dot",
+    mask: MaskLike | None = None,
+    bias: BiasLike | None = None,
+    scale: float | None = None,
+    softcap: float | None = None,
+    sink: ArrayLike | None = None,
+    kernel: str = "auto",
+    threads: int | None = None,
+) -> Array:
+    """Compute attention to keys and values on a disk, of any size.
+
+    A thread reads the next chunk while the kernel works on the present one. In memory are the queries, their context
+    and two chunks. Chunks that the mask hides from all queries are not read.
+
+    Parameters
+    ----------
+    queries : array (..., n, d)
+        Queries, in memory.
+    keys : array-like (..., m, d)
+        Anything with a shape and a dtype from which ``keys[..., i:j, :]`` reads: ``np.memmap``, a dataset of HDF5
+        (h5py), an array of zarr.
+    values : array-like (..., m, e)
+        Their values.
+    chunk : int, optional
+        Keys that are read at a time; by default 32 MiB of keys and values.
+    checkpoint : str or path, optional
+        File to which the merged result is written every 30 seconds and when an error or Ctrl-C ends the run. A run with
+        the same arguments resumes from it. It is removed when the result is complete.
+    progress : function, optional
+        Called as ``progress(keys so far, m)`` after each chunk.
+    score, mask, bias, scale, softcap, sink, kernel, threads
+        As for `regard.attention`. Arrays of mask and bias may be ``np.memmap``, too.
+
+    Returns
+    -------
+    array (..., n, e)
+        In the dtype of the inputs, as from `regard.attention`.
+
+    Raises
+    ------
+    ValueError, TypeError
+        For invalid arguments and a checkpoint of another computation, before anything is read.
+    OSError
+        If a chunk can't be read; the message says which.
+
+    References
+    ----------
+    Rabe and Staats 2021, "Self-attention Does Not Need O(n^2) Memory".
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import numpy as np, regard
+    >>> from regard import outofcore
+    >>> rng = np.random.default_rng(0)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     keys = np.memmap(f"{folder}/keys", np.float32, "w+", shape=(10_000, 16))
+    ...     keys[...] = rng.normal(size=keys.shape)
+    ...     context = outofcore.attention(keys[:5], keys, keys, chunk=1_000)
+    ...     bool(np.allclose(context, regard.attention(keys[:5], keys, keys), atol=1e-6))
+    True
+    """
+    for name, stored in (("keys", keys), ("values", values)):
+        _check_readable(name, stored)
+    _check.choice("kernel", kernel, KERNELS)
+    if threads is not None:
+        _check.integer("threads", threads, least=1)
+    of_keys, of_values = _without_numbers(keys), _without_numbers(values)
+    p = prepare(queries, of_keys, of_values, score, mask, bias, scale, softcap, "softmax", sink)
+    options = Options(p.score, p.mask, _array_or_object(bias), scale, softcap, kernel, threads)
+    rows = _chunk_rows(p) if chunk is None else _check.integer("chunk", chunk, least=1)
+    run = _Run(p, options, keys, values, slices(p.layout.m, rows))
+    kept = None if checkpoint is None else _Checkpoint(checkpoint, _identity(p, options, rows))
+    total = run.complete(kept, progress)
+    return _check.rounded(merge(total, sink=sink).context, p.result)
+
+
+def _check_readable(name: str, stored: Any) -> None:
+    try:
+        readable = stored.shape, stored.dtype, stored.__getitem__
+    except AttributeError:
+        readable = None
+    except Exception as error:  # of a closed file
+        raise OSError(f"{name} can't be read: {type(error).__name__}: {error}") from error
+    if readable is None:
+        hint = "np.memmap, a dataset of h5py, an array of zarr, or an array in memory"
+        rule = f"{name} must have a shape, a dtype and slices. Got {type(stored).__name__} instead."
+        _check.fail(rule, hint=hint, kind=TypeError)
+
+
+def _without_numbers(stored: Any) -> Array:
+    """Return an array of the same shape and dtype that takes no memory."""
+    return np.broadcast_to(np.zeros((), stored.dtype), stored.shape)
+
+
+def _array_or_object(bias: Any) -> Any:
+    """Return a bias as an array, without reading it, unless it is an object."""
+    return bias if bias is None or hasattr(bias, "part") else np.asanyarray(bias)
+
+
+def _chunk_rows(p: Problem) -> int:
+    """Return the default number of keys of a chunk."""
+    each = sum(math.prod(array.shape[:-2]) * array.shape[-1] * array.itemsize for array in (p.keys, p.values))
+    return max(1, CHUNK // max(1, int(each)))
+
+
+@dataclass
+class _Run:
+    """One attention, chunk by chunk."""
+
+    p: Problem
+    options: Options
+    keys: Any
+    values: Any
+    chunks: list[slice]
+
+    def complete(
+        self, checkpoint: _Checkpoint | None, progress: Callable[[int, int], object] | None
+    ) -> Partial:
+        """Attend to all chunks, or to those that a checkpoint leaves."""
+        total = self._nothing()
+        if checkpoint is None:
+            return self._rest(0, total, lambda done, total: None, progress)
+        done, total = checkpoint.resume(total)
+        with checkpoint.saving() as save:
+            return self._rest(done, total, save, progress)
+
+    def _rest(
+        self,
+        done: int,
+        total: Partial,
+        save: Callable[[int, Partial], None],
+        progress: Callable[[int, int], object] | None,
+    ) -> Partial:
+        """Attend to the visible chunks after the first `done` keys, each of which is read ahead."""
+        everything = [slice(0, self.p.layout.n)]
+        pairs = visible_pairs(self.p.mask, self.p.layout, everything, self.chunks)
+        todo = [(self.chunks[j], whole) for (_, j), whole in pairs.items() if self.chunks[j].start >= done]
+        with Workers(1) as reader:
+            ahead = [reader.submit(self._load, columns) for columns, _ in todo[:1]]
+            for number, (columns, whole) in enumerate(todo):
+                loaded = ahead.pop().result()
+                ahead = [reader.submit(self._load, after) for after, _ in todo[number + 1 : number + 2]]
+                total = merge(total, self._partial(columns, whole, *loaded))
+                save(columns.stop, total)
+                if progress is not None:
+                    progress(columns.stop, self.p.layout.m)
+        return total
+
+    def _nothing(self) -> Partial:
+        """Return the attention to no key. float64, so that merging many chunks adds no rounding."""
+        shape = (*self.p.layout.lead, self.p.layout.n, self.p.values.shape[-1])
+        return Partial(np.zeros(shape), np.full(shape[:-1], -np.inf))
+
+    def _partial(self, columns: slice, whole: bool, keys: Array, values: Array) -> Partial:
+        p = self.p
+        lead = tuple(slice(0, size) for size in p.layout.lead)
+        region = Region(lead, slice(0, p.layout.n), columns)
+        options = self.options.part(p.layout, region, all_visible=whole)
+        return partial(p.queries, keys, values, **options)
+
+    def _load(self, columns: slice) -> tuple[Array, Array]:
+        """Read a chunk into memory."""
+        try:
+            keys, values = (np.array(stored[..., columns, :]) for stored in (self.keys, self.values))
+        except Exception as error:
+            message = f"keys {columns.start}:{columns.stop} can't be read: {type(error).__name__}: {error}"
+            raise OSError(message) from error
+        return keys, values
+
+
+class _Checkpoint:
+    """The file from which an interrupted run resumes."""
+
+    def __init__(self, path: str | os.PathLike[str], identity: dict[str, str]) -> None:
+        self.path, self.identity = path, identity
+
+    def resume(self, start: Partial) -> tuple[int, Partial]:
+        """Return how many keys have been attended to, and the result so far."""
+        if not os.path.exists(_check.replaceable(self.path)):
+            return 0, start
+        from regard.seq2seq.storage.safetensors import Wrong, opened
+
+        with opened(self.path, "checkpoint of outofcore.attention") as container:
+            container.expect_format(FORMAT, VERSION)
+            container.expect("U8", {"context": (start.context.nbytes,), "lse": (start.lse.nbytes,)})
+            self._check_same(container.metadata)
+            done = container.metadata.get("done", "")
+            if not done.isdecimal():
+                raise Wrong(f"its number of keys is {done!r:.20}")
+            context, lse = (np.frombuffer(container.bytes(name), np.float64) for name in ("context", "lse"))
+        return int(done), Partial(context.reshape(start.context.shape), lse.reshape(start.lse.shape))
+
+    def _check_same(self, metadata: Any) -> None:
+        for name, mine in self.identity.items():
+            if metadata.get(name) != mine:
+                hint = "remove the file to begin anew, or name another one"
+                rule = f"{os.fspath(self.path)} must be a checkpoint of the same computation."
+                _check.fail(
+                    f"{rule} Its {name} was {metadata.get(name)!s:.60}, and is {mine:.60}.", hint=hint
+                )
+
+    @contextmanager
+    def saving(self) -> Iterator[Callable[[int, Partial], None]]:
+        """Yield the function that takes each result so far; save the last one if an error ends the block."""
+        latest: list[tuple[int, Partial]] = []
+        written = monotonic()
+
+        def save(done: int, total: Partial) -> None:
+            nonlocal written
+            latest[:] = [(done, total)]
+            if monotonic() - written >= BETWEEN:
+                self._write(done, total)
+                written = monotonic()
+
+        try:
+            yield save
+        except BaseException:
+            if latest:
+                self._write(*latest[0])
+            raise
+        Path(self.path).unlink(missing_ok=True)
+
+    def _write(self, done: int, total: Partial) -> None:
+        from regard.seq2seq.storage.safetensors import write
+
+        arrays = {
+            name: np.frombuffer(array.tobytes(), np.uint8)
+            for name, array in (("context", total.context), ("lse", total.lse))
+        }
+        write(self.path, arrays, {"format": FORMAT, "version": VERSION, "done": str(done), **self.identity})
+
+
+def _identity(p: Problem, options: Options, chunk: int) -> dict[str, str]:
+    """Return what a run must have in common with the one that it resumes. Stored keys are known by their shape only."""
+    return {
+        "queries": _digest(p.queries),
+        "keys": f"{p.keys.shape} {p.keys.dtype}",
+        "values": f"{p.values.shape} {p.values.dtype}",
+        "chunk": str(chunk),
+        "options": _digest(replace(options, kernel="auto", threads=None)),
+    }
+
+
+def _digest(value: Any) -> str:
+    """Return a hash of arrays, numbers, names, and objects that hold them."""
+    hashed = hashlib.sha256()
+    for part in _parts(value):
+        hashed.update(part)
+    return hashed.hexdigest()[:16]
+
+
+def _parts(value: Any) -> Iterator[bytes]:
+    if isinstance(value, np.ndarray):
+        yield f"{value.dtype.name}{value.shape}".encode()
+        yield np.ascontiguousarray(value).tobytes()
+    elif is_dataclass(value):
+        yield type(value).__qualname__.encode()
+        for field in fields(value):
+            yield from _parts(getattr(value, field.name))
+    elif callable(value):
+        yield getattr(value, "__qualname__", type(value).__qualname__).encode()
+    else:
+        yield json.dumps(value, default=repr).encode()
