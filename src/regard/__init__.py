@@ -33,12 +33,10 @@ __all__ = [
     "weights",
 ]
 
-_MODULES = ("dask", "estimators", "nn", "outofcore", "seq2seq", "show")  # imported when they are first used
-
 
 def __getattr__(name: str) -> Any:
     """Import what is heavier than the rest when it is first used, so that `import regard` stays light."""
-    if name in _MODULES:
+    if name in ("dask", "estimators", "nn", "outofcore", "seq2seq", "show"):
         return import_module(f"regard.{name}")
     if name == "explain":
         return import_module("regard.show.explanation").explain
@@ -47,4 +45,4 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     """List what `__getattr__` finds, too."""
-    return sorted({*globals(), *_MODULES, "explain"})
+    return sorted({*globals(), "dask", "estimators", "explain", "nn", "outofcore", "seq2seq", "show"})

@@ -51,11 +51,13 @@ def attention(
         Keys.
     values : dask array (..., m, e)
         Values.
-    score, scale, softcap, sink, kernel
-        As for `regard.attention`. `sink` and learned arrays of the score are in memory.
+    score
+        As for `regard.attention`, with its learned arrays in memory.
     mask, bias
         As for `regard.attention`, or a Dask array that broadcasts to (..., n, m). All pairs are in the graph where the
         mask is a Dask array, since its numbers are not known before it is computed.
+    scale, softcap, sink, kernel
+        As for `regard.attention`; `sink` is in memory.
     threads : int, optional
         Threads of one task; 1, because Dask runs several tasks at a time. None: all processors.
 
