@@ -22,7 +22,6 @@ import regard
 from regard import outofcore
 
 Array = NDArray[Any]
-pytestmark = pytest.mark.threads
 
 
 @pytest.mark.parametrize("name", strategies.SOFTMAX_OPTIONS)
@@ -54,6 +53,7 @@ def stored(folder: Path, shape: tuple[int, ...] = (2, 60, 4)) -> dict[str, tuple
     return formats
 
 
+@pytest.mark.threads  # zarr reads with its own
 def test_every_format_gives_the_same_numbers(tmp_path: Path) -> None:
     formats = stored(tmp_path)
     keys, values = formats["array"]
