@@ -20,7 +20,7 @@ da = pytest.importorskip("dask.array")
 
 from regard.dask import attention, attention_vjp  # noqa: E402
 
-pytestmark = [pytest.mark.slow, pytest.mark.threads]
+pytestmark = pytest.mark.threads
 Array = NDArray[Any]
 SPILLING = {
     "distributed.worker.memory.target": 0.05,  # of the limit: what is managed beyond goes to the disk
@@ -53,6 +53,7 @@ def lazily(*given: Array, rows: int) -> list[Any]:
     return [da.from_array(array, chunks=(1, rows, -1)) for array in given]
 
 
+@pytest.mark.slow
 def test_result_and_gradients_of_a_cluster_are_bitwise_those_of_one_thread(client: Any) -> None:
     mask = regard.mask.window(50, 0) & regard.mask.lengths([400, 150])
     bias = regard.position.alibi(2)
@@ -67,6 +68,7 @@ def test_result_and_gradients_of_a_cluster_are_bitwise_those_of_one_thread(clien
     )
 
 
+@pytest.mark.slow
 def test_a_worker_that_is_killed_changes_nothing_in_the_result(client: Any, tmp_path: Path) -> None:
     flag = tmp_path / "killed"
 
@@ -85,6 +87,7 @@ def test_a_worker_that_is_killed_changes_nothing_in_the_result(client: Any, tmp_
     np.testing.assert_array_equal(result, expected.compute(scheduler="sync"))
 
 
+@pytest.mark.slow
 def test_memory_that_is_spilled_to_the_disk_comes_back(client: Any) -> None:
     rng = da.random.default_rng(0)
     drawn = [rng.normal(size=(2, 40_000, 48), chunks=(1, 5_000, 48)) for _ in range(3)]  # 31 MB each
@@ -99,6 +102,7 @@ def test_memory_that_is_spilled_to_the_disk_comes_back(client: Any) -> None:
     np.testing.assert_array_equal(context.compute(), expected)
 
 
+@pytest.mark.slow
 def test_a_chunk_that_fails_names_its_chunk(client: Any) -> None:
     def fragile(queries: Array, keys: Array) -> Array:
         if (keys == 7).any():
@@ -113,6 +117,7 @@ def test_a_chunk_that_fails_names_its_chunk(client: Any) -> None:
         context[:, :100].compute()
 
 
+@pytest.mark.slow
 def test_a_lost_input_is_an_error_that_names_it(client: Any, tmp_path: Path) -> None:
     path = tmp_path / "values.npy"
 
@@ -124,6 +129,7 @@ def test_a_lost_input_is_an_error_that_names_it(client: Any, tmp_path: Path) -> 
         attention(q, k, v.map_blocks(load, dtype=float)).compute()
 
 
+@pytest.mark.slow
 def test_processes_without_a_cluster() -> None:
     context = attention(*lazily(*arrays(120), rows=50), mask=regard.mask.causal())
     with dask.config.set(scheduler="processes", num_workers=2):
