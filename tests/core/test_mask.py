@@ -192,14 +192,14 @@ class Strictly(mask.causal):
 
 
 @pytest.mark.parametrize(
-    "made", [lambda: Strictly(), lambda: Strictly() & mask.causal(), lambda: ~~Strictly()]
+    "make", [lambda: Strictly(), lambda: Strictly() & mask.causal(), lambda: ~~Strictly()]
 )
-def test_a_mask_class_with_another_bind_is_used(made: Any) -> None:
+def test_a_mask_class_with_another_bind_is_used(make: Any) -> None:
     x = np.eye(4)
     wanted = np.tril(np.ones((4, 4), bool), -1)
-    assert (made().dense(4, 4) == wanted).all()
+    assert (make().dense(4, 4) == wanted).all()
     np.testing.assert_allclose(
-        regard.attention(x, x, x, mask=made()), regard.attend(x, x, x, mask=wanted).context
+        regard.attention(x, x, x, mask=make()), regard.attend(x, x, x, mask=wanted).context
     )
 
 
