@@ -77,10 +77,10 @@ def fresh(code: str, **environment: str) -> str:
 
 def imported(source: str, module: str, *, is_package: bool) -> set[str]:
     """The modules of this package that `module` imports, anywhere in its source, by full name."""
-    found: set[str] = set()
+    modules: set[str] = set()
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
-            found.update(alias.name for alias in node.names)
+            modules.update(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             base = node.module or ""
             if node.level:
@@ -88,8 +88,8 @@ def imported(source: str, module: str, *, is_package: bool) -> set[str]:
                 here = parts[: len(parts) - node.level + is_package]
                 base = ".".join([*here, base] if base else here)
             from_root = base == "regard"
-            found.update(f"{base}.{alias.name}" if from_root else base for alias in node.names)
-    return {name for name in found if name.split(".")[0] == "regard"}
+            modules.update(f"{base}.{alias.name}" if from_root else base for alias in node.names)
+    return {name for name in modules if name.split(".")[0] == "regard"}
 
 
 def floor_of(module: str) -> str:
@@ -285,28 +285,28 @@ SECTIONS = [  # in numpydoc's order
 
 def public_objects() -> dict[str, object]:
     """Every function and class of this package that some `__all__` names, by where it is defined."""
-    found: dict[str, object] = {}
+    objects: dict[str, object] = {}
     for name in PUBLIC:
         module = importlib.import_module(name)
         for thing in (getattr(module, n) for n in getattr(module, "__all__", [])):
             described = inspect.isclass(thing) or inspect.isroutine(thing)
             if described and str(thing.__module__).startswith("regard"):
-                found[f"{thing.__module__}.{thing.__qualname__}"] = thing
-    return dict(sorted(found.items()))
+                objects[f"{thing.__module__}.{thing.__qualname__}"] = thing
+    return dict(sorted(objects.items()))
 
 
 def sections_of(doc: str) -> dict[str, str]:
     """The sections of a numpydoc docstring by title: a title, underlined with as many dashes."""
     lines = doc.splitlines()
     starts = [i for i in range(1, len(lines)) if re.fullmatch(r"-{3,}", lines[i]) and lines[i - 1].strip()]
-    found = {}
+    sections = {}
     ends = [*(start - 1 for start in starts[1:]), len(lines)]
     for start, end in zip(starts, ends[: len(starts)], strict=True):
         title = lines[start - 1]
         assert len(title) == len(lines[start]), f"the line under {title!r} is not as long as it"
         assert start < 2 or not lines[start - 2].strip(), f"no empty line before {title!r}"
-        found[title] = "\n".join(lines[start + 1 : end])
-    return found
+        sections[title] = "\n".join(lines[start + 1 : end])
+    return sections
 
 
 def summary_faults(doc: str) -> list[str]:
@@ -321,9 +321,9 @@ def summary_faults(doc: str) -> list[str]:
 
 def parameter_faults(function: types.FunctionType, described: str) -> list[str]:
     listed = re.findall(r"^(\*{0,2}\w+(?:, *\*{0,2}\w+)*)(?: :.*)?$", described, flags=re.MULTILINE)
-    said = [name.lstrip("*") for group in listed for name in re.split(r", *", group)]
+    documented = [name.lstrip("*") for group in listed for name in re.split(r", *", group)]
     taken = [name for name in inspect.signature(function).parameters if name not in {"self", "cls"}]
-    return [] if said == taken else [f"the Parameters section has {said}, the signature {taken}"]
+    return [] if documented == taken else [f"the Parameters section has {documented}, the signature {taken}"]
 
 
 def doc_faults(thing: object) -> list[str]:
@@ -359,8 +359,8 @@ def test_every_public_name_has_a_docstring() -> None:
     faults = []
     for name, thing in public_objects().items():
         verb = name.startswith("regard.seq2seq.commands.")  # described by its help; a sentence is enough
-        found = summary_faults(inspect.getdoc(thing) or "") if verb else doc_faults(thing)
-        faults += [f"{name}: {fault}" for fault in found]
+        messages = summary_faults(inspect.getdoc(thing) or "") if verb else doc_faults(thing)
+        faults += [f"{name}: {fault}" for fault in messages]
         if inspect.isclass(thing):
             for method, member in public_methods(thing).items():
                 doc = inspect.cleandoc(inspect.getdoc(member) or "")
@@ -459,8 +459,8 @@ def test_the_examples_of_the_docstrings_run(name: str) -> None:
 
 def fences(text: str) -> list[tuple[str, int, str]]:
     """The fenced code of a page: language, line number of its first line, code."""
-    found = re.finditer(r"^([ \t]*)```(\w*)[^\n]*\n(.*?)^\1```", text, flags=re.MULTILINE | re.DOTALL)
-    return [(m[2], text.count("\n", 0, m.start(3)), textwrap.dedent(m[3])) for m in found]
+    blocks = re.finditer(r"^([ \t]*)```(\w*)[^\n]*\n(.*?)^\1```", text, flags=re.MULTILINE | re.DOTALL)
+    return [(m[2], text.count("\n", 0, m.start(3)), textwrap.dedent(m[3])) for m in blocks]
 
 
 def run_page(text: str, name: str) -> list[str]:
@@ -648,7 +648,7 @@ def test_law_12_importing_any_module_changes_nothing_else(name: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("statement", "seen"),
+    ("statement", "changes"),
     [
         ("pass", []),
         ("os.environ['REGARD'] = '1'", ["environment"]),
@@ -660,5 +660,5 @@ def test_law_12_importing_any_module_changes_nothing_else(name: str) -> None:
         ("warnings.simplefilter('ignore')", ["warnings"]),
     ],
 )
-def test_the_check_of_the_state_finds_a_change(statement: str, seen: list[str]) -> None:
-    assert changed_by(statement) == seen
+def test_the_check_of_the_state_finds_a_change(statement: str, changes: list[str]) -> None:
+    assert changed_by(statement) == changes
