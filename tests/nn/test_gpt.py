@@ -73,7 +73,7 @@ def step(
     first = (
         before if lengths is None else before + np.array(lengths) - t
     )  # padding is before the first position
-    places = (first[:, None] + np.arange(t))[:, None]  # (B, 1, t): for all heads
+    positions = (first[:, None] + np.arange(t))[:, None]  # (B, 1, t): for all heads
     x = nn.embed(model["table"], words)[0]
     for layer, cache in zip(model["layers"], caches, strict=True):
         normal = nn.rms_norm(x, layer["attention_gain"])[0]
@@ -81,7 +81,7 @@ def step(
             nn.split_heads(nn.linear(normal, layer[name])[0], heads)[0]
             for name, heads in (("query", HEADS), ("key", KEY_HEADS), ("value", KEY_HEADS))
         )
-        q, k = (position.rotary(heads, places, scaling=SCALING) for heads in (q, k))
+        q, k = (position.rotary(heads, positions, scaling=SCALING) for heads in (q, k))
         cache.append(k, v, lengths=lengths)
         context = regard.attention(q, cache.keys, cache.values, mask=cache.mask, sink=layer["sink"])
         x = hidden(x + nn.linear(nn.merge_heads(context)[0], layer["output"])[0], layer)

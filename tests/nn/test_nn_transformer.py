@@ -29,9 +29,9 @@ def test_layer_norm(shape: tuple[int, ...]) -> None:
 def test_layer_norm_is_the_formula() -> None:
     x, gain, shift = draw(7, 5) * 3 + 1, draw(5), draw(5, 1)[:, 0]
     y, _ = nn.layer_norm(x, gain, shift, epsilon=0.25)
-    for row, found in zip(x, y, strict=True):
+    for row, normalized in zip(x, y, strict=True):
         wanted = (row - row.mean()) / np.sqrt(row.var() + 0.25) * gain + shift
-        np.testing.assert_allclose(found, wanted, rtol=1e-12)
+        np.testing.assert_allclose(normalized, wanted, rtol=1e-12)
 
 
 def test_layer_norm_of_equal_numbers_is_the_shift() -> None:
@@ -159,28 +159,33 @@ WEIGHTS = [(6, 8), (6, 4), (6, 4), (8, 5)]  # four heads of size 2, two key head
 @pytest.mark.parametrize("biases", [False, True])
 def test_multi_head_attention_has_right_gradients(memory: bool, biases: bool) -> None:
     added = [draw(size) for size in (8, 4, 4, 5)] if biases else [None] * 4
-    given = [draw(2, 5, 6), draw(2, 7, 6) if memory else None, *(draw(*shape) for shape in WEIGHTS), *added]
+    arguments = [
+        draw(2, 5, 6),
+        draw(2, 7, 6) if memory else None,
+        *(draw(*shape) for shape in WEIGHTS),
+        *added,
+    ]
     bias, sink = draw(4, 1, 7 if memory else 5), draw(4, 1)[:, 0]
-    places = [i for i, x in enumerate(given) if x is not None]
+    indices = [i for i, x in enumerate(arguments) if x is not None]
 
     def function(*arrays: Any) -> Any:
         *changed, bias, sink = arrays
-        whole = list(given)
-        for i, x in zip(places, changed, strict=True):
-            whole[i] = x
+        all_arguments = list(arguments)
+        for i, x in zip(indices, changed, strict=True):
+            all_arguments[i] = x
         y, pullback = nn.multi_head_attention(
-            *whole, heads=4, key_heads=2, rotate=regard.position.rotary_vjp, bias=bias, sink=sink, softcap=5.0,
+            *all_arguments, heads=4, key_heads=2, rotate=regard.position.rotary_vjp, bias=bias, sink=sink, softcap=5.0,
             mask=regard.mask.causal(align="end"),
         )  # fmt: skip
 
         def back(dy: Any) -> list[Any]:
-            found = pullback(dy)
-            assert [x is None for x in found[:10]] == [x is None for x in given]
-            return [*(found[i] for i in places), found.bias, found.sink]
+            gradients = pullback(dy)
+            assert [x is None for x in gradients[:10]] == [x is None for x in arguments]
+            return [*(gradients[i] for i in indices), gradients.bias, gradients.sink]
 
         return y, back
 
-    arrays = [*(given[i] for i in places), bias, sink]
+    arrays = [*(arguments[i] for i in indices), bias, sink]
     assert nn.check_gradients(function, arrays) < 1e-6
 
 
@@ -197,7 +202,7 @@ def test_multi_head_attention_is_one_attention_for_each_head() -> None:
 
 
 @in_one_test(
-    ("call", "kind", "said"),
+    ("call", "kind", "message"),
     [
         (
             lambda: nn.split_heads(draw(2, 3, 5), 2),
@@ -259,7 +264,7 @@ def test_multi_head_attention_is_one_attention_for_each_head() -> None:
         ),
     ],
 )
-def test_wrong_heads_and_shapes_are_errors(call: Any, kind: type[Exception], said: str) -> None:
+def test_wrong_heads_and_shapes_are_errors(call: Any, kind: type[Exception], message: str) -> None:
     with pytest.raises(kind) as error:
         call()
-    assert str(error.value).startswith(said)
+    assert str(error.value).startswith(message)
