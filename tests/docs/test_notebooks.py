@@ -91,10 +91,10 @@ THIRD = [
 def test_a_notebook_prints_what_it_should(name: str, expected: list[str]) -> None:
     pytest.importorskip("matplotlib")
     output = printed(name)
-    place = 0
+    position = 0
     for text in expected:  # in this order
-        assert text in output[place:], text
-        place = output.index(text, place)
+        assert text in output[position:], text
+        position = output.index(text, position)
 
 
 def test_every_notebook_ends_with_an_exercise_and_begins_with_prose() -> None:
