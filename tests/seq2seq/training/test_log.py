@@ -50,11 +50,11 @@ def test_a_truncated_log_is_continued(
     entries = write(path, lines)
     data = path.read_bytes()
     path.write_bytes(data[: round(part * len(data))])
-    whole = read_log(path)
-    assert whole == entries[: len(whole)]
-    assert len(whole) == path.read_bytes().count(b"\n")
+    remaining = read_log(path)
+    assert remaining == entries[: len(remaining)]
+    assert len(remaining) == path.read_bytes().count(b"\n")
     added = write(path, more, resume_at=step)
-    assert read_log(path) == [entry for entry in whole if entry["step"] <= step] + added
+    assert read_log(path) == [entry for entry in remaining if entry["step"] <= step] + added
 
 
 @pytest.mark.slow
@@ -97,13 +97,13 @@ def test_numbers_of_numpy_are_written_and_none_is_left_out(tmp_path: Path) -> No
 def test_invalid_logs(tmp_path: Path, line: bytes) -> None:
     path = tmp_path / "log"
     path.write_bytes(b'{"step": 1}\n' + line + b"\n")
-    told = f"{path}, line 2: expected a JSON object with a step, as regard train writes them"
+    message = f"{path}, line 2: expected a JSON object with a step, as regard train writes them"
     with pytest.raises(ValueError) as caught:
         read_log(path)
-    assert str(caught.value) == told
+    assert str(caught.value) == message
     with pytest.raises(ValueError) as caught:
         Log(path, resume_at=1)
-    assert str(caught.value) == told
+    assert str(caught.value) == message
     assert path.read_bytes() == b'{"step": 1}\n' + line + b"\n"
 
 
