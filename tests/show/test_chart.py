@@ -65,10 +65,10 @@ class TestPictures:
         (axes,) = figures.curves(
             [Panel("loss", {f"run {i}": ([1, 2], [2 + i, 1 + i]) for i in range(15)})]
         ).axes
-        looks = {
+        styles = {
             (line.get_color(), line.get_linestyle()) for line in axes.lines if len(line.get_xdata()) == 2
         }
-        assert len(looks) == 15
+        assert len(styles) == 15
 
     def test_the_steep_beginning_does_not_determine_the_height(self) -> None:
         (axes,) = figures.curves([Panel("loss", {"training": (STEPS, FALLING)})]).axes
