@@ -143,10 +143,10 @@ def unambiguous(boxes: np.ndarray) -> np.ndarray:
 def reading_order(boxes: Sequence[Box]) -> list[int]:
     """Return the indices of unambiguous boxes row by row from the top, and from left to right in a row."""
 
-    def place(i: int) -> tuple[int, int]:
+    def position(i: int) -> tuple[int, int]:
         return sum(distance(other, boxes[i])[1] >= NEXT_ROW for other in boxes), boxes[i].x0
 
-    return sorted(range(len(boxes)), key=place)
+    return sorted(range(len(boxes)), key=position)
 
 
 def relation(a: Box, b: Box) -> str:
