@@ -89,8 +89,8 @@ def math(x: float, y: float, formula: str, kind: str = "middle") -> str:
 
 def box(x: float, y: float, width: float, height: float, kind: str) -> str:
     """A rounded box around its middle."""
-    place = f'x="{x - width / 2}" y="{y - height / 2}" width="{width}" height="{height}"'
-    return f'<rect {place} rx="9" class="{kind}"/>'
+    attributes = f'x="{x - width / 2}" y="{y - height / 2}" width="{width}" height="{height}"'
+    return f'<rect {attributes} rx="9" class="{kind}"/>'
 
 
 def circle(x: float, y: float, radius: float, kind: str) -> str:

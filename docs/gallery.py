@@ -30,8 +30,8 @@ rng = np.random.default_rng(0)
 # %%
 words = ["the", "red", "house", "is", "old"]
 vectors = rng.standard_normal((5, 8))
-found = regard.attend(vectors, vectors, vectors, mask=regard.mask.causal())
-figures.heatmap(np.ma.masked_array(found.weights, np.isneginf(found.logits)), words, words)
+attention = regard.attend(vectors, vectors, vectors, mask=regard.mask.causal())
+figures.heatmap(np.ma.masked_array(attention.weights, np.isneginf(attention.logits)), words, words)
 
 # %% [markdown]
 # ## Scores
@@ -39,7 +39,7 @@ figures.heatmap(np.ma.masked_array(found.weights, np.isneginf(found.logits)), wo
 # Any real numbers, in two colours around 0.
 
 # %%
-figures.heatmap(found.scores, words, words, signed=True)
+figures.heatmap(attention.scores, words, words, signed=True)
 
 # %% [markdown]
 # ## All heads of several layers
@@ -69,7 +69,7 @@ figures.heatmap(long.weights)
 # The same on a terminal.
 
 # %%
-print(terminal.heatmap(found.weights, words, words, color=False))
+print(terminal.heatmap(attention.weights, words, words, color=False))
 
 # %% [markdown]
 # ## Learning curves

@@ -133,11 +133,11 @@ print(attention)
 # One call takes the three steps and keeps all results. It equals ours:
 
 # %%
-found = regard.attend(Q, K, V)
+result = regard.attend(Q, K, V)
 same = [
-    np.allclose(found.scores, scores),
-    np.allclose(found.weights, weights),
-    np.allclose(found.context, attention),
+    np.allclose(result.scores, scores),
+    np.allclose(result.weights, weights),
+    np.allclose(result.context, attention),
 ]
 print(same)
 
@@ -146,7 +146,7 @@ print(same)
 
 # %%
 names = ["word 1", "word 2", "word 3", "word 4"]
-figures.heatmap(found.weights, names, names)
+figures.heatmap(result.weights, names, names)
 
 # %% [markdown]
 # ## Change a number

@@ -64,7 +64,7 @@ for matrix in (W_Q, W_K, W_V):
 # %% [markdown]
 # ## One query, four keys, four values
 #
-# Only the first word asks. All words can be found, and all have something to tell.
+# Only the first word has a query. All words have keys and values.
 
 # %%
 query_1 = word_1 @ W_Q
@@ -147,9 +147,9 @@ print(regard.attention(Q, K, V))
 # `regard.attend` keeps everything in between. This is what each of the words attends to:
 
 # %%
-found = regard.attend(Q, K, V)
+result = regard.attend(Q, K, V)
 names = ["word 1", "word 2", "word 3", "word 4"]
-figures.heatmap(found.weights, names, names)
+figures.heatmap(result.weights, names, names)
 
 # %% [markdown]
 # To see each of the sixteen products and sums, choose a query and a key:
