@@ -74,8 +74,8 @@ class Attention:
     def __getattr__(self, name: str) -> Any:
         """Raise for a part that was not kept; called only for missing attributes."""
         if name in PARTS:
-            kept = ", ".join(part for part in PARTS if part in vars(self))
-            raise AttributeError(f"{name} was not kept: record(keep=...) kept {kept or 'nothing'}")
+            recorded = ", ".join(part for part in PARTS if part in vars(self))
+            raise AttributeError(f"{name} was not kept: record(keep=...) kept {recorded or 'nothing'}")
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def _repr_html_(self) -> str | None:
@@ -159,10 +159,10 @@ def record(*, keep: str | Iterable[str] = PARTS, threads: bool = False) -> Itera
     array([[0.67, 0.33],
            [0.33, 0.67]])
     """
-    kept = (keep,) if isinstance(keep, str) else tuple(keep)
-    for name in kept:
+    parts = (keep,) if isinstance(keep, str) else tuple(keep)
+    for name in parts:
         _check.choice("keep", name, PARTS)
-    recorder = _Recorder(kept, _Recording())
+    recorder = _Recorder(parts, _Recording())
     if _check.flag("threads", threads):
         _of_all_threads.append(recorder)
         try:

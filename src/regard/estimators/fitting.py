@@ -251,7 +251,7 @@ def fit(problem: LeaveOneOut, *, alpha: float, max_iter: int, tol: float, rng: n
     with np.errstate(over="ignore"):
         width = min(starts, key=lambda width: problem(starts[width])[0])
         start = starts[width]
-        found = minimize(
+        result = minimize(
             Penalised(problem, start, alpha / len(problem.x) * problem.heads.precision(width)),
             start,
             jac=True,
@@ -259,7 +259,7 @@ def fit(problem: LeaveOneOut, *, alpha: float, max_iter: int, tol: float, rng: n
             bounds=problem.heads.bounds(),
             options={"maxiter": max_iter, "gtol": tol, "ftol": 1e-9},
         )
-    return Fitted(found.x, float(found.fun), int(found.nit), bool(found.success))
+    return Fitted(result.x, float(result.fun), int(result.nit), bool(result.success))
 
 
 def contexts(heads: Heads, head: Head, queries: Array, x: Array, y: Array, log_weights: Array) -> Array:

@@ -131,9 +131,9 @@ def load() -> ctypes.CDLL | None:
         _failure.append(str(error) if isinstance(error, OSError) else _OTHER)
         return None
     known = _names(loaded)
-    asked = os.environ.get("REGARD_INSTRUCTION_SET") or known[0]
-    if not loaded.regard_choose(asked.encode()):
-        _check.one_of("REGARD_INSTRUCTION_SET", asked, known)
+    name = os.environ.get("REGARD_INSTRUCTION_SET") or known[0]
+    if not loaded.regard_choose(name.encode()):
+        _check.one_of("REGARD_INSTRUCTION_SET", name, known)
     return loaded
 
 

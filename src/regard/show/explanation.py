@@ -282,8 +282,8 @@ def explain(
     ...
     query 1, key 1: v . tanh(W s + U h) = 2*0 = 0
     """
-    given = {"queries": queries, "keys": keys, "values": values}
-    arrays, inputs = _arrays((words, query_weight, key_weight, value_weight), given)
+    by_keyword = {"queries": queries, "keys": keys, "values": values}
+    arrays, inputs = _arrays((words, query_weight, key_weight, value_weight), by_keyword)
     check_size(*arrays)
     attention = attend(
         *arrays,
@@ -314,10 +314,13 @@ def explain(
 
 
 def _arrays(
-    words: tuple[ArrayLike | None, ...], given: dict[str, ArrayLike | None]
+    words: tuple[ArrayLike | None, ...], by_keyword: dict[str, ArrayLike | None]
 ) -> tuple[tuple[Array, Array, Array], dict[str, Array]]:
     """Return queries, keys and values, and the words and weights that they were computed from, if any."""
-    by_position, by_name = [a for a in words if a is not None], [n for n in given if given[n] is not None]
+    by_position, by_name = (
+        [a for a in words if a is not None],
+        [n for n in by_keyword if by_keyword[n] is not None],
+    )
     if by_position and by_name:
         _check.fail(
             f"explain takes words and weights or queries, keys and values, not both. Got {', '.join(by_name)}, too.",
@@ -329,7 +332,7 @@ def _arrays(
             hint = "queries, keys and values themselves are given by name: queries=, keys=, values="
             _check.fail(f"{rule} Got {len(by_position)} instead.", hint=hint, kind=TypeError)
         return projected(*by_position)
-    queries, keys, values = given.values()
+    queries, keys, values = by_keyword.values()
     if queries is None:
         hint = "explain(words, query_weight, key_weight, value_weight), or queries=, keys=, values="
         _check.fail("explain needs words and their weights, or queries.", hint=hint, kind=TypeError)
@@ -337,10 +340,10 @@ def _arrays(
     return _check.three(queries, keys, keys if values is None else values), {}
 
 
-def projected(*given: ArrayLike) -> tuple[tuple[Array, Array, Array], dict[str, Array]]:
+def projected(*arrays: ArrayLike) -> tuple[tuple[Array, Array, Array], dict[str, Array]]:
     """Return words times each of three weights, and all four by name."""
     names = ("words", "query weights", "key weights", "value weights")
-    inputs = {name: _check.numeric(name, array) for name, array in zip(names, given, strict=True)}
+    inputs = {name: _check.numeric(name, array) for name, array in zip(names, arrays, strict=True)}
     words, *weights = inputs.values()
     if words.ndim != 2:
         _check.fail(f"words must be an (n, d) array: they are {words.shape}")

@@ -332,11 +332,11 @@ class _Data:
             own = "the training pair itself" if count == 1 else f"the {count} training pairs themselves"
             return f"{own}: there are too few to hold any out"
         trained_on = {(str(source), str(target)) for source, target in self.train}
-        seen = sum((str(source), str(target)) in trained_on for source, target in test)
+        overlap = sum((str(source), str(target)) in trained_on for source, target in test)
         pairs = with_noun(count, "held-out pair")
-        if seen:
-            pairs = f"{with_noun(count, 'pair')}, {seen} of them learned from"
-        return pairs if self.own_test else f"{pairs}{',' * bool(seen)} that also chose the model"
+        if overlap:
+            pairs = f"{with_noun(count, 'pair')}, {overlap} of them learned from"
+        return pairs if self.own_test else f"{pairs}{',' * bool(overlap)} that also chose the model"
 
 
 def run(args: argparse.Namespace) -> int:

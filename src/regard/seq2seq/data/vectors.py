@@ -193,13 +193,13 @@ class Vectors:
         )
 
 
-def _numbers(name: str, given: Any, count: int) -> tuple[float, ...] | None:
+def _numbers(name: str, values: Any, count: int) -> tuple[float, ...] | None:
     """Check the means or the scales of the numbers of a row, perhaps of an untrusted file."""
-    if given is None:
+    if values is None:
         return None
-    if not isinstance(given, tuple | list) or len(given) != count:
-        _check.fail(f"{name} must be {count} numbers. Got {given!r:.60} instead.")
-    return tuple(_check.number(f"{name}[{i}]", one, positive=name == "scale") for i, one in enumerate(given))
+    if not isinstance(values, tuple | list) or len(values) != count:
+        _check.fail(f"{name} must be {count} numbers. Got {values!r:.60} instead.")
+    return tuple(_check.number(f"{name}[{i}]", one, positive=name == "scale") for i, one in enumerate(values))
 
 
 def _check_type(name: str, dtype: np.dtype[Any]) -> None:

@@ -79,8 +79,8 @@ def augmented(batch: Batch, inputs: Input, *, shift: int, noise: float, rng: np.
     Examples
     --------
     >>> batch = Batch(np.zeros((6, 1, 4), np.float32), np.array([6]), np.array([[1], [2]]))
-    >>> found = augmented(batch, ImageInput(4, 6, filters=(2,)), shift=1, noise=0.1, rng=np.random.default_rng(1))
-    >>> found.source.shape, bool(found.source.min() >= 0), bool(found.source.any())
+    >>> result = augmented(batch, ImageInput(4, 6, filters=(2,)), shift=1, noise=0.1, rng=np.random.default_rng(1))
+    >>> result.source.shape, bool(result.source.min() >= 0), bool(result.source.any())
     ((6, 1, 4), True, True)
     """
     source = batch.source
@@ -123,5 +123,5 @@ def shifted(images: Array, by: Array) -> Array:
     count, height, width, _ = images.shape
     rows = (np.arange(height) - by[:, :1]).clip(0, height - 1)
     columns = (np.arange(width) - by[:, 1:]).clip(0, width - 1)
-    found: Array = images[np.arange(count)[:, None, None], rows[:, :, None], columns[:, None]]
-    return found
+    result: Array = images[np.arange(count)[:, None, None], rows[:, :, None], columns[:, None]]
+    return result

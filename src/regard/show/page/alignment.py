@@ -163,8 +163,8 @@ def sentence(
     Examples
     --------
     >>> from regard.seq2seq.translator import Translation
-    >>> found = Translation("le", ("le",), ("the", "</s>"), -0.5, np.array([[1.0, 0.0]]))
-    >>> sentence(found)["hypotheses"][0]["tokens"]
+    >>> translation = Translation("le", ("le",), ("the", "</s>"), -0.5, np.array([[1.0, 0.0]]))
+    >>> sentence(translation)["hypotheses"][0]["tokens"]
     ['le']
     """
     several = list(hypotheses) if isinstance(hypotheses, Sequence) else [hypotheses]

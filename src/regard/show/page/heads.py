@@ -96,8 +96,8 @@ def measures(weights: ArrayLike) -> Measures:
 
     Examples
     --------
-    >>> found = measures([[[0.5, 0.5], [0.5, 0.5]]])
-    >>> found.entropy, found.distance, found.first
+    >>> result = measures([[[0.5, 0.5], [0.5, 0.5]]])
+    >>> result.entropy, result.distance, result.first
     (array([1.]), array([0.5]), array([0.5]))
     """
     array = _check.numeric("weights", weights)

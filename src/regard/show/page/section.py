@@ -107,8 +107,8 @@ def labels(names: Sequence[str] | None, count: int, noun: str) -> list[str]:
         hint = f"labels={names.split()!r:.60}"
         _check.fail("labels must be a list of strings. Got one string instead.", hint=hint, kind=TypeError)
     if len(names) != count:
-        given = "1 label" if len(names) == 1 else f"{len(names)} labels"
-        _check.fail(f"labels must name each {noun}: {given} for {count}")
+        got = "1 label" if len(names) == 1 else f"{len(names)} labels"
+        _check.fail(f"labels must name each {noun}: {got} for {count}")
     return [str(name) for name in names]
 
 
@@ -151,5 +151,5 @@ def _first(wrong: NDArray[np.bool_], numbers: NDArray[Any], last: tuple[str, ...
     """Return the first wrong number after its place, as in "head 2, row 3: 0.75"."""
     index = tuple(int(i) for i in np.argwhere(wrong)[0])
     names = ("axis",) * len(index) + ("layer", "head", *last)
-    places = [f"{name} {i + 1}" for name, i in zip(names[-len(index) :], index, strict=True)]
-    return f"{', '.join(places)}: {float(numbers[index]):.4g}"
+    positions = [f"{name} {i + 1}" for name, i in zip(names[-len(index) :], index, strict=True)]
+    return f"{', '.join(positions)}: {float(numbers[index]):.4g}"

@@ -49,8 +49,8 @@ def as_input(described: Any) -> Input | None:
     options = dict(described)
     kind = options.pop("kind", None)
     _check.choice("inputs", kind, _KINDS)
-    made: Input = _KINDS[kind](**options)
-    return made
+    result: Input = _KINDS[kind](**options)
+    return result
 
 
 def describe_input(inputs: Input | None) -> dict[str, Any] | None:
