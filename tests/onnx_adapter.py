@@ -1,7 +1,7 @@
 """ONNX's Attention and RotaryEmbedding operators in terms of this package: names and conventions, nothing else.
 
 Notable: a float mask is a bias; a rank-3 mask is (heads, n, m); causal and window count from the number of keys before
-this block of queries; the fourth output is taken from what `attend` shows.
+this block of queries; the fourth output is taken from the result of `attend`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The second opinion on the definition: plain loops over Python floats, every sum by ``math.fsum``.
 
 Slow and without tricks, for small shapes with finite numbers. Nothing here is imported from the package. A score
-is a `Score`: one number for one query row and one key row, and beside it the sum of the absolute values of what
-was added up on the way (which is what rounding errors are proportional to, see ``budget.py``).
+is a `Score`: one number for one query row and one key row, and with it the sum of the absolute values of all
+terms (which is what rounding errors are proportional to, see ``budget.py``).
 """
 
 from __future__ import annotations

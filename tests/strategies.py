@@ -1,8 +1,8 @@
-"""What the tests draw: every option with its oracle twin, shapes, dtypes, strides, and the hypothesis strategies.
+"""The inputs of the tests: every option with its oracle twin, shapes, dtypes, strides, and the hypothesis strategies.
 
 `OPTIONS` is the list of options that "for every option" means in the laws. Each entry builds, for given sizes, the
-keyword arguments of the package and the keyword arguments of the oracle from the same random numbers; what may see
-whom is written out there as a dense bool array from its definition.
+keyword arguments of the package and the keyword arguments of the oracle from the same random numbers; a mask
+is written out there as a dense bool array from its definition.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def plain(**options: Any) -> Builder:
 
 
 def masked(build: Callable[[Sizes], tuple[Any, Array]], bias: bool = False) -> Builder:
-    """An option of who may see whom: the mask object or array, and its dense twin."""
+    """An option with a mask, as an object or an array, and its dense twin."""
 
     def option(s: Sizes) -> Option:
         mask, dense = build(s)
@@ -93,7 +93,7 @@ def masked(build: Callable[[Sizes], tuple[Any, Array]], bias: bool = False) -> B
 
 
 def biased(build: Callable[[Sizes], Array]) -> Builder:
-    """An option of what is added, as an array."""
+    """An option with a bias, as an array."""
 
     def option(s: Sizes) -> Option:
         bias = build(s)
@@ -330,7 +330,7 @@ def local_m(width: int, align: str) -> Builder:
 
 
 def score_and_mask(s: Sizes) -> Option:
-    """The dot product under a random mask for all heads; rows that see nothing occur."""
+    """The dot product under a random mask for all heads; rows without a visible key occur."""
     visible = s.rng.random((s.n, s.m)) < 0.4
     return Option({"score": "dot", "mask": visible}, {"score": oracle.dot(), "scale": 1.0, "mask": visible})
 

@@ -1,4 +1,4 @@
-"""`KVCache`: what is held, where it lies, and that decoding step by step is the causal attention."""
+"""`KVCache`: its content, its memory, and decoding step by step, which must equal causal attention."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def held(cache: KVCache) -> list[float]:
 
 
 def decode(cache: KVCache, q: Array, k: Array, v: Array, sizes: list[int], **options: Any) -> Array:
-    """The context of all queries, asked for in chunks of these sizes over and over, as they come to the cache."""
+    """The context of all queries, in chunks of these sizes in turn; each chunk is appended to the cache first."""
     chunks, start, turn = [], cache.length, 0
     while start < q.shape[-2]:
         new = slice(start, min(start + sizes[turn % len(sizes)], q.shape[-2]))
@@ -113,7 +113,7 @@ def test_entries_padded_at_the_front_are_masked() -> None:
 
 @pytest.mark.parametrize("window", [None, 3])
 def test_entries_padded_at_the_front_are_masked_at_every_step(window: int | None) -> None:
-    """As in the docstring; lengths count from the oldest key that is held."""
+    """As in the docstring; lengths count from the oldest stored key."""
     q, k, v = arrays(12, float)
     padding = np.array([[0], [4]])
     cache = KVCache(LEAD, D, E, window=window, capacity=None if window else 12, dtype=float)
@@ -143,7 +143,7 @@ def test_every_function_takes_the_views_and_the_mask() -> None:
 
 # ------------------------------------------------------------------------------------------------- what is held
 
-# append so many positions, or take so many back
+# append so many positions, or remove so many
 MOVES = st.lists(st.tuples(st.booleans(), st.integers(0, 7)), max_size=25)
 
 
@@ -236,7 +236,7 @@ def test_an_empty_cache_is_emptied_and_filled_again() -> None:
     assert (held(cache), cache.length) == ([], 0)
     cache.append(column(7), column(7))
     cache.append(column(8), column(8))
-    cache.truncate(1)  # not forbidden by what was overwritten before
+    cache.truncate(1)  # allowed, although positions were overwritten before
     assert held(cache) == [7]
 
 
@@ -255,7 +255,7 @@ def test_overwritten_positions_stay_overwritten_after_truncation() -> None:
 
 
 def address(array: Array) -> int:
-    """Where an array begins."""
+    """The address of an array."""
     start: int = array.__array_interface__["data"][0]
     return start
 
@@ -275,7 +275,7 @@ def test_growing_moves_nothing() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("window", [None, 1000])
 def test_a_step_allocates_nothing(window: int | None) -> None:
-    one = np.ones((1, 64), np.float64)  # which is converted on its way
+    one = np.ones((1, 64), np.float64)  # of another data type than the cache
     cache = KVCache((), 64, capacity=5000, window=window, dtype=np.float16)
     tracemalloc.start()
     try:
@@ -286,7 +286,7 @@ def test_a_step_allocates_nothing(window: int | None) -> None:
     finally:
         tracemalloc.stop()
     assert view.base is not None
-    assert peak < 64 * 2 * 1000  # a tenth of what is held at the end, or a half of the window
+    assert peak < 64 * 2 * 1000  # a tenth of the final content, or half of the window
 
 
 @pytest.mark.slow
@@ -308,7 +308,7 @@ def test_unwritten_positions_take_no_memory(window: str) -> None:
     command = [sys.executable, "-W", "error", "-c", textwrap.dedent(code)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=1800, check=False)
     assert done.returncode == 0, done.stderr
-    written = 5000 * 64 * 4 * (2 if window == "None" else 4)  # in a ring twice
+    written = 5000 * 64 * 4 * (2 if window == "None" else 4)  # twice in a ring buffer
     assert int(done.stdout) < written + (12 << 20)  # large pages round up; all of it is 2 GiB
 
 
@@ -643,14 +643,14 @@ def padded(sequences: list[Array], t: int) -> Array:
 
 
 class Alone:
-    """Sequences decoded each for itself, by the causal attention over all that it has: what a batch must equal."""
+    """Sequences decoded one by one, by causal attention over all of their keys: the expected results of a batch."""
 
     def __init__(self, count: int, window: int | None, seed: int) -> None:
         self.rng, self.window = np.random.default_rng(seed), window
         self.past = [(np.zeros((2, 0, D)), np.zeros((2, 0, E))) for _ in range(count)]
 
     def more(self, counts: list[int]) -> tuple[list[Array], ...]:
-        """Random queries of four heads, keys and values of two, so many for each sequence; keys are remembered."""
+        """Random queries of four heads, keys and values of two, so many for each sequence; the keys are stored."""
         q, k, v = (
             [self.rng.standard_normal((heads, count, size)) for count in counts]
             for heads, size in ((4, D), (2, D), (2, E))
@@ -668,7 +668,7 @@ class Alone:
         ]
 
     def contexts(self, queries: list[Array]) -> list[Array]:
-        """What the newest queries of each sequence must see."""
+        """The expected contexts of the newest queries of each sequence."""
         window = mask.window(self.window, 0, align="end")
         bias = position.alibi(4, align="end")
         return [
@@ -690,7 +690,7 @@ STEPS = st.lists(
 def test_a_batch_of_any_lengths_decodes_as_each_sequence_alone(
     window: int | None, spare: int, steps: list[tuple[str, Any]], kernel: str
 ) -> None:
-    """Whatever is appended to which, taken back and reordered: distances, windows and what is hidden are right."""
+    """Whatever is appended, removed and reordered: distances, windows and masks are right."""
     cache = KVCache(
         (3, 2), D, E, capacity=60 if window is None else window + spare, window=window, dtype=float
     )

@@ -1,4 +1,4 @@
-"""Gradients against finite differences in float64, and against autograd, which knows nothing of this package."""
+"""Gradients against finite differences in float64, and against autograd, an independent implementation."""
 
 from __future__ import annotations
 
@@ -334,7 +334,9 @@ def independent(score: str, normalize: str, np_: Any) -> Callable[..., Any]:
         return 1.7 * np_.einsum("hnd,hmd->hnm", unit_q, unit_k)
 
     def weights(z: Any) -> Any:
-        if normalize == "sparsemax":  # the support is found on numbers, the formula on it is differentiated
+        if (
+            normalize == "sparsemax"
+        ):  # the support is determined by numbers; the formula on it is differentiated
             support = np.asarray(regard.weights.sparsemax(getattr(z, "_value", z))) > 0
             count = support.sum(axis=-1, keepdims=True)
             tau = (np_.sum(np_.where(support, z, 0.0), axis=-1, keepdims=True) - 1) / count

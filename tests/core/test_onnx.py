@@ -32,7 +32,7 @@ def test_nothing_is_left_out() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # from the definitions of other operators' cases
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # raised by the definitions of other operators' cases
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # NumPy 2.5's, about those
 def test_onnx_collects_the_same_cases() -> None:
     state = np.random.get_state()

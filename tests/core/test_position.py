@@ -220,7 +220,7 @@ def test_t5_buckets_of_distances_of_any_size_are_those_of_int64(dtype: Any, bidi
 @pytest.mark.parametrize("bidirectional", [True, False])
 def test_t5_buckets_grow_with_the_distance_and_use_every_row(bidirectional: bool) -> None:
     buckets = position.t5_buckets(table(32), bidirectional=bidirectional).bucket(np.arange(-200, 201))
-    assert (np.diff(buckets[:201]) <= 0).all()  # from far back to here
+    assert (np.diff(buckets[:201]) <= 0).all()  # from the farthest key to the query's own position
     assert (np.diff(buckets[201:]) >= 0).all()
     assert len(set(buckets)) == (31 if bidirectional else 32)  # bucket 16 would be "0 to the right"
 
@@ -383,7 +383,7 @@ def test_the_pullback_of_rotary_is_the_rotation_by_negative_angles() -> None:
 
 
 def test_fast_pairs_keep_their_frequency_and_slow_ones_are_interpolated() -> None:
-    """By the definitions of the papers, in turns within the original length, without the code of anybody."""
+    """By the definitions of the papers, in turns within the original length, without any implementation."""
     plain = 5e5 ** (-np.arange(0, 128, 2) / 128)
     turns = 8192 * plain / (2 * np.pi)
     llama = position.llama3(8.0).frequencies(128, 5e5) / plain

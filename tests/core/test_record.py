@@ -1,4 +1,4 @@
-"""What `record` keeps: which parts, of whose threads, under which names."""
+"""`record`: which parts are recorded, of which threads, and under which names."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_only_the_requested_parts_are_kept(keep: Any) -> None:
             assert hasattr(record, part) == (part in names)
             if part in names:
                 np.testing.assert_array_equal(getattr(record, part), getattr(attention, part))
-            assert hasattr(returned, part)  # who calls attend gets all of it
+            assert hasattr(returned, part)  # the caller of attend gets all parts
             assert hasattr(everything[0], part)
 
 

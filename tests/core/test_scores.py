@@ -30,7 +30,7 @@ def test_scaled_dot_scales_by_the_root_of_d() -> None:
 
 
 def test_a_score_without_needed_parameters_can_be_named() -> None:
-    """By its name it is what it is without arguments."""
+    """A score given by name equals the score built without arguments."""
     x = np.random.default_rng(0).standard_normal((3, 4))
     for name in ("scaled_dot", "dot", "cosine", "gaussian"):
         built = getattr(scores, name)()
@@ -172,7 +172,7 @@ every_score = pytest.mark.parametrize("name", BUILT)
 
 @every_score
 def test_integers_do_not_wrap_round(name: str) -> None:
-    """A call gives what it gives for the same numbers as floats: sums of powers of two, which are exact."""
+    """Integers give the same scores as floats: sums of powers of two, which are exact."""
     for dtype in (bool, np.uint8, np.int8, np.int16, np.int64, np.uint64):
         most = 1 if dtype is bool else np.iinfo(dtype).max // 2 + 1
         queries, keys = np.array([[most, 0]], dtype), np.array([[most, 1], [0, 1]], dtype)

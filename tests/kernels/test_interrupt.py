@@ -1,4 +1,4 @@
-"""Ctrl-C while something long is computed, and threads that can't be started."""
+"""Ctrl-C during a long computation, and threads that can't be started."""
 
 from __future__ import annotations
 
@@ -27,9 +27,7 @@ Array = NDArray[Any]
 needs_library = pytest.mark.skipif(library.load() is None, reason=library.missing() or "there is a library")
 needs_signals = pytest.mark.skipif(os.name == "nt", reason="Windows can't send a process SIGINT alone")
 
-LARGE = (
-    1 << 20
-)  # as many queries and keys take longer than anybody waits: a test that is not interrupted hangs
+LARGE = 1 << 20  # so many queries and keys take very long: a test that is not interrupted hangs
 
 INTERRUPTED = """
     import os, signal, sys, threading

@@ -34,7 +34,7 @@ def isa(request: pytest.FixtureRequest) -> Iterator[str]:
 
 
 def draw(rows: int, columns: int, turned: bool = False, extra_columns: int = 0) -> Array:
-    """A matrix (rows, columns) of float32: turned, or a part of a larger one."""
+    """A matrix (rows, columns) of float32, perhaps transposed in memory, or a part of a larger one."""
     shape = (columns, rows + extra_columns) if turned else (rows, columns + extra_columns)
     x = np.random.default_rng([rows, columns, extra_columns]).standard_normal(shape).astype(np.float32)
     return x.T[:rows] if turned else x[:, :columns]

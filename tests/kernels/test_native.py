@@ -1,6 +1,6 @@
 """The native kernel: the laws of docs/design.md on every instruction set that this machine has.
 
-What it does to memory and threads is in test_native_safety.py.
+Its effects on memory and threads are tested in test_native_safety.py.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ def expected(name: str, dtype: Any, n: int, m: int, d: int, e: int) -> tuple[Cas
     info = np.finfo(compute)
     weighted = attention.weights @ budget.absolute_values(v, attention.context.shape[:-2])
     allowed = budget.allowance(size, terms, weighted, float(info.eps), float(info.smallest_subnormal))
-    if np.dtype(dtype).itemsize == 2:  # one more rounding, to what comes back
+    if np.dtype(dtype).itemsize == 2:  # one more rounding, of the result
         half = ml_dtypes.finfo(dtype)
         allowed += np.abs(attention.context) * float(half.eps) * 0.51 + float(half.smallest_subnormal)
     if dtype == ml_dtypes.bfloat16:  # multiplied in pairs as they are stored, the weights too
@@ -534,7 +534,7 @@ def test_law_4_visible_non_finite_values_reach_exactly_their_rows(isa: str, n: i
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 @pytest.mark.parametrize("n", PATHS)
 def test_laws_2_to_4_in_half_precision(isa: str, n: int, dtype: str) -> None:
-    """Neighbours in a pair share nothing."""
+    """The two numbers of a pair don't affect each other."""
     n += 1
     q, k, v = arrays_of(n, dtype=DTYPES[dtype])
     visible = np.random.default_rng(8).random((n, M)) < 0.5
@@ -657,7 +657,7 @@ def test_law_5_one_query_of_many_items_and_thousands_of_keys(isa: str, width: in
 
 @pytest.mark.parametrize(("d", "e"), [(8, 8), (64, 80), (98, 33)])
 def test_law_5_slices_of_bfloat16_with_numbers_of_every_size(isa: str, d: int, e: int) -> None:
-    """Few queries take another way through the machine than many, and the smallest numbers may count as 0 on both."""
+    """Few queries use other instructions than many; with both, the smallest numbers may count as 0."""
     rng = np.random.default_rng(d)
     tiny = rng.integers(0, 0x100, (2, 131, d), dtype=np.uint16) | rng.choice([0, 0x8000], (2, 131, d)).astype(
         np.uint16
@@ -722,7 +722,7 @@ def test_law_5_nan_has_one_sign(isa: str, seed: int, dtype: Any) -> None:
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_law_5_a_query_moved_within_a_band(isa: str, dtype: str) -> None:
-    """The last rows alone, aligned to the end, see what they saw."""
+    """The last rows alone, aligned to the end, have the same visible keys."""
     q, k, v = law_5_arrays(1100, DTYPES[dtype])
     for mask in (regard.mask.causal(align="end"), regard.mask.window(70, 0, align="end")):
         options = {"mask": mask, "bias": regard.position.alibi(4, align="end"), "kernel": "native"}
@@ -793,7 +793,7 @@ def both_ways(q: Any, k: Any, v: Any, dcontext: Any, **options: Any) -> None:
     other = (x.astype(x.dtype.newbyteorder()) for x in (q, k, v))
     long, pullback_of_long = regard.attention_vjp(*other, kernel="native", **options)
     assert same(short, long)
-    short[...] = 7  # is the caller's
+    short[...] = 7  # belongs to the caller
     for result, wanted in zip(pullback(dcontext)[:3], pullback_of_long(dcontext)[:3], strict=True):
         assert same(result, wanted)
     assert pullback(dcontext)[3:] == (None, {}, {}, None)
@@ -818,7 +818,7 @@ def test_the_fast_path_of_gradients_gives_the_same_bits(
 
 
 def test_gradients_that_need_the_general_path(isa: str) -> None:
-    """Numbers that are not finite, or gradients of other types, and what is wrong with them."""
+    """Non-finite numbers, gradients of other types, and the error of a wrong shape."""
     rng = np.random.default_rng(1)
     q, k, v, dcontext = rng.standard_normal((4, 3, 6, 8)).astype(np.float32)
     for cotangent in (dcontext.astype(np.float64), dcontext.tolist(), np.ones(dcontext.shape, int)):
@@ -913,7 +913,7 @@ def test_law_5_strides(isa: str, layout: str, dtype: str) -> None:
 @pytest.mark.parametrize("dtype", ["float32", "float64", "float16"])
 @pytest.mark.parametrize("tiles", [1, 2, 3, 9])
 def test_law_5_heads_side_by_side(isa: str, tiles: int, dtype: str) -> None:
-    """Where the rows of a head lie far apart, they are copied for many tiles: block by block, and clean ones apart."""
+    """Rows of a head with a large stride are copied for many tiles, with and without non-finite values."""
     n, m = tiles * TILE[isa], 300
     rng = np.random.default_rng(10)
     interleaved = [
@@ -939,7 +939,7 @@ def test_law_5_heads_side_by_side(isa: str, tiles: int, dtype: str) -> None:
 
 @pytest.mark.parametrize("n", [1, 12, 20, 70])
 def test_law_1_queries_that_the_scale_would_round(isa: str, n: int) -> None:
-    """The factor goes to the queries where that costs no digit, else to the scores: of each query by itself."""
+    """The scale multiplies a query if that loses no digit, and otherwise its scores."""
     rng = np.random.default_rng(11)
     small = np.arange(n) % 3 == 0
     q = (rng.standard_normal((n, 512)) * 2.0**-125).astype(np.float32)
@@ -974,7 +974,7 @@ def test_law_5_threads(isa: str, name: str) -> None:
 @pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="Linux alone says where a thread may run")
 def test_threads_run_on_the_processors_that_the_user_allows(isa: str) -> None:
-    """The pool moves its threads apart, and ties none of them to a processor; it keeps each off one at most."""
+    """The pool spreads its threads without pinning them: each may run on all processors but one at most."""
     code = """if True:
         import os, numpy as np, regard
         x = np.ones((8, 300, 32), np.float32)
@@ -1018,7 +1018,7 @@ class Everybody(regard.mask.Mask):
     """A mask class of the user's."""
 
     def bind(self, layout: Any) -> Any:
-        """All see all."""
+        """All keys are visible to all queries."""
         return lambda items, rows, columns: True
 
 
@@ -1273,7 +1273,7 @@ BUILD = (
 def test_without_the_library_auto_warns_once_and_native_raises(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, compiler: str
 ) -> None:
-    """One warning says why, and where there is a compiler, how to get the kernel."""
+    """One warning gives the reason and, where there is a compiler, the way to get the kernel."""
     monkeypatch.setenv("PATH", str(tmp_path))
     if compiler:
         (tmp_path / compiler).touch(0o755)
@@ -1358,7 +1358,7 @@ ONE = """
 @needs_library
 @pytest.mark.slow
 def test_an_instruction_set_can_be_selected() -> None:
-    """What a fresh process computes is what choosing it here computes; with and without fused products differ."""
+    """A fresh process gives the results of this one with the same set; sets with and without fused products differ."""
     loaded, results = library.load(), {}
     assert loaded is not None
     x = np.random.default_rng(0).standard_normal((3, 20, 33)).astype(np.float32)
@@ -1423,7 +1423,7 @@ def test_exp2_of_too_small_numbers_is_0(isa: str) -> None:
 
 @pytest.mark.skipif(platform.machine() != "x86_64" or sys.platform != "linux", reason="flags of a C library")
 def test_exp2_of_a_hidden_pair_does_not_underflow(isa: str) -> None:
-    """Some processors stop for a hundred cycles at each number that does."""
+    """An underflow takes some processors a hundred cycles."""
     underflow, flags = 0x10, ctypes.CDLL("libm.so.6")
     for dtype in (np.float32, np.float64):
         for x, is_small in ((-np.inf, 0), (-130 if dtype == np.float32 else -1060, underflow)):

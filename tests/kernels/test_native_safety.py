@@ -1,4 +1,4 @@
-"""What the native kernel does to memory: guard pages, sanitizers, floating-point modes, deep masks."""
+"""Memory safety of the native kernel: guard pages, sanitizers, floating-point modes, deep masks."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ NAME = "neon" if platform.machine() in ("aarch64", "arm64") else "baseline"
 
 
 def build(directory: Path, sanitizer: str, flags: list[str]) -> Path:
-    """Compile the kernel once, with the driver; skip where the sanitizer is not to be had."""
+    """Compile the kernel once, with the driver; skip if the sanitizer is not available."""
     assert COMPILER is not None
     command = [COMPILER, *COMMON, f"-I{SOURCE}", f"-fsanitize={sanitizer}"]
     probe = directory / "probe.cpp"

@@ -32,20 +32,20 @@ def draw(*shape: int, seed: int = 0) -> Array:
 
 
 def gru_arrays(T: int, B: int, H: int, directions: int = 2, E: int = 3) -> list[Array]:
-    """What `nn.gru` takes, with a state bias."""
+    """The arguments of `nn.gru`, with a state bias."""
     weights = draw(E, directions, 3 * H), draw(directions, 3 * H), draw(directions, H, 3 * H)
     return [draw(T, B, E), *weights, draw(directions, 3 * H, seed=1)]
 
 
 def attended_arrays(T: int, B: int, H: int, A: int, C: int, n: int, *, twice: bool = False) -> list[Array]:
-    """What `nn.attended_gru` takes; or `nn.conditional_gru`, which steps twice."""
+    """The arguments of `nn.attended_gru`, or of `nn.conditional_gru`, which steps twice."""
     encoder_arrays = draw(B, T, A), draw(B, T, C), draw(H, A), draw(A), draw(C, 3 * H)
     arrays = [draw(n, B, 3 * H), draw(B, H), *encoder_arrays, draw(H, 3 * H)]
     return [*arrays, draw(H, 3 * H, seed=1), draw(3 * H)] if twice else arrays
 
 
 def unroll(arrays: Sequence[Array], **options: Any) -> Any:
-    """Call the one that takes these arrays."""
+    """Call the function that takes these arrays."""
     return (nn.attended_gru if len(arrays) == 8 else nn.conditional_gru)(*arrays, **options)
 
 

@@ -1,4 +1,4 @@
-"""Laws 5 and 12 where processes and threads are concerned."""
+"""Laws 5 and 12 for processes and threads."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ def test_law_12_a_recording_belongs_to_its_own_thread() -> None:
 
 
 def child(queue: Any) -> None:
-    """What a forked process computes."""
+    """The result of a forked process."""
     queue.put(run("causal", 2))
 
 
@@ -357,7 +357,7 @@ def test_a_thread_translates_after_the_main_thread_has_ended() -> None:
 @pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="threads can't be kept to processors here")
 def test_the_pool_avoids_the_processor_of_its_caller() -> None:
-    """Linux likes to wake a thread where its caller runs, which has no time for it."""
+    """Linux tends to wake a thread on the processor of its caller, which is busy."""
     if library.load() is None or len(os.sched_getaffinity(0)) < 2:
         pytest.skip("it takes the library and two processors")
     script = """

@@ -18,7 +18,7 @@ SETS = library.instruction_sets()
 
 @pytest.fixture
 def plain(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
-    """A way to leave the library out."""
+    """A patch by which a test can switch the library off."""
     with monkeypatch.context() as patch:
         yield patch
 

@@ -807,7 +807,7 @@ def test_calls() -> None:
 
 
 def test_every_first_line_states_a_rule() -> None:
-    """A rule and what was found, in one line that the command line can print alone."""
+    """A rule and the rejected input, in one line that the command line can print alone."""
     texts = [text for *_, text in [*ARRAYS.values(), *OPTIONS.values(), *STEP_TWO.values(), *CALLS.values()]]
     for text in texts:
         first = text.splitlines()[0]
@@ -835,7 +835,7 @@ def test_an_option_fits_where_numpy_broadcasts_it_without_enlarging(
     text = f"mask must broadcast to (..., n, m) = {target}. Got shape {shape} instead."
     rule, _, hint = str(caught.value).partition("\n  hint: did you mean ")
     assert rule == text
-    if hint:  # the hint works
+    if hint:  # what the hint suggests works
         array = eval(hint.removesuffix("?"), {"mask": np.ones(shape)})
         assert np.broadcast_shapes(array.shape, target) == target
 

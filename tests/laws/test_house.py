@@ -1,4 +1,4 @@
-"""The house: who may import whom, what is public, how it is described, what importing costs."""
+"""The structure of the package: allowed imports, public names, their docstrings, and the cost of importing."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 SRC = ROOT / "src" / "regard"
 
-FLOORS = [
+LAYERS = [
     *(
         "_check",
         "_characters",
@@ -40,12 +40,12 @@ FLOORS = [
     ),
     *("attention", "cache", "nn", "estimators", "seq2seq", "show", "_suggest", "cli"),
 ]
-# The rooms of seq2seq, in the same order: a room imports only from those before it.
-ROOMS = [
+# The packages of seq2seq, in the same order: a package imports only from those before it.
+SEQ2SEQ_PACKAGES = [
     *("data", "alignment", "evaluation", "networks", "decoding", "extras", "storage", "training"),
     *("translator", "ensemble", "model", "commands"),
 ]
-# Tighter than the order: the kernels don't borrow from the definition; what shows doesn't know the models.
+# Stricter than the order: the kernels don't import the definition, and `show` doesn't import the models.
 CLOSED = {"kernels": {"context"}, "show": {"seq2seq"}}
 
 
@@ -61,7 +61,7 @@ PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 
 
 def fresh(code: str, **environment: str) -> str:
-    """What a program prints in a process of its own, which must not fail."""
+    """The output of a program in a process of its own, which must not fail."""
     inherited = {
         k: v for k, v in os.environ.items() if k not in {"PYTHONDONTWRITEBYTECODE", "COVERAGE_PROCESS_START"}
     }
@@ -72,7 +72,7 @@ def fresh(code: str, **environment: str) -> str:
     return done.stdout
 
 
-# ----------------------------------------------------------------------------------------------------- floors
+# ----------------------------------------------------------------------------------------------------- layers
 
 
 def imported(source: str, module: str, *, is_package: bool) -> set[str]:
@@ -92,29 +92,29 @@ def imported(source: str, module: str, *, is_package: bool) -> set[str]:
     return {name for name in modules if name.split(".")[0] == "regard"}
 
 
-def floor_of(module: str) -> str:
+def layer_of(module: str) -> str:
     parts = module.split(".")
     if parts[2:3] == ["commands"] or parts[1:] == [
         "__main__"
-    ]:  # the verbs of a floor belong to the command line
+    ]:  # the verbs of a layer belong to the command line
         return "cli"
     return parts[1] if len(parts) > 1 else ""
 
 
 def breaches(module: str, imports: set[str]) -> list[str]:
-    """What `module` imports although the floors forbid it."""
-    own = floor_of(module)
-    if module == "regard":  # the roof
+    """The forbidden imports of `module`, by the order of the layers."""
+    own = layer_of(module)
+    if module == "regard":  # above all layers
         return []
-    if own not in FLOORS:
-        return [f"{module} is on no floor: add it to the list in docs/design.md and here"]
-    allowed = set(FLOORS[: FLOORS.index(own) + 1]) - CLOSED.get(own, set())
-    return [f"{module} imports {name}" for name in sorted(imports) if floor_of(name) not in allowed]
+    if own not in LAYERS:
+        return [f"{module} is in no layer: add it to the list in docs/design.md and here"]
+    allowed = set(LAYERS[: LAYERS.index(own) + 1]) - CLOSED.get(own, set())
+    return [f"{module} imports {name}" for name in sorted(imports) if layer_of(name) not in allowed]
 
 
 @functools.cache
 def imports_of_the_package() -> dict[str, set[str]]:
-    """What each module of this package imports of it, by name."""
+    """The modules of this package that each of them imports, by name."""
     return {
         module: imported(path.read_text(encoding="utf-8"), module, is_package=path.name == "__init__.py")
         for path, module in zip(FILES, MODULES, strict=True)
@@ -125,34 +125,34 @@ def test_a_module_imports_only_from_those_above_it() -> None:
     assert [fault for item in imports_of_the_package().items() for fault in breaches(*item)] == []
 
 
-def room_of(module: str) -> str:
+def subpackage_of(module: str) -> str:
     parts = module.split(".")
     return parts[2] if parts[1:2] == ["seq2seq"] and len(parts) > 2 else ""
 
 
-def room_breaches(module: str, imports: set[str]) -> list[str]:
-    """What a module of seq2seq imports although the order of its rooms forbids it."""
-    own = room_of(module)
+def subpackage_breaches(module: str, imports: set[str]) -> list[str]:
+    """The forbidden imports of a module of seq2seq, by the order of its packages."""
+    own = subpackage_of(module)
     if not own:
         return []
-    if own not in ROOMS:
-        return [f"{module} is in no room: add it to the list in docs/design.md and here"]
-    allowed = {"", *ROOMS[: ROOMS.index(own) + 1]}
-    return [f"{module} imports {name}" for name in sorted(imports) if room_of(name) not in allowed]
+    if own not in SEQ2SEQ_PACKAGES:
+        return [f"{module} is in no package: add it to the list in docs/design.md and here"]
+    allowed = {"", *SEQ2SEQ_PACKAGES[: SEQ2SEQ_PACKAGES.index(own) + 1]}
+    return [f"{module} imports {name}" for name in sorted(imports) if subpackage_of(name) not in allowed]
 
 
 def test_a_package_of_seq2seq_imports_only_from_those_before_it() -> None:
-    assert [fault for item in imports_of_the_package().items() for fault in room_breaches(*item)] == []
+    assert [fault for item in imports_of_the_package().items() for fault in subpackage_breaches(*item)] == []
 
 
 def test_the_check_of_packages_finds_a_violation() -> None:
-    assert room_breaches("regard.seq2seq.data.lines", {"regard.seq2seq.model"})
-    assert room_breaches("regard.seq2seq.toys.lines", set())
-    assert room_breaches("regard.seq2seq.model", {"regard.seq2seq.data.lines", "regard.mask"}) == []
+    assert subpackage_breaches("regard.seq2seq.data.lines", {"regard.seq2seq.model"})
+    assert subpackage_breaches("regard.seq2seq.toys.lines", set())
+    assert subpackage_breaches("regard.seq2seq.model", {"regard.seq2seq.data.lines", "regard.mask"}) == []
 
 
 def test_no_modules_import_each_other_in_a_circle() -> None:
-    """Imports for type checking count: a circle of them is read as one room."""
+    """Imports for type checking count, too."""
     packages = {module_name(path) for path in FILES if path.name == "__init__.py"}
     left = {
         name: imports & set(MODULES)
@@ -215,7 +215,7 @@ def test_the_check_of_imports_allows_the_others(module: str, source: str, is_pac
 
 def test_the_design_page_lists_the_same_modules() -> None:
     page = (ROOT / "docs" / "design.md").read_text(encoding="utf-8")
-    assert re.findall(r"^\| `(\w+)` \|", page, flags=re.MULTILINE) == FLOORS
+    assert re.findall(r"^\| `(\w+)` \|", page, flags=re.MULTILINE) == LAYERS
 
 
 # --------------------------------------------------------------------------------------------- what is public
@@ -246,7 +246,7 @@ def test_the_package_itself_only_imports() -> None:
     assert set(assigned) <= {"__all__", "__version__", "__getattr__", "__dir__"}
 
 
-SUBPACKAGES = {  # and something of each that must be there without another import
+SUBPACKAGES = {  # and one name of each that must be available without another import
     "nn": "nn.linear",
     "seq2seq": "seq2seq.Seq2Seq, regard.seq2seq.evaluation.metrics.bleu",
     "show": "show.terminal.heatmap, regard.show.figures.curves",
@@ -327,7 +327,7 @@ def parameter_faults(function: types.FunctionType, described: str) -> list[str]:
 
 
 def doc_faults(thing: object) -> list[str]:
-    """What the docstring of a function or class lacks."""
+    """The faults of the docstring of a function or class."""
     doc = inspect.cleandoc(getattr(thing, "__doc__", None) or "")
     faults = summary_faults(doc)
     sections = sections_of(doc)
@@ -464,7 +464,7 @@ def fences(text: str) -> list[tuple[str, int, str]]:
 
 
 def run_page(text: str, name: str) -> list[str]:
-    """Runs the Python of a page from top to bottom in one namespace, and reports outputs that differ."""
+    """Run the Python code of a page from top to bottom in one namespace, and return the outputs that differ."""
     namespace: dict[str, object] = {"__name__": "__page__"}
     faults: list[str] = []
     for language, line, code in fences(text):
@@ -536,7 +536,7 @@ def loaded_by(statement: str) -> set[str]:
 
 @pytest.mark.slow
 def test_importing_loads_nothing_besides_numpy() -> None:
-    """Counted in modules, since a clock would judge the machine."""
+    """Counted in modules, since times depend on the machine."""
     loaded = loaded_by("import regard")
     assert {"regard", "regard.attention"} <= loaded
     assert {name.split(".")[0] for name in loaded} == {"regard"}
@@ -557,7 +557,7 @@ def test_attending_loads_nothing_besides_numpy() -> None:
 
 
 def test_no_test_reads_a_clock_or_has_a_deadline() -> None:
-    """A test that does fails on a slow or a busy machine. What waits for a process gives up after half an hour."""
+    """A test with a deadline fails on a slow or busy machine. Waiting for a process ends after half an hour."""
     clocks = re.compile(r"deadline=|perf_counter|process_time|thread_time|timeout=(?!1800\b)\d|time\.time\(")
     for path in sorted(ROOT.glob("tests/**/*.py")):
         if path.name not in {"conftest.py", "test_house.py"}:
@@ -636,7 +636,7 @@ ESTIMATORS = {f"regard.estimators.{name}" for name in ("_sklearn", "base", "clas
 
 @functools.cache
 def scikit_learn_changes() -> list[str]:
-    """What importing scikit-learn changes: it adds a filter of warnings, and its libraries start threads."""
+    """The changes by importing scikit-learn: it adds a filter of warnings, and its libraries start threads."""
     return changed_by("import sklearn.base")
 
 

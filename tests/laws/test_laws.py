@@ -1,7 +1,7 @@
 """The laws of docs/design.md by number, in every function: attend, attention, attention_vjp, partial and merge.
 
 Laws 6, 12 and the threads of law 5 are in test_memory.py and test_threads.py, the texts of law 10 in test_errors.py,
-law 11 beside what reads files.
+law 11 in the tests of the readers of files.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def same(a: Any, b: Any) -> bool:
 
 
 def seen_by(c: Case) -> Array:
-    """Who may see whom, (2, 4, n, m), from the oracle."""
+    """The mask (2, 4, n, m) of the oracle."""
     return np.asarray(c.answer.logits > -np.inf)
 
 
@@ -330,7 +330,7 @@ def test_law_2_a_nan_in_the_bias_of_a_hidden_pair_has_no_influence(function: str
 
 
 def blind_options() -> dict[str, dict[str, Any]]:
-    """Ways for queries 0 and 4 of 7 to see nothing."""
+    """Options under which queries 0 and 4 of 7 have no visible key."""
     blind = np.ones((7, 9), bool)
     blind[[0, 4]] = False
     bias = np.where(blind, np.float32(0), np.float32(-np.inf))
@@ -376,7 +376,7 @@ def test_law_3_gradients_are_0(how: str, name: str) -> None:
     assert (all_rows["queries"][..., [0, 4], :] == 0).all()
     assert all(np.isfinite(x).all() for x in all_rows.values())
     other = dcontext.copy()
-    other[..., [0, 4], :] = -1e6  # what is asked of a blind query reaches nothing
+    other[..., [0, 4], :] = -1e6  # the gradient of a query without visible keys has no influence
     for key, gradient in gradients(c.arrays, other, **options).items():
         assert same(gradient, all_rows[key]), key
 
@@ -579,7 +579,7 @@ def test_law_5_the_gradient_of_a_slice_of_the_queries_is_bitwise_that_slice(name
 
 
 def test_law_5_a_query_moved_within_a_causal_mask_is_bitwise_the_same() -> None:
-    """The last rows alone, aligned to the end, see what they saw."""
+    """The last rows alone, aligned to the end, have the same visible keys."""
     q, k, v = large(np.float32, 300, 417)
     mask = regard.mask.causal(align="end")
     full = regard.attention(q, k, v, mask=mask)
@@ -677,7 +677,7 @@ def test_law_7_the_result_has_the_common_dtype(function: str, dtypes: tuple[Any,
     "name", ["default", "softcap", "bias-matrix", "mask-causal-end", "score-general", "score-additive"]
 )
 def test_law_7_half_precision_accumulates_in_float32(name: str, dtype: Any) -> None:
-    """Within the float32 budget, plus one rounding to what comes back, and of bfloat16's weights one more."""
+    """Within the float32 budget, plus one rounding of the result, and one of the weights for bfloat16."""
     c = case(name, dtype, n=5, m=60, d=8, seed=7)
     exact = c.answer
     allowed = budget.of_answer(exact, c.values, np.float32)
@@ -1035,7 +1035,7 @@ def test_law_1_a_class_derived_from_a_score_is_a_function_of_its_own() -> None:
 
 
 class HidesTheLast:
-    """A score that hides a key by itself."""
+    """A score that masks a key by itself."""
 
     def __call__(self, queries: Any, keys: Any) -> Any:
         scores = queries @ keys.swapaxes(-1, -2)
@@ -1141,7 +1141,7 @@ def test_records_may_be_nested() -> None:
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int64, np.int32, np.float16])
 @pytest.mark.parametrize("lead", [(), (1,), (3,), (2, 3)])
 def test_law_1_the_fast_path_is_bitwise_the_general_path(lead: tuple[int, ...], dtype: Any) -> None:
-    """What is asked for most takes fewer checks; an array for the result asks for all of them."""
+    """Common calls take the fast path with fewer checks; a call with `out` takes the general path."""
     rng = np.random.default_rng(5)
     for n, m, d, e in ((1, 1, 1, 1), (4, 4, 3, 3), (1, 40, 8, 3), (70, 33, 5, 17)):
         q, k, v = (
@@ -1200,7 +1200,7 @@ def test_law_1_the_largest_numbers_as_a_bias_are_finite(function: str, dtype: An
 
 @pytest.mark.parametrize("position", [3.2, 3.8, 20_000.2])
 def test_law_1_a_window_begins_at_its_position(position: float) -> None:
-    """Places are real numbers of their own precision, whatever the arrays': a window may end at a key."""
+    """Positions are real numbers of their own precision, whatever the arrays': a window may end at a key."""
     m = int(position) + 5
     q, k, v = np.zeros((1, 1), np.float32), np.zeros((m, 1), np.float32), np.ones((m, 1), np.float32)
     v[int(position) + 2 :] = 3

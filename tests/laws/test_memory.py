@@ -1,6 +1,6 @@
 """Law 6: extra memory is O(n (d + e) + m) + 8 MiB per thread, for every option, dtype and layout.
 
-Gradients, which are as large as what they belong to, take O((n + m)(d + e)). Law 11: what a file may take.
+Gradients, which are as large as what they belong to, take O((n + m)(d + e)). Law 11: the memory for a file.
 
 Measured as the growth of the peak resident size of a fresh process during one call: the kernel's mark of the peak is
 set back just before it, after a small call has loaded what is loaded once. A full n x m matrix of float32 would be
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.skipif(
     not sys.platform.startswith("linux"), reason="peak resident size is read from /proc"
 )
 
-# what an option is, as code: everything is made inside the fresh process
+# options as code, because everything is created in the fresh process
 OPTIONS = {
     "none": "{}",
     "score-dot": "{'score': 'dot'}",
@@ -60,7 +60,7 @@ OPTIONS = {
     "strided": "{}",
     "integers": "{}",
 }
-DENSE = {  # these hand over n x m numbers themselves; nothing may be added to that
+DENSE = {  # n x m numbers are an argument here; no further array of this size is allowed
     "bias-matrix": "{'bias': full(np.float32)}",
     "bias-matrix-integers": "{'bias': full(np.int8)}",
     "mask-matrix": "{'mask': full(bool)}",
@@ -137,7 +137,7 @@ def program(
     kernel: str = "auto",
     layout: str = "",
 ) -> str:
-    """What the fresh process runs."""
+    """The program of the fresh process."""
     letters = {"n": n, "m": m, "d": d, "e": e}
     return textwrap.dedent(PROCESS).format(
         name=name,
@@ -171,7 +171,7 @@ def growth(
 
 
 def allowed(function: str, n: int, m: int, d: int, e: int) -> int:
-    """8 MiB for one thread, and a few float64 copies of what comes in and goes out."""
+    """8 MiB for one thread, and a few float64 copies of inputs and results."""
     copies = (
         8 if function == "attention_vjp" else 4
     )  # inputs and results in the dtype of the computation, and gradients
@@ -224,7 +224,7 @@ BLOCKED += [
 @pytest.mark.slow
 @pytest.mark.parametrize("name", BLOCKED)
 def test_law_6_by_blocks_at_4096(name: str) -> None:
-    """What the native kernel does, done without it, forward and backward."""
+    """The options of the native kernel, by blocks instead, forward and backward."""
     n = m = 4096
     assert growth(name, "attention_vjp", n, m, 8, 8, kernel="blocked") <= allowed("attention_vjp", n, m, 8, 8)
 
@@ -349,7 +349,7 @@ def tight(line: bytes, size: int) -> bytes:
 
 
 PAIRS_CALL = "read_pairs(path, skipped=skipped.add)"
-UNTRUSTED = {  # content, what reads it, and the MiB that this may take: a small multiple of what the file has
+UNTRUSTED = {  # content, reader, and the allowed MiB: a small multiple of the size of the file
     "pairs": (lambda: tight(b"a\tb\n", 8 << 20), PAIRS_CALL, 40),
     "pairs-unpacked": (lambda: b"a\tb\n" * (2 << 20), PAIRS_CALL, 40),
     "pairs-newlines": (lambda: b"a\tb\n" + b"\n" * (2 << 20), PAIRS_CALL, 40),

@@ -1,4 +1,4 @@
-"""A small GPT of public parts alone: what it decodes with a cache, prompts of different length and beams, is right."""
+"""A small GPT of public parts alone, decoded with a cache, prompts of different length and beams."""
 
 from __future__ import annotations
 
@@ -124,13 +124,13 @@ def test_decoding_with_beams_equals_the_causal_attention_at_once(ring: bool) -> 
 
 
 def test_the_sinks_and_the_window_change_the_output() -> None:
-    """What the test above compares would not be equal without them."""
+    """The test above would fail without them."""
     model, text = draw(), [1, 5, 2, 7, 3, 3, 9]
     without = draw()
     for layer in without["layers"]:
         layer["sink"][:] = -np.inf
     assert abs(at_once(model, text)[-1] - at_once(without, text)[-1]).max() > 1e-3
-    earlier = [text[0] + 1, *text[1:]]  # two layers of four see seven
+    earlier = [text[0] + 1, *text[1:]]  # two layers with windows of four reach seven positions
     np.testing.assert_array_equal(
         at_once(model, [*text, 0])[-1], at_once(model, [earlier[0], *text[1:], 0])[-1]
     )

@@ -99,7 +99,7 @@ def test_activations_are_the_formulas(name: str) -> None:
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("name", ACTIVATIONS)
 def test_activations_of_large_numbers_reach_their_limits(name: str, dtype: Any) -> None:
-    """Without a warning: 0 below, x above, and slopes of 0 and 1."""
+    """Without a warning: 0 far below 0, x far above it, and slopes of 0 and 1."""
     most = np.finfo(dtype).max
     x = np.array([-np.inf, -most, -1e5, -900, 900, 1e5, most, np.inf, np.nan], dtype)
     y, pullback = ACTIVATIONS[name][0](x)

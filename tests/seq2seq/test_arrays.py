@@ -1,4 +1,4 @@
-"""Models whose sources are arrays: learning, files, searches, and what is refused before any work."""
+"""Models whose sources are arrays: learning, files, searches, and input that is refused before any work."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def test_a_sequence_is_copied_to_its_end() -> None:
 
 @pytest.mark.slow
 def test_which_of_these_points_is_the_leftmost() -> None:
-    """Two to five of six named points: the answer needs all places and one name, whatever the order."""
+    """Two to five of six named points: the answer needs all positions and one name, whatever the order."""
     rng = np.random.default_rng(1)
 
     def question() -> tuple[Any, str]:

@@ -1,4 +1,4 @@
-"""Models that translate together: the mean of what each of them predicts, by its definition, in models and commands."""
+"""Models that translate together: the mean of their predictions, by its definition, in models and commands."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ def test_the_alignment_is_the_mean_of_all_models(
     st.integers(0, 2**16),
 )
 def test_the_mean_is_right_however_small(count: int, rows: int, spread: float, seed: int) -> None:
-    """Against double precision: what float32 can't hold as a probability has a logarithm all the same."""
+    """In double precision: a probability that underflows in float32 still has a logarithm."""
     logits = np.random.default_rng(seed).normal(scale=spread, size=(count, rows, 2, 9)).astype(np.float32)
     wide = logits.astype(np.float64)
     expected = logsumexp(wide - logsumexp(wide, axis=-1, keepdims=True), axis=0) - np.log(count)
@@ -182,7 +182,7 @@ def test_an_ensemble_of_one_model_is_the_model(kind: str) -> None:
 
 
 def test_samples_follow_the_mean_probabilities() -> None:
-    # END is the third; 3 and 4 have a friend each, 5 is liked by both: .45 against .225 in the mean.
+    # END is the third; 3 and 4 are probable in one model each, 5 in both: .45 against .225 in the mean.
     likely = np.array([[1e-30, 1e-30, 0.1, 0.0001, 0.4499, 0.45], [1e-30, 1e-30, 0.1, 0.4499, 0.0001, 0.45]])
     networks = [Fixed(one) for one in np.log(likely)]
     (hypothesis,) = force(EnsembleNetwork(networks), *source_batch([[END]]), np.array([[START], [5], [END]]))
@@ -365,7 +365,7 @@ def test_translate_together(three: list[Seq2Seq], capsys: pytest.CaptureFixture[
 @pytest.mark.slow
 @pytest.mark.usefixtures("files")
 def test_align_together(three: list[Seq2Seq], capsys: pytest.CaptureFixture[str]) -> None:
-    """Both directions of them, each by what its models find together."""
+    """Both directions, each by its ensemble."""
     for name, seed in (("back", 1), ("again", 2)):
         Seq2Seq(epochs=20, seed=seed).fit(TARGETS, LEFT).save(name)
     there, back = Ensemble(three[:2]), Ensemble([Seq2Seq.load(name) for name in ("back", "again")])

@@ -164,7 +164,7 @@ def test_without_attention_there_is_no_alignment() -> None:
 def test_the_best_parameters_stay() -> None:
     pairs = reversals(80, 0)
     events: list[tuple[bool, bytes]] = []
-    model = Seq2Seq(epochs=6, rate=0.05)  # too fast a walk to get better at each step
+    model = Seq2Seq(epochs=6, rate=0.05)  # with so large a rate that not every step is an improvement
     for step in model.steps(pairs[:60], pairs[60:]):
         if step.validation is not None:
             events.append((step.best, model.model.network.parameters.flat.tobytes()))
@@ -538,7 +538,7 @@ def test_a_transformer_is_small_up_to_a_longer_time(
     assert config.width == width  # type: ignore[union-attr]
     assert choose_recipe(config, corpus, options).rate == pytest.approx(rate)
     large = choose_config("transformer", pairs, 9, 9, {"width": 256}, minutes)
-    assert choose_recipe(large, corpus, options).rate == 1e-3  # which a smaller one would bear
+    assert choose_recipe(large, corpus, options).rate == 1e-3  # which a smaller one would allow
 
 
 @pytest.mark.slow
@@ -709,7 +709,7 @@ def test_a_model_without_a_posterior_is_an_error() -> None:
 
 @pytest.mark.slow
 def test_links_are_learned() -> None:
-    # The other way round than the words would have it: only the links can teach that.
+    # Against the order of the words: only the links can teach that alignment.
     pairs = [(f"w{i} w{j}", f"v{i} v{j}") for i in range(4) for j in range(4)]
     sources, targets = [source for source, _ in pairs], [target for _, target in pairs]
     links = [frozenset({(0, 1), (1, 0)})] * len(pairs)

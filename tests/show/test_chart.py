@@ -275,7 +275,7 @@ def test_one_point_and_a_flat_line_have_a_height() -> None:
 def test_points_at_the_beginning_alone_are_drawn() -> None:
     assert "\n2.00 │·\n" in terminal.curves(
         {"a": ([0, 0], [1.0, 3.0])}, width=80
-    )  # the mean of what meets there
+    )  # the mean of the points at that position
 
 
 def test_text_curves_mark_points_above_them() -> None:

@@ -1,4 +1,4 @@
-"""`regard explain`: the two lessons it reproduces, the user's own arrays, and what is no input."""
+"""`regard explain`: the two lessons it reproduces, the user's own arrays, and invalid input."""
 
 import io
 import os
@@ -192,7 +192,7 @@ def test_learned_scores_read_their_arrays_by_name(
 
 
 def normal(seed: int, before: int, *shapes: tuple[int, ...]) -> list[np.ndarray]:
-    """What NumPy's legacy generator draws after `before` matrices of 3 x 3: normal / sqrt(rows), to two digits."""
+    """Draws of NumPy's legacy generator after `before` matrices of 3 x 3: normal / sqrt(rows), to two digits."""
     random = np.random.RandomState(seed)
     for _ in range(before):
         random.randint(3, size=(3, 3))
@@ -387,7 +387,7 @@ def test_colour_is_for_terminals(capsys: pytest.CaptureFixture[str], monkeypatch
     assert weights == [line.split() for line in plain.split("\n")]
 
 
-# what is no input
+# invalid input
 
 
 def damaged(name: str) -> None:
@@ -759,7 +759,7 @@ def test_what_is_no_terminal_gets_utf_8_whatever_the_system_prefers() -> None:
 
 @pytest.mark.slow
 def test_closed_streams_are_no_error() -> None:
-    """As some that start programs without a terminal have them."""
+    """Closed streams, as of programs that are started without a terminal."""
     run = [sys.executable, "-c", "import os, sys, regard.cli; sys.stderr = None; sys.exit(regard.cli.main())"]
     done = subprocess.run([*run, "explain", "no-such-file"], capture_output=True)
     assert (done.returncode, done.stdout) == (2, b"")
@@ -807,7 +807,7 @@ def test_scores_that_overflow_are_told_without_a_warning(capsys: pytest.CaptureF
 
 
 def test_products_of_large_whole_numbers_do_not_wrap_round(capsys: pytest.CaptureFixture[str]) -> None:
-    """3037000500^2 is the first square beyond int64; its root fits in, and small products stay whole."""
+    """3037000500^2 is the first square beyond int64; its root fits in, and small products stay integers."""
     unit = ["--key-weight", "1", "--value-weight", "1"]
     output = explain(capsys, "--words", "3037000500", "--query-weight", "3037000500", *unit)
     assert "9.22337e+18" in output
@@ -821,7 +821,7 @@ def test_products_of_large_whole_numbers_do_not_wrap_round(capsys: pytest.Captur
 def test_products_of_narrow_whole_numbers_do_not_wrap_round(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, dtype: type
 ) -> None:
-    """Two times the largest number of each kind."""
+    """Two times the largest number of each data type."""
     most = 1 if dtype is bool else int(np.iinfo(dtype).max)
     np.save(tmp_path / "words.npy", np.full((1, 2), most, dtype))
     np.save(tmp_path / "weight.npy", np.ones((2, 1), dtype))
@@ -836,7 +836,7 @@ def term_by_term(output: str) -> list[list[str]]:
 
 
 def test_exponentials_of_an_infinite_logit_are_no_numbers(capsys: pytest.CaptureFixture[str]) -> None:
-    """Infinity minus infinity is none, exp(1 - infinity) is 0, and what is hidden is 0 beside anything."""
+    """Infinity minus infinity is not a number, exp(1 - infinity) is 0, and a masked term is 0 next to anything."""
     unit = "1 0; 0 1"
     weights = (f"--{name}-weight={unit}" for name in ("query", "key", "value"))
     words = ["--words", "1e200 1; 0 1", *weights]

@@ -204,7 +204,7 @@ def test_each_option_is_told(options: dict[str, object], expected: str) -> None:
 
 
 def test_a_sink_is_told_with_its_weight() -> None:
-    """One key of logit 0 beside a sink of logit log 3."""
+    """One key of logit 0 and a sink of logit log 3."""
     output = regard.explain(queries=[[0.0]], sink=math.log(3)).row(0)
     assert output.endswith("the sink takes the rest of the weight: 0.75000")
 
@@ -281,7 +281,7 @@ def test_an_attention_without_keys_has_no_page() -> None:
     assert regard.explain(queries=np.eye(2), keys=np.zeros((0, 2)))._repr_html_() is None
 
 
-# what is no input
+# invalid input
 
 EYE = np.eye(2)
 

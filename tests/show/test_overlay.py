@@ -50,7 +50,7 @@ def brightest(image: np.ndarray) -> tuple[int, ...]:
 figures = pytest.mark.usefixtures("_no_pyplot")
 
 
-# what is where
+# positions
 
 
 @figures

@@ -1,4 +1,4 @@
-"""What is shown: aligned by display width whatever the words, shaded by weight, cut where it is too large."""
+"""Output as text and as pictures: aligned by display width, shaded by weight, cut off where it is too large."""
 
 import functools
 import io

@@ -2,9 +2,9 @@
 
     guarded.py INSTRUCTION_SET end|start
 
-What the caller hands over and what `regard.kernels` makes for the library (results too) lies so that it ends
-just before, or begins just after, a page without any rights: a single byte too far ends the process. The names of what
-runs are printed first, so that the last one printed is the one that failed.
+Arrays of the caller and arrays that `regard.kernels` allocates for the library, results included, end just before or
+begin just after a page without any rights: an access one byte too far ends the process. The name of each case is
+printed before it runs, so that the last one printed is the one that failed.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class Call(problem.Call):
     """A call whose small arrays (addresses, counts, what is learned) lie at the edge as well."""
 
     def pointer(self, array: Array) -> int:
-        """As it is where it lies at the edge, as a copy where it doesn't."""
+        """The address of an array at the edge, or of its copy there."""
         is_copied = array.flags.c_contiguous and not is_guarded(array)
         return super().pointer(guarded(array) if is_copied else array)
 
@@ -118,7 +118,7 @@ def install() -> None:
 
 
 def options(n: int, m: int, d: int, dtype: Any) -> dict[str, dict[str, Any]]:
-    """What goes with 4 query heads and 2 key heads."""
+    """Options for 4 query heads and 2 key heads."""
     rng = np.random.default_rng(1)
     visible = rng.random((4, n, m)) < 0.5
     added = rng.standard_normal((4, n, m)).astype(dtype)
@@ -165,7 +165,7 @@ def run(sizes: tuple[int, int, int, int], dtype: Any, name: str, chosen: dict[st
     np.testing.assert_array_equal(np.asarray(context, np.float64), np.asarray(wanted, np.float64))
     assert np.isfinite(gradients.queries.astype(np.float64)).all()
     if name == "plain":
-        v[0, m // 2, 0] = np.nan  # what is not finite takes a path of its own
+        v[0, m // 2, 0] = np.nan  # non-finite numbers take a path of their own
         regard.attention_vjp(q, k, v, kernel="native", **chosen)[1](g)
 
 
@@ -230,7 +230,7 @@ def run_search(T: int, B: int, H: int, A: int, E: int) -> None:
 
 
 def run_products(rows: int, depth: int, columns: int) -> None:
-    """Products of matrices as they lie and turned, with what comes before and after; some rows have odd numbers."""
+    """Products of matrices in both memory orders, with all further steps; some rows have subnormal numbers."""
     rng = np.random.default_rng(0)
     for turned, odd in itertools.product(itertools.product("CF", "CF"), (False, True)):
         a, b = (rng.standard_normal(shape).astype(np.float32) for shape in ((rows, depth), (depth, columns)))

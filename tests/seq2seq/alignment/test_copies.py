@@ -1,4 +1,4 @@
-"""Unknown target words: which source words they copy, by hand, by trying all assignments, and in every search."""
+"""Unknown target words: the source words that they copy, by hand, by exhaustive search, and in every search."""
 
 from __future__ import annotations
 

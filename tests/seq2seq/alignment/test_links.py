@@ -1,4 +1,4 @@
-"""Word alignments: by hand, by plain loops, and there and back."""
+"""Word alignments: by hand, by plain loops, and in round trips."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_words_of_tokens_are_separated_by_spaces() -> None:
     tokens = cut("Cliquez sur l'icône (deux fois).")
     assert word_numbers(tokens, glue) == [0, 1, 2, 2, 3, 3, 4, 4, 4]
     assert word_numbers([], glue) == []
-    # Any blank parts words, as it does where words are cut, and as other programs see it; no no-break space does.
+    # Any blank but a no-break space separates words, as in the tokenizer and in other programs.
     text = "a\u3000b\u2003c d\u00a0: \u202fe"
     assert word_numbers(list(text), "".join) == [0, -1, 1, -1, 2, -1, 3, 3, 3, -1, 4, 4]
     assert word_numbers(cut(text), glue) == [0, 1, 2, 3, 3, 4, 4]

@@ -60,7 +60,7 @@ class Parrot:
     def align(
         self, sources: Sequence[str], targets: Sequence[str], *, posterior: bool = False
     ) -> list[SimpleNamespace]:
-        """Look straight ahead, or back; words of more than two letters are two tokens."""
+        """Attend to the same position, or in reverse order with `posterior`; longer words are two tokens."""
         translations = []
         for source, target in zip(sources, targets, strict=True):
             from_, to = self.cut(source), self.cut(target)

@@ -1,4 +1,4 @@
-"""The verb `train`: what it prints, what it writes, what it refuses, and how it goes on after a stop."""
+"""The verb `train`: its output, its files, the input that it refuses, and how it resumes."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def test_valid_and_test_are_files_of_their_own(
 def test_pairs_that_are_too_long_to_translate_are_not_measured_on(
     pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A model reads at most 1,000 tokens; whatever was asked for, what was learned is measured on the others."""
+    """A model reads at most 1,000 tokens, whatever the options; longer pairs are left out of the test."""
     test = write_pairs(tmp_path / "t", 9, 2)
     with test.open("a", encoding="utf-8") as file:
         file.write(f"{'one ' * 1100}\t{'un ' * 1100}\n")

@@ -100,7 +100,7 @@ def output_of(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
 
 
 def refused(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[str, str]:
-    """What was printed before an error, and its one line."""
+    """Standard output before an error, and the one line of the error."""
     assert main(arguments) == 2
     stdout, stderr = capsys.readouterr()
     prefix = f"regard {arguments[0]}: error: "
@@ -710,7 +710,7 @@ def test_an_empty_side_has_no_links_but_a_score(
 def test_closed_streams(
     trained: Path, verb: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """As some that start programs without a terminal have them."""
+    """Closed streams, as of programs that are started without a terminal."""
     monkeypatch.setattr(sys, "stdin", None)
     assert main([verb, str(trained)]) == 2
     assert capsys.readouterr().err == f"regard {verb}: error: standard input: Bad file descriptor\n"

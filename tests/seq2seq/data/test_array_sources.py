@@ -1,4 +1,4 @@
-"""Sources that are arrays: what is accepted, what is refused, and pictures that are made to fit."""
+"""Sources that are arrays: accepted and refused input, and pictures that are scaled to the size of the model."""
 
 from __future__ import annotations
 
@@ -736,7 +736,7 @@ def test_one_transparent_colour(
 
 # --------------------------------------------------------------------------------------- orientation and frames
 
-# What a viewer has to do with the stored pixels, by EXIF's number.
+# The transformation of the stored pixels for display, by EXIF's number.
 UPRIGHT: dict[int, Callable[[np.ndarray], np.ndarray]] = {
     1: lambda x: x,
     2: np.fliplr,
@@ -1126,7 +1126,7 @@ def test_standardisation_by_hand(order: Any) -> None:
     assert source.order == order
     assert source.mean == pytest.approx((3, 20))
     assert source.scale == pytest.approx(((8 / 3) ** 0.5, (200 / 3) ** 0.5))
-    again = source.fitted([([[7], [7]], [[0], [4]])])  # from what is given, not from what it was
+    again = source.fitted([([[7], [7]], [[0], [4]])])  # from the new examples, not from the old settings
     assert again.mean == pytest.approx((7, 2))
     assert again.scale == pytest.approx((1, 2))
     example = [[7], [3]], [[4], [2]]

@@ -68,7 +68,7 @@ def test_cut(text: str, tokens: list[str]) -> None:
     assert [token.replace(JOIN, "|") for token in cut(text)] == tokens
 
 
-# One sentence in each script. Its words are known by hand: what spaces part, without the sign at the end.
+# One sentence in each script. Its words were determined by hand: separated by spaces, without the sign at the end.
 SCRIPTS = {
     "Devanagari": "यह एक बहुत सुंदर घर है।",
     "Bengali": "এটি একটি খুব সুন্দর বাড়ি।",
@@ -130,7 +130,7 @@ def test_words_of_many_scripts_are_those_of_an_established_tokenizer(script: str
         ("🏴\U000e0067\U000e0062\U000e007f.", ["🏴\U000e0067\U000e0062\U000e007f", "|."]),
         ("می\u200cخواهم", ["می\u200cخواهم"]),
         ("Wort\u00adende co\u2060op", ["Wort\u00adende", "co\u2060op"]),
-        ("a\u200bb", ["a", "|\u200b|", "b"]),  # a zero width space parts words
+        ("a\u200bb", ["a", "|\u200b|", "b"]),  # a zero width space separates words
         ("\u0301a", ["\u25cc\u0301|", "a"]),
         ("a \u0301", ["a", "\u25cc\u0301"]),
         ("!\u0301", ["!\u0301"]),
@@ -162,7 +162,7 @@ def test_no_token_begins_with_a_mark(text: str) -> None:
 @given(st.text(max_size=20) | AWKWARD)
 def test_no_token_ends_inside_a_grapheme_cluster(text: str) -> None:
     regex = pytest.importorskip("regex")
-    # Left out: what one of two Unicode versions may not know, signs written before others, letters that count as marks.
+    # Left out: characters of one Unicode version only, signs written before others, letters that count as marks.
     text = "".join(c for c in text if unicodedata.category(c) not in ("Cn", "Co", "Cs"))
     text = regex.sub(r"\p{GCB=Prepend}|(?![\p{M}\p{Sk}])[\p{GCB=Extend}\p{GCB=SpacingMark}]", "", text)
     text = one_space(text.replace(JOIN, "x"))
@@ -399,7 +399,7 @@ WRITTEN = st.lists(_SEEN, max_size=20).map("".join) | WRITABLE
 
 
 def wanted(kind: str, text: str) -> str:
-    """The text after cutting and gluing: what a token type does to spaces and its own marks."""
+    """The text after cutting and gluing: the effect of a token type on spaces and its own marks."""
     text = normalize(text)
     if is_blank(text):
         return ""

@@ -1,4 +1,4 @@
-"""Search against the protocol alone: a small network made of random numbers, and plain loops that try everything."""
+"""Search through the protocol alone: a small random network, compared with exhaustive search by plain loops."""
 
 from __future__ import annotations
 
@@ -47,12 +47,12 @@ class RandomNetwork:
         self.calls: list[tuple[int, int]] = []
 
     def attend(self, state: Any, memory: Any) -> Any:
-        """The weights of one state over the words that one source has."""
+        """The weights of one state over the words of one source."""
         weights = np.exp(2 * state @ memory.T)
         return weights / weights.sum()
 
     def after(self, source: Any, words: Words) -> tuple[Any, Any]:
-        """The log-probabilities of what follows START and these words, and the weights: by plain loops."""
+        """The log-probabilities of the token after START and these words, and the weights: by plain loops."""
         memory = self.memory[source]
         state = memory.mean(axis=0)
         for word in (START, *words):
@@ -202,7 +202,7 @@ def test_a_wide_beam_finds_the_best_hypothesis(seed: int, numbers: tuple[float, 
 def plain_beam(
     network: RandomNetwork, source: Any, width: int, most: int, numbers: tuple[float, float, float]
 ) -> list[tuple[float, Words]]:
-    """All that ends in a beam that goes on to the limit and leaves nothing out, the best first."""
+    """All finished hypotheses of a beam search without early stopping, the best first."""
     beginnings: list[tuple[float, Words]] = [(0.0, ())]
     done = []
     for _ in range(most):
@@ -278,7 +278,7 @@ def test_greedy_is_a_beam_of_one_to_the_bit(
 
 
 def plain_network(style: str, seed: int, *, end: float = 0.0) -> RecurrentNetwork:
-    """One that the native library searches with."""
+    """A network that the native library can search with."""
     config = RecurrentConfig(20, 9, embedding=6, encoder=3, decoder=5, attention=4, style=style)
     template = Parameters(config.shapes())
     flat = np.random.default_rng(seed).normal(size=template.flat.size).astype(np.float32)
@@ -303,7 +303,7 @@ def test_the_search_of_the_library_equals_that_of_python(
     chosen = scoring(data.draw(st.sampled_from([numbers for numbers in SCORING if not numbers[1]])))
     most = np.array(data.draw(st.lists(st.integers(1, 9), min_size=3, max_size=3)))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(kernels.matrix, "_FEW", 1)  # the same products on both ways
+        patch.setattr(kernels.matrix, "_FEW", 1)  # the same products on both paths
         patch.setattr(kernels.search, "_STEPS", data.draw(st.integers(1, 16)))
         wanted = _Beam(lengths, most, width, n_best, chosen).run(network.stepper(source, lengths))
         options: Any = {"width": width, "n_best": n_best, "most": most}
@@ -634,7 +634,7 @@ def target_of(hypothesis: Hypothesis) -> Any:
 
 
 def loss_of(network: Any, source: Any, length: int, hypothesis: Hypothesis) -> float:
-    """The mean loss of what was found, by teacher forcing."""
+    """The mean loss of the hypotheses, by teacher forcing."""
     target = target_of(hypothesis)
     return float(network.loss(Batch(source[:length], np.array([length]), target, None))[0])
 
@@ -778,7 +778,7 @@ def test_tokens_of_a_wrong_shape_are_rejected(style: str, shape: tuple[int, int]
     steps = plain_network(style, 0).stepper(*THREE, 2)
     with pytest.raises(ValueError):
         steps(np.full(shape, START))
-    assert steps(np.full((3, 2), START))[0].shape[:2] == (3, 2)  # nothing was lost
+    assert steps(np.full((3, 2), START))[0].shape[:2] == (3, 2)  # the stepper still works
 
 
 def test_no_sentences_have_no_translations() -> None:

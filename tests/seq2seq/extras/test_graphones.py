@@ -370,7 +370,7 @@ def test_proposals_are_the_most_probable_sequences_of_units(
 
 def test_a_weight_of_0_uses_the_network_alone() -> None:
     graphones, scoring = Graphones.learn(3, [((5, 6), (6, 7)), ((5,), (6,))], SIZES), Scoring()
-    # The mean of the second is better, its sum is not: with weight 0 what was found stays as it was ranked.
+    # The mean of the second is better, its sum is not: with weight 0 the hypotheses keep their order.
     hypotheses = [hypothesis((7, 7), [-0.2, -0.2, -0.2], scoring), hypothesis((6,), [-0.25, -0.25], scoring)]
     graphones.weight = 0.0
     assert graphones.rerank([(5, 5)], [hypotheses], scoring, 2) == [hypotheses]
@@ -444,8 +444,8 @@ def test_a_model_fits_its_weight_to_validation_pairs_that_it_has_not_learned(tmp
         "epochs": 3,
         "extras": {"graphones": 3},
     }
-    assert fitted_to(options, (sources, targets)) == DEFAULT_WEIGHT  # counts know these by heart
-    # What is right now is what the network finds without the counts.
+    assert fitted_to(options, (sources, targets)) == DEFAULT_WEIGHT  # the counts are exact for these
+    # From here on the best translations without the counts are right.
     model = Seq2Seq(**options).fit(sources, targets, valid=(["wal", "tal"], ["W AO K", "T"]))
     graphones = model.model.reranker
     assert graphones is not None

@@ -33,7 +33,7 @@ def sequences(row: tuple[int, ...]) -> set[tuple[int, ...]]:
 
 
 def likeness(left: set[tuple[int, ...]], known: list[tuple[int, ...]]) -> list[float]:
-    """The likeness of what is left of a source to each pair, by its definition."""
+    """The similarity of the rest of a source to each pair, by its definition."""
     have = [sequences(row) for row in known]
     weight = {s: math.log(len(known) / sum(s in other for other in have)) for has in have for s in has}
     return [
@@ -69,7 +69,7 @@ def test_a_second_pair_covers_the_remaining_n_grams() -> None:
     memory = TranslationMemory(2, known, [(20,), (21,), (22,), (23,)])
     assert memory.retrieve([(5, 6, 7, 8, 9)]) == [
         [(20,), (22,)]
-    ]  # the second has nothing that the first has not
+    ]  # everything in the second is in the first, too
 
 
 def test_a_pair_with_the_same_source_is_not_retrieved() -> None:
@@ -139,7 +139,7 @@ def spelled(rng: random.Random, letters: str, count: int) -> str:
 
 
 def names(count: int, seed: int) -> dict[str, str]:
-    """Made-up names, and what they are called: nothing but a memory can know it."""
+    """Invented names with invented translations, which only a memory can supply."""
     rng = random.Random(seed)
     result: dict[str, str] = {}
     while len(result) < count:
@@ -149,7 +149,7 @@ def names(count: int, seed: int) -> dict[str, str]:
 
 @pytest.fixture(scope="module", params=["recurrent", "transformer"])
 def reader(request: pytest.FixtureRequest) -> Seq2Seq:
-    """A model that has learned that two spellings of a name are called the same."""
+    """A model that has learned that two spellings of a name have the same translation."""
     known = names(400, 1)
     sources = [name + end for end in "12" for name in known]
     small = {"width": 64, "hidden": 128, "encoder_layers": 1, "decoder_layers": 2}

@@ -50,7 +50,9 @@ def test_the_heads_of_an_own_translation(model: Seq2Seq) -> None:
             np.testing.assert_allclose(alignment, translation.full_alignment()[0], atol=1e-5)
 
 
-def test_equal_scores_give_equal_weights_to_all_visible_keys() -> None:  # with all numbers zero, as at first
+def test_equal_scores_give_equal_weights_to_all_visible_keys() -> (
+    None
+):  # with all numbers zero, as before training
     network = build(TransformerConfig(9, 9, width=4, heads=2, hidden=8, encoder_layers=1, decoder_layers=1))
     assert isinstance(network, TransformerNetwork)
     encoder, decoder, source = head_weights(network, [5, 6, 7, 2], [1, 4, 5, 6, 2])

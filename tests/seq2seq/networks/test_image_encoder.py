@@ -1,4 +1,4 @@
-"""The encoder of images: gradients, shapes, and what one image has to do with another."""
+"""The encoder of images: gradients, shapes, and the independence of the images of a batch."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ def name(options: dict[str, Any]) -> str:
     return "-".join(str(value) for value in options.values())
 
 
-# One style has every option in the quick tests, the others what is not the same for all of them.
+# One style has every option in the quick tests, the others only those options in which styles differ.
 every_network = pytest.mark.parametrize(
     "options",
     [

@@ -1,4 +1,4 @@
-"""Augmentation: what shifts and noise do to a batch, and that nothing but the training batches sees them."""
+"""Augmentation: the effect of shifts and noise on a batch; only training batches are augmented."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The training log: what was written is read, whatever moment the writer was killed at."""
+"""The training log: complete entries are read, whenever the writer was killed."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ os.kill(os.getpid(), signal.SIGKILL)
     done = subprocess.run([sys.executable, "-c", program], env={"PYTHONPATH": str(SRC)}, check=False)
     assert done.returncode == -signal.SIGKILL
     with (tmp_path / "log").open("a") as log:
-        log.write('{"step": 2, "lo')  # a line longer than what the system writes at once
+        log.write('{"step": 2, "lo')  # a line longer than the system writes at once
     assert read_log(tmp_path / "log") == [{"step": 1, "loss": 2.0}]
 
 
@@ -78,7 +78,7 @@ def test_a_new_log_replaces_an_old_one(tmp_path: Path) -> None:
     write(tmp_path / "log", [{"loss": 1.0}])
     assert read_log(tmp_path / "log") == [{"step": 1, "loss": 1.0}]
     assert [path.name for path in tmp_path.iterdir()] == ["log"]
-    write(tmp_path / "other", [{}], resume_at=7)  # nothing there to go on with
+    write(tmp_path / "other", [{}], resume_at=7)  # there is nothing to continue
     assert read_log(tmp_path / "other") == [{"step": 8}]
 
 

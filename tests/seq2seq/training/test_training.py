@@ -1,4 +1,4 @@
-"""Training: batches under a budget, the recipe, and that a training that was stopped ends as if it never had been."""
+"""Training: batches under a budget, the recipe, and resuming, which gives the result of an uninterrupted training."""
 
 from __future__ import annotations
 
@@ -236,7 +236,7 @@ def test_a_time_limit_between_two_steps_keeps_the_best_model() -> None:
 
 @pytest.mark.slow
 def test_the_time_limit_is_used() -> None:
-    """Without epochs only the clock ends a training, which has the usual number of them behind it then."""
+    """Without epochs, a training ends by its time limit, which is long enough for the usual number of them."""
     training = begun(Recipe(epochs=None, tokens=60, minutes=1e6))
     steps = []
     for step in training:

@@ -1,4 +1,4 @@
-"""`regard show`: what its page opens with, and what is no input."""
+"""`regard show`: the content of its page, and invalid input."""
 
 from __future__ import annotations
 

@@ -47,12 +47,12 @@ PARTS = ("scores", "logits", "weights", "context")
 
 
 def numbers(rows: Any) -> np.ndarray:
-    """What came back from the browser, where infinity is none."""
+    """Numbers from the browser, whose infinities are null."""
     return np.array(rows, dtype=np.float64)
 
 
 def recomputed(tab: Any, sections: list[Section]) -> list[dict[str, np.ndarray]]:
-    """What the page's own functions make of the data of sections."""
+    """The results of the page's own functions for the data of sections."""
     code = """all => all.map((data) => {
         const own = { ...data.options, queries: data.queries, keys: data.keys, values: data.values };
         const found = data.decoder ? regard.decode({ ...own, decoder: data.decoder }) : regard.compute(own);

@@ -1,4 +1,4 @@
-"""The mechanism under a reader's hands: clicks, keys, drags and touches, and numbers that stay those of NumPy."""
+"""The mechanism in use: clicks, keys, drags and touches, and numbers that stay those of NumPy."""
 
 from __future__ import annotations
 
