@@ -108,6 +108,6 @@ figures.by_length(lengths, lines, [538, 705, 782, 553, 282, 146, 60, 42], along=
 #
 # ![Twelve heat maps, three layers of four heads.](images/heads.png)
 #
-# Where a captioner looks at each word (`make caption`):
+# Where a captioner attends at each word (`make caption`):
 #
-# ![A scene of three digits, again for each word of its caption, bright where the model looked.](images/caption.png)
+# ![A scene of three digits, again for each word of its caption, bright where the model attended.](images/caption.png)

@@ -121,7 +121,7 @@ print([np.allclose(result.scores[0], scores), np.allclose(result.context[0], con
 figures.heatmap(result.weights, ["maison", "rouge"], words)
 
 # %% [markdown]
-# The second row looks at "red" although it is not the second word of French but of English: attention does not need
+# The second row attends to "red" although it is not the second word of French but of English: attention does not need
 # the same order on both sides.
 #
 # In the page below, the perceptron is in the scores: change a number of a state or an annotation and see what its
@@ -134,7 +134,7 @@ page(states, annotations, annotations, score=additive, query_labels=["maison", "
 # ## Learning it
 #
 # Nobody chooses W, U and v by hand. All three steps can be differentiated, so they learn from the errors of the
-# translation, together with encoder and decoder. Nobody says which word belongs to which.
+# translation, together with encoder and decoder. No example states which word belongs to which.
 #
 # The project comes with sentences of a manual in English and French, at most fifteen words long, and cut into parts
 # to learn from and to test on.
@@ -221,7 +221,7 @@ for i in np.argsort(lengths)[-3:]:
 
 # %% [markdown]
 # A rare word such as RADIANS is not in the vocabulary. Where a decoder would write an unknown word, the one with
-# attention knows where it is looking, and copies the word from there. The other can only write `<unk>`.
+# attention copies the source word with the largest weight. The other can only write `<unk>`.
 #
 # With more time and sentences of up to fifty words the two lines part for good: that is [the picture of quality by
 # length](../gallery.py) in the gallery.

@@ -97,7 +97,7 @@ class Heads:
         return np.concatenate([np.tile(head, self.count), np.zeros(self._mixed)])
 
     def initial(self, log_factor: float, x: Array, rng: np.random.Generator) -> Array:
-        """Return parameters to begin with; heads differ in width, and by chance so that they can part."""
+        """Return parameters to begin with; heads differ in width and at random, so that training can separate them."""
         spread = (np.arange(self.count) - (self.count - 1) / 2) * np.log(2.0)
         heads = [
             np.concatenate([self.score.initial(log_factor + more, x), self.readout.initial()])

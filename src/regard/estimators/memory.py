@@ -1,4 +1,4 @@
-"""A memory of keys and values that is asked by attention."""
+"""A memory of keys and values, recalled by attention."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The compiled library: loading it, the structures that it shares with Python, and its instruction sets.
 
-`None` stands for a library that is missing or can't be used; the NumPy kernels do its work then.
+`None` is returned for a library that is missing or can't be used; the NumPy kernels are used then.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ MOST_WEIGHTS = 1 << 22
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Explanation:
-    """One attention with its story: `print` tells all of it, `step` one step, and the numbers are attributes.
+    """One attention, explained: `print` prints all steps, `step` returns one, and the numbers are attributes.
 
     `explain` makes it.
 
@@ -352,7 +352,7 @@ def projected(*arrays: ArrayLike) -> tuple[tuple[Array, Array, Array], dict[str,
             rows = f"must have {words.shape[1]} rows, one for each number of a word"
             _check.fail(f"{name.removesuffix('s')} {rows}: it is {weight.shape}")
     compute, _ = _check.dtypes(words, *weights)  # integers would overflow
-    with np.errstate(all="ignore"):  # attention itself says what is not finite
+    with np.errstate(all="ignore"):  # attention itself handles non-finite numbers
         queries, keys, values = (words.astype(compute) @ weight.astype(compute) for weight in weights)
     return (queries, keys, values), inputs
 

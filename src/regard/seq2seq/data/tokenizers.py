@@ -60,7 +60,7 @@ _TOKEN = re.compile(f"(?P<word>{_WORD})|n?{_SIGN}(?:n(?![{MARKS}]))?|n")
 
 SPACE = "\u2423"  # how a space is shown as a token
 _SWAPPED = str.maketrans(f" {SPACE}", f"{SPACE} ")
-_BEGIN = "\u2581"  # stands before a word's first piece
+_BEGIN = "\u2581"  # precedes a word's first piece
 _STANDS_FOR_BEGIN = "_"
 
 

@@ -18,7 +18,7 @@ Array = NDArray[Any]
 
 
 def check_augmentation(inputs: Input | None, *, shift: int, noise: float) -> None:
-    """Check that a network's source can be augmented as a recipe asks.
+    """Check that a network's source can be augmented by these settings.
 
     Parameters
     ----------

@@ -56,7 +56,7 @@ class Page:
 
     @cached_property
     def html(self) -> str:
-        """The HTML of the whole file."""
+        """The HTML of the complete file."""
         return self.document()
 
     def document(self, *, connect: str = "'none'") -> str:

@@ -51,7 +51,7 @@ class AllHeads(Protocol):
 
 
 class Measures(NamedTuple):
-    """What tells heads apart, each the mean over the rows that have weights.
+    """Measures in which heads differ, each the mean over the rows that have weights.
 
     Parameters
     ----------
@@ -271,7 +271,7 @@ def of_recorded(
     rows: Sequence[str] | None = None,
     columns: Sequence[str] | None = None,
 ) -> Section:
-    """Show what `regard.record` kept: attentions with weights of the same shape are the layers of a group.
+    """Show recorded attentions: those with weights of the same shape are the layers of a group.
 
     Parameters
     ----------

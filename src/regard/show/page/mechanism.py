@@ -250,7 +250,7 @@ def recorded(
     Returns
     -------
     Section
-        For `Page`; its numbers can be looked at, and not changed.
+        For `Page`; its numbers cannot be changed.
 
     Raises
     ------
