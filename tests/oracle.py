@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 Row = list[float]
-Place = tuple[int, ...]  # (leading index ..., query number i)
-Normalize = Callable[[Row, Place, int], Row]  # logits with -inf where masked, position, n -> weights
+Index = tuple[int, ...]  # (leading index ..., query number i)
+Normalize = Callable[[Row, Index, int], Row]  # logits with -inf where masked, position, n -> weights
 F64 = NDArray[np.float64]
 INF = math.inf
 
@@ -197,12 +197,12 @@ def softmax_row(logits: Row) -> Row:
     return [p / total for p in powers]
 
 
-def softmax(logits: Row, index: Place, n: int) -> Row:
+def softmax(logits: Row, index: Index, n: int) -> Row:
     """Softmax over visible keys."""
     return softmax_row(logits)
 
 
-def sparsemax(logits: Row, index: Place, n: int) -> Row:
+def sparsemax(logits: Row, index: Index, n: int) -> Row:
     """max(z - tau, 0) with the tau under which it sums to 1, tried for every size of the support."""
     ordered = sorted((x for x in logits if x > -INF), reverse=True)
     for size in range(len(ordered), 0, -1):
@@ -212,7 +212,7 @@ def sparsemax(logits: Row, index: Place, n: int) -> Row:
     return [0.0 for _ in logits]
 
 
-def entmax15(logits: Row, index: Place, n: int) -> Row:
+def entmax15(logits: Row, index: Index, n: int) -> Row:
     """max(z / 2 - tau, 0)^2 with the tau under which it sums to 1, found by halving an interval."""
     visible = [x / 2 for x in logits if x > -INF]
     if not visible:
@@ -225,7 +225,7 @@ def entmax15(logits: Row, index: Place, n: int) -> Row:
     return [max(x / 2 - low, 0.0) ** 2 if x > -INF else 0.0 for x in logits]
 
 
-def hard(logits: Row, index: Place, n: int) -> Row:
+def hard(logits: Row, index: Index, n: int) -> Row:
     """1 for the first of the largest, 0 for the rest."""
     top = max(logits, default=-INF)
     if top == -INF:
@@ -237,7 +237,7 @@ def hard(logits: Row, index: Place, n: int) -> Row:
 def local_p(positions: Any, width: float) -> Normalize:
     """Softmax times exp(-(j - p_i)^2 / (2 (width / 2)^2)), not renormalised; the window is a mask."""
 
-    def weigh(logits: Row, index: Place, n: int) -> Row:
+    def weigh(logits: Row, index: Index, n: int) -> Row:
         centre = float(positions[index])
         bell = [math.exp(-((j - centre) ** 2) / (2 * (width / 2) ** 2)) for j in range(len(logits))]
         return [w * b for w, b in zip(softmax_row(logits), bell, strict=True)]

@@ -703,8 +703,10 @@ def test_a_batch_of_any_lengths_decodes_as_each_sequence_alone(
             cache.append(padded(k, t), padded(v, t), lengths=given_numbers)
             if t:
                 result = regard.attention(padded(q, t), cache.keys, cache.values, mask=cache.mask, **options)
-                for context, wanted in zip(result, alone.contexts(q), strict=True):
-                    np.testing.assert_allclose(context[:, t - wanted.shape[-2] :], wanted, rtol=0, atol=1e-12)
+                for context, expected in zip(result, alone.contexts(q), strict=True):
+                    np.testing.assert_allclose(
+                        context[:, t - expected.shape[-2] :], expected, rtol=0, atol=1e-12
+                    )
         elif step == "reorder":
             cache.reorder(given_numbers)
             alone.past = [alone.past[i] for i in given_numbers]

@@ -358,11 +358,11 @@ def test_scaled_rotary_is_complex_multiplication(scaling: Any, interleaved: bool
     turned = (first + 1j * second) * turn
     rotated = position.rotary(x, positions, base=100.0, dims=8, interleaved=interleaved, scaling=scaling)
     np.testing.assert_array_equal(rotated[..., 8:], x[..., 8:])
-    found_pairs = (
+    pairs_of_rotated = (
         (rotated[..., 0:8:2], rotated[..., 1:8:2]) if interleaved else (rotated[..., :4], rotated[..., 4:8])
     )
-    np.testing.assert_allclose(found_pairs[0], turned.real, rtol=0, atol=1e-12)
-    np.testing.assert_allclose(found_pairs[1], turned.imag, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(pairs_of_rotated[0], turned.real, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(pairs_of_rotated[1], turned.imag, rtol=0, atol=1e-12)
 
     def function(y: Array) -> Any:
         return position.rotary_vjp(y, positions, base=100.0, dims=8, interleaved=interleaved, scaling=scaling)

@@ -59,13 +59,13 @@ def test_a_sink_is_a_key_of_this_logit_and_value_0(kernel: str) -> None:
     same, other = regard.attention_vjp(q, *longer, bias=bias, kernel=kernel)
     np.testing.assert_allclose(context, same, rtol=0, atol=1e-14)
     dcontext = np.random.default_rng(1).standard_normal(context.shape)
-    gradients, wanted = pullback(dcontext), other(dcontext)
-    np.testing.assert_allclose(gradients.queries, wanted.queries, rtol=0, atol=1e-13)
-    np.testing.assert_allclose(gradients.keys, wanted.keys[..., :7, :], rtol=0, atol=1e-13)
-    np.testing.assert_allclose(gradients.values, wanted.values[..., :7, :], rtol=0, atol=1e-13)
+    gradients, expected = pullback(dcontext), other(dcontext)
+    np.testing.assert_allclose(gradients.queries, expected.queries, rtol=0, atol=1e-13)
+    np.testing.assert_allclose(gradients.keys, expected.keys[..., :7, :], rtol=0, atol=1e-13)
+    np.testing.assert_allclose(gradients.values, expected.values[..., :7, :], rtol=0, atol=1e-13)
     assert gradients.sink is not None
-    assert wanted.bias is not None
-    np.testing.assert_allclose(gradients.sink, wanted.bias[:, 0, 7], rtol=0, atol=1e-13)
+    assert expected.bias is not None
+    np.testing.assert_allclose(gradients.sink, expected.bias[:, 0, 7], rtol=0, atol=1e-13)
 
 
 @every_kernel
@@ -100,10 +100,10 @@ def test_minus_infinity_is_bitwise_no_sink(kernel: str) -> None:
     plain, back = regard.attention_vjp(q, k, v, kernel=kernel)
     context, pullback = regard.attention_vjp(q, k, v, sink=-np.inf, kernel=kernel)
     assert context.tobytes() == plain.tobytes()
-    gradients, wanted = pullback(plain), back(plain)
-    for one, other in zip(gradients[:3], wanted[:3], strict=True):
+    gradients, expected = pullback(plain), back(plain)
+    for one, other in zip(gradients[:3], expected[:3], strict=True):
         np.testing.assert_allclose(one, other, rtol=0, atol=1e-13)
-    assert (gradients.sink, wanted.sink) == (0, None)
+    assert (gradients.sink, expected.sink) == (0, None)
 
 
 # ------------------------------------------------------------------------------------------- rows that see no key
@@ -244,8 +244,8 @@ def test_law_8_a_sink_is_not_written_and_may_have_any_strides() -> None:
 def test_a_window_around_the_query_may_have_a_sink() -> None:
     q, k, v = arrays(7, 7)
     near = regard.attention(q, k, v, sink=0.5, normalize=weights.local_m(2))
-    wanted = regard.attend(q, k, v, sink=0.5, mask=mask.window(2, 2)).context
-    np.testing.assert_allclose(near, wanted, rtol=0, atol=1e-14)
+    expected = regard.attend(q, k, v, sink=0.5, mask=mask.window(2, 2)).context
+    np.testing.assert_allclose(near, expected, rtol=0, atol=1e-14)
 
 
 # ---------------------------------------------------------------------------------------------------------- errors

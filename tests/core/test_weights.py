@@ -259,8 +259,8 @@ def test_positions_of_half_precision_are_predicted_in_float32() -> None:
     rng = np.random.default_rng(0)
     queries = rng.standard_normal((5, 4)).astype(np.float16)
     weight, vector = rng.standard_normal((4, 3)), rng.standard_normal(3)
-    wanted = weights.predict_positions(queries.astype(float), weight, vector, 10_000)
-    assert abs(weights.predict_positions(queries, weight, vector, 10_000) - wanted).max() < 0.01
+    expected = weights.predict_positions(queries.astype(float), weight, vector, 10_000)
+    assert abs(weights.predict_positions(queries, weight, vector, 10_000) - expected).max() < 0.01
     narrow = weights.predict_positions(queries, weight.astype(np.float16), vector.astype(np.float16), 10_000)
     rounded = weights.predict_positions(
         queries.astype(float),

@@ -146,7 +146,7 @@ def test_no_digit_is_lost(isa: str, sizes: tuple[int, int, int], turned: tuple[b
     check(matrix.multiply(a, b, out=before.copy(), add=True), a, b, before)
 
 
-STRANGE = (1e-36, 1e-42, -3e-39, 1e19, np.finfo(np.float32).max, np.inf, -np.inf, np.nan)
+EXTREME_VALUES = (1e-36, 1e-42, -3e-39, 1e19, np.finfo(np.float32).max, np.inf, -np.inf, np.nan)
 
 
 @pytest.mark.filterwarnings("ignore:.* encountered in:RuntimeWarning")  # NumPy's, of infinite numbers
@@ -157,7 +157,7 @@ def test_numbers_of_every_size(isa: str, depth: int) -> None:
     if matrix._steps(a, b, None, None) is None:
         pytest.skip("NumPy's products overflow where they like")
     usual = matrix.multiply(a, b, bias, squash=True)
-    for row, number in enumerate(STRANGE):
+    for row, number in enumerate(EXTREME_VALUES):
         a[3 * row, depth - 1 - row] = number
         if abs(number) < 1e30:
             a[3 * row + 1] = np.float32(number)  # nothing else

@@ -227,10 +227,10 @@ def test_law_1_large_features_and_distances(isa: str, score: str) -> None:
     for dtype, rtol in ((np.float32, 3e-4), (np.float64, 1e-11)):
         arrays = tuple(x.astype(dtype) for x in (q, k, v))
         exact = tuple(x.astype(np.float64) for x in arrays)
-        wanted = regard.attend(*exact, score=of).context
+        reference = regard.attend(*exact, score=of).context
         for n in (19, 2):
             context = regard.attention(arrays[0][:n], *arrays[1:], score=of, kernel="native")
-            np.testing.assert_allclose(context, wanted[:n], rtol=rtol, atol=rtol)
+            np.testing.assert_allclose(context, reference[:n], rtol=rtol, atol=rtol)
         g = np.ones((19, 5), dtype)
         by_blocks = gradients(exact, g, kernel="blocked", score=of)
         for key, x in gradients(arrays, g, score=of).items():
@@ -295,11 +295,13 @@ def assert_gradients(name: str, dtype: Any, sizes: tuple[int, int, int, int]) ->
     logit = magnitude_of(c.option.regard.get("score", "scaled_dot"), q, np.repeat(k, 2, axis=1))[0]
     logit = abs(c.option.exact["scale"]) * logit.max(initial=0)
     term = float(np.abs(g).max(initial=0)) * v.max(initial=0) * (1 + max(q.max(initial=0), k.max(initial=0)))
-    for key, wanted in exact.items():
+    for key, reference in exact.items():
         assert (result[key].shape, result[key].dtype) == (blocks[key].shape, blocks[key].dtype), key
-        error, other = (np.abs(x[key].astype(np.float64) - wanted).max(initial=0) for x in (result, blocks))
+        error, other = (
+            np.abs(x[key].astype(np.float64) - reference).max(initial=0) for x in (result, blocks)
+        )
         # terms that cancel, and more of them in what is summed over all
-        size = np.abs(wanted).max(initial=0) * (40 + 4 * logit) + (40 if key[0] in "bs" else 4) * term
+        size = np.abs(reference).max(initial=0) * (40 + 4 * logit) + (40 if key[0] in "bs" else 4) * term
         assert error <= 6 * other + float(ml_dtypes.finfo(dtype).eps) * size, (key, sizes, error, other)
 
 
@@ -332,10 +334,10 @@ def test_gradients_of_a_bias_of_any_shape(isa: str, shape: tuple[int, ...]) -> N
     c = case("default", np.float64, 140, 150, 3, 2)
     bias, g = np.random.default_rng(1).standard_normal(shape), np.ones((BATCH, HEADS, 140, 2))
     g[..., 1] = np.arange(140) % 7
-    result, wanted = (
+    result, reference = (
         gradients(c.arrays, g, kernel=kernel, bias=bias, threads=2) for kernel in ("native", "blocked")
     )
-    for key, x in wanted.items():
+    for key, x in reference.items():
         np.testing.assert_allclose(result[key], x, rtol=1e-9, atol=1e-11 * (1 + np.abs(x).max()), err_msg=key)
 
 
@@ -398,16 +400,18 @@ def test_law_2_hidden_keys_and_values_have_no_influence(isa: str, n: int, how: s
     options = hiding(n)[how]
     g = np.random.default_rng(2).standard_normal((2, n, 3)).astype(np.float32)
     at = (0, HIDDEN)
-    wanted = regard.partial(q, with_poison(k, at, 0.5), with_poison(v, at, 0.5), kernel="native", **options)
+    reference = regard.partial(
+        q, with_poison(k, at, 0.5), with_poison(v, at, 0.5), kernel="native", **options
+    )
     slopes = gradients((q, with_poison(k, at, 0.5), with_poison(v, at, 0.5)), g, **options)
-    assert np.isfinite(wanted.context).all()
+    assert np.isfinite(reference.context).all()
     assert (slopes["keys"][at] == 0).all()
     assert (slopes["values"][at] == 0).all()
     for poison in POISON:
         arrays = q, with_poison(k, at, poison), with_poison(v, at, poison)
         result = regard.partial(*arrays, kernel="native", **options)
-        assert same(result.context, wanted.context), poison
-        assert same(result.lse, wanted.lse), poison
+        assert same(result.context, reference.context), poison
+        assert same(result.lse, reference.lse), poison
         if poison != 3e38:  # as large a number as any other, and differences overflow
             for key, x in gradients(arrays, g, **options).items():
                 assert same(x, slopes[key]), (key, poison)
@@ -421,11 +425,11 @@ def test_law_2_for_every_score_and_dtype(isa: str, score: str, dtype: str) -> No
         mask = np.arange(140) % 50 != 7
         at = (0, np.flatnonzero(~mask))
         options = {"score": SCORES[score], "mask": mask, "softcap": 5.0, "kernel": "native"}
-        wanted = regard.attention(q, with_poison(k, at, 0.5), with_poison(v, at, 0.5), **options)
-        assert np.isfinite(wanted.astype(float)).all()
+        reference = regard.attention(q, with_poison(k, at, 0.5), with_poison(v, at, 0.5), **options)
+        assert np.isfinite(reference.astype(float)).all()
         for poison in (np.nan, np.inf):
             context = regard.attention(q, with_poison(k, at, poison), with_poison(v, at, poison), **options)
-            assert same(context, wanted), poison
+            assert same(context, reference), poison
 
 
 @pytest.mark.parametrize("n", [2, 7, 70])
@@ -443,11 +447,11 @@ def test_law_2_wherever_the_visible_keys_begin_and_end(isa: str, dtype: str, n: 
         q, k, v = arrays_of(n, m, DTYPES[dtype])
         mask = (np.arange(m) >= bounds[0]) & (np.arange(m) < bounds[1])
         at = (0, np.flatnonzero(~mask))
-        wanted = regard.attention(q, k, with_poison(v, at, 0.5), mask=mask, kernel="native")
-        assert np.isfinite(wanted.astype(float)).all()
+        reference = regard.attention(q, k, with_poison(v, at, 0.5), mask=mask, kernel="native")
+        assert np.isfinite(reference.astype(float)).all()
         for poison in (np.nan, np.inf):
             context = regard.attention(q, k, with_poison(v, at, poison), mask=mask, kernel="native")
-            assert same(context, wanted), (m, bounds, poison)
+            assert same(context, reference), (m, bounds, poison)
 
 
 @pytest.mark.parametrize("n", PATHS)
@@ -456,13 +460,13 @@ def test_law_2_a_hidden_pair_of_one_row(isa: str, n: int) -> None:
     n += 2
     q, k, v = arrays_of(n)
     mask = regard.mask.causal(align="end")
-    wanted = regard.attention(q, k, v, mask=mask, kernel="native")
+    reference = regard.attention(q, k, v, mask=mask, kernel="native")
     at = (0, slice(M - 2, None))
     for poison in (np.nan, np.inf):
         context = regard.attention(
             q, with_poison(k, at, poison), with_poison(v, at, poison), mask=mask, kernel="native"
         )
-        assert same(context[:, :-2], wanted[:, :-2])
+        assert same(context[:, :-2], reference[:, :-2])
         assert not np.isfinite(context[:, -2:]).any()
 
 
@@ -546,9 +550,9 @@ def test_laws_2_to_4_in_half_precision(isa: str, n: int, dtype: str) -> None:
         hit = visible[:, j]
         for poison in (np.nan, np.inf, -np.inf):
             by_value = regard.attention(q, k, with_poison(v, (0, j, 1), poison), **options)
-            wanted = clean.copy()
-            wanted[:, hit, 1] = poison
-            assert same(by_value, wanted), (j, poison)
+            reference = clean.copy()
+            reference[:, hit, 1] = poison
+            assert same(by_value, reference), (j, poison)
         by_key = regard.attention(q, with_poison(k, (0, j, 3), np.nan), v, **options)
         assert np.isnan(by_key[:, hit].astype(float)).all()
         assert same(by_key[:, ~hit], clean[:, ~hit])
@@ -700,8 +704,8 @@ def test_half_precision_is_float32_with_rounded_results(isa: str, name: str, dty
             k[..., 40:50, :] *= 2  # in place, where the last call has read
             v[..., 40:50, :] *= 2
         for wide, result in zip(calls, results, strict=True):
-            wanted = regard.attention(*wide, kernel="native", threads=threads, **options)
-            assert same(result, wanted.astype(result.dtype))
+            reference = regard.attention(*wide, kernel="native", threads=threads, **options)
+            assert same(result, reference.astype(result.dtype))
 
 
 @pytest.mark.parametrize(("seed", "dtype"), [(1080, np.float32), (3873, np.float64)])
@@ -787,15 +791,15 @@ def test_the_fast_path_of_a_band_gives_the_same_bits(isa: str, band: str, dtype:
         assert same(regard.attention(q, k, v, mask=BANDS[band], kernel="native"), out), (n, m)
 
 
-def both_ways(q: Any, k: Any, v: Any, dcontext: Any, **options: Any) -> None:
+def assert_both_paths(q: Any, k: Any, v: Any, dcontext: Any, **options: Any) -> None:
     """Gradients are bitwise equal on both paths: the fast one does not support another byte order."""
     short, pullback = regard.attention_vjp(q, k, v, kernel="native", **options)
     other = (x.astype(x.dtype.newbyteorder()) for x in (q, k, v))
     long, pullback_of_long = regard.attention_vjp(*other, kernel="native", **options)
     assert same(short, long)
     short[...] = 7  # belongs to the caller
-    for result, wanted in zip(pullback(dcontext)[:3], pullback_of_long(dcontext)[:3], strict=True):
-        assert same(result, wanted)
+    for result, reference in zip(pullback(dcontext)[:3], pullback_of_long(dcontext)[:3], strict=True):
+        assert same(result, reference)
     assert pullback(dcontext)[3:] == (None, {}, {}, None)
 
 
@@ -812,9 +816,9 @@ def test_the_fast_path_of_gradients_gives_the_same_bits(
         shapes = (2, 4, n, d), (2, heads, m, d), (2, heads, m, e), (2, 4, n, e)
         q, k, v, dcontext = (rng.standard_normal(shape).astype(dtype) for shape in shapes)
         for threads in (1, 2):
-            both_ways(q, k, v, dcontext, threads=threads, **options)
+            assert_both_paths(q, k, v, dcontext, threads=threads, **options)
     q, k, v = (np.repeat(x, 2, -2)[..., ::2, :] for x in (q, k, v))  # rows with gaps
-    both_ways(q, k, v, np.asfortranarray(dcontext), scale=0.3, **options)
+    assert_both_paths(q, k, v, np.asfortranarray(dcontext), scale=0.3, **options)
 
 
 def test_gradients_that_need_the_general_path(isa: str) -> None:
@@ -822,13 +826,13 @@ def test_gradients_that_need_the_general_path(isa: str) -> None:
     rng = np.random.default_rng(1)
     q, k, v, dcontext = rng.standard_normal((4, 3, 6, 8)).astype(np.float32)
     for cotangent in (dcontext.astype(np.float64), dcontext.tolist(), np.ones(dcontext.shape, int)):
-        both_ways(q, k, v, cotangent)
+        assert_both_paths(q, k, v, cotangent)
     causal = regard.mask.causal()
     for x in (q, k, v):
         x[0, -1, 2] = np.nan
-        both_ways(q, k, v, dcontext, mask=causal)
+        assert_both_paths(q, k, v, dcontext, mask=causal)
         x[0, -1, 2] = np.inf
-        both_ways(q, k, v, dcontext, mask=causal)
+        assert_both_paths(q, k, v, dcontext, mask=causal)
         x[0, -1, 2] = 1
     _, pullback = regard.attention_vjp(q, k, v, kernel="native")
     with pytest.raises(ValueError, match=r"dcontext must have the shape of the context .* = \(3, 6, 8\)"):
@@ -838,10 +842,10 @@ def test_gradients_that_need_the_general_path(isa: str) -> None:
 def test_gradients_have_the_shapes_at_the_call(isa: str) -> None:
     """An array reshaped meanwhile must not make the library write outside of its gradients."""
     q, k, v, dcontext = np.random.default_rng(2).standard_normal((4, 3, 6, 32))
-    wanted = regard.attention_vjp(q, k, v, kernel="native")[1](dcontext)
+    reference = regard.attention_vjp(q, k, v, kernel="native")[1](dcontext)
     pullback = regard.attention_vjp(q, k, v, kernel="native")[1]
     q.shape, k.shape, v.shape = (-1,), (3, 3, 64), (-1,)
-    for result, right in zip(pullback(dcontext)[:3], wanted[:3], strict=True):
+    for result, right in zip(pullback(dcontext)[:3], reference[:3], strict=True):
         assert same(result, right)
 
 
@@ -901,8 +905,8 @@ def test_law_5_strides(isa: str, layout: str, dtype: str) -> None:
         g = rng.standard_normal((2, n, 6)).astype(DTYPES[dtype])
         changed = [strategies.read_only(change(x)) for x in arrays]
         options = {"bias": strategies.read_only(change(bias)), "mask": change(mask)}
-        wanted = regard.attention(*arrays, bias=bias, mask=mask, kernel="native")
-        assert same(regard.attention(*changed, kernel="native", **options), wanted)
+        reference = regard.attention(*arrays, bias=bias, mask=mask, kernel="native")
+        assert same(regard.attention(*changed, kernel="native", **options), reference)
         slopes, result = (
             gradients(tuple(arrays), g, bias=bias, mask=mask),
             gradients(tuple(changed), change(g), **options),
@@ -928,13 +932,13 @@ def test_law_5_heads_side_by_side(isa: str, tiles: int, dtype: str) -> None:
     for values, options in ((interleaved[2], {}), (non_finite, {"mask": visible})):
         arrays = [*interleaved[:2], values]
         alone = [np.ascontiguousarray(x) for x in arrays]
-        wanted = regard.attention(*alone, kernel="native", **options)
-        assert same(regard.attention(*arrays, kernel="native", **options), wanted)
+        reference = regard.attention(*alone, kernel="native", **options)
+        assert same(regard.attention(*arrays, kernel="native", **options), reference)
         with np.errstate(invalid="ignore"):
             exact = regard.attend(*(x.astype(np.float64) for x in alone), **options).context
-        assert (np.isfinite(wanted) == np.isfinite(exact)).all()
+        assert (np.isfinite(reference) == np.isfinite(exact)).all()
         near = np.isfinite(exact)
-        np.testing.assert_allclose(wanted[near].astype(np.float64), exact[near], atol=5e-3, rtol=0)
+        np.testing.assert_allclose(reference[near].astype(np.float64), exact[near], atol=5e-3, rtol=0)
 
 
 @pytest.mark.parametrize("n", [1, 12, 20, 70])
@@ -947,8 +951,8 @@ def test_law_1_queries_that_the_scale_would_round(isa: str, n: int) -> None:
     signs = (-1.0) ** np.arange(200)
     k = np.repeat(signs[:, None] * 2.0**127, 512, axis=1).astype(np.float32)
     context = regard.attention(q, k, signs[:, None].astype(np.float32), scale=0.3, kernel="native")
-    wanted = np.tanh(0.3 * 512 * 2.0 ** (127 - 149))
-    np.testing.assert_allclose(context[small], wanted, rtol=0.01)
+    reference = np.tanh(0.3 * 512 * 2.0 ** (127 - 149))
+    np.testing.assert_allclose(context[small], reference, rtol=0.01)
 
 
 @pytest.mark.parametrize("name", ["none", "array", "bias", "bias column", "additive", "gaussian", "lengths"])
@@ -1048,8 +1052,8 @@ def test_a_kernel_asked_for_by_name_is_never_replaced(what: str) -> None:
         str(error.value)
         == f'kernel="native" can\'t do this: {reason}.\n  hint: kernel="auto" takes the NumPy kernel then'
     )
-    wanted = regard.attention(x, x, x, kernel="blocked", **options)
-    assert same(regard.attention(x, x, x, kernel="auto", **options), wanted)
+    reference = regard.attention(x, x, x, kernel="blocked", **options)
+    assert same(regard.attention(x, x, x, kernel="auto", **options), reference)
 
 
 @needs_library
@@ -1068,14 +1072,14 @@ def test_a_bias_of_any_dtype(make: Any) -> None:
     rng = np.random.default_rng(0)
     x, bias = rng.standard_normal((2, 5, 4), np.float32), rng.integers(-3, 3, (2, 5, 5)).astype(np.float32)
     for part in (bias, bias[:, :1], bias[..., :1], bias[0], bias[:1, :1, 0]):
-        wanted = regard.attention(x, x, x, bias=part)
+        reference = regard.attention(x, x, x, bias=part)
         context = regard.attention(x, x, x, bias=make(part))
-        np.testing.assert_allclose(context, wanted, atol=1e-6)
+        np.testing.assert_allclose(context, reference, atol=1e-6)
         if make(part).dtype.kind == "i" and part.shape[-2] > 1 < part.shape[-1] and SETS:
             with pytest.raises(ValueError, match="can't do this: a bias of integers for all pairs"):
                 regard.attention(x, x, x, bias=make(part), kernel="native")
         else:
-            assert same(context, wanted)
+            assert same(context, reference)
 
 
 @pytest.fixture
@@ -1135,8 +1139,8 @@ def test_law_8_the_library_gets_aligned_arrays_only(name: str, dtype: Any, point
         result = pullback(g)
         return [regard.attention(*three, **options), context, result.queries, result.keys, result.values]
 
-    for results, wanted in zip(run(off), run(np.array), strict=True):
-        assert same(results, wanted)
+    for results, reference in zip(run(off), run(np.array), strict=True):
+        assert same(results, reference)
     assert len(pointers) > 4
     assert all(x.flags.aligned for x in pointers)
 
@@ -1165,8 +1169,8 @@ def test_law_8_kernels_of_training_get_aligned_arrays_only(pointers: list[Array]
         for one in result if isinstance(result, tuple | list) else [result]:
             yield from flat(one) if isinstance(one, tuple | list) else [one]
 
-    for results, wanted in zip(flat(run(off)), flat(run(np.array)), strict=True):
-        np.testing.assert_allclose(results, wanted, rtol=1e-5, atol=1e-5)
+    for results, reference in zip(flat(run(off)), flat(run(np.array)), strict=True):
+        np.testing.assert_allclose(results, reference, rtol=1e-5, atol=1e-5)
     assert all(x.flags.aligned for x in pointers)
 
 
@@ -1227,7 +1231,7 @@ def test_a_field_that_differs_is_named() -> None:
         assert library.checked({"Rows": Swapped})() is None
 
 
-def test_the_fast_path_packs_a_whole_structure() -> None:
+def test_the_fast_path_packs_a_complete_structure() -> None:
     assert library.DENSE.size == library.DENSE_BACK.size == ctypes.sizeof(library.CDense)
 
 
@@ -1292,16 +1296,16 @@ UNUSABLE = """
     import numpy as np, regard
     from regard.kernels import library
     x = np.eye(3)
-    wanted = regard.attention(x, x, x, kernel="blocked")
+    expected = regard.attention(x, x, x, kernel="blocked")
     for library.FILE in sys.stdin.read().split():
         library.load.cache_clear(), library.warn_once.cache_clear(), library._failure.clear()
-        with warnings.catch_warnings(record=True) as seen:
+        with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            found = [regard.attention(x, x, x), regard.attention_vjp(x, x, x)[0]]
-        [warning] = [str(one.message) for one in seen if one.category is RuntimeWarning]
+            results = [regard.attention(x, x, x), regard.attention_vjp(x, x, x)[0]]
+        [warning] = [str(one.message) for one in caught if one.category is RuntimeWarning]
         start, end = "regard's native kernel can't be used (", "); the NumPy kernel does its work, slower"
         assert warning.startswith(start) and warning.endswith(end), warning
-        print(warning[len(start) : -len(end)], all((y == wanted).all() for y in found))
+        print(warning[len(start) : -len(end)], all((y == expected).all() for y in results))
     """
 
 

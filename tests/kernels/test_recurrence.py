@@ -72,19 +72,19 @@ def all_of_attended(arrays: Sequence[Array], **options: Any) -> list[Array]:
     return [*outputs, *pullback(*cotangents)]
 
 
-def assert_near(results: Sequence[Array], wanted: Sequence[Array], roundings: float = 30) -> None:
+def assert_near(results: Sequence[Array], expected: Sequence[Array], roundings: float = 30) -> None:
     """Compare float32 with float64: a few roundings of the largest number."""
-    assert len(results) == len(wanted)
-    for i, (a, b) in enumerate(zip(results, wanted, strict=True)):
+    assert len(results) == len(expected)
+    for i, (a, b) in enumerate(zip(results, expected, strict=True)):
         assert a.dtype == np.float32
         assert a.shape == b.shape
         largest = max(np.abs(b).max(initial=0), 1e-3)
         np.testing.assert_allclose(a, b, rtol=0, atol=roundings * 1e-7 * largest, err_msg=str(i))
 
 
-def assert_same(results: Sequence[Array], wanted: Sequence[Array]) -> None:
+def assert_same(results: Sequence[Array], expected: Sequence[Array]) -> None:
     """Compare to the bit."""
-    for a, b in zip(results, wanted, strict=True):
+    for a, b in zip(results, expected, strict=True):
         np.testing.assert_array_equal(a, b)
 
 
@@ -215,8 +215,8 @@ def test_gru_without_a_backward_pass(isa: str, dtype: str, count: int, lengths: 
 def test_decoders_of_the_library(isa: str, sizes: tuple[int, ...], limited: bool, twice: bool) -> None:
     arrays = attended_arrays(*sizes, twice=twice)
     options = {"lengths": lengths_of(sizes[1], sizes[0])} if limited else {}
-    outputs, wanted = all_of_attended(narrow(arrays), **options), all_of_attended(arrays, **options)
-    assert_near(outputs, wanted, 60 if twice else 30)  # twice as many units, one after the other
+    outputs, expected = all_of_attended(narrow(arrays), **options), all_of_attended(arrays, **options)
+    assert_near(outputs, expected, 60 if twice else 30)  # twice as many units, one after the other
 
 
 def test_large_queries_and_keys(isa: str) -> None:
@@ -313,12 +313,12 @@ def test_law_8_any_layout(isa: str, change: Callable[[Array], Array], B: int, H:
     twice = narrow(attended_arrays(3, B, H, 4, 7, 2, twice=True))
     before = [x.copy() for x in (*arrays, *others, *twice)]
     near = (np.testing.assert_allclose, {"rtol": 1e-5, "atol": 1e-6})
-    for outputs, wanted in (
+    for outputs, expected in (
         (all_of_gru([change(x) for x in arrays]), all_of_gru(arrays)),
         (all_of_attended([change(x) for x in others]), all_of_attended(others)),
         (all_of_attended([change(x) for x in twice]), all_of_attended(twice)),
     ):
-        for a, b in zip(outputs, wanted, strict=True):
+        for a, b in zip(outputs, expected, strict=True):
             near[0](a, b, **near[1])
     assert_same([*arrays, *others, *twice], before)
 

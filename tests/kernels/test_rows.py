@@ -22,9 +22,9 @@ def draw(*shape: int, seed: int = 0) -> Array:
     return np.random.default_rng([seed, *shape]).standard_normal(shape)
 
 
-def near(results: Any, wanted: Any) -> None:
+def near(results: Any, expected: Any) -> None:
     """Compare float32 with float64."""
-    for a, b in zip(results, wanted, strict=True):
+    for a, b in zip(results, expected, strict=True):
         assert a.dtype == np.float32
         assert b.dtype == np.float64
         np.testing.assert_allclose(a, b, rtol=2e-5, atol=2e-5)
@@ -44,9 +44,9 @@ def test_layer_norm(isa: str, size: tuple[int, int], more: bool) -> None:
         draw(size[1]),
         draw(size[1]),
     )
-    wanted, back = nn.layer_norm(x, gain, shift, epsilon=1e-2)
+    expected, back = nn.layer_norm(x, gain, shift, epsilon=1e-2)
     output, single_back = nn.layer_norm(*narrow(x, gain, shift), epsilon=1e-2)
-    near([output], [wanted])
+    near([output], [expected])
     also = [onto] if more else []
     near(single_back(*narrow(dy, *also)), back(dy, *also))
 
@@ -77,9 +77,9 @@ def test_dropout_is_numpys_to_the_bit(
     dx = back(dy)[0]
     with monkeypatch.context() as patch:
         patch.setattr(kernels, "_library", lambda: None)
-        wanted, back = nn.dropout(x, 0.3, np.random.default_rng(1))
+        expected, back = nn.dropout(x, 0.3, np.random.default_rng(1))
         np.testing.assert_array_equal(dx, back(dy)[0])
-    np.testing.assert_array_equal(output, wanted)
+    np.testing.assert_array_equal(output, expected)
 
 
 @pytest.mark.parametrize("size", SIZES, ids=str)
@@ -87,9 +87,9 @@ def test_perceptron(isa: str, size: tuple[int, int]) -> None:
     (rows, width), hidden = size, 19
     arrays = draw(rows, width), draw(width, hidden), draw(hidden), draw(hidden, 3), draw(3)
     dy = draw(rows, 3)
-    wanted, back = nn.perceptron(*arrays)
+    expected, back = nn.perceptron(*arrays)
     output, single_back = nn.perceptron(*narrow(*arrays))
-    np.testing.assert_allclose(output, wanted, rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(output, expected, rtol=1e-4, atol=1e-4)
     for a, b in zip(single_back(*narrow(dy)), back(dy), strict=True):
         assert a.dtype == np.float32
         np.testing.assert_allclose(a, b, rtol=1e-4, atol=2e-4)
@@ -102,8 +102,8 @@ def test_any_layout(isa: str, change: Any) -> None:
     plain = np.ascontiguousarray(x, np.float32), np.ascontiguousarray(dy, np.float32)
     weights = narrow(draw(20), draw(20))
     output, back = nn.layer_norm(x, *weights)
-    wanted, plain_back = nn.layer_norm(plain[0], *weights)
-    np.testing.assert_allclose(output, wanted, rtol=1e-5, atol=1e-6)
+    expected, plain_back = nn.layer_norm(plain[0], *weights)
+    np.testing.assert_allclose(output, expected, rtol=1e-5, atol=1e-6)
     for a, b in zip(back(dy), plain_back(plain[1]), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-5)
     dropped = [nn.dropout(each, 0.5, np.random.default_rng(0))[0] for each in (x, plain[0])]

@@ -38,9 +38,9 @@ def test_cross_entropy(isa: str, sizes: tuple[int, int], biased: bool, smoothing
     single = None if bias is None else bias.astype(np.float32)
     loss, single_back = nn.cross_entropy(logits.astype(np.float32), targets, single, smoothing=smoothing)
     assert loss == pytest.approx(exact, rel=1e-6, abs=1e-6)
-    gradients, wanted = single_back(0.5), back(0.5)
-    assert len(gradients) == len(wanted) == 1 + biased
-    for a, b in zip(gradients, wanted, strict=True):
+    gradients, expected = single_back(0.5), back(0.5)
+    assert len(gradients) == len(expected) == 1 + biased
+    for a, b in zip(gradients, expected, strict=True):
         assert a.dtype == np.float32
         np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-7)
 
@@ -103,13 +103,13 @@ def test_rows_are_added_at_their_indices(isa: str, size: int) -> None:
     )
     rows_, pullback = nn.embed(table, ids)
     assert (rows_ == table[ids]).all()
-    wanted = np.zeros((9, size))
-    np.add.at(wanted, ids, rows)
+    expected = np.zeros((9, size))
+    np.add.at(expected, ids, rows)
     (dtable,) = pullback(rows.astype(np.float32))
-    np.testing.assert_allclose(dtable, wanted, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(dtable, expected, rtol=1e-5, atol=1e-5)
     onto = table.copy()
     assert pullback(rows.astype(np.float32), onto)[0] is onto
-    np.testing.assert_allclose(onto, table + wanted, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(onto, table + expected, rtol=1e-5, atol=1e-5)
 
 
 def test_gradient_of_the_bias() -> None:

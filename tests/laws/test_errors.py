@@ -152,7 +152,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
 every_function = pytest.mark.parametrize("function", FUNCTIONS)
 
 
-def assert_says(call: Callable[[], Any], kind: type[Exception], text: str, where: str = "") -> None:
+def assert_raises_text(call: Callable[[], Any], kind: type[Exception], text: str, where: str = "") -> None:
     """The call raises exactly this type of error with exactly this text."""
     caught: Exception | None = None
     try:
@@ -166,14 +166,14 @@ def assert_says(call: Callable[[], Any], kind: type[Exception], text: str, where
 @every_function
 def test_arrays(function: str) -> None:
     for name, (q, k, v, kind, text) in ARRAYS.items():
-        assert_says(lambda q=q, k=k, v=v: FUNCTIONS[function](q, k, v), kind, text, name)
+        assert_raises_text(lambda q=q, k=k, v=v: FUNCTIONS[function](q, k, v), kind, text, name)
 
 
 @pytest.mark.skipif(np.dtype(np.longdouble).itemsize <= 8, reason="this system has no longer floats")
 def test_long_doubles() -> None:
     name = np.dtype(np.longdouble)
     text = f"queries must be float64 or smaller. Got dtype {name} instead.\n  hint: use .astype(float)"
-    assert_says(lambda: regard.attend(Q.astype(np.longdouble), K, V), TypeError, text)
+    assert_raises_text(lambda: regard.attend(Q.astype(np.longdouble), K, V), TypeError, text)
 
 
 # ---- options of a call: raised by every function -------------------------------------------------------------------
@@ -372,7 +372,7 @@ MUST_FIT = {
 }  # fmt: skip
 
 
-def beside_shapes(name: str, text: str) -> str:
+def with_shapes(name: str, text: str) -> str:
     """The expected text, with all shapes between rule and hint where the option must fit them."""
     rule, *hint = text.split("\n", 1)
     return "\n".join([rule + SHAPES, *hint]) if name in MUST_FIT else text
@@ -381,8 +381,8 @@ def beside_shapes(name: str, text: str) -> str:
 @every_function
 def test_options(function: str) -> None:
     for name, (build, kind, text) in OPTIONS.items():
-        expected = beside_shapes(name, text)
-        assert_says(lambda build=build: FUNCTIONS[function](Q, K, V, **build()), kind, expected, name)
+        expected = with_shapes(name, text)
+        assert_raises_text(lambda build=build: FUNCTIONS[function](Q, K, V, **build()), kind, expected, name)
 
 
 STEP_TWO: dict[str, tuple[Callable[[], Any], str]] = {
@@ -407,8 +407,8 @@ STEP_TWO: dict[str, tuple[Callable[[], Any], str]] = {
 @pytest.mark.parametrize("name", STEP_TWO)
 def test_step_two(name: str, function: str) -> None:
     build, text = STEP_TWO[name]
-    assert_says(
-        lambda: FUNCTIONS[function](Q, K, V, normalize=build()), ValueError, beside_shapes(name, text)
+    assert_raises_text(
+        lambda: FUNCTIONS[function](Q, K, V, normalize=build()), ValueError, with_shapes(name, text)
     )
 
 
@@ -803,7 +803,7 @@ CALLS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
 
 def test_calls() -> None:
     for name, (call, kind, text) in CALLS.items():
-        assert_says(call, kind, text, name)
+        assert_raises_text(call, kind, text, name)
 
 
 def test_every_first_line_states_a_rule() -> None:
@@ -952,7 +952,7 @@ def test_weights_that_do_not_fit_when_transposed_have_no_such_hint() -> None:
 )
 def test_ragged_lists(ragged: Any, sentences: bool) -> None:
     hidden = "; mask=regard.mask.lengths(counts) hides what is added" if sentences else ""
-    assert_says(
+    assert_raises_text(
         lambda: regard.attend(Q, ragged, V),
         ValueError,
         "keys must be an array of numbers; its rows have different lengths.\n"
@@ -995,8 +995,8 @@ def test_options_of_other_libraries(function: str) -> None:
 def test_options_by_position_and_unknown_ones(function: str) -> None:
     rule = f"{function} takes 3 arrays by position, queries, keys, values. Got "
     hint = "\n  hint: options such as mask= are given by name"
-    assert_says(lambda: FUNCTIONS[function](Q, K, V, None), TypeError, f"{rule}4 instead.{hint}")
-    assert_says(lambda: FUNCTIONS[function](Q, K), TypeError, f"{rule}2 instead.")
+    assert_raises_text(lambda: FUNCTIONS[function](Q, K, V, None), TypeError, f"{rule}4 instead.{hint}")
+    assert_raises_text(lambda: FUNCTIONS[function](Q, K), TypeError, f"{rule}2 instead.")
     assert hint_of(lambda: FUNCTIONS[function](Q, K, V, banana=1), TypeError).startswith(
         "its options are score, mask"
     )

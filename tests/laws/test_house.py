@@ -336,12 +336,12 @@ def doc_faults(thing: object) -> list[str]:
     elif list(sections) != sorted(sections, key=SECTIONS.index):
         faults.append(f"sections out of numpydoc's order: {list(sections)}")
     if inspect.isfunction(thing):
-        wanted = {"Examples", "Parameters" if inspect.signature(thing).parameters else "Examples"}
+        expected = {"Examples", "Parameters" if inspect.signature(thing).parameters else "Examples"}
         returns = thing.__annotations__.get("return", "None")
-        wanted |= (
+        expected |= (
             {"Returns"} if returns not in ("None", None, "NoReturn") and "Yields" not in sections else set()
         )
-        faults += [f"no section {title}" for title in sorted(wanted - set(sections))]
+        faults += [f"no section {title}" for title in sorted(expected - set(sections))]
         faults += parameter_faults(thing, sections["Parameters"]) if "Parameters" in sections else []
     if "Examples" in sections and ">>> " not in sections["Examples"]:
         faults.append("the Examples section has no example")
@@ -442,7 +442,7 @@ OPTIONS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 
 @pytest.fixture
-def a_quiet_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def empty_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty working directory, and no window: examples may write files and draw."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MPLBACKEND", "Agg")
@@ -450,7 +450,7 @@ def a_quiet_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("a_quiet_place")
+@pytest.mark.usefixtures("empty_directory")
 @pytest.mark.parametrize("name", MODULES)
 def test_the_examples_of_the_docstrings_run(name: str) -> None:
     failed, _ = doctest.testmod(importlib.import_module(name), optionflags=OPTIONS)
@@ -478,7 +478,7 @@ def run_page(text: str, name: str) -> list[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("a_quiet_place")
+@pytest.mark.usefixtures("empty_directory")
 @pytest.mark.parametrize("page", PAGES, ids=[str(page.relative_to(ROOT)) for page in PAGES])
 def test_the_python_of_the_pages_runs(page: Path) -> None:
     faults = run_page(page.read_text(encoding="utf-8"), page.name)

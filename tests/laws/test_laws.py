@@ -86,7 +86,7 @@ def same(a: Any, b: Any) -> bool:
     return a.shape == b.shape and a.dtype == b.dtype and a.tobytes() == b.tobytes()
 
 
-def seen_by(c: Case) -> Array:
+def visible_keys_of(c: Case) -> Array:
     """The mask (2, 4, n, m) of the oracle."""
     return np.asarray(c.answer.logits > -np.inf)
 
@@ -431,7 +431,7 @@ LAW_4_OPTIONS = [
 @pytest.mark.parametrize("name", LAW_4_OPTIONS)
 def test_law_4_a_nan_key_reaches_exactly_the_rows_to_which_it_is_visible(name: str) -> None:
     c = case(name, seed=4)
-    visible = seen_by(c)
+    visible = visible_keys_of(c)
     for j in (0, 3, 8):
         keys = poisoned(c.keys, (..., j, slice(None)), np.nan)
         for function in functions_of(name):
@@ -444,7 +444,7 @@ def test_law_4_a_nan_key_reaches_exactly_the_rows_to_which_it_is_visible(name: s
 @pytest.mark.parametrize("name", LAW_4_OPTIONS)
 def test_law_4_a_nan_value_reaches_its_column_of_exactly_the_rows_to_which_it_is_visible(name: str) -> None:
     c = case(name, seed=4)
-    visible = seen_by(c)
+    visible = visible_keys_of(c)
     for j in (0, 3, 8):
         values = poisoned(c.values, (..., j, 1), np.nan)
         for function in functions_of(name):
@@ -483,7 +483,7 @@ def test_law_4_a_nan_in_an_early_block_is_not_forgotten(function: str) -> None:
 @pytest.mark.parametrize("name", ["default", "softcap", "mask-array", "mask-causal-end", "score-additive"])
 def test_law_4_a_nan_key_reaches_the_gradients_of_exactly_the_rows_to_which_it_is_visible(name: str) -> None:
     c = case(name, seed=4)
-    visible = seen_by(c)
+    visible = visible_keys_of(c)
     dcontext = np.random.default_rng(5).standard_normal((BATCH, HEADS, 7, 3)).astype(np.float32)
     expected = gradients(c.arrays, dcontext, **c.option.regard)["queries"]
     for j in (0, 3, 8):
@@ -1053,9 +1053,9 @@ def test_law_2_a_score_of_minus_infinity_masks_in_gradients_too(n: int) -> None:
     context, pullback = regard.attention_vjp(q, k, v, score=HidesTheLast())
     expected, clean = regard.attention_vjp(q, k[:-1], v[:-1], score="dot")
     np.testing.assert_allclose(context, expected, rtol=1e-12)
-    result, wanted = pullback(np.ones_like(context)), clean(np.ones_like(context))
-    np.testing.assert_allclose(result.queries, wanted.queries, atol=1e-12)
-    np.testing.assert_allclose(result.keys, np.r_[wanted.keys, np.zeros((1, 3))], atol=1e-12)
+    result, reference = pullback(np.ones_like(context)), clean(np.ones_like(context))
+    np.testing.assert_allclose(result.queries, reference.queries, atol=1e-12)
+    np.testing.assert_allclose(result.keys, np.r_[reference.keys, np.zeros((1, 3))], atol=1e-12)
 
 
 def test_law_2_a_masked_key_at_infinity_leaves_the_gradient_of_the_width() -> None:
@@ -1206,10 +1206,10 @@ def test_law_1_a_window_begins_at_its_position(position: float) -> None:
     v[int(position) + 2 :] = 3
     for width in (0.8, 1.2, 1.8, 2.2):
         options = {"normalize": regard.weights.local_p([position], width)}
-        wanted = regard.attend(q, k, v, **options).context
-        np.testing.assert_allclose(regard.attention(q, k, v, **options), wanted, rtol=1e-5)
+        expected = regard.attend(q, k, v, **options).context
+        np.testing.assert_allclose(regard.attention(q, k, v, **options), expected, rtol=1e-5)
         result, _ = regard.attention_vjp(q, k, v, **options)
-        np.testing.assert_allclose(result, wanted, rtol=1e-5)
+        np.testing.assert_allclose(result, expected, rtol=1e-5)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

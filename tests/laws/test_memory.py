@@ -332,7 +332,7 @@ READERS = """
         marks.write("5")  # resets the peak
     before = peak()
     try:
-        found = {call}
+        result = {call}
     except ValueError as error:
         print(error, file=sys.stderr)
     print(peak() - before)

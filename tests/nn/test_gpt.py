@@ -106,8 +106,8 @@ def test_decoding_with_beams_equals_the_causal_attention_at_once(ring: bool) -> 
     totals = np.tile([0.0, -np.inf, -np.inf], 2)  # at first all hypotheses of a prompt are the same
     crossed = 0
     for _ in range(10):
-        wanted = np.stack([at_once(model, text)[-1] for text in texts])
-        np.testing.assert_allclose(logits, wanted, rtol=0, atol=1e-10)
+        expected = np.stack([at_once(model, text)[-1] for text in texts])
+        np.testing.assert_allclose(logits, expected, rtol=0, atol=1e-10)
         scores = totals[:, None] + logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
         best = np.argsort(-scores.reshape(2, beam * WORDS), axis=1, kind="stable")[:, :beam]
         parents = (best // WORDS + np.array([[0], [beam]])).reshape(-1)

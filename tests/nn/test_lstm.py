@@ -27,10 +27,10 @@ def test_lstm_step() -> None:
 def test_lstm_step_is_the_formula() -> None:
     inputs, hidden, cell = draw(1, 4)[0], draw(2, 4)[0], draw(1)
     put, forget, out = 1 / (1 + np.exp(-(inputs + hidden)[[0, 1, 3]]))
-    wanted = forget * cell + put * np.tanh(inputs[2] + hidden[2])
+    expected = forget * cell + put * np.tanh(inputs[2] + hidden[2])
     (new, new_cell), _ = nn.lstm_step(inputs, hidden, cell)
-    np.testing.assert_allclose(new_cell, wanted, rtol=1e-12)
-    np.testing.assert_allclose(new, out * np.tanh(wanted), rtol=1e-12)
+    np.testing.assert_allclose(new_cell, expected, rtol=1e-12)
+    np.testing.assert_allclose(new, out * np.tanh(expected), rtol=1e-12)
 
 
 def test_lstm_step_survives_huge_gates() -> None:

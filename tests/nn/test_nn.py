@@ -355,10 +355,10 @@ def test_cross_entropy(smoothing: float) -> None:
 def test_cross_entropy_is_the_formula() -> None:
     logits, targets = draw(3, 4), np.array([0, 3, 3])
     logp = np.log(np.exp(logits) / np.exp(logits).sum(1, keepdims=True))
-    wanted = np.full((3, 4), 0.2 / 4)
-    wanted[np.arange(3), targets] += 0.8
+    expected = np.full((3, 4), 0.2 / 4)
+    expected[np.arange(3), targets] += 0.8
     loss, _ = nn.cross_entropy(logits, targets, smoothing=0.2)
-    assert loss == pytest.approx(-(wanted * logp).sum() / 3, rel=1e-12)
+    assert loss == pytest.approx(-(expected * logp).sum() / 3, rel=1e-12)
 
 
 def test_cross_entropy_overwrites_logits_only_if_allowed() -> None:
@@ -401,9 +401,9 @@ def test_adam_rejects_a_gradient_of_another_length(size: int) -> None:
 def test_divergence_is_the_formula() -> None:
     p, q = draw(4, 5), draw(4, 5)
     exact_p, exact_q = (np.exp(x) / np.exp(x).sum(axis=1, keepdims=True) for x in (p, q))
-    wanted = scipy.special.rel_entr(exact_p, exact_q) + scipy.special.rel_entr(exact_q, exact_p)
+    expected = scipy.special.rel_entr(exact_p, exact_q) + scipy.special.rel_entr(exact_q, exact_p)
     loss, _ = nn.divergence(p + 300, q - 700)  # a constant in all logits changes nothing
-    assert loss == pytest.approx(wanted.sum() / 4, rel=1e-9)
+    assert loss == pytest.approx(expected.sum() / 4, rel=1e-9)
     assert nn.check_gradients(nn.divergence, [p, q]) < 1e-6
 
 

@@ -30,8 +30,8 @@ def test_layer_norm_is_the_formula() -> None:
     x, gain, shift = draw(7, 5) * 3 + 1, draw(5), draw(5, 1)[:, 0]
     y, _ = nn.layer_norm(x, gain, shift, epsilon=0.25)
     for row, normalized in zip(x, y, strict=True):
-        wanted = (row - row.mean()) / np.sqrt(row.var() + 0.25) * gain + shift
-        np.testing.assert_allclose(normalized, wanted, rtol=1e-12)
+        expected = (row - row.mean()) / np.sqrt(row.var() + 0.25) * gain + shift
+        np.testing.assert_allclose(normalized, expected, rtol=1e-12)
 
 
 def test_layer_norm_of_equal_numbers_is_the_shift() -> None:
@@ -48,8 +48,8 @@ def test_perceptron(lead: tuple[int, ...]) -> None:
 
 def test_perceptron_is_the_formula() -> None:
     x, into, bias, out, last = draw(1100, 4), draw(4, 6), draw(6), draw(6, 3), draw(3)
-    wanted = np.maximum(x @ into + bias, 0) @ out + last
-    np.testing.assert_allclose(nn.perceptron(x, into, bias, out, last)[0], wanted, rtol=1e-12)
+    expected = np.maximum(x @ into + bias, 0) @ out + last
+    np.testing.assert_allclose(nn.perceptron(x, into, bias, out, last)[0], expected, rtol=1e-12)
 
 
 def test_the_dtype_stays() -> None:
@@ -193,12 +193,12 @@ def test_multi_head_attention_is_one_attention_for_each_head() -> None:
     x, memory = draw(2, 5, 6), draw(2, 7, 6)
     weights = [draw(*shape) for shape in WEIGHTS]
     y, _ = nn.multi_head_attention(x, memory, *weights, heads=4, key_heads=2)
-    wanted = np.zeros((2, 5, 5))
+    expected = np.zeros((2, 5, 5))
     for head in range(4):
         own, key = slice(2 * head, 2 * head + 2), slice(head // 2 * 2, head // 2 * 2 + 2)
         q, k, v = x @ weights[0][:, own], memory @ weights[1][:, key], memory @ weights[2][:, key]
-        wanted += regard.attend(q, k, v).context @ weights[3][own]
-    np.testing.assert_allclose(y, wanted, rtol=1e-12, atol=1e-13)
+        expected += regard.attend(q, k, v).context @ weights[3][own]
+    np.testing.assert_allclose(y, expected, rtol=1e-12, atol=1e-13)
 
 
 @in_one_test(

@@ -132,7 +132,7 @@ def test_which_of_these_points_is_the_leftmost() -> None:
     assert [answer.text for answer in model.translate(turned)] == texts
 
 
-def test_numbers_far_from_0_are_told_apart() -> None:
+def test_numbers_far_from_0_are_distinguished() -> None:
     targets = ["a", "b", "c"] * 4
     sources = [[[1e6 + 100 * "abc".index(target)]] for target in targets]
     model = untrained("recurrent", "set", epochs=20, rate=0.05).fit(sources, targets)
@@ -230,15 +230,15 @@ def test_a_loaded_model_learns_anew_from_other_examples(tmp_path: Path) -> None:
 )
 def test_a_training_goes_on_where_it_stopped(family: str, kind: str, tmp_path: Path) -> None:
     pairs, checkpoint = examples(kind, 24), tmp_path / "checkpoint"
-    wanted = small(family, kind).model
+    expected = small(family, kind).model
     for step in untrained(family, kind).steps(list(zip(*pairs, strict=True)), checkpoint=checkpoint):
         if step.number == 2:
             break
     assert checkpoint.exists()
     model = untrained(family, kind).fit(*pairs, checkpoint=checkpoint).model
     assert not checkpoint.exists()
-    assert (model.network.parameters.flat == wanted.network.parameters.flat).all()
-    assert model.source == wanted.source
+    assert (model.network.parameters.flat == expected.network.parameters.flat).all()
+    assert model.source == expected.source
 
 
 def test_a_checkpoint_of_other_arrays_is_rejected(tmp_path: Path) -> None:
@@ -503,10 +503,10 @@ def test_wrong_examples_are_rejected_by_their_number(
         model.translate(good[0])
     trained = small("recurrent", kind)
     monkeypatch.setattr(type(trained.model.network), "stepper", None)  # a call of it would fail
-    wanted = f"source 21: {text}"
-    assert error(type_, trained.translate, sources).startswith(wanted)
-    assert error(type_, trained.sample, sources).startswith(wanted)
-    assert error(type_, trained.align, sources, targets).startswith(wanted)
+    expected = f"source 21: {text}"
+    assert error(type_, trained.translate, sources).startswith(expected)
+    assert error(type_, trained.sample, sources).startswith(expected)
+    assert error(type_, trained.align, sources, targets).startswith(expected)
 
 
 @every_kind

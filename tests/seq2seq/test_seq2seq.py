@@ -780,8 +780,8 @@ def test_links_must_be_sets_of_two_integers_each(links: Any, message: str) -> No
 
 @pytest.mark.parametrize("links", [[{(1, 0)}], [[(1, 0)]], ({(1, 0): "sure"},)], ids=str)
 def test_links_may_come_in_any_collection(links: Any) -> None:
-    wanted = Seq2Seq().begin([("a b", "c")], links=[frozenset({(1, 0)})]).fingerprint()
-    assert Seq2Seq().begin([("a b", "c")], links=links).fingerprint() == wanted
+    expected = Seq2Seq().begin([("a b", "c")], links=[frozenset({(1, 0)})]).fingerprint()
+    assert Seq2Seq().begin([("a b", "c")], links=links).fingerprint() == expected
 
 
 # ------------------------------------------------------------------------------------------------ what is refused

@@ -44,7 +44,7 @@ def step(output: str, start: str) -> np.ndarray:
 # the lessons
 
 
-def test_without_arguments_it_tells_the_lesson_on_queries_keys_and_values(
+def test_without_arguments_it_prints_the_lesson_on_queries_keys_and_values(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """Every number that the notebook prints, to its digits."""
@@ -113,7 +113,7 @@ def arrays(tmp_path: Path) -> dict[str, np.ndarray]:
 
 
 @pytest.mark.parametrize("kind", ["long.npz", "short.npz", "npy", "csv", "txt"])
-def test_all_kinds_of_files_tell_the_same_story(
+def test_all_types_of_files_give_the_same_output(
     arrays: dict[str, np.ndarray], capsys: pytest.CaptureFixture[str], kind: str
 ) -> None:
     files = [kind] if kind.endswith("npz") else [f"{name}.{kind}" for name in arrays]
@@ -235,7 +235,7 @@ def test_weights_are_drawn_before_the_arrays_of_the_score(capsys: pytest.Capture
 
 
 @pytest.mark.parametrize("name", ["inputs", "scores", "logits", "weights", "context", "row", "1", "2", "3"])
-def test_one_step_alone_is_what_python_tells(
+def test_one_step_alone_is_that_of_python(
     arrays: dict[str, np.ndarray], capsys: pytest.CaptureFixture[str], name: str
 ) -> None:
     story = regard.explain(**arrays)
@@ -244,7 +244,7 @@ def test_one_step_alone_is_what_python_tells(
     )
 
 
-def test_all_steps_are_told_without_a_pause_where_nobody_can_press_enter(
+def test_all_steps_are_printed_without_a_pause_where_nobody_can_press_enter(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     each = [
@@ -267,7 +267,7 @@ class Keyboard(io.StringIO):
         ("\n" * 5, "term by term", "(7 of 6)"),
     ],
 )
-def test_on_a_terminal_enter_tells_the_next_step(
+def test_on_a_terminal_enter_prints_the_next_step(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
     keys: str,
@@ -292,7 +292,7 @@ def test_on_a_terminal_enter_tells_the_next_step(
         ([], "hold weight for --score general: it holds nothing"),
     ],
 )
-def test_other_learned_arrays_are_told(
+def test_other_learned_arrays_are_reported(
     capsys: pytest.CaptureFixture[str], held: list[str], message: str
 ) -> None:
     np.savez("learned.npz", **{name: np.eye(3) for name in held})
@@ -300,7 +300,7 @@ def test_other_learned_arrays_are_told(
     assert error == f"regard explain: error: learned.npz must {message}\n"
 
 
-def test_a_mask_is_told_once(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_mask_is_printed_once(capsys: pytest.CaptureFixture[str]) -> None:
     output = explain(capsys, "--causal")
     assert re.search(r"\nlogit = .*, or minus infinity where the mask hides the key\n", output)
     assert output.count('\n"-": the key is not visible to the query\n') == 1
@@ -316,7 +316,7 @@ def test_a_mask_is_told_once(capsys: pytest.CaptureFixture[str]) -> None:
         (["--score", "dot"], "logit = 30 * tanh(score / 30), between -30 and 30"),
     ],
 )
-def test_a_cap_is_told(capsys: pytest.CaptureFixture[str], flags: list[str], logit: str) -> None:
+def test_a_cap_is_printed(capsys: pytest.CaptureFixture[str], flags: list[str], logit: str) -> None:
     assert logit in explain(capsys, "--softcap", "30", *flags).split("\n")
 
 
@@ -586,7 +586,7 @@ def test_a_picture_that_fails_costs_no_story(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_folder_that_can_t_be_written_is_told_before_the_work(
+def test_a_folder_that_can_t_be_written_is_reported_before_the_work(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("matplotlib")
@@ -632,7 +632,7 @@ def test_a_broken_matplotlibrc_is_an_error_before_the_work(tmp_path: Path) -> No
 @pytest.mark.usefixtures("arrays")
 @pytest.mark.parametrize("seeds", [range(10), pytest.param(range(10, 60), marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", ["queries.npy", "short.npz"])
-def test_a_damaged_array_file_is_told_or_refused_but_never_crashes(
+def test_a_damaged_array_file_is_explained_or_refused_but_never_crashes(
     capsys: pytest.CaptureFixture[str], name: str, seeds: range
 ) -> None:
     content = Path(name).read_bytes()
@@ -693,7 +693,7 @@ def test_explain_needs_no_matplotlib() -> None:
         ),
     ],
 )
-def test_what_is_no_command(capsys: pytest.CaptureFixture[str], arguments: list[str], error: str) -> None:
+def test_invalid_commands(capsys: pytest.CaptureFixture[str], arguments: list[str], error: str) -> None:
     assert main(arguments) == 2
     assert capsys.readouterr().err.startswith(error)
 
@@ -744,7 +744,7 @@ def test_a_terminal_without_unicode_is_no_error() -> None:
 
 
 @pytest.mark.slow
-def test_what_is_no_terminal_gets_utf_8_whatever_the_system_prefers() -> None:
+def test_files_and_pipes_get_utf_8_whatever_the_locale() -> None:
     np.save("large.npy", np.ones((30, 30)))
     plain = {key: value for key, value in os.environ.items() if key != "PYTHONIOENCODING"}
     ascii_alone = plain | {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}
@@ -769,7 +769,7 @@ def test_closed_streams_are_no_error() -> None:
 
 
 @pytest.mark.parametrize("dtype", ["f2", "f4", ">f8", "?", "u1", ">i4"])
-def test_every_real_type_is_told(capsys: pytest.CaptureFixture[str], dtype: str) -> None:
+def test_every_real_type_is_explained(capsys: pytest.CaptureFixture[str], dtype: str) -> None:
     np.save("eye.npy", np.eye(4).astype(dtype))
     output = explain(capsys, "eye.npy", "--digits", "2")
     # Each scores 1 with itself and 0 with the three others: e^0.5 / (e^0.5 + 3) = 0.35.
@@ -789,24 +789,24 @@ def test_every_real_type_is_told(capsys: pytest.CaptureFixture[str], dtype: str)
         ),
     ],
 )
-def test_empty_sides_are_told(
+def test_empty_sides_are_printed(
     capsys: pytest.CaptureFixture[str], shapes: tuple[tuple[int, ...], ...], expected: str
 ) -> None:
     np.savez("empty.npz", **{name: np.zeros(shape) for name, shape in zip("qkv", shapes, strict=True)})
     assert expected in explain(capsys, "empty.npz").split("\n")
 
 
-def test_no_query_is_no_story(capsys: pytest.CaptureFixture[str]) -> None:
+def test_attention_without_queries_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     np.savez("empty.npz", q=np.zeros((0, 3)), k=np.zeros((4, 3)), v=np.zeros((4, 2)))
     assert fails(capsys, "empty.npz") == "regard explain: error: there is no query to explain: n is 0\n"
 
 
-def test_scores_that_overflow_are_told_without_a_warning(capsys: pytest.CaptureFixture[str]) -> None:
+def test_scores_that_overflow_are_printed_without_a_warning(capsys: pytest.CaptureFixture[str]) -> None:
     np.save("large.npy", np.eye(2, dtype="f4") * np.float32(1e30))
     assert "query 1" in explain(capsys, "large.npy")
 
 
-def test_products_of_large_whole_numbers_do_not_wrap_round(capsys: pytest.CaptureFixture[str]) -> None:
+def test_products_of_large_integers_do_not_wrap_round(capsys: pytest.CaptureFixture[str]) -> None:
     """3037000500^2 is the first square beyond int64; its root fits in, and small products stay integers."""
     unit = ["--key-weight", "1", "--value-weight", "1"]
     output = explain(capsys, "--words", "3037000500", "--query-weight", "3037000500", *unit)
@@ -818,7 +818,7 @@ def test_products_of_large_whole_numbers_do_not_wrap_round(capsys: pytest.Captur
 
 
 @pytest.mark.parametrize("dtype", [bool, np.uint8, np.int8])
-def test_products_of_narrow_whole_numbers_do_not_wrap_round(
+def test_products_of_narrow_integers_do_not_wrap_round(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, dtype: type
 ) -> None:
     """Two times the largest number of each data type."""

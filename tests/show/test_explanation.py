@@ -29,7 +29,7 @@ def table(output: str, title: str) -> np.ndarray:
     return np.array([[float(cell) for cell in line.split()[2:]] for line in lines])
 
 
-def test_words_and_weights_are_told_as_on_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
+def test_words_and_weights_are_explained_as_on_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
     text = ["; ".join(" ".join(map(str, row)) for row in weight) for weight in WEIGHTS]
     flags = [f"--{name}-weight={rows}" for name, rows in zip(("query", "key", "value"), text, strict=True)]
     assert main(["explain", *flags]) == 0
@@ -66,7 +66,7 @@ def test_the_story_is_its_steps_but_the_logits() -> None:
     assert "word 2 . word 1 = 2*2 + 0*2 + 0*2 = 4" in story.step("scores", row=1)
 
 
-def test_logits_are_told_with_their_mask() -> None:
+def test_logits_are_printed_with_their_mask() -> None:
     output = regard.explain(queries=np.eye(2), mask=regard.mask.causal(), scale=3).step("logits")
     assert output == (
         "From scores to logits: the numbers that step 2 compares\n\n"
@@ -111,7 +111,7 @@ KEY_WEIGHT = [[1.0, 0.5], [0.5, -0.25], [-2.0, 1.0]]
         (regard.scores.concat([*W, *KEY_WEIGHT], V), "W s + U h", [0.0, 0.0]),
     ],
 )
-def test_the_numbers_inside_the_perceptron_are_told(
+def test_the_numbers_inside_the_perceptron_are_printed(
     monkeypatch: pytest.MonkeyPatch,
     row: int,
     score: regard.scores.additive,
@@ -199,11 +199,11 @@ def half_product(queries: np.ndarray, keys: np.ndarray) -> np.ndarray:
         ),
     ],
 )
-def test_each_option_is_told(options: dict[str, object], expected: str) -> None:
+def test_each_option_is_printed(options: dict[str, object], expected: str) -> None:
     assert expected in f"{regard.explain(queries=np.eye(2), **options)}\n"
 
 
-def test_a_sink_is_told_with_its_weight() -> None:
+def test_a_sink_is_printed_with_its_weight() -> None:
     """One key of logit 0 and a sink of logit log 3."""
     output = regard.explain(queries=[[0.0]], sink=math.log(3)).row(0)
     assert output.endswith("the sink takes the rest of the weight: 0.75000")
@@ -217,14 +217,14 @@ def test_any_type_is_taken_and_nothing_is_written(make: Callable[[list[list[floa
     assert "query 1 . key 1 = 1*1 + 0*0 = 1" in str(regard.explain(queries=queries))
 
 
-def test_numbers_that_are_not_finite_are_told_without_a_warning() -> None:
+def test_non_finite_numbers_are_printed_without_a_warning() -> None:
     output = str(regard.explain([[np.inf, 1.0]], *[np.eye(2)] * 3))
     assert "word 1: not a number" in output
     score = regard.scores.additive(np.eye(2), np.eye(2), [1.0, 1.0])
     assert "nan" in str(regard.explain(queries=[[np.inf, 1.0]], keys=[[-np.inf, 0.0]], score=score))
 
 
-def test_no_key_is_told() -> None:
+def test_attention_without_keys_is_printed() -> None:
     score = regard.scores.additive(np.eye(2), np.eye(2), [1.0, 1.0])
     output = str(regard.explain(queries=np.eye(2), keys=np.zeros((0, 2)), score=score))
     assert "query 2 attends to nothing: its weights and its context are 0" in output
@@ -358,7 +358,7 @@ EYE = np.eye(2)
         ),
     ],
 )
-def test_what_is_no_input_is_told_by_rule_and_numbers(call: Callable[[], object], error: str) -> None:
+def test_invalid_input_is_reported_with_rule_and_numbers(call: Callable[[], object], error: str) -> None:
     with pytest.raises((ValueError, TypeError)) as caught:
         call()
     assert f"{type(caught.value).__name__}: {caught.value}" == error

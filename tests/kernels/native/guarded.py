@@ -161,8 +161,8 @@ def run(sizes: tuple[int, int, int, int], dtype: Any, name: str, chosen: dict[st
     q, k, v, g = (guarded(rng.standard_normal(shape).astype(dtype)) for shape in shapes)
     context, pullback = regard.attention_vjp(q, k, v, kernel="native", threads=2, **chosen)
     gradients = pullback(g)
-    wanted = regard.attention(*(np.array(x) for x in (q, k, v)), kernel="native", **chosen)
-    np.testing.assert_array_equal(np.asarray(context, np.float64), np.asarray(wanted, np.float64))
+    expected = regard.attention(*(np.array(x) for x in (q, k, v)), kernel="native", **chosen)
+    np.testing.assert_array_equal(np.asarray(context, np.float64), np.asarray(expected, np.float64))
     assert np.isfinite(gradients.queries.astype(np.float64)).all()
     if name == "plain":
         v[0, m // 2, 0] = np.nan  # non-finite numbers take a path of their own
@@ -177,8 +177,8 @@ def run_lots(m: int, d: int, e: int, dtype: Any) -> None:
     )
     for _ in range(2):
         context = regard.attention(q, k, v, kernel="native", threads=1)
-        wanted = regard.attention(*(np.array(x) for x in (q, k, v)), kernel="native", threads=3)
-        np.testing.assert_array_equal(np.asarray(context, np.float64), np.asarray(wanted, np.float64))
+        expected = regard.attention(*(np.array(x) for x in (q, k, v)), kernel="native", threads=3)
+        np.testing.assert_array_equal(np.asarray(context, np.float64), np.asarray(expected, np.float64))
         v[3, m // 2, 0] = np.nan
 
 

@@ -34,8 +34,8 @@ def _verbs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 class Parrot:
     """A model with fixed translations: its file has source TAB translation, and whether it has attention."""
 
-    def __init__(self, says: dict[str, str], attention: bool) -> None:
-        self.says, self.attention = says, attention
+    def __init__(self, translations: dict[str, str], attention: bool) -> None:
+        self.translations, self.attention = translations, attention
         source = SimpleNamespace(
             token_type="words",
             glue=glue,
@@ -55,7 +55,9 @@ class Parrot:
         return cls(dict(line.split("\t") for line in lines), first == "attention")
 
     def translate(self, sources: Sequence[str], *, beam: int = 5) -> list[SimpleNamespace]:
-        return [SimpleNamespace(text=self.says.get(source, "") + " !" * (beam == 9)) for source in sources]
+        return [
+            SimpleNamespace(text=self.translations.get(source, "") + " !" * (beam == 9)) for source in sources
+        ]
 
     def align(
         self, sources: Sequence[str], targets: Sequence[str], *, posterior: bool = False
@@ -195,7 +197,7 @@ def test_without_sacrebleu_the_rest_is_measured(
 
 # ----------------------------------------------------------------------------------------------------- models
 
-SAYS = ("attention", "one\tun", "one two\tun deux", "one two three\tun deux deux", "a\ta")
+TRANSLATIONS = ("attention", "one\tun", "one two\tun deux", "one two three\tun deux deux", "a\ta")
 TEST = ("one\tun", "one two\tun deux", "one two three\tun deux trois", "a\tb")
 
 
@@ -203,7 +205,7 @@ TEST = ("one\tun", "one two\tun deux", "one two three\tun deux trois", "a\tb")
 def test_a_model_is_measured_on_pairs(capsys: pytest.CaptureFixture[str]) -> None:
     write("test.tsv", *TEST)
     Path("runs").mkdir()
-    write("runs/model.safetensors", *SAYS)
+    write("runs/model.safetensors", *TRANSLATIONS)
     out, err = run_evaluate(capsys, "runs", "test.tsv", "--beam", "3", "--json", "all.json")
     assert out.startswith("4 items of test.tsv, beam 3\n\n")
     assert rows(out, "exact %")["runs"][-2:] == ["50.0", f"{100 * 2 / 7:.1f}"]
@@ -232,7 +234,7 @@ def test_a_model_is_named_after_its_folder_or_file(
     Path("here/v1.2").mkdir(parents=True)
     monkeypatch.chdir("here")
     for name in ("model.safetensors", "v1.2/model.safetensors", "my.model"):
-        write(name, *SAYS)
+        write(name, *TRANSLATIONS)
     write("test.tsv", *TEST)
     out, err = run_evaluate(capsys, argument, "test.tsv")
     assert shown in rows(out, "exact %")
@@ -241,7 +243,7 @@ def test_a_model_is_named_after_its_folder_or_file(
 
 @pytest.mark.usefixtures("parrots")
 def test_names_of_wide_letters_are_not_cut(capsys: pytest.CaptureFixture[str]) -> None:
-    write("test.tsv", *TEST), write("one", *SAYS), write("two", *SAYS)
+    write("test.tsv", *TEST), write("one", *TRANSLATIONS), write("two", *TRANSLATIONS)
     out, _ = run_evaluate(capsys, "one", "test.tsv", "--compare", "two", "--names", "模型二", "モデル")
     assert "模型二" in out
     assert "モデル" in out
@@ -288,7 +290,7 @@ def test_undefined_bleu_is_not_0(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.usefixtures("parrots")
-def test_lines_with_one_source_are_alternatives_where_asked(capsys: pytest.CaptureFixture[str]) -> None:
+def test_lines_with_one_source_are_alternatives_by_option(capsys: pytest.CaptureFixture[str]) -> None:
     write("model", "attention", "read\tR EH D", "cat\tK AE T")
     write("test", "read\tR IY D", "cat\tK AE T", "read\tR EH D")
     out, err = run_evaluate(capsys, "model", "test")
@@ -312,7 +314,7 @@ def test_standard_input_is_a_file(
         monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=data))
         return run_evaluate(capsys, *arguments)[0]
 
-    write("model", *SAYS), write("test", *TEST)
+    write("model", *TRANSLATIONS), write("test", *TEST)
     out, _ = run_evaluate(capsys, "model", "test")
     assert with_stdin("model", "-") == out.replace("items of test", "items of standard input")
     out, _ = run_evaluate(capsys, "--hypotheses", "test", "--references", "test")
@@ -324,7 +326,7 @@ def test_standard_input_is_a_file(
 def test_links_are_compared_by_words_whatever_the_tokens(capsys: pytest.CaptureFixture[str]) -> None:
     # "ab cde": tokens ab, cd, e. Straight ahead: 0-0, then cd-fg, e-h: both 1-1. In the second pair the model attends
     # from the word hi (the 3rd of 4 tokens) at e, the 3rd token, of word 1.
-    write("model", *SAYS)
+    write("model", *TRANSLATIONS)
     write("test", "ab cde\tab fgh", "ab cde\tabc hi")
     write("gold", "0-0 1?1", "0-0 1-1 0p1")
     out, err = run_evaluate(capsys, "model", "test", "--gold", "gold")
@@ -343,7 +345,7 @@ def test_links_are_compared_by_words_whatever_the_tokens(capsys: pytest.CaptureF
 @pytest.mark.usefixtures("parrots")
 def test_links_of_tokens(capsys: pytest.CaptureFixture[str]) -> None:
     # "ab cde" and "ab fgh" are three tokens each; each attends to the token at its own index.
-    write("model", *SAYS)
+    write("model", *TRANSLATIONS)
     write("test", "ab cde\tab fgh")
     write("gold", "0-0 2-2 1?1")
     out, _ = run_evaluate(capsys, "model", "test", "--gold", "gold", "--by", "tokens")
@@ -402,7 +404,7 @@ def test_links_that_are_counted_from_1(capsys: pytest.CaptureFixture[str]) -> No
 
 @pytest.mark.usefixtures("parrots")
 def test_a_model_is_compared_with_links_that_are_counted_from_1(capsys: pytest.CaptureFixture[str]) -> None:
-    write("model", *SAYS)
+    write("model", *TRANSLATIONS)
     write("test", "a b\ta b", "a b c\ta b c")
     write("gold", "1-1", "1-1 2-2")
     assert f"gold: {NOTE} --gold-from 1\n" in run_evaluate(capsys, "model", "test", "--gold", "gold")[1]
@@ -555,7 +557,7 @@ def test_errors_of_links_are_one_line(
     ],
 )
 def test_errors_are_one_line(arguments: list[str], error: str, capsys: pytest.CaptureFixture[str]) -> None:
-    write("model", *SAYS), write("blind", "none", *SAYS[1:]), write("test", *TEST)
+    write("model", *TRANSLATIONS), write("blind", "none", *TRANSLATIONS[1:]), write("test", *TEST)
     write("gold", "0-0"), write("links", *["0-0"] * 4), write("empty")
     write("none", *[""] * 4), write("far", "", "2?2", "99?99", "")
     write("long", "a\tb", f"{'w ' * 1001}\tb"), write("wide", f"one\t{'w ' * 1001}")

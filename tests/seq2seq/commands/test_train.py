@@ -910,8 +910,8 @@ def test_a_training_that_was_too_short_is_reported_at_the_end(
     warning = "training without attention was short: each pair was seen {}, and 200 times is usual for so many pairs; "
     common = ["train", str(pairs), "--no-attention", "--fresh", "--out", str(tmp_path / "m")]
     assert main([*common, "--epochs", "1"]) == 0
-    wanted = warning.format("1 time") + "the model can become better with --epochs\n"
-    assert capsys.readouterr().err.endswith(wanted)
+    expected = warning.format("1 time") + "the model can become better with --epochs\n"
+    assert capsys.readouterr().err.endswith(expected)
     assert main([*common, "--minutes", "1e-9"]) == 0
     last = capsys.readouterr().err.splitlines()[-1]
     assert re.fullmatch(
@@ -1150,7 +1150,7 @@ def test_a_captioner_is_trained_measured_and_shown(
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("kind", "unit"), [("images", "pictures"), ("vectors", "examples"), ("", "words")])
-def test_progress_counts_what_the_sources_are(
+def test_progress_counts_the_sources_in_their_unit(
     kind: str, unit: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     make: dict[str, Callable[[Path, int], Path]] = {

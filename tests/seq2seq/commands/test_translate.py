@@ -123,17 +123,17 @@ def test_options_may_stand_anywhere(
         (["evaluate", model], ["--beam", "1"], [pairs]),
     ):
         assert main([*first, *rest, *option]) == 0
-        wanted = capsys.readouterr().out
+        expected = capsys.readouterr().out
         for arguments in ([*first, *option, *rest], [first[0], *option, *first[1:], *rest]):
             assert main(arguments) == 0
-            assert capsys.readouterr().out == wanted
+            assert capsys.readouterr().out == expected
     (tmp_path / "-a").write_text("a b\n")
     monkeypatch.chdir(tmp_path)
     assert main(["translate", model, "a"]) == 0
-    wanted = capsys.readouterr().out
+    expected = capsys.readouterr().out
     for arguments in (["--", model, "-a"], ["--beam", "5", "--", model, "-a"], [model, "--", "-a"]):
         assert main(["translate", *arguments]) == 0
-        assert capsys.readouterr().out == wanted
+        assert capsys.readouterr().out == expected
     assert refused(["translate", model, a, "--nope"], capsys)[1] == "unrecognized arguments: --nope"
     message = refused(["evaluate", model, "--compare", model, pairs], capsys)[1]
     assert message.endswith("--references; --compare takes all names after it")
@@ -204,9 +204,9 @@ def test_columns(model: Model, capsys: pytest.CaptureFixture[str], monkeypatch: 
             "1\t-0.5000\ta b. 0\t0-0 1-1\n2\t-0.5000\t 0\t\n3\t-0.5000\tc 0\t0-0\n"
         ),
     }
-    for options, wanted in expected.items():
+    for options, output in expected.items():
         typed(monkeypatch, b"a b.\n\nc\n")
-        assert output_of(["translate", "m", *options], capsys) == wanted, options
+        assert output_of(["translate", "m", *options], capsys) == output, options
 
 
 def test_options_reach_the_model(
@@ -413,8 +413,8 @@ def test_n_best_lists_and_samples(
         line.split("\t") for line in output_of(["translate", str(trained), "--n-best=3"], capsys).splitlines()
     ]
     candidates = Seq2Seq.load(trained).candidates(["a b", "", "b"], beam=5, n_best=3)
-    wanted = [(str(i), f"{t.score:.4f}", t.text) for i, each in enumerate(candidates, 1) for t in each]
-    assert list(map(tuple, rows)) == wanted
+    expected = [(str(i), f"{t.score:.4f}", t.text) for i, each in enumerate(candidates, 1) for t in each]
+    assert list(map(tuple, rows)) == expected
     sampled = []
     for data in (b"a b\nb\n", b"a b\nb\n", b"a b\na b\n"):
         typed(monkeypatch, data)

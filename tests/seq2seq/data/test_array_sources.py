@@ -702,13 +702,13 @@ def test_alpha_is_composed_on_white(
     x[..., :-1] = x[..., :1]
     upper = (x >> (8 * x.itemsize - 8)).astype(float)
     opacity = upper[..., -1:] / 255
-    wanted = upper[..., :1] * opacity + 255 * (1 - opacity)
+    expected = upper[..., :1] * opacity + 255 * (1 - opacity)
     got = Rows(8, 8, channels).read(picture(png_of(x))).reshape(8, 8, channels)
-    assert np.abs(got - wanted).max() <= 1
+    assert np.abs(got - expected).max() <= 1
 
 
 @pytest.mark.parametrize(
-    ("depth", "color", "row", "transparent", "wanted"),
+    ("depth", "color", "row", "transparent", "expected"),
     [
         (1, 0, b"\x40", [1], [0, 255]),
         (1, 0, b"\x40", [0], [255, 255]),
@@ -726,12 +726,12 @@ def test_one_transparent_colour(
     color: int,
     row: bytes,
     transparent: list[int],
-    wanted: list[int],
+    expected: list[int],
     picture: Callable[[bytes], Path],
 ) -> None:
     marked = chunk(b"tRNS", struct.pack(f">{len(transparent)}H", *transparent))
     got = Rows(1, 2).read(picture(png(2, 1, depth, color, [row], marked)))
-    assert got.tolist() == [wanted]
+    assert got.tolist() == [expected]
 
 
 # --------------------------------------------------------------------------------------- orientation and frames
@@ -764,8 +764,8 @@ def test_the_orientation_is_applied(orientation: int, format: str, picture: Call
         data = saved(Image.fromarray(x), "TIFF", tiffinfo={0x0112: orientation})
     else:
         data = saved(Image.fromarray(x), "WEBP", lossless=True, exif=exif_of(orientation))
-    wanted = UPRIGHT[orientation](x)
-    assert np.array_equal(Rows(*wanted.shape).read(picture(data)), wanted)
+    expected = UPRIGHT[orientation](x)
+    assert np.array_equal(Rows(*expected.shape).read(picture(data)), expected)
 
 
 def test_jpeg_of_a_camera_is_turned(picture: Callable[[bytes], Path]) -> None:
@@ -818,9 +818,9 @@ def test_proportions_are_kept_and_the_rest_is_white(
 ) -> None:
     color = np.array([30, 60, 90] if channels == 3 else [77], np.uint8)
     got = Rows(*model, channels).read(picture(png_of(np.broadcast_to(color, (*stored, channels)))))
-    wanted = np.full((*model, channels), 255, np.uint8)
-    wanted[box] = color
-    assert got.reshape(wanted.shape).tolist() == wanted.tolist()
+    expected = np.full((*model, channels), 255, np.uint8)
+    expected[box] = color
+    assert got.reshape(expected.shape).tolist() == expected.tolist()
 
 
 @pytest.mark.slow

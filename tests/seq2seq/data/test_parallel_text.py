@@ -227,10 +227,10 @@ def test_a_small_file_that_unpacks_to_a_large_one_takes_little_memory() -> None:
 def test_read_two(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "en").write_bytes(b"\xef\xbb\xbfthe cat\r\na\tb\n")
     (tmp_path / "fr").write_bytes(gzip.compress(b"le chat\nc"))
-    wanted = [("the cat", "le chat"), ("a\tb", "c")]
-    assert read_two(tmp_path / "en", str(tmp_path / "fr")) == wanted
+    expected = [("the cat", "le chat"), ("a\tb", "c")]
+    assert read_two(tmp_path / "en", str(tmp_path / "fr")) == expected
     monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=stream(b"le chat\nc")))
-    assert read_two(tmp_path / "en", "-") == wanted
+    assert read_two(tmp_path / "en", "-") == expected
     assert error(ValueError, read_two, "-", "-") == "only one of two files can be standard input"
 
 

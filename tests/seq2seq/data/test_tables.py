@@ -70,11 +70,11 @@ def filter_ends(cell: str) -> list[str]:
 
 def test_two_columns_without_a_header(tmp_path: Path) -> None:
     data = b"the cat,le chat\nthe dog,le chien\n"
-    wanted = [("the cat", "le chat"), ("the dog", "le chien")]
-    assert read_pairs(saved(tmp_path / "p.csv", data)) == wanted
+    expected = [("the cat", "le chat"), ("the dog", "le chien")]
+    assert read_pairs(saved(tmp_path / "p.csv", data)) == expected
     data = b"Hello, world;Bonjour, le monde\nYes;Oui\n"
-    wanted = [("Hello, world", "Bonjour, le monde"), ("Yes", "Oui")]
-    assert read_pairs(saved(tmp_path / "p.csv", data)) == wanted
+    expected = [("Hello, world", "Bonjour, le monde"), ("Yes", "Oui")]
+    assert read_pairs(saved(tmp_path / "p.csv", data)) == expected
     assert read_pairs(saved(tmp_path / "p.csv", b'sep=;\r\n"a";b\r\n')) == [("a", "b")]
     assert read_pairs(saved(tmp_path / "p.csv", b"a,b,,\nc,d,,\n")) == [("a", "b"), ("c", "d")]
 

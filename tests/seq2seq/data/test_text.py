@@ -359,7 +359,7 @@ def test_invisible_text_gives_no_token_of_any_type(kind: str) -> None:
         ("words", "read.", []),
     ],
 )
-def test_symbols_that_a_side_has_never_seen(kind: str, text: str, symbols: list[str]) -> None:
+def test_symbols_that_are_unknown_to_a_side(kind: str, text: str, symbols: list[str]) -> None:
     side = learn(kind, ["read ."] if kind == "tokens" else ["read."])
     assert unseen(side, side.cut(text)) == symbols
 
@@ -398,7 +398,7 @@ _SEEN = st.sampled_from([*"abdehlnorstw     .'\u2423\u2581", "the", "low", "est"
 WRITTEN = st.lists(_SEEN, max_size=20).map("".join) | WRITABLE
 
 
-def wanted(kind: str, text: str) -> str:
+def expected_text(kind: str, text: str) -> str:
     """The text after cutting and gluing: the effect of a token type on spaces and its own marks."""
     text = normalize(text)
     if is_blank(text):
@@ -418,7 +418,7 @@ def test_glue_undoes_cut_for_every_token_type(kind: str, text: str, sides: dict[
     side = sides[kind]
     tokens = side.cut(text)
     assert all(tokens)
-    assert side.glue(tokens) == wanted(kind, text)
+    assert side.glue(tokens) == expected_text(kind, text)
 
 
 @pytest.mark.slow
@@ -524,7 +524,7 @@ def test_lists_of_tokens() -> None:
         ("tokens", "words", "IY1", "IY1"),
     ],
 )
-def test_what_stands_for_an_unknown_token(
+def test_the_copies_of_unknown_tokens(
     source: str, target: str, token: str, borrowed: str, sides: dict[str, Tokenizer]
 ) -> None:
     assert sides[target].borrow(token, sides[source]) == borrowed
@@ -726,7 +726,7 @@ def test_neighbours_are_merged_in_order(pieces: list[str], word: str) -> None:
 
 
 @pytest.fixture(scope="module", params=["unigram", "bpe"])
-def beside_sentencepiece(request: pytest.FixtureRequest) -> tuple[Subwords, Any]:
+def ours_and_sentencepiece(request: pytest.FixtureRequest) -> tuple[Subwords, Any]:
     """Ours, and sentencepiece with the model it has learned."""
     library = pytest.importorskip("sentencepiece")
     models = []
@@ -739,16 +739,16 @@ def beside_sentencepiece(request: pytest.FixtureRequest) -> tuple[Subwords, Any]
 
 @given(text=WRITTEN)
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_it_cuts_as_sentencepiece_does(text: str, beside_sentencepiece: tuple[Subwords, Any]) -> None:
-    ours, theirs = beside_sentencepiece
-    our_pieces, their_pieces = ours.cut(text), theirs.encode_as_pieces(wanted("bpe", text))
+def test_it_cuts_as_sentencepiece_does(text: str, ours_and_sentencepiece: tuple[Subwords, Any]) -> None:
+    ours, theirs = ours_and_sentencepiece
+    our_pieces, their_pieces = ours.cut(text), theirs.encode_as_pieces(expected_text("bpe", text))
     if our_pieces != their_pieces:  # sums in float32 may give a tie where there is none
         score = dict(zip(ours.tokens, map(theirs.get_score, range(len(ours))), strict=True))
         sums = [
             math.fsum(score.get(p, -99.0 * len(p)) for p in pieces) for pieces in (our_pieces, their_pieces)
         ]
         assert sums[0] == pytest.approx(sums[1], rel=1e-6)
-    assert ours.encode(their_pieces) == theirs.encode_as_ids(wanted("bpe", text))
+    assert ours.encode(their_pieces) == theirs.encode_as_ids(expected_text("bpe", text))
 
 
 @pytest.mark.parametrize("method", ["unigram", "bpe"])
@@ -780,7 +780,7 @@ def test_as_many_as_the_sentences_allow(sentences: list[str], size: int, method:
     assert 4 < len(side) <= size
     assert len(restore(side.describe(), side.data())) == len(side)
     for sentence in sentences:
-        assert side.glue(side.cut(sentence)) == wanted(method, sentence)
+        assert side.glue(side.cut(sentence)) == expected_text(method, sentence)
 
 
 def test_rare_characters_are_left_out_where_there_are_many() -> None:

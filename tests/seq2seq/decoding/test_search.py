@@ -234,9 +234,9 @@ def test_early_stopping_misses_no_better_hypothesis(
     most = np.array([6, 3, 5])
     results = beam(network, source, lengths, width=width, n_best=n_best, scoring=scoring(numbers), most=most)
     for i, hypotheses in enumerate(results):
-        wanted = plain_beam(network, source[: lengths[i], i], width, int(most[i]), numbers)[:n_best]
-        if wanted:
-            assert [h.tokens for h in hypotheses] == [words for _, words in wanted]
+        expected = plain_beam(network, source[: lengths[i], i], width, int(most[i]), numbers)[:n_best]
+        if expected:
+            assert [h.tokens for h in hypotheses] == [words for _, words in expected]
         else:
             assert len(hypotheses[0].tokens) == most[i]
 
@@ -305,10 +305,10 @@ def test_the_search_of_the_library_equals_that_of_python(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(kernels.matrix, "_FEW", 1)  # the same products on both paths
         patch.setattr(kernels.search, "_STEPS", data.draw(st.integers(1, 16)))
-        wanted = _Beam(lengths, most, width, n_best, chosen).run(network.stepper(source, lengths))
+        expected = _Beam(lengths, most, width, n_best, chosen).run(network.stepper(source, lengths))
         options: Any = {"width": width, "n_best": n_best, "most": most}
         results = beam(network, source, lengths, scoring=chosen, **options)
-    for ours, theirs in zip(results, wanted, strict=True):
+    for ours, theirs in zip(results, expected, strict=True):
         assert [x.tokens for x in ours] == [x.tokens for x in theirs]
         for one, other in zip(ours, theirs, strict=True):
             assert one.score == pytest.approx(other.score, rel=1e-5, abs=1e-5)
@@ -333,9 +333,11 @@ def test_sentences_of_a_recurrent_network_are_searched_as_if_alone(style: str, w
 def test_a_beam_may_be_wider_than_the_vocabulary(width: int) -> None:
     network, (source, lengths) = plain_network("bahdanau", 1), THREE
     options: Any = {"n_best": 5, "most": np.array([2, 2, 2])}
-    wanted = _Beam(lengths, options["most"], width, 5, Scoring()).run(network.stepper(source, lengths))
+    expected = _Beam(lengths, options["most"], width, 5, Scoring()).run(network.stepper(source, lengths))
     results = beam(network, source, lengths, width=width, **options)
-    assert [[x.tokens for x in of_it] for of_it in results] == [[x.tokens for x in of_it] for of_it in wanted]
+    assert [[x.tokens for x in of_it] for of_it in results] == [
+        [x.tokens for x in of_it] for of_it in expected
+    ]
 
 
 def test_a_beam_without_enough_memory_is_an_error() -> None:
@@ -481,13 +483,13 @@ def test_forced_decoding_gives_the_probabilities_of_the_network(attends: bool) -
     hypotheses = force(network, source, lengths, target, scoring=Scoring(0.6, 0.0, 5))
     for i, hypothesis in enumerate(hypotheses):
         logs, weights = forced_by_hand(network, source[: lengths[i], i], sentences[i])
-        wanted = Hypothesis(
+        expected = Hypothesis(
             sentences[i],
             wu(logs, weights, 0.6, 0.0, 5),
             logs,
             weights[:-1, : None if attends else 0],
         )
-        same(hypothesis, wanted)
+        same(hypothesis, expected)
     assert network.calls == [(3, 1), (2, 1), (2, 1), (1, 1), (1, 1)]
 
 

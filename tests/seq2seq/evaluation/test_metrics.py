@@ -84,7 +84,7 @@ def test_a_rate_may_exceed_one_and_divides_by_one_where_nothing_is_right() -> No
     assert measure.error_rate([""], [""]) == 0.0
 
 
-def test_characters_are_tokens_where_asked() -> None:
+def test_characters_are_tokens_by_option() -> None:
     assert measure.error_rate(["chat"], ["chats"], cut=list) == 1 / 5
 
 

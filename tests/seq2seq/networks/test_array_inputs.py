@@ -154,8 +154,8 @@ def test_padding_has_no_influence(family: str, inputs: Input, options: dict[str,
     gradients = pullback(1.0)
     parts = [network.loss(collate([pair]))[1](len(pair.target) - 1) for pair in pairs]
     for name, gradient in gradients.items():
-        wanted = sum(part[name] for part in parts) / batch.target_tokens()
-        np.testing.assert_allclose(gradient, wanted, rtol=1e-8, atol=1e-12, err_msg=name)
+        expected = sum(part[name] for part in parts) / batch.target_tokens()
+        np.testing.assert_allclose(gradient, expected, rtol=1e-8, atol=1e-12, err_msg=name)
 
 
 @every_network

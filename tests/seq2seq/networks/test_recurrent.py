@@ -93,7 +93,7 @@ def loss_of(config: RecurrentConfig, batch: Batch, **how: Any) -> Any:
 @pytest.mark.slow
 @pytest.mark.parametrize("guidance", [0.0, 0.7])
 @every_network
-def test_the_gradient_of_the_whole_network(options: dict[str, Any], guidance: float) -> None:
+def test_the_gradient_of_the_complete_network(options: dict[str, Any], guidance: float) -> None:
     network = make_network(options)
     loss = loss_of(
         network.config,
@@ -145,8 +145,8 @@ def test_a_step_of_the_search_equals_a_step_of_training(options: dict[str, Any])
     stepper = network.stepper(batch.source, batch.lengths)
     for t in range(len(batch.target) - 1):
         logits, weights = stepper(batch.target[t][:, None])
-        wanted = decoded.readout[t] @ p["target_embedding"].T + p["output_bias"]
-        np.testing.assert_allclose(logits[:, 0], wanted, rtol=1e-8, atol=1e-10)
+        expected = decoded.readout[t] @ p["target_embedding"].T + p["output_bias"]
+        np.testing.assert_allclose(logits[:, 0], expected, rtol=1e-8, atol=1e-10)
         if c.attends:
             assert decoded.weights is not None
             np.testing.assert_allclose(weights[:, 0], decoded.weights[t], atol=1e-12)
@@ -170,8 +170,8 @@ def test_a_search_may_reorder_its_hypotheses(options: dict[str, Any]) -> None:
         alone = network.stepper(batch.source[:, [sentence]], batch.lengths[[sentence]])
         for t in range(2):
             alone(words[t][[sentence]][:, [parents[sentence, 1]]])
-        wanted, attention = alone(words[2][[sentence], :1])
-        np.testing.assert_allclose(logits[index, 1], wanted[0, 0], rtol=1e-8, atol=1e-10)
+        expected, attention = alone(words[2][[sentence], :1])
+        np.testing.assert_allclose(logits[index, 1], expected[0, 0], rtol=1e-8, atol=1e-10)
         np.testing.assert_allclose(weights[index, 1], attention[0, 0], atol=1e-12)
 
 
@@ -195,16 +195,16 @@ def test_the_conditional_decoder_by_its_equations() -> None:
         y = p["target_embedding"][[word]]
         between, _ = nn.gru_step(y @ p["decoder_word"] + p["decoder_bias"], state @ p["decoder_state"], state)
         energies = np.tanh(between @ p["query_weight"] + encoded.values[0] @ p["key_weight"])
-        looks_at = np.exp(energies @ p["attention_vector"])
-        weights = looks_at / looks_at.sum()
+        exponentials = np.exp(energies @ p["attention_vector"])
+        weights = exponentials / exponentials.sum()
         context = weights[None] @ encoded.values[0]
         inputs = context @ p["decoder_context"] + p["decoder_bias_after"]
         state, _ = nn.gru_step(inputs, between @ p["decoder_state_after"], between)
         summed = state @ p["readout_state"] + context @ p["readout_context"] + y @ p["readout_word"]
-        wanted = np.tanh(summed + p["readout_bias"]) @ p["target_embedding"].T + p["output_bias"]
+        expected = np.tanh(summed + p["readout_bias"]) @ p["target_embedding"].T + p["output_bias"]
         logits, attention = stepper(np.array([[word]]))
         np.testing.assert_allclose(attention[0, 0], weights, rtol=1e-10)
-        np.testing.assert_allclose(logits[0], wanted, rtol=1e-10)
+        np.testing.assert_allclose(logits[0], expected, rtol=1e-10)
 
 
 @pytest.mark.parametrize(
@@ -288,9 +288,9 @@ def test_without_dropout_the_predictions_agree() -> None:
     loss, pullback = network.loss(batch)
     twice, back = network.loss(batch, agreement=5.0)
     assert twice == pytest.approx(loss, rel=1e-12)
-    wanted = pullback(1.0)
+    expected = pullback(1.0)
     for part, gradient in back(1.0).items():
-        np.testing.assert_allclose(gradient, wanted[part], rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(gradient, expected[part], rtol=1e-9, atol=1e-12)
 
 
 def test_a_sampled_softmax_has_the_right_tokens_and_sum_on_average() -> None:
@@ -416,13 +416,13 @@ def test_sums_over_the_vocabulary(
     readout, embedding, bias = (
         rng.normal(size=size).astype(dtype) for size in ((rows, 5), (words, 5), words)
     )
-    wanted = np.log(np.exp(readout.astype(float) @ embedding.T.astype(float) + bias).sum(axis=1))
+    expected = np.log(np.exp(readout.astype(float) @ embedding.T.astype(float) + bias).sum(axis=1))
     output = ranking.OutputLayer({"target_embedding": embedding, "output_bias": bias})
     for most in (1 << 20, 3 * words):  # all rows together, and three at a time
         monkeypatch.setattr(ranking, "_ROWS", most)
         sums = output.log_sums(readout)
         assert sums.dtype == dtype
-        np.testing.assert_allclose(sums, wanted, rtol=1e-5 if dtype is np.float32 else 1e-12)
+        np.testing.assert_allclose(sums, expected, rtol=1e-5 if dtype is np.float32 else 1e-12)
 
 
 def test_the_steps_of_the_library_are_those_of_numpy() -> None:

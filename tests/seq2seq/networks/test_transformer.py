@@ -84,27 +84,27 @@ def plain(network: TransformerNetwork, source: Any, target: Any) -> tuple[Any, A
     """Logits (n, V) and the aligned layer's weights (n, T) of one sentence, by the paper's formulas."""
     p, c, w = network.parameters, network.config, network.config.width
 
-    def enter(table: str, ids: Any) -> Any:
+    def embed(table: str, ids: Any) -> Any:
         return p[table][ids] * np.sqrt(w) + sinusoidal(len(ids), w)
 
-    def look_at_itself(name: str, x: Any, causal: bool) -> Any:
+    def self_attention(name: str, x: Any, causal: bool) -> Any:
         q, k, v = np.split(norm(p, name, x) @ p[name + "in"], 3, axis=1)
         return x + heads_attend(q, k, v, c.heads, causal)[0] @ p[name + "out"]
 
-    def think(name: str, x: Any) -> Any:
+    def feed_forward(name: str, x: Any) -> Any:
         hidden = np.maximum(norm(p, name, x) @ p[name + "in"] + p[name + "in_bias"], 0)
         return x + hidden @ p[name + "out"] + p[name + "out_bias"]
 
-    x = enter("source_embedding", source)
+    x = embed("source_embedding", source)
     for i in range(c.encoder_layers):
-        x = think(f"encoder_{i}_hidden_", look_at_itself(f"encoder_{i}_self_", x, False))
-    memory, y, weights = norm(p, "encoder_", x), enter("target_embedding", target), []
+        x = feed_forward(f"encoder_{i}_hidden_", self_attention(f"encoder_{i}_self_", x, False))
+    memory, y, weights = norm(p, "encoder_", x), embed("target_embedding", target), []
     for i in range(c.decoder_layers):
-        y, name = look_at_itself(f"decoder_{i}_self_", y, True), f"decoder_{i}_source_"
+        y, name = self_attention(f"decoder_{i}_self_", y, True), f"decoder_{i}_source_"
         k, v = np.split(memory @ p[name + "keys"], 2, axis=1)
         context, attention = heads_attend(norm(p, name, y) @ p[name + "in"], k, v, c.heads)
         weights.append(attention)
-        y = think(f"decoder_{i}_hidden_", y + context @ p[name + "out"])
+        y = feed_forward(f"decoder_{i}_hidden_", y + context @ p[name + "out"])
     logits = norm(p, "decoder_", y) @ p["target_embedding"].T + p["output_bias"]
     return logits, weights[max(c.decoder_layers - 2, 0)]
 
@@ -117,10 +117,10 @@ def test_it_is_the_definition_of_the_paper(layers: int) -> None:
     total, words = 0.0, 0
     for b, length in enumerate(examples.lengths):
         n = int((examples.target[:, b] != PAD).sum()) - 1
-        wanted, attention = plain(network, examples.source[:length, b], examples.target[:n, b])
-        np.testing.assert_allclose(logits[:n, b], wanted, rtol=1e-9, atol=1e-12)
+        expected, attention = plain(network, examples.source[:length, b], examples.target[:n, b])
+        np.testing.assert_allclose(logits[:n, b], expected, rtol=1e-9, atol=1e-12)
         np.testing.assert_allclose(weights[:n, b, :length], attention, rtol=1e-9, atol=1e-12)
-        total -= log_softmax(wanted)[np.arange(n), examples.target[1 : n + 1, b]].sum()
+        total -= log_softmax(expected)[np.arange(n), examples.target[1 : n + 1, b]].sum()
         words += n
     assert network.loss(examples)[0] == pytest.approx(total / words, rel=1e-12)
 
@@ -130,7 +130,7 @@ def test_it_is_the_definition_of_the_paper(layers: int) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("guidance", [pytest.param(0.0, marks=pytest.mark.slow), 0.7])
-def test_gradients_of_the_whole_network(guidance: float) -> None:
+def test_gradients_of_the_complete_network(guidance: float) -> None:
     examples = batch(links=True)
     names = list(TINY.shapes())
 
@@ -151,18 +151,18 @@ def test_without_dropout_the_predictions_agree() -> None:
     plain_loss, pullback = network.loss(examples)
     twice, back = network.loss(examples, agreement=5.0)
     assert twice == pytest.approx(plain_loss, rel=1e-12)
-    wanted = pullback(1.0)
+    expected = pullback(1.0)
     for part, gradient in back(1.0).items():
-        np.testing.assert_allclose(gradient, wanted[part], rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(gradient, expected[part], rtol=1e-9, atol=1e-12)
 
 
 def test_guidance_is_the_formula() -> None:
     examples, network = batch(links=True), make_network()
     weights = follow(network, examples)[1]
     linked = examples.links.sum(axis=-1) > 0  # type: ignore[union-attr]
-    wanted = -(examples.links * np.log(np.where(examples.links > 0, weights, 1))).sum() / linked.sum()
+    expected = -(examples.links * np.log(np.where(examples.links > 0, weights, 1))).sum() / linked.sum()
     plain_loss, guided = (network.loss(examples, guidance=guidance)[0] for guidance in (0.0, 0.5))
-    assert guided - plain_loss == pytest.approx(0.5 * wanted, rel=1e-9)
+    assert guided - plain_loss == pytest.approx(0.5 * expected, rel=1e-9)
 
 
 @pytest.mark.parametrize("guidance", [0.0, 0.7])
@@ -263,8 +263,8 @@ def test_selected_hypotheses_are_decoded_as_if_alone() -> None:
             for b, sentence in enumerate(sentences):
                 length = examples.lengths[sentence]
                 for i in range(past.shape[1]):
-                    wanted, attention = plain(network, examples.source[:length, sentence], past[b, i])
-                    np.testing.assert_allclose(logits[b, i], wanted[-1], rtol=1e-8, atol=1e-11)
+                    expected, attention = plain(network, examples.source[:length, sentence], past[b, i])
+                    np.testing.assert_allclose(logits[b, i], expected[-1], rtol=1e-8, atol=1e-11)
                     np.testing.assert_allclose(weights[b, i, :length], attention[-1], rtol=1e-8, atol=1e-11)
         parents = rng.integers(0, past.shape[1], (len(past), 2 if step == 5 else past.shape[1]))
         steps.select(parents)

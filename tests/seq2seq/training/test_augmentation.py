@@ -62,7 +62,7 @@ def batch_of(sources: list[Any]) -> Batch:
 
 def test_a_shifted_picture() -> None:
     picture = [[1, 2, 3], [4, 5, 6], [7, 8, 9]]
-    wanted = {
+    expected = {
         (0, 0): picture,
         (1, 0): [[1, 2, 3], [1, 2, 3], [4, 5, 6]],  # down
         (0, 1): [[1, 1, 2], [4, 4, 5], [7, 7, 8]],  # right
@@ -70,8 +70,8 @@ def test_a_shifted_picture() -> None:
         (0, -2): [[3, 3, 3], [6, 6, 6], [9, 9, 9]],
         (2, -1): [[2, 3, 3], [2, 3, 3], [2, 3, 3]],
     }
-    images = np.repeat(np.array(picture)[None, :, :, None], len(wanted), axis=0)
-    for result, one in zip(shifted(images, np.array(list(wanted))), wanted.values(), strict=True):
+    images = np.repeat(np.array(picture)[None, :, :, None], len(expected), axis=0)
+    for result, one in zip(shifted(images, np.array(list(expected))), expected.values(), strict=True):
         assert result[:, :, 0].tolist() == one
 
 
@@ -98,9 +98,9 @@ def test_each_picture_has_a_shift_of_its_own_within_the_limit() -> None:
     batch = batch_of([source.read(picture)] * 200)
     result = augmented(batch, input_of(source), shift=1, noise=0.0, rng=np.random.default_rng(1))
     every = [(down, right) for down in (-1, 0, 1) for right in (-1, 0, 1)]
-    wanted = shifted(np.repeat(picture[None, :, :, None], 9, axis=0), np.array(every)).astype(np.float32)
+    expected = shifted(np.repeat(picture[None, :, :, None], 9, axis=0), np.array(every)).astype(np.float32)
     images = ImageInput(6, 8, filters=(2,)).images(result.source)
-    which = [[(image == one).all() for one in wanted].index(True) for image in images]
+    which = [[(image == one).all() for one in expected].index(True) for image in images]
     assert set(which) == set(range(9))
 
 
@@ -183,14 +183,14 @@ def test_each_step_draws_anew(kind: str) -> None:
 @every_kind
 def test_a_training_resumes_bit_for_bit(kind: str, tmp_path: Path) -> None:
     pairs, checkpoint = examples(kind), tmp_path / "checkpoint"
-    _, wanted = learned(kind, RECIPES[kind])
+    _, expected = learned(kind, RECIPES[kind])
     for step in untrained(kind, RECIPES[kind]).steps(list(zip(*pairs, strict=True)), checkpoint=checkpoint):
         if step.number == 2:
             break
     parameters = (
         untrained(kind, RECIPES[kind]).fit(*pairs, checkpoint=checkpoint).model.network.parameters.flat
     )
-    np.testing.assert_array_equal(parameters, wanted)
+    np.testing.assert_array_equal(parameters, expected)
 
 
 def test_another_augmentation_is_another_training(tmp_path: Path) -> None:
@@ -206,9 +206,9 @@ def test_validation_and_translation_read_what_is_given(kind: str, tmp_path: Path
     sources, targets = examples(kind)
     model = untrained(kind, RECIPES[kind] | {"rate": 1e-30})
     training = model.begin(list(zip(sources, targets, strict=True)), [(sources[0], targets[0])])
-    wanted = mean_loss(training.network, training.valid)
+    expected = mean_loss(training.network, training.valid)
     validations = [step.validation for step in training if step.validation is not None]
-    assert validations == pytest.approx([wanted] * 3, rel=1e-6)
+    assert validations == pytest.approx([expected] * 3, rel=1e-6)
     translated = model.translate(sources)
     model.save(tmp_path / "model.safetensors")
     assert Seq2Seq.load(tmp_path / "model.safetensors").translate(sources) == translated

@@ -51,8 +51,8 @@ def test_a_corpus_returns_its_sequences() -> None:
     assert len(corpus) == 31
     for i, pair in enumerate(examples):
         assert (list(corpus[i].source), list(corpus[i].target), corpus[i].links) == tuple(map(_plain, pair))
-    batch, wanted = corpus.batch([3, 30]), collate([examples[3], examples[30]])
-    for one, other in zip(batch, wanted, strict=True):
+    batch, expected = corpus.batch([3, 30]), collate([examples[3], examples[30]])
+    for one, other in zip(batch, expected, strict=True):
         np.testing.assert_array_equal(one, other)
 
 
@@ -95,9 +95,9 @@ def test_a_part_of_a_batch_is_the_batch_of_these_pairs() -> None:
     examples = pairs(9)
     full = collate(examples)
     for half in range(2):
-        part, wanted = full.part(slice(half, None, 2)), collate(examples[half::2])
-        np.testing.assert_array_equal(part.source, wanted.source)
-        np.testing.assert_array_equal(part.target, wanted.target)
+        part, expected = full.part(slice(half, None, 2)), collate(examples[half::2])
+        np.testing.assert_array_equal(part.source, expected.source)
+        np.testing.assert_array_equal(part.target, expected.target)
 
 
 # ------------------------------------------------------------------------------------------------------- recipe
@@ -139,7 +139,7 @@ def test_patience_ends_the_training() -> None:
 
 
 @pytest.mark.slow
-def test_the_last_model_is_kept_if_the_recipe_says_so() -> None:
+def test_the_last_model_is_kept_by_the_recipe_keep_last() -> None:
     worse = 0
     for keep in ("best", "last"):
         training, at_best, lowest = begun(Recipe(epochs=12, rate=0.1, warm_up=1, keep=keep)), None, np.inf
@@ -164,11 +164,11 @@ def test_the_mean_of_the_parameters_is_validated_and_kept() -> None:
         if step.validation is not None:
             assert not (training.flat == training.best).all()
     mean = training.network.parameters.flat
-    wanted = begun(Recipe(average=0.9)).flat.copy()
+    expected = begun(Recipe(average=0.9)).flat.copy()
     for number, at in enumerate(walked, 1):
-        wanted += (1 - min(0.9, number / (number + 10))) * (at - wanted)
+        expected += (1 - min(0.9, number / (number + 10))) * (at - expected)
         if number == len(walked):
-            np.testing.assert_allclose(mean, wanted, atol=1e-5)
+            np.testing.assert_allclose(mean, expected, atol=1e-5)
 
 
 def test_two_threads_give_the_bits_of_one(monkeypatch: pytest.MonkeyPatch) -> None:

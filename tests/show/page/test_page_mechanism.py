@@ -55,8 +55,8 @@ def recomputed(tab: Any, sections: list[Section]) -> list[dict[str, np.ndarray]]
     """The results of the page's own functions for the data of sections."""
     code = """all => all.map((data) => {
         const own = { ...data.options, queries: data.queries, keys: data.keys, values: data.values };
-        const found = data.decoder ? regard.decode({ ...own, decoder: data.decoder }) : regard.compute(own);
-        return Object.fromEntries(%s.map((part) => [part, found[part]]));
+        const result = data.decoder ? regard.decode({ ...own, decoder: data.decoder }) : regard.compute(own);
+        return Object.fromEntries(%s.map((part) => [part, result[part]]));
     })"""
     parts = [*PARTS, "states"] if "decoder" in sections[0].data else list(PARTS)
     results = tab.evaluate(code % parts, [dict(section.data) for section in sections])
@@ -186,7 +186,7 @@ def test_what_cannot_be_shown_is_an_error(arguments: Any, options: dict[str, Any
         ),
     ],
 )
-def test_what_keeps_numbers_from_being_weights_is_said(weights: Any, faults: list[str]) -> None:
+def test_faults_of_weights_are_described(weights: Any, faults: list[str]) -> None:
     assert weight_faults(weights) == faults
 
 
