@@ -55,14 +55,14 @@ def scenes() -> ModuleType:
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # its dataclasses ask for it
+    sys.modules[spec.name] = module  # its dataclasses need it
     spec.loader.exec_module(module)
     return module
 
 
 @dataclass(frozen=True)
 class Task:
-    """What is trained: how many pictures a batch has, how many threads may be used, and whether there is dropout."""
+    """A training step: the pictures of a batch, the number of threads, and whether there is dropout."""
 
     pictures: int
     threads: int
@@ -99,7 +99,7 @@ class Task:
         )
 
     def inputs(self) -> ImageInput:
-        """Return what the network reads."""
+        """Return the input of the network."""
         inputs = input_of(Images(scenes().SIZE, scenes().SIZE))
         assert isinstance(inputs, ImageInput)
         return inputs
@@ -239,7 +239,7 @@ def torch_model(torch: Any, network: RecurrentNetwork, rate: float) -> Any:
             return nn.functional.cross_entropy(logits, target[1:].flatten())
 
     def gru(outside: Any, inside: Any, state: Any) -> Any:
-        """Return the state after a step, from what is outside and inside of the cell."""
+        """Return the state after a step, from the products with the inputs and with the previous state."""
         gates = torch.sigmoid(outside[:, : 2 * STATE] + inside[:, : 2 * STATE])
         reset, update = gates.chunk(2, -1)
         candidate = torch.tanh(outside[:, 2 * STATE :] + reset * inside[:, 2 * STATE :])

@@ -89,8 +89,8 @@ def split(pictures: Sequence[Emoji]) -> Parts:
     rng = np.random.default_rng(SEED)
     held = _persons(pictures, rng)
 
-    def lot(part: str, condition: Callable[[Parsed], object] = bool) -> list[Emoji]:
-        """Draw a share of the pictures that are left, of those that are asked for."""
+    def draw_share(part: str, condition: Callable[[Parsed], object] = bool) -> list[Emoji]:
+        """Draw a share of the pictures that are left, for which the condition holds."""
         left = [one for one in pictures if one not in taken and condition(parsed(one.name))]
         chosen = rng.choice(len(left), round(SHARES[part] * len(left)), replace=False)
         drawn = [left[i] for i in sorted(chosen)]
@@ -100,9 +100,9 @@ def split(pictures: Sequence[Emoji]) -> Parts:
     taken = set(held)
     parts = {
         "persons": held,
-        "tones": lot("tones", lambda name: name.tones),
-        "random": lot("random"),
-        "valid": lot("valid"),
+        "tones": draw_share("tones", lambda name: name.tones),
+        "random": draw_share("random"),
+        "valid": draw_share("valid"),
     }
     return parts | {"train": [one for one in pictures if one not in taken]}
 

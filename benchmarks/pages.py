@@ -74,7 +74,7 @@ def weights_of(tokens: int) -> Array:
 
 
 class Opened(NamedTuple):
-    """How a page opened: milliseconds, whether it drew anything, and what it asked a network for."""
+    """How a page opened: milliseconds, whether it drew anything, and its requests to a network."""
 
     paint: float
     opened: float
@@ -111,14 +111,14 @@ def medians(browser: Browser, path: Path, runs: int, *, own: bool) -> Opened:
 
 
 def timed(make: Callable[[], str], path: Path) -> float:
-    """Write what `make` returns; return the seconds that both took."""
+    """Write the result of `make`; return the seconds of both."""
     start = time.perf_counter()
     path.write_text(make(), encoding="utf-8")
     return time.perf_counter() - start
 
 
 def own_page(tokens: int) -> Callable[[], str]:
-    """Return what makes a page of this many tokens from arrays."""
+    """Return a function that makes a page of this many tokens from arrays."""
     if tokens > DENSE:
         queries, keys = queries_and_keys(tokens)
         return lambda: page(LongAttention(queries, keys)).html

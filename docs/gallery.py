@@ -25,7 +25,7 @@ rng = np.random.default_rng(0)
 # %% [markdown]
 # ## Weights
 #
-# A row for each query, a column for each key. What a mask hides is grey.
+# A row for each query, a column for each key. Masked pairs are grey.
 
 # %%
 words = ["the", "red", "house", "is", "old"]

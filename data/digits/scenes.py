@@ -35,7 +35,7 @@ HELD_OUT = tuple(
 
 SIZE = 40  # pixels, the height and the width of a picture
 SCALES = (12, 13, 14, 15, 16)  # pixels to which the 8 cells of a sample are enlarged
-FAINTEST = 0.1  # fainter ink is left out, so that a box fits what can be seen
+FAINTEST = 0.1  # fainter ink is left out, so that a box fits the visible ink
 DIMMEST = 0.7  # the brightness of a digit is between this and 1
 COUNTS = (1, 2, 2, 3, 3)  # digits of a scene, each entry as likely
 
@@ -114,7 +114,7 @@ def enlarge(images: np.ndarray, side: int) -> np.ndarray:
 
 
 def crop(ink: np.ndarray) -> np.ndarray:
-    """Cut ink (m, m) to the rows and columns that have some, without what is too faint."""
+    """Cut ink (m, m) to the rows and columns that have some, without too faint ink."""
     visible = np.where(ink < FAINTEST, 0, ink)
     rows, columns = np.flatnonzero(visible.any(axis=1)), np.flatnonzero(visible.any(axis=0))
     return visible[rows[0] : rows[-1] + 1, columns[0] : columns[-1] + 1]

@@ -86,7 +86,7 @@ def unpack(package: Package, folder: Path, into: Path) -> Path:
 class Paragraphs(HTMLParser):
     """Collects the text of every <p> and heading that has an id `par_...` or `hd_...`, in order."""
 
-    found: list[tuple[str, str]] = field(default_factory=list)
+    texts: list[tuple[str, str]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         super().__init__(convert_charrefs=True)
@@ -108,7 +108,7 @@ class Paragraphs(HTMLParser):
         if tag == "span" and self._spans:
             self._spans.pop()
         elif self._open and tag == self._open[0]:
-            self.found.append((self._open[1], "".join(self._text)))
+            self.texts.append((self._open[1], "".join(self._text)))
             self._open = None
 
     def handle_data(self, data: str) -> None:
@@ -123,7 +123,7 @@ def paragraphs(page: Path) -> dict[tuple[str, int], str]:
     parser.close()
     occurrences: Counter[str] = Counter()
     result = {}
-    for identity, text in parser.found:
+    for identity, text in parser.texts:
         result[identity, occurrences[identity]] = tidy(text)
         occurrences[identity] += 1
     return result

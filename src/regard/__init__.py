@@ -34,7 +34,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Import what is heavier than the rest when it is first used, so that `import regard` stays light."""
+    """Import heavier modules when they are first used, so that `import regard` stays light."""
     if name in ("estimators", "nn", "seq2seq", "show"):
         return import_module(f"regard.{name}")
     if name == "explain":
@@ -43,5 +43,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    """List what `__getattr__` finds, too."""
+    """List the lazily imported names, too."""
     return sorted({*globals(), "estimators", "explain", "nn", "seq2seq", "show"})

@@ -79,7 +79,7 @@ class Attention:
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def _repr_html_(self) -> str | None:
-        """Return what a notebook shows: a page, or nothing where there are no weights."""
+        """Return the HTML for a notebook: a page, or None if there are no weights."""
         shown = "weights" in vars(self) and self.weights.size > 0
         return _page_of(self) if shown else None
 

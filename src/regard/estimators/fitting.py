@@ -117,7 +117,7 @@ def log_weighted(keys: Array, log_weights: Array) -> Array:
 
 
 def with_one(queries: Array) -> Array:
-    """Append the factor of what `log_weighted` appends."""
+    """Append the factor of the number that `log_weighted` appends."""
     return np.column_stack([queries, np.ones(len(queries))])
 
 

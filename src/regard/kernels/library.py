@@ -106,7 +106,7 @@ class CDense(ctypes.Structure):
     ]
 
 
-# `CDense` by its numbers, which is faster to fill: without and with what gradients need.
+# `CDense` by its numbers, which is faster to fill: without and with the fields for gradients.
 DENSE = struct.Struct("=21q40xdq")
 DENSE_BACK = struct.Struct("=26qdq")
 
@@ -163,7 +163,7 @@ def _load(path: str) -> ctypes.CDLL:
 
 
 def _is_cut_short(path: str) -> bool:
-    """Return whether an ELF file ends before its last table: using what is missing would end the process."""
+    """Return whether an ELF file ends before its last table: using the missing part would end the process."""
     with open(path, "rb") as file:
         head = file.read(64)
         if len(head) < 64 or head[:6] != b"\x7fELF\x02\x01":  # only 64-bit, little-endian files are checked

@@ -418,7 +418,7 @@ class Seq2Seq(Translator):
         return Training(network, learned, validation, recipe, options)
 
     def _fitted_source(self, pairs: Sequence[Pair]) -> str | ArraySource:
-        """Return the token type of the source, or what reads arrays like those of the training pairs."""
+        """Return the token type of the source, or a source for arrays like those of the training pairs."""
         if isinstance(self.source, ArraySource):
             return self.source.fitted(pair[0] for pair in pairs)
         return self.source

@@ -118,7 +118,7 @@ class Translation:
         return hash((self.text, self.tokens, self.source, self.score))
 
     def _repr_html_(self) -> str:
-        """Return what a notebook shows: a page of the alignment. Pages are above this module, hence the name."""
+        """Return the HTML for a notebook: a page of the alignment. Pages are above this module, hence the name."""
         return str(pkgutil.resolve_name("regard.show.page:page")(self)._repr_html_())
 
     def full_alignment(self) -> tuple[Array, tuple[str, ...]]:

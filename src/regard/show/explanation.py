@@ -1,4 +1,4 @@
-"""The three steps of one attention, in numbers and words: `regard.explain`, and what `regard explain` prints."""
+"""The three steps of one attention, in numbers and words: `regard.explain`, and the output of `regard explain`."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -152,7 +152,7 @@ class Explanation:
         names = self.page.query_names, self.page.key_names
         arrays, formula = (self.queries, self.keys, self.values), self.formula
         inputs = [array.astype(np.float64) for array in self.inputs.values()]
-        if inputs:  # what was rounded in lower precision would not be the product that the page computes
+        if inputs:  # numbers rounded in lower precision would differ from the products that the page computes
             arrays, _ = projected(*inputs)
         plain = not formula.biased and formula.sink is None
         if not (plain and recomputes(formula.score, formula.normalize) and is_readable(*arrays)):

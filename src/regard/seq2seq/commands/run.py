@@ -425,7 +425,7 @@ class _Reporter:
             self.progress.write(f"resuming after step {done} of {first.total}")
         self.tokens, self.pairs = _Pace(), _Pace()
         source = run.model.source
-        text = self.tokens, run.model.target  # what progress shows, and its unit
+        text = self.tokens, run.model.target  # the name of a progress bar, and its unit
         self.shown, self.unit = (self.pairs, source.unit) if isinstance(source, ArraySource) else text
         self.first = first
         self.forecast = False  # whether it has been printed

@@ -383,7 +383,7 @@ _OF_IMAGES, _OF_VECTORS = ("--channels", "--cell"), ("--order", "--positions")
 
 
 def _source(args: argparse.Namespace) -> str | ArraySource:
-    """Return the source of the model: a type of tokens, or what reads arrays."""
+    """Return the source of the model: a type of tokens, or a reader of arrays."""
     others = [
         *(_OF_IMAGES if args.source != "images" else ()),
         *(_OF_VECTORS if args.source != "vectors" else ()),

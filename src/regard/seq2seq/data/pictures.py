@@ -107,7 +107,7 @@ def _content(path: str | os.PathLike[str]) -> BinaryIO:
 
 @contextmanager
 def _failing_with(path: str) -> Iterator[None]:
-    """Raise one line with the path for whatever Pillow raises: for damaged files, that may be any type of error."""
+    """Raise one line with the path for any error of Pillow: for damaged files, that may be any type of error."""
     from PIL import Image, UnidentifiedImageError
 
     try:
@@ -226,7 +226,7 @@ def _fitted(picture: Image.Image, height: int, width: int) -> Image.Image:
     from PIL import Image
 
     columns, rows = picture.size
-    if rows * width >= columns * height:  # the height is what limits it
+    if rows * width >= columns * height:  # the height limits the size
         size = (_scaled_side(columns, height, rows), height)
     else:
         size = (width, _scaled_side(rows, width, columns))

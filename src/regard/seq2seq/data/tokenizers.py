@@ -49,7 +49,7 @@ Side = str | Sequence[str]  # plain text, or tokens
 _STANDS_FOR_JOIN = "\u25a0"
 _HOLDER = "\u25cc"  # a dotted circle: Unicode's base for a combining mark that has none
 
-# Tokens as strings of `classes`. What joins two letters of a word is part of it.
+# Tokens as strings of `classes`. A character that joins two letters of a word is part of it.
 _KEYCAP = re.compile("d(?=v?k)")
 _LETTERS = f"[wyd](?:[wydfb{MARKS}]*[wyd{MARKS}])?"
 _WORD = f"[bjz]*{_LETTERS}(?:h{_LETTERS})*(?:q(?=[wyd]))?"

@@ -196,7 +196,7 @@ class _Index(NamedTuple):
 
     codes: Codes  # (G,), sorted
     has: Any  # sparse (P, G) of ones
-    weights: Any  # sparse (G, P): what an n-gram adds to the similarity
+    weights: Any  # sparse (G, P): contribution of an n-gram to the similarity
 
     def find(self, rows: Sequence[Row]) -> Any:
         """Return the n-grams (R, G) of sources."""

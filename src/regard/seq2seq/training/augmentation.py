@@ -97,7 +97,7 @@ def augmented(batch: Batch, inputs: Input, *, shift: int, noise: float, rng: np.
 
 
 def shifted(images: Array, by: Array) -> Array:
-    """Shift images; what comes in repeats the pixel at the edge.
+    """Shift images; new rows and columns repeat the pixels at the edge.
 
     So a light background stays light and a dark one dark, and no edge appears that is in no picture.
 

@@ -418,7 +418,7 @@ def _draw_cells(ax: Axes, cells: Cells, scale: _Scale, cell: tuple[float, float]
 
 
 def _plain_axes(ax: Axes) -> None:
-    """Set labels on the left and above, and remove what a style has added to axes of the user."""
+    """Set labels on the left and above, and remove additions of a style to axes of the user."""
     color = ink(ax)
     ax.xaxis.tick_top()
     ax.yaxis.tick_left()
@@ -432,7 +432,7 @@ def _plain_axes(ax: Axes) -> None:
 def _add_scale(
     image: AxesImage, axes: list[Axes], scale: _Scale, blocks: tuple[int, int], size: tuple[float, float]
 ) -> None:
-    """Add the colour bar, next to the picture or below a flat one, and a note on what a block shows."""
+    """Add the colour bar, next to the picture or below a flat one, and a note on the meaning of a block."""
     color = ink(axes[0])
     bar = axes[0].figure.colorbar(
         image,

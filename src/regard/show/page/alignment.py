@@ -23,7 +23,7 @@ _PIXELS = 320  # of the longer side of a picture, at least, if it has more
 
 
 class Translated(Protocol):
-    """What is shown of a `regard.seq2seq.translator.Translation`."""
+    """The fields of a `regard.seq2seq.translator.Translation` that a page shows."""
 
     @property
     def text(self) -> str:

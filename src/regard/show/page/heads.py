@@ -23,7 +23,7 @@ _PART = 1 << 22  # weights that are measured at a time
 
 
 class AllHeads(Protocol):
-    """What is shown of `regard.seq2seq.networks.transformer.heads.Heads`."""
+    """The fields of `regard.seq2seq.networks.transformer.heads.Heads` that a page shows."""
 
     @property
     def source_tokens(self) -> tuple[str, ...]:
@@ -104,7 +104,7 @@ def measures(weights: ArrayLike) -> Measures:
     if array.ndim < 2 or not array.shape[-1] * array.shape[-2]:
         _check.fail(f"weights must be (..., n, m), with n and m at least 1. Got {array.shape} instead.")
     flat = array.reshape(-1, *array.shape[-2:])
-    with np.errstate(all="ignore"):  # what is not finite makes a measure that is none
+    with np.errstate(all="ignore"):  # a non-finite weight makes a measure NaN
         measured = [_measured(head) for head in flat]
     each = np.array(measured).reshape(*array.shape[:-2], 4)
     return Measures(*np.moveaxis(each, -1, 0))

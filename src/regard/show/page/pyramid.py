@@ -169,14 +169,14 @@ class LongAttention:
         high = max(1, min(down.count, 256 // down.size))
         wide = max(1, _TILE // (high * down.size) // across.size)
 
-        def strip(top: int) -> None:
+        def summarize_rows(top: int) -> None:
             for left in range(0, across.count, wide):
                 self._summarize(head, down, across, (top, left), (high, wide), summary)
 
         tops = range(0, down.count, high)
         threads = min(thread_count(self._problem, None), len(tops))
         with Workers(threads if threads > 1 else 0) as workers:
-            for _ in workers.map(strip, tops):
+            for _ in workers.map(summarize_rows, tops):
                 pass
         return summary
 

@@ -14,7 +14,14 @@ from regard import _check
 
 __all__ = ["Section", "labels", "packed", "weight_faults"]
 
-_PACKED = ("float64", "float32", "uint8", "uint16", "uint32", "int32")  # what typed arrays of a browser hold
+_PACKED = (
+    "float64",
+    "float32",
+    "uint8",
+    "uint16",
+    "uint32",
+    "int32",
+)  # data types of the browser's typed arrays
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,7 +120,7 @@ def labels(names: Sequence[str] | None, count: int, noun: str) -> list[str]:
 
 
 def weight_faults(weights: ArrayLike) -> list[str]:
-    """Describe what keeps an array from being attention weights.
+    """Describe why an array is not attention weights.
 
     Parameters
     ----------

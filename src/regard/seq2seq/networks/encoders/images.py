@@ -25,7 +25,7 @@ Named = dict[str, Array]
 Shapes = dict[str, tuple[int, ...]]
 Back = Callable[[Array, Named], Array]
 
-_EPSILON = 0.03  # of normalisations: what is faint or empty stays so, instead of being as strong as any edge
+_EPSILON = 0.03  # of normalisations: faint or empty areas stay so, instead of becoming as strong as any edge
 _POSITIONS = 0.3  # initial deviation of the positions, where that of annotations is 1
 _WINDOW = 3  # rows and columns of a filter
 _MOST = {"height": 4096, "width": 4096, "channels": 256}  # an untrusted file may ask for anything
