@@ -78,11 +78,11 @@ def test_sums_are_computed_with_the_product(isa: str, sizes: tuple[int, int, int
 
 
 def test_nothing_is_written_outside_of_a_part(isa: str) -> None:
-    matrix_ = np.full((37, 61), 7, np.float32)
-    matrix.multiply(draw(35, 20), draw(20, 50), out=matrix_[1:-1, 4:54])
-    edge = np.ones(matrix_.shape, bool)
+    larger = np.full((37, 61), 7, np.float32)
+    matrix.multiply(draw(35, 20), draw(20, 50), out=larger[1:-1, 4:54])
+    edge = np.ones(larger.shape, bool)
     edge[1:-1, 4:54] = False
-    assert (matrix_[edge] == 7).all()
+    assert (larger[edge] == 7).all()
 
 
 @pytest.mark.parametrize("turned", [False, True])

@@ -101,8 +101,8 @@ def test_rows_are_added_at_their_indices(isa: str, size: int) -> None:
         np.arange(40).reshape(4, 10) * 3 % 7,
         draw(4, 10, size),
     )
-    rows_, pullback = nn.embed(table, ids)
-    assert (rows_ == table[ids]).all()
+    embedded_rows, pullback = nn.embed(table, ids)
+    assert (embedded_rows == table[ids]).all()
     expected = np.zeros((9, size))
     np.add.at(expected, ids, rows)
     (dtable,) = pullback(rows.astype(np.float32))
