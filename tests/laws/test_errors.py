@@ -372,7 +372,7 @@ MUST_FIT = {
 }  # fmt: skip
 
 
-def with_shapes(name: str, text: str) -> str:
+def shapes_before_hint(name: str, text: str) -> str:
     """The expected text, with all shapes between rule and hint where the option must fit them."""
     rule, *hint = text.split("\n", 1)
     return "\n".join([rule + SHAPES, *hint]) if name in MUST_FIT else text
@@ -381,7 +381,7 @@ def with_shapes(name: str, text: str) -> str:
 @every_function
 def test_options(function: str) -> None:
     for name, (build, kind, text) in OPTIONS.items():
-        expected = with_shapes(name, text)
+        expected = shapes_before_hint(name, text)
         assert_raises_text(lambda build=build: FUNCTIONS[function](Q, K, V, **build()), kind, expected, name)
 
 
@@ -408,7 +408,7 @@ STEP_TWO: dict[str, tuple[Callable[[], Any], str]] = {
 def test_step_two(name: str, function: str) -> None:
     build, text = STEP_TWO[name]
     assert_raises_text(
-        lambda: FUNCTIONS[function](Q, K, V, normalize=build()), ValueError, with_shapes(name, text)
+        lambda: FUNCTIONS[function](Q, K, V, normalize=build()), ValueError, shapes_before_hint(name, text)
     )
 
 

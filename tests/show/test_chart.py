@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from regard.show import figures, terminal
 from regard.show.figures import Panel
-from regard.show.figures.canvas import complete_figure
+from regard.show.figures.canvas import root_figure
 from regard.show.figures.curves import running_mean
 from regard.show.terminal import display_width
 
@@ -89,10 +89,10 @@ class TestPictures:
     def test_marks_at_0_are_not_cut(self) -> None:
         bleu = Panel("BLEU", {"validation": ([1, 2, 3], [0, 0, 20])}, "highest")
         (axes,) = figures.curves([bleu]).axes
-        complete_figure(axes).draw_without_rendering()
+        root_figure(axes).draw_without_rendering()
         line = axes.lines[0]
         dot = axes.transData.transform((1, 0))[1] - axes.bbox.y0
-        assert dot >= line.get_markersize() / 2 * complete_figure(axes).dpi / 72
+        assert dot >= line.get_markersize() / 2 * root_figure(axes).dpi / 72
         assert not figures.by_length(["1", "2"], {"a": [0, 1]}).lines[0].get_clip_on()
 
     @pytest.mark.parametrize("best", ["lowest", "highest"])
@@ -111,7 +111,7 @@ class TestPictures:
     def test_names_cover_no_line_and_stay_in_the_figure(self, count: int) -> None:
         lines = {f"{'a name of several words ' * (i % 3)}{i}": ([1, 2], [2.0, 1.0]) for i in range(count)}
         (axes,) = figures.curves([Panel("loss", lines)]).axes
-        figure = complete_figure(axes)
+        figure = root_figure(axes)
         figure.draw_without_rendering()
         legend = axes.get_legend().get_window_extent()
         assert legend.xmin >= axes.bbox.xmax

@@ -22,7 +22,7 @@ import regard
 from regard import cli
 from regard.cli import main
 from regard.show import figures, terminal
-from regard.show.figures.canvas import complete_figure
+from regard.show.figures.canvas import root_figure
 from regard.show.progress import Progress
 from regard.show.steps import matrices
 from regard.show.terminal import (
@@ -627,7 +627,7 @@ def test_a_flat_picture_has_a_minimal_height(tmp_path: Path) -> None:
 
     for shape in ((1, 500), (3, 200), (200, 3), (60, 200)):
         axes = heatmap(np.full(shape, 0.1))
-        figure = complete_figure(axes)
+        figure = root_figure(axes)
         figure.draw_without_rendering()
         height, width = axes.get_window_extent().size[::-1] / figure.dpi / shape  # inches of a cell
         assert max(height, width) <= 0.37
@@ -691,11 +691,11 @@ def every_picture(folder: Path) -> list[bytes]:
         )
     ]
     drawn = [
-        complete_figure(figures.heatmap(weights_of(0, 4, 5), list("abcd"), title="$x$")),
-        complete_figure(figures.heatmap(weights_of(0, 30, 40) - 0.5, signed=True, vmax=0.1)),
+        root_figure(figures.heatmap(weights_of(0, 4, 5), list("abcd"), title="$x$")),
+        root_figure(figures.heatmap(weights_of(0, 30, 40) - 0.5, signed=True, vmax=0.1)),
         figures.heatmaps(weights_of(0, 4, 5)[None] * [[[1.0]], [[0.5]]]),
         figures.curves(panels, title="run"),
-        complete_figure(figures.by_length(["1", "2"], {"one": [1, 2], "two": [3, np.nan]}, [9, 5])),
+        root_figure(figures.by_length(["1", "2"], {"one": [1, 2], "two": [3, np.nan]}, [9, 5])),
     ]
     images = []
     for one in drawn:
@@ -748,7 +748,7 @@ def test_labels_are_legible_on_the_figure_of_the_user(face: str, expected: str) 
     assert {word.get_color() for word in words} == {expected}
     assert not any(word.get_usetex() for word in [*words, *ax.texts[1:]])
     assert not any(line.get_visible() for line in ax.get_xgridlines() + ax.get_ygridlines())
-    assert complete_figure(ax).get_facecolor() == matplotlib.colors.to_rgba(face)
+    assert root_figure(ax).get_facecolor() == matplotlib.colors.to_rgba(face)
     assert (own.get_color(), own.get_parse_math()) == ("green", True)  # what the user wrote stays
 
 
@@ -764,7 +764,7 @@ def test_a_notebook_displays_the_picture_and_not_its_name() -> None:
     for one in shown:
         display: Any = one
         assert display._repr_png_().startswith(b"\x89PNG")
-    own = figures.heatmap([[1.0]], ax=complete_figure(shown[0]).add_subplot())
+    own = figures.heatmap([[1.0]], ax=root_figure(shown[0]).add_subplot())
     assert not hasattr(own, "_repr_png_")  # the figure is the user's to show
 
 
@@ -810,7 +810,7 @@ def test_uniform_weights_are_light_and_have_a_scale(keys: int) -> None:
     axes = heatmap(np.full((4, keys), 1 / keys))
     assert brightness(axes.images[0], 1 / keys) > (0.55 if keys > 3 else 0.4)
     assert brightness(heatmap(np.eye(keys)).images[0], 1.0) < 0.25
-    complete_figure(axes).draw_without_rendering()
+    root_figure(axes).draw_without_rendering()
     bar = axes.images[0].colorbar.ax
     numbers = [label.get_text() for label in [*bar.get_xticklabels(), *bar.get_yticklabels()]]
     assert len(numbers) >= 2
@@ -862,7 +862,7 @@ def test_signed_maps_are_centred_and_minus_infinity_is_missing() -> None:
     assert low[0] > low[2] + 0.2
     assert high[2] > high[0] + 0.2
     for odd in ([[0.0]], [[-np.inf]], [[1e308, -1.7e308]], [[1e-320]], [[-(2**62), 3]], [[True, False]]):
-        complete_figure(heatmap(odd, signed=True)).draw_without_rendering()
+        root_figure(heatmap(odd, signed=True)).draw_without_rendering()
     with pytest.raises(ValueError, match="signed=True"):
         heatmap([[-1.0]])
 
@@ -891,7 +891,7 @@ def test_large_maps_are_drawn_in_blocks_and_lose_no_peak(shape: tuple[int, int],
     bar = axes.images[0].colorbar.ax
     labels = bar.get_xlabel() + bar.get_ylabel()
     assert labels == f"largest {'magnitude' if signed else 'weight'} of {rows} × {columns}"
-    complete_figure(axes).draw_without_rendering()
+    root_figure(axes).draw_without_rendering()
     box = axes.get_window_extent()
     assert min(box.height / drawn.shape[0], box.width / drawn.shape[1]) >= 1  # dots of a screen
 
@@ -916,10 +916,10 @@ def test_no_text_is_read_as_a_formula() -> None:
 
     odd = "$\\frac{$ _^"
     drawn = [
-        complete_figure(figures.heatmap([[1.0]], [odd], [odd], title=odd)),
+        root_figure(figures.heatmap([[1.0]], [odd], [odd], title=odd)),
         figures.heatmaps([[[1.0]]], [odd], [odd], names=[odd], title=odd),
         figures.curves([figures.Panel(odd, {odd: ([1, 2], [2, 1])})], along=odd, title=odd),
-        complete_figure(figures.by_length([odd], {odd: [1]}, measure=odd, along=odd)),
+        root_figure(figures.by_length([odd], {odd: [1]}, measure=odd, along=odd)),
     ]
     for one in drawn:
         one.draw_without_rendering()
@@ -1081,7 +1081,7 @@ def test_a_title_is_hardly_wider_than_its_picture(title: str) -> None:
     from regard.show.figures import heatmap
 
     def size(title: str | None) -> np.ndarray:
-        return np.array(complete_figure(heatmap(np.eye(12), title=title)).get_tightbbox().size)
+        return np.array(root_figure(heatmap(np.eye(12), title=title)).get_tightbbox().size)
 
     assert (size(title) <= size(None) * 1.3 + [0, 0.5]).all()
 
