@@ -18,15 +18,15 @@ keys = np.ones((4, 3))
 values = np.arange(8.0).reshape(4, 2)
 
 # The native kernel does it, or one warning says that there is none.
-with warnings.catch_warnings(record=True) as said:
+with warnings.catch_warnings(record=True) as warned:
     warnings.simplefilter("always")
     for _ in range(2):
         regard.attention(queries, keys, values)
 if sys.argv[1] == "native":
-    assert not said, said[0].message
+    assert not warned, warned[0].message
     assert np.allclose(regard.attention(queries, keys, values, kernel="native"), [[3, 4], [3, 4]])
 else:
-    assert ["without its native kernel" in str(warning.message) for warning in said] == [True], said
+    assert ["without its native kernel" in str(warning.message) for warning in warned] == [True], warned
 
 # Equal scores weigh the seen values equally: all four, then only the first two.
 everything = regard.attention(queries, keys, values)

@@ -14,7 +14,6 @@ are compared: from the same parameters all must come to the same. `torch.compile
 
 from __future__ import annotations
 
-import argparse
 import importlib
 import importlib.util
 import math
@@ -27,9 +26,8 @@ from types import ModuleType
 from typing import Any
 
 import numpy as np
-from peers import installed
 from probe import Probe
-from turns import Tools, Worker, arguments, begin, compete, take_turns
+from turns import Tools, compare, compete, start_workers, take_turns, training_arguments
 
 from regard._threads import Each, two_threads
 from regard.nn import Adam
@@ -57,14 +55,14 @@ def scenes() -> ModuleType:
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # its dataclasses ask for it
+    sys.modules[spec.name] = module  # its dataclasses need it
     spec.loader.exec_module(module)
     return module
 
 
 @dataclass(frozen=True)
 class Task:
-    """What is trained: how many pictures a batch has, how many threads may be used, and whether there is dropout."""
+    """A training step: the pictures of a batch, the number of threads, and whether there is dropout."""
 
     pictures: int
     threads: int
@@ -79,8 +77,8 @@ class Task:
     def _examples(self) -> list[tuple[Any, list[str]]]:
         """Return pictures and the words of their captions."""
         drawn = scenes().draw_scenes(scenes().read_digits(), "train", 50 * self.pictures, seed=1)
-        found: Iterator[Any] = ((scene.picture, scene.caption.split()) for scene in drawn)
-        return [example for example in found if len(example[1]) == WORDS][: self.pictures]
+        examples: Iterator[Any] = ((scene.picture, scene.caption.split()) for scene in drawn)
+        return [example for example in examples if len(example[1]) == WORDS][: self.pictures]
 
     @cached_property
     def words(self) -> list[str]:
@@ -101,7 +99,7 @@ class Task:
         )
 
     def inputs(self) -> ImageInput:
-        """Return what the network reads."""
+        """Return the input of the network."""
         inputs = input_of(Images(scenes().SIZE, scenes().SIZE))
         assert isinstance(inputs, ImageInput)
         return inputs
@@ -225,8 +223,8 @@ def torch_model(torch: Any, network: RecurrentNetwork, rate: float) -> Any:
             words = self.little(nn.functional.embedding(target[:-1], p["target_embedding"]))
             inputs = linear(words, p["decoder_word"], p["decoder_bias"])
             states, contexts = [], []
-            for given in inputs:
-                between = gru(given, linear(state, p["decoder_state"]), state)
+            for step_inputs in inputs:
+                between = gru(step_inputs, linear(state, p["decoder_state"]), state)
                 hidden = torch.tanh(linear(between, p["query_weight"])[:, None] + keys)
                 weights = torch.softmax(hidden @ p["attention_vector"], -1)
                 context = torch.bmm(weights[:, None], values)[:, 0]
@@ -241,7 +239,7 @@ def torch_model(torch: Any, network: RecurrentNetwork, rate: float) -> Any:
             return nn.functional.cross_entropy(logits, target[1:].flatten())
 
     def gru(outside: Any, inside: Any, state: Any) -> Any:
-        """Return the state after a step, from what is outside and inside of the cell."""
+        """Return the state after a step, from the products with the inputs and with the previous state."""
         gates = torch.sigmoid(outside[:, : 2 * STATE] + inside[:, : 2 * STATE])
         reset, update = gates.chunk(2, -1)
         candidate = torch.tanh(outside[:, 2 * STATE :] + reset * inside[:, 2 * STATE :])
@@ -286,45 +284,26 @@ def work(name: str, task: Task) -> None:
 
 def measure(names: list[str], task: Task, rounds: int, tools: Tools) -> None:
     """Let all take turns, and print the table."""
-    workers = {}
-    for name in names:
-        command = [__file__, "--worker", name, "--threads", str(task.threads)]
-        command += ["--pictures", str(task.pictures)] + ["--as-trained"] * task.as_trained
-        # regard's threads are those of the two halves; BLAS keeps to one, as in `regard train`
-        workers[name] = Worker(command, task.threads, 1 if name == "regard" else task.threads, tools.preload)
+    options = ["--pictures", str(task.pictures)] + ["--as-trained"] * task.as_trained
+    workers = start_workers(__file__, names, task.threads, options, tools)
     print(f"\nPictures, {task.threads} thread" + "s" * (task.threads > 1))
     limit = Probe(tools.probe, task.threads) if tools.probe else None
     losses = compete("pictures", workers, rounds, limit, task.products())
-    for name, found in losses.items():
-        apart = np.abs(np.subtract(found, losses["regard"])).max()
+    for name, own_losses in losses.items():
+        apart = np.abs(np.subtract(own_losses, losses["regard"])).max()
         if not task.as_trained and not apart <= AGREE:
             print(f"  {name}: the losses of the first steps differ by {apart:.1g} ({AGREE:g} is allowed)")
     print("  losses of the first two steps: " + ", ".join(f"{loss:.4f}" for loss in losses["regard"]))
 
 
-def options() -> argparse.Namespace:
-    """Read the command line."""
-    parser = arguments(__doc__, CONTESTANTS)
+def main() -> None:
+    """Print a table for each number of threads."""
+    parser = training_arguments(__doc__, CONTESTANTS, as_trained="with the dropout of `make caption`")
     parser.add_argument(
         "--pictures", type=int, default=32, help="of a batch (default 32, as `make caption` has)"
     )
-    parser.add_argument("--as-trained", action="store_true", help="with the dropout of `make caption`")
-    parser.add_argument("--no-compile", action="store_true", help="leave torch.compile out")
-    return parser.parse_args()
-
-
-def main() -> None:
-    """Print everything."""
-    args = options()
-    if args.worker:
-        work(args.worker, Task(args.pictures, args.threads[0], args.as_trained))
-        return
-    names = [name for name in CONTESTANTS if name == "regard" or installed("torch")]
-    if args.no_compile:
-        names = names[:2]
-    with begin(names, args.as_installed) as tools:
-        for threads in args.threads:
-            measure(names, Task(args.pictures, threads, args.as_trained), args.rounds, tools)
+    args = parser.parse_args()
+    compare(args, CONTESTANTS, lambda threads: Task(args.pictures, threads, args.as_trained), work, measure)
 
 
 if __name__ == "__main__":

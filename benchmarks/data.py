@@ -395,12 +395,12 @@ def vowels() -> tuple[list[Spoken], list[Spoken]]:
 
 def _utterances(path: Path) -> list[Spoken]:
     lines = path.read_text(encoding="utf-8").partition("@data\n")[2].splitlines()
-    found = []
+    utterances = []
     for line in lines:
         *coefficients, speaker = line.split(":")
         frames = np.array([[float(one) for one in series.split(",")] for series in coefficients]).T
-        found.append(Spoken(frames, SPEAKERS[int(speaker) - 1]))
-    return found
+        utterances.append(Spoken(frames, SPEAKERS[int(speaker) - 1]))
+    return utterances
 
 
 # ----------------------------------------------------------------------------------------- pictures with names
@@ -431,21 +431,21 @@ def emoji() -> list[Emoji]:
     equal pictures (flags of islands, families) the first is kept, so 3,770 are left.
     """
     names = json.loads((unpacked(EMOJI) / "emoji/unicode_codes/emoji.json").read_text(encoding="utf-8"))
-    place = cached() / f"emoji-{NOTO.sha256[:8]}-{EMOJI.sha256[:8]}"
-    if not place.is_dir():
+    destination = cached() / f"emoji-{NOTO.sha256[:8]}-{EMOJI.sha256[:8]}"
+    if not destination.is_dir():
         font = unpacked(NOTO) / "usr/share/fonts/truetype/noto/NotoColorEmoji.ttf"
         named = {
-            text: told["en"].strip(":").replace("_", " ")
-            for text, told in names.items()
-            if told["status"] == QUALIFIED
+            text: entry["en"].strip(":").replace("_", " ")
+            for text, entry in names.items()
+            if entry["status"] == QUALIFIED
         }
         with tempfile.TemporaryDirectory(dir=cached()) as name:
             folder = Path(name, "pictures")
             folder.mkdir()
             _write_emoji(folder, _drawn(font, named))
-            folder.rename(place)
-    lines = (place / "names.tsv").read_text(encoding="utf-8").splitlines()
-    return [Emoji(place / file, name) for file, name in (line.split("\t") for line in lines)]
+            folder.rename(destination)
+    lines = (destination / "names.tsv").read_text(encoding="utf-8").splitlines()
+    return [Emoji(destination / file, name) for file, name in (line.split("\t") for line in lines)]
 
 
 def _write_emoji(folder: Path, drawn: Mapping[bytes, str]) -> None:
@@ -472,13 +472,13 @@ def _drawn(font: Path, named: Mapping[str, str]) -> dict[bytes, str]:
             for first, those in table.ligatures.items()
             for one in those
         }
-        found: dict[bytes, str] = {}
+        names_by_png: dict[bytes, str] = {}
         for text, name in named.items():
             parts = tuple(characters.get(ord(one), "") for one in text.replace(VARIANT, ""))
             glyph = ligatures.get(parts) if len(parts) > 1 else parts[0]
             if glyph in pictures:
-                found.setdefault(pictures[glyph].imageData, name)
-    return found
+                names_by_png.setdefault(pictures[glyph].imageData, name)
+    return names_by_png
 
 
 # ---------------------------------------------------------------------------------------------------- counting

@@ -32,7 +32,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from trial import header, kept
+from trial import header, load_or_train
 
 from data import Emoji, emoji, run
 from regard.seq2seq import Images, Seq2Seq
@@ -89,9 +89,9 @@ def split(pictures: Sequence[Emoji]) -> Parts:
     rng = np.random.default_rng(SEED)
     held = _persons(pictures, rng)
 
-    def lot(part: str, asked: Callable[[Parsed], object] = bool) -> list[Emoji]:
-        """Draw a share of the pictures that are left, of those that are asked for."""
-        left = [one for one in pictures if one not in taken and asked(parsed(one.name))]
+    def draw_share(part: str, condition: Callable[[Parsed], object] = bool) -> list[Emoji]:
+        """Draw a share of the pictures that are left, for which the condition holds."""
+        left = [one for one in pictures if one not in taken and condition(parsed(one.name))]
         chosen = rng.choice(len(left), round(SHARES[part] * len(left)), replace=False)
         drawn = [left[i] for i in sorted(chosen)]
         taken.update(drawn)
@@ -100,22 +100,22 @@ def split(pictures: Sequence[Emoji]) -> Parts:
     taken = set(held)
     parts = {
         "persons": held,
-        "tones": lot("tones", lambda name: name.tones),
-        "random": lot("random"),
-        "valid": lot("valid"),
+        "tones": draw_share("tones", lambda name: name.tones),
+        "random": draw_share("random"),
+        "valid": draw_share("valid"),
     }
     return parts | {"train": [one for one in pictures if one not in taken]}
 
 
 def _persons(pictures: Sequence[Emoji], rng: np.random.Generator) -> list[Emoji]:
-    found = defaultdict(set)
+    groups = defaultdict(set)
     for one in pictures:
         name = parsed(one.name)
         if name.person:
-            found[name.role].add(name.person)
-    roles = sorted(role for role, persons in found.items() if len(persons) > 1)
+            groups[name.role].add(name.person)
+    roles = sorted(role for role, persons in groups.items() if len(persons) > 1)
     some = rng.choice(len(roles), round(SHARES["persons"] * len(roles)), replace=False)
-    held = {(sorted(found[roles[i]])[rng.integers(len(found[roles[i]]))], roles[i]) for i in sorted(some)}
+    held = {(sorted(groups[roles[i]])[rng.integers(len(groups[roles[i]]))], roles[i]) for i in sorted(some)}
     return [one for one in pictures if parsed(one.name)[:2] in held]
 
 
@@ -166,23 +166,25 @@ def trained(data: Data, *, epochs: int, attention: bool, seed: int) -> Seq2Seq:
         valid = data.pictures["valid"], data.names["valid"]
         return model.fit(copies, data.names["train"] * COPIES, valid=valid)
 
-    return kept(f"emoji/{'attention' if attention else 'without'}-{epochs}-{seed}", train)
+    return load_or_train(f"emoji/{'attention' if attention else 'without'}-{epochs}-{seed}", train)
 
 
 def nearest(data: Data, part: str) -> list[str]:
     """Return for each picture of a part the name of the training picture whose pixels are nearest."""
-    known, asked = (
+    known, queries = (
         np.stack(data.pictures[name]).reshape(-1, SIZE * SIZE * 3) / np.float32(255)
         for name in ("train", part)
     )
     # |a - b|^2 without |a|^2, which is the same for all b
-    distances = np.square(known).sum(1) - 2 * (asked @ known.T)
+    distances = np.square(known).sum(1) - 2 * (queries @ known.T)
     return [data.names["train"][i] for i in distances.argmin(1)]
 
 
-def figures(found: Sequence[str], names: Sequence[str]) -> NDArray[np.float64]:
+def figures(predicted: Sequence[str], names: Sequence[str]) -> NDArray[np.float64]:
     """Return exact match, BLEU and chrF, in percent."""
-    return np.array([100 * exact(found, names), bleu(found, names).score, chrf(found, names).score])
+    return np.array(
+        [100 * exact(predicted, names), bleu(predicted, names).score, chrf(predicted, names).score]
+    )
 
 
 def row(part: str, name: str, scores: Sequence[NDArray[np.float64]], rest: str = "") -> None:
@@ -205,7 +207,7 @@ def report(data: Data, models: Mapping[str, list[Seq2Seq]]) -> None:
 
 
 def _named(model: Seq2Seq, pictures: Iterable[Any]) -> list[str]:
-    return [found.text for found in model.translate(list(pictures))]
+    return [translation.text for translation in model.translate(list(pictures))]
 
 
 def draw(data: Data, model: Seq2Seq, path: Path) -> None:
@@ -221,12 +223,21 @@ def draw(data: Data, model: Seq2Seq, path: Path) -> None:
     with tempfile.TemporaryDirectory() as folder:
         drawings = []
         for i in chosen:
-            picture, (found,) = data.pictures["persons"][i], model.translate([data.pictures["persons"][i]])
-            title = f"{data.names['persons'][i]}, named: {found.text}"
+            picture, (translation,) = (
+                data.pictures["persons"][i],
+                model.translate([data.pictures["persons"][i]]),
+            )
+            title = f"{data.names['persons'][i]}, named: {translation.text}"
             file = Path(folder, f"{i}.png")
-            assert found.alignment is not None  # the model has attention
+            assert translation.alignment is not None  # the model has attention
             save_captioned(
-                file, picture, found.alignment, found.tokens, grid=found.grid, title=title, columns=10
+                file,
+                picture,
+                translation.alignment,
+                translation.tokens,
+                grid=translation.grid,
+                title=title,
+                columns=10,
             )
             drawings.append(Image.open(file).convert("RGB"))
     sheet = Image.new(

@@ -452,7 +452,7 @@ def start(name: str, threads: int, args: argparse.Namespace, probe: Path | None,
 
 
 def header(probe: Path | None, threads: Sequence[int], as_installed: bool) -> None:
-    """Print the machine, the versions, and what is missing."""
+    """Print the machine, the versions, and the missing libraries."""
     print(
         f"{processor()}, {os.cpu_count()} processors, {platform.system()}, Python {platform.python_version()}"
     )

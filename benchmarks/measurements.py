@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
-from trial import header, kept
+from trial import header, load_or_train
 
 from data import SPEAKERS, Spoken, run, vowels
 from regard.seq2seq import Seq2Seq, Translation, Vectors
@@ -47,8 +47,8 @@ Labels = NDArray[np.int64]
 
 def stretched(frames: Array, count: int) -> Array:
     """Interpolate frames (m, 12) to so many."""
-    places = np.linspace(0, len(frames) - 1, count)
-    return np.stack([np.interp(places, np.arange(len(frames)), column) for column in frames.T], axis=1)
+    positions = np.linspace(0, len(frames) - 1, count)
+    return np.stack([np.interp(positions, np.arange(len(frames)), column) for column in frames.T], axis=1)
 
 
 def warped(frames: Array, others: Sequence[Array]) -> Array:
@@ -67,8 +67,8 @@ def warped(frames: Array, others: Sequence[Array]) -> Array:
 
 def nearest(distance: Callable[[Array], Array], train: Sequence[Spoken], test: Sequence[Spoken]) -> float:
     """Return the accuracy of the nearest neighbour."""
-    found = [train[int(distance(one.frames).argmin())].speaker for one in test]
-    return float(np.mean([speaker == one.speaker for speaker, one in zip(found, test, strict=True)]))
+    predicted = [train[int(distance(one.frames).argmin())].speaker for one in test]
+    return float(np.mean([speaker == one.speaker for speaker, one in zip(predicted, test, strict=True)]))
 
 
 class Regression(NamedTuple):
@@ -95,13 +95,15 @@ class Regression(NamedTuple):
             value = -np.log((probabilities * right).sum(1)).mean() + penalty / 2 * np.square(weight).sum()
             return float(value), gradient.ravel()
 
-        found = minimize(loss, np.zeros(shape).ravel(), jac=True, method="L-BFGS-B", options={"maxiter": 500})
-        return cls(mean, scale, found.x.reshape(shape))
+        result = minimize(
+            loss, np.zeros(shape).ravel(), jac=True, method="L-BFGS-B", options={"maxiter": 500}
+        )
+        return cls(mean, scale, result.x.reshape(shape))
 
     def accuracy(self, x: Array, labels: Labels) -> float:
         """Return the share that is recognised."""
-        found = (_rows((x - self.mean) / self.scale) @ self.weight).argmax(1)
-        return float((found == labels).mean())
+        predicted = (_rows((x - self.mean) / self.scale) @ self.weight).argmax(1)
+        return float((predicted == labels).mean())
 
 
 def _rows(x: Array) -> Array:
@@ -111,7 +113,7 @@ def _rows(x: Array) -> Array:
 def regression(features: Callable[[Array], Array], train: Sequence[Spoken], test: Sequence[Spoken]) -> float:
     """Return the accuracy of softmax regression, with the penalty that is best in cross-validation."""
     x, y = (np.stack([features(one.frames) for one in part]) for part in (train, test))
-    known, asked = (np.array([SPEAKERS.index(one.speaker) for one in part]) for part in (train, test))
+    known, test_labels = (np.array([SPEAKERS.index(one.speaker) for one in part]) for part in (train, test))
     fold = np.arange(len(x)) % FOLDS  # the utterances are sorted by speaker
 
     def validated(penalty: float) -> float:
@@ -120,7 +122,7 @@ def regression(features: Callable[[Array], Array], train: Sequence[Spoken], test
             np.mean([Regression.fit(x[a], known[a], penalty).accuracy(x[b], known[b]) for a, b in parts])
         )
 
-    return Regression.fit(x, known, max(PENALTIES, key=validated)).accuracy(y, asked)
+    return Regression.fit(x, known, max(PENALTIES, key=validated)).accuracy(y, test_labels)
 
 
 def baselines(train: Sequence[Spoken], test: Sequence[Spoken]) -> dict[str, float]:
@@ -165,15 +167,17 @@ def single(spoken: Sequence[Spoken]) -> Sequences:
 
 def scores(model: Seq2Seq, test: Sequences) -> list[float]:
     """Return the shares of sequences and of names that are right, and of right names attended where they should be."""
-    found = model.translate(test.frames)
-    exact = [one.text == names for one, names in zip(found, test.names, strict=True)]
+    translations = model.translate(test.frames)
+    exact = [one.text == names for one, names in zip(translations, test.names, strict=True)]
     right = [
-        (i, place)
+        (i, position)
         for i, names in enumerate(test.names)
-        for place, pair in enumerate(zip(names.split(), found[i].tokens, strict=False))
+        for position, pair in enumerate(zip(names.split(), translations[i].tokens, strict=False))
         if pair[0] == pair[1]
     ]
-    inside = [_inside(found[i], place, test.ends[i]) for i, place in right] if model.attention else []
+    inside = (
+        [_inside(translations[i], position, test.ends[i]) for i, position in right] if model.attention else []
+    )
     return [
         float(np.mean(exact)),
         len(right) / sum(len(names.split()) for names in test.names),
@@ -181,10 +185,10 @@ def scores(model: Seq2Seq, test: Sequences) -> list[float]:
     ]
 
 
-def _inside(found: Translation, place: int, ends: Labels) -> bool:
+def _inside(translation: Translation, position: int, ends: Labels) -> bool:
     """Return whether the most attended frame of a name is of the utterance at its place."""
-    assert found.alignment is not None
-    return bool(np.searchsorted(ends, found.alignment[place].argmax(), side="right") == place)
+    assert translation.alignment is not None
+    return bool(np.searchsorted(ends, translation.alignment[position].argmax(), side="right") == position)
 
 
 def line(part: str, name: str, *columns: Sequence[float]) -> None:
@@ -200,15 +204,15 @@ def line(part: str, name: str, *columns: Sequence[float]) -> None:
 def compare(part: str, train: Sequences, test: Sequences, seeds: Sequence[int], **options: Any) -> None:
     """Train both models with each seed and print their scores."""
     for name, attention in MODELS.items():
-        found = [scores(trained(part, train, attention, seed, options), test) for seed in seeds]
-        line(part, name, *zip(*found, strict=True))
+        shares = [scores(trained(part, train, attention, seed, options), test) for seed in seeds]
+        line(part, name, *zip(*shares, strict=True))
 
 
 def trained(part: str, train: Sequences, attention: bool, seed: int, options: Mapping[str, Any]) -> Seq2Seq:
     """Return a model; train it if there is none yet."""
     name = f"measurements/{part}-{len(train.names)}-{'attention' if attention else 'without'}-{seed}"
     model = Seq2Seq(source=Vectors(12), attention=attention, seed=seed, **options)
-    return kept(name, lambda: model.fit(train.frames, train.names))
+    return load_or_train(name, lambda: model.fit(train.frames, train.names))
 
 
 def main() -> None:

@@ -74,7 +74,7 @@ def weights_of(tokens: int) -> Array:
 
 
 class Opened(NamedTuple):
-    """How a page opened: milliseconds, whether it drew anything, and what it asked a network for."""
+    """How a page opened: milliseconds, whether it drew anything, and its requests to a network."""
 
     paint: float
     opened: float
@@ -89,12 +89,14 @@ def open_page(browser: Browser, path: Path, *, own: bool) -> Opened:
     try:
         tab = context.new_page()
         tab.set_default_timeout(PATIENCE)
-        asked: list[str] = []
-        tab.on("request", lambda request: asked.append(request.url) if request.url != path.as_uri() else None)
+        requested: list[str] = []
+        tab.on(
+            "request", lambda request: requested.append(request.url) if request.url != path.as_uri() else None
+        )
         tab.goto(path.as_uri())
         opened = tab.evaluate(FRAMES)
         paint = tab.evaluate(PAINT)
-        requests = sum(not url.startswith(("data:", "blob:")) for url in asked)
+        requests = sum(not url.startswith(("data:", "blob:")) for url in requested)
         next_head = tab.evaluate(NEXT_HEAD) if own else float("nan")
         return Opened(paint or float("nan"), opened, next_head, bool(tab.evaluate(DRAWN)), requests)
     finally:
@@ -109,14 +111,14 @@ def medians(browser: Browser, path: Path, runs: int, *, own: bool) -> Opened:
 
 
 def timed(make: Callable[[], str], path: Path) -> float:
-    """Write what `make` returns; return the seconds that both took."""
+    """Write the result of `make`; return the seconds of both."""
     start = time.perf_counter()
     path.write_text(make(), encoding="utf-8")
     return time.perf_counter() - start
 
 
 def own_page(tokens: int) -> Callable[[], str]:
-    """Return what makes a page of this many tokens from arrays."""
+    """Return a function that makes a page of this many tokens from arrays."""
     if tokens > DENSE:
         queries, keys = queries_and_keys(tokens)
         return lambda: page(LongAttention(queries, keys)).html
@@ -166,8 +168,8 @@ def print_own(browser: Browser, folder: Path, sizes: list[int], runs: int) -> No
     for tokens in sizes:
         path = folder / f"regard-{tokens}.html"
         seconds = timed(own_page(tokens), path)
-        found = medians(browser, path, runs, own=True)
-        times = f"{found.paint:>16.0f}{found.opened:>11.0f}{found.next_head:>14.0f}"
+        median = medians(browser, path, runs, own=True)
+        times = f"{median.paint:>16.0f}{median.opened:>11.0f}{median.next_head:>14.0f}"
         print(f"{tokens:>8,}{path.stat().st_size / 1e6:>9.2f}{seconds:>9.2f}{times}", flush=True)
 
 
@@ -187,16 +189,16 @@ def print_peers(browser: Browser, folder: Path, runs: int) -> None:
                 if path.stat().st_size > MOST:
                     print(f"{start}{size}   too large to be opened here", flush=True)
                     continue
-                found = medians(browser, path, runs, own=name == "regard")
+                median = medians(browser, path, runs, own=name == "regard")
             except ImportError as error:
                 print(f"{start}   skipped: {reason(error)}")
                 break
             except Exception as error:  # a tool that fails is a row of the table
                 print(f"{start}   fails: {reason(error)}", flush=True)
                 continue
-            offline = "opens" if found.drawn and not found.requests else f"asks for {found.requests} files"
-            offline += "" if found.drawn else ", draws nothing"
-            print(f"{start}{size}{found.paint:>16.0f}{found.opened:>11.0f}   {offline}", flush=True)
+            offline = "opens" if median.drawn and not median.requests else f"asks for {median.requests} files"
+            offline += "" if median.drawn else ", draws nothing"
+            print(f"{start}{size}{median.paint:>16.0f}{median.opened:>11.0f}   {offline}", flush=True)
 
 
 def main() -> None:

@@ -14,15 +14,13 @@ same parameters, must agree.
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from peers import installed
 from probe import Probe
-from turns import Tools, Worker, arguments, begin, compete, take_turns
+from turns import Tools, compare, compete, start_workers, take_turns, training_arguments
 
 from regard._threads import Each, Workers, two_threads
 from regard.nn import Adam
@@ -220,13 +218,8 @@ def work(name: str, task: Task) -> None:
 
 def measure(names: list[str], task: Task, rounds: int, tools: Tools) -> None:
     """Run all contestants in turns, and print the table."""
-    workers = {}
-    for name in names:
-        command = [__file__, "--worker", name, "--threads", str(task.threads)]
-        command += ["--words", str(task.vocabulary)] + ["--as-trained"] * task.as_trained
-        # regard's threads are those of the two halves; its BLAS has one, as in `regard train`
-        blas = 1 if name == "regard" else task.threads
-        workers[name] = Worker(command, task.threads, blas, tools.preload)
+    options = ["--words", str(task.vocabulary)] + ["--as-trained"] * task.as_trained
+    workers = start_workers(__file__, names, task.threads, options, tools)
     print(f"\nTarget tokens, {task.threads} thread" + "s" * (task.threads > 1))
     # the backward pass has two products for each one of the forward pass; a sampled softmax has fewer
     products = None if task.as_trained else 3 * multiplied(task.network().parameters, TOKENS, TOKENS)
@@ -239,29 +232,14 @@ def measure(names: list[str], task: Task, rounds: int, tools: Tools) -> None:
     print(f"  loss of the first step: {losses['regard']:.4f}")
 
 
-def options() -> argparse.Namespace:
-    """Read the command line."""
-    parser = arguments(__doc__, CONTESTANTS)
-    parser.add_argument("--words", type=int, default=2500, help="tokens of each vocabulary (default 2500)")
-    parser.add_argument(
-        "--as-trained", action="store_true", help="with dropout; regard with a sampled softmax"
-    )
-    parser.add_argument("--no-compile", action="store_true", help="leave torch.compile out")
-    return parser.parse_args()
-
-
 def main() -> None:
     """Print a table for each number of threads."""
-    args = options()
-    if args.worker:
-        work(args.worker, Task(args.words, args.threads[0], args.as_trained))
-        return
-    names = [name for name in CONTESTANTS if name == "regard" or installed("torch")]
-    if args.no_compile:
-        names = names[:2]
-    with begin(names, args.as_installed) as tools:
-        for threads in args.threads:
-            measure(names, Task(args.words, threads, args.as_trained), args.rounds, tools)
+    parser = training_arguments(
+        __doc__, CONTESTANTS, as_trained="with dropout; regard with a sampled softmax"
+    )
+    parser.add_argument("--words", type=int, default=2500, help="tokens of each vocabulary (default 2500)")
+    args = parser.parse_args()
+    compare(args, CONTESTANTS, lambda threads: Task(args.words, threads, args.as_trained), work, measure)
 
 
 if __name__ == "__main__":

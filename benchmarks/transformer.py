@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from peers import installed
 from probe import Probe
-from turns import Tools, Worker, arguments, begin, compete, take_turns
+from turns import Tools, arguments, begin, compete, start_workers, take_turns
 
 from regard._threads import Each, two_threads
 from regard.nn import Adam
@@ -224,13 +224,8 @@ def work(name: str, task: Task) -> None:
 
 def measure(task: Task, names: list[str], rounds: int, tools: Tools) -> None:
     """Run all contestants in turns, and print the table."""
-    workers = {}
-    for name in names:
-        command = [__file__, "--worker", name, "--threads", str(task.threads)]
-        command += ["--tokens", str(task.tokens), "--batches", str(task.batches)]
-        # regard's threads are those of the two halves; its BLAS has one, as in `regard train`
-        blas = 1 if name == "regard" else task.threads
-        workers[name] = Worker(command, task.threads, blas, tools.preload)
+    options = ["--tokens", str(task.tokens), "--batches", str(task.batches)]
+    workers = start_workers(__file__, names, task.threads, options, tools)
     print(f"\nTarget tokens, {task.threads} thread" + "s" * (task.threads > 1))
     limit = Probe(tools.probe, task.threads) if tools.probe else None
     compete("tokens", workers, rounds, limit, task.products())

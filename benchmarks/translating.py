@@ -28,7 +28,7 @@ from peers import installed
 from probe import Probe
 from training import EMBEDDING, HIDDEN, SENTENCES, STATE, multiplied, torch_model
 from trial import sides
-from turns import Tools, Worker, arguments, begin, compete, take_turns
+from turns import Tools, arguments, begin, compete, start_workers, take_turns
 
 from regard._threads import Workers, two_threads
 from regard.seq2seq import Seq2Seq, read_pairs
@@ -270,12 +270,8 @@ def work(name: str, task: Task) -> None:
 
 def measure(names: list[str], task: Task, rounds: int, tools: Tools) -> None:
     """Run all contestants in turns, and print the table."""
-    workers = {}
-    for name in names:
-        command = [__file__, "--worker", name, "--threads", str(task.threads), "--beams", str(task.width)]
-        command += ["--model", task.path, "--batches", str(task.batches)]
-        blas = 1 if name == "regard" else task.threads
-        workers[name] = Worker(command, task.threads, blas, tools.preload)
+    options = ["--beams", str(task.width), "--model", task.path, "--batches", str(task.batches)]
+    workers = start_workers(__file__, names, task.threads, options, tools)
     search = "greedy" if task.width == 1 else f"beam of {task.width}"
     print(f"\nSentences, {search}, {task.threads} thread" + "s" * (task.threads > 1))
     limit = Probe(tools.probe, task.threads) if tools.probe else None

@@ -89,7 +89,7 @@ def train(
     return Trained(model, time.perf_counter() - start)
 
 
-def kept(name: str, train: Callable[[], Seq2Seq]) -> Seq2Seq:
+def load_or_train(name: str, train: Callable[[], Seq2Seq]) -> Seq2Seq:
     """Return the model of this name in `RUNS`; train it and save it if there is none."""
     path = RUNS / f"{name}.safetensors"
     if path.exists():

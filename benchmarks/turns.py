@@ -15,16 +15,28 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, TypeVar
 
 import numpy as np
 from kernel import AS_INSTALLED, AS_INTEL, GB, aligned, binder, cell, environment, processor, quotient
 from peers import installed
 from probe import Probe, compile_into
 
-__all__ = ["TURN", "Tools", "Worker", "arguments", "begin", "compete", "take_turns"]
+__all__ = [
+    "TURN",
+    "Tools",
+    "Worker",
+    "arguments",
+    "begin",
+    "compare",
+    "compete",
+    "start_workers",
+    "take_turns",
+    "training_arguments",
+]
 
 TURN = 1.0  # seconds, the shortest turn
+T = TypeVar("T")
 
 
 def arguments(about: str | None, contestants: Iterable[str]) -> argparse.ArgumentParser:
@@ -38,6 +50,38 @@ def arguments(about: str | None, contestants: Iterable[str]) -> argparse.Argumen
     parser.add_argument("--as-installed", action="store_true", help=AS_INSTALLED)
     parser.add_argument("--worker", choices=tuple(contestants), help=argparse.SUPPRESS)
     return parser
+
+
+def training_arguments(
+    about: str | None, contestants: Iterable[str], *, as_trained: str
+) -> argparse.ArgumentParser:
+    """Return the parser of a comparison of training; `as_trained` is the help text of that option."""
+    parser = arguments(about, contestants)
+    parser.add_argument("--as-trained", action="store_true", help=as_trained)
+    parser.add_argument("--no-compile", action="store_true", help="leave torch.compile out")
+    return parser
+
+
+def compare(
+    args: argparse.Namespace,
+    contestants: Iterable[str],
+    task: Callable[[int], T],
+    work: Callable[[str, T], None],
+    measure: Callable[[list[str], T, int, Tools], None],
+) -> None:
+    """Work as the contestant of the command line, if it has one; otherwise measure all with each number of threads.
+
+    `task` returns what is to be done with a number of threads. The arguments are those of `training_arguments`.
+    """
+    if args.worker:
+        work(args.worker, task(args.threads[0]))
+        return
+    names = [name for name in contestants if name == "regard" or installed("torch")]
+    if args.no_compile:
+        names = [name for name in names if "compiled" not in name]
+    with begin(names, args.as_installed) as tools:
+        for threads in args.threads:
+            measure(names, task(threads), args.rounds, tools)
 
 
 def peak() -> float:
@@ -98,6 +142,19 @@ class Tools:
 
     probe: Path | None = None
     preload: Path | None = None
+
+
+def start_workers(
+    script: str, names: Iterable[str], threads: int, options: Sequence[str], tools: Tools
+) -> dict[str, Worker]:
+    """Start the script as a worker for each contestant, with further options of its command line."""
+    workers = {}
+    for name in names:
+        command = [script, "--worker", name, "--threads", str(threads), *options]
+        # regard's threads are those of the two halves; its BLAS has one, as in `regard train`
+        blas = 1 if name == "regard" else threads
+        workers[name] = Worker(command, threads, blas, tools.preload)
+    return workers
 
 
 @contextmanager

@@ -87,7 +87,7 @@ def lead_to_pages(app: Sphinx, name: str, source: list[str]) -> None:
 
 
 def describe_commands(app: Sphinx) -> None:
-    """Write the page of the command line: what each verb prints as its help."""
+    """Write the page of the command line: the help of each verb."""
     os.environ["COLUMNS"] = "96"
     page = ["Command line\n============", "What ``regard VERB --help`` prints."]
     for verb in VERBS:

@@ -2,8 +2,8 @@
 
     python docs/diagram.py
 
-The drawing has no library behind it: each function returns SVG elements, and one style sheet colours them. A browser
-asks for the light or the dark colours by `prefers-color-scheme`, so one file serves both.
+The drawing needs no library: each function returns SVG elements, and one style sheet colours them. A browser selects
+the light or the dark colours by `prefers-color-scheme`, so one file serves both.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def text(x: float, y: float, words: str, kind: str = "") -> str:
 
 
 def math(x: float, y: float, formula: str, kind: str = "middle") -> str:
-    """A formula; what stands in braces after _ is lowered, and the rest of the line is raised again."""
+    """A formula; text in braces after _ is lowered, and the rest of the line is raised again."""
     spans, raised = [], 0
     for part in filter(None, re.split(r"(_\{[^}]*\}|exp)", formula)):
         below = part.startswith("_{")
@@ -89,8 +89,8 @@ def math(x: float, y: float, formula: str, kind: str = "middle") -> str:
 
 def box(x: float, y: float, width: float, height: float, kind: str) -> str:
     """A rounded box around its middle."""
-    place = f'x="{x - width / 2}" y="{y - height / 2}" width="{width}" height="{height}"'
-    return f'<rect {place} rx="9" class="{kind}"/>'
+    attributes = f'x="{x - width / 2}" y="{y - height / 2}" width="{width}" height="{height}"'
+    return f'<rect {attributes} rx="9" class="{kind}"/>'
 
 
 def circle(x: float, y: float, radius: float, kind: str) -> str:
@@ -131,7 +131,7 @@ def encoder() -> Iterator[str]:
 
 
 def decoder() -> Iterator[str]:
-    """The decoder's lane: the previous state, which asks; the next one, which reads the answer."""
+    """The decoder's lane: the previous state, which is the query; the next one, which reads the context."""
     yield text(DECODER, ALIGNMENT - 48, "written so far: la", "middle faint")
     yield line(f"M{DECODER} {ALIGNMENT - 42} V{ALIGNMENT - 22}")
     yield box(DECODER, ALIGNMENT, 76, 44, "decoder")

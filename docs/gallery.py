@@ -25,13 +25,13 @@ rng = np.random.default_rng(0)
 # %% [markdown]
 # ## Weights
 #
-# A row for each query, a column for each key. What a mask hides is grey.
+# A row for each query, a column for each key. Masked pairs are grey.
 
 # %%
 words = ["the", "red", "house", "is", "old"]
 vectors = rng.standard_normal((5, 8))
-found = regard.attend(vectors, vectors, vectors, mask=regard.mask.causal())
-figures.heatmap(np.ma.masked_array(found.weights, np.isneginf(found.logits)), words, words)
+attention = regard.attend(vectors, vectors, vectors, mask=regard.mask.causal())
+figures.heatmap(np.ma.masked_array(attention.weights, np.isneginf(attention.logits)), words, words)
 
 # %% [markdown]
 # ## Scores
@@ -39,7 +39,7 @@ figures.heatmap(np.ma.masked_array(found.weights, np.isneginf(found.logits)), wo
 # Any real numbers, in two colours around 0.
 
 # %%
-figures.heatmap(found.scores, words, words, signed=True)
+figures.heatmap(attention.scores, words, words, signed=True)
 
 # %% [markdown]
 # ## All heads of several layers
@@ -69,7 +69,7 @@ figures.heatmap(long.weights)
 # The same on a terminal.
 
 # %%
-print(terminal.heatmap(found.weights, words, words, color=False))
+print(terminal.heatmap(attention.weights, words, words, color=False))
 
 # %% [markdown]
 # ## Learning curves
@@ -108,6 +108,6 @@ figures.by_length(lengths, lines, [538, 705, 782, 553, 282, 146, 60, 42], along=
 #
 # ![Twelve heat maps, three layers of four heads.](images/heads.png)
 #
-# Where a captioner looks at each word (`make caption`):
+# Where a captioner attends at each word (`make caption`):
 #
-# ![A scene of three digits, again for each word of its caption, bright where the model looked.](images/caption.png)
+# ![A scene of three digits, again for each word of its caption, bright where the model attended.](images/caption.png)

@@ -2,20 +2,20 @@
 
     |error of context_ie| <= eps * (S_i * (d + 4) + min(m, 256) + m / 64 + 4) * sum_j w_ij |v_je|
 
-against exact arithmetic, with S_i = max_j scale * sum |q_i||k_j|: the largest sum of absolute terms behind a logit that
-row i sees. Another score takes its own sum of absolute terms, a bias adds its absolute value, and d is the number of
-terms of the longest sum (`oracle.Score` says both).
+against exact arithmetic, with S_i = max_j scale * sum |q_i||k_j|: the largest sum of absolute terms behind a visible
+logit of row i. Another score takes its own sum of absolute terms, a bias adds its absolute value, and d is the number
+of terms of the longest sum (`oracle.Score` has both).
 
 The bound holds for the worst case, where all rounding errors have one sign. A sum of k numbers, each rounded by at most
 eps / 2, is wrong by at most eps * k / 2 of the sum of absolute values. Hence d eps / 2 for a logit, which moves a
 weight and the sum of weights alike; and for numerator and denominator 256 eps / 2 each, since the kernels sum at most
-256 keys before they add them to what they have, and eps / 2 for each block added. Blocks have 64 keys or more up to
+256 keys before they add them to the running sum, and eps / 2 for each block added. Blocks have 64 keys or more up to
 d, e = 256.
 
 bfloat16 may be multiplied in pairs as it is stored. The weights are then rounded to it, each by half an eps = 2^-8.
 
 A step two that isn't smooth in proportion (sparsemax, entmax: an error of a logit moves a weight by as much, however
-small the weight is) replaces the weighted sum by the plain sum of |v_je| over the keys that row i sees.
+small the weight is) replaces the weighted sum by the plain sum of |v_je| over the visible keys of row i.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def absolute_values(values: Any, lead: tuple[int, ...]) -> F64:
 
 
 def rounded_weights(weighted_values: F64, options: dict[str, Any], d: int) -> F64:
-    """What may be added for bfloat16, from sum_j w_ij |v_je|: where pairs are multiplied, weights are rounded to it.
+    """The further allowance for bfloat16, from sum_j w_ij |v_je|: where pairs are multiplied, weights are rounded.
 
     That is so for softmax of dot products of an even number of terms.
     """

@@ -20,12 +20,12 @@ settings.load_profile("any machine")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Let the one warning of an installation without a compiler pass, and Ctrl-C reach those who listen."""
+    """Ignore the warning of an installation without a compiler, and restore the default handling of Ctrl-C."""
     config.addinivalue_line(
         "filterwarnings", "ignore:regard was installed without its native kernel:RuntimeWarning"
     )
     if os.environ.get("TEST_WITHOUT_THREADS") and config.getoption("dist", "no") == "no":
-        os.environ["NO_THREADS"] = "1"  # heard by tests/kernels/native/no_threads.c, in child processes too
+        os.environ["NO_THREADS"] = "1"  # read by tests/kernels/native/no_threads.c, in child processes too
     # A shell that starts the tests in the background has them ignore SIGINT, and processes that they start do, too.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     if hasattr(signal, "SIGHUP"):  # which nohup has them ignore
@@ -40,7 +40,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 item.add_marker(pytest.mark.skip(reason="no thread can be started"))
 
 
-# The best is tested quickly, the others where there is time.
+# The quick tests use the best instruction set only.
 @pytest.fixture(
     params=[*(SETS[:1] or ["none"]), *(pytest.param(name, marks=pytest.mark.slow) for name in SETS[1:])]
 )

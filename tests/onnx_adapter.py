@@ -1,7 +1,7 @@
 """ONNX's Attention and RotaryEmbedding operators in terms of this package: names and conventions, nothing else.
 
 Notable: a float mask is a bias; a rank-3 mask is (heads, n, m); causal and window count from the number of keys before
-this block of queries; the fourth output is taken from what `attend` shows.
+this block of queries; the fourth output is taken from the result of `attend`.
 """
 
 from __future__ import annotations
@@ -37,16 +37,16 @@ def padded(attn_mask: Array, m: int) -> Array:
 
 def visible(n: int, m: int, before: Array, attributes: dict[str, Any]) -> list[Array]:
     """The masks by position, (batch or 1, 1, n, m); `before` (batch or 1,) is the number of keys before the queries."""
-    place = before[:, None, None, None] + np.arange(n)[:, None]
+    positions = before[:, None, None, None] + np.arange(n)[:, None]
     j = np.arange(m)
     masks = []
     if attributes.get("is_causal"):
-        masks.append(j <= place)
+        masks.append(j <= positions)
     left, right = attributes.get("left_window_size", -1), attributes.get("right_window_size", -1)
     if left >= 0:
-        masks.append(place - left <= j)
+        masks.append(positions - left <= j)
     if right >= 0:
-        masks.append(j <= place + right)
+        masks.append(j <= positions + right)
     return masks
 
 
@@ -130,8 +130,8 @@ def inspected(
         return regard.attend(q, k, v, **unmasked | {"softcap": None}).logits
     if mode == 1:
         return regard.attend(q, k, v, **unmasked).logits
-    seen = regard.attend(q, k, v, **options)
-    return seen.logits if mode == 2 else seen.weights
+    result = regard.attend(q, k, v, **options)
+    return result.logits if mode == 2 else result.weights
 
 
 def rotary_embedding(inputs: dict[str, Array], attributes: dict[str, Any]) -> Array:

@@ -1,8 +1,8 @@
 """The second opinion on the definition: plain loops over Python floats, every sum by ``math.fsum``.
 
 Slow and without tricks, for small shapes with finite numbers. Nothing here is imported from the package. A score
-is a `Score`: one number for one query row and one key row, and beside it the sum of the absolute values of what
-was added up on the way (which is what rounding errors are proportional to, see ``budget.py``).
+is a `Score`: one number for one query row and one key row, and with it the sum of the absolute values of all
+terms (which is what rounding errors are proportional to, see ``budget.py``).
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 Row = list[float]
-Place = tuple[int, ...]  # (leading index ..., query number i)
-Normalize = Callable[[Row, Place, int], Row]  # logits with -inf where masked, position, n -> weights
+Index = tuple[int, ...]  # (leading index ..., query number i)
+Normalize = Callable[[Row, Index, int], Row]  # logits with -inf where masked, position, n -> weights
 F64 = NDArray[np.float64]
 INF = math.inf
 
@@ -197,12 +197,12 @@ def softmax_row(logits: Row) -> Row:
     return [p / total for p in powers]
 
 
-def softmax(logits: Row, place: Place, n: int) -> Row:
+def softmax(logits: Row, index: Index, n: int) -> Row:
     """Softmax over visible keys."""
     return softmax_row(logits)
 
 
-def sparsemax(logits: Row, place: Place, n: int) -> Row:
+def sparsemax(logits: Row, index: Index, n: int) -> Row:
     """max(z - tau, 0) with the tau under which it sums to 1, tried for every size of the support."""
     ordered = sorted((x for x in logits if x > -INF), reverse=True)
     for size in range(len(ordered), 0, -1):
@@ -212,20 +212,20 @@ def sparsemax(logits: Row, place: Place, n: int) -> Row:
     return [0.0 for _ in logits]
 
 
-def entmax15(logits: Row, place: Place, n: int) -> Row:
+def entmax15(logits: Row, index: Index, n: int) -> Row:
     """max(z / 2 - tau, 0)^2 with the tau under which it sums to 1, found by halving an interval."""
-    seen = [x / 2 for x in logits if x > -INF]
-    if not seen:
+    visible = [x / 2 for x in logits if x > -INF]
+    if not visible:
         return [0.0 for _ in logits]
-    low, high = max(seen) - 1, max(seen)
+    low, high = max(visible) - 1, max(visible)
     for _ in range(200):
         tau = (low + high) / 2
-        total = math.fsum(max(z - tau, 0.0) ** 2 for z in seen)
+        total = math.fsum(max(z - tau, 0.0) ** 2 for z in visible)
         low, high = (tau, high) if total > 1 else (low, tau)
     return [max(x / 2 - low, 0.0) ** 2 if x > -INF else 0.0 for x in logits]
 
 
-def hard(logits: Row, place: Place, n: int) -> Row:
+def hard(logits: Row, index: Index, n: int) -> Row:
     """1 for the first of the largest, 0 for the rest."""
     top = max(logits, default=-INF)
     if top == -INF:
@@ -237,8 +237,8 @@ def hard(logits: Row, place: Place, n: int) -> Row:
 def local_p(positions: Any, width: float) -> Normalize:
     """Softmax times exp(-(j - p_i)^2 / (2 (width / 2)^2)), not renormalised; the window is a mask."""
 
-    def weigh(logits: Row, place: Place, n: int) -> Row:
-        centre = float(positions[place])
+    def weigh(logits: Row, index: Index, n: int) -> Row:
+        centre = float(positions[index])
         bell = [math.exp(-((j - centre) ** 2) / (2 * (width / 2) ** 2)) for j in range(len(logits))]
         return [w * b for w, b in zip(softmax_row(logits), bell, strict=True)]
 
@@ -268,9 +268,9 @@ def pick(array: Any, lead: tuple[int, ...], group: int) -> list[Row]:
     return rows(array[tuple(0 if size == 1 else i for i, size in zip(index, own, strict=True))])
 
 
-def one_logit(score: float, scale: float, softcap: float | None, bias: float, seen: bool) -> float:
+def one_logit(score: float, scale: float, softcap: float | None, bias: float, visible: bool) -> float:
     """softcap(score * scale) + bias, or -inf where masked."""
-    if not seen or bias == -INF:
+    if not visible or bias == -INF:
         return -INF
     x = score * scale
     if softcap is not None:
@@ -308,14 +308,14 @@ def attend(
         k, v = pick(keys, index, group), pick(values, index, group)
         for i in range(n):
             at = (*index, i)
-            said = [score.value(q[i], k[j], j) for j in range(m)]
+            row_scores = [score.value(q[i], k[j], j) for j in range(m)]
             row = [
-                one_logit(said[j], scale, softcap, float(added[at][j]), bool(allowed[at][j]))
+                one_logit(row_scores[j], scale, softcap, float(added[at][j]), bool(allowed[at][j]))
                 for j in range(m)
             ]
             drain = [] if sink is None else [float(sinks[index])]
             share = normalize(row + drain, at, n)[:m]
-            scores[at], logits[at], weights[at], lse[at] = said, row, share, logsumexp(row + drain)
+            scores[at], logits[at], weights[at], lse[at] = row_scores, row, share, logsumexp(row + drain)
             context[at] = [math.fsum(share[j] * v[j][c] for j in range(m)) for c in range(e)]
             sizes = [abs(scale) * score.magnitude(q[i], k[j], j) for j in range(m)]
             magnitude[at] = [

@@ -1,8 +1,8 @@
-"""What the tests draw: every option with its oracle twin, shapes, dtypes, strides, and the hypothesis strategies.
+"""The inputs of the tests: every option with its oracle twin, shapes, dtypes, strides, and the hypothesis strategies.
 
 `OPTIONS` is the list of options that "for every option" means in the laws. Each entry builds, for given sizes, the
-keyword arguments of the package and the keyword arguments of the oracle from the same random numbers; what may see
-whom is written out there as a dense bool array from its definition.
+keyword arguments of the package and the keyword arguments of the oracle from the same random numbers; a mask
+is written out there as a dense bool array from its definition.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def plain(**options: Any) -> Builder:
 
 
 def masked(build: Callable[[Sizes], tuple[Any, Array]], bias: bool = False) -> Builder:
-    """An option of who may see whom: the mask object or array, and its dense twin."""
+    """An option with a mask, as an object or an array, and its dense twin."""
 
     def option(s: Sizes) -> Option:
         mask, dense = build(s)
@@ -93,7 +93,7 @@ def masked(build: Callable[[Sizes], tuple[Any, Array]], bias: bool = False) -> B
 
 
 def biased(build: Callable[[Sizes], Array]) -> Builder:
-    """An option of what is added, as an array."""
+    """An option with a bias, as an array."""
 
     def option(s: Sizes) -> Option:
         bias = build(s)
@@ -279,8 +279,8 @@ def t5_bucket(distance: int, buckets: int, max_distance: int, bidirectional: boo
 def t5(s: Sizes) -> Option:
     """T5 buckets of 4 heads, both directions."""
     table = s.normal(8, HEADS)
-    places = s.i * 0 + s.j - s.i
-    bucket = np.vectorize(lambda x: t5_bucket(int(x), 8, 16, True), otypes=[int])(places)
+    offsets = s.i * 0 + s.j - s.i
+    bucket = np.vectorize(lambda x: t5_bucket(int(x), 8, 16, True), otypes=[int])(offsets)
     added = np.moveaxis(table[bucket], -1, 0)
     bias = regard.position.t5_buckets(table, max_distance=16, align="start")
     return Option({"bias": bias}, basic(s, bias=added))
@@ -330,9 +330,9 @@ def local_m(width: int, align: str) -> Builder:
 
 
 def score_and_mask(s: Sizes) -> Option:
-    """The dot product under a random mask for all heads; rows that see nothing occur."""
-    seen = s.rng.random((s.n, s.m)) < 0.4
-    return Option({"score": "dot", "mask": seen}, {"score": oracle.dot(), "scale": 1.0, "mask": seen})
+    """The dot product under a random mask for all heads; rows without a visible key occur."""
+    visible = s.rng.random((s.n, s.m)) < 0.4
+    return Option({"score": "dot", "mask": visible}, {"score": oracle.dot(), "scale": 1.0, "mask": visible})
 
 
 def sunk(build: Callable[[Sizes], tuple[Any, Option]]) -> Builder:
@@ -443,9 +443,9 @@ def case(
 def gradients(arrays: tuple[Any, ...], dcontext: Array, **options: Any) -> dict[str, Array]:
     """All gradients of a call by name."""
     _, pullback = regard.attention_vjp(*arrays, **options)
-    found = pullback(dcontext)
-    named = {name: getattr(found, name) for name in ("queries", "keys", "values", "bias", "sink")}
-    named |= {f"score.{name}": x for name, x in (found.score or {}).items()}
+    pulled = pullback(dcontext)
+    named = {name: getattr(pulled, name) for name in ("queries", "keys", "values", "bias", "sink")}
+    named |= {f"score.{name}": x for name, x in (pulled.score or {}).items()}
     return {name: x for name, x in named.items() if x is not None}
 
 
@@ -512,17 +512,17 @@ def layouts() -> st.SearchStrategy[Callable[[Array], Array]]:
 def leads(draw: st.DrawFn) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
     """Leading dimensions of queries, keys, values that broadcast, perhaps with grouped heads, perhaps of size 0."""
     rank = draw(st.integers(0, 3))
-    whole = [draw(st.sampled_from([0, 1, 2, 2, 3, 4])) for _ in range(rank)]
+    full = [draw(st.sampled_from([0, 1, 2, 2, 3, 4])) for _ in range(rank)]
 
     def one() -> tuple[int, ...]:
-        shape = [size if draw(st.booleans()) else 1 for size in whole]
+        shape = [size if draw(st.booleans()) else 1 for size in full]
         return tuple(shape[draw(st.integers(0, rank)) if rank else 0 :])
 
     queries, keys, values = one(), one(), one()
     if rank and draw(st.booleans()):  # several query heads read one key head
         heads, key_heads = draw(st.sampled_from([(4, 2), (6, 2), (6, 3), (3, 1)]))
         keys = (1,) * (rank - len(keys)) + keys  # heads are split only where all dimensions exist
-        queries, keys = (*whole[:-1], heads), (*keys[:-1], key_heads)
+        queries, keys = (*full[:-1], heads), (*keys[:-1], key_heads)
         values = (*values[:-1], draw(st.sampled_from([1, key_heads])))
     return queries, keys, values
 

@@ -35,7 +35,7 @@ HELD_OUT = tuple(
 
 SIZE = 40  # pixels, the height and the width of a picture
 SCALES = (12, 13, 14, 15, 16)  # pixels to which the 8 cells of a sample are enlarged
-FAINTEST = 0.1  # fainter ink is left out, so that a box fits what can be seen
+FAINTEST = 0.1  # fainter ink is left out, so that a box fits the visible ink
 DIMMEST = 0.7  # the brightness of a digit is between this and 1
 COUNTS = (1, 2, 2, 3, 3)  # digits of a scene, each entry as likely
 
@@ -114,7 +114,7 @@ def enlarge(images: np.ndarray, side: int) -> np.ndarray:
 
 
 def crop(ink: np.ndarray) -> np.ndarray:
-    """Cut ink (m, m) to the rows and columns that have some, without what is too faint."""
+    """Cut ink (m, m) to the rows and columns that have some, without too faint ink."""
     visible = np.where(ink < FAINTEST, 0, ink)
     rows, columns = np.flatnonzero(visible.any(axis=1)), np.flatnonzero(visible.any(axis=0))
     return visible[rows[0] : rows[-1] + 1, columns[0] : columns[-1] + 1]
@@ -143,10 +143,10 @@ def unambiguous(boxes: np.ndarray) -> np.ndarray:
 def reading_order(boxes: Sequence[Box]) -> list[int]:
     """Return the indices of unambiguous boxes row by row from the top, and from left to right in a row."""
 
-    def place(i: int) -> tuple[int, int]:
+    def position(i: int) -> tuple[int, int]:
         return sum(distance(other, boxes[i])[1] >= NEXT_ROW for other in boxes), boxes[i].x0
 
-    return sorted(range(len(boxes)), key=place)
+    return sorted(range(len(boxes)), key=position)
 
 
 def relation(a: Box, b: Box) -> str:

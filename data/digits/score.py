@@ -55,7 +55,7 @@ def named_right(caption: str, truth: str) -> int:
 def contains(box: Box, cell: Sequence[int], grid: Sequence[int]) -> bool:
     """Whether the centre of a cell (row, column) of a grid (h, w) over the picture is in the box."""
     x0, y0, x1, y1 = box
-    y, x = ((place + 0.5) * SIZE / count for place, count in zip(cell, grid, strict=True))
+    y, x = ((index + 0.5) * SIZE / count for index, count in zip(cell, grid, strict=True))
     return x0 <= x < x1 and y0 <= y < y1
 
 
@@ -132,9 +132,9 @@ def read_objects(path: Path) -> dict[str, dict[str, Any]]:
     return {key(entry["path"]): entry for entry in map(json.loads, lines)}
 
 
-def require(truth: Iterable[str], given: Mapping[str, Any], file: Path) -> None:
+def require(truth: Iterable[str], content: Mapping[str, Any], file: Path) -> None:
     """Raise ValueError if a picture of the truth is missing in the content of a file."""
-    if missing := [path for path in truth if path not in given]:
+    if missing := [path for path in truth if path not in content]:
         raise ValueError(
             f"{file} has nothing for {len(missing)} pictures, the first of which is {missing[0]}"
         )

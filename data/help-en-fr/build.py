@@ -69,13 +69,13 @@ def download(folder: Path) -> None:
 
 def unpack(package: Package, folder: Path, into: Path) -> Path:
     """Check one package against its hash, unpack it and return the folder of its help pages."""
-    found = sorted(folder.glob(f"{package.name}_*.deb"))
-    if len(found) != 1:
-        raise SystemExit(f"build.py: {len(found)} packages named {package.name}_*.deb, need exactly one")
-    digest = hashlib.sha256(found[0].read_bytes()).hexdigest()
+    matches = sorted(folder.glob(f"{package.name}_*.deb"))
+    if len(matches) != 1:
+        raise SystemExit(f"build.py: {len(matches)} packages named {package.name}_*.deb, need exactly one")
+    digest = hashlib.sha256(matches[0].read_bytes()).hexdigest()
     if digest != package.sha256:
-        raise SystemExit(f"build.py: {found[0].name} has sha256 {digest}, need {package.sha256}")
-    subprocess.run(["dpkg-deb", "-x", str(found[0]), str(into)], check=True)
+        raise SystemExit(f"build.py: {matches[0].name} has sha256 {digest}, need {package.sha256}")
+    subprocess.run(["dpkg-deb", "-x", str(matches[0]), str(into)], check=True)
     return into / "usr/share/libreoffice/help" / package.folder / "text"
 
 
@@ -86,7 +86,7 @@ def unpack(package: Package, folder: Path, into: Path) -> Path:
 class Paragraphs(HTMLParser):
     """Collects the text of every <p> and heading that has an id `par_...` or `hd_...`, in order."""
 
-    found: list[tuple[str, str]] = field(default_factory=list)
+    texts: list[tuple[str, str]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         super().__init__(convert_charrefs=True)
@@ -108,7 +108,7 @@ class Paragraphs(HTMLParser):
         if tag == "span" and self._spans:
             self._spans.pop()
         elif self._open and tag == self._open[0]:
-            self.found.append((self._open[1], "".join(self._text)))
+            self.texts.append((self._open[1], "".join(self._text)))
             self._open = None
 
     def handle_data(self, data: str) -> None:
@@ -121,11 +121,11 @@ def paragraphs(page: Path) -> dict[tuple[str, int], str]:
     parser = Paragraphs()
     parser.feed(page.read_text(encoding="utf-8"))
     parser.close()
-    seen: Counter[str] = Counter()
+    occurrences: Counter[str] = Counter()
     result = {}
-    for identity, text in parser.found:
-        result[identity, seen[identity]] = tidy(text)
-        seen[identity] += 1
+    for identity, text in parser.texts:
+        result[identity, occurrences[identity]] = tidy(text)
+        occurrences[identity] += 1
     return result
 
 
@@ -246,13 +246,13 @@ def page_pairs(source_page: Path, target_page: Path) -> Iterator[Pair]:
 
 def without(pairs: list[Pair], taken: Iterable[Pair]) -> list[Pair]:
     """`pairs` without those whose source is, up to `same_text`, among `taken` or came before."""
-    seen = {same_text(pair.source) for pair in taken}
-    kept = []
+    keys = {same_text(pair.source) for pair in taken}
+    remaining = []
     for pair in pairs:
-        if (key := same_text(pair.source)) not in seen:
-            seen.add(key)
-            kept.append(pair)
-    return kept
+        if (key := same_text(pair.source)) not in keys:
+            keys.add(key)
+            remaining.append(pair)
+    return remaining
 
 
 def separate(splits: dict[str, list[Pair]]) -> dict[str, list[Pair]]:
@@ -340,9 +340,9 @@ def measure() -> None:
     for name in ("valid", "test"):
         sources = [tokens(pair.source) for pair in read(HERE / f"{name}.tsv.gz") if is_short(pair)]
         for least in (1, 4):
-            asked = [words for words in sources if len(words) >= least]
-            share = sum(map(is_near, asked)) / len(asked)
-            print(f"{name:5}  {share:.0%} of {len(asked):,} pairs, {least} to 12 tokens")
+            selected = [words for words in sources if len(words) >= least]
+            share = sum(map(is_near, selected)) / len(selected)
+            print(f"{name:5}  {share:.0%} of {len(selected):,} pairs, {least} to 12 tokens")
 
 
 def main() -> None:

@@ -39,7 +39,7 @@ print(words)
 # %% [markdown]
 # ## Three roles for each word
 #
-# Each word will ask, be asked for, and be told. For each of the three roles there is a matrix, which turns a word
+# Each word is a query, a key and a value. For each of the three roles there is a matrix, which turns a word
 # into its query, its key or its value. A trained network has learned these matrices. We draw them at random, always
 # the same ones because of the seed.
 
@@ -133,25 +133,25 @@ print(attention)
 # One call takes the three steps and keeps all results. It equals ours:
 
 # %%
-found = regard.attend(Q, K, V)
+result = regard.attend(Q, K, V)
 same = [
-    np.allclose(found.scores, scores),
-    np.allclose(found.weights, weights),
-    np.allclose(found.context, attention),
+    np.allclose(result.scores, scores),
+    np.allclose(result.weights, weights),
+    np.allclose(result.context, attention),
 ]
 print(same)
 
 # %% [markdown]
-# As a picture: one row for each word that asks, one column for each word that is asked.
+# As a picture: one row for each query, one column for each key.
 
 # %%
 names = ["word 1", "word 2", "word 3", "word 4"]
-figures.heatmap(found.weights, names, names)
+figures.heatmap(result.weights, names, names)
 
 # %% [markdown]
 # ## Change a number
 #
-# The same four words once more, but alive: choose a word that asks, follow its three steps, and change any number of
+# The same four words once more, but alive: choose a query, follow its three steps, and change any number of
 # a query, key or value. All that depends on it is computed again, here in the page.
 
 # %%

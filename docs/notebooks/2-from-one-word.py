@@ -12,8 +12,8 @@
 # # From one word to the matrix form
 #
 # [The first notebook](1-queries-keys-values.py) computed attention for four words at once. Here we go slowly: one
-# word, with a line of code for each number. Then the same for all words, without a loop. At the end stands the
-# general formula, which no longer cares what the vectors are.
+# word, with a line of code for each number. Then the same for all words, without a loop. At the end is the general
+# formula, for vectors of any origin.
 
 # %%
 import numpy as np
@@ -52,7 +52,7 @@ for matrix in printed:
     print(matrix)
 
 # %% [markdown]
-# Those were only looked at. The next three are used from here on:
+# Those were only printed. The next three are used from here on:
 
 # %%
 W_Q = np.random.randint(3, size=(3, 3))
@@ -64,7 +64,7 @@ for matrix in (W_Q, W_K, W_V):
 # %% [markdown]
 # ## One query, four keys, four values
 #
-# Only the first word asks. All words can be found, and all have something to tell.
+# Only the first word has a query. All words have keys and values.
 
 # %%
 query_1 = word_1 @ W_Q
@@ -117,7 +117,7 @@ weights = softmax(scores / np.sqrt(K.shape[1]), axis=1)
 attention = weights @ V
 
 # %% [markdown]
-# The first row is what we found for the first word:
+# The first row is the result for the first word:
 
 # %%
 print(attention[0])
@@ -137,7 +137,7 @@ print(attention)
 # \mathrm{attention}(Q, K, V) = \mathrm{softmax}\left(\frac{Q K^\top}{\sqrt{d}}\right) V
 # $$
 #
-# This is `regard.attention`. It returns the context only, and never has the whole matrix of scores in memory, so it
+# This is `regard.attention`. It returns the context only, and never has the complete matrix of scores in memory, so it
 # also works for a hundred thousand words.
 
 # %%
@@ -147,9 +147,9 @@ print(regard.attention(Q, K, V))
 # `regard.attend` keeps everything in between. This is what each of the words attends to:
 
 # %%
-found = regard.attend(Q, K, V)
+result = regard.attend(Q, K, V)
 names = ["word 1", "word 2", "word 3", "word 4"]
-figures.heatmap(found.weights, names, names)
+figures.heatmap(result.weights, names, names)
 
 # %% [markdown]
 # To see each of the sixteen products and sums, choose a query and a key:

@@ -116,12 +116,12 @@ print(context.round(3))
 # %%
 states = np.array([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]])
 additive = regard.scores.additive(W, U, v)
-found = regard.attend(states, annotations, annotations, score=additive)
-print([np.allclose(found.scores[0], scores), np.allclose(found.context[0], context)])
-figures.heatmap(found.weights, ["maison", "rouge"], words)
+result = regard.attend(states, annotations, annotations, score=additive)
+print([np.allclose(result.scores[0], scores), np.allclose(result.context[0], context)])
+figures.heatmap(result.weights, ["maison", "rouge"], words)
 
 # %% [markdown]
-# The second row looks at "red" although it is not the second word of French but of English: attention does not need
+# The second row attends to "red" although it is not the second word of French but of English: attention does not need
 # the same order on both sides.
 #
 # In the page below, the perceptron is in the scores: change a number of a state or an annotation and see what its
@@ -134,7 +134,7 @@ page(states, annotations, annotations, score=additive, query_labels=["maison", "
 # ## Learning it
 #
 # Nobody chooses W, U and v by hand. All three steps can be differentiated, so they learn from the errors of the
-# translation, together with encoder and decoder. Nobody says which word belongs to which.
+# translation, together with encoder and decoder. No example states which word belongs to which.
 #
 # The project comes with sentences of a manual in English and French, at most fifteen words long, and cut into parts
 # to learn from and to test on.
@@ -143,15 +143,15 @@ page(states, annotations, annotations, score=additive, query_labels=["maison", "
 from regard.seq2seq import Seq2Seq, read_pairs
 from regard.seq2seq.data.tokenizers import cut, unmarked
 
-places = [folder / "data" / "help-en-fr" for folder in (Path.cwd(), *Path.cwd().parents)]
-DATA = next(place for place in places if place.exists())  # in a clone of the project
+folders = [folder / "data" / "help-en-fr" for folder in (Path.cwd(), *Path.cwd().parents)]
+DATA = next(folder for folder in folders if folder.exists())  # in a clone of the project
 train, valid, test = (list(read_pairs(DATA / f"{part}.tsv.gz")) for part in ("train", "valid", "test"))
 print(f"{len(train):,} pairs to learn from, {len(test):,} to test on, such as {test[7]}")
 
 # %% [markdown]
-# Two translators, alike but for one thing: the second has no attention, and its decoder starts from the last states
-# of the encoder and never sees the source again. Both are small, so that each is trained in about a minute or less.
-# (More time makes both better; `make demo` takes three minutes.)
+# Two translators that differ in one thing: the second has no attention, and its decoder starts from the last states
+# of the encoder and has no further access to the source. Both are small, so that each is trained in about a minute
+# or less. (More time makes both better; `make demo` takes three minutes.)
 
 
 # %% tags=["training"]
@@ -167,21 +167,23 @@ def learn(attention):
 models = {"with attention": learn(True), "without": learn(False)}
 
 # %% [markdown]
-# ## Where it looks
+# ## Its attention weights
 #
-# Each row is a word of the translation, and shows which words of the source it was written from. Nobody has told the
-# model that.
+# Each row is a word of the translation, and shows to which words of the source the decoder attended. The model has
+# learned that without examples of it.
 
 # %%
 sentence = "Click the icon to open the selected file."
-seen = models["with attention"].translate([sentence])[0]
-figures.heatmap(seen.alignment, list(map(unmarked, seen.tokens)), list(map(unmarked, seen.source)))
+translated = models["with attention"].translate([sentence])[0]
+figures.heatmap(
+    translated.alignment, list(map(unmarked, translated.tokens)), list(map(unmarked, translated.source))
+)
 
 # %% [markdown]
 # A translation shows itself, too: hover over a word of either side, or focus it with the keyboard.
 
 # %%
-seen
+translated
 
 # %% [markdown]
 # ## Short and long sentences
@@ -219,7 +221,7 @@ for i in np.argsort(lengths)[-3:]:
 
 # %% [markdown]
 # A rare word such as RADIANS is not in the vocabulary. Where a decoder would write an unknown word, the one with
-# attention knows where it is looking, and copies the word from there. The other can only write `<unk>`.
+# attention copies the source word with the largest weight. The other can only write `<unk>`.
 #
 # With more time and sentences of up to fifty words the two lines part for good: that is [the picture of quality by
 # length](../gallery.py) in the gallery.

@@ -35,7 +35,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Import what is heavier than the rest when it is first used, so that `import regard` stays light."""
+    """Import heavier modules when they are first used, so that `import regard` stays light."""
     if name in ("dask", "estimators", "nn", "outofcore", "seq2seq", "show"):
         return import_module(f"regard.{name}")
     if name == "explain":
@@ -44,5 +44,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    """List what `__getattr__` finds, too."""
+    """List the lazily imported names, too."""
     return sorted({*globals(), "dask", "estimators", "explain", "nn", "outofcore", "seq2seq", "show"})

@@ -275,11 +275,11 @@ def same_size(arrays: dict[str, Array], left: int, right: int, hint: str) -> Non
 
 def dtypes(*arrays: Array) -> tuple[np.dtype[Any], np.dtype[Any]]:
     """Return (dtype of the computation, dtype of the result): law 7."""
-    kinds = [np.dtype(np.float32) if is_half(a.dtype) else a.dtype for a in arrays]
+    operands = [np.dtype(np.float32) if is_half(a.dtype) else a.dtype for a in arrays]
     if len({a.dtype.name for a in arrays if is_half(a.dtype)}) < 2:
-        kinds = [a.dtype for a in arrays]
+        operands = [a.dtype for a in arrays]
     try:
-        result = np.result_type(*kinds)
+        result = np.result_type(*operands)
     except TypeError:  # bfloat16 and integers without a common dtype
         result = np.dtype(np.float32)
     if is_half(result):

@@ -74,12 +74,12 @@ class Attention:
     def __getattr__(self, name: str) -> Any:
         """Raise for a part that was not kept; called only for missing attributes."""
         if name in PARTS:
-            kept = ", ".join(part for part in PARTS if part in vars(self))
-            raise AttributeError(f"{name} was not kept: record(keep=...) kept {kept or 'nothing'}")
+            recorded = ", ".join(part for part in PARTS if part in vars(self))
+            raise AttributeError(f"{name} was not kept: record(keep=...) kept {recorded or 'nothing'}")
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def _repr_html_(self) -> str | None:
-        """Return what a notebook shows: a page, or nothing where there are no weights."""
+        """Return the HTML for a notebook: a page, or None if there are no weights."""
         shown = "weights" in vars(self) and self.weights.size > 0
         return _page_of(self) if shown else None
 
@@ -159,10 +159,10 @@ def record(*, keep: str | Iterable[str] = PARTS, threads: bool = False) -> Itera
     array([[0.67, 0.33],
            [0.33, 0.67]])
     """
-    kept = (keep,) if isinstance(keep, str) else tuple(keep)
-    for name in kept:
+    parts = (keep,) if isinstance(keep, str) else tuple(keep)
+    for name in parts:
         _check.choice("keep", name, PARTS)
-    recorder = _Recorder(kept, _Recording())
+    recorder = _Recorder(parts, _Recording())
     if _check.flag("threads", threads):
         _of_all_threads.append(recorder)
         try:

@@ -104,16 +104,16 @@ def test_a_file_whose_name_begins_with_a_dash(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "-cat.png").touch()
-    said = refused(["caption", "m", "-cat.png", "--nope"], capsys)
-    assert said.endswith(
+    message = refused(["caption", "m", "-cat.png", "--nope"], capsys)
+    assert message.endswith(
         ": error: unrecognized arguments: -cat.png --nope; ./-cat.png is the file of this name"
     )
 
 
 def test_the_hint_of_an_error_is_in_its_line(capsys: pytest.CaptureFixture[str]) -> None:
-    said = refused(["train", "p", "--source", "images", "--size", "9", "12"], capsys)
+    message = refused(["train", "p", "--source", "images", "--size", "9", "12"], capsys)
     rule = "height must be a multiple of cell = 4. Got 9 instead"
-    assert said == f"regard train: error: {rule}; hint: height=12, or another cell"
+    assert message == f"regard train: error: {rule}; hint: height=12, or another cell"
 
 
 def test_numbers_and_text_after_an_option_are_not_options(capsys: pytest.CaptureFixture[str]) -> None:

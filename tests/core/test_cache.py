@@ -1,4 +1,4 @@
-"""`KVCache`: what is held, where it lies, and that decoding step by step is the causal attention."""
+"""`KVCache`: its content, its memory, and decoding step by step, which must equal causal attention."""
 
 from __future__ import annotations
 
@@ -55,13 +55,13 @@ def held(cache: KVCache) -> list[float]:
 
 
 def decode(cache: KVCache, q: Array, k: Array, v: Array, sizes: list[int], **options: Any) -> Array:
-    """The context of all queries, asked for in chunks of these sizes over and over, as they come to the cache."""
-    chunks, place, turn = [], cache.length, 0
-    while place < q.shape[-2]:
-        new = slice(place, min(place + sizes[turn % len(sizes)], q.shape[-2]))
+    """The context of all queries, in chunks of these sizes in turn; each chunk is appended to the cache first."""
+    chunks, start, turn = [], cache.length, 0
+    while start < q.shape[-2]:
+        new = slice(start, min(start + sizes[turn % len(sizes)], q.shape[-2]))
         cache.append(k[..., new, :], v[..., new, :])
         chunks.append(regard.attention(q[..., new, :], cache.keys, cache.values, mask=cache.mask, **options))
-        place, turn = new.stop, turn + 1
+        start, turn = new.stop, turn + 1
     return np.concatenate(chunks, axis=-2)
 
 
@@ -74,20 +74,20 @@ def decode(cache: KVCache, q: Array, k: Array, v: Array, sizes: list[int], **opt
 def test_decoding_is_the_causal_attention(kernel: str, window: int | None, sizes: list[int]) -> None:
     q, k, v = arrays(70)
     cache = KVCache(LEAD, D, E, capacity=70 if window is None else window + max(sizes), window=window)
-    found = decode(cache, q, k, v, sizes, kernel=kernel)
+    context = decode(cache, q, k, v, sizes, kernel=kernel)
     exact = regard.attend(*(x.astype(float) for x in (q, k, v)), mask=mask.window(window, 0))
     allowed = budget.of_dot(q, k, v, exact.weights, D**-0.5, np.float32)
-    budget.assert_within(found, exact.context, allowed)
+    budget.assert_within(context, exact.context, allowed)
 
 
 @pytest.mark.skipif(bool(library.missing()), reason="a promise of the native kernel")
 @pytest.mark.parametrize("dtype", strategies.DTYPES.values(), ids=strategies.DTYPES)
 def test_decoding_by_the_native_kernel_is_bitwise_the_causal_attention(dtype: Any) -> None:
     q, k, v = arrays(300, dtype)
-    found = decode(KVCache(LEAD, D, E, capacity=300, dtype=dtype), q, k, v, [1, 1, 3, 40], kernel="native")
-    whole = regard.attention(q, k, v, mask=mask.causal(), kernel="native")
-    assert found.dtype == dtype
-    assert found.tobytes() == whole.tobytes()
+    context = decode(KVCache(LEAD, D, E, capacity=300, dtype=dtype), q, k, v, [1, 1, 3, 40], kernel="native")
+    full = regard.attention(q, k, v, mask=mask.causal(), kernel="native")
+    assert context.dtype == dtype
+    assert context.tobytes() == full.tobytes()
 
 
 @pytest.mark.parametrize("window", [None, 6])
@@ -95,9 +95,9 @@ def test_scores_that_depend_on_distance_have_the_keys_in_order(window: int | Non
     q, k, v = arrays(40, float)
     cache = KVCache(LEAD, D, E, capacity=40 if window is None else 9, window=window, dtype=float)
     heads = LEAD[-1] * GROUP
-    found = decode(cache, q, k, v, [2, 1, 3], bias=position.alibi(heads, align="end"))
-    whole = regard.attend(q, k, v, mask=mask.window(window, 0), bias=position.alibi(heads))
-    np.testing.assert_allclose(found, whole.context, rtol=0, atol=1e-13)
+    context = decode(cache, q, k, v, [2, 1, 3], bias=position.alibi(heads, align="end"))
+    full = regard.attend(q, k, v, mask=mask.window(window, 0), bias=position.alibi(heads))
+    np.testing.assert_allclose(context, full.context, rtol=0, atol=1e-13)
 
 
 def test_entries_padded_at_the_front_are_masked() -> None:
@@ -105,26 +105,26 @@ def test_entries_padded_at_the_front_are_masked() -> None:
     padding = [[0], [4]]
     cache = KVCache(LEAD, D, E, capacity=6, dtype=float)
     cache.append(k, v)
-    seen = cache.mask & ~mask.lengths(padding)
-    context = regard.attention(q[..., -2:, :], cache.keys, cache.values, mask=seen)
+    visible = cache.mask & ~mask.lengths(padding)
+    context = regard.attention(q[..., -2:, :], cache.keys, cache.values, mask=visible)
     short = regard.attend(q[1, :, 4:], k[1, :, 4:], v[1, :, 4:], mask=mask.causal()).context
     np.testing.assert_allclose(context[1], short, rtol=0, atol=1e-13)
 
 
 @pytest.mark.parametrize("window", [None, 3])
 def test_entries_padded_at_the_front_are_masked_at_every_step(window: int | None) -> None:
-    """As in the docstring; lengths count from the oldest key that is held."""
+    """As in the docstring; lengths count from the oldest stored key."""
     q, k, v = arrays(12, float)
     padding = np.array([[0], [4]])
     cache = KVCache(LEAD, D, E, window=window, capacity=None if window else 12, dtype=float)
-    seen = mask.causal() if window is None else mask.window(window, 0)
-    whole = regard.attend(q, k, v, mask=seen & ~mask.lengths(padding)).context
+    visible = mask.causal() if window is None else mask.window(window, 0)
+    full = regard.attend(q, k, v, mask=visible & ~mask.lengths(padding)).context
     for i in range(12):
         cache.append(k[..., i : i + 1, :], v[..., i : i + 1, :])
         m = cache.keys.shape[-2]
         hidden = mask.lengths(np.clip(padding - (cache.length - m), 0, m))
-        found = regard.attention(q[..., i : i + 1, :], cache.keys, cache.values, mask=cache.mask & ~hidden)
-        np.testing.assert_allclose(found[..., 0, :], whole[..., i, :], rtol=0, atol=1e-13)
+        context = regard.attention(q[..., i : i + 1, :], cache.keys, cache.values, mask=cache.mask & ~hidden)
+        np.testing.assert_allclose(context[..., 0, :], full[..., i, :], rtol=0, atol=1e-13)
 
 
 def test_every_function_takes_the_views_and_the_mask() -> None:
@@ -133,17 +133,17 @@ def test_every_function_takes_the_views_and_the_mask() -> None:
     cache.append(k, v)
     options = {"mask": cache.mask}
     context = regard.attend(q[..., -3:, :], cache.keys, cache.values, **options).context
-    for found in (
+    for result in (
         regard.attention(q[..., -3:, :], cache.keys, cache.values, **options),
         regard.partial(q[..., -3:, :], cache.keys, cache.values, **options).context,
         regard.attention_vjp(q[..., -3:, :], cache.keys, cache.values, **options)[0],
     ):
-        np.testing.assert_allclose(found, context, rtol=0, atol=1e-13)
+        np.testing.assert_allclose(result, context, rtol=0, atol=1e-13)
 
 
 # ------------------------------------------------------------------------------------------------- what is held
 
-# append so many positions, or take so many back
+# append so many positions, or remove so many
 MOVES = st.lists(st.tuples(st.booleans(), st.integers(0, 7)), max_size=25)
 
 
@@ -236,7 +236,7 @@ def test_an_empty_cache_is_emptied_and_filled_again() -> None:
     assert (held(cache), cache.length) == ([], 0)
     cache.append(column(7), column(7))
     cache.append(column(8), column(8))
-    cache.truncate(1)  # not forbidden by what was overwritten before
+    cache.truncate(1)  # allowed, although positions were overwritten before
     assert held(cache) == [7]
 
 
@@ -255,7 +255,7 @@ def test_overwritten_positions_stay_overwritten_after_truncation() -> None:
 
 
 def address(array: Array) -> int:
-    """Where an array begins."""
+    """The address of an array."""
     start: int = array.__array_interface__["data"][0]
     return start
 
@@ -265,17 +265,17 @@ def test_growing_moves_nothing() -> None:
     cache = KVCache(LEAD, D, E, capacity=500)
     cache.append(k[..., :1, :], v[..., :1, :])
     first = cache.keys
-    places = address(cache.keys), address(cache.values)
+    addresses = address(cache.keys), address(cache.values)
     for i in range(1, 500):
         cache.append(k[..., i : i + 1, :], v[..., i : i + 1, :])
-    assert (address(cache.keys), address(cache.values)) == places
+    assert (address(cache.keys), address(cache.values)) == addresses
     assert np.array_equal(first, k[..., :1, :])
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("window", [None, 1000])
 def test_a_step_allocates_nothing(window: int | None) -> None:
-    one = np.ones((1, 64), np.float64)  # which is converted on its way
+    one = np.ones((1, 64), np.float64)  # of another data type than the cache
     cache = KVCache((), 64, capacity=5000, window=window, dtype=np.float16)
     tracemalloc.start()
     try:
@@ -286,7 +286,7 @@ def test_a_step_allocates_nothing(window: int | None) -> None:
     finally:
         tracemalloc.stop()
     assert view.base is not None
-    assert peak < 64 * 2 * 1000  # a tenth of what is held at the end, or a half of the window
+    assert peak < 64 * 2 * 1000  # a tenth of the final content, or half of the window
 
 
 @pytest.mark.slow
@@ -308,7 +308,7 @@ def test_unwritten_positions_take_no_memory(window: str) -> None:
     command = [sys.executable, "-W", "error", "-c", textwrap.dedent(code)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=1800, check=False)
     assert done.returncode == 0, done.stderr
-    written = 5000 * 64 * 4 * (2 if window == "None" else 4)  # in a ring twice
+    written = 5000 * 64 * 4 * (2 if window == "None" else 4)  # twice in a ring buffer
     assert int(done.stdout) < written + (12 << 20)  # large pages round up; all of it is 2 GiB
 
 
@@ -374,16 +374,18 @@ def line(count: int = 0, **options: Any) -> KVCache:
     return cache
 
 
-def attend_newest(cache: KVCache, n: int, seen: regard.mask.Mask | None = None) -> Array:
+def attend_newest(cache: KVCache, n: int, visible: regard.mask.Mask | None = None) -> Array:
     """Attend with so many queries."""
-    return regard.attention(o(2, n, 4), cache.keys, cache.values, mask=cache.mask if seen is None else seen)
+    return regard.attention(
+        o(2, n, 4), cache.keys, cache.values, mask=cache.mask if visible is None else visible
+    )
 
 
 def an_old_mask() -> Array:
     cache = line(5)
-    seen = cache.mask
+    old_mask = cache.mask
     cache.append(o(2, 1, 4), o(2, 1, 3))
-    return attend_newest(cache, 1, seen)
+    return attend_newest(cache, 1, old_mask)
 
 
 DTYPE = (
@@ -617,16 +619,16 @@ def test_a_number_that_does_not_fit_leaves_the_cache_unchanged() -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         ({"dtype": None}, "dtype must be float16, bfloat16, float32 or float64. Got None instead."),
         ({"capacity": 10**19}, f"a cache must have at most {2**63 - 1} bytes of keys, and of values."),
     ],
 )
-def test_sizes_beyond_memory(options: dict[str, Any], said: str) -> None:
+def test_sizes_beyond_memory(options: dict[str, Any], message: str) -> None:
     with pytest.raises((ValueError, TypeError)) as caught:
         KVCache((2,), 4, **({"capacity": 3} | options))
-    assert str(caught.value).startswith(said)
+    assert str(caught.value).startswith(message)
 
 
 # ------------------------------------------------------------------------------ prompts of different lengths, beams
@@ -634,21 +636,21 @@ def test_sizes_beyond_memory(options: dict[str, Any], said: str) -> None:
 
 def padded(sequences: list[Array], t: int) -> Array:
     """Rows (B, heads, t, d) that end together; NaN in front of those that are shorter."""
-    whole = np.full((len(sequences), *sequences[0].shape[:-2], t, sequences[0].shape[-1]), np.nan)
-    for row, sequence in zip(whole, sequences, strict=True):
+    full = np.full((len(sequences), *sequences[0].shape[:-2], t, sequences[0].shape[-1]), np.nan)
+    for row, sequence in zip(full, sequences, strict=True):
         row[..., t - sequence.shape[-2] :, :] = sequence
-    return whole
+    return full
 
 
 class Alone:
-    """Sequences decoded each for itself, by the causal attention over all that it has: what a batch must equal."""
+    """Sequences decoded one by one, by causal attention over all of their keys: the expected results of a batch."""
 
     def __init__(self, count: int, window: int | None, seed: int) -> None:
         self.rng, self.window = np.random.default_rng(seed), window
         self.past = [(np.zeros((2, 0, D)), np.zeros((2, 0, E))) for _ in range(count)]
 
     def more(self, counts: list[int]) -> tuple[list[Array], ...]:
-        """Random queries of four heads, keys and values of two, so many for each sequence; keys are remembered."""
+        """Random queries of four heads, keys and values of two, so many for each sequence; the keys are stored."""
         q, k, v = (
             [self.rng.standard_normal((heads, count, size)) for count in counts]
             for heads, size in ((4, D), (2, D), (2, E))
@@ -666,11 +668,11 @@ class Alone:
         ]
 
     def contexts(self, queries: list[Array]) -> list[Array]:
-        """What the newest queries of each sequence must see."""
-        seen = mask.window(self.window, 0, align="end")
+        """The expected contexts of the newest queries of each sequence."""
+        window = mask.window(self.window, 0, align="end")
         bias = position.alibi(4, align="end")
         return [
-            regard.attend(q, k, v, mask=seen, bias=bias).context
+            regard.attend(q, k, v, mask=window, bias=bias).context
             for q, (k, v) in zip(queries, self.past, strict=True)
         ]
 
@@ -688,7 +690,7 @@ STEPS = st.lists(
 def test_a_batch_of_any_lengths_decodes_as_each_sequence_alone(
     window: int | None, spare: int, steps: list[tuple[str, Any]], kernel: str
 ) -> None:
-    """Whatever is appended to which, taken back and reordered: distances, windows and what is hidden are right."""
+    """Whatever is appended, removed and reordered: distances, windows and masks are right."""
     cache = KVCache(
         (3, 2), D, E, capacity=60 if window is None else window + spare, window=window, dtype=float
     )
@@ -700,9 +702,11 @@ def test_a_batch_of_any_lengths_decodes_as_each_sequence_alone(
             t = max(given_numbers)
             cache.append(padded(k, t), padded(v, t), lengths=given_numbers)
             if t:
-                found = regard.attention(padded(q, t), cache.keys, cache.values, mask=cache.mask, **options)
-                for context, wanted in zip(found, alone.contexts(q), strict=True):
-                    np.testing.assert_allclose(context[:, t - wanted.shape[-2] :], wanted, rtol=0, atol=1e-12)
+                result = regard.attention(padded(q, t), cache.keys, cache.values, mask=cache.mask, **options)
+                for context, expected in zip(result, alone.contexts(q), strict=True):
+                    np.testing.assert_allclose(
+                        context[:, t - expected.shape[-2] :], expected, rtol=0, atol=1e-12
+                    )
         elif step == "reorder":
             cache.reorder(given_numbers)
             alone.past = [alone.past[i] for i in given_numbers]
@@ -769,14 +773,14 @@ def test_reordering_moves_nothing_and_copies_only_what_changes() -> None:
     cache = KVCache((3, 4), 64, capacity=3000)
     new = np.random.default_rng(0).standard_normal((3, 4, 3000, 64)).astype(np.float32)
     cache.append(new, new)
-    place, before = address(cache.keys), cache.keys.copy()
+    key_address, before = address(cache.keys), cache.keys.copy()
     tracemalloc.start()
     try:
         cache.reorder([1, 1, 0])
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    assert address(cache.keys) == place
+    assert address(cache.keys) == key_address
     assert np.array_equal(cache.keys, before[[1, 1, 0]])
     assert np.array_equal(cache.values, before[[1, 1, 0]])
     assert peak < before.nbytes / 8
@@ -793,7 +797,7 @@ def test_a_copy_has_lengths_of_its_own() -> None:
 
 
 @pytest.mark.parametrize(
-    ("call", "kind", "said"),
+    ("call", "kind", "message"),
     [
         (
             lambda c, x: c.append(x, x, lengths=[1]),
@@ -846,12 +850,12 @@ def test_a_copy_has_lengths_of_its_own() -> None:
     ],
 )
 def test_law_10_wrong_lengths_and_indices_change_nothing(
-    call: Callable[[KVCache, Array], None], kind: type[Exception], said: str
+    call: Callable[[KVCache, Array], None], kind: type[Exception], message: str
 ) -> None:
     cache = KVCache((2, 1), 1, capacity=9)
     x = np.ones((2, 1, 3, 1), np.float32)
     cache.append(x, x, lengths=[2, 3])
     with pytest.raises(kind) as error:
         call(cache, x)
-    assert str(error.value) == said
+    assert str(error.value) == message
     assert (cache.length, cache.lengths.tolist(), cache.keys.shape) == (3, [2, 3], (2, 1, 3, 1))

@@ -1,4 +1,4 @@
-"""Gradients against finite differences in float64, and against autograd, which knows nothing of this package."""
+"""Gradients against finite differences in float64, and against autograd, an independent implementation."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def slope(f: Callable[[Array], float], at: Array, step: float = 1e-6) -> Array:
 
 
 def assert_gradients_are_slopes(
-    named: dict[str, Array], build: Build, found: dict[str, Array], dcontext: Array
+    named: dict[str, Array], build: Build, gradients: dict[str, Array], dcontext: Array
 ) -> None:
     """Compare every gradient with the slope of sum(dcontext * context) of the definition `attend`."""
 
@@ -43,22 +43,22 @@ def assert_gradients_are_slopes(
         arrays = changed["queries"], changed["keys"], changed["values"]
         return float(np.sum(dcontext * regard.attend(*arrays, **build(changed)).context))
 
-    assert set(found) == set(named)
+    assert set(gradients) == set(named)
     for name, at in named.items():
         expected = slope(lambda x, name=name: loss(named | {name: x}), at)  # type: ignore[misc]
-        assert found[name].shape == at.shape, name
-        np.testing.assert_allclose(found[name], expected, rtol=1e-6, atol=2e-8, err_msg=name)
+        assert gradients[name].shape == at.shape, name
+        np.testing.assert_allclose(gradients[name], expected, rtol=1e-6, atol=2e-8, err_msg=name)
 
 
 def pull(named: dict[str, Array], build: Build, dcontext: Array) -> dict[str, Array]:
     """The gradients that attention_vjp gives, under the names in `named`."""
     context, pullback = regard.attention_vjp(named["queries"], named["keys"], named["values"], **build(named))
     assert context.shape == dcontext.shape
-    found = pullback(dcontext)
-    result = {"queries": found.queries, "keys": found.keys, "values": found.values}
+    gradients = pullback(dcontext)
+    result = {"queries": gradients.queries, "keys": gradients.keys, "values": gradients.values}
     if "bias" in named:
-        result["bias"] = found.bias
-    return result | dict(found.score or {}) | dict(found.normalize or {})
+        result["bias"] = gradients.bias
+    return result | dict(gradients.score or {}) | dict(gradients.normalize or {})
 
 
 def check(
@@ -110,9 +110,9 @@ def test_additive_with_different_sizes() -> None:
         **learned,
     }
     dcontext = numbers(4, 2, 4, 2)
-    found = pull(named, build, dcontext)
-    found["bias_"] = found.pop("bias")
-    assert_gradients_are_slopes(named, build, found, dcontext)
+    gradients = pull(named, build, dcontext)
+    gradients["bias_"] = gradients.pop("bias")
+    assert_gradients_are_slopes(named, build, gradients, dcontext)
 
 
 @pytest.mark.parametrize("projected", ["queries", "keys", "both"])
@@ -195,8 +195,8 @@ def test_t5_buckets_do_not_prevent_other_gradients() -> None:
     build: Build = lambda a: {"bias": regard.position.t5_buckets(table, align="start")}  # noqa: E731
     named = {"queries": numbers(1, 2, 4, 3), "keys": numbers(2, 1, 5, 3), "values": numbers(3, 1, 5, 2)}
     dcontext = numbers(4, 2, 4, 2)
-    found = pull(named, build, dcontext)
-    assert_gradients_are_slopes(named, build, {k: found[k] for k in named}, dcontext)
+    gradients = pull(named, build, dcontext)
+    assert_gradients_are_slopes(named, build, {k: gradients[k] for k in named}, dcontext)
 
 
 # ---- step two ------------------------------------------------------------------------------------------------
@@ -227,10 +227,10 @@ def test_hard_passes_gradients_to_the_picked_values_alone() -> None:
     q, k, v = np.array([[1.0], [-1.0]]), np.array([[1.0], [2.0], [3.0]]), numbers(3, 3, 2)
     context, pullback = regard.attention_vjp(q, k, v, normalize="hard")
     np.testing.assert_array_equal(context, v[[2, 0]])
-    found = pullback(np.array([[1.0, 2.0], [3.0, 4.0]]))
-    np.testing.assert_array_equal(found.values, [[3, 4], [0, 0], [1, 2]])
-    assert not found.queries.any()
-    assert not found.keys.any()
+    gradients = pullback(np.array([[1.0, 2.0], [3.0, 4.0]]))
+    np.testing.assert_array_equal(gradients.values, [[3, 4], [0, 0], [1, 2]])
+    assert not gradients.queries.any()
+    assert not gradients.keys.any()
 
 
 # ---- shapes and sums -----------------------------------------------------------------------------------------
@@ -268,9 +268,9 @@ def directional(name: str, n: int, m: int) -> tuple[float, float]:
     c = case(name, np.float64, n=n, m=m, seed=3)
     dcontext = numbers(4, BATCH, HEADS, n, 3)
     _, pullback = regard.attention_vjp(*c.arrays, **c.option.regard)
-    found = pullback(dcontext)
+    gradients = pullback(dcontext)
     directions = [numbers(10 + i, *x.shape) for i, x in enumerate(c.arrays)]
-    by_gradient = sum(float(np.sum(g * u)) for g, u in zip(found[:3], directions, strict=True))
+    by_gradient = sum(float(np.sum(g * u)) for g, u in zip(gradients[:3], directions, strict=True))
 
     def loss(t: float) -> float:
         moved = [x + t * u for x, u in zip(c.arrays, directions, strict=True)]
@@ -297,9 +297,9 @@ def test_every_option_across_many_blocks(name: str) -> None:
 def test_half_precision_gradients_come_back_in_half_precision() -> None:
     c = case("default", np.float16)
     _, pullback = regard.attention_vjp(*c.arrays)
-    found = pullback(np.ones((BATCH, HEADS, 7, 3), np.float16))
-    assert {x.dtype for x in found[:3]} == {np.dtype(np.float16)}
-    assert found.keys.shape == (BATCH, KEY_HEADS, 9, 4)
+    gradients = pullback(np.ones((BATCH, HEADS, 7, 3), np.float16))
+    assert {x.dtype for x in gradients[:3]} == {np.dtype(np.float16)}
+    assert gradients.keys.shape == (BATCH, KEY_HEADS, 9, 4)
 
 
 def test_the_pullback_is_linear_and_can_be_called_again() -> None:
@@ -334,7 +334,9 @@ def independent(score: str, normalize: str, np_: Any) -> Callable[..., Any]:
         return 1.7 * np_.einsum("hnd,hmd->hnm", unit_q, unit_k)
 
     def weights(z: Any) -> Any:
-        if normalize == "sparsemax":  # the support is found on numbers, the formula on it is differentiated
+        if (
+            normalize == "sparsemax"
+        ):  # the support is determined by numbers; the formula on it is differentiated
             support = np.asarray(regard.weights.sparsemax(getattr(z, "_value", z))) > 0
             count = support.sum(axis=-1, keepdims=True)
             tau = (np_.sum(np_.where(support, z, 0.0), axis=-1, keepdims=True) - 1) / count
@@ -381,13 +383,13 @@ def test_against_autograd(score: str, normalize: str) -> None:
         mask=regard.mask.window(None, 1, align="start"),
         normalize=normalize,
     )
-    found = pullback(dcontext)
+    gradients = pullback(dcontext)
     expected = {"queries": dq, "keys": dk, "values": dvalues, "bias": dbias}
     learned = {"general": {"weight": dw}, "additive": {"query_weight": dw, "key_weight": du, "vector": dv}}
     for name, gradient in expected.items():
-        np.testing.assert_allclose(getattr(found, name), gradient, rtol=1e-10, atol=1e-12, err_msg=name)
+        np.testing.assert_allclose(getattr(gradients, name), gradient, rtol=1e-10, atol=1e-12, err_msg=name)
     for name, gradient in learned.get(score, {}).items():
-        np.testing.assert_allclose(found.score[name], gradient, rtol=1e-10, atol=1e-12, err_msg=name)
+        np.testing.assert_allclose(gradients.score[name], gradient, rtol=1e-10, atol=1e-12, err_msg=name)
 
 
 @pytest.mark.parametrize(

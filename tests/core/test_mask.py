@@ -166,8 +166,8 @@ def test_a_mask_by_head_counts_query_heads(heads: bool) -> None:
 
 @pytest.mark.parametrize("kind", [np.uint8, np.int8, np.uint64, np.int64])
 def test_sizes_are_pythons_own_numbers(kind: type[np.integer[Any]]) -> None:
-    wanted = mask.window(2, 1).dense(5, 5)
-    assert (mask.window(kind(2), kind(1)).dense(kind(5), kind(5)) == wanted).all()
+    expected = mask.window(2, 1).dense(5, 5)
+    assert (mask.window(kind(2), kind(1)).dense(kind(5), kind(5)) == expected).all()
     largest = np.iinfo(kind).max
     assert mask.window(0, largest, align="end").dense(2, 4).tolist() == [[0, 0, 1, 1], [0, 0, 0, 1]]
     x = np.zeros((3, 1))
@@ -192,14 +192,14 @@ class Strictly(mask.causal):
 
 
 @pytest.mark.parametrize(
-    "made", [lambda: Strictly(), lambda: Strictly() & mask.causal(), lambda: ~~Strictly()]
+    "make", [lambda: Strictly(), lambda: Strictly() & mask.causal(), lambda: ~~Strictly()]
 )
-def test_a_mask_class_with_another_bind_is_used(made: Any) -> None:
+def test_a_mask_class_with_another_bind_is_used(make: Any) -> None:
     x = np.eye(4)
-    wanted = np.tril(np.ones((4, 4), bool), -1)
-    assert (made().dense(4, 4) == wanted).all()
+    expected = np.tril(np.ones((4, 4), bool), -1)
+    assert (make().dense(4, 4) == expected).all()
     np.testing.assert_allclose(
-        regard.attention(x, x, x, mask=made()), regard.attend(x, x, x, mask=wanted).context
+        regard.attention(x, x, x, mask=make()), regard.attend(x, x, x, mask=expected).context
     )
 
 

@@ -32,15 +32,15 @@ def test_nothing_is_left_out() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # from the definitions of other operators' cases
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # raised by the definitions of other operators' cases
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # NumPy 2.5's, about those
 def test_onnx_collects_the_same_cases() -> None:
     state = np.random.get_state()
     names = {case.name for case in node_tests.collect_testcases(None) if "expanded" not in case.name}
     np.random.set_state(state)
     for operator in ("attention_", "rotary_embedding"):
-        found = {name for name in names if name.startswith(f"test_{operator}")}
-        assert found == set(collected(operator))
+        matches = {name for name in names if name.startswith(f"test_{operator}")}
+        assert matches == set(collected(operator))
 
 
 def unpacked(case: Any) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
@@ -49,9 +49,9 @@ def unpacked(case: Any) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]
 
     (node,) = case.model.graph.node
     ((inputs, outputs),) = case.data_sets
-    given = dict(zip([x for x in node.input if x], inputs, strict=True))
+    inputs_by_name = dict(zip([x for x in node.input if x], inputs, strict=True))
     expected = dict(zip([x for x in node.output if x], outputs, strict=True))
-    return given, expected, {a.name: get_attribute_value(a) for a in node.attribute}
+    return inputs_by_name, expected, {a.name: get_attribute_value(a) for a in node.attribute}
 
 
 def assert_similar(actual: Any, expected: Any, case: Any) -> None:
@@ -66,15 +66,15 @@ def assert_similar(actual: Any, expected: Any, case: Any) -> None:
 
 def test_attention() -> None:
     for case in collected("attention_").values():
-        given, expected, attributes = unpacked(case)
-        found = onnx_adapter.attention(given, attributes)
+        inputs, expected, attributes = unpacked(case)
+        outputs = onnx_adapter.attention(inputs, attributes)
         for output, array in expected.items():
-            assert_similar(found[output], array, case)
-        assert_similar(found["Y by attend"], expected["Y"], case)
+            assert_similar(outputs[output], array, case)
+        assert_similar(outputs["Y by attend"], expected["Y"], case)
 
 
 def test_rotary_embedding() -> None:
     for case in collected("rotary_embedding").values():
-        given, expected, attributes = unpacked(case)
-        found = onnx_adapter.rotary_embedding(given, attributes)
-        assert_similar(found, expected["output"], case)
+        inputs, expected, attributes = unpacked(case)
+        rotated = onnx_adapter.rotary_embedding(inputs, attributes)
+        assert_similar(rotated, expected["output"], case)

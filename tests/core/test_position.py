@@ -42,16 +42,18 @@ def test_rotary_by_hand() -> None:
 
 def test_rotary_rotates_pair_p_by_base_to_the_minus_2p_over_dims() -> None:
     x = np.array([[1.0, 1.0, 0.0, 0.0]])
-    found = position.rotary(x, [3.0], base=100.0)
-    np.testing.assert_allclose(found, [[math.cos(3), math.cos(0.3), math.sin(3), math.sin(0.3)]], rtol=1e-15)
+    rotated = position.rotary(x, [3.0], base=100.0)
+    np.testing.assert_allclose(
+        rotated, [[math.cos(3), math.cos(0.3), math.sin(3), math.sin(0.3)]], rtol=1e-15
+    )
 
 
 def test_rotary_leaves_the_rest_alone_and_position_0_too() -> None:
     x = np.random.default_rng(0).standard_normal((2, 3, 6))
-    found = position.rotary(x, dims=4)
-    np.testing.assert_array_equal(found[..., 4:], x[..., 4:])
-    np.testing.assert_array_equal(found[:, 0], x[:, 0])
-    np.testing.assert_allclose(found[..., :4], position.rotary(x[..., :4]), rtol=1e-15)
+    rotated = position.rotary(x, dims=4)
+    np.testing.assert_array_equal(rotated[..., 4:], x[..., 4:])
+    np.testing.assert_array_equal(rotated[:, 0], x[:, 0])
+    np.testing.assert_allclose(rotated[..., :4], position.rotary(x[..., :4]), rtol=1e-15)
     np.testing.assert_array_equal(position.rotary(x), position.rotary(x, [0, 1, 2]))
 
 
@@ -83,19 +85,19 @@ def test_rotary_keeps_lengths() -> None:
 def test_rotary_positions_may_differ_by_leading_dimension() -> None:
     x = np.random.default_rng(0).standard_normal((2, 3, 4, 6))
     positions = np.array([[0, 1, 2, 3], [7, 8, 9, 10]])[:, None]
-    found = position.rotary(x, positions)
-    np.testing.assert_array_equal(found[1, 2], position.rotary(x[1, 2], [7, 8, 9, 10]))
+    rotated = position.rotary(x, positions)
+    np.testing.assert_array_equal(rotated[1, 2], position.rotary(x[1, 2], [7, 8, 9, 10]))
 
 
 @pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16, np.float32, np.float64])
 def test_rotary_is_inverted_by_its_pullback(dtype: Any) -> None:
     x = np.ones((3, 4), dtype)
     x.flags.writeable = False
-    found = position.rotary(x)
-    assert found.dtype == dtype
+    rotated = position.rotary(x)
+    assert rotated.dtype == dtype
     expected = position.rotary(x.astype(np.float64))
     step = float(ml_dtypes.finfo(dtype).eps)
-    np.testing.assert_allclose(found.astype(np.float64), expected, atol=1.5 * step)
+    np.testing.assert_allclose(rotated.astype(np.float64), expected, atol=1.5 * step)
     assert position.rotary([[1, 0]]).dtype == np.float64
 
 
@@ -108,12 +110,12 @@ def test_rotary_of_zero_sizes(shape: tuple[int, ...]) -> None:
 
 
 def test_sinusoidal_is_vaswanis_section_3_5() -> None:
-    found = position.sinusoidal(4, 6)
-    for place in range(4):
+    encoding = position.sinusoidal(4, 6)
+    for i in range(4):
         for pair in range(3):
-            angle = place / 10000 ** (2 * pair / 6)
-            assert math.isclose(found[place, 2 * pair], math.sin(angle), rel_tol=1e-14, abs_tol=1e-15)
-            assert math.isclose(found[place, 2 * pair + 1], math.cos(angle), rel_tol=1e-14)
+            angle = i / 10000 ** (2 * pair / 6)
+            assert math.isclose(encoding[i, 2 * pair], math.sin(angle), rel_tol=1e-14, abs_tol=1e-15)
+            assert math.isclose(encoding[i, 2 * pair + 1], math.cos(angle), rel_tol=1e-14)
 
 
 def test_sinusoidal_of_an_odd_size_and_of_none() -> None:
@@ -152,9 +154,9 @@ def test_alibi_slopes_are_the_papers(heads: int, powers: list[float]) -> None:
 
 
 def test_alibi_subtracts_slope_times_distance() -> None:
-    found = logits_of(position.alibi([1.0, 0.5], align="end"), 2, 3, heads=2)
-    np.testing.assert_array_equal(found[0], [[-1, 0, -1], [-2, -1, 0]])
-    np.testing.assert_array_equal(found[1], [[-0.5, 0, -0.5], [-1, -0.5, 0]])
+    logits = logits_of(position.alibi([1.0, 0.5], align="end"), 2, 3, heads=2)
+    np.testing.assert_array_equal(logits[0], [[-1, 0, -1], [-2, -1, 0]])
+    np.testing.assert_array_equal(logits[1], [[-0.5, 0, -0.5], [-1, -0.5, 0]])
     np.testing.assert_array_equal(
         logits_of(position.alibi([1.0], align="start"), 2, 3)[0], [[0, -1, -2], [-1, 0, -1]]
     )
@@ -217,16 +219,16 @@ def test_t5_buckets_of_distances_of_any_size_are_those_of_int64(dtype: Any, bidi
 
 @pytest.mark.parametrize("bidirectional", [True, False])
 def test_t5_buckets_grow_with_the_distance_and_use_every_row(bidirectional: bool) -> None:
-    found = position.t5_buckets(table(32), bidirectional=bidirectional).bucket(np.arange(-200, 201))
-    assert (np.diff(found[:201]) <= 0).all()  # from far back to here
-    assert (np.diff(found[201:]) >= 0).all()
-    assert len(set(found)) == (31 if bidirectional else 32)  # bucket 16 would be "0 to the right"
+    buckets = position.t5_buckets(table(32), bidirectional=bidirectional).bucket(np.arange(-200, 201))
+    assert (np.diff(buckets[:201]) <= 0).all()  # from the farthest key to the query's own position
+    assert (np.diff(buckets[201:]) >= 0).all()
+    assert len(set(buckets)) == (31 if bidirectional else 32)  # bucket 16 would be "0 to the right"
 
 
 def test_t5_buckets_by_head_and_alignment() -> None:
-    found = logits_of(position.t5_buckets(table(8, 2), align="end"), 2, 3, heads=2)
-    np.testing.assert_array_equal(found[0], [[1, 0, 5], [2, 1, 0]])
-    np.testing.assert_array_equal(found[1], found[0] + 1000)
+    logits = logits_of(position.t5_buckets(table(8, 2), align="end"), 2, 3, heads=2)
+    np.testing.assert_array_equal(logits[0], [[1, 0, 5], [2, 1, 0]])
+    np.testing.assert_array_equal(logits[1], logits[0] + 1000)
     start = logits_of(position.t5_buckets(table(8), align="start"), 2, 3)
     np.testing.assert_array_equal(start[0], [[0, 5, 6], [1, 0, 5]])
     decoder = logits_of(position.t5_buckets(table(8), bidirectional=False, align="end"), 2, 3)
@@ -251,8 +253,10 @@ def test_slopes_out_of_range_are_rejected() -> None:
 def test_slopes_at_the_ends_of_the_range_give_no_warning(kernel: Any, slope: float) -> None:
     x = np.random.default_rng(0).standard_normal((1, 3, 4)).astype(np.float32)
     with np.errstate(all="raise"):
-        found = regard.attention(x, x, x, bias=position.alibi([slope]), kernel=kernel)
-    np.testing.assert_allclose(found, regard.attend(x, x, x, bias=position.alibi([slope])).context, rtol=1e-6)
+        context = regard.attention(x, x, x, bias=position.alibi([slope]), kernel=kernel)
+    np.testing.assert_allclose(
+        context, regard.attend(x, x, x, bias=position.alibi([slope])).context, rtol=1e-6
+    )
 
 
 def test_half_precision_is_rounded_without_a_warning() -> None:
@@ -336,9 +340,9 @@ OTHERS: list[tuple[int, float, Any, float, list[float]]] = [
 def test_frequencies_are_those_of_another_implementation(
     d: int, base: float, scaling: Any, magnitude: float, some: list[float]
 ) -> None:
-    found = scaling.frequencies(d, base)
-    assert found.shape == (d // 2,)
-    np.testing.assert_allclose(found[:: max(1, d // 16)], some, rtol=2e-6)
+    frequencies = scaling.frequencies(d, base)
+    assert frequencies.shape == (d // 2,)
+    np.testing.assert_allclose(frequencies[:: max(1, d // 16)], some, rtol=2e-6)
     assert math.isclose(scaling.magnitude, magnitude, rel_tol=1e-8)
 
 
@@ -346,20 +350,22 @@ def test_frequencies_are_those_of_another_implementation(
 @in_one_test("interleaved", [False, True])
 def test_scaled_rotary_is_complex_multiplication(scaling: Any, interleaved: bool) -> None:
     x = np.random.default_rng(0).standard_normal((2, 5, 10))
-    places = np.array([0.0, 1, 7, 100, 5000])
+    positions = np.array([0.0, 1, 7, 100, 5000])
     plain = 100.0 ** (-np.arange(0, 8, 2) / 8)
     frequencies = plain if scaling is None else scaling.frequencies(8, 100.0)
-    turn = np.exp(1j * places[:, None] * frequencies) * (1.0 if scaling is None else scaling.magnitude)
+    turn = np.exp(1j * positions[:, None] * frequencies) * (1.0 if scaling is None else scaling.magnitude)
     first, second = (x[..., 0:8:2], x[..., 1:8:2]) if interleaved else (x[..., :4], x[..., 4:8])
     turned = (first + 1j * second) * turn
-    found = position.rotary(x, places, base=100.0, dims=8, interleaved=interleaved, scaling=scaling)
-    np.testing.assert_array_equal(found[..., 8:], x[..., 8:])
-    found_pairs = (found[..., 0:8:2], found[..., 1:8:2]) if interleaved else (found[..., :4], found[..., 4:8])
-    np.testing.assert_allclose(found_pairs[0], turned.real, rtol=0, atol=1e-12)
-    np.testing.assert_allclose(found_pairs[1], turned.imag, rtol=0, atol=1e-12)
+    rotated = position.rotary(x, positions, base=100.0, dims=8, interleaved=interleaved, scaling=scaling)
+    np.testing.assert_array_equal(rotated[..., 8:], x[..., 8:])
+    pairs_of_rotated = (
+        (rotated[..., 0:8:2], rotated[..., 1:8:2]) if interleaved else (rotated[..., :4], rotated[..., 4:8])
+    )
+    np.testing.assert_allclose(pairs_of_rotated[0], turned.real, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(pairs_of_rotated[1], turned.imag, rtol=0, atol=1e-12)
 
     def function(y: Array) -> Any:
-        return position.rotary_vjp(y, places, base=100.0, dims=8, interleaved=interleaved, scaling=scaling)
+        return position.rotary_vjp(y, positions, base=100.0, dims=8, interleaved=interleaved, scaling=scaling)
 
     assert check_gradients(function, [x]) < 1e-6
 
@@ -377,7 +383,7 @@ def test_the_pullback_of_rotary_is_the_rotation_by_negative_angles() -> None:
 
 
 def test_fast_pairs_keep_their_frequency_and_slow_ones_are_interpolated() -> None:
-    """By the definitions of the papers, in turns within the original length, without the code of anybody."""
+    """By the definitions of the papers, in turns within the original length, without any implementation."""
     plain = 5e5 ** (-np.arange(0, 128, 2) / 128)
     turns = 8192 * plain / (2 * np.pi)
     llama = position.llama3(8.0).frequencies(128, 5e5) / plain
@@ -394,7 +400,7 @@ def test_fast_pairs_keep_their_frequency_and_slow_ones_are_interpolated() -> Non
 
 
 @pytest.mark.parametrize(
-    ("call", "kind", "said"),
+    ("call", "kind", "message"),
     [
         (lambda: position.linear(0.0), ValueError, "factor must be greater than 0. Got 0.0 instead."),
         (lambda: position.yarn("4", 10), TypeError, "factor must be a number. Got '4' instead."),  # type: ignore[arg-type]
@@ -447,7 +453,7 @@ def test_fast_pairs_keep_their_frequency_and_slow_ones_are_interpolated() -> Non
         ),
     ],
 )
-def test_wrong_scalings_are_errors(call: Any, kind: type[Exception], said: str) -> None:
+def test_wrong_scalings_are_errors(call: Any, kind: type[Exception], message: str) -> None:
     with pytest.raises(kind) as error:
         call()
-    assert str(error.value) == said
+    assert str(error.value) == message

@@ -24,40 +24,40 @@ def test_dot() -> None:
 
 
 def test_scaled_dot_scales_by_the_root_of_d() -> None:
-    seen = regard.attend(np.full((1, 4), 3.0), np.full((1, 4), 5.0), [[1.0]])
-    np.testing.assert_array_equal(seen.scores, [[60]])
-    np.testing.assert_array_equal(seen.logits, [[30]])
+    attention = regard.attend(np.full((1, 4), 3.0), np.full((1, 4), 5.0), [[1.0]])
+    np.testing.assert_array_equal(attention.scores, [[60]])
+    np.testing.assert_array_equal(attention.logits, [[30]])
 
 
 def test_a_score_without_needed_parameters_can_be_named() -> None:
-    """By its name it is what it is without arguments."""
+    """A score given by name equals the score built without arguments."""
     x = np.random.default_rng(0).standard_normal((3, 4))
     for name in ("scaled_dot", "dot", "cosine", "gaussian"):
-        made = getattr(scores, name)()
+        built = getattr(scores, name)()
         np.testing.assert_array_equal(
-            regard.attend(x, x, x, score=name).logits, regard.attend(x, x, x, score=made).logits
+            regard.attend(x, x, x, score=name).logits, regard.attend(x, x, x, score=built).logits
         )
         np.testing.assert_array_equal(
-            regard.attention(x, x, x, score=name), regard.attention(x, x, x, score=made)
+            regard.attention(x, x, x, score=name), regard.attention(x, x, x, score=built)
         )
 
 
 @pytest.mark.parametrize("score", ["dot", "cosine", "gaussian"])
 def test_every_other_score_has_scale_1(score: str) -> None:
-    seen = regard.attend(Q, K, K, score=score)
-    np.testing.assert_array_equal(seen.logits, seen.scores)
+    attention = regard.attend(Q, K, K, score=score)
+    np.testing.assert_array_equal(attention.logits, attention.scores)
 
 
 def test_cosine() -> None:
-    found = scores.cosine()([[3.0, 4.0]], [[4.0, 3.0], [-3.0, -4.0], [8.0, -6.0], [0.0, 0.0]])
-    np.testing.assert_allclose(found, [[24 / 25, -1, 0, 0]], rtol=0, atol=1e-15)
+    result = scores.cosine()([[3.0, 4.0]], [[4.0, 3.0], [-3.0, -4.0], [8.0, -6.0], [0.0, 0.0]])
+    np.testing.assert_allclose(result, [[24 / 25, -1, 0, 0]], rtol=0, atol=1e-15)
     np.testing.assert_allclose(scores.cosine(sharpness=5)([[3.0, 4.0]], [[4.0, 3.0]]), [[4.8]], rtol=1e-15)
 
 
 @pytest.mark.parametrize("size", [1e-200, 1e200])
 def test_cosine_does_not_depend_on_lengths_even_where_squares_over_or_underflow(size: float) -> None:
-    found = scores.cosine()([[3.0 * size, 4.0 * size]], [[4.0, 3.0]])
-    np.testing.assert_allclose(found, [[0.96]], rtol=1e-15)
+    result = scores.cosine()([[3.0 * size, 4.0 * size]], [[4.0, 3.0]])
+    np.testing.assert_allclose(result, [[0.96]], rtol=1e-15)
 
 
 def test_general_compares_different_sizes() -> None:
@@ -68,13 +68,13 @@ def test_general_compares_different_sizes() -> None:
 def test_additive() -> None:
     score = scores.additive([[1.0, 0.0]], [[1.0, 1.0], [0.0, 2.0]], [2.0, 3.0], [0.5, -4.0])
     # hidden = q Wq + k Wk + b = [1, 0] + [1, 1 + 2] + [0.5, -4] = [2.5, -1]
-    found = score([[1.0]], [[1.0, 1.0]])
-    np.testing.assert_allclose(found, [[2 * math.tanh(2.5) + 3 * math.tanh(-1)]], rtol=1e-15)
+    result = score([[1.0]], [[1.0, 1.0]])
+    np.testing.assert_allclose(result, [[2 * math.tanh(2.5) + 3 * math.tanh(-1)]], rtol=1e-15)
 
 
 def test_additive_is_bounded_by_the_sum_of_its_vector() -> None:
-    found = scores.additive(None, None, [2.0, -3.0])([[100.0, -100.0]], [[0.0, 0.0]])
-    np.testing.assert_array_equal(found, [[5.0]])
+    result = scores.additive(None, None, [2.0, -3.0])([[100.0, -100.0]], [[0.0, 0.0]])
+    np.testing.assert_array_equal(result, [[5.0]])
 
 
 @pytest.mark.parametrize("bias", [None, np.array([0.3, -0.2, 0.1])])
@@ -85,8 +85,8 @@ def test_projected_keys_give_the_same_scores(bias: Any) -> None:
     projected, score_for_them = score.project_keys(k)
     assert projected.shape == (6, 3)
     np.testing.assert_allclose(score_for_them(q, projected), score(q, k), rtol=1e-14)
-    whole = regard.attention(q, k, k, score=score)
-    np.testing.assert_allclose(regard.attention(q, projected, k, score=score_for_them), whole, rtol=1e-13)
+    full = regard.attention(q, k, k, score=score)
+    np.testing.assert_allclose(regard.attention(q, projected, k, score=score_for_them), full, rtol=1e-13)
 
 
 def test_concat_is_additive_with_one_stacked_matrix() -> None:
@@ -121,8 +121,8 @@ def test_gaussian_is_kernel_regression() -> None:
     x, y, at = np.array([0.0, 1.0, 3.0]), np.array([1.0, -1.0, 2.0]), np.array([0.5, 2.0])
     kernel = np.exp(-((at[:, None] - x) ** 2) / (2 * 0.7**2))
     nadaraya_watson = kernel @ y / kernel.sum(axis=1)
-    found = regard.attention(at[:, None], x[:, None], y[:, None], score=scores.gaussian(0.7))
-    np.testing.assert_allclose(found[:, 0], nadaraya_watson, rtol=1e-14)
+    context = regard.attention(at[:, None], x[:, None], y[:, None], score=scores.gaussian(0.7))
+    np.testing.assert_allclose(context[:, 0], nadaraya_watson, rtol=1e-14)
 
 
 def test_gaussian_of_close_points_far_from_the_origin_is_exact() -> None:
@@ -172,14 +172,14 @@ every_score = pytest.mark.parametrize("name", BUILT)
 
 @every_score
 def test_integers_do_not_wrap_round(name: str) -> None:
-    """A call gives what it gives for the same numbers as floats: sums of powers of two, which are exact."""
+    """Integers give the same scores as floats: sums of powers of two, which are exact."""
     for dtype in (bool, np.uint8, np.int8, np.int16, np.int64, np.uint64):
         most = 1 if dtype is bool else np.iinfo(dtype).max // 2 + 1
         queries, keys = np.array([[most, 0]], dtype), np.array([[most, 1], [0, 1]], dtype)
-        found = BUILT[name](queries, keys)
-        assert found.dtype == np.float64
+        result = BUILT[name](queries, keys)
+        assert result.dtype == np.float64
         expected = BUILT[name](queries.astype(float), keys.astype(float))
-        np.testing.assert_array_equal(found, expected, err_msg=str(dtype))
+        np.testing.assert_array_equal(result, expected, err_msg=str(dtype))
 
 
 def test_the_product_of_large_integers_by_hand() -> None:
@@ -194,9 +194,9 @@ def test_a_call_gives_the_scores_of_attend(name: str) -> None:
     rng = np.random.default_rng(0)
     for dtype in (np.float16, ml_dtypes.bfloat16, np.float32, np.float64, np.int8):
         queries, keys = ((4 * rng.standard_normal(shape)).astype(dtype) for shape in ((3, 4, 2), (2, 2)))
-        seen = regard.attend(queries, keys, keys, score=BUILT[name]).scores
-        found = BUILT[name](queries, keys).astype(seen.dtype)
-        np.testing.assert_array_equal(found, seen, err_msg=str(dtype))
+        expected = regard.attend(queries, keys, keys, score=BUILT[name]).scores
+        result = BUILT[name](queries, keys).astype(expected.dtype)
+        np.testing.assert_array_equal(result, expected, err_msg=str(dtype))
 
 
 @every_score
@@ -214,8 +214,8 @@ def test_arguments_of_a_call_must_fit(name: str) -> None:
             BUILT[name](queries, keys)
         with pytest.raises(type(called.value)) as attended:
             regard.attend(queries, keys, np.ones((2, 1)), score=BUILT[name])
-        told = [line for line in str(attended.value).split("\n") if not line.startswith("  values")]
-        assert str(called.value).split("\n") == told
+        lines = [line for line in str(attended.value).split("\n") if not line.startswith("  values")]
+        assert str(called.value).split("\n") == lines
 
 
 def test_a_score_derived_from_one_of_these_is_the_users() -> None:

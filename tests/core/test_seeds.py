@@ -82,10 +82,12 @@ def test_the_first_notebook_draws_these_projections() -> None:
 
 
 def test_the_first_notebook_scores_weights_and_attention() -> None:
-    seen = regard.attend(*projected(first_draws()))
-    np.testing.assert_array_equal(seen.scores, [[8, 2, 10, 2], [4, 0, 4, 0], [12, 2, 14, 2], [10, 4, 14, 3]])
-    assert significant(seen.weights, 9) == significant(FIRST_WEIGHTS, 9)
-    assert decimals(seen.context, 8) == decimals(FIRST_ATTENTION, 8)
+    attention = regard.attend(*projected(first_draws()))
+    np.testing.assert_array_equal(
+        attention.scores, [[8, 2, 10, 2], [4, 0, 4, 0], [12, 2, 14, 2], [10, 4, 14, 3]]
+    )
+    assert significant(attention.weights, 9) == significant(FIRST_WEIGHTS, 9)
+    assert decimals(attention.context, 8) == decimals(FIRST_ATTENTION, 8)
 
 
 def test_the_second_notebook_draws_these_projections() -> None:
@@ -97,10 +99,10 @@ def test_the_second_notebook_draws_these_projections() -> None:
 
 def test_the_second_notebook_for_its_first_word() -> None:
     q, k, v = projected(second_draws())
-    seen = regard.attend(q[:1], k, v)
-    np.testing.assert_array_equal(seen.scores, [[0, 0, 0, 2]])
-    assert decimals(seen.weights, 5) == decimals([0.16199, 0.16199, 0.16199, 0.51402], 5)
-    assert decimals(seen.context, 5) == decimals([1.67601, 1.67601, 0.64798], 5)
+    attention = regard.attend(q[:1], k, v)
+    np.testing.assert_array_equal(attention.scores, [[0, 0, 0, 2]])
+    assert decimals(attention.weights, 5) == decimals([0.16199, 0.16199, 0.16199, 0.51402], 5)
+    assert decimals(attention.context, 5) == decimals([1.67601, 1.67601, 0.64798], 5)
 
 
 def test_the_second_notebook_for_all_words() -> None:
@@ -113,5 +115,5 @@ def test_the_second_notebook_for_all_words() -> None:
 def test_every_function_prints_the_same_numbers(weights: Any, printed: Any, digits: int) -> None:
     arrays = projected(weights())
     context, _ = regard.attention_vjp(*arrays)
-    for found in (regard.attention(*arrays), context, regard.merge(regard.partial(*arrays)).context):
-        assert decimals(found, digits) == decimals(printed, digits)
+    for output in (regard.attention(*arrays), context, regard.merge(regard.partial(*arrays)).context):
+        assert decimals(output, digits) == decimals(printed, digits)

@@ -1,6 +1,6 @@
 """Attention sinks: a learned logit for each head that joins the denominator of the softmax.
 
-That every door agrees with plain loops, for all combinations, is in test_laws.py.
+That every function agrees with plain loops, for all combinations, is in test_laws.py.
 """
 
 from __future__ import annotations
@@ -59,32 +59,32 @@ def test_a_sink_is_a_key_of_this_logit_and_value_0(kernel: str) -> None:
     same, other = regard.attention_vjp(q, *longer, bias=bias, kernel=kernel)
     np.testing.assert_allclose(context, same, rtol=0, atol=1e-14)
     dcontext = np.random.default_rng(1).standard_normal(context.shape)
-    found, wanted = pullback(dcontext), other(dcontext)
-    np.testing.assert_allclose(found.queries, wanted.queries, rtol=0, atol=1e-13)
-    np.testing.assert_allclose(found.keys, wanted.keys[..., :7, :], rtol=0, atol=1e-13)
-    np.testing.assert_allclose(found.values, wanted.values[..., :7, :], rtol=0, atol=1e-13)
-    assert found.sink is not None
-    assert wanted.bias is not None
-    np.testing.assert_allclose(found.sink, wanted.bias[:, 0, 7], rtol=0, atol=1e-13)
+    gradients, expected = pullback(dcontext), other(dcontext)
+    np.testing.assert_allclose(gradients.queries, expected.queries, rtol=0, atol=1e-13)
+    np.testing.assert_allclose(gradients.keys, expected.keys[..., :7, :], rtol=0, atol=1e-13)
+    np.testing.assert_allclose(gradients.values, expected.values[..., :7, :], rtol=0, atol=1e-13)
+    assert gradients.sink is not None
+    assert expected.bias is not None
+    np.testing.assert_allclose(gradients.sink, expected.bias[:, 0, 7], rtol=0, atol=1e-13)
 
 
 @every_kernel
 @pytest.mark.parametrize("shape", [(), (4,), (1,), (2, 1), (2, 4)], ids=str)
 def test_gradients_of_a_sink_of_any_shape(kernel: str, shape: tuple[int, ...]) -> None:
     q, k, v = arrays()
-    seen = np.random.default_rng(2).random((5, 7)) < 0.5
-    seen[1] = False
+    visible = np.random.default_rng(2).random((5, 7)) < 0.5
+    visible[1] = False
 
     def function(queries: Array, keys: Array, values: Array, sink: Array) -> Any:
         context, pullback = regard.attention_vjp(
-            queries, keys, values, sink=sink, mask=seen, softcap=3.0, kernel=kernel
+            queries, keys, values, sink=sink, mask=visible, softcap=3.0, kernel=kernel
         )
 
         def back(dcontext: Array) -> list[Any]:
-            found = pullback(dcontext)
-            assert found.sink is not None
-            assert found.sink.shape == shape
-            return [found.queries, found.keys, found.values, found.sink]
+            gradients = pullback(dcontext)
+            assert gradients.sink is not None
+            assert gradients.sink.shape == shape
+            return [gradients.queries, gradients.keys, gradients.values, gradients.sink]
 
         return context, back
 
@@ -100,10 +100,10 @@ def test_minus_infinity_is_bitwise_no_sink(kernel: str) -> None:
     plain, back = regard.attention_vjp(q, k, v, kernel=kernel)
     context, pullback = regard.attention_vjp(q, k, v, sink=-np.inf, kernel=kernel)
     assert context.tobytes() == plain.tobytes()
-    found, wanted = pullback(plain), back(plain)
-    for one, other in zip(found[:3], wanted[:3], strict=True):
+    gradients, expected = pullback(plain), back(plain)
+    for one, other in zip(gradients[:3], expected[:3], strict=True):
         np.testing.assert_allclose(one, other, rtol=0, atol=1e-13)
-    assert (found.sink, wanted.sink) == (0, None)
+    assert (gradients.sink, expected.sink) == (0, None)
 
 
 # ------------------------------------------------------------------------------------------- rows that see no key
@@ -114,13 +114,13 @@ def test_minus_infinity_is_bitwise_no_sink(kernel: str) -> None:
 def test_law_3_in_a_row_without_a_visible_key_the_sink_has_all_weight(kernel: str, sink: float) -> None:
     q, k, v = arrays()
     options: dict[str, Any] = {"sink": sink, "mask": mask.lengths([[0], [7]])}
-    whole, part = regard.attend(q, k, v, **options), regard.partial(q, k, v, kernel=kernel, **options)
+    attention, part = regard.attend(q, k, v, **options), regard.partial(q, k, v, kernel=kernel, **options)
     context, pullback = regard.attention_vjp(q, k, v, kernel=kernel, **options)
-    for found in (whole.context, part.context, context):
-        assert not found[0].any()
-        assert np.isfinite(found).all()
-    assert not whole.weights[0].any()
-    for lse in (whole.lse, part.lse):
+    for result in (attention.context, part.context, context):
+        assert not result[0].any()
+        assert np.isfinite(result).all()
+    assert not attention.weights[0].any()
+    for lse in (attention.lse, part.lse):
         np.testing.assert_allclose(lse[0], sink, rtol=1e-15)
     expected = pullback(np.ones(context.shape))
     assert not expected.queries[0].any()
@@ -137,8 +137,8 @@ def test_law_3_without_any_keys(kernel: str) -> None:
     part = regard.partial(q, np.ones((2, 0, 4)), np.ones((2, 0, 5)), sink=[1.0, -2.0], kernel=kernel)
     assert not part.context.any()
     assert part.lse.tolist() == [[1.0] * 3, [-2.0] * 3]
-    whole = regard.attend(q, np.ones((2, 0, 4)), np.ones((2, 0, 5)), sink=[1.0, -2.0])
-    assert (whole.weights.shape, whole.lse.tolist()) == ((2, 3, 0), part.lse.tolist())
+    attention = regard.attend(q, np.ones((2, 0, 4)), np.ones((2, 0, 5)), sink=[1.0, -2.0])
+    assert (attention.weights.shape, attention.lse.tolist()) == ((2, 3, 0), part.lse.tolist())
     _, pullback = regard.attention_vjp(
         q, np.ones((2, 0, 4)), np.ones((2, 0, 5)), sink=[1.0, -2.0], kernel=kernel
     )
@@ -164,30 +164,30 @@ def test_law_4_an_infinite_value_stays_infinite_however_small_its_weight(kernel:
 def test_law_13_a_sink_counts_once_in_whichever_part_or_in_merge(kernel: str) -> None:
     q, k, v = arrays()
     sink = np.array([[1.0], [-0.5]])
-    whole = regard.attend(q, k, v, sink=sink)
+    full = regard.attend(q, k, v, sink=sink)
     cuts = [slice(0, 0), slice(0, 2), slice(2, 6), slice(6, 7)]
 
     def part(cut: slice, **options: Any) -> regard.Partial:
         return regard.partial(q, k[..., cut, :], v[..., cut, :], kernel=kernel, **options)
 
     for order in itertools.permutations(range(4)):
-        found = [regard.merge(*(part(cuts[i]) for i in order), sink=sink)]
-        found += [
+        merges = [regard.merge(*(part(cuts[i]) for i in order), sink=sink)]
+        merges += [
             regard.merge(*(part(cuts[i], **({"sink": sink} if i == at else {})) for i in order))
             for at in order
         ]
         halves = regard.merge(*(part(cuts[i]) for i in order[:2]), sink=sink), part(cuts[order[2]])
-        found.append(regard.merge(part(cuts[order[3]]), *halves))
-        for merged in found:
-            np.testing.assert_allclose(merged.context, whole.context, rtol=0, atol=1e-14)
-            np.testing.assert_allclose(merged.lse, whole.lse, rtol=0, atol=1e-14)
+        merges.append(regard.merge(part(cuts[order[3]]), *halves))
+        for merged in merges:
+            np.testing.assert_allclose(merged.context, full.context, rtol=0, atol=1e-14)
+            np.testing.assert_allclose(merged.lse, full.lse, rtol=0, atol=1e-14)
 
 
 def test_a_sink_added_by_merge_is_the_full_attention() -> None:
     one = regard.Partial(np.array([6.0]), lse=np.array(0.0))  # of a single query
-    found = regard.merge(one, sink=math.log(2))
-    np.testing.assert_allclose(found.context, [2.0], rtol=1e-15)
-    np.testing.assert_allclose(found.lse, math.log(3), rtol=1e-15)
+    merged = regard.merge(one, sink=math.log(2))
+    np.testing.assert_allclose(merged.context, [2.0], rtol=1e-15)
+    np.testing.assert_allclose(merged.lse, math.log(3), rtol=1e-15)
 
 
 # --------------------------------------------------------------------------------------- the other functions, sizes
@@ -195,12 +195,12 @@ def test_a_sink_added_by_merge_is_the_full_attention() -> None:
 
 def test_record_keeps_weights_with_a_sink() -> None:
     q, k, v = arrays()
-    with regard.record() as seen:
+    with regard.record() as recorded:
         context = regard.attention(q, k, v, sink=1.0)
         regard.attention_vjp(q, k, v, sink=1.0)
         regard.partial(q, k, v, sink=1.0)
-    assert len(seen) == 3
-    for a in seen:
+    assert len(recorded) == 3
+    for a in recorded:
         np.testing.assert_allclose(a.context, context, rtol=0, atol=1e-14)
         np.testing.assert_allclose(a.weights.sum(-1), 1 - np.exp(1 - a.lse), rtol=1e-13)
 
@@ -212,8 +212,8 @@ def test_large_sinks_and_logits_keep_their_difference(kernel: str, size: float) 
     q, k = np.ones((1, 1), np.float32), np.full((2, 1), size, np.float32)
     v = np.array([[3], [6]], np.float32)
     for sink, share in ((size, 2 / 3), (size + 5, 2 / (2 + math.exp(5))), (size - 5, 2 / (2 + math.exp(-5)))):
-        found = regard.attention(q, k, v, score="dot", sink=sink, kernel=kernel)
-        np.testing.assert_allclose(found, [[4.5 * share]], rtol=4 * size * 2.0**-23)
+        context = regard.attention(q, k, v, score="dot", sink=sink, kernel=kernel)
+        np.testing.assert_allclose(context, [[4.5 * share]], rtol=4 * size * 2.0**-23)
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32])
@@ -221,10 +221,12 @@ def test_the_dtypes_of_arrays_and_sink_stay(dtype: Any) -> None:
     q, k, v = (x.astype(dtype) for x in arrays())
     for sink in (np.ones(4, np.float16), np.ones(4, np.float64), [1, 1, 1, 1]):
         context, pullback = regard.attention_vjp(q, k, v, sink=sink)
-        found = pullback(context)
-        assert context.dtype == found.queries.dtype == dtype
-        assert found.sink is not None
-        assert found.sink.dtype == (np.asarray(sink).dtype if isinstance(sink, np.ndarray) else np.float64)
+        gradients = pullback(context)
+        assert context.dtype == gradients.queries.dtype == dtype
+        assert gradients.sink is not None
+        assert gradients.sink.dtype == (
+            np.asarray(sink).dtype if isinstance(sink, np.ndarray) else np.float64
+        )
 
 
 def test_law_8_a_sink_is_not_written_and_may_have_any_strides() -> None:
@@ -242,13 +244,13 @@ def test_law_8_a_sink_is_not_written_and_may_have_any_strides() -> None:
 def test_a_window_around_the_query_may_have_a_sink() -> None:
     q, k, v = arrays(7, 7)
     near = regard.attention(q, k, v, sink=0.5, normalize=weights.local_m(2))
-    wanted = regard.attend(q, k, v, sink=0.5, mask=mask.window(2, 2)).context
-    np.testing.assert_allclose(near, wanted, rtol=0, atol=1e-14)
+    expected = regard.attend(q, k, v, sink=0.5, mask=mask.window(2, 2)).context
+    np.testing.assert_allclose(near, expected, rtol=0, atol=1e-14)
 
 
 # ---------------------------------------------------------------------------------------------------------- errors
 
-DOORS: dict[str, Any] = {
+FUNCTIONS: dict[str, Any] = {
     "attend": regard.attend,
     "attention": regard.attention,
     "attention_vjp": regard.attention_vjp,
@@ -258,7 +260,7 @@ DOORS: dict[str, Any] = {
 
 
 @pytest.mark.parametrize(
-    ("sink", "kind", "said"),
+    ("sink", "kind", "message"),
     [
         ([1.0, 2.0], ValueError, r"sink must broadcast to \(...\) = \(2, 4\)\. Got shape \(2,\) instead\."),
         (
@@ -278,14 +280,14 @@ DOORS: dict[str, Any] = {
         ),
     ],
 )
-def test_law_10_a_wrong_sink_is_an_error(sink: Any, kind: type[Exception], said: str) -> None:
-    for door in DOORS.values():
-        with pytest.raises(kind, match=said):
-            door(*(x.astype(np.float32) for x in arrays()), sink=sink)
+def test_law_10_a_wrong_sink_is_an_error(sink: Any, kind: type[Exception], message: str) -> None:
+    for function in FUNCTIONS.values():
+        with pytest.raises(kind, match=message):
+            function(*(x.astype(np.float32) for x in arrays()), sink=sink)
 
 
 @pytest.mark.parametrize("normalize", ["sparsemax", "entmax15", "hard", weights.local_p([1.0], 2.0)])
 def test_law_10_only_a_softmax_has_a_sink(normalize: Any) -> None:
-    for door in (regard.attend, regard.attention, regard.attention_vjp):
+    for function in (regard.attend, regard.attention, regard.attention_vjp):
         with pytest.raises(ValueError, match=r'sink needs normalize="softmax"\. Got '):
-            door(*arrays(), sink=0.0, normalize=normalize)
+            function(*arrays(), sink=0.0, normalize=normalize)

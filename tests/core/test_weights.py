@@ -64,8 +64,8 @@ def test_entmax15_of_two() -> None:
 
 @every_function
 def test_a_row_without_a_visible_key_is_0(name: str) -> None:
-    found = FUNCTIONS[name](np.array([[-INF, -INF], [0.0, -INF]]))
-    np.testing.assert_array_equal(found, [[0, 0], [1, 0]])
+    row_weights = FUNCTIONS[name](np.array([[-INF, -INF], [0.0, -INF]]))
+    np.testing.assert_array_equal(row_weights, [[0, 0], [1, 0]])
 
 
 @every_function
@@ -79,10 +79,10 @@ def test_zero_sizes(name: str, shape: tuple[int, ...]) -> None:
 @given(row=rows)
 def test_rows_sum_to_1_and_masked_keys_have_weight_0(name: str, row: list[float]) -> None:
     logits = np.array(row)
-    found = FUNCTIONS[name](logits)
-    assert (found >= 0).all()
-    assert (found[logits == -INF] == 0).all()
-    assert math.isclose(found.sum(), 1.0 if (logits > -INF).any() else 0.0, rel_tol=1e-12)
+    result = FUNCTIONS[name](logits)
+    assert (result >= 0).all()
+    assert (result[logits == -INF] == 0).all()
+    assert math.isclose(result.sum(), 1.0 if (logits > -INF).any() else 0.0, rel_tol=1e-12)
 
 
 @pytest.mark.slow
@@ -96,9 +96,9 @@ def test_a_constant_added_to_a_row_changes_nothing(name: str, row: list[float], 
 
 @every_function
 def test_a_visible_nan_makes_its_row_nan_and_no_other(name: str) -> None:
-    found = FUNCTIONS[name](np.array([[1.0, np.nan, 0.0], [1.0, 2.0, -INF]]))
-    assert np.isnan(found[0]).all()
-    assert np.isfinite(found[1]).all()
+    result = FUNCTIONS[name](np.array([[1.0, np.nan, 0.0], [1.0, 2.0, -INF]]))
+    assert np.isnan(result[0]).all()
+    assert np.isfinite(result[1]).all()
 
 
 @every_function
@@ -122,10 +122,10 @@ def test_logits_whose_difference_or_square_overflows(
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
 def test_weights_have_native_byte_order(name: str, dtype: Any) -> None:
     row = np.array([[0.25, 0.0, -INF]], dtype)
-    found = FUNCTIONS[name](row.astype(row.dtype.newbyteorder("S")))
-    assert found.dtype == row.dtype
-    assert found.dtype.isnative
-    np.testing.assert_array_equal(found, FUNCTIONS[name](row))
+    result = FUNCTIONS[name](row.astype(row.dtype.newbyteorder("S")))
+    assert result.dtype == row.dtype
+    assert result.dtype.isnative
+    np.testing.assert_array_equal(result, FUNCTIONS[name](row))
 
 
 @pytest.mark.slow
@@ -168,11 +168,11 @@ def test_sparser_than_softmax(row: list[float]) -> None:
 
 def attended(normalize: Any, n: int, m: int) -> Array:
     """The weights of n queries that score m keys equally."""
-    found = regard.attend(np.zeros((n, 1)), np.zeros((m, 1)), np.eye(m), normalize=normalize)
-    np.testing.assert_allclose(found.context, found.weights, rtol=1e-15)
+    attention = regard.attend(np.zeros((n, 1)), np.zeros((m, 1)), np.eye(m), normalize=normalize)
+    np.testing.assert_allclose(attention.context, attention.weights, rtol=1e-15)
     fast = regard.attention(np.zeros((n, 1)), np.zeros((m, 1)), np.eye(m), normalize=normalize)
-    np.testing.assert_allclose(fast, found.weights, rtol=1e-14)
-    return found.weights
+    np.testing.assert_allclose(fast, attention.weights, rtol=1e-14)
+    return attention.weights
 
 
 def test_local_m_is_a_softmax_near_the_own_position() -> None:
@@ -191,14 +191,14 @@ def test_local_m_is_a_softmax_near_the_own_position() -> None:
 def test_local_p_is_luongs_equation_10() -> None:
     """p = 1.5 and D = 2: keys 0 to 3 are near, 1/4 each, times exp(-(j - p)^2 / 2); sigma is D / 2 = 1."""
     bell = [math.exp(-1.125), math.exp(-0.125), math.exp(-0.125), math.exp(-1.125)]
-    found = attended(weights.local_p([1.5], 2.0), 1, 5)
-    np.testing.assert_allclose(found, [[x / 4 for x in bell] + [0]], rtol=1e-14)
+    result = attended(weights.local_p([1.5], 2.0), 1, 5)
+    np.testing.assert_allclose(result, [[x / 4 for x in bell] + [0]], rtol=1e-14)
 
 
 def test_local_p_at_the_edge_of_the_window_and_outside() -> None:
-    found = attended(weights.local_p([0.0, 9.0], 1.0), 2, 3)
-    np.testing.assert_allclose(found[0], [0.5, 0.5 * math.exp(-2), 0], rtol=1e-14)
-    np.testing.assert_array_equal(found[1], [0, 0, 0])
+    result = attended(weights.local_p([0.0, 9.0], 1.0), 2, 3)
+    np.testing.assert_allclose(result[0], [0.5, 0.5 * math.exp(-2), 0], rtol=1e-14)
+    np.testing.assert_array_equal(result[1], [0, 0, 0])
 
 
 def test_predict_positions_is_luongs_equation_9() -> None:
@@ -211,9 +211,9 @@ def test_keys_outside_a_local_window_have_no_influence() -> None:
     values = np.array([[1.0], [2.0], [np.nan], [np.inf]])
     keys = np.array([[0.0], [0.0], [np.nan], [np.nan]])
     for normalize, expected in ((weights.local_m(1), 1.5), (weights.local_p([0.0], 1.0), 0.5 + math.exp(-2))):
-        for door in (lambda *a, **o: regard.attend(*a, **o).context, regard.attention):
-            found = door(np.zeros((1, 1)), keys, values, normalize=normalize)
-            np.testing.assert_allclose(found, [[expected]], rtol=1e-14)
+        for function in (lambda *a, **o: regard.attend(*a, **o).context, regard.attention):
+            result = function(np.zeros((1, 1)), keys, values, normalize=normalize)
+            np.testing.assert_allclose(result, [[expected]], rtol=1e-14)
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
@@ -221,11 +221,11 @@ def test_keys_outside_a_local_window_have_no_influence() -> None:
 def test_half_precision_is_computed_in_float32(name: str, dtype: str) -> None:
     """Sums of more than 65,504 overflow in float16."""
     for logits in (np.zeros(70000), np.linspace(0, 1, 3000)):
-        given = logits.astype(dtype)
-        found = FUNCTIONS[name](given)
-        assert found.dtype == given.dtype
-        np.testing.assert_array_equal(found, FUNCTIONS[name](given.astype(np.float32)).astype(dtype))
-        assert found.sum(dtype=np.float64) == pytest.approx(1, abs=5e-3)
+        inputs = logits.astype(dtype)
+        result = FUNCTIONS[name](inputs)
+        assert result.dtype == inputs.dtype
+        np.testing.assert_array_equal(result, FUNCTIONS[name](inputs.astype(np.float32)).astype(dtype))
+        assert result.sum(dtype=np.float64) == pytest.approx(1, abs=5e-3)
 
 
 def test_underflow_is_not_an_error() -> None:
@@ -238,16 +238,16 @@ def test_underflow_is_not_an_error() -> None:
 
 
 @pytest.mark.parametrize(
-    ("normalize", "said"),
+    ("normalize", "message"),
     [
         (weights.local_m, "normalize must be an instance, not a class: weights.local_m(...)"),
         (weights.sparsemax, "normalize must be a name: 'sparsemax'. Got the function instead."),
     ],
 )
-def test_invalid_normalizations(normalize: Any, said: str) -> None:
+def test_invalid_normalizations(normalize: Any, message: str) -> None:
     with pytest.raises(TypeError) as caught:
         regard.attend([[1.0]], [[1.0]], [[1.0]], normalize=normalize)
-    assert str(caught.value) == said
+    assert str(caught.value) == message
 
 
 def test_numbers_are_not_a_normalization() -> None:
@@ -259,8 +259,8 @@ def test_positions_of_half_precision_are_predicted_in_float32() -> None:
     rng = np.random.default_rng(0)
     queries = rng.standard_normal((5, 4)).astype(np.float16)
     weight, vector = rng.standard_normal((4, 3)), rng.standard_normal(3)
-    wanted = weights.predict_positions(queries.astype(float), weight, vector, 10_000)
-    assert abs(weights.predict_positions(queries, weight, vector, 10_000) - wanted).max() < 0.01
+    expected = weights.predict_positions(queries.astype(float), weight, vector, 10_000)
+    assert abs(weights.predict_positions(queries, weight, vector, 10_000) - expected).max() < 0.01
     narrow = weights.predict_positions(queries, weight.astype(np.float16), vector.astype(np.float16), 10_000)
     rounded = weights.predict_positions(
         queries.astype(float),

@@ -1,4 +1,4 @@
-"""The tutorials: each runs from top to bottom, and prints the numbers of the notebooks that it retells.
+"""The tutorials: each runs from top to bottom, and prints the numbers of the notebooks that it is based on.
 
 The expected texts were copied from those notebooks by hand, not from a run of these.
 """
@@ -18,7 +18,7 @@ NOTEBOOKS = sorted((DOCS / "notebooks").glob("*.py"))
 
 
 def cells(script: str) -> list[tuple[str, str]]:
-    """The cells of a script: what stands behind each `# %%`, and the lines until the next."""
+    """The cells of a script: the text after each `# %%`, and the lines until the next."""
     parts = re.split(r"^# %%(.*)\n", script, flags=re.MULTILINE)[1:]
     return list(zip(map(str.strip, parts[::2]), parts[1::2], strict=True))
 
@@ -91,10 +91,10 @@ THIRD = [
 def test_a_notebook_prints_what_it_should(name: str, expected: list[str]) -> None:
     pytest.importorskip("matplotlib")
     output = printed(name)
-    place = 0
+    position = 0
     for text in expected:  # in this order
-        assert text in output[place:], text
-        place = output.index(text, place)
+        assert text in output[position:], text
+        position = output.index(text, position)
 
 
 def test_every_notebook_ends_with_an_exercise_and_begins_with_prose() -> None:

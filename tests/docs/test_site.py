@@ -1,4 +1,4 @@
-"""The site: its diagram is the script's, its reference has every public module, its links lead somewhere."""
+"""The site: its diagram is the script's, its reference has every public module, its links have targets."""
 
 from __future__ import annotations
 

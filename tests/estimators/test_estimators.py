@@ -1,4 +1,4 @@
-"""AttentionRegressor and AttentionClassifier as scikit-learn's users know estimators."""
+"""AttentionRegressor and AttentionClassifier, under the conventions of scikit-learn."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ctrl-C while something long is computed, and threads that can't be started."""
+"""Ctrl-C during a long computation, and threads that can't be started."""
 
 from __future__ import annotations
 
@@ -27,9 +27,7 @@ Array = NDArray[Any]
 needs_library = pytest.mark.skipif(library.load() is None, reason=library.missing() or "there is a library")
 needs_signals = pytest.mark.skipif(os.name == "nt", reason="Windows can't send a process SIGINT alone")
 
-LARGE = (
-    1 << 20
-)  # as many queries and keys take longer than anybody waits: a test that is not interrupted hangs
+LARGE = 1 << 20  # so many queries and keys take very long: a test that is not interrupted hangs
 
 INTERRUPTED = """
     import os, signal, sys, threading
@@ -84,10 +82,10 @@ INTERRUPTED = """
 def test_ctrl_c_ends_every_long_call_and_the_next_one_is_right(kernel: str, threads: str) -> None:
     code = [sys.executable, "-W", "ignore", "-c", textwrap.dedent(INTERRUPTED), kernel, threads]
     done = subprocess.run(code, capture_output=True, text=True, check=False)
-    found = dict(line.rsplit(maxsplit=1) for line in done.stdout.splitlines())
+    results = dict(line.rsplit(maxsplit=1) for line in done.stdout.splitlines())
     assert done.returncode == 0, done.stderr
-    assert len(found) == 8
-    assert set(found.values()) == {"True"}, found
+    assert len(results) == 8
+    assert set(results.values()) == {"True"}, results
 
 
 @pytest.fixture
@@ -134,26 +132,26 @@ def test_stopped_kernels_of_training_leave_their_output_unchanged(stopped: ctype
 @needs_signals
 @pytest.mark.threads
 def test_a_handler_that_raises_stops_the_call_and_one_that_returns_does_not() -> None:
-    seen: list[int] = []
+    calls: list[int] = []
 
     def until_asked(stop: int) -> int:
         os.kill(os.getpid(), signal.SIGINT)
         while not ctypes.c_int32.from_address(stop).value:
             pass
-        seen.append(1)
+        calls.append(1)
         return 0
 
     def until_heard(stop: int) -> int:
         os.kill(os.getpid(), signal.SIGUSR1)
-        while len(seen) < 2:
+        while len(calls) < 2:
             pass
         return 10 + ctypes.c_int32.from_address(stop).value
 
-    before = signal.signal(signal.SIGUSR1, lambda *_: seen.append(2))
+    before = signal.signal(signal.SIGUSR1, lambda *_: calls.append(2))
     try:
         with pytest.raises(KeyboardInterrupt):
             interruptible(until_asked)
-        assert seen == [1]
+        assert calls == [1]
         assert interruptible(until_heard) == 10
     finally:
         signal.signal(signal.SIGUSR1, before)
@@ -161,15 +159,15 @@ def test_a_handler_that_raises_stops_the_call_and_one_that_returns_does_not() ->
 
 @pytest.mark.threads
 def test_only_the_main_thread_calls_the_library_in_another_thread() -> None:
-    found: list[bool] = []
+    results: list[bool] = []
 
     def call(stop: int) -> bool:
         return stop == 0
 
-    thread = threading.Thread(target=lambda: found.append(interruptible(call)))
+    thread = threading.Thread(target=lambda: results.append(interruptible(call)))
     thread.start()
     thread.join()
-    assert found == [True]
+    assert results == [True]
     assert not interruptible(call)
 
 

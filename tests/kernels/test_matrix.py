@@ -33,10 +33,10 @@ def isa(request: pytest.FixtureRequest) -> Iterator[str]:
     loaded.regard_choose(os.environ.get("REGARD_INSTRUCTION_SET", SETS[0]).encode())
 
 
-def draw(rows: int, columns: int, turned: bool = False, beside: int = 0) -> Array:
-    """A matrix (rows, columns) of float32: turned, or a part of a larger one."""
-    shape = (columns, rows + beside) if turned else (rows, columns + beside)
-    x = np.random.default_rng([rows, columns, beside]).standard_normal(shape).astype(np.float32)
+def draw(rows: int, columns: int, turned: bool = False, extra_columns: int = 0) -> Array:
+    """A matrix (rows, columns) of float32, perhaps transposed in memory, or a part of a larger one."""
+    shape = (columns, rows + extra_columns) if turned else (rows, columns + extra_columns)
+    x = np.random.default_rng([rows, columns, extra_columns]).standard_normal(shape).astype(np.float32)
     return x.T[:rows] if turned else x[:, :columns]
 
 
@@ -46,19 +46,22 @@ SIZES = st.tuples(st.integers(16, 90), st.sampled_from([1, 7, 16, 191, 192, 193,
 @pytest.mark.slow
 @settings(max_examples=60)
 @given(
-    sizes=SIZES, turned=st.tuples(st.booleans(), st.booleans()), beside=st.integers(0, 3), more=st.booleans()
+    sizes=SIZES,
+    turned=st.tuples(st.booleans(), st.booleans()),
+    extra_columns=st.integers(0, 3),
+    more=st.booleans(),
 )
 def test_products(
-    isa: str, sizes: tuple[int, int, int], turned: tuple[bool, bool], beside: int, more: bool
+    isa: str, sizes: tuple[int, int, int], turned: tuple[bool, bool], extra_columns: int, more: bool
 ) -> None:
     rows, depth, columns = sizes
-    a, b = draw(rows, depth, turned[0], beside), draw(depth, columns, turned[1], beside)
+    a, b = draw(rows, depth, turned[0], extra_columns), draw(depth, columns, turned[1], extra_columns)
     bias = draw(1, columns)[0] if more else None
     exact = a.astype(float) @ b.astype(float) + (0 if bias is None else bias)
     near = {"rtol": 1e-5, "atol": 1e-6 * depth}
     np.testing.assert_allclose(matrix.multiply(a, b, bias), exact, **near)
     np.testing.assert_allclose(matrix.multiply(a, b, bias, squash=True), np.tanh(exact), **near)
-    room = draw(rows, columns, beside=5)
+    room = draw(rows, columns, extra_columns=5)
     before = room.copy()
     assert matrix.multiply(a, b, out=room, add=True) is room
     np.testing.assert_allclose(room - before, a.astype(float) @ b.astype(float), **near)
@@ -69,17 +72,17 @@ def test_products(
 def test_sums_are_computed_with_the_product(isa: str, sizes: tuple[int, int, int], turned: bool) -> None:
     rows, depth, columns = sizes
     a, b = draw(rows, depth, turned), draw(depth, columns)
-    found, sums = matrix.multiply_and_sum(a, b)
-    np.testing.assert_allclose(found, a.astype(float) @ b.astype(float), rtol=1e-5, atol=1e-6 * depth)
+    product, sums = matrix.multiply_and_sum(a, b)
+    np.testing.assert_allclose(product, a.astype(float) @ b.astype(float), rtol=1e-5, atol=1e-6 * depth)
     np.testing.assert_allclose(sums, b.astype(float).sum(axis=0), rtol=1e-5, atol=1e-6 * depth)
 
 
 def test_nothing_is_written_outside_of_a_part(isa: str) -> None:
-    whole = np.full((37, 61), 7, np.float32)
-    matrix.multiply(draw(35, 20), draw(20, 50), out=whole[1:-1, 4:54])
-    edge = np.ones(whole.shape, bool)
+    larger = np.full((37, 61), 7, np.float32)
+    matrix.multiply(draw(35, 20), draw(20, 50), out=larger[1:-1, 4:54])
+    edge = np.ones(larger.shape, bool)
     edge[1:-1, 4:54] = False
-    assert (whole[edge] == 7).all()
+    assert (larger[edge] == 7).all()
 
 
 @pytest.mark.parametrize("turned", [False, True])
@@ -87,25 +90,25 @@ def test_a_row_does_not_depend_on_the_others(isa: str, turned: bool) -> None:
     a, b = draw(61, 300), draw(300, 250, turned)
     if matrix._steps(a, b, None, None) is None:
         pytest.skip("NumPy's products promise nothing about single bits")
-    whole = matrix.multiply(a, b)
-    assert (matrix.multiply(a[3:19], b) == whole[3:19]).all()
-    assert (matrix.multiply(np.asfortranarray(a), b) == whole).all()
+    product = matrix.multiply(a, b)
+    assert (matrix.multiply(a[3:19], b) == product[3:19]).all()
+    assert (matrix.multiply(np.asfortranarray(a), b) == product).all()
 
 
 def test_a_nan_stays_in_its_row_and_column(isa: str) -> None:
     a, b = draw(33, 40), draw(40, 35)
     a[5, 3] = np.nan
     b[7, 34] = np.inf
-    found = np.isfinite(matrix.multiply(a, b))
-    assert not found[5].any()
-    assert not found[:, 34].any()
-    assert found.sum() == 32 * 34
+    finite = np.isfinite(matrix.multiply(a, b))
+    assert not finite[5].any()
+    assert not finite[:, 34].any()
+    assert finite.sum() == 32 * 34
 
 
 EPS = 2.0**-24
 
 
-def check(found: Array, a: Array, b: Array, start: Array | float = 0.0) -> None:
+def check(product: Array, a: Array, b: Array, start: Array | float = 0.0) -> None:
     """Compare a product with the exact one: each number within 16 roundings of what is added up."""
     with np.errstate(all="ignore"):
         a, b = a.astype(float), b.astype(float)
@@ -113,10 +116,10 @@ def check(found: Array, a: Array, b: Array, start: Array | float = 0.0) -> None:
         added = np.abs(a) @ np.abs(b) + np.abs(start)
         infinite = ~np.isfinite(exact.astype(np.float32))
         wrong = (
-            np.abs(found - exact) > 16 * EPS * added + np.finfo(np.float32).smallest_subnormal * a.shape[1]
+            np.abs(product - exact) > 16 * EPS * added + np.finfo(np.float32).smallest_subnormal * a.shape[1]
         )
-    assert (np.isfinite(found) == ~infinite).all()
-    np.testing.assert_array_equal(found[infinite], exact.astype(np.float32)[infinite])
+    assert (np.isfinite(product) == ~infinite).all()
+    np.testing.assert_array_equal(product[infinite], exact.astype(np.float32)[infinite])
     assert not wrong[~infinite].any()
 
 
@@ -143,7 +146,7 @@ def test_no_digit_is_lost(isa: str, sizes: tuple[int, int, int], turned: tuple[b
     check(matrix.multiply(a, b, out=before.copy(), add=True), a, b, before)
 
 
-STRANGE = (1e-36, 1e-42, -3e-39, 1e19, np.finfo(np.float32).max, np.inf, -np.inf, np.nan)
+EXTREME_VALUES = (1e-36, 1e-42, -3e-39, 1e19, np.finfo(np.float32).max, np.inf, -np.inf, np.nan)
 
 
 @pytest.mark.filterwarnings("ignore:.* encountered in:RuntimeWarning")  # NumPy's, of infinite numbers
@@ -154,7 +157,7 @@ def test_numbers_of_every_size(isa: str, depth: int) -> None:
     if matrix._steps(a, b, None, None) is None:
         pytest.skip("NumPy's products overflow where they like")
     usual = matrix.multiply(a, b, bias, squash=True)
-    for row, number in enumerate(STRANGE):
+    for row, number in enumerate(EXTREME_VALUES):
         a[3 * row, depth - 1 - row] = number
         if abs(number) < 1e30:
             a[3 * row + 1] = np.float32(number)  # nothing else
@@ -191,11 +194,11 @@ def test_any_rows_may_be_non_finite(isa: str, turned: bool) -> None:
         pytest.skip("NumPy's products promise nothing about single bits")
     usual, before = matrix.multiply(a, b), draw(70, 600)
     a[::3, 7] = 1e-36
-    found = matrix.multiply(a, b)
-    check(found, a, b)
+    product = matrix.multiply(a, b)
+    check(product, a, b)
     check(matrix.multiply(a, b, out=before.copy(), add=True), a, b, before)
     rest = np.arange(70) % 3 > 0
-    assert (found[rest] == usual[rest]).all()
+    assert (product[rest] == usual[rest]).all()
 
 
 @pytest.mark.slow
@@ -211,8 +214,8 @@ def test_non_finite_numbers_in_distant_rows(isa: str, shape: tuple[int, int, int
     check(matrix.multiply(a, np.asfortranarray(b)), a, b)
     before = draw(rows, columns)
     check(matrix.multiply(a, b, out=before.copy(), add=True), a, b, before)
-    found, sums = matrix.multiply_and_sum(a, b)
-    check(found, a, b)
+    product, sums = matrix.multiply_and_sum(a, b)
+    check(product, a, b)
     np.testing.assert_allclose(sums, b.sum(0, dtype=float), atol=1e-4)
 
 
@@ -221,9 +224,9 @@ def test_a_row_does_not_depend_on_which_matrix_is_packed(isa: str) -> None:
     if matrix._steps(a, b, None, None) is None:
         pytest.skip("NumPy's products promise nothing about single bits")
     a[::9, 5], b[7, 40] = 1e-36, 1e-36
-    whole = matrix.multiply(a, b)
-    assert (matrix.multiply(a[:64], b) == whole[:64]).all()
-    assert (matrix.multiply(np.asfortranarray(a), b) == whole).all()
+    product = matrix.multiply(a, b)
+    assert (matrix.multiply(a[:64], b) == product[:64]).all()
+    assert (matrix.multiply(np.asfortranarray(a), b) == product).all()
 
 
 def test_the_library_is_for_rows_of_float32(isa: str) -> None:
@@ -274,7 +277,7 @@ def test_a_bias_is_added_even_where_the_product_is_added() -> None:
 
 
 def test_a_product_may_be_written_over_its_factor() -> None:
-    a, b = draw(64, 64), draw(64, 64, beside=1)
+    a, b = draw(64, 64), draw(64, 64, extra_columns=1)
     expected = a @ b
     np.testing.assert_allclose(matrix.multiply(a, b, out=a), expected, rtol=1e-4, atol=1e-4)
 

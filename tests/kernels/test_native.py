@@ -1,6 +1,6 @@
 """The native kernel: the laws of docs/design.md on every instruction set that this machine has.
 
-What it does to memory and threads is in test_native_safety.py.
+Its effects on memory and threads are tested in test_native_safety.py.
 """
 
 from __future__ import annotations
@@ -103,20 +103,20 @@ def expected(name: str, dtype: Any, n: int, m: int, d: int, e: int) -> tuple[Cas
     """A case, its context in float64 by the definition, and the error allowed."""
     c = case(name, dtype, n, m, d, e, seed=n + m)
     q, k, v = (x.astype(np.float64) for x in c.arrays)
-    found = regard.attend(q, k, v, **c.option.regard)
+    attention = regard.attend(q, k, v, **c.option.regard)
     size, terms = magnitude_of(c.option.regard.get("score", "scaled_dot"), q, np.repeat(k, 2, axis=1))
     bias = np.nan_to_num(np.abs(np.asarray(c.option.exact.get("bias", 0.0), np.float64)), posinf=0)
-    size = np.where(found.logits > -np.inf, abs(c.option.exact["scale"]) * size + bias, 0)
+    size = np.where(attention.logits > -np.inf, abs(c.option.exact["scale"]) * size + bias, 0)
     compute = np.float64 if dtype == np.float64 else np.float32
     info = np.finfo(compute)
-    weighted = found.weights @ budget.absolute_values(v, found.context.shape[:-2])
+    weighted = attention.weights @ budget.absolute_values(v, attention.context.shape[:-2])
     allowed = budget.allowance(size, terms, weighted, float(info.eps), float(info.smallest_subnormal))
-    if np.dtype(dtype).itemsize == 2:  # one more rounding, to what comes back
+    if np.dtype(dtype).itemsize == 2:  # one more rounding, of the result
         half = ml_dtypes.finfo(dtype)
-        allowed += np.abs(found.context) * float(half.eps) * 0.51 + float(half.smallest_subnormal)
+        allowed += np.abs(attention.context) * float(half.eps) * 0.51 + float(half.smallest_subnormal)
     if dtype == ml_dtypes.bfloat16:  # multiplied in pairs as they are stored, the weights too
         allowed += budget.rounded_weights(weighted, c.option.regard, d)
-    return c, found.context, allowed
+    return c, attention.context, allowed
 
 
 def assert_native_within(name: str, dtype: str, sizes: tuple[int, int, int, int]) -> None:
@@ -134,10 +134,10 @@ def test_the_magnitudes_used_here_are_those_of_the_oracle(name: str) -> None:
     q, k = c.queries, np.repeat(c.keys, 2, axis=1)
     size, terms = magnitude_of(c.option.regard.get("score", "scaled_dot"), q, k)
     bias = np.abs(np.asarray(c.option.exact.get("bias", 0.0)))
-    seen = c.answer.logits > -np.inf
+    visible = c.answer.logits > -np.inf
     assert terms == c.answer.terms
-    found = np.broadcast_to(abs(c.option.exact["scale"]) * size + bias, seen.shape)
-    np.testing.assert_allclose(found[seen], c.answer.magnitude[seen], rtol=1e-12)
+    magnitude = np.broadcast_to(abs(c.option.exact["scale"]) * size + bias, visible.shape)
+    np.testing.assert_allclose(magnitude[visible], c.answer.magnitude[visible], rtol=1e-12)
 
 
 @pytest.mark.parametrize("dtype", ["float32", pytest.param("float64", marks=pytest.mark.slow)])
@@ -207,8 +207,8 @@ def test_law_1_a_largest_logit_that_grows_from_chunk_to_chunk(isa: str, dtype: A
         queries.astype(float), keys.astype(float), values.astype(float), score="dot"
     ).context
     for rows in (slice(None), slice(4, 7)):
-        found = regard.attention(queries[rows], keys, values, score="dot", kernel="native")
-        np.testing.assert_allclose(found, exact[rows], rtol=2e-3 if dtype == np.float32 else 1e-10)
+        context = regard.attention(queries[rows], keys, values, score="dot", kernel="native")
+        np.testing.assert_allclose(context, exact[rows], rtol=2e-3 if dtype == np.float32 else 1e-10)
 
 
 @pytest.mark.parametrize("score", ["additive", "gaussian"])
@@ -227,10 +227,10 @@ def test_law_1_large_features_and_distances(isa: str, score: str) -> None:
     for dtype, rtol in ((np.float32, 3e-4), (np.float64, 1e-11)):
         arrays = tuple(x.astype(dtype) for x in (q, k, v))
         exact = tuple(x.astype(np.float64) for x in arrays)
-        wanted = regard.attend(*exact, score=of).context
+        reference = regard.attend(*exact, score=of).context
         for n in (19, 2):
-            found = regard.attention(arrays[0][:n], *arrays[1:], score=of, kernel="native")
-            np.testing.assert_allclose(found, wanted[:n], rtol=rtol, atol=rtol)
+            context = regard.attention(arrays[0][:n], *arrays[1:], score=of, kernel="native")
+            np.testing.assert_allclose(context, reference[:n], rtol=rtol, atol=rtol)
         g = np.ones((19, 5), dtype)
         by_blocks = gradients(exact, g, kernel="blocked", score=of)
         for key, x in gradients(arrays, g, score=of).items():
@@ -266,8 +266,8 @@ def test_law_1_a_true_of_any_byte(isa: str) -> None:
     x = np.random.default_rng(0).standard_normal((70, 4))
     mask = np.random.default_rng(1).integers(0, 4, (70, 70)).astype(np.uint8)
     for at in (np.array(mask).view(bool), np.asfortranarray(mask).view(bool)):
-        found = regard.attention(x, x, x, mask=at, kernel="native")
-        np.testing.assert_allclose(found, regard.attend(x, x, x, mask=mask != 0).context, rtol=1e-12)
+        context = regard.attention(x, x, x, mask=at, kernel="native")
+        np.testing.assert_allclose(context, regard.attend(x, x, x, mask=mask != 0).context, rtol=1e-12)
 
 
 # ---- gradients ------------------------------------------------------------------------------------------------
@@ -289,17 +289,19 @@ def assert_gradients(name: str, dtype: Any, sizes: tuple[int, int, int, int]) ->
     """The native gradients err at most some times as much as those by blocks, in the norm of the largest entry."""
     c = case(name, dtype, *sizes, seed=sum(sizes))
     g, exact, blocks = exact_gradients(name, dtype, sizes)
-    found = gradients(c.arrays, g, **c.option.regard)
-    assert set(found) == set(exact)
+    result = gradients(c.arrays, g, **c.option.regard)
+    assert set(result) == set(exact)
     q, k, v = (np.abs(x.astype(np.float64)) for x in c.arrays)
     logit = magnitude_of(c.option.regard.get("score", "scaled_dot"), q, np.repeat(k, 2, axis=1))[0]
     logit = abs(c.option.exact["scale"]) * logit.max(initial=0)
     term = float(np.abs(g).max(initial=0)) * v.max(initial=0) * (1 + max(q.max(initial=0), k.max(initial=0)))
-    for key, wanted in exact.items():
-        assert (found[key].shape, found[key].dtype) == (blocks[key].shape, blocks[key].dtype), key
-        error, other = (np.abs(x[key].astype(np.float64) - wanted).max(initial=0) for x in (found, blocks))
+    for key, reference in exact.items():
+        assert (result[key].shape, result[key].dtype) == (blocks[key].shape, blocks[key].dtype), key
+        error, other = (
+            np.abs(x[key].astype(np.float64) - reference).max(initial=0) for x in (result, blocks)
+        )
         # terms that cancel, and more of them in what is summed over all
-        size = np.abs(wanted).max(initial=0) * (40 + 4 * logit) + (40 if key[0] in "bs" else 4) * term
+        size = np.abs(reference).max(initial=0) * (40 + 4 * logit) + (40 if key[0] in "bs" else 4) * term
         assert error <= 6 * other + float(ml_dtypes.finfo(dtype).eps) * size, (key, sizes, error, other)
 
 
@@ -332,11 +334,11 @@ def test_gradients_of_a_bias_of_any_shape(isa: str, shape: tuple[int, ...]) -> N
     c = case("default", np.float64, 140, 150, 3, 2)
     bias, g = np.random.default_rng(1).standard_normal(shape), np.ones((BATCH, HEADS, 140, 2))
     g[..., 1] = np.arange(140) % 7
-    found, wanted = (
+    result, reference = (
         gradients(c.arrays, g, kernel=kernel, bias=bias, threads=2) for kernel in ("native", "blocked")
     )
-    for key, x in wanted.items():
-        np.testing.assert_allclose(found[key], x, rtol=1e-9, atol=1e-11 * (1 + np.abs(x).max()), err_msg=key)
+    for key, x in reference.items():
+        np.testing.assert_allclose(result[key], x, rtol=1e-9, atol=1e-11 * (1 + np.abs(x).max()), err_msg=key)
 
 
 # ---- laws 2 to 4: masked and visible keys -----------------------------------------------------------------
@@ -368,16 +370,18 @@ HIDDEN = np.array([0, 3, 127, 128, 700, 1023, 1024, 1099])
 
 def hiding(n: int) -> dict[str, dict[str, Any]]:
     """Options that mask the hidden keys for all queries."""
-    seen = ~np.isin(np.arange(M), HIDDEN)
-    ids = np.where(seen, 0, 1)
+    visible = ~np.isin(np.arange(M), HIDDEN)
+    ids = np.where(visible, 0, 1)
     several = regard.mask.documents(np.zeros(n, int), ids) & ~regard.mask.lengths(np.asarray(0))
     return {
-        "array": {"mask": np.broadcast_to(seen, (2, n, M)).copy()},
-        "row": {"mask": seen},
+        "array": {"mask": np.broadcast_to(visible, (2, n, M)).copy()},
+        "row": {"mask": visible},
         "documents": {"mask": regard.mask.documents(np.zeros(n, int), ids)},
         "composed": {"mask": several},
-        "bias": {"bias": np.where(seen, np.float32(0.25), np.float32(-np.inf))},
-        "bias matrix": {"bias": np.broadcast_to(np.where(seen, 0.25, -np.inf), (2, n, M)).astype(np.float32)},
+        "bias": {"bias": np.where(visible, np.float32(0.25), np.float32(-np.inf))},
+        "bias matrix": {
+            "bias": np.broadcast_to(np.where(visible, 0.25, -np.inf), (2, n, M)).astype(np.float32)
+        },
     }
 
 
@@ -396,16 +400,18 @@ def test_law_2_hidden_keys_and_values_have_no_influence(isa: str, n: int, how: s
     options = hiding(n)[how]
     g = np.random.default_rng(2).standard_normal((2, n, 3)).astype(np.float32)
     at = (0, HIDDEN)
-    wanted = regard.partial(q, with_poison(k, at, 0.5), with_poison(v, at, 0.5), kernel="native", **options)
+    reference = regard.partial(
+        q, with_poison(k, at, 0.5), with_poison(v, at, 0.5), kernel="native", **options
+    )
     slopes = gradients((q, with_poison(k, at, 0.5), with_poison(v, at, 0.5)), g, **options)
-    assert np.isfinite(wanted.context).all()
+    assert np.isfinite(reference.context).all()
     assert (slopes["keys"][at] == 0).all()
     assert (slopes["values"][at] == 0).all()
     for poison in POISON:
         arrays = q, with_poison(k, at, poison), with_poison(v, at, poison)
-        found = regard.partial(*arrays, kernel="native", **options)
-        assert same(found.context, wanted.context), poison
-        assert same(found.lse, wanted.lse), poison
+        result = regard.partial(*arrays, kernel="native", **options)
+        assert same(result.context, reference.context), poison
+        assert same(result.lse, reference.lse), poison
         if poison != 3e38:  # as large a number as any other, and differences overflow
             for key, x in gradients(arrays, g, **options).items():
                 assert same(x, slopes[key]), (key, poison)
@@ -419,18 +425,18 @@ def test_law_2_for_every_score_and_dtype(isa: str, score: str, dtype: str) -> No
         mask = np.arange(140) % 50 != 7
         at = (0, np.flatnonzero(~mask))
         options = {"score": SCORES[score], "mask": mask, "softcap": 5.0, "kernel": "native"}
-        wanted = regard.attention(q, with_poison(k, at, 0.5), with_poison(v, at, 0.5), **options)
-        assert np.isfinite(wanted.astype(float)).all()
+        reference = regard.attention(q, with_poison(k, at, 0.5), with_poison(v, at, 0.5), **options)
+        assert np.isfinite(reference.astype(float)).all()
         for poison in (np.nan, np.inf):
-            found = regard.attention(q, with_poison(k, at, poison), with_poison(v, at, poison), **options)
-            assert same(found, wanted), poison
+            context = regard.attention(q, with_poison(k, at, poison), with_poison(v, at, poison), **options)
+            assert same(context, reference), poison
 
 
 @pytest.mark.parametrize("n", [2, 7, 70])
 @pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16"])
 def test_law_2_wherever_the_visible_keys_begin_and_end(isa: str, dtype: str, n: int) -> None:
     """Products take several keys at a time, and among them masked ones."""
-    for m, seen in (
+    for m, bounds in (
         (4, (0, 3)),
         (72, (0, 33)),
         (72, (3, 64)),
@@ -439,13 +445,13 @@ def test_law_2_wherever_the_visible_keys_begin_and_end(isa: str, dtype: str, n: 
         (161, (127, 160)),
     ):
         q, k, v = arrays_of(n, m, DTYPES[dtype])
-        mask = (np.arange(m) >= seen[0]) & (np.arange(m) < seen[1])
+        mask = (np.arange(m) >= bounds[0]) & (np.arange(m) < bounds[1])
         at = (0, np.flatnonzero(~mask))
-        wanted = regard.attention(q, k, with_poison(v, at, 0.5), mask=mask, kernel="native")
-        assert np.isfinite(wanted.astype(float)).all()
+        reference = regard.attention(q, k, with_poison(v, at, 0.5), mask=mask, kernel="native")
+        assert np.isfinite(reference.astype(float)).all()
         for poison in (np.nan, np.inf):
-            found = regard.attention(q, k, with_poison(v, at, poison), mask=mask, kernel="native")
-            assert same(found, wanted), (m, seen, poison)
+            context = regard.attention(q, k, with_poison(v, at, poison), mask=mask, kernel="native")
+            assert same(context, reference), (m, bounds, poison)
 
 
 @pytest.mark.parametrize("n", PATHS)
@@ -454,14 +460,14 @@ def test_law_2_a_hidden_pair_of_one_row(isa: str, n: int) -> None:
     n += 2
     q, k, v = arrays_of(n)
     mask = regard.mask.causal(align="end")
-    wanted = regard.attention(q, k, v, mask=mask, kernel="native")
+    reference = regard.attention(q, k, v, mask=mask, kernel="native")
     at = (0, slice(M - 2, None))
     for poison in (np.nan, np.inf):
-        found = regard.attention(
+        context = regard.attention(
             q, with_poison(k, at, poison), with_poison(v, at, poison), mask=mask, kernel="native"
         )
-        assert same(found[:, :-2], wanted[:, :-2])
-        assert not np.isfinite(found[:, -2:]).any()
+        assert same(context[:, :-2], reference[:, :-2])
+        assert not np.isfinite(context[:, -2:]).any()
 
 
 @pytest.mark.parametrize("poison", [np.nan, np.inf])
@@ -503,25 +509,27 @@ def test_law_3_no_query_has_a_visible_key(isa: str) -> None:
 def test_law_4_visible_non_finite_values_reach_exactly_their_rows(isa: str, n: int) -> None:
     n += 1
     q, k, v = arrays_of(n)
-    seen = np.random.default_rng(8).random((n, M)) < 0.5
-    clean = regard.attention(q, k, v, mask=seen, kernel="native")
+    visible = np.random.default_rng(8).random((n, M)) < 0.5
+    clean = regard.attention(q, k, v, mask=visible, kernel="native")
     g = np.random.default_rng(2).standard_normal((2, n, 3)).astype(np.float32)
-    slope = gradients((q, k, v), g, mask=seen)["queries"]
+    slope = gradients((q, k, v), g, mask=visible)["queries"]
     for j in (0, 129, 1030, 1099):
-        hit = seen[:, j]
+        hit = visible[:, j]
         for poison in (np.nan, np.inf, -np.inf):
-            by_value = regard.attention(q, k, with_poison(v, (0, j, 1), poison), mask=seen, kernel="native")
+            by_value = regard.attention(
+                q, k, with_poison(v, (0, j, 1), poison), mask=visible, kernel="native"
+            )
             assert same(by_value[:, hit, 1], np.full((2, hit.sum()), poison, np.float32)), (j, poison)
             assert same(by_value[:, ~hit], clean[:, ~hit])
             assert same(by_value[..., [0, 2]], clean[..., [0, 2]])
         keys = with_poison(k, (0, j), np.nan)
-        by_key = regard.attention(q, keys, v, mask=seen, kernel="native")
+        by_key = regard.attention(q, keys, v, mask=visible, kernel="native")
         assert np.isnan(by_key[:, hit]).all()
         assert same(by_key[:, ~hit], clean[:, ~hit])
-        slopes = gradients((q, keys, v), g, mask=seen)["queries"]
+        slopes = gradients((q, keys, v), g, mask=visible)["queries"]
         assert np.isnan(slopes[:, hit]).all()
         assert same(slopes[:, ~hit], slope[:, ~hit])
-    by_query = regard.attention(with_poison(q, (0, n - 1, 1), np.nan), k, v, mask=seen, kernel="native")
+    by_query = regard.attention(with_poison(q, (0, n - 1, 1), np.nan), k, v, mask=visible, kernel="native")
     assert np.isnan(by_query[0, n - 1]).all()
     by_query[0, n - 1] = clean[0, n - 1]
     assert same(by_query, clean)
@@ -530,21 +538,21 @@ def test_law_4_visible_non_finite_values_reach_exactly_their_rows(isa: str, n: i
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 @pytest.mark.parametrize("n", PATHS)
 def test_laws_2_to_4_in_half_precision(isa: str, n: int, dtype: str) -> None:
-    """Neighbours in a pair share nothing."""
+    """The two numbers of a pair don't affect each other."""
     n += 1
     q, k, v = arrays_of(n, dtype=DTYPES[dtype])
-    seen = np.random.default_rng(8).random((n, M)) < 0.5
-    seen[0] = False
-    options = {"mask": seen, "kernel": "native"}
+    visible = np.random.default_rng(8).random((n, M)) < 0.5
+    visible[0] = False
+    options = {"mask": visible, "kernel": "native"}
     clean = regard.attention(q, k, v, **options)
     assert (clean[:, 0] == 0).all()
     for j in (0, 1, 128, 1031, 1098, 1099):
-        hit = seen[:, j]
+        hit = visible[:, j]
         for poison in (np.nan, np.inf, -np.inf):
             by_value = regard.attention(q, k, with_poison(v, (0, j, 1), poison), **options)
-            wanted = clean.copy()
-            wanted[:, hit, 1] = poison
-            assert same(by_value, wanted), (j, poison)
+            reference = clean.copy()
+            reference[:, hit, 1] = poison
+            assert same(by_value, reference), (j, poison)
         by_key = regard.attention(q, with_poison(k, (0, j, 3), np.nan), v, **options)
         assert np.isnan(by_key[:, hit].astype(float)).all()
         assert same(by_key[:, ~hit], clean[:, ~hit])
@@ -554,8 +562,8 @@ def test_laws_2_to_4_in_half_precision(isa: str, n: int, dtype: str) -> None:
 def test_law_4_an_infinite_value_whose_weight_underflows(isa: str, n: int) -> None:
     q, k, v = np.full((n, 1), 30.0), np.r_[30.0, np.full(1500, -30.0)][:, None], np.ones((1501, 2))
     v[1400, 0], v[3, 0], v[7, 1] = np.inf, np.inf, -np.inf
-    found = regard.attention(q, k, v, score="dot", kernel="native")
-    assert same(found, np.broadcast_to([np.inf, -np.inf], (n, 2)))
+    context = regard.attention(q, k, v, score="dot", kernel="native")
+    assert same(context, np.broadcast_to([np.inf, -np.inf], (n, 2)))
     v[1300, 0] = -np.inf
     assert np.isnan(regard.attention(q, k, v, score="dot", kernel="native")[:, 0]).all()
 
@@ -608,15 +616,15 @@ def assert_slices(name: str, m: int, dtype: Any) -> None:
     if name in ("additive", "concat"):
         q, k = q[..., :7], k[..., :7]
     g = np.random.default_rng(1).standard_normal((4, N, 21)).astype(dtype)
-    whole = regard.partial(q, k, v, kernel="native", **SLICED[name](slice(None), m))
+    full = regard.partial(q, k, v, kernel="native", **SLICED[name](slice(None), m))
     slopes = gradients((q, k, v), g, **SLICED[name](slice(None), m))["queries"]
     for rows in SLICES:
         options = SLICED[name](rows, m)
         part = regard.partial(q[:, rows], k, v, kernel="native", **options)
-        assert same(part.context, whole.context[:, rows]), rows
-        assert same(part.lse, whole.lse[:, rows]), rows
-        found = gradients((q[:, rows], k, v), g[:, rows], **options)["queries"]
-        assert same(found, slopes[:, rows]), rows
+        assert same(part.context, full.context[:, rows]), rows
+        assert same(part.lse, full.lse[:, rows]), rows
+        result = gradients((q[:, rows], k, v), g[:, rows], **options)["queries"]
+        assert same(result, slopes[:, rows]), rows
 
 
 @pytest.mark.parametrize("name", SLICED)
@@ -646,14 +654,14 @@ def test_law_5_one_query_of_many_items_and_thousands_of_keys(isa: str, width: in
     v[4, 2000, 3] = np.nan  # it is masked
     for mask in (regard.mask.lengths(lengths), None):
         options = {"mask": mask, "kernel": "native"}
-        whole = regard.attention(q, k, v, **options)
+        full = regard.attention(q, k, v, **options)
         for threads in (1, 2, 3):
-            assert same(regard.attention(q[:, 7:8], k, v, threads=threads, **options), whole[:, 7:8]), threads
+            assert same(regard.attention(q[:, 7:8], k, v, threads=threads, **options), full[:, 7:8]), threads
 
 
 @pytest.mark.parametrize(("d", "e"), [(8, 8), (64, 80), (98, 33)])
 def test_law_5_slices_of_bfloat16_with_numbers_of_every_size(isa: str, d: int, e: int) -> None:
-    """Few queries take another way through the machine than many, and the smallest numbers may count as 0 on both."""
+    """Few queries use other instructions than many; with both, the smallest numbers may count as 0."""
     rng = np.random.default_rng(d)
     tiny = rng.integers(0, 0x100, (2, 131, d), dtype=np.uint16) | rng.choice([0, 0x8000], (2, 131, d)).astype(
         np.uint16
@@ -663,9 +671,9 @@ def test_law_5_slices_of_bfloat16_with_numbers_of_every_size(isa: str, d: int, e
         k = np.asarray(k).astype(ml_dtypes.bfloat16)
         v = (rng.standard_normal((2, 131, e)) * 10.0 ** rng.integers(-39, 38, (2, 131, e))).astype(q.dtype)
         v[0, 70, 3] = np.inf
-        whole = regard.attention(q, k, v, kernel="native")
+        full = regard.attention(q, k, v, kernel="native")
         for rows in SLICES:
-            assert same(regard.attention(q[:, rows], k, v, kernel="native"), whole[:, rows]), rows
+            assert same(regard.attention(q[:, rows], k, v, kernel="native"), full[:, rows]), rows
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
@@ -695,9 +703,9 @@ def test_half_precision_is_float32_with_rounded_results(isa: str, name: str, dty
             calls.append([x.astype(np.float32) for x in arrays])
             k[..., 40:50, :] *= 2  # in place, where the last call has read
             v[..., 40:50, :] *= 2
-        for wide, found in zip(calls, results, strict=True):
-            wanted = regard.attention(*wide, kernel="native", threads=threads, **options)
-            assert same(found, wanted.astype(found.dtype))
+        for wide, result in zip(calls, results, strict=True):
+            reference = regard.attention(*wide, kernel="native", threads=threads, **options)
+            assert same(result, reference.astype(result.dtype))
 
 
 @pytest.mark.parametrize(("seed", "dtype"), [(1080, np.float32), (3873, np.float64)])
@@ -712,19 +720,19 @@ def test_law_5_nan_has_one_sign(isa: str, seed: int, dtype: Any) -> None:
         x[wild] = rng.choice([np.nan, np.inf, -np.inf], wild.sum())
     some = rng.random() < 0.6
     mask = regard.mask.window(*map(int, rng.integers(0, m, 2)), align="start") if some else None
-    found = [regard.attention(*arrays, mask=mask, kernel="native", threads=t).tobytes() for t in (1, 40)]
-    assert found[0] == found[1]
+    outputs = [regard.attention(*arrays, mask=mask, kernel="native", threads=t).tobytes() for t in (1, 40)]
+    assert outputs[0] == outputs[1]
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_law_5_a_query_moved_within_a_band(isa: str, dtype: str) -> None:
-    """The last rows alone, aligned to the end, see what they saw."""
+    """The last rows alone, aligned to the end, have the same visible keys."""
     q, k, v = law_5_arrays(1100, DTYPES[dtype])
     for mask in (regard.mask.causal(align="end"), regard.mask.window(70, 0, align="end")):
         options = {"mask": mask, "bias": regard.position.alibi(4, align="end"), "kernel": "native"}
-        whole = regard.attention(q, k, v, **options)
+        full = regard.attention(q, k, v, **options)
         for start in (109, 106, 60, 1):
-            assert same(regard.attention(q[:, start:], k, v, **options), whole[:, start:]), start
+            assert same(regard.attention(q[:, start:], k, v, **options), full[:, start:]), start
 
 
 @pytest.mark.parametrize("n", [1, 3, 50, 200])
@@ -732,15 +740,15 @@ def test_law_5_the_position_in_the_batch(isa: str, n: int) -> None:
     rng = np.random.default_rng(9)
     q, k, v, g = (rng.standard_normal((5, 3, size, 7)).astype(np.float32) for size in (n, 1100, 1100, n))
     bias = rng.standard_normal((5, 3, n, 1100)).astype(np.float32)
-    whole = regard.attention(q, k, v, bias=bias, kernel="native")
+    full = regard.attention(q, k, v, bias=bias, kernel="native")
     slopes = gradients((q, k, v), g, bias=bias)
     for b, h in ((0, 0), (2, 1), (4, 2)):
         own = q[b, h], k[b, h], v[b, h]
-        assert same(regard.attention(*own, bias=bias[b, h], kernel="native"), whole[b, h]), (b, h)
+        assert same(regard.attention(*own, bias=bias[b, h], kernel="native"), full[b, h]), (b, h)
         alone = gradients(own, g[b, h], bias=bias[b, h])
         assert [key for key in alone if not same(alone[key], slopes[key][b, h])] == [], (b, h)
     turned = (q[::-1], k[::-1], v[::-1])
-    assert same(regard.attention(*turned, bias=bias[::-1], kernel="native"), whole[::-1])
+    assert same(regard.attention(*turned, bias=bias[::-1], kernel="native"), full[::-1])
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", pytest.param("float16", marks=pytest.mark.slow)])
@@ -752,16 +760,16 @@ def test_law_5_shared_keys_are_bitwise_repeated_keys(isa: str, n: int, dtype: st
         rng.standard_normal(shape).astype(dtype)
         for shape in ((2, 10, n, 38), (2, 2, 1101, 38), (2, 2, 1101, 43))
     )
-    strange = v.copy()
-    strange[:, :, 5], strange[:, :, ::70, ::9] = np.nan, np.inf
-    seen = rng.random((10, n, 1101)) < 0.3
-    seen[..., 5] = False
-    masked = {"mask": seen, "bias": rng.standard_normal((10, 1, 1101)).astype(np.float32)}
-    for values, options in ((v, {}), (v, masked), (strange, masked)):
-        found = regard.attention(q, k, values, kernel="native", **options)
+    non_finite = v.copy()
+    non_finite[:, :, 5], non_finite[:, :, ::70, ::9] = np.nan, np.inf
+    visible = rng.random((10, n, 1101)) < 0.3
+    visible[..., 5] = False
+    masked = {"mask": visible, "bias": rng.standard_normal((10, 1, 1101)).astype(np.float32)}
+    for values, options in ((v, {}), (v, masked), (non_finite, masked)):
+        context = regard.attention(q, k, values, kernel="native", **options)
         alone = regard.attention(q, np.repeat(k, 5, 1), np.repeat(values, 5, 1), kernel="native", **options)
-        assert same(found, alone)
-        assert not np.isnan(found.astype(np.float32)).any()
+        assert same(context, alone)
+        assert not np.isnan(context.astype(np.float32)).any()
 
 
 BANDS = {
@@ -783,15 +791,15 @@ def test_the_fast_path_of_a_band_gives_the_same_bits(isa: str, band: str, dtype:
         assert same(regard.attention(q, k, v, mask=BANDS[band], kernel="native"), out), (n, m)
 
 
-def both_ways(q: Any, k: Any, v: Any, dcontext: Any, **options: Any) -> None:
+def assert_both_paths(q: Any, k: Any, v: Any, dcontext: Any, **options: Any) -> None:
     """Gradients are bitwise equal on both paths: the fast one does not support another byte order."""
     short, pullback = regard.attention_vjp(q, k, v, kernel="native", **options)
     other = (x.astype(x.dtype.newbyteorder()) for x in (q, k, v))
     long, pullback_of_long = regard.attention_vjp(*other, kernel="native", **options)
     assert same(short, long)
-    short[...] = 7  # is the caller's
-    for found, wanted in zip(pullback(dcontext)[:3], pullback_of_long(dcontext)[:3], strict=True):
-        assert same(found, wanted)
+    short[...] = 7  # belongs to the caller
+    for result, reference in zip(pullback(dcontext)[:3], pullback_of_long(dcontext)[:3], strict=True):
+        assert same(result, reference)
     assert pullback(dcontext)[3:] == (None, {}, {}, None)
 
 
@@ -808,23 +816,23 @@ def test_the_fast_path_of_gradients_gives_the_same_bits(
         shapes = (2, 4, n, d), (2, heads, m, d), (2, heads, m, e), (2, 4, n, e)
         q, k, v, dcontext = (rng.standard_normal(shape).astype(dtype) for shape in shapes)
         for threads in (1, 2):
-            both_ways(q, k, v, dcontext, threads=threads, **options)
+            assert_both_paths(q, k, v, dcontext, threads=threads, **options)
     q, k, v = (np.repeat(x, 2, -2)[..., ::2, :] for x in (q, k, v))  # rows with gaps
-    both_ways(q, k, v, np.asfortranarray(dcontext), scale=0.3, **options)
+    assert_both_paths(q, k, v, np.asfortranarray(dcontext), scale=0.3, **options)
 
 
 def test_gradients_that_need_the_general_path(isa: str) -> None:
-    """Numbers that are not finite, or gradients of other types, and what is wrong with them."""
+    """Non-finite numbers, gradients of other types, and the error of a wrong shape."""
     rng = np.random.default_rng(1)
     q, k, v, dcontext = rng.standard_normal((4, 3, 6, 8)).astype(np.float32)
-    for given in (dcontext.astype(np.float64), dcontext.tolist(), np.ones(dcontext.shape, int)):
-        both_ways(q, k, v, given)
+    for cotangent in (dcontext.astype(np.float64), dcontext.tolist(), np.ones(dcontext.shape, int)):
+        assert_both_paths(q, k, v, cotangent)
     causal = regard.mask.causal()
     for x in (q, k, v):
         x[0, -1, 2] = np.nan
-        both_ways(q, k, v, dcontext, mask=causal)
+        assert_both_paths(q, k, v, dcontext, mask=causal)
         x[0, -1, 2] = np.inf
-        both_ways(q, k, v, dcontext, mask=causal)
+        assert_both_paths(q, k, v, dcontext, mask=causal)
         x[0, -1, 2] = 1
     _, pullback = regard.attention_vjp(q, k, v, kernel="native")
     with pytest.raises(ValueError, match=r"dcontext must have the shape of the context .* = \(3, 6, 8\)"):
@@ -834,22 +842,22 @@ def test_gradients_that_need_the_general_path(isa: str) -> None:
 def test_gradients_have_the_shapes_at_the_call(isa: str) -> None:
     """An array reshaped meanwhile must not make the library write outside of its gradients."""
     q, k, v, dcontext = np.random.default_rng(2).standard_normal((4, 3, 6, 32))
-    wanted = regard.attention_vjp(q, k, v, kernel="native")[1](dcontext)
+    reference = regard.attention_vjp(q, k, v, kernel="native")[1](dcontext)
     pullback = regard.attention_vjp(q, k, v, kernel="native")[1]
     q.shape, k.shape, v.shape = (-1,), (3, 3, 64), (-1,)
-    for found, right in zip(pullback(dcontext)[:3], wanted[:3], strict=True):
-        assert same(found, right)
+    for result, right in zip(pullback(dcontext)[:3], reference[:3], strict=True):
+        assert same(result, right)
 
 
 @in_one_test("other", ["complex128", "O", "U1", "longdouble", "M8[s]"])
-@in_one_test("place", [0, 1, 2])
-def test_the_fast_path_converts_integers_only(other: str, place: int) -> None:
+@in_one_test("index", [0, 1, 2])
+def test_the_fast_path_converts_integers_only(other: str, index: int) -> None:
     """The fast path converts integers to floats, but no other types."""
     arrays = [np.ones((4, 4), int) for _ in range(3)]
-    arrays[place] = np.ones((4, 4)).astype(int).astype(other)
+    arrays[index] = np.ones((4, 4)).astype(int).astype(other)
     with pytest.raises(TypeError, match="Got dtype"):
         regard.attention(*arrays)
-    arrays[place] = np.ones((4, 4), ml_dtypes.bfloat16)
+    arrays[index] = np.ones((4, 4), ml_dtypes.bfloat16)
     assert regard.attention(*arrays).dtype == regard.attend(*arrays).context.dtype == np.float32
     assert regard.attention(*np.ones((3, 4, 4), int)).dtype == np.float64
 
@@ -897,54 +905,54 @@ def test_law_5_strides(isa: str, layout: str, dtype: str) -> None:
         g = rng.standard_normal((2, n, 6)).astype(DTYPES[dtype])
         changed = [strategies.read_only(change(x)) for x in arrays]
         options = {"bias": strategies.read_only(change(bias)), "mask": change(mask)}
-        wanted = regard.attention(*arrays, bias=bias, mask=mask, kernel="native")
-        assert same(regard.attention(*changed, kernel="native", **options), wanted)
-        slopes, found = (
+        reference = regard.attention(*arrays, bias=bias, mask=mask, kernel="native")
+        assert same(regard.attention(*changed, kernel="native", **options), reference)
+        slopes, result = (
             gradients(tuple(arrays), g, bias=bias, mask=mask),
             gradients(tuple(changed), change(g), **options),
         )
-        assert [key for key in slopes if not same(found[key], slopes[key])] == []
+        assert [key for key in slopes if not same(result[key], slopes[key])] == []
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "float16"])
 @pytest.mark.parametrize("tiles", [1, 2, 3, 9])
 def test_law_5_heads_side_by_side(isa: str, tiles: int, dtype: str) -> None:
-    """Where the rows of a head lie far apart, they are copied for many tiles: block by block, and clean ones apart."""
+    """Rows of a head with a large stride are copied for many tiles, with and without non-finite values."""
     n, m = tiles * TILE[isa], 300
     rng = np.random.default_rng(10)
-    beside = [
+    interleaved = [
         rng.standard_normal((rows, 2, columns)).astype(dtype).swapaxes(0, 1)
         for rows, columns in ((n, 20), (m, 20), (m, 13))
     ]
-    seen = rng.random((n, m)) < 0.5
-    seen[:, 131], seen[:, 299] = False, True
-    strange = beside[2].copy("K")
-    strange[:, 131], strange[1, 7, 2] = np.nan, np.inf
-    assert strange.strides == beside[2].strides
-    for values, options in ((beside[2], {}), (strange, {"mask": seen})):
-        arrays = [*beside[:2], values]
+    visible = rng.random((n, m)) < 0.5
+    visible[:, 131], visible[:, 299] = False, True
+    non_finite = interleaved[2].copy("K")
+    non_finite[:, 131], non_finite[1, 7, 2] = np.nan, np.inf
+    assert non_finite.strides == interleaved[2].strides
+    for values, options in ((interleaved[2], {}), (non_finite, {"mask": visible})):
+        arrays = [*interleaved[:2], values]
         alone = [np.ascontiguousarray(x) for x in arrays]
-        wanted = regard.attention(*alone, kernel="native", **options)
-        assert same(regard.attention(*arrays, kernel="native", **options), wanted)
+        reference = regard.attention(*alone, kernel="native", **options)
+        assert same(regard.attention(*arrays, kernel="native", **options), reference)
         with np.errstate(invalid="ignore"):
             exact = regard.attend(*(x.astype(np.float64) for x in alone), **options).context
-        assert (np.isfinite(wanted) == np.isfinite(exact)).all()
+        assert (np.isfinite(reference) == np.isfinite(exact)).all()
         near = np.isfinite(exact)
-        np.testing.assert_allclose(wanted[near].astype(np.float64), exact[near], atol=5e-3, rtol=0)
+        np.testing.assert_allclose(reference[near].astype(np.float64), exact[near], atol=5e-3, rtol=0)
 
 
 @pytest.mark.parametrize("n", [1, 12, 20, 70])
 def test_law_1_queries_that_the_scale_would_round(isa: str, n: int) -> None:
-    """The factor goes to the queries where that costs no digit, else to the scores: of each query by itself."""
+    """The scale multiplies a query if that loses no digit, and otherwise its scores."""
     rng = np.random.default_rng(11)
     small = np.arange(n) % 3 == 0
     q = (rng.standard_normal((n, 512)) * 2.0**-125).astype(np.float32)
     q[small] = 2.0**-149  # the smallest number there is: 0.3 times that is 0
     signs = (-1.0) ** np.arange(200)
     k = np.repeat(signs[:, None] * 2.0**127, 512, axis=1).astype(np.float32)
-    found = regard.attention(q, k, signs[:, None].astype(np.float32), scale=0.3, kernel="native")
-    wanted = np.tanh(0.3 * 512 * 2.0 ** (127 - 149))
-    np.testing.assert_allclose(found[small], wanted, rtol=0.01)
+    context = regard.attention(q, k, signs[:, None].astype(np.float32), scale=0.3, kernel="native")
+    reference = np.tanh(0.3 * 512 * 2.0 ** (127 - 149))
+    np.testing.assert_allclose(context[small], reference, rtol=0.01)
 
 
 @pytest.mark.parametrize("name", ["none", "array", "bias", "bias column", "additive", "gaussian", "lengths"])
@@ -963,14 +971,14 @@ def test_law_5_threads(isa: str, name: str) -> None:
                 n,
                 threads,
             )
-            found = gradients((q, k, v), g, threads=threads, **options)
-            assert [key for key in slopes if not same(found[key], slopes[key])] == [], (n, threads)
+            result = gradients((q, k, v), g, threads=threads, **options)
+            assert [key for key in slopes if not same(result[key], slopes[key])] == [], (n, threads)
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="Linux alone says where a thread may run")
 def test_threads_run_on_the_processors_that_the_user_allows(isa: str) -> None:
-    """The pool moves its threads apart, and ties none of them to a processor; it keeps each off one at most."""
+    """The pool spreads its threads without pinning them: each may run on all processors but one at most."""
     code = """if True:
         import os, numpy as np, regard
         x = np.ones((8, 300, 32), np.float32)
@@ -981,8 +989,8 @@ def test_threads_run_on_the_processors_that_the_user_allows(isa: str) -> None:
         mine, theirs = os.sched_getaffinity(0), [os.sched_getaffinity(int(thread)) for thread in helpers]
         print(len(helpers) == 2, all(each <= mine and len(each) >= max(1, len(mine) - 1) for each in theirs))
     """
-    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert said.stdout.split() == ["True", "True"]
+    completed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert completed.stdout.split() == ["True", "True"]
 
 
 # ---- law 13: parts ----------------------------------------------------------------------------------------------
@@ -995,7 +1003,7 @@ def test_law_13_any_split_is_the_full_attention(isa: str, n: int, dtype: Any) ->
     rng = np.random.default_rng(3)
     mask, bias = rng.random((n, M)) < 0.3, rng.standard_normal((n, M)).astype(dtype) * 3
     mask[0, :1050] = False
-    whole = regard.attend(*(x.astype(np.float64) for x in (q, k, v)), mask=mask, bias=bias)
+    full = regard.attend(*(x.astype(np.float64) for x in (q, k, v)), mask=mask, bias=bias)
     for cuts in ([0, 1, 128, 1024, 1025, M], [0, 0, 555, 555, M], [0, M]):
         parts = [
             regard.partial(q, k[:, a:b], v[:, a:b], mask=mask[:, a:b], bias=bias[:, a:b], kernel="native")
@@ -1003,8 +1011,8 @@ def test_law_13_any_split_is_the_full_attention(isa: str, n: int, dtype: Any) ->
         ]
         merged = regard.merge(*parts[::-1])
         rtol = 1e-12 if dtype == np.float64 else 5e-5
-        np.testing.assert_allclose(merged.context, whole.context, rtol=rtol, atol=rtol)
-        np.testing.assert_allclose(merged.lse, whole.lse, rtol=rtol, atol=rtol)
+        np.testing.assert_allclose(merged.context, full.context, rtol=rtol, atol=rtol)
+        np.testing.assert_allclose(merged.lse, full.lse, rtol=rtol, atol=rtol)
 
 
 # ---- asked for by name --------------------------------------------------------------------------------------------
@@ -1014,7 +1022,7 @@ class Everybody(regard.mask.Mask):
     """A mask class of the user's."""
 
     def bind(self, layout: Any) -> Any:
-        """All see all."""
+        """All keys are visible to all queries."""
         return lambda items, rows, columns: True
 
 
@@ -1044,8 +1052,8 @@ def test_a_kernel_asked_for_by_name_is_never_replaced(what: str) -> None:
         str(error.value)
         == f'kernel="native" can\'t do this: {reason}.\n  hint: kernel="auto" takes the NumPy kernel then'
     )
-    wanted = regard.attention(x, x, x, kernel="blocked", **options)
-    assert same(regard.attention(x, x, x, kernel="auto", **options), wanted)
+    reference = regard.attention(x, x, x, kernel="blocked", **options)
+    assert same(regard.attention(x, x, x, kernel="auto", **options), reference)
 
 
 @needs_library
@@ -1064,34 +1072,34 @@ def test_a_bias_of_any_dtype(make: Any) -> None:
     rng = np.random.default_rng(0)
     x, bias = rng.standard_normal((2, 5, 4), np.float32), rng.integers(-3, 3, (2, 5, 5)).astype(np.float32)
     for part in (bias, bias[:, :1], bias[..., :1], bias[0], bias[:1, :1, 0]):
-        wanted = regard.attention(x, x, x, bias=part)
-        found = regard.attention(x, x, x, bias=make(part))
-        np.testing.assert_allclose(found, wanted, atol=1e-6)
+        reference = regard.attention(x, x, x, bias=part)
+        context = regard.attention(x, x, x, bias=make(part))
+        np.testing.assert_allclose(context, reference, atol=1e-6)
         if make(part).dtype.kind == "i" and part.shape[-2] > 1 < part.shape[-1] and SETS:
             with pytest.raises(ValueError, match="can't do this: a bias of integers for all pairs"):
                 regard.attention(x, x, x, bias=make(part), kernel="native")
         else:
-            assert same(found, wanted)
+            assert same(context, reference)
 
 
 @pytest.fixture
 def pointers(monkeypatch: pytest.MonkeyPatch) -> list[Array]:
     """Collect the arrays whose addresses the library gets."""
-    given: list[Array] = []
+    arrays: list[Array] = []
     address, addresses = library.address, problem.addresses
 
     def of_array(x: Array, ours: bool = True) -> int:
-        given.append(x)
+        arrays.append(x)
         return address(x, ours)
 
     def of_items(x: Any) -> Any:
-        given.append(x.array)
+        arrays.append(x.array)
         return addresses(x)
 
     for module in (library, fast_path):
         monkeypatch.setattr(module, "address", of_array)
     monkeypatch.setattr(problem, "addresses", of_items)
-    return given
+    return arrays
 
 
 def off(x: Any) -> Array:
@@ -1128,11 +1136,11 @@ def test_law_8_the_library_gets_aligned_arrays_only(name: str, dtype: Any, point
         *three, g = map(change, arrays)
         options = UNALIGNED[name](change) | {"kernel": "native"}
         context, pullback = regard.attention_vjp(*three, **options)
-        found = pullback(g)
-        return [regard.attention(*three, **options), context, found.queries, found.keys, found.values]
+        result = pullback(g)
+        return [regard.attention(*three, **options), context, result.queries, result.keys, result.values]
 
-    for found, wanted in zip(run(off), run(np.array), strict=True):
-        assert same(found, wanted)
+    for results, reference in zip(run(off), run(np.array), strict=True):
+        assert same(results, reference)
     assert len(pointers) > 4
     assert all(x.flags.aligned for x in pointers)
 
@@ -1146,23 +1154,23 @@ def test_law_8_kernels_of_training_get_aligned_arrays_only(pointers: list[Array]
     bias, targets = np.linspace(-1, 1, 48, dtype=np.float32), np.arange(64) % 48
 
     def run(change: Any) -> list[Any]:
-        given, w, b, g, ids = map(change, (x, weight, bias, cotangent, targets))
-        y, back = nn.linear(given, w, b)
+        inputs, w, b, g, ids = map(change, (x, weight, bias, cotangent, targets))
+        y, back = nn.linear(inputs, w, b)
         loss, of_loss = nn.cross_entropy(change(y), ids)
-        fused, of_fused = nn.linear_cross_entropy(given, change(weight.T), ids, b)
-        normal, of_normal = nn.layer_norm(given, change(x[0]), change(x[1]))
-        rows, of_rows = nn.embed(given, ids)
+        fused, of_fused = nn.linear_cross_entropy(inputs, change(weight.T), ids, b)
+        normal, of_normal = nn.layer_norm(inputs, change(x[0]), change(x[1]))
+        rows, of_rows = nn.embed(inputs, ids)
         of_gru = x.reshape(4, 16, 16), weight[:, None], bias[None], weight[None]
         states, of_states = nn.gru(*map(change, of_gru))
-        return [y, back(g), loss, of_loss(1.0), fused, of_fused(1.0), normal, of_normal(given), rows,
-                of_rows(given), states, of_states(change(states))]  # fmt: skip
+        return [y, back(g), loss, of_loss(1.0), fused, of_fused(1.0), normal, of_normal(inputs), rows,
+                of_rows(inputs), states, of_states(change(states))]  # fmt: skip
 
-    def flat(found: Any) -> Iterator[Any]:
-        for one in found if isinstance(found, tuple | list) else [found]:
+    def flat(result: Any) -> Iterator[Any]:
+        for one in result if isinstance(result, tuple | list) else [result]:
             yield from flat(one) if isinstance(one, tuple | list) else [one]
 
-    for found, wanted in zip(flat(run(off)), flat(run(np.array)), strict=True):
-        np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-5)
+    for results, reference in zip(flat(run(off)), flat(run(np.array)), strict=True):
+        np.testing.assert_allclose(results, reference, rtol=1e-5, atol=1e-5)
     assert all(x.flags.aligned for x in pointers)
 
 
@@ -1223,7 +1231,7 @@ def test_a_field_that_differs_is_named() -> None:
         assert library.checked({"Rows": Swapped})() is None
 
 
-def test_the_fast_path_packs_a_whole_structure() -> None:
+def test_the_fast_path_packs_a_complete_structure() -> None:
     assert library.DENSE.size == library.DENSE_BACK.size == ctypes.sizeof(library.CDense)
 
 
@@ -1269,7 +1277,7 @@ BUILD = (
 def test_without_the_library_auto_warns_once_and_native_raises(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, compiler: str
 ) -> None:
-    """One warning says why, and where there is a compiler, how to get the kernel."""
+    """One warning gives the reason and, where there is a compiler, the way to get the kernel."""
     monkeypatch.setenv("PATH", str(tmp_path))
     if compiler:
         (tmp_path / compiler).touch(0o755)
@@ -1288,16 +1296,16 @@ UNUSABLE = """
     import numpy as np, regard
     from regard.kernels import library
     x = np.eye(3)
-    wanted = regard.attention(x, x, x, kernel="blocked")
+    expected = regard.attention(x, x, x, kernel="blocked")
     for library.FILE in sys.stdin.read().split():
         library.load.cache_clear(), library.warn_once.cache_clear(), library._failure.clear()
-        with warnings.catch_warnings(record=True) as seen:
+        with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            found = [regard.attention(x, x, x), regard.attention_vjp(x, x, x)[0]]
-        [warning] = [str(one.message) for one in seen if one.category is RuntimeWarning]
+            results = [regard.attention(x, x, x), regard.attention_vjp(x, x, x)[0]]
+        [warning] = [str(one.message) for one in caught if one.category is RuntimeWarning]
         start, end = "regard's native kernel can't be used (", "); the NumPy kernel does its work, slower"
         assert warning.startswith(start) and warning.endswith(end), warning
-        print(warning[len(start) : -len(end)], all((y == wanted).all() for y in found))
+        print(warning[len(start) : -len(end)], all((y == expected).all() for y in results))
     """
 
 
@@ -1306,25 +1314,28 @@ UNUSABLE = """
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="made of ELF files")
 def test_an_unusable_library_gives_one_warning(tmp_path: Path) -> None:
     """Truncated, for another processor, not a library, without permissions, or of another version."""
-    whole = Path(library.__file__).with_name(library.FILE).read_bytes()
+    library_bytes = Path(library.__file__).with_name(library.FILE).read_bytes()
     machine = 18  # where ELF has the processor's number
     contents = {
-        **{f"cut{size}": whole[:size] for size in (0, 10, 63, 64, 5000, len(whole) // 2, len(whole) - 1)},
-        "elsewhere": whole[:machine] + b"\xf3\x00" + whole[machine + 2 :],
+        **{
+            f"cut{size}": library_bytes[:size]
+            for size in (0, 10, 63, 64, 5000, len(library_bytes) // 2, len(library_bytes) - 1)
+        },
+        "elsewhere": library_bytes[:machine] + b"\xf3\x00" + library_bytes[machine + 2 :],
         "text": b"no library\n" * 20,
     }
     for name, content in contents.items():
         (tmp_path / name).write_bytes(content)
     (tmp_path / "folder").mkdir()
     another = getattr(_ctypes, "__file__", "")  # a library without the functions
-    given = [*(str(tmp_path / name) for name in (*contents, "folder")), *([another] if another else [])]
+    paths = [*(str(tmp_path / name) for name in (*contents, "folder")), *([another] if another else [])]
     done = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(UNUSABLE)],
-        input="\n".join(given), capture_output=True, text=True, check=False,
+        input="\n".join(paths), capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
-    assert [line.split()[-1] for line in lines] == ["True"] * len(given)
+    assert [line.split()[-1] for line in lines] == ["True"] * len(paths)
 
 
 @needs_library
@@ -1351,21 +1362,21 @@ ONE = """
 @needs_library
 @pytest.mark.slow
 def test_an_instruction_set_can_be_selected() -> None:
-    """What a fresh process computes is what choosing it here computes; with and without fused products differ."""
-    loaded, found = library.load(), {}
+    """A fresh process gives the results of this one with the same set; sets with and without fused products differ."""
+    loaded, results = library.load(), {}
     assert loaded is not None
     x = np.random.default_rng(0).standard_normal((3, 20, 33)).astype(np.float32)
     for name in SETS:
         done = fresh(ONE, REGARD_INSTRUCTION_SET=name)
         assert done.returncode == 0, done.stderr
         assert loaded.regard_choose(name.encode())
-        found[name] = regard.attention(x, x, x, kernel="native").tobytes().hex()
+        results[name] = regard.attention(x, x, x, kernel="native").tobytes().hex()
         loaded.regard_choose(chosen_by_default().encode())
-        assert done.stdout.strip() == found[name], name
+        assert done.stdout.strip() == results[name], name
     assert (
-        fresh(ONE, REGARD_INSTRUCTION_SET="").stdout.strip() == found[SETS[0]]
+        fresh(ONE, REGARD_INSTRUCTION_SET="").stdout.strip() == results[SETS[0]]
     )  # an empty value selects none
-    assert len(SETS) == 1 or found["baseline"] != found[SETS[0]]
+    assert len(SETS) == 1 or results["baseline"] != results[SETS[0]]
 
 
 # ---- the exponential ------------------------------------------------------------------------------------------------
@@ -1375,10 +1386,10 @@ def exp2(x: Array) -> Array:
     """The kernel's 2^x."""
     loaded = library.load()
     assert loaded is not None
-    whole = np.zeros(-(-len(x) // 16) * 16, x.dtype)
-    whole[: len(x)] = x
-    y = np.empty_like(whole)
-    loaded.regard_exp2(whole.ctypes.data, y.ctypes.data, len(whole), int(x.dtype == np.float64))
+    padded = np.zeros(-(-len(x) // 16) * 16, x.dtype)
+    padded[: len(x)] = x
+    y = np.empty_like(padded)
+    loaded.regard_exp2(padded.ctypes.data, y.ctypes.data, len(padded), int(x.dtype == np.float64))
     return y[: len(x)]
 
 
@@ -1395,11 +1406,11 @@ def worst_of_floats(first: float, last: float, step: int = 1) -> float:
     return max(float(float32_ulps(exp2(x), x).max()) for x in floats(first, last, step))
 
 
-def float32_ulps(found: Array, x: Array) -> Array:
+def float32_ulps(result: Array, x: Array) -> Array:
     """The error of 2^x in float32 ulps."""
     exact = np.exp2(x.astype(np.float64))
     size = np.maximum(np.floor(x.astype(np.float64)), -126) - 23  # the exponent of the last place
-    return np.abs(found.astype(np.float64) - exact) * np.exp2(-size)
+    return np.abs(result.astype(np.float64) - exact) * np.exp2(-size)
 
 
 def test_exp2_at_special_values(isa: str) -> None:
@@ -1416,7 +1427,7 @@ def test_exp2_of_too_small_numbers_is_0(isa: str) -> None:
 
 @pytest.mark.skipif(platform.machine() != "x86_64" or sys.platform != "linux", reason="flags of a C library")
 def test_exp2_of_a_hidden_pair_does_not_underflow(isa: str) -> None:
-    """Some processors stop for a hundred cycles at each number that does."""
+    """An underflow takes some processors a hundred cycles."""
     underflow, flags = 0x10, ctypes.CDLL("libm.so.6")
     for dtype in (np.float32, np.float64):
         for x, is_small in ((-np.inf, 0), (-130 if dtype == np.float32 else -1060, underflow)):

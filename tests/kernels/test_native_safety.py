@@ -1,4 +1,4 @@
-"""What the native kernel does to memory: guard pages, sanitizers, floating-point modes, deep masks."""
+"""Memory safety of the native kernel: guard pages, sanitizers, floating-point modes, deep masks."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ NAME = "neon" if platform.machine() in ("aarch64", "arm64") else "baseline"
 
 
 def build(directory: Path, sanitizer: str, flags: list[str]) -> Path:
-    """Compile the kernel once, with the driver; skip where the sanitizer is not to be had."""
+    """Compile the kernel once, with the driver; skip if the sanitizer is not available."""
     assert COMPILER is not None
     command = [COMPILER, *COMMON, f"-I{SOURCE}", f"-fsanitize={sanitizer}"]
     probe = directory / "probe.cpp"
@@ -74,8 +74,8 @@ def build(directory: Path, sanitizer: str, flags: list[str]) -> Path:
     }
     objects = {name: str(directory / f"{name}.o") for name in units}
     with ThreadPoolExecutor(2) as pool:
-        made = [pool.submit(run, *command, *unit, "-c", "-o", objects[name]) for name, unit in units.items()]
-    for one in made:
+        jobs = [pool.submit(run, *command, *unit, "-c", "-o", objects[name]) for name, unit in units.items()]
+    for one in jobs:
         assert one.result().returncode == 0, one.result().stderr
     linked = run(*command, *objects.values(), "-o", str(directory / "driver"), "-pthread")
     assert linked.returncode == 0, linked.stderr
@@ -138,8 +138,10 @@ def test_law_12_subnormals_survive_use_in_every_thread() -> None:
     def use(threads: int) -> bool:
         context, pullback = regard.attention_vjp(x, x, values, kernel="native", threads=threads)
         pullback(context)
-        kept = bool((np.abs(context - np.float32(1e-41)) < 1e-43).all())  # by the kernel's own threads, too
-        return kept and subnormals_survive()
+        nonzero = bool(
+            (np.abs(context - np.float32(1e-41)) < 1e-43).all()
+        )  # by the kernel's own threads, too
+        return nonzero and subnormals_survive()
 
     assert use(1)
     with ThreadPoolExecutor(4) as pool:

@@ -32,20 +32,20 @@ def draw(*shape: int, seed: int = 0) -> Array:
 
 
 def gru_arrays(T: int, B: int, H: int, directions: int = 2, E: int = 3) -> list[Array]:
-    """What `nn.gru` takes, with a state bias."""
+    """The arguments of `nn.gru`, with a state bias."""
     weights = draw(E, directions, 3 * H), draw(directions, 3 * H), draw(directions, H, 3 * H)
     return [draw(T, B, E), *weights, draw(directions, 3 * H, seed=1)]
 
 
 def attended_arrays(T: int, B: int, H: int, A: int, C: int, n: int, *, twice: bool = False) -> list[Array]:
-    """What `nn.attended_gru` takes; or `nn.conditional_gru`, which steps twice."""
-    looks = draw(B, T, A), draw(B, T, C), draw(H, A), draw(A), draw(C, 3 * H)
-    found = [draw(n, B, 3 * H), draw(B, H), *looks, draw(H, 3 * H)]
-    return [*found, draw(H, 3 * H, seed=1), draw(3 * H)] if twice else found
+    """The arguments of `nn.attended_gru`, or of `nn.conditional_gru`, which steps twice."""
+    encoder_arrays = draw(B, T, A), draw(B, T, C), draw(H, A), draw(A), draw(C, 3 * H)
+    arrays = [draw(n, B, 3 * H), draw(B, H), *encoder_arrays, draw(H, 3 * H)]
+    return [*arrays, draw(H, 3 * H, seed=1), draw(3 * H)] if twice else arrays
 
 
 def unroll(arrays: Sequence[Array], **options: Any) -> Any:
-    """Call the one that takes these arrays."""
+    """Call the function that takes these arrays."""
     return (nn.attended_gru if len(arrays) == 8 else nn.conditional_gru)(*arrays, **options)
 
 
@@ -67,24 +67,24 @@ def all_of_gru(arrays: Sequence[Array], **options: Any) -> list[Array]:
 
 def all_of_attended(arrays: Sequence[Array], **options: Any) -> list[Array]:
     """States, contexts, weights and all gradients."""
-    found, pullback = unroll(arrays, **options)
-    asked = (draw(*x.shape, seed=7).astype(x.dtype) for x in (found[0][1:], *found[1:]))
-    return [*found, *pullback(*asked)]
+    outputs, pullback = unroll(arrays, **options)
+    cotangents = (draw(*x.shape, seed=7).astype(x.dtype) for x in (outputs[0][1:], *outputs[1:]))
+    return [*outputs, *pullback(*cotangents)]
 
 
-def assert_near(found: Sequence[Array], wanted: Sequence[Array], roundings: float = 30) -> None:
+def assert_near(results: Sequence[Array], expected: Sequence[Array], roundings: float = 30) -> None:
     """Compare float32 with float64: a few roundings of the largest number."""
-    assert len(found) == len(wanted)
-    for i, (a, b) in enumerate(zip(found, wanted, strict=True)):
+    assert len(results) == len(expected)
+    for i, (a, b) in enumerate(zip(results, expected, strict=True)):
         assert a.dtype == np.float32
         assert a.shape == b.shape
         largest = max(np.abs(b).max(initial=0), 1e-3)
         np.testing.assert_allclose(a, b, rtol=0, atol=roundings * 1e-7 * largest, err_msg=str(i))
 
 
-def assert_same(found: Sequence[Array], wanted: Sequence[Array]) -> None:
+def assert_same(results: Sequence[Array], expected: Sequence[Array]) -> None:
     """Compare to the bit."""
-    for a, b in zip(found, wanted, strict=True):
+    for a, b in zip(results, expected, strict=True):
         np.testing.assert_array_equal(a, b)
 
 
@@ -125,10 +125,10 @@ def test_attended_gru_is_its_steps() -> None:
     (states, contexts, weights), _ = nn.attended_gru(*arrays)
     state, score = start, scores.additive(None, None, vector)
     for t in range(3):
-        look = attend((state @ query_weight)[:, None], keys, values, score=score, scale=1.0)
-        np.testing.assert_allclose(weights[t], look.weights[:, 0], rtol=0, atol=1e-14)
-        np.testing.assert_allclose(contexts[t], look.context[:, 0], rtol=0, atol=1e-14)
-        gates = inputs[t] + look.context[:, 0] @ context_weight
+        attention = attend((state @ query_weight)[:, None], keys, values, score=score, scale=1.0)
+        np.testing.assert_allclose(weights[t], attention.weights[:, 0], rtol=0, atol=1e-14)
+        np.testing.assert_allclose(contexts[t], attention.context[:, 0], rtol=0, atol=1e-14)
+        gates = inputs[t] + attention.context[:, 0] @ context_weight
         state, _ = nn.gru_step(gates, state @ state_weight, state)
         np.testing.assert_allclose(states[t + 1], state, rtol=0, atol=1e-14)
 
@@ -140,10 +140,10 @@ def test_conditional_gru_is_its_steps() -> None:
     state, score = start, scores.additive(None, None, vector)
     for t in range(3):
         between, _ = nn.gru_step(inputs[t], state @ state_weight, state)
-        look = attend((between @ query_weight)[:, None], keys, values, score=score, scale=1.0)
-        np.testing.assert_allclose(weights[t], look.weights[:, 0], rtol=0, atol=1e-14)
-        np.testing.assert_allclose(contexts[t], look.context[:, 0], rtol=0, atol=1e-14)
-        gates = look.context[:, 0] @ context_weight + after[1]
+        attention = attend((between @ query_weight)[:, None], keys, values, score=score, scale=1.0)
+        np.testing.assert_allclose(weights[t], attention.weights[:, 0], rtol=0, atol=1e-14)
+        np.testing.assert_allclose(contexts[t], attention.context[:, 0], rtol=0, atol=1e-14)
+        gates = attention.context[:, 0] @ context_weight + after[1]
         state, _ = nn.gru_step(gates, between @ after[0], between)
         np.testing.assert_allclose(states[t + 1], state, rtol=0, atol=1e-14)
 
@@ -168,8 +168,8 @@ def test_gradients_of_gru_sequence(lengths: list[int] | None) -> None:
 
 def as_one(arrays: Sequence[Array], lengths: Any) -> tuple[Array, Callable[[Array], Any]]:
     """A decoder with its three outputs in one, for the checker."""
-    found, pullback = unroll(arrays, lengths=lengths)
-    parts = found[0][1:], found[1], found[2]
+    outputs, pullback = unroll(arrays, lengths=lengths)
+    parts = outputs[0][1:], outputs[1], outputs[2]
 
     def back(d: Array) -> Any:
         cuts = np.cumsum([x.shape[-1] for x in parts])[:-1]
@@ -203,8 +203,8 @@ def test_gru_of_the_library(isa: str, sizes: tuple[int, ...], limited: bool) -> 
 def test_gru_without_a_backward_pass(isa: str, dtype: str, count: int, lengths: list[int] | None) -> None:
     arrays = [x.astype(dtype) for x in gru_arrays(5, 3, 20)[:count]]
     states, _ = nn.gru(*arrays, lengths=lengths)
-    found, pullback = nn.gru(*arrays, lengths=lengths, keep=False)
-    assert_same([found], [states])
+    outputs, pullback = nn.gru(*arrays, lengths=lengths, keep=False)
+    assert_same([outputs], [states])
     with pytest.raises(ValueError, match="keep must be True"):
         pullback(states)
 
@@ -215,8 +215,8 @@ def test_gru_without_a_backward_pass(isa: str, dtype: str, count: int, lengths: 
 def test_decoders_of_the_library(isa: str, sizes: tuple[int, ...], limited: bool, twice: bool) -> None:
     arrays = attended_arrays(*sizes, twice=twice)
     options = {"lengths": lengths_of(sizes[1], sizes[0])} if limited else {}
-    found, wanted = all_of_attended(narrow(arrays), **options), all_of_attended(arrays, **options)
-    assert_near(found, wanted, 60 if twice else 30)  # twice as many units, one after the other
+    outputs, expected = all_of_attended(narrow(arrays), **options), all_of_attended(arrays, **options)
+    assert_near(outputs, expected, 60 if twice else 30)  # twice as many units, one after the other
 
 
 def test_large_queries_and_keys(isa: str) -> None:
@@ -249,9 +249,9 @@ def test_law_2_padding_has_no_influence(isa: str) -> None:
         clean = [*all_of_gru([x, *weights], lengths=lengths)]
         clean += all_of_attended([inputs, start, keys, values, *others], lengths=lengths)
         x[hidden] = keys[hidden.T] = values[hidden.T] = np.nan
-        found = [*all_of_gru([x, *weights], lengths=lengths)]
-        found += all_of_attended([inputs, start, keys, values, *others], lengths=lengths)
-        assert_same(found, clean)
+        outputs = [*all_of_gru([x, *weights], lengths=lengths)]
+        outputs += all_of_attended([inputs, start, keys, values, *others], lengths=lengths)
+        assert_same(outputs, clean)
 
 
 @pytest.mark.parametrize("twice", [False, True])
@@ -259,10 +259,10 @@ def test_law_4_a_nan_reaches_the_rows_to_which_it_is_visible_and_no_other(isa: s
     arrays = narrow(attended_arrays(4, 3, 5, 6, 7, 2, twice=twice))
     clean, _ = unroll(arrays)
     arrays[2][1, 2, 3] = np.nan
-    found, _ = unroll(arrays)
-    for a, b in zip(found, clean, strict=True):
+    outputs, _ = unroll(arrays)
+    for a, b in zip(outputs, clean, strict=True):
         assert_same([a[:, ::2]], [b[:, ::2]])
-    assert np.isnan(found[1][:, 1]).all()
+    assert np.isnan(outputs[1][:, 1]).all()
 
 
 @pytest.mark.parametrize("twice", [False, True])
@@ -276,14 +276,14 @@ def test_law_5_a_row_does_not_depend_on_the_others(isa: str, twice: bool) -> Non
     inputs, start, keys, values, *others = narrow(attended_arrays(T, B, H, A, C, n, twice=twice))
     states, pullback = nn.gru(x, *weights, lengths=lengths)
     dstates, (dx, *_) = states + 1, pullback(states + 1)
-    found, back = unroll([inputs, start, keys, values, *others], lengths=lengths)
-    gradients = back(found[0][1:], found[1])
+    outputs, back = unroll([inputs, start, keys, values, *others], lengths=lengths)
+    gradients = back(outputs[0][1:], outputs[1])
     for rows in (slice(0, 1), slice(3, 12), slice(20, 4, -3)):
         part, pull = nn.gru(x[:, rows], *weights, lengths=lengths[rows])
         assert_same([part, pull(dstates[:, rows])[0]], [states[:, rows], dx[:, rows]])
         some = inputs[:, rows], start[rows], keys[rows], values[rows]
         parts, pull_part = unroll([*some, *others], lengths=lengths[rows])
-        assert_same(parts, [y[:, rows] for y in found])
+        assert_same(parts, [y[:, rows] for y in outputs])
         of_part = pull_part(parts[0][1:], parts[1])
         assert_same(of_part[:1], [gradients[0][:, rows]])
         assert_same(of_part[1:4], [y[rows] for y in gradients[1:4]])
@@ -313,12 +313,12 @@ def test_law_8_any_layout(isa: str, change: Callable[[Array], Array], B: int, H:
     twice = narrow(attended_arrays(3, B, H, 4, 7, 2, twice=True))
     before = [x.copy() for x in (*arrays, *others, *twice)]
     near = (np.testing.assert_allclose, {"rtol": 1e-5, "atol": 1e-6})
-    for found, wanted in (
+    for outputs, expected in (
         (all_of_gru([change(x) for x in arrays]), all_of_gru(arrays)),
         (all_of_attended([change(x) for x in others]), all_of_attended(others)),
         (all_of_attended([change(x) for x in twice]), all_of_attended(twice)),
     ):
-        for a, b in zip(found, wanted, strict=True):
+        for a, b in zip(outputs, expected, strict=True):
             near[0](a, b, **near[1])
     assert_same([*arrays, *others, *twice], before)
 
@@ -341,8 +341,8 @@ def test_law_8_gradients_in_any_layout(
 @pytest.mark.parametrize("twice", [False, True])
 def test_the_pullback_may_be_called_twice(isa: str, twice: bool) -> None:
     arrays = narrow(attended_arrays(3, 5, 6, 4, 7, 2, twice=twice))
-    found, pullback = unroll(arrays)
-    assert_same(pullback(*(x[-2:] for x in found)), pullback(*(x[-2:] for x in found)))
+    outputs, pullback = unroll(arrays)
+    assert_same(pullback(*(x[-2:] for x in outputs)), pullback(*(x[-2:] for x in outputs)))
     states, back = nn.gru(*narrow(gru_arrays(3, 5, 6)))
     assert_same(back(states), back(states))
 
@@ -435,7 +435,7 @@ def test_gradients_of_a_wrong_shape_are_rejected(isa: str) -> None:
     states, pullback = nn.gru(*narrow(gru_arrays(3, 2, 4)))
     with pytest.raises(ValueError, match="dstates"):
         pullback(states[:2])
-    found, back = nn.attended_gru(*narrow(attended_arrays(3, 5, 6, 4, 7, 2)))
-    assert message(lambda: back(found[0], found[1])) == (
+    outputs, back = nn.attended_gru(*narrow(attended_arrays(3, 5, 6, 4, 7, 2)))
+    assert message(lambda: back(outputs[0], outputs[1])) == (
         "dstates must have shape (n, B, D) = (2, 5, 6). Got (3, 5, 6) instead."
     )

@@ -22,9 +22,9 @@ def draw(*shape: int, seed: int = 0) -> Array:
     return np.random.default_rng([seed, *shape]).standard_normal(shape)
 
 
-def near(found: Any, wanted: Any) -> None:
+def near(results: Any, expected: Any) -> None:
     """Compare float32 with float64."""
-    for a, b in zip(found, wanted, strict=True):
+    for a, b in zip(results, expected, strict=True):
         assert a.dtype == np.float32
         assert b.dtype == np.float64
         np.testing.assert_allclose(a, b, rtol=2e-5, atol=2e-5)
@@ -44,11 +44,11 @@ def test_layer_norm(isa: str, size: tuple[int, int], more: bool) -> None:
         draw(size[1]),
         draw(size[1]),
     )
-    wanted, back = nn.layer_norm(x, gain, shift, epsilon=1e-2)
-    found, few_back = nn.layer_norm(*narrow(x, gain, shift), epsilon=1e-2)
-    near([found], [wanted])
+    expected, back = nn.layer_norm(x, gain, shift, epsilon=1e-2)
+    output, single_back = nn.layer_norm(*narrow(x, gain, shift), epsilon=1e-2)
+    near([output], [expected])
     also = [onto] if more else []
-    near(few_back(*narrow(dy, *also)), back(dy, *also))
+    near(single_back(*narrow(dy, *also)), back(dy, *also))
 
 
 def test_the_array_added_to_the_gradient_of_a_norm() -> None:
@@ -59,12 +59,12 @@ def test_the_array_added_to_the_gradient_of_a_norm() -> None:
 
 def test_a_row_does_not_depend_on_the_others(isa: str) -> None:
     x, gain, shift = narrow(draw(6, 37), draw(37), draw(37))
-    whole, back = nn.layer_norm(x, gain, shift)
+    full, back = nn.layer_norm(x, gain, shift)
     dx = back(x[::-1])[0]
     x[0] = np.nan
     again, back = nn.layer_norm(x, gain, shift)
     assert np.isnan(again[0]).all()
-    np.testing.assert_array_equal(again[1:], whole[1:])
+    np.testing.assert_array_equal(again[1:], full[1:])
     np.testing.assert_array_equal(back(x[::-1])[0][1:-1], dx[1:-1])
 
 
@@ -73,13 +73,13 @@ def test_dropout_is_numpys_to_the_bit(
     isa: str, size: tuple[int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     x, dy = narrow(draw(*size), draw(*size, seed=1))
-    found, back = nn.dropout(x, 0.3, np.random.default_rng(1))
+    output, back = nn.dropout(x, 0.3, np.random.default_rng(1))
     dx = back(dy)[0]
     with monkeypatch.context() as patch:
         patch.setattr(kernels, "_library", lambda: None)
-        wanted, back = nn.dropout(x, 0.3, np.random.default_rng(1))
+        expected, back = nn.dropout(x, 0.3, np.random.default_rng(1))
         np.testing.assert_array_equal(dx, back(dy)[0])
-    np.testing.assert_array_equal(found, wanted)
+    np.testing.assert_array_equal(output, expected)
 
 
 @pytest.mark.parametrize("size", SIZES, ids=str)
@@ -87,10 +87,10 @@ def test_perceptron(isa: str, size: tuple[int, int]) -> None:
     (rows, width), hidden = size, 19
     arrays = draw(rows, width), draw(width, hidden), draw(hidden), draw(hidden, 3), draw(3)
     dy = draw(rows, 3)
-    wanted, back = nn.perceptron(*arrays)
-    found, few_back = nn.perceptron(*narrow(*arrays))
-    np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-4)
-    for a, b in zip(few_back(*narrow(dy)), back(dy), strict=True):
+    expected, back = nn.perceptron(*arrays)
+    output, single_back = nn.perceptron(*narrow(*arrays))
+    np.testing.assert_allclose(output, expected, rtol=1e-4, atol=1e-4)
+    for a, b in zip(single_back(*narrow(dy)), back(dy), strict=True):
         assert a.dtype == np.float32
         np.testing.assert_allclose(a, b, rtol=1e-4, atol=2e-4)
 
@@ -101,9 +101,9 @@ def test_any_layout(isa: str, change: Any) -> None:
     x, dy = change(x), change(dy)
     plain = np.ascontiguousarray(x, np.float32), np.ascontiguousarray(dy, np.float32)
     weights = narrow(draw(20), draw(20))
-    found, back = nn.layer_norm(x, *weights)
-    wanted, plain_back = nn.layer_norm(plain[0], *weights)
-    np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6)
+    output, back = nn.layer_norm(x, *weights)
+    expected, plain_back = nn.layer_norm(plain[0], *weights)
+    np.testing.assert_allclose(output, expected, rtol=1e-5, atol=1e-6)
     for a, b in zip(back(dy), plain_back(plain[1]), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-5)
     dropped = [nn.dropout(each, 0.5, np.random.default_rng(0))[0] for each in (x, plain[0])]

@@ -1,4 +1,4 @@
-"""Laws 5 and 12 where processes and threads are concerned."""
+"""Laws 5 and 12 for processes and threads."""
 
 from __future__ import annotations
 
@@ -54,9 +54,9 @@ def run(name: str, threads: int | None, kernel: str = "auto") -> bytes:
     options = OPTIONS[name]() | {"kernel": kernel}
     context = regard.attention(q, k, v, threads=threads, **options)
     same, pullback = regard.attention_vjp(q, k, v, threads=threads, **options)
-    found = pullback(g)
-    learned = [x for part in (found.score, found.normalize) for x in (part or {}).values()]
-    pieces = [context, same, found.queries, found.keys, found.values, found.bias, *learned]
+    gradients = pullback(g)
+    learned = [x for part in (gradients.score, gradients.normalize) for x in (part or {}).values()]
+    pieces = [context, same, gradients.queries, gradients.keys, gradients.values, gradients.bias, *learned]
     return b"".join(np.ascontiguousarray(x).tobytes() for x in pieces if x is not None)
 
 
@@ -75,7 +75,7 @@ def test_law_12_eight_python_threads_at_once_are_bitwise_one() -> None:
     expected = {name: run(name, 1) for name in names}
     with ThreadPoolExecutor(8) as pool:
         results = list(pool.map(lambda i: (names[i % 4], run(names[i % 4], 1 + i % 3)), range(16)))
-    assert all(found == expected[name] for name, found in results)
+    assert all(result == expected[name] for name, result in results)
 
 
 SMALL: list[
@@ -96,8 +96,13 @@ def small(i: int) -> bytes:
     if i % 12 > 3:
         return regard.attention(q, k, v, threads=1 + i % 3, **options).tobytes()
     context, pullback = regard.attention_vjp(q, k, v, threads=1 + i % 3, **options)
-    found = pullback(context)
-    return context.tobytes() + found.queries.tobytes() + found.keys.tobytes() + found.values.tobytes()
+    gradients = pullback(context)
+    return (
+        context.tobytes()
+        + gradients.queries.tobytes()
+        + gradients.keys.tobytes()
+        + gradients.values.tobytes()
+    )
 
 
 @pytest.mark.slow
@@ -128,7 +133,7 @@ def test_law_12_nested_attention_and_nested_thread_pools() -> None:
 
     expected = regard.attention(q, k, v, score=score, threads=1).tobytes()
     with ThreadPoolExecutor(4) as pool:
-        assert {found for both in pool.map(outer, range(8)) for found in both} == {expected}
+        assert {result for both in pool.map(outer, range(8)) for result in both} == {expected}
 
 
 @pytest.mark.threads
@@ -139,18 +144,18 @@ def test_law_12_a_recording_belongs_to_its_own_thread() -> None:
         if not record:
             regard.attention(x, x, x)
             return 0
-        with regard.record() as seen:
+        with regard.record() as recorded:
             regard.attention(x, x, x)
-        return len(seen)
+        return len(recorded)
 
-    with regard.record() as seen, ThreadPoolExecutor(4) as pool:
+    with regard.record() as attentions, ThreadPoolExecutor(4) as pool:
         counts = list(pool.map(in_thread, [True, False] * 8))
     assert counts == [1, 0] * 8
-    assert seen == []
+    assert attentions == []
 
 
 def child(queue: Any) -> None:
-    """What a forked process computes."""
+    """The result of a forked process."""
     queue.put(run("causal", 2))
 
 
@@ -271,7 +276,7 @@ def test_law_12_ten_thousand_calls_leak_nothing() -> None:
 @pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="threads are counted on Linux only")
 def test_law_12_no_more_threads_are_started_than_useful() -> None:
-    found = fresh("""
+    stdout = fresh("""
         import os, numpy as np, regard
         x = np.ones((64, 300, 8), np.float32)
         before = len(os.listdir("/proc/self/task"))
@@ -279,7 +284,7 @@ def test_law_12_no_more_threads_are_started_than_useful() -> None:
         print((regard.attention(x, x, x, threads=1_000_000) == one).all())
         print(len(os.listdir("/proc/self/task")) - before < max(64, os.cpu_count()))
     """)
-    assert found.split() == ["True", "True"]
+    assert stdout.split() == ["True", "True"]
 
 
 @pytest.mark.threads
@@ -311,7 +316,9 @@ def test_the_last_user_restores_the_threads_of_blas(monkeypatch: pytest.MonkeyPa
 
     def limits() -> set[int]:
         return {
-            found["num_threads"] for found in threadpoolctl.threadpool_info() if found["user_api"] == "blas"
+            pool_info["num_threads"]
+            for pool_info in threadpoolctl.threadpool_info()
+            if pool_info["user_api"] == "blas"
         }
 
     with threadpoolctl.threadpool_limits(2, user_api="blas"):
@@ -350,7 +357,7 @@ def test_a_thread_translates_after_the_main_thread_has_ended() -> None:
 @pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="threads can't be kept to processors here")
 def test_the_pool_avoids_the_processor_of_its_caller() -> None:
-    """Linux likes to wake a thread where its caller runs, which has no time for it."""
+    """Linux tends to wake a thread on the processor of its caller, which is busy."""
     if library.load() is None or len(os.sched_getaffinity(0)) < 2:
         pytest.skip("it takes the library and two processors")
     script = """
@@ -408,6 +415,6 @@ def test_memory_that_a_step_frees_is_reused() -> None:
     ran = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(STEPS)], capture_output=True, text=True, check=True
     )
-    usual, kept = map(int, ran.stdout.split())
+    usual, reused = map(int, ran.stdout.split())
     assert usual > 10 * 5 * 1_600_000 // 4096 // 2
-    assert kept < usual / 10
+    assert reused < usual / 10

@@ -18,7 +18,7 @@ SETS = library.instruction_sets()
 
 @pytest.fixture
 def plain(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
-    """A way to leave the library out."""
+    """A patch by which a test can switch the library off."""
     with monkeypatch.context() as patch:
         yield patch
 
@@ -35,12 +35,12 @@ def test_cross_entropy(isa: str, sizes: tuple[int, int], biased: bool, smoothing
     logits, bias = draw(*sizes, scale=5), draw(sizes[1]) if biased else None
     targets = np.arange(sizes[0]) % sizes[1]
     exact, back = nn.cross_entropy(logits, targets, bias, smoothing=smoothing)
-    few = None if bias is None else bias.astype(np.float32)
-    found, few_back = nn.cross_entropy(logits.astype(np.float32), targets, few, smoothing=smoothing)
-    assert found == pytest.approx(exact, rel=1e-6, abs=1e-6)
-    gradients, wanted = few_back(0.5), back(0.5)
-    assert len(gradients) == len(wanted) == 1 + biased
-    for a, b in zip(gradients, wanted, strict=True):
+    single = None if bias is None else bias.astype(np.float32)
+    loss, single_back = nn.cross_entropy(logits.astype(np.float32), targets, single, smoothing=smoothing)
+    assert loss == pytest.approx(exact, rel=1e-6, abs=1e-6)
+    gradients, expected = single_back(0.5), back(0.5)
+    assert len(gradients) == len(expected) == 1 + biased
+    for a, b in zip(gradients, expected, strict=True):
         assert a.dtype == np.float32
         np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-7)
 
@@ -54,10 +54,10 @@ def test_linear_cross_entropy(isa: str, sizes: tuple[int, int, int], biased: boo
     targets = np.arange(rows) * 7 % words
     exact, back = nn.cross_entropy(x @ weight.T, targets, bias, smoothing=smoothing)
     dlogits, *dbias = back(0.5)
-    few = [y if y is None else y.astype(np.float32) for y in (x, weight, bias)]
-    found, few_back = nn.linear_cross_entropy(few[0], few[1], targets, few[2], smoothing=smoothing)
-    assert found == pytest.approx(exact, rel=1e-6, abs=1e-6)
-    for a, b in zip(few_back(0.5), (dlogits @ weight, dlogits.T @ x, *dbias), strict=True):
+    single = [y if y is None else y.astype(np.float32) for y in (x, weight, bias)]
+    loss, single_back = nn.linear_cross_entropy(single[0], single[1], targets, single[2], smoothing=smoothing)
+    assert loss == pytest.approx(exact, rel=1e-6, abs=1e-6)
+    for a, b in zip(single_back(0.5), (dlogits @ weight, dlogits.T @ x, *dbias), strict=True):
         assert a.dtype == np.float32
         np.testing.assert_allclose(a, b, rtol=2e-5, atol=1e-6)
 
@@ -101,15 +101,15 @@ def test_rows_are_added_at_their_indices(isa: str, size: int) -> None:
         np.arange(40).reshape(4, 10) * 3 % 7,
         draw(4, 10, size),
     )
-    found, pullback = nn.embed(table, ids)
-    assert (found == table[ids]).all()
-    wanted = np.zeros((9, size))
-    np.add.at(wanted, ids, rows)
+    embedded_rows, pullback = nn.embed(table, ids)
+    assert (embedded_rows == table[ids]).all()
+    expected = np.zeros((9, size))
+    np.add.at(expected, ids, rows)
     (dtable,) = pullback(rows.astype(np.float32))
-    np.testing.assert_allclose(dtable, wanted, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(dtable, expected, rtol=1e-5, atol=1e-5)
     onto = table.copy()
     assert pullback(rows.astype(np.float32), onto)[0] is onto
-    np.testing.assert_allclose(onto, table + wanted, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(onto, table + expected, rtol=1e-5, atol=1e-5)
 
 
 def test_gradient_of_the_bias() -> None:
@@ -119,9 +119,9 @@ def test_gradient_of_the_bias() -> None:
 
 def test_a_row_does_not_depend_on_the_others(isa: str) -> None:
     logits, targets = draw(6, 37).astype(np.float32), np.arange(6)
-    whole = nn.cross_entropy(logits, targets)[1](6.0)[0]
+    gradient = nn.cross_entropy(logits, targets)[1](6.0)[0]
     alone = [nn.cross_entropy(logits[i : i + 1], targets[i : i + 1])[1](1.0)[0] for i in range(6)]
-    np.testing.assert_allclose(whole, np.concatenate(alone), rtol=3e-7, atol=1e-9)
+    np.testing.assert_allclose(gradient, np.concatenate(alone), rtol=3e-7, atol=1e-9)
 
 
 def test_extreme_logits(isa: str) -> None:
@@ -141,14 +141,14 @@ def test_a_nan_stays_in_its_row(isa: str) -> None:
 
 
 def test_targets_are_checked() -> None:
-    for targets, said in (
+    for targets, message in (
         ([0, 5], "targets must be less than V = 5. Got 5 instead."),
         ([0, -1], "targets must be at least 0. Got -1 instead."),
         ([0], "targets must have shape (N,) = (2,). Got (1,) instead."),
     ):
         with pytest.raises(ValueError) as caught:
             nn.cross_entropy(draw(2, 5), np.array(targets))
-        assert str(caught.value) == said
+        assert str(caught.value) == message
     with pytest.raises(ValueError) as caught:
         nn.cross_entropy(draw(2, 5), np.array([0, 1]), draw(4))
     assert str(caught.value) == "bias must have shape (V,) = (5,). Got (4,) instead."
@@ -187,15 +187,15 @@ def test_top_k_is_that_of_a_sort(isa: str, sizes: tuple[int, int, int], first: i
     tops = training.top_k(logits, count, first)
     if tops is None:
         pytest.skip("this instruction set has none")
-    found, best, places = tops
-    np.testing.assert_array_equal(found[:, 0], logits.max(axis=1))
+    sums, best, indices = tops
+    np.testing.assert_array_equal(sums[:, 0], logits.max(axis=1))
     np.testing.assert_allclose(
-        found[:, 1], np.exp(logits - logits.max(axis=1, keepdims=True)).sum(axis=1), rtol=2e-6
+        sums[:, 1], np.exp(logits - logits.max(axis=1, keepdims=True)).sum(axis=1), rtol=2e-6
     )
     for row in range(rows):
         order = first + np.argsort(-logits[row, first:], kind="stable")[:count]
         order = order[logits[row, order] > -np.inf]
-        np.testing.assert_array_equal(places[row, : len(order)], order)
+        np.testing.assert_array_equal(indices[row, : len(order)], order)
         np.testing.assert_array_equal(best[row, : len(order)], logits[row, order])
         assert (best[row, len(order) :] == -np.inf).all()
 
@@ -221,8 +221,8 @@ def test_top_k_of_a_product_is_that_of_its_logits(
 def test_top_k_of_numbers_of_every_size(isa: str, size: int) -> None:
     """Denormal and very large numbers change only the rows that have them."""
     readout, weight, bias = (draw(*shape).astype(np.float32) for shape in ((70, size), (250, size), (250,)))
-    strange = {5: 1e-36, 17: -1e-41, 31: 1e20, 64: 1e-32}
-    for row, number in strange.items():
+    extremes = {5: 1e-36, 17: -1e-41, 31: 1e20, 64: 1e-32}
+    for row, number in extremes.items():
         readout[row, row % size] = number
         if number < 1:
             readout[row, 0] = number
@@ -232,18 +232,18 @@ def test_top_k_of_numbers_of_every_size(isa: str, size: int) -> None:
             weight[[3, 200], size - 1] = 1e-35, -1e18
         if (known := training.PackedWeights.pack(weight, bias)) is None:
             pytest.skip("this instruction set has none")
-        found, best, places = known.top_k(readout, 4)
+        sums, best, indices = known.top_k(readout, 4)
         exact = readout.astype(float) @ weight.astype(float).T + bias
         added = np.abs(readout).astype(float) @ np.abs(weight).astype(float).T + np.abs(bias)
         np.testing.assert_array_less(
-            np.abs(best - np.take_along_axis(exact, places, 1)),
-            1e-6 * np.take_along_axis(added, places, 1),
+            np.abs(best - np.take_along_axis(exact, indices, 1)),
+            1e-6 * np.take_along_axis(added, indices, 1),
         )
-        np.testing.assert_array_equal(places[:, 0], exact.argmax(axis=1))
-        np.testing.assert_array_equal(found[:, 0], best[:, 0])
+        np.testing.assert_array_equal(indices[:, 0], exact.argmax(axis=1))
+        np.testing.assert_array_equal(sums[:, 0], best[:, 0])
         for rows in (slice(5, 6), slice(3, 66)):
-            for part, whole in zip(known.top_k(readout[rows], 4), (found, best, places), strict=True):
-                np.testing.assert_array_equal(part, whole[rows])
+            for part, full in zip(known.top_k(readout[rows], 4), (sums, best, indices), strict=True):
+                np.testing.assert_array_equal(part, full[rows])
 
 
 def test_unsupported_weights_are_not_packed(isa: str) -> None:
@@ -266,14 +266,14 @@ def test_nan_logits_are_visible_in_the_sum(isa: str, wrong: float) -> None:
 def test_the_loss_of_a_row_does_not_depend_on_the_others(isa: str, size: int) -> None:
     readout, weight, bias = (draw(*shape).astype(np.float32) for shape in ((80, size), (500, size), (500,)))
     targets = np.arange(80)
-    if (whole := training.predict(readout, weight, bias, targets)) is None:
+    if (predicted := training.predict(readout, weight, bias, targets)) is None:
         pytest.skip("this instruction set has none")
-    found, pullback = whole
+    loss, pullback = predicted
     gradient = pullback(0.1, 0.0)[0]
     for rows in (slice(0, 1), slice(3, 66), slice(7, 71)):
         part = training.predict(readout[rows], weight, bias, targets[rows])
         assert part is not None
-        np.testing.assert_array_equal(part[0], found[rows])
+        np.testing.assert_array_equal(part[0], loss[rows])
         np.testing.assert_array_equal(part[1](0.1, 0.0)[0], gradient[rows])
 
 
@@ -289,12 +289,12 @@ def test_stored_logits_give_the_gradients_of_recomputed_ones(
     targets = np.arange(rows) % words
 
     def gradients() -> list[np.ndarray]:
-        if (made := training.predict(readout, weight, bias, targets)) is None:
+        if (predicted := training.predict(readout, weight, bias, targets)) is None:
             pytest.skip("this instruction set has none")
-        found, pullback = made
-        return [found, *pullback(0.1, 0.2), *pullback(0.1, 0.2)]
+        loss, pullback = predicted
+        return [loss, *pullback(0.1, 0.2), *pullback(0.1, 0.2)]
 
-    kept = gradients()
+    stored = gradients()
     monkeypatch.setattr(training, "_MOST_STORED", 0)
-    for one, other in zip(kept, gradients(), strict=True):
+    for one, other in zip(stored, gradients(), strict=True):
         np.testing.assert_array_equal(one, other)

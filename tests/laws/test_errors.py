@@ -143,16 +143,16 @@ ARRAYS: dict[str, tuple[Any, Any, Any, type[Exception], str]] = {
     ),
 }
 
-DOORS: dict[str, Callable[..., Any]] = {
+FUNCTIONS: dict[str, Callable[..., Any]] = {
     "attend": regard.attend,
     "attention": regard.attention,
     "attention_vjp": regard.attention_vjp,
     "partial": regard.partial,
 }
-every_door = pytest.mark.parametrize("door", DOORS)
+every_function = pytest.mark.parametrize("function", FUNCTIONS)
 
 
-def assert_says(call: Callable[[], Any], kind: type[Exception], text: str, where: str = "") -> None:
+def assert_raises_text(call: Callable[[], Any], kind: type[Exception], text: str, where: str = "") -> None:
     """The call raises exactly this type of error with exactly this text."""
     caught: Exception | None = None
     try:
@@ -163,17 +163,17 @@ def assert_says(call: Callable[[], Any], kind: type[Exception], text: str, where
     assert str(caught) == text, where
 
 
-@every_door
-def test_arrays(door: str) -> None:
+@every_function
+def test_arrays(function: str) -> None:
     for name, (q, k, v, kind, text) in ARRAYS.items():
-        assert_says(lambda q=q, k=k, v=v: DOORS[door](q, k, v), kind, text, name)
+        assert_raises_text(lambda q=q, k=k, v=v: FUNCTIONS[function](q, k, v), kind, text, name)
 
 
 @pytest.mark.skipif(np.dtype(np.longdouble).itemsize <= 8, reason="this system has no longer floats")
 def test_long_doubles() -> None:
     name = np.dtype(np.longdouble)
     text = f"queries must be float64 or smaller. Got dtype {name} instead.\n  hint: use .astype(float)"
-    assert_says(lambda: regard.attend(Q.astype(np.longdouble), K, V), TypeError, text)
+    assert_raises_text(lambda: regard.attend(Q.astype(np.longdouble), K, V), TypeError, text)
 
 
 # ---- options of a call: raised by every function -------------------------------------------------------------------
@@ -372,17 +372,17 @@ MUST_FIT = {
 }  # fmt: skip
 
 
-def beside_shapes(name: str, text: str) -> str:
+def shapes_before_hint(name: str, text: str) -> str:
     """The expected text, with all shapes between rule and hint where the option must fit them."""
     rule, *hint = text.split("\n", 1)
     return "\n".join([rule + SHAPES, *hint]) if name in MUST_FIT else text
 
 
-@every_door
-def test_options(door: str) -> None:
+@every_function
+def test_options(function: str) -> None:
     for name, (build, kind, text) in OPTIONS.items():
-        expected = beside_shapes(name, text)
-        assert_says(lambda build=build: DOORS[door](Q, K, V, **build()), kind, expected, name)
+        expected = shapes_before_hint(name, text)
+        assert_raises_text(lambda build=build: FUNCTIONS[function](Q, K, V, **build()), kind, expected, name)
 
 
 STEP_TWO: dict[str, tuple[Callable[[], Any], str]] = {
@@ -403,11 +403,13 @@ STEP_TWO: dict[str, tuple[Callable[[], Any], str]] = {
 }
 
 
-@pytest.mark.parametrize("door", ["attend", "attention", "attention_vjp"])
+@pytest.mark.parametrize("function", ["attend", "attention", "attention_vjp"])
 @pytest.mark.parametrize("name", STEP_TWO)
-def test_step_two(name: str, door: str) -> None:
+def test_step_two(name: str, function: str) -> None:
     build, text = STEP_TWO[name]
-    assert_says(lambda: DOORS[door](Q, K, V, normalize=build()), ValueError, beside_shapes(name, text))
+    assert_raises_text(
+        lambda: FUNCTIONS[function](Q, K, V, normalize=build()), ValueError, shapes_before_hint(name, text)
+    )
 
 
 # ---- everything else: one call, one text -------------------------------------------------------------------------
@@ -801,11 +803,11 @@ CALLS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
 
 def test_calls() -> None:
     for name, (call, kind, text) in CALLS.items():
-        assert_says(call, kind, text, name)
+        assert_raises_text(call, kind, text, name)
 
 
 def test_every_first_line_states_a_rule() -> None:
-    """A rule and what was found, in one line that the command line can print alone."""
+    """A rule and the rejected input, in one line that the command line can print alone."""
     texts = [text for *_, text in [*ARRAYS.values(), *OPTIONS.values(), *STEP_TWO.values(), *CALLS.values()]]
     for text in texts:
         first = text.splitlines()[0]
@@ -833,7 +835,7 @@ def test_an_option_fits_where_numpy_broadcasts_it_without_enlarging(
     text = f"mask must broadcast to (..., n, m) = {target}. Got shape {shape} instead."
     rule, _, hint = str(caught.value).partition("\n  hint: did you mean ")
     assert rule == text
-    if hint:  # the hint works
+    if hint:  # what the hint suggests works
         array = eval(hint.removesuffix("?"), {"mask": np.ones(shape)})
         assert np.broadcast_shapes(array.shape, target) == target
 
@@ -869,10 +871,10 @@ def hint_of(call: Callable[[], Any], kind: type[Exception] = ValueError) -> str:
     return str(caught.value).partition("\n  hint: ")[2]
 
 
-@every_door
-def test_one_dimensional_arrays(door: str) -> None:
+@every_function
+def test_one_dimensional_arrays(function: str) -> None:
     for name, (*arrays, hint) in ONE_DIMENSION.items():
-        assert hint_of(lambda arrays=arrays: DOORS[door](*arrays)) == hint, name
+        assert hint_of(lambda arrays=arrays: FUNCTIONS[function](*arrays)) == hint, name
 
 
 @pytest.mark.parametrize(
@@ -950,7 +952,7 @@ def test_weights_that_do_not_fit_when_transposed_have_no_such_hint() -> None:
 )
 def test_ragged_lists(ragged: Any, sentences: bool) -> None:
     hidden = "; mask=regard.mask.lengths(counts) hides what is added" if sentences else ""
-    assert_says(
+    assert_raises_text(
         lambda: regard.attend(Q, ragged, V),
         ValueError,
         "keys must be an array of numbers; its rows have different lengths.\n"
@@ -980,22 +982,22 @@ FOREIGN = {  # options of other libraries, and what must be in the hint
 }
 
 
-@every_door
-def test_options_of_other_libraries(door: str) -> None:
+@every_function
+def test_options_of_other_libraries(function: str) -> None:
     for option, needed in FOREIGN.items():
-        with pytest.raises(TypeError, match=f"^{door} takes no option {option!r}\\.\n  hint: ") as caught:
-            DOORS[door](Q, K, V, **{option: True})
+        with pytest.raises(TypeError, match=f"^{function} takes no option {option!r}\\.\n  hint: ") as caught:
+            FUNCTIONS[function](Q, K, V, **{option: True})
         assert needed in str(caught.value).partition("\n  hint: ")[2], option
         assert caught.value.__suppress_context__
 
 
-@every_door
-def test_options_by_position_and_unknown_ones(door: str) -> None:
-    rule = f"{door} takes 3 arrays by position, queries, keys, values. Got "
+@every_function
+def test_options_by_position_and_unknown_ones(function: str) -> None:
+    rule = f"{function} takes 3 arrays by position, queries, keys, values. Got "
     hint = "\n  hint: options such as mask= are given by name"
-    assert_says(lambda: DOORS[door](Q, K, V, None), TypeError, f"{rule}4 instead.{hint}")
-    assert_says(lambda: DOORS[door](Q, K), TypeError, f"{rule}2 instead.")
-    assert hint_of(lambda: DOORS[door](Q, K, V, banana=1), TypeError).startswith(
+    assert_raises_text(lambda: FUNCTIONS[function](Q, K, V, None), TypeError, f"{rule}4 instead.{hint}")
+    assert_raises_text(lambda: FUNCTIONS[function](Q, K), TypeError, f"{rule}2 instead.")
+    assert hint_of(lambda: FUNCTIONS[function](Q, K, V, banana=1), TypeError).startswith(
         "its options are score, mask"
     )
 
@@ -1006,30 +1008,34 @@ def test_a_type_error_inside_is_raised_unchanged() -> None:
 
 
 def test_wrapped_functions_keep_their_signature() -> None:
-    for name, door in DOORS.items():
-        parameters = inspect.signature(door).parameters
+    for name, function in FUNCTIONS.items():
+        parameters = inspect.signature(function).parameters
         assert list(parameters)[:4] == ["queries", "keys", "values", "score"]
-        assert (door.__name__, door.__module__.split(".")[0]) == (name, "regard")
+        assert (function.__name__, function.__module__.split(".")[0]) == (name, "regard")
 
 
 # ---- sizes --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("door", ["attend", "attention", "attention_vjp", "partial"])
-def test_at_most_32_dimensions(door: str) -> None:
+@pytest.mark.parametrize("function", ["attend", "attention", "attention_vjp", "partial"])
+def test_at_most_32_dimensions(function: str) -> None:
     x = np.zeros((1,) * 31 + (2, 3))
     with pytest.raises(ValueError, match=r"^queries must have at most 32 dimensions\. Got 33 instead\.$"):
-        getattr(regard, door)(x, x, x)
+        getattr(regard, function)(x, x, x)
     x = x[0]
-    assert getattr(regard, door)(x, x[0], x[0]) is not None
+    assert getattr(regard, function)(x, x[0], x[0]) is not None
 
 
 def test_masks_of_more_than_32_dimensions_are_rejected() -> None:
     ids, x = np.ones((1,) * 33 + (2,), int), np.zeros((2, 3))
     documents = regard.mask.documents(ids, ids)
-    for seen in (documents, documents & regard.mask.lengths(np.ones((1,) * 33, int)), ids[..., None] > 0):
+    for invalid_mask in (
+        documents,
+        documents & regard.mask.lengths(np.ones((1,) * 33, int)),
+        ids[..., None] > 0,
+    ):
         with pytest.raises(ValueError, match=r"must (broadcast|have at most 32 dimensions)"):
-            regard.attention(x, x, x, mask=seen)
+            regard.attention(x, x, x, mask=invalid_mask)
 
 
 @pytest.mark.parametrize("strides", [(8, 8), (0, 8), (16, 8), (-8, 8)])

@@ -1,4 +1,4 @@
-"""The house: who may import whom, what is public, how it is described, what importing costs."""
+"""The structure of the package: allowed imports, public names, their docstrings, and the cost of importing."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 SRC = ROOT / "src" / "regard"
 
-FLOORS = [
+LAYERS = [
     *(
         "_check",
         "_characters",
@@ -52,12 +52,12 @@ FLOORS = [
     ),
     "cli",
 ]
-# The rooms of seq2seq, in the same order: a room imports only from those before it.
-ROOMS = [
+# The packages of seq2seq, in the same order: a package imports only from those before it.
+SEQ2SEQ_PACKAGES = [
     *("data", "alignment", "evaluation", "networks", "decoding", "extras", "storage", "training"),
     *("translator", "ensemble", "model", "commands"),
 ]
-# Tighter than the order: the kernels don't borrow from the definition; what shows doesn't know the models.
+# Stricter than the order: the kernels don't import the definition, and `show` doesn't import the models.
 CLOSED = {"kernels": {"context"}, "show": {"seq2seq"}}
 
 
@@ -73,7 +73,7 @@ PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 
 
 def fresh(code: str, **environment: str) -> str:
-    """What a program prints in a process of its own, which must not fail."""
+    """The output of a program in a process of its own, which must not fail."""
     inherited = {
         k: v for k, v in os.environ.items() if k not in {"PYTHONDONTWRITEBYTECODE", "COVERAGE_PROCESS_START"}
     }
@@ -84,15 +84,15 @@ def fresh(code: str, **environment: str) -> str:
     return done.stdout
 
 
-# ----------------------------------------------------------------------------------------------------- floors
+# ----------------------------------------------------------------------------------------------------- layers
 
 
 def imported(source: str, module: str, *, is_package: bool) -> set[str]:
     """The modules of this package that `module` imports, anywhere in its source, by full name."""
-    found: set[str] = set()
+    modules: set[str] = set()
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
-            found.update(alias.name for alias in node.names)
+            modules.update(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             base = node.module or ""
             if node.level:
@@ -100,33 +100,33 @@ def imported(source: str, module: str, *, is_package: bool) -> set[str]:
                 here = parts[: len(parts) - node.level + is_package]
                 base = ".".join([*here, base] if base else here)
             from_root = base == "regard"
-            found.update(f"{base}.{alias.name}" if from_root else base for alias in node.names)
-    return {name for name in found if name.split(".")[0] == "regard"}
+            modules.update(f"{base}.{alias.name}" if from_root else base for alias in node.names)
+    return {name for name in modules if name.split(".")[0] == "regard"}
 
 
-def floor_of(module: str) -> str:
+def layer_of(module: str) -> str:
     parts = module.split(".")
     if parts[2:3] == ["commands"] or parts[1:] == [
         "__main__"
-    ]:  # the verbs of a floor belong to the command line
+    ]:  # the verbs of a layer belong to the command line
         return "cli"
     return parts[1] if len(parts) > 1 else ""
 
 
 def breaches(module: str, imports: set[str]) -> list[str]:
-    """What `module` imports although the floors forbid it."""
-    own = floor_of(module)
-    if module == "regard":  # the roof
+    """The forbidden imports of `module`, by the order of the layers."""
+    own = layer_of(module)
+    if module == "regard":  # above all layers
         return []
-    if own not in FLOORS:
-        return [f"{module} is on no floor: add it to the list in docs/design.md and here"]
-    allowed = set(FLOORS[: FLOORS.index(own) + 1]) - CLOSED.get(own, set())
-    return [f"{module} imports {name}" for name in sorted(imports) if floor_of(name) not in allowed]
+    if own not in LAYERS:
+        return [f"{module} is in no layer: add it to the list in docs/design.md and here"]
+    allowed = set(LAYERS[: LAYERS.index(own) + 1]) - CLOSED.get(own, set())
+    return [f"{module} imports {name}" for name in sorted(imports) if layer_of(name) not in allowed]
 
 
 @functools.cache
 def imports_of_the_package() -> dict[str, set[str]]:
-    """What each module of this package imports of it, by name."""
+    """The modules of this package that each of them imports, by name."""
     return {
         module: imported(path.read_text(encoding="utf-8"), module, is_package=path.name == "__init__.py")
         for path, module in zip(FILES, MODULES, strict=True)
@@ -137,34 +137,34 @@ def test_a_module_imports_only_from_those_above_it() -> None:
     assert [fault for item in imports_of_the_package().items() for fault in breaches(*item)] == []
 
 
-def room_of(module: str) -> str:
+def subpackage_of(module: str) -> str:
     parts = module.split(".")
     return parts[2] if parts[1:2] == ["seq2seq"] and len(parts) > 2 else ""
 
 
-def room_breaches(module: str, imports: set[str]) -> list[str]:
-    """What a module of seq2seq imports although the order of its rooms forbids it."""
-    own = room_of(module)
+def subpackage_breaches(module: str, imports: set[str]) -> list[str]:
+    """The forbidden imports of a module of seq2seq, by the order of its packages."""
+    own = subpackage_of(module)
     if not own:
         return []
-    if own not in ROOMS:
-        return [f"{module} is in no room: add it to the list in docs/design.md and here"]
-    allowed = {"", *ROOMS[: ROOMS.index(own) + 1]}
-    return [f"{module} imports {name}" for name in sorted(imports) if room_of(name) not in allowed]
+    if own not in SEQ2SEQ_PACKAGES:
+        return [f"{module} is in no package: add it to the list in docs/design.md and here"]
+    allowed = {"", *SEQ2SEQ_PACKAGES[: SEQ2SEQ_PACKAGES.index(own) + 1]}
+    return [f"{module} imports {name}" for name in sorted(imports) if subpackage_of(name) not in allowed]
 
 
 def test_a_package_of_seq2seq_imports_only_from_those_before_it() -> None:
-    assert [fault for item in imports_of_the_package().items() for fault in room_breaches(*item)] == []
+    assert [fault for item in imports_of_the_package().items() for fault in subpackage_breaches(*item)] == []
 
 
 def test_the_check_of_packages_finds_a_violation() -> None:
-    assert room_breaches("regard.seq2seq.data.lines", {"regard.seq2seq.model"})
-    assert room_breaches("regard.seq2seq.toys.lines", set())
-    assert room_breaches("regard.seq2seq.model", {"regard.seq2seq.data.lines", "regard.mask"}) == []
+    assert subpackage_breaches("regard.seq2seq.data.lines", {"regard.seq2seq.model"})
+    assert subpackage_breaches("regard.seq2seq.toys.lines", set())
+    assert subpackage_breaches("regard.seq2seq.model", {"regard.seq2seq.data.lines", "regard.mask"}) == []
 
 
 def test_no_modules_import_each_other_in_a_circle() -> None:
-    """Imports for type checking count: a circle of them is read as one room."""
+    """Imports for type checking count, too."""
     packages = {module_name(path) for path in FILES if path.name == "__init__.py"}
     left = {
         name: imports & set(MODULES)
@@ -227,7 +227,7 @@ def test_the_check_of_imports_allows_the_others(module: str, source: str, is_pac
 
 def test_the_design_page_lists_the_same_modules() -> None:
     page = (ROOT / "docs" / "design.md").read_text(encoding="utf-8")
-    assert re.findall(r"^\| `(\w+)` \|", page, flags=re.MULTILINE) == FLOORS
+    assert re.findall(r"^\| `(\w+)` \|", page, flags=re.MULTILINE) == LAYERS
 
 
 # --------------------------------------------------------------------------------------------- what is public
@@ -258,7 +258,7 @@ def test_the_package_itself_only_imports() -> None:
     assert set(assigned) <= {"__all__", "__version__", "__getattr__", "__dir__"}
 
 
-SUBPACKAGES = {  # and something of each that must be there without another import
+SUBPACKAGES = {  # and one name of each that must be available without another import
     "nn": "nn.linear",
     "seq2seq": "seq2seq.Seq2Seq, regard.seq2seq.evaluation.metrics.bleu",
     "show": "show.terminal.heatmap, regard.show.figures.curves",
@@ -297,28 +297,28 @@ SECTIONS = [  # in numpydoc's order
 
 def public_objects() -> dict[str, object]:
     """Every function and class of this package that some `__all__` names, by where it is defined."""
-    found: dict[str, object] = {}
+    objects: dict[str, object] = {}
     for name in PUBLIC:
         module = importlib.import_module(name)
         for thing in (getattr(module, n) for n in getattr(module, "__all__", [])):
             described = inspect.isclass(thing) or inspect.isroutine(thing)
             if described and str(thing.__module__).startswith("regard"):
-                found[f"{thing.__module__}.{thing.__qualname__}"] = thing
-    return dict(sorted(found.items()))
+                objects[f"{thing.__module__}.{thing.__qualname__}"] = thing
+    return dict(sorted(objects.items()))
 
 
 def sections_of(doc: str) -> dict[str, str]:
     """The sections of a numpydoc docstring by title: a title, underlined with as many dashes."""
     lines = doc.splitlines()
     starts = [i for i in range(1, len(lines)) if re.fullmatch(r"-{3,}", lines[i]) and lines[i - 1].strip()]
-    found = {}
+    sections = {}
     ends = [*(start - 1 for start in starts[1:]), len(lines)]
     for start, end in zip(starts, ends[: len(starts)], strict=True):
         title = lines[start - 1]
         assert len(title) == len(lines[start]), f"the line under {title!r} is not as long as it"
         assert start < 2 or not lines[start - 2].strip(), f"no empty line before {title!r}"
-        found[title] = "\n".join(lines[start + 1 : end])
-    return found
+        sections[title] = "\n".join(lines[start + 1 : end])
+    return sections
 
 
 def summary_faults(doc: str) -> list[str]:
@@ -333,13 +333,13 @@ def summary_faults(doc: str) -> list[str]:
 
 def parameter_faults(function: types.FunctionType, described: str) -> list[str]:
     listed = re.findall(r"^(\*{0,2}\w+(?:, *\*{0,2}\w+)*)(?: :.*)?$", described, flags=re.MULTILINE)
-    said = [name.lstrip("*") for group in listed for name in re.split(r", *", group)]
+    documented = [name.lstrip("*") for group in listed for name in re.split(r", *", group)]
     taken = [name for name in inspect.signature(function).parameters if name not in {"self", "cls"}]
-    return [] if said == taken else [f"the Parameters section has {said}, the signature {taken}"]
+    return [] if documented == taken else [f"the Parameters section has {documented}, the signature {taken}"]
 
 
 def doc_faults(thing: object) -> list[str]:
-    """What the docstring of a function or class lacks."""
+    """The faults of the docstring of a function or class."""
     doc = inspect.cleandoc(getattr(thing, "__doc__", None) or "")
     faults = summary_faults(doc)
     sections = sections_of(doc)
@@ -348,12 +348,12 @@ def doc_faults(thing: object) -> list[str]:
     elif list(sections) != sorted(sections, key=SECTIONS.index):
         faults.append(f"sections out of numpydoc's order: {list(sections)}")
     if inspect.isfunction(thing):
-        wanted = {"Examples", "Parameters" if inspect.signature(thing).parameters else "Examples"}
+        expected = {"Examples", "Parameters" if inspect.signature(thing).parameters else "Examples"}
         returns = thing.__annotations__.get("return", "None")
-        wanted |= (
+        expected |= (
             {"Returns"} if returns not in ("None", None, "NoReturn") and "Yields" not in sections else set()
         )
-        faults += [f"no section {title}" for title in sorted(wanted - set(sections))]
+        faults += [f"no section {title}" for title in sorted(expected - set(sections))]
         faults += parameter_faults(thing, sections["Parameters"]) if "Parameters" in sections else []
     if "Examples" in sections and ">>> " not in sections["Examples"]:
         faults.append("the Examples section has no example")
@@ -371,8 +371,8 @@ def test_every_public_name_has_a_docstring() -> None:
     faults = []
     for name, thing in public_objects().items():
         verb = name.startswith("regard.seq2seq.commands.")  # described by its help; a sentence is enough
-        found = summary_faults(inspect.getdoc(thing) or "") if verb else doc_faults(thing)
-        faults += [f"{name}: {fault}" for fault in found]
+        messages = summary_faults(inspect.getdoc(thing) or "") if verb else doc_faults(thing)
+        faults += [f"{name}: {fault}" for fault in messages]
         if inspect.isclass(thing):
             for method, member in public_methods(thing).items():
                 doc = inspect.cleandoc(inspect.getdoc(member) or "")
@@ -454,7 +454,7 @@ OPTIONS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 
 @pytest.fixture
-def a_quiet_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def empty_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty working directory, and no window: examples may write files and draw."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MPLBACKEND", "Agg")
@@ -462,7 +462,7 @@ def a_quiet_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("a_quiet_place")
+@pytest.mark.usefixtures("empty_directory")
 @pytest.mark.parametrize("name", MODULES)
 def test_the_examples_of_the_docstrings_run(name: str) -> None:
     failed, _ = doctest.testmod(importlib.import_module(name), optionflags=OPTIONS)
@@ -471,12 +471,12 @@ def test_the_examples_of_the_docstrings_run(name: str) -> None:
 
 def fences(text: str) -> list[tuple[str, int, str]]:
     """The fenced code of a page: language, line number of its first line, code."""
-    found = re.finditer(r"^([ \t]*)```(\w*)[^\n]*\n(.*?)^\1```", text, flags=re.MULTILINE | re.DOTALL)
-    return [(m[2], text.count("\n", 0, m.start(3)), textwrap.dedent(m[3])) for m in found]
+    blocks = re.finditer(r"^([ \t]*)```(\w*)[^\n]*\n(.*?)^\1```", text, flags=re.MULTILINE | re.DOTALL)
+    return [(m[2], text.count("\n", 0, m.start(3)), textwrap.dedent(m[3])) for m in blocks]
 
 
 def run_page(text: str, name: str) -> list[str]:
-    """Runs the Python of a page from top to bottom in one namespace, and reports outputs that differ."""
+    """Run the Python code of a page from top to bottom in one namespace, and return the outputs that differ."""
     namespace: dict[str, object] = {"__name__": "__page__"}
     faults: list[str] = []
     for language, line, code in fences(text):
@@ -490,7 +490,7 @@ def run_page(text: str, name: str) -> list[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("a_quiet_place")
+@pytest.mark.usefixtures("empty_directory")
 @pytest.mark.parametrize("page", PAGES, ids=[str(page.relative_to(ROOT)) for page in PAGES])
 def test_the_python_of_the_pages_runs(page: Path) -> None:
     faults = run_page(page.read_text(encoding="utf-8"), page.name)
@@ -548,7 +548,7 @@ def loaded_by(statement: str) -> set[str]:
 
 @pytest.mark.slow
 def test_importing_loads_nothing_besides_numpy() -> None:
-    """Counted in modules, since a clock would judge the machine."""
+    """Counted in modules, since times depend on the machine."""
     loaded = loaded_by("import regard")
     assert {"regard", "regard.attention"} <= loaded
     assert {name.split(".")[0] for name in loaded} == {"regard"}
@@ -569,7 +569,7 @@ def test_attending_loads_nothing_besides_numpy() -> None:
 
 
 def test_no_test_reads_a_clock_or_has_a_deadline() -> None:
-    """A test that does fails on a slow or a busy machine. What waits for a process gives up after half an hour."""
+    """A test with a deadline fails on a slow or busy machine. Waiting for a process ends after half an hour."""
     clocks = re.compile(r"deadline=|perf_counter|process_time|thread_time|timeout=(?!1800\b)\d|time\.time\(")
     for path in sorted(ROOT.glob("tests/**/*.py")):
         if path.name not in {"conftest.py", "test_house.py"}:
@@ -659,7 +659,7 @@ ESTIMATORS = {f"regard.estimators.{name}" for name in ("_sklearn", "base", "clas
 
 @functools.cache
 def scikit_learn_changes() -> list[str]:
-    """What importing scikit-learn changes: it adds a filter of warnings, and its libraries start threads."""
+    """The changes by importing scikit-learn: it adds a filter of warnings, and its libraries start threads."""
     return changed_by("import sklearn.base")
 
 
@@ -678,7 +678,7 @@ def test_law_12_importing_any_module_changes_nothing_else(name: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("statement", "seen"),
+    ("statement", "changes"),
     [
         ("pass", []),
         ("os.environ['REGARD'] = '1'", ["environment"]),
@@ -690,5 +690,5 @@ def test_law_12_importing_any_module_changes_nothing_else(name: str) -> None:
         ("warnings.simplefilter('ignore')", ["warnings"]),
     ],
 )
-def test_the_check_of_the_state_finds_a_change(statement: str, seen: list[str]) -> None:
-    assert changed_by(statement) == seen
+def test_the_check_of_the_state_finds_a_change(statement: str, changes: list[str]) -> None:
+    assert changed_by(statement) == changes

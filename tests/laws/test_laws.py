@@ -1,7 +1,7 @@
 """The laws of docs/design.md by number, in every function: attend, attention, attention_vjp, partial and merge.
 
 Laws 6, 12 and the threads of law 5 are in test_memory.py and test_threads.py, the texts of law 10 in test_errors.py,
-law 11 beside what reads files.
+law 11 in the tests of the readers of files.
 """
 
 from __future__ import annotations
@@ -61,23 +61,23 @@ def merged(*arrays: Any, **options: Any) -> Array:
     return context
 
 
-DOORS: dict[str, Callable[..., Array]] = {
+FUNCTIONS: dict[str, Callable[..., Array]] = {
     "attend": attend,
     "attention": regard.attention,
     "attention_vjp": forward,
     "partial": merged,
 }
-every_door = in_one_test("door", DOORS)
+every_function = in_one_test("function", FUNCTIONS)
 
 
-def doors_of(name: str) -> list[str]:
+def functions_of(name: str) -> list[str]:
     """The functions that support an option: `partial` supports softmax only, gradients need a differentiable score."""
-    doors = ["attend", "attention"]
+    functions = ["attend", "attention"]
     if name in SOFTMAX_OPTIONS:
-        doors.append("partial")
+        functions.append("partial")
     if OPTIONS[name](strategies.Sizes(2, 2, 2, 2, np.float32, np.random.default_rng(0))).cotangent:
-        doors.append("attention_vjp")
-    return doors
+        functions.append("attention_vjp")
+    return functions
 
 
 def same(a: Any, b: Any) -> bool:
@@ -86,8 +86,8 @@ def same(a: Any, b: Any) -> bool:
     return a.shape == b.shape and a.dtype == b.dtype and a.tobytes() == b.tobytes()
 
 
-def seen_by(c: Case) -> Array:
-    """Who may see whom, (2, 4, n, m), from the oracle."""
+def visible_keys_of(c: Case) -> Array:
+    """The mask (2, 4, n, m) of the oracle."""
     return np.asarray(c.answer.logits > -np.inf)
 
 
@@ -99,49 +99,49 @@ def test_law_1_every_function_is_within_the_error_budget(name: str) -> None:
     for dtype in (np.float32, np.float64):
         c = case(name, dtype, seed=1)
         allowed = budget.of_answer(c.answer, c.values, dtype, proportional=c.option.proportional)
-        for door in doors_of(name):
-            context = DOORS[door](*c.arrays, **c.option.regard)
+        for function in functions_of(name):
+            context = FUNCTIONS[function](*c.arrays, **c.option.regard)
             assert context.dtype == dtype
-            budget.assert_within(context, c.answer.context, allowed, f"{name} by {door}")
+            budget.assert_within(context, c.answer.context, allowed, f"{name} by {function}")
 
 
 @every_option
 def test_law_1_scores_logits_weights_and_lse_are_the_definition(name: str) -> None:
     c = case(name, np.float64, seed=2)
-    found, exact = regard.attend(*c.arrays, **c.option.regard), c.answer
+    result, exact = regard.attend(*c.arrays, **c.option.regard), c.answer
     size = 1e-14 * (1 + exact.magnitude.max())
     np.testing.assert_allclose(
-        np.broadcast_to(found.scores, exact.scores.shape), exact.scores, rtol=0, atol=10 * size
+        np.broadcast_to(result.scores, exact.scores.shape), exact.scores, rtol=0, atol=10 * size
     )
-    np.testing.assert_array_equal(found.logits == -np.inf, exact.logits == -np.inf)
-    np.testing.assert_allclose(found.logits, exact.logits, rtol=0, atol=10 * size)
-    np.testing.assert_allclose(found.weights, exact.weights, rtol=0, atol=10 * size)
-    np.testing.assert_allclose(found.lse, exact.lse, rtol=1e-14, atol=10 * size)
+    np.testing.assert_array_equal(result.logits == -np.inf, exact.logits == -np.inf)
+    np.testing.assert_allclose(result.logits, exact.logits, rtol=0, atol=10 * size)
+    np.testing.assert_allclose(result.weights, exact.weights, rtol=0, atol=10 * size)
+    np.testing.assert_allclose(result.lse, exact.lse, rtol=1e-14, atol=10 * size)
 
 
-def assert_every_door_is_within(c: Case) -> None:
+def assert_every_function_is_within(c: Case) -> None:
     allowed = budget.of_answer(c.answer, c.values, c.queries.dtype)
-    for door, function in DOORS.items():
-        budget.assert_within(function(*c.arrays, **c.option.regard), c.answer.context, allowed, door)
+    for name, function in FUNCTIONS.items():
+        budget.assert_within(function(*c.arrays, **c.option.regard), c.answer.context, allowed, name)
 
 
 @settings(max_examples=40)
 @given(strategies.cases())
 def test_law_1_any_shape_stride_and_composition_in_float32(c: Case) -> None:
-    assert_every_door_is_within(c)
+    assert_every_function_is_within(c)
 
 
 @settings(max_examples=40)
 @given(strategies.cases(np.float64))
 def test_law_1_any_shape_stride_and_composition_in_float64(c: Case) -> None:
-    assert_every_door_is_within(c)
+    assert_every_function_is_within(c)
 
 
 @pytest.mark.slow
 @settings(max_examples=1500)
 @given(strategies.cases())
 def test_law_1_many_more_shapes(c: Case) -> None:
-    assert_every_door_is_within(c)
+    assert_every_function_is_within(c)
 
 
 def large(
@@ -175,8 +175,8 @@ def test_law_1_across_many_blocks(mask: str, n: int, m: int) -> None:
     options = {"mask": LARGE_MASKS[mask](n, m)}
     exact = regard.attend(*(x.astype(np.float64) for x in arrays), **options)
     allowed = budget.of_dot(*arrays, exact.weights, 1 / math.sqrt(8), np.float32)
-    for door in ("attention", "attention_vjp", "partial"):
-        budget.assert_within(DOORS[door](*arrays, **options), exact.context, allowed, door)
+    for function in ("attention", "attention_vjp", "partial"):
+        budget.assert_within(FUNCTIONS[function](*arrays, **options), exact.context, allowed, function)
     parts = regard.partial(*arrays, **options)
     np.testing.assert_array_equal(parts.lse == -np.inf, exact.lse == -np.inf)
     np.testing.assert_allclose(parts.lse, exact.lse, rtol=1e-6, atol=1e-4)
@@ -238,24 +238,24 @@ def poison_case(c: Case, poison: float) -> tuple[Array, Array, Array]:
 
 
 @pytest.mark.parametrize("hide", hiding())
-@every_door
-def test_law_2_a_hidden_key_or_value_has_no_influence(door: str, hide: str) -> None:
+@every_function
+def test_law_2_a_hidden_key_or_value_has_no_influence(function: str, hide: str) -> None:
     c, options = case("default"), hiding()[hide]
-    expected = DOORS[door](*poison_case(c, 0.5), **options)
+    expected = FUNCTIONS[function](*poison_case(c, 0.5), **options)
     assert np.isfinite(expected).all()
     for poison in (np.nan, np.inf, -np.inf, 3e38):
-        assert same(DOORS[door](*poison_case(c, poison), **options), expected), poison
+        assert same(FUNCTIONS[function](*poison_case(c, poison), **options), expected), poison
 
 
 @pytest.mark.parametrize("name", LAW_2_SCORES + LAW_2_NORMALIZE)
 def test_law_2_holds_for_every_score_and_step_two(name: str) -> None:
     c = case(name)
     options = c.option.regard | {"mask": HIDE}
-    for door in doors_of(name):
-        expected = DOORS[door](*poison_case(c, 0.5), **options)
+    for function in functions_of(name):
+        expected = FUNCTIONS[function](*poison_case(c, 0.5), **options)
         assert np.isfinite(expected).all()
         for poison in (np.nan, np.inf):
-            assert same(DOORS[door](*poison_case(c, poison), **options), expected), (door, poison)
+            assert same(FUNCTIONS[function](*poison_case(c, poison), **options), expected), (function, poison)
 
 
 @pytest.mark.parametrize("name", [name for name in LAW_2_SCORES + LAW_2_NORMALIZE if name in SMOOTH_OPTIONS])
@@ -267,8 +267,8 @@ def test_law_2_hidden_keys_have_no_gradient_and_no_influence_on_any_gradient(nam
     assert (expected["keys"][..., HIDDEN, :] == 0).all()
     assert (expected["values"][..., HIDDEN, :] == 0).all()
     for poison in (np.nan, np.inf):
-        found = gradients(poison_case(c, poison), dcontext, **options)
-        assert {k: v.tobytes() for k, v in found.items()} == {k: v.tobytes() for k, v in expected.items()}
+        result = gradients(poison_case(c, poison), dcontext, **options)
+        assert {k: v.tobytes() for k, v in result.items()} == {k: v.tobytes() for k, v in expected.items()}
 
 
 @pytest.mark.parametrize("poison", [np.nan, np.inf])
@@ -282,52 +282,55 @@ def test_law_2_a_single_poisoned_number_has_no_influence_either(
     rng = np.random.default_rng(6)
     sizes = (3, 9), (5, 9), (5, 2), (9,), (3, 2)
     queries, keys, values, vector, dcontext = (rng.standard_normal(size).astype(dtype) for size in sizes)
-    seen = np.ones((3, 5), bool)
+    visible = np.ones((3, 5), bool)
     if side:
-        seen[:, 2] = False
+        visible[:, 2] = False
     else:
-        seen[1, 1:] = False
-    whole = np.arange(3) != (1 if side == 0 else -1), np.arange(5) != (2 if side else 0)
+        visible[1, 1:] = False
+    unaffected = np.arange(3) != (1 if side == 0 else -1), np.arange(5) != (2 if side else 0)
 
-    def found(x: float) -> list[Array]:
+    def gradients_with(x: float) -> list[Array]:
         arrays = [queries.copy(), keys.copy()]
         arrays[side][1 + side, 0] = x
         score = regard.scores.additive(None, None, vector)
-        _, back = regard.attention_vjp(*arrays, values, score=score, mask=seen, kernel=kernel)
+        _, back = regard.attention_vjp(*arrays, values, score=score, mask=visible, kernel=kernel)
         g = back(dcontext)
-        return [g.queries[whole[0]], g.keys[whole[1]], g.values[whole[1]]]
+        return [g.queries[unaffected[0]], g.keys[unaffected[1]], g.values[unaffected[1]]]
 
-    for one, other in zip(found(poison), found(0.5), strict=True):
+    for one, other in zip(gradients_with(poison), gradients_with(0.5), strict=True):
         assert np.isfinite(one).all()
         assert one.tobytes() == other.tobytes()
 
 
-@every_door
-def test_law_2_a_hidden_pair_of_one_row_has_no_influence(door: str) -> None:
+@every_function
+def test_law_2_a_hidden_pair_of_one_row_has_no_influence(function: str) -> None:
     """Causal: query i is bitwise what it was, whatever comes after it."""
     c = case("default", n=9)
     mask = regard.mask.causal()
-    expected = DOORS[door](*c.arrays, mask=mask)
+    expected = FUNCTIONS[function](*c.arrays, mask=mask)
     keys, values = (poisoned(x, (..., slice(5, None), slice(None)), np.nan) for x in (c.keys, c.values))
-    found = DOORS[door](c.queries, keys, values, mask=mask)
-    assert same(found[..., :5, :], expected[..., :5, :])
-    assert np.isnan(found[..., 5:, :]).all()
+    result = FUNCTIONS[function](c.queries, keys, values, mask=mask)
+    assert same(result[..., :5, :], expected[..., :5, :])
+    assert np.isnan(result[..., 5:, :]).all()
 
 
-@every_door
-def test_law_2_a_nan_in_the_bias_of_a_hidden_pair_has_no_influence(door: str) -> None:
+@every_function
+def test_law_2_a_nan_in_the_bias_of_a_hidden_pair_has_no_influence(function: str) -> None:
     c = case("default")
     bias = np.where(HIDE, np.float32(0.5), np.float32(np.nan))
     clean = np.where(HIDE, np.float32(0.5), np.float32(0))
     options = {"mask": HIDE, "score": "dot"}
-    assert same(DOORS[door](*c.arrays, bias=bias, **options), DOORS[door](*c.arrays, bias=clean, **options))
+    assert same(
+        FUNCTIONS[function](*c.arrays, bias=bias, **options),
+        FUNCTIONS[function](*c.arrays, bias=clean, **options),
+    )
 
 
 # ---- law 3: a query without a visible key -------------------------------------------------------------------------
 
 
 def blind_options() -> dict[str, dict[str, Any]]:
-    """Ways for queries 0 and 4 of 7 to see nothing."""
+    """Options under which queries 0 and 4 of 7 have no visible key."""
     blind = np.ones((7, 9), bool)
     blind[[0, 4]] = False
     bias = np.where(blind, np.float32(0), np.float32(-np.inf))
@@ -344,19 +347,19 @@ def blind_options() -> dict[str, dict[str, Any]]:
 def test_law_3_a_query_without_a_visible_key_has_context_0_for_every_option(name: str) -> None:
     c = case(name)
     options = c.option.regard | {"mask": blind_options()["array"]["mask"]}
-    for door in doors_of(name):
-        context = DOORS[door](*c.arrays, **options)
-        assert (context[..., [0, 4], :] == 0).all(), door
-        assert np.isfinite(context).all(), door
+    for function in functions_of(name):
+        context = FUNCTIONS[function](*c.arrays, **options)
+        assert (context[..., [0, 4], :] == 0).all(), function
+        assert np.isfinite(context).all(), function
 
 
 @pytest.mark.parametrize("how", blind_options())
 def test_law_3_weights_and_lse(how: str) -> None:
     c = case("default")
-    found = regard.attend(*c.arrays, **blind_options()[how])
+    attention = regard.attend(*c.arrays, **blind_options()[how])
     part = regard.partial(*c.arrays, **blind_options()[how])
-    assert (found.weights[..., [0, 4], :] == 0).all()
-    for lse in (found.lse, part.lse):
+    assert (attention.weights[..., [0, 4], :] == 0).all()
+    for lse in (attention.lse, part.lse):
         assert (lse[..., [0, 4]] == -np.inf).all()
         assert np.isfinite(np.delete(lse, [0, 4], axis=-1)).all()
 
@@ -373,22 +376,24 @@ def test_law_3_gradients_are_0(how: str, name: str) -> None:
     assert (all_rows["queries"][..., [0, 4], :] == 0).all()
     assert all(np.isfinite(x).all() for x in all_rows.values())
     other = dcontext.copy()
-    other[..., [0, 4], :] = -1e6  # what is asked of a blind query reaches nothing
+    other[..., [0, 4], :] = -1e6  # the gradient of a query without visible keys has no influence
     for key, gradient in gradients(c.arrays, other, **options).items():
         assert same(gradient, all_rows[key]), key
 
 
 @pytest.mark.parametrize("poison", [np.nan, np.inf])
-@every_door
-def test_law_3_even_when_the_query_is_nan(door: str, poison: float) -> None:
+@every_function
+def test_law_3_even_when_the_query_is_nan(function: str, poison: float) -> None:
     c, options = case("default"), blind_options()["array"]
     queries = poisoned(c.queries, (..., [0, 4], slice(None)), poison)
-    assert same(DOORS[door](queries, c.keys, c.values, **options), DOORS[door](*c.arrays, **options))
+    assert same(
+        FUNCTIONS[function](queries, c.keys, c.values, **options), FUNCTIONS[function](*c.arrays, **options)
+    )
 
 
-@every_door
-def test_law_3_without_any_keys(door: str) -> None:
-    context = DOORS[door](np.ones((2, 3, 4)), np.ones((2, 0, 4)), np.ones((2, 0, 5)))
+@every_function
+def test_law_3_without_any_keys(function: str) -> None:
+    context = FUNCTIONS[function](np.ones((2, 3, 4)), np.ones((2, 0, 4)), np.ones((2, 0, 5)))
     np.testing.assert_array_equal(context, np.zeros((2, 3, 5)))
 
 
@@ -396,10 +401,10 @@ def test_law_3_no_keys_have_lse_minus_infinity_and_gradient_0() -> None:
     arrays = np.ones((2, 3, 4)), np.ones((2, 0, 4)), np.ones((2, 0, 5))
     assert (regard.attend(*arrays).lse == -np.inf).all()
     assert (regard.partial(*arrays).lse == -np.inf).all()
-    found = gradients(arrays, np.ones((2, 3, 5)))
-    np.testing.assert_array_equal(found["queries"], np.zeros((2, 3, 4)))
-    assert found["keys"].shape == (2, 0, 4)
-    assert found["values"].shape == (2, 0, 5)
+    result = gradients(arrays, np.ones((2, 3, 5)))
+    np.testing.assert_array_equal(result["queries"], np.zeros((2, 3, 4)))
+    assert result["keys"].shape == (2, 0, 4)
+    assert result["values"].shape == (2, 0, 5)
 
 
 # ---- law 4: a visible NaN --------------------------------------------------------------------------------
@@ -426,39 +431,39 @@ LAW_4_OPTIONS = [
 @pytest.mark.parametrize("name", LAW_4_OPTIONS)
 def test_law_4_a_nan_key_reaches_exactly_the_rows_to_which_it_is_visible(name: str) -> None:
     c = case(name, seed=4)
-    seen = seen_by(c)
+    visible = visible_keys_of(c)
     for j in (0, 3, 8):
         keys = poisoned(c.keys, (..., j, slice(None)), np.nan)
-        for door in doors_of(name):
-            expected = DOORS[door](*c.arrays, **c.option.regard)
-            found = DOORS[door](c.queries, keys, c.values, **c.option.regard)
-            assert np.isnan(found[seen[..., j]]).all(), door
-            assert same(found[~seen[..., j]], expected[~seen[..., j]]), door
+        for function in functions_of(name):
+            expected = FUNCTIONS[function](*c.arrays, **c.option.regard)
+            result = FUNCTIONS[function](c.queries, keys, c.values, **c.option.regard)
+            assert np.isnan(result[visible[..., j]]).all(), function
+            assert same(result[~visible[..., j]], expected[~visible[..., j]]), function
 
 
 @pytest.mark.parametrize("name", LAW_4_OPTIONS)
 def test_law_4_a_nan_value_reaches_its_column_of_exactly_the_rows_to_which_it_is_visible(name: str) -> None:
     c = case(name, seed=4)
-    seen = seen_by(c)
+    visible = visible_keys_of(c)
     for j in (0, 3, 8):
         values = poisoned(c.values, (..., j, 1), np.nan)
-        for door in doors_of(name):
-            expected = DOORS[door](*c.arrays, **c.option.regard)
-            found = DOORS[door](c.queries, c.keys, values, **c.option.regard)
-            assert np.isnan(found[seen[..., j]][..., 1]).all(), door
-            assert np.isfinite(found[..., [0, 2]]).all(), door
-            assert same(found[~seen[..., j]], expected[~seen[..., j]]), door
+        for function in functions_of(name):
+            expected = FUNCTIONS[function](*c.arrays, **c.option.regard)
+            result = FUNCTIONS[function](c.queries, c.keys, values, **c.option.regard)
+            assert np.isnan(result[visible[..., j]][..., 1]).all(), function
+            assert np.isfinite(result[..., [0, 2]]).all(), function
+            assert same(result[~visible[..., j]], expected[~visible[..., j]]), function
 
 
-@every_door
-def test_law_4_a_nan_in_one_query_or_bias_entry_stays_in_its_row(door: str) -> None:
+@every_function
+def test_law_4_a_nan_in_one_query_or_bias_entry_stays_in_its_row(function: str) -> None:
     c = case("default")
-    expected = DOORS[door](*c.arrays)
+    expected = FUNCTIONS[function](*c.arrays)
     bias = np.zeros((7, 9), np.float32)
-    without = DOORS[door](*c.arrays, bias=bias)
+    without = FUNCTIONS[function](*c.arrays, bias=bias)
     bias[3, 2] = np.nan
-    by_query = DOORS[door](poisoned(c.queries, (..., 3, 1), np.nan), c.keys, c.values)
-    by_bias = DOORS[door](*c.arrays, bias=bias)
+    by_query = FUNCTIONS[function](poisoned(c.queries, (..., 3, 1), np.nan), c.keys, c.values)
+    by_bias = FUNCTIONS[function](*c.arrays, bias=bias)
     others = [0, 1, 2, 4, 5, 6]
     assert np.isnan(by_query[..., 3, :]).all()
     assert np.isnan(by_bias[..., 3, :]).all()
@@ -466,40 +471,40 @@ def test_law_4_a_nan_in_one_query_or_bias_entry_stays_in_its_row(door: str) -> N
     assert same(by_bias[..., others, :], without[..., others, :])
 
 
-@pytest.mark.parametrize("door", ["attention", "attention_vjp", "partial"])
-def test_law_4_a_nan_in_an_early_block_is_not_forgotten(door: str) -> None:
+@pytest.mark.parametrize("function", ["attention", "attention_vjp", "partial"])
+def test_law_4_a_nan_in_an_early_block_is_not_forgotten(function: str) -> None:
     """The running maximum of an online softmax must not swallow it."""
     q, k, v = large(np.float32, 30, 1500)
-    found = DOORS[door](q, poisoned(k, (0, 3), np.nan), v)
-    assert np.isnan(found[:2]).all()
-    assert np.isfinite(found[2:]).all()
+    result = FUNCTIONS[function](q, poisoned(k, (0, 3), np.nan), v)
+    assert np.isnan(result[:2]).all()
+    assert np.isfinite(result[2:]).all()
 
 
 @pytest.mark.parametrize("name", ["default", "softcap", "mask-array", "mask-causal-end", "score-additive"])
 def test_law_4_a_nan_key_reaches_the_gradients_of_exactly_the_rows_to_which_it_is_visible(name: str) -> None:
     c = case(name, seed=4)
-    seen = seen_by(c)
+    visible = visible_keys_of(c)
     dcontext = np.random.default_rng(5).standard_normal((BATCH, HEADS, 7, 3)).astype(np.float32)
     expected = gradients(c.arrays, dcontext, **c.option.regard)["queries"]
     for j in (0, 3, 8):
         keys = poisoned(c.keys, (..., j, slice(None)), np.nan)
-        found = gradients((c.queries, keys, c.values), dcontext, **c.option.regard)["queries"]
-        assert np.isnan(found[seen[..., j]]).all()
-        assert same(found[~seen[..., j]], expected[~seen[..., j]])
+        result = gradients((c.queries, keys, c.values), dcontext, **c.option.regard)["queries"]
+        assert np.isnan(result[visible[..., j]]).all()
+        assert same(result[~visible[..., j]], expected[~visible[..., j]])
 
 
 # ---- law 5: bitwise equal -------------------------------------------------------------------------------------
 
 
 @in_one_test("layout", strategies.LAYOUTS)
-@in_one_test("door", ["attend", "attention", "attention_vjp", "partial"])
-def test_law_5_bitwise_equal_whatever_the_strides(door: str, layout: str) -> None:
+@in_one_test("function", ["attend", "attention", "attention_vjp", "partial"])
+def test_law_5_bitwise_equal_whatever_the_strides(function: str, layout: str) -> None:
     c, change = case("bias-matrix", n=70, m=90, d=8, e=6), strategies.LAYOUTS[layout]
     changed = [read_only(change(np.array(x))) for x in c.arrays]
     bias = read_only(change(c.option.regard["bias"]))
     mask = change(np.random.default_rng(0).random((70, 90)) < 0.7)
-    expected = DOORS[door](*c.arrays, bias=c.option.regard["bias"], mask=np.ascontiguousarray(mask))
-    assert same(DOORS[door](*changed, bias=bias, mask=mask), expected)
+    expected = FUNCTIONS[function](*c.arrays, bias=c.option.regard["bias"], mask=np.ascontiguousarray(mask))
+    assert same(FUNCTIONS[function](*changed, bias=bias, mask=mask), expected)
 
 
 @pytest.mark.parametrize("layout", strategies.LAYOUTS)
@@ -507,8 +512,8 @@ def test_law_5_gradients_are_bitwise_equal_whatever_the_strides(layout: str) -> 
     c, change = case("default", n=70, m=90, d=8, e=6), strategies.LAYOUTS[layout]
     dcontext = np.random.default_rng(1).standard_normal((BATCH, HEADS, 70, 6)).astype(np.float32)
     expected = gradients(c.arrays, dcontext)
-    found = gradients(tuple(change(np.array(x)) for x in c.arrays), change(dcontext))
-    assert {k for k in expected if not same(found[k], expected[k])} == set()
+    result = gradients(tuple(change(np.array(x)) for x in c.arrays), change(dcontext))
+    assert {k for k in expected if not same(result[k], expected[k])} == set()
 
 
 def test_law_5_zero_strides_are_bitwise_the_repeated_array() -> None:
@@ -551,55 +556,55 @@ def learned() -> tuple[Array, Array, Array]:
     return wq, wk, v
 
 
-@pytest.mark.parametrize("door", ["attention", "partial"])
+@pytest.mark.parametrize("function", ["attention", "partial"])
 @pytest.mark.parametrize("name", LAW_5_OPTIONS)
-def test_law_5_a_slice_of_the_queries_is_bitwise_that_slice(name: str, door: str) -> None:
-    if name == "sparsemax" and door == "partial":
-        door = "attention"
+def test_law_5_a_slice_of_the_queries_is_bitwise_that_slice(name: str, function: str) -> None:
+    if name == "sparsemax" and function == "partial":
+        function = "attention"
     q, k, v = large(np.float32, 300, 417)
-    whole = DOORS[door](q, k, v, **LAW_5_OPTIONS[name](slice(None)))
+    full = FUNCTIONS[function](q, k, v, **LAW_5_OPTIONS[name](slice(None)))
     for rows in SLICES:
-        part = DOORS[door](q[:, rows], k, v, **LAW_5_OPTIONS[name](rows))
-        assert same(part, whole[:, rows]), rows
+        part = FUNCTIONS[function](q[:, rows], k, v, **LAW_5_OPTIONS[name](rows))
+        assert same(part, full[:, rows]), rows
 
 
 @pytest.mark.parametrize("name", sorted(set(LAW_5_OPTIONS) - {"additive"}))
 def test_law_5_the_gradient_of_a_slice_of_the_queries_is_bitwise_that_slice(name: str) -> None:
     q, k, v = large(np.float32, 300, 417)
     g = np.random.default_rng(1).standard_normal((HEADS, 300, 5)).astype(np.float32)
-    whole = gradients((q, k, v), g, **LAW_5_OPTIONS[name](slice(None)))["queries"]
+    full = gradients((q, k, v), g, **LAW_5_OPTIONS[name](slice(None)))["queries"]
     for rows in SLICES:
         part = gradients((q[:, rows], k, v), g[:, rows], **LAW_5_OPTIONS[name](rows))["queries"]
-        assert same(part, whole[:, rows]), rows
+        assert same(part, full[:, rows]), rows
 
 
 def test_law_5_a_query_moved_within_a_causal_mask_is_bitwise_the_same() -> None:
-    """The last rows alone, aligned to the end, see what they saw."""
+    """The last rows alone, aligned to the end, have the same visible keys."""
     q, k, v = large(np.float32, 300, 417)
     mask = regard.mask.causal(align="end")
-    whole = regard.attention(q, k, v, mask=mask)
+    full = regard.attention(q, k, v, mask=mask)
     for start in (299, 236, 200, 1):
-        assert same(regard.attention(q[:, start:], k, v, mask=mask), whole[:, start:]), start
+        assert same(regard.attention(q[:, start:], k, v, mask=mask), full[:, start:]), start
 
 
-@pytest.mark.parametrize("door", ["attention", "attention_vjp", "partial"])
-def test_law_5_the_position_in_the_batch_does_not_matter(door: str) -> None:
+@pytest.mark.parametrize("function", ["attention", "attention_vjp", "partial"])
+def test_law_5_the_position_in_the_batch_does_not_matter(function: str) -> None:
     rng = np.random.default_rng(9)
     q, k, v = (rng.standard_normal((5, 3, size, 8)).astype(np.float32) for size in (50, 310, 310))
-    whole = DOORS[door](q, k, v)
+    full = FUNCTIONS[function](q, k, v)
     for b, h in itertools.product(range(5), range(3)):
-        assert same(DOORS[door](q[b, h], k[b, h], v[b, h]), whole[b, h]), (b, h)
-    assert same(DOORS[door](q[::-1], k[::-1], v[::-1]), whole[::-1])
-    assert same(DOORS[door](q[1:3], k[1:3], v[1:3]), whole[1:3])
+        assert same(FUNCTIONS[function](q[b, h], k[b, h], v[b, h]), full[b, h]), (b, h)
+    assert same(FUNCTIONS[function](q[::-1], k[::-1], v[::-1]), full[::-1])
+    assert same(FUNCTIONS[function](q[1:3], k[1:3], v[1:3]), full[1:3])
 
 
 def test_law_5_gradients_do_not_depend_on_the_position_in_the_batch() -> None:
     rng = np.random.default_rng(9)
     q, k, v, g = (rng.standard_normal((4, 2, size, 8)).astype(np.float32) for size in (50, 310, 310, 50))
-    whole = gradients((q, k, v), g)
+    full = gradients((q, k, v), g)
     for b, h in itertools.product(range(4), range(2)):
         alone = gradients((q[b, h], k[b, h], v[b, h]), g[b, h])
-        assert all(same(alone[key], whole[key][b, h]) for key in alone), (b, h)
+        assert all(same(alone[key], full[key][b, h]) for key in alone), (b, h)
 
 
 def test_law_5_repeated_calls_and_out_are_bitwise_equal() -> None:
@@ -618,14 +623,14 @@ def test_law_5_repeated_calls_and_out_are_bitwise_equal() -> None:
 # ---- law 7: dtypes --------------------------------------------------------------------------------------------
 
 
-@every_door
-def test_law_7_integers_compute_in_float64(door: str) -> None:
+@every_function
+def test_law_7_integers_compute_in_float64(function: str) -> None:
     for dtype in (np.int8, np.int32, np.int64, np.uint8, np.bool_):
         rng = np.random.default_rng(0)
         q, k, v = (rng.integers(0, 3, (size, 4)).astype(dtype) for size in (5, 6, 6))
-        context = DOORS[door](q, k, v)
+        context = FUNCTIONS[function](q, k, v)
         assert context.dtype == np.float64, dtype
-        assert same(context, DOORS[door](*(x.astype(np.float64) for x in (q, k, v)))), dtype
+        assert same(context, FUNCTIONS[function](*(x.astype(np.float64) for x in (q, k, v)))), dtype
 
 
 def test_law_7_small_integers_do_not_wrap() -> None:
@@ -636,12 +641,12 @@ def test_law_7_small_integers_do_not_wrap() -> None:
     np.testing.assert_array_equal(context, [[2.0]])
 
 
-@every_door
-def test_law_7_float64_is_float64_throughout(door: str) -> None:
+@every_function
+def test_law_7_float64_is_float64_throughout(function: str) -> None:
     """Logits that differ by 1e-12 relative give weights that float32 rounds to one half."""
     queries, keys = np.array([[1.0]]), np.array([[1.0], [1.0 + 1e-12]])
     values = np.array([[-1.0], [1.0]])
-    context = DOORS[door](queries, keys, values, score="dot", scale=1e6)
+    context = FUNCTIONS[function](queries, keys, values, score="dot", scale=1e6)
     np.testing.assert_allclose(context, [[math.tanh(0.5e-6)]], rtol=1e-3)
 
 
@@ -659,12 +664,12 @@ def test_law_7_float64_is_float64_throughout(door: str) -> None:
         ((np.int16, np.int16, np.float32), np.float32),
     ],
 )
-@every_door
-def test_law_7_the_result_has_the_common_dtype(door: str, dtypes: tuple[Any, ...], result: Any) -> None:
+@every_function
+def test_law_7_the_result_has_the_common_dtype(function: str, dtypes: tuple[Any, ...], result: Any) -> None:
     q, k, v = (np.ones((3, 4), dtype=dtype) for dtype in dtypes)
-    if door == "partial" and np.dtype(result).itemsize == 2:
+    if function == "partial" and np.dtype(result).itemsize == 2:
         result = np.float32  # a part stays in the dtype of the computation
-    assert DOORS[door](q, k, v).dtype == result
+    assert FUNCTIONS[function](q, k, v).dtype == result
 
 
 @pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16])
@@ -672,20 +677,20 @@ def test_law_7_the_result_has_the_common_dtype(door: str, dtypes: tuple[Any, ...
     "name", ["default", "softcap", "bias-matrix", "mask-causal-end", "score-general", "score-additive"]
 )
 def test_law_7_half_precision_accumulates_in_float32(name: str, dtype: Any) -> None:
-    """Within the float32 budget, plus one rounding to what comes back, and of bfloat16's weights one more."""
+    """Within the float32 budget, plus one rounding of the result, and one of the weights for bfloat16."""
     c = case(name, dtype, n=5, m=60, d=8, seed=7)
     exact = c.answer
     allowed = budget.of_answer(exact, c.values, np.float32)
     info = ml_dtypes.finfo(dtype)
     size = exact.weights @ budget.absolute_values(c.values, exact.context.shape[:-2])
     rounding = np.abs(exact.context) * float(info.eps) / 2 + float(info.smallest_subnormal)
-    for door in ("attend", "attention", "attention_vjp"):
-        context = DOORS[door](*c.arrays, **c.option.regard)
+    for function in ("attend", "attention", "attention_vjp"):
+        context = FUNCTIONS[function](*c.arrays, **c.option.regard)
         assert context.dtype == dtype
         bound = allowed + rounding * 1.01
-        if dtype == ml_dtypes.bfloat16 and door != "attend" and PAIRS:
+        if dtype == ml_dtypes.bfloat16 and function != "attend" and PAIRS:
             bound = bound + budget.rounded_weights(size, c.option.regard, c.queries.shape[-1])
-        budget.assert_within(context, exact.context, bound, door)
+        budget.assert_within(context, exact.context, bound, function)
 
 
 def naive_half(q: Array, k: Array, v: Array) -> Array:
@@ -712,8 +717,10 @@ def test_law_7_half_precision_is_no_worse_than_the_naive_computation(dtype: Any)
 
 def test_law_7_inspection_of_half_precision_stays_in_float32() -> None:
     c = case("default", np.float16)
-    seen = regard.attend(*c.arrays)
-    assert {x.dtype for x in (seen.scores, seen.logits, seen.weights, seen.lse)} == {np.dtype(np.float32)}
+    attention = regard.attend(*c.arrays)
+    assert {x.dtype for x in (attention.scores, attention.logits, attention.weights, attention.lse)} == {
+        np.dtype(np.float32)
+    }
     part = regard.partial(*c.arrays)
     assert {part.context.dtype, part.lse.dtype} == {np.dtype(np.float32)}
 
@@ -724,22 +731,22 @@ def test_law_7_underflow_of_float16_gives_no_warning(columns: int) -> None:
     q, k = (rng.standard_normal((rows, 4)).astype(np.float16) for rows in (5, 6))
     v = (rng.standard_normal((6, columns)) * 1e-6).astype(np.float16)
     with np.errstate(all="raise"):
-        found = regard.attention(q, k, v)
-    np.testing.assert_array_equal(found, regard.attend(q, k, v).context)
+        context = regard.attention(q, k, v)
+    np.testing.assert_array_equal(context, regard.attend(q, k, v).context)
 
 
 @pytest.mark.parametrize("options", [{}, {"kernel": "blocked"}, {"scale": 0.5}, {"bias": np.zeros((1, 3))}])
-@pytest.mark.parametrize("door", ["attend", "attention", "attention_vjp"])
-def test_law_7_overflow_of_float16_gives_no_warning(door: str, options: dict[str, Any]) -> None:
+@pytest.mark.parametrize("function", ["attend", "attention", "attention_vjp"])
+def test_law_7_overflow_of_float16_gives_no_warning(function: str, options: dict[str, Any]) -> None:
     """A third of float16's smallest number is 0, and so is a third of a gradient, in any error state of NumPy."""
-    if door == "attend":
+    if function == "attend":
         options = {name: value for name, value in options.items() if name != "kernel"}
     smallest = np.finfo(np.float16).smallest_subnormal
     queries, keys = np.zeros((1, 1), np.float16), np.zeros((3, 1), np.float16)
     values = np.array([[smallest], [0], [0]], np.float16)
     with np.errstate(all="raise"):
-        assert same(DOORS[door](queries, keys, values, **options), np.float16([[0]]))
-        if door == "attention_vjp":
+        assert same(FUNCTIONS[function](queries, keys, values, **options), np.float16([[0]]))
+        if function == "attention_vjp":
             _, pullback = regard.attention_vjp(queries, keys, values, **options)
             assert same(pullback(values[:1]).values, np.float16([[0]] * 3))
 
@@ -755,8 +762,8 @@ def test_law_8_inputs_are_never_written(name: str) -> None:
     options = {k: v.copy() if isinstance(v, np.ndarray) else v for k, v in c.option.regard.items()}
     arrays_before = [x.tobytes() for x in arrays]
     options_before = {k: v.tobytes() for k, v in options.items() if isinstance(v, np.ndarray)}
-    for door in doors_of(name):
-        DOORS[door](*arrays, **options)
+    for function in functions_of(name):
+        FUNCTIONS[function](*arrays, **options)
     if c.option.cotangent:
         dcontext = np.ones((BATCH, HEADS, 7, 3), np.float32)
         before = dcontext.tobytes()
@@ -768,8 +775,8 @@ def test_law_8_inputs_are_never_written(name: str) -> None:
 
 def test_law_8_results_do_not_share_memory_with_inputs() -> None:
     q = k = v = np.ones((1, 1))
-    for door in DOORS.values():
-        assert not np.shares_memory(door(q, k, v), v)
+    for function in FUNCTIONS.values():
+        assert not np.shares_memory(function(q, k, v), v)
 
 
 @settings(max_examples=40)
@@ -793,19 +800,19 @@ def test_law_8_zero_sizes_are_fine(
         options = {}
     if name.startswith("sink") and name != "sink-shared":  # one for each of so many heads
         options = {}
-    for door in doors_of(name):
-        context = DOORS[door](q, k, v, **options)
+    for function in functions_of(name):
+        context = FUNCTIONS[function](q, k, v, **options)
         assert context.shape == (*lead, n, e)
         assert np.isfinite(context.astype(np.float64)).all()
     if option.cotangent:
-        found = gradients((q, k, v), np.ones((*lead, n, e), dtype=dtype), **options)
-        assert [found[key].shape for key in ("queries", "keys", "values")] == [q.shape, k.shape, v.shape]
+        result = gradients((q, k, v), np.ones((*lead, n, e), dtype=dtype), **options)
+        assert [result[key].shape for key in ("queries", "keys", "values")] == [q.shape, k.shape, v.shape]
 
 
 def test_law_8_gradients_have_the_shapes_and_dtypes_of_their_arrays() -> None:
     c = case("bias-row", np.float32)
-    found = gradients(c.arrays, np.ones((BATCH, HEADS, 7, 3), np.float32), **c.option.regard)
-    assert {k: (v.shape, v.dtype) for k, v in found.items()} == {
+    result = gradients(c.arrays, np.ones((BATCH, HEADS, 7, 3), np.float32), **c.option.regard)
+    assert {k: (v.shape, v.dtype) for k, v in result.items()} == {
         "queries": (c.queries.shape, np.float32),
         "keys": (c.keys.shape, np.float32),
         "values": (c.values.shape, np.float32),
@@ -831,21 +838,21 @@ UNALIGNED: dict[str, Callable[[], dict[str, Any]]] = {
 
 
 @in_one_test("how", UNALIGNED)
-@every_door
-def test_law_9_there_is_no_silent_choice(door: str, how: str) -> None:
+@every_function
+def test_law_9_there_is_no_silent_choice(function: str, how: str) -> None:
     q, k, v = np.ones((3, 2)), np.ones((5, 2)), np.ones((5, 1))
     with pytest.raises(ValueError, match="align"):
-        DOORS[door](q, k, v, **UNALIGNED[how]())
-    square = DOORS[door](np.ones((5, 2)), k, v, **UNALIGNED[how]())
+        FUNCTIONS[function](q, k, v, **UNALIGNED[how]())
+    square = FUNCTIONS[function](np.ones((5, 2)), k, v, **UNALIGNED[how]())
     assert square.shape == (5, 1)
 
 
-@every_door
-def test_law_9_start_and_end_align_the_first_and_the_last_pair(door: str) -> None:
+@every_function
+def test_law_9_start_and_end_align_the_first_and_the_last_pair(function: str) -> None:
     """Equal scores: the context is the mean of the visible values 1, 2, 4, 8."""
     q, k, v = np.zeros((2, 1)), np.zeros((4, 1)), np.array([[1.0], [2.0], [4.0], [8.0]])
-    start = DOORS[door](q, k, v, mask=regard.mask.causal(align="start"))
-    end = DOORS[door](q, k, v, mask=regard.mask.causal(align="end"))
+    start = FUNCTIONS[function](q, k, v, mask=regard.mask.causal(align="start"))
+    end = FUNCTIONS[function](q, k, v, mask=regard.mask.causal(align="end"))
     np.testing.assert_allclose(start, [[1], [1.5]], rtol=1e-15)
     np.testing.assert_allclose(end, [[7 / 3], [15 / 4]], rtol=1e-15)
 
@@ -864,8 +871,8 @@ def test_law_9_start_and_end_align_the_first_and_the_last_pair(door: str) -> Non
         {"mask": np.ones((3, 5))},
     ],
 )
-@every_door
-def test_law_10_nothing_is_computed_when_the_input_is_wrong(door: str, wrong: dict[str, Any]) -> None:
+@every_function
+def test_law_10_nothing_is_computed_when_the_input_is_wrong(function: str, wrong: dict[str, Any]) -> None:
     calls = []
 
     def score(queries: Array, keys: Array) -> Array:
@@ -875,7 +882,7 @@ def test_law_10_nothing_is_computed_when_the_input_is_wrong(door: str, wrong: di
     options = dict(wrong)
     values = options.pop("values", np.ones((5, 2)))
     with pytest.raises((ValueError, TypeError)):
-        DOORS[door](np.ones((3, 4)), np.ones((5, 4)), values, score=score, **options)
+        FUNCTIONS[function](np.ones((3, 4)), np.ones((5, 4)), values, score=score, **options)
     assert calls == []
 
 
@@ -926,10 +933,10 @@ def test_law_13_any_split_in_any_order_is_the_full_attention(kind: str, cuts: li
     parts = parts_of(arrays, cuts, options)
     order.shuffle(parts)
     merged_parts = regard.merge(*parts)
-    whole = regard.attend(*arrays, **options)
-    np.testing.assert_allclose(merged_parts.context, whole.context, rtol=1e-13, atol=1e-14)
-    np.testing.assert_array_equal(merged_parts.lse == -np.inf, whole.lse == -np.inf)
-    np.testing.assert_allclose(merged_parts.lse, whole.lse, rtol=1e-13, atol=1e-13)
+    full = regard.attend(*arrays, **options)
+    np.testing.assert_allclose(merged_parts.context, full.context, rtol=1e-13, atol=1e-14)
+    np.testing.assert_array_equal(merged_parts.lse == -np.inf, full.lse == -np.inf)
+    np.testing.assert_allclose(merged_parts.lse, full.lse, rtol=1e-13, atol=1e-13)
 
 
 def test_law_13_merging_is_associative_and_commutative_within_rounding() -> None:
@@ -997,8 +1004,8 @@ def test_law_1_large_logits_do_not_round_the_threshold(normalize: str, large: fl
     """All keys score the same, so each of 400 gets 1/400 of the weight, however large the score is."""
     q, k = np.full((1, 1), large, np.float32), np.ones((400, 1), np.float32)
     v = np.arange(400, dtype=np.float32)[:, None]
-    found = regard.attention(q, k, v, score="dot", normalize=normalize)
-    np.testing.assert_allclose(found, [[199.5]], rtol=1e-5)
+    context = regard.attention(q, k, v, score="dot", normalize=normalize)
+    np.testing.assert_allclose(context, [[199.5]], rtol=1e-5)
 
 
 def test_large_logits_do_not_round_softmax_gradients() -> None:
@@ -1028,7 +1035,7 @@ def test_law_1_a_class_derived_from_a_score_is_a_function_of_its_own() -> None:
 
 
 class HidesTheLast:
-    """A score that hides a key by itself."""
+    """A score that masks a key by itself."""
 
     def __call__(self, queries: Any, keys: Any) -> Any:
         scores = queries @ keys.swapaxes(-1, -2)
@@ -1046,9 +1053,9 @@ def test_law_2_a_score_of_minus_infinity_masks_in_gradients_too(n: int) -> None:
     context, pullback = regard.attention_vjp(q, k, v, score=HidesTheLast())
     expected, clean = regard.attention_vjp(q, k[:-1], v[:-1], score="dot")
     np.testing.assert_allclose(context, expected, rtol=1e-12)
-    found, wanted = pullback(np.ones_like(context)), clean(np.ones_like(context))
-    np.testing.assert_allclose(found.queries, wanted.queries, atol=1e-12)
-    np.testing.assert_allclose(found.keys, np.r_[wanted.keys, np.zeros((1, 3))], atol=1e-12)
+    result, reference = pullback(np.ones_like(context)), clean(np.ones_like(context))
+    np.testing.assert_allclose(result.queries, reference.queries, atol=1e-12)
+    np.testing.assert_allclose(result.keys, np.r_[reference.keys, np.zeros((1, 3))], atol=1e-12)
 
 
 def test_law_2_a_masked_key_at_infinity_leaves_the_gradient_of_the_width() -> None:
@@ -1060,8 +1067,8 @@ def test_law_2_a_masked_key_at_infinity_leaves_the_gradient_of_the_width() -> No
     options = {"score": regard.scores.gaussian(2.0), "mask": [[True, True, False]]}
     _, pullback = regard.attention_vjp(q, k, v, **options)
     _, without = regard.attention_vjp(q, k[:2], v[:2], score=regard.scores.gaussian(2.0))
-    found = pullback([[1.0, 0.0, 0.0]]).score["width"]
-    np.testing.assert_allclose(found, without([[1.0, 0.0, 0.0]]).score["width"], rtol=1e-6)
+    result = pullback([[1.0, 0.0, 0.0]]).score["width"]
+    np.testing.assert_allclose(result, without([[1.0, 0.0, 0.0]]).score["width"], rtol=1e-6)
 
 
 def test_law_1_the_cosine_of_huge_vectors() -> None:
@@ -1093,9 +1100,9 @@ def test_law_8_a_score_function_cannot_write_to_the_inputs() -> None:
         return queries @ keys.swapaxes(-1, -2)
 
     x = np.eye(3)
-    for door in (regard.attend, regard.attention):
+    for function in (regard.attend, regard.attention):
         with pytest.raises(ValueError, match="read-only"):
-            door(x, x, x, score=vandal)
+            function(x, x, x, score=vandal)
     np.testing.assert_array_equal(x, np.eye(3))
 
 
@@ -1134,7 +1141,7 @@ def test_records_may_be_nested() -> None:
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int64, np.int32, np.float16])
 @pytest.mark.parametrize("lead", [(), (1,), (3,), (2, 3)])
 def test_law_1_the_fast_path_is_bitwise_the_general_path(lead: tuple[int, ...], dtype: Any) -> None:
-    """What is asked for most takes fewer checks; an array for the result asks for all of them."""
+    """Common calls take the fast path with fewer checks; a call with `out` takes the general path."""
     rng = np.random.default_rng(5)
     for n, m, d, e in ((1, 1, 1, 1), (4, 4, 3, 3), (1, 40, 8, 3), (70, 33, 5, 17)):
         q, k, v = (
@@ -1160,45 +1167,49 @@ def test_law_1_the_fast_path_of_grouped_heads_and_of_a_cache_is_bitwise_the_gene
         q = rng.standard_normal((*lead, 1, 8)).astype(dtype)
         k, v = (rng.standard_normal((*lead[:-1], heads, 90, size)).astype(dtype) for size in (8, 6))
         for at in (slice(0, held), slice(held, None, -1), slice(0, held, 2)):
-            seen = read_only(k)[..., at, :], v[..., at, :]
+            cached = read_only(k)[..., at, :], v[..., at, :]
             out = np.empty((*lead, 1, 6), dtype)
-            regard.attention(q, *seen, out=out)
-            assert same(regard.attention(q, *seen), out)
+            regard.attention(q, *cached, out=out)
+            assert same(regard.attention(q, *cached), out)
             turned = k[:, ::-1] if len(lead) > 1 else k[::-1]
             out = regard.attention(q, turned[..., at, :], v[..., at, :], out=out)
             assert same(regard.attention(q, turned[..., at, :], v[..., at, :]), out)
 
 
-@every_door
+@every_function
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("n", [1, 20])
-def test_law_1_the_largest_numbers_as_a_bias_are_finite(door: str, dtype: Any, n: int) -> None:
+def test_law_1_the_largest_numbers_as_a_bias_are_finite(function: str, dtype: Any, n: int) -> None:
     """Other libraries mask with the least number; only -inf masks here, so such a row has uniform weights."""
     rng = np.random.default_rng(6)
     q, k, v = (rng.standard_normal(size).astype(dtype) for size in ((n, 2), (90, 2), (90, 3)))
     for size in (np.finfo(dtype).min, np.finfo(dtype).min * dtype(0.75), np.finfo(dtype).max):
-        found = DOORS[door](q, k, v, bias=np.full((n, 90), size, dtype))
-        np.testing.assert_allclose(found, np.broadcast_to(v.mean(0), found.shape), rtol=1e-4, atol=1e-5)
+        result = FUNCTIONS[function](q, k, v, bias=np.full((n, 90), size, dtype))
+        np.testing.assert_allclose(result, np.broadcast_to(v.mean(0), result.shape), rtol=1e-4, atol=1e-5)
         half = np.where(np.arange(90) < 40, size, 0).astype(dtype)
-        seen = slice(40) if size > 0 else slice(40, None)
-        apart = DOORS[door](q, k[seen], v[seen]) if size < 0 else np.broadcast_to(v[seen].mean(0), (n, 3))
-        np.testing.assert_allclose(DOORS[door](q, k, v, bias=half), apart, rtol=1e-4, atol=1e-5)
+        visible_keys = slice(40) if size > 0 else slice(40, None)
+        apart = (
+            FUNCTIONS[function](q, k[visible_keys], v[visible_keys])
+            if size < 0
+            else np.broadcast_to(v[visible_keys].mean(0), (n, 3))
+        )
+        np.testing.assert_allclose(FUNCTIONS[function](q, k, v, bias=half), apart, rtol=1e-4, atol=1e-5)
     for size in (np.inf, np.nan):
-        assert np.isnan(DOORS[door](q, k, v, bias=np.full((n, 90), size, dtype))).all()
+        assert np.isnan(FUNCTIONS[function](q, k, v, bias=np.full((n, 90), size, dtype))).all()
 
 
-@pytest.mark.parametrize("place", [3.2, 3.8, 20_000.2])
-def test_law_1_a_window_begins_at_its_position(place: float) -> None:
-    """Places are real numbers of their own precision, whatever the arrays': a window may end at a key."""
-    m = int(place) + 5
+@pytest.mark.parametrize("position", [3.2, 3.8, 20_000.2])
+def test_law_1_a_window_begins_at_its_position(position: float) -> None:
+    """Positions are real numbers of their own precision, whatever the arrays': a window may end at a key."""
+    m = int(position) + 5
     q, k, v = np.zeros((1, 1), np.float32), np.zeros((m, 1), np.float32), np.ones((m, 1), np.float32)
-    v[int(place) + 2 :] = 3
+    v[int(position) + 2 :] = 3
     for width in (0.8, 1.2, 1.8, 2.2):
-        options = {"normalize": regard.weights.local_p([place], width)}
-        wanted = regard.attend(q, k, v, **options).context
-        np.testing.assert_allclose(regard.attention(q, k, v, **options), wanted, rtol=1e-5)
-        found, _ = regard.attention_vjp(q, k, v, **options)
-        np.testing.assert_allclose(found, wanted, rtol=1e-5)
+        options = {"normalize": regard.weights.local_p([position], width)}
+        expected = regard.attend(q, k, v, **options).context
+        np.testing.assert_allclose(regard.attention(q, k, v, **options), expected, rtol=1e-5)
+        result, _ = regard.attention_vjp(q, k, v, **options)
+        np.testing.assert_allclose(result, expected, rtol=1e-5)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -1241,11 +1252,11 @@ def test_law_8_parts_give_the_bits_of_one_call(monkeypatch: pytest.MonkeyPatch) 
         k, v = (rng.standard_normal((2, 3000, size), dtype=np.float32) for size in (8, 12))
         v[0, 5, 3], v[1, 2999, 2] = np.nan, np.inf
         option = {"mask": rng.random((*lead, n, 3000)) < 0.5} if masked else {"score": "cosine"}
-        whole = regard.partial(q, k, v, **option)
+        full = regard.partial(q, k, v, **option)
         with monkeypatch.context() as patch:
             patch.setattr("regard.kernels.problem.COPIED", 1 << 16)
-            found = regard.partial(q, *(np.asfortranarray(x) for x in (k, v)), **option)
+            result = regard.partial(q, *(np.asfortranarray(x) for x in (k, v)), **option)
             foreign = regard.partial(*(x.astype(x.dtype.newbyteorder()) for x in (q, k, v)), **option)
-        for part in (found, foreign):
-            np.testing.assert_array_equal(part.context, whole.context)
-            np.testing.assert_array_equal(part.lse, whole.lse)
+        for part in (result, foreign):
+            np.testing.assert_array_equal(part.context, full.context)
+            np.testing.assert_array_equal(part.lse, full.lse)

@@ -1,6 +1,6 @@
 """Law 6: extra memory is O(n (d + e) + m) + 8 MiB per thread, for every option, dtype and layout.
 
-Gradients, which are as large as what they belong to, take O((n + m)(d + e)). Law 11: what a file may take.
+Gradients, which are as large as what they belong to, take O((n + m)(d + e)). Law 11: the memory for a file.
 
 Measured as the growth of the peak resident size of a fresh process during one call: the kernel's mark of the peak is
 set back just before it, after a small call has loaded what is loaded once. A full n x m matrix of float32 would be
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.skipif(
     not sys.platform.startswith("linux"), reason="peak resident size is read from /proc"
 )
 
-# what an option is, as code: everything is made inside the fresh process
+# options as code, because everything is created in the fresh process
 OPTIONS = {
     "none": "{}",
     "score-dot": "{'score': 'dot'}",
@@ -60,7 +60,7 @@ OPTIONS = {
     "strided": "{}",
     "integers": "{}",
 }
-DENSE = {  # these hand over n x m numbers themselves; nothing may be added to that
+DENSE = {  # n x m numbers are an argument here; no further array of this size is allowed
     "bias-matrix": "{'bias': full(np.float32)}",
     "bias-matrix-integers": "{'bias': full(np.int8)}",
     "mask-matrix": "{'mask': full(bool)}",
@@ -70,7 +70,7 @@ ALL = OPTIONS | DENSE
 PROCESS = """
     import numpy as np, regard
     from regard import mask, position, scores, weights
-    name, door, n, m, d, e = {name!r}, {door!r}, {n}, {m}, {d}, {e}
+    name, function, n, m, d, e = {name!r}, {function!r}, {n}, {m}, {d}, {e}
     rng = np.random.default_rng(0)
     dtype = dict(float64=np.float64, float16=np.float16, integers=np.int32).get(name, np.float32)
 
@@ -111,9 +111,9 @@ PROCESS = """
         with open("/proc/self/clear_refs", "w") as marks:
             marks.write("5")  # resets the peak
         before = peak()
-        if door == "attention":
+        if function == "attention":
             regard.attention(q, k, v, kernel={kernel!r}, threads={threads}, **options)
-        elif door == "partial":
+        elif function == "partial":
             part = regard.partial(q, k, v, kernel={kernel!r}, **options)
             regard.merge(part, part)
         else:
@@ -128,7 +128,7 @@ PROCESS = """
 
 def program(
     name: str,
-    door: str,
+    function: str,
     n: int,
     m: int,
     d: int,
@@ -137,16 +137,22 @@ def program(
     kernel: str = "auto",
     layout: str = "",
 ) -> str:
-    """What the fresh process runs."""
+    """The program of the fresh process."""
     letters = {"n": n, "m": m, "d": d, "e": e}
     return textwrap.dedent(PROCESS).format(
-        name=name, door=door, threads=threads, kernel=kernel, options=ALL[name], layout=layout, **letters
+        name=name,
+        function=function,
+        threads=threads,
+        kernel=kernel,
+        options=ALL[name],
+        layout=layout,
+        **letters,
     )
 
 
 def growth(
     name: str,
-    door: str,
+    function: str,
     n: int,
     m: int,
     d: int,
@@ -156,7 +162,7 @@ def growth(
     layout: str = "",
 ) -> int:
     """Bytes that the peak grew by."""
-    code = program(name, door, n, m, d, e, threads, kernel, layout)
+    code = program(name, function, n, m, d, e, threads, kernel, layout)
     quiet = "ignore:regard was installed without its native kernel:RuntimeWarning"
     command = [sys.executable, "-W", "error", "-W", quiet, "-c", code]
     done = subprocess.run(command, capture_output=True, text=True, timeout=1800, check=False)
@@ -164,10 +170,10 @@ def growth(
     return int(done.stdout)
 
 
-def allowed(door: str, n: int, m: int, d: int, e: int) -> int:
-    """8 MiB for one thread, and a few float64 copies of what comes in and goes out."""
+def allowed(function: str, n: int, m: int, d: int, e: int) -> int:
+    """8 MiB for one thread, and a few float64 copies of inputs and results."""
     copies = (
-        8 if door == "attention_vjp" else 4
+        8 if function == "attention_vjp" else 4
     )  # inputs and results in the dtype of the computation, and gradients
     return (8 << 20) + copies * 8 * (n + m) * (d + e + 2)
 
@@ -176,22 +182,22 @@ def cases() -> list[tuple[str, str]]:
     """Every option in every function that supports it."""
     local = ("local_m", "local_p", "sparsemax", "entmax15", "hard")
     return [
-        (name, door)
+        (name, function)
         for name in ALL
-        for door in ("attention", "partial", "attention_vjp")
-        if not (door == "partial" and name in local)
+        for function in ("attention", "partial", "attention_vjp")
+        if not (function == "partial" and name in local)
     ]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "door"), cases())
-def test_law_6_at_8192(name: str, door: str) -> None:
+@pytest.mark.parametrize(("name", "function"), cases())
+def test_law_6_at_8192(name: str, function: str) -> None:
     n = m = 8192
     d = e = 16
     own = (
-        4 * n * m if name.startswith("bias-matrix") and door == "attention_vjp" else 0
+        4 * n * m if name.startswith("bias-matrix") and function == "attention_vjp" else 0
     )  # the gradient of the bias is a result
-    assert growth(name, door, n, m, d, e) <= allowed(door, n, m, d, e) + own
+    assert growth(name, function, n, m, d, e) <= allowed(function, n, m, d, e) + own
 
 
 BLOCKED = [
@@ -218,7 +224,7 @@ BLOCKED += [
 @pytest.mark.slow
 @pytest.mark.parametrize("name", BLOCKED)
 def test_law_6_by_blocks_at_4096(name: str) -> None:
-    """What the native kernel does, done without it, forward and backward."""
+    """The options of the native kernel, by blocks instead, forward and backward."""
     n = m = 4096
     assert growth(name, "attention_vjp", n, m, 8, 8, kernel="blocked") <= allowed("attention_vjp", n, m, 8, 8)
 
@@ -226,21 +232,21 @@ def test_law_6_by_blocks_at_4096(name: str) -> None:
 @pytest.mark.slow
 @pytest.mark.skipif(not library.instruction_sets(), reason=library.missing() or "there is a library")
 @pytest.mark.parametrize(
-    ("name", "door"),
+    ("name", "function"),
     [("mask-window", "attention_vjp"), ("mask-documents", "attention_vjp"), ("none", "attention")],
 )
-def test_law_6_at_65536(name: str, door: str) -> None:
+def test_law_6_at_65536(name: str, function: str) -> None:
     n = m = 65536
-    assert growth(name, door, n, m, 4, 4, kernel="native") <= allowed(door, n, m, 4, 4)
+    assert growth(name, function, n, m, 4, 4, kernel="native") <= allowed(function, n, m, 4, 4)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["none", "mask-composed", "bias-row", "score-cosine"])
-@pytest.mark.parametrize("door", ["attention", "attention_vjp"])
-def test_law_6_at_16384(name: str, door: str) -> None:
+@pytest.mark.parametrize("function", ["attention", "attention_vjp"])
+def test_law_6_at_16384(name: str, function: str) -> None:
     n = m = 16384
     d = e = 4
-    assert growth(name, door, n, m, d, e) <= allowed(door, n, m, d, e)
+    assert growth(name, function, n, m, d, e) <= allowed(function, n, m, d, e)
 
 
 @pytest.mark.slow
@@ -249,8 +255,8 @@ def test_law_6_at_16384(name: str, door: str) -> None:
 )
 @pytest.mark.parametrize(("n", "m"), [(64, 131072), (131072, 64)])
 def test_law_6_few_against_many(name: str, n: int, m: int) -> None:
-    for door in ("attention", "attention_vjp"):
-        assert growth(name, door, n, m, 8, 8) <= allowed(door, n, m, 8, 8), door
+    for function in ("attention", "attention_vjp"):
+        assert growth(name, function, n, m, 8, 8) <= allowed(function, n, m, 8, 8), function
 
 
 LAYOUTS = {  # of keys and values that have to be converted: block by block
@@ -272,9 +278,9 @@ LAYOUTS = {  # of keys and values that have to be converted: block by block
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_law_6_few_queries_copy_no_keys(layout: str, kernel: str) -> None:
     """64 queries, and 32 MiB of keys and values as float32."""
-    for door in ("attention", "partial"):
-        found = growth("none", door, 64, 131072, 32, 32, kernel=kernel, layout=LAYOUTS[layout])
-        assert found <= 8 << 20, door
+    for function in ("attention", "partial"):
+        megabytes = growth("none", function, 64, 131072, 32, 32, kernel=kernel, layout=LAYOUTS[layout])
+        assert megabytes <= 8 << 20, function
 
 
 @pytest.mark.slow
@@ -326,7 +332,7 @@ READERS = """
         marks.write("5")  # resets the peak
     before = peak()
     try:
-        found = {call}
+        result = {call}
     except ValueError as error:
         print(error, file=sys.stderr)
     print(peak() - before)
@@ -343,7 +349,7 @@ def tight(line: bytes, size: int) -> bytes:
 
 
 PAIRS_CALL = "read_pairs(path, skipped=skipped.add)"
-UNTRUSTED = {  # content, what reads it, and the MiB that this may take: a small multiple of what the file has
+UNTRUSTED = {  # content, reader, and the allowed MiB: a small multiple of the size of the file
     "pairs": (lambda: tight(b"a\tb\n", 8 << 20), PAIRS_CALL, 40),
     "pairs-unpacked": (lambda: b"a\tb\n" * (2 << 20), PAIRS_CALL, 40),
     "pairs-newlines": (lambda: b"a\tb\n" + b"\n" * (2 << 20), PAIRS_CALL, 40),

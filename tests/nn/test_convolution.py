@@ -69,8 +69,8 @@ def test_convolution_is_the_correlation(case: tuple[int, ...]) -> None:
 @pytest.mark.usefixtures("block")
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_gradients_are_those_of_finite_differences(case: tuple[int, ...]) -> None:
-    def function(*given: Any) -> Any:
-        return nn.convolution(*given, stride=case[-1])
+    def function(*inputs: Any) -> Any:
+        return nn.convolution(*inputs, stride=case[-1])
 
     assert nn.check_gradients(function, arrays(case)) < 1e-6
 
@@ -80,7 +80,7 @@ def test_gradients_are_those_of_finite_differences(case: tuple[int, ...]) -> Non
 def test_single_precision_is_close_to_double(case: tuple[int, ...]) -> None:
     wide = arrays(case)
     narrow = arrays(case, np.float32)
-    (y, back), (z, wide_back) = (nn.convolution(*given, stride=case[-1]) for given in (narrow, wide))
+    (y, back), (z, wide_back) = (nn.convolution(*inputs, stride=case[-1]) for inputs in (narrow, wide))
     assert y.dtype == np.float32
     np.testing.assert_allclose(y, z, atol=1e-4)
     dy = np.cos(np.arange(y.size, dtype=float)).reshape(y.shape)
@@ -93,8 +93,8 @@ def test_single_precision_is_close_to_double(case: tuple[int, ...]) -> None:
 def test_against_autograd(stride: int) -> None:
     autograd = pytest.importorskip("autograd", reason="autograd is in the development extra")
     anp = pytest.importorskip("autograd.numpy")
-    given = arrays((2, 5, 7, 3, 3, 4, stride))
-    y, back = nn.convolution(*given, stride=stride)
+    inputs = arrays((2, 5, 7, 3, 3, 4, stride))
+    y, back = nn.convolution(*inputs, stride=stride)
     dy = np.random.default_rng(stride).standard_normal(y.shape)
 
     def loss(images: Any, weight: Any, bias: Any) -> Any:
@@ -106,7 +106,7 @@ def test_against_autograd(stride: int) -> None:
                 total = total + anp.sum((anp.tensordot(window, weight, 3) + bias) * dy[:, i, j])
         return total
 
-    for gradient, expected in zip(back(dy), autograd.grad(loss, argnum=(0, 1, 2))(*given), strict=True):
+    for gradient, expected in zip(back(dy), autograd.grad(loss, argnum=(0, 1, 2))(*inputs), strict=True):
         np.testing.assert_allclose(gradient, expected, atol=1e-12)
 
 
@@ -161,11 +161,11 @@ def test_a_filter_of_one_pixel_is_a_linear_layer() -> None:
     ids=str,
 )
 def test_pictures_of_size_0(case: tuple[int, ...], dtype: Any) -> None:
-    given = arrays(case, dtype)
-    y, back = nn.convolution(*given, stride=case[-1])
-    np.testing.assert_array_equal(y, np.broadcast_to(given[2], y.shape))
+    inputs = arrays(case, dtype)
+    y, back = nn.convolution(*inputs, stride=case[-1])
+    np.testing.assert_array_equal(y, np.broadcast_to(inputs[2], y.shape))
     gradients = back(np.ones_like(y))
-    assert [g.shape for g in gradients] == [g.shape for g in given]
+    assert [g.shape for g in gradients] == [g.shape for g in inputs]
     np.testing.assert_array_equal(gradients[2], np.full(case[-2], y[..., 0].size if case[-2] else 0))
     assert not gradients[0].any()
     assert not gradients[1].any()
@@ -217,14 +217,14 @@ def test_windows_are_not_gathered_all_at_once() -> None:
 
 
 def test_arguments_are_not_changed() -> None:
-    given = arrays((2, 5, 4, 8, 3, 16, 1), np.float32)
-    copies = [x.copy() for x in given]
-    y, back = nn.convolution(*given)
+    inputs = arrays((2, 5, 4, 8, 3, 16, 1), np.float32)
+    copies = [x.copy() for x in inputs]
+    y, back = nn.convolution(*inputs)
     dy = np.ones_like(y)
     first = back(dy)
     for one, other in zip(first, back(dy), strict=True):
         np.testing.assert_array_equal(one, other)
-    for one, other in zip((*given, dy), (*copies, np.ones_like(y)), strict=True):
+    for one, other in zip((*inputs, dy), (*copies, np.ones_like(y)), strict=True):
         np.testing.assert_array_equal(one, other)
 
 
@@ -307,16 +307,16 @@ def test_a_stride_is_an_integer(stride: Any) -> None:
     ],
 )
 def test_other_data_types_are_rejected(name: str, bad: Any, got: str) -> None:
-    given = {
+    inputs = {
         "images": zeros(1, 5, 4, 3),
         "weight": zeros(3, 3, 3, 2),
         "bias": zeros(2),
         "dy": zeros(1, 5, 4, 2),
     }
-    given[name] = bad(given[name])
-    dy = given.pop("dy")
+    inputs[name] = bad(inputs[name])
+    dy = inputs.pop("dy")
     with pytest.raises(TypeError) as caught:
-        nn.convolution(**given)[1](dy)
+        nn.convolution(**inputs)[1](dy)
     assert str(caught.value) == f"{name} must be an array of float32 or float64. Got {got} instead."
 
 

@@ -1,4 +1,4 @@
-"""A small GPT of public parts alone: what it decodes with a cache, prompts of different length and beams, is right."""
+"""A small GPT of public parts alone, decoded with a cache, prompts of different length and beams."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def step(
     first = (
         before if lengths is None else before + np.array(lengths) - t
     )  # padding is before the first position
-    places = (first[:, None] + np.arange(t))[:, None]  # (B, 1, t): for all heads
+    positions = (first[:, None] + np.arange(t))[:, None]  # (B, 1, t): for all heads
     x = nn.embed(model["table"], words)[0]
     for layer, cache in zip(model["layers"], caches, strict=True):
         normal = nn.rms_norm(x, layer["attention_gain"])[0]
@@ -81,7 +81,7 @@ def step(
             nn.split_heads(nn.linear(normal, layer[name])[0], heads)[0]
             for name, heads in (("query", HEADS), ("key", KEY_HEADS), ("value", KEY_HEADS))
         )
-        q, k = (position.rotary(heads, places, scaling=SCALING) for heads in (q, k))
+        q, k = (position.rotary(heads, positions, scaling=SCALING) for heads in (q, k))
         cache.append(k, v, lengths=lengths)
         context = regard.attention(q, cache.keys, cache.values, mask=cache.mask, sink=layer["sink"])
         x = hidden(x + nn.linear(nn.merge_heads(context)[0], layer["output"])[0], layer)
@@ -106,8 +106,8 @@ def test_decoding_with_beams_equals_the_causal_attention_at_once(ring: bool) -> 
     totals = np.tile([0.0, -np.inf, -np.inf], 2)  # at first all hypotheses of a prompt are the same
     crossed = 0
     for _ in range(10):
-        wanted = np.stack([at_once(model, text)[-1] for text in texts])
-        np.testing.assert_allclose(logits, wanted, rtol=0, atol=1e-10)
+        expected = np.stack([at_once(model, text)[-1] for text in texts])
+        np.testing.assert_allclose(logits, expected, rtol=0, atol=1e-10)
         scores = totals[:, None] + logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
         best = np.argsort(-scores.reshape(2, beam * WORDS), axis=1, kind="stable")[:, :beam]
         parents = (best // WORDS + np.array([[0], [beam]])).reshape(-1)
@@ -124,13 +124,13 @@ def test_decoding_with_beams_equals_the_causal_attention_at_once(ring: bool) -> 
 
 
 def test_the_sinks_and_the_window_change_the_output() -> None:
-    """What the test above compares would not be equal without them."""
+    """The test above would fail without them."""
     model, text = draw(), [1, 5, 2, 7, 3, 3, 9]
     without = draw()
     for layer in without["layers"]:
         layer["sink"][:] = -np.inf
     assert abs(at_once(model, text)[-1] - at_once(without, text)[-1]).max() > 1e-3
-    earlier = [text[0] + 1, *text[1:]]  # two layers of four see seven
+    earlier = [text[0] + 1, *text[1:]]  # two layers with windows of four reach seven positions
     np.testing.assert_array_equal(
         at_once(model, [*text, 0])[-1], at_once(model, [earlier[0], *text[1:], 0])[-1]
     )

@@ -27,10 +27,10 @@ def test_lstm_step() -> None:
 def test_lstm_step_is_the_formula() -> None:
     inputs, hidden, cell = draw(1, 4)[0], draw(2, 4)[0], draw(1)
     put, forget, out = 1 / (1 + np.exp(-(inputs + hidden)[[0, 1, 3]]))
-    wanted = forget * cell + put * np.tanh(inputs[2] + hidden[2])
+    expected = forget * cell + put * np.tanh(inputs[2] + hidden[2])
     (new, new_cell), _ = nn.lstm_step(inputs, hidden, cell)
-    np.testing.assert_allclose(new_cell, wanted, rtol=1e-12)
-    np.testing.assert_allclose(new, out * np.tanh(wanted), rtol=1e-12)
+    np.testing.assert_allclose(new_cell, expected, rtol=1e-12)
+    np.testing.assert_allclose(new, out * np.tanh(expected), rtol=1e-12)
 
 
 def test_lstm_step_survives_huge_gates() -> None:
@@ -44,8 +44,8 @@ def test_lstm_step_survives_huge_gates() -> None:
 @pytest.mark.parametrize("lengths", [None, [4, 1, 3]])
 def test_lstm(directions: int, lengths: list[int] | None) -> None:
     arrays = [draw(4, 3, 2), draw(2, directions, 12), draw(directions, 12), draw(directions, 3, 12)]
-    given = None if lengths is None else np.array(lengths)
-    assert nn.check_gradients(lambda *a: nn.lstm(*a, lengths=given), arrays) < 1e-6
+    length_array = None if lengths is None else np.array(lengths)
+    assert nn.check_gradients(lambda *a: nn.lstm(*a, lengths=length_array), arrays) < 1e-6
 
 
 def test_lstm_is_its_steps() -> None:
@@ -117,7 +117,7 @@ def test_shapes_are_checked(name: str, shape: tuple[int, ...], text: str) -> Non
 def test_without_a_backward_pass(lengths: list[int] | None) -> None:
     arrays = [draw(4, 3, 2), draw(2, 2, 12), draw(2, 12), draw(2, 3, 12)]
     states, _ = nn.lstm(*arrays, lengths=lengths)
-    found, pullback = nn.lstm(*arrays, lengths=lengths, keep=False)
-    assert (found == states).all()
+    outputs, pullback = nn.lstm(*arrays, lengths=lengths, keep=False)
+    assert (outputs == states).all()
     with pytest.raises(ValueError, match="keep must be True"):
         pullback(states)

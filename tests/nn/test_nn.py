@@ -24,7 +24,7 @@ def test_linear() -> None:
 
 
 @in_one_test(
-    ("call", "said"),
+    ("call", "message"),
     [
         (lambda: nn.linear(draw(2, 3), draw(4, 5)), "weight must have shape (3, 5). Got (4, 5) instead."),
         (lambda: nn.linear(draw(2, 3), draw(3, 5), draw(1)), "bias must have shape (5,). Got (1,) instead."),
@@ -102,10 +102,10 @@ def test_linear() -> None:
         ),
     ],
 )
-def test_shapes_are_checked(call: Any, said: str) -> None:
+def test_shapes_are_checked(call: Any, message: str) -> None:
     with pytest.raises(ValueError) as caught:
         call()
-    assert str(caught.value) == said
+    assert str(caught.value) == message
 
 
 def ints(*shape: int) -> Any:
@@ -224,8 +224,8 @@ def test_layers_reject_other_arguments() -> None:
             "gradients must have the shapes of their arrays",
         ),
     ]
-    for call, said in refused:
-        with pytest.raises((ValueError, TypeError), match=f"^{said}"):
+    for call, message in refused:
+        with pytest.raises((ValueError, TypeError), match=f"^{message}"):
             call()
 
 
@@ -355,10 +355,10 @@ def test_cross_entropy(smoothing: float) -> None:
 def test_cross_entropy_is_the_formula() -> None:
     logits, targets = draw(3, 4), np.array([0, 3, 3])
     logp = np.log(np.exp(logits) / np.exp(logits).sum(1, keepdims=True))
-    wanted = np.full((3, 4), 0.2 / 4)
-    wanted[np.arange(3), targets] += 0.8
+    expected = np.full((3, 4), 0.2 / 4)
+    expected[np.arange(3), targets] += 0.8
     loss, _ = nn.cross_entropy(logits, targets, smoothing=0.2)
-    assert loss == pytest.approx(-(wanted * logp).sum() / 3, rel=1e-12)
+    assert loss == pytest.approx(-(expected * logp).sum() / 3, rel=1e-12)
 
 
 def test_cross_entropy_overwrites_logits_only_if_allowed() -> None:
@@ -373,11 +373,11 @@ def test_cross_entropy_overwrites_logits_only_if_allowed() -> None:
 
 @pytest.mark.parametrize("smoothing", [-1.0, 1.5, float("nan")])
 def test_smoothing_is_between_0_and_1(smoothing: float) -> None:
-    given = draw(2, 3), np.array([0, 1])
+    arguments = draw(2, 3), np.array([0, 1])
     with pytest.raises(ValueError, match="smoothing must be"):
-        nn.cross_entropy(*given, smoothing=smoothing)
+        nn.cross_entropy(*arguments, smoothing=smoothing)
     with pytest.raises(ValueError, match="smoothing must be"):
-        nn.linear_cross_entropy(given[0], draw(4, 3), given[1], smoothing=smoothing)
+        nn.linear_cross_entropy(arguments[0], draw(4, 3), arguments[1], smoothing=smoothing)
 
 
 @pytest.mark.parametrize("ids", [[-1], [3], [0, 7, 1]])
@@ -401,9 +401,9 @@ def test_adam_rejects_a_gradient_of_another_length(size: int) -> None:
 def test_divergence_is_the_formula() -> None:
     p, q = draw(4, 5), draw(4, 5)
     exact_p, exact_q = (np.exp(x) / np.exp(x).sum(axis=1, keepdims=True) for x in (p, q))
-    wanted = scipy.special.rel_entr(exact_p, exact_q) + scipy.special.rel_entr(exact_q, exact_p)
+    expected = scipy.special.rel_entr(exact_p, exact_q) + scipy.special.rel_entr(exact_q, exact_p)
     loss, _ = nn.divergence(p + 300, q - 700)  # a constant in all logits changes nothing
-    assert loss == pytest.approx(wanted.sum() / 4, rel=1e-9)
+    assert loss == pytest.approx(expected.sum() / 4, rel=1e-9)
     assert nn.check_gradients(nn.divergence, [p, q]) < 1e-6
 
 
@@ -493,9 +493,9 @@ def test_a_seed_is_equivalent_to_a_generator() -> None:
     def square(x: Any) -> tuple[Any, Any]:
         return x * x, lambda dy: (2 * x * dy,)
 
-    found = [nn.check_gradients(square, [x], rng=rng) for rng in (3, np.random.default_rng(3))]
-    assert found[0] == found[1]
-    assert nn.check_gradients(square, [x], rng=None) != found[0]
+    errors = [nn.check_gradients(square, [x], rng=rng) for rng in (3, np.random.default_rng(3))]
+    assert errors[0] == errors[1]
+    assert nn.check_gradients(square, [x], rng=None) != errors[0]
 
 
 @pytest.mark.parametrize("rng", [True, "1", 1.0])

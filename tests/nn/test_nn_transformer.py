@@ -29,9 +29,9 @@ def test_layer_norm(shape: tuple[int, ...]) -> None:
 def test_layer_norm_is_the_formula() -> None:
     x, gain, shift = draw(7, 5) * 3 + 1, draw(5), draw(5, 1)[:, 0]
     y, _ = nn.layer_norm(x, gain, shift, epsilon=0.25)
-    for row, found in zip(x, y, strict=True):
-        wanted = (row - row.mean()) / np.sqrt(row.var() + 0.25) * gain + shift
-        np.testing.assert_allclose(found, wanted, rtol=1e-12)
+    for row, normalized in zip(x, y, strict=True):
+        expected = (row - row.mean()) / np.sqrt(row.var() + 0.25) * gain + shift
+        np.testing.assert_allclose(normalized, expected, rtol=1e-12)
 
 
 def test_layer_norm_of_equal_numbers_is_the_shift() -> None:
@@ -48,8 +48,8 @@ def test_perceptron(lead: tuple[int, ...]) -> None:
 
 def test_perceptron_is_the_formula() -> None:
     x, into, bias, out, last = draw(1100, 4), draw(4, 6), draw(6), draw(6, 3), draw(3)
-    wanted = np.maximum(x @ into + bias, 0) @ out + last
-    np.testing.assert_allclose(nn.perceptron(x, into, bias, out, last)[0], wanted, rtol=1e-12)
+    expected = np.maximum(x @ into + bias, 0) @ out + last
+    np.testing.assert_allclose(nn.perceptron(x, into, bias, out, last)[0], expected, rtol=1e-12)
 
 
 def test_the_dtype_stays() -> None:
@@ -99,7 +99,7 @@ def test_activations_are_the_formulas(name: str) -> None:
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("name", ACTIVATIONS)
 def test_activations_of_large_numbers_reach_their_limits(name: str, dtype: Any) -> None:
-    """Without a warning: 0 below, x above, and slopes of 0 and 1."""
+    """Without a warning: 0 far below 0, x far above it, and slopes of 0 and 1."""
     most = np.finfo(dtype).max
     x = np.array([-np.inf, -most, -1e5, -900, 900, 1e5, most, np.inf, np.nan], dtype)
     y, pullback = ACTIVATIONS[name][0](x)
@@ -159,28 +159,33 @@ WEIGHTS = [(6, 8), (6, 4), (6, 4), (8, 5)]  # four heads of size 2, two key head
 @pytest.mark.parametrize("biases", [False, True])
 def test_multi_head_attention_has_right_gradients(memory: bool, biases: bool) -> None:
     added = [draw(size) for size in (8, 4, 4, 5)] if biases else [None] * 4
-    given = [draw(2, 5, 6), draw(2, 7, 6) if memory else None, *(draw(*shape) for shape in WEIGHTS), *added]
+    arguments = [
+        draw(2, 5, 6),
+        draw(2, 7, 6) if memory else None,
+        *(draw(*shape) for shape in WEIGHTS),
+        *added,
+    ]
     bias, sink = draw(4, 1, 7 if memory else 5), draw(4, 1)[:, 0]
-    places = [i for i, x in enumerate(given) if x is not None]
+    indices = [i for i, x in enumerate(arguments) if x is not None]
 
     def function(*arrays: Any) -> Any:
         *changed, bias, sink = arrays
-        whole = list(given)
-        for i, x in zip(places, changed, strict=True):
-            whole[i] = x
+        all_arguments = list(arguments)
+        for i, x in zip(indices, changed, strict=True):
+            all_arguments[i] = x
         y, pullback = nn.multi_head_attention(
-            *whole, heads=4, key_heads=2, rotate=regard.position.rotary_vjp, bias=bias, sink=sink, softcap=5.0,
+            *all_arguments, heads=4, key_heads=2, rotate=regard.position.rotary_vjp, bias=bias, sink=sink, softcap=5.0,
             mask=regard.mask.causal(align="end"),
         )  # fmt: skip
 
         def back(dy: Any) -> list[Any]:
-            found = pullback(dy)
-            assert [x is None for x in found[:10]] == [x is None for x in given]
-            return [*(found[i] for i in places), found.bias, found.sink]
+            gradients = pullback(dy)
+            assert [x is None for x in gradients[:10]] == [x is None for x in arguments]
+            return [*(gradients[i] for i in indices), gradients.bias, gradients.sink]
 
         return y, back
 
-    arrays = [*(given[i] for i in places), bias, sink]
+    arrays = [*(arguments[i] for i in indices), bias, sink]
     assert nn.check_gradients(function, arrays) < 1e-6
 
 
@@ -188,16 +193,16 @@ def test_multi_head_attention_is_one_attention_for_each_head() -> None:
     x, memory = draw(2, 5, 6), draw(2, 7, 6)
     weights = [draw(*shape) for shape in WEIGHTS]
     y, _ = nn.multi_head_attention(x, memory, *weights, heads=4, key_heads=2)
-    wanted = np.zeros((2, 5, 5))
+    expected = np.zeros((2, 5, 5))
     for head in range(4):
         own, key = slice(2 * head, 2 * head + 2), slice(head // 2 * 2, head // 2 * 2 + 2)
         q, k, v = x @ weights[0][:, own], memory @ weights[1][:, key], memory @ weights[2][:, key]
-        wanted += regard.attend(q, k, v).context @ weights[3][own]
-    np.testing.assert_allclose(y, wanted, rtol=1e-12, atol=1e-13)
+        expected += regard.attend(q, k, v).context @ weights[3][own]
+    np.testing.assert_allclose(y, expected, rtol=1e-12, atol=1e-13)
 
 
 @in_one_test(
-    ("call", "kind", "said"),
+    ("call", "kind", "message"),
     [
         (
             lambda: nn.split_heads(draw(2, 3, 5), 2),
@@ -259,7 +264,7 @@ def test_multi_head_attention_is_one_attention_for_each_head() -> None:
         ),
     ],
 )
-def test_wrong_heads_and_shapes_are_errors(call: Any, kind: type[Exception], said: str) -> None:
+def test_wrong_heads_and_shapes_are_errors(call: Any, kind: type[Exception], message: str) -> None:
     with pytest.raises(kind) as error:
         call()
-    assert str(error.value).startswith(said)
+    assert str(error.value).startswith(message)

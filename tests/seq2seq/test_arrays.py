@@ -1,4 +1,4 @@
-"""Models whose sources are arrays: learning, files, searches, and what is refused before any work."""
+"""Models whose sources are arrays: learning, files, searches, and input that is refused before any work."""
 
 from __future__ import annotations
 
@@ -61,8 +61,8 @@ MAKE = {"sequence": sequences, "set": sets, "images": pictures}
 
 def examples(kind: str, count: int, seed: int = 1) -> Examples:
     rng = np.random.default_rng(seed)
-    found = [MAKE[kind](rng) for _ in range(count)]
-    return [source for source, _ in found], [target for _, target in found]
+    pairs = [MAKE[kind](rng) for _ in range(count)]
+    return [source for source, _ in pairs], [target for _, target in pairs]
 
 
 def untrained(family: str, kind: str, **options: Any) -> Seq2Seq:
@@ -91,52 +91,52 @@ def test_it_learns(family: str, kind: str) -> None:
     epochs = {"sequence": 35, "set": 25, "images": 14}[kind]
     model = Seq2Seq(family=family, source=SOURCES[kind], epochs=epochs, **options).fit(*examples(kind, 200))
     sources, targets = examples(kind, 100, seed=2)
-    found = [translation.text for translation in model.translate(sources)]
-    assert np.mean([one == other for one, other in zip(found, targets, strict=True)]) >= 0.9
+    texts = [translation.text for translation in model.translate(sources)]
+    assert np.mean([one == other for one, other in zip(texts, targets, strict=True)]) >= 0.9
 
 
 @pytest.mark.slow
 def test_a_sequence_is_copied_to_its_end() -> None:
     """Names of vectors, one after the other: without a mark of the end, one in thirty was too short or too long."""
     rng = np.random.default_rng(2)
-    kinds = rng.normal(size=(10, 6))
+    vectors = rng.normal(size=(10, 6))
 
     def copied() -> tuple[Any, str]:
         ids = rng.integers(0, 10, rng.integers(1, 8))
-        return kinds[ids] + rng.normal(0, 0.1, (len(ids), 6)), " ".join(f"w{i}" for i in ids)
+        return vectors[ids] + rng.normal(0, 0.1, (len(ids), 6)), " ".join(f"w{i}" for i in ids)
 
     sources, targets = zip(*(copied() for _ in range(1000)), strict=True)
     sizes = {"embedding": 32, "encoder": 32, "decoder": 48, "attention": 32}
     model = Seq2Seq(source=Vectors(6), network=sizes, epochs=25).fit(sources[:600], targets[:600])
-    found = [answer.text for answer in model.translate(sources[600:])]
-    assert np.mean([one == other for one, other in zip(found, targets[600:], strict=True)]) >= 0.985
+    texts = [answer.text for answer in model.translate(sources[600:])]
+    assert np.mean([one == other for one, other in zip(texts, targets[600:], strict=True)]) >= 0.985
 
 
 @pytest.mark.slow
 def test_which_of_these_points_is_the_leftmost() -> None:
-    """Two to five of six named points: the answer needs all places and one name, whatever the order."""
+    """Two to five of six named points: the answer needs all positions and one name, whatever the order."""
     rng = np.random.default_rng(1)
 
     def question() -> tuple[Any, str]:
         names = rng.permutation(6)[: rng.integers(2, 6)]
-        places = rng.uniform(0, 100, (len(names), 2))
-        return (np.eye(6)[names], places), "abcdef"[names[places[:, 0].argmin()]]
+        positions = rng.uniform(0, 100, (len(names), 2))
+        return (np.eye(6)[names], positions), "abcdef"[names[positions[:, 0].argmin()]]
 
     sources, targets = zip(*(question() for _ in range(700)), strict=True)
     sizes = {"embedding": 24, "encoder": 16, "decoder": 24, "attention": 16}
     model = Seq2Seq(source=Vectors(6, "set", positions=2), network=sizes, epochs=12, rate=0.01)
     model.fit(sources[:500], targets[:500])
-    found = [answer.text for answer in model.translate(sources[500:])]
-    assert np.mean([one == other for one, other in zip(found, targets[500:], strict=True)]) >= 0.85
-    turned = [(names[::-1], places[::-1]) for names, places in sources[500:]]
-    assert [answer.text for answer in model.translate(turned)] == found
+    texts = [answer.text for answer in model.translate(sources[500:])]
+    assert np.mean([one == other for one, other in zip(texts, targets[500:], strict=True)]) >= 0.85
+    turned = [(names[::-1], positions[::-1]) for names, positions in sources[500:]]
+    assert [answer.text for answer in model.translate(turned)] == texts
 
 
-def test_numbers_far_from_0_are_told_apart() -> None:
+def test_numbers_far_from_0_are_distinguished() -> None:
     targets = ["a", "b", "c"] * 4
     sources = [[[1e6 + 100 * "abc".index(target)]] for target in targets]
     model = untrained("recurrent", "set", epochs=20, rate=0.05).fit(sources, targets)
-    assert [found.text for found in model.translate(sources[:3])] == ["a", "b", "c"]
+    assert [translation.text for translation in model.translate(sources[:3])] == ["a", "b", "c"]
 
 
 @every_family
@@ -206,8 +206,8 @@ def test_a_verb_standardises_once(tmp_path: Path, capsys: pytest.CaptureFixture[
     model.save(tmp_path / "m")
     np.save(tmp_path / "x.npy", example)
     assert cli.main(["caption", str(tmp_path / "m"), str(tmp_path / "x.npy"), "--n-best", "1"]) == 0
-    (found,) = model.translate([example])
-    assert capsys.readouterr().out == f"{tmp_path / 'x.npy'}\t{found.score:.4f}\t{found.text}\n"
+    (translation,) = model.translate([example])
+    assert capsys.readouterr().out == f"{tmp_path / 'x.npy'}\t{translation.score:.4f}\t{translation.text}\n"
 
 
 def test_a_loaded_model_learns_anew_from_other_examples(tmp_path: Path) -> None:
@@ -229,29 +229,31 @@ def test_a_loaded_model_learns_anew_from_other_examples(tmp_path: Path) -> None:
     ],
 )
 def test_a_training_goes_on_where_it_stopped(family: str, kind: str, tmp_path: Path) -> None:
-    pairs, place = examples(kind, 24), tmp_path / "checkpoint"
-    wanted = small(family, kind).model
-    for step in untrained(family, kind).steps(list(zip(*pairs, strict=True)), checkpoint=place):
+    pairs, checkpoint = examples(kind, 24), tmp_path / "checkpoint"
+    expected = small(family, kind).model
+    for step in untrained(family, kind).steps(list(zip(*pairs, strict=True)), checkpoint=checkpoint):
         if step.number == 2:
             break
-    assert place.exists()
-    model = untrained(family, kind).fit(*pairs, checkpoint=place).model
-    assert not place.exists()
-    assert (model.network.parameters.flat == wanted.network.parameters.flat).all()
-    assert model.source == wanted.source
+    assert checkpoint.exists()
+    model = untrained(family, kind).fit(*pairs, checkpoint=checkpoint).model
+    assert not checkpoint.exists()
+    assert (model.network.parameters.flat == expected.network.parameters.flat).all()
+    assert model.source == expected.source
 
 
 def test_a_checkpoint_of_other_arrays_is_rejected(tmp_path: Path) -> None:
     sources, targets = examples("set", 24)
-    place = tmp_path / "checkpoint"
-    for _ in untrained("recurrent", "set").steps(list(zip(sources, targets, strict=True)), checkpoint=place):
+    checkpoint = tmp_path / "checkpoint"
+    for _ in untrained("recurrent", "set").steps(
+        list(zip(sources, targets, strict=True)), checkpoint=checkpoint
+    ):
         break
     other = [sources[0] + 1, *sources[1:]]
     with pytest.raises(ValueError, match="the pairs, or which of their tokens are known, have changed"):
-        untrained("recurrent", "set").fit(other, targets, checkpoint=place)
+        untrained("recurrent", "set").fit(other, targets, checkpoint=checkpoint)
     with pytest.raises(ValueError, match="source was Vectors"):
-        untrained("recurrent", "set", source=Vectors(1)).fit(sources, targets, checkpoint=place)
-    assert place.exists()
+        untrained("recurrent", "set", source=Vectors(1)).fit(sources, targets, checkpoint=checkpoint)
+    assert checkpoint.exists()
 
 
 # ----------------------------------------------------------------------------------------------------- searches
@@ -273,15 +275,15 @@ def one_example(kind: str, seed: int = 9) -> Any:
     }[kind]
 
 
-def check_shapes(found: Any, kind: str) -> None:
+def check_shapes(translation: Any, kind: str) -> None:
     names = NAMES[kind]
-    assert found.source == names
-    assert found.grid == ((2, 2) if kind == "images" else None)
-    assert found.alignment.shape == (len(found.tokens), len(names))
-    np.testing.assert_allclose(found.alignment.sum(axis=1), 1, atol=1e-5)
-    assert found.retrieved == ()
-    weights, read = found.full_alignment()
-    assert weights is found.alignment
+    assert translation.source == names
+    assert translation.grid == ((2, 2) if kind == "images" else None)
+    assert translation.alignment.shape == (len(translation.tokens), len(names))
+    np.testing.assert_allclose(translation.alignment.sum(axis=1), 1, atol=1e-5)
+    assert translation.retrieved == ()
+    weights, read = translation.full_alignment()
+    assert weights is translation.alignment
     assert read == names
 
 
@@ -293,11 +295,11 @@ def test_every_search_has_an_alignment_of_vectors_or_cells(family: str, kind: st
     several = model.candidates([example], beam=4)[0]
     drawn = model.sample([example], count=3)[0]
     (aligned,) = model.align([example], [target])
-    for found in [*several, *drawn, aligned, *model.translate([example], beam=1)]:
-        check_shapes(found, kind)
+    for translation in [*several, *drawn, aligned, *model.translate([example], beam=1)]:
+        check_shapes(translation, kind)
     assert aligned.text == target
     assert aligned.tokens == tuple(target.split())
-    assert len({found.text for found in several}) == len(several)
+    assert len({one.text for one in several}) == len(several)
     assert model.translate([example])[0] == model.candidates([example])[0][0]
     (empty,) = model.align([example], [""])
     assert empty.alignment is not None
@@ -308,9 +310,9 @@ def test_every_search_has_an_alignment_of_vectors_or_cells(family: str, kind: st
 @quickest_family
 def test_an_aligned_translation_has_the_score_of_the_search(family: str, kind: str) -> None:
     model, sources = small(family, kind), examples(kind, 12, seed=7)[0]
-    found = model.translate(sources, scoring=Scoring())
-    again = model.align(sources, [list(one.tokens) for one in found])
-    for one, other in zip(found, again, strict=True):
+    translations = model.translate(sources, scoring=Scoring())
+    again = model.align(sources, [list(one.tokens) for one in translations])
+    for one, other in zip(translations, again, strict=True):
         assert other.log_probability == pytest.approx(one.log_probability, rel=1e-4)
         np.testing.assert_allclose(other.alignment, one.alignment, atol=1e-4)
         assert other.source == one.source
@@ -318,8 +320,10 @@ def test_an_aligned_translation_has_the_score_of_the_search(family: str, kind: s
 
 @every_kind
 def test_posterior_attention(kind: str) -> None:
-    found = small("recurrent", kind).align([one_example(kind)], [examples(kind, 1)[1][0]], posterior=True)
-    check_shapes(found[0], kind)
+    translations = small("recurrent", kind).align(
+        [one_example(kind)], [examples(kind, 1)[1][0]], posterior=True
+    )
+    check_shapes(translations[0], kind)
 
 
 @every_kind
@@ -328,10 +332,10 @@ def test_a_model_without_attention(kind: str) -> None:
         "recurrent", kind, attention=False, network={"embedding": 8, "encoder": 6, "decoder": 8}
     )
     model.fit(*examples(kind, 8))
-    (found,) = model.translate([one_example(kind)])
-    assert found.alignment is None
-    assert found.source == NAMES[kind]
-    assert found.grid == ((2, 2) if kind == "images" else None)
+    (translation,) = model.translate([one_example(kind)])
+    assert translation.alignment is None
+    assert translation.source == NAMES[kind]
+    assert translation.grid == ((2, 2) if kind == "images" else None)
 
 
 @every_kind
@@ -339,8 +343,8 @@ def test_a_model_without_attention(kind: str) -> None:
 def test_an_ensemble(family: str, kind: str) -> None:
     models = [small(family, kind), small(family, kind, seed=2)]
     together, example = Ensemble(models), one_example(kind)
-    for found in [*together.translate([example]), *together.sample([example])[0]]:
-        check_shapes(found, kind)
+    for translation in [*together.translate([example]), *together.sample([example])[0]]:
+        check_shapes(translation, kind)
     target = examples(kind, 1)[1][0]
     each = [model.align([example], [target])[0] for model in models]
     (mean,) = together.align([example], [target])
@@ -415,9 +419,11 @@ def test_equal_arrays_stay_together() -> None:
     assert len(held_out) == 3
     assert not held_out & {source.tobytes() for source, _ in training}
     links = [frozenset({(i, i)}) for i in range(90)]
-    again, _, kept = split_validation(pairs, links)
-    assert kept == [links[i] for i, (source, _) in enumerate(pairs) if source.tobytes() not in held_out]
-    assert len(again) == len(kept)
+    again, _, held_out_links = split_validation(pairs, links)
+    assert held_out_links == [
+        links[i] for i, (source, _) in enumerate(pairs) if source.tobytes() not in held_out
+    ]
+    assert len(again) == len(held_out_links)
     reshaped = [(array.reshape(3, 2), "") for array in arrays[:15]] + [(array, "") for array in arrays[:15]]
     assert len(hold_out(reshaped)[1]) == 3  # of 30 sources: arrays of another shape are others
 
@@ -497,10 +503,10 @@ def test_wrong_examples_are_rejected_by_their_number(
         model.translate(good[0])
     trained = small("recurrent", kind)
     monkeypatch.setattr(type(trained.model.network), "stepper", None)  # a call of it would fail
-    wanted = f"source 21: {text}"
-    assert error(type_, trained.translate, sources).startswith(wanted)
-    assert error(type_, trained.sample, sources).startswith(wanted)
-    assert error(type_, trained.align, sources, targets).startswith(wanted)
+    expected = f"source 21: {text}"
+    assert error(type_, trained.translate, sources).startswith(expected)
+    assert error(type_, trained.sample, sources).startswith(expected)
+    assert error(type_, trained.align, sources, targets).startswith(expected)
 
 
 @every_kind
@@ -513,7 +519,7 @@ def test_a_missing_file_is_named(kind: str, tmp_path: Path) -> None:
 @every_kind
 def test_a_single_example_is_not_several(kind: str) -> None:
     model, example = small("recurrent", kind), one_example(kind)
-    for given, got in (
+    for sources, described in (
         (example, f"one array of shape {example.shape}"),
         (np.array(3.0), "one array of shape ()"),
         ("x.npy", "str"),
@@ -522,11 +528,11 @@ def test_a_single_example_is_not_several(kind: str) -> None:
         (None, "NoneType"),
         ({0: example}, "dict"),
     ):
-        text = f"sources must be a sequence of examples. Got {got} instead.\n  hint: [example], not example"
+        text = f"sources must be a sequence of examples. Got {described} instead.\n  hint: [example], not example"
         for function in (model.translate, model.candidates, model.sample):
-            assert error(TypeError, function, given) == text
-        assert error(TypeError, model.align, given, ["a"]) == text
-        assert error(TypeError, untrained("recurrent", kind).fit, given, ["a"]) == text
+            assert error(TypeError, function, sources) == text
+        assert error(TypeError, model.align, sources, ["a"]) == text
+        assert error(TypeError, untrained("recurrent", kind).fit, sources, ["a"]) == text
 
 
 def test_a_single_picture_of_channels_is_not_several() -> None:
@@ -727,9 +733,9 @@ UNFIT = "its configuration is damaged: the network must read what its source ret
 )
 def test_damaged_files(kind: str, damage: dict[str, Any], text: str, tmp_path: Path) -> None:
     path = rewritten(tmp_path / "m", small("recurrent", kind), **damage)
-    said = error(ValueError, read_model, path)
-    assert said.startswith(f"{path} is not a model file: {text}")
-    assert "\n" not in said
+    message = error(ValueError, read_model, path)
+    assert message.startswith(f"{path} is not a model file: {text}")
+    assert "\n" not in message
 
 
 def test_a_model_of_text_has_no_source_of_arrays(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Models that translate together: the mean of what each of them predicts, by its definition, in models and commands."""
+"""Models that translate together: the mean of their predictions, by its definition, in models and commands."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ def network(kind: str, seed: int) -> Network:
         "lstm": {"style": "luong", "score": "general", "cell": "lstm"},
         "blind": {"style": "luong", "score": "none"},
     }
-    made: Network = (
+    result: Network = (
         TransformerNetwork(TransformerConfig(12, 9, width=8, heads=2, hidden=8))
         if kind == "transformer"
         else RecurrentNetwork(RecurrentConfig(12, 9, 4, 4, 4, 4, **options[kind]))
     )
-    made.draw(np.random.default_rng(seed), np.ones(9))
-    made.parameters.flat[:] += np.random.default_rng(seed + 1).normal(size=made.parameters.flat.shape)
-    return made
+    result.draw(np.random.default_rng(seed), np.ones(9))
+    result.parameters.flat[:] += np.random.default_rng(seed + 1).normal(size=result.parameters.flat.shape)
+    return result
 
 
 class Fixed(Stepper):
@@ -72,7 +72,7 @@ class Fixed(Stepper):
         pass
 
 
-def told(
+def forced(
     network: Predictor, source: list[int], words: tuple[int, ...], *, posterior: bool = False
 ) -> Hypothesis:
     """The probabilities and attention weights of a network for one sentence."""
@@ -82,11 +82,13 @@ def told(
 
 def mean_of(networks: list[Network], source: list[int], one: Hypothesis) -> tuple[Any, Any]:
     """The logarithms of mean probabilities, and mean weights, of the networks."""
-    each = [told(net, source, one.tokens) for net in networks]
+    each = [forced(net, source, one.tokens) for net in networks]
     count = len(one.log_probabilities)
-    logs = np.log(np.mean([np.exp(said.log_probabilities[:count].astype(float)) for said in each], axis=0))
-    looks = [said.alignment for said in each if said.alignment.shape[1]]
-    return logs, np.mean(looks, axis=0) if looks else each[0].alignment
+    logs = np.log(
+        np.mean([np.exp(forced_one.log_probabilities[:count].astype(float)) for forced_one in each], axis=0)
+    )
+    weights = [hypothesis.alignment for hypothesis in each if hypothesis.alignment.shape[1]]
+    return logs, np.mean(weights, axis=0) if weights else each[0].alignment
 
 
 @pytest.mark.slow
@@ -102,14 +104,14 @@ def test_hypotheses_have_the_mean_probability_of_each_token(
 ) -> None:
     networks = [network(kind, seed + number) for number, kind in enumerate(kinds)]
     rows = [[*source, END] for source in sources]
-    found = beam(EnsembleNetwork(networks), *source_batch(rows), width=width, n_best=width)
-    for row, several in zip(rows, found, strict=True):
+    results = beam(EnsembleNetwork(networks), *source_batch(rows), width=width, n_best=width)
+    for row, several in zip(rows, results, strict=True):
         assert [one.score for one in several] == sorted((one.score for one in several), reverse=True)
         for one in several:
-            logs, looks = mean_of(networks, row, one)
+            logs, weights = mean_of(networks, row, one)
             np.testing.assert_allclose(one.log_probabilities, logs, rtol=1e-4, atol=1e-5)
-            np.testing.assert_allclose(one.alignment, looks[: len(one.alignment)], atol=1e-5)
-            again = told(EnsembleNetwork(networks), row, one.tokens).log_probabilities[: len(logs)]
+            np.testing.assert_allclose(one.alignment, weights[: len(one.alignment)], atol=1e-5)
+            again = forced(EnsembleNetwork(networks), row, one.tokens).log_probabilities[: len(logs)]
             np.testing.assert_allclose(again, logs, rtol=1e-4, atol=1e-5)
 
 
@@ -129,11 +131,13 @@ def test_the_alignment_is_the_mean_of_all_models(
         force(EnsembleNetwork(networks), batch.source, batch.lengths, batch.target, posterior=posterior)
         for posterior in (True, False)
     ]
-    for (source, words), found, looked in zip(pairs, *both, strict=True):
-        each = [told(net, [*source, END], tuple(words), posterior=True).alignment for net in networks]
+    for (source, words), posterior_result, by_attention in zip(pairs, *both, strict=True):
+        each = [forced(net, [*source, END], tuple(words), posterior=True).alignment for net in networks]
         seeing = [one for one in each if one.shape[1]] or each
-        np.testing.assert_allclose(found.alignment, np.mean(seeing, axis=0), atol=1e-5)
-        np.testing.assert_allclose(found.log_probabilities, looked.log_probabilities, rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(posterior_result.alignment, np.mean(seeing, axis=0), atol=1e-5)
+        np.testing.assert_allclose(
+            posterior_result.log_probabilities, by_attention.log_probabilities, rtol=1e-5, atol=1e-6
+        )
 
 
 @pytest.mark.slow
@@ -144,14 +148,18 @@ def test_the_alignment_is_the_mean_of_all_models(
     st.integers(0, 2**16),
 )
 def test_the_mean_is_right_however_small(count: int, rows: int, spread: float, seed: int) -> None:
-    """Against double precision: what float32 can't hold as a probability has a logarithm all the same."""
+    """In double precision: a probability that underflows in float32 still has a logarithm."""
     logits = np.random.default_rng(seed).normal(scale=spread, size=(count, rows, 2, 9)).astype(np.float32)
     wide = logits.astype(np.float64)
     expected = logsumexp(wide - logsumexp(wide, axis=-1, keepdims=True), axis=0) - np.log(count)
     steps = [Fixed(one) for one in logits]
-    found, _ = EnsembleNetwork(steps).stepper(np.zeros((1, rows)), np.ones(rows))(np.zeros((rows, 2)))
-    assert found.dtype == np.float32
-    np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-6 + 3e-7 * float(np.abs(logits).max()))
+    log_probabilities, _ = EnsembleNetwork(steps).stepper(np.zeros((1, rows)), np.ones(rows))(
+        np.zeros((rows, 2))
+    )
+    assert log_probabilities.dtype == np.float32
+    np.testing.assert_allclose(
+        log_probabilities, expected, rtol=1e-6, atol=1e-6 + 3e-7 * float(np.abs(logits).max())
+    )
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -163,18 +171,22 @@ def test_an_ensemble_of_one_model_is_the_model(kind: str) -> None:
         for several, alone in zip(
             beam(EnsembleNetwork(networks), *batch, width=3, n_best=3), expected, strict=True
         ):
-            assert [found.tokens for found in several] == [found.tokens for found in alone]
+            assert [hypothesis.tokens for hypothesis in several] == [
+                hypothesis.tokens for hypothesis in alone
+            ]
             np.testing.assert_allclose(
-                [found.score for found in several], [found.score for found in alone], atol=1e-4
+                [hypothesis.score for hypothesis in several],
+                [hypothesis.score for hypothesis in alone],
+                atol=1e-4,
             )
 
 
 def test_samples_follow_the_mean_probabilities() -> None:
-    # END is the third; 3 and 4 have a friend each, 5 is liked by both: .45 against .225 in the mean.
+    # END is the third; 3 and 4 are probable in one model each, 5 in both: .45 against .225 in the mean.
     likely = np.array([[1e-30, 1e-30, 0.1, 0.0001, 0.4499, 0.45], [1e-30, 1e-30, 0.1, 0.4499, 0.0001, 0.45]])
     networks = [Fixed(one) for one in np.log(likely)]
-    (found,) = force(EnsembleNetwork(networks), *source_batch([[END]]), np.array([[START], [5], [END]]))
-    np.testing.assert_allclose(np.exp(found.log_probabilities), [0.45, 0.1], rtol=1e-6)
+    (hypothesis,) = force(EnsembleNetwork(networks), *source_batch([[END]]), np.array([[START], [5], [END]]))
+    np.testing.assert_allclose(np.exp(hypothesis.log_probabilities), [0.45, 0.1], rtol=1e-6)
     drawn = sample(
         EnsembleNetwork(networks),
         *source_batch([[END]]),
@@ -201,12 +213,12 @@ def test_a_broken_network_is_an_error(value: float) -> None:
 LEFT = ["one", "two", "three", "four", "five", "one two", "two three", "three one", "four five", "five two"]
 RIGHT = ["un", "deux", "trois", "quatre", "cinq"]
 NAMED = dict(zip(LEFT[:5], RIGHT, strict=True))
-SAID = [" ".join(NAMED[word] for word in source.split()) for source in LEFT]
+TARGETS = [" ".join(NAMED[word] for word in source.split()) for source in LEFT]
 SMALL: dict[str, Any] = {"network": {"width": 8, "heads": 2, "hidden": 8}, "family": "transformer"}
 
 
 def learned(**options: Any) -> Seq2Seq:
-    return Seq2Seq(**{"epochs": 1, **options}).fit(LEFT, SAID)
+    return Seq2Seq(**{"epochs": 1, **options}).fit(LEFT, TARGETS)
 
 
 @pytest.fixture(scope="module")
@@ -217,28 +229,28 @@ def three() -> list[Seq2Seq]:
 def test_models_translate_together(three: list[Seq2Seq]) -> None:
     both = Ensemble(three[:2])
     assert both.attention
-    assert [found.text for found in both.translate(LEFT)] == SAID
-    assert [found.text for found in both.translate(LEFT, beam=1)] == SAID
+    assert [translation.text for translation in both.translate(LEFT)] == TARGETS
+    assert [translation.text for translation in both.translate(LEFT, beam=1)] == TARGETS
     sources = [*LEFT, "", "nothing known"]
     for several in Ensemble(three).candidates(sources, beam=3):
-        for found in several:
-            assert found.alignment is not None
-            assert found.alignment.shape == (len(found.tokens), len(found.source))
-            np.testing.assert_allclose(found.alignment.sum(axis=1), 1, rtol=1e-5)
+        for one in several:
+            assert one.alignment is not None
+            assert one.alignment.shape == (len(one.tokens), len(one.source))
+            np.testing.assert_allclose(one.alignment.sum(axis=1), 1, rtol=1e-5)
 
 
 def test_forced_translations_have_the_mean_of_the_alignments(three: list[Seq2Seq]) -> None:
-    together = Ensemble(three).align(LEFT, SAID)
-    for number, found in enumerate(together):
-        each = [model.align([LEFT[number]], [SAID[number]])[0].alignment for model in three]
-        assert found.alignment is not None
-        np.testing.assert_allclose(found.alignment, np.mean(np.stack(each), axis=0), atol=1e-5)  # type: ignore[arg-type]
+    together = Ensemble(three).align(LEFT, TARGETS)
+    for number, translation in enumerate(together):
+        each = [model.align([LEFT[number]], [TARGETS[number]])[0].alignment for model in three]
+        assert translation.alignment is not None
+        np.testing.assert_allclose(translation.alignment, np.mean(np.stack(each), axis=0), atol=1e-5)  # type: ignore[arg-type]
 
 
 def test_samples_and_an_ensemble_of_ensembles(three: list[Seq2Seq]) -> None:
     flat, nested = Ensemble(three[:2]), Ensemble([Ensemble([three[0]]), Ensemble([three[1]])])
     (one,), (other,) = (model.sample(["two one"], count=5, rng=4) for model in (flat, nested))
-    assert [found.text for found in one] == [found.text for found in other]
+    assert [translation.text for translation in one] == [translation.text for translation in other]
 
 
 def test_without_attention() -> None:
@@ -247,17 +259,17 @@ def test_without_attention() -> None:
     assert Ensemble(blind).translate(["one"])[0].alignment is None
     seeing = Ensemble([*blind, learned()])
     assert seeing.attention
-    found = seeing.translate(["one two"])[0]
-    assert found.alignment is not None
-    assert found.alignment.shape[1] == 3
+    translation = seeing.translate(["one two"])[0]
+    assert translation.alignment is not None
+    assert translation.alignment.shape[1] == 3
 
 
 def test_all_models_use_the_translation_memory() -> None:
     models = [learned(extras={"translation_memory": 1}, seed=seed) for seed in (1, 2)]
-    found = Ensemble(models).translate(["one three"])[0]
-    assert found.retrieved == models[0].translate(["one three"])[0].retrieved
-    assert found.retrieved_weights is not None
-    assert found.retrieved_weights.shape == (len(found.tokens), len(found.retrieved))
+    translation = Ensemble(models).translate(["one three"])[0]
+    assert translation.retrieved == models[0].translate(["one three"])[0].retrieved
+    assert translation.retrieved_weights is not None
+    assert translation.retrieved_weights.shape == (len(translation.tokens), len(translation.retrieved))
 
 
 def test_held_out_pairs_do_not_depend_on_the_seed() -> None:
@@ -313,7 +325,7 @@ def test_invalid_ensembles_are_rejected(three: list[Seq2Seq]) -> None:
     with pytest.raises(
         ValueError, match="posterior must be False for a transformer, alone or in an ensemble"
     ):
-        Ensemble(three).align(LEFT, SAID, posterior=True)
+        Ensemble(three).align(LEFT, TARGETS, posterior=True)
     with pytest.raises(ValueError, match="coverage_penalty must be 0"):
         Ensemble([learned(extras={"translation_memory": 1})]).translate(
             ["one"], scoring=Scoring(coverage_penalty=0.1)
@@ -331,7 +343,9 @@ def files(three: list[Seq2Seq], tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         model.save(tmp_path / name / "model.safetensors")
     learned(lower=False).save(tmp_path / "other")
     Path("lines").write_text("\n".join([*LEFT, "two one"]), encoding="utf-8")
-    Path("test").write_text("".join(f"{s}\t{t}\n" for s, t in zip(LEFT, SAID, strict=True)), encoding="utf-8")
+    Path("test").write_text(
+        "".join(f"{s}\t{t}\n" for s, t in zip(LEFT, TARGETS, strict=True)), encoding="utf-8"
+    )
     Path("gold").write_text("0-0\n" * len(LEFT), encoding="utf-8")
     return tmp_path
 
@@ -342,30 +356,33 @@ def test_translate_together(three: list[Seq2Seq], capsys: pytest.CaptureFixture[
     assert main(["translate", "one", "lines", *more, "--scores", "--alignment", "pharaoh"]) == 0
     lines = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
     expected = Ensemble(three).translate([*LEFT, "two one"])
-    assert [line[1] for line in lines] == [found.text for found in expected]
+    assert [line[1] for line in lines] == [translation.text for translation in expected]
     np.testing.assert_allclose(
-        [float(line[0]) for line in lines], [found.score for found in expected], atol=1e-3
+        [float(line[0]) for line in lines], [translation.score for translation in expected], atol=1e-3
     )
 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("files")
 def test_align_together(three: list[Seq2Seq], capsys: pytest.CaptureFixture[str]) -> None:
-    """Both directions of them, each by what its models find together."""
+    """Both directions, each by its ensemble."""
     for name, seed in (("back", 1), ("again", 2)):
-        Seq2Seq(epochs=20, seed=seed).fit(SAID, LEFT).save(name)
+        Seq2Seq(epochs=20, seed=seed).fit(TARGETS, LEFT).save(name)
     there, back = Ensemble(three[:2]), Ensemble([Seq2Seq.load(name) for name in ("back", "again")])
-    asked = ["align", "one", "test", "--ensemble", "two", "--posterior"]
-    found = there.align(LEFT, SAID, posterior=True)
-    assert main([*asked, "--threshold", "0.3"]) == 0
-    expected = [spell(links(one.alignment, threshold=0.3)) for one in found if one.alignment is not None]
+    arguments = ["align", "one", "test", "--ensemble", "two", "--posterior"]
+    translations = there.align(LEFT, TARGETS, posterior=True)
+    assert main([*arguments, "--threshold", "0.3"]) == 0
+    expected = [
+        spell(links(one.alignment, threshold=0.3)) for one in translations if one.alignment is not None
+    ]
     assert capsys.readouterr().out.splitlines() == expected
-    turned = back.align(SAID, LEFT, posterior=True)
+    turned = back.align(TARGETS, LEFT, posterior=True)
     assert (
-        main([*asked, "--reverse", "back", "--reverse", "again", "--symmetrize", "product", "--scores"]) == 0
+        main([*arguments, "--reverse", "back", "--reverse", "again", "--symmetrize", "product", "--scores"])
+        == 0
     )
     lines = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
-    for line, one, other in zip(lines, found, turned, strict=True):
+    for line, one, other in zip(lines, translations, turned, strict=True):
         assert one.alignment is not None
         assert other.alignment is not None
         assert line[:2] == [f"{one.score:.4f}", f"{other.score:.4f}"]
@@ -374,20 +391,31 @@ def test_align_together(three: list[Seq2Seq], capsys: pytest.CaptureFixture[str]
 
 @pytest.mark.usefixtures("files")
 def test_evaluate_together(capsys: pytest.CaptureFixture[str]) -> None:
-    asked = ["evaluate", "one", "test", "--ensemble", "two", "--compare", "one", "two", "--json", "numbers"]
-    assert main([*asked, "--gold", "gold", "--posterior"]) == 0
+    arguments = [
+        "evaluate",
+        "one",
+        "test",
+        "--ensemble",
+        "two",
+        "--compare",
+        "one",
+        "two",
+        "--json",
+        "numbers",
+    ]
+    assert main([*arguments, "--gold", "gold", "--posterior"]) == 0
     captured = capsys.readouterr()
     assert "translating (one + two)" in captured.err
     models = json.loads(Path("numbers").read_text(encoding="utf-8"))["models"]
     assert [model["name"] for model in models] == ["one + two", "one", "two"]
     assert models[0]["exact"] == 1
-    assert main([*asked, "--names", "both", "first", "second"]) == 0
+    assert main([*arguments, "--names", "both", "first", "second"]) == 0
     assert "translating (both)" in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("files")
 @pytest.mark.parametrize(
-    ("asked", "text"),
+    ("arguments", "text"),
     [
         (
             ["translate", "one", "lines", "--ensemble", "one"],
@@ -418,9 +446,9 @@ def test_evaluate_together(capsys: pytest.CaptureFixture[str]) -> None:
     ],
 )
 def test_commands_reject_invalid_ensembles(
-    asked: list[str], text: str, capsys: pytest.CaptureFixture[str]
+    arguments: list[str], text: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(asked) == 2
+    assert main(arguments) == 2
     captured = capsys.readouterr()
     assert text in captured.err
     assert "translating" not in captured.err  # before any work

@@ -30,10 +30,10 @@ def test_hold_out_shares_no_source() -> None:
     assert hold_out(pairs) == (training, validation)
 
 
-@pytest.mark.parametrize(("count", "aside"), [(20, 2), (99, 9), (150, 10), (400, 20), (20_000, 500)])
-def test_more_than_one_source_is_held_out(count: int, aside: int) -> None:
+@pytest.mark.parametrize(("count", "held_out"), [(20, 2), (99, 9), (150, 10), (400, 20), (20_000, 500)])
+def test_more_than_one_source_is_held_out(count: int, held_out: int) -> None:
     training, validation = hold_out([(str(i), "") for i in range(count)])
-    assert (len(training), len(validation)) == (count - aside, aside)
+    assert (len(training), len(validation)) == (count - held_out, held_out)
 
 
 @pytest.mark.parametrize("kind", ["words", "characters", "tokens"])
@@ -68,11 +68,11 @@ def reverser() -> Seq2Seq:
 
 @pytest.mark.slow
 def test_it_learns_to_reverse_unseen_sentences(reverser: Seq2Seq) -> None:
-    seen = reversals(300, 0, longest=3)
-    unseen = [pair for pair in reversals(200, 1, longest=3) if pair not in seen]
+    known = reversals(300, 0, longest=3)
+    unseen = [pair for pair in reversals(200, 1, longest=3) if pair not in known]
     assert len(unseen) > 20
-    found = reverser.translate([source for source, _ in unseen])
-    assert [translation.text for translation in found] == [target for _, target in unseen]
+    translations = reverser.translate([source for source, _ in unseen])
+    assert [translation.text for translation in translations] == [target for _, target in unseen]
 
 
 def test_it_attends_to_the_word_that_it_translates(reverser: Seq2Seq) -> None:
@@ -95,8 +95,8 @@ def test_an_unknown_word_is_copied_from_the_most_attended_one(reverser: Seq2Seq)
 
 
 def test_empty_sentences_stay_empty_and_in_order(reverser: Seq2Seq) -> None:
-    found = reverser.translate(["", "w1 w2", "   "])
-    assert [translation.text for translation in found] == ["", "w2 w1", ""]
+    translations = reverser.translate(["", "w1 w2", "   "])
+    assert [translation.text for translation in translations] == ["", "w2 w1", ""]
     assert reverser.translate([]) == []
 
 
@@ -163,12 +163,12 @@ def test_without_attention_there_is_no_alignment() -> None:
 @pytest.mark.slow
 def test_the_best_parameters_stay() -> None:
     pairs = reversals(80, 0)
-    seen: list[tuple[bool, bytes]] = []
-    model = Seq2Seq(epochs=6, rate=0.05)  # too fast a walk to get better at each step
+    events: list[tuple[bool, bytes]] = []
+    model = Seq2Seq(epochs=6, rate=0.05)  # with so large a rate that not every step is an improvement
     for step in model.steps(pairs[:60], pairs[60:]):
         if step.validation is not None:
-            seen.append((step.best, model.model.network.parameters.flat.tobytes()))
-    assert model.model.network.parameters.flat.tobytes() == [bits for best, bits in seen if best][-1]
+            events.append((step.best, model.model.network.parameters.flat.tobytes()))
+    assert model.model.network.parameters.flat.tobytes() == [bits for best, bits in events if best][-1]
 
 
 @pytest.mark.slow
@@ -196,19 +196,19 @@ def test_a_closed_generator_can_be_resumed(stops: tuple[int, ...], average: floa
 def test_a_checkpoint_that_does_not_fit_is_an_error_before_training(
     content: bytes | None, tmp_path: Path
 ) -> None:
-    place, pairs = tmp_path / "it", reversals(60, 1)
+    checkpoint, pairs = tmp_path / "it", reversals(60, 1)
     model = fitted(pairs, epochs=2)
     before = model.model
     if content is None:  # of another training
-        for _ in Seq2Seq(epochs=1).steps(pairs[:30], checkpoint=place):
+        for _ in Seq2Seq(epochs=1).steps(pairs[:30], checkpoint=checkpoint):
             break
     else:
-        place.write_bytes(content)
-    kept = place.read_bytes()
+        checkpoint.write_bytes(content)
+    bytes_before = checkpoint.read_bytes()
     with pytest.raises(ValueError, match=r"give another name, or remove it|remove it to begin anew"):
-        model.fit(*zip(*pairs, strict=True), checkpoint=place)
+        model.fit(*zip(*pairs, strict=True), checkpoint=checkpoint)
     assert model.model is before
-    assert place.read_bytes() == kept
+    assert checkpoint.read_bytes() == bytes_before
 
 
 def test_an_invalid_checkpoint_is_an_error_before_training(tmp_path: Path) -> None:
@@ -255,7 +255,7 @@ def test_minutes_end_the_training() -> None:
 
 
 @in_one_test(
-    ("options", "said"),
+    ("options", "message"),
     [
         ({"epochs": 0}, "epochs must be at least 1. Got 0 instead."),
         ({"vocabulary": 4}, "vocabulary must be at least 5. Got 4 instead."),
@@ -285,14 +285,14 @@ def test_minutes_end_the_training() -> None:
         ({"epochs": True}, "epochs must be an integer. Got True instead."),
     ],
 )
-def test_options_are_checked(options: Any, said: str) -> None:
+def test_options_are_checked(options: Any, message: str) -> None:
     with pytest.raises((ValueError, TypeError)) as caught:
         Seq2Seq(**options)
-    assert str(caught.value) == said
+    assert str(caught.value) == message
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         ({"feeding": True}, "feeding needs the style luong; here it has no effect. Got True instead."),
         (
@@ -302,10 +302,10 @@ def test_options_are_checked(options: Any, said: str) -> None:
         ),
     ],
 )
-def test_an_option_of_the_network_without_effect_is_rejected(options: Any, said: str) -> None:
+def test_an_option_of_the_network_without_effect_is_rejected(options: Any, message: str) -> None:
     with pytest.raises(ValueError) as caught:
         Seq2Seq(network=options)
-    assert str(caught.value) == f"{said}\n  hint: leave it out"
+    assert str(caught.value) == f"{message}\n  hint: leave it out"
 
 
 @pytest.mark.parametrize(
@@ -392,7 +392,7 @@ def test_names_of_options_are_checked() -> None:
 
 
 @pytest.mark.parametrize(
-    ("sources", "targets", "said"),
+    ("sources", "targets", "message"),
     [
         (
             ["a b c"],
@@ -404,10 +404,10 @@ def test_names_of_options_are_checked() -> None:
         ([], [], "there must be sentence pairs. Got none instead."),
     ],
 )
-def test_training_without_pairs_is_an_error(sources: Any, targets: Any, said: str) -> None:
+def test_training_without_pairs_is_an_error(sources: Any, targets: Any, message: str) -> None:
     with pytest.raises(ValueError) as caught:
         Seq2Seq(max_tokens=2).fit(sources, targets)
-    assert str(caught.value) == said
+    assert str(caught.value) == message
 
 
 def test_a_vocabulary_must_have_words() -> None:
@@ -471,10 +471,10 @@ def test_subwords_may_be_merged_pairs(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", RECIPES)
 def test_recipes_are_checked(name: str) -> None:
-    value, said = RECIPES[name]
+    value, message = RECIPES[name]
     with pytest.raises((ValueError, TypeError)) as caught:
         Seq2Seq(recipe={name: value})
-    assert str(caught.value) == said
+    assert str(caught.value) == message
 
 
 def test_agreement_needs_dropout() -> None:
@@ -518,11 +518,11 @@ def test_short_trainings_have_small_networks(
     config = choose_config("recurrent", pairs, 9, 9, {}, minutes)
     assert config.encoder == encoder  # type: ignore[union-attr]
     assert choose_config("recurrent", pairs, 9, 9, {"encoder": 7}, minutes).encoder == 7  # type: ignore[union-attr]
-    corpus, asked = (
+    corpus, options = (
         Corpus([EncodedPair([4, 2], [1, 4, 2])] * pairs),
         {} if minutes is None else {"minutes": minutes},
     )
-    assert choose_recipe(config, corpus, asked).rate == pytest.approx(rate)
+    assert choose_recipe(config, corpus, options).rate == pytest.approx(rate)
 
 
 @pytest.mark.parametrize(
@@ -533,12 +533,12 @@ def test_a_transformer_is_small_up_to_a_longer_time(
     pairs: int, minutes: float | None, width: int, rate: float
 ) -> None:
     corpus = Corpus([EncodedPair([4, 2], [1, 4, 2])] * pairs)
-    asked = {} if minutes is None else {"minutes": minutes}
+    options = {} if minutes is None else {"minutes": minutes}
     config = choose_config("transformer", pairs, 9, 9, {}, minutes)
     assert config.width == width  # type: ignore[union-attr]
-    assert choose_recipe(config, corpus, asked).rate == pytest.approx(rate)
+    assert choose_recipe(config, corpus, options).rate == pytest.approx(rate)
     large = choose_config("transformer", pairs, 9, 9, {"width": 256}, minutes)
-    assert choose_recipe(large, corpus, asked).rate == 1e-3  # which a smaller one would bear
+    assert choose_recipe(large, corpus, options).rate == 1e-3  # which a smaller one would allow
 
 
 @pytest.mark.slow
@@ -579,17 +579,17 @@ def test_options_without_effect_are_not_saved(network: dict[str, Any], tmp_path:
 
 
 @pytest.mark.parametrize(
-    ("sources", "said"),
+    ("sources", "message"),
     [
         ("one", "sources must be a sequence of sentences. Got str instead."),
         ([None], "sources must be texts or sequences of tokens. Sentence 1 is NoneType instead."),
     ],
 )
-def test_only_sentences_are_translated(sources: Any, said: str, reverser: Seq2Seq) -> None:
+def test_only_sentences_are_translated(sources: Any, message: str, reverser: Seq2Seq) -> None:
     for verb in (reverser.translate, reverser.sample):
         with pytest.raises(TypeError) as caught:
             verb(sources)
-        assert str(caught.value) == said
+        assert str(caught.value) == message
 
 
 def test_valid_must_be_two_sides() -> None:
@@ -614,12 +614,12 @@ def test_tokens_and_characters_are_learned_from_too() -> None:
 
 
 def test_candidates_are_ranked_and_each_has_its_alignment(reverser: Seq2Seq) -> None:
-    (found,) = reverser.candidates(["w1 w2 w3"], beam=4)
-    assert len(found) == 4
-    assert found[0].text == reverser.translate(["w1 w2 w3"], beam=4)[0].text
-    assert [t.score for t in found] == sorted((t.score for t in found), reverse=True)
-    assert len({t.text for t in found}) == 4
-    for translation in found:
+    (candidates,) = reverser.candidates(["w1 w2 w3"], beam=4)
+    assert len(candidates) == 4
+    assert candidates[0].text == reverser.translate(["w1 w2 w3"], beam=4)[0].text
+    assert [t.score for t in candidates] == sorted((t.score for t in candidates), reverse=True)
+    assert len({t.text for t in candidates}) == 4
+    for translation in candidates:
         assert translation.alignment is not None
         assert translation.alignment.shape == (len(translation.tokens), 4)
 
@@ -629,12 +629,14 @@ def test_candidates_have_different_texts() -> None:
     """An unknown word is copied from the source, which may give the text of a known one."""
     pairs = reversals(300, 1)
     model = fitted(pairs, vocabulary=7, epochs=6)
-    several = [found for source, _ in pairs[:50] for found in model.candidates([source], beam=10)]
-    assert all(len({one.text for one in found}) == len(found) for found in several)
-    assert sum(len(found) for found in several) > 400
-    wide = [found for source, _ in pairs[:50] for found in model.candidates([source], beam=10, n_best=4)]
-    for found, more in zip(wide, several, strict=True):
-        assert [one.text for one in found] == [one.text for one in more[:4]]
+    several = [candidates for source, _ in pairs[:50] for candidates in model.candidates([source], beam=10)]
+    assert all(len({one.text for one in candidates}) == len(candidates) for candidates in several)
+    assert sum(len(candidates) for candidates in several) > 400
+    wide = [
+        candidates for source, _ in pairs[:50] for candidates in model.candidates([source], beam=10, n_best=4)
+    ]
+    for few, more in zip(wide, several, strict=True):
+        assert [one.text for one in few] == [one.text for one in more[:4]]
 
 
 def test_translations_are_equal_if_all_fields_are(reverser: Seq2Seq) -> None:
@@ -673,9 +675,9 @@ def test_samples_are_drawn_by_a_seed_a_generator_or_unseeded(reverser: Seq2Seq) 
 
 def test_align_gives_the_scores_and_weights_of_translate(reverser: Seq2Seq) -> None:
     sources = ["w1 w2 w3", "w2", "w4 w5"]
-    said = reverser.translate(sources)
-    forced = reverser.align(sources, [t.text for t in said])
-    for one, other in zip(said, forced, strict=True):
+    translations = reverser.translate(sources)
+    forced = reverser.align(sources, [t.text for t in translations])
+    for one, other in zip(translations, forced, strict=True):
         assert one.tokens == other.tokens
         assert one.score == pytest.approx(other.score, abs=1e-5)
         np.testing.assert_allclose(one.alignment, other.alignment, atol=1e-5)
@@ -707,14 +709,14 @@ def test_a_model_without_a_posterior_is_an_error() -> None:
 
 @pytest.mark.slow
 def test_links_are_learned() -> None:
-    # The other way round than the words would have it: only the links can teach that.
+    # Against the order of the words: only the links can teach that alignment.
     pairs = [(f"w{i} w{j}", f"v{i} v{j}") for i in range(4) for j in range(4)]
     sources, targets = [source for source, _ in pairs], [target for _, target in pairs]
     links = [frozenset({(0, 1), (1, 0)})] * len(pairs)
     model = Seq2Seq(epochs=150, recipe={"guidance": 2.0}).fit(sources, targets, links=links)
-    (found,) = model.align(["w1 w2"], ["v1 v2"])
-    assert found.alignment is not None
-    assert found.alignment.argmax(axis=1).tolist() == [1, 0]
+    (translation,) = model.align(["w1 w2"], ["v1 v2"])
+    assert translation.alignment is not None
+    assert translation.alignment.argmax(axis=1).tolist() == [1, 0]
 
 
 def test_links_may_be_a_function_of_the_tokenizers() -> None:
@@ -723,10 +725,12 @@ def test_links_may_be_a_function_of_the_tokenizers() -> None:
     def links(source: Tokenizer, target: Tokenizer) -> list[Links]:
         return [frozenset({(len(source) - 5, len(target) - 6)})] * 3
 
-    made = Seq2Seq().begin(pairs, pairs, links=links)
-    assert made.fingerprint() == Seq2Seq().begin(pairs, pairs, links=[frozenset({(1, 0)})] * 3).fingerprint()
+    training = Seq2Seq().begin(pairs, pairs, links=links)
+    assert (
+        training.fingerprint() == Seq2Seq().begin(pairs, pairs, links=[frozenset({(1, 0)})] * 3).fingerprint()
+    )
     numbers = [frozenset({(np.int64(1), np.int64(0))})] * 3
-    assert made.fingerprint() == Seq2Seq().begin(pairs, pairs, links=numbers).fingerprint()
+    assert training.fingerprint() == Seq2Seq().begin(pairs, pairs, links=numbers).fingerprint()
     with pytest.raises(ValueError, match=r"^valid must be given where links is a function\.$"):
         Seq2Seq().begin(pairs, links=links)
 
@@ -736,14 +740,14 @@ def test_a_kept_checkpoint_of_a_finished_training_has_no_steps_left(
     recipe: dict[str, float], tmp_path: Path
 ) -> None:
     pairs: list[Pair] = [("a b", "c d"), ("b", "d")]
-    found = []
+    results = []
     for first in (True, False):
         model = Seq2Seq(recipe=recipe)
         training = model.begin(pairs, pairs)
         steps = list(model.run(training, checkpoint=tmp_path / "it", keep=True))
         assert bool(steps) == first
-        found.append(model.model.network.parameters.flat.copy())
-    assert (found[0] == found[1]).all()
+        results.append(model.model.network.parameters.flat.copy())
+    assert (results[0] == results[1]).all()
     list(model.run(training, checkpoint=tmp_path / "it"))
     assert not (tmp_path / "it").exists()
 
@@ -757,7 +761,7 @@ def test_links_must_be_between_tokens() -> None:
 
 
 @pytest.mark.parametrize(
-    ("links", "said"),
+    ("links", "message"),
     [
         (5, "links must be one set for each pair. Got int instead."),
         ("0-0", "links must be one set for each pair. Got str instead."),
@@ -768,16 +772,16 @@ def test_links_must_be_between_tokens() -> None:
         ([{(0, 0, 0)}], "links must be sets of (source, target). Pair 1 has {(0, 0, 0)} instead."),
     ],
 )
-def test_links_must_be_sets_of_two_integers_each(links: Any, said: str) -> None:
+def test_links_must_be_sets_of_two_integers_each(links: Any, message: str) -> None:
     with pytest.raises(TypeError) as caught:
         Seq2Seq().fit(["a b"], ["c"], links=links)
-    assert str(caught.value) == f"{said}\n  hint: {{(0, 0), (2, 1)}}: integers, both counted from 0"
+    assert str(caught.value) == f"{message}\n  hint: {{(0, 0), (2, 1)}}: integers, both counted from 0"
 
 
 @pytest.mark.parametrize("links", [[{(1, 0)}], [[(1, 0)]], ({(1, 0): "sure"},)], ids=str)
 def test_links_may_come_in_any_collection(links: Any) -> None:
-    wanted = Seq2Seq().begin([("a b", "c")], links=[frozenset({(1, 0)})]).fingerprint()
-    assert Seq2Seq().begin([("a b", "c")], links=links).fingerprint() == wanted
+    expected = Seq2Seq().begin([("a b", "c")], links=[frozenset({(1, 0)})]).fingerprint()
+    assert Seq2Seq().begin([("a b", "c")], links=links).fingerprint() == expected
 
 
 # ------------------------------------------------------------------------------------------------ what is refused
@@ -796,15 +800,15 @@ def test_no_more_candidates_than_the_beam_has(reverser: Seq2Seq) -> None:
         assert str(caught.value) == "n_best must be at most beam = 2. Got 5 instead."
 
 
-@pytest.mark.parametrize("place", ["nowhere/it", "pipe"])
-def test_an_unwritable_checkpoint_is_an_error_before_training(tmp_path: Path, place: str) -> None:
+@pytest.mark.parametrize("location", ["nowhere/it", "pipe"])
+def test_an_unwritable_checkpoint_is_an_error_before_training(tmp_path: Path, location: str) -> None:
     os.mkfifo(tmp_path / "pipe")
-    said = "there is no folder" if place != "pipe" else "must be a file, or not there yet"
+    message = "there is no folder" if location != "pipe" else "must be a file, or not there yet"
     model = Seq2Seq(epochs=1)
-    with pytest.raises((FileNotFoundError, ValueError), match=said):
-        model.fit(["a"], ["b"], checkpoint=tmp_path / place)
-    with pytest.raises((FileNotFoundError, ValueError), match=said):
-        list(model.run(model.begin([("a", "b")], [("a", "b")]), checkpoint=tmp_path / place))
+    with pytest.raises((FileNotFoundError, ValueError), match=message):
+        model.fit(["a"], ["b"], checkpoint=tmp_path / location)
+    with pytest.raises((FileNotFoundError, ValueError), match=message):
+        list(model.run(model.begin([("a", "b")], [("a", "b")]), checkpoint=tmp_path / location))
     assert (tmp_path / "pipe").is_fifo()
 
 
@@ -821,14 +825,14 @@ def test_an_unwritable_checkpoint_is_an_error_before_training(tmp_path: Path, pl
 def test_a_target_of_an_empty_source_is_aligned(options: dict[str, Any]) -> None:
     model = fitted(reversals(30, 0), epochs=1, **options)
     posterior = options.get("family") != "transformer" and model.attention
-    for found in (
+    for translations in (
         model.align(["", "w1", ""], ["w1 w2", "", ""], posterior=how) for how in {False, posterior}
     ):
-        assert [one.tokens for one in found] == [("w1", "w2"), (), ()]
-        assert [one.text for one in found] == ["w1 w2", "", ""]
-        assert [one.source for one in found] == [("</s>",), ("w1", "</s>"), ("</s>",)]
-        assert all(-np.inf < one.log_probability < 0 for one in found)
-        shapes = [None if one.alignment is None else one.alignment.shape for one in found]
+        assert [one.tokens for one in translations] == [("w1", "w2"), (), ()]
+        assert [one.text for one in translations] == ["w1 w2", "", ""]
+        assert [one.source for one in translations] == [("</s>",), ("w1", "</s>"), ("</s>",)]
+        assert all(-np.inf < one.log_probability < 0 for one in translations)
+        shapes = [None if one.alignment is None else one.alignment.shape for one in translations]
         assert shapes == ([(2, 1), (0, 2), (0, 1)] if model.attention else [None] * 3)
     (nothing,) = model.translate([""])
     assert nothing.tokens == ()

@@ -57,15 +57,15 @@ def test_bounds_are_inclusive() -> None:
 
 
 def test_long_arguments_are_shortened_in_errors() -> None:
-    told = refused(integer(), "9" * 5000)
-    assert told.startswith("must be an integer of at least 1 and at most 18 digits. Got '999")
-    assert len(told) < 160
+    message = refused(integer(), "9" * 5000)
+    assert message.startswith("must be an integer of at least 1 and at most 18 digits. Got '999")
+    assert len(message) < 160
     assert len(refused(positive, "9" * 5000)) < 130
     assert math.isinf(float("9" * 5000))  # so that one is refused, as every number must be finite
 
 
 def test_the_type_of_a_value_follows_from_its_text() -> None:
-    found = [
+    values = [
         value(text) for text in ("true", "false", "True", "gru", "1_0", "\uff11", "nan", "1.", ".5", "-2e-3")
     ]
-    assert found == [True, False, "True", "gru", "1_0", "\uff11", "nan", 1.0, 0.5, -0.002]
+    assert values == [True, False, "True", "gru", "1_0", "\uff11", "nan", 1.0, 0.5, -0.002]

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from regard.show import figures, terminal
 from regard.show.figures import Panel
-from regard.show.figures.canvas import whole_figure
+from regard.show.figures.canvas import root_figure
 from regard.show.figures.curves import running_mean
 from regard.show.terminal import display_width
 
@@ -61,14 +61,14 @@ class TestPictures:
         loss, bleu = figures.curves(panels).axes
         assert loss.lines[0].get_color() != loss.lines[1].get_color() == bleu.lines[0].get_color()
 
-    def test_many_lines_look_different(self) -> None:
+    def test_many_lines_have_different_styles(self) -> None:
         (axes,) = figures.curves(
             [Panel("loss", {f"run {i}": ([1, 2], [2 + i, 1 + i]) for i in range(15)})]
         ).axes
-        looks = {
+        styles = {
             (line.get_color(), line.get_linestyle()) for line in axes.lines if len(line.get_xdata()) == 2
         }
-        assert len(looks) == 15
+        assert len(styles) == 15
 
     def test_the_steep_beginning_does_not_determine_the_height(self) -> None:
         (axes,) = figures.curves([Panel("loss", {"training": (STEPS, FALLING)})]).axes
@@ -89,10 +89,10 @@ class TestPictures:
     def test_marks_at_0_are_not_cut(self) -> None:
         bleu = Panel("BLEU", {"validation": ([1, 2, 3], [0, 0, 20])}, "highest")
         (axes,) = figures.curves([bleu]).axes
-        whole_figure(axes).draw_without_rendering()
+        root_figure(axes).draw_without_rendering()
         line = axes.lines[0]
         dot = axes.transData.transform((1, 0))[1] - axes.bbox.y0
-        assert dot >= line.get_markersize() / 2 * whole_figure(axes).dpi / 72
+        assert dot >= line.get_markersize() / 2 * root_figure(axes).dpi / 72
         assert not figures.by_length(["1", "2"], {"a": [0, 1]}).lines[0].get_clip_on()
 
     @pytest.mark.parametrize("best", ["lowest", "highest"])
@@ -111,7 +111,7 @@ class TestPictures:
     def test_names_cover_no_line_and_stay_in_the_figure(self, count: int) -> None:
         lines = {f"{'a name of several words ' * (i % 3)}{i}": ([1, 2], [2.0, 1.0]) for i in range(count)}
         (axes,) = figures.curves([Panel("loss", lines)]).axes
-        figure = whole_figure(axes)
+        figure = root_figure(axes)
         figure.draw_without_rendering()
         legend = axes.get_legend().get_window_extent()
         assert legend.xmin >= axes.bbox.xmax
@@ -121,9 +121,9 @@ class TestPictures:
 
     @pytest.mark.parametrize("name", ["", "a\nb"])
     def test_odd_names_are_in_the_legend(self, name: str) -> None:
-        wanted = name.replace("\n", "·")
+        expected = name.replace("\n", "·")
         (axes,) = figures.curves([Panel("loss", {name: ([1, 2], [2.0, 1.0])})]).axes
-        assert names(axes) == names(figures.by_length(["1"], {name: [1]})) == [wanted]
+        assert names(axes) == names(figures.by_length(["1"], {name: [1]})) == [expected]
 
     def test_a_long_name_leaves_room_for_the_picture(self) -> None:
         name = "2026-11-22_bahdanau_embedding160_encoder128_dropout0.3"
@@ -275,7 +275,7 @@ def test_one_point_and_a_flat_line_have_a_height() -> None:
 def test_points_at_the_beginning_alone_are_drawn() -> None:
     assert "\n2.00 │·\n" in terminal.curves(
         {"a": ([0, 0], [1.0, 3.0])}, width=80
-    )  # the mean of what meets there
+    )  # the mean of the points at that position
 
 
 def test_text_curves_mark_points_above_them() -> None:

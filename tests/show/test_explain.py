@@ -1,4 +1,4 @@
-"""`regard explain`: the two lessons it reproduces, the user's own arrays, and what is no input."""
+"""`regard explain`: the two lessons it reproduces, the user's own arrays, and invalid input."""
 
 import io
 import os
@@ -35,25 +35,25 @@ def explain(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     return captured.out
 
 
-def step(told: str, start: str) -> np.ndarray:
+def step(output: str, start: str) -> np.ndarray:
     """The four rows of the table of one step, without their names of two words."""
-    lines = told.split(f"\n{start}")[1].split("\n\n")[2].split("\n")
+    lines = output.split(f"\n{start}")[1].split("\n\n")[2].split("\n")
     return np.array([[float(cell) for cell in line.split()[2:]] for line in lines[-4:]])
 
 
 # the lessons
 
 
-def test_without_arguments_it_tells_the_lesson_on_queries_keys_and_values(
+def test_without_arguments_it_prints_the_lesson_on_queries_keys_and_values(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """Every number that the notebook prints, to its digits."""
-    told = explain(capsys, "--digits", "12")
-    assert "2  0  2                2  2  2              1  1  0" in told  # the first rows of W_Q, W_K, W_V
-    assert "2  1  2                0  1  1              0  0  0" in told  # and the last
-    assert "4  0  2          2  4  3       1  2  1" in told  # row 3 of Q, K, V
+    output = explain(capsys, "--digits", "12")
+    assert "2  0  2                2  2  2              1  1  0" in output  # the first rows of W_Q, W_K, W_V
+    assert "2  1  2                0  1  1              0  0  0" in output  # and the last
+    assert "4  0  2          2  4  3       1  2  1" in output  # row 3 of Q, K, V
     np.testing.assert_array_equal(
-        step(told, "Step 1"), [[8, 2, 10, 2], [4, 0, 4, 0], [12, 2, 14, 2], [10, 4, 14, 3]]
+        step(output, "Step 1"), [[8, 2, 10, 2], [4, 0, 4, 0], [12, 2, 14, 2], [10, 4, 14, 3]]
     )
     weights = [
         [2.36089863e-01, 7.38987555e-03, 7.49130386e-01, 7.38987555e-03],
@@ -61,14 +61,14 @@ def test_without_arguments_it_tells_the_lesson_on_queries_keys_and_values(
         [2.39275049e-01, 7.43870015e-04, 7.59237211e-01, 7.43870015e-04],
         [8.99501754e-02, 2.81554063e-03, 9.05653685e-01, 1.58059922e-03],
     ]
-    np.testing.assert_allclose(step(told, "Step 2"), weights, rtol=5e-9)
+    np.testing.assert_allclose(step(output, "Step 2"), weights, rtol=5e-9)
     context = [
         [0.98522025, 1.74174051, 0.75652026],
         [0.90965265, 1.40965265, 0.5],
         [0.99851226, 1.75849334, 0.75998108],
         [0.99560386, 1.90407309, 0.90846923],
     ]
-    np.testing.assert_allclose(step(told, "Step 3"), context, atol=5e-9)
+    np.testing.assert_allclose(step(output, "Step 3"), context, atol=5e-9)
 
 
 def test_words_and_seed_are_those_of_the_lesson(capsys: pytest.CaptureFixture[str]) -> None:
@@ -78,10 +78,10 @@ def test_words_and_seed_are_those_of_the_lesson(capsys: pytest.CaptureFixture[st
 
 
 def test_the_lesson_from_scratch_with_its_weights(capsys: pytest.CaptureFixture[str]) -> None:
-    told = explain(capsys, *FROM_SCRATCH[1:])
-    np.testing.assert_array_equal(step(told, "Step 1")[0], [0, 0, 0, 2])
-    assert "word 1  0.16199  0.16199  0.16199  0.51402" in told
-    assert step(told, "Step 3").tolist() == [
+    output = explain(capsys, *FROM_SCRATCH[1:])
+    np.testing.assert_array_equal(step(output, "Step 1")[0], [0, 0, 0, 2])
+    assert "word 1  0.16199  0.16199  0.16199  0.51402" in output
+    assert step(output, "Step 3").tolist() == [
         [1.67601, 1.67601, 0.64798],
         [1.67601, 1.67601, 0.64798],
         [1.84696, 1.84696, 0.30608],
@@ -102,26 +102,26 @@ def test_drawing_weights_leaves_the_global_random_state_alone(capsys: pytest.Cap
 def arrays(tmp_path: Path) -> dict[str, np.ndarray]:
     random = np.random.default_rng(7)
     shapes = {"queries": (4, 3), "keys": (6, 3), "values": (6, 2)}
-    made = {name: random.normal(size=shape).round(2) for name, shape in shapes.items()}
-    np.savez(tmp_path / "long.npz", **made)
-    np.savez_compressed(tmp_path / "short.npz", **{name[0]: array for name, array in made.items()})
-    for name, array in made.items():
+    result = {name: random.normal(size=shape).round(2) for name, shape in shapes.items()}
+    np.savez(tmp_path / "long.npz", **result)
+    np.savez_compressed(tmp_path / "short.npz", **{name[0]: array for name, array in result.items()})
+    for name, array in result.items():
         np.save(tmp_path / f"{name}.npy", np.asfortranarray(array))
         np.savetxt(tmp_path / f"{name}.csv", array, fmt="%.2f", delimiter=",")
         np.savetxt(tmp_path / f"{name}.txt", array, fmt="%.2f", delimiter=" ")
-    return made
+    return result
 
 
 @pytest.mark.parametrize("kind", ["long.npz", "short.npz", "npy", "csv", "txt"])
-def test_all_kinds_of_files_tell_the_same_story(
+def test_all_types_of_files_give_the_same_output(
     arrays: dict[str, np.ndarray], capsys: pytest.CaptureFixture[str], kind: str
 ) -> None:
     files = [kind] if kind.endswith("npz") else [f"{name}.{kind}" for name in arrays]
-    told = explain(capsys, *files, "--digits", "9")
+    output = explain(capsys, *files, "--digits", "9")
     attention = regard.attend(*arrays.values())
-    np.testing.assert_allclose(step(told, "Step 1"), attention.scores, atol=1e-8)
-    np.testing.assert_allclose(step(told, "Step 2"), attention.weights, atol=1e-8)
-    np.testing.assert_allclose(step(told, "Step 3"), attention.context, atol=1e-8)
+    np.testing.assert_allclose(step(output, "Step 1"), attention.scores, atol=1e-8)
+    np.testing.assert_allclose(step(output, "Step 2"), attention.weights, atol=1e-8)
+    np.testing.assert_allclose(step(output, "Step 3"), attention.context, atol=1e-8)
 
 
 @pytest.mark.parametrize("kind", ["npz", "npy", "csv"])
@@ -130,8 +130,8 @@ def test_endings_may_be_capitals(
 ) -> None:
     Path(f"long.{kind}" if kind == "npz" else f"queries.{kind}").rename(f"X.{kind.upper()}")
     rest = [] if kind == "npz" else [f"{name}.{kind}" for name in list(arrays)[1:]]
-    told = explain(capsys, f"X.{kind.upper()}", *rest, "--digits", "9")
-    np.testing.assert_allclose(step(told, "Step 3"), regard.attend(*arrays.values()).context, atol=1e-8)
+    output = explain(capsys, f"X.{kind.upper()}", *rest, "--digits", "9")
+    np.testing.assert_allclose(step(output, "Step 3"), regard.attend(*arrays.values()).context, atol=1e-8)
 
 
 def test_one_file_is_self_attention_and_two_are_queries_and_memory(
@@ -168,9 +168,9 @@ def test_options_are_those_of_attend(
     options: dict[str, object],
 ) -> None:
     np.savetxt("mask.csv", np.tri(4, 6, 1), fmt="%d", delimiter=",")
-    told = explain(capsys, "long.npz", "--digits", "9", *flags)
+    output = explain(capsys, "long.npz", "--digits", "9", *flags)
     np.testing.assert_allclose(
-        step(told, "Step 3"), regard.attend(*arrays.values(), **options).context, atol=1e-8
+        step(output, "Step 3"), regard.attend(*arrays.values(), **options).context, atol=1e-8
     )
 
 
@@ -184,15 +184,15 @@ def test_learned_scores_read_their_arrays_by_name(
         "vector": np.ones(5),
     }
     np.savez("learned.npz", **learned)
-    told = explain(
+    output = explain(
         capsys, "long.npz", "--score", "additive", "--score-arrays", "learned.npz", "--digits", "9"
     )
     attention = regard.attend(*arrays.values(), score=regard.scores.additive(**learned))
-    np.testing.assert_allclose(step(told, "Step 1"), attention.scores, atol=1e-8)
+    np.testing.assert_allclose(step(output, "Step 1"), attention.scores, atol=1e-8)
 
 
 def normal(seed: int, before: int, *shapes: tuple[int, ...]) -> list[np.ndarray]:
-    """What NumPy's legacy generator draws after `before` matrices of 3 x 3: normal / sqrt(rows), to two digits."""
+    """Draws of NumPy's legacy generator after `before` matrices of 3 x 3: normal / sqrt(rows), to two digits."""
     random = np.random.RandomState(seed)
     for _ in range(before):
         random.randint(3, size=(3, 3))
@@ -216,26 +216,26 @@ def test_arrays_of_a_score_that_are_not_given_are_drawn(
 ) -> None:
     factory = getattr(regard.scores, score)
     for flags, seed in (["--seed", "5"], 5), ([], 42):
-        told = explain(capsys, "long.npz", "--score", score, "--digits", "9", *flags)
-        assert told.startswith(f"arrays of the score drawn with seed {seed}\n\n")
+        output = explain(capsys, "long.npz", "--score", score, "--digits", "9", *flags)
+        assert output.startswith(f"arrays of the score drawn with seed {seed}\n\n")
         expected = regard.attend(*arrays.values(), score=factory(*normal(seed, 0, *shapes)))
-        np.testing.assert_allclose(step(told, "Step 1"), expected.scores, atol=1e-8)
+        np.testing.assert_allclose(step(output, "Step 1"), expected.scores, atol=1e-8)
 
 
 def test_weights_are_drawn_before_the_arrays_of_the_score(capsys: pytest.CaptureFixture[str]) -> None:
-    told = explain(capsys, "--score", "additive", "--seed", "5", "--digits", "9")
+    output = explain(capsys, "--score", "additive", "--seed", "5", "--digits", "9")
     random = np.random.RandomState(5)
     words = np.array([[1, 0, 0], [0, 1, 0], [1, 1, 0], [0, 0, 1]])
     queries, keys, values = (words @ random.randint(3, size=(3, 3)) for _ in range(3))
     score = regard.scores.additive(*normal(5, 3, (3, 3), (3, 3), (3,)))
     expected = regard.attend(queries, keys, values, score=score)
-    np.testing.assert_allclose(step(told, "Step 3"), expected.context, atol=1e-8)
-    told = explain(capsys, *FROM_SCRATCH[1:], "--score", "additive", "--seed", "5")
-    assert told.startswith("4 words, and the weights given; arrays of the score drawn with seed 5\n")
+    np.testing.assert_allclose(step(output, "Step 3"), expected.context, atol=1e-8)
+    output = explain(capsys, *FROM_SCRATCH[1:], "--score", "additive", "--seed", "5")
+    assert output.startswith("4 words, and the weights given; arrays of the score drawn with seed 5\n")
 
 
 @pytest.mark.parametrize("name", ["inputs", "scores", "logits", "weights", "context", "row", "1", "2", "3"])
-def test_one_step_alone_is_what_python_tells(
+def test_one_step_alone_is_that_of_python(
     arrays: dict[str, np.ndarray], capsys: pytest.CaptureFixture[str], name: str
 ) -> None:
     story = regard.explain(**arrays)
@@ -244,7 +244,7 @@ def test_one_step_alone_is_what_python_tells(
     )
 
 
-def test_all_steps_are_told_without_a_pause_where_nobody_can_press_enter(
+def test_all_steps_are_printed_without_a_pause_where_nobody_can_press_enter(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     each = [
@@ -260,51 +260,51 @@ class Keyboard(io.StringIO):
 
 
 @pytest.mark.parametrize(
-    ("keys", "seen", "not_seen"),
+    ("keys", "shown", "not_seen"),
     [
         ("", "queries = words", "Step 1"),
         ("\n\n", "From scores to logits", "Step 2"),
         ("\n" * 5, "term by term", "(7 of 6)"),
     ],
 )
-def test_on_a_terminal_enter_tells_the_next_step(
+def test_on_a_terminal_enter_prints_the_next_step(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
     keys: str,
-    seen: str,
+    shown: str,
     not_seen: str,
 ) -> None:
     monkeypatch.setattr("sys.stdin", Keyboard(keys))
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
     monkeypatch.setenv("NO_COLOR", "1")
-    told = explain(capsys, "--step")
-    assert seen in told
-    assert not_seen not in told
-    assert "Enter: scores (2 of 6), Ctrl-D: the end " in told
-    assert told.endswith("\n")
+    output = explain(capsys, "--step")
+    assert shown in output
+    assert not_seen not in output
+    assert "Enter: scores (2 of 6), Ctrl-D: the end " in output
+    assert output.endswith("\n")
 
 
 @pytest.mark.parametrize(
-    ("held", "told"),
+    ("held", "message"),
     [
         (["weight", "foo"], "hold only weight for --score general: it holds weight, foo"),
         (["foo"], "hold weight for --score general: it holds only foo"),
         ([], "hold weight for --score general: it holds nothing"),
     ],
 )
-def test_other_learned_arrays_are_told(
-    capsys: pytest.CaptureFixture[str], held: list[str], told: str
+def test_other_learned_arrays_are_reported(
+    capsys: pytest.CaptureFixture[str], held: list[str], message: str
 ) -> None:
     np.savez("learned.npz", **{name: np.eye(3) for name in held})
-    said = fails(capsys, "--score", "general", "--score-arrays", "learned.npz")
-    assert said == f"regard explain: error: learned.npz must {told}\n"
+    error = fails(capsys, "--score", "general", "--score-arrays", "learned.npz")
+    assert error == f"regard explain: error: learned.npz must {message}\n"
 
 
-def test_a_mask_is_told_once(capsys: pytest.CaptureFixture[str]) -> None:
-    told = explain(capsys, "--causal")
-    assert re.search(r"\nlogit = .*, or minus infinity where the mask hides the key\n", told)
-    assert told.count('\n"-": the key is not visible to the query\n') == 1
-    assert "\nword 1 attends to word 1 (100.0 %); no other key is visible\n" in told
+def test_a_mask_is_printed_once(capsys: pytest.CaptureFixture[str]) -> None:
+    output = explain(capsys, "--causal")
+    assert re.search(r"\nlogit = .*, or minus infinity where the mask hides the key\n", output)
+    assert output.count('\n"-": the key is not visible to the query\n') == 1
+    assert "\nword 1 attends to word 1 (100.0 %); no other key is visible\n" in output
     assert "mask" not in explain(capsys)
 
 
@@ -316,7 +316,7 @@ def test_a_mask_is_told_once(capsys: pytest.CaptureFixture[str]) -> None:
         (["--score", "dot"], "logit = 30 * tanh(score / 30), between -30 and 30"),
     ],
 )
-def test_a_cap_is_told(capsys: pytest.CaptureFixture[str], flags: list[str], logit: str) -> None:
+def test_a_cap_is_printed(capsys: pytest.CaptureFixture[str], flags: list[str], logit: str) -> None:
     assert logit in explain(capsys, "--softcap", "30", *flags).split("\n")
 
 
@@ -328,22 +328,22 @@ def test_one_head_of_many_is_chosen_with_its_key_head(capsys: pytest.CaptureFixt
         random.normal(size=(6, 2)),
     )
     np.savez("heads.npz", q=queries, k=keys, v=values)
-    told = explain(capsys, "heads.npz", "--at", "2,4", "--digits", "9")
-    assert told.startswith("leading dimensions (2, 4); shown: 2,4 (choose with --at)\n")
+    output = explain(capsys, "heads.npz", "--at", "2,4", "--digits", "9")
+    assert output.startswith("leading dimensions (2, 4); shown: 2,4 (choose with --at)\n")
     attention = regard.attend(queries[1, 3], keys[1, 1], values)
-    np.testing.assert_allclose(step(told, "Step 3"), attention.context, atol=1e-8)
-    assert f"{keys[1, 1, 5, 2]:.9f}" in told
+    np.testing.assert_allclose(step(output, "Step 3"), attention.context, atol=1e-8)
+    assert f"{keys[1, 1, 5, 2]:.9f}" in output
 
 
 def test_labels_name_queries_and_keys(
     arrays: dict[str, np.ndarray], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    told = explain(
+    output = explain(
         capsys, "long.npz", "--query-labels", "le chat est là", "--key-labels", "the cat is over there ."
     )
-    assert re.search(r"\n +the +cat +is +over +there +\.\n", told)
-    assert re.search(r"\nle attends to (the|cat|is|over|there|\.) \(", told)
-    assert "le, term by term" in told
+    assert re.search(r"\n +the +cat +is +over +there +\.\n", output)
+    assert re.search(r"\nle attends to (the|cat|is|over|there|\.) \(", output)
+    assert "le, term by term" in output
 
 
 def test_the_row_is_chosen(capsys: pytest.CaptureFixture[str]) -> None:
@@ -370,11 +370,11 @@ def test_the_page_is_that_of_python(
 
 def test_large_arrays_are_cut_and_their_shapes_named(capsys: pytest.CaptureFixture[str]) -> None:
     np.save("large.npy", np.random.default_rng(0).normal(size=(300, 64)))
-    told = explain(capsys, "large.npy")
-    assert "queries (300, 64)" in told
-    assert "and so on for 294 more" in told
-    assert len(told.split("\n")) < 100
-    assert max(map(len, told.split("\n"))) <= 120
+    output = explain(capsys, "large.npy")
+    assert "queries (300, 64)" in output
+    assert "and so on for 294 more" in output
+    assert len(output.split("\n")) < 100
+    assert max(map(len, output.split("\n"))) <= 120
 
 
 def test_colour_is_for_terminals(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -387,7 +387,7 @@ def test_colour_is_for_terminals(capsys: pytest.CaptureFixture[str], monkeypatch
     assert weights == [line.split() for line in plain.split("\n")]
 
 
-# what is no input
+# invalid input
 
 
 def damaged(name: str) -> None:
@@ -580,19 +580,19 @@ def test_a_picture_that_fails_costs_no_story(
 
     monkeypatch.setattr(figure.Figure, "savefig", fail)
     assert main(["explain", "--png", str(tmp_path / "a.png")]) == 0
-    told = capsys.readouterr()
-    assert "term by term" in told.out
-    assert told.err == "regard explain: warning: a.png could not be drawn: no such colour\n"
+    captured = capsys.readouterr()
+    assert "term by term" in captured.out
+    assert captured.err == "regard explain: warning: a.png could not be drawn: no such colour\n"
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_folder_that_can_t_be_written_is_told_before_the_work(
+def test_a_folder_that_can_t_be_written_is_reported_before_the_work(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("matplotlib")
     monkeypatch.setattr("os.access", lambda *_: False)  # who runs tests may be allowed everything
-    told = fails(capsys, "--png", str(tmp_path / "a.png"))
-    assert told == f"regard explain: error: {tmp_path}: no file can be written in this folder\n"
+    error = fails(capsys, "--png", str(tmp_path / "a.png"))
+    assert error == f"regard explain: error: {tmp_path}: no file can be written in this folder\n"
 
 
 @pytest.mark.slow
@@ -632,15 +632,15 @@ def test_a_broken_matplotlibrc_is_an_error_before_the_work(tmp_path: Path) -> No
 @pytest.mark.usefixtures("arrays")
 @pytest.mark.parametrize("seeds", [range(10), pytest.param(range(10, 60), marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", ["queries.npy", "short.npz"])
-def test_a_damaged_array_file_is_told_or_refused_but_never_crashes(
+def test_a_damaged_array_file_is_explained_or_refused_but_never_crashes(
     capsys: pytest.CaptureFixture[str], name: str, seeds: range
 ) -> None:
-    whole = Path(name).read_bytes()
+    content = Path(name).read_bytes()
     for seed in seeds:
         random = np.random.default_rng(seed)
-        data = bytearray(whole)
-        for place in random.integers(0, len(data), 3):
-            data[place] = random.integers(256)
+        data = bytearray(content)
+        for index in random.integers(0, len(data), 3):
+            data[index] = random.integers(256)
         Path(name).write_bytes(data)
         status = main(["explain", name])
         captured = capsys.readouterr()
@@ -693,7 +693,7 @@ def test_explain_needs_no_matplotlib() -> None:
         ),
     ],
 )
-def test_what_is_no_command(capsys: pytest.CaptureFixture[str], arguments: list[str], error: str) -> None:
+def test_invalid_commands(capsys: pytest.CaptureFixture[str], arguments: list[str], error: str) -> None:
     assert main(arguments) == 2
     assert capsys.readouterr().err.startswith(error)
 
@@ -744,7 +744,7 @@ def test_a_terminal_without_unicode_is_no_error() -> None:
 
 
 @pytest.mark.slow
-def test_what_is_no_terminal_gets_utf_8_whatever_the_system_prefers() -> None:
+def test_files_and_pipes_get_utf_8_whatever_the_locale() -> None:
     np.save("large.npy", np.ones((30, 30)))
     plain = {key: value for key, value in os.environ.items() if key != "PYTHONIOENCODING"}
     ascii_alone = plain | {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}
@@ -759,7 +759,7 @@ def test_what_is_no_terminal_gets_utf_8_whatever_the_system_prefers() -> None:
 
 @pytest.mark.slow
 def test_closed_streams_are_no_error() -> None:
-    """As some that start programs without a terminal have them."""
+    """Closed streams, as of programs that are started without a terminal."""
     run = [sys.executable, "-c", "import os, sys, regard.cli; sys.stderr = None; sys.exit(regard.cli.main())"]
     done = subprocess.run([*run, "explain", "no-such-file"], capture_output=True)
     assert (done.returncode, done.stdout) == (2, b"")
@@ -769,12 +769,12 @@ def test_closed_streams_are_no_error() -> None:
 
 
 @pytest.mark.parametrize("dtype", ["f2", "f4", ">f8", "?", "u1", ">i4"])
-def test_every_real_type_is_told(capsys: pytest.CaptureFixture[str], dtype: str) -> None:
+def test_every_real_type_is_explained(capsys: pytest.CaptureFixture[str], dtype: str) -> None:
     np.save("eye.npy", np.eye(4).astype(dtype))
-    told = explain(capsys, "eye.npy", "--digits", "2")
+    output = explain(capsys, "eye.npy", "--digits", "2")
     # Each scores 1 with itself and 0 with the three others: e^0.5 / (e^0.5 + 3) = 0.35.
     np.testing.assert_array_equal(
-        step(told, "Step 2"), [[0.35 if i == j else 0.22 for j in range(4)] for i in range(4)]
+        step(output, "Step 2"), [[0.35 if i == j else 0.22 for j in range(4)] for i in range(4)]
     )
 
 
@@ -789,54 +789,54 @@ def test_every_real_type_is_told(capsys: pytest.CaptureFixture[str], dtype: str)
         ),
     ],
 )
-def test_empty_sides_are_told(
+def test_empty_sides_are_printed(
     capsys: pytest.CaptureFixture[str], shapes: tuple[tuple[int, ...], ...], expected: str
 ) -> None:
     np.savez("empty.npz", **{name: np.zeros(shape) for name, shape in zip("qkv", shapes, strict=True)})
     assert expected in explain(capsys, "empty.npz").split("\n")
 
 
-def test_no_query_is_no_story(capsys: pytest.CaptureFixture[str]) -> None:
+def test_attention_without_queries_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     np.savez("empty.npz", q=np.zeros((0, 3)), k=np.zeros((4, 3)), v=np.zeros((4, 2)))
     assert fails(capsys, "empty.npz") == "regard explain: error: there is no query to explain: n is 0\n"
 
 
-def test_scores_that_overflow_are_told_without_a_warning(capsys: pytest.CaptureFixture[str]) -> None:
+def test_scores_that_overflow_are_printed_without_a_warning(capsys: pytest.CaptureFixture[str]) -> None:
     np.save("large.npy", np.eye(2, dtype="f4") * np.float32(1e30))
     assert "query 1" in explain(capsys, "large.npy")
 
 
-def test_products_of_large_whole_numbers_do_not_wrap_round(capsys: pytest.CaptureFixture[str]) -> None:
-    """3037000500^2 is the first square beyond int64; its root fits in, and small products stay whole."""
+def test_products_of_large_integers_do_not_wrap_round(capsys: pytest.CaptureFixture[str]) -> None:
+    """3037000500^2 is the first square beyond int64; its root fits in, and small products stay integers."""
     unit = ["--key-weight", "1", "--value-weight", "1"]
-    told = explain(capsys, "--words", "3037000500", "--query-weight", "3037000500", *unit)
-    assert "9.22337e+18" in told
-    assert "-9.22337e+18" not in told
-    assert "2.80114e+28" in told  # its cube
-    told = explain(capsys, "--words", "3; -4", "--query-weight", "5", *unit)
-    assert "word 1 . word 1 = 15*3 = 45" in told
+    output = explain(capsys, "--words", "3037000500", "--query-weight", "3037000500", *unit)
+    assert "9.22337e+18" in output
+    assert "-9.22337e+18" not in output
+    assert "2.80114e+28" in output  # its cube
+    output = explain(capsys, "--words", "3; -4", "--query-weight", "5", *unit)
+    assert "word 1 . word 1 = 15*3 = 45" in output
 
 
 @pytest.mark.parametrize("dtype", [bool, np.uint8, np.int8])
-def test_products_of_narrow_whole_numbers_do_not_wrap_round(
+def test_products_of_narrow_integers_do_not_wrap_round(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, dtype: type
 ) -> None:
-    """Two times the largest number of each kind."""
+    """Two times the largest number of each data type."""
     most = 1 if dtype is bool else int(np.iinfo(dtype).max)
     np.save(tmp_path / "words.npy", np.full((1, 2), most, dtype))
     np.save(tmp_path / "weight.npy", np.ones((2, 1), dtype))
     weights = (f"--{name}-weight=weight.npy" for name in ("query", "key", "value"))
-    told = explain(capsys, "--words", "words.npy", *weights)
-    assert f"word 1 . word 1 = {2 * most}*{2 * most} = {4 * most * most}" in told
+    output = explain(capsys, "--words", "words.npy", *weights)
+    assert f"word 1 . word 1 = {2 * most}*{2 * most} = {4 * most * most}" in output
 
 
-def term_by_term(told: str) -> list[list[str]]:
+def term_by_term(output: str) -> list[list[str]]:
     """The cells of the last table, its head left out."""
-    return [line.split() for line in told.split("term by term\n\n")[1].split("\n\n")[0].split("\n")[1:]]
+    return [line.split() for line in output.split("term by term\n\n")[1].split("\n\n")[0].split("\n")[1:]]
 
 
 def test_exponentials_of_an_infinite_logit_are_no_numbers(capsys: pytest.CaptureFixture[str]) -> None:
-    """Infinity minus infinity is none, exp(1 - infinity) is 0, and what is hidden is 0 beside anything."""
+    """Infinity minus infinity is not a number, exp(1 - infinity) is 0, and a masked term is 0 next to anything."""
     unit = "1 0; 0 1"
     weights = (f"--{name}-weight={unit}" for name in ("query", "key", "value"))
     words = ["--words", "1e200 1; 0 1", *weights]

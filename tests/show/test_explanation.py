@@ -23,13 +23,13 @@ def _on_a_wide_screen(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "120")
 
 
-def table(told: str, title: str) -> np.ndarray:
+def table(output: str, title: str) -> np.ndarray:
     """The numbers under a title, whose rows begin with names of two words."""
-    lines = told.split(f"{title}\n")[1].split("\n\n")[0].split("\n")
+    lines = output.split(f"{title}\n")[1].split("\n\n")[0].split("\n")
     return np.array([[float(cell) for cell in line.split()[2:]] for line in lines])
 
 
-def test_words_and_weights_are_told_as_on_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
+def test_words_and_weights_are_explained_as_on_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
     text = ["; ".join(" ".join(map(str, row)) for row in weight) for weight in WEIGHTS]
     flags = [f"--{name}-weight={rows}" for name, rows in zip(("query", "key", "value"), text, strict=True)]
     assert main(["explain", *flags]) == 0
@@ -66,9 +66,9 @@ def test_the_story_is_its_steps_but_the_logits() -> None:
     assert "word 2 . word 1 = 2*2 + 0*2 + 0*2 = 4" in story.step("scores", row=1)
 
 
-def test_logits_are_told_with_their_mask() -> None:
-    told = regard.explain(queries=np.eye(2), mask=regard.mask.causal(), scale=3).step("logits")
-    assert told == (
+def test_logits_are_printed_with_their_mask() -> None:
+    output = regard.explain(queries=np.eye(2), mask=regard.mask.causal(), scale=3).step("logits")
+    assert output == (
         "From scores to logits: the numbers that step 2 compares\n\n"
         "logit = score * 3, or minus infinity where the mask hides the key\n"
         '"-": the key is not visible to the query\n\n'
@@ -111,7 +111,7 @@ KEY_WEIGHT = [[1.0, 0.5], [0.5, -0.25], [-2.0, 1.0]]
         (regard.scores.concat([*W, *KEY_WEIGHT], V), "W s + U h", [0.0, 0.0]),
     ],
 )
-def test_the_numbers_inside_the_perceptron_are_told(
+def test_the_numbers_inside_the_perceptron_are_printed(
     monkeypatch: pytest.MonkeyPatch,
     row: int,
     score: regard.scores.additive,
@@ -120,30 +120,30 @@ def test_the_numbers_inside_the_perceptron_are_told(
 ) -> None:
     monkeypatch.setenv("COLUMNS", "40")  # one table below the other
     story = regard.explain(queries=STATES, keys=ANNOTATIONS, score=score, row=row, digits=9)
-    told = story.step("scores")
+    output = story.step("scores")
     hidden = by_hand(row, W, KEY_WEIGHT, bias)
-    np.testing.assert_allclose(table(told, f"tanh({words})"), hidden, atol=1e-9)
+    np.testing.assert_allclose(table(output, f"tanh({words})"), hidden, atol=1e-9)
     np.testing.assert_allclose(story.scores[row], hidden @ V, atol=1e-12)
-    assert f"score = v . tanh({words}): s is a query" in told
+    assert f"score = v . tanh({words}): s is a query" in output
     best = int(story.weights[row].argmax())
     line = f"query {row + 1}, key {best + 1}: v . tanh({words}) = "
-    terms, total = told.split(line)[1].split(" = ")
+    terms, total = output.split(line)[1].split(" = ")
     np.testing.assert_allclose(float(total), hidden[best] @ V, atol=1e-9)
     assert "2.000000000*".startswith(terms[:12])
 
 
 def test_a_perceptron_without_projections_has_no_weights_to_tell() -> None:
-    told = regard.explain(queries=STATES, score=regard.scores.additive(None, None, V)).step("scores")
-    assert "score = v . tanh(s + h): s is a query" in told
-    assert "\ns of query 1 " in told
-    assert "v = vector (2,)" in told
-    assert "query_weight" not in told
+    output = regard.explain(queries=STATES, score=regard.scores.additive(None, None, V)).step("scores")
+    assert "score = v . tanh(s + h): s is a query" in output
+    assert "\ns of query 1 " in output
+    assert "v = vector (2,)" in output
+    assert "query_weight" not in output
 
 
 def test_halves_of_a_concatenation_are_named() -> None:
-    told = regard.explain(queries=STATES, score=regard.scores.concat(np.ones((4, 1)), [1.0])).step(1)
-    assert "; W and U are the upper and the lower rows of weight\n" in told
-    assert "W (2, 1)   U (2, 1)   v (1,)" in told
+    output = regard.explain(queries=STATES, score=regard.scores.concat(np.ones((4, 1)), [1.0])).step(1)
+    assert "; W and U are the upper and the lower rows of weight\n" in output
+    assert "W (2, 1)   U (2, 1)   v (1,)" in output
 
 
 def test_a_perceptron_of_many_keys_and_units_stays_on_the_screen() -> None:
@@ -152,9 +152,9 @@ def test_a_perceptron_of_many_keys_and_units_stays_on_the_screen() -> None:
         rng.normal(size=(300, 40)),
         regard.scores.additive(*(rng.normal(size=(2, 40, 64))), np.ones(64)),
     )
-    told = str(regard.explain(queries=keys[:2], keys=keys, score=score))
-    assert max(map(len, told.split("\n"))) <= 120
-    assert len(told.split("\n")) < 120
+    output = str(regard.explain(queries=keys[:2], keys=keys, score=score))
+    assert max(map(len, output.split("\n"))) <= 120
+    assert len(output.split("\n")) < 120
 
 
 # any score, any normalisation
@@ -199,14 +199,14 @@ def half_product(queries: np.ndarray, keys: np.ndarray) -> np.ndarray:
         ),
     ],
 )
-def test_each_option_is_told(options: dict[str, object], expected: str) -> None:
+def test_each_option_is_printed(options: dict[str, object], expected: str) -> None:
     assert expected in f"{regard.explain(queries=np.eye(2), **options)}\n"
 
 
-def test_a_sink_is_told_with_its_weight() -> None:
-    """One key of logit 0 beside a sink of logit log 3."""
-    told = regard.explain(queries=[[0.0]], sink=math.log(3)).row(0)
-    assert told.endswith("the sink takes the rest of the weight: 0.75000")
+def test_a_sink_is_printed_with_its_weight() -> None:
+    """One key of logit 0 and a sink of logit log 3."""
+    output = regard.explain(queries=[[0.0]], sink=math.log(3)).row(0)
+    assert output.endswith("the sink takes the rest of the weight: 0.75000")
 
 
 @pytest.mark.parametrize("make", [list, lambda x: np.array(x, "f2"), lambda x: np.array(x, ">f4")])
@@ -217,32 +217,32 @@ def test_any_type_is_taken_and_nothing_is_written(make: Callable[[list[list[floa
     assert "query 1 . key 1 = 1*1 + 0*0 = 1" in str(regard.explain(queries=queries))
 
 
-def test_numbers_that_are_not_finite_are_told_without_a_warning() -> None:
-    told = str(regard.explain([[np.inf, 1.0]], *[np.eye(2)] * 3))
-    assert "word 1: not a number" in told
+def test_non_finite_numbers_are_printed_without_a_warning() -> None:
+    output = str(regard.explain([[np.inf, 1.0]], *[np.eye(2)] * 3))
+    assert "word 1: not a number" in output
     score = regard.scores.additive(np.eye(2), np.eye(2), [1.0, 1.0])
     assert "nan" in str(regard.explain(queries=[[np.inf, 1.0]], keys=[[-np.inf, 0.0]], score=score))
 
 
-def test_no_key_is_told() -> None:
+def test_attention_without_keys_is_printed() -> None:
     score = regard.scores.additive(np.eye(2), np.eye(2), [1.0, 1.0])
-    told = str(regard.explain(queries=np.eye(2), keys=np.zeros((0, 2)), score=score))
-    assert "query 2 attends to nothing: its weights and its context are 0" in told
+    output = str(regard.explain(queries=np.eye(2), keys=np.zeros((0, 2)), score=score))
+    assert "query 2 attends to nothing: its weights and its context are 0" in output
 
 
 def test_labels_name_both_sides_unless_the_keys_have_their_own() -> None:
-    told = str(regard.explain(queries=np.eye(2), labels=["le", "chat"], key_labels=["the", "cat"]))
-    assert "le . the = 1*1 + 0*0 = 1" in told
-    assert "word 1" not in told
-    told = str(regard.explain(WORDS, *WEIGHTS, labels=["a", "b", "c", "a\x1b[2J"]))
-    assert "a·[2J attends to c (" in told
+    output = str(regard.explain(queries=np.eye(2), labels=["le", "chat"], key_labels=["the", "cat"]))
+    assert "le . the = 1*1 + 0*0 = 1" in output
+    assert "word 1" not in output
+    output = str(regard.explain(WORDS, *WEIGHTS, labels=["a", "b", "c", "a\x1b[2J"]))
+    assert "a·[2J attends to c (" in output
 
 
 # in a notebook
 
 
 @in_one_test(
-    ("options", "kept"),
+    ("options", "formula"),
     [
         ({}, "options"),
         ({"score": regard.scores.additive(np.eye(2), np.eye(2), [1.0, 1.0])}, "options"),
@@ -252,7 +252,7 @@ def test_labels_name_both_sides_unless_the_keys_have_their_own() -> None:
         ({"normalize": regard.weights.local_m(1)}, "given"),
     ],
 )
-def test_a_notebook_shows_a_page_that_computes_what_it_can(options: dict[str, object], kept: str) -> None:
+def test_a_notebook_shows_a_page_that_computes_what_it_can(options: dict[str, object], formula: str) -> None:
     """Where a page could not compute an option again, it has the numbers of the attention itself."""
     names = ["<a>", "b" * 40]
     story = regard.explain(queries=np.eye(2), labels=names, **options)
@@ -261,7 +261,7 @@ def test_a_notebook_shows_a_page_that_computes_what_it_can(options: dict[str, ob
     assert shown.startswith("<iframe ")
     [section] = story.in_browser().sections
     assert (section.view, section.data["query_labels"]) == ("mechanism", names)
-    assert kept in section.data
+    assert formula in section.data
 
 
 def test_a_page_of_words_begins_with_them_and_with_the_row() -> None:
@@ -281,7 +281,7 @@ def test_an_attention_without_keys_has_no_page() -> None:
     assert regard.explain(queries=np.eye(2), keys=np.zeros((0, 2)))._repr_html_() is None
 
 
-# what is no input
+# invalid input
 
 EYE = np.eye(2)
 
@@ -358,7 +358,7 @@ EYE = np.eye(2)
         ),
     ],
 )
-def test_what_is_no_input_is_told_by_rule_and_numbers(call: Callable[[], object], error: str) -> None:
+def test_invalid_input_is_reported_with_rule_and_numbers(call: Callable[[], object], error: str) -> None:
     with pytest.raises((ValueError, TypeError)) as caught:
         call()
     assert f"{type(caught.value).__name__}: {caught.value}" == error

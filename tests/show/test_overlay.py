@@ -39,8 +39,8 @@ def panels(picture: Any, weights: Any, **options: Any) -> list[np.ndarray]:
     return [np.asarray(ax.images[0].get_array()).astype(int) for ax in figure.axes]
 
 
-def cell_of(place: tuple[int, ...], image: np.ndarray, grid: tuple[int, ...]) -> tuple[int, ...]:
-    return tuple(i * cells // size for i, size, cells in zip(place, image.shape, grid, strict=False))
+def cell_of(position: tuple[int, ...], image: np.ndarray, grid: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(i * cells // size for i, size, cells in zip(position, image.shape, grid, strict=False))
 
 
 def brightest(image: np.ndarray) -> tuple[int, ...]:
@@ -50,7 +50,7 @@ def brightest(image: np.ndarray) -> tuple[int, ...]:
 figures = pytest.mark.usefixtures("_no_pyplot")
 
 
-# what is where
+# positions
 
 
 @figures
@@ -200,11 +200,11 @@ def test_nothing_overlaps_and_nothing_is_cut_off(caption: str, shape: tuple[int,
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # letters that no font has
         figure = captioned(np.zeros(shape), np.ones((len(tokens), 2, 2)), tokens, title="a title " * 30)
-        found = boxes(figure)
-    assert not any(a.overlaps(b) for a, b in itertools.combinations(found, 2))
+        bounds = boxes(figure)
+    assert not any(a.overlaps(b) for a, b in itertools.combinations(bounds, 2))
     page = figure.bbox
-    assert all(page.x0 <= box.x0 and box.x1 <= page.x1 for box in found)
-    assert all(page.y0 <= box.y0 and box.y1 <= page.y1 for box in found)
+    assert all(page.x0 <= box.x0 and box.x1 <= page.x1 for box in bounds)
+    assert all(page.y0 <= box.y0 and box.y1 <= page.y1 for box in bounds)
     assert figure.get_size_inches()[0] < 12.5
 
 

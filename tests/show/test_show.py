@@ -1,4 +1,4 @@
-"""What is shown: aligned by display width whatever the words, shaded by weight, cut where it is too large."""
+"""Output as text and as pictures: aligned by display width, shaded by weight, cut off where it is too large."""
 
 import functools
 import io
@@ -22,7 +22,7 @@ import regard
 from regard import cli
 from regard.cli import main
 from regard.show import figures, terminal
-from regard.show.figures.canvas import whole_figure
+from regard.show.figures.canvas import root_figure
 from regard.show.progress import Progress
 from regard.show.steps import matrices
 from regard.show.terminal import (
@@ -85,8 +85,10 @@ def test_wrapped_lines_have_limits_and_keep_the_text(text: str, width: int, most
     lines = wrap(text, width, most)
     assert 1 <= len(lines) <= most
     assert all(display_width(line) <= width for line in lines)
-    told, all_of_it = "".join("".join(lines).split()), "".join(text.split())
-    assert told == all_of_it or (len(lines) == most and told[-1] == "…" and all_of_it.startswith(told[:-1]))
+    joined, all_of_it = "".join("".join(lines).split()), "".join(text.split())
+    assert joined == all_of_it or (
+        len(lines) == most and joined[-1] == "…" and all_of_it.startswith(joined[:-1])
+    )
 
 
 @given(WORDS)
@@ -178,10 +180,10 @@ def test_fitting_and_wrapping_measure_each_cluster_a_few_times(
 
 
 def test_long_messages_keep_their_ends_and_few_lines() -> None:
-    found = report("begin " + "x" * 10**6 + " end")
-    assert len(found) == 500
-    assert found.startswith("begin x")
-    assert found.endswith("x end")
+    message = report("begin " + "x" * 10**6 + " end")
+    assert len(message) == 500
+    assert message.startswith("begin x")
+    assert message.endswith("x end")
     assert report("\n".join("abcdefghijklmn")).split("\n") == list("abcdefghij")
     assert shorten("abc", 3) == "abc"
 
@@ -245,7 +247,7 @@ def test_blocks_are_side_by_side_up_to_the_width_of_the_screen() -> None:
 
 
 @pytest.mark.parametrize(
-    ("no_color", "force_color", "wanted"),
+    ("no_color", "force_color", "expected"),
     [
         ("1", "1", False),
         ("", "1", True),
@@ -256,11 +258,11 @@ def test_blocks_are_side_by_side_up_to_the_width_of_the_screen() -> None:
     ],
 )
 def test_no_color_wins_over_force_color_over_the_pipe(
-    monkeypatch: pytest.MonkeyPatch, no_color: str, force_color: str, wanted: bool
+    monkeypatch: pytest.MonkeyPatch, no_color: str, force_color: str, expected: bool
 ) -> None:
     monkeypatch.setenv("NO_COLOR", no_color)
     monkeypatch.setenv("FORCE_COLOR", force_color)
-    assert wants_color(io.StringIO()) is wanted
+    assert wants_color(io.StringIO()) is expected
 
 
 def test_a_terminal_has_colour_unless_it_is_dumb(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -278,9 +280,9 @@ def test_a_terminal_has_colour_unless_it_is_dumb(monkeypatch: pytest.MonkeyPatch
 
 def test_shades_are_clipped_between_white_and_the_darkest() -> None:
     def background(share: float) -> str:
-        found = SHADED.fullmatch(shade("x", share))
-        assert found is not None
-        return found[1]
+        match = SHADED.fullmatch(shade("x", share))
+        assert match is not None
+        return match[1]
 
     assert background(0.0) == background(-1.0) == "231"
     assert background(1.0) == background(7.0) == "18"
@@ -438,13 +440,13 @@ def test_a_table_prints_its_numbers_to_the_digits_asked_for(digits: int, seed: i
 # the story
 
 
-def told(**options: object) -> str:
+def explanation(**options: object) -> str:
     queries, keys, values = np.eye(2), np.array([[1.0, 0], [0, 1], [1, 1]]), np.array([[1.0], [2], [4]])
     return str(regard.explain(queries=queries, keys=keys, values=values, **options))
 
 
 def test_a_row_is_explained_term_by_term() -> None:
-    lines = told(row=1).split("query 2, term by term\n\n")[1].split("\n")
+    lines = explanation(row=1).split("query 2, term by term\n\n")[1].split("\n")
     rows = [[float(cell) for cell in line.split()[2:]] for line in lines[1:4]]
     total = [float(cell) for cell in lines[4].split()[1:]]
     np.testing.assert_allclose(np.sum(rows, axis=0)[2:], total, atol=2e-5)
@@ -454,11 +456,11 @@ def test_a_row_is_explained_term_by_term() -> None:
 
 
 def test_the_best_match_is_written_out() -> None:
-    assert "query 1 . key 1 = 1*1 + 0*0 = 1" in told()
+    assert "query 1 . key 1 = 1*1 + 0*0 = 1" in explanation()
 
 
 def test_a_query_without_a_visible_key_is_explained() -> None:
-    shown = told(mask=np.array([[False] * 3, [True] * 3]))
+    shown = explanation(mask=np.array([[False] * 3, [True] * 3]))
     assert "query 1 attends to nothing: its weights and its context are 0" in shown
     assert "query 1        -        -        -" in shown
 
@@ -479,7 +481,7 @@ def test_the_share_of_the_rest_is_that_of_seen_keys() -> None:
 
 def test_an_explanation_needs_two_dimensions_and_a_row() -> None:
     with pytest.raises(ValueError) as caught:
-        told(row=2)
+        explanation(row=2)
     assert str(caught.value) == "row must be one of the 2 queries, counted from 0: 2"
     with pytest.raises(ValueError) as caught:
         regard.explain(queries=np.zeros((2, 3, 4)))
@@ -591,9 +593,9 @@ def test_letters_that_no_font_has_become_boxes_with_one_warning(
     with warnings.catch_warnings():
         warnings.simplefilter("default")
         assert main(["explain", "--labels", f"a b c {unassigned}", "--png", str(tmp_path / "b.png")]) == 0
-    told = capsys.readouterr().err
-    assert told.startswith("regard explain: warning: no installed font has some of the letters")
-    assert told.count("\n") == 1
+    stderr = capsys.readouterr().err
+    assert stderr.startswith("regard explain: warning: no installed font has some of the letters")
+    assert stderr.count("\n") == 1
 
 
 def test_a_nan_weight_is_visible_in_a_picture() -> None:
@@ -625,7 +627,7 @@ def test_a_flat_picture_has_a_minimal_height(tmp_path: Path) -> None:
 
     for shape in ((1, 500), (3, 200), (200, 3), (60, 200)):
         axes = heatmap(np.full(shape, 0.1))
-        figure = whole_figure(axes)
+        figure = root_figure(axes)
         figure.draw_without_rendering()
         height, width = axes.get_window_extent().size[::-1] / figure.dpi / shape  # inches of a cell
         assert max(height, width) <= 0.37
@@ -689,18 +691,18 @@ def every_picture(folder: Path) -> list[bytes]:
         )
     ]
     drawn = [
-        whole_figure(figures.heatmap(weights_of(0, 4, 5), list("abcd"), title="$x$")),
-        whole_figure(figures.heatmap(weights_of(0, 30, 40) - 0.5, signed=True, vmax=0.1)),
+        root_figure(figures.heatmap(weights_of(0, 4, 5), list("abcd"), title="$x$")),
+        root_figure(figures.heatmap(weights_of(0, 30, 40) - 0.5, signed=True, vmax=0.1)),
         figures.heatmaps(weights_of(0, 4, 5)[None] * [[[1.0]], [[0.5]]]),
         figures.curves(panels, title="run"),
-        whole_figure(figures.by_length(["1", "2"], {"one": [1, 2], "two": [3, np.nan]}, [9, 5])),
+        root_figure(figures.by_length(["1", "2"], {"one": [1, 2], "two": [3, np.nan]}, [9, 5])),
     ]
-    found = []
+    images = []
     for one in drawn:
         one.savefig(folder / "user.png")
-        found += [(folder / "user.png").read_bytes(), one._repr_png_()]
+        images += [(folder / "user.png").read_bytes(), one._repr_png_()]
     figures.save_heatmap(folder / "ours.png", weights_of(0, 4, 5))
-    return [*found, (folder / "ours.png").read_bytes()]
+    return [*images, (folder / "ours.png").read_bytes()]
 
 
 @functools.cache
@@ -711,7 +713,7 @@ def plain_pictures() -> list[bytes]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("settings", STYLES, ids=lambda settings: settings.get("style", "all"))
-def test_pictures_look_the_same_under_every_style(settings: dict[str, Any], tmp_path: Path) -> None:
+def test_pictures_are_the_same_under_every_style(settings: dict[str, Any], tmp_path: Path) -> None:
     matplotlib = pytest.importorskip("matplotlib")
     pytest.importorskip("matplotlib.style")
     plain = plain_pictures()
@@ -728,8 +730,8 @@ def test_pictures_look_the_same_under_every_style(settings: dict[str, Any], tmp_
     assert after == before
 
 
-@pytest.mark.parametrize(("face", "wanted"), [("black", "white"), ("#ffffee", "black"), ("none", "black")])
-def test_labels_are_legible_on_the_figure_of_the_user(face: str, wanted: str) -> None:
+@pytest.mark.parametrize(("face", "expected"), [("black", "white"), ("#ffffee", "black"), ("none", "black")])
+def test_labels_are_legible_on_the_figure_of_the_user(face: str, expected: str) -> None:
     matplotlib = pytest.importorskip("matplotlib")
     from matplotlib.figure import Figure
 
@@ -743,10 +745,10 @@ def test_labels_are_legible_on_the_figure_of_the_user(face: str, wanted: str) ->
         heatmap([[0.5, 0.5]], columns=["a", "b"], ax=ax, title="$t$")
     bar = ax.images[0].colorbar.ax
     words = [*ax.get_xticklabels(), *ax.get_yticklabels(), ax.yaxis.label, ax.title, *bar.get_xticklabels()]
-    assert {word.get_color() for word in words} == {wanted}
+    assert {word.get_color() for word in words} == {expected}
     assert not any(word.get_usetex() for word in [*words, *ax.texts[1:]])
     assert not any(line.get_visible() for line in ax.get_xgridlines() + ax.get_ygridlines())
-    assert whole_figure(ax).get_facecolor() == matplotlib.colors.to_rgba(face)
+    assert root_figure(ax).get_facecolor() == matplotlib.colors.to_rgba(face)
     assert (own.get_color(), own.get_parse_math()) == ("green", True)  # what the user wrote stays
 
 
@@ -762,7 +764,7 @@ def test_a_notebook_displays_the_picture_and_not_its_name() -> None:
     for one in shown:
         display: Any = one
         assert display._repr_png_().startswith(b"\x89PNG")
-    own = figures.heatmap([[1.0]], ax=whole_figure(shown[0]).add_subplot())
+    own = figures.heatmap([[1.0]], ax=root_figure(shown[0]).add_subplot())
     assert not hasattr(own, "_repr_png_")  # the figure is the user's to show
 
 
@@ -808,7 +810,7 @@ def test_uniform_weights_are_light_and_have_a_scale(keys: int) -> None:
     axes = heatmap(np.full((4, keys), 1 / keys))
     assert brightness(axes.images[0], 1 / keys) > (0.55 if keys > 3 else 0.4)
     assert brightness(heatmap(np.eye(keys)).images[0], 1.0) < 0.25
-    whole_figure(axes).draw_without_rendering()
+    root_figure(axes).draw_without_rendering()
     bar = axes.images[0].colorbar.ax
     numbers = [label.get_text() for label in [*bar.get_xticklabels(), *bar.get_yticklabels()]]
     assert len(numbers) >= 2
@@ -860,7 +862,7 @@ def test_signed_maps_are_centred_and_minus_infinity_is_missing() -> None:
     assert low[0] > low[2] + 0.2
     assert high[2] > high[0] + 0.2
     for odd in ([[0.0]], [[-np.inf]], [[1e308, -1.7e308]], [[1e-320]], [[-(2**62), 3]], [[True, False]]):
-        whole_figure(heatmap(odd, signed=True)).draw_without_rendering()
+        root_figure(heatmap(odd, signed=True)).draw_without_rendering()
     with pytest.raises(ValueError, match="signed=True"):
         heatmap([[-1.0]])
 
@@ -887,9 +889,9 @@ def test_large_maps_are_drawn_in_blocks_and_lose_no_peak(shape: tuple[int, int],
     assert axes.get_xlim() == (-0.5, shape[1] - 0.5)
     assert axes.get_ylim() == (shape[0] - 0.5, -0.5)
     bar = axes.images[0].colorbar.ax
-    told = bar.get_xlabel() + bar.get_ylabel()
-    assert told == f"largest {'magnitude' if signed else 'weight'} of {rows} × {columns}"
-    whole_figure(axes).draw_without_rendering()
+    labels = bar.get_xlabel() + bar.get_ylabel()
+    assert labels == f"largest {'magnitude' if signed else 'weight'} of {rows} × {columns}"
+    root_figure(axes).draw_without_rendering()
     box = axes.get_window_extent()
     assert min(box.height / drawn.shape[0], box.width / drawn.shape[1]) >= 1  # dots of a screen
 
@@ -914,16 +916,16 @@ def test_no_text_is_read_as_a_formula() -> None:
 
     odd = "$\\frac{$ _^"
     drawn = [
-        whole_figure(figures.heatmap([[1.0]], [odd], [odd], title=odd)),
+        root_figure(figures.heatmap([[1.0]], [odd], [odd], title=odd)),
         figures.heatmaps([[[1.0]]], [odd], [odd], names=[odd], title=odd),
         figures.curves([figures.Panel(odd, {odd: ([1, 2], [2, 1])})], along=odd, title=odd),
-        whole_figure(figures.by_length([odd], {odd: [1]}, measure=odd, along=odd)),
+        root_figure(figures.by_length([odd], {odd: [1]}, measure=odd, along=odd)),
     ]
     for one in drawn:
         one.draw_without_rendering()
-        found = [text for text in one.findobj(Text) if odd in text.get_text()]
-        assert len(found) >= 3
-        assert not any(text.get_parse_math() for text in found)
+        texts = [text for text in one.findobj(Text) if odd in text.get_text()]
+        assert len(texts) >= 3
+        assert not any(text.get_parse_math() for text in texts)
 
 
 # several heads
@@ -1079,7 +1081,7 @@ def test_a_title_is_hardly_wider_than_its_picture(title: str) -> None:
     from regard.show.figures import heatmap
 
     def size(title: str | None) -> np.ndarray:
-        return np.array(whole_figure(heatmap(np.eye(12), title=title)).get_tightbbox().size)
+        return np.array(root_figure(heatmap(np.eye(12), title=title)).get_tightbbox().size)
 
     assert (size(title) <= size(None) * 1.3 + [0, 0.5]).all()
 
@@ -1139,7 +1141,7 @@ def test_progress_on_a_terminal_is_a_bar_with_loss_and_time_left() -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         ({"digits": -1}, "digits must be at least 0. Got -1 instead."),
         ({"digits": 18}, "digits must be at most 17. Got 18 instead."),
@@ -1149,7 +1151,7 @@ def test_progress_on_a_terminal_is_a_bar_with_loss_and_time_left() -> None:
         ({"values": [[1j]]}, "values must hold real numbers. Got dtype complex128 instead."),
     ],
 )
-def test_options_of_tables_are_checked(options: dict[str, Any], said: str) -> None:
+def test_options_of_tables_are_checked(options: dict[str, Any], message: str) -> None:
     with pytest.raises((ValueError, TypeError)) as caught:
         terminal.table(**{"values": [[1.0]], **options})
-    assert str(caught.value).splitlines()[0] == said
+    assert str(caught.value).splitlines()[0] == message

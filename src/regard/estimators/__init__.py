@@ -25,5 +25,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    """List what `__getattr__` finds, too."""
+    """List the lazily imported names, too."""
     return sorted({*globals(), *_LAZY})

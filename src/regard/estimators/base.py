@@ -1,4 +1,4 @@
-"""What the regressor and the classifier share: training rows as keys, fitting, and whom a prediction attended to."""
+"""The common part of the regressor and the classifier: training rows as keys, fitting, and attention weights."""
 
 from __future__ import annotations
 

@@ -97,7 +97,7 @@ class Heads:
         return np.concatenate([np.tile(head, self.count), np.zeros(self._mixed)])
 
     def initial(self, log_factor: float, x: Array, rng: np.random.Generator) -> Array:
-        """Return parameters to begin with; heads differ in width, and by chance so that they can part."""
+        """Return parameters to begin with; heads differ in width and at random, so that training can separate them."""
         spread = (np.arange(self.count) - (self.count - 1) / 2) * np.log(2.0)
         heads = [
             np.concatenate([self.score.initial(log_factor + more, x), self.readout.initial()])
@@ -117,7 +117,7 @@ def log_weighted(keys: Array, log_weights: Array) -> Array:
 
 
 def with_one(queries: Array) -> Array:
-    """Append the factor of what `log_weighted` appends."""
+    """Append the factor of the number that `log_weighted` appends."""
     return np.column_stack([queries, np.ones(len(queries))])
 
 
@@ -251,7 +251,7 @@ def fit(problem: LeaveOneOut, *, alpha: float, max_iter: int, tol: float, rng: n
     with np.errstate(over="ignore"):
         width = min(starts, key=lambda width: problem(starts[width])[0])
         start = starts[width]
-        found = minimize(
+        result = minimize(
             Penalised(problem, start, alpha / len(problem.x) * problem.heads.precision(width)),
             start,
             jac=True,
@@ -259,7 +259,7 @@ def fit(problem: LeaveOneOut, *, alpha: float, max_iter: int, tol: float, rng: n
             bounds=problem.heads.bounds(),
             options={"maxiter": max_iter, "gtol": tol, "ftol": 1e-9},
         )
-    return Fitted(found.x, float(found.fun), int(found.nit), bool(found.success))
+    return Fitted(result.x, float(result.fun), int(result.nit), bool(result.success))
 
 
 def contexts(heads: Heads, head: Head, queries: Array, x: Array, y: Array, log_weights: Array) -> Array:

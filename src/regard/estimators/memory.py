@@ -1,4 +1,4 @@
-"""A memory of keys and values that is asked by attention."""
+"""A memory of keys and values, recalled by attention."""
 
 from __future__ import annotations
 
@@ -180,8 +180,12 @@ class AttentionMemory:
         unknown = np.setdiff1d(unwanted, self.ids)
         if len(unknown):
             raise KeyError(f"there is no entry {unknown[0]}; {self._count} are stored")
-        kept = ~np.isin(self.ids, unwanted)
-        self._keys, self._values, self._ids = self.keys[kept], self.values[kept], self.ids[kept]
+        remaining = ~np.isin(self.ids, unwanted)
+        self._keys, self._values, self._ids = (
+            self.keys[remaining],
+            self.values[remaining],
+            self.ids[remaining],
+        )
         self._count = len(self._ids)
 
     def recall(self, queries: ArrayLike, *, top: int = 5) -> Recalled:

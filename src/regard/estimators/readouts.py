@@ -1,4 +1,4 @@
-"""From what a query attended to, to its prediction: the mean of the targets, or a line through them."""
+"""The readout, from the attended targets to a prediction: their mean, or a line through them."""
 
 from __future__ import annotations
 

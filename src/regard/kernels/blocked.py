@@ -145,10 +145,10 @@ class Kernel:
         p = self.p
         if not isinstance(p.normalize, local_p):
             return None
-        places = p.normalize.positions.astype(float)
-        places = np.broadcast_to(places, (*places.shape[:-1], p.layout.n))
-        places = np.broadcast_to(p.layout.per_query_head(places, 1), (*p.layout.inner, p.layout.n))
-        return places.reshape(p.layout.items, p.layout.n)
+        positions = p.normalize.positions.astype(float)
+        positions = np.broadcast_to(positions, (*positions.shape[:-1], p.layout.n))
+        positions = np.broadcast_to(p.layout.per_query_head(positions, 1), (*p.layout.inner, p.layout.n))
+        return positions.reshape(p.layout.items, p.layout.n)
 
     def values(self, items: slice, columns: slice) -> Array:
         """Return a block of values (items or 1, keys, e)."""
@@ -182,8 +182,8 @@ class Kernel:
         """Return the logits of a block (items, keys, lanes), -inf where masked; None if all are."""
         _stop_if_requested()
         p = self.p
-        seen = self.visible(items, rows, columns)
-        if seen is False:
+        visible = self.visible(items, rows, columns)
+        if visible is False:
             return None
         block = self.pairs.block(left, self.pairs.right_block(items, columns))
         block *= p.compute.type(p.scale)
@@ -199,8 +199,8 @@ class Kernel:
             bias = p.bias.block(items, rows, columns).swapaxes(1, 2)
             real += bias
             np.copyto(real, -np.inf, where=np.isneginf(bias))
-        if seen is not True:
-            np.copyto(real, -np.inf, where=~seen.swapaxes(1, 2))
+        if visible is not True:
+            np.copyto(real, -np.inf, where=~visible.swapaxes(1, 2))
         block[:, :, t:] = -np.inf
         return block
 
@@ -227,11 +227,11 @@ class Taint:
     def __init__(self) -> None:
         self.counts: list[Any] = [0, 0, 0]
 
-    def split(self, values: Array, seen: Array) -> Array:
+    def split(self, values: Array, visible: Array) -> Array:
         """Count, and return the values with 0 in place of non-finite ones."""
         for i, bad in enumerate((np.isposinf(values), np.isneginf(values), np.isnan(values))):
             self.counts[i] = self.counts[i] + _times_values(
-                bad.astype(values.dtype), seen.astype(values.dtype)
+                bad.astype(values.dtype), visible.astype(values.dtype)
             )
         return np.where(np.isfinite(values), values, 0)
 
@@ -325,24 +325,24 @@ class Logits:
         self.left = np.broadcast_to(left, (items.stop - items.start, *left.shape[1:]))
         self.shape = (len(self.left), 1, -(-self.left.shape[1] // LANES) * LANES)
         self.columns = slices(kernel.p.layout.m, plan.columns)
-        self.kept: Array | None = None
+        self.stored: Array | None = None
         if LANES * kernel.p.layout.m <= TILE:
-            kept = np.full((len(self.left), kernel.p.layout.m, self.shape[2]), -np.inf, self.left.dtype)
+            stored = np.full((len(self.left), kernel.p.layout.m, self.shape[2]), -np.inf, self.left.dtype)
             for columns, block in self:
-                kept[:, columns] = block
-            self.kept = kept
+                stored[:, columns] = block
+            self.stored = stored
 
     def __iter__(self) -> Iterator[tuple[slice, Array]]:
         """Yield each block with visible keys (items, keys, lanes), with its columns; it must not be modified."""
         for columns in self.columns:
-            if self.kept is not None:
-                yield columns, self.kept[:, columns]
+            if self.stored is not None:
+                yield columns, self.stored[:, columns]
             elif (block := self.kernel.logits(self.left, self.items, self.rows, columns)) is not None:
                 yield columns, block
 
     def parts(self) -> Iterator[tuple[slice, Array]]:
         """Yield the same logits, as a single block if they are kept."""
-        return iter(self) if self.kept is None else iter([(slice(0, self.kernel.p.layout.m), self.kept)])
+        return iter(self) if self.stored is None else iter([(slice(0, self.kernel.p.layout.m), self.stored)])
 
 
 def _rowwise(kernel: Kernel, plan: Plan, items: slice, rows: slice) -> tuple[Array, Array]:
@@ -439,8 +439,8 @@ def _weights(kernel: Kernel, block: Array, statistic: Array, columns: slice) -> 
         root = _above(block, base, statistic, 2)
         return root * root, root
     if kernel.p.normalize == "hard":
-        places = np.arange(columns.start, columns.stop)[:, None]
-        chosen = (places // COUNTED == base) & (places % COUNTED == statistic)
+        positions = np.arange(columns.start, columns.stop)[:, None]
+        chosen = (positions // COUNTED == base) & (positions % COUNTED == statistic)
         weights = np.where(np.isnan(statistic), np.nan, chosen).astype(block.dtype)
         return weights, np.zeros_like(weights)
     np.subtract(block, base, out=block)

@@ -1,6 +1,6 @@
 """The compiled library: loading it, the structures that it shares with Python, and its instruction sets.
 
-`None` stands for a library that is missing or can't be used; the NumPy kernels do its work then.
+`None` is returned for a library that is missing or can't be used; the NumPy kernels are used then.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ class CDense(ctypes.Structure):
     ]
 
 
-# `CDense` by its numbers, which is faster to fill: without and with what gradients need.
+# `CDense` by its numbers, which is faster to fill: without and with the fields for gradients.
 DENSE = struct.Struct("=21q40xdq")
 DENSE_BACK = struct.Struct("=26qdq")
 
@@ -131,9 +131,9 @@ def load() -> ctypes.CDLL | None:
         _failure.append(str(error) if isinstance(error, OSError) else _OTHER)
         return None
     known = _names(loaded)
-    asked = os.environ.get("REGARD_INSTRUCTION_SET") or known[0]
-    if not loaded.regard_choose(asked.encode()):
-        _check.one_of("REGARD_INSTRUCTION_SET", asked, known)
+    name = os.environ.get("REGARD_INSTRUCTION_SET") or known[0]
+    if not loaded.regard_choose(name.encode()):
+        _check.one_of("REGARD_INSTRUCTION_SET", name, known)
     return loaded
 
 
@@ -163,7 +163,7 @@ def _load(path: str) -> ctypes.CDLL:
 
 
 def _is_cut_short(path: str) -> bool:
-    """Return whether an ELF file ends before its last table: using what is missing would end the process."""
+    """Return whether an ELF file ends before its last table: using the missing part would end the process."""
     with open(path, "rb") as file:
         head = file.read(64)
         if len(head) < 64 or head[:6] != b"\x7fELF\x02\x01":  # only 64-bit, little-endian files are checked

@@ -429,7 +429,7 @@ def _call(g: Gru, states: Array, keep: bool = True) -> _Call:
 
 
 def _gates(rows: int, size: int) -> Array:
-    """Allocate memory for what the backward pass needs of each step."""
+    """Allocate memory for the values of each step that the backward pass needs."""
     return np.empty((rows, 4, library.padded(size)), np.float32)
 
 

@@ -26,7 +26,7 @@ Block = tuple[slice, slice]  # pictures, and rows of the output
 
 _BLOCK = 1 << 17  # numbers of windows that are gathered at a time, so that they stay in the cache
 _FEW_CHANNELS = (
-    8  # channels; with fewer, adding whole pixels is slower than adding one channel of many pixels
+    8  # channels; with fewer, adding complete pixels is slower than adding one channel of many pixels
 )
 
 

@@ -177,9 +177,9 @@ class Seq2Seq(Translator):
     def _refuse_options_of_tokens(self) -> None:
         """Check that options that are about the tokens of the source are not given with arrays."""
         if self._network_input is not None and (self.extras or self.lower is not None):
-            given = "extras" if self.extras else "lower"
+            option = "extras" if self.extras else "lower"
             _check.fail(
-                f"{given} must not be given with a source of arrays: it is about the source's tokens."
+                f"{option} must not be given with a source of arrays: it is about the source's tokens."
             )
 
     @property
@@ -418,7 +418,7 @@ class Seq2Seq(Translator):
         return Training(network, learned, validation, recipe, options)
 
     def _fitted_source(self, pairs: Sequence[Pair]) -> str | ArraySource:
-        """Return the token type of the source, or what reads arrays like those of the training pairs."""
+        """Return the token type of the source, or a source for arrays like those of the training pairs."""
         if isinstance(self.source, ArraySource):
             return self.source.fitted(pair[0] for pair in pairs)
         return self.source
@@ -495,9 +495,9 @@ class Seq2Seq(Translator):
 
     def _recipe_options(self, learned: Corpus) -> dict[str, Any]:
         """Return the fields of the recipe that the user set."""
-        asked = {"epochs": self.epochs, "rate": self.rate, "minutes": self.minutes, "seed": self.seed}
+        options = {"epochs": self.epochs, "rate": self.rate, "minutes": self.minutes, "seed": self.seed}
         guided: dict[str, Any] = {"guidance": 1.0} if learned.links else {}
-        return guided | {name: value for name, value in asked.items() if value is not None} | self.recipe
+        return guided | {name: value for name, value in options.items() if value is not None} | self.recipe
 
     def heads(self, translation: Translation, source: Any = None) -> Heads:
         """Return the attention weights of all heads of a transformer.
@@ -662,8 +662,10 @@ def _augmented(
 
 def _unseen(pairs: Iterable[tuple[Row, Row]], known: Iterable[tuple[Row, Row]]) -> list[tuple[Row, Row]]:
     """Return the pairs that are not among the known ones."""
-    seen = {(tuple(source), tuple(target)) for source, target in known}
-    return [pair for pair in ((tuple(source), tuple(target)) for source, target in pairs) if pair not in seen]
+    excluded = {(tuple(source), tuple(target)) for source, target in known}
+    return [
+        pair for pair in ((tuple(source), tuple(target)) for source, target in pairs) if pair not in excluded
+    ]
 
 
 def _two_sides(valid: Any) -> tuple[Sequence[Source], Sequence[Side]]:

@@ -93,9 +93,9 @@ class Translation:
     --------
     >>> from regard.seq2seq import Seq2Seq
     >>> model = Seq2Seq(epochs=40).fit(["one", "two", "one two"], ["un", "deux", "un deux"])
-    >>> (found,) = model.translate(["two"])
-    >>> found.tokens, found.source, [found.source[j] for j in found.alignment.argmax(axis=1)]
-    (('deux',), ('two', '</s>'), ['two'])
+    >>> (translation,) = model.translate(["two"])
+    >>> translation.tokens, translation.source, translation.alignment.argmax(axis=1)
+    (('deux',), ('two', '</s>'), array([0]))
     """
 
     text: str
@@ -118,7 +118,7 @@ class Translation:
         return hash((self.text, self.tokens, self.source, self.score))
 
     def _repr_html_(self) -> str:
-        """Return what a notebook shows: a page of the alignment. Pages are above this module, hence the name."""
+        """Return the HTML for a notebook: a page of the alignment. Pages are above this module, hence the name."""
         return str(pkgutil.resolve_name("regard.show.page:page")(self)._repr_html_())
 
     def full_alignment(self) -> tuple[Array, tuple[str, ...]]:
@@ -138,8 +138,8 @@ class Translation:
 
         Examples
         --------
-        >>> found = Translation("le", ("le",), ("the", "</s>"), 0.0, np.array([[1.0, 0.0]]))
-        >>> found.full_alignment()
+        >>> translation = Translation("le", ("le",), ("the", "</s>"), 0.0, np.array([[1.0, 0.0]]))
+        >>> translation.full_alignment()
         (array([[1., 0.]]), ('the', '</s>'))
         """
         if self.alignment is None:
@@ -236,16 +236,16 @@ class Translator(ABC):
 
         ranked = self._scoring(scoring)
         reranker = self._reranker(width, _check.integer("propose", propose))
-        kept = width if wanted > 1 or reranker is not None else 1  # several may have the same text
+        count = width if wanted > 1 or reranker is not None else 1  # several may have the same text
 
-        search = self._beam(width, kept, ranked)
+        search = self._beam(width, count, ranked)
 
         def rank(rows: Sequence[Row], hypotheses: list[list[Hypothesis]]) -> list[list[Hypothesis]]:
             if reranker is None:
                 return hypotheses
             if propose:
                 hypotheses = self._with_proposals(reranker, propose, rows, hypotheses, ranked)
-            return reranker.rerank(rows, hypotheses, ranked, kept)
+            return reranker.rerank(rows, hypotheses, ranked, count)
 
         return [_distinct(several)[:wanted] for several in self._search_all(sources, search, rank)]
 
@@ -276,11 +276,13 @@ class Translator(ABC):
             candidates[i].append(hypothesis)
         return [sorted(several, key=lambda one: -one.score) for several in candidates]
 
-    def _beam(self, width: int, kept: int, scoring: Scoring) -> _Search:
+    def _beam(self, width: int, n_best: int, scoring: Scoring) -> _Search:
         """Return a beam search."""
 
         def search(source: Ids, lengths: Ids, _: Sequence[int]) -> list[list[Hypothesis]]:
-            return beam_search(self.model.network, source, lengths, width=width, n_best=kept, scoring=scoring)
+            return beam_search(
+                self.model.network, source, lengths, width=width, n_best=n_best, scoring=scoring
+            )
 
         return search
 
@@ -620,10 +622,10 @@ def paired_examples(
     """
     if not isinstance(side, ArraySource):
         return paired(sources, targets, name)
-    given, texts = as_examples("sources", sources, side), as_sentences(name, targets)
-    if len(given) != len(texts):
-        _check.fail(f"{name} must be as many as sources. Got {len(texts)} for {len(given)} instead.")
-    return list(zip(given, texts, strict=True))
+    examples, texts = as_examples("sources", sources, side), as_sentences(name, targets)
+    if len(examples) != len(texts):
+        _check.fail(f"{name} must be as many as sources. Got {len(texts)} for {len(examples)} instead.")
+    return list(zip(examples, texts, strict=True))
 
 
 def check_length(count: int, where: str = "") -> None:

@@ -338,7 +338,7 @@ def _words_input(
 
 
 def _files_input(args: argparse.Namespace) -> tuple[Arrays, dict[str, NDArray[Any]], str]:
-    """Return queries, keys and values from files, and what was drawn for them."""
+    """Return queries, keys and values from files, and a note about drawn arrays."""
     for name in ("words", *_WEIGHTS):
         if getattr(args, name) is not None:
             raise ValueError(f"give files or --{name.replace('_', '-')}, not both")
@@ -350,7 +350,7 @@ def _seed(args: argparse.Namespace) -> int:
 
 
 def _generator(args: argparse.Namespace) -> np.random.RandomState:
-    """Return what draws weights and learned arrays; raise where --seed would draw nothing."""
+    """Return the generator of weights and learned arrays; raise if --seed would draw nothing."""
     if args.seed is not None and not _draws_score(args):
         if args.files:
             raise ValueError("give files or --seed, not both")

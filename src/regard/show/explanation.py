@@ -1,4 +1,4 @@
-"""The three steps of one attention, in numbers and words: `regard.explain`, and what `regard explain` prints."""
+"""The three steps of one attention, in numbers and words: `regard.explain`, and the output of `regard explain`."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -33,7 +33,7 @@ MOST_WEIGHTS = 1 << 22
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Explanation:
-    """One attention with its story: `print` tells all of it, `step` one step, and the numbers are attributes.
+    """One attention, explained: `print` prints all steps, `step` returns one, and the numbers are attributes.
 
     `explain` makes it.
 
@@ -152,7 +152,7 @@ class Explanation:
         names = self.page.query_names, self.page.key_names
         arrays, formula = (self.queries, self.keys, self.values), self.formula
         inputs = [array.astype(np.float64) for array in self.inputs.values()]
-        if inputs:  # what was rounded in lower precision would not be the product that the page computes
+        if inputs:  # numbers rounded in lower precision would differ from the products that the page computes
             arrays, _ = projected(*inputs)
         plain = not formula.biased and formula.sink is None
         if not (plain and recomputes(formula.score, formula.normalize) and is_readable(*arrays)):
@@ -282,8 +282,8 @@ def explain(
     ...
     query 1, key 1: v . tanh(W s + U h) = 2*0 = 0
     """
-    given = {"queries": queries, "keys": keys, "values": values}
-    arrays, inputs = _arrays((words, query_weight, key_weight, value_weight), given)
+    by_keyword = {"queries": queries, "keys": keys, "values": values}
+    arrays, inputs = _arrays((words, query_weight, key_weight, value_weight), by_keyword)
     check_size(*arrays)
     attention = attend(
         *arrays,
@@ -314,10 +314,13 @@ def explain(
 
 
 def _arrays(
-    words: tuple[ArrayLike | None, ...], given: dict[str, ArrayLike | None]
+    words: tuple[ArrayLike | None, ...], by_keyword: dict[str, ArrayLike | None]
 ) -> tuple[tuple[Array, Array, Array], dict[str, Array]]:
     """Return queries, keys and values, and the words and weights that they were computed from, if any."""
-    by_position, by_name = [a for a in words if a is not None], [n for n in given if given[n] is not None]
+    by_position, by_name = (
+        [a for a in words if a is not None],
+        [n for n in by_keyword if by_keyword[n] is not None],
+    )
     if by_position and by_name:
         _check.fail(
             f"explain takes words and weights or queries, keys and values, not both. Got {', '.join(by_name)}, too.",
@@ -329,7 +332,7 @@ def _arrays(
             hint = "queries, keys and values themselves are given by name: queries=, keys=, values="
             _check.fail(f"{rule} Got {len(by_position)} instead.", hint=hint, kind=TypeError)
         return projected(*by_position)
-    queries, keys, values = given.values()
+    queries, keys, values = by_keyword.values()
     if queries is None:
         hint = "explain(words, query_weight, key_weight, value_weight), or queries=, keys=, values="
         _check.fail("explain needs words and their weights, or queries.", hint=hint, kind=TypeError)
@@ -337,10 +340,10 @@ def _arrays(
     return _check.three(queries, keys, keys if values is None else values), {}
 
 
-def projected(*given: ArrayLike) -> tuple[tuple[Array, Array, Array], dict[str, Array]]:
+def projected(*arrays: ArrayLike) -> tuple[tuple[Array, Array, Array], dict[str, Array]]:
     """Return words times each of three weights, and all four by name."""
     names = ("words", "query weights", "key weights", "value weights")
-    inputs = {name: _check.numeric(name, array) for name, array in zip(names, given, strict=True)}
+    inputs = {name: _check.numeric(name, array) for name, array in zip(names, arrays, strict=True)}
     words, *weights = inputs.values()
     if words.ndim != 2:
         _check.fail(f"words must be an (n, d) array: they are {words.shape}")
@@ -349,7 +352,7 @@ def projected(*given: ArrayLike) -> tuple[tuple[Array, Array, Array], dict[str, 
             rows = f"must have {words.shape[1]} rows, one for each number of a word"
             _check.fail(f"{name.removesuffix('s')} {rows}: it is {weight.shape}")
     compute, _ = _check.dtypes(words, *weights)  # integers would overflow
-    with np.errstate(all="ignore"):  # attention itself says what is not finite
+    with np.errstate(all="ignore"):  # attention itself handles non-finite numbers
         queries, keys, values = (words.astype(compute) @ weight.astype(compute) for weight in weights)
     return (queries, keys, values), inputs
 

@@ -10,7 +10,7 @@ from regard.show.terminal.text import clean, report, shorten
 __all__ = ["Progress"]
 
 _LONGEST_NAME = 100
-_SHORTEST = 1e-3  # seconds: what takes less has no pace worth showing
+_SHORTEST = 1e-3  # seconds: for less, no pace is shown
 
 
 class Progress:

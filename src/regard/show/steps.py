@@ -263,7 +263,7 @@ def _logit_words(formula: Formula, d: int, hidden: bool) -> str:
 
 
 def logits(page: Page, formula: Formula, attention: Attention, d: int) -> list[str]:
-    """Return what becomes of the scores before step 2."""
+    """Return the steps from the scores to the logits."""
     return [
         "From scores to logits: the numbers that step 2 compares",
         _logit_words(formula, d, bool(np.isneginf(attention.logits).any())),

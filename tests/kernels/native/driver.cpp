@@ -43,38 +43,38 @@ namespace {
 constexpr int64_t FILLED = 64;
 int64_t filled(int64_t count) { return (count + FILLED - 1) / FILLED * FILLED; }
 
-// Random numbers, and memory that lives as long.
+// Random numbers, and memory with the same lifetime.
 struct Source {
     std::mt19937_64 engine;
-    std::vector<std::unique_ptr<char[]>> kept;
+    std::vector<std::unique_ptr<char[]>> allocations;
     explicit Source(uint64_t seed) : engine(seed) {}
 
-    int64_t whole(int64_t low, int64_t high) { return std::uniform_int_distribution<int64_t>(low, high)(engine); }
+    int64_t integer(int64_t low, int64_t high) { return std::uniform_int_distribution<int64_t>(low, high)(engine); }
     bool chance(double p) { return std::uniform_real_distribution<double>(0, 1)(engine) < p; }
     double normal() { return std::normal_distribution<double>()(engine); }
     template <class T>
-    T pick(std::initializer_list<T> from) { return from.begin()[whole(0, int64_t(from.size()) - 1)]; }
+    T pick(std::initializer_list<T> from) { return from.begin()[integer(0, int64_t(from.size()) - 1)]; }
 
     template <class T>
     T* take(int64_t count) {
-        kept.emplace_back(new char[size_t(count) * sizeof(T)]);
-        memset(kept.back().get(), 0, size_t(count) * sizeof(T));
-        return reinterpret_cast<T*>(kept.back().get());
+        allocations.emplace_back(new char[size_t(count) * sizeof(T)]);
+        memset(allocations.back().get(), 0, size_t(count) * sizeof(T));
+        return reinterpret_cast<T*>(allocations.back().get());
     }
-    // Bytes where the library's rooms begin.
+    // Bytes at the alignment of a workspace of the library.
     char* room(int64_t bytes) {
         char* start = take<char>(bytes + 64);
         return start + (64 - reinterpret_cast<uintptr_t>(start) % 64) % 64;
     }
-    int64_t* wholes(int64_t count, int64_t low, int64_t high) {
+    int64_t* integers(int64_t count, int64_t low, int64_t high) {
         int64_t* x = take<int64_t>(count);
-        for (int64_t i = 0; i < count; i++) x[i] = whole(low, high);
+        for (int64_t i = 0; i < count; i++) x[i] = integer(low, high);
         return x;
     }
     float* floats(int64_t count) { return reinterpret_cast<float*>(numbers(FLOAT32, count, true)); }
     // `count` numbers of a type, at any multiple of 4 bytes, or of their size: no vector of them need be aligned.
     char* numbers(int32_t type, int64_t count, bool clean) {
-        const int64_t size = type == FLOAT64 ? 8 : type == FLOAT32 ? 4 : 2, off = whole(0, 3) * std::max<int64_t>(size, 4);
+        const int64_t size = type == FLOAT64 ? 8 : type == FLOAT32 ? 4 : 2, off = integer(0, 3) * std::max<int64_t>(size, 4);
         char* start = take<char>(count * size + off) + off;
         for (int64_t i = 0; i < count; i++) {
             double x = !clean && chance(0.001) ? (chance(0.5) ? NAN : INFINITY) : normal();
@@ -82,7 +82,7 @@ struct Source {
             uint32_t bits;
             memcpy(&bits, &single, 4);
             uint16_t half = uint16_t(bits >> 16);
-            if (type == FLOAT16) half = uint16_t(whole(0x3000, 0x3fff) | (chance(0.5) ? 0x8000 : 0));
+            if (type == FLOAT16) half = uint16_t(integer(0x3000, 0x3fff) | (chance(0.5) ? 0x8000 : 0));
             if (type == FLOAT64) memcpy(start + 8 * i, &x, 8);
             else if (type == FLOAT32) memcpy(start + 4 * i, &single, 4);
             else memcpy(start + 2 * i, &half, 2);
@@ -112,11 +112,11 @@ Node leaf(Source& s, const Problem& p) {
     int64_t *left = s.take<int64_t>(p.items), *right = s.take<int64_t>(p.items);
     x.left = left, x.right = right;
     constexpr int64_t FAR = int64_t(1) << 62;
-    x.low = s.chance(0.3) ? -FAR : s.whole(-p.n, p.m / 2), x.high = s.chance(0.3) ? FAR : x.low + s.whole(0, p.m);
+    x.low = s.chance(0.3) ? -FAR : s.integer(-p.n, p.m / 2), x.high = s.chance(0.3) ? FAR : x.low + s.integer(0, p.m);
     bool turned = s.chance(0.5);
     x.row = turned ? 1 : p.m, x.column = turned ? p.n : 1;
     for (int64_t item = 0; item < p.items; item++) {
-        if (x.kind == KEYS || x.kind == QUERIES) left[item] = s.whole(0, x.kind == KEYS ? p.m : p.n);
+        if (x.kind == KEYS || x.kind == QUERIES) left[item] = s.integer(0, x.kind == KEYS ? p.m : p.n);
         if (x.kind == DENSE) {
             char* seen = s.take<char>(p.n * p.m);
             for (int64_t i = 0; i < p.n * p.m; i++) seen[i] = s.chance(0.5);
@@ -142,7 +142,7 @@ void mask(Source& s, Problem& p) {
 void bias(Source& s, Problem& p, bool backward) {
     p.bias = s.pick<int32_t>({NO_BIAS, ARRAY_BIAS, DISTANCE_BIAS});
     p.bias_type = p.bias == ARRAY_BIAS && s.chance(0.5) ? s.pick<int32_t>({FLOAT32, FLOAT64, FLOAT16, BFLOAT16}) : p.compute;
-    const int64_t size = size_of(p.bias_type), own = size_of(p.compute), shape = s.whole(0, 3), tasks = p.items * p.parts;
+    const int64_t size = size_of(p.bias_type), own = size_of(p.compute), shape = s.integer(0, 3), tasks = p.items * p.parts;
     const int64_t rows = shape & 1 ? p.n : 1, columns = shape & 2 ? p.m : 1;
     int64_t *starts = s.take<int64_t>(p.items), *slopes = s.take<int64_t>(tasks);
     p.tasks_span_groups = p.bias == ARRAY_BIAS && rows > 1 && s.chance(0.3);  // one array for all items
@@ -173,15 +173,15 @@ struct Attention {
     std::vector<Result> forward, backward;
 
     explicit Attention(uint64_t seed) : s(seed) {
-        p.groups = s.whole(1, 3);
+        p.groups = s.integer(1, 3);
         const int64_t each = s.pick<int64_t>({1, 1, 2, 5});
         p.items = p.groups * each;
         int64_t* group = s.take<int64_t>(p.groups + 1);
         for (int64_t g = 0; g <= p.groups; g++) group[g] = g * each;
         p.group = group;
-        p.n = s.chance(0.4) ? s.whole(1, 5) : s.whole(1, 110);
-        p.m = s.chance(0.15) ? s.whole(1000, 2100) : s.whole(1, 300);
-        p.d = s.chance(0.05) ? 0 : s.whole(1, 80), p.e = s.chance(0.05) ? 0 : s.whole(1, 80);
+        p.n = s.chance(0.4) ? s.integer(1, 5) : s.integer(1, 110);
+        p.m = s.chance(0.15) ? s.integer(1000, 2100) : s.integer(1, 300);
+        p.d = s.chance(0.05) ? 0 : s.integer(1, 80), p.e = s.chance(0.05) ? 0 : s.integer(1, 80);
         p.compute = p.queries_type = p.keys_type = p.values_type = s.pick<int32_t>({FLOAT32, FLOAT32, FLOAT64});
         p.score = s.pick<int32_t>({PRODUCTS, PRODUCTS, PERCEPTRON, DISTANCES});
         if (p.score != PRODUCTS && p.n * p.m > 4000) p.m = 1 + 4000 / p.n;
@@ -241,22 +241,22 @@ int check(uint64_t seed) {
     return 0;
 }
 
-// All that training asks for, of random sizes; only the sanitizers judge.
+// All kernels of training, with random sizes; only the sanitizers check them.
 void train(uint64_t seed) {
     Source source(seed);
     auto draw = [&](int64_t count) { return source.floats(count); };
-    auto counts = [&](int64_t count, int64_t most) { return source.wholes(count, 0, most); };
+    auto counts = [&](int64_t count, int64_t most) { return source.integers(count, 0, most); };
     Recurrence p{};
-    const int64_t n = p.steps = source.whole(0, 4), b = p.batch = source.whole(0, 19), h = p.size = source.whole(1, 50);
-    const int64_t looks = source.whole(0, 1), t = looks * source.whole(0, 20), a = looks * source.whole(1, 40),
-                  c = looks * source.whole(1, 70), all = n * b;
-    p.reversed = !looks && source.chance(0.5);
-    p.input_row = p.dinput_row = 3 * h + source.whole(0, 3), p.state_row = p.dstate_row = h + source.whole(0, 3);
-    p.lengths = !looks && source.chance(0.5) ? counts(b, n) : nullptr;
+    const int64_t n = p.steps = source.integer(0, 4), b = p.batch = source.integer(0, 19), h = p.size = source.integer(1, 50);
+    const int64_t attends = source.integer(0, 1), t = attends * source.integer(0, 20), a = attends * source.integer(1, 40),
+                  c = attends * source.integer(1, 70), all = n * b;
+    p.reversed = !attends && source.chance(0.5);
+    p.input_row = p.dinput_row = 3 * h + source.integer(0, 3), p.state_row = p.dstate_row = h + source.integer(0, 3);
+    p.lengths = !attends && source.chance(0.5) ? counts(b, n) : nullptr;
     p.inputs = draw(all * p.input_row), p.state_weight = draw(3 * h * h), p.start = draw(b * h);
     p.state_bias = source.chance(0.5) ? draw(3 * h) : nullptr;
     p.states = draw(all * p.state_row), p.gates = draw(all * 4 * ((h + 15) / 16 * 16));
-    if (looks) {
+    if (attends) {
         p.positions = t, p.hidden = a, p.context = c, p.valid_positions = counts(b, t);
         p.keys = draw(b * t * a), p.values = draw(b * t * c), p.query_weight = draw(h * a), p.vector = draw(a);
         p.context_weight = draw(3 * h * c), p.queries = draw(all * a), p.weights = draw(all * t);
@@ -264,7 +264,7 @@ void train(uint64_t seed) {
         p.dweights = source.chance(0.5) ? draw(all * t) : nullptr;
         p.dkeys = draw(b * t * a), p.dvalues = draw(b * t * c), p.dvector = draw(a);
     }
-    if (looks && source.chance(0.5)) {
+    if (attends && source.chance(0.5)) {
         p.second_weight = draw(3 * h * h), p.second_bias = draw(3 * h), p.attending_states = draw(all * h);
         p.second_gates = draw(all * 4 * ((h + 15) / 16 * 16)), p.dsecond = draw(all * 3 * h), p.dsecond_hidden = draw(all * 3 * h);
     }
@@ -272,13 +272,13 @@ void train(uint64_t seed) {
     p.dstart = draw(b * h);
     regard_recur(&p, 0), regard_recur(&p, 1);
     Product m{b, h, c, h, 1, c, 1, c + 3, draw(b * h), draw(h * c), source.chance(0.5) ? draw(c) : nullptr,
-              draw(b * (c + 3)), source.chance(0.5) ? draw(c) : nullptr, source.whole(0, 1), source.whole(0, 1)};
+              draw(b * (c + 3)), source.chance(0.5) ? draw(c) : nullptr, source.integer(0, 1), source.integer(0, 1)};
     if (source.chance(0.5)) m.a_row = 1, m.a_column = b;
     if (!m.column_sums && source.chance(0.5)) m.b_row = 1, m.b_column = h;
     regard_multiply(&m);
     Softmax s{b, h, draw(b * h), draw(h), draw(h), counts(b, h - 1), draw(3 * b), 0.5f, 0.01f, 0.5f};
     regard_cross_entropy(&s);
-    const int64_t words = source.whole(1, 500);
+    const int64_t words = source.integer(1, 500);
     Prediction e{b, words, h, draw(b * h), draw(words * h), source.chance(0.5) ? draw(words) : nullptr, counts(b, words - 1),
                  draw(4 * b), draw(b * h), draw(words * h), draw(words),
                  source.chance(0.5) ? draw(b * ((words + 191) / 192 * 192)) : nullptr, 0.5f, 0.01f, 0.5f};
@@ -288,30 +288,30 @@ void train(uint64_t seed) {
     Adam w{h, draw(h), draw(h), source.take<float>(h), draw(h), 0.9f, 0.1f, 0.99f, 0.01f, 1e-8f, 0.1f};
     regard_adam(&w);
     const int64_t filled = (words + WORD_BLOCK - 1) / WORD_BLOCK * WORD_BLOCK;
-    TopK o{b, words, h, source.whole(1, 12), source.whole(0, 3), draw(b * words), draw(b * h), draw(filled * h), draw(filled),
+    TopK o{b, words, h, source.integer(1, 12), source.integer(0, 3), draw(b * words), draw(b * h), draw(filled * h), draw(filled),
            nullptr, draw(2 * b), nullptr};
     o.values = draw(b * o.count), o.indices = source.take<int64_t>(b * o.count);
     regard_top_k(&o), o.logits = nullptr, regard_top_k(&o);
     Norm y{b, h, draw(b * h), draw(h), draw(h), draw(b * h), draw(2 * b), draw(b * h),
            source.chance(0.5) ? draw(b * h) : nullptr, draw(b * h), draw(h), draw(h), 1e-5f};
     regard_norm(&y, 0), regard_norm(&y, 1);
-    Drop d{h, source.take<uint16_t>(h), draw(h), draw(h), int32_t(source.whole(0, 65535)), 1.5f};
-    for (int64_t i = 0; i < h; i++) const_cast<uint16_t*>(d.random_bits)[i] = uint16_t(source.whole(0, 65535));
+    Drop d{h, source.take<uint16_t>(h), draw(h), draw(h), int32_t(source.integer(0, 65535)), 1.5f};
+    for (int64_t i = 0; i < h; i++) const_cast<uint16_t*>(d.random_bits)[i] = uint16_t(source.integer(0, 65535));
     regard_drop(&d);
     Relu f{h, draw(h), draw(h)};
     regard_relu_backward(&f);
 }
 
-// Two steps of a search, the second with what the first has kept.
+// Two steps of a search, the second with the state that the first has stored.
 void search(uint64_t seed) {
     Source source(seed);
     auto draw = [&](int64_t count) { return source.floats(count); };
-    auto counts = [&](int64_t count, int64_t least, int64_t most) { return source.wholes(count, least, most); };
+    auto counts = [&](int64_t count, int64_t least, int64_t most) { return source.integers(count, least, most); };
     Recurrence p{};
-    const int64_t b = p.batch = source.whole(0, 19), h = p.size = source.whole(1, 50), sentences = source.whole(1, 5);
-    const int64_t t = p.positions = source.whole(1, 20), a = p.hidden = source.whole(1, 40),
-                  c = p.context = 3 * h + source.whole(0, 40);
-    p.steps = 1, p.input_row = 3 * h + source.whole(0, 3), p.state_row = h;
+    const int64_t b = p.batch = source.integer(0, 19), h = p.size = source.integer(1, 50), sentences = source.integer(1, 5);
+    const int64_t t = p.positions = source.integer(1, 20), a = p.hidden = source.integer(1, 40),
+                  c = p.context = 3 * h + source.integer(0, 40);
+    p.steps = 1, p.input_row = 3 * h + source.integer(0, 3), p.state_row = h;
     p.inputs = draw(b * p.input_row), p.state_weight = draw(3 * h * h), p.start = draw(b * h), p.states = draw(b * h);
     p.gates = draw(b * 4 * ((h + 15) / 16 * 16));
     p.valid_positions = counts(sentences, 1, t), p.keys = draw(sentences * t * a), p.values = draw(sentences * t * c);
@@ -327,23 +327,23 @@ void search(uint64_t seed) {
     regard_recur(&p, 0);
 }
 
-// A whole search, a few steps in each call.
+// A complete search, a few steps in each call.
 void find(uint64_t seed) {
     Source source(seed);
     auto draw = [&](int64_t count) { return source.floats(count); };
-    auto counts = [&](int64_t count, int64_t least, int64_t most) { return source.wholes(count, least, most); };
+    auto counts = [&](int64_t count, int64_t least, int64_t most) { return source.integers(count, least, most); };
     Search x{};
     Recurrence& p = x.decoder;
-    const int64_t h = p.size = source.whole(1, 50), s = p.sentences = source.whole(1, 5), e = x.size = source.whole(1, 40);
-    const int64_t t = p.positions = source.whole(1, 20), a = p.hidden = source.whole(1, 40), c = p.context = 3 * h + e;
-    const int64_t words = x.words = source.whole(4, 400), filled = (words + PANEL_COLUMNS - 1) / PANEL_COLUMNS * PANEL_COLUMNS;
+    const int64_t h = p.size = source.integer(1, 50), s = p.sentences = source.integer(1, 5), e = x.size = source.integer(1, 40);
+    const int64_t t = p.positions = source.integer(1, 20), a = p.hidden = source.integer(1, 40), c = p.context = 3 * h + e;
+    const int64_t words = x.words = source.integer(4, 400), filled = (words + PANEL_COLUMNS - 1) / PANEL_COLUMNS * PANEL_COLUMNS;
     p.state_weight = draw(3 * h * h), p.start = draw(s * h), p.query_weight = draw(h * a), p.vector = draw(a);
     p.valid_positions = counts(s, 1, t), p.keys = draw(s * t * a), p.values = draw(s * t * c);
     if (source.chance(0.5)) p.second_weight = draw(3 * h * h), p.second_bias = draw(3 * h);
     x.embedding = draw(words * e), x.word_weight = draw(e * c), x.word_bias = draw(c), x.readout_weight = draw(h * e);
     x.output_weight = draw(filled * e), x.output_bias = draw(filled);
-    x.begin = 1, x.end = 2, x.width = source.whole(1, 6), x.n_best = source.whole(1, x.width);
-    x.max_length = counts(s, 1, 9), x.penalty = source.chance(0.5), x.capacity = s * x.width * source.whole(1, 4);
+    x.begin = 1, x.end = 2, x.width = source.integer(1, 6), x.n_best = source.integer(1, x.width);
+    x.max_length = counts(s, 1, 9), x.penalty = source.chance(0.5), x.capacity = s * x.width * source.integer(1, 4);
     x.rows_per_step = source.take<int64_t>(x.capacity), x.tokens = source.take<int64_t>(x.capacity);
     x.parents = source.take<int64_t>(x.capacity), x.log_probabilities = source.take<double>(x.capacity);
     x.attention_weights = draw(x.capacity * t), x.finished_count = source.take<int64_t>(s), x.finished = source.take<Ending>(s * x.n_best);

@@ -2,9 +2,9 @@
 
     guarded.py INSTRUCTION_SET end|start
 
-What the caller hands over and what `regard.kernels` makes for the library (results too) lies so that it ends
-just before, or begins just after, a page without any rights: a single byte too far ends the process. The names of what
-runs are printed first, so that the last one printed is the one that failed.
+Arrays of the caller and arrays that `regard.kernels` allocates for the library, results included, end just before or
+begin just after a page without any rights: an access one byte too far ends the process. The name of each case is
+printed before it runs, so that the last one printed is the one that failed.
 """
 
 from __future__ import annotations
@@ -97,9 +97,9 @@ class Call(problem.Call):
     """A call whose small arrays (addresses, counts, what is learned) lie at the edge as well."""
 
     def pointer(self, array: Array) -> int:
-        """As it is where it lies at the edge, as a copy where it doesn't."""
-        whole = array.flags.c_contiguous and not is_guarded(array)
-        return super().pointer(guarded(array) if whole else array)
+        """The address of an array at the edge, or of its copy there."""
+        is_copied = array.flags.c_contiguous and not is_guarded(array)
+        return super().pointer(guarded(array) if is_copied else array)
 
 
 def install() -> None:
@@ -118,9 +118,9 @@ def install() -> None:
 
 
 def options(n: int, m: int, d: int, dtype: Any) -> dict[str, dict[str, Any]]:
-    """What goes with 4 query heads and 2 key heads."""
+    """Options for 4 query heads and 2 key heads."""
     rng = np.random.default_rng(1)
-    seen = rng.random((4, n, m)) < 0.5
+    visible = rng.random((4, n, m)) < 0.5
     added = rng.standard_normal((4, n, m)).astype(dtype)
     ids = regard.mask.documents(guarded(np.arange(n) * 3 // n), guarded(np.arange(m) * 3 // m))
     vector = guarded(rng.standard_normal(d).astype(np.float32 if dtype != np.float64 else dtype))
@@ -128,20 +128,20 @@ def options(n: int, m: int, d: int, dtype: Any) -> dict[str, dict[str, Any]]:
     return {
         "plain": {},
         "softcap": {"softcap": 2.0, "scale": 0.3},
-        "mask": {"mask": guarded(seen)},
-        "mask by columns": {"mask": guarded(seen[0], "F")},
-        "mask of a row": {"mask": guarded(seen[:, :1])},
-        "mask of a column": {"mask": guarded(seen[:, :, :1])},
+        "mask": {"mask": guarded(visible)},
+        "mask by columns": {"mask": guarded(visible[0], "F")},
+        "mask of a row": {"mask": guarded(visible[:, :1])},
+        "mask of a column": {"mask": guarded(visible[:, :, :1])},
         "documents": {"mask": ids},
         "lengths and band": {"mask": lengths & ~regard.mask.window(1, 2, align="end")},
         "bias": {"bias": guarded(added)},
         "bias by columns": {"bias": guarded(added[0], "F")},
-        "bias of a row": {"bias": guarded(added[:, :1]), "mask": guarded(seen[0])},
+        "bias of a row": {"bias": guarded(added[:, :1]), "mask": guarded(visible[0])},
         "bias of a column": {"bias": guarded(added[:, :, :1])},
         "float16 bias": {"bias": guarded(added[0].astype(np.float16))},
         "alibi": {"bias": regard.position.alibi(4, align="end"), "mask": regard.mask.causal(align="end")},
-        "additive": {"score": regard.scores.additive(None, None, vector), "mask": guarded(seen)},
-        "gaussian": {"score": regard.scores.gaussian(2.0), "mask": guarded(seen[0])},
+        "additive": {"score": regard.scores.additive(None, None, vector), "mask": guarded(visible)},
+        "gaussian": {"score": regard.scores.gaussian(2.0), "mask": guarded(visible[0])},
         "cosine": {"score": "cosine"},
     }
 
@@ -160,12 +160,12 @@ def run(sizes: tuple[int, int, int, int], dtype: Any, name: str, chosen: dict[st
     shapes = (4, n, d), (2, m, d), (2, m, e), (4, n, e)
     q, k, v, g = (guarded(rng.standard_normal(shape).astype(dtype)) for shape in shapes)
     context, pullback = regard.attention_vjp(q, k, v, kernel="native", threads=2, **chosen)
-    found = pullback(g)
-    wanted = regard.attention(*(np.array(x) for x in (q, k, v)), kernel="native", **chosen)
-    np.testing.assert_array_equal(np.asarray(context, np.float64), np.asarray(wanted, np.float64))
-    assert np.isfinite(found.queries.astype(np.float64)).all()
+    gradients = pullback(g)
+    expected = regard.attention(*(np.array(x) for x in (q, k, v)), kernel="native", **chosen)
+    np.testing.assert_array_equal(np.asarray(context, np.float64), np.asarray(expected, np.float64))
+    assert np.isfinite(gradients.queries.astype(np.float64)).all()
     if name == "plain":
-        v[0, m // 2, 0] = np.nan  # what is not finite takes a path of its own
+        v[0, m // 2, 0] = np.nan  # non-finite numbers take a path of their own
         regard.attention_vjp(q, k, v, kernel="native", **chosen)[1](g)
 
 
@@ -176,9 +176,9 @@ def run_lots(m: int, d: int, e: int, dtype: Any) -> None:
         guarded(rng.standard_normal(shape).astype(dtype)) for shape in ((8, 1, d), (8, m, d), (8, m, e))
     )
     for _ in range(2):
-        found = regard.attention(q, k, v, kernel="native", threads=1)
-        wanted = regard.attention(*(np.array(x) for x in (q, k, v)), kernel="native", threads=3)
-        np.testing.assert_array_equal(np.asarray(found, np.float64), np.asarray(wanted, np.float64))
+        context = regard.attention(q, k, v, kernel="native", threads=1)
+        expected = regard.attention(*(np.array(x) for x in (q, k, v)), kernel="native", threads=3)
+        np.testing.assert_array_equal(np.asarray(context, np.float64), np.asarray(expected, np.float64))
         v[3, m // 2, 0] = np.nan
 
 
@@ -193,11 +193,13 @@ def run_recurrences(T: int, B: int, H: int, A: int, C: int) -> None:
         draw(T, B, 3 * H), draw(B, H), draw(H, 3 * H), draw(3 * H), lengths=rng.integers(0, T + 1, B)
     )
     assert all(np.isfinite(g).all() for g in pullback(guarded(states)))
-    looks = draw(B, T, A), draw(B, T, C), draw(H, A), draw(A), draw(C, 3 * H), draw(H, 3 * H)
-    found, pull = nn.attended_gru(draw(T, B, 3 * H), draw(B, H), *looks, lengths=rng.integers(1, T + 1, B))
-    assert all(is_guarded(x) for x in found)
-    asked = found[0][1:], found[1], found[2]
-    assert all(np.isfinite(g).all() for g in pull(*map(guarded, asked)))
+    encoder_arrays = draw(B, T, A), draw(B, T, C), draw(H, A), draw(A), draw(C, 3 * H), draw(H, 3 * H)
+    outputs, pull = nn.attended_gru(
+        draw(T, B, 3 * H), draw(B, H), *encoder_arrays, lengths=rng.integers(1, T + 1, B)
+    )
+    assert all(is_guarded(x) for x in outputs)
+    cotangents = outputs[0][1:], outputs[1], outputs[2]
+    assert all(np.isfinite(g).all() for g in pull(*map(guarded, cotangents)))
     logits, targets = draw(B, H), guarded(np.arange(B) % H)
     loss, _ = nn.cross_entropy(logits, targets, draw(H), smoothing=0.1, overwrite=True)
     assert np.isfinite(loss)
@@ -216,19 +218,19 @@ def run_search(T: int, B: int, H: int, A: int, E: int) -> None:
 
     words, lengths = 3 + A, guarded(rng.integers(1, T + 1, B))
     for after in (None, recurrence.SecondGru(draw(H, 3 * H), draw(3 * H))):
-        looks = draw(B, T, A), draw(B, T, 3 * H + E), lengths, draw(H, A), draw(A), draw(H, 3 * H)
-        steps = recurrence.FusedDecoder(*looks, after)
-        given = draw(words, E), draw(E, 3 * H + E), draw(3 * H + E), draw(H, E)
-        decoder = search.Decoder(*given, training.PackedWeights(draw(words, E), draw(words)))
+        encoder_arrays = draw(B, T, A), draw(B, T, 3 * H + E), lengths, draw(H, A), draw(A), draw(H, 3 * H)
+        steps = recurrence.FusedDecoder(*encoder_arrays, after)
+        decoder_arrays = draw(words, E), draw(E, 3 * H + E), draw(3 * H + E), draw(H, E)
+        decoder = search.Decoder(*decoder_arrays, training.PackedWeights(draw(words, E), draw(words)))
         for width in (1, 4):
             aims = search.BeamOptions(1, 2, width, width, guarded(np.arange(1, B + 1)), 1.0, 0.0)
-            found = search.beam(steps, draw(B, H), decoder, aims)
-            assert len(found.endings) == B
-            assert all(is_guarded(x) for step in found.steps for x in step)
+            result = search.beam(steps, draw(B, H), decoder, aims)
+            assert len(result.endings) == B
+            assert all(is_guarded(x) for step in result.steps for x in step)
 
 
 def run_products(rows: int, depth: int, columns: int) -> None:
-    """Products of matrices as they lie and turned, with what comes before and after; some rows have odd numbers."""
+    """Products of matrices in both memory orders, with all further steps; some rows have subnormal numbers."""
     rng = np.random.default_rng(0)
     for turned, odd in itertools.product(itertools.product("CF", "CF"), (False, True)):
         a, b = (rng.standard_normal(shape).astype(np.float32) for shape in ((rows, depth), (depth, columns)))
@@ -240,8 +242,8 @@ def run_products(rows: int, depth: int, columns: int) -> None:
         )
         assert is_guarded(a)
         assert is_guarded(b)
-        found = matrix.multiply(a, b, bias, squash=True), matrix.multiply(a, b, out=out, add=True)
-        assert all(is_guarded(x) and np.isfinite(x).all() for x in found)
+        products = matrix.multiply(a, b, bias, squash=True), matrix.multiply(a, b, out=out, add=True)
+        assert all(is_guarded(x) and np.isfinite(x).all() for x in products)
         if turned[1] == "C":
             assert all(np.isfinite(x).all() for x in matrix.multiply_and_sum(a, b))
     readout, weight = (guarded(rng.standard_normal((n, 33)).astype(np.float32)) for n in (rows, columns))

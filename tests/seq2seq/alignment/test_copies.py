@@ -1,4 +1,4 @@
-"""Unknown target words: which source words they copy, by hand, by trying all assignments, and in every search."""
+"""Unknown target words: the source words that they copy, by hand, by exhaustive search, and in every search."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ Array = NDArray[Any]
 def test_unknown_words_are_copied_first_and_once(
     weights: list[list[float]], unknown: list[int], chosen: list[int]
 ) -> None:
-    found = copies(np.array(weights).reshape(len(weights), len(unknown)), np.array(unknown, bool))
-    assert found == chosen
+    positions = copies(np.array(weights).reshape(len(weights), len(unknown)), np.array(unknown, bool))
+    assert positions == chosen
 
 
 @pytest.mark.slow
@@ -94,8 +94,9 @@ def test_the_assignment_is_the_most_probable(case: tuple[list[list[float]], list
 
 VOCABULARY = Words(Vocabulary(["<pad>", "<s>", "</s>", "<unk>", "voit", "."]))
 SOURCE = Words(Vocabulary(["<pad>", "<s>", "</s>", "<unk>", "sees", "."]))
-SAID = [UNKNOWN, 4, UNKNOWN, 5, END]
-LOOKED = [  # over "Bu sees Ka . </s>": the names have small weights, and the second one its largest at the first step
+PREDICTED = [UNKNOWN, 4, UNKNOWN, 5, END]
+# Over "Bu sees Ka . </s>": the names have small weights, and the second one its largest at the first step.
+WEIGHTS_BY_STEP = [
     [0.1, 0.2, 0.2, 0.5, 0.0],
     [0.0, 1.0, 0.0, 0.0, 0.0],
     [0.0, 0.1, 0.3, 0.6, 0.0],
@@ -115,10 +116,10 @@ class Recited(Stepper):
 
     def __call__(self, words: Array) -> tuple[Array, Array]:
         logits = np.full((*words.shape, len(VOCABULARY)), -9.0)
-        logits[..., SAID[min(self.step, 4)]] = 9.0
-        looked = np.array(LOOKED[min(self.step, 4)])
+        logits[..., PREDICTED[min(self.step, 4)]] = 9.0
+        weights = np.array(WEIGHTS_BY_STEP[min(self.step, 4)])
         self.step += 1
-        return logits, np.broadcast_to(looked, (*words.shape, 5))
+        return logits, np.broadcast_to(weights, (*words.shape, 5))
 
     def select(self, parents: Array) -> None:
         """All hypotheses are the same."""
@@ -150,16 +151,16 @@ PATHS: dict[str, Callable[[Translator, str], Translation]] = {
 
 @pytest.mark.parametrize("path", PATHS)
 def test_every_search_copies_names(path: str) -> None:
-    found = PATHS[path](Reciter(), "Bu sees Ka .")
-    assert found.text == "Bu voit Ka ."
-    assert found.ids == (UNKNOWN, 4, UNKNOWN, 5)  # as they were predicted
-    assert found.alignment is not None
-    np.testing.assert_allclose(found.alignment, LOOKED[:4])  # unchanged
+    translation = PATHS[path](Reciter(), "Bu sees Ka .")
+    assert translation.text == "Bu voit Ka ."
+    assert translation.ids == (UNKNOWN, 4, UNKNOWN, 5)  # as they were predicted
+    assert translation.alignment is not None
+    np.testing.assert_allclose(translation.alignment, WEIGHTS_BY_STEP[:4])  # unchanged
 
 
 def test_a_given_translation_is_unchanged() -> None:
-    (found,) = Reciter().align(["Bu sees Ka ."], ["Ka voit Bu ."])
-    assert found.text == "Ka voit Bu ."
+    (translation,) = Reciter().align(["Bu sees Ka ."], ["Ka voit Bu ."])
+    assert translation.text == "Ka voit Bu ."
 
 
 # ------------------------------------------------------------------------------------------------ invented names
@@ -201,9 +202,9 @@ def test_unknown_names_are_copied(family: str) -> None:
     )
     model = Seq2Seq(family=family, min_count=3, network=size, epochs=16, rate=0.005)
     model.fit([source for source, _ in pairs], [target for _, target in pairs])
-    found = model.translate([source for source, _ in unseen])
-    for one, (source, target) in zip(found, unseen, strict=True):
+    translations = model.translate([source for source, _ in unseen])
+    for one, (source, target) in zip(translations, unseen, strict=True):
         assert sorted(one.text.split()) == sorted(target.split()), (
             source
         )  # every name once, nothing else copied
-    assert sum(one.text == target for one, (_, target) in zip(found, unseen, strict=True)) >= 36
+    assert sum(one.text == target for one, (_, target) in zip(translations, unseen, strict=True)) >= 36

@@ -1,4 +1,4 @@
-"""Word alignments: by hand, by plain loops, and there and back."""
+"""Word alignments: by hand, by plain loops, and in round trips."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_words_of_tokens_are_separated_by_spaces() -> None:
     tokens = cut("Cliquez sur l'icône (deux fois).")
     assert word_numbers(tokens, glue) == [0, 1, 2, 2, 3, 3, 4, 4, 4]
     assert word_numbers([], glue) == []
-    # Any blank parts words, as it does where words are cut, and as other programs see it; no no-break space does.
+    # Any blank but a no-break space separates words, as in the tokenizer and in other programs.
     text = "a\u3000b\u2003c d\u00a0: \u202fe"
     assert word_numbers(list(text), "".join) == [0, -1, 1, -1, 2, -1, 3, 3, 3, -1, 4, 4]
     assert word_numbers(cut(text), glue) == [0, 1, 2, 3, 3, 4, 4]
@@ -84,17 +84,19 @@ def test_words_are_linked_where_their_tokens_are() -> None:
     st.lists(st.integers(-1, 3), max_size=8),
 )
 def test_links_of_tokens_are_those_of_their_words(
-    found: set[tuple[int, int]], source: list[int], target: list[int]
+    word_links: set[tuple[int, int]], source: list[int], target: list[int]
 ) -> None:
-    tokens = of_tokens(found, source, target)
-    assert tokens == {(i, j) for i, a in enumerate(source) for j, b in enumerate(target) if (a, b) in found}
-    assert of_words(tokens, source, target) == {(a, b) for a, b in found if a in source and b in target}
+    tokens = of_tokens(word_links, source, target)
+    assert tokens == {
+        (i, j) for i, a in enumerate(source) for j, b in enumerate(target) if (a, b) in word_links
+    }
+    assert of_words(tokens, source, target) == {(a, b) for a, b in word_links if a in source and b in target}
 
 
 def test_weights_of_words_are_sums_and_means() -> None:
     weights = np.array([[0.1, 0.2, 0.3, 0.4], [0.4, 0.3, 0.2, 0.1], [0.0, 1.0, 0.0, 0.0]])
-    found = merge(weights, [0, 0, 1], [0, 0, 1])  # the fourth column is the end's
-    np.testing.assert_allclose(found, [[0.5, 0.25, 0.25], [1.0, 0.0, 0.0]])
+    merged = merge(weights, [0, 0, 1], [0, 0, 1])  # the fourth column is the end's
+    np.testing.assert_allclose(merged, [[0.5, 0.25, 0.25], [1.0, 0.0, 0.0]])
     np.testing.assert_allclose(merge(weights, [0, -1, 1], [0, -1, 1]), [[0.1, 0.3, 0.4], [0.0, 0.0, 0.0]])
     assert merge(np.zeros((0, 3)), [0, 1], []).shape == (0, 3)
 
@@ -114,8 +116,8 @@ def test_rows_that_sum_to_one_still_do(source: list[int], target: list[int]) -> 
 
 @pytest.mark.slow
 @given(LINKS)
-def test_written_links_can_be_read(found: Links) -> None:
-    assert parse(spell(found)) == (found, found)
+def test_written_links_can_be_read(word_links: Links) -> None:
+    assert parse(spell(word_links)) == (word_links, word_links)
 
 
 def test_sure_and_possible_links() -> None:

@@ -22,11 +22,11 @@ from regard.seq2seq.data.array_sources import Images
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with pictures, arrays, and a model of each type; no test changes it."""
-    made = tmp_path_factory.mktemp("models")
-    captioner(made)
-    reader_of_labels(made)
-    text_model(made)
-    return made
+    directory = tmp_path_factory.mktemp("models")
+    captioner(directory)
+    reader_of_labels(directory)
+    text_model(directory)
+    return directory
 
 
 @pytest.fixture(autouse=True)
@@ -64,7 +64,7 @@ def typed(monkeypatch: pytest.MonkeyPatch, data: bytes) -> None:
 
 
 def test_one_line_for_each_picture(capsys: pytest.CaptureFixture[str]) -> None:
-    texts = [found.text for found in Seq2Seq.load(CAPTIONER).translate(PICTURES)]
+    texts = [translation.text for translation in Seq2Seq.load(CAPTIONER).translate(PICTURES)]
     lines = printed(["caption", CAPTIONER, *PICTURES], capsys)
     assert lines == [f"{name}\t{text}" for name, text in zip(PICTURES, texts, strict=True)]
 
@@ -104,14 +104,18 @@ def test_json_has_the_most_attended_cell_of_each_token(
     file = tmp_path / "captions.jsonl"
     printed(["caption", CAPTIONER, *PICTURES, "--json", str(file)], capsys)
     records = [json.loads(line) for line in file.read_text().splitlines()]
-    for record, path, found in zip(
+    for record, path, translation in zip(
         records, PICTURES, Seq2Seq.load(CAPTIONER).translate(PICTURES), strict=True
     ):
-        assert (record["path"], record["caption"], record["tokens"]) == (path, found.text, [*found.tokens])
-        assert found.grid is not None
-        assert found.alignment is not None
-        weights = found.alignment.reshape(-1, *found.grid)
-        assert record["grid"] == [*found.grid]
+        assert (record["path"], record["caption"], record["tokens"]) == (
+            path,
+            translation.text,
+            [*translation.tokens],
+        )
+        assert translation.grid is not None
+        assert translation.alignment is not None
+        weights = translation.alignment.reshape(-1, *translation.grid)
+        assert record["grid"] == [*translation.grid]
         assert [
             each[row, column] for each, (row, column) in zip(weights, record["cells"], strict=True)
         ] == weights.max(axis=(1, 2)).tolist()
@@ -135,8 +139,8 @@ def test_n_best_captions_with_their_scores(capsys: pytest.CaptureFixture[str]) -
     assert [row[1:] for row in rows] == [[f"{one.score:.4f}", one.text] for each in expected for one in each]
     scores = [float(row[1]) for row in rows[: len(expected[0])]]
     assert scores == sorted(scores, reverse=True)
-    said = refused(["caption", CAPTIONER, PICTURES[0], "--n-best", "3", "--beam", "2"], capsys)
-    assert said == "--n-best must be at most --beam = 2. Got 3 instead."
+    message = refused(["caption", CAPTIONER, PICTURES[0], "--n-best", "3", "--beam", "2"], capsys)
+    assert message == "--n-best must be at most --beam = 2. Got 3 instead."
 
 
 def test_names_come_from_standard_input(
@@ -216,11 +220,11 @@ def test_show_is_rejected_without_pictures_or_attention(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shown = tmp_path / "shown"
-    said = refused(["caption", READER, "0.npy", "--show", str(shown)], capsys)
-    assert said == f"--show needs a model of pictures. {READER} is a model of vectors."
+    message = refused(["caption", READER, "0.npy", "--show", str(shown)], capsys)
+    assert message == f"--show needs a model of pictures. {READER} is a model of vectors."
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    said = refused(["caption", CAPTIONER, PICTURES[0], "--show", str(shown)], capsys)
-    assert said == 'pictures need Matplotlib: pip install "regard[cli]"'
+    message = refused(["caption", CAPTIONER, PICTURES[0], "--show", str(shown)], capsys)
+    assert message == 'pictures need Matplotlib: pip install "regard[cli]"'
     assert not shown.exists()
 
 
@@ -229,8 +233,8 @@ def test_without_attention_there_is_nothing_to_show(
 ) -> None:
     model = str(captioner(tmp_path, attention=False))
     assert len(printed(["caption", model, *PICTURES], capsys)) == 3
-    said = refused(["caption", model, PICTURES[0], "--show", str(tmp_path / "shown")], capsys)
-    assert said == f"--show needs attention. {model} is a model without."
+    message = refused(["caption", model, PICTURES[0], "--show", str(tmp_path / "shown")], capsys)
+    assert message == f"--show needs attention. {model} is a model without."
 
 
 def test_pictures_need_pillow(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -245,7 +249,7 @@ def test_pictures_need_pillow(capsys: pytest.CaptureFixture[str], monkeypatch: p
 def test_vectors_are_standardised_once(capsys: pytest.CaptureFixture[str]) -> None:
     """The numbers are far from 0: a model that standardised them twice would read about the same in every file."""
     arrays = [np.load(f"{number}.npy") for number in range(4)]
-    assert [found.text for found in Seq2Seq.load(READER).translate(arrays)] == ["low", "high"] * 2
+    assert [translation.text for translation in Seq2Seq.load(READER).translate(arrays)] == ["low", "high"] * 2
     names = [f"{number}.npy" for number in range(4)]
     assert printed(["caption", READER, *names], capsys) == [
         "0.npy\tlow",
@@ -260,8 +264,8 @@ def test_an_array_of_an_archive(tmp_path: Path, capsys: pytest.CaptureFixture[st
     np.savez(archive, low=np.load("0.npy"), high=np.load("1.npy"))
     names = [f"{archive}:low", f"{archive}:high"]
     assert printed(["caption", READER, *names], capsys) == [f"{names[0]}\tlow", f"{names[1]}\thigh"]
-    said = refused(["caption", READER, str(archive)], capsys)
-    assert said == f"{archive}: .npz:NAME names an array; it has low, high"
+    message = refused(["caption", READER, str(archive)], capsys)
+    assert message == f"{archive}: .npz:NAME names an array; it has low, high"
 
 
 # ------------------------------------------------------------------------------------------------- which models
@@ -291,10 +295,10 @@ def test_each_verb_names_the_one_to_use(
 @pytest.mark.parametrize("other", [TEXT, READER])
 def test_an_ensemble_is_of_one_kind(verb: str, other: str, capsys: pytest.CaptureFixture[str]) -> None:
     example = "pairs.tsv" if verb == "evaluate" else PICTURES[0]
-    said = refused([verb, CAPTIONER, example, "--ensemble", other], capsys)
+    message = refused([verb, CAPTIONER, example, "--ensemble", other], capsys)
     reason = "models must read sources in the same way. Model 2 differs from model 1."
-    assert said.startswith(f"{CAPTIONER} and {other}: {reason}")
-    assert "\n" not in said
+    assert message.startswith(f"{CAPTIONER} and {other}: {reason}")
+    assert "\n" not in message
 
 
 def test_an_ensemble_of_captioners(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -342,11 +346,11 @@ def test_several_captions_of_a_picture_are_alternatives(
 
 def test_impossible_measures_are_rejected(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "gold").write_text("0-0\n" * 6)
-    said = refused(["evaluate", CAPTIONER, "pairs.tsv", "--gold", str(tmp_path / "gold")], capsys)
-    assert said == f"--gold has links between words: {CAPTIONER} reads images"
+    message = refused(["evaluate", CAPTIONER, "pairs.tsv", "--gold", str(tmp_path / "gold")], capsys)
+    assert message == f"--gold has links between words: {CAPTIONER} reads images"
     for other in (TEXT, READER):
-        said = refused(["evaluate", CAPTIONER, "pairs.tsv", "--compare", other], capsys)
-        assert said == "the models to compare must all read text, or arrays of the same size"
+        message = refused(["evaluate", CAPTIONER, "pairs.tsv", "--compare", other], capsys)
+        assert message == "the models to compare must all read text, or arrays of the same size"
     (tmp_path / "pairs.tsv").write_text("no.png\tred\n")
     assert main(["evaluate", CAPTIONER, str(tmp_path / "pairs.tsv")]) == 2
     last = capsys.readouterr().err.splitlines()[-1]

@@ -34,8 +34,8 @@ def _verbs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 class Parrot:
     """A model with fixed translations: its file has source TAB translation, and whether it has attention."""
 
-    def __init__(self, says: dict[str, str], attention: bool) -> None:
-        self.says, self.attention = says, attention
+    def __init__(self, translations: dict[str, str], attention: bool) -> None:
+        self.translations, self.attention = translations, attention
         source = SimpleNamespace(
             token_type="words",
             glue=glue,
@@ -55,18 +55,20 @@ class Parrot:
         return cls(dict(line.split("\t") for line in lines), first == "attention")
 
     def translate(self, sources: Sequence[str], *, beam: int = 5) -> list[SimpleNamespace]:
-        return [SimpleNamespace(text=self.says.get(source, "") + " !" * (beam == 9)) for source in sources]
+        return [
+            SimpleNamespace(text=self.translations.get(source, "") + " !" * (beam == 9)) for source in sources
+        ]
 
     def align(
         self, sources: Sequence[str], targets: Sequence[str], *, posterior: bool = False
     ) -> list[SimpleNamespace]:
-        """Look straight ahead, or back; words of more than two letters are two tokens."""
-        found = []
+        """Attend to the same position, or in reverse order with `posterior`; longer words are two tokens."""
+        translations = []
         for source, target in zip(sources, targets, strict=True):
             from_, to = self.cut(source), self.cut(target)
             weights = np.eye(len(to), len(from_) + 1)[:: -1 if posterior else 1]
-            found.append(SimpleNamespace(source=(*from_, "</s>"), tokens=tuple(to), alignment=weights))
-        return found
+            translations.append(SimpleNamespace(source=(*from_, "</s>"), tokens=tuple(to), alignment=weights))
+        return translations
 
     @staticmethod
     def cut(line: str) -> list[str]:
@@ -88,7 +90,7 @@ def write(name: str, *lines: str) -> str:
     return name
 
 
-def told(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[str, str]:
+def run_evaluate(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[str, str]:
     assert cli.main(["evaluate", *arguments]) == 0
     captured = capsys.readouterr()
     assert "\r" not in captured.out + captured.err
@@ -106,8 +108,8 @@ def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
 def rows(out: str, start: str) -> dict[str, list[str]]:
     """The rows of the table that has `start` in its head, by their first word."""
     lines = out.split("\n")
-    place = next(i for i, line in enumerate(lines) if start in line) + 1
-    table = lines[place : place + lines[place:].index("")]
+    start_index = next(i for i, line in enumerate(lines) if start in line) + 1
+    table = lines[start_index : start_index + lines[start_index:].index("")]
     return {line.split()[0]: line.split()[1:] for line in table}
 
 
@@ -118,7 +120,7 @@ def test_lines_of_text_are_measured_without_a_model(capsys: pytest.CaptureFixtur
     pytest.importorskip("sacrebleu")
     write("mine.txt", "a b c d e", "the cat")
     write("theirs.txt", "a b c d f", "the cat")
-    out, err = told(capsys, "--hypotheses", "mine.txt", "--references", "theirs.txt")
+    out, err = run_evaluate(capsys, "--hypotheses", "mine.txt", "--references", "theirs.txt")
     assert err == ""
     assert out.startswith("2 items of theirs.txt\n\n")
     # runs that match: 6 of 7, 4 of 5, 2 of 3, 1 of 2
@@ -133,7 +135,7 @@ def test_several_references_and_sources_and_systems(capsys: pytest.CaptureFixtur
     files = [write("one", "a", "b"), write("two", "c", "c")]
     right = [write("r1", "a", "x"), write("r2", "y", "c")]
     sources = write("s", "q q q", "q")
-    out, _ = told(capsys, "--hypotheses", *files, "--references", *right, "--sources", sources)
+    out, _ = run_evaluate(capsys, "--hypotheses", *files, "--references", *right, "--sources", sources)
     table = rows(out, "errors %")
     assert table["one"][-2:] == ["50.0", "50.0"]
     assert table["two"][-2:] == ["50.0", "50.0"]
@@ -141,9 +143,9 @@ def test_several_references_and_sources_and_systems(capsys: pytest.CaptureFixtur
 
 
 def test_an_option_that_is_given_twice_counts_twice(capsys: pytest.CaptureFixture[str]) -> None:
-    found, first, second = write("found", "a", "b"), write("r1", "a", "x"), write("r2", "y", "b")
-    once = told(capsys, "--hypotheses", found, "--references", first, second)
-    twice = told(capsys, "--hypotheses", found, "--references", first, "--references", second)
+    hypotheses, first, second = write("found", "a", "b"), write("r1", "a", "x"), write("r2", "y", "b")
+    once = run_evaluate(capsys, "--hypotheses", hypotheses, "--references", first, second)
+    twice = run_evaluate(capsys, "--hypotheses", hypotheses, "--references", first, "--references", second)
     assert once == twice
     assert rows(once[0], "errors %")["found"][-2:] == ["100.0", "0.0"]
 
@@ -152,18 +154,18 @@ def test_an_option_that_is_given_twice_counts_twice(capsys: pytest.CaptureFixtur
 def test_references_are_in_the_form_that_the_model_writes(capsys: pytest.CaptureFixture[str]) -> None:
     write("model", "none", "one\t\u00e9t\u00e9", "two\tn")
     write("test", "one\te\u0301te\u0301", "two\tn")
-    out, _ = told(capsys, "model", "test")
+    out, _ = run_evaluate(capsys, "model", "test")
     assert rows(out, "errors %")["model"][-2:] == ["100.0", "0.0"]
     write("right", "e\u0301")  # lines of text are measured as they are
-    out, _ = told(capsys, "--hypotheses", write("found", "\u00e9"), "--references", "right")
+    out, _ = run_evaluate(capsys, "--hypotheses", write("found", "\u00e9"), "--references", "right")
     assert rows(out, "errors %")["found"][-2] == "0.0"
 
 
 def test_phonemes_and_single_words_are_counted_as_they_are(capsys: pytest.CaptureFixture[str]) -> None:
     words = write("words", *["cat"] * 20, *["doggy"] * 20)
-    found = write("found", *["K AE T"] * 20, *["D AO G Z"] * 20)
+    hypotheses = write("found", *["K AE T"] * 20, *["D AO G Z"] * 20)
     right = write("right", *["K AE T"] * 20, *["D AO G IY"] * 20)
-    out, _ = told(capsys, "--hypotheses", found, "--references", right, "--sources", words)
+    out, _ = run_evaluate(capsys, "--hypotheses", hypotheses, "--references", right, "--sources", words)
     assert rows(out, "errors %")["found"][-2:] == ["50.0", f"{100 * 20 / 140:.1f}"]
     table = out.split("by characters in the source\n")[1]
     assert rows(table, "length")["3"][-2:] == ["100.0", "0.0"]
@@ -171,7 +173,7 @@ def test_phonemes_and_single_words_are_counted_as_they_are(capsys: pytest.Captur
 
 
 def test_where_references_have_no_blanks_errors_are_of_characters(capsys: pytest.CaptureFixture[str]) -> None:
-    out, _ = told(capsys, "--hypotheses", write("h", "chat"), "--references", write("r", "chats"))
+    out, _ = run_evaluate(capsys, "--hypotheses", write("h", "chat"), "--references", write("r", "chats"))
     assert rows(out, "errors %")["h"][-1] == "20.0"
     assert "errors: edits for 100 characters of the references" in out
 
@@ -183,7 +185,7 @@ def test_without_sacrebleu_the_rest_is_measured(
     for module in (evaluate, drawing):
         monkeypatch.setattr(module, "find_spec", lambda name: None if name == "sacrebleu" else find(name))
     files = ["--hypotheses", write("h", "a b"), "--references", write("r", "a c")]
-    out, err = told(capsys, *files)
+    out, err = run_evaluate(capsys, *files)
     assert err == 'not installed: sacrebleu (for BLEU and chrF); pip install "regard[cli]"\n'
     assert rows(out, "exact %") == {"h": ["0.0", "50.0"]}
     assert "BLEU" not in out
@@ -195,7 +197,7 @@ def test_without_sacrebleu_the_rest_is_measured(
 
 # ----------------------------------------------------------------------------------------------------- models
 
-SAYS = ("attention", "one\tun", "one two\tun deux", "one two three\tun deux deux", "a\ta")
+TRANSLATIONS = ("attention", "one\tun", "one two\tun deux", "one two three\tun deux deux", "a\ta")
 TEST = ("one\tun", "one two\tun deux", "one two three\tun deux trois", "a\tb")
 
 
@@ -203,21 +205,21 @@ TEST = ("one\tun", "one two\tun deux", "one two three\tun deux trois", "a\tb")
 def test_a_model_is_measured_on_pairs(capsys: pytest.CaptureFixture[str]) -> None:
     write("test.tsv", *TEST)
     Path("runs").mkdir()
-    write("runs/model.safetensors", *SAYS)
-    out, err = told(capsys, "runs", "test.tsv", "--beam", "3", "--json", "all.json")
+    write("runs/model.safetensors", *TRANSLATIONS)
+    out, err = run_evaluate(capsys, "runs", "test.tsv", "--beam", "3", "--json", "all.json")
     assert out.startswith("4 items of test.tsv, beam 3\n\n")
     assert rows(out, "exact %")["runs"][-2:] == ["50.0", f"{100 * 2 / 7:.1f}"]
     assert err == "translating (runs): 4 of 4 (100 %), done in 0:00\n"
-    found = json.loads(Path("all.json").read_text(encoding="utf-8"))
-    (model,) = found["models"]
-    assert (found["items"], found["beam"], model["name"]) == (4, 3, "runs")
+    report = json.loads(Path("all.json").read_text(encoding="utf-8"))
+    (model,) = report["models"]
+    assert (report["items"], report["beam"], model["name"]) == (4, 3, "runs")
     assert (model["exact"], model["errors"]) == (0.5, 2 / 7)
     assert [row["items"] for row in model["by_length"]] == [4]
 
 
 @pytest.mark.usefixtures("parrots")
 @pytest.mark.parametrize(
-    ("given", "shown"),
+    ("argument", "shown"),
     [
         ("v1.2", "v1.2"),
         (".", "here"),
@@ -227,22 +229,22 @@ def test_a_model_is_measured_on_pairs(capsys: pytest.CaptureFixture[str]) -> Non
     ],
 )
 def test_a_model_is_named_after_its_folder_or_file(
-    given: str, shown: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    argument: str, shown: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     Path("here/v1.2").mkdir(parents=True)
     monkeypatch.chdir("here")
     for name in ("model.safetensors", "v1.2/model.safetensors", "my.model"):
-        write(name, *SAYS)
+        write(name, *TRANSLATIONS)
     write("test.tsv", *TEST)
-    out, err = told(capsys, given, "test.tsv")
+    out, err = run_evaluate(capsys, argument, "test.tsv")
     assert shown in rows(out, "exact %")
     assert err.startswith(f"translating ({shown}): ")
 
 
 @pytest.mark.usefixtures("parrots")
 def test_names_of_wide_letters_are_not_cut(capsys: pytest.CaptureFixture[str]) -> None:
-    write("test.tsv", *TEST), write("one", *SAYS), write("two", *SAYS)
-    out, _ = told(capsys, "one", "test.tsv", "--compare", "two", "--names", "模型二", "モデル")
+    write("test.tsv", *TEST), write("one", *TRANSLATIONS), write("two", *TRANSLATIONS)
+    out, _ = run_evaluate(capsys, "one", "test.tsv", "--compare", "two", "--names", "模型二", "モデル")
     assert "模型二" in out
     assert "モデル" in out
 
@@ -256,7 +258,7 @@ def test_models_are_compared_by_length_in_words_and_as_a_picture(capsys: pytest.
     right = ["attention", *test]
     write("test.tsv", *test), write("right", *right), write("wrong", "none", *(f"{line} x" for line in test))
     names = ["--names", "with\x1b attention", "without"]
-    out, err = told(
+    out, err = run_evaluate(
         capsys, "right", "test.tsv", "--compare", "wrong", *names, "--measure", "errors", "--png", "l.png"
     )
     table = rows(out.split("errors % by words in the source\n")[1], "length")
@@ -277,26 +279,26 @@ def test_undefined_bleu_is_not_0(capsys: pytest.CaptureFixture[str]) -> None:
     short, long = ["a\tx y"] * 20, ["a b c d\tx y z v"] * 20
     write("test", *short, *long), write("model", "attention", *dict.fromkeys([*short, *long]))
     write("wrong", "none", "a\tx x x x x", "a b c d\tx y z v")
-    out, _ = told(capsys, "model", "test", "--json", "it.json", "--png", "it.png")
+    out, _ = run_evaluate(capsys, "model", "test", "--json", "it.json", "--png", "it.png")
     assert rows(out, "chrF")["model"][:1] == ["100.0"]
     assert {length: cells[1] for length, cells in rows(out, "length").items()} == {"1": "-", "4": "100.0"}
     assert "\nBLEU: - where no reference has four words\n" in out
     (model,) = json.loads(Path("it.json").read_text())["models"]
     assert [row["bleu"] for row in model["by_length"]] == [None, pytest.approx(100)]
-    out, _ = told(capsys, "model", "test", "--compare", "wrong", "--measure", "bleu")
+    out, _ = run_evaluate(capsys, "model", "test", "--compare", "wrong", "--measure", "bleu")
     assert rows(out, "length")["1"] == ["20", "-", "-"]
 
 
 @pytest.mark.usefixtures("parrots")
-def test_lines_with_one_source_are_alternatives_where_asked(capsys: pytest.CaptureFixture[str]) -> None:
+def test_lines_with_one_source_are_alternatives_by_option(capsys: pytest.CaptureFixture[str]) -> None:
     write("model", "attention", "read\tR EH D", "cat\tK AE T")
     write("test", "read\tR IY D", "cat\tK AE T", "read\tR EH D")
-    out, err = told(capsys, "model", "test")
+    out, err = run_evaluate(capsys, "model", "test")
     assert err.startswith(
         "sources with several targets: 1; with --alternatives each of them counts as right\n"
     )
     assert rows(out, "exact %")["model"][-2:] == ["66.7", f"{100 / 9:.1f}"]
-    out, err = told(capsys, "model", "test", "--alternatives")
+    out, err = run_evaluate(capsys, "model", "test", "--alternatives")
     assert out.startswith("2 items of test")
     assert "alternatives" not in err
     assert rows(out, "exact %")["model"][-2:] == ["100.0", "0.0"]
@@ -307,35 +309,35 @@ def test_lines_with_one_source_are_alternatives_where_asked(capsys: pytest.Captu
 def test_standard_input_is_a_file(
     pack: Callable[[bytes], bytes], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def given(*arguments: str) -> str:
+    def with_stdin(*arguments: str) -> str:
         data = io.BufferedReader(io.BytesIO(pack("\n".join(TEST).encode())))
         monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=data))
-        return told(capsys, *arguments)[0]
+        return run_evaluate(capsys, *arguments)[0]
 
-    write("model", *SAYS), write("test", *TEST)
-    out, _ = told(capsys, "model", "test")
-    assert given("model", "-") == out.replace("items of test", "items of standard input")
-    out, _ = told(capsys, "--hypotheses", "test", "--references", "test")
-    told_ = given("--hypotheses", "test", "--references", "-")
-    assert told_ == out.replace("items of test", "items of standard input")
+    write("model", *TRANSLATIONS), write("test", *TEST)
+    out, _ = run_evaluate(capsys, "model", "test")
+    assert with_stdin("model", "-") == out.replace("items of test", "items of standard input")
+    out, _ = run_evaluate(capsys, "--hypotheses", "test", "--references", "test")
+    from_stdin = with_stdin("--hypotheses", "test", "--references", "-")
+    assert from_stdin == out.replace("items of test", "items of standard input")
 
 
 @pytest.mark.usefixtures("parrots")
 def test_links_are_compared_by_words_whatever_the_tokens(capsys: pytest.CaptureFixture[str]) -> None:
     # "ab cde": tokens ab, cd, e. Straight ahead: 0-0, then cd-fg, e-h: both 1-1. In the second pair the model attends
     # from the word hi (the 3rd of 4 tokens) at e, the 3rd token, of word 1.
-    write("model", *SAYS)
+    write("model", *TRANSLATIONS)
     write("test", "ab cde\tab fgh", "ab cde\tabc hi")
     write("gold", "0-0 1?1", "0-0 1-1 0p1")
-    out, err = told(capsys, "model", "test", "--gold", "gold")
+    out, err = run_evaluate(capsys, "model", "test", "--gold", "gold")
     # found 0-0 1-1 | 0-0 (ab), 1-0 (c attends to cd), 1-1: 5 links; sure 0-0 | 0-0 1-1: 3; in A and S 3, in A and P 4
     assert rows(out, "AER %")["model"][-3:] == [f"{100 * (1 - 7 / 8):.1f}", "80.0", "100.0"]
     assert "aligning (model): 2 of 2 (100 %)" in err
     write("gold", "1-1 2?2", "1-1 2-2 1p2")
-    assert told(capsys, "model", "test", "--gold", "gold", "--gold-from", "1")[0] == out
+    assert run_evaluate(capsys, "model", "test", "--gold", "gold", "--gold-from", "1")[0] == out
     Path("gold.gz").write_bytes(gzip.compress(Path("gold").read_bytes()))
-    assert told(capsys, "model", "test", "--gold", "gold.gz", "--gold-from", "1")[0] == out
-    turned, _ = told(capsys, "model", "test", "--gold", "gold", "--gold-from", "1", "--posterior")
+    assert run_evaluate(capsys, "model", "test", "--gold", "gold.gz", "--gold-from", "1")[0] == out
+    turned, _ = run_evaluate(capsys, "model", "test", "--gold", "gold", "--gold-from", "1", "--posterior")
     # found 1-0 1-1 0-1 | 1-0 (ab and c, at e and cd) 0-1: 5 links; in A and S none, in A and P 2
     assert rows(turned, "AER %")["model"][-3:] == [f"{100 * (1 - 2 / 8):.1f}", "40.0", "0.0"]
 
@@ -343,10 +345,10 @@ def test_links_are_compared_by_words_whatever_the_tokens(capsys: pytest.CaptureF
 @pytest.mark.usefixtures("parrots")
 def test_links_of_tokens(capsys: pytest.CaptureFixture[str]) -> None:
     # "ab cde" and "ab fgh" are three tokens each; each attends to the token at its own index.
-    write("model", *SAYS)
+    write("model", *TRANSLATIONS)
     write("test", "ab cde\tab fgh")
     write("gold", "0-0 2-2 1?1")
-    out, _ = told(capsys, "model", "test", "--gold", "gold", "--by", "tokens")
+    out, _ = run_evaluate(capsys, "model", "test", "--gold", "gold", "--by", "tokens")
     assert rows(out, "AER %")["model"][-3:] == ["0.0", "100.0", "100.0"]
     write("gold", "3-2")
     assert refused(capsys, "model", "test", "--gold", "gold", "--by", "tokens") == (
@@ -362,7 +364,7 @@ def test_files_of_links_are_compared_without_a_model(capsys: pytest.CaptureFixtu
     write("gold", "0-0 1?1", "", "0-1 2-0")
     write("mine", "0-0 1-1", "0-0", "2-0")  # 4 links, 2 of them sure and 3 possible; 3 are sure in all
     write("worse", "", "", "")
-    out, err = told(capsys, "--links", "mine", "worse", "--gold", "gold", "--json", "numbers.json")
+    out, err = run_evaluate(capsys, "--links", "mine", "worse", "--gold", "gold", "--json", "numbers.json")
     assert (out.partition("\n")[0], err) == ("3 pairs of gold", "")
     assert [line.split() for line in out.splitlines()[2:]] == [
         ["links", "AER", "%", "precision", "%", "recall", "%"],
@@ -372,39 +374,42 @@ def test_files_of_links_are_compared_without_a_model(capsys: pytest.CaptureFixtu
     written = json.loads(Path("numbers.json").read_text())
     assert [one["name"] for one in written["files"]] == ["mine", "worse"]
     assert written["files"][0]["links"]["error_rate"] == pytest.approx(1 - 5 / 7)
-    assert "A" in told(capsys, "--links", "mine", "--gold", "gold", "--names", "A")[0]
+    assert "A" in run_evaluate(capsys, "--links", "mine", "--gold", "gold", "--names", "A")[0]
 
 
 def test_links_that_are_counted_from_1(capsys: pytest.CaptureFixture[str]) -> None:
     write("gold", "0-0 1?1", "0-1 2-0"), write("gold-1", "1-1 2?2", "1-2 3-1")
     write("mine", "0-0 1-1", "2-0"), write("mine-1", "1-1 2-2", "3-1")
-    right, err = told(capsys, "--links", "mine", "--gold", "gold", "--names", "x")
+    right, err = run_evaluate(capsys, "--links", "mine", "--gold", "gold", "--names", "x")
     assert err == ""
     for options in (
         ["--links", "mine-1", "--links-from", "1", "--gold", "gold"],
         ["--links", "mine", "--gold", "gold-1", "--gold-from", "1"],
         ["--links", "mine-1", "--links-from", "1", "--gold", "gold-1", "--gold-from", "1"],
     ):
-        out, err = told(capsys, *options, "--names", "x")
+        out, err = run_evaluate(capsys, *options, "--names", "x")
         assert (out.replace("gold-1", "gold"), err) == (right, "")
     # A warning where no link has the number 0; none where the option is given.
-    _, err = told(capsys, "--links", "mine-1", "--gold", "gold-1")
+    _, err = run_evaluate(capsys, "--links", "mine-1", "--gold", "gold-1")
     assert err == f"gold-1: {NOTE} --gold-from 1\nmine-1: {NOTE} --links-from 1\n"
     assert (
-        told(capsys, "--links", "mine-1", "--links-from", "0", "--gold", "gold", "--gold-from", "0")[1] == ""
+        run_evaluate(capsys, "--links", "mine-1", "--links-from", "0", "--gold", "gold", "--gold-from", "0")[
+            1
+        ]
+        == ""
     )
     write("nothing", "", "")
-    assert told(capsys, "--links", "nothing", "--gold", "gold")[1] == ""
+    assert run_evaluate(capsys, "--links", "nothing", "--gold", "gold")[1] == ""
 
 
 @pytest.mark.usefixtures("parrots")
 def test_a_model_is_compared_with_links_that_are_counted_from_1(capsys: pytest.CaptureFixture[str]) -> None:
-    write("model", *SAYS)
+    write("model", *TRANSLATIONS)
     write("test", "a b\ta b", "a b c\ta b c")
     write("gold", "1-1", "1-1 2-2")
-    assert f"gold: {NOTE} --gold-from 1\n" in told(capsys, "model", "test", "--gold", "gold")[1]
-    assert NOTE not in told(capsys, "model", "test", "--gold", "gold", "--gold-from", "1")[1]
-    assert NOTE not in told(capsys, "model", "test", "--gold", "gold", "--gold-from", "0")[1]
+    assert f"gold: {NOTE} --gold-from 1\n" in run_evaluate(capsys, "model", "test", "--gold", "gold")[1]
+    assert NOTE not in run_evaluate(capsys, "model", "test", "--gold", "gold", "--gold-from", "1")[1]
+    assert NOTE not in run_evaluate(capsys, "model", "test", "--gold", "gold", "--gold-from", "0")[1]
 
 
 @in_one_test(
@@ -438,10 +443,10 @@ def test_a_model_is_compared_with_links_that_are_counted_from_1(capsys: pytest.C
         ),
         *(
             (
-                [*given, "--links", "gold", "--gold", "gold"],
+                [*arguments, "--links", "gold", "--gold", "gold"],
                 f"--links measures files of links: {name} goes with models or translations",
             )
-            for given, name in (
+            for arguments, name in (
                 (["m"], "MODEL"),
                 (["--beam", "3"], "--beam"),
                 (["--posterior"], "--posterior"),
@@ -552,7 +557,7 @@ def test_errors_of_links_are_one_line(
     ],
 )
 def test_errors_are_one_line(arguments: list[str], error: str, capsys: pytest.CaptureFixture[str]) -> None:
-    write("model", *SAYS), write("blind", "none", *SAYS[1:]), write("test", *TEST)
+    write("model", *TRANSLATIONS), write("blind", "none", *TRANSLATIONS[1:]), write("test", *TEST)
     write("gold", "0-0"), write("links", *["0-0"] * 4), write("empty")
     write("none", *[""] * 4), write("far", "", "2?2", "99?99", "")
     write("long", "a\tb", f"{'w ' * 1001}\tb"), write("wide", f"one\t{'w ' * 1001}")
@@ -567,7 +572,7 @@ def test_a_trained_model_is_measured(capsys: pytest.CaptureFixture[str]) -> None
     pairs = [("a b", "b a"), ("b", "b"), ("a", "a")]
     Seq2Seq(epochs=60).fit(*zip(*pairs, strict=True)).save("m.safetensors")
     write("test.tsv", *(f"{source}\t{target}" for source, target in pairs))
-    out, _ = told(capsys, "m.safetensors", "test.tsv")
+    out, _ = run_evaluate(capsys, "m.safetensors", "test.tsv")
     assert rows(out, "exact %")["m"][-2:] == ["100.0", "0.0"]
 
 

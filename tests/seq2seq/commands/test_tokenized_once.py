@@ -1,4 +1,4 @@
-"""Each sentence is tokenized once by everything that reads it."""
+"""Each command and function tokenizes a sentence once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The verb `train`: what it prints, what it writes, what it refuses, and how it goes on after a stop."""
+"""The verb `train`: its output, its files, the input that it refuses, and how it resumes."""
 
 from __future__ import annotations
 
@@ -56,21 +56,21 @@ def pairs(tmp_path: Path) -> Path:
 def test_a_run_from_pairs_to_pictures(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pairs, out = write_pairs(tmp_path / "pairs.tsv", longest=7), tmp_path / "deep" / "out"
     assert main(["train", str(pairs), "--epochs", "2", "--out", str(out)]) == 0
-    said, told = capsys.readouterr()
-    assert "epoch 1: validation loss " in told
+    stdout, stderr = capsys.readouterr()
+    assert "epoch 1: validation loss " in stderr
     assert re.search(
-        r"^epoch 2: validation loss .*, BLEU \d+\.\d \(greedy, \d pairs\), saved$", told, re.MULTILINE
+        r"^epoch 2: validation loss .*, BLEU \d+\.\d \(greedy, \d pairs\), saved$", stderr, re.MULTILINE
     )
     held_out = "held-out pairs that also chose the model"
     assert re.search(
-        rf"^BLEU \d+\.\d with attention, on \d+ {held_out}, beam 5 \(nrefs:1\|case:mixed\|eff:no\|", said
+        rf"^BLEU \d+\.\d with attention, on \d+ {held_out}, beam 5 \(nrefs:1\|case:mixed\|eff:no\|", stdout
     )
-    assert said.count("source:") == said.count("translation:") == said.count("reference:") == 3
-    assert said.endswith(f"the model is in {out / 'model.safetensors'}\n")
-    assert "\r" not in said + told
-    assert "\x1b" not in said + told
+    assert stdout.count("source:") == stdout.count("translation:") == stdout.count("reference:") == 3
+    assert stdout.endswith(f"the model is in {out / 'model.safetensors'}\n")
+    assert "\r" not in stdout + stderr
+    assert "\x1b" not in stdout + stderr
     assert (out / "alignment-1.png").read_bytes().startswith(b"\x89PNG")
-    assert f"shown in {out / 'alignments.html'}: open it in a browser" in said
+    assert f"shown in {out / 'alignments.html'}: open it in a browser" in stdout
     data = (out / "alignments.html").read_text(encoding="utf-8").partition('id="data">')[2]
     (section,) = json.loads(data.partition("</script>")[0])
     assert len(section["data"]["sentences"]) == 3
@@ -85,9 +85,9 @@ def test_compare_trains_the_same_without_attention(
     network = ["--network", "score=additive", "style=bahdanau"]
     options = ["--epochs", "1", "--compare", *network, "--out", str(out)]
     assert main(["train", str(pairs), *options]) == 0
-    said = capsys.readouterr().out
-    assert " with attention, on " in said
-    assert " without attention, on " in said
+    stdout = capsys.readouterr().out
+    assert " with attention, on " in stdout
+    assert " without attention, on " in stdout
     without = Seq2Seq.load(tmp_path / "m-without-attention.safetensors")
     assert not without.attention
     assert Seq2Seq.load(out).attention
@@ -111,9 +111,9 @@ def test_valid_and_test_are_files_of_their_own(
     valid, test = write_pairs(tmp_path / "v", 7, 1), write_pairs(tmp_path / "t", 9, 2, longest=20)
     arguments = ["--valid", str(valid), "--test", str(test), "--epochs", "1", "--no-attention"]
     assert main(["train", str(pairs), *arguments, "--out", str(tmp_path / "m")]) == 0
-    said, told = capsys.readouterr()
-    assert "without attention, on 9 held-out pairs, beam 5" in said
-    assert "60 training pairs, 60 of them with at most 50 tokens on both sides; 7 for validation" in told
+    stdout, stderr = capsys.readouterr()
+    assert "without attention, on 9 held-out pairs, beam 5" in stdout
+    assert "60 training pairs, 60 of them with at most 50 tokens on both sides; 7 for validation" in stderr
     assert not list((tmp_path / "m").glob("alignment-*.png"))
 
 
@@ -121,7 +121,7 @@ def test_valid_and_test_are_files_of_their_own(
 def test_pairs_that_are_too_long_to_translate_are_not_measured_on(
     pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A model reads at most 1,000 tokens; whatever was asked for, what was learned is measured on the others."""
+    """A model reads at most 1,000 tokens, whatever the options; longer pairs are left out of the test."""
     test = write_pairs(tmp_path / "t", 9, 2)
     with test.open("a", encoding="utf-8") as file:
         file.write(f"{'one ' * 1100}\t{'un ' * 1100}\n")
@@ -146,12 +146,12 @@ def test_references_are_normalized_as_by_the_model(
 def test_epochs_that_end_before_the_time_limit_are_reported(
     pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    told = "done with 1 epoch before the 90 minutes were over: see --epochs\n"
-    for minutes, said in (["--minutes", "90"], True), ([], False), (["--minutes", "1e-9"], False):
+    message = "done with 1 epoch before the 90 minutes were over: see --epochs\n"
+    for minutes, reported in (["--minutes", "90"], True), ([], False), (["--minutes", "1e-9"], False):
         arguments = ["--epochs", "1", "--no-attention", *minutes, "--fresh", "--out", str(tmp_path / "m")]
         assert main(["train", str(pairs), *arguments]) == 0
         err = capsys.readouterr().err
-        assert (told in err) == ("before the" in err) == said
+        assert (message in err) == ("before the" in err) == reported
 
 
 @pytest.mark.slow
@@ -159,16 +159,16 @@ def test_too_few_pairs_to_hold_any_out(tmp_path: Path, capsys: pytest.CaptureFix
     few, out = tmp_path / "few", str(tmp_path / "m")
     few.write_text("a b\tb a\nb\tb\n")
     assert main(["train", str(few), "--epochs", "1", "--out", out]) == 0
-    said, told = capsys.readouterr()
-    assert "on the 2 training pairs themselves: there are too few to hold any out, beam 5" in said
-    assert "held-out" not in said
-    assert "; too few to hold any out, so the same for validation and test\n" in told
+    stdout, stderr = capsys.readouterr()
+    assert "on the 2 training pairs themselves: there are too few to hold any out, beam 5" in stdout
+    assert "held-out" not in stdout
+    assert "; too few to hold any out, so the same for validation and test\n" in stderr
     few.write_text("a b\tb a\n")
     assert main(["train", str(few), "--epochs", "1", "--out", out, "--fresh"]) == 0
-    said, told = capsys.readouterr()
-    assert "on the training pair itself: there are too few" in said
-    assert told.startswith("1 training pair, 1 of them")
-    assert "(greedy, 1 pair)" in told
+    stdout, stderr = capsys.readouterr()
+    assert "on the training pair itself: there are too few" in stdout
+    assert stderr.startswith("1 training pair, 1 of them")
+    assert "(greedy, 1 pair)" in stderr
 
 
 @pytest.mark.slow
@@ -178,7 +178,7 @@ def test_the_origin_of_validation_and_test_pairs_is_reported(
     new = write_pairs(tmp_path / "new", 5, 9, longest=20)
     half = tmp_path / "half"
     half.write_text(new.read_text() + "".join(pairs.read_text().splitlines(keepends=True)[:3]))
-    for number, (files, said) in enumerate(
+    for number, (files, origin) in enumerate(
         [
             (
                 ["--valid", str(pairs)],
@@ -191,11 +191,11 @@ def test_the_origin_of_validation_and_test_pairs_is_reported(
     ):
         out = ["--epochs", "1", "--out", str(tmp_path / str(number))]
         assert main(["train", str(pairs), *files, *out]) == 0
-        found, told = capsys.readouterr()
-        assert said in found
-        assert "too few" not in found + told
+        stdout, stderr = capsys.readouterr()
+        assert origin in stdout
+        assert "too few" not in stdout + stderr
         tested = ", 8 for test" if "--test" in files else " and test"
-        assert f" for validation{tested}\n" in told
+        assert f" for validation{tested}\n" in stderr
 
 
 @pytest.mark.slow
@@ -204,12 +204,12 @@ def test_short_lines_are_measured_by_errors(tmp_path: Path, capsys: pytest.Captu
     words.write_text("cat\tK AE T\ntack\tT AE K\nact\tAE K T\n" * 10)
     sounds = ["--source", "characters", "--target", "tokens", "--epochs", "60"]
     assert main(["train", str(words), *sounds, "--out", str(out)]) == 0
-    said, told = capsys.readouterr()
-    assert "BLEU" not in said + told
+    stdout, stderr = capsys.readouterr()
+    assert "BLEU" not in stdout + stderr
     assert re.search(
-        r"^epoch 1: .*, exact \d+\.\d %, token errors \d+\.\d % \(greedy, 30 pairs\)", told, re.MULTILINE
+        r"^epoch 1: .*, exact \d+\.\d %, token errors \d+\.\d % \(greedy, 30 pairs\)", stderr, re.MULTILINE
     )
-    assert said.startswith(
+    assert stdout.startswith(
         "exact 100.0 %, token errors 0.0 % with attention, on the 30 training pairs themselves"
     )
     validated = [entry for entry in read_log(out / "log.jsonl") if "validation" in entry]
@@ -221,7 +221,7 @@ def test_short_lines_are_measured_by_errors(tmp_path: Path, capsys: pytest.Captu
 
 
 @pytest.mark.parametrize(
-    ("kind", "found", "right", "said"),
+    ("kind", "hypothesis", "reference", "expected"),
     [
         ("words", "a b c d", "a b c d", "BLEU 100.0"),
         ("tokens", "a b c d", "a b c x", "exact 0.0 %, token errors 25.0 %, BLEU 0.0"),
@@ -230,10 +230,14 @@ def test_short_lines_are_measured_by_errors(tmp_path: Path, capsys: pytest.Captu
         ("subwords", "ab", "xb", "exact 0.0 %, character errors 50.0 %"),
     ],
 )
-def test_the_most_informative_measure_is_chosen(kind: str, found: str, right: str, said: str) -> None:
+def test_the_most_informative_measure_is_chosen(
+    kind: str, hypothesis: str, reference: str, expected: str
+) -> None:
     pytest.importorskip("sacrebleu")
-    told = str(summarize(kind, ["q r s t"], [found], [right]))
-    assert re.sub(r"BLEU \d\d?\.\d", "BLEU 0.0", told) == said  # the runs that match are sacrebleu's business
+    measured = str(summarize(kind, ["q r s t"], [hypothesis], [reference]))
+    assert (
+        re.sub(r"BLEU \d\d?\.\d", "BLEU 0.0", measured) == expected
+    )  # the runs that match are sacrebleu's business
 
 
 @pytest.mark.slow
@@ -242,14 +246,14 @@ def test_of_many_epochs_improvements_are_reported(
 ) -> None:
     arguments = ["train", str(pairs), "--epochs", "100", "--rate", "0.001", "--out", str(tmp_path / "m")]
     assert main(arguments) == 0
-    told = capsys.readouterr().err
-    lines = re.findall(r"^epoch (\d+): (.*)$", told, flags=re.MULTILINE)
+    stderr = capsys.readouterr().err
+    lines = re.findall(r"^epoch (\d+): (.*)$", stderr, flags=re.MULTILINE)
     epochs = [int(number) for number, _ in lines]
     assert epochs[:10] == list(range(1, 11))
     assert 12 <= len(lines) <= 36
     assert epochs[-1] == 100
     assert all(line.endswith(", saved") for _, line in lines[10:-1])
-    assert re.search(r"^the best model is that of epoch \d+$", told, flags=re.MULTILINE)
+    assert re.search(r"^the best model is that of epoch \d+$", stderr, flags=re.MULTILINE)
 
 
 @pytest.mark.slow
@@ -266,12 +270,12 @@ def test_without_the_extras_it_still_trains(
     for module in (drawing, summary):
         monkeypatch.setattr(module, "find_spec", lambda name: None)
     assert main(["train", str(pairs), "--epochs", "1", "--out", str(tmp_path / "m")]) == 0
-    said, told = capsys.readouterr()
+    stdout, stderr = capsys.readouterr()
     extras = ["sacrebleu (for BLEU and chrF)", "matplotlib (for pictures)", "tqdm (for the progress bar)"]
     extras += ["threadpoolctl (for training with two threads)"]
-    assert f'not installed: {", ".join(extras)}; pip install "regard[cli]"\n' in told
-    assert "BLEU" not in said
-    assert said.startswith("exact ")
+    assert f'not installed: {", ".join(extras)}; pip install "regard[cli]"\n' in stderr
+    assert "BLEU" not in stdout
+    assert stdout.startswith("exact ")
     assert not list((tmp_path / "m").glob("alignment-*.png"))
     assert (tmp_path / "m" / "model.safetensors").exists()
 
@@ -303,12 +307,12 @@ def test_a_failed_picture_does_not_lose_the_result(
 
     monkeypatch.setattr(figure.Figure, "savefig", fail)
     assert main(["train", str(pairs), "--epochs", "1", "--compare", "--out", str(tmp_path / "m")]) == 0
-    said, told = capsys.readouterr()
-    assert " with attention, on " in said
-    assert " without attention, on " in said
-    assert said.endswith(f"the model is in {tmp_path / 'm' / 'model.safetensors'}\n")
-    assert "drawn in" not in said
-    warned = [one.removeprefix("regard train: warning: ") for one in told.splitlines() if "warning" in one]
+    stdout, stderr = capsys.readouterr()
+    assert " with attention, on " in stdout
+    assert " without attention, on " in stdout
+    assert stdout.endswith(f"the model is in {tmp_path / 'm' / 'model.safetensors'}\n")
+    assert "drawn in" not in stdout
+    warned = [one.removeprefix("regard train: warning: ") for one in stderr.splitlines() if "warning" in one]
     assert warned[0] == line
     # An error of the folder is reported once, an error of a picture once for each.
     pictures = ["curve", "model-without-attention-curve", *(f"alignment-{i}" for i in (1, 2, 3))]
@@ -321,12 +325,12 @@ def test_an_unusable_matplotlib_is_reported_before_training(
     matplotlib = pytest.importorskip("matplotlib")
     monkeypatch.setattr(matplotlib, "__version__", "3.5.1")
     assert main(["train", str(pairs), "--epochs", "1", "--out", str(tmp_path / "m")]) == 0
-    said, told = capsys.readouterr()
-    assert " with attention, on " in said
-    lines = [line for line in told.splitlines() if "Matplotlib" in line]
+    stdout, stderr = capsys.readouterr()
+    assert " with attention, on " in stdout
+    lines = [line for line in stderr.splitlines() if "Matplotlib" in line]
     assert len(lines) == 1
     assert lines[0].endswith("3.8 or later is needed, 3.5.1 is installed")
-    assert told.index(lines[0]) < told.index("epoch 1")
+    assert stderr.index(lines[0]) < stderr.index("epoch 1")
 
 
 def test_a_nan_loss_stops_the_training(
@@ -335,9 +339,9 @@ def test_a_nan_loss_stops_the_training(
     assert main(["train", str(pairs), "--rate", "3e38", "--epochs", "9", "--out", str(tmp_path / "m")]) == 1
     last = capsys.readouterr().err.splitlines()[-1]
     assert last.startswith("stopped: the loss is not finite any more: ")
-    kept = (tmp_path / "m" / "model.safetensors").exists()
-    assert ("is in" in last) == kept
-    assert ("no model has been written" in last) != kept
+    saved = (tmp_path / "m" / "model.safetensors").exists()
+    assert ("is in" in last) == saved
+    assert ("no model has been written" in last) != saved
 
 
 def started(arguments: list[str], folder: Path) -> subprocess.Popen[bytes]:
@@ -360,15 +364,15 @@ def test_an_interrupted_training_is_resumed_bit_by_bit(number: int, tmp_path: Pa
     arguments = ["train", "pairs.tsv", "--epochs", "12", "--out"]
     process = started([*arguments, "stopped"], tmp_path)
     process.send_signal(number)
-    _, told = process.communicate(timeout=1800)
+    _, stderr = process.communicate(timeout=1800)
     assert process.returncode == 128 + number
-    lines = told.decode().splitlines()
+    lines = stderr.decode().splitlines()
     assert re.fullmatch(
         r"interrupted; the best model, that of epoch \d+, is in stopped/model.safetensors", lines[-2]
     )
     assert lines[-1] == "the same command goes on from there"
-    assert "Traceback" not in told.decode()
-    stopped, whole = tmp_path / "stopped", tmp_path / "whole"
+    assert "Traceback" not in stderr.decode()
+    stopped, uninterrupted = tmp_path / "stopped", tmp_path / "whole"
     assert Seq2Seq.load(stopped / "model.safetensors").translate(["w1"])
     assert (stopped / "checkpoint.safetensors").exists()
     process = started([*arguments, "stopped"], tmp_path)
@@ -378,10 +382,10 @@ def test_an_interrupted_training_is_resumed_bit_by_bit(number: int, tmp_path: Pa
     process.communicate(timeout=1800)
     assert process.returncode == 0
     for name in ("model.safetensors", "alignment-1.png"):
-        assert (stopped / name).read_bytes() == (whole / name).read_bytes()
+        assert (stopped / name).read_bytes() == (uninterrupted / name).read_bytes()
     logs = [
         [{**entry, "seconds": 0, "tokens_per_second": 0} for entry in read_log(f / "log.jsonl")]
-        for f in (stopped, whole)
+        for f in (stopped, uninterrupted)
     ]
     assert logs[0] == logs[1]
     assert not (stopped / "checkpoint.safetensors").exists()
@@ -413,18 +417,18 @@ def test_a_stop_after_the_last_step_is_reported_and_leaves_no_checkpoint(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     arguments = ["train", str(pairs), "--epochs", "1", "--out", str(tmp_path / "m")]
-    place = tmp_path / "m" / "model.safetensors"
+    model_path = tmp_path / "m" / "model.safetensors"
     with monkeypatch.context() as patched:
         where = run.Run if what == "_draw" else train
         patched.setattr(where, what, lambda *_: signal.raise_signal(number))
         assert main(arguments) == 128 + number
-    told = capsys.readouterr().err.splitlines()[-1]
-    assert told == f"interrupted; the model is in {place}, and the same command prints the rest"
-    assert not list(place.parent.glob(".*"))
-    before = place.read_bytes()
+    stderr = capsys.readouterr().err.splitlines()[-1]
+    assert stderr == f"interrupted; the model is in {model_path}, and the same command prints the rest"
+    assert not list(model_path.parent.glob(".*"))
+    before = model_path.read_bytes()
     assert main(arguments) == 0
     assert "training is done already" in capsys.readouterr().err
-    assert place.read_bytes() == before
+    assert model_path.read_bytes() == before
 
 
 @pytest.mark.slow
@@ -433,10 +437,10 @@ def test_a_loss_above_that_of_guessing_is_reported(
     rate: str, worse: bool, pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["train", str(pairs), "--epochs", "2", "--rate", rate, "--out", str(tmp_path / "m")]) == 0
-    told = capsys.readouterr().err
+    stderr = capsys.readouterr().err
     guessed = np.log(len(SPECIAL) + 6)  # six words
-    said = f"every validation loss is above {guessed:.3f}, that of guessing: a smaller --rate may help\n"
-    assert (said in told) == worse
+    warning = f"every validation loss is above {guessed:.3f}, that of guessing: a smaller --rate may help\n"
+    assert (warning in stderr) == worse
 
 
 @pytest.mark.slow
@@ -469,11 +473,11 @@ def test_of_two_trainings_the_finished_one_is_kept(
     assert capsys.readouterr().err.endswith("the same command goes on from there\n")
     saved = counting(monkeypatch)
     assert main([*arguments, str(tmp_path / "stopped")]) == 0
-    said, told = capsys.readouterr()
+    stdout, stderr = capsys.readouterr()
     assert "model.safetensors" not in saved
-    assert "training is done already\n" in told
-    assert "training without attention: " in told or "resuming after step" in told
-    assert said.count(" with attention, on ") == said.count(" without attention, on ") == 1
+    assert "training is done already\n" in stderr
+    assert "training without attention: " in stderr or "resuming after step" in stderr
+    assert stdout.count(" with attention, on ") == stdout.count(" without attention, on ") == 1
     for name in ("model.safetensors", "model-without-attention.safetensors"):
         assert (tmp_path / "stopped" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
     assert not list((tmp_path / "stopped").glob("*checkpoint*"))
@@ -507,12 +511,12 @@ def test_two_fresh_trainings_are_resumed_after_a_stop_in_the_first(
 def test_the_second_trainings_checkpoint_is_read_before_the_first_begins(
     pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    place = tmp_path / "model-without-attention-checkpoint.safetensors"
-    place.write_bytes(b"short")
+    checkpoint = tmp_path / "model-without-attention-checkpoint.safetensors"
+    checkpoint.write_bytes(b"short")
     before = sorted(tmp_path.iterdir())
-    for given in (str(pairs), "no-such-file"):  # before any pair is read
-        said = refused(["train", given, "--compare", "--out", str(tmp_path)], capsys)
-        assert said == f"{place} is not a checkpoint: 5 bytes are too few; --fresh trains anew"
+    for pair_file in (str(pairs), "no-such-file"):  # before any pair is read
+        message = refused(["train", pair_file, "--compare", "--out", str(tmp_path)], capsys)
+        assert message == f"{checkpoint} is not a checkpoint: 5 bytes are too few; --fresh trains anew"
         assert sorted(tmp_path.iterdir()) == before
 
 
@@ -523,11 +527,11 @@ def test_two_processes_do_not_train_the_same(
     write_pairs(tmp_path / "pairs.tsv", 400)
     arguments = ["train", "pairs.tsv", "--epochs", "500", "--recipe", "patience=500", "--out", "m"]
     process = started(arguments, tmp_path)
-    place = tmp_path / "m" / "model.safetensors"
+    model_path = tmp_path / "m" / "model.safetensors"
     try:
         for fresh in ([], ["--fresh"]):
-            said = refused(["train", str(pairs), "--out", str(tmp_path / "m"), *fresh], capsys)
-            assert said == f"--out: another process is training {place}; give another --out"
+            message = refused(["train", str(pairs), "--out", str(tmp_path / "m"), *fresh], capsys)
+            assert message == f"--out: another process is training {model_path}; give another --out"
     finally:
         process.kill()
         process.communicate(timeout=1800)
@@ -569,21 +573,21 @@ def test_a_finished_model_is_not_trained_again_after_an_interrupted_report(
 def test_a_finished_model_is_not_overwritten(
     option: list[str], pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    place = tmp_path / "m" / "model.safetensors"
+    model_path = tmp_path / "m" / "model.safetensors"
     arguments = ["train", str(pairs), "--epochs", "1", "--out", str(tmp_path / "m")]
     assert main([*arguments, *option]) == 0
-    before = place.read_bytes()
+    before = model_path.read_bytes()
     capsys.readouterr()
     assert main([*arguments, *option]) == 0  # the same again
     out, err = capsys.readouterr()
-    assert out == f"the model is in {place}\n"
+    assert out == f"the model is in {model_path}\n"
     assert err == "training is done already; --fresh trains anew, another --out keeps this model\n"
-    assert place.read_bytes() == before
-    said = refused([*arguments, *option, "--seed", "2"], capsys)
-    assert said == f"--out: {place} is done; --fresh trains it anew, another --out keeps it"
-    assert place.read_bytes() == before
+    assert model_path.read_bytes() == before
+    message = refused([*arguments, *option, "--seed", "2"], capsys)
+    assert message == f"--out: {model_path} is done; --fresh trains it anew, another --out keeps it"
+    assert model_path.read_bytes() == before
     assert main([*arguments, *option, "--seed", "2", "--fresh"]) == 0
-    assert place.read_bytes() != before
+    assert model_path.read_bytes() != before
 
 
 def test_a_stopped_fresh_training_reports_the_command_that_resumes_it(
@@ -672,8 +676,8 @@ def test_a_full_disk_keeps_the_old_files(
 
     monkeypatch.setattr(os, "fsync", full)
     assert main(["train", str(pairs), "--epochs", "3", "--out", str(out), "--fresh"]) == 2
-    told = capsys.readouterr().err.splitlines()
-    assert re.fullmatch(r"regard train: error: .*safetensors: No space left on device", told[-1])
+    stderr = capsys.readouterr().err.splitlines()
+    assert re.fullmatch(r"regard train: error: .*safetensors: No space left on device", stderr[-1])
     assert (out / "model.safetensors").read_bytes() == before
     assert not list(out.glob(".*"))
 
@@ -684,27 +688,27 @@ def test_a_checkpoint_of_other_pairs_is_an_error(
 ) -> None:
     out = tmp_path / "m"
     out.mkdir()
-    place = out / "checkpoint.safetensors"
-    write_checkpoint(place, Seq2Seq(epochs=1).begin([("a", "b")], [("a", "b")]).state())
+    checkpoint = out / "checkpoint.safetensors"
+    write_checkpoint(checkpoint, Seq2Seq(epochs=1).begin([("a", "b")], [("a", "b")]).state())
     for options, changed in {
         ("--epochs", "1"): "the pairs, or which of their tokens are known, have changed",
         ("--epochs", "2", "--source", "characters"): "source was words, and is characters",
     }.items():
         assert main(["train", str(pairs), "--out", str(out), *options]) == 2
-        told = capsys.readouterr().err.splitlines()[-1]
-        said = f"{place}: the checkpoint is of another training: {changed}"
-        assert told == f"regard train: error: {said}; --fresh trains anew"
-        assert place.exists()
-    place.write_bytes(b"short")
+        stderr = capsys.readouterr().err.splitlines()[-1]
+        error = f"{checkpoint}: the checkpoint is of another training: {changed}"
+        assert stderr == f"regard train: error: {error}; --fresh trains anew"
+        assert checkpoint.exists()
+    checkpoint.write_bytes(b"short")
     assert main(["train", str(pairs), "--epochs", "1", "--out", str(out)]) == 2
-    told = capsys.readouterr().err.splitlines()[-1]
-    said = f"{place} is not a checkpoint: 5 bytes are too few"
-    assert told == f"regard train: error: {said}; --fresh trains anew"
+    stderr = capsys.readouterr().err.splitlines()[-1]
+    error = f"{checkpoint} is not a checkpoint: 5 bytes are too few"
+    assert stderr == f"regard train: error: {error}; --fresh trains anew"
     with pytest.raises(ValueError) as caught:
-        Seq2Seq(epochs=1).fit(["a"], ["b"], checkpoint=place)
-    assert str(caught.value) == f"{said}; give another name, or remove it if it is of no use"
+        Seq2Seq(epochs=1).fit(["a"], ["b"], checkpoint=checkpoint)
+    assert str(caught.value) == f"{error}; give another name, or remove it if it is of no use"
     assert main(["train", str(pairs), "--epochs", "1", "--out", str(out), "--fresh"]) == 0
-    assert not place.exists()
+    assert not checkpoint.exists()
 
 
 @pytest.mark.slow
@@ -752,21 +756,21 @@ def test_two_files_and_links(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert main([*arguments, "--out", str(tmp_path / "m")]) == 0
     assert capsys.readouterr().err.startswith("30 training pairs, 30 of them")
     (tmp_path / "links").write_text("0-0 1-1\n")
-    said = refused([*arguments, "--out", str(tmp_path / "n")], capsys)
-    assert said == f"--links: {tmp_path / 'links'} has 1 lines for 30 pairs"
+    message = refused([*arguments, "--out", str(tmp_path / "n")], capsys)
+    assert message == f"--links: {tmp_path / 'links'} has 1 lines for 30 pairs"
     (tmp_path / "links").write_text("0-0 1-1\n0-0 2-1\n\n" * 10)
-    said = refused([*arguments, "--out", str(tmp_path / "n")], capsys)
+    message = refused([*arguments, "--out", str(tmp_path / "n")], capsys)
     assert re.fullmatch(
         r".*/links, line \d+: a link must be between words of the pair, which has 2 and 2\. Got 2-1 instead\.",
-        said,
+        message,
     )
-    said = refused(["train", *files, "--links-from", "1", "--out", str(tmp_path / "n")], capsys)
-    assert said == "--links-from needs --links"
-    said = refused(["train", *files, "--links-by", "words", "--out", str(tmp_path / "n")], capsys)
-    assert said == "--links-by needs --links"
+    message = refused(["train", *files, "--links-from", "1", "--out", str(tmp_path / "n")], capsys)
+    assert message == "--links-from needs --links"
+    message = refused(["train", *files, "--links-by", "words", "--out", str(tmp_path / "n")], capsys)
+    assert message == "--links-by needs --links"
     for without in (["--no-attention"], ["--network", "score=none"]):
-        said = refused([*arguments, *without, "--out", str(tmp_path / "n")], capsys)
-        assert said == "--links needs attention, which learns them"
+        message = refused([*arguments, *without, "--out", str(tmp_path / "n")], capsys)
+        assert message == "--links needs attention, which learns them"
 
 
 @pytest.mark.slow
@@ -780,22 +784,22 @@ def test_links_that_are_counted_from_1(tmp_path: Path, capsys: pytest.CaptureFix
     ):
         (tmp_path / "links").write_text(links * 10)
         out = tmp_path / name
-        told = ["train", str(tmp_path / "pairs"), "--links", str(tmp_path / "links"), *options]
-        assert main([*told, "--epochs", "2", "--out", str(out)]) == 0
+        arguments = ["train", str(tmp_path / "pairs"), "--links", str(tmp_path / "links"), *options]
+        assert main([*arguments, "--epochs", "2", "--out", str(out)]) == 0
         assert "no link has the number 0" not in capsys.readouterr().err
         models.append(Seq2Seq.load(out).model.network.parameters.flat)
     assert (models[0] == models[1]).all()
     assert (models[0] == models[2]).all()
-    said = refused([*told[:-2], "--out", str(tmp_path / "n")], capsys)
+    message = refused([*arguments[:-2], "--out", str(tmp_path / "n")], capsys)
     assert re.fullmatch(
-        r".*/links, line \d+: a link .* instead; if the first word .* give --links-from 1", said
+        r".*/links, line \d+: a link .* instead; if the first word .* give --links-from 1", message
     )
     (tmp_path / "links").write_text("1-1\n1-1\n\n" * 10)
-    assert main([*told[:-2], "--epochs", "1", "--out", str(tmp_path / "o")]) == 0
+    assert main([*arguments[:-2], "--epochs", "1", "--out", str(tmp_path / "o")]) == 0
     assert "/links: no link has the number 0; if the first word" in capsys.readouterr().err
     (tmp_path / "links").write_text("1-1\n1-1\n0-0\n" * 10)
-    said = refused([*told, "--out", str(tmp_path / "n")], capsys)
-    assert said.endswith(
+    message = refused([*arguments, "--out", str(tmp_path / "n")], capsys)
+    assert message.endswith(
         "/links, line 3: a link must count words from 1 on. Got one with 0 instead; --links-from 0 counts from 0"
     )
 
@@ -826,11 +830,11 @@ def test_a_words_links_are_those_of_all_its_tokens(tmp_path: Path) -> None:
     subwords = Subwords(
         Vocabulary([*SPECIAL, "\u2581", "t", "o", "i", "\u2581toi", "\u2581a", "b"]), -np.arange(11.0)
     )
-    given = PairLinks(tmp_path, lines, pairs, "words", 50)
+    links = PairLinks(tmp_path, lines, pairs, "words", 50)
     # Hi , you | \u2581toi \u2581a b
-    assert given(Words.learn([]), subwords) == [{(2, 0), (0, 1), (0, 2), (1, 1), (1, 2)}]
+    assert links(Words.learn([]), subwords) == [{(2, 0), (0, 1), (0, 2), (1, 1), (1, 2)}]
     # H i , \u2423 y o u
-    assert given(Characters.learn([]), Tokens.learn([])) == [{(4, 0), (5, 0), (6, 0), (0, 1), (1, 1), (2, 1)}]
+    assert links(Characters.learn([]), Tokens.learn([])) == [{(4, 0), (5, 0), (6, 0), (0, 1), (1, 1), (2, 1)}]
     assert PairLinks(tmp_path, lines, pairs, "tokens", 50)(Words.learn([]), subwords) == [{(1, 0), (0, 1)}]
     assert PairLinks(tmp_path, lines, pairs, "words", 2)(Words.learn([]), subwords) == [frozenset()]
     with pytest.raises(
@@ -844,9 +848,9 @@ def test_empty_sides_may_be_skipped(tmp_path: Path, capsys: pytest.CaptureFixtur
     file = tmp_path / "pairs"
     file.write_text("a b\tb a\n\nb\t\nb\tb\n")
     assert main(["train", str(file), "--skip-empty", "--epochs", "1", "--out", str(tmp_path / "m")]) == 0
-    told = capsys.readouterr().err
-    assert told.startswith(f"2 pairs left out: {file}, line 2: ")
-    assert "2 training pairs" in told
+    stderr = capsys.readouterr().err
+    assert stderr.startswith(f"2 pairs left out: {file}, line 2: ")
+    assert "2 training pairs" in stderr
 
 
 @pytest.mark.slow
@@ -893,25 +897,25 @@ def test_sample_pairs_are_from_all_parts_of_a_sorted_file() -> None:
     assert [int(source) for source, _ in one._sample_pairs()] == list(range(0, 1000, 5))
     for count in (200, 201, 399, 1):
         one.sample = [(str(i), "") for i in range(count)]
-        found = [int(source) for source, _ in one._sample_pairs()]
-        assert len(found) == len(set(found)) == min(count, 200)
-        assert found == sorted(found)
-        assert max(np.diff([-1, *found, count])) <= 2
+        indices = [int(source) for source, _ in one._sample_pairs()]
+        assert len(indices) == len(set(indices)) == min(count, 200)
+        assert indices == sorted(indices)
+        assert max(np.diff([-1, *indices, count])) <= 2
 
 
 @pytest.mark.slow
 def test_a_training_that_was_too_short_is_reported_at_the_end(
     pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    said = "training without attention was short: each pair was seen {}, and 200 times is usual for so many pairs; "
+    warning = "training without attention was short: each pair was seen {}, and 200 times is usual for so many pairs; "
     common = ["train", str(pairs), "--no-attention", "--fresh", "--out", str(tmp_path / "m")]
     assert main([*common, "--epochs", "1"]) == 0
-    wanted = said.format("1 time") + "the model can become better with --epochs\n"
-    assert capsys.readouterr().err.endswith(wanted)
+    expected = warning.format("1 time") + "the model can become better with --epochs\n"
+    assert capsys.readouterr().err.endswith(expected)
     assert main([*common, "--minutes", "1e-9"]) == 0
     last = capsys.readouterr().err.splitlines()[-1]
     assert re.fullmatch(
-        said.format("0.[0-9] times") + r"the model can become better with --minutes \d+", last
+        warning.format("0.[0-9] times") + r"the model can become better with --minutes \d+", last
     )
     assert main([*common, "--epochs", "100"]) == 0
     assert "was short" not in capsys.readouterr().err
@@ -921,7 +925,7 @@ MORE = "; 9 times is usual, which takes --minutes 15"
 
 
 @pytest.mark.parametrize(
-    ("a_second", "seen", "minutes", "recipe", "told"),
+    ("a_second", "epochs_seen", "minutes", "recipe", "forecast_text"),
     [
         (0.1, 0.0, 0.0, Recipe(epochs=None, minutes=3.0), "18 times in 3 minutes"),
         (0.1, 3.0, 0.5, Recipe(epochs=None, minutes=1.5), "9 times in 1.5 minutes"),
@@ -945,9 +949,12 @@ MORE = "; 9 times is usual, which takes --minutes 15"
     ],
 )
 def test_how_often_pairs_will_be_seen(
-    a_second: float, seen: float, minutes: float, recipe: Recipe, told: str
+    a_second: float, epochs_seen: float, minutes: float, recipe: Recipe, forecast_text: str
 ) -> None:
-    assert forecast(a_second, seen, minutes, 9, recipe) == f"at this speed each pair will be seen {told}"
+    assert (
+        forecast(a_second, epochs_seen, minutes, 9, recipe)
+        == f"at this speed each pair will be seen {forecast_text}"
+    )
 
 
 @pytest.mark.slow
@@ -995,12 +1002,12 @@ def test_copying_is_shown_where_it_is_not_far_below(
 def refused(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
     """The one line of an error, after which nothing has been printed."""
     assert main(arguments) == 2
-    said, told = capsys.readouterr()
-    assert said == ""
-    assert told.count("\n") == 1
+    stdout, stderr = capsys.readouterr()
+    assert stdout == ""
+    assert stderr.count("\n") == 1
     prefix = f"regard {arguments[0]}: error: "
-    assert told.startswith(prefix)
-    return told.removeprefix(prefix).removesuffix("\n")
+    assert stderr.startswith(prefix)
+    return stderr.removeprefix(prefix).removesuffix("\n")
 
 
 BAD_LINES = {
@@ -1038,58 +1045,62 @@ def test_other_files_are_not_overwritten_by_a_model(
         other.parent.mkdir(exist_ok=True)
         other.write_text("years of work")
         out = other if name.startswith("thesis") else other.parent
-        said = refused(["train", str(pairs), "--out", str(out)], capsys)
-        assert said == f"--out: {other} exists and is not a model file; nothing is overwritten"
+        message = refused(["train", str(pairs), "--out", str(out)], capsys)
+        assert message == f"--out: {other} exists and is not a model file; nothing is overwritten"
     for text in ("years of work", "years\nof work\n"):
         log = tmp_path / "notes" / "log.jsonl"
         log.parent.mkdir(exist_ok=True)
         log.write_text(text)
-        said = refused(["train", str(pairs), "--out", str(log.parent)], capsys)
-        assert said == f"--out: {log} exists and is not a log of a training; nothing is overwritten"
+        message = refused(["train", str(pairs), "--out", str(log.parent)], capsys)
+        assert message == f"--out: {log} exists and is not a log of a training; nothing is overwritten"
         assert log.read_text() == text
         assert other.read_text() == "years of work"
     for name in ("curve.png", "alignment-1.png"):
         drawn = tmp_path / f"of {name}" / name
         drawn.parent.mkdir()
         drawn.write_text("years of work")
-        said = refused(["train", str(pairs), "--out", str(drawn.parent)], capsys)
-        assert said == f"--out: {drawn} exists, and no model next to it; nothing is overwritten"
-    said = refused(["train", str(pairs), "--out", str(pairs)], capsys)
-    assert said == f"--out: {pairs} is a file, not a folder; nothing is overwritten"
+        message = refused(["train", str(pairs), "--out", str(drawn.parent)], capsys)
+        assert message == f"--out: {drawn} exists, and no model next to it; nothing is overwritten"
+    message = refused(["train", str(pairs), "--out", str(pairs)], capsys)
+    assert message == f"--out: {pairs} is a file, not a folder; nothing is overwritten"
     out = tmp_path / "pipes"
     out.mkdir()
     os.mkfifo(out / "log.jsonl")
-    said = refused(["train", str(pairs), "--out", str(out)], capsys)
-    assert said == f"{out / 'log.jsonl'} must be a file, or not there yet. It is not a regular file instead."
+    message = refused(["train", str(pairs), "--out", str(out)], capsys)
+    assert (
+        message == f"{out / 'log.jsonl'} must be a file, or not there yet. It is not a regular file instead."
+    )
 
 
 @in_one_test("option", ["--epochs", "--max-tokens", "--test-max-tokens"])
 @in_one_test("value", ["0", "-1", "x", "1.5"])
 def test_integers_are_checked(option: str, value: str, capsys: pytest.CaptureFixture[str]) -> None:
-    said = refused(["train", "pairs.tsv", f"{option}={value}"], capsys)
-    assert said == f"argument {option}: must be an integer of at least 1. Got {value!r} instead."
+    message = refused(["train", "pairs.tsv", f"{option}={value}"], capsys)
+    assert message == f"argument {option}: must be an integer of at least 1. Got {value!r} instead."
 
 
 @pytest.mark.parametrize("name", ["epochs", "minutes", "rate", "seed"])
 def test_options_given_twice_are_rejected(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    said = refused(["train", "pairs.tsv", "--recipe", f"{name}=7", f"--{name}", "3"], capsys)
-    given = "3.0" if name in ("minutes", "rate") else "3"
-    assert said == f"{name} must be given once. Got {given} and, in recipe, 7 instead."
+    message = refused(["train", "pairs.tsv", "--recipe", f"{name}=7", f"--{name}", "3"], capsys)
+    number = "3.0" if name in ("minutes", "rate") else "3"
+    assert message == f"{name} must be given once. Got {number} and, in recipe, 7 instead."
     for option in ("recipe", "network"):
-        said = refused(["train", "pairs.tsv", f"--{option}", f"{name}=7", f"--{option}", f"{name}=7"], capsys)
-        assert said == f"--{option}: {name} must be given once. Got it twice instead."
+        message = refused(
+            ["train", "pairs.tsv", f"--{option}", f"{name}=7", f"--{option}", f"{name}=7"], capsys
+        )
+        assert message == f"--{option}: {name} must be given once. Got it twice instead."
 
 
 @pytest.mark.parametrize("option", ["--minutes", "--rate"])
 @pytest.mark.parametrize("value", ["0", "-1", "x", "nan", "inf"])
 def test_numbers_are_checked(option: str, value: str, capsys: pytest.CaptureFixture[str]) -> None:
-    said = refused(["train", "pairs.tsv", f"{option}={value}"], capsys)
-    assert said == f"argument {option}: must be a number greater than 0. Got {value!r} instead."
+    message = refused(["train", "pairs.tsv", f"{option}={value}"], capsys)
+    assert message == f"argument {option}: must be a number greater than 0. Got {value!r} instead."
 
 
 def test_a_seed_is_not_negative(capsys: pytest.CaptureFixture[str]) -> None:
-    said = refused(["train", "pairs.tsv", "--seed=-1"], capsys)
-    assert said == "argument --seed: must be an integer of at least 0. Got '-1' instead."
+    message = refused(["train", "pairs.tsv", "--seed=-1"], capsys)
+    assert message == "argument --seed: must be an integer of at least 0. Got '-1' instead."
 
 
 def test_pairs_that_are_too_long_are_errors(
@@ -1097,10 +1108,10 @@ def test_pairs_that_are_too_long_are_errors(
 ) -> None:
     long = tmp_path / "long"
     long.write_text("w " * 60 + "\tw\n", encoding="utf-8")
-    said = refused(["train", str(pairs), "--test", str(long), "--out", str(tmp_path / "m")], capsys)
-    assert said == f"{long}: no pair has at most 50 tokens on both sides"
-    said = refused(["train", str(long), "--valid", str(pairs), "--out", str(tmp_path / "m")], capsys)
-    assert said == "no training pair has between 1 and 50 (max_tokens) tokens on both sides: 1 pair given"
+    message = refused(["train", str(pairs), "--test", str(long), "--out", str(tmp_path / "m")], capsys)
+    assert message == f"{long}: no pair has at most 50 tokens on both sides"
+    message = refused(["train", str(long), "--valid", str(pairs), "--out", str(tmp_path / "m")], capsys)
+    assert message == "no training pair has between 1 and 50 (max_tokens) tokens on both sides: 1 pair given"
     assert not (tmp_path / "m").exists()
 
 
@@ -1123,23 +1134,23 @@ def test_a_captioner_is_trained_measured_and_shown(
 ) -> None:
     pairs, out = captions(tmp_path / "data", 20), tmp_path / "m"
     assert main(caption_training(pairs, out, "--epochs", "30")) == 0
-    said, told = capsys.readouterr()
+    stdout, stderr = capsys.readouterr()
     counted = "18 training pairs, 18 of them with at most 50 tokens in the target; 2 others for validation"
-    assert counted in told
-    assert " with attention, on 2 held-out pairs that also chose the model, beam 5" in said
-    assert "by copying the source" not in said
-    names = re.findall(r"^source: +(.*)$", said, re.MULTILINE)
+    assert counted in stderr
+    assert " with attention, on 2 held-out pairs that also chose the model, beam 5" in stdout
+    assert "by copying the source" not in stdout
+    names = re.findall(r"^source: +(.*)$", stdout, re.MULTILINE)
     assert len(names) == 2
     assert {Path(name).parent for name in names} == {tmp_path / "data" / "pictures"}
     assert (out / "alignment-1.png").read_bytes().startswith(b"\x89PNG")
     assert (out / "curve.png").exists()
-    found = Seq2Seq.load(out).translate([names[0]])[0]
-    assert found.grid == (2, 3)
+    translation = Seq2Seq.load(out).translate([names[0]])[0]
+    assert translation.grid == (2, 3)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("kind", "unit"), [("images", "pictures"), ("vectors", "examples"), ("", "words")])
-def test_progress_counts_what_the_sources_are(
+def test_progress_counts_the_sources_in_their_unit(
     kind: str, unit: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     make: dict[str, Callable[[Path, int], Path]] = {
@@ -1153,10 +1164,10 @@ def test_progress_counts_what_the_sources_are(
         file.write(pairs.read_text().splitlines()[0] + "\n")  # a source with two targets is read once
     command = ["train", str(pairs), "--valid", str(pairs), *size, *NETWORK, "--epochs", "2"]
     assert main([*command, "--out", str(tmp_path / "m")]) == 0
-    told = capsys.readouterr().err
-    reading = re.findall(r"^reading (\w+): 40 of 40 \(100 %\), [\d,.]+ (\w+)/s, done", told, re.MULTILINE)
+    stderr = capsys.readouterr().err
+    reading = re.findall(r"^reading (\w+): 40 of 40 \(100 %\), [\d,.]+ (\w+)/s, done", stderr, re.MULTILINE)
     assert reading == ([(kind, unit)] * 2 if kind else [])
-    training = re.findall(r"^training: \d+ of \d+ .* [\d,.]+ (\w+)/s, done", told, re.MULTILINE)
+    training = re.findall(r"^training: \d+ of \d+ .* [\d,.]+ (\w+)/s, done", stderr, re.MULTILINE)
     assert training == [unit]
 
 
@@ -1169,12 +1180,12 @@ def test_the_files_of_pairs_may_be_in_different_folders(
     with test.open("a", encoding="utf-8") as file:
         file.write(f"{tmp_path / 'a' / 'pictures' / '0.png'}\tred\n")
     monkeypatch.chdir(tmp_path)
-    given = ["--valid", "b/pairs.tsv", "--test", "c/pairs.tsv"]
-    assert main(caption_training(pairs.relative_to(tmp_path), tmp_path / "m", *given)) == 0
-    said, told = capsys.readouterr()
-    assert "6 training pairs" in told
-    assert "4 for validation, 6 for test" in told
-    assert "on 6 held-out pairs" in said
+    arguments = ["--valid", "b/pairs.tsv", "--test", "c/pairs.tsv"]
+    assert main(caption_training(pairs.relative_to(tmp_path), tmp_path / "m", *arguments)) == 0
+    stdout, stderr = capsys.readouterr()
+    assert "6 training pairs" in stderr
+    assert "4 for validation, 6 for test" in stderr
+    assert "on 6 held-out pairs" in stdout
     assert valid.exists()
 
 
@@ -1194,8 +1205,8 @@ def test_two_files_and_a_table_name_pictures(tmp_path: Path, capsys: pytest.Capt
     assert one.read_bytes() == two_files.read_bytes()
     capsys.readouterr()
     (tmp_path / "pictures" / "1.png").unlink()
-    said = bad_source(caption_training(table, tmp_path / "x", *chosen), capsys)
-    assert said == f"{table}, line 3: {tmp_path / 'pictures' / '1.png'}: No such file or directory"
+    message = bad_source(caption_training(table, tmp_path / "x", *chosen), capsys)
+    assert message == f"{table}, line 3: {tmp_path / 'pictures' / '1.png'}: No such file or directory"
 
 
 @pytest.mark.slow
@@ -1207,13 +1218,14 @@ def test_a_picture_that_changes_makes_another_training(
     before = (out / "model.safetensors").read_bytes()
     capsys.readouterr()
     assert main(caption_training(pairs, out)) == 0
-    said, told = capsys.readouterr()
-    assert said == f"the model is in {out / 'model.safetensors'}\n"
-    assert told.splitlines()[-1].startswith("training is done already; --fresh trains anew")
+    stdout, stderr = capsys.readouterr()
+    assert stdout == f"the model is in {out / 'model.safetensors'}\n"
+    assert stderr.splitlines()[-1].startswith("training is done already; --fresh trains anew")
     draw(tmp_path / "pictures" / "0.png", "blue", "right")
-    said = bad_source(caption_training(pairs, out), capsys)
+    stdout = bad_source(caption_training(pairs, out), capsys)
     assert (
-        said == f"--out: {out / 'model.safetensors'} is done; --fresh trains it anew, another --out keeps it"
+        stdout
+        == f"--out: {out / 'model.safetensors'} is done; --fresh trains it anew, another --out keeps it"
     )
     assert (out / "model.safetensors").read_bytes() == before
 
@@ -1243,8 +1255,10 @@ def test_an_interrupted_training_on_arrays_resumes(
     assert main(arguments("stopped")) == 0
     assert "resuming after step" in capsys.readouterr().err
     assert main(arguments("whole")) == 0
-    stopped, whole = ((tmp_path / name / "model.safetensors").read_bytes() for name in ("stopped", "whole"))
-    assert stopped == whole
+    stopped, uninterrupted = (
+        (tmp_path / name / "model.safetensors").read_bytes() for name in ("stopped", "whole")
+    )
+    assert stopped == uninterrupted
 
 
 @pytest.mark.slow
@@ -1253,9 +1267,9 @@ def test_a_captioner_is_compared_with_one_without_attention(
 ) -> None:
     out = tmp_path / "m.safetensors"
     assert main(caption_training(captions(tmp_path), out, "--compare")) == 0
-    said = capsys.readouterr().out
-    assert " with attention, on " in said
-    assert " without attention, on " in said
+    stdout = capsys.readouterr().out
+    assert " with attention, on " in stdout
+    assert " without attention, on " in stdout
     assert not Seq2Seq.load(tmp_path / "m-without-attention.safetensors").attention
 
 
@@ -1283,8 +1297,8 @@ def test_vectors_with_positions_are_rows_of_a_file(
 ) -> None:
     options = ["--source", "vectors", "--size", "1", "--positions", "1", *NETWORK, "--epochs", "8"]
     assert main(["train", str(labels(tmp_path)), *options, "--out", str(tmp_path / "m")]) == 0
-    said = capsys.readouterr().out
-    assert "drawn in" in said
+    stdout = capsys.readouterr().out
+    assert "drawn in" in stdout
     source = Seq2Seq.load(tmp_path / "m").model.source
     assert (source.size, source.positions, source.order) == (1, 1, "sequence")
 
@@ -1301,9 +1315,9 @@ def test_a_picture_of_one_pixel_and_its_model(tmp_path: Path) -> None:
 def bad_source(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
     """The error of a training, which may come after the progress of reading files."""
     assert main(arguments) == 2
-    said, told = capsys.readouterr()
-    assert said == ""
-    lines = told.splitlines()
+    stdout, stderr = capsys.readouterr()
+    assert stdout == ""
+    lines = stderr.splitlines()
     assert not [line for line in lines[:-1] if not line.startswith("reading ")]
     assert lines[-1].startswith("regard train: error: ")
     return lines[-1].removeprefix("regard train: error: ")
@@ -1387,8 +1401,8 @@ def test_bad_files_are_named_with_their_line_before_the_training(
     files = [str(bad)] if option == "pairs" else [str(good), option, str(bad)]
     for name, message in (BAD_IMAGES if kind == "images" else BAD_VECTORS).items():
         bad.write_text(f"{first}\tgood\n\tno source\n{name}\tbad\n")
-        said = bad_source(["train", *files, *size, "--skip-empty", "--out", str(out)], capsys)
-        assert said == f"{bad}, line 3: {tmp_path / name}: {message}", name
+        printed = bad_source(["train", *files, *size, "--skip-empty", "--out", str(out)], capsys)
+        assert printed == f"{bad}, line 3: {tmp_path / name}: {message}", name
     assert not out.exists()
 
 
@@ -1464,10 +1478,10 @@ def test_one_side_without_the_other(tmp_path: Path, capsys: pytest.CaptureFixtur
 
 def test_captions_that_are_too_long_are_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pairs = captions(tmp_path)
-    said = bad_source(caption_training(pairs, tmp_path / "m", "--max-tokens", "1"), capsys)
-    assert said == "no training pair has between 1 and 1 (max_tokens) tokens in the target: 6 pairs given"
-    said = bad_source(caption_training(pairs, tmp_path / "m", "--test-max-tokens", "1"), capsys)
-    assert said == f"{pairs}: no pair has at most 1 token in the target"
+    message = bad_source(caption_training(pairs, tmp_path / "m", "--max-tokens", "1"), capsys)
+    assert message == "no training pair has between 1 and 1 (max_tokens) tokens in the target: 6 pairs given"
+    message = bad_source(caption_training(pairs, tmp_path / "m", "--test-max-tokens", "1"), capsys)
+    assert message == f"{pairs}: no pair has at most 1 token in the target"
 
 
 def test_training_on_pictures_needs_pillow(
@@ -1476,6 +1490,6 @@ def test_training_on_pictures_needs_pillow(
     pairs = captions(tmp_path)
     monkeypatch.setitem(sys.modules, "PIL", None)
     monkeypatch.setitem(sys.modules, "PIL.Image", None)
-    said = bad_source(caption_training(pairs, tmp_path / "m"), capsys)
-    assert said == 'pictures need Pillow: pip install "regard[images]"'
+    message = bad_source(caption_training(pairs, tmp_path / "m"), capsys)
+    assert message == 'pictures need Pillow: pip install "regard[images]"'
     assert not (tmp_path / "m").exists()

@@ -30,8 +30,8 @@ from regard.seq2seq.translator import Translation
 def translation(source: str, target: str, score: float = -0.5) -> Translation:
     """Each target token attends to the source token at its index, or to the end if there is none."""
     tokens, words = cut(target), (*cut(source), "</s>")
-    looks = np.eye(len(words))[np.minimum(np.arange(len(tokens)), len(words) - 1)]
-    return Translation(target, tuple(tokens), words, score, looks)
+    weights = np.eye(len(words))[np.minimum(np.arange(len(tokens)), len(words) - 1)]
+    return Translation(target, tuple(tokens), words, score, weights)
 
 
 class Model:
@@ -70,9 +70,9 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def model(monkeypatch: pytest.MonkeyPatch) -> Model:
-    made = Model()
-    monkeypatch.setattr(Seq2Seq, "load", lambda path: made)
-    return made
+    fake = Model()
+    monkeypatch.setattr(Seq2Seq, "load", lambda path: fake)
+    return fake
 
 
 def typed(monkeypatch: pytest.MonkeyPatch, data: bytes) -> None:
@@ -92,21 +92,21 @@ class Typist:
         raise AssertionError("this would wait until there is as much")
 
 
-def said_by(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
+def output_of(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
     assert main(arguments) == 0
-    said, told = capsys.readouterr()
-    assert told == ""
-    return said
+    stdout, stderr = capsys.readouterr()
+    assert stderr == ""
+    return stdout
 
 
 def refused(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[str, str]:
-    """What was printed before an error, and its one line."""
+    """Standard output before an error, and the one line of the error."""
     assert main(arguments) == 2
-    said, told = capsys.readouterr()
+    stdout, stderr = capsys.readouterr()
     prefix = f"regard {arguments[0]}: error: "
-    assert told.startswith(prefix)
-    assert told.count("\n") == 1
-    return said, told.removeprefix(prefix).removesuffix("\n")
+    assert stderr.startswith(prefix)
+    assert stderr.count("\n") == 1
+    return stdout, stderr.removeprefix(prefix).removesuffix("\n")
 
 
 def test_options_may_stand_anywhere(
@@ -123,20 +123,20 @@ def test_options_may_stand_anywhere(
         (["evaluate", model], ["--beam", "1"], [pairs]),
     ):
         assert main([*first, *rest, *option]) == 0
-        wanted = capsys.readouterr().out
+        expected = capsys.readouterr().out
         for arguments in ([*first, *option, *rest], [first[0], *option, *first[1:], *rest]):
             assert main(arguments) == 0
-            assert capsys.readouterr().out == wanted
+            assert capsys.readouterr().out == expected
     (tmp_path / "-a").write_text("a b\n")
     monkeypatch.chdir(tmp_path)
     assert main(["translate", model, "a"]) == 0
-    wanted = capsys.readouterr().out
+    expected = capsys.readouterr().out
     for arguments in (["--", model, "-a"], ["--beam", "5", "--", model, "-a"], [model, "--", "-a"]):
         assert main(["translate", *arguments]) == 0
-        assert capsys.readouterr().out == wanted
+        assert capsys.readouterr().out == expected
     assert refused(["translate", model, a, "--nope"], capsys)[1] == "unrecognized arguments: --nope"
-    said = refused(["evaluate", model, "--compare", model, pairs], capsys)[1]
-    assert said.endswith("--references; --compare takes all names after it")
+    message = refused(["evaluate", model, "--compare", model, pairs], capsys)[1]
+    assert message.endswith("--references; --compare takes all names after it")
 
 
 # -------------------------------------------------------------------------------------------------------- streams
@@ -166,24 +166,24 @@ def test_a_packed_file_is_unpacked(
 ) -> None:
     path = tmp_path / "lines.gz"
     path.write_bytes(gzip.compress(b"a b\nc\n"))
-    assert said_by(["translate", "m", str(path)], capsys) == "A B\nC\n"
-    for given in (["-"], []):
+    assert output_of(["translate", "m", str(path)], capsys) == "A B\nC\n"
+    for arguments in (["-"], []):
         typed(monkeypatch, path.read_bytes())
-        assert said_by(["translate", "m", *given], capsys) == "A B\nC\n"
+        assert output_of(["translate", "m", *arguments], capsys) == "A B\nC\n"
     path.write_bytes(gzip.compress(b"a b\nc\n")[:-9])
-    _, told = refused(["translate", "m", str(path)], capsys)
-    assert told.startswith(f"{path} is not a complete gzip file: ")
+    _, message = refused(["translate", "m", str(path)], capsys)
+    assert message.startswith(f"{path} is not a complete gzip file: ")
 
 
 def test_typed_lines_are_translated_at_once(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: list[str] = []
+    call_counts: list[str] = []
     real = translate._Output.show
     monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=Typist(b"a\n", b"b\n")))
     monkeypatch.setattr(
-        translate._Output, "show", lambda *args: (seen.append(str(len(model.calls))), real(*args))
+        translate._Output, "show", lambda *args: (call_counts.append(str(len(model.calls))), real(*args))
     )
     assert main(["translate", "m"]) == 0
-    assert seen == ["1", "2"]
+    assert call_counts == ["1", "2"]
     assert [sentences for sentences, _ in model.calls] == [["a"], ["b"]]
 
 
@@ -204,27 +204,27 @@ def test_columns(model: Model, capsys: pytest.CaptureFixture[str], monkeypatch: 
             "1\t-0.5000\ta b. 0\t0-0 1-1\n2\t-0.5000\t 0\t\n3\t-0.5000\tc 0\t0-0\n"
         ),
     }
-    for options, wanted in expected.items():
+    for options, output in expected.items():
         typed(monkeypatch, b"a b.\n\nc\n")
-        assert said_by(["translate", "m", *options], capsys) == wanted, options
+        assert output_of(["translate", "m", *options], capsys) == output, options
 
 
 def test_options_reach_the_model(
     model: Model, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     typed(monkeypatch, b"a\n")
-    said_by(["translate", "m"], capsys)
+    output_of(["translate", "m"], capsys)
     assert model.calls[-1][1] == {"beam": 5, "n_best": 1, "scoring": Scoring()}
     typed(monkeypatch, b"a\n")
     penalties = ["--length-penalty", "0.6", "--coverage-penalty", "0.2"]
-    said_by(["translate", "m", "--n-best", "7", *penalties], capsys)
+    output_of(["translate", "m", "--n-best", "7", *penalties], capsys)
     assert model.calls[-1][1] == {"beam": 7, "n_best": 7, "scoring": Scoring(0.6, 0.2)}
     typed(monkeypatch, b"a\n")
-    said_by(["translate", "m", "--beam", "9", "--n-best", "7"], capsys)
+    output_of(["translate", "m", "--beam", "9", "--n-best", "7"], capsys)
     assert model.calls[-1][1]["beam"] == 9
     typed(monkeypatch, b"a\n")
     freedom = ["--temperature", "0.5", "--top-k", "3", "--top-p", "0.9"]
-    said_by(["translate", "m", "--sample", "2", *freedom], capsys)
+    output_of(["translate", "m", "--sample", "2", *freedom], capsys)
     options = model.calls[-1][1]
     assert [options[name] for name in ("count", "temperature", "top_k", "top_p")] == [2, 0.5, 3, 0.9]
 
@@ -235,7 +235,7 @@ def test_samples_of_a_line_depend_on_its_number_and_the_seed_alone(
     def seeds(seed: str, *parts: bytes) -> list[int]:
         model.calls.clear()
         monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=Typist(*parts)))
-        said_by(["translate", "m", "--sample", "1", "--seed", seed], capsys)
+        output_of(["translate", "m", "--sample", "1", "--seed", seed], capsys)
         return [options["rng"] for _, options in model.calls]
 
     at_once = seeds("3", b"a\na\nb\n")
@@ -249,7 +249,7 @@ def test_pictures_of_several_translations(
 ) -> None:
     monkeypatch.setattr(translate.drawing, "save_alignment", lambda _, path: path.write_text(""))
     typed(monkeypatch, b"a\n\nb\n")
-    said_by(["translate", "m", "--n-best", "2", "--png", str(tmp_path)], capsys)
+    output_of(["translate", "m", "--n-best", "2", "--png", str(tmp_path)], capsys)
     assert [path.name for path in sorted(tmp_path.iterdir())] == [
         *("line-1-1.png", "line-1-2.png", "line-2-2.png", "line-3-1.png", "line-3-2.png")
     ]
@@ -261,7 +261,7 @@ def test_a_tab_in_a_text_is_no_column(
     odd = replace(translation("a", "b"), text="b\tc")
     monkeypatch.setattr(Model, "candidates", lambda *args, **options: [[odd]])
     typed(monkeypatch, b"a\n")
-    assert said_by(["translate", "m", "--scores"], capsys) == "-0.5000\tb c\n"
+    assert output_of(["translate", "m", "--scores"], capsys) == "-0.5000\tb c\n"
 
 
 @in_one_test(
@@ -316,9 +316,9 @@ def test_one_line_in_one_line_out(
     expected = [t.text for t in Seq2Seq.load(trained).translate(lines)]
     assert expected[1] == expected[3] == ""
     typed(monkeypatch, "\n".join(lines).encode())
-    assert said_by(["translate", str(trained)], capsys).split("\n") == [*expected, ""]
+    assert output_of(["translate", str(trained)], capsys).split("\n") == [*expected, ""]
     (tmp_path / "f").write_text("".join(f"{line}\r\n" for line in lines))
-    assert said_by(["translate", str(trained), str(tmp_path / "f")], capsys).split("\n") == [*expected, ""]
+    assert output_of(["translate", str(trained), str(tmp_path / "f")], capsys).split("\n") == [*expected, ""]
 
 
 LETTERS = ["read", "dear", "era"], ["R IY D", "D IH R", "EH R AH"]
@@ -334,7 +334,7 @@ def speller(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("lines", "said"),
+    ("lines", "warning"),
     [
         (
             "read\n###\nREAD",
@@ -354,11 +354,15 @@ def speller(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ],
 )
 def test_unseen_symbols_give_one_warning(
-    lines: str, said: str, speller: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    lines: str,
+    warning: str,
+    speller: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     typed(monkeypatch, lines.encode())
     assert main(["translate", str(speller)]) == 0
-    assert capsys.readouterr().err == said
+    assert capsys.readouterr().err == warning
 
 
 @pytest.mark.slow
@@ -366,13 +370,15 @@ def test_every_verb_warns_of_unseen_symbols(
     speller: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "pairs").write_text("read\tR IY D\nera\tXX\n#\tR\n")
-    for arguments, place, symbol in (
+    for arguments, location, symbol in (
         (["align", str(speller), str(tmp_path / "pairs")], "line 2", "'XX'"),
         (["evaluate", str(speller), str(tmp_path / "pairs")], f"{tmp_path / 'pairs'}, source 3", "'#'"),
     ):
         assert main(arguments) == 0
         lines = [line for line in capsys.readouterr().err.splitlines() if line.startswith("warning:")]
-        assert lines == [f"warning: {place}: the model has never seen {symbol}; their translation is a guess"]
+        assert lines == [
+            f"warning: {location}: the model has never seen {symbol}; their translation is a guess"
+        ]
 
 
 INVISIBLE = [
@@ -394,8 +400,8 @@ def test_lines_with_nothing_visible_have_no_translation(
 ) -> None:
     for path in (speller, trained):
         typed(monkeypatch, "\n".join([*INVISIBLE, ""]).encode())
-        assert said_by(["translate", str(path)], capsys) == "\n" * len(INVISIBLE)
-        assert {found.text for found in Seq2Seq.load(path).translate(INVISIBLE)} == {""}
+        assert output_of(["translate", str(path)], capsys) == "\n" * len(INVISIBLE)
+        assert {one.text for one in Seq2Seq.load(path).translate(INVISIBLE)} == {""}
 
 
 @pytest.mark.slow
@@ -404,16 +410,16 @@ def test_n_best_lists_and_samples(
 ) -> None:
     typed(monkeypatch, b"a b\n\nb\n")
     rows = [
-        line.split("\t") for line in said_by(["translate", str(trained), "--n-best=3"], capsys).splitlines()
+        line.split("\t") for line in output_of(["translate", str(trained), "--n-best=3"], capsys).splitlines()
     ]
-    found = Seq2Seq.load(trained).candidates(["a b", "", "b"], beam=5, n_best=3)
-    wanted = [(str(i), f"{t.score:.4f}", t.text) for i, each in enumerate(found, 1) for t in each]
-    assert list(map(tuple, rows)) == wanted
+    candidates = Seq2Seq.load(trained).candidates(["a b", "", "b"], beam=5, n_best=3)
+    expected = [(str(i), f"{t.score:.4f}", t.text) for i, each in enumerate(candidates, 1) for t in each]
+    assert list(map(tuple, rows)) == expected
     sampled = []
     for data in (b"a b\nb\n", b"a b\nb\n", b"a b\na b\n"):
         typed(monkeypatch, data)
         options = ["--sample=4", "--temperature=2", "--alignment=pharaoh"]
-        sampled.append(said_by(["translate", str(trained), *options], capsys).splitlines())
+        sampled.append(output_of(["translate", str(trained), *options], capsys).splitlines())
     assert sampled[0] == sampled[1]
     assert sampled[0][:4] == sampled[2][:4]
     assert len(sampled[0]) == 8
@@ -426,9 +432,11 @@ def test_pairs_instead_of_sources_give_one_warning(
 ) -> None:
     typed(monkeypatch, b"a b\na b\tB A\nb\tB\n")
     assert main(["translate", str(trained)]) == 0
-    said, told = capsys.readouterr()
-    assert said.count("\n") == 3
-    assert told == "line 2 has a TAB, as pairs have: complete lines are translated (cut -f1 gives sources)\n"
+    stdout, stderr = capsys.readouterr()
+    assert stdout.count("\n") == 3
+    assert (
+        stderr == "line 2 has a TAB, as pairs have: complete lines are translated (cut -f1 gives sources)\n"
+    )
 
 
 EMPTY = [
@@ -466,14 +474,15 @@ def test_a_folder_means_the_model_in_it(
     assert Seq2Seq.load(tmp_path).translate(["b"])[0].text == Seq2Seq.load(trained).translate(["b"])[0].text
     typed(monkeypatch, b"b")
     assert (
-        said_by(["translate", str(tmp_path)], capsys) == Seq2Seq.load(trained).translate(["b"])[0].text + "\n"
+        output_of(["translate", str(tmp_path)], capsys)
+        == Seq2Seq.load(trained).translate(["b"])[0].text + "\n"
     )
 
 
-@pytest.mark.parametrize(("terminal", "said"), [(True, "·[2J"), (False, "\x1b[2J")])
+@pytest.mark.parametrize(("terminal", "printed"), [(True, "·[2J"), (False, "\x1b[2J")])
 def test_control_characters_are_not_printed_on_a_terminal(
     terminal: bool,
-    said: str,
+    printed: str,
     model: Model,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
@@ -482,7 +491,7 @@ def test_control_characters_are_not_printed_on_a_terminal(
     monkeypatch.setattr(Model, "candidates", lambda *args, **options: [[hostile]])
     monkeypatch.setattr(sys.stdout, "isatty", lambda: terminal)
     typed(monkeypatch, b"b")
-    assert said_by(["translate", "m"], capsys) == said + "\n"
+    assert output_of(["translate", "m"], capsys) == printed + "\n"
 
 
 @pytest.mark.slow
@@ -497,7 +506,7 @@ def test_alignments_on_request(trained: Path, tmp_path: Path, capsys: pytest.Cap
         "--png",
         str(tmp_path / "p"),
     ]
-    assert "</s>" in said_by(arguments, capsys)
+    assert "</s>" in output_of(arguments, capsys)
     drawn = [path.name for path in sorted((tmp_path / "p").iterdir())]
     written = [i for i, t in enumerate(Seq2Seq.load(trained).translate(["a b", "", "b"]), 1) if t.tokens]
     assert drawn == [f"line-{i}.png" for i in written]
@@ -527,18 +536,18 @@ def test_a_missing_model_or_alignment_is_an_error(tmp_path: Path, capsys: pytest
     assert refused(["translate", str(path)], capsys)[1].startswith(f"{path} is not a model file: ")
     Seq2Seq(attention=False, epochs=1).fit(["a"], ["a"]).save(path)
     for how in ("text", "pharaoh"):
-        _, told = refused(["translate", str(path), "--alignment", how], capsys)
-        assert told == f"{path} was trained without attention: there is no alignment to show"
-    _, told = refused(["translate", str(path), "--coverage-penalty", "1"], capsys)
-    assert told == f"{path} was trained without attention: --coverage-penalty needs attention weights"
+        _, message = refused(["translate", str(path), "--alignment", how], capsys)
+        assert message == f"{path} was trained without attention: there is no alignment to show"
+    _, message = refused(["translate", str(path), "--coverage-penalty", "1"], capsys)
+    assert message == f"{path} was trained without attention: --coverage-penalty needs attention weights"
 
 
 def test_pictures_need_matplotlib(
     model: Model, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    said = refused(["translate", "m", "--png", str(tmp_path / "p")], capsys)[1]
-    assert said == 'pictures need Matplotlib: pip install "regard[cli]"'
+    message = refused(["translate", "m", "--png", str(tmp_path / "p")], capsys)[1]
+    assert message == 'pictures need Matplotlib: pip install "regard[cli]"'
     assert not (tmp_path / "p").exists()
 
 
@@ -552,18 +561,20 @@ def test_one_line_of_links_for_each_pair(
     model: Model, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     typed(monkeypatch, PAIRS)
-    assert said_by(["align", "m"], capsys) == LINKS
+    assert output_of(["align", "m"], capsys) == LINKS
     path = tmp_path / "pairs.tsv.gz"
     path.write_bytes(gzip.compress(PAIRS))
-    assert said_by(["align", "m", str(path)], capsys) == LINKS
+    assert output_of(["align", "m", str(path)], capsys) == LINKS
     sides = [tmp_path / "source", tmp_path / "target"]
     for i, side in enumerate(sides):
         side.write_bytes(b"".join(line.split(b"\t")[i] + b"\n" for line in PAIRS.splitlines()))
-    assert said_by(["align", "m", *map(str, sides)], capsys) == LINKS
+    assert output_of(["align", "m", *map(str, sides)], capsys) == LINKS
     typed(monkeypatch, sides[0].read_bytes())
-    assert said_by(["align", "m", "-", str(sides[1])], capsys) == LINKS
-    assert said_by(["align", "m", str(path), "--by", "tokens"], capsys) == "0-0 1-1 2-2\n\n0-0 1-1\n"
-    assert said_by(["align", "m", str(path), "--scores"], capsys).startswith("-0.5000\t0-0 1-1\n-0.5000\t\n")
+    assert output_of(["align", "m", "-", str(sides[1])], capsys) == LINKS
+    assert output_of(["align", "m", str(path), "--by", "tokens"], capsys) == "0-0 1-1 2-2\n\n0-0 1-1\n"
+    assert output_of(["align", "m", str(path), "--scores"], capsys).startswith(
+        "-0.5000\t0-0 1-1\n-0.5000\t\n"
+    )
 
 
 def test_two_directions_are_merged(
@@ -573,8 +584,8 @@ def test_two_directions_are_merged(
         """Each word attends to the first."""
 
         def align(self, sources: Sequence[str], targets: Sequence[str], **options: Any) -> list[Translation]:
-            found = super().align(sources, targets, **options)
-            return [replace(t, alignment=np.eye(len(t.source))[[0] * len(t.tokens)]) for t in found]
+            translations = super().align(sources, targets, **options)
+            return [replace(t, alignment=np.eye(len(t.source))[[0] * len(t.tokens)]) for t in translations]
 
     models = {"m": model, "r": Back()}
     monkeypatch.setattr(Seq2Seq, "load", lambda path: models[str(path)])
@@ -582,27 +593,27 @@ def test_two_directions_are_merged(
     path.write_bytes(b"a b\tx y\n")
     common = ["align", "m", str(path), "--reverse", "r"]
     # Forward 0-0 1-1; backward both source words attend to target 0: 0-0 1-0. Either touches 0-0 and has a free word.
-    assert said_by([*common, "--symmetrize", "intersection"], capsys) == "0-0\n"
+    assert output_of([*common, "--symmetrize", "intersection"], capsys) == "0-0\n"
     for by in ("words", "tokens"):  # both link 0 with 0 only
-        assert said_by([*common, "--symmetrize", "product", "--by", by], capsys) == "0-0\n"
-    assert said_by([*common, "--scores"], capsys) == "-0.5000\t-0.5000\t0-0 1-0 1-1\n"
+        assert output_of([*common, "--symmetrize", "product", "--by", by], capsys) == "0-0\n"
+    assert output_of([*common, "--scores"], capsys) == "-0.5000\t-0.5000\t0-0 1-0 1-1\n"
     assert models["r"].calls[0][0] == ["x y"]
     assert [m.calls[-1][1] for m in models.values()] == [{"posterior": False}] * 2
-    said_by([*common, "--posterior"], capsys)
+    output_of([*common, "--posterior"], capsys)
     assert [m.calls[-1][1] for m in models.values()] == [{"posterior": True}] * 2
     monkeypatch.setattr(Back, "align", lambda self, s, t, posterior: [translation("other", "a b")])
-    _, told = refused([*common, "--by", "tokens"], capsys)
-    assert told == "line 1: --by tokens and --reverse need models that cut text into the same tokens"
+    _, message = refused([*common, "--by", "tokens"], capsys)
+    assert message == "line 1: --by tokens and --reverse need models that cut text into the same tokens"
     path.write_bytes(b"a b\tx y\na b\tx\n")
     monkeypatch.setattr(Back, "align", lambda self, s, t, posterior: [translation("x", "a b")] * len(s))
     path.write_bytes(b"a b\tx\na b\tx y\n")
-    said, told = refused([*common, "--symmetrize", "product"], capsys)
-    assert said.count("\n") == 1
-    assert told.startswith("line 2: ")
+    stdout, message = refused([*common, "--symmetrize", "product"], capsys)
+    assert stdout.count("\n") == 1
+    assert message.startswith("line 2: ")
 
 
 @pytest.mark.parametrize(
-    ("data", "said", "text"),
+    ("data", "stdout", "text"),
     [
         (b"a\tb\nc\n", "0-0\n", "line 2: expected source TAB target, found 1 column"),
         (b"a\tb\tc\n", "", "line 1: expected source TAB target, found 3 columns; choose two with --columns"),
@@ -616,14 +627,14 @@ def test_two_directions_are_merged(
 )
 def test_bad_pairs_are_named(
     data: bytes,
-    said: str,
+    stdout: str,
     text: str,
     model: Model,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     typed(monkeypatch, data)
-    assert refused(["align", "m"], capsys) == (said, f"standard input, {text}")
+    assert refused(["align", "m"], capsys) == (stdout, f"standard input, {text}")
 
 
 def test_two_files_must_be_equally_long(
@@ -633,13 +644,13 @@ def test_two_files_must_be_equally_long(
     one.write_text("a\nb\nc\n")
     two.write_text("x\ny\n")
     for sides in ((one, two), (two, one)):
-        said, told = refused(["align", "m", *map(str, sides)], capsys)
-        assert said == "0-0\n0-0\n"
-        assert told == f"{two}, line 3: missing, but {one} has more lines"
+        stdout, message = refused(["align", "m", *map(str, sides)], capsys)
+        assert stdout == "0-0\n0-0\n"
+        assert message == f"{two}, line 3: missing, but {one} has more lines"
     two.write_text("x\n" + "y " * 1001 + "\n")
-    said, told = refused(["align", "m", str(one), str(two)], capsys)
-    assert said == "0-0\n"
-    assert told == f"{one} and {two}, line 2: 1001 tokens; at most 1000 are allowed"
+    stdout, message = refused(["align", "m", str(one), str(two)], capsys)
+    assert stdout == "0-0\n"
+    assert message == f"{one} and {two}, line 2: 1001 tokens; at most 1000 are allowed"
 
 
 @pytest.mark.parametrize(
@@ -676,10 +687,10 @@ def test_links_of_a_real_model(
     trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     typed(monkeypatch, b"a b\tb a\nb\tb c\n")
-    found = Seq2Seq.load(trained).align(["a b", "b"], ["b a", "b c"])
+    result = Seq2Seq.load(trained).align(["a b", "b"], ["b a", "b c"])
     arguments = ["align", str(trained), "--reverse", str(trained), "--scores", "--png", str(tmp_path / "p")]
-    lines = [line.split("\t") for line in said_by(arguments, capsys).splitlines()]
-    assert [line[0] for line in lines] == [f"{t.score:.4f}" for t in found]
+    lines = [line.split("\t") for line in output_of(arguments, capsys).splitlines()]
+    assert [line[0] for line in lines] == [f"{t.score:.4f}" for t in result]
     assert len(list((tmp_path / "p").iterdir())) == 2
 
 
@@ -699,7 +710,7 @@ def test_an_empty_side_has_no_links_but_a_score(
 def test_closed_streams(
     trained: Path, verb: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """As some that start programs without a terminal have them."""
+    """Closed streams, as of programs that are started without a terminal."""
     monkeypatch.setattr(sys, "stdin", None)
     assert main([verb, str(trained)]) == 2
     assert capsys.readouterr().err == f"regard {verb}: error: standard input: Bad file descriptor\n"
@@ -714,8 +725,8 @@ def test_without_a_standard_output(trained: Path, tmp_path: Path, monkeypatch: p
 def page_data(path: Path) -> list[Any]:
     """The sections of a page."""
     text = path.read_text(encoding="utf-8").partition('<script type="application/json" id="data">')[2]
-    found: list[Any] = json.loads(text.partition("</script>")[0])
-    return found
+    sections: list[Any] = json.loads(text.partition("</script>")[0])
+    return sections
 
 
 def test_a_page_has_all_lines_with_all_their_hypotheses(

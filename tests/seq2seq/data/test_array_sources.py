@@ -1,4 +1,4 @@
-"""Sources that are arrays: what is accepted, what is refused, and pictures that are made to fit."""
+"""Sources that are arrays: accepted and refused input, and pictures that are scaled to the size of the model."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ Image = pytest.importorskip("PIL.Image")
 RNG = np.random.default_rng(5)
 
 
-def error(kind: type[Exception], function: Callable[..., object], *given: object, **named: object) -> str:
+def error(kind: type[Exception], function: Callable[..., object], *arguments: object, **named: object) -> str:
     """The text of the error of this type, and of no subclass of it, that a call raises."""
     with pytest.raises(kind) as caught:
-        function(*given, **named)
+        function(*arguments, **named)
     assert caught.type is kind
     return str(caught.value)
 
@@ -155,7 +155,7 @@ def test_numbers_that_float32_holds_are_kept(x: np.ndarray) -> None:
 
 
 @pytest.mark.parametrize(
-    ("example", "kind", "said"),
+    ("example", "kind", "message"),
     [
         ([1, 2, 3], ValueError, "(m, size) = (m, 3). Got (3,) instead.\n  hint: one vector is x[None, :]"),
         (
@@ -191,8 +191,8 @@ def test_numbers_that_float32_holds_are_kept(x: np.ndarray) -> None:
         (np.full((1, 3), -1e300), ValueError, "up to 3.4e+38. Got -1e+300 in row 0, column 0."),
     ],
 )
-def test_other_vectors_are_rejected(example: object, kind: type[Exception], said: str) -> None:
-    assert said in error(kind, Vectors(3).read, example)
+def test_other_vectors_are_rejected(example: object, kind: type[Exception], message: str) -> None:
+    assert message in error(kind, Vectors(3).read, example)
 
 
 def test_the_largest_number_of_rows_is_accepted_and_small_numbers_become_0() -> None:
@@ -208,7 +208,7 @@ def test_long_double_is_rejected() -> None:
 
 
 @pytest.mark.parametrize(
-    ("example", "kind", "said"),
+    ("example", "kind", "message"),
     [
         (
             np.ones((2, 4)),
@@ -235,8 +235,8 @@ def test_long_double_is_rejected() -> None:
         (([[1, 2, 3]], [[np.nan]]), ValueError, "the positions of an example must hold finite numbers."),
     ],
 )
-def test_other_pairs_are_rejected(example: object, kind: type[Exception], said: str) -> None:
-    assert said in error(kind, Vectors(3, positions=1).read, example)
+def test_other_pairs_are_rejected(example: object, kind: type[Exception], message: str) -> None:
+    assert message in error(kind, Vectors(3, positions=1).read, example)
 
 
 # ---------------------------------------------------------------------------------------------- files of arrays
@@ -331,7 +331,7 @@ def test_wrong_files_of_arrays(
     if case == "long double" and np.dtype(np.longdouble).itemsize != 16:
         pytest.skip("this machine has no such type")
     monkeypatch.chdir(tmp_path)
-    data, kind, said = WRONG_NPY[case]
+    data, kind, message = WRONG_NPY[case]
     if archived:
         with zipfile.ZipFile("x.npz", "w") as archive:
             archive.writestr("x.npy", data)
@@ -340,7 +340,7 @@ def test_wrong_files_of_arrays(
     name = "x.npz:x" if archived else "x.npy"
     got = error(kind, Vectors(3).read, name)
     assert got.startswith(f"{name}: ")
-    assert said in got
+    assert message in got
     assert "\n" not in got.split("\n  hint: ")[0]
     assert not Path("trapped").exists()
 
@@ -396,8 +396,8 @@ def test_an_archive_with_any_byte_changed_is_read_or_rejected_with_its_name(
 
 @pytest.mark.parametrize("name", ["x.txt", "x", "", "x.npz/x"])
 def test_vectors_are_read_of_no_other_files(name: str) -> None:
-    said = f"a file of arrays must end in .npy, or be .npz:NAME. Got {name!r} instead."
-    assert error(ValueError, Vectors(2).read, name).startswith(said)
+    message = f"a file of arrays must end in .npy, or be .npz:NAME. Got {name!r} instead."
+    assert error(ValueError, Vectors(2).read, name).startswith(message)
 
 
 @pytest.mark.parametrize("source", [Vectors(1), Images(2, 2, cell=2)])
@@ -408,8 +408,8 @@ def test_only_regular_files_are_opened(
     if isinstance(source, Vectors) and name == "x.png":
         return
     path = tmp_path / name.removesuffix(":x")
-    said = error(FileNotFoundError, source.read, tmp_path / name)
-    assert str(path) in said
+    message = error(FileNotFoundError, source.read, tmp_path / name)
+    assert str(path) in message
     path.mkdir()
     with pytest.raises((IsADirectoryError, PermissionError)) as caught:
         source.read(tmp_path / name)
@@ -496,9 +496,9 @@ def test_a_picture_file_becomes_cells(picture: Callable[[bytes], Path]) -> None:
 
 def test_one_channel_needs_no_axis() -> None:
     x, source = noise(4, 2), Images(4, 2, cell=2)
-    for given_ in (x, x[..., None], np.asfortranarray(x)):
-        assert source.read(given_).flags.c_contiguous
-        assert np.array_equal(source.picture(given_), x[..., None])
+    for array in (x, x[..., None], np.asfortranarray(x)):
+        assert source.read(array).flags.c_contiguous
+        assert np.array_equal(source.picture(array), x[..., None])
 
 
 @pytest.mark.parametrize("dtype", ["f2", "f4", "f8", ">f8"])
@@ -509,7 +509,7 @@ def test_floats_become_float32(dtype: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("example", "kind", "said"),
+    ("example", "kind", "message"),
     [
         (np.zeros((2, 4)), ValueError, "= (2, 4, 3). Got (2, 4) instead."),
         (np.zeros((2, 4, 4)), ValueError, "= (2, 4, 3). Got (2, 4, 4) instead."),
@@ -545,8 +545,8 @@ def test_floats_become_float32(dtype: str) -> None:
         (b"x.png", TypeError, "an image must be an array or a path of type str. Got bytes instead."),
     ],
 )
-def test_other_images_are_rejected(example: object, kind: type[Exception], said: str) -> None:
-    assert said in error(kind, Images(2, 4, 3, cell=2).read, example)
+def test_other_images_are_rejected(example: object, kind: type[Exception], message: str) -> None:
+    assert message in error(kind, Images(2, 4, 3, cell=2).read, example)
 
 
 @pytest.mark.parametrize(
@@ -558,15 +558,15 @@ def test_other_images_are_rejected(example: object, kind: type[Exception], said:
     ],
 )
 def test_axes_in_another_order_get_a_hint(shape: tuple[int, ...], hint: str) -> None:
-    said = error(ValueError, Images(4, 6, 3, cell=2).read, np.zeros(shape, np.uint8))
+    message = error(ValueError, Images(4, 6, 3, cell=2).read, np.zeros(shape, np.uint8))
     rule = "an image must have shape (height, width, channels) = (4, 6, 3)."
-    assert said == f"{rule} Got {shape} instead.{hint}"
+    assert message == f"{rule} Got {shape} instead.{hint}"
 
 
 def test_a_pillow_image_is_not_an_array() -> None:
     """Its array may hold the numbers of colours in a palette."""
-    said = error(TypeError, Images(2, 4, cell=2).read, Image.new("P", (4, 2)))
-    assert said == (
+    message = error(TypeError, Images(2, 4, cell=2).read, Image.new("P", (4, 2)))
+    assert message == (
         "an image must be an array or a path. Got Image instead.\n"
         "  hint: np.asarray(picture.convert('L').resize((4, 2)))"
     )
@@ -646,19 +646,19 @@ def test_12_bits_of_tiff(picture: Callable[[bytes], Path]) -> None:
 
 
 @pytest.mark.parametrize(("order", "bits"), [("<", 8), (">", 8), ("<", 16)])
-@pytest.mark.parametrize(("zero_is", "seen"), [(1, [0x00, 0xC8]), (0, [0xFF, 0x37])])
+@pytest.mark.parametrize(("zero_is", "expected"), [(1, [0x00, 0xC8]), (0, [0xFF, 0x37])])
 def test_tiff_states_whether_0_is_white(
-    order: str, bits: int, zero_is: int, seen: list[int], picture: Callable[[bytes], Path]
+    order: str, bits: int, zero_is: int, expected: list[int], picture: Callable[[bytes], Path]
 ) -> None:
     pixels = bytes([0x00, 0xC8]) if bits == 8 else struct.pack("<2H", 0x0000, 0xC8FF)
-    assert Rows(1, 2).read(picture(tiff(pixels, bits, zero_is, order))).tolist() == [seen]
+    assert Rows(1, 2).read(picture(tiff(pixels, bits, zero_is, order))).tolist() == [expected]
 
 
 @pytest.mark.parametrize("dtype", [np.int32, np.float32])
 def test_32_bits_are_rejected(dtype: type, picture: Callable[[bytes], Path]) -> None:
     path = picture(saved(Image.fromarray(np.ones((2, 2), dtype)), "TIFF"))
-    said = f"{path}: the pixels of a picture must have 8 or 16 bits. Got 32 instead."
-    assert error(ValueError, Rows(2, 2).read, path) == said
+    message = f"{path}: the pixels of a picture must have 8 or 16 bits. Got 32 instead."
+    assert error(ValueError, Rows(2, 2).read, path) == message
 
 
 def test_pictures_of_few_bits(picture: Callable[[bytes], Path]) -> None:
@@ -676,8 +676,8 @@ def test_palettes(depth: int, picture: Callable[[bytes], Path]) -> None:
     row = b"\x40" if depth == 1 else b"\0\1"
     path = picture(png(2, 1, depth, 3, [row], palette))
     assert Rows(1, 2, 3).read(path).tolist() == [[10, 20, 30, 200, 100, 0]]
-    seen = picture(png(2, 1, depth, 3, [row], palette, chunk(b"tRNS", b"\xff\0")))
-    assert Rows(1, 2, 3).read(seen).tolist() == [[10, 20, 30, 255, 255, 255]]
+    transparent = picture(png(2, 1, depth, 3, [row], palette, chunk(b"tRNS", b"\xff\0")))
+    assert Rows(1, 2, 3).read(transparent).tolist() == [[10, 20, 30, 255, 255, 255]]
     half = picture(png(2, 1, depth, 3, [row], palette, chunk(b"tRNS", b"\x33\xff")))  # a fifth
     assert Rows(1, 2, 3).read(half).tolist() == [[206, 208, 210, 200, 100, 0]]
 
@@ -702,13 +702,13 @@ def test_alpha_is_composed_on_white(
     x[..., :-1] = x[..., :1]
     upper = (x >> (8 * x.itemsize - 8)).astype(float)
     opacity = upper[..., -1:] / 255
-    wanted = upper[..., :1] * opacity + 255 * (1 - opacity)
+    expected = upper[..., :1] * opacity + 255 * (1 - opacity)
     got = Rows(8, 8, channels).read(picture(png_of(x))).reshape(8, 8, channels)
-    assert np.abs(got - wanted).max() <= 1
+    assert np.abs(got - expected).max() <= 1
 
 
 @pytest.mark.parametrize(
-    ("depth", "color", "row", "transparent", "wanted"),
+    ("depth", "color", "row", "transparent", "expected"),
     [
         (1, 0, b"\x40", [1], [0, 255]),
         (1, 0, b"\x40", [0], [255, 255]),
@@ -726,17 +726,17 @@ def test_one_transparent_colour(
     color: int,
     row: bytes,
     transparent: list[int],
-    wanted: list[int],
+    expected: list[int],
     picture: Callable[[bytes], Path],
 ) -> None:
     marked = chunk(b"tRNS", struct.pack(f">{len(transparent)}H", *transparent))
     got = Rows(1, 2).read(picture(png(2, 1, depth, color, [row], marked)))
-    assert got.tolist() == [wanted]
+    assert got.tolist() == [expected]
 
 
 # --------------------------------------------------------------------------------------- orientation and frames
 
-# What a viewer has to do with the stored pixels, by EXIF's number.
+# The transformation of the stored pixels for display, by EXIF's number.
 UPRIGHT: dict[int, Callable[[np.ndarray], np.ndarray]] = {
     1: lambda x: x,
     2: np.fliplr,
@@ -764,8 +764,8 @@ def test_the_orientation_is_applied(orientation: int, format: str, picture: Call
         data = saved(Image.fromarray(x), "TIFF", tiffinfo={0x0112: orientation})
     else:
         data = saved(Image.fromarray(x), "WEBP", lossless=True, exif=exif_of(orientation))
-    wanted = UPRIGHT[orientation](x)
-    assert np.array_equal(Rows(*wanted.shape).read(picture(data)), wanted)
+    expected = UPRIGHT[orientation](x)
+    assert np.array_equal(Rows(*expected.shape).read(picture(data)), expected)
 
 
 def test_jpeg_of_a_camera_is_turned(picture: Callable[[bytes], Path]) -> None:
@@ -818,9 +818,9 @@ def test_proportions_are_kept_and_the_rest_is_white(
 ) -> None:
     color = np.array([30, 60, 90] if channels == 3 else [77], np.uint8)
     got = Rows(*model, channels).read(picture(png_of(np.broadcast_to(color, (*stored, channels)))))
-    wanted = np.full((*model, channels), 255, np.uint8)
-    wanted[box] = color
-    assert got.reshape(wanted.shape).tolist() == wanted.tolist()
+    expected = np.full((*model, channels), 255, np.uint8)
+    expected[box] = color
+    assert got.reshape(expected.shape).tolist() == expected.tolist()
 
 
 @pytest.mark.slow
@@ -862,8 +862,8 @@ def test_a_picture_of_too_many_pixels_is_rejected_by_its_header(picture: Callabl
         warnings.simplefilter("default")
         assert "at most" in error(ValueError, Rows(8, 8).read, picture(png(10_000, 10_000, 8, 2, [b""])))
     path = picture(png(8192, 8193, 8, 0, [b""]))  # below the limit of Pillow
-    said = f"{path}: a picture must have at most 67,108,864 pixels. Got 8,193 x 8,192 instead."
-    assert error(ValueError, Rows(8, 8).read, path) == said
+    message = f"{path}: a picture must have at most 67,108,864 pixels. Got 8,193 x 8,192 instead."
+    assert error(ValueError, Rows(8, 8).read, path) == message
     path = picture(png(8192, 8192, 8, 0, [b""]))  # as many as allowed, but they aren't there
     assert "at most" not in error(ValueError, Rows(8, 8).read, path)
 
@@ -881,8 +881,8 @@ def test_the_limit_holds_where_pillow_has_none(
 )
 def test_a_file_that_is_not_a_picture(data: bytes, picture: Callable[[bytes], Path]) -> None:
     path = picture(data)
-    said = f"{path}: not a picture (PNG, JPEG, WEBP, GIF, BMP, TIFF, PPM)"
-    assert error(ValueError, Rows(8, 8).read, path) == said
+    message = f"{path}: not a picture (PNG, JPEG, WEBP, GIF, BMP, TIFF, PPM)"
+    assert error(ValueError, Rows(8, 8).read, path) == message
 
 
 @pytest.mark.skipif(os.name != "posix", reason="there may be no files with holes")
@@ -890,8 +890,8 @@ def test_a_huge_file_is_rejected_unread(tmp_path: Path) -> None:
     path = tmp_path / "x.png"
     path.write_bytes(b"")
     os.truncate(path, 2**36)
-    said = "a picture file must have at most 536,870,912 bytes. Got 68,719,476,736 instead."
-    assert error(ValueError, Rows(8, 8).read, path) == f"{path}: {said}"
+    message = "a picture file must have at most 536,870,912 bytes. Got 68,719,476,736 instead."
+    assert error(ValueError, Rows(8, 8).read, path) == f"{path}: {message}"
 
 
 def test_a_wrong_length_reserves_no_memory(picture: Callable[[bytes], Path]) -> None:
@@ -901,10 +901,10 @@ def test_a_wrong_length_reserves_no_memory(picture: Callable[[bytes], Path]) -> 
     Rows(4, 6).read(picture(png_of(noise(4, 6, 1))))  # Pillow loads its formats
     path = picture(bytes(data))
     tracemalloc.start()
-    said = refusal(Rows(4, 6), path, default=f"{path}: ")
+    message = refusal(Rows(4, 6), path, default=f"{path}: ")
     most = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert said.startswith(f"{path}: ")
+    assert message.startswith(f"{path}: ")
     assert most < 2**24
 
 
@@ -918,9 +918,9 @@ def test_a_truncated_picture(format: str, picture: Callable[[bytes], Path]) -> N
     data = saved(Image.fromarray(noise(40, 40, 3)), format)
     for share in (0.3, 0.6, 0.9):
         path = picture(data[: int(len(data) * share)])
-        said = error(ValueError, Rows(8, 8).read, path)
-        assert said.startswith(f"{path}: ")
-        assert "\n" not in said
+        message = error(ValueError, Rows(8, 8).read, path)
+        assert message.startswith(f"{path}: ")
+        assert "\n" not in message
 
 
 @pytest.mark.slow
@@ -933,15 +933,15 @@ def test_a_picture_with_any_byte_changed_is_read_or_rejected_with_its_name(
     changed[data.draw(st.integers(0, min(len(changed), 300) - 1))] = data.draw(st.integers(0, 255))
     path = tmp_path_factory.mktemp("changed") / "x"
     path.write_bytes(changed)
-    said = refusal(Rows(4, 4, 3), path, default=f"{path}: ")
-    assert said.startswith(f"{path}: ")
-    assert "\n" not in said
+    message = refusal(Rows(4, 4, 3), path, default=f"{path}: ")
+    assert message.startswith(f"{path}: ")
+    assert "\n" not in message
 
 
 def test_picture_files_have_1_or_3_channels(picture: Callable[[bytes], Path]) -> None:
     path = picture(png_of(noise(2, 2, 4)))
-    said = error(ValueError, Images(2, 2, channels=4, cell=2).read, path)
-    assert said == (
+    message = error(ValueError, Images(2, 2, channels=4, cell=2).read, path)
+    assert message == (
         f"{path}: channels must be 1 or 3 for picture files. The model has 4.\n"
         "  hint: save the image as an array in .npy"
     )
@@ -951,8 +951,8 @@ def test_without_pillow_only_arrays_are_read(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setitem(sys.modules, "PIL", None)
     monkeypatch.setitem(sys.modules, "PIL.Image", None)
     (tmp_path / "x.png").write_bytes(png_of(noise(1, 1, 1)))
-    said = error(ImportError, Images(2, 2, cell=2).read, tmp_path / "x.png")
-    assert said == 'pictures need Pillow: pip install "regard[images]"'
+    message = error(ImportError, Images(2, 2, cell=2).read, tmp_path / "x.png")
+    assert message == 'pictures need Pillow: pip install "regard[images]"'
     np.save(tmp_path / "x.npy", np.ones((2, 2)))
     assert Images(2, 2, cell=2).read(tmp_path / "x.npy").tolist() == [[1] * 4]
 
@@ -996,7 +996,7 @@ def test_a_source_is_restored_from_json(source: Vectors | Images) -> None:
 
 
 @pytest.mark.parametrize(
-    ("make", "kind", "said"),
+    ("make", "kind", "message"),
     [
         (lambda: Vectors(0), ValueError, "size must be at least 1. Got 0 instead."),
         (lambda: Vectors(65_537), ValueError, "size must be at most 65536. Got 65537 instead."),
@@ -1043,9 +1043,9 @@ def test_a_source_is_restored_from_json(source: Vectors | Images) -> None:
     ],
 )
 def test_sources_of_other_sizes_are_rejected(
-    make: Callable[[], object], kind: type[Exception], said: str
+    make: Callable[[], object], kind: type[Exception], message: str
 ) -> None:
-    assert error(kind, make).startswith(said)
+    assert error(kind, make).startswith(message)
 
 
 def test_numpys_integers_become_pythons() -> None:
@@ -1061,7 +1061,7 @@ STANDARD = Vectors(2, mean=(1.0, 2.0), scale=(3.0, 4.0)).describe()
 
 
 @pytest.mark.parametrize(
-    ("described", "said"),
+    ("described", "message"),
     [
         ({}, "the kind of a source must be one of vectors, images. Got None instead."),
         ([], "the kind of a source must be one of vectors, images. Got None instead."),
@@ -1090,14 +1090,14 @@ STANDARD = Vectors(2, mean=(1.0, 2.0), scale=(3.0, 4.0)).describe()
         (STANDARD | {"mean": [0.0, 10**400]}, "mean[1] must be finite. Got inf instead."),
     ],
 )
-def test_other_settings_are_rejected(described: Any, said: str) -> None:
-    assert error(ValueError, restore_source, described, {}).startswith(said)
+def test_other_settings_are_rejected(described: Any, message: str) -> None:
+    assert error(ValueError, restore_source, described, {}).startswith(message)
 
 
 def test_arrays_have_no_data() -> None:
     for source in (Vectors(1), Images(4, 4)):
-        said = error(ValueError, restore_source, source.describe(), {"tokens": b""})
-        assert said == "a source of arrays has no data. Got 'tokens' instead."
+        message = error(ValueError, restore_source, source.describe(), {"tokens": b""})
+        assert message == "a source of arrays has no data. Got 'tokens' instead."
 
 
 def test_settings_of_another_source_or_type_are_rejected() -> None:
@@ -1126,7 +1126,7 @@ def test_standardisation_by_hand(order: Any) -> None:
     assert source.order == order
     assert source.mean == pytest.approx((3, 20))
     assert source.scale == pytest.approx(((8 / 3) ** 0.5, (200 / 3) ** 0.5))
-    again = source.fitted([([[7], [7]], [[0], [4]])])  # from what is given, not from what it was
+    again = source.fitted([([[7], [7]], [[0], [4]])])  # from the new examples, not from the old settings
     assert again.mean == pytest.approx((7, 2))
     assert again.scale == pytest.approx((1, 2))
     example = [[7], [3]], [[4], [2]]
@@ -1153,9 +1153,11 @@ def test_a_constant_column_becomes_0(value: float) -> None:
 def test_offsets_and_sizes_have_no_influence(offset: float, size: float) -> None:
     """The numbers of a column with mean 0 and deviation 1, whatever was added and multiplied."""
     x = np.where(np.arange(50) % 2, 1.0, -1.0)[:, None]
-    given_ = (size * (x + offset)).astype(np.float32)
+    changed = (size * (x + offset)).astype(np.float32)
     tolerance = 1e-6 * max(abs(offset), 1)  # float32 holds no more of them
-    np.testing.assert_allclose(Vectors(1).fitted([given_[:20], given_[20:]]).read(given_), x, atol=tolerance)
+    np.testing.assert_allclose(
+        Vectors(1).fitted([changed[:20], changed[20:]]).read(changed), x, atol=tolerance
+    )
 
 
 def test_the_number_of_each_columns_examples_counts_by_rows() -> None:
@@ -1171,9 +1173,9 @@ def test_the_number_of_each_columns_examples_counts_by_rows() -> None:
 
 @pytest.mark.parametrize("scale", [1e-30, 5e-324])
 def test_values_too_large_after_standardisation_are_rejected(scale: float) -> None:
-    said = error(ValueError, Vectors(1, mean=(0,), scale=(scale,)).read, [[0], [1e20]])
-    assert said.startswith("a standardised example must hold ")
-    assert "in row 1, column 0" in said
+    message = error(ValueError, Vectors(1, mean=(0,), scale=(scale,)).read, [[0], [1e20]])
+    assert message.startswith("a standardised example must hold ")
+    assert "in row 1, column 0" in message
 
 
 # ------------------------------------------------------------------------------------------------------ loaded
@@ -1212,8 +1214,8 @@ def test_bytes_are_scaled_to_0_to_1_and_floats_stay() -> None:
     assert got[-1, -1] == 1
     rows = np.ones((2, 3), np.float32)
     assert scaled(rows) is rows
-    said = "rows must be of uint8 or float32. Got float64 instead."
-    assert error(TypeError, scaled, np.ones(2)) == said
+    message = "rows must be of uint8 or float32. Got float64 instead."
+    assert error(TypeError, scaled, np.ones(2)) == message
 
 
 def test_the_sources_are_public() -> None:

@@ -77,20 +77,20 @@ def test_bad_pairs_are_reported_by_line(data: bytes, packed: bool, tmp_path: Pat
 
 
 def test_empty_pairs_can_be_left_out_and_counted() -> None:
-    told: list[Skipped] = []
+    skipped: list[Skipped] = []
     data = b"a\tb\n\nc\t \n\t\nd\te\n \tf\n"
-    assert read_pairs(stream(data), skipped=told.append) == [("a", "b"), ("d", "e")]
-    assert [pair.line for pair in told] == [2, 3, 4, 6]
-    assert list(map(str, told)) == [
+    assert read_pairs(stream(data), skipped=skipped.append) == [("a", "b"), ("d", "e")]
+    assert [pair.line for pair in skipped] == [2, 3, 4, 6]
+    assert list(map(str, skipped)) == [
         "the stream, line 2: empty; expected source TAB target",
         "the stream, line 3: the target is empty",
         "the stream, line 4: empty; expected source TAB target",
         "the stream, line 6: the source is empty",
     ]
-    said = error(ValueError, read_pairs, stream(b"a\n"), skipped=told.append)
-    assert said == "the stream, line 1: expected source TAB target, found 1 column"
-    said = error(ValueError, read_pairs, stream(b"\n\n"), skipped=told.append)
-    assert said == "the stream holds no sentence pairs: all lines were left out, 2 of them"
+    message = error(ValueError, read_pairs, stream(b"a\n"), skipped=skipped.append)
+    assert message == "the stream, line 1: expected source TAB target, found 1 column"
+    message = error(ValueError, read_pairs, stream(b"\n\n"), skipped=skipped.append)
+    assert message == "the stream holds no sentence pairs: all lines were left out, 2 of them"
 
 
 def test_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -104,10 +104,10 @@ def test_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         read_pairs(tmp_path / "none")
     with pytest.raises(IsADirectoryError):
         read_pairs(tmp_path)
-    said = "the stream must be a path or a binary file. Got a text file instead."
-    assert error(TypeError, read_pairs, io.StringIO("a\tb")) == said
-    said = "the stream must be a path or a binary file. Got bytes instead."
-    assert error(TypeError, read_pairs, b"a\tb") == said
+    message = "the stream must be a path or a binary file. Got a text file instead."
+    assert error(TypeError, read_pairs, io.StringIO("a\tb")) == message
+    message = "the stream must be a path or a binary file. Got bytes instead."
+    assert error(TypeError, read_pairs, b"a\tb") == message
 
 
 # ------------------------------------------------------------------------------------------------------- lines
@@ -128,8 +128,8 @@ def test_lines_are_the_same_however_many_bytes_are_read(
 ) -> None:
     monkeypatch.setattr(module, "_BLOCK", size)
     data = b"".join(line.encode() + end for line in lines)
-    found = [line for block in read_lines(stream(gzip.compress(data) if packed else data)) for line in block]
-    assert found == [line.removeprefix("\ufeff") if i == 0 else line for i, line in enumerate(lines)]
+    result = [line for block in read_lines(stream(gzip.compress(data) if packed else data)) for line in block]
+    assert result == [line.removeprefix("\ufeff") if i == 0 else line for i, line in enumerate(lines)]
 
 
 @given(text=st.text("ab\n", max_size=60), size=st.integers(2, 10))
@@ -139,17 +139,17 @@ def test_the_first_line_that_is_too_long_is_an_error(
 ) -> None:
     monkeypatch.setattr(module, "_BLOCK", size)
     monkeypatch.setattr(module, "LONGEST_LINE", 10)
-    found: list[str] = []
+    lines: list[str] = []
     caught = ""
     try:
         for block in read_lines(stream(text.encode())):
-            found += block
+            lines += block
     except ValueError as error_:
         caught = str(error_)
-    whole = text.splitlines(keepends=True)
-    too_long = next((i for i, line in enumerate(whole) if len(line.rstrip("\n")) > 10), None)
+    all_lines = text.splitlines(keepends=True)
+    too_long = next((i for i, line in enumerate(all_lines) if len(line.rstrip("\n")) > 10), None)
     assert caught == ("" if too_long is None else f"the stream, line {too_long + 1}: longer than 10 bytes")
-    assert found == [line.rstrip("\n") for line in whole[:too_long]]
+    assert lines == [line.rstrip("\n") for line in all_lines[:too_long]]
 
 
 def test_a_line_may_be_as_long_as_that() -> None:
@@ -186,23 +186,23 @@ def test_gzip_may_have_several_members_and_trailing_zeros() -> None:
 
 
 def test_a_cut_off_gzip_file_is_an_error() -> None:
-    whole = gzip.compress(b"a\tb\nc\td\n" * 100)
-    for length in range(2, len(whole)):
-        said = error(ValueError, read_pairs, stream(whole[:length]))
-        assert said == "the stream is not a complete gzip file: it is cut off"
+    packed = gzip.compress(b"a\tb\nc\td\n" * 100)
+    for length in range(2, len(packed)):
+        message = error(ValueError, read_pairs, stream(packed[:length]))
+        assert message == "the stream is not a complete gzip file: it is cut off"
 
 
 def test_a_damaged_gzip_file_is_an_error() -> None:
-    whole = gzip.compress(b"a\tb\nc\td\n" * 100)
-    for place in range(2, len(whole)):
-        damaged = bytearray(whole)
-        damaged[place] ^= 0x55
+    packed = gzip.compress(b"a\tb\nc\td\n" * 100)
+    for index in range(2, len(packed)):
+        damaged = bytearray(packed)
+        damaged[index] ^= 0x55
         with contextlib.suppress(ValueError):  # some bytes of the header mean nothing
             assert read_pairs(stream(bytes(damaged))) == [("a", "b"), ("c", "d")] * 100
-    said = error(ValueError, read_pairs, stream(whole[:-5] + b"\x55" + whole[-4:]))
-    assert said.startswith("the stream is not a complete gzip file: Error -3 ")
-    assert "\n" not in said
-    assert error(ValueError, read_pairs, stream(whole + b"x" * 20)).startswith(
+    message = error(ValueError, read_pairs, stream(packed[:-5] + b"\x55" + packed[-4:]))
+    assert message.startswith("the stream is not a complete gzip file: Error -3 ")
+    assert "\n" not in message
+    assert error(ValueError, read_pairs, stream(packed + b"x" * 20)).startswith(
         "the stream is not a complete gzip file: "
     )
 
@@ -212,12 +212,12 @@ def test_a_small_file_that_unpacks_to_a_large_one_takes_little_memory() -> None:
     bomb = gzip.compress(bytes(64 << 20))
     tracemalloc.start()
     try:
-        said = error(ValueError, read_pairs, stream(bomb))
+        message = error(ValueError, read_pairs, stream(bomb))
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert said.startswith("the stream unpacks to too much: its first ")
-    assert said.endswith("more than 200 times as many; unpack it with gunzip if you trust it")
+    assert message.startswith("the stream unpacks to too much: its first ")
+    assert message.endswith("more than 200 times as many; unpack it with gunzip if you trust it")
     assert peak < 8 << 20
 
 
@@ -227,10 +227,10 @@ def test_a_small_file_that_unpacks_to_a_large_one_takes_little_memory() -> None:
 def test_read_two(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "en").write_bytes(b"\xef\xbb\xbfthe cat\r\na\tb\n")
     (tmp_path / "fr").write_bytes(gzip.compress(b"le chat\nc"))
-    wanted = [("the cat", "le chat"), ("a\tb", "c")]
-    assert read_two(tmp_path / "en", str(tmp_path / "fr")) == wanted
+    expected = [("the cat", "le chat"), ("a\tb", "c")]
+    assert read_two(tmp_path / "en", str(tmp_path / "fr")) == expected
     monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=stream(b"le chat\nc")))
-    assert read_two(tmp_path / "en", "-") == wanted
+    assert read_two(tmp_path / "en", "-") == expected
     assert error(ValueError, read_two, "-", "-") == "only one of two files can be standard input"
 
 
@@ -251,8 +251,8 @@ def test_files_of_different_lengths(
     s.write_bytes(source)
     t.write_bytes(target)
     missing = missing.replace("S", str(s)).replace("T", str(t))
-    said = f"{s} has {counts[0]} lines, {t} has {counts[1]}: {missing}"
-    assert error(ValueError, read_two, s, t) == said
+    message = f"{s} has {counts[0]} lines, {t} has {counts[1]}: {missing}"
+    assert error(ValueError, read_two, s, t) == message
 
 
 def test_empty_lines_of_two_files(tmp_path: Path) -> None:
@@ -260,9 +260,12 @@ def test_empty_lines_of_two_files(tmp_path: Path) -> None:
     s.write_bytes(b"a\n \nc\nd\n")
     t.write_bytes(b"e\nf\n\ng\n")
     assert error(ValueError, read_two, s, t) == f"{s}, line 2: the source is empty"
-    told: list[Skipped] = []
-    assert read_two(s, t, skipped=told.append) == [("a", "e"), ("d", "g")]
-    assert list(map(str, told)) == [f"{s}, line 2: the source is empty", f"{t}, line 3: the target is empty"]
+    skipped: list[Skipped] = []
+    assert read_two(s, t, skipped=skipped.append) == [("a", "e"), ("d", "g")]
+    assert list(map(str, skipped)) == [
+        f"{s}, line 2: the source is empty",
+        f"{t}, line 3: the target is empty",
+    ]
     s.write_bytes(b"")
     t.write_bytes(b"")
     assert error(ValueError, read_two, s, t) == f"{s} and {t} hold no sentence pairs: they are empty"
@@ -316,15 +319,15 @@ def test_reading_takes_little_more_memory_than_what_is_read(tmp_path: Path) -> N
 
 
 def test_pairs_from_python() -> None:
-    given_ = [("read", ["R", "IY1"]), ["a", "b"], (("x",), "y")]
-    assert as_pairs(iter(given_)) == [("read", ["R", "IY1"]), ("a", "b"), (("x",), "y")]
-    told: list[Skipped] = []
-    assert as_pairs([("a", ""), ("a", "b"), ([], "c")], skipped=told.append) == [("a", "b")]
-    assert list(map(str, told)) == ["pair 1: the target is empty", "pair 3: the source is empty"]
+    examples = [("read", ["R", "IY1"]), ["a", "b"], (("x",), "y")]
+    assert as_pairs(iter(examples)) == [("read", ["R", "IY1"]), ("a", "b"), (("x",), "y")]
+    skipped: list[Skipped] = []
+    assert as_pairs([("a", ""), ("a", "b"), ([], "c")], skipped=skipped.append) == [("a", "b")]
+    assert list(map(str, skipped)) == ["pair 1: the target is empty", "pair 3: the source is empty"]
 
 
 @pytest.mark.parametrize(
-    ("wrong", "kind", "said"),
+    ("wrong", "kind", "message"),
     [
         (["ab"], TypeError, "pair 1 must be a source and a target. Got 'ab' instead."),
         ([("a", "b"), ("a",)], TypeError, "pair 2 must be a source and a target. Got ('a',) instead."),
@@ -345,13 +348,13 @@ def test_pairs_from_python() -> None:
         ([], ValueError, "there must be sentence pairs. Got none instead."),
     ],
 )
-def test_invalid_pairs(wrong: Any, kind: type[Exception], said: str) -> None:
-    assert error(kind, as_pairs, wrong) == said
+def test_invalid_pairs(wrong: Any, kind: type[Exception], message: str) -> None:
+    assert error(kind, as_pairs, wrong) == message
 
 
 def test_all_pairs_may_be_skipped() -> None:
-    said = error(ValueError, as_pairs, [("", "a")] * 3, skipped=lambda _: None)
-    assert said == "there must be sentence pairs. Got 3 with an empty side instead."
+    message = error(ValueError, as_pairs, [("", "a")] * 3, skipped=lambda _: None)
+    assert message == "there must be sentence pairs. Got 3 with an empty side instead."
 
 
 def test_a_file_that_fails_while_it_is_read_is_named() -> None:
@@ -369,7 +372,7 @@ def test_an_error_leaves_no_file_open(reader: Callable[[Path], object], tmp_path
     path = tmp_path / "pairs.tsv"
     path.write_bytes(b"1-1\n" * 3 + b"a\tb\tc\n\n")
     before = len(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else 0
-    with pytest.raises(ValueError, match="line") as kept:
+    with pytest.raises(ValueError, match="line") as raised:
         reader(path)
     assert (len(os.listdir("/proc/self/fd")) if before else 0) == before
-    del kept
+    del raised

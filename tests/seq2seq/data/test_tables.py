@@ -57,8 +57,8 @@ def test_every_field_is_read_as_one_line(rows: list[tuple[str, str]], quoting: i
     data = written([header, *map(list, rows)], quoting=quoting)
     stream = io.BytesIO(data)
     stream.name = "p.csv"
-    found = read_pairs(stream, columns=header)
-    assert found == [tuple(" ".join(filter_ends(cell)) for cell in row) for row in rows]
+    result = read_pairs(stream, columns=header)
+    assert result == [tuple(" ".join(filter_ends(cell)) for cell in row) for row in rows]
 
 
 def filter_ends(cell: str) -> list[str]:
@@ -70,11 +70,11 @@ def filter_ends(cell: str) -> list[str]:
 
 def test_two_columns_without_a_header(tmp_path: Path) -> None:
     data = b"the cat,le chat\nthe dog,le chien\n"
-    wanted = [("the cat", "le chat"), ("the dog", "le chien")]
-    assert read_pairs(saved(tmp_path / "p.csv", data)) == wanted
+    expected = [("the cat", "le chat"), ("the dog", "le chien")]
+    assert read_pairs(saved(tmp_path / "p.csv", data)) == expected
     data = b"Hello, world;Bonjour, le monde\nYes;Oui\n"
-    wanted = [("Hello, world", "Bonjour, le monde"), ("Yes", "Oui")]
-    assert read_pairs(saved(tmp_path / "p.csv", data)) == wanted
+    expected = [("Hello, world", "Bonjour, le monde"), ("Yes", "Oui")]
+    assert read_pairs(saved(tmp_path / "p.csv", data)) == expected
     assert read_pairs(saved(tmp_path / "p.csv", b'sep=;\r\n"a";b\r\n')) == [("a", "b")]
     assert read_pairs(saved(tmp_path / "p.csv", b"a,b,,\nc,d,,\n")) == [("a", "b"), ("c", "d")]
 
@@ -188,8 +188,8 @@ def test_train_evaluate_and_align_read_csv(tmp_path: Path, capsys: pytest.Captur
 
 def test_columns_are_of_one_file(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["train", "a", "b", "--columns", "1", "2"]) == 2
-    said = "regard train: error: --columns needs one file of pairs. PAIRS has 2 instead.\n"
-    assert capsys.readouterr().err == said
+    message = "regard train: error: --columns needs one file of pairs. PAIRS has 2 instead.\n"
+    assert capsys.readouterr().err == message
     arguments = ["train", "a.csv", "--links", "l", "--skip-empty"]
     assert main(arguments) == 2
     assert "--links with --skip-empty needs pairs with TABs and no header" in capsys.readouterr().err

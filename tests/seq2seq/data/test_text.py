@@ -68,7 +68,7 @@ def test_cut(text: str, tokens: list[str]) -> None:
     assert [token.replace(JOIN, "|") for token in cut(text)] == tokens
 
 
-# One sentence in each script. Its words are known by hand: what spaces part, without the sign at the end.
+# One sentence in each script. Its words were determined by hand: separated by spaces, without the sign at the end.
 SCRIPTS = {
     "Devanagari": "यह एक बहुत सुंदर घर है।",
     "Bengali": "এটি একটি খুব সুন্দর বাড়ি।",
@@ -130,7 +130,7 @@ def test_words_of_many_scripts_are_those_of_an_established_tokenizer(script: str
         ("🏴\U000e0067\U000e0062\U000e007f.", ["🏴\U000e0067\U000e0062\U000e007f", "|."]),
         ("می\u200cخواهم", ["می\u200cخواهم"]),
         ("Wort\u00adende co\u2060op", ["Wort\u00adende", "co\u2060op"]),
-        ("a\u200bb", ["a", "|\u200b|", "b"]),  # a zero width space parts words
+        ("a\u200bb", ["a", "|\u200b|", "b"]),  # a zero width space separates words
         ("\u0301a", ["\u25cc\u0301|", "a"]),
         ("a \u0301", ["a", "\u25cc\u0301"]),
         ("!\u0301", ["!\u0301"]),
@@ -162,15 +162,15 @@ def test_no_token_begins_with_a_mark(text: str) -> None:
 @given(st.text(max_size=20) | AWKWARD)
 def test_no_token_ends_inside_a_grapheme_cluster(text: str) -> None:
     regex = pytest.importorskip("regex")
-    # Left out: what one of two Unicode versions may not know, signs written before others, letters that count as marks.
+    # Left out: characters of one Unicode version only, signs written before others, letters that count as marks.
     text = "".join(c for c in text if unicodedata.category(c) not in ("Cn", "Co", "Cs"))
     text = regex.sub(r"\p{GCB=Prepend}|(?![\p{M}\p{Sk}])[\p{GCB=Extend}\p{GCB=SpacingMark}]", "", text)
     text = one_space(text.replace(JOIN, "x"))
     ends = set(itertools.accumulate(map(len, regex.findall(r"\X", text))))
-    place = 0
+    position = 0
     for token in map(unmarked, cut(text)):
-        place = text.index(token, place) + len(token)
-        assert place in ends or text[place : place + 1] == " "
+        position = text.index(token, position) + len(token)
+        assert position in ends or text[position : position + 1] == " "
 
 
 def one_space(text: str) -> str:
@@ -226,8 +226,8 @@ def test_every_character_is_kept_or_becomes_a_space_or_is_an_error() -> None:
     assert all(normalize(f"a{c}b", "none") == "a b" for c in spaces)
     assert normalize("a\ufeffb", "none") == "ab"
     changed = spaces | wrong | {"\ufeff"}
-    kept = "".join(c for c in every_character() if c not in changed)
-    assert normalize(kept, "none") == kept
+    unchanged = "".join(c for c in every_character() if c not in changed)
+    assert normalize(unchanged, "none") == unchanged
     assert {c for c in wrong if is_refused(f"a{c}b")} == wrong
     assert error(ValueError, normalize, "a\0b") == r"text must be Unicode text: character 2 is '\x00'"
     assert error(ValueError, normalize, "ab\ud800") == r"text must be Unicode text: character 3 is '\ud800'"
@@ -359,7 +359,7 @@ def test_invisible_text_gives_no_token_of_any_type(kind: str) -> None:
         ("words", "read.", []),
     ],
 )
-def test_symbols_that_a_side_has_never_seen(kind: str, text: str, symbols: list[str]) -> None:
+def test_symbols_that_are_unknown_to_a_side(kind: str, text: str, symbols: list[str]) -> None:
     side = learn(kind, ["read ."] if kind == "tokens" else ["read."])
     assert unseen(side, side.cut(text)) == symbols
 
@@ -387,8 +387,10 @@ def subwords_of(method: Any, sentences: Sequence[str] = SENTENCES, **options: An
 @pytest.fixture(scope="module")
 def sides() -> dict[str, Tokenizer]:
     """One tokenizer of each type, subwords of both methods."""
-    found: dict[str, Tokenizer] = {kind: learn(kind, SENTENCES) for kind in ("words", "characters", "tokens")}
-    return found | {method: subwords_of(method) for method in ("unigram", "bpe")}
+    tokenizers: dict[str, Tokenizer] = {
+        kind: learn(kind, SENTENCES) for kind in ("words", "characters", "tokens")
+    }
+    return tokenizers | {method: subwords_of(method) for method in ("unigram", "bpe")}
 
 
 SIDES = ("words", "characters", "tokens", "unigram", "bpe")
@@ -396,8 +398,8 @@ _SEEN = st.sampled_from([*"abdehlnorstw     .'\u2423\u2581", "the", "low", "est"
 WRITTEN = st.lists(_SEEN, max_size=20).map("".join) | WRITABLE
 
 
-def wanted(kind: str, text: str) -> str:
-    """The text after cutting and gluing: what a token type does to spaces and its own marks."""
+def expected_text(kind: str, text: str) -> str:
+    """The text after cutting and gluing: the effect of a token type on spaces and its own marks."""
     text = normalize(text)
     if is_blank(text):
         return ""
@@ -416,7 +418,7 @@ def test_glue_undoes_cut_for_every_token_type(kind: str, text: str, sides: dict[
     side = sides[kind]
     tokens = side.cut(text)
     assert all(tokens)
-    assert side.glue(tokens) == wanted(kind, text)
+    assert side.glue(tokens) == expected_text(kind, text)
 
 
 @pytest.mark.slow
@@ -501,8 +503,8 @@ def test_lists_of_tokens() -> None:
     assert Words.learn([["a"]]).cut(["l'" + JOIN, "a"]) == ["l'" + JOIN, "a"]
     assert error(ValueError, tokens.cut, ["R D"]) == "a token must be text without spaces. Got 'R D' instead."
     for kind in ("characters", "subwords"):
-        said = f"{kind} must be cut from text, a str. Got ['a'] instead."
-        assert error(TypeError, learn, kind, [["a"]]) == said
+        message = f"{kind} must be cut from text, a str. Got ['a'] instead."
+        assert error(TypeError, learn, kind, [["a"]]) == message
 
 
 @in_one_test(
@@ -522,7 +524,7 @@ def test_lists_of_tokens() -> None:
         ("tokens", "words", "IY1", "IY1"),
     ],
 )
-def test_what_stands_for_an_unknown_token(
+def test_the_copies_of_unknown_tokens(
     source: str, target: str, token: str, borrowed: str, sides: dict[str, Tokenizer]
 ) -> None:
     assert sides[target].borrow(token, sides[source]) == borrowed
@@ -530,8 +532,8 @@ def test_what_stands_for_an_unknown_token(
 
 
 def test_arguments_are_checked() -> None:
-    said = error(ValueError, learn, "word", SENTENCES)
-    assert said == (
+    message = error(ValueError, learn, "word", SENTENCES)
+    assert message == (
         "token_type must be one of 'words', 'characters', 'tokens', 'subwords'. Got 'word' instead.\n"
         "  hint: did you mean 'words'?"
     )
@@ -560,7 +562,7 @@ SMALL = "\n".join([*SPECIAL, "a"]).encode()
 
 
 @in_one_test(
-    ("described", "data", "said"),
+    ("described", "data", "message"),
     [
         ([], {}, "the settings of a tokenizer must be a mapping. Got [] instead."),
         (
@@ -616,13 +618,13 @@ SMALL = "\n".join([*SPECIAL, "a"]).encode()
         ),
     ],
 )
-def test_what_cannot_be_restored(described: Any, data: dict[str, bytes], said: str) -> None:
-    assert error(ValueError, restore, described, data) == said
+def test_what_cannot_be_restored(described: Any, data: dict[str, bytes], message: str) -> None:
+    assert error(ValueError, restore, described, data) == message
 
 
 def test_the_number_of_tokens_is_checked_first() -> None:
-    said = "a vocabulary must have 6 tokens. Got 5 instead."
-    assert error(ValueError, restore, GOOD, {"tokens": SMALL}, size=6) == said
+    message = "a vocabulary must have 6 tokens. Got 5 instead."
+    assert error(ValueError, restore, GOOD, {"tokens": SMALL}, size=6) == message
     assert len(restore(GOOD, {"tokens": SMALL}, size=5)) == 5
 
 
@@ -635,10 +637,10 @@ def test_damaged_data_gives_an_error_or_a_text_that_works(
 ) -> None:
     data = {name: bytearray(value) for name, value in sides[kind].data().items()}
     for value in data.values():
-        for place in draw.draw(st.lists(st.integers(0, len(value) - 1), max_size=3)):
-            value[place] = draw.draw(st.integers(0, 255))
+        for index in draw.draw(st.lists(st.integers(0, len(value) - 1), max_size=3)):
+            value[index] = draw.draw(st.integers(0, 255))
         del value[draw.draw(st.integers(0, len(value)) | st.just(len(value))) :]
-    again = restored_or_told(sides[kind], {name: bytes(value) for name, value in data.items()})
+    again = restored_or_error(sides[kind], {name: bytes(value) for name, value in data.items()})
     if isinstance(again, str):
         assert "\n" not in again
         assert len(again) < 200
@@ -647,7 +649,7 @@ def test_damaged_data_gives_an_error_or_a_text_that_works(
         assert all(0 <= number < len(again) for number in again.encode(again.cut(sentence)))
 
 
-def restored_or_told(side: Tokenizer, data: dict[str, bytes]) -> Tokenizer | str:
+def restored_or_error(side: Tokenizer, data: dict[str, bytes]) -> Tokenizer | str:
     try:
         return restore(side.describe(), data)
     except ValueError as caught:
@@ -660,15 +662,15 @@ MANY = st.lists(st.text("ab", min_size=2, max_size=4), min_size=8, max_size=28, 
 PIECES = st.lists(st.text("abc\u2581", min_size=1, max_size=4), min_size=1, max_size=12, unique=True)
 
 
-def ways(word: str, pieces: dict[str, float], unknown: float) -> list[tuple[float, list[str]]]:
+def segmentations(word: str, pieces: dict[str, float], unknown: float) -> list[tuple[float, list[str]]]:
     """All ways to cut a word into known pieces and unknown single characters, with their scores."""
-    found = []
+    results = []
     for count in range(len(word)):
         for ends in itertools.combinations(range(1, len(word)), count):
             parts = [word[i:j] for i, j in itertools.pairwise((0, *ends, len(word)))]
             if all(part in pieces or len(part) == 1 for part in parts):
-                found.append((math.fsum(pieces.get(part, unknown) for part in parts), parts))
-    return found
+                results.append((math.fsum(pieces.get(part, unknown) for part in parts), parts))
+    return results
 
 
 @pytest.mark.slow
@@ -678,10 +680,10 @@ def test_no_other_pieces_are_more_probable(pieces: list[str], word: str, draw: s
     known = dict(zip(pieces, map(float, scores), strict=True))
     cutter = Segmenter([*SPECIAL, *pieces], [0.0] * 4 + [float(s) for s in scores], "unigram")
     unknown = min(known.values()) - 10
-    found = cutter(word)
-    total = math.fsum(known.get(piece, unknown * len(piece)) for piece in found)
-    assert "".join(found) == word
-    assert total == max(score for score, _ in ways(word, known, unknown))
+    best_cut = cutter(word)
+    total = math.fsum(known.get(piece, unknown * len(piece)) for piece in best_cut)
+    assert "".join(best_cut) == word
+    assert total == max(score for score, _ in segmentations(word, known, unknown))
 
 
 def merged(word: str, order: dict[str, float]) -> list[str]:
@@ -724,7 +726,7 @@ def test_neighbours_are_merged_in_order(pieces: list[str], word: str) -> None:
 
 
 @pytest.fixture(scope="module", params=["unigram", "bpe"])
-def beside_sentencepiece(request: pytest.FixtureRequest) -> tuple[Subwords, Any]:
+def ours_and_sentencepiece(request: pytest.FixtureRequest) -> tuple[Subwords, Any]:
     """Ours, and sentencepiece with the model it has learned."""
     library = pytest.importorskip("sentencepiece")
     models = []
@@ -737,14 +739,16 @@ def beside_sentencepiece(request: pytest.FixtureRequest) -> tuple[Subwords, Any]
 
 @given(text=WRITTEN)
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_it_cuts_as_sentencepiece_does(text: str, beside_sentencepiece: tuple[Subwords, Any]) -> None:
-    ours, theirs = beside_sentencepiece
-    found, wanted_ = ours.cut(text), theirs.encode_as_pieces(wanted("bpe", text))
-    if found != wanted_:  # sums in float32 may give a tie where there is none
+def test_it_cuts_as_sentencepiece_does(text: str, ours_and_sentencepiece: tuple[Subwords, Any]) -> None:
+    ours, theirs = ours_and_sentencepiece
+    our_pieces, their_pieces = ours.cut(text), theirs.encode_as_pieces(expected_text("bpe", text))
+    if our_pieces != their_pieces:  # sums in float32 may give a tie where there is none
         score = dict(zip(ours.tokens, map(theirs.get_score, range(len(ours))), strict=True))
-        sums = [math.fsum(score.get(p, -99.0 * len(p)) for p in pieces) for pieces in (found, wanted_)]
+        sums = [
+            math.fsum(score.get(p, -99.0 * len(p)) for p in pieces) for pieces in (our_pieces, their_pieces)
+        ]
         assert sums[0] == pytest.approx(sums[1], rel=1e-6)
-    assert ours.encode(wanted_) == theirs.encode_as_ids(wanted("bpe", text))
+    assert ours.encode(their_pieces) == theirs.encode_as_ids(expected_text("bpe", text))
 
 
 @pytest.mark.parametrize("method", ["unigram", "bpe"])
@@ -776,7 +780,7 @@ def test_as_many_as_the_sentences_allow(sentences: list[str], size: int, method:
     assert 4 < len(side) <= size
     assert len(restore(side.describe(), side.data())) == len(side)
     for sentence in sentences:
-        assert side.glue(side.cut(sentence)) == wanted(method, sentence)
+        assert side.glue(side.cut(sentence)) == expected_text(method, sentence)
 
 
 def test_rare_characters_are_left_out_where_there_are_many() -> None:
@@ -787,17 +791,17 @@ def test_rare_characters_are_left_out_where_there_are_many() -> None:
 
 
 def test_there_must_be_something_to_learn() -> None:
-    said = "subwords must be learned from text. Got no sentence with a word in it instead."
+    message = "subwords must be learned from text. Got no sentence with a word in it instead."
     for nothing in ([], ["", " \t"], ["\u2585"]):
-        assert error(ValueError, subwords_of, "bpe", nothing) == said
+        assert error(ValueError, subwords_of, "bpe", nothing) == message
 
 
 def test_without_sentencepiece_nothing_is_learned_and_all_is_cut(
     sides: dict[str, Tokenizer], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "sentencepiece", None)
-    said = error(ImportError, learn_pieces, ["a"], size=10, method="bpe")
-    assert said == 'subwords need sentencepiece: pip install "regard[subwords]"'
+    message = error(ImportError, learn_pieces, ["a"], size=10, method="bpe")
+    assert message == 'subwords need sentencepiece: pip install "regard[subwords]"'
     again = restore(sides["bpe"].describe(), sides["bpe"].data())
     assert again.cut("the lowest") == sides["bpe"].cut("the lowest")
 

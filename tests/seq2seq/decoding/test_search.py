@@ -1,4 +1,4 @@
-"""Search against the protocol alone: a small network made of random numbers, and plain loops that try everything."""
+"""Search through the protocol alone: a small random network, compared with exhaustive search by plain loops."""
 
 from __future__ import annotations
 
@@ -35,43 +35,43 @@ WORDS = (3, 4, 5)
 Words = tuple[int, ...]
 
 
-class Chance:
+class RandomNetwork:
     """A random network: its state depends on all previous tokens, its attention on the state."""
 
-    def __init__(self, seed: int = 0, *, words: int = V, end: float = 0.5, looks: bool = True) -> None:
+    def __init__(self, seed: int = 0, *, words: int = V, end: float = 0.5, attends: bool = True) -> None:
         rng = np.random.default_rng(seed)
-        self.word, self.seen = rng.normal(size=(words, STATE)), rng.normal(size=(20, STATE))
+        self.word, self.memory = rng.normal(size=(words, STATE)), rng.normal(size=(20, STATE))
         self.inner, self.out = rng.normal(size=(STATE, STATE)), 2 * rng.normal(size=(STATE, words))
         self.bias = np.where(np.arange(words) == END, end, 0)
-        self.looks = looks
+        self.attends = attends
         self.calls: list[tuple[int, int]] = []
 
-    def look(self, state: Any, seen: Any) -> Any:
-        """The weights of one state over the words that one source has."""
-        weights = np.exp(2 * state @ seen.T)
+    def attend(self, state: Any, memory: Any) -> Any:
+        """The weights of one state over the words of one source."""
+        weights = np.exp(2 * state @ memory.T)
         return weights / weights.sum()
 
     def after(self, source: Any, words: Words) -> tuple[Any, Any]:
-        """The log-probabilities of what follows START and these words, and the weights: by plain loops."""
-        seen = self.seen[source]
-        state = seen.mean(axis=0)
+        """The log-probabilities of the token after START and these words, and the weights: by plain loops."""
+        memory = self.memory[source]
+        state = memory.mean(axis=0)
         for word in (START, *words):
-            weights = self.look(state, seen)
-            state = np.tanh(state @ self.inner + self.word[word] + weights @ seen)
+            weights = self.attend(state, memory)
+            state = np.tanh(state @ self.inner + self.word[word] + weights @ memory)
         logits = state @ self.out + self.bias
         return logits - math.log(sum(map(math.exp, logits))), weights
 
-    def stepper(self, source: Any, lengths: Any, width: int = 1) -> ChanceSteps:
-        return ChanceSteps(self, source, lengths, width)
+    def stepper(self, source: Any, lengths: Any, width: int = 1) -> RandomStepper:
+        return RandomStepper(self, source, lengths, width)
 
 
-class ChanceSteps(Stepper):
+class RandomStepper(Stepper):
     """The same through the protocol."""
 
-    def __init__(self, network: Chance, source: Any, lengths: Any, width: int) -> None:
+    def __init__(self, network: RandomNetwork, source: Any, lengths: Any, width: int) -> None:
         self.network, (self.length, _), self.width = network, source.shape, width
-        self.seen = [network.seen[source[:n, i]] for i, n in enumerate(lengths)]
-        self.states = np.array([[seen.mean(axis=0)] * width for seen in self.seen])
+        self.memory = [network.memory[source[:n, i]] for i, n in enumerate(lengths)]
+        self.states = np.array([[memory.mean(axis=0)] * width for memory in self.memory])
 
     def __call__(self, words: Any) -> tuple[Any, Any]:
         assert words.shape == self.states.shape[:2]
@@ -79,14 +79,14 @@ class ChanceSteps(Stepper):
         self.network.calls.append(words.shape)
         weights = np.zeros((*words.shape, self.length))
         for i, k in np.ndindex(words.shape):
-            seen = self.seen[i]
-            row = self.network.look(self.states[i, k], seen)
-            weights[i, k, : len(seen)] = row
+            memory = self.memory[i]
+            row = self.network.attend(self.states[i, k], memory)
+            weights[i, k, : len(memory)] = row
             self.states[i, k] = np.tanh(
-                self.states[i, k] @ self.network.inner + self.network.word[words[i, k]] + row @ seen
+                self.states[i, k] @ self.network.inner + self.network.word[words[i, k]] + row @ memory
             )
         logits = self.states @ self.network.out + self.network.bias
-        return logits, weights if self.network.looks else weights[:, :, :0]
+        return logits, weights if self.network.attends else weights[:, :, :0]
 
     def select(self, parents: Any) -> None:
         assert parents.ndim == 2
@@ -94,7 +94,7 @@ class ChanceSteps(Stepper):
         self.states = np.take_along_axis(self.states, parents[:, :, None], axis=1)
 
     def keep(self, sentences: Any) -> None:
-        self.seen = [self.seen[i] for i in sentences]
+        self.memory = [self.memory[i] for i in sentences]
         self.states = self.states[sentences]
 
 
@@ -110,18 +110,20 @@ def sources(*sentences: Words) -> tuple[Any, Any]:
 THREE = sources((4, 5, 6), (), (7, 8))
 
 
-def said(network: Chance, source: Any, words: Words, *, ended: bool = True) -> tuple[Any, Any]:
+def forced_by_hand(
+    network: RandomNetwork, source: Any, words: Words, *, ended: bool = True
+) -> tuple[Any, Any]:
     """The log-probabilities of tokens and END, and their attention weights, by plain loops."""
-    whole = (*words, END) if ended else words
-    found = [network.after(source, whole[:t]) for t in range(len(whole))]
-    logs = [logs[word] for (logs, _), word in zip(found, whole, strict=True)]
-    return np.array(logs), np.array([weights for _, weights in found]).reshape(len(whole), -1)
+    full = (*words, END) if ended else words
+    steps = [network.after(source, full[:t]) for t in range(len(full))]
+    logs = [logs[word] for (logs, _), word in zip(steps, full, strict=True)]
+    return np.array(logs), np.array([weights for _, weights in steps]).reshape(len(full), -1)
 
 
-def wu(logs: Any, looks: Any, alpha: float, beta: float, offset: float) -> float:
+def wu(logs: Any, alignment: Any, alpha: float, beta: float, offset: float) -> float:
     """Equation 14 by plain loops."""
     divisor = (offset + len(logs)) ** alpha / (offset + 1) ** alpha
-    covered = [min(sum(row[j] for row in looks), 1.0) for j in range(looks.shape[1] - 1)]
+    covered = [min(sum(row[j] for row in alignment), 1.0) for j in range(alignment.shape[1] - 1)]
     return math.fsum(logs) / divisor + beta * sum(map(math.log, covered))
 
 
@@ -145,8 +147,8 @@ def same(one: Hypothesis, two: Hypothesis) -> None:
 
 def test_the_score_is_that_of_the_paper() -> None:
     # Wu et al. 2016, equation 14, by hand: 12 words with END make lp = (17 / 6)^0.2; one has half of its attention.
-    found = Scoring(0.2, 0.3, 5)(-8.0, 12, np.array([1.0, 0.5, 1.7]))
-    assert found == pytest.approx(-8 / (17 / 6) ** 0.2 + 0.3 * math.log(0.5), rel=1e-12)
+    score = Scoring(0.2, 0.3, 5)(-8.0, 12, np.array([1.0, 0.5, 1.7]))
+    assert score == pytest.approx(-8 / (17 / 6) ** 0.2 + 0.3 * math.log(0.5), rel=1e-12)
 
 
 def test_the_default_is_the_mean() -> None:
@@ -179,28 +181,28 @@ def test_no_penalty_overflows(name: str) -> None:
 @pytest.mark.parametrize("numbers", SCORING)
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2, 3))])
 def test_a_wide_beam_finds_the_best_hypothesis(seed: int, numbers: tuple[float, float, float]) -> None:
-    network, (source, lengths) = Chance(seed), THREE
-    found = beam(
+    network, (source, lengths) = RandomNetwork(seed), THREE
+    results = beam(
         network, source, lengths, width=108, n_best=7, scoring=scoring(numbers), most=np.array([4, 4, 4])
     )
     everything = [words for n in range(4) for words in itertools.product(WORDS, repeat=n)]
-    for i, hypotheses in enumerate(found):
+    for i, hypotheses in enumerate(results):
         own = source[: lengths[i], i]
-        ranked = sorted(everything, key=lambda words: -wu(*said(network, own, words), *numbers))
+        ranked = sorted(everything, key=lambda words: -wu(*forced_by_hand(network, own, words), *numbers))
         assert [h.tokens for h in hypotheses] == ranked[:7]
         for h in hypotheses:
-            logs, looks = said(network, own, h.tokens)
-            assert h.score == pytest.approx(wu(logs, looks, *numbers), rel=1e-9)
+            logs, weights = forced_by_hand(network, own, h.tokens)
+            assert h.score == pytest.approx(wu(logs, weights, *numbers), rel=1e-9)
             np.testing.assert_allclose(h.log_probabilities, logs, rtol=1e-9)
             assert h.log_probability == pytest.approx(logs.sum())
-            np.testing.assert_allclose(h.alignment, looks[:-1], rtol=1e-9)
+            np.testing.assert_allclose(h.alignment, weights[:-1], rtol=1e-9)
             assert h.alignment.shape == (len(h.tokens), lengths[i])
 
 
 def plain_beam(
-    network: Chance, source: Any, width: int, most: int, numbers: tuple[float, float, float]
+    network: RandomNetwork, source: Any, width: int, most: int, numbers: tuple[float, float, float]
 ) -> list[tuple[float, Words]]:
-    """All that ends in a beam that goes on to the limit and leaves nothing out, the best first."""
+    """All finished hypotheses of a beam search without early stopping, the best first."""
     beginnings: list[tuple[float, Words]] = [(0.0, ())]
     done = []
     for _ in range(most):
@@ -211,7 +213,7 @@ def plain_beam(
         follow.sort(key=lambda pair: -pair[0])
         done += [words[:-1] for _, words in follow[:width] if words[-1] == END]
         beginnings = [pair for pair in follow if pair[1][-1] != END][:width]
-    ranked = [(wu(*said(network, source, words), *numbers), words) for words in done]
+    ranked = [(wu(*forced_by_hand(network, source, words), *numbers), words) for words in done]
     return sorted(ranked, key=lambda pair: -pair[0])
 
 
@@ -228,13 +230,13 @@ def test_early_stopping_misses_no_better_hypothesis(
     seed: int, width: int, numbers: tuple[float, float, float], end: float, data: Any
 ) -> None:
     n_best = data.draw(st.integers(1, width))
-    network, (source, lengths) = Chance(seed, end=end), THREE
+    network, (source, lengths) = RandomNetwork(seed, end=end), THREE
     most = np.array([6, 3, 5])
-    found = beam(network, source, lengths, width=width, n_best=n_best, scoring=scoring(numbers), most=most)
-    for i, hypotheses in enumerate(found):
-        wanted = plain_beam(network, source[: lengths[i], i], width, int(most[i]), numbers)[:n_best]
-        if wanted:
-            assert [h.tokens for h in hypotheses] == [words for _, words in wanted]
+    results = beam(network, source, lengths, width=width, n_best=n_best, scoring=scoring(numbers), most=most)
+    for i, hypotheses in enumerate(results):
+        expected = plain_beam(network, source[: lengths[i], i], width, int(most[i]), numbers)[:n_best]
+        if expected:
+            assert [h.tokens for h in hypotheses] == [words for _, words in expected]
         else:
             assert len(hypotheses[0].tokens) == most[i]
 
@@ -242,8 +244,8 @@ def test_early_stopping_misses_no_better_hypothesis(
 def test_greedy_search_takes_the_most_probable_token_up_to_the_first_end() -> None:
     source, lengths = THREE
     for seed in range(20):
-        network = Chance(seed, end=0.0)
-        for i, (found,) in enumerate(beam(network, source, lengths, width=1)):
+        network = RandomNetwork(seed, end=0.0)
+        for i, (hypothesis,) in enumerate(beam(network, source, lengths, width=1)):
             words: Words = ()
             while len(words) < longest(lengths[i]):
                 logs, _ = network.after(source[: lengths[i], i], words)
@@ -251,7 +253,7 @@ def test_greedy_search_takes_the_most_probable_token_up_to_the_first_end() -> No
                 if word == END:
                     break
                 words = (*words, word)
-            assert found.tokens == words
+            assert hypothesis.tokens == words
 
 
 @pytest.mark.slow
@@ -265,21 +267,21 @@ def test_greedy_search_takes_the_most_probable_token_up_to_the_first_end() -> No
 def test_greedy_is_a_beam_of_one_to_the_bit(
     seed: int, numbers: tuple[float, float, float], end: float, most: int
 ) -> None:
-    network, (source, lengths) = Chance(seed, end=end), THREE
+    network, (source, lengths) = RandomNetwork(seed, end=end), THREE
     chosen, limits = scoring(numbers), np.array([most, 3, 5])
-    found = beam(network, source, lengths, width=1, scoring=chosen, most=limits)
+    results = beam(network, source, lengths, width=1, scoring=chosen, most=limits)
     by_beam = _Beam(lengths, limits, 1, 1, chosen).run(network.stepper(source, lengths))
-    for (one,), (two,) in zip(found, by_beam, strict=True):
+    for (one,), (two,) in zip(results, by_beam, strict=True):
         assert (one.tokens, one.score) == (two.tokens, two.score)
         np.testing.assert_array_equal(one.log_probabilities, two.log_probabilities)
         np.testing.assert_array_equal(one.alignment, two.alignment)
 
 
 def plain_network(style: str, seed: int, *, end: float = 0.0) -> RecurrentNetwork:
-    """One that the native library searches with."""
+    """A network that the native library can search with."""
     config = RecurrentConfig(20, 9, embedding=6, encoder=3, decoder=5, attention=4, style=style)
-    whole = Parameters(config.shapes())
-    flat = np.random.default_rng(seed).normal(size=whole.flat.size).astype(np.float32)
+    template = Parameters(config.shapes())
+    flat = np.random.default_rng(seed).normal(size=template.flat.size).astype(np.float32)
     network = RecurrentNetwork(config, Parameters(config.shapes(), flat))
     network.parameters["output_bias"][END] += np.float32(end)
     return network
@@ -301,12 +303,12 @@ def test_the_search_of_the_library_equals_that_of_python(
     chosen = scoring(data.draw(st.sampled_from([numbers for numbers in SCORING if not numbers[1]])))
     most = np.array(data.draw(st.lists(st.integers(1, 9), min_size=3, max_size=3)))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(kernels.matrix, "_FEW", 1)  # the same products on both ways
+        patch.setattr(kernels.matrix, "_FEW", 1)  # the same products on both paths
         patch.setattr(kernels.search, "_STEPS", data.draw(st.integers(1, 16)))
-        wanted = _Beam(lengths, most, width, n_best, chosen).run(network.stepper(source, lengths))
+        expected = _Beam(lengths, most, width, n_best, chosen).run(network.stepper(source, lengths))
         options: Any = {"width": width, "n_best": n_best, "most": most}
-        found = beam(network, source, lengths, scoring=chosen, **options)
-    for ours, theirs in zip(found, wanted, strict=True):
+        results = beam(network, source, lengths, scoring=chosen, **options)
+    for ours, theirs in zip(results, expected, strict=True):
         assert [x.tokens for x in ours] == [x.tokens for x in theirs]
         for one, other in zip(ours, theirs, strict=True):
             assert one.score == pytest.approx(other.score, rel=1e-5, abs=1e-5)
@@ -331,9 +333,11 @@ def test_sentences_of_a_recurrent_network_are_searched_as_if_alone(style: str, w
 def test_a_beam_may_be_wider_than_the_vocabulary(width: int) -> None:
     network, (source, lengths) = plain_network("bahdanau", 1), THREE
     options: Any = {"n_best": 5, "most": np.array([2, 2, 2])}
-    wanted = _Beam(lengths, options["most"], width, 5, Scoring()).run(network.stepper(source, lengths))
-    found = beam(network, source, lengths, width=width, **options)
-    assert [[x.tokens for x in of_it] for of_it in found] == [[x.tokens for x in of_it] for of_it in wanted]
+    expected = _Beam(lengths, options["most"], width, 5, Scoring()).run(network.stepper(source, lengths))
+    results = beam(network, source, lengths, width=width, **options)
+    assert [[x.tokens for x in of_it] for of_it in results] == [
+        [x.tokens for x in of_it] for of_it in expected
+    ]
 
 
 def test_a_beam_without_enough_memory_is_an_error() -> None:
@@ -351,16 +355,16 @@ def test_a_vocabulary_must_have_a_start_token() -> None:
 
 def test_back_pointers_are_right_across_many_calls() -> None:
     network, (source, lengths) = plain_network("bahdanau", 1, end=-1e6), THREE
-    for (found,) in beam(network, source, lengths, width=2, most=np.array([90, 70, 80])):
-        assert len(found.tokens) == len(found.log_probabilities) == len(found.alignment) >= 70
-        np.testing.assert_allclose(found.alignment.sum(axis=1), 1, rtol=1e-5)
-        assert found.score == pytest.approx(found.log_probabilities.mean())
+    for (hypothesis,) in beam(network, source, lengths, width=2, most=np.array([90, 70, 80])):
+        assert len(hypothesis.tokens) == len(hypothesis.log_probabilities) == len(hypothesis.alignment) >= 70
+        np.testing.assert_allclose(hypothesis.alignment.sum(axis=1), 1, rtol=1e-5)
+        assert hypothesis.score == pytest.approx(hypothesis.log_probabilities.mean())
 
 
-@pytest.mark.parametrize("looks", [True, False])
+@pytest.mark.parametrize("attends", [True, False])
 @pytest.mark.parametrize("seed", range(5))
-def test_each_sentence_is_searched_as_if_alone(seed: int, looks: bool) -> None:
-    network, (source, lengths) = Chance(seed, looks=looks), THREE
+def test_each_sentence_is_searched_as_if_alone(seed: int, attends: bool) -> None:
+    network, (source, lengths) = RandomNetwork(seed, attends=attends), THREE
     options: Any = {"width": 4, "n_best": 4, "scoring": Scoring(0.6, 0.2)}
     together = beam(network, source, lengths, **options)
     for i, hypotheses in enumerate(together):
@@ -368,33 +372,33 @@ def test_each_sentence_is_searched_as_if_alone(seed: int, looks: bool) -> None:
         assert len(alone) == len(hypotheses)
         for one, two in zip(alone, hypotheses, strict=True):
             same(one, two)
-            assert two.alignment.shape == (len(two.tokens), lengths[i] if looks else 0)
+            assert two.alignment.shape == (len(two.tokens), lengths[i] if attends else 0)
 
 
 def test_endless_hypotheses_are_truncated() -> None:
     source, lengths = THREE
-    network = Chance(end=-1e9)
-    for i, (found,) in enumerate(beam(network, source, lengths, width=3)):
-        assert len(found.tokens) == 2 * lengths[i] + 5
-        assert found.alignment.shape == (len(found.tokens), lengths[i])
-        logs, _ = said(network, source[: lengths[i], i], found.tokens, ended=False)
-        assert found.score == pytest.approx(logs.mean())
-        assert len(found.log_probabilities) == len(found.tokens)
+    network = RandomNetwork(end=-1e9)
+    for i, (hypothesis,) in enumerate(beam(network, source, lengths, width=3)):
+        assert len(hypothesis.tokens) == 2 * lengths[i] + 5
+        assert hypothesis.alignment.shape == (len(hypothesis.tokens), lengths[i])
+        logs, _ = forced_by_hand(network, source[: lengths[i], i], hypothesis.tokens, ended=False)
+        assert hypothesis.score == pytest.approx(logs.mean())
+        assert len(hypothesis.log_probabilities) == len(hypothesis.tokens)
 
 
 def test_finished_hypotheses_are_not_computed() -> None:
-    network, (source, lengths) = Chance(end=6.0), THREE  # an END is nearly certain
-    found = beam(network, source, lengths, width=4, scoring=Scoring(length_penalty=0))
-    assert [h.tokens for (h,) in found] == [(), (), ()]
+    network, (source, lengths) = RandomNetwork(end=6.0), THREE  # an END is nearly certain
+    results = beam(network, source, lengths, width=4, scoring=Scoring(length_penalty=0))
+    assert [h.tokens for (h,) in results] == [(), (), ()]
     assert network.calls == [(3, 1)]
-    network = Chance(end=6.0)
+    network = RandomNetwork(end=6.0)
     beam(network, source, lengths, width=4, most=np.array([9, 2, 2]))
     assert network.calls[0] == (3, 1)
     assert all(batch == 1 and width <= 4 for batch, width in network.calls[2:])
 
 
 def test_of_equal_scores_the_first_wins() -> None:
-    class Even(Chance):
+    class Even(RandomNetwork):
         """All tokens are the same."""
 
         def stepper(self, source: Any, lengths: Any, width: int = 1) -> Any:
@@ -444,18 +448,18 @@ def test_the_top_tokens_are_those_of_a_sort(
         for library in (True, False):
             if not library:
                 patch.setattr(training, "top_k", lambda *_: None)
-            found = ranking.top_tokens(logits, count, first)
+            result = ranking.top_tokens(logits, count, first)
             top = logits.max(axis=1)
-            np.testing.assert_array_equal(found.sums[:, 0], top)
+            np.testing.assert_array_equal(result.sums[:, 0], top)
             np.testing.assert_allclose(
-                found.sums[:, 1], np.exp(logits - top[:, None], dtype=float).sum(axis=1), rtol=3e-6
+                result.sums[:, 1], np.exp(logits - top[:, None], dtype=float).sum(axis=1), rtol=3e-6
             )
             for i, row in enumerate(logits):
                 order = first + np.argsort(-row[first:], kind="stable")[:count]
                 order = order[np.isfinite(row[order])]
-                np.testing.assert_array_equal(found.best[i, : len(order)], row[order])
-                assert (found.best[i, len(order) :] == -np.inf).all()
-                assert (found.tokens[i, : len(order)] == order).all()
+                np.testing.assert_array_equal(result.best[i, : len(order)], row[order])
+                assert (result.best[i, len(order) :] == -np.inf).all()
+                assert (result.tokens[i, : len(order)] == order).all()
 
 
 # ---------------------------------------------------------------------------------------------------------- force
@@ -463,41 +467,41 @@ def test_the_top_tokens_are_those_of_a_sort(
 
 def test_an_empty_forced_prefix() -> None:
     source, lengths = THREE
-    found = force(Chance(3), source, lengths, np.full((1, 3), START))
-    assert [(h.tokens, h.log_probability, h.alignment.shape) for h in found] == [
+    results = force(RandomNetwork(3), source, lengths, np.full((1, 3), START))
+    assert [(h.tokens, h.log_probability, h.alignment.shape) for h in results] == [
         ((), 0.0, (0, int(length))) for length in lengths
     ]
 
 
-@pytest.mark.parametrize("looks", [True, False])
-def test_forced_decoding_gives_the_probabilities_of_the_network(looks: bool) -> None:
-    network, (source, lengths) = Chance(3, looks=looks), THREE
+@pytest.mark.parametrize("attends", [True, False])
+def test_forced_decoding_gives_the_probabilities_of_the_network(attends: bool) -> None:
+    network, (source, lengths) = RandomNetwork(3, attends=attends), THREE
     sentences: list[Words] = [(4, 3), (), (5, 5, 5, 3)]
     target = np.full((6, 3), PAD)
     for i, words in enumerate(sentences):
         target[: len(words) + 2, i] = (START, *words, END)
-    found = force(network, source, lengths, target, scoring=Scoring(0.6, 0.0, 5))
-    for i, hypothesis in enumerate(found):
-        logs, weights = said(network, source[: lengths[i], i], sentences[i])
-        wanted = Hypothesis(
+    hypotheses = force(network, source, lengths, target, scoring=Scoring(0.6, 0.0, 5))
+    for i, hypothesis in enumerate(hypotheses):
+        logs, weights = forced_by_hand(network, source[: lengths[i], i], sentences[i])
+        expected = Hypothesis(
             sentences[i],
             wu(logs, weights, 0.6, 0.0, 5),
             logs,
-            weights[:-1, : None if looks else 0],
+            weights[:-1, : None if attends else 0],
         )
-        same(hypothesis, wanted)
+        same(hypothesis, expected)
     assert network.calls == [(3, 1), (2, 1), (2, 1), (1, 1), (1, 1)]
 
 
 def test_a_forced_prefix_has_no_end() -> None:
-    network, (source, lengths) = Chance(3), THREE
-    (found,) = force(network, source[:, :1], lengths[:1], np.array([[START], [4], [5]]))
-    assert found.tokens == (4, 5)
-    assert len(found.log_probabilities) == len(found.alignment) == 2
+    network, (source, lengths) = RandomNetwork(3), THREE
+    (hypothesis,) = force(network, source[:, :1], lengths[:1], np.array([[START], [4], [5]]))
+    assert hypothesis.tokens == (4, 5)
+    assert len(hypothesis.log_probabilities) == len(hypothesis.alignment) == 2
 
 
 def test_forced_decoding_of_a_hypothesis_gives_its_score() -> None:
-    network, (source, lengths) = Chance(5), THREE
+    network, (source, lengths) = RandomNetwork(5), THREE
     numbers = Scoring(0.7, 0.3, 2)
     for i, hypotheses in enumerate(beam(network, source, lengths, width=5, n_best=5, scoring=numbers)):
         for hypothesis in hypotheses:
@@ -532,10 +536,12 @@ def shares(drawn: list[Hypothesis]) -> dict[Words, float]:
     ids=["all of it", "temperature", "top k", "top p"],
 )
 def test_samples_have_the_probabilities_of_the_network(options: Any, changed: Callable[[Any], Any]) -> None:
-    network, (source, lengths) = Chance(1, end=1.0), THREE
+    network, (source, lengths) = RandomNetwork(1, end=1.0), THREE
     count, most = 4000, np.array([3, 3, 3])
-    found = sample(network, source, lengths, count=count, rng=np.random.default_rng(0), most=most, **options)
-    for i, drawn in enumerate(found):
+    samples = sample(
+        network, source, lengths, count=count, rng=np.random.default_rng(0), most=most, **options
+    )
+    for i, drawn in enumerate(samples):
         assert len(drawn) == count
         own = source[: lengths[i], i]
         observed = shares(drawn)
@@ -550,19 +556,22 @@ def test_samples_have_the_probabilities_of_the_network(options: Any, changed: Ca
 
 
 def test_a_sample_has_its_probability_and_attention_weights() -> None:
-    network, (source, lengths) = Chance(1), THREE
-    found = sample(network, source, lengths, count=5, rng=np.random.default_rng(0), temperature=2.0)
-    for i, drawn in enumerate(found):
+    network, (source, lengths) = RandomNetwork(1), THREE
+    samples = sample(network, source, lengths, count=5, rng=np.random.default_rng(0), temperature=2.0)
+    for i, drawn in enumerate(samples):
         for hypothesis in drawn:
             ended = len(hypothesis.log_probabilities) > len(hypothesis.tokens)
-            logs, weights = said(network, source[: lengths[i], i], hypothesis.tokens, ended=ended)
+            logs, weights = forced_by_hand(network, source[: lengths[i], i], hypothesis.tokens, ended=ended)
             score, n = float(logs.mean()), len(hypothesis.tokens)
             same(hypothesis, Hypothesis(hypothesis.tokens, score, logs, weights[:n]))
 
 
 @pytest.mark.parametrize("seed", range(5))
 def test_a_sample_depends_on_its_own_generator_alone(seed: int) -> None:
-    network, (source, lengths) = Chance(seed, end=2.0), THREE  # so that some sentences are over before others
+    network, (source, lengths) = (
+        RandomNetwork(seed, end=2.0),
+        THREE,
+    )  # so that some sentences are over before others
     together = sample(network, source, lengths, count=3, rng=np.random.default_rng(7))
     children = np.random.default_rng(7).spawn(3)
     for i, drawn in enumerate(together):
@@ -573,7 +582,7 @@ def test_a_sample_depends_on_its_own_generator_alone(seed: int) -> None:
 
 @pytest.mark.parametrize("options", [{"temperature": 1e-3}, {"top_k": 1}, {"top_p": 1e-6}], ids=str)
 def test_a_sample_of_top_k_1_is_greedy(options: Any) -> None:
-    network, (source, lengths) = Chance(2, end=1.0), THREE
+    network, (source, lengths) = RandomNetwork(2, end=1.0), THREE
     greedy = beam(network, source, lengths, width=1)
     for drawn, (best,) in zip(
         sample(network, source, lengths, count=2, rng=np.random.default_rng(1), **options),
@@ -584,13 +593,13 @@ def test_a_sample_of_top_k_1_is_greedy(options: Any) -> None:
 
 
 def test_samples_are_truncated() -> None:
-    network, (source, lengths) = Chance(end=-1e9), THREE
+    network, (source, lengths) = RandomNetwork(end=-1e9), THREE
     for i, drawn in enumerate(sample(network, source, lengths, count=2, rng=np.random.default_rng(1))):
         assert [len(h.tokens) for h in drawn] == [2 * lengths[i] + 5] * 2
 
 
 def test_finished_samples_are_not_computed() -> None:
-    network, (source, lengths) = Chance(end=1.0), THREE
+    network, (source, lengths) = RandomNetwork(end=1.0), THREE
     sample(network, source, lengths, count=20, rng=np.random.default_rng(1))
     widths = [width for _, width in network.calls]
     assert widths == sorted(widths, reverse=True)
@@ -612,8 +621,8 @@ CONFIGS: dict[str, Any] = {
 def real(name: str, dtype: Any = np.float64) -> Any:
     """A network of a family, with parameters that are drawn."""
     config = CONFIGS[name]
-    whole = Parameters(config.shapes())
-    flat = np.random.default_rng(4).normal(size=whole.flat.size).astype(dtype)
+    template = Parameters(config.shapes())
+    flat = np.random.default_rng(4).normal(size=template.flat.size).astype(dtype)
     kind: Any = TransformerNetwork if name == "transformer" else RecurrentNetwork
     network = kind(config, Parameters(config.shapes(), flat))
     network.parameters["output_bias"][END] += 3
@@ -627,7 +636,7 @@ def target_of(hypothesis: Hypothesis) -> Any:
 
 
 def loss_of(network: Any, source: Any, length: int, hypothesis: Hypothesis) -> float:
-    """The mean loss of what was found, by teacher forcing."""
+    """The mean loss of the hypotheses, by teacher forcing."""
     target = target_of(hypothesis)
     return float(network.loss(Batch(source[:length], np.array([length]), target, None))[0])
 
@@ -668,8 +677,8 @@ def test_every_network_is_searched_as_it_was_trained(name: str) -> None:
 @pytest.mark.parametrize("name", CONFIGS)
 def test_every_network_is_sampled(name: str) -> None:
     network, (source, lengths) = real(name), THREE
-    found = sample(network, source, lengths, count=6, rng=np.random.default_rng(0))
-    for i, drawn in enumerate(found):
+    samples = sample(network, source, lengths, count=6, rng=np.random.default_rng(0))
+    for i, drawn in enumerate(samples):
         for hypothesis in drawn:
             exact = -loss_of(network, source[:, [i]], lengths[i], hypothesis)
             assert hypothesis.score == pytest.approx(exact, rel=1e-9)
@@ -696,45 +705,45 @@ RNG = np.random.default_rng(0)
 @pytest.mark.parametrize(
     ("call", "text"),
     [
-        (lambda: beam(Chance(), SOURCE, LENGTHS, width=0), "width must be at least 1. Got 0 instead."),
+        (lambda: beam(RandomNetwork(), SOURCE, LENGTHS, width=0), "width must be at least 1. Got 0 instead."),
         (
-            lambda: beam(Chance(), SOURCE, LENGTHS, width=2, n_best=3),
+            lambda: beam(RandomNetwork(), SOURCE, LENGTHS, width=2, n_best=3),
             "n_best must be at most width = 2. Got 3 instead.",
         ),
         (
-            lambda: beam(Chance(), SOURCE, LENGTHS[:2]),
+            lambda: beam(RandomNetwork(), SOURCE, LENGTHS[:2]),
             "source and lengths must be (T, B) or (T, B, F), and (B,). Got (4, 3) and (2,) instead.",
         ),
         (
-            lambda: beam(Chance(), SOURCE, LENGTHS + 1),
+            lambda: beam(RandomNetwork(), SOURCE, LENGTHS + 1),
             "lengths must be from 1 to T = 4. Got 2 to 5 instead.",
         ),
         (
-            lambda: beam(Chance(), SOURCE, LENGTHS, most=np.array([3])),
+            lambda: beam(RandomNetwork(), SOURCE, LENGTHS, most=np.array([3])),
             "most must have shape (3,). Got (1,) instead.",
         ),
         (
-            lambda: sample(Chance(), SOURCE, LENGTHS, rng=RNG, count=0),
+            lambda: sample(RandomNetwork(), SOURCE, LENGTHS, rng=RNG, count=0),
             "count must be at least 1. Got 0 instead.",
         ),
         (
-            lambda: sample(Chance(), SOURCE, LENGTHS, rng=RNG, temperature=0),
+            lambda: sample(RandomNetwork(), SOURCE, LENGTHS, rng=RNG, temperature=0),
             "temperature must be greater than 0. Got 0.0 instead.",
         ),
         (
-            lambda: sample(Chance(), SOURCE, LENGTHS, rng=RNG, top_k=0),
+            lambda: sample(RandomNetwork(), SOURCE, LENGTHS, rng=RNG, top_k=0),
             "top_k must be at least 1. Got 0 instead.",
         ),
         (
-            lambda: sample(Chance(), SOURCE, LENGTHS, rng=RNG, top_p=1.5),
+            lambda: sample(RandomNetwork(), SOURCE, LENGTHS, rng=RNG, top_p=1.5),
             "top_p must be at most 1. Got 1.5 instead.",
         ),
         (
-            lambda: sample(Chance(), SOURCE, LENGTHS, rng=[RNG]),
+            lambda: sample(RandomNetwork(), SOURCE, LENGTHS, rng=[RNG]),
             "rng must be one generator for each of 3 sentences. Got 1 instead.",
         ),
         (
-            lambda: force(Chance(), SOURCE, LENGTHS, np.array([[4, 4, 4]])),
+            lambda: force(RandomNetwork(), SOURCE, LENGTHS, np.array([[4, 4, 4]])),
             "target must be (n + 1, 3) and begin with START. Got shape (1, 3) instead.",
         ),
     ],
@@ -747,7 +756,7 @@ def test_arguments_are_checked(call: Callable[[], object], text: str) -> None:
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 def test_a_broken_network_is_an_error(value: float) -> None:
-    network = Chance()
+    network = RandomNetwork()
     network.bias[4] = value
     with pytest.raises(ValueError) as caught:
         beam(network, SOURCE, LENGTHS)
@@ -771,14 +780,14 @@ def test_tokens_of_a_wrong_shape_are_rejected(style: str, shape: tuple[int, int]
     steps = plain_network(style, 0).stepper(*THREE, 2)
     with pytest.raises(ValueError):
         steps(np.full(shape, START))
-    assert steps(np.full((3, 2), START))[0].shape[:2] == (3, 2)  # nothing was lost
+    assert steps(np.full((3, 2), START))[0].shape[:2] == (3, 2)  # the stepper still works
 
 
 def test_no_sentences_have_no_translations() -> None:
     none, lengths = np.zeros((1, 0), np.int64), np.zeros(0, np.int64)
-    assert beam(Chance(), none, lengths) == []
-    assert sample(Chance(), none, lengths, rng=RNG) == []
-    assert force(Chance(), none, lengths, none) == []
+    assert beam(RandomNetwork(), none, lengths) == []
+    assert sample(RandomNetwork(), none, lengths, rng=RNG) == []
+    assert force(RandomNetwork(), none, lengths, none) == []
 
 
 @pytest.mark.parametrize("score", ["additive", "general"])

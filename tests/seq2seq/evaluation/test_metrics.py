@@ -84,7 +84,7 @@ def test_a_rate_may_exceed_one_and_divides_by_one_where_nothing_is_right() -> No
     assert measure.error_rate([""], [""]) == 0.0
 
 
-def test_characters_are_tokens_where_asked() -> None:
+def test_characters_are_tokens_by_option() -> None:
     assert measure.error_rate(["chat"], ["chats"], cut=list) == 1 / 5
 
 
@@ -103,11 +103,11 @@ def test_correct_lines_have_no_errors(lines: list[str]) -> None:
 @given(LINES, st.randoms())
 def test_order_of_lines_and_of_references_makes_no_difference(lines: list[str], random: object) -> None:
     references = [[line[::-1], "a b", line.replace("a", "")] for line in lines]
-    places = list(range(len(lines)))
-    random.shuffle(places)  # type: ignore[attr-defined]
-    turned = [references[i][::-1] for i in places]
+    order = list(range(len(lines)))
+    random.shuffle(order)  # type: ignore[attr-defined]
+    turned = [references[i][::-1] for i in order]
     for function in (measure.error_rate, measure.exact):
-        assert function(lines, references) == function([lines[i] for i in places], turned)
+        assert function(lines, references) == function([lines[i] for i in order], turned)
 
 
 @pytest.mark.slow
@@ -201,10 +201,10 @@ def test_invalid_comparisons(hypotheses: list[str], references: list[str], error
 
 def test_links_of_an_example_by_hand() -> None:
     # A has 4 links, S 3, P 5; A & S has 2, A & P 3: 1 - (2 + 3) / (4 + 3)
-    found = [{(0, 0), (1, 1)}, {(0, 1), (2, 2)}]
+    predicted = [{(0, 0), (1, 1)}, {(0, 1), (2, 2)}]
     sure = [{(0, 0), (1, 1)}, {(1, 1)}]
     possible = [{(0, 0), (1, 1)}, {(1, 1), (0, 1), (0, 0)}]
-    score = measure.alignment_error_rate(found, sure, possible)
+    score = measure.alignment_error_rate(predicted, sure, possible)
     assert score == pytest.approx((1 - 5 / 7, 3 / 4, 2 / 3))
 
 
@@ -232,10 +232,10 @@ def test_links_between_all_sure_and_all_possible_ones_have_no_error(
 @pytest.mark.slow
 @given(PAIRS, PAIRS)
 def test_with_sure_links_alone_it_is_one_minus_the_f_score(
-    found: list[frozenset[tuple[int, int]]], sure: list[frozenset[tuple[int, int]]]
+    predicted: list[frozenset[tuple[int, int]]], sure: list[frozenset[tuple[int, int]]]
 ) -> None:
-    rate, precision, recall = measure.alignment_error_rate(found, sure, sure)
-    if any(found) and any(sure) and precision + recall:
+    rate, precision, recall = measure.alignment_error_rate(predicted, sure, sure)
+    if any(predicted) and any(sure) and precision + recall:
         assert rate == pytest.approx(1 - 2 * precision * recall / (precision + recall))
 
 
@@ -256,12 +256,12 @@ def test_no_links_at_all() -> None:
 @pytest.mark.slow
 @given(st.lists(st.integers(0, 300), max_size=200), st.integers(1, 12), st.integers(1, 30))
 def test_every_sentence_is_in_one_group_whose_bounds_hold(lengths: list[int], most: int, least: int) -> None:
-    found = measure.groups(lengths, most=most, least=least)
-    assert sorted(place for _, _, places in found for place in places) == list(range(len(lengths)))
-    assert all(shortest <= lengths[i] <= longest for shortest, longest, places in found for i in places)
-    assert all(before[1] < after[0] for before, after in itertools.pairwise(found))
-    assert all(len(places) >= min(least, len(lengths)) for _, _, places in found)
-    assert len(found) <= most + 1 + len(lengths) // 100  # what is longer than 99 of 100
+    groups = measure.groups(lengths, most=most, least=least)
+    assert sorted(index for _, _, members in groups for index in members) == list(range(len(lengths)))
+    assert all(shortest <= lengths[i] <= longest for shortest, longest, members in groups for i in members)
+    assert all(before[1] < after[0] for before, after in itertools.pairwise(groups))
+    assert all(len(members) >= min(least, len(lengths)) for _, _, members in groups)
+    assert len(groups) <= most + 1 + len(lengths) // 100  # what is longer than 99 of 100
 
 
 def test_steps_are_round_and_a_small_end_is_joined() -> None:
@@ -305,7 +305,7 @@ def test_the_cost_of_an_edit_distance_grows_with_the_sum_of_the_lengths(length: 
 
 
 @pytest.mark.parametrize(
-    ("source", "reference", "said"),
+    ("source", "reference", "message"),
     [
         ("may 3", "2020-05-03", "errors"),
         ("one two", "un deux", "errors"),
@@ -314,8 +314,8 @@ def test_the_cost_of_an_edit_distance_grows_with_the_sum_of_the_lengths(length: 
         ("the cat sat there", "le chat y est", "bleu"),
     ],
 )
-def test_bleu_is_for_sentences(source: str, reference: str, said: str) -> None:
-    assert measure.headline([source] * 2 + ["q q q q"], [reference] * 2 + ["q q q q"]) == said
+def test_bleu_is_for_sentences(source: str, reference: str, message: str) -> None:
+    assert measure.headline([source] * 2 + ["q q q q"], [reference] * 2 + ["q q q q"]) == message
 
 
 # ----------------------------------------------------------------------------------------------------- baselines

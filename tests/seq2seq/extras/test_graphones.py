@@ -52,11 +52,11 @@ class Slow:
         came: Counter[tuple[int, ...]] = Counter()
         companies: defaultdict[tuple[int, ...], set[int]] = defaultdict(set)
         for row in rows:
-            whole = (START, *row, END)
-            for end in range(1, len(whole) + 1):
+            full = (START, *row, END)
+            for end in range(1, len(full) + 1):
                 for begin in range(end):
-                    came[whole[begin:end]] += 1
-                    companies[whole[begin + 1 : end]].add(whole[begin])
+                    came[full[begin:end]] += 1
+                    companies[full[begin + 1 : end]].add(full[begin])
         self.counts = {
             run: times if len(run) == order or run[0] == START else len(companies[run])
             for run, times in came.items()
@@ -85,10 +85,9 @@ class Slow:
         return (own - off[min(own, 3)] + left * shorter) / sum(after.values())
 
     def log_probability(self, row: Sequence[int]) -> float:
-        whole = (START, *row, END)
+        full = (START, *row, END)
         return sum(
-            math.log(self(whole[max(0, end - self.order + 1) : end], whole[end]))
-            for end in range(1, len(whole))
+            math.log(self(full[max(0, end - self.order + 1) : end], full[end])) for end in range(1, len(full))
         )
 
 
@@ -96,11 +95,11 @@ class Slow:
 @settings(max_examples=60)
 @given(ROWS, ROWS, st.integers(1, 5))
 def test_n_gram_probabilities_are_those_of_kneser_and_ney(
-    seen: list[list[int]], asked: list[list[int]], order: int
+    training: list[list[int]], queries: list[list[int]], order: int
 ) -> None:
-    slow = Slow(seen, 8, order)
-    found = KneserNey(seen, 8, order).log_probabilities(asked)
-    np.testing.assert_allclose(found, [slow.log_probability(row) for row in asked], rtol=1e-10)
+    slow = Slow(training, 8, order)
+    log_probabilities = KneserNey(training, 8, order).log_probabilities(queries)
+    np.testing.assert_allclose(log_probabilities, [slow.log_probability(row) for row in queries], rtol=1e-10)
 
 
 def test_a_row_by_hand() -> None:
@@ -113,8 +112,8 @@ def test_a_row_by_hand() -> None:
 
 @settings(max_examples=30)
 @given(ROWS, st.integers(1, 5))
-def test_probabilities_of_next_units_sum_to_1(seen: list[list[int]], order: int) -> None:
-    runs = KneserNey(seen, 8, order)
+def test_probabilities_of_next_units_sum_to_1(training: list[list[int]], order: int) -> None:
+    runs = KneserNey(training, 8, order)
     for level in runs.levels:
         shares = np.bincount(level.keys // 8, level.own, minlength=len(level.backoff))
         np.testing.assert_allclose(shares + level.backoff, 1, rtol=1e-12)
@@ -144,12 +143,12 @@ def cuts(m: int, n: int) -> Iterator[tuple[int, ...]]:
 
 
 def likelihood(aligner: Aligner, pair: tuple[Sequence[int], Sequence[int]], cut: Sequence[int]) -> float:
-    place, likely = 0, 1.0
+    position, likely = 0, 1.0
     for token, k in zip(pair[0], cut, strict=True):
         likely *= float(aligner.fertilities[token, k])
-        for given_ in pair[1][place : place + k]:
-            likely *= float(aligner.tokens[token, given_])
-        place += k
+        for produced in pair[1][position : position + k]:
+            likely *= float(aligner.tokens[token, produced])
+        position += k
     return likely
 
 
@@ -183,12 +182,12 @@ def test_each_round_counts_all_segmentations_by_their_probability(pairs: list[An
     for source, target in pairs:
         each = {cut: likelihood(aligner, (source, target), cut) for cut in cuts(len(source), len(target))}
         for cut, likely in each.items():
-            share, place = likely / sum(each.values()), 0
+            share, position = likely / sum(each.values()), 0
             for token, k in zip(source, cut, strict=True):
                 expected_counts[token, k] += share
-                for given_ in target[place : place + k]:
-                    expected_tokens[token, given_] += share
-                place += k
+                for produced in target[position : position + k]:
+                    expected_tokens[token, produced] += share
+                position += k
     np.testing.assert_allclose(tokens, expected_tokens, rtol=1e-5, atol=1e-9)
     np.testing.assert_allclose(counts[UNKNOWN:], expected_counts[UNKNOWN:], rtol=1e-5, atol=1e-9)
 
@@ -222,10 +221,10 @@ def test_letters_are_distinguished() -> None:
     }
     encode = {letter: number for number, letter in enumerate(sorted({*"".join(words)}), 4)}
     sounds = {sound: number for number, sound in enumerate(sorted({*"".join(words.values())}), 4)}
-    pairs = [([encode[c] for c in word], [sounds[s] for s in said]) for word, said in words.items()]
-    found = Aligner.learn(pairs, (4 + len(encode), 4 + len(sounds))).cut(pairs)
-    assert dict(zip(words, found, strict=True))["tax"] == (1, 1, 2)
-    assert dict(zip(words, found, strict=True))["echo"] == (1, 1, 0, 1)
+    pairs = [([encode[c] for c in word], [sounds[s] for s in spelling]) for word, spelling in words.items()]
+    segmentations = Aligner.learn(pairs, (4 + len(encode), 4 + len(sounds))).cut(pairs)
+    assert dict(zip(words, segmentations, strict=True))["tax"] == (1, 1, 2)
+    assert dict(zip(words, segmentations, strict=True))["echo"] == (1, 1, 0, 1)
 
 
 def test_unseen_tokens_have_the_probabilities_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -235,8 +234,8 @@ def test_unseen_tokens_have_the_probabilities_of_others(monkeypatch: pytest.Monk
     pairs = [(row, [4 + token % 7 for token in row]) for row in rows]
     monkeypatch.setattr(em_aligner, "_ENOUGH", 20)
     monkeypatch.setattr(em_aligner, "_PER_TOKEN", 0)
-    found = Aligner.learn(pairs, (304, 11)).cut(pairs)
-    assert sum(cut == (1, 1, 1, 1) for cut in found) > 0.9 * len(found)
+    segmentations = Aligner.learn(pairs, (304, 11)).cut(pairs)
+    assert sum(cut == (1, 1, 1, 1) for cut in segmentations) > 0.9 * len(segmentations)
 
 
 @pytest.mark.slow
@@ -266,31 +265,31 @@ def test_pairs_of_all_lengths_in_one_batch(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def units(aligner: Aligner, pair: tuple[Sequence[int], Sequence[int]]) -> list[tuple[int, ...]]:
-    (cut,), place, found = aligner.cut([pair]), 0, []
+    (cut,), position, result = aligner.cut([pair]), 0, []
     for token, k in zip(pair[0], cut, strict=True):
-        found.append((token, *pair[1][place : place + k]))
-        place += k
-    return found
+        result.append((token, *pair[1][position : position + k]))
+        position += k
+    return result
 
 
 @pytest.mark.slow
 @settings(max_examples=40)
 @given(PAIRS, st.lists(st.tuples(SOURCE, TARGET), min_size=1, max_size=6), st.integers(1, 4))
-def test_a_pair_has_the_probability_of_its_units(pairs: list[Any], asked: list[Any], order: int) -> None:
+def test_a_pair_has_the_probability_of_its_units(pairs: list[Any], queries: list[Any], order: int) -> None:
     graphones = Graphones.learn(order, pairs, SIZES)
     each = [units(graphones.aligner, pair) for pair in pairs]
     known = sorted({unit for row in each for unit in row})
     assert [tuple(unit) for unit in graphones.units] == known
     assert [[known[number - 4] for number in row] for row in graphones.sequences] == each
     slow = Slow([[known.index(unit) + 4 for unit in row] for row in each], len(known) + 4, order)
-    for pair, found in zip(asked, graphones.log_probabilities(asked), strict=True):
+    for pair, log_probability in zip(queries, graphones.log_probabilities(queries), strict=True):
         if alignable(*pair):
             row = [
                 known.index(unit) + 4 if unit in known else UNKNOWN for unit in units(graphones.aligner, pair)
             ]
         else:
             row = [UNKNOWN] * len(pair[1])
-        assert found == pytest.approx(slow.log_probability(row), rel=1e-9)
+        assert log_probability == pytest.approx(slow.log_probability(row), rel=1e-9)
 
 
 def test_impossible_pairs_are_left_out_and_rejected_if_none_remains() -> None:
@@ -330,14 +329,17 @@ def test_ranked_by_both() -> None:
         Graphones.learn(3, [((5, 6), (6, 7)), ((6, 5), (7, 6)), ((5,), (6,))], SIZES),
         Scoring(),
     )
-    found = [hypothesis((7, 7), [-0.1, -0.1, -0.1], scoring), hypothesis((6, 6), [-0.2, -0.3, -0.1], scoring)]
-    (first, second), nothing = graphones.rerank([(5, 5), (5,)], [found, []], scoring, 2)
+    hypotheses = [
+        hypothesis((7, 7), [-0.1, -0.1, -0.1], scoring),
+        hypothesis((6, 6), [-0.2, -0.3, -0.1], scoring),
+    ]
+    (first, second), nothing = graphones.rerank([(5, 5), (5,)], [hypotheses, []], scoring, 2)
     assert nothing == []
     assert (first.tokens, second.tokens) == ((6, 6), (7, 7))
     for one, log in ((first, -0.6), (second, -0.3)):
         expected = log + DEFAULT_WEIGHT * graphones.log_probabilities([((5, 5), one.tokens)])[0]
         assert one.score == pytest.approx(expected, rel=1e-12)
-    assert len(graphones.rerank([(5, 5)], [found], scoring, 1)[0]) == 1
+    assert len(graphones.rerank([(5, 5)], [hypotheses], scoring, 1)[0]) == 1
 
 
 @pytest.mark.slow
@@ -368,11 +370,11 @@ def test_proposals_are_the_most_probable_sequences_of_units(
 
 def test_a_weight_of_0_uses_the_network_alone() -> None:
     graphones, scoring = Graphones.learn(3, [((5, 6), (6, 7)), ((5,), (6,))], SIZES), Scoring()
-    # The mean of the second is better, its sum is not: with weight 0 what was found stays as it was ranked.
-    found = [hypothesis((7, 7), [-0.2, -0.2, -0.2], scoring), hypothesis((6,), [-0.25, -0.25], scoring)]
+    # The mean of the second is better, its sum is not: with weight 0 the hypotheses keep their order.
+    hypotheses = [hypothesis((7, 7), [-0.2, -0.2, -0.2], scoring), hypothesis((6,), [-0.25, -0.25], scoring)]
     graphones.weight = 0.0
-    assert graphones.rerank([(5, 5)], [found], scoring, 2) == [found]
-    assert graphones.rerank([(5, 5)], [found], scoring, 1) == [found[:1]]
+    assert graphones.rerank([(5, 5)], [hypotheses], scoring, 2) == [hypotheses]
+    assert graphones.rerank([(5, 5)], [hypotheses], scoring, 1) == [hypotheses[:1]]
 
 
 class Counted(Graphones):
@@ -405,10 +407,10 @@ def test_the_weight_minimises_the_edits(
 ) -> None:
     scoring = Scoring(length_penalty=0)
     logs = dict(zip((GOOD_ONE, BAD_ONE), counts, strict=True))
-    found = [hypothesis(w, [x], scoring) for w, x in zip((GOOD_ONE, BAD_ONE), network, strict=True)]
-    found.sort(key=lambda one: -one.score)
+    hypotheses = [hypothesis(w, [x], scoring) for w, x in zip((GOOD_ONE, BAD_ONE), network, strict=True)]
+    hypotheses.sort(key=lambda one: -one.score)
     graphones = Counted(logs)
-    graphones.fit_weight([(5, 5)], [found], [[(6, 6), GOOD_ONE]], scoring)
+    graphones.fit_weight([(5, 5)], [hypotheses], [[(6, 6), GOOD_ONE]], scoring)
     assert graphones.weight == weight
 
 
@@ -417,7 +419,7 @@ def test_no_weight_makes_fewer_edits_on_what_it_was_fitted_to() -> None:
     targets = [tuple(rng.integers(4, 8, 3).tolist()) for _ in range(9)]
     graphones = Counted({target: float(rng.normal()) for target in targets})
     several = [[targets[i] for i in rng.choice(9, 3, replace=False)] for _ in range(40)]
-    found = [
+    hypotheses = [
         sorted((hypothesis(t, [rng.normal()], scoring) for t in each), key=lambda one: -one.score)
         for each in several
     ]
@@ -426,10 +428,10 @@ def test_no_weight_makes_fewer_edits_on_what_it_was_fitted_to() -> None:
 
     def edits(weight: float) -> int:
         graphones.weight = weight
-        best = (each[0].tokens for each in graphones.rerank(sources, found, scoring, 1))
+        best = (each[0].tokens for each in graphones.rerank(sources, hypotheses, scoring, 1))
         return sum(edit_distance(words, target) for words, (target,) in zip(best, right, strict=True))
 
-    graphones.fit_weight(sources, found, right, scoring)
+    graphones.fit_weight(sources, hypotheses, right, scoring)
     fitted = graphones.weight
     assert edits(fitted) == min(map(edits, WEIGHTS))
 
@@ -442,8 +444,8 @@ def test_a_model_fits_its_weight_to_validation_pairs_that_it_has_not_learned(tmp
         "epochs": 3,
         "extras": {"graphones": 3},
     }
-    assert fitted_to(options, (sources, targets)) == DEFAULT_WEIGHT  # counts know these by heart
-    # What is right now is what the network finds without the counts.
+    assert fitted_to(options, (sources, targets)) == DEFAULT_WEIGHT  # the counts are exact for these
+    # From here on the best translations without the counts are right.
     model = Seq2Seq(**options).fit(sources, targets, valid=(["wal", "tal"], ["W AO K", "T"]))
     graphones = model.model.reranker
     assert graphones is not None
@@ -455,9 +457,9 @@ def test_a_model_fits_its_weight_to_validation_pairs_that_it_has_not_learned(tmp
     valid = ["walt", "xal"], alone
     assert fitted_to(options, valid) < 2
     model.save(tmp_path / "m")
-    kept = Seq2Seq.load(tmp_path / "m").model.reranker
-    assert kept is not None
-    assert kept.weight == 2
+    reranker = Seq2Seq.load(tmp_path / "m").model.reranker
+    assert reranker is not None
+    assert reranker.weight == 2
 
 
 def fitted_to(options: dict[str, Any], valid: tuple[list[str], list[str]]) -> float:
@@ -471,8 +473,8 @@ def fitted_to(options: dict[str, Any], valid: tuple[list[str], list[str]]) -> fl
 def test_restored(order: int) -> None:
     graphones = Graphones.learn(order, [((5, 6), (6, 7)), ((6, 5), (7, 6)), ((5,), ())], SIZES)
     again = Graphones.restore(json.loads(json.dumps(graphones.describe())), graphones.data(SIZES), SIZES)
-    asked = [((5, 6, 5), (6, 7, 7)), ((6,), (7,)), ((4,), (4,))]
-    assert again.log_probabilities(asked).tolist() == graphones.log_probabilities(asked).tolist()
+    pairs = [((5, 6, 5), (6, 7, 7)), ((6,), (7,)), ((4,), (4,))]
+    assert again.log_probabilities(pairs).tolist() == graphones.log_probabilities(pairs).tolist()
     assert (again.order, list(again.units), list(again.sequences)) == (
         order,
         list(graphones.units),
@@ -485,7 +487,7 @@ GOOD = Graphones.learn(2, [((5, 6), (6, 7))], SIZES)
 
 
 @in_one_test(
-    ("settings_", "change", "message"),
+    ("config", "change", "message"),
     [
         ({"order": 0, "weight": 1}, {}, "order must be an integer from 1 to 12"),
         ({"order": 13, "weight": 1}, {}, "order must be"),
@@ -511,11 +513,11 @@ GOOD = Graphones.learn(2, [((5, 6), (6, 7))], SIZES)
     ],
 )
 def test_invalid_graphones_are_rejected(
-    settings_: dict[str, Any], change: dict[str, bytes], message: str
+    config: dict[str, Any], change: dict[str, bytes], message: str
 ) -> None:
     Graphones.restore({"order": 2, "weight": 1}, GOOD.data(SIZES), SIZES)
     with pytest.raises(ValueError, match=message):
-        Graphones.restore(settings_, GOOD.data(SIZES) | change, SIZES)
+        Graphones.restore(config, GOOD.data(SIZES) | change, SIZES)
 
 
 # ---------------------------------------------------------------------------------------------------- in a model
@@ -554,13 +556,13 @@ def test_translations_are_ranked_by_both(options: dict[str, Any]) -> None:
     model = learned(**options)
     graphones = model.model.reranker
     assert graphones is not None
-    asked = ["walks", "chalked", "talk", "walkx", ""]
-    found = model.candidates(asked, beam=4)
+    sources = ["walks", "chalked", "talk", "walkx", ""]
+    candidates = model.candidates(sources, beam=4)
     model._model = model.model._replace(
         extras={n: e for n, e in model.model.extras.items() if n != "graphones"}
     )
-    alone = model.candidates(asked, beam=4)
-    for source, several, before in zip(asked[:-1], found, alone, strict=False):
+    alone = model.candidates(sources, beam=4)
+    for source, several, before in zip(sources[:-1], candidates, alone, strict=False):
         row = model.model.source.encode(list(source))
         number = {token: i for i, token in enumerate(model.model.target.tokens)}
         scores = {}
@@ -571,25 +573,25 @@ def test_translations_are_ranked_by_both(options: dict[str, Any]) -> None:
         np.testing.assert_allclose(
             [one.score for one in several], sorted(scores.values(), reverse=True), rtol=1e-5
         )
-    assert found[-1][0].tokens == ()
+    assert candidates[-1][0].tokens == ()
 
 
 @pytest.mark.slow
 def test_translate_gives_the_best_candidate(speaker: Seq2Seq) -> None:
-    asked = ["walks", "chalked"]
-    best = [several[0].tokens for several in speaker.candidates(asked, beam=5)]
-    assert [one.tokens for one in speaker.translate(asked, beam=5)] == best
+    sources = ["walks", "chalked"]
+    best = [several[0].tokens for several in speaker.candidates(sources, beam=5)]
+    assert [one.tokens for one in speaker.translate(sources, beam=5)] == best
 
 
 def test_proposals_are_ranked_with_the_hypotheses_of_the_beam(speaker: Seq2Seq) -> None:
-    asked = ["walks", "xalk", ""]
-    beam = speaker.candidates(asked, beam=2)
-    more = speaker.candidates(asked, beam=2, propose=5)
+    sources = ["walks", "xalk", ""]
+    beam = speaker.candidates(sources, beam=2)
+    more = speaker.candidates(sources, beam=2, propose=5)
     for before, after in zip(beam, more, strict=True):
         assert after[0].score >= before[0].score
     graphones = speaker.model.reranker
     assert graphones is not None
-    rows = [speaker.model.source.encode(list(word)) for word in asked[:2]]
+    rows = [speaker.model.source.encode(list(word)) for word in sources[:2]]
     for row, several in zip(rows, more, strict=False):
         tokens = speaker.model.target.tokens
         every = {" ".join(tokens[i] for i in target) for target in graphones.propose([row], 5)[0]}
@@ -599,7 +601,7 @@ def test_proposals_are_ranked_with_the_hypotheses_of_the_beam(speaker: Seq2Seq) 
             for one in forced
         ]
         assert several[0].score >= max(scores) - 1e-3
-    assert speaker.translate(asked, beam=1, propose=5)[0].text == "W AO K S"
+    assert speaker.translate(sources, beam=1, propose=5)[0].text == "W AO K S"
     with pytest.raises(
         ValueError, match=r"propose must be 0 for a model without a reranker\. Got 2 instead\."
     ):
@@ -645,9 +647,9 @@ def test_saved_and_loaded(speaker: Seq2Seq, tmp_path: Path) -> None:
         )
     loaded = Seq2Seq.load(tmp_path / "model")
     assert loaded.extras == {"graphones": 4}
-    asked = ["walks", "chalked"]
-    assert [(one.text, one.score) for one in loaded.translate(asked)] == [
-        (one.text, one.score) for one in speaker.translate(asked)
+    sources = ["walks", "chalked"]
+    assert [(one.text, one.score) for one in loaded.translate(sources)] == [
+        (one.text, one.score) for one in speaker.translate(sources)
     ]
 
 
@@ -663,10 +665,10 @@ def test_ensembles_need_the_same_graphones(speaker: Seq2Seq) -> None:
 def test_another_order_changes_the_fingerprint(tmp_path: Path) -> None:
     pairs = list(KNOWN.items())
     several: list[dict[str, int]] = [{}, {"graphones": 3}, {"graphones": 4}, {"graphones": 3}]
-    made = [
+    trainings = [
         Seq2Seq(source="characters", target="tokens", extras=extras).begin(pairs, pairs) for extras in several
     ]
-    marks = [tuple(training.fingerprint().items()) for training in made]
+    marks = [tuple(training.fingerprint().items()) for training in trainings]
     assert len({*marks}) == 3
     assert marks[1] == marks[3]
 
@@ -695,8 +697,10 @@ def test_rejected(speaker: Seq2Seq) -> None:
 @pytest.mark.slow
 def test_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pairs, out = tmp_path / "pairs.tsv", tmp_path / "out"
-    pairs.write_text("".join(f"{word}\t{said}\n" for word, said in KNOWN.items()), encoding="utf-8")
-    asked = [
+    pairs.write_text(
+        "".join(f"{word}\t{pronunciation}\n" for word, pronunciation in KNOWN.items()), encoding="utf-8"
+    )
+    arguments = [
         "train",
         str(pairs),
         "--source",
@@ -708,13 +712,13 @@ def test_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str])
         "--out",
         str(out),
     ]
-    assert main([*asked, "--extras", "graphones=3"]) == 0
+    assert main([*arguments, "--extras", "graphones=3"]) == 0
     assert "--extras graphones=8" not in capsys.readouterr().err
-    assert main([*asked, "--fresh"]) == 0
+    assert main([*arguments, "--fresh"]) == 0
     assert capsys.readouterr().err.count("--extras graphones=8") == 1
-    assert main([*asked, "--fresh", "--extras", "graphones=3"]) == 0
+    assert main([*arguments, "--fresh", "--extras", "graphones=3"]) == 0
     capsys.readouterr()
-    assert main([*asked, "--fresh", "--joint", "3"]) == 2
+    assert main([*arguments, "--fresh", "--joint", "3"]) == 2
     assert "did you mean --extras graphones=N?" in capsys.readouterr().err
     assert Seq2Seq.load(out / "model.safetensors").extras == {"graphones": 3}
     capsys.readouterr()
@@ -722,5 +726,5 @@ def test_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     words.write_text("walks\n", encoding="utf-8")
     assert main(["translate", str(out), str(words), "--n-best", "2"]) == 0
     assert len(capsys.readouterr().out.splitlines()) == 2
-    assert main([*asked, "--fresh", "--extras", "graphones=99"]) == 2
+    assert main([*arguments, "--fresh", "--extras", "graphones=99"]) == 2
     assert "graphones must be at most 12" in capsys.readouterr().err

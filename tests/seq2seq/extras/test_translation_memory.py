@@ -27,13 +27,13 @@ ROWS = st.lists(st.lists(st.integers(UNKNOWN, 9), min_size=1, max_size=8).map(tu
 
 def sequences(row: tuple[int, ...]) -> set[tuple[int, ...]]:
     """All sequences of at most six tokens, by their definition."""
-    whole = (START, *row, END)
-    found = {whole[i : i + n] for n in range(1, 7) for i in range(len(whole) - n + 1)}
-    return {sequence for sequence in found if UNKNOWN not in sequence}
+    full = (START, *row, END)
+    result = {full[i : i + n] for n in range(1, 7) for i in range(len(full) - n + 1)}
+    return {sequence for sequence in result if UNKNOWN not in sequence}
 
 
 def likeness(left: set[tuple[int, ...]], known: list[tuple[int, ...]]) -> list[float]:
-    """The likeness of what is left of a source to each pair, by its definition."""
+    """The similarity of the rest of a source to each pair, by its definition."""
     have = [sequences(row) for row in known]
     weight = {s: math.log(len(known) / sum(s in other for other in have)) for has in have for s in has}
     return [
@@ -45,23 +45,23 @@ def likeness(left: set[tuple[int, ...]], known: list[tuple[int, ...]]) -> list[f
 @pytest.mark.slow
 @given(ROWS, ROWS)
 def test_the_retrieved_pairs_are_the_most_similar(
-    known: list[tuple[int, ...]], asked: list[tuple[int, ...]]
+    known: list[tuple[int, ...]], queries: list[tuple[int, ...]]
 ) -> None:
     known = list(dict.fromkeys(known))
     memory = TranslationMemory(3, known, [(number,) for number in range(len(known))])
-    for row, found in zip(asked, memory.retrieve(asked), strict=True):
-        left, places = sequences(row), [text[0] for text in found]
-        assert len(set(places)) == len(places) <= 3
-        free = [place for place, other in enumerate(known) if other != row]
+    for row, retrieved in zip(queries, memory.retrieve(queries), strict=True):
+        left, indices = sequences(row), [text[0] for text in retrieved]
+        assert len(set(indices)) == len(indices) <= 3
+        free = [i for i, other in enumerate(known) if other != row]
         for rank in range(3):
             alike = likeness(left, known)
-            best = max((alike[place] for place in free), default=0)
-            if rank == len(places):
+            best = max((alike[i] for i in free), default=0)
+            if rank == len(indices):
                 assert best < 1e-4
                 break
-            assert alike[places[rank]] > best - 1e-4
-            left = left - sequences(known[places[rank]])
-            free.remove(places[rank])
+            assert alike[indices[rank]] > best - 1e-4
+            left = left - sequences(known[indices[rank]])
+            free.remove(indices[rank])
 
 
 def test_a_second_pair_covers_the_remaining_n_grams() -> None:
@@ -69,7 +69,7 @@ def test_a_second_pair_covers_the_remaining_n_grams() -> None:
     memory = TranslationMemory(2, known, [(20,), (21,), (22,), (23,)])
     assert memory.retrieve([(5, 6, 7, 8, 9)]) == [
         [(20,), (22,)]
-    ]  # the second has nothing that the first has not
+    ]  # everything in the second is in the first, too
 
 
 def test_a_pair_with_the_same_source_is_not_retrieved() -> None:
@@ -107,7 +107,7 @@ def test_restored(size: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("settings_", "data", "message"),
+    ("config", "data", "message"),
     [
         ({"count": 0}, {}, "count must be"),
         ({"count": True}, {}, "count must be"),
@@ -121,9 +121,9 @@ def test_restored(size: int) -> None:
         ({"count": 1}, {"sources": b"\1\2", "targets": b"\4\2"}, "numbers from 2 to 39"),
     ],
 )
-def test_damaged(settings_: dict[str, object], data: dict[str, bytes], message: str) -> None:
+def test_damaged(config: dict[str, object], data: dict[str, bytes], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        TranslationMemory.restore(settings_, data, (40, 40))
+        TranslationMemory.restore(config, data, (40, 40))
 
 
 def test_ids_of_a_wrong_width() -> None:
@@ -139,17 +139,17 @@ def spelled(rng: random.Random, letters: str, count: int) -> str:
 
 
 def names(count: int, seed: int) -> dict[str, str]:
-    """Made-up names, and what they are called: nothing but a memory can know it."""
+    """Invented names with invented translations, which only a memory can supply."""
     rng = random.Random(seed)
-    found: dict[str, str] = {}
-    while len(found) < count:
-        found[spelled(rng, "abcdefgh", 6)] = spelled(rng, "XYZUVW", 3)
-    return found
+    result: dict[str, str] = {}
+    while len(result) < count:
+        result[spelled(rng, "abcdefgh", 6)] = spelled(rng, "XYZUVW", 3)
+    return result
 
 
 @pytest.fixture(scope="module", params=["recurrent", "transformer"])
 def reader(request: pytest.FixtureRequest) -> Seq2Seq:
-    """A model that has learned that two spellings of a name are called the same."""
+    """A model that has learned that two spellings of a name have the same translation."""
     known = names(400, 1)
     sources = [name + end for end in "12" for name in known]
     small = {"width": 64, "hidden": 128, "encoder_layers": 1, "decoder_layers": 2}
@@ -176,24 +176,28 @@ def test_retrieved_targets_are_used(reader: Seq2Seq) -> None:
     ]
     swapped = Seq2Seq(source="characters", target="characters", extras={"translation_memory": 1})
     swapped._model = model._replace(extras={"translation_memory": TranslationMemory.learn(1, pairs)})
-    said = swapped.translate([f"{name}2" for name in fresh])
-    right = [found.text == text for found, text in zip(said, fresh.values(), strict=True)]
+    translations = swapped.translate([f"{name}2" for name in fresh])
+    right = [translation.text == text for translation, text in zip(translations, fresh.values(), strict=True)]
     assert np.mean(right) > 0.8
-    looked = [found.retrieved_weights[:3].sum() / 3 for found in said if found.retrieved_weights is not None]
-    assert len(looked) == 50
+    retrieved_weights = [
+        translation.retrieved_weights[:3].sum() / 3
+        for translation in translations
+        if translation.retrieved_weights is not None
+    ]
+    assert len(retrieved_weights) == 50
     if reader.family == "recurrent":
-        assert np.mean(looked) > 0.5
+        assert np.mean(retrieved_weights) > 0.5
 
 
 @pytest.mark.slow
 def test_retrieved_tokens_follow_the_source(reader: Seq2Seq) -> None:
-    found, nothing = reader.translate(["abcdef1", ""])
-    assert found.source == (*"abcdef1", "</s>")
-    assert found.retrieved[0] == "<s>"
-    assert len(found.retrieved) == 4
-    weights, read = found.full_alignment()
-    assert read == found.source + found.retrieved
-    assert weights.shape == (len(found.tokens), len(read))
+    translation, nothing = reader.translate(["abcdef1", ""])
+    assert translation.source == (*"abcdef1", "</s>")
+    assert translation.retrieved[0] == "<s>"
+    assert len(translation.retrieved) == 4
+    weights, read = translation.full_alignment()
+    assert read == translation.source + translation.retrieved
+    assert weights.shape == (len(translation.tokens), len(read))
     np.testing.assert_allclose(weights.sum(axis=1), 1, rtol=1e-5)
     assert nothing.full_alignment()[0].shape == (0, 1)
 
@@ -204,8 +208,8 @@ def test_training_and_translating_retrieve_the_same(reader: Seq2Seq) -> None:
     sources = [name + end for end in "12" for name in known]
     again = Seq2Seq(source="characters", target="characters", extras={"translation_memory": 1})
     training = again.begin([(s, known[s[:-1]]) for s in sources[:500]], [(s, "X") for s in sources[500:]])
-    for corpus, asked in ((training.pairs, sources[:500]), (training.valid, sources[500:])):
-        rows = [read.ids for read in again._read([list(source) for source in asked])]
+    for corpus, queries in ((training.pairs, sources[:500]), (training.valid, sources[500:])):
+        rows = [read.ids for read in again._read([list(source) for source in queries])]
         assert [[int(number) for number in pair.source] for pair in corpus] == rows
 
 
@@ -222,10 +226,10 @@ def test_saved_and_loaded(reader: Seq2Seq, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_forced(reader: Seq2Seq) -> None:
-    said = reader.translate(["abcdef1"])[0]
-    forced = reader.align(["abcdef1"], [said.text])[0]
-    assert forced.retrieved == said.retrieved
-    assert forced.log_probability == pytest.approx(said.log_probability, abs=1e-4)
+    translation = reader.translate(["abcdef1"])[0]
+    forced = reader.align(["abcdef1"], [translation.text])[0]
+    assert forced.retrieved == translation.retrieved
+    assert forced.log_probability == pytest.approx(translation.log_probability, abs=1e-4)
 
 
 @pytest.mark.slow
@@ -264,10 +268,10 @@ def test_a_damaged_file_is_rejected_or_read(tmp_path_factory: pytest.TempPathFac
 def test_retrieval_reports_progress(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(base, "_PER_REPORT", 7)
     pairs = [(name, text) for name, text in names(30, 3).items()]
-    told: list[tuple[int, int]] = []
+    progress: list[tuple[int, int]] = []
     model = Seq2Seq(source="characters", target="characters", extras={"translation_memory": 1})
-    parts = model.begin(pairs[:20], pairs[20:], progress=lambda *more: told.append(more))
-    assert told == [(7, 30), (7, 30), (6, 30), (7, 30), (3, 30)]
+    parts = model.begin(pairs[:20], pairs[20:], progress=lambda *more: progress.append(more))
+    assert progress == [(7, 30), (7, 30), (6, 30), (7, 30), (3, 30)]
     monkeypatch.undo()
     at_once = Seq2Seq(source="characters", target="characters", extras={"translation_memory": 1}).begin(
         pairs[:20], pairs[20:]
@@ -278,17 +282,17 @@ def test_retrieval_reports_progress(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.slow
 def test_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    pairs, out, asked = tmp_path / "pairs.tsv", tmp_path / "out", tmp_path / "asked.txt"
+    pairs, out, sources = tmp_path / "pairs.tsv", tmp_path / "out", tmp_path / "asked.txt"
     pairs.write_text(
         "".join(f"{w}{e}\t{t}\n" for w, t in names(30, 3).items() for e in "12"), encoding="utf-8"
     )
-    asked.write_text("abcdef1\n", encoding="utf-8")
+    sources.write_text("abcdef1\n", encoding="utf-8")
     options = ["--source", "characters", "--target", "characters", "--epochs", "1", "--out", str(out)]
     assert main(["train", str(pairs), "--extras", "translation_memory=1", "--compare", *options]) == 0
     assert capsys.readouterr().err.count("appending tokens to sources: 60 of 60 (100 %)") == 1
     assert Seq2Seq.load(out / "model.safetensors").extras == {"translation_memory": 1}
     capsys.readouterr()
-    assert main(["translate", str(out), str(asked), "--alignment", "text"]) == 0
+    assert main(["translate", str(out), str(sources), "--alignment", "text"]) == 0
     assert "retrieved:" in capsys.readouterr().out
     assert (
         main(["train", str(pairs), "--extras", "translation_memory=1", "--no-attention", "--fresh", *options])
@@ -306,12 +310,12 @@ def test_a_stopped_training_is_resumed(tmp_path: Path) -> None:
     def model() -> Seq2Seq:
         return Seq2Seq(source="characters", target="characters", extras={"translation_memory": 1}, epochs=2)
 
-    whole, stopped, again = model(), model(), model()
-    for _ in whole.steps(pairs, pairs[:5]):
+    full, stopped, again = model(), model(), model()
+    for _ in full.steps(pairs, pairs[:5]):
         pass
     steps = stopped.steps(pairs, pairs[:5], checkpoint=tmp_path / "it")
     next(steps)
     steps.close()
     for _ in again.steps(pairs, pairs[:5], checkpoint=tmp_path / "it"):
         pass
-    assert np.array_equal(again.model.network.parameters.flat, whole.model.network.parameters.flat)
+    assert np.array_equal(again.model.network.parameters.flat, full.model.network.parameters.flat)

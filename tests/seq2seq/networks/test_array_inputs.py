@@ -70,7 +70,7 @@ def config_of(family: str, inputs: Input, options: dict[str, Any]) -> Any:
     return FAMILIES[family].config(0, 11, **{**SIZES[family], **options}, inputs=inputs)
 
 
-def made(family: str, inputs: Input, options: dict[str, Any], dtype: Any = np.float64) -> Any:
+def make_network(family: str, inputs: Input, options: dict[str, Any], dtype: Any = np.float64) -> Any:
     """A network with random parameters, none of them 0 or 1."""
     config, rng = config_of(family, inputs, options), np.random.default_rng(2)
     size = Parameters(config.shapes()).flat.size
@@ -102,9 +102,9 @@ def loss_of(config: Any, batch: Batch, **how: Any) -> Any:
         value, pullback = network.loss(batch, rng=np.random.default_rng(1), **how)
 
         def back(d: float) -> list[Any]:
-            found = pullback(d)
-            assert found.keys() == config.shapes().keys()
-            return [found[name] for name in config.shapes()]
+            gradients = pullback(d)
+            assert gradients.keys() == config.shapes().keys()
+            return [gradients[name] for name in config.shapes()]
 
         return value, back
 
@@ -120,7 +120,7 @@ def loss_of(config: Any, batch: Batch, **how: Any) -> Any:
 def test_gradients_by_finite_differences(
     family: str, inputs: Input, options: dict[str, Any], guidance: float
 ) -> None:
-    network = made(family, inputs, options)
+    network = make_network(family, inputs, options)
     how = {"smoothing": 0.1, "dropout": 0.2, "guidance": guidance, "agreement": guidance}
     loss = loss_of(network.config, collate(pairs_of(inputs, guided=True)), **how)
     arrays = [array.copy() for array in network.parameters.values()]
@@ -131,7 +131,7 @@ def test_gradients_by_finite_differences(
 def test_every_parameter_has_a_gradient_of_its_shape_and_no_other(
     family: str, inputs: Input, options: dict[str, Any]
 ) -> None:
-    network = made(family, inputs, options, np.float32)
+    network = make_network(family, inputs, options, np.float32)
     loss, pullback = network.loss(collate(pairs_of(inputs)))
     gradients = pullback(1.0)
     assert np.isfinite(loss)
@@ -146,7 +146,7 @@ def test_every_parameter_has_a_gradient_of_its_shape_and_no_other(
 
 @every_network
 def test_padding_has_no_influence(family: str, inputs: Input, options: dict[str, Any]) -> None:
-    network, pairs = made(family, inputs, options), pairs_of(inputs)
+    network, pairs = make_network(family, inputs, options), pairs_of(inputs)
     batch = collate(pairs)
     alone = [network.loss(collate([pair]))[0] * (len(pair.target) - 1) for pair in pairs]
     together, pullback = network.loss(batch)
@@ -154,15 +154,15 @@ def test_padding_has_no_influence(family: str, inputs: Input, options: dict[str,
     gradients = pullback(1.0)
     parts = [network.loss(collate([pair]))[1](len(pair.target) - 1) for pair in pairs]
     for name, gradient in gradients.items():
-        wanted = sum(part[name] for part in parts) / batch.target_tokens()
-        np.testing.assert_allclose(gradient, wanted, rtol=1e-8, atol=1e-12, err_msg=name)
+        expected = sum(part[name] for part in parts) / batch.target_tokens()
+        np.testing.assert_allclose(gradient, expected, rtol=1e-8, atol=1e-12, err_msg=name)
 
 
 @every_network
 def test_numbers_in_the_padding_are_not_read(family: str, inputs: Input, options: dict[str, Any]) -> None:
     if isinstance(inputs, ImageInput):
         return  # pictures have one size
-    network, batch = made(family, inputs, options), collate(pairs_of(inputs))
+    network, batch = make_network(family, inputs, options), collate(pairs_of(inputs))
     other = batch.source.copy()
     for b, length in enumerate(batch.lengths):
         other[length:, b] = 1e3
@@ -180,7 +180,7 @@ def test_numbers_in_the_padding_are_not_read(family: str, inputs: Input, options
 def test_a_search_does_not_depend_on_the_others_of_the_batch(
     family: str, inputs: Input, options: dict[str, Any]
 ) -> None:
-    network, rows = made(family, inputs, options), [pair.source for pair in pairs_of(inputs)]
+    network, rows = make_network(family, inputs, options), [pair.source for pair in pairs_of(inputs)]
     together = beam(network, *source_batch(rows), width=3, n_best=2)
     for row, several in zip(rows, together, strict=True):
         (alone,) = beam(network, *source_batch([row]), width=3, n_best=2)
@@ -195,7 +195,7 @@ def test_a_search_does_not_depend_on_the_others_of_the_batch(
 
 @every_network
 def test_steps_of_a_search_add_up_to_the_loss(family: str, inputs: Input, options: dict[str, Any]) -> None:
-    network, batch = made(family, inputs, options), collate(pairs_of(inputs))
+    network, batch = make_network(family, inputs, options), collate(pairs_of(inputs))
     stepper, total = network.stepper(batch.source, batch.lengths), 0.0
     for tokens, following in zip(batch.target[:-1], batch.target[1:], strict=True):
         logits = stepper(tokens[:, None])[0][:, 0]
@@ -216,7 +216,7 @@ def allowed(dtype: Any) -> float:
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @sets_only
 def test_a_set_has_no_order(family: str, inputs: VectorInput, options: dict[str, Any], dtype: Any) -> None:
-    network, rng = made(family, inputs, options, dtype), np.random.default_rng(5)
+    network, rng = make_network(family, inputs, options, dtype), np.random.default_rng(5)
     rows = [rng.normal(size=(m, inputs.size)).astype(np.float32) for m in (7, 4, 1)]
     orders = [rng.permutation(len(row)) for row in rows]
     links = [frozenset({(m // 2, 1), (m - 1, 0)}) for m in map(len, rows)]
@@ -242,14 +242,14 @@ def test_a_set_has_no_order(family: str, inputs: VectorInput, options: dict[str,
 def test_a_search_permutes_the_weights_of_a_set(
     family: str, inputs: VectorInput, options: dict[str, Any], dtype: Any, width: int
 ) -> None:
-    network, rng = made(family, inputs, options, dtype), np.random.default_rng(6)
+    network, rng = make_network(family, inputs, options, dtype), np.random.default_rng(6)
     rows = [rng.normal(size=(m, inputs.size)).astype(np.float32) for m in (7, 5, 2)]
     orders = [rng.permutation(len(row)) for row in rows]
-    found = beam(network, *source_batch(rows), width=width)
+    hypotheses = beam(network, *source_batch(rows), width=width)
     moved = beam(
         network, *source_batch([row[order] for row, order in zip(rows, orders, strict=True)]), width=width
     )
-    for (one,), (other,), order in zip(found, moved, orders, strict=True):
+    for (one,), (other,), order in zip(hypotheses, moved, orders, strict=True):
         assert other.tokens == one.tokens
         assert other.score == pytest.approx(one.score, rel=allowed(dtype))
         if network.config.attends:
@@ -259,7 +259,7 @@ def test_a_search_permutes_the_weights_of_a_set(
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_sequence_has_an_order(family: str) -> None:
-    network, pairs = made(family, SEQUENCE, {}), pairs_of(SEQUENCE)
+    network, pairs = make_network(family, SEQUENCE, {}), pairs_of(SEQUENCE)
     turned = [pair._replace(source=pair.source[::-1]) for pair in pairs]
     one, other = (network.loss(collate(each))[0] for each in (pairs, turned))
     assert abs(one - other) > 1e-4
@@ -267,7 +267,7 @@ def test_a_sequence_has_an_order(family: str) -> None:
 
 def test_the_last_vector_of_a_sequence_is_marked() -> None:
     """The mark changes the last state of those that are read forwards, and all that are read backwards."""
-    network, batch = made("recurrent", SEQUENCE, {}), collate(pairs_of(SEQUENCE))
+    network, batch = make_network("recurrent", SEQUENCE, {}), collate(pairs_of(SEQUENCE))
     p, c, size = network.parameters, network.config, network.config.encoder
     before = encode(p, c, batch.source, batch.lengths)[0].values  # (B, T, C)
     p["vector_end"][...] += 1
@@ -285,7 +285,7 @@ def test_a_set_has_no_end(family: str) -> None:
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_cell_has_a_position(family: str) -> None:
-    network, pairs = made(family, IMAGES, {}), pairs_of(IMAGES)
+    network, pairs = make_network(family, IMAGES, {}), pairs_of(IMAGES)
     turned = [pair._replace(source=pair.source[::-1]) for pair in pairs]
     one, other = (network.loss(collate(each))[0] for each in (pairs, turned))
     assert abs(one - other) > 1e-4
@@ -298,7 +298,7 @@ def test_a_cell_has_a_position(family: str) -> None:
 def test_an_initial_network_predicts_token_frequencies(
     family: str, inputs: Input, options: dict[str, Any]
 ) -> None:
-    network = made(family, inputs, options, np.float32)
+    network = make_network(family, inputs, options, np.float32)
     network.draw(np.random.default_rng(0), np.array([0, 0, 50, 0, 0, 0, 0, 0, 0, 0, 50]))
     assert np.isfinite(network.parameters.flat).all()
     for name, parameter in network.parameters.items():

@@ -27,16 +27,16 @@ def model(request: pytest.FixtureRequest) -> Seq2Seq:
 
 @pytest.mark.parametrize("target", ["deux un trois deux", "un", ""])
 def test_the_mean_over_the_heads_of_the_aligned_layer_is_the_alignment(model: Seq2Seq, target: str) -> None:
-    (said,) = model.align(["three two one"], [target])
-    heads = model.heads(said)
-    n, (looks, read) = len(said.tokens), said.full_alignment()
-    assert (heads.source_tokens, heads.target_tokens) == (read, said.tokens)
-    assert heads.previous_tokens == ("<s>", *said.tokens)[:n]
+    (translation,) = model.align(["three two one"], [target])
+    heads = model.heads(translation)
+    n, (alignment, read) = len(translation.tokens), translation.full_alignment()
+    assert (heads.source_tokens, heads.target_tokens) == (read, translation.tokens)
+    assert heads.previous_tokens == ("<s>", *translation.tokens)[:n]
     assert heads.encoder.shape == (2, 2, len(read), len(read))
     assert heads.decoder.shape == (3, 2, n, n)
     assert heads.source.shape == (3, 2, n, len(read))
     aligned = model.model.network.config.aligned
-    np.testing.assert_allclose(heads.source[aligned].mean(axis=0), looks, atol=1e-5)
+    np.testing.assert_allclose(heads.source[aligned].mean(axis=0), alignment, atol=1e-5)
     for weights in (heads.encoder, heads.decoder, heads.source):
         np.testing.assert_allclose(weights.sum(axis=-1), 1, atol=1e-5)
     assert (np.triu(heads.decoder, 1) == 0).all()
@@ -46,11 +46,13 @@ def test_the_mean_over_the_heads_of_the_aligned_layer_is_the_alignment(model: Se
 def test_the_heads_of_an_own_translation(model: Seq2Seq) -> None:
     for several in model.candidates(["two one", "three"], n_best=2):
         for translation in several:
-            looks = model.heads(translation).source[model.model.network.config.aligned].mean(axis=0)
-            np.testing.assert_allclose(looks, translation.full_alignment()[0], atol=1e-5)
+            alignment = model.heads(translation).source[model.model.network.config.aligned].mean(axis=0)
+            np.testing.assert_allclose(alignment, translation.full_alignment()[0], atol=1e-5)
 
 
-def test_equal_scores_give_equal_weights_to_all_visible_keys() -> None:  # with all numbers zero, as at first
+def test_equal_scores_give_equal_weights_to_all_visible_keys() -> (
+    None
+):  # with all numbers zero, as before training
     network = build(TransformerConfig(9, 9, width=4, heads=2, hidden=8, encoder_layers=1, decoder_layers=1))
     assert isinstance(network, TransformerNetwork)
     encoder, decoder, source = head_weights(network, [5, 6, 7, 2], [1, 4, 5, 6, 2])
@@ -69,9 +71,9 @@ def test_only_a_transformer_has_heads() -> None:
 @pytest.mark.slow
 def test_a_translation_of_another_model_is_rejected(model: Seq2Seq) -> None:
     other = Seq2Seq(family="transformer", network=SMALL, seed=2, epochs=5).fit(*PAIRS)
-    for stranger in (other, Seq2Seq(epochs=1).fit(*PAIRS), Seq2Seq(epochs=1, attention=False).fit(*PAIRS)):
+    for other_model in (other, Seq2Seq(epochs=1).fit(*PAIRS), Seq2Seq(epochs=1, attention=False).fit(*PAIRS)):
         with pytest.raises(ValueError, match="must be one of this model"):
-            model.heads(stranger.align(["two one"], ["deux un"])[0])
+            model.heads(other_model.align(["two one"], ["deux un"])[0])
     with pytest.raises(TypeError, match=r"translation must be one, as translate gives several\. Got list"):
         model.heads(model.translate(["two"]))  # type: ignore[arg-type]
 
@@ -104,16 +106,16 @@ def test_translate_draws_all_heads(
     model: Seq2Seq, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pytest.importorskip("matplotlib")
-    place, text = tmp_path / "m.safetensors", tmp_path / "text"
-    model.save(place)
+    model_path, text = tmp_path / "m.safetensors", tmp_path / "text"
+    model.save(model_path)
     text.write_text("two one\n\nthree\n", encoding="utf-8")
-    assert main(["translate", str(place), str(text), "--heads", str(tmp_path / "heads")]) == 0
-    told = capsys.readouterr().out.splitlines()
+    assert main(["translate", str(model_path), str(text), "--heads", str(tmp_path / "heads")]) == 0
+    lines = capsys.readouterr().out.splitlines()
     expected = [
         f"line-{line}-{part}.png"
         for line in (1, 3)
         for part in ("decoder", "encoder", "source")
-        if told[line - 1]
+        if lines[line - 1]
     ]
     assert sorted(path.name for path in (tmp_path / "heads").iterdir()) == expected
     assert expected
@@ -122,14 +124,14 @@ def test_translate_draws_all_heads(
     model.save(others[1])
     deep = SMALL | {"heads": 16, "decoder_layers": 17}
     Seq2Seq(family="transformer", network=deep, epochs=1).fit(*PAIRS).save(others[2])
-    for arguments, said in (
+    for arguments, message in (
         ([str(others[0])], f"--heads needs one transformer: {others[0]} is not a transformer"),
-        ([str(place), "--ensemble", str(others[1])], "there are several models"),
+        ([str(model_path), "--ensemble", str(others[1])], "there are several models"),
         ([str(others[2])], f"--heads draws up to 256 heads: {others[2]} has 16 in each of 17 layers"),
     ):
         assert (
             main(["translate", arguments[0], str(text), *arguments[1:], "--heads", str(tmp_path / "other")])
             == 2
         )
-        assert said in capsys.readouterr().err
+        assert message in capsys.readouterr().err
     assert not (tmp_path / "other").exists()

@@ -1,4 +1,4 @@
-"""The encoder of images: gradients, shapes, and what one image has to do with another."""
+"""The encoder of images: gradients, shapes, and the independence of the images of a batch."""
 
 from __future__ import annotations
 
@@ -265,10 +265,10 @@ SIZES: list[tuple[dict[str, Any], type[Exception], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("given", "kind", "text"), SIZES)
-def test_sizes_are_checked(given: dict[str, Any], kind: type[Exception], text: str) -> None:
+@pytest.mark.parametrize(("options", "kind", "text"), SIZES)
+def test_sizes_are_checked(options: dict[str, Any], kind: type[Exception], text: str) -> None:
     with pytest.raises(kind) as caught:
-        ImageInput(**{"height": 8, "width": 8} | given)
+        ImageInput(**{"height": 8, "width": 8} | options)
     assert str(caught.value) == text
 
 

@@ -54,7 +54,7 @@ def name(options: dict[str, Any]) -> str:
     return "-".join(str(value) for value in options.values())
 
 
-# One style has every option in the quick tests, the others what is not the same for all of them.
+# One style has every option in the quick tests, the others only those options in which styles differ.
 every_network = pytest.mark.parametrize(
     "options",
     [
@@ -64,7 +64,7 @@ every_network = pytest.mark.parametrize(
 )
 
 
-def made(options: dict[str, Any], dtype: Any = np.float64) -> RecurrentNetwork:
+def make_network(options: dict[str, Any], dtype: Any = np.float64) -> RecurrentNetwork:
     sizes = {"embedding": 4, "encoder": 3, "decoder": 5, "attention": 3}
     config = RecurrentConfig(9, 11, **{**sizes, **options})
     flat = np.random.default_rng(2).normal(size=Parameters(config.shapes()).flat.size) * 0.5
@@ -81,9 +81,9 @@ def loss_of(config: RecurrentConfig, batch: Batch, **how: Any) -> Any:
         value, pullback = network.loss(batch, rng=np.random.default_rng(1), **how)
 
         def back(d: float) -> list[Any]:
-            found = pullback(d)
-            assert found.keys() == config.shapes().keys()
-            return [found[name] for name in config.shapes()]
+            gradients = pullback(d)
+            assert gradients.keys() == config.shapes().keys()
+            return [gradients[name] for name in config.shapes()]
 
         return value, back
 
@@ -93,8 +93,8 @@ def loss_of(config: RecurrentConfig, batch: Batch, **how: Any) -> Any:
 @pytest.mark.slow
 @pytest.mark.parametrize("guidance", [0.0, 0.7])
 @every_network
-def test_the_gradient_of_the_whole_network(options: dict[str, Any], guidance: float) -> None:
-    network = made(options)
+def test_the_gradient_of_the_complete_network(options: dict[str, Any], guidance: float) -> None:
+    network = make_network(options)
     loss = loss_of(
         network.config,
         collate(PAIRS),
@@ -123,7 +123,7 @@ def test_the_gradient_of_a_sampled_softmax(monkeypatch: pytest.MonkeyPatch, agre
 
 @every_network
 def test_padding_has_no_influence(options: dict[str, Any]) -> None:
-    network = made(options)
+    network = make_network(options)
     batch = collate(PAIRS)
     alone = [network.loss(collate([pair]))[0] * (len(pair.target) - 1) for pair in PAIRS]
     assert network.loss(batch)[0] == pytest.approx(sum(alone) / batch.target_tokens(), rel=1e-10)
@@ -138,15 +138,15 @@ def test_padding_has_no_influence(options: dict[str, Any]) -> None:
 
 @every_network
 def test_a_step_of_the_search_equals_a_step_of_training(options: dict[str, Any]) -> None:
-    network, batch = made(options), collate(PAIRS)
+    network, batch = make_network(options), collate(PAIRS)
     p, c = network.parameters, network.config
     encoded, _ = encode(p, c, batch.source, batch.lengths)
     decoded, _ = decode(p, c, encoded, batch.target[:-1], with_weights=True)
     stepper = network.stepper(batch.source, batch.lengths)
     for t in range(len(batch.target) - 1):
         logits, weights = stepper(batch.target[t][:, None])
-        wanted = decoded.readout[t] @ p["target_embedding"].T + p["output_bias"]
-        np.testing.assert_allclose(logits[:, 0], wanted, rtol=1e-8, atol=1e-10)
+        expected = decoded.readout[t] @ p["target_embedding"].T + p["output_bias"]
+        np.testing.assert_allclose(logits[:, 0], expected, rtol=1e-8, atol=1e-10)
         if c.attends:
             assert decoded.weights is not None
             np.testing.assert_allclose(weights[:, 0], decoded.weights[t], atol=1e-12)
@@ -157,7 +157,7 @@ def test_a_step_of_the_search_equals_a_step_of_training(options: dict[str, Any])
 
 @every_network
 def test_a_search_may_reorder_its_hypotheses(options: dict[str, Any]) -> None:
-    network, batch = made(options), collate(PAIRS)
+    network, batch = make_network(options), collate(PAIRS)
     words = np.random.default_rng(3).integers(4, 11, (3, 3, 2))  # (n, B, k)
     together = network.stepper(batch.source, batch.lengths, width=2)
     for t in range(2):
@@ -166,27 +166,27 @@ def test_a_search_may_reorder_its_hypotheses(options: dict[str, Any]) -> None:
     together.select(parents)
     together.keep(np.array([0, 2]))
     logits, weights = together(np.repeat(words[2][[0, 2], :1], 3, axis=1))
-    for place, sentence in enumerate((0, 2)):
+    for index, sentence in enumerate((0, 2)):
         alone = network.stepper(batch.source[:, [sentence]], batch.lengths[[sentence]])
         for t in range(2):
             alone(words[t][[sentence]][:, [parents[sentence, 1]]])
-        wanted, looked = alone(words[2][[sentence], :1])
-        np.testing.assert_allclose(logits[place, 1], wanted[0, 0], rtol=1e-8, atol=1e-10)
-        np.testing.assert_allclose(weights[place, 1], looked[0, 0], atol=1e-12)
+        expected, attention = alone(words[2][[sentence], :1])
+        np.testing.assert_allclose(logits[index, 1], expected[0, 0], rtol=1e-8, atol=1e-10)
+        np.testing.assert_allclose(weights[index, 1], attention[0, 0], atol=1e-12)
 
 
 def test_the_decoder_attends_by_regard_attention() -> None:
-    network, batch = made({"style": "bahdanau"}), collate(PAIRS[:1])
+    network, batch = make_network({"style": "bahdanau"}), collate(PAIRS[:1])
     p = network.parameters
     encoded, _ = encode(p, network.config, batch.source, batch.lengths)
     _, weights = network.stepper(batch.source, batch.lengths)(np.array([[1]]))
     score = scores.additive(p["query_weight"], p["key_weight"], p["attention_vector"])
-    whole = attend(encoded.start[:, None], encoded.values, encoded.values, score=score)
-    np.testing.assert_allclose(weights, whole.weights, rtol=1e-10)
+    expected = attend(encoded.start[:, None], encoded.values, encoded.values, score=score)
+    np.testing.assert_allclose(weights, expected.weights, rtol=1e-10)
 
 
 def test_the_conditional_decoder_by_its_equations() -> None:
-    network, words = made({"style": "conditional"}), [1, 5, 6]
+    network, words = make_network({"style": "conditional"}), [1, 5, 6]
     p = network.parameters
     encoded, _ = encode(p, network.config, np.array([[5], [6], [2]]), np.array([3]))
     state = encoded.start
@@ -195,23 +195,23 @@ def test_the_conditional_decoder_by_its_equations() -> None:
         y = p["target_embedding"][[word]]
         between, _ = nn.gru_step(y @ p["decoder_word"] + p["decoder_bias"], state @ p["decoder_state"], state)
         energies = np.tanh(between @ p["query_weight"] + encoded.values[0] @ p["key_weight"])
-        looks_at = np.exp(energies @ p["attention_vector"])
-        weights = looks_at / looks_at.sum()
+        exponentials = np.exp(energies @ p["attention_vector"])
+        weights = exponentials / exponentials.sum()
         context = weights[None] @ encoded.values[0]
         inputs = context @ p["decoder_context"] + p["decoder_bias_after"]
         state, _ = nn.gru_step(inputs, between @ p["decoder_state_after"], between)
         summed = state @ p["readout_state"] + context @ p["readout_context"] + y @ p["readout_word"]
-        wanted = np.tanh(summed + p["readout_bias"]) @ p["target_embedding"].T + p["output_bias"]
-        logits, seen = stepper(np.array([[word]]))
-        np.testing.assert_allclose(seen[0, 0], weights, rtol=1e-10)
-        np.testing.assert_allclose(logits[0], wanted, rtol=1e-10)
+        expected = np.tanh(summed + p["readout_bias"]) @ p["target_embedding"].T + p["output_bias"]
+        logits, attention = stepper(np.array([[word]]))
+        np.testing.assert_allclose(attention[0, 0], weights, rtol=1e-10)
+        np.testing.assert_allclose(logits[0], expected, rtol=1e-10)
 
 
 @pytest.mark.parametrize(
     ("style", "first"), [("bahdanau", 2), ("luong", 1), ("conditional", 1)], ids=lambda value: str(value)
 )
 def test_the_results_of_an_attention_step(style: str, first: int) -> None:
-    network, batch = made({"style": style}), collate(PAIRS[1:2])
+    network, batch = make_network({"style": style}), collate(PAIRS[1:2])
     p, c = network.parameters, network.config
     encoded, _ = encode(p, c, batch.source, batch.lengths)
     other = batch.target[:-1].copy()
@@ -227,7 +227,7 @@ def test_the_results_of_an_attention_step(style: str, first: int) -> None:
 
 @pytest.mark.slow
 def test_guidance_pulls_the_weights_to_the_links() -> None:
-    network, batch = made({}, np.float64), collate(PAIRS)
+    network, batch = make_network({}, np.float64), collate(PAIRS)
     before = network.loss(batch, guidance=1.0)[0]
     for _ in range(200):
         _, pullback = network.loss(batch, guidance=1.0)
@@ -269,28 +269,28 @@ def test_agreement_by_hand() -> None:
     readout = np.random.default_rng(0).normal(size=(2, 4, 3))
     following = np.array([[4, 3, 4, 3], [2, 0, 2, 0]])  # two sentences, then both again
     plain, _ = prediction_loss(p, readout, following)
-    chance = scipy.special.softmax(readout @ p["target_embedding"].T + p["output_bias"], axis=-1)
+    probabilities = scipy.special.softmax(readout @ p["target_embedding"].T + p["output_bias"], axis=-1)
     differ = [
         (scipy.special.rel_entr(one, other) + scipy.special.rel_entr(other, one)).sum()
         for one, other in (
-            (chance[0, 0], chance[0, 2]),
-            (chance[0, 1], chance[0, 3]),
-            (chance[1, 0], chance[1, 2]),
+            (probabilities[0, 0], probabilities[0, 2]),
+            (probabilities[0, 1], probabilities[0, 3]),
+            (probabilities[1, 0], probabilities[1, 2]),
         )
     ]
-    found, pullback = prediction_loss(p, readout, following, agreement=2.0)
-    assert found == pytest.approx(plain + 2 / 4 * np.mean(differ))
+    loss, pullback = prediction_loss(p, readout, following, agreement=2.0)
+    assert loss == pytest.approx(plain + 2 / 4 * np.mean(differ))
     assert (pullback(1.0)[0][1, [1, 3]] == 0).all()
 
 
 def test_without_dropout_the_predictions_agree() -> None:
-    network, batch = made({}), collate(PAIRS)
+    network, batch = make_network({}), collate(PAIRS)
     loss, pullback = network.loss(batch)
     twice, back = network.loss(batch, agreement=5.0)
     assert twice == pytest.approx(loss, rel=1e-12)
-    wanted = pullback(1.0)
+    expected = pullback(1.0)
     for part, gradient in back(1.0).items():
-        np.testing.assert_allclose(gradient, wanted[part], rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(gradient, expected[part], rtol=1e-9, atol=1e-12)
 
 
 def test_a_sampled_softmax_has_the_right_tokens_and_sum_on_average() -> None:
@@ -316,7 +316,7 @@ def test_outside_training_the_softmax_is_complete() -> None:
 
 @every_network
 def test_an_initial_network_predicts_token_frequencies(options: dict[str, Any]) -> None:
-    network = made(options, np.float32)
+    network = make_network(options, np.float32)
     counts = np.array([0, 0, 50, 0, 0, 0, 0, 0, 0, 0, 50])
     network.draw(np.random.default_rng(0), counts)
     logits, _ = network.stepper(np.array([[4], [2]]), np.array([2]))(np.array([[1]]))
@@ -340,7 +340,7 @@ def test_an_encoder_has_as_many_layers_as_the_decoder_by_default() -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         ({"encoder": 0}, "encoder must be at least 1. Got 0 instead."),
         (
@@ -361,22 +361,22 @@ def test_an_encoder_has_as_many_layers_as_the_decoder_by_default() -> None:
         ),
     ],
 )
-def test_configurations_are_checked(options: dict[str, Any], said: str) -> None:
+def test_configurations_are_checked(options: dict[str, Any], message: str) -> None:
     with pytest.raises((ValueError, TypeError)) as caught:
         RecurrentConfig(9, 9, **options)
-    assert str(caught.value) == said
+    assert str(caught.value) == message
 
 
 @every_network
 def test_a_configuration_is_restored_from_its_description(options: dict[str, Any]) -> None:
-    config = made(options).config
+    config = make_network(options).config
     assert read_config(describe(config)) == config
-    assert build(config).parameters.flat.size == made(options).parameters.flat.size
+    assert build(config).parameters.flat.size == make_network(options).parameters.flat.size
 
 
 @pytest.mark.parametrize("options", [o for o in OPTIONS if o.get("score") != "none"], ids=name)
 def test_posterior_is_bayes_rule(options: dict[str, Any]) -> None:
-    network, batch = made(options), collate(PAIRS)
+    network, batch = make_network(options), collate(PAIRS)
     p = network.parameters
     stepper = network.stepper(batch.source, batch.lengths, width=2)
     assert stepper.posterior(batch.target[1:3].T).shape == (3, 2, 0)  # before the first attention step
@@ -384,22 +384,22 @@ def test_posterior_is_bayes_rule(options: dict[str, Any]) -> None:
         words = batch.target[t : t + 2].T  # (B, k)
         _, weights = stepper(words)
     following = np.array([[7, 8], [9, 10], [2, 4]])
-    found = stepper.posterior(following)
+    posterior = stepper.posterior(following)
     states, annotations = stepper.step.stack.top(stepper.memory), stepper.encoded.values
     for sentence, hypothesis in np.ndindex(3, 2):
         shares = []
-        for place, annotation in enumerate(annotations[sentence]):
+        for position, annotation in enumerate(annotations[sentence]):
             summed = states[sentence, hypothesis] @ p["readout_state"] + annotation @ p["readout_context"]
             if "readout_word" in p:
                 summed += p["target_embedding"][words[sentence, hypothesis]] @ p["readout_word"]
             logits = np.tanh(summed + p["readout_bias"]) @ p["target_embedding"].T + p["output_bias"]
             chances = np.exp(logits) / np.exp(logits).sum()
-            shares.append(weights[sentence, hypothesis, place] * chances[following[sentence, hypothesis]])
-        np.testing.assert_allclose(found[sentence, hypothesis], shares / np.sum(shares), rtol=1e-9)
+            shares.append(weights[sentence, hypothesis, position] * chances[following[sentence, hypothesis]])
+        np.testing.assert_allclose(posterior[sentence, hypothesis], shares / np.sum(shares), rtol=1e-9)
 
 
 def test_posterior_is_computed_in_blocks_of_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    network, batch = made({}), collate(PAIRS)
+    network, batch = make_network({}), collate(PAIRS)
     stepper = network.stepper(batch.source, batch.lengths)
     stepper(batch.target[:1].T)
     together = stepper.posterior(batch.target[1:2].T)
@@ -416,17 +416,17 @@ def test_sums_over_the_vocabulary(
     readout, embedding, bias = (
         rng.normal(size=size).astype(dtype) for size in ((rows, 5), (words, 5), words)
     )
-    wanted = np.log(np.exp(readout.astype(float) @ embedding.T.astype(float) + bias).sum(axis=1))
+    expected = np.log(np.exp(readout.astype(float) @ embedding.T.astype(float) + bias).sum(axis=1))
     output = ranking.OutputLayer({"target_embedding": embedding, "output_bias": bias})
     for most in (1 << 20, 3 * words):  # all rows together, and three at a time
         monkeypatch.setattr(ranking, "_ROWS", most)
-        found = output.log_sums(readout)
-        assert found.dtype == dtype
-        np.testing.assert_allclose(found, wanted, rtol=1e-5 if dtype is np.float32 else 1e-12)
+        sums = output.log_sums(readout)
+        assert sums.dtype == dtype
+        np.testing.assert_allclose(sums, expected, rtol=1e-5 if dtype is np.float32 else 1e-12)
 
 
 def test_the_steps_of_the_library_are_those_of_numpy() -> None:
-    network = made({}, np.float32)
+    network = make_network({}, np.float32)
     encoded, _ = encode(network.parameters, network.config, *source_batch([[5, 6, 7, 2], [2], [4, 8, 2]]))
     encoded.values[1, 1:] = encoded.keys[1, 1:] = np.nan  # law 2: padding has no influence
     both = [
@@ -434,21 +434,21 @@ def test_the_steps_of_the_library_are_those_of_numpy() -> None:
     ]
     rng = np.random.default_rng(0)
     words, k = np.ones((3, 1), np.int64), 1
-    for kept in ([0, 1, 2], [0, 2], [1]):
-        given = [of(words) for of in both]
-        for a, b in zip(*given, strict=True):
+    for remaining in ([0, 1, 2], [0, 2], [1]):
+        results = [of(words) for of in both]
+        for a, b in zip(*results, strict=True):
             assert a.dtype == b.dtype == np.float32
             np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-5)
-        parents = rng.integers(0, k, (len(kept), 4))
-        words, k = rng.integers(2, 11, (len(kept), 4)), 4
+        parents = rng.integers(0, k, (len(remaining), 4))
+        words, k = rng.integers(2, 11, (len(remaining), 4)), 4
         for of in both:
-            if len(kept) < len(given[0][0]):
-                of.keep(np.array(kept))
+            if len(remaining) < len(results[0][0]):
+                of.keep(np.array(remaining))
             of.select(parents)
 
 
 def test_a_record_block_records_the_attention_of_a_search() -> None:
-    network = made({}, np.float32)
-    with record() as seen:
+    network = make_network({}, np.float32)
+    with record() as recorded:
         _, weights = network.stepper(*source_batch([[5, 6, 2]]))(np.array([[1]]))
-    np.testing.assert_array_equal(seen[0].weights, weights)
+    np.testing.assert_array_equal(recorded[0].weights, weights)

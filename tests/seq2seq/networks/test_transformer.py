@@ -20,7 +20,9 @@ from regard.seq2seq.networks.transformer.network import TransformerNetwork
 TINY = TransformerConfig(11, 9, width=8, heads=2, hidden=12, encoder_layers=2, decoder_layers=2)
 
 
-def made(config: TransformerConfig = TINY, dtype: Any = np.float64, seed: int = 0) -> TransformerNetwork:
+def make_network(
+    config: TransformerConfig = TINY, dtype: Any = np.float64, seed: int = 0
+) -> TransformerNetwork:
     """A network with random parameters, none of them 0 or 1."""
     network = TransformerNetwork(config, Parameters(config.shapes(), np.zeros(size(config), dtype)))
     rng = np.random.default_rng(seed)
@@ -43,11 +45,13 @@ def batch(links: bool = False) -> Batch:
     return collate(pairs if links else [pair._replace(links=frozenset()) for pair in pairs])
 
 
-def follow(network: TransformerNetwork, given: Batch) -> tuple[Any, Any]:
+def follow(network: TransformerNetwork, examples: Batch) -> tuple[Any, Any]:
     """Logits (n, B, V) and weights (n, B, T) of each step of forced decoding."""
-    steps = network.stepper(given.source, given.lengths)
-    told = [steps(words[:, None]) for words in given.target[:-1]]
-    return np.stack([logits[:, 0] for logits, _ in told]), np.stack([weights[:, 0] for _, weights in told])
+    steps = network.stepper(examples.source, examples.lengths)
+    outputs = [steps(words[:, None]) for words in examples.target[:-1]]
+    return np.stack([logits[:, 0] for logits, _ in outputs]), np.stack(
+        [weights[:, 0] for _, weights in outputs]
+    )
 
 
 def log_softmax(x: Any) -> Any:
@@ -66,59 +70,59 @@ def norm(p: Any, name: str, x: Any) -> Any:
 
 def heads_attend(q: Any, k: Any, v: Any, heads: int, causal: bool = False) -> tuple[Any, Any]:
     """The context (n, W) and the mean of the heads' weights (n, T) for one sentence, head by head."""
-    found, looks = [], []
+    contexts, weights = [], []
     for columns in np.split(np.arange(q.shape[1]), heads):
         scores = q[:, columns] @ k[:, columns].T / np.sqrt(len(columns))
         if causal:
             scores[np.triu_indices(len(scores), 1)] = -np.inf
-        looks.append(np.exp(log_softmax(scores)))
-        found.append(looks[-1] @ v[:, columns])
-    return np.concatenate(found, axis=1), np.mean(looks, axis=0)
+        weights.append(np.exp(log_softmax(scores)))
+        contexts.append(weights[-1] @ v[:, columns])
+    return np.concatenate(contexts, axis=1), np.mean(weights, axis=0)
 
 
 def plain(network: TransformerNetwork, source: Any, target: Any) -> tuple[Any, Any]:
     """Logits (n, V) and the aligned layer's weights (n, T) of one sentence, by the paper's formulas."""
     p, c, w = network.parameters, network.config, network.config.width
 
-    def enter(table: str, ids: Any) -> Any:
+    def embed(table: str, ids: Any) -> Any:
         return p[table][ids] * np.sqrt(w) + sinusoidal(len(ids), w)
 
-    def look_at_itself(name: str, x: Any, causal: bool) -> Any:
+    def self_attention(name: str, x: Any, causal: bool) -> Any:
         q, k, v = np.split(norm(p, name, x) @ p[name + "in"], 3, axis=1)
         return x + heads_attend(q, k, v, c.heads, causal)[0] @ p[name + "out"]
 
-    def think(name: str, x: Any) -> Any:
+    def feed_forward(name: str, x: Any) -> Any:
         hidden = np.maximum(norm(p, name, x) @ p[name + "in"] + p[name + "in_bias"], 0)
         return x + hidden @ p[name + "out"] + p[name + "out_bias"]
 
-    x = enter("source_embedding", source)
+    x = embed("source_embedding", source)
     for i in range(c.encoder_layers):
-        x = think(f"encoder_{i}_hidden_", look_at_itself(f"encoder_{i}_self_", x, False))
-    memory, y, weights = norm(p, "encoder_", x), enter("target_embedding", target), []
+        x = feed_forward(f"encoder_{i}_hidden_", self_attention(f"encoder_{i}_self_", x, False))
+    memory, y, weights = norm(p, "encoder_", x), embed("target_embedding", target), []
     for i in range(c.decoder_layers):
-        y, name = look_at_itself(f"decoder_{i}_self_", y, True), f"decoder_{i}_source_"
+        y, name = self_attention(f"decoder_{i}_self_", y, True), f"decoder_{i}_source_"
         k, v = np.split(memory @ p[name + "keys"], 2, axis=1)
-        context, looks = heads_attend(norm(p, name, y) @ p[name + "in"], k, v, c.heads)
-        weights.append(looks)
-        y = think(f"decoder_{i}_hidden_", y + context @ p[name + "out"])
+        context, attention = heads_attend(norm(p, name, y) @ p[name + "in"], k, v, c.heads)
+        weights.append(attention)
+        y = feed_forward(f"decoder_{i}_hidden_", y + context @ p[name + "out"])
     logits = norm(p, "decoder_", y) @ p["target_embedding"].T + p["output_bias"]
     return logits, weights[max(c.decoder_layers - 2, 0)]
 
 
 @pytest.mark.parametrize("layers", [1, 2, 3])
 def test_it_is_the_definition_of_the_paper(layers: int) -> None:
-    network = made(dataclasses.replace(TINY, encoder_layers=layers, decoder_layers=layers))
-    given = batch()
-    logits, weights = follow(network, given)
+    network = make_network(dataclasses.replace(TINY, encoder_layers=layers, decoder_layers=layers))
+    examples = batch()
+    logits, weights = follow(network, examples)
     total, words = 0.0, 0
-    for b, length in enumerate(given.lengths):
-        n = int((given.target[:, b] != PAD).sum()) - 1
-        wanted, looks = plain(network, given.source[:length, b], given.target[:n, b])
-        np.testing.assert_allclose(logits[:n, b], wanted, rtol=1e-9, atol=1e-12)
-        np.testing.assert_allclose(weights[:n, b, :length], looks, rtol=1e-9, atol=1e-12)
-        total -= log_softmax(wanted)[np.arange(n), given.target[1 : n + 1, b]].sum()
+    for b, length in enumerate(examples.lengths):
+        n = int((examples.target[:, b] != PAD).sum()) - 1
+        expected, attention = plain(network, examples.source[:length, b], examples.target[:n, b])
+        np.testing.assert_allclose(logits[:n, b], expected, rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(weights[:n, b, :length], attention, rtol=1e-9, atol=1e-12)
+        total -= log_softmax(expected)[np.arange(n), examples.target[1 : n + 1, b]].sum()
         words += n
-    assert network.loss(given)[0] == pytest.approx(total / words, rel=1e-12)
+    assert network.loss(examples)[0] == pytest.approx(total / words, rel=1e-12)
 
 
 # ----------------------------------------------------------------------------------------------------- training
@@ -126,8 +130,8 @@ def test_it_is_the_definition_of_the_paper(layers: int) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("guidance", [pytest.param(0.0, marks=pytest.mark.slow), 0.7])
-def test_gradients_of_the_whole_network(guidance: float) -> None:
-    given = batch(links=True)
+def test_gradients_of_the_complete_network(guidance: float) -> None:
+    examples = batch(links=True)
     names = list(TINY.shapes())
 
     def loss(*arrays: Any) -> Any:
@@ -135,82 +139,84 @@ def test_gradients_of_the_whole_network(guidance: float) -> None:
             TINY, Parameters(TINY.shapes(), np.concatenate([a.ravel() for a in arrays]))
         )
         how = {"smoothing": 0.1, "guidance": guidance, "agreement": 3 * guidance, "dropout": 0.2}
-        found, pullback = network.loss(given, rng=np.random.default_rng(3), **how)
-        return found, lambda dloss: [pullback(dloss)[name] for name in names]
+        value, pullback = network.loss(examples, rng=np.random.default_rng(3), **how)
+        return value, lambda dloss: [pullback(dloss)[name] for name in names]
 
-    parameters = made().parameters
+    parameters = make_network().parameters
     assert nn.check_gradients(loss, [parameters[name] for name in names], directions=1) < 1e-6
 
 
 def test_without_dropout_the_predictions_agree() -> None:
-    network, given = made(), batch()
-    plain_loss, pullback = network.loss(given)
-    twice, back = network.loss(given, agreement=5.0)
+    network, examples = make_network(), batch()
+    plain_loss, pullback = network.loss(examples)
+    twice, back = network.loss(examples, agreement=5.0)
     assert twice == pytest.approx(plain_loss, rel=1e-12)
-    wanted = pullback(1.0)
+    expected = pullback(1.0)
     for part, gradient in back(1.0).items():
-        np.testing.assert_allclose(gradient, wanted[part], rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(gradient, expected[part], rtol=1e-9, atol=1e-12)
 
 
 def test_guidance_is_the_formula() -> None:
-    given, network = batch(links=True), made()
-    weights = follow(network, given)[1]
-    linked = given.links.sum(axis=-1) > 0  # type: ignore[union-attr]
-    wanted = -(given.links * np.log(np.where(given.links > 0, weights, 1))).sum() / linked.sum()
-    plain_loss, guided = (network.loss(given, guidance=guidance)[0] for guidance in (0.0, 0.5))
-    assert guided - plain_loss == pytest.approx(0.5 * wanted, rel=1e-9)
+    examples, network = batch(links=True), make_network()
+    weights = follow(network, examples)[1]
+    linked = examples.links.sum(axis=-1) > 0  # type: ignore[union-attr]
+    expected = -(examples.links * np.log(np.where(examples.links > 0, weights, 1))).sum() / linked.sum()
+    plain_loss, guided = (network.loss(examples, guidance=guidance)[0] for guidance in (0.0, 0.5))
+    assert guided - plain_loss == pytest.approx(0.5 * expected, rel=1e-9)
 
 
 @pytest.mark.parametrize("guidance", [0.0, 0.7])
 def test_padding_has_no_influence(guidance: float) -> None:
-    network, given = made(), batch(links=True)
+    network, examples = make_network(), batch(links=True)
     longer = Batch(
-        np.pad(given.source, ((0, 3), (0, 0)), constant_values=PAD),
-        given.lengths,
-        np.pad(given.target, ((0, 2), (0, 0)), constant_values=PAD),
-        np.pad(given.links, ((0, 2), (0, 0), (0, 3))),  # type: ignore[arg-type]
+        np.pad(examples.source, ((0, 3), (0, 0)), constant_values=PAD),
+        examples.lengths,
+        np.pad(examples.target, ((0, 2), (0, 0)), constant_values=PAD),
+        np.pad(examples.links, ((0, 2), (0, 0), (0, 3))),  # type: ignore[arg-type]
     )
-    longer.source[np.arange(len(longer.source))[:, None] >= given.lengths] = 7  # padding
-    (one, one_back), (two, two_back) = (network.loss(b, guidance=guidance) for b in (given, longer))
+    longer.source[np.arange(len(longer.source))[:, None] >= examples.lengths] = 7  # padding
+    (one, one_back), (two, two_back) = (network.loss(b, guidance=guidance) for b in (examples, longer))
     assert one == pytest.approx(two, rel=1e-13)
     again = two_back(1.0)
     for name, gradient in one_back(1.0).items():
         np.testing.assert_allclose(again[name], gradient, rtol=1e-9, atol=1e-14)
-    for told, longer_told in zip(follow(network, given), follow(network, longer), strict=True):
-        n, t = told.shape[0], told.shape[-1]
-        np.testing.assert_allclose(longer_told[:n, ..., :t], told, rtol=1e-11, atol=1e-13)
+    for short, long in zip(follow(network, examples), follow(network, longer), strict=True):
+        n, t = short.shape[0], short.shape[-1]
+        np.testing.assert_allclose(long[:n, ..., :t], short, rtol=1e-11, atol=1e-13)
 
 
 def test_a_batch_has_the_loss_of_its_sentences() -> None:
-    network, given = made(), batch(links=True)
-    whole, pullback = network.loss(given)
+    network, examples = make_network(), batch(links=True)
+    full, pullback = network.loss(examples)
     total, gradients = 0.0, dict.fromkeys(network.parameters, 0.0)
-    for b in range(len(given.lengths)):
-        part = given.part(slice(b, b + 1))
+    for b in range(len(examples.lengths)):
+        part = examples.part(slice(b, b + 1))
         loss, back = network.loss(part)
-        share = part.target_tokens() / given.target_tokens()
+        share = part.target_tokens() / examples.target_tokens()
         total += loss * share
         gradients = {name: gradients[name] + g for name, g in back(share).items()}
-    assert total == pytest.approx(whole, rel=1e-12)
+    assert total == pytest.approx(full, rel=1e-12)
     for name, gradient in pullback(1.0).items():
         np.testing.assert_allclose(gradient, gradients[name], rtol=1e-8, atol=1e-12)
 
 
 def test_dropout_without_a_generator_does_nothing() -> None:
-    network, given = made(), batch()
-    assert network.loss(given, dropout=0.5)[0] == network.loss(given)[0]
-    assert network.loss(given, dropout=0.5, rng=np.random.default_rng(0))[0] != network.loss(given)[0]
+    network, examples = make_network(), batch()
+    assert network.loss(examples, dropout=0.5)[0] == network.loss(examples)[0]
+    assert network.loss(examples, dropout=0.5, rng=np.random.default_rng(0))[0] != network.loss(examples)[0]
 
 
 def test_float32_stays_float32() -> None:
-    network, given = made(dtype=np.float32), batch(links=True)
-    _, pullback = network.loss(given, dropout=0.1, rng=np.random.default_rng(0), smoothing=0.1, guidance=0.5)
+    network, examples = make_network(dtype=np.float32), batch(links=True)
+    _, pullback = network.loss(
+        examples, dropout=0.1, rng=np.random.default_rng(0), smoothing=0.1, guidance=0.5
+    )
     assert {g.dtype for g in pullback(1.0).values()} == {np.dtype(np.float32)}
-    assert {x.dtype for x in follow(network, given)} == {np.dtype(np.float32)}
+    assert {x.dtype for x in follow(network, examples)} == {np.dtype(np.float32)}
 
 
 def test_every_parameter_gets_a_gradient() -> None:
-    network = made()
+    network = make_network()
     _, pullback = network.loss(batch())
     gradients = pullback(1.0)
     assert {name: g.shape for name, g in gradients.items()} == TINY.shapes()
@@ -230,43 +236,43 @@ def test_initial_parameters_predict_the_frequencies() -> None:
 
 
 def test_attention_is_on_tokens_alone() -> None:
-    given = batch()
-    _, weights = follow(made(), given)
+    examples = batch()
+    _, weights = follow(make_network(), examples)
     np.testing.assert_allclose(weights.sum(axis=-1), 1, rtol=1e-12)
-    assert not weights[:, np.arange(len(given.source)) >= given.lengths[:, None]].any()
+    assert not weights[:, np.arange(len(examples.source)) >= examples.lengths[:, None]].any()
 
 
 def test_a_later_token_has_no_influence_on_earlier_ones() -> None:
-    network, given = made(), batch()
-    other = given._replace(target=given.target.copy())
+    network, examples = make_network(), batch()
+    other = examples._replace(target=examples.target.copy())
     other.target[3:] = 8
-    np.testing.assert_array_equal(follow(network, other)[0][:3], follow(network, given)[0][:3])
-    assert (follow(network, other)[0][3] != follow(network, given)[0][3]).all()
+    np.testing.assert_array_equal(follow(network, other)[0][:3], follow(network, examples)[0][:3])
+    assert (follow(network, other)[0][3] != follow(network, examples)[0][3]).all()
 
 
 def test_selected_hypotheses_are_decoded_as_if_alone() -> None:
-    network, given, rng = made(), batch(), np.random.default_rng(1)
-    steps = network.stepper(given.source, given.lengths, width=3)
+    network, examples, rng = make_network(), batch(), np.random.default_rng(1)
+    steps = network.stepper(examples.source, examples.lengths, width=3)
     sentences = np.arange(3)
     past = np.zeros((3, 3, 0), int)  # the tokens of each hypothesis
-    for place in range(40):  # more than there is room for at first
-        words = rng.integers(4, 9, past.shape[:2]) if place else np.full((3, 3), START)
+    for step in range(40):  # more than there is room for at first
+        words = rng.integers(4, 9, past.shape[:2]) if step else np.full((3, 3), START)
         past = np.concatenate([past, words[..., None]], axis=-1)
         logits, weights = steps(words)
-        if place in (0, 3, 7, 39):
+        if step in (0, 3, 7, 39):
             for b, sentence in enumerate(sentences):
-                length = given.lengths[sentence]
+                length = examples.lengths[sentence]
                 for i in range(past.shape[1]):
-                    wanted, looks = plain(network, given.source[:length, sentence], past[b, i])
-                    np.testing.assert_allclose(logits[b, i], wanted[-1], rtol=1e-8, atol=1e-11)
-                    np.testing.assert_allclose(weights[b, i, :length], looks[-1], rtol=1e-8, atol=1e-11)
-        parents = rng.integers(0, past.shape[1], (len(past), 2 if place == 5 else past.shape[1]))
+                    expected, attention = plain(network, examples.source[:length, sentence], past[b, i])
+                    np.testing.assert_allclose(logits[b, i], expected[-1], rtol=1e-8, atol=1e-11)
+                    np.testing.assert_allclose(weights[b, i, :length], attention[-1], rtol=1e-8, atol=1e-11)
+        parents = rng.integers(0, past.shape[1], (len(past), 2 if step == 5 else past.shape[1]))
         steps.select(parents)
         past = np.take_along_axis(past, parents[..., None], axis=1)
-        if place in (2, 4):
-            kept = np.array([2, 0]) if place == 2 else np.array([1])
-            steps.keep(kept)
-            sentences, past = sentences[kept], past[kept]
+        if step in (2, 4):
+            remaining = np.array([2, 0]) if step == 2 else np.array([1])
+            steps.keep(remaining)
+            sentences, past = sentences[remaining], past[remaining]
 
 
 # ------------------------------------------------------------------------------------------------- configuration

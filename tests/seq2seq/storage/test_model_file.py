@@ -78,11 +78,11 @@ def test_the_format_is_that_of_safetensors(good: bytes) -> None:
     (length,) = struct.unpack("<Q", good[:8])
     assert length % 8 == 0
     header, body = parts(good)
-    told = header["__metadata__"]
-    assert told.keys() == {"format", "version", "config", "source", "target"}
-    assert (told["format"], told["version"]) == ("regard.seq2seq", "1")
-    assert json.loads(told["config"]) == describe(SIZES)
-    assert json.loads(told["source"]) == {"kind": "words", "normalization": "NFC", "lower": True}
+    entries = header["__metadata__"]
+    assert entries.keys() == {"format", "version", "config", "source", "target"}
+    assert (entries["format"], entries["version"]) == ("regard.seq2seq", "1")
+    assert json.loads(entries["config"]) == describe(SIZES)
+    assert json.loads(entries["source"]) == {"kind": "words", "normalization": "NFC", "lower": True}
     first = header["source_embedding"]
     assert first == {"dtype": "F32", "shape": [6, 2], "data_offsets": [0, 48]}
     assert struct.unpack("<12f", body[:48]) == tuple(i / 8 for i in range(12))
@@ -127,8 +127,8 @@ def test_a_link_stays_and_its_target_is_replaced(good: bytes, tmp_path: Path, th
 
 
 def test_an_error_of_a_writer_is_raised(tmp_path: Path) -> None:
-    place = tmp_path / "p.png"
-    with pytest.raises(OSError, match=r"^encoder error -2$"), _files.replacing(place):
+    path = tmp_path / "p.png"
+    with pytest.raises(OSError, match=r"^encoder error -2$"), _files.replacing(path):
         raise OSError("encoder error -2")  # as Pillow does, without the system's number
     assert list(tmp_path.iterdir()) == []
 
@@ -219,9 +219,9 @@ CASES = {
 }
 
 
-@in_one_test("said", CASES)
-def test_invalid_models_are_rejected(said: str, good: bytes, tmp_path: Path) -> None:
-    assert refused(CASES[said](good), tmp_path / "m") == said.replace(
+@in_one_test("message", CASES)
+def test_invalid_models_are_rejected(message: str, good: bytes, tmp_path: Path) -> None:
+    assert refused(CASES[message](good), tmp_path / "m") == message.replace(
         "FAMILIES", ", ".join(map(repr, FAMILIES))
     )
 
@@ -230,8 +230,8 @@ def test_data_must_be_contiguous(good: bytes, tmp_path: Path) -> None:
     header, body = parts(good)
     first, second = header["source_embedding"]["data_offsets"], header["encoder_input"]["data_offsets"]
     header["encoder_input"]["data_offsets"] = [second[0] - 4, second[1] - 4]
-    said = f"the data of 'encoder_input' begins at {second[0] - 4}, the data before it ends at {first[1]}"
-    assert refused(joined(header, body), tmp_path / "m") == said
+    message = f"the data of 'encoder_input' begins at {second[0] - 4}, the data before it ends at {first[1]}"
+    assert refused(joined(header, body), tmp_path / "m") == message
     assert "bytes of data, its header has" in refused(good + b"more", tmp_path / "m")
 
 
@@ -253,7 +253,7 @@ def test_weights_must_be_finite(good: bytes, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "said"),
+    ("old", "new", "message"),
     [
         (
             b"\ncat",
@@ -265,9 +265,9 @@ def test_weights_must_be_finite(good: bytes, tmp_path: Path) -> None:
         (b"<unk>\nchat", b"chat\n<unk>", "its target tokenizer is damaged: "),
     ],
 )
-def test_vocabularies_are_checked(old: bytes, new: bytes, said: str, good: bytes, tmp_path: Path) -> None:
+def test_vocabularies_are_checked(old: bytes, new: bytes, message: str, good: bytes, tmp_path: Path) -> None:
     assert old in good
-    assert refused(good.replace(old, new, 1), tmp_path / "m").startswith(said)
+    assert refused(good.replace(old, new, 1), tmp_path / "m").startswith(message)
 
 
 def test_deep_json_is_rejected(tmp_path: Path) -> None:
@@ -323,8 +323,8 @@ LOOSE = settings(
 @given(changes=st.lists(st.tuples(st.integers(0, 10**6), st.integers(0, 255)), min_size=1, max_size=4))
 def test_flipped_bytes(good: bytes, tmp_path: Path, changes: list[tuple[int, int]]) -> None:
     data = bytearray(good)
-    for place, value in changes:
-        data[place % len(data)] = value
+    for index, value in changes:
+        data[index % len(data)] = value
     never_worse_than_an_error(bytes(data), tmp_path / "m")
 
 
@@ -413,26 +413,26 @@ NUMBERS = [
 ]
 
 
-@pytest.mark.parametrize(("change", "said"), NUMBERS)
+@pytest.mark.parametrize(("change", "message"), NUMBERS)
 def test_a_checkpoint_with_impossible_numbers_is_rejected(
-    change: dict[str, float], said: str, tmp_path: Path
+    change: dict[str, float], message: str, tmp_path: Path
 ) -> None:
     write_checkpoint(tmp_path / "it", a_state()._replace(**change))  # type: ignore[arg-type]
     with pytest.raises(ValueError) as caught:
         read_checkpoint(tmp_path / "it")
-    assert str(caught.value) == f"{tmp_path / 'it'} is not a checkpoint: its {said}"
+    assert str(caught.value) == f"{tmp_path / 'it'} is not a checkpoint: its {message}"
 
 
 @pytest.mark.parametrize("number", [float("nan"), float("inf"), -float("inf")])
 def test_the_arrays_of_a_checkpoint_are_finite_floats(number: float, tmp_path: Path) -> None:
-    for array, said in (
+    for array, message in (
         (np.array([1, number], np.float32), "best has numbers that are not finite"),
         (np.ones(2, np.uint8), "best must be F32. It is U8 instead."),
     ):
         write_checkpoint(tmp_path / "it", a_state()._replace(arrays={"best": array}))
         with pytest.raises(ValueError) as caught:
             read_checkpoint(tmp_path / "it")
-        assert str(caught.value) == f"{tmp_path / 'it'} is not a checkpoint: {said}"
+        assert str(caught.value) == f"{tmp_path / 'it'} is not a checkpoint: {message}"
 
 
 def test_states_beyond_the_end_or_with_negative_squares_are_rejected() -> None:
@@ -449,28 +449,28 @@ def test_states_beyond_the_end_or_with_negative_squares_are_rejected() -> None:
 
 
 def partial_of(path: Path) -> Path:
-    (found,) = path.parent.glob(f".{path.name}.*.partial")
-    return found
+    (partial,) = path.parent.glob(f".{path.name}.*.partial")
+    return partial
 
 
 def test_partial_files_have_random_names_and_are_new(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    place, other = tmp_path / "it", tmp_path / "other"
+    path, other = tmp_path / "it", tmp_path / "other"
     other.write_bytes(b"mine")
     random = iter([bytes(6), bytes(6), b"\x01" * 6])
     monkeypatch.setattr(os, "urandom", lambda _: next(random))
     (tmp_path / f".it.{bytes(6).hex()}.partial").symlink_to(
         other
     )  # an attacker has guessed the first two names
-    with _files.replacing(place) as file:
+    with _files.replacing(path) as file:
         file.write(b"new")
         assert (tmp_path / f".it.{'01' * 6}.partial").exists()
-    assert (place.read_bytes(), other.read_bytes()) == (b"new", b"mine")
+    assert (path.read_bytes(), other.read_bytes()) == (b"new", b"mine")
     monkeypatch.undo()
     names = set()
     for _ in range(20):
         (tmp_path / f".it.{bytes(6).hex()}.partial").unlink(missing_ok=True)
-        with _files.replacing(place):
-            names.add(partial_of(place).name)
+        with _files.replacing(path):
+            names.add(partial_of(path).name)
     assert len(names) == 20
 
 
@@ -484,8 +484,8 @@ def test_a_replaced_file_keeps_its_mode_and_a_new_one_has_that_of_the_umask(
     old.chmod(mode)
     before = os.umask(0o027)
     try:
-        for place in (old, new):
-            with _files.replacing(place) as file:
+        for path in (old, new):
+            with _files.replacing(path) as file:
                 file.write(b"new")
     finally:
         os.umask(before)
@@ -562,9 +562,9 @@ def test_a_loop_of_links_is_one_line(
         Path(link).symlink_to(link)
     Path("pairs").write_text("a\tb\n" * 9)
     assert cli.main([name.split("-")[0], *LOOPED[name]]) == 2
-    said = capsys.readouterr().err
-    assert said.count("\n") == 1
-    assert "loop" in said
+    stdout = capsys.readouterr().err
+    assert stdout.count("\n") == 1
+    assert "loop" in stdout
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes on this system")
@@ -635,13 +635,13 @@ def test_shapes_that_no_array_has(shape: str, tmp_path: Path) -> None:
 
 
 def test_a_path_is_locked_by_one_process(tmp_path: Path) -> None:
-    place = tmp_path / "model"
-    with _files.locked(place) as first:
-        with _files.locked(place) as second, _files.locked(tmp_path / "other") as elsewhere:
+    path = tmp_path / "model"
+    with _files.locked(path) as first:
+        with _files.locked(path) as second, _files.locked(tmp_path / "other") as elsewhere:
             assert (first, second, elsewhere) == (True, False, True)
-        with _files.locked(place) as third:
+        with _files.locked(path) as third:
             assert not third  # who didn't have it can't give it back
-    with _files.locked(place) as again:
+    with _files.locked(path) as again:
         assert again
     assert list(tmp_path.iterdir()) == []
 
@@ -674,21 +674,21 @@ def test_text_of_a_model_file_cannot_control_the_terminal(key: str, tmp_path: Pa
     path = tmp_path / "m.safetensors"
     settings = {"kind": "words", "normalization": "NFC", "lower": False, key: 1}
     config = {"family": "recurrent", "sizes": {}, key: 1}
-    told = {
+    valid = {
         "format": "regard.seq2seq",
         "version": "2",
         "config": json.dumps(config),
         "source": json.dumps(settings),
     }
     for metadata in (
-        told,
-        {**told, "config": json.dumps({key: 1})},
-        {**told, "config": json.dumps({"family": key})},
+        valid,
+        {**valid, "config": json.dumps({key: 1})},
+        {**valid, "config": json.dumps({"family": key})},
     ):
         container.write(path, {key: np.zeros(1, np.float32)}, metadata)
         with pytest.raises(ValueError) as caught:
             read_model(path)
-        said = str(caught.value)
-        assert len(said) < 700 + len(str(path))
-        assert "\x1b" not in said
-        assert "\u202e" not in said
+        message = str(caught.value)
+        assert len(message) < 700 + len(str(path))
+        assert "\x1b" not in message
+        assert "\u202e" not in message

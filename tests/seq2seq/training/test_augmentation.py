@@ -1,4 +1,4 @@
-"""Augmentation: what shifts and noise do to a batch, and that nothing but the training batches sees them."""
+"""Augmentation: the effect of shifts and noise on a batch; only training batches are augmented."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def batch_of(sources: list[Any]) -> Batch:
 
 def test_a_shifted_picture() -> None:
     picture = [[1, 2, 3], [4, 5, 6], [7, 8, 9]]
-    wanted = {
+    expected = {
         (0, 0): picture,
         (1, 0): [[1, 2, 3], [1, 2, 3], [4, 5, 6]],  # down
         (0, 1): [[1, 1, 2], [4, 4, 5], [7, 7, 8]],  # right
@@ -70,9 +70,9 @@ def test_a_shifted_picture() -> None:
         (0, -2): [[3, 3, 3], [6, 6, 6], [9, 9, 9]],
         (2, -1): [[2, 3, 3], [2, 3, 3], [2, 3, 3]],
     }
-    images = np.repeat(np.array(picture)[None, :, :, None], len(wanted), axis=0)
-    for found, one in zip(shifted(images, np.array(list(wanted))), wanted.values(), strict=True):
-        assert found[:, :, 0].tolist() == one
+    images = np.repeat(np.array(picture)[None, :, :, None], len(expected), axis=0)
+    for result, one in zip(shifted(images, np.array(list(expected))), expected.values(), strict=True):
+        assert result[:, :, 0].tolist() == one
 
 
 @given(
@@ -96,11 +96,11 @@ def test_each_picture_has_a_shift_of_its_own_within_the_limit() -> None:
     source = Images(6, 8, cell=2)
     picture = np.random.default_rng(0).random((6, 8))
     batch = batch_of([source.read(picture)] * 200)
-    found = augmented(batch, input_of(source), shift=1, noise=0.0, rng=np.random.default_rng(1))
+    result = augmented(batch, input_of(source), shift=1, noise=0.0, rng=np.random.default_rng(1))
     every = [(down, right) for down in (-1, 0, 1) for right in (-1, 0, 1)]
-    wanted = shifted(np.repeat(picture[None, :, :, None], 9, axis=0), np.array(every)).astype(np.float32)
-    images = ImageInput(6, 8, filters=(2,)).images(found.source)
-    which = [[(image == one).all() for one in wanted].index(True) for image in images]
+    expected = shifted(np.repeat(picture[None, :, :, None], 9, axis=0), np.array(every)).astype(np.float32)
+    images = ImageInput(6, 8, filters=(2,)).images(result.source)
+    which = [[(image == one).all() for one in expected].index(True) for image in images]
     assert set(which) == set(range(9))
 
 
@@ -113,25 +113,25 @@ def test_each_picture_has_a_shift_of_its_own_within_the_limit() -> None:
 )
 def test_noise_has_its_deviation_and_leaves_padding(source: Vectors, inputs: Input) -> None:
     rows = [np.zeros((length, 3), np.float32) for length in (500, 200)]
-    found = augmented(batch_of(rows), inputs, shift=0, noise=0.25, rng=np.random.default_rng(1)).source
-    assert not found[200:, 1].any()
-    assert found[:200].std() == pytest.approx(0.25, rel=0.1)
-    assert found.dtype == np.float32
-    assert len(np.unique(found[:200])) == 200 * 2 * 3
+    noisy = augmented(batch_of(rows), inputs, shift=0, noise=0.25, rng=np.random.default_rng(1)).source
+    assert not noisy[200:, 1].any()
+    assert noisy[:200].std() == pytest.approx(0.25, rel=0.1)
+    assert noisy.dtype == np.float32
+    assert len(np.unique(noisy[:200])) == 200 * 2 * 3
 
 
 def test_noise_leaves_pixels_in_their_range() -> None:
     pictures = [np.full((8, 8), value, np.float32) for value in (0, 0.5, 1)]
-    found = augmented(
+    noisy = augmented(
         batch_of([Images(8, 8).read(picture) for picture in pictures]),
         ImageInput(8, 8),
         shift=0,
         noise=0.1,
         rng=np.random.default_rng(1),
     ).source
-    assert found.min() == 0
-    assert found.max() == 1
-    assert found[:, 1].std() == pytest.approx(0.1, rel=0.3)
+    assert noisy.min() == 0
+    assert noisy.max() == 1
+    assert noisy[:, 1].std() == pytest.approx(0.1, rel=0.3)
 
 
 @every_kind
@@ -140,10 +140,10 @@ def test_a_batch_is_not_changed(kind: str) -> None:
     batch = batch_of([source.read(example) for example in examples(kind)[0]])
     before = batch.source.copy()
     batch.source.flags.writeable = False
-    found = augmented(batch, input_of(source), shift=1, noise=0.1, rng=np.random.default_rng(1))
+    result = augmented(batch, input_of(source), shift=1, noise=0.1, rng=np.random.default_rng(1))
     np.testing.assert_array_equal(batch.source, before)
-    assert found.source.shape == before.shape
-    assert (found.source != before).any()
+    assert result.source.shape == before.shape
+    assert (result.source != before).any()
 
 
 # ------------------------------------------------------------------------------------------------ a training
@@ -182,21 +182,23 @@ def test_each_step_draws_anew(kind: str) -> None:
 
 @every_kind
 def test_a_training_resumes_bit_for_bit(kind: str, tmp_path: Path) -> None:
-    pairs, place = examples(kind), tmp_path / "checkpoint"
-    _, wanted = learned(kind, RECIPES[kind])
-    for step in untrained(kind, RECIPES[kind]).steps(list(zip(*pairs, strict=True)), checkpoint=place):
+    pairs, checkpoint = examples(kind), tmp_path / "checkpoint"
+    _, expected = learned(kind, RECIPES[kind])
+    for step in untrained(kind, RECIPES[kind]).steps(list(zip(*pairs, strict=True)), checkpoint=checkpoint):
         if step.number == 2:
             break
-    found = untrained(kind, RECIPES[kind]).fit(*pairs, checkpoint=place).model.network.parameters.flat
-    np.testing.assert_array_equal(found, wanted)
+    parameters = (
+        untrained(kind, RECIPES[kind]).fit(*pairs, checkpoint=checkpoint).model.network.parameters.flat
+    )
+    np.testing.assert_array_equal(parameters, expected)
 
 
 def test_another_augmentation_is_another_training(tmp_path: Path) -> None:
-    pairs, place = list(zip(*examples("images"), strict=True)), tmp_path / "checkpoint"
-    for _ in untrained("images", {"shift": 1}).steps(pairs, checkpoint=place):
+    pairs, checkpoint = list(zip(*examples("images"), strict=True)), tmp_path / "checkpoint"
+    for _ in untrained("images", {"shift": 1}).steps(pairs, checkpoint=checkpoint):
         break
     with pytest.raises(ValueError, match="recipe shift was 1, and is 2"):
-        list(untrained("images", {"shift": 2}).steps(pairs, checkpoint=place))
+        list(untrained("images", {"shift": 2}).steps(pairs, checkpoint=checkpoint))
 
 
 @every_kind
@@ -204,9 +206,9 @@ def test_validation_and_translation_read_what_is_given(kind: str, tmp_path: Path
     sources, targets = examples(kind)
     model = untrained(kind, RECIPES[kind] | {"rate": 1e-30})
     training = model.begin(list(zip(sources, targets, strict=True)), [(sources[0], targets[0])])
-    wanted = mean_loss(training.network, training.valid)
+    expected = mean_loss(training.network, training.valid)
     validations = [step.validation for step in training if step.validation is not None]
-    assert validations == pytest.approx([wanted] * 3, rel=1e-6)
+    assert validations == pytest.approx([expected] * 3, rel=1e-6)
     translated = model.translate(sources)
     model.save(tmp_path / "model.safetensors")
     assert Seq2Seq.load(tmp_path / "model.safetensors").translate(sources) == translated

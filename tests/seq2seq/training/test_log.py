@@ -1,4 +1,4 @@
-"""The training log: what was written is read, whatever moment the writer was killed at."""
+"""The training log: complete entries are read, whenever the writer was killed."""
 
 from __future__ import annotations
 
@@ -50,11 +50,11 @@ def test_a_truncated_log_is_continued(
     entries = write(path, lines)
     data = path.read_bytes()
     path.write_bytes(data[: round(part * len(data))])
-    whole = read_log(path)
-    assert whole == entries[: len(whole)]
-    assert len(whole) == path.read_bytes().count(b"\n")
+    remaining = read_log(path)
+    assert remaining == entries[: len(remaining)]
+    assert len(remaining) == path.read_bytes().count(b"\n")
     added = write(path, more, resume_at=step)
-    assert read_log(path) == [entry for entry in whole if entry["step"] <= step] + added
+    assert read_log(path) == [entry for entry in remaining if entry["step"] <= step] + added
 
 
 @pytest.mark.slow
@@ -69,7 +69,7 @@ os.kill(os.getpid(), signal.SIGKILL)
     done = subprocess.run([sys.executable, "-c", program], env={"PYTHONPATH": str(SRC)}, check=False)
     assert done.returncode == -signal.SIGKILL
     with (tmp_path / "log").open("a") as log:
-        log.write('{"step": 2, "lo')  # a line longer than what the system writes at once
+        log.write('{"step": 2, "lo')  # a line longer than the system writes at once
     assert read_log(tmp_path / "log") == [{"step": 1, "loss": 2.0}]
 
 
@@ -78,7 +78,7 @@ def test_a_new_log_replaces_an_old_one(tmp_path: Path) -> None:
     write(tmp_path / "log", [{"loss": 1.0}])
     assert read_log(tmp_path / "log") == [{"step": 1, "loss": 1.0}]
     assert [path.name for path in tmp_path.iterdir()] == ["log"]
-    write(tmp_path / "other", [{}], resume_at=7)  # nothing there to go on with
+    write(tmp_path / "other", [{}], resume_at=7)  # there is nothing to continue
     assert read_log(tmp_path / "other") == [{"step": 8}]
 
 
@@ -97,13 +97,13 @@ def test_numbers_of_numpy_are_written_and_none_is_left_out(tmp_path: Path) -> No
 def test_invalid_logs(tmp_path: Path, line: bytes) -> None:
     path = tmp_path / "log"
     path.write_bytes(b'{"step": 1}\n' + line + b"\n")
-    told = f"{path}, line 2: expected a JSON object with a step, as regard train writes them"
+    message = f"{path}, line 2: expected a JSON object with a step, as regard train writes them"
     with pytest.raises(ValueError) as caught:
         read_log(path)
-    assert str(caught.value) == told
+    assert str(caught.value) == message
     with pytest.raises(ValueError) as caught:
         Log(path, resume_at=1)
-    assert str(caught.value) == told
+    assert str(caught.value) == message
     assert path.read_bytes() == b'{"step": 1}\n' + line + b"\n"
 
 

@@ -1,4 +1,4 @@
-"""Training: batches under a budget, the recipe, and that a training that was stopped ends as if it never had been."""
+"""Training: batches under a budget, the recipe, and resuming, which gives the result of an uninterrupted training."""
 
 from __future__ import annotations
 
@@ -46,13 +46,13 @@ def begun(recipe: Recipe, count: int = 60, **options: Any) -> Training:
 
 
 def test_a_corpus_returns_its_sequences() -> None:
-    given = [*pairs(30), EncodedPair([4, 2], [1, 5, 2], frozenset({(0, 0)}))]
-    corpus = Corpus(iter(given))
+    examples = [*pairs(30), EncodedPair([4, 2], [1, 5, 2], frozenset({(0, 0)}))]
+    corpus = Corpus(iter(examples))
     assert len(corpus) == 31
-    for i, pair in enumerate(given):
+    for i, pair in enumerate(examples):
         assert (list(corpus[i].source), list(corpus[i].target), corpus[i].links) == tuple(map(_plain, pair))
-    batch, wanted = corpus.batch([3, 30]), collate([given[3], given[30]])
-    for one, other in zip(batch, wanted, strict=True):
+    batch, expected = corpus.batch([3, 30]), collate([examples[3], examples[30]])
+    for one, other in zip(batch, expected, strict=True):
         np.testing.assert_array_equal(one, other)
 
 
@@ -70,13 +70,13 @@ def test_batches_hold_every_pair_once_within_the_budget(
     lengths: list[tuple[int, int]], tokens: int, seed: int
 ) -> None:
     corpus = Corpus(EncodedPair([2] * source, [1] * target) for source, target in lengths)
-    found = batches(corpus, tokens, np.random.default_rng(seed))
-    assert sorted(itertools.chain.from_iterable(found)) == list(range(len(lengths)))
-    for batch in found:
+    result = batches(corpus, tokens, np.random.default_rng(seed))
+    assert sorted(itertools.chain.from_iterable(result)) == list(range(len(lengths)))
+    for batch in result:
         most = max(max(lengths[i]) for i in batch)
         assert len(batch) * most <= tokens or len(batch) == 1
     other = batches(corpus, tokens, np.random.default_rng(seed + 1))
-    assert len(other) == len(found)  # a resumed epoch can count on it
+    assert len(other) == len(result)  # a resumed epoch can count on it
 
 
 def test_batches_have_one_source_length_where_there_are_enough() -> None:
@@ -92,12 +92,12 @@ def test_links_of_a_token_sum_to_1() -> None:
 
 
 def test_a_part_of_a_batch_is_the_batch_of_these_pairs() -> None:
-    given = pairs(9)
-    whole = collate(given)
+    examples = pairs(9)
+    full = collate(examples)
     for half in range(2):
-        part, wanted = whole.part(slice(half, None, 2)), collate(given[half::2])
-        np.testing.assert_array_equal(part.source, wanted.source)
-        np.testing.assert_array_equal(part.target, wanted.target)
+        part, expected = full.part(slice(half, None, 2)), collate(examples[half::2])
+        np.testing.assert_array_equal(part.source, expected.source)
+        np.testing.assert_array_equal(part.target, expected.target)
 
 
 # ------------------------------------------------------------------------------------------------------- recipe
@@ -139,7 +139,7 @@ def test_patience_ends_the_training() -> None:
 
 
 @pytest.mark.slow
-def test_the_last_model_is_kept_if_the_recipe_says_so() -> None:
+def test_the_last_model_is_kept_by_the_recipe_keep_last() -> None:
     worse = 0
     for keep in ("best", "last"):
         training, at_best, lowest = begun(Recipe(epochs=12, rate=0.1, warm_up=1, keep=keep)), None, np.inf
@@ -164,21 +164,21 @@ def test_the_mean_of_the_parameters_is_validated_and_kept() -> None:
         if step.validation is not None:
             assert not (training.flat == training.best).all()
     mean = training.network.parameters.flat
-    wanted = begun(Recipe(average=0.9)).flat.copy()
+    expected = begun(Recipe(average=0.9)).flat.copy()
     for number, at in enumerate(walked, 1):
-        wanted += (1 - min(0.9, number / (number + 10))) * (at - wanted)
+        expected += (1 - min(0.9, number / (number + 10))) * (at - expected)
         if number == len(walked):
-            np.testing.assert_allclose(mean, wanted, atol=1e-5)
+            np.testing.assert_allclose(mean, expected, atol=1e-5)
 
 
 def test_two_threads_give_the_bits_of_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = []
+    results = []
     for threads in ("1", "2"):  # with more than one BLAS thread, halves are worked on in turn
         monkeypatch.setenv("OPENBLAS_NUM_THREADS", threads)
         training = begun(Recipe(epochs=2, tokens=200, warm_up=1))
         list(training)
-        found.append(training.flat.tobytes())
-    assert found[0] == found[1]
+        results.append(training.flat.tobytes())
+    assert results[0] == results[1]
 
 
 def test_a_nan_loss_stops_with_the_last_good_parameters() -> None:
@@ -205,9 +205,9 @@ def test_a_resumed_training_gives_the_same_bits(
     options: dict[str, Any], average: float, tmp_path: Path
 ) -> None:
     recipe = Recipe(epochs=4, tokens=60, warm_up=3, average=average, agreement=average, patience=9)
-    whole = begun(recipe, **options)
-    told = [step._replace(seconds=0.0) for step in whole]
-    for stop in (1, len(told) // 4, len(told) // 3, len(told) - 1):  # in and at the end of epochs
+    full = begun(recipe, **options)
+    steps = [step._replace(seconds=0.0) for step in full]
+    for stop in (1, len(steps) // 4, len(steps) // 3, len(steps) - 1):  # in and at the end of epochs
         first = begun(recipe, **options)
         for step in first:
             if step.number == stop:
@@ -216,27 +216,27 @@ def test_a_resumed_training_gives_the_same_bits(
         second = begun(recipe, **options)
         second.resume_from(read_checkpoint(tmp_path / "it"))
         rest = [step._replace(seconds=0.0) for step in second]
-        assert rest == told[stop:]
-        assert second.flat.tobytes() == whole.flat.tobytes()
-        assert second.best_loss == whole.best_loss
+        assert rest == steps[stop:]
+        assert second.flat.tobytes() == full.flat.tobytes()
+        assert second.best_loss == full.best_loss
 
 
 def test_a_time_limit_between_two_steps_keeps_the_best_model() -> None:
     """The time between steps counts, too."""
     training = begun(Recipe(epochs=1000, tokens=60, minutes=1.0))
-    told = []
+    steps = []
     for step in training:
-        told.append(step)
+        steps.append(step)
         if step.number == training.per_epoch + 2:
             training.begun -= 100
-    assert told[-1].validation is not None
-    assert told[-1].number > training.per_epoch + 2
+    assert steps[-1].validation is not None
+    assert steps[-1].number > training.per_epoch + 2
     assert training.best_loss < np.inf
 
 
 @pytest.mark.slow
 def test_the_time_limit_is_used() -> None:
-    """Without epochs only the clock ends a training, which has the usual number of them behind it then."""
+    """Without epochs, a training ends by its time limit, which is long enough for the usual number of them."""
     training = begun(Recipe(epochs=None, tokens=60, minutes=1e6))
     steps = []
     for step in training:
@@ -295,8 +295,8 @@ def test_resuming_after_the_time_limit_keeps_the_model(steps: int, tmp_path: Pat
     drawn = second.flat.copy()
     second.resume_from(read_checkpoint(tmp_path / "it"))
     learned = second.flat.copy()
-    told = list(second)
-    assert [step.best for step in told] == [True]
+    remaining = list(second)
+    assert [step.best for step in remaining] == [True]
     assert (second.flat == learned).all()  # the step that detected it did not change the parameters
     assert (learned != drawn).any()
 
@@ -319,8 +319,10 @@ def test_a_checkpoint_of_another_training_is_rejected(tmp_path: Path) -> None:
         ),  # epochs and sizes depend on them by default, so they are not compared
         "network layers was 1, and is 2": begun(Recipe(epochs=2), layers=2),
     }
-    for told, other in others.items():
-        with pytest.raises(ValueError, match=f"^the checkpoint is of another training: {re.escape(told)}$"):
+    for changes, other in others.items():
+        with pytest.raises(
+            ValueError, match=f"^the checkpoint is of another training: {re.escape(changes)}$"
+        ):
             other.resume_from(state)
     begun(Recipe(epochs=2, minutes=3.0)).resume_from(state)  # time limits may change
     with pytest.raises(ValueError, match=r"^the checkpoint doesn't have the arrays of this training$"):
@@ -337,8 +339,8 @@ def sides(count: int) -> tuple[list[str], list[str]]:
 def test_fit_resumes_from_its_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(model, "CHECKPOINT_EVERY", 0.0)
     sources, targets = sides(80)
-    whole = Seq2Seq(epochs=4).fit(sources, targets)
-    place = tmp_path / "checkpoint"
+    full = Seq2Seq(epochs=4).fit(sources, targets)
+    checkpoint = tmp_path / "checkpoint"
 
     def stop_after(steps: int) -> Any:
         def listen(step: Any) -> None:
@@ -349,19 +351,19 @@ def test_fit_resumes_from_its_checkpoint(tmp_path: Path, monkeypatch: pytest.Mon
 
     for steps in (1, 5, 6):
         with pytest.raises(KeyboardInterrupt):
-            Seq2Seq(epochs=4).fit(sources, targets, checkpoint=place, listener=stop_after(steps))
-        assert place.exists()
-    last = Seq2Seq(epochs=4).fit(sources, targets, checkpoint=place)
-    assert last.model.network.parameters.flat.tobytes() == whole.model.network.parameters.flat.tobytes()
-    assert not place.exists()
+            Seq2Seq(epochs=4).fit(sources, targets, checkpoint=checkpoint, listener=stop_after(steps))
+        assert checkpoint.exists()
+    last = Seq2Seq(epochs=4).fit(sources, targets, checkpoint=checkpoint)
+    assert last.model.network.parameters.flat.tobytes() == full.model.network.parameters.flat.tobytes()
+    assert not checkpoint.exists()
 
 
 @pytest.mark.slow
 def test_closing_the_generator_leaves_the_best_model_and_a_checkpoint(tmp_path: Path) -> None:
     sources, targets = sides(80)
-    place = tmp_path / "checkpoint"
+    checkpoint = tmp_path / "checkpoint"
     translator = Seq2Seq(epochs=4)
-    steps = translator.steps(list(zip(sources, targets, strict=True)), checkpoint=place)
+    steps = translator.steps(list(zip(sources, targets, strict=True)), checkpoint=checkpoint)
     best: Sequence[Any] = []
     for step in steps:
         if step.best:
@@ -370,7 +372,7 @@ def test_closing_the_generator_leaves_the_best_model_and_a_checkpoint(tmp_path: 
             break
     steps.close()
     assert (translator.model.network.parameters.flat == best).all()
-    assert read_checkpoint(place).step == 7
+    assert read_checkpoint(checkpoint).step == 7
 
 
 def test_a_batch_counts_its_tokens() -> None:

@@ -1,4 +1,4 @@
-"""`regard show`: what its page opens with, and what is no input."""
+"""`regard show`: the content of its page, and invalid input."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_a_page_that_exists_is_replaced_with_force_only(capsys: pytest.CaptureFi
 
 
 @pytest.mark.filterwarnings("always")
-def test_a_large_page_says_so_and_is_written(
+def test_a_large_page_gives_a_warning_and_is_written(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Page, "html", "x" * 20_000_001)
@@ -113,7 +113,7 @@ def test_a_large_page_says_so_and_is_written(
         (["--title"], "argument --title: expected one argument"),
     ],
 )
-def test_what_is_no_input_is_one_line_and_no_page(
+def test_invalid_input_gives_one_line_and_no_page(
     capsys: pytest.CaptureFixture[str], arguments: list[str], error: str
 ) -> None:
     np.savez("my.npz", q=np.eye(3), k=np.ones((4, 3)), v=np.ones((4, 1)))
@@ -123,13 +123,15 @@ def test_what_is_no_input_is_one_line_and_no_page(
     assert not Path("page.html").exists()
 
 
-def test_without_a_name_for_the_page_it_says_what_is_missing(capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_a_name_for_the_page_the_missing_option_is_reported(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     assert main(["show"]) == 2
     assert (
         capsys.readouterr().err == "regard show: error: give --out FILE.html, the page to write, or --serve\n"
     )
 
 
-def test_a_folder_that_is_not_there_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_missing_folder_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["show", "--out", "none/page.html"]) == 2
     assert capsys.readouterr().err == "regard show: error: none/page.html: No such file or directory\n"

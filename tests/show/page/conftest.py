@@ -100,10 +100,10 @@ def accessible(axe: str) -> Callable[[Any], None]:
 
     def check(tab: Any) -> None:
         tab.evaluate(axe)  # not as a script of the page, which its policy forbids
-        found = tab.evaluate("axe.run(document, { resultTypes: ['violations'] })")["violations"]
+        violations = tab.evaluate("axe.run(document, { resultTypes: ['violations'] })")["violations"]
         grave = [
             (fault["id"], fault["help"], [node["html"][:200] for node in fault["nodes"][:3]])
-            for fault in found
+            for fault in violations
             if fault["impact"] in ("serious", "critical")
         ]
         assert grave == []

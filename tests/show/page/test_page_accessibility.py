@@ -36,8 +36,8 @@ def translations() -> Page:
 
 
 def described_picture() -> Page:
-    found = Translation("a b", ("a", "b"), ("",) * 4, 0.0, np.full((2, 4), 0.25), grid=(2, 2))
-    return page([alignment(sentence(found, picture=np.ones((8, 8))))])
+    translation = Translation("a b", ("a", "b"), ("",) * 4, 0.0, np.full((2, 4), 0.25), grid=(2, 2))
+    return page([alignment(sentence(translation, picture=np.ones((8, 8))))])
 
 
 PAGES = {

@@ -53,11 +53,11 @@ def test_each_hypothesis_has_its_own_weights() -> None:
 
 
 def test_tokens_lose_the_marks_of_joined_tokens_and_retrieved_targets_are_named() -> None:
-    found = Translation(
+    pair = Translation(
         "ab", ("a" + JOIN, "b"), ("x", "</s>"), 0.0, weights(2, 2), retrieved=(SPECIAL[START], "y" + JOIN)
     )
-    found = Translation(**(vars(found) | {"retrieved_weights": weights(2, 2, 1)}))
-    described = sentence(found)
+    pair = Translation(**(vars(pair) | {"retrieved_weights": weights(2, 2, 1)}))
+    described = sentence(pair)
     assert described["source"] == ["x", "</s>", "retrieved:", "y"]
     assert described["hypotheses"][0]["tokens"] == ["a", "b"]
     assert unpacked(described["hypotheses"][0]["weights"]).shape == (2, 4)
@@ -112,8 +112,8 @@ def test_numbers_that_are_no_weights_come_with_a_warning() -> None:
 def test_a_picture_keeps_its_colours_and_has_no_more_pixels_than_are_seen(shape: tuple[int, int]) -> None:
     rng = np.random.default_rng(0)
     picture = np.broadcast_to(rng.integers(0, 256, 3, np.uint8), (*shape, 3))
-    found = Translation("a", ("a",), ("1",), 0.0, weights(1, 1), grid=(1, 1))
-    pixels = unpacked(sentence(found, picture=picture)["picture"])
+    pair = Translation("a", ("a",), ("1",), 0.0, weights(1, 1), grid=(1, 1))
+    pixels = unpacked(sentence(pair, picture=picture)["picture"])
     assert max(pixels.shape) <= max(2 * module._PIXELS, 3)
     assert (pixels == picture[0, 0]).all()
 
@@ -124,27 +124,27 @@ def test_a_picture_keeps_its_colours_and_has_no_more_pixels_than_are_seen(shape:
 @pytest.mark.slow
 def test_a_token_shows_its_weights_in_numbers_by_click_hover_and_key(opened: Any) -> None:
     source, target = [*HOSTILE, "</s>"], SCRIPTS
-    found = translation(target, source)
-    tab = opened(page([found, translation(target[:3], source, 5, -1.25)]))
+    one = translation(target, source)
+    tab = opened(page([one, translation(target[:3], source, 5, -1.25)]))
     rows, columns = tab.locator(".token[data-side=row]"), tab.locator(".token[data-side=column]")
     assert rows.locator(".label").all_text_contents() == target
     assert columns.locator(".label").all_text_contents() == source
     rows.nth(2).click()
-    assert columns.locator(".value").all_text_contents() == [shown(w) for w in found.alignment[2]]
+    assert columns.locator(".value").all_text_contents() == [shown(w) for w in one.alignment[2]]
     columns.nth(4).hover()
-    assert rows.locator(".value").all_text_contents() == [shown(w) for w in found.alignment[:, 4]]
+    assert rows.locator(".value").all_text_contents() == [shown(w) for w in one.alignment[:, 4]]
     tab.mouse.move(0, 0)  # what was clicked is kept
-    assert columns.locator(".value").all_text_contents() == [shown(w) for w in found.alignment[2]]
+    assert columns.locator(".value").all_text_contents() == [shown(w) for w in one.alignment[2]]
     rows.nth(2).click()
     assert set(columns.locator(".value").all_text_contents()) == {""}
     columns.first.focus()
     tab.keyboard.press("ArrowDown")
-    assert rows.locator(".value").all_text_contents() == [shown(w) for w in found.alignment[:, 1]]
+    assert rows.locator(".value").all_text_contents() == [shown(w) for w in one.alignment[:, 1]]
     tab.keyboard.press("ArrowRight")
-    assert columns.locator(".value").all_text_contents() == [shown(w) for w in found.alignment[1]]
-    best = found.alignment[1].argmax()
+    assert columns.locator(".value").all_text_contents() == [shown(w) for w in one.alignment[1]]
+    best = one.alignment[1].argmax()
     assert source[best] in tab.locator(".readout").inner_text()
-    assert shown(found.alignment[1, best]) in tab.locator(".readout").inner_text()
+    assert shown(one.alignment[1, best]) in tab.locator(".readout").inner_text()
     tab.locator(".hypothesis").nth(1).click()
     assert tab.locator(".token[data-side=row]").count() == 3
     assert tab.locator("script").count() == 2
@@ -152,23 +152,23 @@ def test_a_token_shows_its_weights_in_numbers_by_click_hover_and_key(opened: Any
 
 @pytest.mark.slow
 def test_a_cell_of_the_matrix_shows_its_number_under_the_pointer_and_by_the_arrow_keys(opened: Any) -> None:
-    found = translation(["un", "deux", "trois"], ["one", "two", "three", "</s>"])
-    tab = opened(page([alignment(sentence(found, links=[(1, 2), (3, 0)]))]))
+    example = translation(["un", "deux", "trois"], ["one", "two", "three", "</s>"])
+    tab = opened(page([alignment(sentence(example, links=[(1, 2), (3, 0)]))]))
     canvas, line = tab.locator(".matrix canvas"), tab.locator(".readout")
     box = canvas.bounding_box()
     for row, column in ((0, 0), (2, 1), (1, 3)):
         tab.mouse.move(
             box["x"] + box["width"] * (column + 0.5) / 4, box["y"] + box["height"] * (row + 0.5) / 3
         )
-        assert shown(found.alignment[row, column]) in line.inner_text()
+        assert shown(example.alignment[row, column]) in line.inner_text()
         assert ("given link" in line.inner_text()) is ((row, column) == (2, 1))
     tab.mouse.move(0, 0)
     tab.keyboard.press("Tab")  # focus that is visible
     canvas.focus()
     tab.keyboard.press("ArrowDown")
     tab.keyboard.press("ArrowRight")
-    assert line.inner_text().startswith("deux → two " + shown(found.alignment[1, 1]))
-    best = found.alignment.argmax(axis=1)
+    assert line.inner_text().startswith("deux → two " + shown(example.alignment[1, 1]))
+    best = example.alignment.argmax(axis=1)
     hits = sum(best[j] == i for i, j in [(1, 2), (3, 0)])
     assert f"{hits} of 2 lead to the token" in tab.locator(".legend").inner_text()
 
@@ -196,13 +196,13 @@ def test_the_smoothed_weights_over_a_picture_are_those_of_the_figure(
     rng = np.random.default_rng(1)
     cells = grid[0] * grid[1]
     picture = rng.random((300, 320, 3)).astype(np.float32)
-    found = Translation("a b", ("a", "b"), ("",) * cells, 0.0, weights(2, cells), grid=grid)
-    tab = opened(page([alignment(sentence(found, picture=picture))]))
+    pair = Translation("a b", ("a", "b"), ("",) * cells, 0.0, weights(2, cells), grid=grid)
+    tab = opened(page([alignment(sentence(pair, picture=picture))]))
     tab.locator(".panel").nth(1).click()
     step = 7
     width, height, drawn = tab.evaluate(PIXELS, step)
     pixels = np.array(drawn).reshape(-(-height // step), -(-width // step), 3)
-    figure = captioned(picture, found.alignment, found.tokens, grid=grid)
+    figure = captioned(picture, pair.alignment, pair.tokens, grid=grid)
     image = np.asarray(figure.axes[2].images[0].get_array())
     at = [
         np.arange(0, size, step) * own // size
@@ -217,9 +217,9 @@ def test_two_notebook_outputs_do_not_disturb_each_other(browser: Any) -> None:
     one, two = translation(["un"], ["one", "</s>"], 1), translation(["deux"], ["two", "</s>"], 2)
     tab = browser.new_page()
     tab.set_content(f"<div>{one._repr_html_()}</div><div>{two._repr_html_()}</div>")
-    for number, found in enumerate((one, two)):
+    for number, example in enumerate((one, two)):
         frame = tab.frame_locator("iframe").nth(number)
         frame.locator(".token[data-side=row]").first.click()
         values = frame.locator(".token[data-side=column] .value").all_text_contents()
-        assert values == [shown(w) for w in found.alignment[0]]
+        assert values == [shown(w) for w in example.alignment[0]]
     tab.close()

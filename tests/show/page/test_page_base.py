@@ -30,7 +30,7 @@ def test_numbers_are_written_as_python_writes_them(opened: Any) -> None:
             "0" if not float(text.replace("\u2212", "-")) and not digits else text for text in expected
         ]
         pairs = [pair for pair in zip(numbers, shown, expected, strict=True) if pair[1] != pair[2]]
-        # What would be only zeros is written with an exponent, and 0 has no sign.
+        # A number that would be only zeros is written with an exponent, and 0 has no sign.
         assert all(abs(x) <= 0.5 * 10**-digits for x, *_ in pairs), (digits, pairs)
 
 

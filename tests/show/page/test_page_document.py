@@ -66,7 +66,7 @@ def test_a_page_loads_nothing() -> None:
     assert not re.search(r"<(link|img|iframe)|\bsrc=|@import|url\(", document)
 
 
-def test_a_page_of_all_views_is_small_beside_its_data() -> None:
+def test_a_page_of_all_views_is_small_compared_with_its_data() -> None:
     views = ("mechanism", "alignment", "heads", "long")
     assert len(Page([Section(view, "", {}) for view in views]).html.encode()) < 150_000
 
@@ -92,7 +92,7 @@ def test_an_array_is_packed_little_endian_in_c_order(array: np.ndarray, expected
     assert packed(array) == expected
 
 
-def test_an_existing_file_is_not_replaced_unless_it_is_said(tmp_path: Path) -> None:
+def test_an_existing_file_is_replaced_with_force_only(tmp_path: Path) -> None:
     path = tmp_path / "page.html"
     path.write_text("mine")
     with pytest.raises(FileExistsError, match="the file exists already"):
@@ -102,7 +102,7 @@ def test_an_existing_file_is_not_replaced_unless_it_is_said(tmp_path: Path) -> N
     assert path.read_text(encoding="utf-8") == Page([]).html
 
 
-def test_a_large_page_says_so_before_it_is_written(tmp_path: Path) -> None:
+def test_a_large_page_gives_a_warning_before_it_is_written(tmp_path: Path) -> None:
     path = tmp_path / "page.html"
     large = Page([Section("mechanism", "x" * 20_000_000, {})])
     with pytest.raises(UserWarning, match=r"page\.html takes 20 MB, which browsers open slowly"):

@@ -26,27 +26,27 @@ def weights(*shape: int, seed: int = 0) -> np.ndarray:
 
 
 def test_measures_by_hand() -> None:
-    found = measures([[[0.5, 0.5, 0.0], [0.0, 0.0, 1.0]]])
-    assert found.entropy.tolist() == [0.5]  # 1 bit and 0 bits
-    assert found.distance.tolist() == [(0.5 * 1 + 1.0) / 2]
-    assert found.diagonal.tolist() == [0.25]
-    assert found.first.tolist() == [0.25]
+    result = measures([[[0.5, 0.5, 0.0], [0.0, 0.0, 1.0]]])
+    assert result.entropy.tolist() == [0.5]  # 1 bit and 0 bits
+    assert result.distance.tolist() == [(0.5 * 1 + 1.0) / 2]
+    assert result.diagonal.tolist() == [0.25]
+    assert result.first.tolist() == [0.25]
 
 
 @pytest.mark.parametrize("shape", [(3, 5), (5, 3), (1, 1), (2, 2, 4, 4)])
 def test_measures_are_the_sums_of_their_definition(shape: tuple[int, ...], monkeypatch: Any) -> None:
     monkeypatch.setattr(module, "_PART", 4)  # some rows at a time
     array = weights(*shape)
-    found = measures(array)
-    for place in np.ndindex(shape[:-2]):
-        head = array[place].astype(float)
+    result = measures(array)
+    for index in np.ndindex(shape[:-2]):
+        head = array[index].astype(float)
         n, m = head.shape
         entropy = -math.fsum(w * math.log2(w) for w in head.flat if w > 0) / n
         distance = math.fsum(head[i, j] * abs(i - j) for i in range(n) for j in range(m)) / n
-        assert found.entropy[place] == pytest.approx(entropy)
-        assert found.distance[place] == pytest.approx(distance)
-        assert found.diagonal[place] == pytest.approx(math.fsum(np.diagonal(head)) / n)
-        assert found.first[place] == pytest.approx(math.fsum(head[:, 0]) / n)
+        assert result.entropy[index] == pytest.approx(entropy)
+        assert result.distance[index] == pytest.approx(distance)
+        assert result.diagonal[index] == pytest.approx(math.fsum(np.diagonal(head)) / n)
+        assert result.first[index] == pytest.approx(math.fsum(head[:, 0]) / n)
 
 
 def test_a_row_without_weight_has_no_influence() -> None:
@@ -70,12 +70,12 @@ def test_heads_of_a_model_are_three_groups() -> None:
 
 def test_recorded_attentions_of_the_same_shape_are_layers() -> None:
     rng = np.random.default_rng(0)
-    with regard.record() as seen:
+    with regard.record() as recorded:
         for name in ("one", "two"):
             with regard.named_scope(name):
                 regard.attention(*rng.normal(0, 1, (3, 2, 4, 8)))
         regard.attention(rng.normal(0, 1, (3, 8)), *rng.normal(0, 1, (2, 5, 8)))
-    groups = of_recorded(seen).data["groups"]
+    groups = of_recorded(recorded).data["groups"]
     assert [(g["name"], g["layers"], g["weights"]["shape"]) for g in groups] == [
         ("4 × 4", ["one", "two"], [2, 2, 4, 4]),
         ("3 × 5", ["3"], [1, 1, 3, 5]),
@@ -83,10 +83,10 @@ def test_recorded_attentions_of_the_same_shape_are_layers() -> None:
 
 
 def test_recorded_attentions_without_weights_are_left_out() -> None:
-    with regard.record(keep="context") as seen:
+    with regard.record(keep="context") as recorded:
         regard.attention(np.eye(2), np.eye(2), np.eye(2))
     with pytest.raises(ValueError, match="heads need at least one group"):
-        of_recorded(seen)
+        of_recorded(recorded)
 
 
 def test_many_weights_are_rounded_and_more_are_reduced_to_the_largest_of_blocks(monkeypatch: Any) -> None:
@@ -131,10 +131,10 @@ def test_weights_of_any_real_type_are_shown(dtype: str) -> None:
 
 def test_a_page_records_nothing() -> None:
     rng = np.random.default_rng(0)
-    with regard.record() as seen:
+    with regard.record() as recorded:
         page(*rng.normal(size=(3, 2, 9, 4)))
         LongAttention(*rng.normal(size=(2, 9, 4)))
-    assert seen == []
+    assert recorded == []
 
 
 # --------------------------------------------------------------------------------------------------- in a browser

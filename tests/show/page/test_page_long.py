@@ -56,12 +56,12 @@ def test_summaries_equal_those_of_the_dense_weights(option: str, lead_n_m: Any, 
     dense = regard.attend(queries, keys, keys, **options).weights.reshape(-1, n, m).astype(float)
     for head, weights in enumerate(dense):
         for side in (1, 4, 7, 512):
-            found = long.summary(head, side)
+            summary = long.summary(head, side)
             parts = [[weights[rows, columns] for columns in blocks(m, side)] for rows in blocks(n, side)]
             maximum = [[part.max() for part in row] for row in parts]
             mean = [[part.mean() for part in row] for row in parts]
-            np.testing.assert_allclose(found.maximum, maximum, rtol=1e-4, atol=1e-6)
-            np.testing.assert_allclose(found.mean, mean, rtol=1e-4, atol=1e-6)
+            np.testing.assert_allclose(summary.maximum, maximum, rtol=1e-4, atol=1e-6)
+            np.testing.assert_allclose(summary.mean, mean, rtol=1e-4, atol=1e-6)
 
 
 def test_rows_and_parts_equal_the_dense_weights() -> None:
@@ -169,8 +169,8 @@ def test_the_page_shows_the_summaries_and_zooms_by_keys(opened: Any) -> None:
     canvas.focus()
     for key in ("+", "+", "ArrowLeft", "ArrowUp", "Enter"):
         tab.keyboard.press(key)
-    place = [int(length * (0.5 - 0.025)) for length in (600, 700)]
-    rows, columns = (slice(k // 2 * 2, k // 2 * 2 + 2) for k in place)
+    position = [int(length * (0.5 - 0.025)) for length in (600, 700)]
+    rows, columns = (slice(k // 2 * 2, k // 2 * 2 + 2) for k in position)
     assert f"largest {dense[1, rows, columns].max():.4f}" in line.inner_text()
     blocks_of_row = dense[1, rows].max(axis=0).reshape(-1, 2).max(axis=1)
     best = sorted(blocks_of_row, reverse=True)[:6]

@@ -47,25 +47,27 @@ PARTS = ("scores", "logits", "weights", "context")
 
 
 def numbers(rows: Any) -> np.ndarray:
-    """What came back from the browser, where infinity is none."""
+    """Numbers from the browser, whose infinities are null."""
     return np.array(rows, dtype=np.float64)
 
 
 def recomputed(tab: Any, sections: list[Section]) -> list[dict[str, np.ndarray]]:
-    """What the page's own functions make of the data of sections."""
+    """The results of the page's own functions for the data of sections."""
     code = """all => all.map((data) => {
         const own = { ...data.options, queries: data.queries, keys: data.keys, values: data.values };
-        const found = data.decoder ? regard.decode({ ...own, decoder: data.decoder }) : regard.compute(own);
-        return Object.fromEntries(%s.map((part) => [part, found[part]]));
+        const result = data.decoder ? regard.decode({ ...own, decoder: data.decoder }) : regard.compute(own);
+        return Object.fromEntries(%s.map((part) => [part, result[part]]));
     })"""
     parts = [*PARTS, "states"] if "decoder" in sections[0].data else list(PARTS)
-    found = tab.evaluate(code % parts, [dict(section.data) for section in sections])
-    return [{part: numbers(rows) for part, rows in one.items()} for one in found]
+    results = tab.evaluate(code % parts, [dict(section.data) for section in sections])
+    return [{part: numbers(rows) for part, rows in one.items()} for one in results]
 
 
-def same(found: dict[str, np.ndarray], expected: regard.Attention) -> None:
+def same(computed: dict[str, np.ndarray], expected: regard.Attention) -> None:
     for part in PARTS:
-        np.testing.assert_allclose(found[part], getattr(expected, part), rtol=1e-10, atol=1e-12, err_msg=part)
+        np.testing.assert_allclose(
+            computed[part], getattr(expected, part), rtol=1e-10, atol=1e-12, err_msg=part
+        )
 
 
 @pytest.fixture(scope="module")
@@ -90,8 +92,8 @@ def test_the_page_computes_what_attend_computes(tab: Any, score: str) -> None:
         for visible, step, scale, softcap in choices
     ]
     sections = [mechanism(QUERIES, KEYS, VALUES, **own) for own in options]
-    for found, own in zip(recomputed(tab, sections), options, strict=True):
-        same(found, regard.attend(QUERIES, KEYS, VALUES, **own))
+    for computed, own in zip(recomputed(tab, sections), options, strict=True):
+        same(computed, regard.attend(QUERIES, KEYS, VALUES, **own))
 
 
 @pytest.mark.slow
@@ -107,14 +109,14 @@ def test_large_equal_and_zero_numbers_are_those_of_attend(tab: Any, normalize: s
     ]
     for name in ("dot", "scaled_dot", "cosine", "gaussian"):
         sections = [mechanism(*own, score=name, normalize=normalize) for own in arrays]
-        for found, own in zip(recomputed(tab, sections), arrays, strict=True):
-            same(found, regard.attend(*own, score=name, normalize=normalize))
+        for computed, own in zip(recomputed(tab, sections), arrays, strict=True):
+            same(computed, regard.attend(*own, score=name, normalize=normalize))
 
 
 @pytest.mark.slow
 def test_a_decoder_is_the_recurrence_of_its_contexts(tab: Any) -> None:
     section = reordering()
-    (found,) = recomputed(tab, [section])
+    (computed,) = recomputed(tab, [section])
     data, options = section.data, section.data["options"]
     score = scores.additive(options["query_weight"], options["key_weight"], options["vector"])
     states, attended = [np.array(data["queries"][0])], []
@@ -127,10 +129,10 @@ def test_a_decoder_is_the_recurrence_of_its_contexts(tab: Any) -> None:
                 + step.context[0] @ np.array(data["decoder"]["context_weight"])
             )
         )
-    np.testing.assert_allclose(found["states"], states, rtol=1e-12)
-    np.testing.assert_allclose(found["weights"], attended, rtol=1e-12)
-    assert np.argmax(found["weights"], axis=1).tolist() == [0, 2, 1]  # le chat noir: the cat black
-    assert found["weights"].max(axis=1).min() > 0.75
+    np.testing.assert_allclose(computed["states"], states, rtol=1e-12)
+    np.testing.assert_allclose(computed["weights"], attended, rtol=1e-12)
+    assert np.argmax(computed["weights"], axis=1).tolist() == [0, 2, 1]  # le chat noir: the cat black
+    assert computed["weights"].max(axis=1).min() > 0.75
 
 
 @pytest.mark.parametrize(
@@ -184,7 +186,7 @@ def test_what_cannot_be_shown_is_an_error(arguments: Any, options: dict[str, Any
         ),
     ],
 )
-def test_what_keeps_numbers_from_being_weights_is_said(weights: Any, faults: list[str]) -> None:
+def test_faults_of_weights_are_described(weights: Any, faults: list[str]) -> None:
     assert weight_faults(weights) == faults
 
 
@@ -198,23 +200,23 @@ def test_numbers_that_are_no_weights_are_shown_with_a_warning(opened: Any) -> No
 
 
 def test_a_notebook_shows_an_attention_and_what_was_recorded() -> None:
-    with regard.record() as seen:
+    with regard.record() as recorded:
         attention = regard.attend(QUERIES, KEYS, VALUES)
-    for shown in (attention, seen):
+    for shown in (attention, recorded):
         assert shown._repr_html_().startswith("<iframe")
-    with regard.record(keep="lse") as seen:
+    with regard.record(keep="lse") as recorded:
         regard.attend(QUERIES, KEYS, VALUES)
-    for nothing in (seen, seen[0], regard.attend(QUERIES[:0], KEYS, VALUES)):
+    for nothing in (recorded, recorded[0], regard.attend(QUERIES[:0], KEYS, VALUES)):
         assert nothing._repr_html_() is None
-    with regard.record(keep="weights") as seen:
+    with regard.record(keep="weights") as recorded:
         regard.attend(QUERIES, KEYS, VALUES)
-    assert seen[0]._repr_html_().startswith("<iframe")
+    assert recorded[0]._repr_html_().startswith("<iframe")
 
 
 def test_a_page_records_nothing() -> None:
-    with regard.record() as seen:
+    with regard.record() as recorded:
         page(QUERIES, KEYS, VALUES)
-    assert seen == []
+    assert recorded == []
 
 
 def test_other_attentions_than_a_page_computes_are_shown_as_they_are() -> None:

@@ -92,8 +92,8 @@ def test_only_this_machine_is_listened_to(served: Server) -> None:
 def test_everything_else_is_refused(
     served: Server, path: str, method: str, headers: dict[str, str], status: int
 ) -> None:
-    found, content = ask(served, path.format(token=served.token).replace("é", "%C3%A9"), method, **headers)
-    assert found == status
+    code, content = ask(served, path.format(token=served.token).replace("é", "%C3%A9"), method, **headers)
+    assert code == status
     assert served.token.encode() not in content
 
 

@@ -1,4 +1,4 @@
-"""The mechanism under a reader's hands: clicks, keys, drags and touches, and numbers that stay those of NumPy."""
+"""The mechanism in use: clicks, keys, drags and touches, and numbers that stay those of NumPy."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def written(x: float, digits: int) -> str:
         return "\u2212\u221e"
     text = f"{x:.{0 if x == 0 else digits}f}"
     if x != 0 and float(text) == 0:
-        text = re.sub(r"e([+-])0*", lambda found: "e" + found[1].replace("+", ""), f"{x:.2e}")
+        text = re.sub(r"e([+-])0*", lambda match: "e" + match[1].replace("+", ""), f"{x:.2e}")
     return text.replace("-", "\u2212")
 
 
@@ -51,10 +51,10 @@ def table(tab: Any, title: str, number: int = 0) -> list[list[str]]:
 
 def row(tab: Any, name: str) -> list[str]:
     """The numbers of the keys in a row of the story."""
-    found = tab.locator(
+    rows = tab.locator(
         "table.story tbody:not([hidden]) tr", has=tab.get_by_role("rowheader", name=name, exact=True)
     )
-    return found.last.locator("td[data-key]").evaluate_all(
+    return rows.last.locator("td[data-key]").evaluate_all(
         "cells => cells.map((cell) => cell.innerText.trim())"
     )
 
@@ -197,7 +197,7 @@ def test_scale_and_softcap(words: Any) -> None:
 
 def test_the_perceptron_of_the_additive_score_can_be_changed(words: Any) -> None:
     words.get_by_label("Score", exact=True).select_option("additive")
-    found = [
+    weights = [
         np.array([[float(x.replace("\u2212", "-")) for x in line] for line in values])
         for values in (
             words.get_by_role("spinbutton", name=re.compile(name)).evaluate_all(
@@ -207,12 +207,12 @@ def test_the_perceptron_of_the_additive_score_can_be_changed(words: Any) -> None
             for name in ("^From the query", "^From the key", "^Output")
         )
     ]
-    found[2][0, 0] = 1.7
+    weights[2][0, 0] = 1.7
     number(words, "Output, row 1, column 1").fill("1.7")
-    score = scores.additive(found[0], found[1], found[2][0])
+    score = scores.additive(weights[0], weights[1], weights[2][0])
     agrees(words, of_words(WORDS, score=score))
     queries, keys = WORDS @ WEIGHTS[0], WORDS @ WEIGHTS[1]
-    inner = np.tanh(queries[0] @ found[0] + keys @ found[1])
+    inner = np.tanh(queries[0] @ weights[0] + keys @ weights[1])
     assert [cell.split() for cell in row(words, "tanh")] == texts(inner, 4)
 
 
@@ -280,11 +280,11 @@ def test_a_query_that_sees_nothing_gets_zeros(opened: Any) -> None:
 
 def test_a_decoder_goes_on_to_its_next_step(opened: Any) -> None:
     tab = opened(Page([reordering()]))
-    said = []
+    sentences = []
     for _ in range(4):
-        said.append(tab.locator(".sentence").inner_text().split(" (")[0])
+        sentences.append(tab.locator(".sentence").inner_text().split(" (")[0])
         tab.get_by_role("button", name="Next step").click()
-    assert said == [
+    assert sentences == [
         f"{a} attends mostly to {b}"
         for a, b in (("le", "the"), ("chat", "cat"), ("noir", "black"), ("le", "the"))
     ]

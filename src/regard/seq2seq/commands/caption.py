@@ -64,7 +64,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_outputs(add: Any) -> None:
-    """Add the options of what the model attended to."""
+    """Add the options about the model's attention."""
     add(
         "--show",
         type=argument_types.path,
@@ -182,7 +182,7 @@ def _print(example: Loaded, captions: Sequence[Translation], *, with_scores: boo
 
 
 def _record(example: Loaded, caption: Translation) -> dict[str, Any]:
-    """Return a caption and what it attended to, for JSON."""
+    """Return a caption and its attended cells, for JSON."""
     record: dict[str, Any] = {"path": str(example), "caption": caption.text, "score": caption.score}
     record["tokens"] = [token.replace(JOIN, "") for token in caption.tokens]
     if caption.alignment is not None:

@@ -96,7 +96,7 @@ class _Test(NamedTuple):
 
     @property
     def inputs(self) -> list[str] | list[Loaded]:
-        """Return what models translate."""
+        """Return the inputs of the models."""
         return self.measured_side[1] if self.examples is None else self.examples
 
     @property

@@ -1,4 +1,4 @@
-"""One page of a browser for what a verb shows: alignments, and the heads of a transformer."""
+"""One page of a browser for the output of a verb: alignments, and the heads of a transformer."""
 
 from __future__ import annotations
 

@@ -340,17 +340,17 @@ class Run:
 
     def short_warning(self) -> str:
         """Return a warning that the training was too short, with the option to change; empty if it was not."""
-        recipe, seen = self.training.recipe, self.epochs_seen()
-        if seen >= _SHORT * self.usual_epochs() or self.training.out_of_patience():
+        recipe, epochs = self.training.recipe, self.epochs_seen()
+        if epochs >= _SHORT * self.usual_epochs() or self.training.out_of_patience():
             return ""
         option = "--epochs"
         if recipe.epochs is None or self.training.step < self.training.total:
             option = (
-                f"--minutes {math.ceil(self.training.seconds / 60 * self.usual_epochs() / max(seen, 1e-9))}"
+                f"--minutes {math.ceil(self.training.seconds / 60 * self.usual_epochs() / max(epochs, 1e-9))}"
             )
         return (
-            f"{self.name} was short: each pair was seen {_times(seen)}, and {_times(self.usual_epochs())} is usual for"
-            f" so many pairs; the model can become better with {option}"
+            f"{self.name} was short: each pair was seen {_times(epochs)}, and {_times(self.usual_epochs())} is usual"
+            f" for so many pairs; the model can become better with {option}"
         )
 
     def summary(self, pairs: Sequence[Pair], translations: Sequence[str]) -> Summary:
@@ -368,7 +368,7 @@ class Run:
                 save_curves(self.pictures[0], curve.panels({"": entries(self.log)}))
 
 
-def forecast(per_second: float, seen: float, minutes: float, usual: int, recipe: Recipe) -> str:
+def forecast(per_second: float, epochs: float, minutes: float, usual: int, recipe: Recipe) -> str:
     """Describe how often each pair will be seen at the measured epochs per second.
 
     Examples
@@ -379,16 +379,16 @@ def forecast(per_second: float, seen: float, minutes: float, usual: int, recipe:
     at this speed each pair will be seen 9 times in 15 minutes
     """
     times, needed = math.inf if recipe.epochs is None else float(recipe.epochs), recipe.minutes
-    if needed is None or times < seen + 60 * (needed - minutes) * per_second:
-        needed = minutes + (times - seen) / per_second / 60
+    if needed is None or times < epochs + 60 * (needed - minutes) * per_second:
+        needed = minutes + (times - epochs) / per_second / 60
     else:
-        times = max(seen + 60 * (needed - minutes) * per_second, seen)
+        times = max(epochs + 60 * (needed - minutes) * per_second, epochs)
     line = f"at this speed each pair will be seen {_times(times)} in {_minutes(needed)}"
     if times >= _SHORT * usual:
         return line
     if recipe.epochs is not None and times >= recipe.epochs:
         return f"{line}; {_times(usual)} is usual: see --epochs"
-    enough = math.ceil(minutes + (usual - seen) / per_second / 60)
+    enough = math.ceil(minutes + (usual - epochs) / per_second / 60)
     return f"{line}; {_times(usual)} is usual, which takes --minutes {enough}"
 
 
@@ -425,7 +425,7 @@ class _Reporter:
             self.progress.write(f"resuming after step {done} of {first.total}")
         self.tokens, self.pairs = _Pace(), _Pace()
         source = run.model.source
-        text = self.tokens, run.model.target  # what progress shows, and its unit
+        text = self.tokens, run.model.target  # the name of a progress bar, and its unit
         self.shown, self.unit = (self.pairs, source.unit) if isinstance(source, ArraySource) else text
         self.first = first
         self.forecast = False  # whether it has been printed

@@ -332,11 +332,11 @@ class _Data:
             own = "the training pair itself" if count == 1 else f"the {count} training pairs themselves"
             return f"{own}: there are too few to hold any out"
         trained_on = {(str(source), str(target)) for source, target in self.train}
-        seen = sum((str(source), str(target)) in trained_on for source, target in test)
+        overlap = sum((str(source), str(target)) in trained_on for source, target in test)
         pairs = with_noun(count, "held-out pair")
-        if seen:
-            pairs = f"{with_noun(count, 'pair')}, {seen} of them learned from"
-        return pairs if self.own_test else f"{pairs}{',' * bool(seen)} that also chose the model"
+        if overlap:
+            pairs = f"{with_noun(count, 'pair')}, {overlap} of them learned from"
+        return pairs if self.own_test else f"{pairs}{',' * bool(overlap)} that also chose the model"
 
 
 def run(args: argparse.Namespace) -> int:
@@ -383,7 +383,7 @@ _OF_IMAGES, _OF_VECTORS = ("--channels", "--cell"), ("--order", "--positions")
 
 
 def _source(args: argparse.Namespace) -> str | ArraySource:
-    """Return the source of the model: a type of tokens, or what reads arrays."""
+    """Return the source of the model: a type of tokens, or a reader of arrays."""
     others = [
         *(_OF_IMAGES if args.source != "images" else ()),
         *(_OF_VECTORS if args.source != "vectors" else ()),

@@ -1,4 +1,4 @@
-"""What sources of arrays share: checks, and arrays of untrusted files.
+"""The common part of sources of arrays: checks, and arrays of untrusted files.
 
 Files are NumPy's `.npy`, and `.npz` archives, where `file.npz:name` is one array. The shape and the data type are
 checked in the file's header, before memory is reserved for the numbers. Nothing is ever unpickled.
@@ -180,7 +180,7 @@ def _opened(path: str) -> Iterator[IO[bytes]]:
 
 @contextmanager
 def _failing_with(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Put the path before the text of whatever is raised for a damaged file."""
+    """Put the path before the text of any error of a damaged file."""
     try:
         yield
     except _DAMAGED as error:

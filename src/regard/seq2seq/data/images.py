@@ -59,7 +59,7 @@ class Images:
     """
 
     token_type: ClassVar[str] = "images"
-    unit: ClassVar[str] = "pictures"  # what progress counts
+    unit: ClassVar[str] = "pictures"  # the unit of progress
 
     height: int
     width: int
@@ -90,7 +90,7 @@ class Images:
         return tuple(f"({i}, {j})" for i in range(1, rows + 1) for j in range(1, columns + 1))[:count]
 
     def fitted(self, examples: Iterable[Any]) -> Self:
-        """Return what reads examples like these: pixels need no standardisation."""
+        """Return the source for examples like these: pixels need no standardisation."""
         return self
 
     def read(self, example: ArrayLike | str | os.PathLike[str]) -> NDArray[np.uint8] | NDArray[np.float32]:
@@ -165,7 +165,7 @@ class Images:
         return np.ascontiguousarray(parts).reshape(h * w, -1)
 
     def data(self) -> dict[str, bytes]:
-        """Return what was learned, as bytes: nothing."""
+        """Return the learned data, as bytes: none."""
         return {}
 
     def describe(self) -> dict[str, Any]:

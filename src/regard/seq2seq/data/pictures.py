@@ -24,7 +24,7 @@ _FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP", "TIFF", "PPM")
 _MOST_PIXELS = 1 << 26
 _MOST_BYTES = 1 << 29  # 8 for each pixel
 _ORIENTATION = 0x0112  # the number of EXIF's tag
-_PHOTOMETRIC = 0x0106  # of TIFF's: what 0 stands for
+_PHOTOMETRIC = 0x0106  # of TIFF: the meaning of 0
 _LARGEST_GRAY = {
     "1": 1,
     "L;2": 3,
@@ -107,7 +107,7 @@ def _content(path: str | os.PathLike[str]) -> BinaryIO:
 
 @contextmanager
 def _failing_with(path: str) -> Iterator[None]:
-    """Raise one line with the path for whatever Pillow raises: for damaged files, that may be any type of error."""
+    """Raise one line with the path for any error of Pillow: for damaged files, that may be any type of error."""
     from PIL import Image, UnidentifiedImageError
 
     try:
@@ -129,7 +129,7 @@ def _failing_with(path: str) -> Iterator[None]:
 
 
 def _decoded(file: BinaryIO, mode: str) -> Image.Image:
-    """Return the picture in a mode of 8 bits, L or RGB, as it is to be looked at."""
+    """Return the picture in a mode of 8 bits, L or RGB, as it is displayed."""
     from PIL import Image
 
     with Image.open(file, formats=_FORMATS) as picture:
@@ -222,11 +222,11 @@ def _on_white(picture: Image.Image) -> Image.Image:
 
 
 def _fitted(picture: Image.Image, height: int, width: int) -> Image.Image:
-    """Scale a picture with its proportions kept, and centre it on white."""
+    """Scale a picture with its proportions unchanged, and centre it on white."""
     from PIL import Image
 
     columns, rows = picture.size
-    if rows * width >= columns * height:  # the height is what limits it
+    if rows * width >= columns * height:  # the height limits the size
         size = (_scaled_side(columns, height, rows), height)
     else:
         size = (width, _scaled_side(rows, width, columns))

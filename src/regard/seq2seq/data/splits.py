@@ -58,7 +58,7 @@ def split_validation(
 
 
 def _key(source: Any) -> Any:
-    """Return what two equal sources have in common: texts, tokens or arrays."""
+    """Return a key that is the same for equal sources: texts, tokens or arrays."""
     if isinstance(source, Loaded):
         return _key(source.rows)
     if isinstance(source, np.ndarray):

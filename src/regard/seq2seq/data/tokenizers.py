@@ -49,7 +49,7 @@ Side = str | Sequence[str]  # plain text, or tokens
 _STANDS_FOR_JOIN = "\u25a0"
 _HOLDER = "\u25cc"  # a dotted circle: Unicode's base for a combining mark that has none
 
-# Tokens as strings of `classes`. What joins two letters of a word is part of it.
+# Tokens as strings of `classes`. A character that joins two letters of a word is part of it.
 _KEYCAP = re.compile("d(?=v?k)")
 _LETTERS = f"[wyd](?:[wydfb{MARKS}]*[wyd{MARKS}])?"
 _WORD = f"[bjz]*{_LETTERS}(?:h{_LETTERS})*(?:q(?=[wyd]))?"
@@ -60,7 +60,7 @@ _TOKEN = re.compile(f"(?P<word>{_WORD})|n?{_SIGN}(?:n(?![{MARKS}]))?|n")
 
 SPACE = "\u2423"  # how a space is shown as a token
 _SWAPPED = str.maketrans(f" {SPACE}", f"{SPACE} ")
-_BEGIN = "\u2581"  # stands before a word's first piece
+_BEGIN = "\u2581"  # precedes a word's first piece
 _STANDS_FOR_BEGIN = "_"
 
 

@@ -61,7 +61,7 @@ class Vectors:
     """
 
     token_type: ClassVar[str] = "vectors"
-    unit: ClassVar[str] = "examples"  # what progress counts
+    unit: ClassVar[str] = "examples"  # the unit of progress
 
     size: int
     order: Order = "sequence"
@@ -90,7 +90,7 @@ class Vectors:
         return tuple(map(str, range(1, count + 1)))
 
     def fitted(self, examples: Iterable[Any]) -> Self:
-        """Return what reads examples like these: with the mean and the standard deviation of each number of a row."""
+        """Return a source for examples like these: with the mean and the standard deviation of each number of a row."""
         count, total, squares = 0, np.zeros(self.width), np.zeros(self.width)
         for rows in map(self.load, examples):
             count += len(rows)
@@ -166,7 +166,7 @@ class Vectors:
         return np.concatenate([vectors, positions], axis=1)
 
     def data(self) -> dict[str, bytes]:
-        """Return what was learned, as bytes: nothing, since the means are settings."""
+        """Return the learned data, as bytes: none, since the means are settings."""
         return {}
 
     def describe(self) -> dict[str, Any]:
@@ -193,17 +193,17 @@ class Vectors:
         )
 
 
-def _numbers(name: str, given: Any, count: int) -> tuple[float, ...] | None:
+def _numbers(name: str, values: Any, count: int) -> tuple[float, ...] | None:
     """Check the means or the scales of the numbers of a row, perhaps of an untrusted file."""
-    if given is None:
+    if values is None:
         return None
-    if not isinstance(given, tuple | list) or len(given) != count:
-        _check.fail(f"{name} must be {count} numbers. Got {given!r:.60} instead.")
-    return tuple(_check.number(f"{name}[{i}]", one, positive=name == "scale") for i, one in enumerate(given))
+    if not isinstance(values, tuple | list) or len(values) != count:
+        _check.fail(f"{name} must be {count} numbers. Got {values!r:.60} instead.")
+    return tuple(_check.number(f"{name}[{i}]", one, positive=name == "scale") for i, one in enumerate(values))
 
 
 def _check_type(name: str, dtype: np.dtype[Any]) -> None:
-    """Refuse what `_check.numeric` refuses, where only the data type is known."""
+    """Refuse the data types that `_check.numeric` refuses."""
     if dtype.kind not in "biu" and not is_float(dtype):
         rule = f"{name} must hold real numbers of at most 64 bits. Got dtype {dtype} instead."
         _check.fail(rule, kind=TypeError)

@@ -1,4 +1,4 @@
-"""Special tokens, and vocabularies: which tokens a model knows, and their ids."""
+"""Special tokens, and vocabularies: the tokens of a model and their ids."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SPECIAL = ("<pad>", "<s>", "</s>", "<unk>")
 
 
 class Vocabulary:
-    """Map the tokens that a model knows to their ids.
+    """Map the tokens of a model to their ids.
 
     Parameters
     ----------

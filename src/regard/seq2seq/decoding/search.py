@@ -1,4 +1,4 @@
-"""What beam search, sampling and forced decoding share: checks, normalisation, rows of hypotheses.
+"""The common part of beam search, sampling and forced decoding: checks, normalisation, rows of hypotheses.
 
 Letters: B sentences, T source positions, n target tokens, V size of the vocabulary, k hypotheses of a sentence.
 """

@@ -1,7 +1,7 @@
 """A translation memory: the training pairs whose sources are most similar to a source, appended to it.
 
 A network keeps what many pairs have in common. What only a few of them show (how one stem is pronounced, the name of
-one menu) it can look up instead: the training pairs with the most similar sources are retrieved, their targets are
+one menu) it can retrieve instead: the training pairs with the most similar sources are retrieved, their targets are
 appended to the source, and attention selects from them (Bulte and Tezcan 2019, "Neural Fuzzy Repair:
 Integrating Fuzzy Matches into Neural Machine Translation", section 3.2). A pair with an identical source is never
 retrieved, so that training and translating see the same.
@@ -196,7 +196,7 @@ class _Index(NamedTuple):
 
     codes: Codes  # (G,), sorted
     has: Any  # sparse (P, G) of ones
-    weights: Any  # sparse (G, P): what an n-gram adds to the similarity
+    weights: Any  # sparse (G, P): contribution of an n-gram to the similarity
 
     def find(self, rows: Sequence[Row]) -> Any:
         """Return the n-grams (R, G) of sources."""

@@ -1,7 +1,7 @@
 """Sentences of different lengths: packed rows of tokens alone, and padded arrays for attention.
 
 A batch is computed as rows (N, W), one for each token, so that padding is never computed. Only attention needs to know
-where a token stands: rows are padded to B x T positions before it, and unpadded after it.
+the position of a token: rows are padded to B x T positions before it, and unpadded after it.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ Array = NDArray[Any]
 
 
 class Parameters(Mapping[str, Array]):
-    """Named arrays that lie in one flat array, so that an optimiser sees only that.
+    """Named views of one flat array, which is all that an optimiser needs.
 
     Parameters
     ----------

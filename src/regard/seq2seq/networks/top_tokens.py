@@ -62,8 +62,8 @@ def top_tokens(logits: Array, count: int, first: int = 0) -> TopTokens:
 
     Examples
     --------
-    >>> found = top_tokens(np.array([[9.0, 1.0, 3.0, 2.0]]), 2, first=1)
-    >>> found.best.tolist(), found.tokens.tolist()
+    >>> top = top_tokens(np.array([[9.0, 1.0, 3.0, 2.0]]), 2, first=1)
+    >>> top.best.tolist(), top.tokens.tolist()
     ([[3.0, 2.0]], [[2, 3]])
     """
     if (result := training.top_k(logits, count, first)) is not None:

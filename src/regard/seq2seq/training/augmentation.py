@@ -18,7 +18,7 @@ Array = NDArray[Any]
 
 
 def check_augmentation(inputs: Input | None, *, shift: int, noise: float) -> None:
-    """Check that a network's source can be augmented as a recipe asks.
+    """Check that a network's source can be augmented by these settings.
 
     Parameters
     ----------
@@ -79,8 +79,8 @@ def augmented(batch: Batch, inputs: Input, *, shift: int, noise: float, rng: np.
     Examples
     --------
     >>> batch = Batch(np.zeros((6, 1, 4), np.float32), np.array([6]), np.array([[1], [2]]))
-    >>> found = augmented(batch, ImageInput(4, 6, filters=(2,)), shift=1, noise=0.1, rng=np.random.default_rng(1))
-    >>> found.source.shape, bool(found.source.min() >= 0), bool(found.source.any())
+    >>> result = augmented(batch, ImageInput(4, 6, filters=(2,)), shift=1, noise=0.1, rng=np.random.default_rng(1))
+    >>> result.source.shape, bool(result.source.min() >= 0), bool(result.source.any())
     ((6, 1, 4), True, True)
     """
     source = batch.source
@@ -97,7 +97,7 @@ def augmented(batch: Batch, inputs: Input, *, shift: int, noise: float, rng: np.
 
 
 def shifted(images: Array, by: Array) -> Array:
-    """Shift images; what comes in repeats the pixel at the edge.
+    """Shift images; new rows and columns repeat the pixels at the edge.
 
     So a light background stays light and a dark one dark, and no edge appears that is in no picture.
 
@@ -123,5 +123,5 @@ def shifted(images: Array, by: Array) -> Array:
     count, height, width, _ = images.shape
     rows = (np.arange(height) - by[:, :1]).clip(0, height - 1)
     columns = (np.arange(width) - by[:, 1:]).clip(0, width - 1)
-    found: Array = images[np.arange(count)[:, None, None], rows[:, :, None], columns[:, None]]
-    return found
+    result: Array = images[np.arange(count)[:, None, None], rows[:, :, None], columns[:, None]]
+    return result

@@ -119,8 +119,8 @@ def run(args: argparse.Namespace) -> int:
     if args.out is None:
         raise ValueError("give --out FILE.html, the page to write, or --serve")
     check_new(args.out, force=args.force, hint="--force")
-    made = _text(args) if args.text is not None else _files(args) if args.files else _words(args)
-    made.save(args.out, force=args.force)
+    document = _text(args) if args.text is not None else _files(args) if args.files else _words(args)
+    document.save(args.out, force=args.force)
     print(f"{args.out} ({args.out.stat().st_size / 1000:.0f} KB): open it in a browser")
     return 0
 

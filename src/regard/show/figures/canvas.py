@@ -142,7 +142,7 @@ def new_figure(width: float, height: float) -> Figure:
 
 def show_in_notebooks(ax: Axes) -> Axes:
     """Make notebooks display the figure where its axes are the value of a cell."""
-    ax._repr_png_ = whole_figure(ax)._repr_png_  # type: ignore[attr-defined]
+    ax._repr_png_ = root_figure(ax)._repr_png_  # type: ignore[attr-defined]
     return ax
 
 
@@ -150,11 +150,11 @@ def ink(artist: Artist) -> str:
     """Return "white" where the figure is dark, else "black"."""
     from matplotlib.colors import to_rgba
 
-    red, green, blue, alpha = to_rgba(whole_figure(artist).get_facecolor())
+    red, green, blue, alpha = to_rgba(root_figure(artist).get_facecolor())
     return "black" if alpha < 0.5 or 0.299 * red + 0.587 * green + 0.114 * blue > 0.5 else "white"
 
 
-def whole_figure(artist: Artist) -> Figure:
+def root_figure(artist: Artist) -> Figure:
     """Return the outermost figure; `get_figure(root=True)` needs a later Matplotlib than the oldest allowed."""
     from matplotlib.figure import Figure
 
@@ -175,7 +175,7 @@ def save_figure(path: str | os.PathLike[str], draw: Callable[[], Axes | Figure])
     """Draw into a .png, .svg or .pdf file, which is complete or not written; the target of a link is replaced."""
     file_format = picture_format(path)
     _check.replaceable(path)  # before the work of drawing
-    figure = whole_figure(draw())
+    figure = root_figure(draw())
     with _files.replacing(path) as file:
         figure.savefig(file, format=file_format)
 

@@ -16,9 +16,9 @@ from regard.show.figures.canvas import (
     house_style,
     ink,
     new_figure,
+    root_figure,
     save_figure,
     show_in_notebooks,
-    whole_figure,
     write_literally,
 )
 from regard.show.terminal.cells import Cells, checked_cells, darkest, head_name, labels, percent
@@ -118,7 +118,7 @@ def heatmap(
     _label_axis(ax.yaxis, names[0], "query" if rows is None else "", cell[0])
     _label_axis(ax.xaxis, names[1], "key" if columns is None else "", cell[1])
     if title is not None:
-        ax.set_title(**_wrapped(names[2][0], whole_figure(ax).get_size_inches()[0], _points(min(cell)) + 2))
+        ax.set_title(**_wrapped(names[2][0], root_figure(ax).get_size_inches()[0], _points(min(cell)) + 2))
     write_literally(ax, fonts)
     if _has_numbers(shape, cell, scale):
         _write_numbers(ax, cells, scale, _points(min(cell), 0.4))
@@ -358,7 +358,7 @@ def _cell(shape: tuple[int, ...], longest: float = _LONGEST) -> tuple[float, flo
 
 def _cell_in(ax: Axes, shape: tuple[int, ...]) -> tuple[float, float]:
     """Return height and width of a cell in axes of the user."""
-    (height, width), box, dots = _cell(shape), ax.bbox, whole_figure(ax).dpi
+    (height, width), box, dots = _cell(shape), ax.bbox, root_figure(ax).dpi
     factor = min(box.height / dots / (shape[0] * height), box.width / dots / (shape[1] * width))
     return factor * height, factor * width
 
@@ -418,7 +418,7 @@ def _draw_cells(ax: Axes, cells: Cells, scale: _Scale, cell: tuple[float, float]
 
 
 def _plain_axes(ax: Axes) -> None:
-    """Set labels on the left and above, and remove what a style has added to axes of the user."""
+    """Set labels on the left and above, and remove additions of a style to axes of the user."""
     color = ink(ax)
     ax.xaxis.tick_top()
     ax.yaxis.tick_left()
@@ -432,7 +432,7 @@ def _plain_axes(ax: Axes) -> None:
 def _add_scale(
     image: AxesImage, axes: list[Axes], scale: _Scale, blocks: tuple[int, int], size: tuple[float, float]
 ) -> None:
-    """Add the colour bar, next to the picture or below a flat one, and a note on what a block shows."""
+    """Add the colour bar, next to the picture or below a flat one, and a note on the meaning of a block."""
     color = ink(axes[0])
     bar = axes[0].figure.colorbar(
         image,

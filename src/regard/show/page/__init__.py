@@ -1,4 +1,4 @@
-"""Attention in a browser: one HTML file that computes what it shows again when a number changes, without a network."""
+"""Attention in a browser: one HTML file that computes its numbers again when one of them changes, without a network."""
 
 from __future__ import annotations
 

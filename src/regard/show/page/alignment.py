@@ -23,7 +23,7 @@ _PIXELS = 320  # of the longer side of a picture, at least, if it has more
 
 
 class Translated(Protocol):
-    """What is shown of a `regard.seq2seq.translator.Translation`."""
+    """The fields of a `regard.seq2seq.translator.Translation` that a page shows."""
 
     @property
     def text(self) -> str:
@@ -163,8 +163,8 @@ def sentence(
     Examples
     --------
     >>> from regard.seq2seq.translator import Translation
-    >>> found = Translation("le", ("le",), ("the", "</s>"), -0.5, np.array([[1.0, 0.0]]))
-    >>> sentence(found)["hypotheses"][0]["tokens"]
+    >>> translation = Translation("le", ("le",), ("the", "</s>"), -0.5, np.array([[1.0, 0.0]]))
+    >>> sentence(translation)["hypotheses"][0]["tokens"]
     ['le']
     """
     several = list(hypotheses) if isinstance(hypotheses, Sequence) else [hypotheses]

@@ -24,7 +24,7 @@ __all__ = ["Page"]
 _LARGE = 20_000_000  # bytes
 # Characters that could end the element of the data, or a line of a script of an old browser.
 _ESCAPED = str.maketrans({character: f"\\u{ord(character):04x}" for character in "<>&\u2028\u2029"})
-_PARTS = dict.fromkeys(("alignment", "heads", "long"), ("weights",))  # what views share, by view
+_PARTS = dict.fromkeys(("alignment", "heads", "long"), ("weights",))  # shared scripts and styles, by view
 _FRAME_HEIGHT = 760  # pixels of a page in a notebook
 
 
@@ -56,7 +56,7 @@ class Page:
 
     @cached_property
     def html(self) -> str:
-        """The HTML of the whole file."""
+        """The HTML of the complete file."""
         return self.document()
 
     def document(self, *, connect: str = "'none'") -> str:

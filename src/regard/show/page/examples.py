@@ -1,4 +1,4 @@
-"""What a page opens with where nobody gives it arrays."""
+"""The example of a page without arrays of the user."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which section shows what: translations, heads, recorded attentions, weights as an array, queries and keys."""
+"""The sections for each type of object: translations, heads, attentions, weights as an array, queries and keys."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ _PART = 1 << 22  # weights that are measured at a time
 
 
 class AllHeads(Protocol):
-    """What is shown of `regard.seq2seq.networks.transformer.heads.Heads`."""
+    """The fields of `regard.seq2seq.networks.transformer.heads.Heads` that a page shows."""
 
     @property
     def source_tokens(self) -> tuple[str, ...]:
@@ -51,7 +51,7 @@ class AllHeads(Protocol):
 
 
 class Measures(NamedTuple):
-    """What tells heads apart, each the mean over the rows that have weights.
+    """Measures in which heads differ, each the mean over the rows that have weights.
 
     Parameters
     ----------
@@ -96,15 +96,15 @@ def measures(weights: ArrayLike) -> Measures:
 
     Examples
     --------
-    >>> found = measures([[[0.5, 0.5], [0.5, 0.5]]])
-    >>> found.entropy, found.distance, found.first
+    >>> result = measures([[[0.5, 0.5], [0.5, 0.5]]])
+    >>> result.entropy, result.distance, result.first
     (array([1.]), array([0.5]), array([0.5]))
     """
     array = _check.numeric("weights", weights)
     if array.ndim < 2 or not array.shape[-1] * array.shape[-2]:
         _check.fail(f"weights must be (..., n, m), with n and m at least 1. Got {array.shape} instead.")
     flat = array.reshape(-1, *array.shape[-2:])
-    with np.errstate(all="ignore"):  # what is not finite makes a measure that is none
+    with np.errstate(all="ignore"):  # a non-finite weight makes a measure NaN
         measured = [_measured(head) for head in flat]
     each = np.array(measured).reshape(*array.shape[:-2], 4)
     return Measures(*np.moveaxis(each, -1, 0))
@@ -271,7 +271,7 @@ def of_recorded(
     rows: Sequence[str] | None = None,
     columns: Sequence[str] | None = None,
 ) -> Section:
-    """Show what `regard.record` kept: attentions with weights of the same shape are the layers of a group.
+    """Show recorded attentions: those with weights of the same shape are the layers of a group.
 
     Parameters
     ----------

@@ -133,19 +133,19 @@ def with_words(
     >>> sorted(with_words(mechanism(eye, eye, eye), eye, eye, eye, eye).data["words"])
     ['embeddings', 'key_weight', 'query_weight', 'value_weight']
     """
-    made = {"embeddings": _check.parameter("words", words, 2, "(n, d)")}
+    parameters = {"embeddings": _check.parameter("words", words, 2, "(n, d)")}
     for name, weight in zip(("query", "key", "value"), (query_weight, key_weight, value_weight), strict=True):
-        own = made[f"{name}_weight"] = _check.parameter(f"{name}_weight", weight, 2, "(rows, columns)")
+        own = parameters[f"{name}_weight"] = _check.parameter(f"{name}_weight", weight, 2, "(rows, columns)")
         part = "queries" if name == "query" else f"{name}s"
-        given = np.asarray(section.data[part])
-        if own.shape != (made["embeddings"].shape[1], given.shape[1]) or not np.allclose(
-            made["embeddings"] @ own, given
+        expected = np.asarray(section.data[part])
+        if own.shape != (parameters["embeddings"].shape[1], expected.shape[1]) or not np.allclose(
+            parameters["embeddings"] @ own, expected
         ):
             _check.fail(f"words @ {name}_weight must be the {part} of the section")
     return Section(
         section.view,
         section.title,
-        {**section.data, "words": {name: array.tolist() for name, array in made.items()}},
+        {**section.data, "words": {name: array.tolist() for name, array in parameters.items()}},
     )
 
 
@@ -250,7 +250,7 @@ def recorded(
     Returns
     -------
     Section
-        For `Page`; its numbers can be looked at, and not changed.
+        For `Page`; its numbers cannot be changed.
 
     Raises
     ------

@@ -165,20 +165,20 @@ class LongAttention:
         """
         down = _Grid.of(rows or slice(0, self.n), side)
         across = _Grid.of(columns or slice(0, self.m), side)
-        found = Summary(*np.zeros((2, down.count, across.count), np.float32))
+        summary = Summary(*np.zeros((2, down.count, across.count), np.float32))
         high = max(1, min(down.count, 256 // down.size))
         wide = max(1, _TILE // (high * down.size) // across.size)
 
-        def strip(top: int) -> None:
+        def summarize_rows(top: int) -> None:
             for left in range(0, across.count, wide):
-                self._summarize(head, down, across, (top, left), (high, wide), found)
+                self._summarize(head, down, across, (top, left), (high, wide), summary)
 
         tops = range(0, down.count, high)
         threads = min(thread_count(self._problem, None), len(tops))
         with Workers(threads if threads > 1 else 0) as workers:
-            for _ in workers.map(strip, tops):
+            for _ in workers.map(summarize_rows, tops):
                 pass
-        return found
+        return summary
 
     def _summarize(
         self,
@@ -187,7 +187,7 @@ class LongAttention:
         across: _Grid,
         first: tuple[int, int],
         size: tuple[int, int],
-        found: Summary,
+        summary: Summary,
     ) -> None:
         """Summarize the weights of some blocks."""
         (top, left), (high, wide) = first, size
@@ -197,9 +197,9 @@ class LongAttention:
         counts = [
             np.diff([*range(0, length, step), length]) for length, step in zip(tile.shape, size, strict=True)
         ]
-        place = (slice(top, bottom), slice(left, right))
-        found.maximum[place] = _reduced(np.max, tile, size).T
-        found.mean[place] = (_reduced(np.sum, tile, size) / np.outer(*counts)).T
+        block = (slice(top, bottom), slice(left, right))
+        summary.maximum[block] = _reduced(np.max, tile, size).T
+        summary.mean[block] = (_reduced(np.sum, tile, size) / np.outer(*counts)).T
 
     def _columns(self, rows: int) -> list[slice]:
         return slices(self.m, max(1, _TILE // max(1, rows)))
@@ -223,9 +223,9 @@ def _reduced(function: Callable[..., Array], tile: Array, size: tuple[int, int])
     """Reduce the blocks of a tile, first down and then across; the last block of each axis may be shorter."""
     for axis in (0, 1):
         step, length = size[axis], tile.shape[axis]
-        whole, rest = np.split(tile, [length // step * step], axis)
+        full, rest = np.split(tile, [length // step * step], axis)
         shape = (-1, step, tile.shape[1]) if axis == 0 else (len(tile), -1, step)
-        parts = [function(whole.reshape(shape), axis=axis + 1)]
+        parts = [function(full.reshape(shape), axis=axis + 1)]
         parts += [function(rest, axis=axis, keepdims=True)] if rest.size else []
         tile = np.concatenate(parts, axis)
     return tile

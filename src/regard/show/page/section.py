@@ -14,7 +14,14 @@ from regard import _check
 
 __all__ = ["Section", "labels", "packed", "weight_faults"]
 
-_PACKED = ("float64", "float32", "uint8", "uint16", "uint32", "int32")  # what typed arrays of a browser hold
+_PACKED = (
+    "float64",
+    "float32",
+    "uint8",
+    "uint16",
+    "uint32",
+    "int32",
+)  # data types of the browser's typed arrays
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,13 +114,13 @@ def labels(names: Sequence[str] | None, count: int, noun: str) -> list[str]:
         hint = f"labels={names.split()!r:.60}"
         _check.fail("labels must be a list of strings. Got one string instead.", hint=hint, kind=TypeError)
     if len(names) != count:
-        given = "1 label" if len(names) == 1 else f"{len(names)} labels"
-        _check.fail(f"labels must name each {noun}: {given} for {count}")
+        got = "1 label" if len(names) == 1 else f"{len(names)} labels"
+        _check.fail(f"labels must name each {noun}: {got} for {count}")
     return [str(name) for name in names]
 
 
 def weight_faults(weights: ArrayLike) -> list[str]:
-    """Describe what keeps an array from being attention weights.
+    """Describe why an array is not attention weights.
 
     Parameters
     ----------
@@ -151,5 +158,5 @@ def _first(wrong: NDArray[np.bool_], numbers: NDArray[Any], last: tuple[str, ...
     """Return the first wrong number after its place, as in "head 2, row 3: 0.75"."""
     index = tuple(int(i) for i in np.argwhere(wrong)[0])
     names = ("axis",) * len(index) + ("layer", "head", *last)
-    places = [f"{name} {i + 1}" for name, i in zip(names[-len(index) :], index, strict=True)]
-    return f"{', '.join(places)}: {float(numbers[index]):.4g}"
+    positions = [f"{name} {i + 1}" for name, i in zip(names[-len(index) :], index, strict=True)]
+    return f"{', '.join(positions)}: {float(numbers[index]):.4g}"

@@ -1,4 +1,4 @@
-"""A page that asks a process for details: a server for this machine alone, at an address with a random part.
+"""A page that requests details from a process: a server for this machine alone, at an address with a random part.
 
 Whoever does not know the address gets nothing: other programs of this machine, and the pages of other sites, which a
 browser would let ask. A name that an attacker's site resolves to this machine is refused by the Host of the request.
@@ -33,7 +33,7 @@ _HEADERS = {
 
 
 class Server(ThreadingHTTPServer):
-    """Serves a page of long attention, and the parts that it asks for, on this machine.
+    """Serves a page of long attention, and the parts that it requests, on this machine.
 
     Parameters
     ----------

@@ -23,7 +23,7 @@ struct Matrices {
 // One instruction of a mask program in postfix order: leaves push a mask, BOTH and NOT combine masks.
 struct Node {
     int64_t kind;
-    int64_t low, high;  // BAND: query i sees keys i + low to i + high
+    int64_t low, high;  // BAND: keys i + low to i + high are visible to query i
     const int64_t* left;  // KEYS, QUERIES: a count for each item; DOCUMENTS, DENSE: an address for each item
     const int64_t* right;  // DOCUMENTS: address of the keys' ids for each item
     int64_t row, column;  // DENSE: bytes from query to query and from key to key
@@ -71,7 +71,7 @@ struct Problem {
     int64_t first(int64_t g) const { return group ? group[g] : g; }
 };
 
-// Gated recurrent units (GRU) over whole sequences, float32 only (kernels/recurrence.py mirrors the struct). Letters: B
+// Gated recurrent units (GRU) over complete sequences, float32 only (kernels/recurrence.py mirrors the struct). Letters: B
 // sequences, H size of the state; for attention T positions, A size of queries and keys, C size of values.
 struct Recurrence {
     int64_t steps, batch, size;  // n, B, H

@@ -39,7 +39,7 @@ NOINLINE void merge(Running<T, NV>& x, const Running<T, NV>& y, int64_t e) {
         }
 }
 
-// Which non-finite values a query sees. They are kept out of the sums, because 0 * inf is NaN and would reach queries
+// Which non-finite values are visible to a query. They are kept out of the sums, because 0 * inf is NaN and would reach queries
 // that do not see the key, and added to the context at the end.
 enum Taint : uint8_t { PLUS_INF = 1, MINUS_INF = 2, NOT_A_NUMBER = 4 };
 
@@ -81,7 +81,7 @@ class Tile : ScoreBlock<T, NV> {
     using ScoreBlock<T, NV>::score_block, ScoreBlock<T, NV>::workspace;
     Running<T, NV> running, chunk;  // over all keys so far; over the current chunk
     uint8_t* taints;
-    bool chunk_visible;  // whether any query sees a key of this chunk
+    bool chunk_visible;  // whether a key of this chunk is visible to any query
     bool excludes_nonfinite = false;  // whether non-finite values are kept out of the sums and recorded in `taints`
 
    public:

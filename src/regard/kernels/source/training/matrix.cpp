@@ -69,7 +69,7 @@ class Multiply {
           step(evenly(p.depth, across ? PANEL_DEPTH : PART)), rows_of_block(evenly(p.rows, BLOCK)) {}
 
     void run() {
-        const int64_t depth_near = across ? evenly(p.depth, DEEP) : step;  // whole depth at once if a is not packed
+        const int64_t depth_near = across ? evenly(p.depth, DEEP) : step;  // complete depth at once if a is not packed
         const int64_t columns_near = PACKED / (depth_near * PANEL) * PANEL;
         for (first = 0; first < p.columns; first = last) {
             last = std::min(first + columns_near, p.columns);

@@ -1,4 +1,4 @@
-// Gated recurrent units (GRU) over whole sequences, with or without attention before each step; float32.
+// Gated recurrent units (GRU) over complete sequences, with or without attention before each step; float32.
 //
 // Rows are sequences, lanes are units of the state (or features, or elements of a context): rows are independent.
 // Weights are packed once per call into panels, in the order in which register tiles read them.

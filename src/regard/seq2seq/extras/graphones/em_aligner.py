@@ -179,12 +179,12 @@ class Aligner:
         for i in range(len(batch.source))[::-1]:
             rest.append(np.logaddexp.reduce(_joined(logs[:, i], rest[-1])))
         rest.reverse()
-        reached = (np.arange(rest[0].shape[1]) == 0) * np.ones((rest[0].shape[0], 1))  # P of each position
+        forward = (np.arange(rest[0].shape[1]) == 0) * np.ones((rest[0].shape[0], 1))  # P of each position
         for i, source in enumerate(batch.source):
             finite = np.where(np.isfinite(rest[i]), rest[i], 0)  # positions without a rest have probability 0
-            cuts = reached * np.exp(_joined(logs[:, i], rest[i + 1]) - finite)
+            cuts = forward * np.exp(_joined(logs[:, i], rest[i + 1]) - finite)
             self._count(source, batch.target, cuts, tokens, fertilities)
-            reached = sum(_shifted(cuts[k], k, 0.0) for k in range(MAX_FERTILITY + 1))
+            forward = sum(_shifted(cuts[k], k, 0.0) for k in range(MAX_FERTILITY + 1))
 
     def _count(self, source: Ids, target: Ids, cuts: Array, tokens: Array, fertilities: Array) -> None:
         """Add the counts of one source token of each pair: cuts (K + 1, B, n + 1)."""

@@ -25,8 +25,8 @@ Named = dict[str, Array]
 Shapes = dict[str, tuple[int, ...]]
 Back = Callable[[Array, Named], Array]
 
-_EPSILON = 0.03  # of normalisations: what is faint or empty stays so, instead of being as strong as any edge
-_POSITIONS = 0.3  # deviation of the first positions, beside annotations of deviation 1
+_EPSILON = 0.03  # of normalisations: faint or empty areas stay so, instead of becoming as strong as any edge
+_POSITIONS = 0.3  # initial deviation of the positions, where that of annotations is 1
 _WINDOW = 3  # rows and columns of a filter
 _MOST = {"height": 4096, "width": 4096, "channels": 256}  # an untrusted file may ask for anything
 _MOST_STAGES, _MOST_FILTERS = 12, 2048

@@ -49,12 +49,12 @@ def as_input(described: Any) -> Input | None:
     options = dict(described)
     kind = options.pop("kind", None)
     _check.choice("inputs", kind, _KINDS)
-    made: Input = _KINDS[kind](**options)
-    return made
+    result: Input = _KINDS[kind](**options)
+    return result
 
 
 def describe_input(inputs: Input | None) -> dict[str, Any] | None:
-    """Return an input as what JSON can hold.
+    """Return an input as JSON values.
 
     Parameters
     ----------
@@ -75,7 +75,7 @@ def describe_input(inputs: Input | None) -> dict[str, Any] | None:
 
 
 def input_of(source: ArraySource) -> Input:
-    """Return the input of a network for what reads its sources.
+    """Return the input of a network for a source.
 
     Parameters
     ----------
@@ -102,7 +102,7 @@ def input_of(source: ArraySource) -> Input:
 
 
 def check_fit(inputs: Input, source: ArraySource) -> None:
-    """Check that a network reads what a source returns, where both are of an untrusted file.
+    """Check that a network fits the arrays of a source, where both are of an untrusted file.
 
     Parameters
     ----------

@@ -59,7 +59,7 @@ class RecurrentNetwork:
                 parameter[...] = ImageInput.draw(name, parameter.shape, rng)
             elif name.endswith(("gain", "shift")):
                 parameter[...] = name.endswith("gain")
-            elif name == "vector_end":  # as large as the normalised vectors beside it
+            elif name == "vector_end":  # as large as the normalised vectors of the sequence
                 parameter[...] = rng.normal(0, 1, parameter.shape)
             elif name == "source_embedding":
                 parameter[...] = rng.normal(0, 0.1, parameter.shape)

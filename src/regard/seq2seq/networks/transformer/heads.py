@@ -61,7 +61,7 @@ class Heads:
     source: Array
 
     def _repr_html_(self) -> str:
-        """Return what a notebook shows: a page of all heads. Pages are above this module, hence the name."""
+        """Return the HTML for a notebook: a page of all heads. Pages are above this module, hence the name."""
         return str(pkgutil.resolve_name("regard.show.page:page")(self)._repr_html_())
 
 

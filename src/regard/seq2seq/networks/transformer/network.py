@@ -68,7 +68,7 @@ class TransformerNetwork:
                 "embedding"
             ):  # so that embeddings enter with variance 1, and logits leave with it
                 parameter[...] = rng.normal(0, self.config.width**-0.5, parameter.shape)
-            elif name == "vector_end":  # as large as the normalised vectors beside it
+            elif name == "vector_end":  # as large as the normalised vectors of the sequence
                 parameter[...] = rng.normal(0, 1, parameter.shape)
             elif name.endswith("gain"):
                 parameter[...] = 1

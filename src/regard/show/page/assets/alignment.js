@@ -144,8 +144,8 @@ function panel(token, model, k, show) {
 function strongestCells(token, model, k) {
   const weights = model.weights(k);
   const best = largest(weights.length, (cell) => weights[cell], 3);
-  const place = (cell) => `row ${Math.floor(cell / model.grid[1]) + 1}, column ${(cell % model.grid[1]) + 1} `;
-  const list = best.map((cell) => regard.element("span", {}, place(cell), regard.element("b", {}, weightText(weights[cell]))));
+  const cellName = (cell) => `row ${Math.floor(cell / model.grid[1]) + 1}, column ${(cell % model.grid[1]) + 1} `;
+  const list = best.map((cell) => regard.element("span", {}, cellName(cell), regard.element("b", {}, weightText(weights[cell]))));
   return [regard.label(token), " \u2192 ", ...list];
 }
 
@@ -203,9 +203,9 @@ function monotone(values, pixels) {
     return before * after > 0 ? (2 * before * after) / (before + after) : 0;
   });
   return Float64Array.from({ length: pixels }, (_, x) => {
-    const place = Math.min(last, Math.max(0, ((x + 0.5) * values.length) / pixels - 0.5));
-    const k = Math.min(Math.floor(place), Math.max(0, last - 1));
-    const t = place - k;
+    const position = Math.min(last, Math.max(0, ((x + 0.5) * values.length) / pixels - 0.5));
+    const k = Math.min(Math.floor(position), Math.max(0, last - 1));
+    const t = position - k;
     if (last === 0 || t === 0) return values[k];
     const bend = (1 - t) * t * ((1 - t) * slopes[k] - t * slopes[k + 1]);
     return values[k] + t * t * (3 - 2 * t) * (values[k + 1] - values[k]) + bend;

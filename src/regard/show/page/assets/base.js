@@ -25,15 +25,15 @@ const regard = {
   // An element with attributes and children. Text always becomes a text node, so labels are never markup.
   // A handler is given as onclick: function; style is an object; false and null leave an attribute out.
   element(tag, attributes = {}, ...children) {
-    const made = tag.startsWith("svg:") ? document.createElementNS(SVG, tag.slice(4)) : document.createElement(tag);
+    const element = tag.startsWith("svg:") ? document.createElementNS(SVG, tag.slice(4)) : document.createElement(tag);
     for (const [name, value] of Object.entries(attributes)) {
-      if (name.startsWith("on")) made.addEventListener(name.slice(2), value);
-      else if (name === "style") for (const [key, own] of Object.entries(value)) made.style.setProperty(key, own);
-      else if (value === true) made.setAttribute(name, "");
-      else if (value !== false && value !== null && value !== undefined) made.setAttribute(name, value);
+      if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+      else if (name === "style") for (const [key, own] of Object.entries(value)) element.style.setProperty(key, own);
+      else if (value === true) element.setAttribute(name, "");
+      else if (value !== false && value !== null && value !== undefined) element.setAttribute(name, value);
     }
-    made.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false));
-    return made;
+    element.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false));
+    return element;
   },
 
   // A label that keeps its own direction: right-to-left words don't turn what stands around them.
@@ -159,7 +159,7 @@ window.regard = regard; // for the console of a browser, and for tests
 
 function neighbour(rows, i, j, key) {
   const row = rows[i];
-  const places = {
+  const neighbours = {
     ArrowRight: row[j + 1] ?? rows[i + 1]?.[0],
     ArrowLeft: row[j - 1] ?? rows[i - 1]?.at(-1),
     ArrowDown: rows[i + 1]?.[j],
@@ -167,7 +167,7 @@ function neighbour(rows, i, j, key) {
     Home: row[0],
     End: row.at(-1),
   };
-  return places[key];
+  return neighbours[key];
 }
 
 // toFixed rounds exact ties away from zero. A number is one only if its binary digits end at the next decimal place.
@@ -192,7 +192,7 @@ const STOPS = {
 };
 const tables = { light: null, dark: null };
 
-// The colours of the present theme. What theme that is takes a browser long to say, so it is asked once for many.
+// The colours of the present theme. A browser takes long to determine the theme, so it is asked once for many colours.
 function shades() {
   const theme = regard.dark() ? "dark" : "light";
   return (tables[theme] ??= Array.from({ length: 256 }, (_, i) => srgb(between(STOPS[theme], i / 255))));
@@ -203,9 +203,9 @@ const level = (t) => Math.round(255 * Math.min(1, Math.max(0, Number.isFinite(t)
 const shade = (t) => shades()[level(t)];
 
 function between(stops, t) {
-  const place = t * (stops.length - 1);
-  const i = Math.min(Math.floor(place), stops.length - 2);
-  return stops[i].map((from, k) => from + (place - i) * (stops[i + 1][k] - from));
+  const position = t * (stops.length - 1);
+  const i = Math.min(Math.floor(position), stops.length - 2);
+  return stops[i].map((from, k) => from + (position - i) * (stops[i + 1][k] - from));
 }
 
 // OKLCH to 8-bit sRGB (Ottosson 2020).

@@ -16,8 +16,8 @@ regard.view("heads", (root, data) => {
   const large = regard.element("div", { class: "head-large" });
   const own = () => groups[state.group];
   let show = null;
-  const choose = (place) => {
-    Object.assign(state, place);
+  const choose = (position) => {
+    Object.assign(state, position);
     markChosen(root, state);
     show(state);
   };
@@ -50,14 +50,14 @@ function unpackedGroup(group) {
   const { shape, data } = regard.array(group.weights);
   const [layers, heads, n, m] = shape;
   const size = n * m;
-  const places = Array.from({ length: layers * heads }, (_, k) => ({ layer: Math.floor(k / heads), head: k % heads }));
+  const positions = Array.from({ length: layers * heads }, (_, k) => ({ layer: Math.floor(k / heads), head: k % heads }));
   const head = ({ layer, head }) => {
     const k = layer * heads + head;
     const stored = data.subarray(k * size, (k + 1) * size);
     return group.step === 1 ? stored : new Float32Array(stored).map((x) => x / group.step);
   };
   const blocks = (labels) => (group.block === 1 ? labels : spans(labels, group.block));
-  return { ...group, count: [layers, heads], n, m, places, head, rows: blocks(group.rows), columns: blocks(group.columns) };
+  return { ...group, count: [layers, heads], n, m, positions, head, rows: blocks(group.rows), columns: blocks(group.columns) };
 }
 
 // Labels of blocks of tokens: the first and the last.
@@ -90,11 +90,11 @@ function groupButtons(groups, state, show) {
 
 const measured = (group, key, { layer, head }) => group.measures[key][layer][head];
 
-const measureText = (group, key, place) => regard.format(measured(group, key, place), MEASURES[key].digits);
+const measureText = (group, key, position) => regard.format(measured(group, key, position), MEASURES[key].digits);
 
 function inOrder(group, { key, sign }) {
-  if (!key) return group.places;
-  return [...group.places].sort((a, b) => sign * (measured(group, key, a) - measured(group, key, b)));
+  if (!key) return group.positions;
+  return [...group.positions].sort((a, b) => sign * (measured(group, key, a) - measured(group, key, b)));
 }
 
 // A table of the measures, whose headings sort it and the small pictures.
@@ -110,12 +110,12 @@ function fillTable(table, group, state, choose, order) {
     const button = regard.element("button", { type: "button", "data-key": key, title: of ?? "layer and head", onclick: () => sortBy(key) }, name);
     return regard.element("th", { scope: "col", "aria-sort": direction }, button);
   });
-  const rows = inOrder(group, state).map((place) =>
+  const rows = inOrder(group, state).map((position) =>
     regard.element(
       "tr",
-      { "data-layer": place.layer, "data-head": place.head, onclick: () => choose(place) },
-      regard.element("th", { scope: "row" }, regard.label(headName(group, place))),
-      Object.keys(MEASURES).map((key) => regard.element("td", { "data-measure": key }, measureText(group, key, place))),
+      { "data-layer": position.layer, "data-head": position.head, onclick: () => choose(position) },
+      regard.element("th", { scope: "row" }, regard.label(headName(group, position))),
+      Object.keys(MEASURES).map((key) => regard.element("td", { "data-measure": key }, measureText(group, key, position))),
     ),
   );
   table.replaceChildren(
@@ -127,7 +127,7 @@ const headName = (group, { layer, head }) => `${group.layers[layer]} \u00b7 ${he
 const longName = (group, { layer, head }) => `layer ${group.layers[layer]}, head ${head + 1}`;
 
 function fillGrid(grid, group, state, choose) {
-  const buttons = inOrder(group, state).map((place) => smallHead(group, place, state.key, choose));
+  const buttons = inOrder(group, state).map((position) => smallHead(group, position, state.key, choose));
   const across = group.count[1] > 2 || !state.key ? group.count[1] : Math.min(buttons.length, 8);
   grid.style.setProperty("--across", across);
   grid.replaceChildren(...buttons);
@@ -135,23 +135,23 @@ function fillGrid(grid, group, state, choose) {
   markChosen(grid, state);
 }
 
-function smallHead(group, place, key, choose) {
+function smallHead(group, position, key, choose) {
   const canvas = regard.element("canvas", { "aria-hidden": "true" });
-  drawSmall(canvas, group.head(place), group.n, group.m);
-  const value = key ? measureText(group, key, place) : "";
+  drawSmall(canvas, group.head(position), group.n, group.m);
+  const value = key ? measureText(group, key, position) : "";
   return regard.element(
     "button",
     {
       type: "button",
       class: "small-head",
-      "data-layer": place.layer,
-      "data-head": place.head,
-      "aria-label": [longName(group, place), key && `${MEASURES[key].name} ${value}`].filter(Boolean).join(", "),
-      onclick: () => choose(place),
-      onfocus: (event) => event.target.matches(":focus-visible") && choose(place),
+      "data-layer": position.layer,
+      "data-head": position.head,
+      "aria-label": [longName(group, position), key && `${MEASURES[key].name} ${value}`].filter(Boolean).join(", "),
+      onclick: () => choose(position),
+      onfocus: (event) => event.target.matches(":focus-visible") && choose(position),
     },
     canvas,
-    regard.element("span", {}, regard.label(headName(group, place)), value && regard.element("small", {}, value)),
+    regard.element("span", {}, regard.label(headName(group, position)), value && regard.element("small", {}, value)),
   );
 }
 
@@ -189,20 +189,20 @@ function largeHead(box, group, first) {
   const note = `Each cell is the largest weight of ${group.block} \u00d7 ${group.block}; the measures are those of all weights.`;
   box.replaceChildren(heading, list, ...(group.block > 1 ? [regard.element("p", { class: "note" }, note)] : []), view.element);
   let shown = first;
-  return (place) => {
-    heading.replaceChildren(regard.label(group.name), ` ${longName(group, place)}`);
-    list.replaceChildren(...Object.keys(MEASURES).map((key) => measure(group, key, place)));
-    if (place.layer !== shown.layer || place.head !== shown.head) view.update(group.head(place));
-    shown = { layer: place.layer, head: place.head };
+  return (position) => {
+    heading.replaceChildren(regard.label(group.name), ` ${longName(group, position)}`);
+    list.replaceChildren(...Object.keys(MEASURES).map((key) => measure(group, key, position)));
+    if (position.layer !== shown.layer || position.head !== shown.head) view.update(group.head(position));
+    shown = { layer: position.layer, head: position.head };
   };
 }
 
-function measure(group, key, place) {
+function measure(group, key, position) {
   const { name, unit, of } = MEASURES[key];
   return regard.element(
     "div",
     { class: "measure", title: of },
     regard.element("dt", {}, name),
-    regard.element("dd", {}, measureText(group, key, place), unit && regard.element("small", {}, ` ${unit}`)),
+    regard.element("dd", {}, measureText(group, key, position), unit && regard.element("small", {}, ` ${unit}`)),
   );
 }

@@ -12,7 +12,7 @@ regard.view("long", (root, data) => {
   const line = regard.element("p", { class: "readout", "aria-live": "polite" });
   const legend = regard.element("p", { class: "colour-scale" });
   const row = regard.element("div", { class: "long-row" });
-  const view = { model, canvas, map, line, legend, row, window: whole(data), part: null, asked: 0, at: null };
+  const view = { model, canvas, map, line, legend, row, window: fullViewport(data), part: null, asked: 0, at: null };
   view.redraw = later(() => drawLong(view));
   view.changed = () => {
     view.redraw();
@@ -37,7 +37,7 @@ regard.view("long", (root, data) => {
 const longName = ({ queries, keys }) =>
   `Attention of ${count(queries)} queries to ${count(keys)} keys. The arrow keys move, plus and minus zoom, 0 shows all, Enter picks the query in the middle.`;
 
-const whole = ({ queries, keys }) => ({ top: 0, left: 0, height: queries, width: keys });
+const fullViewport = ({ queries, keys }) => ({ top: 0, left: 0, height: queries, width: keys });
 
 const count = (number) => number.toLocaleString("en-US");
 
@@ -129,7 +129,7 @@ function painted(weights, rows, columns, top, scale) {
 // ------------------------------------------------------------------------------------------------------ drawing
 
 function drawLong(view) {
-  const { model, canvas, map, window: seen } = view;
+  const { model, canvas, map, window: viewport } = view;
   const ratio = devicePixelRatio || 1;
   const [width, height] = [canvas.clientWidth, canvas.clientHeight].map((side) => Math.round(side * ratio));
   if (!width || !height) return;
@@ -137,13 +137,13 @@ function drawLong(view) {
   const context = canvas.getContext("2d");
   context.imageSmoothingEnabled = false;
   // The finest level whose blocks have a pixel each: a thinner row would be lost.
-  const dots = Math.min(width / seen.width, height / seen.height);
+  const dots = Math.min(width / viewport.width, height / viewport.height);
   let depth = 0;
   while (levelOf(model, depth).size[0] * dots < 1 && levelOf(model, depth).rows > 1) depth++;
-  drawLevel(context, paint(model, depth), levelOf(model, depth), seen, width, height);
-  if (view.part && covers(view.part, model)) drawPart(context, view.part, model, seen, width, height);
+  drawLevel(context, paint(model, depth), levelOf(model, depth), viewport, width, height);
+  if (view.part && covers(view.part, model)) drawPart(context, view.part, model, viewport, width, height);
   drawPicked(context, view, width, height);
-  drawMap(map, model, seen);
+  drawMap(map, model, viewport);
   showLegend(view);
 }
 
@@ -153,38 +153,38 @@ function drawLevel(context, picture, { size: [down, across] }, { top, left, heig
 
 const covers = (part, { head }) => part.head === head;
 
-function drawPart(context, part, model, seen, width, height) {
+function drawPart(context, part, model, viewport, width, height) {
   const key = [model.kind, model.scale].join();
   const top = topOf(model);
   if (part.key !== key || part.dark !== regard.dark()) {
     part.picture = painted(part[model.kind], part.rows, part.columns, top, model.scale);
     Object.assign(part, { key, dark: regard.dark() });
   }
-  const x = (token) => ((token - seen.left) / seen.width) * width;
-  const y = (token) => ((token - seen.top) / seen.height) * height;
+  const x = (token) => ((token - viewport.left) / viewport.width) * width;
+  const y = (token) => ((token - viewport.top) / viewport.height) * height;
   const [right, bottom] = [part.left + part.columns * part.size[1], part.top + part.rows * part.size[0]];
   context.drawImage(part.picture, x(part.left), y(part.top), x(right) - x(part.left), y(bottom) - y(part.top));
 }
 
-function drawPicked(context, { picked, window: seen }, width, height) {
+function drawPicked(context, { picked, window: viewport }, width, height) {
   if (picked === undefined) return;
-  const y = ((picked + 0.5 - seen.top) / seen.height) * height;
+  const y = ((picked + 0.5 - viewport.top) / viewport.height) * height;
   context.fillStyle = "rgb(255 140 60 / 0.75)";
-  const thick = Math.max(1.5, Math.min(4, height / seen.height));
+  const thick = Math.max(1.5, Math.min(4, height / viewport.height));
   context.fillRect(0, y - thick / 2, width, thick);
 }
 
-function drawMap(map, model, seen) {
+function drawMap(map, model, viewport) {
   const { queries, keys } = model.data;
   const side = 150 / Math.max(queries, keys);
   [map.width, map.height] = [Math.max(2, keys * side), Math.max(2, queries * side)];
   const context = map.getContext("2d");
   let depth = 0;
   while (levelOf(model, depth).rows > map.height && levelOf(model, depth).rows > 1) depth++;
-  drawLevel(context, paint(model, depth), levelOf(model, depth), whole(model.data), map.width, map.height);
+  drawLevel(context, paint(model, depth), levelOf(model, depth), fullViewport(model.data), map.width, map.height);
   context.strokeStyle = "rgb(255 140 60)";
   context.lineWidth = 2;
-  const box = [seen.left * side, seen.top * side, seen.width * side, seen.height * side];
+  const box = [viewport.left * side, viewport.top * side, viewport.width * side, viewport.height * side];
   context.strokeRect(box[0] + 1, box[1] + 1, Math.max(2, box[2] - 2), Math.max(2, box[3] - 2));
 }
 
@@ -250,11 +250,11 @@ function headChooser(view) {
   return [regard.element("label", { for: select.id }, "Head"), select];
 }
 
-// Zoom by a factor about a place of the view, given as shares of its sides; 0 shows all.
+// Zoom by a factor about a position in the view, given as shares of its sides; 0 shows all.
 function zoomBy(view, factor, { x = 0.5, y = 0.5 } = {}) {
   const { queries, keys } = view.model.data;
   const old = view.window;
-  if (!factor) view.window = whole(view.model.data);
+  if (!factor) view.window = fullViewport(view.model.data);
   else {
     const least = Math.max(Math.min(CLOSEST, queries) / old.height, Math.min(CLOSEST, keys) / old.width);
     const by = Math.max(factor, Math.min(1, least));
@@ -266,11 +266,11 @@ function zoomBy(view, factor, { x = 0.5, y = 0.5 } = {}) {
 
 function keepInside(view) {
   const { queries, keys } = view.model.data;
-  const seen = view.window;
-  seen.height = Math.min(seen.height, queries);
-  seen.width = Math.min(seen.width, keys);
-  seen.top = Math.min(Math.max(0, seen.top), queries - seen.height);
-  seen.left = Math.min(Math.max(0, seen.left), keys - seen.width);
+  const viewport = view.window;
+  viewport.height = Math.min(viewport.height, queries);
+  viewport.width = Math.min(viewport.width, keys);
+  viewport.top = Math.min(Math.max(0, viewport.top), queries - viewport.height);
+  viewport.left = Math.min(Math.max(0, viewport.left), keys - viewport.width);
 }
 
 function moveBy(view, down, across) {
@@ -290,7 +290,7 @@ function moveWithKeys(view) {
     "=": () => zoomBy(view, 0.5),
     "-": () => zoomBy(view, 2),
     0: () => zoomBy(view, 0),
-    Enter: () => pickRow(view, placed(view, { x: 0.5, y: 0.5 }).row),
+    Enter: () => pickRow(view, positionAt(view, { x: 0.5, y: 0.5 }).row),
   };
   view.canvas.addEventListener("keydown", (event) => {
     if (!actions[event.key] || event.ctrlKey || event.metaKey) return;
@@ -329,7 +329,7 @@ function moveWithPointer(view) {
     else moveBy(view, before.y - now.y, before.x - now.x);
   });
   const up = (event) => {
-    if (down.delete(event.pointerId) && event.type === "pointerup" && moved < 0.01) pickRow(view, placed(view, share(event)).row);
+    if (down.delete(event.pointerId) && event.type === "pointerup" && moved < 0.01) pickRow(view, positionAt(view, share(event)).row);
   };
   canvas.addEventListener("pointerup", up);
   canvas.addEventListener("pointercancel", up);
@@ -343,16 +343,16 @@ function moveWithPointer(view) {
 
 // ------------------------------------------------------------------------------------------------------ readout
 
-function placed({ window: seen, model }, { x, y }) {
+function positionAt({ window: viewport, model }, { x, y }) {
   const within = (token, most) => Math.min(most - 1, Math.max(0, Math.floor(token)));
   return {
-    row: within(seen.top + y * seen.height, model.data.queries),
-    column: within(seen.left + x * seen.width, model.data.keys),
+    row: within(viewport.top + y * viewport.height, model.data.queries),
+    column: within(viewport.left + x * viewport.width, model.data.keys),
   };
 }
 
-// The finest summary that is known at a place.
-function known(view, { row, column }) {
+// The finest summary of a position that is available.
+function summaryAt(view, { row, column }) {
   const { part, model } = view;
   const inside = part && covers(part, model) && row >= part.top && column >= part.left && row < part.bottom && column < part.right;
   const level = inside ? part : { ...levelOf(model, 0), top: 0, left: 0 };
@@ -370,12 +370,12 @@ function describe(view, at) {
     line.replaceChildren(`${count(queries)} queries, ${count(keys)} keys. Drag to move; + and \u2212 zoom; a click picks a query.`);
     return;
   }
-  const cell = known(view, placed(view, at));
+  const cell = summaryAt(view, positionAt(view, at));
   const [down, across] = cell.level.size;
   const number = (value) => regard.element("b", {}, regard.format(value, 4));
-  const place = [range("query", "queries", cell.top, down, queries, rows), " \u2192 ", range("key", "keys", cell.left, across, keys, columns), " "];
+  const ranges = [range("query", "queries", cell.top, down, queries, rows), " \u2192 ", range("key", "keys", cell.left, across, keys, columns), " "];
   const single = down === 1 && across === 1;
-  line.replaceChildren(...place, ...(single ? [number(cell.maximum)] : ["largest ", number(cell.maximum), " mean ", number(cell.mean)]));
+  line.replaceChildren(...ranges, ...(single ? [number(cell.maximum)] : ["largest ", number(cell.maximum), " mean ", number(cell.mean)]));
 }
 
 function range(one, many, start, size, length, labels) {
@@ -390,18 +390,18 @@ function range(one, many, start, size, length, labels) {
 
 function askForPart(view) {
   clearTimeout(view.timer);
-  const { model, window: seen } = view;
+  const { model, window: viewport } = view;
   const finest = levelOf(model, 0);
   const finer = finest.size[0] > 1 || finest.size[1] > 1;
-  if (!model.data.served || !finer || seen.height > model.data.queries / 1.5) return;
+  if (!model.data.served || !finer || viewport.height > model.data.queries / 1.5) return;
   view.timer = setTimeout(async () => {
     const ticket = ++view.asked;
     const head = model.head;
     const edges = {
-      top: Math.floor(seen.top),
-      bottom: Math.min(model.data.queries, Math.ceil(seen.top + seen.height)),
-      left: Math.floor(seen.left),
-      right: Math.min(model.data.keys, Math.ceil(seen.left + seen.width)),
+      top: Math.floor(viewport.top),
+      bottom: Math.min(model.data.queries, Math.ceil(viewport.top + viewport.height)),
+      left: Math.floor(viewport.left),
+      right: Math.min(model.data.keys, Math.ceil(viewport.left + viewport.width)),
     };
     const numbers = await numbersOf(view, "part", { head, ...edges });
     if (!numbers || ticket !== view.asked) return;

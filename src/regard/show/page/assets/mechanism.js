@@ -34,7 +34,7 @@ function computed(view) {
   return state.decoder ? regard.decode({ ...options, decoder: state.decoder }) : regard.compute(options);
 }
 
-// Make all parts anew, and fill them. The element that had the focus gets it back by its place.
+// Make all parts anew, and fill them. The element that had the focus gets it back.
 function draw(view) {
   const { state, root } = view;
   const focused = root.contains(document.activeElement) ? document.activeElement.id || document.activeElement.dataset.part : null;
@@ -101,7 +101,7 @@ function fill(view) {
 function sourceChoice(view, redraw) {
   if (!view.state.words) return null;
   return choices("Start from", ["Words", "Vectors"], from(view) === "words" ? 0 : 1, (i) => {
-    if (i === 1) Object.assign(view.state, inputs(view)); // the vectors begin as what the words have made
+    if (i === 1) Object.assign(view.state, inputs(view)); // the vectors start as those computed from the words
     view.state.source = i === 1 ? "vectors" : "words";
     redraw();
     view.root.querySelector('[role="radio"][aria-checked="true"]').focus();
@@ -120,7 +120,7 @@ function inputCards(view, names, update) {
 }
 
 function wordCards({ words, query_labels }, card) {
-  const made = (title, letter, weight, part) => {
+  const weightCard = (title, letter, weight, part) => {
     const matrix = `W_${letter}`;
     const own = card(title, matrix, weight);
     const product = results({ title: `= ${part}`, rowLabels: query_labels });
@@ -129,9 +129,9 @@ function wordCards({ words, query_labels }, card) {
   };
   return [
     still(card("Words", "", words.embeddings, query_labels)),
-    made("Query weights", "Q", words.query_weight, "queries"),
-    made("Key weights", "K", words.key_weight, "keys"),
-    made("Value weights", "V", words.value_weight, "values"),
+    weightCard("Query weights", "Q", words.query_weight, "queries"),
+    weightCard("Key weights", "K", words.key_weight, "keys"),
+    weightCard("Value weights", "V", words.value_weight, "values"),
   ];
 }
 
@@ -166,11 +166,11 @@ function perceptronCards(options, card, names) {
 function picker(view, pick) {
   const { state } = view;
   const decoder = Boolean(state.decoder);
-  const made = choices(decoder ? "Step" : "Query", state.query_labels.map((label) => regard.label(label)), state.row, (i) => pick(i));
+  const choice = choices(decoder ? "Step" : "Query", state.query_labels.map((label) => regard.label(label)), state.row, (i) => pick(i));
   const next = regard.element("button", { type: "button", "data-part": "next" }, "Next step \u2192");
   next.addEventListener("click", () => pick((state.row + 1) % state.query_labels.length));
   const title = regard.element("span", { class: "soft", "aria-hidden": "true" }, decoder ? "Step" : "Query");
-  return { element: regard.element("div", { class: "picker" }, title, made.element, decoder ? next : null), set: made.set };
+  return { element: regard.element("div", { class: "picker" }, title, choice.element, decoder ? next : null), set: choice.set };
 }
 
 function stepper(view, update) {
@@ -204,10 +204,10 @@ function matrices(view, names, pick) {
   const scores = table("Scores", "of all queries", columnLabels);
   const weights = heat({ title: "Weights", note: "of all queries", rowLabels, columnLabels, pick });
   const context = table("Context", "weights \u00d7 values", []);
-  const given = view.state.given ?? { scores: true, weights: true, context: true };
+  const shown = view.state.given ?? { scores: true, weights: true, context: true };
   return [
-    given.scores && { element: scores.element, set: (result, row) => scores.set(result.scores, row) },
+    shown.scores && { element: scores.element, set: (result, row) => scores.set(result.scores, row) },
     { element: weights.element, retint: weights.retint, set: (result, row, key) => weights.set(result.weights, row, key) },
-    given.context && { element: context.element, set: (result, row) => context.set(result.context, row) },
+    shown.context && { element: context.element, set: (result, row) => context.set(result.context, row) },
   ].filter(Boolean);
 }

@@ -11,7 +11,7 @@ const sameSelection = (a, b) => a.row === b.row && a.column === b.column;
 
 // The pointer or the focus shows a selection while it is there; a click or a tap keeps one, and a second lets it go.
 regard.selection = () => {
-  let kept = NOTHING;
+  let pinned = NOTHING;
   let shown = NOTHING;
   const callbacks = [];
   const show = (next) => {
@@ -22,10 +22,10 @@ regard.selection = () => {
   return {
     get: () => shown,
     show,
-    leave: () => show(kept),
+    leave: () => show(pinned),
     keep(next) {
-      kept = sameSelection(next, kept) ? NOTHING : next;
-      show(kept);
+      pinned = sameSelection(next, pinned) ? NOTHING : next;
+      show(pinned);
     },
     onChange: (callback) => callbacks.push(callback),
   };
@@ -96,32 +96,32 @@ function notWeights(faults) {
 function readout(model) {
   const line = regard.element("p", { class: "readout", "aria-live": "polite" });
   const idle = `Hover, focus or tap a token: its weights appear. ${model.names.row} attend, ${model.names.column} are attended to.`;
-  const say = ({ row, column }) => {
-    line.replaceChildren(...(row === null && column === null ? [idle] : told(model, row, column)));
+  const update = ({ row, column }) => {
+    line.replaceChildren(...(row === null && column === null ? [idle] : weightsAt(model, row, column)));
   };
-  model.selection.onChange(say);
-  const refresh = () => say(model.selection.get());
+  model.selection.onChange(update);
+  const refresh = () => update(model.selection.get());
   refresh();
   return { element: line, refresh };
 }
 
-function told(model, row, column) {
+function weightsAt(model, row, column) {
   const number = (i, j) => regard.element("b", {}, weightText(model.at(i, j)));
   if (row !== null && column !== null) {
     const link = model.linked.has(row * model.columns.length + column) ? " \u00b7 a given link" : "";
     return [regard.label(model.rows[row]), " \u2192 ", regard.label(model.columns[column]), " ", number(row, column), link];
   }
   const [own, others] = row === null ? [model.columns[column], model.rows] : [model.rows[row], model.columns];
-  const place = (k) => (row === null ? [k, column] : [row, k]);
-  const best = largest(others.length, (k) => model.at(...place(k)), 5);
-  const list = best.map((k) => regard.element("span", {}, regard.label(others[k]), " ", number(...place(k))));
+  const indices = (k) => (row === null ? [k, column] : [row, k]);
+  const best = largest(others.length, (k) => model.at(...indices(k)), 5);
+  const list = best.map((k) => regard.element("span", {}, regard.label(others[k]), " ", number(...indices(k))));
   return [regard.label(own), row === null ? " \u2190 " : " \u2192 ", ...list];
 }
 
 // A weight with three digits, without an exponent.
 const weightText = (weight) => (Math.abs(weight) < 0.0005 ? "0.000" : regard.format(weight, 3));
 
-// The places of the largest values, the largest first.
+// The indices of the largest values, the largest first.
 function largest(count, value, most) {
   const best = [];
   for (let k = 0; k < count; k++) {
@@ -175,7 +175,7 @@ function pairs(model) {
 }
 
 // One side: a list of tokens as buttons, each with room for its weight.
-function tokens(model, side, place) {
+function tokens(model, side, alignment) {
   const other = side === "row" ? "column" : "row";
   const labels = side === "row" ? model.rows : model.columns;
   const values = labels.map(() => regard.element("span", { class: "value" }));
@@ -193,7 +193,7 @@ function tokens(model, side, place) {
         onblur: model.selection.leave,
         onclick: () => model.selection.keep(own),
       },
-      place === "right" ? [regard.label(text), values[index]] : [values[index], regard.label(text)],
+      alignment === "right" ? [regard.label(text), values[index]] : [values[index], regard.label(text)],
     );
   });
   const show = (selection) => {
@@ -211,7 +211,7 @@ function tokens(model, side, place) {
   };
   const list = regard.element(
     "ul",
-    { class: `tokens ${place}`, "aria-label": model.names[side] },
+    { class: `tokens ${alignment}`, "aria-label": model.names[side] },
     buttons.map((button) => regard.element("li", {}, button)),
   );
   return { element: list, buttons, show };
@@ -229,7 +229,7 @@ function strongest(model) {
   });
   let room = MOST_LINES;
   for (let k = LEVELS; k > 0; k--) {
-    levels[k].forEach((places) => (places.length = Math.min(places.length, Math.max(room, 0))));
+    levels[k].forEach((indices) => (indices.length = Math.min(indices.length, Math.max(room, 0))));
     room -= levels[k][0].length;
   }
   return levels;
@@ -428,10 +428,10 @@ function drawSelection(context, { cell }, model) {
 function pointAtCells({ canvas }, model) {
   const cellOf = (event) => {
     const box = canvas.getBoundingClientRect();
-    const place = (offset, size, count) => Math.min(count - 1, Math.max(0, Math.floor((offset / size) * count)));
+    const index = (offset, size, count) => Math.min(count - 1, Math.max(0, Math.floor((offset / size) * count)));
     return {
-      row: place(event.clientY - box.top, box.height, model.rows.length),
-      column: place(event.clientX - box.left, box.width, model.columns.length),
+      row: index(event.clientY - box.top, box.height, model.rows.length),
+      column: index(event.clientX - box.left, box.width, model.columns.length),
     };
   };
   canvas.addEventListener("pointermove", (event) => event.pointerType !== "touch" && model.selection.show(cellOf(event)));

@@ -22,8 +22,8 @@ function editable({ title, note, name, values, rowLabels = [], change }) {
   const { body, element } = frame(title, note, rowLabels, []);
   const numbers = values.map((row, i) =>
     row.map((value, j) => {
-      const place = `${rowLabels[i] ?? `row ${i + 1}`}, ${row.length > 1 ? `column ${j + 1}` : "number"}`;
-      return regard.number({ value, name: `${name}, ${place}`, change: (x) => change(i, j, x) });
+      const position = `${rowLabels[i] ?? `row ${i + 1}`}, ${row.length > 1 ? `column ${j + 1}` : "number"}`;
+      return regard.number({ value, name: `${name}, ${position}`, change: (x) => change(i, j, x) });
     }),
   );
   numbers.forEach((row, i) => {

@@ -4,12 +4,12 @@
 // "q_i", "s_{t-1}" and single letters become variables with indices; the rest stays as it is.
 regard.formula = (text) => {
   const parts = text.match(/[\p{L}](?![\p{L}])(_\{[^}]*\}|_[\p{L}\d])?|[\p{L}]{2,}|[^\p{L}]+/gu) ?? [];
-  const made = parts.map((part) => {
-    const found = /^([\p{L}])(?:_\{?([^}]*)\}?)?$/u.exec(part);
-    if (!found) return part;
-    return regard.element("var", {}, found[1], found[2] ? regard.element("sub", {}, found[2]) : null);
+  const elements = parts.map((part) => {
+    const match = /^([\p{L}])(?:_\{?([^}]*)\}?)?$/u.exec(part);
+    if (!match) return part;
+    return regard.element("var", {}, match[1], match[2] ? regard.element("sub", {}, match[2]) : null);
   });
-  return regard.element("span", { class: "math" }, made);
+  return regard.element("span", { class: "math" }, elements);
 };
 
 const NAMES = {
@@ -88,9 +88,9 @@ function sentence(query, keys, weights, logits) {
   if (!(total > 0)) return [label(query), " attends to nothing: no key is visible to it, so its weights and its context are 0"];
   const part = (j) => [label(keys[j]), ` (${regard.percent(weights[j])})`];
   const [first, second] = order;
-  const seen = weights.filter((_, j) => logits?.[j] !== -Infinity).length;
-  if (seen === 1) return [label(query), " sees only ", part(first)];
-  if (weights[first] - weights[order.at(-1)] < 1e-9 && seen === weights.length) return [label(query), " attends to all alike: ", regard.percent(weights[first]), " each"];
+  const visible = weights.filter((_, j) => logits?.[j] !== -Infinity).length;
+  if (visible === 1) return [label(query), " sees only ", part(first)];
+  if (weights[first] - weights[order.at(-1)] < 1e-9 && visible === weights.length) return [label(query), " attends to all alike: ", regard.percent(weights[first]), " each"];
   const also = weights[second] > 0.005 ? [weights[first] === weights[second] ? " and as much to " : ", then to ", part(second)] : [];
   return [label(query), weights[first] >= 0.995 ? " attends to " : " attends mostly to ", part(first), also];
 }

@@ -115,11 +115,11 @@ function softcapStep({ softcap }, { scaled, capped }, row, key) {
 
 function maskStep(names, { mask }, { logits }, row) {
   if (mask.kind === "none") return { title: "Mask", text: `No mask: every ${names.key} is visible.`, rows: [] };
-  const seen = logits[row].filter((z) => z !== -Infinity).length;
+  const visible = logits[row].filter((z) => z !== -Infinity).length;
   return {
     title: "Mask",
     formula: `${names.z} = \u2212\u221e where hidden`,
-    text: `${seen} of ${logits[row].length} keys ${seen === 1 ? "is" : "are"} visible to this ${names.query}. A hidden one has no influence at all.`,
+    text: `${visible} of ${logits[row].length} keys ${visible === 1 ? "is" : "are"} visible to this ${names.query}. A hidden one has no influence at all.`,
     rows: [{ name: "logit", numbers: logits[row] }],
   };
 }
