@@ -613,52 +613,69 @@ STATE = """
             "faults": faulthandler.is_enabled(),
         }
 
-    before = state()
-    CHANGE
-    after = state()
-    print(json.dumps([key for key in before if before[key] != after[key]]))
+    os.environ["OPENBLAS_NUM_THREADS"] = "2"  # SciPy's linear algebra starts threads when it is imported, where it may
+    for statement in STATEMENTS:
+        child = os.fork()
+        if not child:
+            before = state()
+            exec(statement)
+            after = state()
+            print(json.dumps([key for key in before if before[key] != after[key]]), flush=True)
+            os._exit(0)
+        assert os.waitpid(child, 0)[1] == 0, statement
 """
 
 
-def changed_by(statement: str) -> list[str]:
-    # SciPy's linear algebra starts threads of its own when it is imported, where the environment lets it.
-    return list(json.loads(fresh(STATE.replace("CHANGE", statement), OPENBLAS_NUM_THREADS="2")))
+def changed_by(statements: list[str]) -> list[list[str]]:
+    """What each of these statements changes, each in a process of its own that has loaded nothing but NumPy.
 
-
-@pytest.mark.slow
-def test_law_12_importing_changes_nothing_else() -> None:
-    assert changed_by("import regard") == []
+    They are forked from one, since to start Python and to load NumPy takes longer than most imports.
+    """
+    printed = fresh(STATE.replace("STATEMENTS", repr(statements)), OPENBLAS_NUM_THREADS="1")
+    return [json.loads(line) for line in printed.splitlines()]
 
 
 # They derive from scikit-learn's classes. `regard.estimators` itself imports them, and it, on first use.
 ESTIMATORS = {f"regard.estimators.{name}" for name in ("_sklearn", "base", "classifier", "regressor")}
-
-
-@functools.cache
-def scikit_learn_changes() -> list[str]:
-    """What importing scikit-learn changes: it adds a filter of warnings, and its libraries start threads."""
-    return changed_by("import sklearn.base")
-
-
-@pytest.mark.parametrize("name", [name for name in MODULES if name != "regard"])
-@pytest.mark.slow
-def test_law_12_importing_any_module_changes_nothing_else(name: str) -> None:
-    assert changed_by(f"import {name}") == (scikit_learn_changes() if name in ESTIMATORS else [])
+needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("statement", "seen"),
-    [
-        ("pass", []),
-        ("os.environ['REGARD'] = '1'", ["environment"]),
-        ("signal.signal(signal.SIGTERM, signal.SIG_IGN)", ["handlers"]),
-        ("random.random()", ["random"]),
-        ("np.random.rand()", ["numpy's random"]),
-        ("np.seterr(all='ignore')", ["numpy's errors"]),
-        ("threading.Thread(target=threading.Event().wait, daemon=True).start()", ["threads"]),
-        ("warnings.simplefilter('ignore')", ["warnings"]),
-    ],
-)
-def test_the_check_of_the_state_finds_a_change(statement: str, seen: list[str]) -> None:
-    assert changed_by(statement) == seen
+@needs_fork
+def test_law_12_importing_any_module_changes_nothing_else() -> None:
+    """Except what scikit-learn changes: it adds a filter of warnings, and its libraries start threads."""
+    scikit_learn, *changes = changed_by([f"import {name}" for name in ["sklearn.base", *MODULES]])
+    assert dict(zip(MODULES, changes, strict=True)) == {
+        name: scikit_learn if name in ESTIMATORS else [] for name in MODULES
+    }
+
+
+CHANGES = {
+    "pass": [],
+    "os.environ['REGARD'] = '1'": ["environment"],
+    "signal.signal(signal.SIGTERM, signal.SIG_IGN)": ["handlers"],
+    "random.random()": ["random"],
+    "np.random.rand()": ["numpy's random"],
+    "np.seterr(all='ignore')": ["numpy's errors"],
+    "threading.Thread(target=threading.Event().wait, daemon=True).start()": ["threads"],
+    "warnings.simplefilter('ignore')": ["warnings"],
+}
+
+
+@pytest.mark.slow
+@needs_fork
+def test_the_check_of_the_state_finds_a_change() -> None:
+    assert dict(zip(CHANGES, changed_by([*CHANGES]), strict=True)) == CHANGES
+
+
+@pytest.mark.slow
+@needs_fork
+def test_the_check_of_the_state_finds_the_threads_of_a_library() -> None:
+    assert changed_by(["import scipy.linalg"]) == [["threads"]]
+
+
+@pytest.mark.slow
+@needs_fork
+def test_a_statement_that_fails_fails_the_check() -> None:
+    with pytest.raises(AssertionError, match="1 / 0"):
+        changed_by(["1 / 0"])
