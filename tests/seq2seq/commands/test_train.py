@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import re
@@ -19,6 +20,7 @@ from drawn import NETWORK, SIZE, captions, draw, labels
 from one_test import in_one_test
 
 from regard import _signals
+from regard._files import replacing
 from regard.cli import main
 from regard.seq2seq import Seq2Seq
 from regard.seq2seq.commands import drawing, run, summary, train
@@ -50,9 +52,30 @@ def pairs(tmp_path: Path) -> Path:
     return write_pairs(tmp_path / "pairs.tsv")
 
 
+@pytest.fixture
+def drawn() -> None:
+    """Asked for by tests that need real pictures."""
+
+
+@pytest.fixture(autouse=True)
+def _blank_pictures(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Write a picture's first bytes only: to draw them takes ten times as long as these trainings."""
+
+    def blank(path: Path, draw: Any) -> None:
+        with replacing(path) as file:
+            file.write(b"\x89PNG")
+
+    if "drawn" not in request.fixturenames:
+        for name in ("heatmap", "curves", "overlay"):
+            module = importlib.import_module(f"regard.show.figures.{name}")
+            monkeypatch.setattr(module, "save_figure", blank)
+
+
 # ------------------------------------------------------------------------------------------------------- train
 
 
+@pytest.mark.slow
+@pytest.mark.usefixtures("drawn")
 def test_a_run_from_pairs_to_pictures(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pairs, out = write_pairs(tmp_path / "pairs.tsv", longest=7), tmp_path / "deep" / "out"
     assert main(["train", str(pairs), "--epochs", "2", "--out", str(out)]) == 0
@@ -288,6 +311,7 @@ def test_without_the_extras_it_still_trains(
         (MemoryError(), "curve.png could not be drawn: MemoryError"),
     ],
 )
+@pytest.mark.usefixtures("drawn")
 def test_a_failed_picture_does_not_lose_the_result(
     error: Exception,
     line: str,
@@ -357,7 +381,7 @@ def started(arguments: list[str], folder: Path) -> subprocess.Popen[bytes]:
 @pytest.mark.parametrize("number", SIGNALS)
 def test_an_interrupted_training_is_resumed_bit_by_bit(number: int, tmp_path: Path) -> None:
     write_pairs(tmp_path / "pairs.tsv", 400)
-    arguments = ["train", "pairs.tsv", "--epochs", "12", "--out"]
+    arguments = ["train", "pairs.tsv", *NETWORK, "--epochs", "12", "--out"]
     process = started([*arguments, "stopped"], tmp_path)
     process.send_signal(number)
     _, told = process.communicate(timeout=1800)
@@ -626,7 +650,7 @@ def test_a_model_and_a_checkpoint_are_read_once(
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no SIGKILL on this system")
 def test_a_training_killed_at_once_is_resumed(tmp_path: Path) -> None:
     write_pairs(tmp_path / "pairs.tsv", 400)
-    arguments = ["train", "pairs.tsv", "--epochs", "12", "--out"]
+    arguments = ["train", "pairs.tsv", *NETWORK, "--epochs", "12", "--out"]
     process = started([*arguments, "killed"], tmp_path)
     process.kill()  # before the first minute is over
     process.communicate(timeout=1800)
@@ -642,7 +666,7 @@ def test_a_training_killed_at_once_is_resumed(tmp_path: Path) -> None:
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no SIGKILL on this system")
 def test_a_killed_training_is_resumed_from_its_last_checkpoint(tmp_path: Path) -> None:
     write_pairs(tmp_path / "pairs.tsv", 400)
-    arguments = ["train", "pairs.tsv", "--epochs", "12", "--out"]
+    arguments = ["train", "pairs.tsv", *NETWORK, "--epochs", "12", "--out"]
     process = started([*arguments, "killed"], tmp_path)
     process.send_signal(signal.SIGINT)  # leaves a checkpoint
     process.communicate(timeout=1800)
@@ -708,6 +732,7 @@ def test_a_checkpoint_of_other_pairs_is_an_error(
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("drawn")
 def test_the_log_is_drawn(pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "m"
     assert main(["train", str(pairs), "--epochs", "2", "--out", str(out)]) == 0
@@ -1118,6 +1143,7 @@ def caption_training(pairs: Path, out: Path, *options: str) -> list[str]:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("drawn")
 def test_a_captioner_is_trained_measured_and_shown(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
