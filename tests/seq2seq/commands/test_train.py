@@ -377,12 +377,29 @@ def started(arguments: list[str], folder: Path) -> subprocess.Popen[bytes]:
     return process
 
 
+LONG = ["train", "pairs.tsv", *NETWORK, "--epochs", "12", "--out"]  # takes long enough to be stopped
+
+
+def finished(name: str, folder: Path) -> None:
+    process = started([*LONG, name], folder)
+    process.communicate(timeout=1800)
+    assert process.returncode == 0
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What a training writes that nothing stops."""
+    folder = tmp_path_factory.mktemp("long")
+    write_pairs(folder / "pairs.tsv", 400)
+    finished("whole", folder)
+    return folder / "whole"
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("number", SIGNALS)
-def test_an_interrupted_training_is_resumed_bit_by_bit(number: int, tmp_path: Path) -> None:
+def test_an_interrupted_training_is_resumed_bit_by_bit(number: int, whole: Path, tmp_path: Path) -> None:
     write_pairs(tmp_path / "pairs.tsv", 400)
-    arguments = ["train", "pairs.tsv", *NETWORK, "--epochs", "12", "--out"]
-    process = started([*arguments, "stopped"], tmp_path)
+    process = started([*LONG, "stopped"], tmp_path)
     process.send_signal(number)
     _, told = process.communicate(timeout=1800)
     assert process.returncode == 128 + number
@@ -392,15 +409,10 @@ def test_an_interrupted_training_is_resumed_bit_by_bit(number: int, tmp_path: Pa
     )
     assert lines[-1] == "the same command goes on from there"
     assert "Traceback" not in told.decode()
-    stopped, whole = tmp_path / "stopped", tmp_path / "whole"
+    stopped = tmp_path / "stopped"
     assert Seq2Seq.load(stopped / "model.safetensors").translate(["w1"])
     assert (stopped / "checkpoint.safetensors").exists()
-    process = started([*arguments, "stopped"], tmp_path)
-    process.communicate(timeout=1800)
-    assert process.returncode == 0
-    process = started([*arguments, "whole"], tmp_path)
-    process.communicate(timeout=1800)
-    assert process.returncode == 0
+    finished("stopped", tmp_path)
     for name in ("model.safetensors", "alignment-1.png"):
         assert (stopped / name).read_bytes() == (whole / name).read_bytes()
     logs = [
@@ -648,37 +660,29 @@ def test_a_model_and_a_checkpoint_are_read_once(
 
 @pytest.mark.slow
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no SIGKILL on this system")
-def test_a_training_killed_at_once_is_resumed(tmp_path: Path) -> None:
+def test_a_training_killed_at_once_is_resumed(whole: Path, tmp_path: Path) -> None:
     write_pairs(tmp_path / "pairs.tsv", 400)
-    arguments = ["train", "pairs.tsv", *NETWORK, "--epochs", "12", "--out"]
-    process = started([*arguments, "killed"], tmp_path)
+    process = started([*LONG, "killed"], tmp_path)
     process.kill()  # before the first minute is over
     process.communicate(timeout=1800)
-    for name in ("killed", "whole"):
-        process = started([*arguments, name], tmp_path)
-        process.communicate(timeout=1800)
-        assert process.returncode == 0
-    one, two = ((tmp_path / name / "model.safetensors").read_bytes() for name in ("killed", "whole"))
+    finished("killed", tmp_path)
+    one, two = ((folder / "model.safetensors").read_bytes() for folder in (tmp_path / "killed", whole))
     assert one == two
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no SIGKILL on this system")
-def test_a_killed_training_is_resumed_from_its_last_checkpoint(tmp_path: Path) -> None:
+def test_a_killed_training_is_resumed_from_its_last_checkpoint(whole: Path, tmp_path: Path) -> None:
     write_pairs(tmp_path / "pairs.tsv", 400)
-    arguments = ["train", "pairs.tsv", *NETWORK, "--epochs", "12", "--out"]
-    process = started([*arguments, "killed"], tmp_path)
+    process = started([*LONG, "killed"], tmp_path)
     process.send_signal(signal.SIGINT)  # leaves a checkpoint
     process.communicate(timeout=1800)
-    process = started([*arguments, "killed"], tmp_path)
+    process = started([*LONG, "killed"], tmp_path)
     process.kill()
     process.communicate(timeout=1800)
     assert Seq2Seq.load(tmp_path / "killed" / "model.safetensors").translate(["w1"])
-    for name in ("killed", "whole"):
-        process = started([*arguments, name], tmp_path)
-        process.communicate(timeout=1800)
-        assert process.returncode == 0
-    one, two = ((tmp_path / name / "model.safetensors").read_bytes() for name in ("killed", "whole"))
+    finished("killed", tmp_path)
+    one, two = ((folder / "model.safetensors").read_bytes() for folder in (tmp_path / "killed", whole))
     assert one == two
 
 
