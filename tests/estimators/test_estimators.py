@@ -24,9 +24,9 @@ pytestmark = pytest.mark.skipif(find_spec("sklearn") is None, reason="scikit-lea
     ("name", "options"),
     [
         ("AttentionRegressor", {}),
-        ("AttentionRegressor", {"degree": 1, "heads": 2}),
+        ("AttentionRegressor", {"degree": 1, "heads": 2, "max_iter": 10}),
         ("AttentionClassifier", {}),
-        ("AttentionClassifier", {"score_function": "cosine", "metric": "full", "heads": 2}),
+        ("AttentionClassifier", {"score_function": "cosine", "metric": "full", "heads": 2, "max_iter": 10}),
     ],
 )
 def test_what_scikit_learn_expects(name: str, options: dict[str, Any]) -> None:
