@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import strategies
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from one_test import in_one_test
@@ -113,14 +113,12 @@ def test_zero_sizes(n: int, m: int) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=100)
 @given(st.data(), st.integers(0, 9), st.integers(0, 9))
 def test_any_composition_equals_that_of_the_arrays(data: st.DataObject, n: int, m: int) -> None:
     composed, dense = data.draw(strategies.mask_objects(n, m, depth=3))
     np.testing.assert_array_equal(composed.dense(n, m), np.broadcast_to(dense, (n, m)))
 
 
-@settings(max_examples=60)
 @given(st.data(), st.integers(1, 9), st.integers(1, 9))
 def test_an_attention_has_the_visible_keys_of_the_mask(data: st.DataObject, n: int, m: int) -> None:
     composed, dense = data.draw(strategies.mask_objects(n, m, depth=2))

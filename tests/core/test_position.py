@@ -195,6 +195,7 @@ def test_t5_buckets_by_hand() -> None:
         assert bias.bucket(distance) == (16 + bucket if distance else 0), distance
 
 
+@pytest.mark.slow
 @in_one_test("buckets", [4, 8, 32, 64])
 @in_one_test("bidirectional", [True, False])
 @in_one_test("max_distance", [40, 128, 1000])

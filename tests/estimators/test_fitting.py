@@ -31,7 +31,7 @@ def problem(score: str, metric: str, degree: int, heads: int, *, prior: bool, ra
 
 
 @pytest.mark.parametrize("prior", [False, True])
-@pytest.mark.parametrize("heads", [1, 2])
+@pytest.mark.parametrize("heads", [1, pytest.param(2, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("degree", [0, 1])
 @pytest.mark.parametrize("metric", METRICS)
 @pytest.mark.parametrize("score", SCORES)

@@ -87,10 +87,22 @@ def fresh(code: str, **environment: str) -> str:
 # ----------------------------------------------------------------------------------------------------- layers
 
 
-def imported(source: str, module: str, *, is_package: bool) -> set[str]:
+@functools.cache
+def statements(path: Path) -> list[ast.AST]:
+    """The statements of a file, those inside of others too. The expressions, which are most of it, are left out."""
+    nodes: list[ast.AST] = []
+    left: list[ast.AST] = [ast.parse(path.read_text(encoding="utf-8"))]
+    while left:
+        nodes.append(node := left.pop())
+        for name in ("body", "orelse", "finalbody", "handlers", "cases"):
+            left += getattr(node, name, [])
+    return nodes
+
+
+def imported(nodes: list[ast.AST], module: str, *, is_package: bool) -> set[str]:
     """The modules of this package that `module` imports, anywhere in its source, by full name."""
     modules: set[str] = set()
-    for node in ast.walk(ast.parse(source)):
+    for node in nodes:
         if isinstance(node, ast.Import):
             modules.update(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -128,7 +140,7 @@ def breaches(module: str, imports: set[str]) -> list[str]:
 def imports_of_the_package() -> dict[str, set[str]]:
     """The modules of this package that each of them imports, by name."""
     return {
-        module: imported(path.read_text(encoding="utf-8"), module, is_package=path.name == "__init__.py")
+        module: imported(statements(path), module, is_package=path.name == "__init__.py")
         for path, module in zip(FILES, MODULES, strict=True)
     }
 
@@ -200,7 +212,8 @@ def test_the_root_of_seq2seq_has_few_files() -> None:
     ],
 )
 def test_the_check_of_imports_finds_forbidden_ones(module: str, source: str) -> None:
-    assert len(breaches(module, imported(source, module, is_package=False))) == 1
+    nodes = list(ast.walk(ast.parse(source)))
+    assert len(breaches(module, imported(nodes, module, is_package=False))) == 1
 
 
 @pytest.mark.parametrize(
@@ -222,7 +235,8 @@ def test_the_check_of_imports_finds_forbidden_ones(module: str, source: str) -> 
     ],
 )
 def test_the_check_of_imports_allows_the_others(module: str, source: str, is_package: bool) -> None:
-    assert breaches(module, imported(source, module, is_package=is_package)) == []
+    nodes = list(ast.walk(ast.parse(source)))
+    assert breaches(module, imported(nodes, module, is_package=is_package)) == []
 
 
 def test_the_design_page_lists_the_same_modules() -> None:
@@ -434,16 +448,13 @@ def test_the_check_of_docstrings_finds_missing_sections(old: str, new: str, faul
 
 def code_lines(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
     """How many lines the body of a function has, its docstring left out."""
-    body = function.body[1:] if ast.get_docstring(function) is not None else function.body
+    body = function.body[1:] if ast.get_docstring(function, clean=False) is not None else function.body
     return body[-1].end_lineno - body[0].lineno + 1 if body else 0  # type: ignore[operator]
 
 
 def test_no_function_is_longer_than_a_screen() -> None:
     functions = [
-        (path.name, node)
-        for path in FILES
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-        if isinstance(node, ast.FunctionDef)
+        (path.name, node) for path in FILES for node in statements(path) if isinstance(node, ast.FunctionDef)
     ]
     assert [(file, f.name, code_lines(f)) for file, f in functions if code_lines(f) > 40] == []
 
@@ -636,59 +647,71 @@ STATE = """
             "faults": faulthandler.is_enabled(),
         }
 
-    before = state()
-    CHANGE
-    after = state()
-    print(json.dumps([key for key in before if before[key] != after[key]]))
+    os.environ["OPENBLAS_NUM_THREADS"] = "2"  # SciPy's linear algebra starts threads when it is imported, where it may
+    for statement in STATEMENTS:
+        child = os.fork()
+        if not child:
+            before = state()
+            exec(statement)
+            after = state()
+            print(json.dumps([key for key in before if before[key] != after[key]]), flush=True)
+            os._exit(0)
+        assert os.waitpid(child, 0)[1] == 0, statement
 """
 
 
-def changed_by(statement: str) -> list[str]:
-    # SciPy's linear algebra starts threads of its own when it is imported, where the environment lets it.
-    return list(json.loads(fresh(STATE.replace("CHANGE", statement), OPENBLAS_NUM_THREADS="2")))
+def changed_by(statements: list[str]) -> list[list[str]]:
+    """What each of these statements changes, each in a process of its own that has loaded nothing but NumPy.
 
-
-@pytest.mark.slow
-def test_law_12_importing_changes_nothing_else() -> None:
-    assert changed_by("import regard") == []
+    They are forked from one, since to start Python and to load NumPy takes longer than most imports.
+    """
+    printed = fresh(STATE.replace("STATEMENTS", repr(statements)), OPENBLAS_NUM_THREADS="1")
+    return [json.loads(line) for line in printed.splitlines()]
 
 
 # They derive from scikit-learn's classes. `regard.estimators` itself imports them, and it, on first use.
 ESTIMATORS = {f"regard.estimators.{name}" for name in ("_sklearn", "base", "classifier", "regressor")}
-
-
-@functools.cache
-def scikit_learn_changes() -> list[str]:
-    """The changes by importing scikit-learn: it adds a filter of warnings, and its libraries start threads."""
-    return changed_by("import sklearn.base")
-
-
-@functools.cache
-def dask_changes() -> list[str]:
-    """What importing Dask changes: the filters of warnings and threads."""
-    return changed_by("import dask.array")
-
-
-@pytest.mark.parametrize("name", [name for name in MODULES if name != "regard"])
-@pytest.mark.slow
-def test_law_12_importing_any_module_changes_nothing_else(name: str) -> None:
-    of_others = scikit_learn_changes() if name in ESTIMATORS else dask_changes() if name in ON_DASK else []
-    assert set(changed_by(f"import {name}")) <= set(of_others)
+needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("statement", "changes"),
-    [
-        ("pass", []),
-        ("os.environ['REGARD'] = '1'", ["environment"]),
-        ("signal.signal(signal.SIGTERM, signal.SIG_IGN)", ["handlers"]),
-        ("random.random()", ["random"]),
-        ("np.random.rand()", ["numpy's random"]),
-        ("np.seterr(all='ignore')", ["numpy's errors"]),
-        ("threading.Thread(target=threading.Event().wait, daemon=True).start()", ["threads"]),
-        ("warnings.simplefilter('ignore')", ["warnings"]),
-    ],
-)
-def test_the_check_of_the_state_finds_a_change(statement: str, changes: list[str]) -> None:
-    assert changed_by(statement) == changes
+@needs_fork
+def test_law_12_importing_any_module_changes_nothing_else() -> None:
+    """Except what scikit-learn and Dask change: filters of warnings, and their libraries start threads."""
+    scikit_learn, dask, *changes = changed_by(
+        [f"import {name}" for name in ["sklearn.base", "dask.array", *MODULES]]
+    )
+    allowed = dict.fromkeys(ESTIMATORS, scikit_learn) | dict.fromkeys(ON_DASK, dask)
+    for name, changed in zip(MODULES, changes, strict=True):
+        assert set(changed) <= set(allowed.get(name, [])), name
+
+
+CHANGES = {
+    "pass": [],
+    "os.environ['REGARD'] = '1'": ["environment"],
+    "signal.signal(signal.SIGTERM, signal.SIG_IGN)": ["handlers"],
+    "random.random()": ["random"],
+    "np.random.rand()": ["numpy's random"],
+    "np.seterr(all='ignore')": ["numpy's errors"],
+    "threading.Thread(target=threading.Event().wait, daemon=True).start()": ["threads"],
+    "warnings.simplefilter('ignore')": ["warnings"],
+}
+
+
+@pytest.mark.slow
+@needs_fork
+def test_the_check_of_the_state_finds_a_change() -> None:
+    assert dict(zip(CHANGES, changed_by([*CHANGES]), strict=True)) == CHANGES
+
+
+@pytest.mark.slow
+@needs_fork
+def test_the_check_of_the_state_finds_the_threads_of_a_library() -> None:
+    assert changed_by(["import scipy.linalg"]) == [["threads"]]
+
+
+@pytest.mark.slow
+@needs_fork
+def test_a_statement_that_fails_fails_the_check() -> None:
+    with pytest.raises(AssertionError, match="1 / 0"):
+        changed_by(["1 / 0"])

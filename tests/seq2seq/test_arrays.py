@@ -288,7 +288,7 @@ def check_shapes(translation: Any, kind: str) -> None:
 
 
 @every_kind
-@every_family
+@quickest_family
 def test_every_search_has_an_alignment_of_vectors_or_cells(family: str, kind: str) -> None:
     model, example = small(family, kind), one_example(kind)
     target = examples(kind, 1)[1][0]

@@ -54,7 +54,7 @@ figures = pytest.mark.usefixtures("_no_pyplot")
 
 
 @figures
-@pytest.mark.parametrize("count", [0, 1, 7, 40])
+@pytest.mark.parametrize("count", [0, 1, 7, pytest.param(40, marks=pytest.mark.slow)])
 def test_there_is_a_panel_for_the_picture_and_one_for_each_token(count: int) -> None:
     tokens = [f"word{i}" for i in range(count)]
     figure = captioned(COLOUR, np.full((count, 3, 4), 1 / 12), tokens, title="caption")
@@ -64,7 +64,7 @@ def test_there_is_a_panel_for_the_picture_and_one_for_each_token(count: int) -> 
 
 
 @figures
-@pytest.mark.parametrize("level", [0, 128, 255])
+@pytest.mark.parametrize("level", [128, *(pytest.param(level, marks=pytest.mark.slow) for level in (0, 255))])
 def test_the_brightest_pixel_of_a_one_hot_weight_lies_in_its_cell(level: int) -> None:
     picture = np.full((30, 40), level, np.uint8)
     _, *drawn = panels(picture, np.eye(12), grid=(3, 4))
@@ -223,6 +223,7 @@ def test_panels_are_in_rows(count: int, columns: int | None, rows: list[int]) ->
         assert box.width == pytest.approx(box.height)
 
 
+@pytest.mark.slow
 @figures
 def test_no_text_is_markup(tmp_path: Path) -> None:
     odd = ["$\\frac{$", "a_b^c", "\\alpha", "<script>alert(1)</script>", "&amp;", "--><b>"]

@@ -29,9 +29,10 @@ def cuts(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     return counts
 
 
-@pytest.fixture
-def files(tmp_path: Path) -> dict[str, str]:
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """A model of each direction, sources, and pairs."""
+    tmp_path = tmp_path_factory.mktemp("files")
     forward, backward = tmp_path / "forward.safetensors", tmp_path / "backward.safetensors"
     Seq2Seq(epochs=1).fit(*SIDES).save(forward)
     Seq2Seq(epochs=1).fit(*SIDES[::-1]).save(backward)

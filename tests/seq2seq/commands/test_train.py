@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import re
@@ -19,6 +20,7 @@ from drawn import NETWORK, SIZE, captions, draw, labels
 from one_test import in_one_test
 
 from regard import _signals
+from regard._files import replacing
 from regard.cli import main
 from regard.seq2seq import Seq2Seq
 from regard.seq2seq.commands import drawing, run, summary, train
@@ -50,9 +52,30 @@ def pairs(tmp_path: Path) -> Path:
     return write_pairs(tmp_path / "pairs.tsv")
 
 
+@pytest.fixture
+def drawn() -> None:
+    """Asked for by tests that need real pictures."""
+
+
+@pytest.fixture(autouse=True)
+def _blank_pictures(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Write a picture's first bytes only: to draw them takes ten times as long as these trainings."""
+
+    def blank(path: Path, draw: Any) -> None:
+        with replacing(path) as file:
+            file.write(b"\x89PNG")
+
+    if "drawn" not in request.fixturenames:
+        for name in ("heatmap", "curves", "overlay"):
+            module = importlib.import_module(f"regard.show.figures.{name}")
+            monkeypatch.setattr(module, "save_figure", blank)
+
+
 # ------------------------------------------------------------------------------------------------------- train
 
 
+@pytest.mark.slow
+@pytest.mark.usefixtures("drawn")
 def test_a_run_from_pairs_to_pictures(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pairs, out = write_pairs(tmp_path / "pairs.tsv", longest=7), tmp_path / "deep" / "out"
     assert main(["train", str(pairs), "--epochs", "2", "--out", str(out)]) == 0
@@ -292,6 +315,7 @@ def test_without_the_extras_it_still_trains(
         (MemoryError(), "curve.png could not be drawn: MemoryError"),
     ],
 )
+@pytest.mark.usefixtures("drawn")
 def test_a_failed_picture_does_not_lose_the_result(
     error: Exception,
     line: str,
@@ -357,12 +381,31 @@ def started(arguments: list[str], folder: Path) -> subprocess.Popen[bytes]:
     return process
 
 
+LONG = ["train", "pairs.tsv", *NETWORK, "--epochs", "12", "--out"]  # takes long enough to be stopped
+
+
+def finished(name: str, folder: Path) -> None:
+    process = started([*LONG, name], folder)
+    process.communicate(timeout=1800)
+    assert process.returncode == 0
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What a training writes that nothing stops."""
+    folder = tmp_path_factory.mktemp("long")
+    write_pairs(folder / "pairs.tsv", 400)
+    finished("whole", folder)
+    return folder / "whole"
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("number", SIGNALS)
-def test_an_interrupted_training_is_resumed_bit_by_bit(number: int, tmp_path: Path) -> None:
+def test_an_interrupted_training_is_resumed_bit_by_bit(
+    number: int, uninterrupted: Path, tmp_path: Path
+) -> None:
     write_pairs(tmp_path / "pairs.tsv", 400)
-    arguments = ["train", "pairs.tsv", "--epochs", "12", "--out"]
-    process = started([*arguments, "stopped"], tmp_path)
+    process = started([*LONG, "stopped"], tmp_path)
     process.send_signal(number)
     _, stderr = process.communicate(timeout=1800)
     assert process.returncode == 128 + number
@@ -372,15 +415,10 @@ def test_an_interrupted_training_is_resumed_bit_by_bit(number: int, tmp_path: Pa
     )
     assert lines[-1] == "the same command goes on from there"
     assert "Traceback" not in stderr.decode()
-    stopped, uninterrupted = tmp_path / "stopped", tmp_path / "whole"
+    stopped = tmp_path / "stopped"
     assert Seq2Seq.load(stopped / "model.safetensors").translate(["w1"])
     assert (stopped / "checkpoint.safetensors").exists()
-    process = started([*arguments, "stopped"], tmp_path)
-    process.communicate(timeout=1800)
-    assert process.returncode == 0
-    process = started([*arguments, "whole"], tmp_path)
-    process.communicate(timeout=1800)
-    assert process.returncode == 0
+    finished("stopped", tmp_path)
     for name in ("model.safetensors", "alignment-1.png"):
         assert (stopped / name).read_bytes() == (uninterrupted / name).read_bytes()
     logs = [
@@ -628,37 +666,29 @@ def test_a_model_and_a_checkpoint_are_read_once(
 
 @pytest.mark.slow
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no SIGKILL on this system")
-def test_a_training_killed_at_once_is_resumed(tmp_path: Path) -> None:
+def test_a_training_killed_at_once_is_resumed(uninterrupted: Path, tmp_path: Path) -> None:
     write_pairs(tmp_path / "pairs.tsv", 400)
-    arguments = ["train", "pairs.tsv", "--epochs", "12", "--out"]
-    process = started([*arguments, "killed"], tmp_path)
+    process = started([*LONG, "killed"], tmp_path)
     process.kill()  # before the first minute is over
     process.communicate(timeout=1800)
-    for name in ("killed", "whole"):
-        process = started([*arguments, name], tmp_path)
-        process.communicate(timeout=1800)
-        assert process.returncode == 0
-    one, two = ((tmp_path / name / "model.safetensors").read_bytes() for name in ("killed", "whole"))
+    finished("killed", tmp_path)
+    one, two = ((folder / "model.safetensors").read_bytes() for folder in (tmp_path / "killed", uninterrupted))
     assert one == two
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no SIGKILL on this system")
-def test_a_killed_training_is_resumed_from_its_last_checkpoint(tmp_path: Path) -> None:
+def test_a_killed_training_is_resumed_from_its_last_checkpoint(uninterrupted: Path, tmp_path: Path) -> None:
     write_pairs(tmp_path / "pairs.tsv", 400)
-    arguments = ["train", "pairs.tsv", "--epochs", "12", "--out"]
-    process = started([*arguments, "killed"], tmp_path)
+    process = started([*LONG, "killed"], tmp_path)
     process.send_signal(signal.SIGINT)  # leaves a checkpoint
     process.communicate(timeout=1800)
-    process = started([*arguments, "killed"], tmp_path)
+    process = started([*LONG, "killed"], tmp_path)
     process.kill()
     process.communicate(timeout=1800)
     assert Seq2Seq.load(tmp_path / "killed" / "model.safetensors").translate(["w1"])
-    for name in ("killed", "whole"):
-        process = started([*arguments, name], tmp_path)
-        process.communicate(timeout=1800)
-        assert process.returncode == 0
-    one, two = ((tmp_path / name / "model.safetensors").read_bytes() for name in ("killed", "whole"))
+    finished("killed", tmp_path)
+    one, two = ((folder / "model.safetensors").read_bytes() for folder in (tmp_path / "killed", uninterrupted))
     assert one == two
 
 
@@ -712,6 +742,7 @@ def test_a_checkpoint_of_other_pairs_is_an_error(
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("drawn")
 def test_the_log_is_drawn(pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "m"
     assert main(["train", str(pairs), "--epochs", "2", "--out", str(out)]) == 0
@@ -1129,6 +1160,7 @@ def caption_training(pairs: Path, out: Path, *options: str) -> list[str]:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("drawn")
 def test_a_captioner_is_trained_measured_and_shown(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -241,7 +241,10 @@ def test_read_two(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (b"a\n", b"d\ne", (1, 2), "line 2 is missing in S"),
         (b"a\n", b"d\n\n", (1, 2), "line 2 is missing in S"),
         (b"", b"d\n", (0, 1), "line 1 is missing in S"),
-        (b"a\n" * 200_000, b"b\n" * 199_999, (200_000, 199_999), "line 200000 is missing in T"),
+        pytest.param(
+            *(b"a\n" * 200_000, b"b\n" * 199_999, (200_000, 199_999), "line 200000 is missing in T"),
+            marks=pytest.mark.slow,
+        ),
     ],
 )
 def test_files_of_different_lengths(

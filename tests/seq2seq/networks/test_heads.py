@@ -20,7 +20,11 @@ PAIRS = ["one two", "two", "three one", "two three one"], ["un deux", "deux", "t
 SMALL = {"width": 16, "heads": 2, "hidden": 16, "encoder_layers": 2, "decoder_layers": 3}
 
 
-@pytest.fixture(scope="module", params=[{}, {"translation_memory": 2}], ids=["plain", "memory"])
+@pytest.fixture(
+    scope="module",
+    params=[{}, pytest.param({"translation_memory": 2}, marks=pytest.mark.slow)],
+    ids=["plain", "memory"],
+)
 def model(request: pytest.FixtureRequest) -> Seq2Seq:
     return Seq2Seq(family="transformer", network=SMALL, extras=request.param, epochs=30).fit(*PAIRS)
 
