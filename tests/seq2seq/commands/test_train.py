@@ -672,7 +672,9 @@ def test_a_training_killed_at_once_is_resumed(uninterrupted: Path, tmp_path: Pat
     process.kill()  # before the first minute is over
     process.communicate(timeout=1800)
     finished("killed", tmp_path)
-    one, two = ((folder / "model.safetensors").read_bytes() for folder in (tmp_path / "killed", uninterrupted))
+    one, two = (
+        (folder / "model.safetensors").read_bytes() for folder in (tmp_path / "killed", uninterrupted)
+    )
     assert one == two
 
 
@@ -688,7 +690,9 @@ def test_a_killed_training_is_resumed_from_its_last_checkpoint(uninterrupted: Pa
     process.communicate(timeout=1800)
     assert Seq2Seq.load(tmp_path / "killed" / "model.safetensors").translate(["w1"])
     finished("killed", tmp_path)
-    one, two = ((folder / "model.safetensors").read_bytes() for folder in (tmp_path / "killed", uninterrupted))
+    one, two = (
+        (folder / "model.safetensors").read_bytes() for folder in (tmp_path / "killed", uninterrupted)
+    )
     assert one == two
 
 
