@@ -86,7 +86,7 @@ def test_curved_classes() -> None:
 @pytest.mark.parametrize("heads", [1, 3])
 def test_a_prediction_is_the_mean_of_what_explain_shows(heads: int) -> None:
     x, y = wave()
-    model = AttentionRegressor(heads=heads, random_state=0).fit(np.repeat(x, 2, axis=0), np.repeat(y, 2))
+    model = AttentionRegressor(degree=0, heads=heads, random_state=0).fit(np.repeat(x, 2, axis=0), np.repeat(y, 2))
     rows, weights = model.explain(x[:7], top=2 * len(x))
     np.testing.assert_allclose(weights.sum(1), 1)
     assert (np.diff(weights, axis=1) <= 0).all()
@@ -158,7 +158,7 @@ def test_pipelines_searches_clones_and_pickles() -> None:
             "The 'metric' parameter of AttentionRegressor must be one of 'scalar', 'diagonal', 'full'. "
             "Got 'l2' instead.",
         ),
-        ({"degree": 2}, "The 'degree' parameter of AttentionRegressor must be 0 or 1. Got 2 instead."),
+        ({"degree": 2}, "The 'degree' parameter of AttentionRegressor must be 0, 1 or None. Got 2 instead."),
         (
             {"rank": 1},
             "The 'rank' parameter of AttentionRegressor must be None unless metric is 'full' and score_function is "

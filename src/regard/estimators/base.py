@@ -16,6 +16,7 @@ from regard.estimators.readouts import readout_of
 __all__ = ["AttentionEstimator", "Attended"]
 
 Array = NDArray[Any]
+MOST_FEATURES = 20  # of a line by default: its attention has 250 values a row
 PAIRS = 1 << 22  # of queries and keys, whose weights `explain` computes at a time
 
 
@@ -43,7 +44,8 @@ class Attended(NamedTuple):
 class AttentionEstimator(BaseEstimator):  # type: ignore[misc]
     """Base class of `AttentionRegressor` and `AttentionClassifier`."""
 
-    degree = 0
+    degree: int | None = 0
+    _likelihood: fitting.Likelihood = staticmethod(fitting.of_log_loss)
 
     def _check_parameters(self) -> None:
         from sklearn.utils import check_scalar
@@ -54,9 +56,9 @@ class AttentionEstimator(BaseEstimator):  # type: ignore[misc]
                     f"The {name!r} parameter of {type(self).__name__} must be one of "
                     f"{', '.join(map(repr, allowed))}. Got {getattr(self, name)!r} instead."
                 )
-        if self.degree not in (0, 1):
+        if self.degree not in (0, 1, None):
             raise ValueError(
-                f"The 'degree' parameter of {type(self).__name__} must be 0 or 1. Got {self.degree!r} instead."
+                f"The 'degree' parameter of {type(self).__name__} must be 0, 1 or None. Got {self.degree!r} instead."
             )
         for name in ("heads", "max_iter", "batch_size"):
             check_scalar(getattr(self, name), name, (int, np.integer), min_val=1)
@@ -79,7 +81,7 @@ class AttentionEstimator(BaseEstimator):  # type: ignore[misc]
         totals = self._merge(X[used], targets[used], weights[used], used)
         prior = self._begin(totals)
         score = score_of(self.score_function, self.metric, X.shape[1], self.rank)
-        readout = readout_of(self.degree, X.shape[1], targets.shape[1])
+        readout = readout_of(self._degree(X.shape[1]), X.shape[1], targets.shape[1])
         self._heads = fitting.Heads(score, readout, self.heads, prior)
         m = len(self.keys_)
         rows = np.sort(rng.permutation(m)[: self.batch_size]) if m > self.batch_size else np.arange(m)
@@ -89,11 +91,16 @@ class AttentionEstimator(BaseEstimator):  # type: ignore[misc]
             lambda predictions: self._loss(predictions, self.values_[rows]),
         )
         if m > 1:
-            fitted = fitting.fit(problem, alpha=self.alpha, max_iter=self.max_iter, tol=self.tol, rng=rng)
+            options = {"alpha": self.alpha, "max_iter": self.max_iter, "tol": self.tol}
+            fitted = fitting.fit(problem, self._likelihood, rng=rng, **options)
         else:  # no other row predicts the only one
             fitted = fitting.Fitted(self._heads.initial(0.0, self.keys_, rng), 0.0, 1, True)
         self.parameters_, self.loss_ = fitted.parameters, fitted.loss
         self.n_iter_ = max(fitted.iterations, 1)
+
+    def _degree(self, features: int) -> int:
+        """Return the degree of the local polynomial; by default 1 where its cost, which grows with d^2, allows."""
+        return int(features <= MOST_FEATURES) if self.degree is None else self.degree
 
     def _merge(self, X: Array, targets: Array, weights: Array, rows: NDArray[np.int64]) -> Array:
         """Keep each distinct row once, with the sum of its weights, which is returned, and the mean of its targets.

@@ -38,7 +38,7 @@ class AttentionClassifier(ClassifierMixin, AttentionEstimator):  # type: ignore[
     max_iter : int
         Iterations of L-BFGS, at most.
     tol : float
-        Largest component of the gradient at which it stops.
+        It stops where the loss falls by less than this share, or no component of the gradient is larger.
     batch_size : int
         Training rows whose loss is computed in an iteration. Above it, so many are drawn once; all rows remain keys.
     random_state : int, RandomState or None
@@ -81,7 +81,7 @@ class AttentionClassifier(ClassifierMixin, AttentionEstimator):  # type: ignore[
         metric: str = "diagonal",
         heads: int = 1,
         rank: int | None = None,
-        alpha: float = 1.0,
+        alpha: float = 10.0,
         max_iter: int = 100,
         tol: float = 1e-5,
         batch_size: int = 2000,

@@ -25,7 +25,7 @@ class Constant:
 
     size = 0  # parameters
 
-    def initial(self) -> Array:
+    def initial(self, log_factor: float) -> Array:
         """Return the parameters to begin with."""
         return np.zeros(0)
 
@@ -72,9 +72,9 @@ class Linear:
         self._d, self._e = features, outputs
         self._lower = np.tril_indices(features)
 
-    def initial(self) -> Array:
-        """Return the parameters to begin with: the logarithm of the ridge."""
-        return np.array([np.log(0.1)])
+    def initial(self, log_factor: float) -> Array:
+        """Return the logarithm of a ridge that is small beside the variance of the rows within the width."""
+        return np.array([np.log(0.3) - 2 * max(log_factor, 0.0)])
 
     def values(self, x: Array, y: Array) -> Array:
         """Return the moments (m, e + d + d (d + 1) / 2 + d e) of rows x (m, d) with targets y (m, e)."""

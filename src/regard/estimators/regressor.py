@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from regard.estimators import fitting
 from regard.estimators._sklearn import MultiOutputMixin, RegressorMixin
 from regard.estimators.base import AttentionEstimator
 
@@ -29,9 +30,10 @@ class AttentionRegressor(MultiOutputMixin, RegressorMixin, AttentionEstimator): 
         ``-|M x - M y|^2 / 2``, ``x^T M y``, or ``t cos(M x, M y)``, of standardised features.
     metric : {"scalar", "diagonal", "full"}
         The structure of M: one width for all features, one for each, or a matrix.
-    degree : {0, 1}
+    degree : {0, 1} or None
         Degree of the local polynomial: 0 predicts the weighted mean, 1 the value of a weighted linear regression,
-        with a learned ridge, which is better at the borders and for smooth functions; its cost grows with d^2.
+        with a learned ridge, which is better at the borders and for smooth functions; its cost grows with d^2. None
+        is 1 for up to 20 features, and 0 for more.
     heads : int
         Attentions with parameters of their own, whose predictions are averaged with learned weights.
     rank : int, optional
@@ -41,7 +43,7 @@ class AttentionRegressor(MultiOutputMixin, RegressorMixin, AttentionEstimator): 
     max_iter : int
         Iterations of L-BFGS, at most.
     tol : float
-        Largest component of the gradient at which it stops.
+        It stops where the loss falls by less than this share, or no component of the gradient is larger.
     batch_size : int
         Training rows whose error is computed in an iteration. Above it, so many are drawn once; all rows remain keys.
     random_state : int, RandomState or None
@@ -76,15 +78,17 @@ class AttentionRegressor(MultiOutputMixin, RegressorMixin, AttentionEstimator): 
     (array([0.84]), np.float64(0.84))
     """
 
+    _likelihood = staticmethod(fitting.of_squared_error)
+
     def __init__(
         self,
         *,
         score_function: str = "gaussian",
         metric: str = "diagonal",
-        degree: int = 0,
+        degree: int | None = None,
         heads: int = 1,
         rank: int | None = None,
-        alpha: float = 1.0,
+        alpha: float = 10.0,
         max_iter: int = 100,
         tol: float = 1e-5,
         batch_size: int = 2000,
