@@ -5,13 +5,14 @@
     python benchmarks/estimators.py --speed      2,000 rows beside statsmodels' KernelReg, in turns
     python benchmarks/estimators.py --large      100,000 rows, made from those of "diamonds", in a process of its own
 
-The tables of `tables.py`, K-fold cross-validation: every contestant sees the same folds, and features standardised by
-the training rows. The contestants without parameters of their own choice are used with their defaults; the others choose
-by cross-validation inside the training rows, as their users do (`CONTESTANTS` has the grids). Of larger tables `--rows`
-are drawn; tables of 1,000 rows or more are cross-validated once, others `--repeats` times. Means and standard deviations
-over the folds: R^2 for numbers, the percentage of right classes and the log loss for classes. Times are medians of a
-fold, the choice of parameters included. A contestant that is not installed, or that would take minutes for a fold, is
-left out with the reason.
+K-fold cross-validation on the tables of `tables.py`: every contestant sees the same folds, and features that are
+standardised by the training rows. Attention has its defaults, as have Gaussian processes and KernelReg, which choose
+parameters themselves. The others choose by cross-validation inside the training rows, as their users do
+(`CONTESTANTS` has the grids). Of larger tables `--rows` are drawn; tables of 1,000 rows or more are cross-validated once,
+others `--repeats` times. The result is means and standard deviations over the folds: R^2 for numbers, the percentage of
+right classes and the log loss for classes. Times are those of the processors, with one thread for BLAS and OpenMP, which
+other work on the machine disturbs less than the wall clock; they include the choice of parameters, and are medians of
+the folds. A contestant that is not installed, or would take minutes for a fold, is left out with the reason.
 """
 
 from __future__ import annotations
@@ -33,15 +34,11 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, NamedTuple
 
-for _name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
-    os.environ.setdefault(
-        _name, "1"
-    )  # before NumPy: one thread for everybody, also where one has no such option
-
 import numpy as np
 from kernel import processor
 from numpy.typing import NDArray
 from tables import TABLES, Table
+from threadpoolctl import threadpool_limits
 
 from data import SKIPPED, Missing
 from regard.estimators import AttentionClassifier, AttentionRegressor
@@ -353,31 +350,116 @@ def report(results: Mapping[str, Mapping[str, Sequence[Fold]]]) -> None:
     print("\n".join(["", "seconds of a fold, fit + predict", "", *seconds(results)]))
 
 
+def made(rows: int, seed: int) -> tuple[Array, Array]:
+    """Return Friedman's first function of 10 features, of which 5 have influence, with noise of variance 1."""
+    from sklearn.datasets import make_friedman1
+
+    X, y = make_friedman1(rows, noise=1.0, random_state=seed)
+    return np.asarray(X), np.asarray(y)
+
+
+def peak() -> float:
+    """Return the peak memory of this process in MiB."""
+    unit = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 2**20
+
+
+def clocks() -> Array:
+    """Return the seconds of the wall clock and of the processors."""
+    return np.array([time.perf_counter(), time.process_time()])
+
+
+def large_worker(rows: int) -> None:
+    """Fit to rows, predict as many new ones, and print quality, seconds and memory."""
+    from sklearn.metrics import r2_score
+
+    (X, y), (new, target) = made(rows, 0), made(rows, 1)
+    AttentionRegressor(random_state=0).fit(X[:200], y[:200]).predict(new[:200])  # imports everything
+    before, start = peak(), clocks()
+    model = AttentionRegressor(random_state=0).fit(X, y)
+    fitted = clocks()
+    after_fit = peak()
+    predicted = model.predict(new)
+    wall, cpu = np.diff([start, fitted, clocks()], axis=0).T
+    print(f"{rows:,} rows of 10 features, made (Friedman's function)")
+    print(
+        f"  R^2 {r2_score(target, predicted):.4f} of {1 - 1 / np.var(target):.4f} that the noise allows; a matrix of all pairs: {8 * rows**2 / 2**20:,.0f} MiB"
+    )
+    print(
+        f"  fit      {wall[0]:7.1f} s, {cpu[0]:7.1f} s of processors, {after_fit - before:6.0f} MiB more than the data"
+    )
+    print(f"  predict  {wall[1]:7.1f} s, {cpu[1]:7.1f} s of processors, {peak() - before:6.0f} MiB")
+
+
+def large(rows: int) -> None:
+    """Measure many rows in a fresh process."""
+    subprocess.run([sys.executable, __file__, "--worker", str(rows)], check=True)
+
+
+def speed(rounds: int) -> None:
+    """Compare 2,000 rows with KernelReg, in turns."""
+    for features in (1, 2):
+        rng = np.random.default_rng(0)
+        X, new = rng.uniform(-1, 1, (2, 2000, features))
+        truth = [np.sin(4 * rows).sum(axis=1) for rows in (X, new)]
+        y = truth[0] + 0.3 * rng.standard_normal(2000)
+        ratios = []
+        for turn in range(rounds):
+            times = {}
+            for make in (AttentionRegressor, KernelReg):
+                start = time.process_time()
+                model = make().fit(X, y)
+                fitted = time.process_time()
+                error = np.sqrt(np.mean((model.predict(new) - truth[1]) ** 2))
+                times[make.__name__] = (fitted - start, time.process_time() - fitted)
+                seconds = ", ".join(f"{each:.2f} s" for each in times[make.__name__])
+                print(
+                    f"{features} features, turn {turn}: {make.__name__:<19}{seconds}, error {error:.4f}",
+                    flush=True,
+                )
+            ratios.append([b / a for a, b in zip(*times.values(), strict=True)])
+        fit, predict = np.median(ratios, axis=0)
+        print(
+            f"{features} features: KernelReg takes {fit:.0f} times as long to fit, {predict:.0f} times to predict"
+        )
+
+
 def main() -> None:
     """Read the command line and compare."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    names = [table.name for table in TABLES]
+    names, everybody = [table.name for table in TABLES], [contestant.name for contestant in CONTESTANTS]
     parser.add_argument(
         "--only", nargs="+", choices=names, metavar="NAME", help=f"tables: {', '.join(names)}"
     )
-    everybody = [contestant.name for contestant in CONTESTANTS]
     parser.add_argument("--contestants", nargs="+", choices=everybody, default=everybody, metavar="NAME")
-    parser.add_argument(
-        "--keep", type=Path, metavar="FILE", help="results (JSON): measured ones are not measured again"
-    )
     parser.add_argument("--rows", type=int, default=2000, help="the most rows of a table (default 2000)")
     parser.add_argument("--folds", type=int, default=5)
     parser.add_argument("--repeats", type=int, default=2)
-    args = parser.parse_args()
-    warnings.filterwarnings("ignore")  # of others: solvers that stop early, old calls
-    os.environ["PYTHONWARNINGS"] = "ignore"
-    packages = ", ".join(f"{name} {_version(name)}" for name in ("scikit-learn", "statsmodels", "skpro"))
-    print(
-        f"{processor()}, {os.cpu_count()} processors, Python {platform.python_version()}, NumPy {np.__version__}, {packages}"
+    parser.add_argument(
+        "--keep", type=Path, metavar="FILE", help="results (JSON): measured ones are not measured again"
     )
-    quality(args)
+    parser.add_argument("--speed", action="store_true", help="2,000 rows beside KernelReg, in turns")
+    parser.add_argument("--large", action="store_true", help=f"{LARGE:,} rows, in a process of its own")
+    parser.add_argument("--worker", type=int, help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if args.worker:
+        large_worker(args.worker)
+        return
+    warnings.filterwarnings("ignore")  # of others: solvers that stop early, old calls
+    peers = ", ".join(f"{name} {_version(name)}" for name in ("scikit-learn", "statsmodels", "skpro"))
+    print(
+        f"{processor()}, {os.cpu_count()} processors, Python {platform.python_version()}, NumPy {np.__version__}"
+    )
+    print(peers)
+    if args.large:
+        large(LARGE)
+    elif args.speed:
+        speed(args.repeats + 1)
+    else:
+        with threadpool_limits(1):
+            quality(args)
 
 
 def _version(name: str) -> str:

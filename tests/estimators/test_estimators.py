@@ -50,7 +50,7 @@ def two_moons_by_hand(n: int = 80) -> tuple[Any, Any]:
 def test_a_line_is_better_at_the_border_than_a_mean() -> None:
     x, y = wave()
     errors = [
-        abs(AttentionRegressor(degree=degree).fit(x[:-3], y[:-3]).predict(x[-1:]) - y[-1])
+        abs(AttentionRegressor(degree=degree).fit(x[:-1], y[:-1]).predict(x[-1:]) - y[-1])
         for degree in (0, 1)
     ]
     assert errors[1] < errors[0] / 3
@@ -86,7 +86,9 @@ def test_curved_classes() -> None:
 @pytest.mark.parametrize("heads", [1, 3])
 def test_a_prediction_is_the_mean_of_what_explain_shows(heads: int) -> None:
     x, y = wave()
-    model = AttentionRegressor(degree=0, heads=heads, random_state=0).fit(np.repeat(x, 2, axis=0), np.repeat(y, 2))
+    model = AttentionRegressor(degree=0, heads=heads, random_state=0).fit(
+        np.repeat(x, 2, axis=0), np.repeat(y, 2)
+    )
     rows, weights = model.explain(x[:7], top=2 * len(x))
     np.testing.assert_allclose(weights.sum(1), 1)
     assert (np.diff(weights, axis=1) <= 0).all()

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -93,8 +94,8 @@ class Heads:
         return [*head * self.count, *[(-10.0, 10.0)] * self._mixed]
 
     def precision(self, log_factor: float) -> Array:
-        """Return the precision of the prior of each parameter; 0 for those that no score has."""
-        head = np.concatenate([self.score.precision(log_factor), np.zeros(self.readout.size)])
+        """Return the precision of the prior of each parameter; the weights of the mean have none."""
+        head = np.concatenate([self.score.precision(log_factor), self.readout.precision()])
         return np.concatenate([np.tile(head, self.count), np.zeros(self._mixed)])
 
     def initial(self, log_factor: float, x: Array, rng: np.random.Generator) -> Array:
@@ -231,7 +232,7 @@ def of_squared_error(loss: float) -> tuple[float, float]:
 
 @dataclass(frozen=True)
 class Penalised:
-    """A likelihood and ``alpha / (2 m) |(parameters - start) / scale|^2`` for m rows: a normal prior about the start."""
+    """A likelihood, and a normal prior about the start: ``precision / 2 (parameters - start)^2``."""
 
     problem: LeaveOneOut
     likelihood: Likelihood
@@ -310,7 +311,8 @@ def contexts(heads: Heads, head: Head, queries: Array, x: Array, y: Array, log_w
     """Return the predictions (n, e) of one head for new rows (n, d), with all training rows visible."""
     q, k, _ = heads.score(head.score, queries, x)
     context = attention(with_one(q), log_weighted(k, log_weights), heads.readout.values(x, y), scale=1.0)
-    return heads.readout(head.readout, context, queries)[0]
+    widths = partial(heads.score.widths, head.score)
+    return heads.readout.predict(head.readout, context, queries, widths)
 
 
 def predict(heads: Heads, parameters: Array, queries: Array, x: Array, y: Array, log_weights: Array) -> Array:

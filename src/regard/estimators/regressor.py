@@ -32,8 +32,8 @@ class AttentionRegressor(MultiOutputMixin, RegressorMixin, AttentionEstimator): 
         The structure of M: one width for all features, one for each, or a matrix.
     degree : {0, 1} or None
         Degree of the local polynomial: 0 predicts the weighted mean, 1 the value of a weighted linear regression,
-        with a learned ridge, which is better at the borders and for smooth functions; its cost grows with d^2. None
-        is 1 for up to 20 features, and 0 for more.
+        with a learned ridge, which is better at the borders and for smooth functions; its cost grows with d^2. For
+        new rows the line is followed for two widths of a Gaussian. None is 1 for up to 20 features, and 0 for more.
     heads : int
         Attentions with parameters of their own, whose predictions are averaged with learned weights.
     rank : int, optional
