@@ -14,6 +14,7 @@ import pytest
 sklearn = pytest.importorskip("sklearn")
 
 from sklearn.base import clone  # noqa: E402
+from sklearn.impute import SimpleImputer  # noqa: E402
 from sklearn.model_selection import GridSearchCV  # noqa: E402
 from sklearn.pipeline import make_pipeline  # noqa: E402
 from sklearn.preprocessing import StandardScaler  # noqa: E402
@@ -119,11 +120,18 @@ def test_more_outputs_are_those_of_one_metric() -> None:
     np.testing.assert_allclose(predicted[:, 1], 2 * predicted[:, 0] + 5)
 
 
-def test_units_of_features_and_targets_do_not_matter() -> None:
+@pytest.mark.parametrize(
+    ("unit", "zero", "of_target", "its_zero"),
+    [(1e6, 7, 1e-3, 2), (1e200, 0, 1e200, 0), (1e-200, 0, 1e-200, 0)],
+)
+def test_units_of_features_and_targets_do_not_matter(
+    unit: float, zero: float, of_target: float, its_zero: float
+) -> None:
     x, y = wave()
-    model, scaled = AttentionRegressor().fit(x, y), AttentionRegressor().fit(1e6 * x - 7e6, 1e-3 * y + 2)
+    model = AttentionRegressor().fit(x, y)
+    scaled = AttentionRegressor().fit(unit * (x - zero), of_target * y + its_zero)
     np.testing.assert_allclose(
-        scaled.predict(1e6 * (x + 0.05) - 7e6), 1e-3 * model.predict(x + 0.05) + 2, rtol=1e-6
+        (scaled.predict(unit * (x + 0.05 - zero)) - its_zero) / of_target, model.predict(x + 0.05), atol=1e-6
     )
 
 
@@ -166,8 +174,9 @@ def test_pipelines_searches_clones_and_pickles() -> None:
             "The 'rank' parameter of AttentionRegressor must be None unless metric is 'full' and score_function is "
             "'gaussian' or 'cosine'. Got 1 instead.",
         ),
-        ({"heads": 0}, "heads == 0, must be >= 1."),
-        ({"alpha": -1}, "alpha == -1, must be >= 0."),
+        ({"heads": 0}, "heads must be at least 1. Got 0 instead."),
+        ({"alpha": -1}, "alpha must be at least 0. Got -1.0 instead."),
+        ({"alpha": np.nan}, "alpha must be finite. Got nan instead."),
     ],
 )
 def test_invalid_parameters(options: dict[str, Any], message: str) -> None:
@@ -187,6 +196,99 @@ def test_one_class_and_no_weights() -> None:
 
 def test_one_row_predicts_itself() -> None:
     assert AttentionRegressor().fit([[1.0, 2.0]], [3.0]).predict([[0.0, 0.0]]).tolist() == [3.0]
+
+
+BOTH = (AttentionRegressor, AttentionClassifier)
+
+
+@pytest.mark.parametrize("estimator", BOTH)
+def test_a_row_of_weight_0_is_a_row_left_out(estimator: Any) -> None:
+    x, y = wave(30)
+    y = (y > 0).astype(int)
+    weights = np.ones(30)
+    weights[[3, 7, 29]] = 0
+    kept = weights > 0
+    weighted, smaller = estimator().fit(x, y, sample_weight=weights), estimator().fit(x[kept], y[kept])
+    np.testing.assert_array_equal(weighted.parameters_, smaller.parameters_)
+    np.testing.assert_array_equal(weighted.predict(x), smaller.predict(x))
+
+
+@pytest.mark.parametrize("estimator", BOTH)
+def test_a_row_of_weight_2_is_two_rows(estimator: Any) -> None:
+    x, y = wave(30)
+    y = (y > 0).astype(int)
+    weights = np.where(np.arange(30) % 3 == 0, 2, 1)
+    weighted, twice = (
+        estimator().fit(x, y, sample_weight=weights),
+        estimator().fit(np.repeat(x, weights, 0), np.repeat(y, weights)),
+    )
+    np.testing.assert_allclose(weighted.parameters_, twice.parameters_)
+
+
+@pytest.mark.parametrize("estimator", BOTH)
+def test_names_of_features(estimator: Any) -> None:
+    pandas = pytest.importorskip("pandas")
+    x = np.column_stack([np.arange(12.0), np.arange(12.0) % 5])
+    frame = pandas.DataFrame(x, columns=["length", "width"])
+    model = estimator().fit(frame, np.arange(12) // 6)
+    assert model.feature_names_in_.tolist() == ["length", "width"]
+    np.testing.assert_array_equal(model.predict(frame), estimator().fit(x, np.arange(12) // 6).predict(x))
+    with pytest.raises(ValueError, match="Feature names must be in the same order"):
+        model.predict(frame[["width", "length"]])
+    with pytest.raises(ValueError, match="feature names should match"):
+        model.explain(frame.rename(columns={"width": "height"}))
+
+
+@pytest.mark.parametrize("estimator", BOTH)
+@pytest.mark.parametrize(("number", "name"), [(np.nan, "NaN"), (-np.inf, "infinity (inf)")])
+def test_numbers_that_are_not_finite(estimator: Any, number: float, name: str) -> None:
+    x = np.arange(12.0).reshape(6, 2)
+    bad = x.copy()
+    bad[3, 1] = bad[3, 0] = bad[5, 1] = number
+    model = estimator().fit(x, [0, 1] * 3)
+    message = (
+        f"{estimator.__name__} needs finite numbers: Input X contains {name} in row 3, feature 0, and in 2 of 6 rows "
+        "in total.\n  hint: an imputer in a pipeline, such as sklearn.impute.SimpleImputer(), fills in missing values"
+    )
+    for call in (
+        lambda: estimator().fit(bad, [0, 1] * 3),
+        lambda: model.predict(bad),
+        lambda: model.explain(bad),
+    ):
+        with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+            call()
+    with pytest.raises(ValueError, match="Input y contains NaN"):
+        estimator().fit(x, [0, 1, np.nan, 0, 1, 0])
+
+
+@pytest.mark.slow
+def test_a_classifier_in_a_search_by_log_loss() -> None:
+    x, y = two_moons_by_hand()
+    search = GridSearchCV(
+        make_pipeline(SimpleImputer(), AttentionClassifier()),
+        {"attentionclassifier__metric": ["scalar", "diagonal"]},
+        scoring="neg_log_loss",
+        cv=3,
+    ).fit(np.where(np.arange(80)[:, None] == 5, np.nan, x), y)
+    copy = pickle.loads(pickle.dumps(search.best_estimator_))
+    np.testing.assert_array_equal(copy.predict_proba(x), search.predict_proba(x))
+    fresh = clone(copy[-1])
+    assert fresh.get_params() == copy[-1].get_params()
+    assert not hasattr(fresh, "parameters_")
+
+
+@pytest.mark.parametrize(("features", "readout"), [(20, "Linear"), (21, "Constant")])
+def test_a_line_by_default_where_features_are_few(features: int, readout: str) -> None:
+    x = np.random.default_rng(0).standard_normal((25, features))
+    assert type(AttentionRegressor(max_iter=1).fit(x, x[:, 0])._heads.readout).__name__ == readout
+
+
+def test_one_row_far_away_is_not_predicted_by_a_steep_line() -> None:
+    """Rows in a cluster, and two close to each other whose difference is noise; a query far behind these."""
+    rng = np.random.default_rng(0)
+    x = np.concatenate([rng.uniform(0, 1, 60), [3.0, 3.01]])[:, None]
+    y = np.concatenate([np.sin(6 * x[:60, 0]), [0.0, 1.0]])
+    assert abs(AttentionRegressor().fit(x, y).predict([[6.0]])) < 5
 
 
 @pytest.mark.slow

@@ -127,7 +127,8 @@ class AttentionClassifier(ClassifierMixin, AttentionEstimator):  # type: ignore[
         from sklearn.utils.multiclass import check_classification_targets
         from sklearn.utils.validation import _check_sample_weight, validate_data
 
-        rows, y = validate_data(self, X, y, dtype=np.float64)
+        rows, y = validate_data(self, X, y, dtype=np.float64, ensure_all_finite=False)
+        self._finite(rows)
         self._check_parameters()
         check_classification_targets(y)
         weights = _check_sample_weight(sample_weight, rows, dtype=np.float64, ensure_non_negative=True)

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from regard.estimators import fitting
 from regard.estimators._sklearn import MultiOutputMixin, RegressorMixin
-from regard.estimators.base import AttentionEstimator
+from regard.estimators.base import AttentionEstimator, moments
 
 __all__ = ["AttentionRegressor"]
 
@@ -134,7 +134,10 @@ class AttentionRegressor(MultiOutputMixin, RegressorMixin, AttentionEstimator): 
         """
         from sklearn.utils.validation import _check_sample_weight, validate_data
 
-        rows, y = validate_data(self, X, y, multi_output=True, y_numeric=True, dtype=np.float64)
+        rows, y = validate_data(
+            *(self, X, y), multi_output=True, y_numeric=True, dtype=np.float64, ensure_all_finite=False
+        )
+        self._finite(rows)
         targets = np.asarray(y, np.float64)
         self._check_parameters()
         weights = _check_sample_weight(sample_weight, rows, dtype=np.float64, ensure_non_negative=True)
@@ -146,8 +149,7 @@ class AttentionRegressor(MultiOutputMixin, RegressorMixin, AttentionEstimator): 
 
     def _begin(self, totals: Array) -> None:
         """Standardise the targets, so that the loss of each output counts alike."""
-        self._mean = np.average(self.values_, axis=0, weights=totals)
-        spread = np.sqrt(np.average((self.values_ - self._mean) ** 2, axis=0, weights=totals))
+        self._mean, spread = moments(self.values_, totals)
         self._spread = np.where(spread > 0, spread, 1.0)
         self.values_ = (self.values_ - self._mean) / self._spread
 
