@@ -9,11 +9,11 @@ K-fold cross-validation on the tables of `tables.py`: every contestant sees the 
 standardised by the training rows. Attention has its defaults, as have Gaussian processes and KernelReg, which choose
 parameters themselves. The others choose by cross-validation inside the training rows, as their users do
 (`CONTESTANTS` has the grids). Of larger tables `--rows` are drawn; tables of 1,000 rows or more are cross-validated
-once, others `--repeats` times. The result is means and standard deviations over the folds: R^2 for numbers, the
-percentage of right classes and the log loss for classes. Times are those of the processors, with one thread for BLAS
-and OpenMP, which other work on the machine disturbs less than the wall clock; they include the choice of parameters,
-and are medians of the folds. A contestant that is not installed, or would take minutes for a fold, is left out with
-the reason.
+once, others `--repeats` times. The results are means and standard deviations over the folds: the percentage of the
+variance that is explained (R^2), or that of right classes and the log loss. Times are those of the processors, with one
+thread for BLAS and OpenMP, which other work on the machine disturbs less than the wall clock; they include the choice
+of parameters, and are medians of the folds. A contestant that is not installed, or would take minutes for a fold, is
+left out with the reason.
 """
 
 from __future__ import annotations
@@ -171,10 +171,13 @@ CONTESTANTS = (
 class Fold(NamedTuple):
     """What a contestant has reached on a fold."""
 
-    quality: float  # R^2, or the percentage of right classes
+    quality: float  # percentage of the variance that is explained (R^2), or of right classes
     loss: float  # log loss, or NaN
     fit: float  # seconds
     predict: float
+
+
+Results = dict[str, dict[str, list[Fold]]]  # by table and contestant
 
 
 def splits(table: Table, X: Array, y: Array, folds: int, repeats: int) -> Iterator[tuple[Array, Array]]:
@@ -200,7 +203,7 @@ def measure(make: Make, table: Table, X: Array, y: Array, train: Array, held_out
     end = time.process_time()
     seconds = (fitted - start, end - fitted)
     if not table.classes:
-        return Fold(float(r2_score(y[held_out], predicted)), np.nan, *seconds)
+        return Fold(100 * float(r2_score(y[held_out], predicted)), np.nan, *seconds)
     loss = log_loss(y[held_out], model.predict_proba(new), labels=model.classes_)
     return Fold(100 * float(np.mean(predicted == y[held_out])), float(loss), *seconds)
 
@@ -240,17 +243,17 @@ def line(folds: Sequence[Fold]) -> str:
     quality, loss, fit, predict = np.array(folds).T
     extra = "" if np.isnan(loss).any() else f"  log loss {loss.mean():.3f} ± {loss.std():.3f}"
     times = f"  fit {np.median(fit):.3f} s, predict {np.median(predict):.4f} s"
-    return f"{quality.mean():8.3f} ± {quality.std():.3f}{extra}{times}"
+    return f"{quality.mean():7.2f} ± {quality.std():.2f}{extra}{times}"
 
 
-def cell(folds: Sequence[Fold] | None, *, loss: bool, best: bool) -> str:
-    """Return a cell of the table of results, the best one in bold."""
+def cell(folds: Sequence[Fold] | None, *, best: bool) -> str:
+    """Return a cell of the table of results; the best one is bold."""
     if not folds:
         return "-"
-    values = np.array([each.loss if loss else each.quality for each in folds])
-    digits = 3 if loss or values.max() <= 1 else 1
-    text = f"{values.mean():.{digits}f} ± {values.std():.{digits}f}"
-    return f"**{text}**" if best else text
+    quality, loss = np.array(folds).T[:2]
+    text = f"{quality.mean():.1f} ± {quality.std():.1f}"
+    extra = "" if np.isnan(loss).any() else f", {loss.mean():.2f}"
+    return f"**{text}**{extra}" if best else text + extra
 
 
 def within_noise(ours: Sequence[Fold], other: Sequence[Fold], folds: int) -> bool:
@@ -263,40 +266,38 @@ def within_noise(ours: Sequence[Fold], other: Sequence[Fold], folds: int) -> boo
     return bool(difference.mean() <= MARGIN * error)
 
 
-def markdown(results: Mapping[str, Mapping[str, Sequence[Fold]]], *, classes: bool, loss: bool) -> list[str]:
-    """Return a Markdown table: a row for each data set, a column for each contestant."""
-    tables = [table for table in TABLES if table.name in results and table.classes == classes]
-    names = [c.name for c in CONTESTANTS if any(c.name in results[table.name] for table in tables)]
-    lines = ["| | " + " | ".join(names) + " |", "|---" * (len(names) + 1) + "|"]
-    for table in tables:
-        found = results[table.name]
-        means = {
-            name: -np.mean([fold.loss for fold in folds])
-            if loss
-            else np.mean([fold.quality for fold in folds])
-            for name, folds in found.items()
-        }
-        top = max(means, key=lambda name: means[name])
-        cells = [cell(found.get(name), loss=loss, best=name == top) for name in names]
-        lines.append(f"| {table.name}{' (smooth)' * table.smooth} | " + " | ".join(cells) + " |")
-    return lines
-
-
-def seconds(results: Mapping[str, Mapping[str, Sequence[Fold]]]) -> list[str]:
-    """Return a Markdown table of the median seconds of a fold: fit + predict."""
+def markdown(results: Results, most: int) -> list[str]:
+    """Return a Markdown table: a row for each data set, a column for each contestant, and at last the seconds."""
     names = [c.name for c in CONTESTANTS if any(c.name in found for found in results.values())]
     lines = ["| | " + " | ".join(names) + " |", "|---" * (len(names) + 1) + "|"]
-    for table, found in results.items():
-        cells = []
-        for name in names:
-            folds = found.get(name)
-            medians = [statistics.median(column) for column in zip(*folds, strict=True)] if folds else []
-            cells.append(f"{medians[2]:.2g} + {medians[3]:.1g}" if folds else "-")
-        lines.append(f"| {table} | " + " | ".join(cells) + " |")
+    for table in TABLES:
+        if table.name in results:
+            found = results[table.name]
+            top = max(found, key=lambda name: float(np.mean([fold.quality for fold in found[name]])))
+            cells = [cell(found.get(name), best=name == top) for name in names]
+            lines.append(f"| {label(table, most)} | " + " | ".join(cells) + " |")
+    for which, place in (("fit", 2), ("predict", 3)):
+        cells = [
+            seconds([found[name] for found in results.values() if name in found], place) for name in names
+        ]
+        lines.append(f"| seconds to {which}: median, most | " + " | ".join(cells) + " |")
     return lines
 
 
-def verdicts(results: Mapping[str, Mapping[str, Sequence[Fold]]], folds: int) -> list[str]:
+def label(table: Table, most: int) -> str:
+    """Return the name of a table, its rows and its features; smooth ones have an asterisk."""
+    rows, features = table.load()[0].shape
+    drawn = f"{most:,} of {rows:,}" if rows > most else f"{rows:,}"
+    return f"{table.name}{'*' * table.smooth}, {drawn} x {features}"
+
+
+def seconds(tables: Sequence[Sequence[Fold]], place: int) -> str:
+    """Return the median over tables, and the largest, of the median seconds of a fold."""
+    medians = [statistics.median(fold[place] for fold in folds) for folds in tables]
+    return f"{statistics.median(medians):.2g}, {max(medians):.2g}"
+
+
+def verdicts(results: Results, folds: int) -> list[str]:
     """Return on which tables attention is not better than KNeighbors, and on which not within noise of the best."""
     means = {
         table: {name: float(np.mean([fold.quality for fold in of])) for name, of in found.items()}
@@ -322,7 +323,7 @@ def verdicts(results: Mapping[str, Mapping[str, Sequence[Fold]]], folds: int) ->
 def quality(args: argparse.Namespace) -> None:
     """Print the comparison on all tables."""
     path = args.keep
-    results: dict[str, dict[str, list[Fold]]] = {}
+    results: Results = {}
     if path and path.exists():
         stored = json.loads(path.read_text())
         results = {
@@ -337,18 +338,10 @@ def quality(args: argparse.Namespace) -> None:
             print(f"\n{table.name}: left out, {error}")
         if path:
             path.write_text(json.dumps(results))
-    report({name: found for name, found in results.items() if "attention" in found}, args.folds)
-
-
-def report(results: Mapping[str, Mapping[str, Sequence[Fold]]], folds: int) -> None:
-    """Print the tables of results."""
+    results = {name: found for name, found in results.items() if "attention" in found}
     if not results:
         sys.exit(SKIPPED)
-    lines = markdown(results, classes=False, loss=False)
-    print("\n".join(["", *verdicts(results, folds), "", "R^2", "", *lines]))
-    for title, loss in (("% of right classes", False), ("log loss", True)):
-        print("\n".join(["", title, "", *markdown(results, classes=True, loss=loss)]))
-    print("\n".join(["", "seconds of a fold, fit + predict", "", *seconds(results)]))
+    print("\n".join(["", *verdicts(results, args.folds), "", *markdown(results, args.rows)]))
 
 
 def made(rows: int, seed: int) -> tuple[Array, Array]:
