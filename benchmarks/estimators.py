@@ -41,7 +41,7 @@ from numpy.typing import NDArray
 from tables import TABLES, Table
 from threadpoolctl import threadpool_limits
 
-from data import SKIPPED, Missing
+from data import SKIPPED, Missing, run
 from regard.estimators import AttentionClassifier, AttentionRegressor
 
 Array = NDArray[Any]
@@ -445,13 +445,16 @@ def main() -> None:
         f"{processor()}, {os.cpu_count()} processors, Python {platform.python_version()}, NumPy {np.__version__}"
     )
     print(peers)
-    if args.large:
-        large(LARGE)
-    elif args.speed:
-        speed(args.repeats + 1)
-    else:
-        with threadpool_limits(1):
-            quality(args)
+    try:
+        if args.large:
+            large(LARGE)
+        elif args.speed:
+            speed(args.repeats + 1)
+        else:
+            with threadpool_limits(1):
+                quality(args)
+    except ModuleNotFoundError as error:
+        raise Missing(f"needs the package {error.name}") from None
 
 
 def _version(name: str) -> str:
@@ -462,4 +465,4 @@ def _version(name: str) -> str:
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

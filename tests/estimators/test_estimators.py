@@ -213,6 +213,14 @@ def test_a_row_of_weight_0_is_a_row_left_out(estimator: Any) -> None:
     np.testing.assert_array_equal(weighted.predict(x), smaller.predict(x))
 
 
+def test_a_class_whose_rows_have_weight_0_is_left_out() -> None:
+    x, _ = wave(6)
+    model = AttentionClassifier().fit(x, list("aabbcc"), sample_weight=[1, 1, 0, 0, 2, 1])
+    assert model.classes_.tolist() == ["a", "c"]
+    assert model.predict(x[2:4]).tolist() == ["a", "c"]
+    assert (model.predict_proba(x) > 0).all()
+
+
 @pytest.mark.parametrize("estimator", BOTH)
 def test_a_row_of_weight_2_is_two_rows(estimator: Any) -> None:
     x, y = wave(30)

@@ -47,7 +47,7 @@ class AttentionClassifier(ClassifierMixin, AttentionEstimator):  # type: ignore[
     Attributes
     ----------
     classes_ : array (e,)
-        The classes.
+        The classes of rows with positive weight.
     keys_ : array (m, d)
         Distinct training rows, standardised.
     values_ : array (m, e)
@@ -132,13 +132,13 @@ class AttentionClassifier(ClassifierMixin, AttentionEstimator):  # type: ignore[
         self._check_parameters()
         check_classification_targets(y)
         weights = _check_sample_weight(sample_weight, rows, dtype=np.float64, ensure_non_negative=True)
-        self.classes_, classes = np.unique(y, return_inverse=True)
-        present = np.unique(classes[weights > 0])
-        if len(present) < 2:
+        labels = np.asarray(y)
+        self.classes_ = np.unique(labels[weights > 0])
+        if (count := len(self.classes_)) < 2:
             raise ValueError(
-                f"AttentionClassifier needs rows of at least 2 classes. Got {len(present)} class with positive weight."
+                f"AttentionClassifier needs rows of at least 2 classes. Got {count} class with positive weight."
             )
-        targets = np.eye(len(self.classes_))[classes]
+        targets = (labels[:, None] == self.classes_).astype(np.float64)
         self._fit(rows, targets, weights)
         return self
 

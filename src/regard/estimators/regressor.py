@@ -183,6 +183,7 @@ class AttentionRegressor(MultiOutputMixin, RegressorMixin, AttentionEstimator): 
         >>> AttentionRegressor().fit([[0.0], [1.0]], [[1.0, 0.0], [3.0, 0.0]]).predict([[0.5]]).shape
         (1, 2)
         """
+        prediction = self._predict(X)
         low, high = self.values_.min(axis=0) - BEYOND, self.values_.max(axis=0) + BEYOND
-        prediction = np.clip(self._predict(X), low, high) * self._spread + self._mean
+        prediction = np.clip(prediction, low, high) * self._spread + self._mean
         return np.asarray(prediction.ravel() if self._one_output else prediction)
