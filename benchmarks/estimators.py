@@ -363,29 +363,37 @@ def clocks() -> Array:
     return np.array([time.perf_counter(), time.process_time()])
 
 
-def large_worker(rows: int) -> None:
+def large_worker(degree: int) -> None:
     """Fit to rows, predict as many new ones, and print quality, seconds and memory."""
     from sklearn.metrics import r2_score
 
-    (X, y), (new, target) = made(rows, 0), made(rows, 1)
-    AttentionRegressor(random_state=0).fit(X[:200], y[:200]).predict(new[:200])  # imports everything
-    before, start = peak(), clocks()
-    model = AttentionRegressor(random_state=0).fit(X, y)
-    fitted = clocks()
-    after_fit = peak()
+    (X, y), (new, target) = made(LARGE, 0), made(LARGE, 1)
+    model = AttentionRegressor(degree=degree, random_state=0)
+    model.fit(X[:200], y[:200]).predict(new[:200])  # imports everything
+    before, times = peak(), [clocks()]
+    model.fit(X, y)
+    times.append(clocks())
+    memory = [peak() - before]
     predicted = model.predict(new)
-    wall, cpu = np.diff([start, fitted, clocks()], axis=0).T
-    matrix, limit = 8 * rows**2 / 2**20, 1 - 1 / np.var(target)
-    print(f"{rows:,} rows of 10 features, made (Friedman's function); all pairs would be {matrix:,.0f} MiB")
-    print(f"  R^2 {r2_score(target, predicted):.4f} of {limit:.4f} that the noise allows")
-    for name, k, memory in (("fit", 0, after_fit), ("predict", 1, peak())):
-        extra = f"at most {memory - before:.0f} MiB more than the data"
-        print(f"  {name:<9}{wall[k]:7.1f} s, {cpu[k]:7.1f} s of the processors, {extra}")
+    times.append(clocks())
+    memory.append(peak() - before)
+    print(
+        f"degree {degree}: R^2 {r2_score(target, predicted):.4f} of {1 - 1 / np.var(target):.4f} that the noise allows"
+    )
+    for name, (wall, cpu), extra in zip(("fit", "predict"), np.diff(times, axis=0), memory, strict=True):
+        print(
+            f"  {name:<9}{wall:7.1f} s, {cpu:7.1f} s of the processors, at most {extra:.0f} MiB more than the data"
+        )
 
 
-def large(rows: int) -> None:
-    """Measure many rows in a fresh process."""
-    subprocess.run([sys.executable, __file__, "--worker", str(rows)], check=True)
+def large() -> None:
+    """Measure many rows, in a fresh process for each degree."""
+    print(
+        f"{LARGE:,} made rows of 10 features (Friedman's function); all pairs: {8 * LARGE**2 / 2**20:,.0f} MiB",
+        flush=True,
+    )
+    for degree in (0, 1):
+        subprocess.run([sys.executable, __file__, "--worker", str(degree)], check=True)
 
 
 def speed(rounds: int) -> None:
@@ -436,7 +444,7 @@ def main() -> None:
     parser.add_argument("--large", action="store_true", help=f"{LARGE:,} made rows, in a process of its own")
     parser.add_argument("--worker", type=int, help=argparse.SUPPRESS)
     args = parser.parse_args()
-    if args.worker:
+    if args.worker is not None:
         large_worker(args.worker)
         return
     warnings.filterwarnings("ignore")  # of others: solvers that stop early, old calls
@@ -447,7 +455,7 @@ def main() -> None:
     print(peers)
     try:
         if args.large:
-            large(LARGE)
+            large()
         elif args.speed:
             speed(args.repeats + 1)
         else:
