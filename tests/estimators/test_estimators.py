@@ -51,7 +51,7 @@ def two_moons_by_hand(n: int = 80) -> tuple[Any, Any]:
 def test_a_line_is_better_at_the_border_than_a_mean() -> None:
     x, y = wave()
     errors = [
-        abs(estimators.AttentionRegressor(degree=degree).fit(x[:-3], y[:-3]).predict(x[-1:]) - y[-1])
+        abs(estimators.AttentionRegressor(degree=degree).fit(x[:-1], y[:-1]).predict(x[-1:]) - y[-1])
         for degree in (0, 1)
     ]
     assert errors[1] < errors[0] / 3
@@ -89,7 +89,7 @@ def test_curved_classes() -> None:
 @pytest.mark.parametrize("heads", [1, 3])
 def test_a_prediction_is_the_mean_of_what_explain_shows(heads: int) -> None:
     x, y = wave()
-    model = estimators.AttentionRegressor(heads=heads, random_state=0).fit(
+    model = estimators.AttentionRegressor(degree=0, heads=heads, random_state=0).fit(
         np.repeat(x, 2, axis=0), np.repeat(y, 2)
     )
     rows, weights = model.explain(x[:7], top=2 * len(x))
@@ -122,14 +122,18 @@ def test_more_outputs_are_those_of_one_metric() -> None:
     np.testing.assert_allclose(predicted[:, 1], 2 * predicted[:, 0] + 5)
 
 
-def test_units_of_features_and_targets_do_not_matter() -> None:
+@pytest.mark.parametrize(
+    ("unit", "zero", "of_target", "its_zero"),
+    [(1e6, 7, 1e-3, 2), (1e200, 0, 1e200, 0), (1e-200, 0, 1e-200, 0)],
+)
+def test_units_of_features_and_targets_do_not_matter(
+    unit: float, zero: float, of_target: float, its_zero: float
+) -> None:
     x, y = wave()
-    model, scaled = (
-        estimators.AttentionRegressor().fit(x, y),
-        estimators.AttentionRegressor().fit(1e6 * x - 7e6, 1e-3 * y + 2),
-    )
+    model = estimators.AttentionRegressor().fit(x, y)
+    scaled = estimators.AttentionRegressor().fit(unit * (x - zero), of_target * y + its_zero)
     np.testing.assert_allclose(
-        scaled.predict(1e6 * (x + 0.05) - 7e6), 1e-3 * model.predict(x + 0.05) + 2, rtol=1e-6
+        (scaled.predict(unit * (x + 0.05 - zero)) - its_zero) / of_target, model.predict(x + 0.05), atol=1e-6
     )
 
 
@@ -174,14 +178,15 @@ def test_pipelines_searches_clones_and_pickles() -> None:
             "The 'metric' parameter of AttentionRegressor must be one of 'scalar', 'diagonal', 'full'. "
             "Got 'l2' instead.",
         ),
-        ({"degree": 2}, "The 'degree' parameter of AttentionRegressor must be 0 or 1. Got 2 instead."),
+        ({"degree": 2}, "The 'degree' parameter of AttentionRegressor must be 0, 1 or None. Got 2 instead."),
         (
             {"rank": 1},
             "The 'rank' parameter of AttentionRegressor must be None unless metric is 'full' and score_function is "
             "'gaussian' or 'cosine'. Got 1 instead.",
         ),
-        ({"heads": 0}, "heads == 0, must be >= 1."),
-        ({"alpha": -1}, "alpha == -1, must be >= 0."),
+        ({"heads": 0}, "heads must be at least 1. Got 0 instead."),
+        ({"alpha": -1}, "alpha must be at least 0. Got -1.0 instead."),
+        ({"alpha": np.nan}, "alpha must be finite. Got nan instead."),
     ],
 )
 def test_invalid_parameters(options: dict[str, Any], message: str) -> None:
@@ -203,6 +208,113 @@ def test_one_row_predicts_itself() -> None:
     assert estimators.AttentionRegressor().fit([[1.0, 2.0]], [3.0]).predict([[0.0, 0.0]]).tolist() == [3.0]
 
 
+@pytest.fixture(params=["AttentionRegressor", "AttentionClassifier"])
+def estimator(request: pytest.FixtureRequest) -> Any:
+    """Each estimator's class."""
+    return getattr(estimators, request.param)
+
+
+def test_a_row_of_weight_0_is_a_row_left_out(estimator: Any) -> None:
+    x, y = wave(30)
+    y = (y > 0).astype(int)
+    weights = np.ones(30)
+    weights[[3, 7, 29]] = 0
+    kept = weights > 0
+    weighted, smaller = estimator().fit(x, y, sample_weight=weights), estimator().fit(x[kept], y[kept])
+    np.testing.assert_array_equal(weighted.parameters_, smaller.parameters_)
+    np.testing.assert_array_equal(weighted.predict(x), smaller.predict(x))
+
+
+def test_a_class_whose_rows_have_weight_0_is_left_out() -> None:
+    x, _ = wave(6)
+    model = estimators.AttentionClassifier().fit(x, list("aabbcc"), sample_weight=[1, 1, 0, 0, 2, 1])
+    assert model.classes_.tolist() == ["a", "c"]
+    assert model.predict(x[2:4]).tolist() == ["a", "c"]
+    assert (model.predict_proba(x) > 0).all()
+
+
+def test_a_row_of_weight_2_is_two_rows(estimator: Any) -> None:
+    x, y = wave(30)
+    y = (y > 0).astype(int)
+    weights = np.where(np.arange(30) % 3 == 0, 2, 1)
+    weighted, twice = (
+        estimator().fit(x, y, sample_weight=weights),
+        estimator().fit(np.repeat(x, weights, 0), np.repeat(y, weights)),
+    )
+    np.testing.assert_allclose(weighted.parameters_, twice.parameters_)
+
+
+def test_names_of_features(estimator: Any) -> None:
+    pandas = pytest.importorskip("pandas")
+    x = np.column_stack([np.arange(12.0), np.arange(12.0) % 5])
+    frame = pandas.DataFrame(x, columns=["length", "width"])
+    model = estimator().fit(frame, np.arange(12) // 6)
+    assert model.feature_names_in_.tolist() == ["length", "width"]
+    np.testing.assert_array_equal(model.predict(frame), estimator().fit(x, np.arange(12) // 6).predict(x))
+    with pytest.raises(ValueError, match="Feature names must be in the same order"):
+        model.predict(frame[["width", "length"]])
+    with pytest.raises(ValueError, match="feature names should match"):
+        model.explain(frame.rename(columns={"width": "height"}))
+
+
+@pytest.mark.parametrize(("number", "name"), [(np.nan, "NaN"), (-np.inf, "infinity (inf)")])
+def test_numbers_that_are_not_finite(estimator: Any, number: float, name: str) -> None:
+    x = np.arange(12.0).reshape(6, 2)
+    bad = x.copy()
+    bad[3, 1] = bad[3, 0] = bad[5, 1] = number
+    model = estimator().fit(x, [0, 1] * 3)
+    message = (
+        f"{estimator.__name__} needs finite numbers: Input X contains {name} in row 3, feature 0, and in 2 of 6 rows "
+        "in total.\n  hint: an imputer in a pipeline, such as sklearn.impute.SimpleImputer(), fills in missing values"
+    )
+    for call in (
+        lambda: estimator().fit(bad, [0, 1] * 3),
+        lambda: model.predict(bad),
+        lambda: model.explain(bad),
+    ):
+        with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+            call()
+    with pytest.raises(ValueError, match="Input y contains NaN"):
+        estimator().fit(x, [0, 1, np.nan, 0, 1, 0])
+
+
+@pytest.mark.slow
+def test_a_classifier_in_a_search_by_log_loss() -> None:
+    from sklearn.base import clone
+    from sklearn.impute import SimpleImputer
+    from sklearn.model_selection import GridSearchCV
+    from sklearn.pipeline import make_pipeline
+
+    x, y = two_moons_by_hand()
+    search = GridSearchCV(
+        make_pipeline(SimpleImputer(), estimators.AttentionClassifier()),
+        {"attentionclassifier__metric": ["scalar", "diagonal"]},
+        scoring="neg_log_loss",
+        cv=3,
+    ).fit(np.where(np.arange(80)[:, None] == 5, np.nan, x), y)
+    copy = pickle.loads(pickle.dumps(search.best_estimator_))
+    np.testing.assert_array_equal(copy.predict_proba(x), search.predict_proba(x))
+    fresh = clone(copy[-1])
+    assert fresh.get_params() == copy[-1].get_params()
+    assert not hasattr(fresh, "parameters_")
+
+
+@pytest.mark.parametrize(("features", "readout"), [(20, "Linear"), (21, "Constant")])
+def test_a_line_by_default_where_features_are_few(features: int, readout: str) -> None:
+    x = np.random.default_rng(0).standard_normal((25, features))
+    assert type(estimators.AttentionRegressor(max_iter=1).fit(x, x[:, 0])._heads.readout).__name__ == readout
+
+
+def test_a_line_leaves_the_range_of_the_targets_by_half_a_standard_deviation(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    x, y = wave()
+    model = estimators.AttentionRegressor(degree=1).fit(x, y)
+    monkeypatch.setattr(model, "_predict", lambda _: np.array([[-9.0], [0.0], [9.0]]))
+    expected = [y.min() - y.std() / 2, y.mean(), y.max() + y.std() / 2]
+    np.testing.assert_allclose(model.predict(x), expected, atol=1e-12)
+
+
 @pytest.mark.slow
 def test_memory_grows_with_the_rows_not_with_their_pairs() -> None:
     """20,000 x 20,000 weights would be 3,200 MB."""
@@ -211,7 +323,7 @@ def test_memory_grows_with_the_rows_not_with_their_pairs() -> None:
     from regard.estimators import AttentionRegressor
     x = np.random.default_rng(0).standard_normal((20_000, 3))
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    model = AttentionRegressor(max_iter=2, batch_size=500, random_state=0).fit(x, x[:, 0])
+    model = estimators.AttentionRegressor(max_iter=2, batch_size=500, random_state=0).fit(x, x[:, 0])
     model.predict(x); model.explain(x[:100])
     print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024)
     """
@@ -225,7 +337,7 @@ def test_without_scikit_learn_the_error_names_the_extra() -> None:
         "import sys; sys.modules['sklearn'] = None\n"
         "from regard.estimators import AttentionRegressor, AttentionMemory\n"
         "AttentionMemory()\n"
-        "try: AttentionRegressor()\n"
+        "try: estimators.AttentionRegressor()\n"
         "except ImportError as error: print(error)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from regard.estimators import fitting
 from regard.estimators.metrics import METRICS, SCORES, score_of
@@ -89,3 +90,40 @@ def test_a_large_ridge_leaves_the_mean() -> None:
     line = readout_of(1, 1, 1)
     context = line.values(np.array([[0.0], [1.0]]), np.array([[2.0], [4.0]])).mean(0, keepdims=True)
     assert line(np.array([40.0]), context, np.array([[5.0]]))[0] == pytest.approx(3.0)
+
+
+def test_a_line_is_followed_for_two_widths() -> None:
+    """The line 2 x through (0, 0) and (1, 2), from the middle at 0.5: a query at 3 is 2.5 away."""
+    line = readout_of(1, 1, 1)
+    context = line.values(np.array([[0.0], [1.0]]), np.array([[0.0], [2.0]])).mean(0, keepdims=True)
+    for width, expected in ((10.0, 6.0), (1.25, 6.0), (1.0, 5.0), (0.5, 3.0)):
+        predicted = line.predict(
+            np.array([-40.0]), context, np.array([[3.0]]), lambda x, width=width: np.abs(x[:, 0]) / width
+        )
+        assert predicted == pytest.approx(expected)
+
+
+def test_widths_are_those_of_the_gaussian() -> None:
+    parameters = np.log([2.0, 0.5])
+    lengths = score_of("gaussian", "diagonal", 2).widths(parameters, np.array([[3.0, 16.0], [0.0, 0.0]]))
+    np.testing.assert_allclose(lengths, [10.0, 0.0])
+    assert score_of("general", "diagonal", 2).widths(parameters, np.ones((3, 2))).tolist() == [0, 0, 0]
+
+
+@pytest.mark.parametrize("likelihood", [fitting.of_log_loss, fitting.of_squared_error])
+def test_the_gradient_of_the_objective(likelihood: Any) -> None:
+    loss, at = problem("gaussian", "diagonal", 1, 2, prior=False, rank=None)
+    precision = np.linspace(0, 1, len(at))
+    objective = fitting.Penalised(loss, likelihood, at - 0.5, precision)
+    steps = 1e-6 * np.eye(len(at))
+    expected = [(objective(at + step)[0] - objective(at - step)[0]) / 2e-6 for step in steps]
+    np.testing.assert_allclose(objective(at)[1], expected, rtol=1e-6, atol=1e-7)
+    assert loss.value(at) == loss(at)[0]
+
+
+def test_squared_errors_are_those_of_normal_errors() -> None:
+    """SciPy's density, with the variance that makes the errors most likely."""
+    errors = np.array([0.3, -0.2, 0.5])
+    spread = np.sqrt(np.mean(errors**2))
+    expected = -np.mean(stats.norm.logpdf(errors, scale=spread)) + stats.norm.logpdf(0, scale=1) - 0.5
+    assert fitting.of_squared_error(spread**2)[0] == pytest.approx(expected, abs=1e-6)

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from regard import _check
 from regard.estimators import fitting
 from regard.estimators._sklearn import BaseEstimator
 from regard.estimators.metrics import METRICS, SCORES, score_of
@@ -16,6 +17,7 @@ from regard.estimators.readouts import readout_of
 __all__ = ["AttentionEstimator", "Attended"]
 
 Array = NDArray[Any]
+MOST_FEATURES = 20  # of a line by default: its attention has 250 values a row
 PAIRS = 1 << 22  # of queries and keys, whose weights `explain` computes at a time
 
 
@@ -40,30 +42,38 @@ class Attended(NamedTuple):
     weights: Array
 
 
+def moments(x: Array, totals: Array) -> tuple[Array, Array]:
+    """Return the mean (d,) and the standard deviation (d,) of rows x (n, d) with weights; no square overflows."""
+    shares = totals / totals.sum()
+    center = shares @ x
+    largest = np.abs(x - center).max(axis=0)
+    largest = np.where(largest > 0, largest, 1.0)
+    return center, largest * np.sqrt(shares @ ((x - center) / largest) ** 2)
+
+
 class AttentionEstimator(BaseEstimator):  # type: ignore[misc]
     """Base class of `AttentionRegressor` and `AttentionClassifier`."""
 
-    degree = 0
+    degree: int | None = 0
+    _likelihood: fitting.Likelihood = staticmethod(fitting.of_log_loss)
 
     def _check_parameters(self) -> None:
-        from sklearn.utils import check_scalar
-
         for name, allowed in (("score_function", SCORES), ("metric", METRICS)):
             if getattr(self, name) not in tuple(allowed):
                 raise ValueError(
                     f"The {name!r} parameter of {type(self).__name__} must be one of "
                     f"{', '.join(map(repr, allowed))}. Got {getattr(self, name)!r} instead."
                 )
-        if self.degree not in (0, 1):
+        if self.degree not in (0, 1, None):
             raise ValueError(
-                f"The 'degree' parameter of {type(self).__name__} must be 0 or 1. Got {self.degree!r} instead."
+                f"The 'degree' parameter of {type(self).__name__} must be 0, 1 or None. Got {self.degree!r} instead."
             )
         for name in ("heads", "max_iter", "batch_size"):
-            check_scalar(getattr(self, name), name, (int, np.integer), min_val=1)
+            _check.integer(name, getattr(self, name), least=1)
         for name in ("alpha", "tol"):
-            check_scalar(getattr(self, name), name, (int, float, np.floating), min_val=0)
+            _check.number(name, getattr(self, name), least=0)
         if self.rank is not None:
-            check_scalar(self.rank, "rank", (int, np.integer), min_val=1, max_val=self.n_features_in_)
+            _check.integer("rank", self.rank, least=1, most=self.n_features_in_)
             if self.metric != "full" or self.score_function == "general":
                 raise ValueError(
                     f"The 'rank' parameter of {type(self).__name__} must be None unless metric is 'full' and "
@@ -79,7 +89,7 @@ class AttentionEstimator(BaseEstimator):  # type: ignore[misc]
         totals = self._merge(X[used], targets[used], weights[used], used)
         prior = self._begin(totals)
         score = score_of(self.score_function, self.metric, X.shape[1], self.rank)
-        readout = readout_of(self.degree, X.shape[1], targets.shape[1])
+        readout = readout_of(self._degree(X.shape[1]), X.shape[1], targets.shape[1])
         self._heads = fitting.Heads(score, readout, self.heads, prior)
         m = len(self.keys_)
         rows = np.sort(rng.permutation(m)[: self.batch_size]) if m > self.batch_size else np.arange(m)
@@ -89,11 +99,16 @@ class AttentionEstimator(BaseEstimator):  # type: ignore[misc]
             lambda predictions: self._loss(predictions, self.values_[rows]),
         )
         if m > 1:
-            fitted = fitting.fit(problem, alpha=self.alpha, max_iter=self.max_iter, tol=self.tol, rng=rng)
+            options = {"alpha": self.alpha, "max_iter": self.max_iter, "tol": self.tol}
+            fitted = fitting.fit(problem, self._likelihood, rng=rng, **options)
         else:  # no other row predicts the only one
             fitted = fitting.Fitted(self._heads.initial(0.0, self.keys_, rng), 0.0, 1, True)
         self.parameters_, self.loss_ = fitted.parameters, fitted.loss
         self.n_iter_ = max(fitted.iterations, 1)
+
+    def _degree(self, features: int) -> int:
+        """Return the degree of the local polynomial; by default 1 where its cost, which grows with d^2, allows."""
+        return int(features <= MOST_FEATURES) if self.degree is None else self.degree
 
     def _merge(self, X: Array, targets: Array, weights: Array, rows: NDArray[np.int64]) -> Array:
         """Keep each distinct row once, with the sum of its weights, which is returned, and the mean of its targets.
@@ -104,8 +119,7 @@ class AttentionEstimator(BaseEstimator):  # type: ignore[misc]
         inverse = inverse.ravel()
         totals = np.bincount(inverse, weights)
         self.values_ = np.column_stack([np.bincount(inverse, weights * y) / totals for y in targets.T])
-        self.center_ = np.average(distinct, axis=0, weights=totals)
-        scale = np.sqrt(np.average((distinct - self.center_) ** 2, axis=0, weights=totals))
+        self.center_, scale = moments(distinct, totals)
         self.scale_ = np.where(scale > 1e-12 * np.abs(self.center_), scale, 1.0)
         self.keys_ = self._standardised(distinct)
         self._log_weights = np.log(totals / totals.sum())
@@ -135,7 +149,21 @@ class AttentionEstimator(BaseEstimator):  # type: ignore[misc]
         from sklearn.utils.validation import check_is_fitted, validate_data
 
         check_is_fitted(self)
-        return self._standardised(validate_data(self, X, reset=False, dtype=np.float64))
+        rows = validate_data(self, X, reset=False, dtype=np.float64, ensure_all_finite=False)
+        return self._standardised(self._finite(rows))
+
+    def _finite(self, X: Array) -> Array:
+        """Return X (n, d) if all its numbers are finite; otherwise say where the first is not."""
+        wrong = np.argwhere(~np.isfinite(X))
+        if len(wrong):
+            row, feature = wrong[0]
+            kind = "NaN" if np.isnan(X[row, feature]) else "infinity (inf)"
+            _check.fail(
+                f"{type(self).__name__} needs finite numbers: Input X contains {kind} in row {row}, feature {feature}, "
+                f"and in {len(np.unique(wrong[:, 0]))} of {len(X)} rows in total.",
+                hint="an imputer in a pipeline, such as sklearn.impute.SimpleImputer(), fills in missing values",
+            )
+        return X
 
     def explain(self, X: ArrayLike, top: int = 5) -> Attended:
         """Return the training rows that the prediction of each row attends to most.
@@ -154,8 +182,8 @@ class AttentionEstimator(BaseEstimator):  # type: ignore[misc]
 
         Raises
         ------
-        ValueError
-            If `top` is less than 1, or X is not as in training.
+        ValueError, TypeError
+            If `top` is not an integer of at least 1, or X is not as in training.
 
         Examples
         --------
@@ -164,8 +192,7 @@ class AttentionEstimator(BaseEstimator):  # type: ignore[misc]
         >>> model.explain([[2.9]], top=1).rows
         array([[3]])
         """
-        if top < 1:
-            raise ValueError(f"top must be at least 1. Got {top}.")
+        top = _check.integer("top", top, least=1)
         queries = self._queries(X)
         top = min(top, len(self._rows))
         rows = np.empty((len(queries), top), np.int64)

@@ -38,7 +38,7 @@ class AttentionClassifier(ClassifierMixin, AttentionEstimator):  # type: ignore[
     max_iter : int
         Iterations of L-BFGS, at most.
     tol : float
-        Largest component of the gradient at which it stops.
+        It stops where the loss falls by less than this share, or no component of the gradient is larger.
     batch_size : int
         Training rows whose loss is computed in an iteration. Above it, so many are drawn once; all rows remain keys.
     random_state : int, RandomState or None
@@ -47,7 +47,7 @@ class AttentionClassifier(ClassifierMixin, AttentionEstimator):  # type: ignore[
     Attributes
     ----------
     classes_ : array (e,)
-        The classes.
+        The classes of rows with positive weight.
     keys_ : array (m, d)
         Distinct training rows, standardised.
     values_ : array (m, e)
@@ -81,7 +81,7 @@ class AttentionClassifier(ClassifierMixin, AttentionEstimator):  # type: ignore[
         metric: str = "diagonal",
         heads: int = 1,
         rank: int | None = None,
-        alpha: float = 1.0,
+        alpha: float = 10.0,
         max_iter: int = 100,
         tol: float = 1e-5,
         batch_size: int = 2000,
@@ -127,17 +127,18 @@ class AttentionClassifier(ClassifierMixin, AttentionEstimator):  # type: ignore[
         from sklearn.utils.multiclass import check_classification_targets
         from sklearn.utils.validation import _check_sample_weight, validate_data
 
-        rows, y = validate_data(self, X, y, dtype=np.float64)
+        rows, y = validate_data(self, X, y, dtype=np.float64, ensure_all_finite=False)
+        self._finite(rows)
         self._check_parameters()
         check_classification_targets(y)
         weights = _check_sample_weight(sample_weight, rows, dtype=np.float64, ensure_non_negative=True)
-        self.classes_, classes = np.unique(y, return_inverse=True)
-        present = np.unique(classes[weights > 0])
-        if len(present) < 2:
+        labels = np.asarray(y)
+        self.classes_ = np.unique(labels[weights > 0])
+        if (count := len(self.classes_)) < 2:
             raise ValueError(
-                f"AttentionClassifier needs rows of at least 2 classes. Got {len(present)} class with positive weight."
+                f"AttentionClassifier needs rows of at least 2 classes. Got {count} class with positive weight."
             )
-        targets = np.eye(len(self.classes_))[classes]
+        targets = (labels[:, None] == self.classes_).astype(np.float64)
         self._fit(rows, targets, weights)
         return self
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ Array = NDArray[Any]
 # the predictions of rows -> the loss of each, and its gradient
 Loss = Callable[[Array], tuple[Array, Array]]
 WIDTHS = np.log(2.0) * np.arange(-3.0, 5.0)  # log-factors that are tried first
+LEAST_LOSS = 1e-8  # keeps the logarithm of the loss finite where the targets are a function of the rows
 LEAST_PRIOR = 1e-3  # of a class probability: no class has probability 0
 
 
@@ -92,15 +94,17 @@ class Heads:
         return [*head * self.count, *[(-10.0, 10.0)] * self._mixed]
 
     def precision(self, log_factor: float) -> Array:
-        """Return the precision of the prior of each parameter; 0 for those that no score has."""
-        head = np.concatenate([self.score.precision(log_factor), np.zeros(self.readout.size)])
+        """Return the precision of the prior of each parameter; the weights of the mean have none."""
+        head = np.concatenate([self.score.precision(log_factor), self.readout.precision()])
         return np.concatenate([np.tile(head, self.count), np.zeros(self._mixed)])
 
     def initial(self, log_factor: float, x: Array, rng: np.random.Generator) -> Array:
         """Return parameters to begin with; heads differ in width and at random, so that training can separate them."""
         spread = (np.arange(self.count) - (self.count - 1) / 2) * np.log(2.0)
         heads = [
-            np.concatenate([self.score.initial(log_factor + more, x), self.readout.initial()])
+            np.concatenate(
+                [self.score.initial(log_factor + more, x), self.readout.initial(log_factor + more)]
+            )
             for more in spread
         ]
         if self.count > 1:
@@ -148,27 +152,40 @@ class LeaveOneOut:
     rows: NDArray[np.int64]
     loss: Loss
 
+    def value(self, parameters: Array) -> float:
+        """Return the loss."""
+        passes = [self._of_head(head) for head in self.heads.heads(parameters)]
+        mixture = self.heads.mixture(parameters)
+        return float(self._shares() @ self.loss(self._mixed(mixture, self._parts(passes)))[0])
+
     def __call__(self, parameters: Array) -> tuple[float, Array]:
         """Return the loss and its gradient."""
-        heads, mixture = self.heads.heads(parameters), self.heads.mixture(parameters)
-        passes = [self._predicted(head) for head in heads]
-        prediction = sum(share * predicted for share, (predicted, _) in zip(mixture, passes, strict=False))
-        if self.heads.prior is not None:
-            prediction = prediction + mixture[-1] * self.heads.prior
-        shares = np.exp(self.log_weights[self.rows])
-        shares /= shares.sum()
-        losses, gradients = self.loss(np.asarray(prediction))
+        passes = [self._of_head(head) for head in self.heads.heads(parameters)]
+        mixture, parts, shares = self.heads.mixture(parameters), self._parts(passes), self._shares()
+        losses, gradients = self.loss(self._mixed(mixture, parts))
         dprediction = shares[:, None] * gradients
-        parts = [predicted for predicted, _ in passes]
-        if self.heads.prior is not None:
-            parts.append(np.broadcast_to(self.heads.prior, dprediction.shape))
         dmixture = np.array([np.vdot(dprediction, part) for part in parts])
         of_heads = [pull(share * dprediction) for share, (_, pull) in zip(mixture, passes, strict=False)]
         return float(shares @ losses), np.concatenate(
             [*of_heads, self.heads.mixture_pullback(parameters, dmixture)]
         )
 
-    def _predicted(self, head: Head) -> tuple[Array, Callable[[Array], Array]]:
+    def _shares(self) -> Array:
+        """Return the weights of the rows (n,) in the mean."""
+        shares = np.exp(self.log_weights[self.rows])
+        return np.asarray(shares / shares.sum())
+
+    def _parts(self, passes: list[tuple[Array, Callable[[Array], Array]]]) -> list[Array]:
+        """Return the predictions (n, e) of the heads, and at last the prior's."""
+        parts = [predicted for predicted, _ in passes]
+        if self.heads.prior is not None:
+            parts.append(np.broadcast_to(self.heads.prior, parts[0].shape))
+        return parts
+
+    def _mixed(self, mixture: Array, parts: list[Array]) -> Array:
+        return np.asarray(sum(share * part for share, part in zip(mixture, parts, strict=True)))
+
+    def _of_head(self, head: Head) -> tuple[Array, Callable[[Array], Array]]:
         """Return the predictions of one head, and the function from their gradient to that of its parameters."""
         queries, keys, of_score = self.heads.score(head.score, self.x[self.rows], self.x)
         others = ~mask.documents(self.rows, np.arange(len(self.x)))
@@ -197,34 +214,62 @@ class Fitted:
     converged: bool
 
 
+Likelihood = Callable[[float], tuple[float, float]]
+
+
+def of_log_loss(loss: float) -> tuple[float, float]:
+    """Return the negative log-likelihood of a row, which is the log loss itself, and its derivative."""
+    return loss, 1.0
+
+
+def of_squared_error(loss: float) -> tuple[float, float]:
+    """Return the negative log-likelihood of a row with normal errors, whose variance is the loss, and its derivative.
+
+    So a prior counts alike whatever the share of the variance that can be explained.
+    """
+    return 0.5 * float(np.log(loss + LEAST_LOSS)), 0.5 / (loss + LEAST_LOSS)
+
+
 @dataclass(frozen=True)
 class Penalised:
-    """A loss and ``alpha / (2 m) |(parameters - start) / scale|^2`` for m rows: a normal prior about the start."""
+    """A likelihood, and a normal prior about the start: ``precision / 2 (parameters - start)^2``."""
 
     problem: LeaveOneOut
+    likelihood: Likelihood
     start: Array
     precision: Array
 
     def __call__(self, parameters: Array) -> tuple[float, Array]:
-        """Return the loss and its gradient."""
+        """Return the objective and its gradient."""
         loss, gradient = self.problem(parameters)
+        value, slope = self.likelihood(loss)
         pull = self.precision * (parameters - self.start)
-        return loss + 0.5 * float(pull @ (parameters - self.start)), gradient + pull
+        return value + 0.5 * float(pull @ (parameters - self.start)), slope * gradient + pull
 
 
-def fit(problem: LeaveOneOut, *, alpha: float, max_iter: int, tol: float, rng: np.random.Generator) -> Fitted:
+def fit(
+    problem: LeaveOneOut,
+    likelihood: Likelihood,
+    *,
+    alpha: float,
+    max_iter: int,
+    tol: float,
+    rng: np.random.Generator,
+) -> Fitted:
     """Minimise a leave-one-out loss: a search over common widths, then L-BFGS from the best.
 
     Parameters
     ----------
     problem : LeaveOneOut
         The loss.
+    likelihood : function
+        `of_log_loss` or `of_squared_error`.
     alpha : float
         Strength of the prior of the parameters of the score, which is normal about the best common width.
     max_iter : int
         Iterations of L-BFGS, at most.
     tol : float
-        It stops where no component of the gradient is larger.
+        It stops where the loss falls by less than this share, or no component of the gradient is larger.
     rng : Generator
         For the differences between heads.
 
@@ -241,7 +286,7 @@ def fit(problem: LeaveOneOut, *, alpha: float, max_iter: int, tol: float, rng: n
     >>> loss = LeaveOneOut(
     ...     heads, x, x, np.zeros(20), np.arange(20), lambda y: ((y - x).ravel() ** 2, 2 * (y - x))
     ... )
-    >>> fit(loss, alpha=0.0, max_iter=20, tol=1e-6, rng=np.random.default_rng(0)).loss < 0.01
+    >>> fit(loss, of_squared_error, alpha=0.0, max_iter=20, tol=1e-6, rng=np.random.default_rng(0)).loss < 0.01
     True
     """
     from scipy.optimize import minimize
@@ -249,24 +294,25 @@ def fit(problem: LeaveOneOut, *, alpha: float, max_iter: int, tol: float, rng: n
     offset = -0.5 * np.log(problem.x.shape[1])  # distances grow with the root of the features
     starts = {offset + width: problem.heads.initial(offset + width, problem.x, rng) for width in WIDTHS}
     with np.errstate(over="ignore"):
-        width = min(starts, key=lambda width: problem(starts[width])[0])
+        width = min(starts, key=lambda width: problem.value(starts[width]))
         start = starts[width]
         result = minimize(
-            Penalised(problem, start, alpha / len(problem.x) * problem.heads.precision(width)),
+            Penalised(problem, likelihood, start, alpha / len(problem.x) * problem.heads.precision(width)),
             start,
             jac=True,
             method="L-BFGS-B",
             bounds=problem.heads.bounds(),
-            options={"maxiter": max_iter, "gtol": tol, "ftol": 1e-9},
+            options={"maxiter": max_iter, "gtol": tol, "ftol": tol},
         )
-    return Fitted(result.x, float(result.fun), int(result.nit), bool(result.success))
+    return Fitted(result.x, problem.value(result.x), int(result.nit), bool(result.success))
 
 
 def contexts(heads: Heads, head: Head, queries: Array, x: Array, y: Array, log_weights: Array) -> Array:
     """Return the predictions (n, e) of one head for new rows (n, d), with all training rows visible."""
     q, k, _ = heads.score(head.score, queries, x)
     context = attention(with_one(q), log_weighted(k, log_weights), heads.readout.values(x, y), scale=1.0)
-    return heads.readout(head.readout, context, queries)[0]
+    widths = partial(heads.score.widths, head.score)
+    return heads.readout.predict(head.readout, context, queries, widths)
 
 
 def predict(heads: Heads, parameters: Array, queries: Array, x: Array, y: Array, log_weights: Array) -> Array:

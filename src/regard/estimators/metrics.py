@@ -126,6 +126,10 @@ class Score:
         """Return the precision of each parameter's prior: 1 for logarithms; for others relative to the factor."""
         return np.full(self.size, 1.0 if self.metric.bounded else np.exp(-2 * log_factor))
 
+    def widths(self, parameters: Array, x: Array) -> Array:
+        """Return the lengths (n,) of vectors x (n, d) in widths; 0 if the score has none."""
+        return np.zeros(len(x))
+
     def __call__(
         self, parameters: Array, queries: Array, keys: Array
     ) -> tuple[Array, Array, Callable[[Array, Array], Array]]:
@@ -138,6 +142,10 @@ class Gaussian(Score):
 
     What depends on the query alone cancels in the softmax, so it is left out.
     """
+
+    def widths(self, parameters: Array, x: Array) -> Array:
+        """Return |M x|."""
+        return np.asarray(np.linalg.norm(self.metric(parameters, x)[0], axis=1))
 
     def __call__(
         self, parameters: Array, queries: Array, keys: Array

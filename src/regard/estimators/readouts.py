@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 __all__ = ["Constant", "Linear", "readout_of"]
 
 Array = NDArray[Any]
+REACH = 2.0  # widths of the attention for which a line is followed: what is farther away has almost no weight in it
 
 
 class Constant:
@@ -25,8 +26,12 @@ class Constant:
 
     size = 0  # parameters
 
-    def initial(self) -> Array:
+    def initial(self, log_factor: float) -> Array:
         """Return the parameters to begin with."""
+        return np.zeros(0)
+
+    def precision(self) -> Array:
+        """Return the precision of the prior of each parameter."""
         return np.zeros(0)
 
     def values(self, x: Array, y: Array) -> Array:
@@ -38,6 +43,10 @@ class Constant:
     ) -> tuple[Array, Callable[[Array], tuple[Array, Array]]]:
         """Return predictions (n, e), and the function from their gradient to those of parameters and context."""
         return context, lambda dy: (np.zeros(0), dy)
+
+    def predict(self, parameters: Array, context: Array, x: Array, widths: Callable[[Array], Array]) -> Array:
+        """Return predictions (n, e) for new rows x (n, d)."""
+        return context
 
 
 class Linear:
@@ -72,9 +81,13 @@ class Linear:
         self._d, self._e = features, outputs
         self._lower = np.tril_indices(features)
 
-    def initial(self) -> Array:
-        """Return the parameters to begin with: the logarithm of the ridge."""
-        return np.array([np.log(0.1)])
+    def initial(self, log_factor: float) -> Array:
+        """Return the logarithm of a ridge that is small beside the variance of the rows within the width."""
+        return np.array([np.log(0.3) - 2 * max(log_factor, 0.0)])
+
+    def precision(self) -> Array:
+        """Return a weak precision: without it the ridge vanishes, and lines through few rows are steep."""
+        return np.array([0.01])
 
     def values(self, x: Array, y: Array) -> Array:
         """Return the moments (m, e + d + d (d + 1) / 2 + d e) of rows x (m, d) with targets y (m, e)."""
@@ -103,11 +116,8 @@ class Linear:
         self, parameters: Array, context: Array, x: Array
     ) -> tuple[Array, Callable[[Array], tuple[Array, Array]]]:
         """Return predictions (n, e), and the function from their gradient to those of parameters and context."""
-        mean_y, mean_x, xx, xy = self._split(context)
-        ridge = np.exp(parameters[0])
-        covariance = xx - mean_x[:, :, None] * mean_x[:, None, :] + ridge * np.eye(self._d)
-        slopes = np.linalg.solve(covariance, xy - mean_x[:, :, None] * mean_y[:, None, :])
-        offset = x - mean_x
+        mean_y, mean_x, covariance, slopes = self._lines(parameters, context)
+        ridge, offset = np.exp(parameters[0]), x - mean_x
 
         def pullback(dy: Array) -> tuple[Array, Array]:
             solved = np.linalg.solve(covariance, offset[:, :, None] * dy[:, None, :])
@@ -123,6 +133,24 @@ class Linear:
             return np.array([dridge]), self._join(dmean_y, dmean_x, dcovariance, solved)
 
         return mean_y + np.einsum("nd,nde->ne", offset, slopes), pullback
+
+    def _lines(self, parameters: Array, context: Array) -> tuple[Array, Array, Array, Array]:
+        """Return E[y] (n, e), E[x] (n, d), the covariance with the ridge (n, d, d) and the slopes b (n, d, e)."""
+        mean_y, mean_x, xx, xy = self._split(context)
+        covariance = xx - mean_x[:, :, None] * mean_x[:, None, :] + np.exp(parameters[0]) * np.eye(self._d)
+        slopes = np.linalg.solve(covariance, xy - mean_x[:, :, None] * mean_y[:, None, :])
+        return mean_y, mean_x, covariance, slopes
+
+    def predict(self, parameters: Array, context: Array, x: Array, widths: Callable[[Array], Array]) -> Array:
+        """Return predictions (n, e) for new rows x (n, d), for which a line is followed `REACH` widths at most.
+
+        `widths` gives the lengths (n,) of vectors (n, d) in widths. Far from all rows the attention sees few of them,
+        and a line through these says nothing.
+        """
+        mean_y, mean_x, _, slopes = self._lines(parameters, context)
+        offset = x - mean_x
+        offset *= (REACH / np.maximum(widths(offset), REACH))[:, None]
+        return np.asarray(mean_y + np.einsum("nd,nde->ne", offset, slopes))
 
 
 def readout_of(degree: int, features: int, outputs: int) -> Constant | Linear:

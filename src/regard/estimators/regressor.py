@@ -7,12 +7,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from regard.estimators import fitting
 from regard.estimators._sklearn import MultiOutputMixin, RegressorMixin
-from regard.estimators.base import AttentionEstimator
+from regard.estimators.base import AttentionEstimator, moments
 
 __all__ = ["AttentionRegressor"]
 
 Array = NDArray[Any]
+BEYOND = 0.5  # standard deviations by which a line may leave the range of the targets
 
 
 class AttentionRegressor(MultiOutputMixin, RegressorMixin, AttentionEstimator):  # type: ignore[misc]
@@ -29,9 +31,11 @@ class AttentionRegressor(MultiOutputMixin, RegressorMixin, AttentionEstimator): 
         ``-|M x - M y|^2 / 2``, ``x^T M y``, or ``t cos(M x, M y)``, of standardised features.
     metric : {"scalar", "diagonal", "full"}
         The structure of M: one width for all features, one for each, or a matrix.
-    degree : {0, 1}
+    degree : {0, 1} or None
         Degree of the local polynomial: 0 predicts the weighted mean, 1 the value of a weighted linear regression,
-        with a learned ridge, which is better at the borders and for smooth functions; its cost grows with d^2.
+        with a learned ridge, which is better at the borders and for smooth functions; its cost grows with d^2. For
+        new rows the line is followed for two widths of a Gaussian, and leaves the range of the targets by half a
+        standard deviation at most. None is 1 for up to 20 features, and 0 for more.
     heads : int
         Attentions with parameters of their own, whose predictions are averaged with learned weights.
     rank : int, optional
@@ -41,7 +45,7 @@ class AttentionRegressor(MultiOutputMixin, RegressorMixin, AttentionEstimator): 
     max_iter : int
         Iterations of L-BFGS, at most.
     tol : float
-        Largest component of the gradient at which it stops.
+        It stops where the loss falls by less than this share, or no component of the gradient is larger.
     batch_size : int
         Training rows whose error is computed in an iteration. Above it, so many are drawn once; all rows remain keys.
     random_state : int, RandomState or None
@@ -76,15 +80,17 @@ class AttentionRegressor(MultiOutputMixin, RegressorMixin, AttentionEstimator): 
     (array([0.84]), np.float64(0.84))
     """
 
+    _likelihood = staticmethod(fitting.of_squared_error)
+
     def __init__(
         self,
         *,
         score_function: str = "gaussian",
         metric: str = "diagonal",
-        degree: int = 0,
+        degree: int | None = None,
         heads: int = 1,
         rank: int | None = None,
-        alpha: float = 1.0,
+        alpha: float = 10.0,
         max_iter: int = 100,
         tol: float = 1e-5,
         batch_size: int = 2000,
@@ -130,7 +136,10 @@ class AttentionRegressor(MultiOutputMixin, RegressorMixin, AttentionEstimator): 
         """
         from sklearn.utils.validation import _check_sample_weight, validate_data
 
-        rows, y = validate_data(self, X, y, multi_output=True, y_numeric=True, dtype=np.float64)
+        rows, y = validate_data(
+            *(self, X, y), multi_output=True, y_numeric=True, dtype=np.float64, ensure_all_finite=False
+        )
+        self._finite(rows)
         targets = np.asarray(y, np.float64)
         self._check_parameters()
         weights = _check_sample_weight(sample_weight, rows, dtype=np.float64, ensure_non_negative=True)
@@ -142,8 +151,7 @@ class AttentionRegressor(MultiOutputMixin, RegressorMixin, AttentionEstimator): 
 
     def _begin(self, totals: Array) -> None:
         """Standardise the targets, so that the loss of each output counts alike."""
-        self._mean = np.average(self.values_, axis=0, weights=totals)
-        spread = np.sqrt(np.average((self.values_ - self._mean) ** 2, axis=0, weights=totals))
+        self._mean, spread = moments(self.values_, totals)
         self._spread = np.where(spread > 0, spread, 1.0)
         self.values_ = (self.values_ - self._mean) / self._spread
 
@@ -175,5 +183,7 @@ class AttentionRegressor(MultiOutputMixin, RegressorMixin, AttentionEstimator): 
         >>> AttentionRegressor().fit([[0.0], [1.0]], [[1.0, 0.0], [3.0, 0.0]]).predict([[0.5]]).shape
         (1, 2)
         """
-        prediction = self._predict(X) * self._spread + self._mean
+        prediction = self._predict(X)
+        low, high = self.values_.min(axis=0) - BEYOND, self.values_.max(axis=0) + BEYOND
+        prediction = np.clip(prediction, low, high) * self._spread + self._mean
         return np.asarray(prediction.ravel() if self._one_output else prediction)
