@@ -323,7 +323,7 @@ def test_memory_grows_with_the_rows_not_with_their_pairs() -> None:
     from regard.estimators import AttentionRegressor
     x = np.random.default_rng(0).standard_normal((20_000, 3))
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    model = estimators.AttentionRegressor(max_iter=2, batch_size=500, random_state=0).fit(x, x[:, 0])
+    model = AttentionRegressor(max_iter=2, batch_size=500, random_state=0).fit(x, x[:, 0])
     model.predict(x); model.explain(x[:100])
     print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024)
     """
@@ -337,7 +337,7 @@ def test_without_scikit_learn_the_error_names_the_extra() -> None:
         "import sys; sys.modules['sklearn'] = None\n"
         "from regard.estimators import AttentionRegressor, AttentionMemory\n"
         "AttentionMemory()\n"
-        "try: estimators.AttentionRegressor()\n"
+        "try: AttentionRegressor()\n"
         "except ImportError as error: print(error)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
