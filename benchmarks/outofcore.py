@@ -1,6 +1,6 @@
 """Attention to keys and values on a disk: its throughput next to the disk alone and the kernel alone.
 
-    python benchmarks/outofcore.py [--gigabytes 2] [--queries 1 64 256 1024] [--folder .]
+    python benchmarks/outofcore.py [--gigabytes 2] [--queries 1 16 64 256] [--folder .] [--disk 1]
 
 Keys and values of float32 lie in two files. For each number of queries three things are measured in turns:
 
@@ -9,7 +9,9 @@ Keys and values of float32 lie in two files. For each number of queries three th
 - kernel: `regard.partial` and `regard.merge` on as many chunks that are in memory already;
 - both: `regard.outofcore.attention`.
 
-The share is the slower of disk and kernel over both: 1 is reading and computing entirely at the same time.
+The share is the slower of disk and kernel over both: 1 is reading and computing entirely at the same time. Copying from
+a disk as fast as memory takes a processor that the kernel then lacks. `--disk 1` lets each read wait until a disk of
+1 GB/s would have delivered it.
 """
 
 from __future__ import annotations
@@ -53,6 +55,19 @@ def timed(work: Callable[[], Any]) -> float:
     return time.perf_counter() - start
 
 
+class Disk:
+    """An array on a disk of some speed in GB/s: reading waits as long as that disk would take."""
+
+    def __init__(self, stored: Array, speed: float) -> None:
+        self.stored, self.speed = stored, speed
+        self.shape, self.dtype = stored.shape, stored.dtype
+
+    def __getitem__(self, index: Any) -> Array:
+        start, read = time.perf_counter(), np.array(self.stored[index])
+        time.sleep(max(0.0, read.nbytes / (self.speed * 1e9) - (time.perf_counter() - start)))
+        return read
+
+
 def write(path: Path, rows: int) -> None:
     """Write random numbers."""
     rng = np.random.default_rng(0)
@@ -69,13 +84,14 @@ def main() -> None:
     parser.add_argument(
         "--gigabytes", type=float, default=2.0, help="of keys and values together (default 2)"
     )
-    parser.add_argument("--queries", type=int, nargs="+", default=[1, 64, 256, 1024])
+    parser.add_argument("--queries", type=int, nargs="+", default=[1, 16, 64, 256])
     parser.add_argument(
         "--rounds", type=int, default=3, help="turns of each, of which the best counts (default 3)"
     )
     parser.add_argument(
         "--folder", type=Path, default=Path("."), help="on the disk to measure (default here)"
     )
+    parser.add_argument("--disk", type=float, default=float("inf"), help="GB/s that reading is limited to")
     options = parser.parse_args()
     rows = int(options.gigabytes * 1e9 / (2 * SIZE * 4))
     print(f"{processor()}, {os.cpu_count()} processors; load before the start: {os.getloadavg()[0]:.1f}")
@@ -85,7 +101,7 @@ def main() -> None:
         for path in paths:
             write(path, rows)
         for count in options.queries:
-            disk, kernel, both = measure(paths, rows, count, options.rounds)
+            disk, kernel, both = measure(paths, rows, count, options.rounds, options.disk)
             size = rows * 2 * SIZE * 4 / 1e9
             shown = f"{size / disk:.2f} | {size / kernel:.2f} | {size / both:.2f} | {max(disk, kernel) / both:.2f}"
             print(f"| {count:,} | {shown} |", flush=True)
@@ -93,11 +109,14 @@ def main() -> None:
     print(f"peak resident memory, pages of the files included: {peak:.0f} MiB")
 
 
-def measure(paths: list[Path], rows: int, count: int, rounds: int) -> tuple[float, float, float]:
+def measure(
+    paths: list[Path], rows: int, count: int, rounds: int, speed: float
+) -> tuple[float, float, float]:
     """Return the best seconds of disk, kernel and both."""
-    keys, values = (np.memmap(path, np.float32, "r", shape=(rows, SIZE)) for path in paths)
+    mapped = [np.memmap(path, np.float32, "r", shape=(rows, SIZE)) for path in paths]
+    keys, values = mapped if speed == float("inf") else [Disk(stored, speed) for stored in mapped]
     queries = np.random.default_rng(1).standard_normal((count, SIZE), dtype=np.float32)
-    loaded = np.array(keys[:CHUNK]), np.array(values[:CHUNK])
+    loaded = np.array(mapped[0][:CHUNK]), np.array(mapped[1][:CHUNK])
     chunks = slices(rows, CHUNK)
 
     def read() -> None:

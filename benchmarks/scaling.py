@@ -41,8 +41,8 @@ import regard
 from regard.dask import attention
 
 SIZE = 64  # d and e
-ROWS = 8192  # of a chunk
-WINDOW = 2 * ROWS  # keys on either side
+ROWS = 16384  # of a chunk
+WINDOW = ROWS  # keys on either side
 TOGETHER = 8  # parts that one task merges
 BYTES = 4  # of a number
 FAR = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1000)  # workers in the figure
@@ -237,7 +237,7 @@ def draw(path: Path, machine: Machine, strong: Run, weak: Run, points: dict[str,
         axis.set_ylabel("seconds")
         length = f"{run.n:,} positions" + (" a worker" if name == "weak" else "")
         kind = "all keys" if run.window is None else f"a window of {2 * run.window + 1:,} keys"
-        axis.set_title(f"{name} scaling: {length}, {kind}", fontsize=9)
+        axis.set_title(f"{name} scaling: {length},\n{kind}", fontsize=9)
         axis.legend(frameon=False, fontsize=8)
     figure.tight_layout()
     figure.savefig(path)
