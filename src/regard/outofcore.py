@@ -117,8 +117,8 @@ def attention(
     options = Options(p.score, p.mask, _array_or_object(bias), scale, softcap, kernel, threads)
     rows = _chunk_rows(p) if chunk is None else _check.integer("chunk", chunk, least=1)
     run = _Run(p, options, keys, values, slices(p.layout.m, rows))
-    kept = None if checkpoint is None else _Checkpoint(checkpoint, _identity(p, options, rows))
-    total = run.complete(kept, progress)
+    resumable = None if checkpoint is None else _Checkpoint(checkpoint, _identity(p, options, rows))
+    total = run.complete(resumable, progress)
     return _check.rounded(merge(total, sink=sink).context, p.result)
 
 

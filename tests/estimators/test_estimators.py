@@ -219,8 +219,11 @@ def test_a_row_of_weight_0_is_a_row_left_out(estimator: Any) -> None:
     y = (y > 0).astype(int)
     weights = np.ones(30)
     weights[[3, 7, 29]] = 0
-    kept = weights > 0
-    weighted, smaller = estimator().fit(x, y, sample_weight=weights), estimator().fit(x[kept], y[kept])
+    positive = weights > 0
+    weighted, smaller = (
+        estimator().fit(x, y, sample_weight=weights),
+        estimator().fit(x[positive], y[positive]),
+    )
     np.testing.assert_array_equal(weighted.parameters_, smaller.parameters_)
     np.testing.assert_array_equal(weighted.predict(x), smaller.predict(x))
 

@@ -364,10 +364,10 @@ def test_law_6_the_measurement_detects_a_full_matrix(fresh: Fresh) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("code", "said"), [("1 / 0", "ZeroDivisionError"), ("import os; os.abort()", "it ended with")]
+    ("code", "message"), [("1 / 0", "ZeroDivisionError"), ("import os; os.abort()", "it ended with")]
 )
-def test_a_program_that_fails_is_noticed(code: str, said: str, fresh: Fresh) -> None:
-    with pytest.raises(AssertionError, match=said):
+def test_a_program_that_fails_is_noticed(code: str, message: str, fresh: Fresh) -> None:
+    with pytest.raises(AssertionError, match=message):
         fresh(code)
     assert fresh("print(5)") == 5
 

@@ -25,7 +25,7 @@ from regard.scores import Score, ScoreLike, cosine, location
 
 __all__ = ["attention_vjp"]
 
-Place = Callable[[Index, int, int], Index]
+BlockOf = Callable[[Index, int, int], Index]
 
 
 @_check.hinted
@@ -111,7 +111,7 @@ class Target:
     key: str | None  # of a learned array of the score
     chunks: tuple[tuple[int, ...], ...]
     dtype: np.dtype[Any]
-    place: Place
+    block_of: BlockOf
 
 
 class Backward:
@@ -179,7 +179,7 @@ class Backward:
         name = f"attention-gradient-{label}-{self.token}"
         parts: dict[Index, list[Key]] = defaultdict(list)
         for pair, key in self.keys.items():
-            parts[target.place(*pair)].append(key)
+            parts[target.block_of(*pair)].append(key)
         layer: Layer = {}
         for block in itertools.product(*(range(len(chunks)) for chunks in target.chunks)):
             prefix: Key = (self.sums, label, *block)
@@ -210,18 +210,18 @@ class Backward:
         heads = sizes(self.grid.lead[-1]) if self.grid.lead else (1,)
         first: tuple[tuple[int, ...], ...] = () if isinstance(bias, alibi) else ((len(bias.table),),)
 
-        def place(lead: Index, row: int, column: int) -> Index:
+        def block_of(lead: Index, row: int, column: int) -> Index:
             return (*(0 for _ in first), lead[-1] if lead else 0)
 
-        return [Target("bias", None, (*first, heads), compute, place)]
+        return [Target("bias", None, (*first, heads), compute, block_of)]
 
     def _of_score(self) -> dict[str, Target]:
-        """Return the gradients of the learned arrays of the score, found by a pair of one query and one key."""
-        found = self._smallest().score
+        """Return the gradients of the score's learned arrays, whose shapes a pair of one query and one key shows."""
+        learned = self._smallest().score
         targets = {}
-        for key, array in found.items():
-            chunks, place = self._of_learned(array.shape)
-            targets[key] = Target("score", key, chunks, array.dtype, place)
+        for key, array in learned.items():
+            chunks, block_of = self._of_learned(array.shape)
+            targets[key] = Target("score", key, chunks, array.dtype, block_of)
         return targets
 
     def _smallest(self) -> Gradients:
@@ -234,8 +234,8 @@ class Backward:
         merged = partial(queries, keys, values, score=score)
         return partial_vjp(queries, keys, values, merged, np.zeros_like(merged.context), score=score)
 
-    def _of_learned(self, shape: tuple[int, ...]) -> tuple[tuple[tuple[int, ...], ...], Place]:
-        """Return chunks and place of a learned array: only a few have parts of their own for queries or keys."""
+    def _of_learned(self, shape: tuple[int, ...]) -> tuple[tuple[tuple[int, ...], ...], BlockOf]:
+        """Return the chunks and the blocks of a learned array: few have parts of their own for queries or keys."""
         score, grid = self.grid.problem.score, self.grid
         if isinstance(score, location):
             rest = score.weight.shape[1] - grid.layout.m
@@ -245,16 +245,16 @@ class Backward:
             return self._of_rows(score.sharpness.shape)
         return tuple((size,) for size in shape), lambda lead, row, column: (0,) * len(shape)
 
-    def _of_rows(self, shape: tuple[int, ...]) -> tuple[tuple[tuple[int, ...], ...], Place]:
-        """Return chunks and place of an array that broadcasts to (..., n)."""
+    def _of_rows(self, shape: tuple[int, ...]) -> tuple[tuple[tuple[int, ...], ...], BlockOf]:
+        """Return the chunks and the blocks of an array that broadcasts to (..., n)."""
         own = (*self.grid.lead, self.grid.rows)[len(self.grid.lead) + 1 - len(shape) :]
         chunks = tuple((1,) if size == 1 else sizes(parts) for size, parts in zip(shape, own, strict=True))
 
-        def place(lead: Index, row: int, column: int) -> Index:
+        def block_of(lead: Index, row: int, column: int) -> Index:
             full = (*lead, row)[len(lead) + 1 - len(shape) :]
             return tuple(0 if size == 1 else index for size, index in zip(shape, full, strict=True))
 
-        return chunks, place
+        return chunks, block_of
 
     def _of_sink(self) -> da.Array | None:
         """Return the gradient of the sink, to which each chunk of queries contributes."""
@@ -264,7 +264,7 @@ class Backward:
         name = f"attention-gradient-sink-{self.token}"
         each, parts = f"attention-gradient-sink-rows-{self.token}", defaultdict[Index, list[Key]](list)
         shape = (*sink.shape, 1)
-        chunks, place = self._of_rows(shape)
+        chunks, block_of = self._of_rows(shape)
         layer: Layer = {}
         for lead, row in self.grid.blocks():
             dcontext = (self.dcontext.name, *lead, row, 0)
@@ -274,7 +274,7 @@ class Backward:
                 dcontext,
                 self.grid.sink_of(lead),
             )
-            parts[place(lead, row, 0)[:-1]].append((each, *lead, row))
+            parts[block_of(lead, row, 0)[:-1]].append((each, *lead, row))
         final: Layer = {}
         dtype = sink.dtype.newbyteorder("=")
         for block in itertools.product(*(range(len(some)) for some in chunks[:-1])):

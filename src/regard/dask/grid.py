@@ -46,8 +46,8 @@ class Operand:
         """Return the index of the block that a pair of chunks reads."""
         own = self.array.ndim - len(self.follows)
         first = [of[index] for of, index in zip(self.lead, lead, strict=True)][len(lead) - own :]
-        places = {"rows": row, "columns": column, "": 0}
-        return (*first, *(places[axis] for axis in self.follows))
+        indices = {"rows": row, "columns": column, "": 0}
+        return (*first, *(indices[axis] for axis in self.follows))
 
     def key(self, lead: Index, row: int, column: int) -> Key:
         """Return the key of that block."""
@@ -142,13 +142,13 @@ def sizes(parts: Iterable[slice]) -> tuple[int, ...]:
 def cut_into_chunks(arrays: tuple[Any, Any, Any], mask: Any, bias: Any, sink: Any, **options: Any) -> Grid:
     """Check the arguments of an attention, and cut it into chunks."""
     p = _checked(arrays, mask, bias, sink, options)
-    given = _array_options(p, mask, bias)
-    lead = _lead_chunks(p.layout, arrays, given)
+    of_pairs = _array_options(p, mask, bias)
+    lead = _lead_chunks(p.layout, arrays, of_pairs)
     rows = _slices(arrays[0].chunks[-2])
     columns = _slices(_common(arrays[1].chunks[-2], arrays[2].chunks[-2]))
     read, lead_of_keys = _lead_of_keys(lead, p.layout)
     queries, keys, values = arrays
-    shared = {"mask": p.mask, "bias": bias} | dict.fromkeys(given)
+    shared = {"mask": p.mask, "bias": bias} | dict.fromkeys(of_pairs)
     return Grid(
         p,
         Options(**options | shared | {"score": p.score}),
@@ -159,7 +159,7 @@ def cut_into_chunks(arrays: tuple[Any, Any, Any], mask: Any, bias: Any, sink: An
             "queries": _operand(queries, lead, None, rows, ("rows", "")),
             "keys": _operand(keys, lead_of_keys, read, columns, ("columns", "")),
             "values": _operand(values, lead_of_keys, read, columns, ("columns", "")),
-            **{name: _pairs_operand(array, lead, rows, columns) for name, array in given.items()},
+            **{name: _pairs_operand(array, lead, rows, columns) for name, array in of_pairs.items()},
         },
         None if isinstance(mask, da.Array) else p.mask,
         None if p.sink is None else p.sink.array,
@@ -216,16 +216,16 @@ def _shape_of(name: str, option: Any) -> Any:
 
 def _array_options(p: Problem, mask: Any, bias: Any) -> dict[str, Any]:
     """Return the mask and the bias that are arrays."""
-    given: dict[str, Any] = {}
+    of_pairs: dict[str, Any] = {}
     if isinstance(mask, da.Array):
-        given["mask"] = mask
+        of_pairs["mask"] = mask
     elif isinstance(p.mask, Dense):
-        given["mask"] = as_mask(mask).array  # type: ignore[attr-defined]
+        of_pairs["mask"] = as_mask(mask).array  # type: ignore[attr-defined]
     if isinstance(bias, da.Array):
-        given["bias"] = bias
+        of_pairs["bias"] = bias
     elif bias is not None and not hasattr(bias, "part"):
-        given["bias"] = _check.numeric("bias", bias)
-    return given
+        of_pairs["bias"] = _check.numeric("bias", bias)
+    return of_pairs
 
 
 def _slices(chunks: Iterable[int]) -> tuple[slice, ...]:
@@ -248,11 +248,11 @@ def _common(*chunks: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def _lead_chunks(
-    layout: Layout, arrays: tuple[Any, ...], given: dict[str, Any]
+    layout: Layout, arrays: tuple[Any, ...], of_pairs: dict[str, Any]
 ) -> tuple[tuple[slice, ...], ...]:
     """Return the chunks of each leading dimension of the result, as fine as those of every array."""
     ends: list[set[int]] = [{0, size} for size in layout.lead]
-    for array in (*arrays, *(option for option in given.values() if isinstance(option, da.Array))):
+    for array in (*arrays, *(option for option in of_pairs.values() if isinstance(option, da.Array))):
         own = array.chunks[: max(array.ndim - 2, 0)]
         for axis, chunks in zip(range(-len(own), 0), own, strict=True):
             if sum(chunks) == layout.lead[axis]:
