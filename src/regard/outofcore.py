@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from regard import _check
 from regard._chunks import Options, visible_pairs
-from regard._layout import Region, slices
+from regard._layout import Region, extent, slices
 from regard._problem import Problem, prepare
 from regard._threads import Workers
 from regard.attention import Partial, merge, partial
@@ -110,6 +110,8 @@ def attention(
     for name, stored in (("keys", keys), ("values", values)):
         _check_readable(name, stored)
     _check.choice("kernel", kernel, KERNELS)
+    if progress is not None and not callable(progress):
+        _check.fail(f"progress must be a function. Got {type(progress).__name__} instead.", kind=TypeError)
     if threads is not None:
         _check.integer("threads", threads, least=1)
     of_keys, of_values = _without_numbers(keys), _without_numbers(values)
@@ -133,6 +135,8 @@ def _check_readable(name: str, stored: Any) -> None:
         hint = "np.memmap, a dataset of h5py, an array of zarr, or an array in memory"
         rule = f"{name} must have a shape, a dtype and slices. Got {type(stored).__name__} instead."
         _check.fail(rule, hint=hint, kind=TypeError)
+    if isinstance(stored, np.ndarray):
+        _check.as_array(name, stored)  # refuses masked arrays
 
 
 def _without_numbers(stored: Any) -> Array:
@@ -208,11 +212,15 @@ class _Run:
 
     def _load(self, columns: slice) -> tuple[Array, Array]:
         """Read a chunk into memory."""
+        where = f"{columns.start}:{columns.stop} can't be read"
         try:
             keys, values = (np.array(stored[..., columns, :]) for stored in (self.keys, self.values))
         except Exception as error:
-            message = f"keys {columns.start}:{columns.stop} can't be read: {type(error).__name__}: {error}"
-            raise OSError(message) from error
+            raise OSError(f"keys {where}: {type(error).__name__}: {error}") from error
+        for name, array, stored in (("keys", keys, self.keys), ("values", values, self.values)):
+            shape = (*stored.shape[:-2], extent(columns), stored.shape[-1])
+            if array.shape != shape:
+                raise OSError(f"{name} {where}: they have shape {array.shape} instead of {shape}")
         return keys, values
 
 
@@ -224,7 +232,13 @@ class _Checkpoint:
 
     def resume(self, start: Partial) -> tuple[int, Partial]:
         """Return how many keys have been attended to, and the result so far."""
-        if not os.path.exists(_check.replaceable(self.path)):
+        path = _check.replaceable(self.path)
+        if not os.access(path.parent, os.W_OK):  # found out now, not after hours
+            rule = (
+                f"checkpoint must be in a folder that can be written to. Got {os.fspath(self.path)} instead."
+            )
+            _check.fail(rule)
+        if not path.exists():
             return 0, start
         from regard.seq2seq.storage.safetensors import Wrong, opened
 

@@ -363,6 +363,14 @@ def test_unknown_chunk_sizes_are_an_error() -> None:
     assert error(ValueError, attention, q, some, some).startswith("keys must have known chunk sizes.")
 
 
+def test_masked_arrays_are_an_error() -> None:
+    q, k, v = small(3, 4, 4)
+    masked = da.ma.masked_array(v, v > 0)
+    assert error(TypeError, attention, q, k, masked).startswith(
+        "values must be a plain array. Got a masked array instead."
+    )
+
+
 def test_errors_of_the_pullback() -> None:
     _, pullback = attention_vjp(*small(3, 4, 4))
     assert error(TypeError, pullback, np.ones((12, 4))).startswith(

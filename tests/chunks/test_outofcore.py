@@ -235,6 +235,15 @@ def test_bad_arguments_are_errors_before_anything_is_read() -> None:
     assert untouched.starts == []
 
 
+def test_a_source_that_gives_fewer_rows_than_its_shape_has_is_an_error() -> None:
+    q, k, v = drawn()
+    shorter = Watched(k[:45])
+    shorter.shape = k.shape
+    assert error(OSError, outofcore.attention, q, shorter, v, chunk=20) == (
+        "keys 40:50 can't be read: they have shape (5, 4) instead of (10, 4)"
+    )
+
+
 def test_a_closed_file_is_an_error(tmp_path: Path) -> None:
     h5py = pytest.importorskip("h5py")
     q, k, v = drawn()

@@ -190,6 +190,7 @@ def check_dask(name: str, array: Any) -> None:
         shape = f" of shape {array.shape}" if hasattr(array, "shape") else ""
         hint = f"dask.array.from_array({name}, chunks=...); regard.attention takes NumPy arrays"
         _check.fail(f"{name} must be a Dask array. Got {got}{shape} instead.", hint=hint, kind=TypeError)
+    _check.as_array(name, da.utils.meta_from_array(array))  # refuses masked arrays
     if any(math.isnan(size) for size in array.shape):
         hint = f"{name}.compute_chunk_sizes() finds them"
         _check.fail(f"{name} must have known chunk sizes. Got shape {array.shape} instead.", hint=hint)
