@@ -31,6 +31,7 @@ __all__ = ["attention"]
 
 Array = NDArray[Any]
 CHUNK = 1 << 25  # bytes of keys and values that are read at a time
+PAGE = 4096  # bytes, the smallest that systems have
 BETWEEN = 30.0  # seconds between two checkpoints
 FORMAT, VERSION = "regard.outofcore", "1"
 
@@ -214,7 +215,7 @@ class _Run:
         """Read a chunk into memory."""
         where = f"{columns.start}:{columns.stop} can't be read"
         try:
-            keys, values = (np.array(stored[..., columns, :]) for stored in (self.keys, self.values))
+            keys, values = (_in_memory(stored, columns) for stored in (self.keys, self.values))
         except Exception as error:
             raise OSError(f"keys {where}: {type(error).__name__}: {error}") from error
         for name, array, stored in (("keys", keys, self.keys), ("values", values, self.values)):
@@ -222,6 +223,16 @@ class _Run:
             if array.shape != shape:
                 raise OSError(f"{name} {where}: they have shape {array.shape} instead of {shape}")
         return keys, values
+
+
+def _in_memory(stored: Any, columns: slice) -> Array:
+    """Read a chunk: a copy, or of a file that is mapped to memory the mapped pages themselves."""
+    part = stored[..., columns, :]
+    if not isinstance(part, np.memmap):
+        return np.array(part)
+    row, number = (max(1, abs(stride)) for stride in part.strides[-2:])
+    np.array(part[..., :: max(1, PAGE // row), :: max(1, PAGE // number)])  # reads all pages
+    return part.view(np.ndarray)
 
 
 class _Checkpoint:
