@@ -33,7 +33,7 @@ SPILLING = {
 @pytest.fixture(scope="module")
 def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """Two workers, each a process of one thread, that spill what exceeds 20 MB."""
-    folder = tmp_path_factory.mktemp("cluster")
+    folder, environment = tmp_path_factory.mktemp("cluster"), dict(os.environ)
     with (
         dask.config.set({**SPILLING, "temporary-directory": str(folder)}),
         distributed.LocalCluster(
@@ -42,6 +42,8 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         distributed.Client(cluster) as client,
     ):
         yield client
+    os.environ.clear()  # a cluster leaves settings of threads and memory there
+    os.environ.update(environment)
 
 
 def arrays(n: int = 400, size: int = 16) -> list[Array]:
