@@ -42,12 +42,9 @@ for normalize in ("softmax", "sparsemax", "entmax15"):
 context, pullback = regard.attention_vjp(queries, keys, values)
 assert np.allclose(pullback(np.ones_like(context)).values, 0.5)  # two queries, a quarter each
 
-for module in pkgutil.walk_packages(
-    regard.__path__, "regard."
-):  # each is there, and needs no extra to be imported
-    if (
-        module.name != "regard.kernels.libregard"
-    ):  # the library of the native kernel, which is no module of Python's
+# Each module is there and needs no extra to be imported, except those on Dask. The library is no module of Python's.
+for module in pkgutil.walk_packages(regard.__path__, "regard."):
+    if not module.name.startswith(("regard.dask.", "regard.kernels.libregard")):
         importlib.import_module(module.name)
 assert importlib.resources.files("regard").joinpath("py.typed").is_file()
 print(f"regard {version('regard')} works with numpy {np.__version__} and scipy {version('scipy')}")
