@@ -58,7 +58,7 @@ def attention(
     """Compute attention to keys and values on a disk, of any size.
 
     A thread reads the next chunk while the kernel works on the present one. In memory are the queries, their context
-    and two chunks. Chunks that the mask hides from all queries are not read.
+    and two chunks; of a mapped file no copy is made. Chunks that the mask hides from all queries are not read.
 
     Parameters
     ----------
