@@ -9,9 +9,9 @@ Keys and values of float32 lie in two files. For each number of queries three th
 - kernel: `regard.partial` and `regard.merge` on as many chunks that are in memory already;
 - both: `regard.outofcore.attention`.
 
-The share is the slower of disk and kernel over both: 1 is reading and computing entirely at the same time. It can be more,
-because a mapped file is not copied, as it is for the disk alone. `--disk 1` copies, as from HDF5 or zarr, and lets each
-read wait until a disk of 1 GB/s would have delivered it.
+The share is the slower of disk and kernel over both: 1 is reading and computing entirely at the same time. It can be
+more, because a mapped file is not copied, as it is for the disk alone. `--disk 1` copies, as from HDF5 or zarr, and
+lets each read wait until a disk of 1 GB/s would have delivered it.
 """
 
 from __future__ import annotations
