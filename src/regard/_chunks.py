@@ -36,10 +36,9 @@ class Options:
 
     def part(self, layout: Layout, region: Region, *, all_visible: bool) -> dict[str, Any]:
         """Return the options of a block, for `regard.partial`; its mask is left out where all is visible."""
-        masked = self.mask is not None and not all_visible
         return {
             "score": self.score.part(region) if isinstance(self.score, Score) else self.score,
-            "mask": self.mask.part(layout, region) if masked and self.mask is not None else None,
+            "mask": None if self.mask is None or all_visible else self.mask.part(layout, region),
             "bias": _bias_of(self.bias, layout, region),
             "scale": self.scale,
             "softcap": self.softcap,

@@ -244,6 +244,35 @@ def test_pairs_that_the_mask_hides_are_not_in_the_graph() -> None:
         assert len(pairs) == count
 
 
+class OneHead(regard.mask.Mask):
+    """A mask of a user that shows something to the last head only, and does not say that it varies."""
+
+    def bind(self, layout: Any) -> Any:
+        def evaluate(items: slice, rows: slice, columns: slice) -> Any:
+            return np.broadcast_to(
+                np.arange(items.start, items.stop)[:, None, None] == layout.items - 1,
+                (items.stop - items.start, rows.stop - rows.start, columns.stop - columns.start),
+            )
+
+        return evaluate
+
+
+def test_a_mask_of_the_user_may_vary_by_head() -> None:
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((2, 6, 4))
+    lazy = da.from_array(x, chunks=(1, 3, 4))
+    context = computed(attention(lazy, lazy, lazy, mask=OneHead()))
+    np.testing.assert_allclose(context, regard.attention(x, x, x, mask=OneHead()), atol=1e-14)
+    assert np.abs(context[1]).max() > 0
+
+
+def test_the_pullback_adds_nothing_to_a_record() -> None:
+    q, k, v = small(4, 4, 4)
+    with regard.record() as recorded:
+        attention_vjp(q, k, v, score="cosine")[1](da.ones((12, 4)))
+    assert recorded == []
+
+
 def test_each_sentence_of_a_batch_has_pairs_of_its_own() -> None:
     x = da.zeros((2, 1, 12, 4), chunks=(1, 1, 3, 4))
     context = attention(x, x, x, mask=regard.mask.lengths([[3], [12]]))

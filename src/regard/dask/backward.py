@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 
 from regard import _check
 from regard._layout import Region
-from regard.attention import Gradients, check_differentiable, partial, partial_vjp
+from regard.attention import Gradients, Partial, check_differentiable, partial_vjp
 from regard.dask import tasks
 from regard.dask.forward import Forward, Layer, pair_arguments, reduce, with_layers
 from regard.dask.grid import Index, Key, check_dask, cut_into_chunks, sizes
@@ -151,7 +151,7 @@ class Backward:
         targets = [self._of_operand(name) for name in ("queries", "keys", "values")]
         targets += self._of_bias(bias)
         learned = self._of_score()
-        parts = [(target, self._summed(target)) for target in (*targets, *learned.values())]
+        parts = [(target, self._summed(target, self.keys)) for target in (*targets, *learned.values())]
         sink = self._of_sink()
         arrays = [da.Array(self._graph(), name, target.chunks, dtype=target.dtype) for target, name in parts]
         count = len(targets)
@@ -173,12 +173,12 @@ class Backward:
             {**context.layers, **self.layers}, {**context.dependencies, **self.below}, [self.dcontext]
         )
 
-    def _summed(self, target: Target) -> str:
-        """Add the tasks of a gradient, and return its name."""
+    def _summed(self, target: Target, keys: dict[tuple[Index, int, int], Key]) -> str:
+        """Add the tasks that sum what these keys contribute to a gradient, and return its name."""
         label = target.name if target.key is None else f"{target.name}-{target.key}"
         name = f"attention-gradient-{label}-{self.token}"
         parts: dict[Index, list[Key]] = defaultdict(list)
-        for pair, key in self.keys.items():
+        for pair, key in keys.items():
             parts[target.block_of(*pair)].append(key)
         layer: Layer = {}
         for block in itertools.product(*(range(len(chunks)) for chunks in target.chunks)):
@@ -191,7 +191,7 @@ class Backward:
             )
             shape = tuple(chunks[index] for chunks, index in zip(target.chunks, block, strict=True))
             layer[name, *block] = (tasks.finished, some, target.name, target.key, shape, target.dtype)
-        self.layers[name], self.below[name] = layer, {self.sums, self.pairs}
+        self.layers[name], self.below[name] = layer, {self.sums, *(key[0] for key in keys.values())}
         return name
 
     def _of_operand(self, name: str) -> Target:
@@ -231,8 +231,8 @@ class Backward:
         score = p.score.part(region) if isinstance(p.score, Score) else p.score
         arrays = (np.zeros((1, 1, array.shape[-1]), p.compute) for array in (p.queries, p.keys, p.values))
         queries, keys, values = arrays
-        merged = partial(queries, keys, values, score=score)
-        return partial_vjp(queries, keys, values, merged, np.zeros_like(merged.context), score=score)
+        merged = Partial(np.zeros_like(values), np.zeros((1, 1), p.compute))
+        return partial_vjp(queries, keys, values, merged, merged.context, score=score)
 
     def _of_learned(self, shape: tuple[int, ...]) -> tuple[tuple[tuple[int, ...], ...], BlockOf]:
         """Return the chunks and the blocks of a learned array: few have parts of their own for queries or keys."""
@@ -261,25 +261,20 @@ class Backward:
         sink = self.grid.sink
         if sink is None:
             return None
-        name = f"attention-gradient-sink-{self.token}"
-        each, parts = f"attention-gradient-sink-rows-{self.token}", defaultdict[Index, list[Key]](list)
-        shape = (*sink.shape, 1)
-        chunks, block_of = self._of_rows(shape)
-        layer: Layer = {}
+        each = f"attention-gradient-sink-rows-{self.token}"
+        chunks, rows_of = self._of_rows((*sink.shape, 1))
+
+        def block_of(lead: Index, row: int, column: int) -> Index:
+            return rows_of(lead, row, column)[:-1]
+
+        keys: dict[tuple[Index, int, int], Key] = {}
+        self.layers[each] = {}
         for lead, row in self.grid.blocks():
-            dcontext = (self.dcontext.name, *lead, row, 0)
-            layer[each, *lead, row] = (
-                tasks.sink_gradient,
-                self.forward.total[lead, row],
-                dcontext,
-                self.grid.sink_of(lead),
-            )
-            parts[block_of(lead, row, 0)[:-1]].append((each, *lead, row))
-        final: Layer = {}
-        dtype = sink.dtype.newbyteorder("=")
-        for block in itertools.product(*(range(len(some)) for some in chunks[:-1])):
-            size = tuple(some[index] for some, index in zip(chunks, block, strict=False))
-            final[name, *block] = (tasks.finished, parts[block], "sink", None, size, dtype)
-        self.layers |= {each: layer, name: final}
-        self.below |= {each: {self.forward.merges, self.dcontext.name}, name: {each}}
-        return da.Array(self._graph(), name, chunks[:-1], dtype=dtype)
+            total, dcontext = self.forward.total[lead, row], (self.dcontext.name, *lead, row, 0)
+            keys[lead, row, 0] = key = (each, *lead, row)
+            self.layers[each][key] = (tasks.sink_gradient, total, dcontext, self.grid.sink_of(lead))
+        self.below[each] = {self.forward.merges, self.dcontext.name}
+        self.below[self.sums].add(each)
+        target = Target("sink", None, chunks[:-1], sink.dtype.newbyteorder("="), block_of)
+        name = self._summed(target, keys)
+        return da.Array(self._graph(), name, target.chunks, dtype=target.dtype)

@@ -20,7 +20,7 @@ from regard._layout import Layout, Region, extent
 from regard._problem import Problem, prepare
 from regard.dask.tasks import Shared
 from regard.kernels import KERNELS
-from regard.mask import Dense, Mask, as_mask
+from regard.mask import Dense, Mask
 
 __all__: list[str] = []
 
@@ -33,14 +33,14 @@ Key = tuple[Any, ...]
 class Operand:
     """A Dask array of which each pair of chunks reads one block.
 
-    `chunks` maps each dimension to the block of it that a chunk of the grid reads: one entry for each chunk.
+    `lead` has, for each leading dimension of the result, the block of the array that each chunk of it reads; the
+    array's own leading dimensions are the last ones. `follows` names what its other dimensions are cut like: "rows"
+    (queries), "columns" (keys), or "" for a dimension of one chunk.
     """
 
     array: da.Array
-    lead: tuple[
-        tuple[int, ...], ...
-    ]  # of each leading dimension of the result; the array's own are the last ones
-    follows: tuple[str, ...]  # what its last two dimensions follow: "rows", "columns" or neither
+    lead: tuple[tuple[int, ...], ...]
+    follows: tuple[str, ...]
 
     def block(self, lead: Index, row: int, column: int) -> Index:
         """Return the index of the block that a pair of chunks reads."""
@@ -56,7 +56,10 @@ class Operand:
 
 @dataclass(frozen=True, eq=False)
 class Grid:
-    """An attention cut into chunks, and its arrays rechunked to match."""
+    """An attention cut into chunks, and its arrays rechunked to match.
+
+    `known_mask` is None where there is no mask, and where its numbers are not known before it is computed.
+    """
 
     problem: Problem  # of arrays of these shapes, without their numbers
     options: Options
@@ -64,9 +67,7 @@ class Grid:
     rows: tuple[slice, ...]
     columns: tuple[slice, ...]
     operands: dict[str, Operand]  # queries, keys, values; mask and bias if they are arrays
-    known_mask: (
-        Mask | None
-    )  # None where there is none, or where its numbers are not known before it is computed
+    known_mask: Mask | None
     sink: Array | None
     token: str
 
@@ -96,11 +97,16 @@ class Grid:
     @cached_property
     def visible(self) -> dict[Index, list[list[tuple[int, bool]]]]:
         """Return the visible chunks of keys of each chunk of queries, and whether all of the pair is visible."""
-        mask = self.known_mask
-        if mask is None or math.prod(mask.lead()) == 1:  # all leading dimensions are alike
+        if self._same_for_all:
             one = self._visible(tuple(slice(0, 1) for _ in self.lead))
             return dict.fromkeys(self.leads, one)
         return {lead: self._visible(self.lead_slices(lead)) for lead in self.leads}
+
+    @property
+    def _same_for_all(self) -> bool:
+        """Return whether the mask does not vary along the leading dimensions; one of a user's class may."""
+        mask = self.known_mask
+        return mask is None or (mask.steps(self.layout) is not None and math.prod(mask.lead()) == 1)
 
     def _visible(self, lead: tuple[slice, ...]) -> list[list[tuple[int, bool]]]:
         region = Region(lead, slice(0, self.layout.n), slice(0, self.layout.m))
@@ -221,7 +227,7 @@ def _array_options(p: Problem, mask: Any, bias: Any) -> dict[str, Any]:
     if isinstance(mask, da.Array):
         of_pairs["mask"] = mask
     elif isinstance(p.mask, Dense):
-        of_pairs["mask"] = as_mask(mask).array  # type: ignore[attr-defined]
+        of_pairs["mask"] = p.mask.array
     if isinstance(bias, da.Array):
         of_pairs["bias"] = bias
     elif bias is not None and not hasattr(bias, "part"):
@@ -258,9 +264,7 @@ def _lead_chunks(
         for axis, chunks in zip(range(-len(own), 0), own, strict=True):
             if sum(chunks) == layout.lead[axis]:
                 ends[axis] |= _ends(chunks)
-            elif (
-                sum(chunks) > 1 and layout.split is not None
-            ):  # key heads, each of which has a group of query heads
+            elif sum(chunks) > 1 and layout.split is not None:  # key heads: each has a group of query heads
                 ends[axis] |= {end * layout.split[1] for end in _ends(chunks)}
     if layout.split is not None:
         ends[-1] = _at_groups(ends[-1], layout.split[1])
