@@ -119,8 +119,9 @@ def attention(
     p = prepare(queries, of_keys, of_values, score, mask, bias, scale, softcap, "softmax", sink)
     options = Options(p.score, p.mask, _array_or_object(bias), scale, softcap, kernel, threads)
     rows = _chunk_rows(p) if chunk is None else _check.integer("chunk", chunk, least=1)
-    run = _Run(p, options, keys, values, slices(p.layout.m, rows))
-    resumable = None if checkpoint is None else _Checkpoint(checkpoint, _identity(p, options, rows))
+    chunks = slices(p.layout.m, rows)
+    run = _Run(p, options, keys, values, chunks)
+    resumable = None if checkpoint is None else _Checkpoint(checkpoint, _identity(p, options, rows), chunks)
     total = run.complete(resumable, progress)
     return _check.rounded(merge(total, sink=sink).context, p.result)
 
@@ -238,8 +239,8 @@ def _in_memory(stored: Any, columns: slice) -> Array:
 class _Checkpoint:
     """The file from which an interrupted run resumes."""
 
-    def __init__(self, path: str | os.PathLike[str], identity: dict[str, str]) -> None:
-        self.path, self.identity = path, identity
+    def __init__(self, path: str | os.PathLike[str], identity: dict[str, str], chunks: list[slice]) -> None:
+        self.path, self.identity, self.chunks = path, identity, chunks
 
     def resume(self, start: Partial) -> tuple[int, Partial]:
         """Return how many keys have been attended to, and the result so far."""
@@ -258,7 +259,7 @@ class _Checkpoint:
             container.expect("U8", {"context": (start.context.nbytes,), "lse": (start.lse.nbytes,)})
             self._check_same(container.metadata)
             done = container.metadata.get("done", "")
-            if not done.isdecimal():
+            if done not in {str(part.stop) for part in self.chunks}:
                 raise Wrong(f"its number of keys is {done!r:.20}")
             context, lse = (np.frombuffer(container.bytes(name), np.float64) for name in ("context", "lse"))
         return int(done), Partial(context.reshape(start.context.shape), lse.reshape(start.lse.shape))

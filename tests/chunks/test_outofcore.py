@@ -200,6 +200,8 @@ def test_a_damaged_checkpoint_is_an_error(tmp_path: Path) -> None:
         (b"1234", "4 bytes are too few"),
         (data[:-1], ""),
         (data.replace(b'"done":"30"', b'"done":"-3"'), "its number of keys is '-3'"),
+        (data.replace(b'"done":"30"', b'"done":"35"'), "its number of keys is '35'"),
+        (data.replace(b'"done":"30"', b'"done":"60"'), "its number of keys is '60'"),
         (data.replace(b'"version":"1"', b'"version":"9"'), "its version is '9', this program reads '1'"),
     ]:
         path.write_bytes(damaged)
