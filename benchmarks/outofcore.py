@@ -10,8 +10,8 @@ Keys and values of float32 lie in two files. For each number of queries three th
 - both: `regard.outofcore.attention`.
 
 The share is the slower of disk and kernel over both: 1 is reading and computing entirely at the same time. It can be
-more, because a mapped file is not copied, as it is for the disk alone. `--disk 1` copies, as from HDF5 or zarr, and
-lets each read wait until a disk of 1 GB/s would have delivered it.
+more, because a mapped file is not copied, as it is for the disk alone. `--disk 1` reads by slices, as
+from HDF5 or zarr, each of which waits until a disk of 1 GB/s would have delivered it.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ def measure(
     def read() -> None:
         for part in chunks:
             for stored in (keys, values):
-                np.array(stored[part])
+                np.array(stored[part], copy=isinstance(stored, np.memmap) or None)
 
     def compute() -> None:
         total = regard.partial(queries, *loaded)

@@ -227,13 +227,12 @@ class _Run:
 
 
 def _in_memory(stored: Any, columns: slice) -> Array:
-    """Read a chunk: a copy, or of a file that is mapped to memory the mapped pages themselves."""
+    """Read a chunk: of a file that is mapped to memory, its pages; otherwise slicing has read it."""
     part = stored[..., columns, :]
-    if not isinstance(part, np.memmap):
-        return np.array(part)
-    row, number = (max(1, abs(stride)) for stride in part.strides[-2:])
-    np.array(part[..., :: max(1, PAGE // row), :: max(1, PAGE // number)])  # reads all pages
-    return part.view(np.ndarray)
+    if isinstance(part, np.memmap):
+        row, number = (max(1, abs(stride)) for stride in part.strides[-2:])
+        np.array(part[..., :: max(1, PAGE // row), :: max(1, PAGE // number)])  # a number of each page
+    return np.asarray(part)
 
 
 class _Checkpoint:
