@@ -214,7 +214,8 @@ def learn_pieces(sentences: Iterable[str], *, size: int, method: Method) -> tupl
     model = _train(library, [_only(characters, line) for line in lines], size, method)
     processor = library.SentencePieceProcessor(model_proto=model)
     numbers = range(processor.get_piece_size())
-    return [processor.id_to_piece(i) for i in numbers], [processor.get_score(i) for i in numbers]
+    pieces = [processor.id_to_piece(i) for i in numbers[len(SPECIAL) :]]
+    return [*SPECIAL, *pieces], [processor.get_score(i) for i in numbers]
 
 
 def _sentencepiece() -> Any:
@@ -267,8 +268,9 @@ def _train(library: Any, sentences: Sequence[str], size: int, method: Method) ->
     return written.getvalue()
 
 
+# Where the name of a special token is in the text, sentencepiece drops it: no text has these names.
 _SPECIAL_NUMBERS = {
-    f"{name}_{what}": number if what == "id" else SPECIAL[number]
+    f"{name}_{what}": number if what == "id" else _RESERVED + SPECIAL[number]
     for number, name in enumerate(("pad", "bos", "eos", "unk"), PAD)
     for what in ("id", "piece")
 }
