@@ -20,12 +20,12 @@ def given_names(names: Sequence[str], count: int) -> list[str]:
     --------
     >>> given_names(["one", "one"], 2)
     Traceback (most recent call last):
-    ValueError: --names must give each model or file a name of its own
+    ValueError: --names must all be different
     """
     if len(names) != count:
         raise ValueError(f"--names must be as many as what is measured: {count}. Got {len(names)} instead.")
     if len(set(map(clean, names))) != count:
-        raise ValueError("--names must give each model or file a name of its own")
+        raise ValueError("--names must all be different")
     return list(map(clean, names))
 
 
