@@ -581,6 +581,35 @@ def test_a_bad_line_keeps_the_seeds_of_the_others(
     assert seeds[1] == [seeds[0][0], seeds[0][2]]
 
 
+BAD_OR_GOOD = {
+    b"a b": "A B",
+    b"c\r": "C",
+    b"": "",
+    b"\xff": None,
+    b"x\0": None,
+    b"t " * 1001: None,
+    b"y" * (1 << 20) + b"yy": None,
+}
+
+
+def test_any_lines_in_any_parts_keep_their_numbers(
+    model: Model, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    random = np.random.default_rng(1)
+    for size in range(8):
+        lines = [[*BAD_OR_GOOD][i] for i in random.integers(len(BAD_OR_GOOD), size=size)]
+        data = b"".join(line + b"\n" for line in lines)
+        cuts = sorted(random.integers(len(data) + 1, size=3).tolist())
+        parts = [data[start:end] for start, end in zip([0, *cuts], [*cuts, len(data)], strict=True)]
+        monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=Typist(*filter(None, parts))))
+        bad = [number for number, line in enumerate(lines, 1) if BAD_OR_GOOD[line] is None]
+        assert main(["translate", "m"]) == (2 if bad else 0)
+        stdout, stderr = capsys.readouterr()
+        assert stdout.split("\n") == [*(BAD_OR_GOOD[line] or "" for line in lines), ""]
+        numbers = [int(text.partition("line ")[2].partition(":")[0]) for text in stderr.splitlines()]
+        assert sorted(numbers) == bad
+
+
 def test_all_lines_may_be_bad(
     model: Model, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
