@@ -81,8 +81,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     -------
     int
         0; 1 if the loss of a training is no longer finite; 2 if the input is wrong or the output cannot be written
-        (with one line on standard error) or arguments are missing (with the help there); 128 plus the number of a
-        signal that ends it: 130 for Ctrl-C, 143 for SIGTERM, 129 for SIGHUP; 141 if the reader of the output has gone.
+        (with a line for each error on standard error) or arguments are missing (with the help there); 128 plus the
+        number of a signal that ends it: 130 for Ctrl-C, 143 for SIGTERM, 129 for SIGHUP; 141 if the reader of the
+        output has gone.
 
     Examples
     --------

@@ -224,12 +224,18 @@ def test_no_output_overwrites_another(tmp_path: Path, capsys: pytest.CaptureFixt
     np.savez(archive, low=np.load("0.npy"))
     message = refused(["caption", READER, f"{archive}:low", "--json", str(archive)], capsys)
     assert message == f"{archive} would be overwritten: give --json a file of its own"
-    for option in ("--json", "--png"):
-        picture = tmp_path / "0.png"
-        draw(picture, "red", "left")
-        (tmp_path / "pairs.tsv").write_text("0.png\tred\n")
-        message = refused(["evaluate", CAPTIONER, str(tmp_path / "pairs.tsv"), option, str(picture)], capsys)
-        assert message == f"{picture} would be overwritten: give {option} a file of its own"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("option", ["--json", "--png"])
+def test_a_measure_does_not_overwrite_a_picture(
+    option: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    picture = tmp_path / "0.png"
+    draw(picture, "red", "left")
+    (tmp_path / "pairs.tsv").write_text("0.png\tred\n")
+    message = refused(["evaluate", CAPTIONER, str(tmp_path / "pairs.tsv"), option, str(picture)], capsys)
+    assert message == f"{picture} would be overwritten: give {option} a file of its own"
 
 
 def test_a_drawing_does_not_overwrite_a_picture(

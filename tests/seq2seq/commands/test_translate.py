@@ -164,6 +164,7 @@ def test_errors_of_lines_are_bounded(capsys: pytest.CaptureFixture[str]) -> None
     assert lines[10:] == ["regard translate: error: 12 of 13 lines could not be used"]
 
 
+@pytest.mark.slow
 @given(st.lists(st.integers(-5, 5)), st.integers(1, 4))
 def test_what_failed_keeps_its_place(numbers: list[int], size: int) -> None:
     items = [Failed("negative") if number < 0 else number for number in numbers]
@@ -887,6 +888,15 @@ def test_a_page_is_never_replaced_without_force(
     typed(monkeypatch, b"one\n")
     assert main(["translate", "m", "--show", str(page), "--force"]) == 0
     assert len(page_data(page)) == 1
+
+
+def test_a_page_does_not_replace_a_model(
+    trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = tmp_path / "other.html"
+    other.write_bytes(trained.read_bytes())
+    arguments = ["translate", str(trained), "--ensemble", str(other), "--show", str(other), "--force"]
+    assert refused(arguments, capsys)[1] == f"{other} would be overwritten: give --show a file of its own"
 
 
 @pytest.mark.parametrize(
