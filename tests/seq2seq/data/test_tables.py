@@ -91,6 +91,11 @@ WRONG = {
         None,
         ", line 1: expected 2 columns, found 3 ('id', 'en', 'fr'); choose two with --columns",
     ),
+    b"a:b\n": (
+        None,
+        ", line 1: expected 2 columns, found 1 ('a:b');"
+        " a first line sep=; (or another character) states what is between fields",
+    ),
     b"id,en,fr\n1,c,d\n": (
         ["en", "de"],
         ", line 1: no column is called 'de'; the first row has 'id', 'en', 'fr'",

@@ -197,13 +197,7 @@ def _choose(first: Record, name: str, columns: Columns | None) -> tuple[list[int
     if columns is None:
         if count != 2:
             cells = ", ".join(_shown(cell) for cell in first.cells[:8])
-            hint = (
-                "choose two with --columns"
-                if count > 2
-                else _STATED
-                if is_csv(name)
-                else "a TAB is between two"
-            )
+            hint = _STATED if count < 2 and is_csv(name) else "choose two with --columns"
             raise ValueError(
                 f"{name}, line {first.line}: expected 2 columns, found {count} ({cells}); {hint}"
             )
