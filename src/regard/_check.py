@@ -502,11 +502,10 @@ def floats(**named: Any) -> None:
     None is skipped.
     """
     for name, array in named.items():
-        if array is None or (
-            isinstance(array, np.ndarray) and array.dtype.kind == "f" and array.itemsize in (4, 8)
-        ):
+        is_plain = isinstance(array, np.ndarray) and not isinstance(array, np.ma.MaskedArray)
+        if array is None or (is_plain and array.dtype.kind == "f" and array.itemsize in (4, 8)):
             continue
-        got = f"dtype {array.dtype}" if isinstance(array, np.ndarray) else type(array).__name__
+        got = f"dtype {array.dtype}" if is_plain else type(array).__name__
         fail(f"{name} must be an array of float32 or float64. Got {got} instead.", kind=TypeError)
 
 

@@ -345,3 +345,115 @@ def test_without_scikit_learn_the_error_names_the_extra() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "AttentionRegressor needs scikit-learn: pip install 'regard[sklearn]'\n"
+
+
+# ------------------------------------------------------------------------------------------------ missing entries
+
+
+def masked(array: Any, row: int) -> Any:
+    """The array with the last entry of a row masked: the number under the mask stays."""
+    mask = np.zeros(np.shape(array), bool)
+    mask[(row, -1)[: mask.ndim]] = True
+    return np.ma.array(array, mask=mask)
+
+
+@pytest.mark.parametrize("place", ["X", "y", "sample_weight"])
+@pytest.mark.parametrize("form", ["masked", "list of masked", "NaT"])
+def test_a_missing_entry_is_refused_by_its_argument_and_row(estimator: Any, place: str, form: str) -> None:
+    arguments = {"X": np.arange(12.0).reshape(6, 2), "y": np.arange(6) % 2, "sample_weight": np.ones(6)}
+    model = estimator().fit(**arguments)
+    bad = masked(arguments[place], 4)
+    if form == "list of masked":
+        bad = list(bad)
+    elif form == "NaT":
+        bad = bad.astype("M8[s]").filled(np.datetime64("NaT"))
+    calls = [
+        lambda: estimator().fit(**arguments | {place: bad}),
+        lambda: model.score(**arguments | {place: bad}),
+    ]
+    if place == "X":
+        calls += [lambda: model.predict(bad), lambda: model.explain(bad)]
+        calls += [lambda: model.predict_proba(bad)] * hasattr(model, "predict_proba")
+    for call in calls:
+        with pytest.raises(ValueError, match=rf"^{place} must not have missing entries\. Got one in row 4\."):
+            call()
+
+
+def test_masked_arrays_without_a_masked_entry_are_arrays(estimator: Any) -> None:
+    arguments = {
+        "X": np.arange(12.0).reshape(6, 2),
+        "y": np.arange(6) % 2,
+        "sample_weight": np.arange(1.0, 7.0),
+    }
+    expected = estimator().fit(**arguments)
+    whole = {name: np.ma.array(array, mask=False) for name, array in arguments.items()}
+    model = estimator().fit(**whole)
+    np.testing.assert_array_equal(model.parameters_, expected.parameters_)
+    np.testing.assert_array_equal(model.predict(whole["X"]), expected.predict(arguments["X"]))
+    assert model.score(**whole) == expected.score(**arguments)
+
+
+def test_none_among_targets_is_refused() -> None:
+    targets = np.array([0.0, 1.0, None, 3.0], object)
+    with pytest.raises(ValueError, match="Input y contains NaN in row 2, output 0"):
+        estimators.AttentionRegressor().fit(np.arange(4.0)[:, None], targets)
+
+
+def test_sparse_targets_are_refused() -> None:
+    from scipy.sparse import csr_array
+
+    with pytest.raises(TypeError, match=r"^y must be a dense array\. Got a sparse one instead\."):
+        estimators.AttentionRegressor().fit(np.arange(4.0)[:, None], csr_array(np.ones((4, 2))))
+
+
+@pytest.mark.parametrize("weight", [np.nan, np.inf])
+def test_one_weight_for_all_rows_must_be_finite(estimator: Any, weight: float) -> None:
+    with pytest.raises(ValueError, match="sample_weight must be finite"):
+        estimator().fit([[0.0], [1.0]], [0, 1], sample_weight=weight)
+
+
+# ------------------------------------------------------------------------------------------- types of parameters
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "rule"),
+    [
+        (
+            "score_function",
+            [np.array(["gaussian"]), None, 1, np.nan, ["gaussian"]],
+            "must be one of 'gaussian'",
+        ),
+        ("metric", [np.array(["diagonal"]), None, True, np.nan, b"full"], "must be one of 'scalar'"),
+        ("degree", [np.array([0, 1]), True, "1", 1.0, np.nan, 2], "must be 0, 1 or None"),
+        ("heads", [np.array([1, 2]), None, True, "1", 1.0, np.nan], "must be an integer"),
+        ("max_iter", [np.array([1, 2]), None, True, "1", 1.0, np.nan], "must be an integer"),
+        ("batch_size", [np.array([1, 2]), None, True, "1", 1.0, np.nan], "must be an integer"),
+        ("rank", [np.array([1, 2]), True, "1", 1.0], "must be an integer"),
+        ("alpha", [np.array([1.0, 2.0]), None, True, "1", 1j], "must be a number"),
+        ("tol", [np.array([1.0, 2.0]), None, True, "1", 1j], "must be a number"),
+        (
+            "random_state",
+            [np.array([1, 2]), "1", 1.0, -1, 2**32, np.random.default_rng(0)],
+            "must be None, an integer",
+        ),
+    ],
+)
+def test_an_error_about_a_parameter_names_it(name: str, values: list[Any], rule: str) -> None:
+    for value in values:
+        with pytest.raises((ValueError, TypeError), match=rf"{name}.* {rule}"):
+            estimators.AttentionRegressor(**{"metric": "full", name: value}).fit(*wave(6))
+
+
+def test_scalars_of_numpy_are_parameters() -> None:
+    options: dict[str, Any] = {
+        "score_function": "gaussian",
+        "metric": "full",
+        "degree": 1,
+        "heads": 2,
+        "rank": 1,
+    }
+    options |= {"alpha": 1.0, "max_iter": 3, "tol": 0.01, "batch_size": 5, "random_state": 3}
+    kinds = {str: np.str_, int: np.int32, float: np.float32}
+    scalars = {name: kinds[type(value)](value) for name, value in options.items()} | {"tol": np.float64(0.01)}
+    one, other = (estimators.AttentionRegressor(**given).fit(*wave(9)) for given in (options, scalars))
+    np.testing.assert_array_equal(one.parameters_, other.parameters_)

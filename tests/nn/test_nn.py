@@ -147,13 +147,14 @@ FLOATS: dict[str, Any] = {
 
 
 @in_one_test("name", FLOATS)
-def test_integers_and_lists_are_rejected(name: str) -> None:
+def test_integers_lists_and_masked_arrays_are_rejected(name: str) -> None:
     call, first = FLOATS[name]
     for make, got in (
         (ints, "dtype int64"),
         (lambda *shape: draw(*shape).tolist(), "list"),
         (lambda *shape: draw(*shape).astype(np.float16), "dtype float16"),  # sums of it overflow
         (lambda *shape: draw(*shape).astype(complex), "dtype complex128"),
+        (lambda *shape: np.ma.array(draw(*shape), mask=True), "MaskedArray"),
         (lambda *shape: draw(*shape).astype(np.longdouble), f"dtype {np.dtype(np.longdouble)}"),
     ):
         if got == "dtype float64":

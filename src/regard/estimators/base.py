@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from copy import copy
+from numbers import Integral
+from typing import Any, NamedTuple, NoReturn, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,11 +16,15 @@ from regard.estimators._sklearn import BaseEstimator
 from regard.estimators.metrics import METRICS, SCORES, score_of
 from regard.estimators.readouts import readout_of
 
-__all__ = ["AttentionEstimator", "Attended"]
+__all__ = ["AttentionEstimator", "Attended", "Standard"]
 
 Array = NDArray[Any]
 MOST_FEATURES = 20  # of a line by default: its attention has 250 values a row
 PAIRS = 1 << 22  # of queries and keys, whose weights `explain` computes at a time
+FAR = 1e50  # standard deviations: fourth powers of such numbers, in the gradient of a line, still are finite
+LARGEST = np.finfo(np.float64).max
+LEAST_WEIGHT = np.finfo(np.float64).tiny  # of a row, beside the largest; smaller numbers have fewer digits
+STRONGEST = 1e100  # of the prior
 
 
 class Attended(NamedTuple):
@@ -42,13 +48,85 @@ class Attended(NamedTuple):
     weights: Array
 
 
-def moments(x: Array, totals: Array) -> tuple[Array, Array]:
-    """Return the mean (d,) and the standard deviation (d,) of rows x (n, d) with weights; no square overflows."""
-    shares = totals / totals.sum()
-    center = shares @ x
-    largest = np.abs(x - center).max(axis=0)
-    largest = np.where(largest > 0, largest, 1.0)
-    return center, largest * np.sqrt(shares @ ((x - center) / largest) ** 2)
+def exponents(x: Array) -> Array:
+    """Return the powers of two above the largest number of each column of x (n, ...)."""
+    return np.asarray(np.frexp(np.abs(x).max(axis=0))[1])
+
+
+def scaled(x: Array, exponent: Array) -> Array:
+    """Return x * 2^-exponent, which is exact; numbers that become too large become infinite."""
+    with np.errstate(over="ignore"):
+        return np.asarray(np.ldexp(x, -exponent))
+
+
+class Standard(NamedTuple):
+    """The standardisation of columns.
+
+    Parameters
+    ----------
+    exponent : array of int (d,)
+        Numbers are first multiplied by ``2^-exponent``, so that no sum or square overflows.
+    center, spread : array (d,)
+        Means and standard deviations of the products; a spread of infinity makes a constant column 0.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> Standard.of(np.array([[1e308], [-1e308]]), np.ones(2))(np.array([[5e307]]))
+    array([[0.5]])
+    """
+
+    exponent: Array
+    center: Array
+    spread: Array
+
+    @classmethod
+    def of(cls, x: Array, totals: Array, least: float = 0.0) -> Standard:
+        """Return that of rows x (n, d) with weights (n,); a spread up to `least`, relative to the mean, is rounding."""
+        exponent, shares = exponents(x), totals / totals.sum()
+        x = scaled(x, exponent)
+        center = shares @ x
+        spread = np.sqrt(shares @ (x - center) ** 2)
+        return cls(exponent, center, np.where(spread > least * np.abs(center), spread, np.inf))
+
+    def __call__(self, x: Array) -> Array:
+        """Return standardised rows; numbers that are too large become infinite."""
+        x = np.clip(scaled(x, self.exponent), -LARGEST, LARGEST)
+        with np.errstate(over="ignore"):
+            return np.asarray((x - self.center) / self.spread)
+
+    def inverse(self, z: Array) -> Array:
+        """Return rows before they were standardised; what is beyond the largest number becomes that."""
+        spread = np.where(np.isinf(self.spread), 0.0, self.spread)
+        return np.clip(scaled(z * spread + self.center, -self.exponent), -LARGEST, LARGEST)
+
+
+def _is_integer(value: Any) -> bool:
+    return isinstance(value, Integral) and not isinstance(value, bool)
+
+
+def complete(**arrays: Any) -> None:
+    """Raise for a missing entry that NumPy would read as a number: a masked one, or a date that is NaT."""
+    for name, array in arrays.items():
+        rows = np.flatnonzero(_missing(array))
+        if len(rows):
+            _check.fail(
+                f"{name} must not have missing entries. Got one in row {rows[0]}.",
+                hint="leave such rows out, or fill them in",
+            )
+
+
+def _missing(array: Any) -> Any:
+    """Return for each row whether an entry is masked or NaT."""
+    if isinstance(array, list | tuple):
+        return [np.ma.is_masked(row) for row in array]
+    if isinstance(array, np.ma.MaskedArray):
+        missing = np.ma.getmaskarray(array)
+    elif hasattr(array, "__array__") and (dates := np.asarray(array)).dtype.kind in "mM":
+        missing = np.isnat(dates)
+    else:
+        return False
+    return missing.reshape(len(np.atleast_1d(missing)), -1).any(axis=1)
 
 
 class AttentionEstimator(BaseEstimator):  # type: ignore[misc]
@@ -59,35 +137,72 @@ class AttentionEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _check_parameters(self) -> None:
         for name, allowed in (("score_function", SCORES), ("metric", METRICS)):
-            if getattr(self, name) not in tuple(allowed):
-                raise ValueError(
-                    f"The {name!r} parameter of {type(self).__name__} must be one of "
-                    f"{', '.join(map(repr, allowed))}. Got {getattr(self, name)!r} instead."
-                )
-        if self.degree not in (0, 1, None):
-            raise ValueError(
-                f"The 'degree' parameter of {type(self).__name__} must be 0, 1 or None. Got {self.degree!r} instead."
-            )
+            value = getattr(self, name)
+            if not isinstance(value, str) or value not in allowed:
+                self._refuse(name, f"one of {', '.join(map(repr, allowed))}")
+        if not (self.degree is None or (_is_integer(self.degree) and self.degree in (0, 1))):
+            self._refuse("degree", "0, 1 or None")
         for name in ("heads", "max_iter", "batch_size"):
             _check.integer(name, getattr(self, name), least=1)
-        for name in ("alpha", "tol"):
-            _check.number(name, getattr(self, name), least=0)
+        _check.number("alpha", self.alpha, least=0, most=STRONGEST)
+        _check.number("tol", self.tol, least=0)
         if self.rank is not None:
             _check.integer("rank", self.rank, least=1, most=self.n_features_in_)
             if self.metric != "full" or self.score_function == "general":
-                raise ValueError(
-                    f"The 'rank' parameter of {type(self).__name__} must be None unless metric is 'full' and "
-                    f"score_function is 'gaussian' or 'cosine'. Got {self.rank!r} instead."
+                self._refuse(
+                    "rank", "None unless metric is 'full' and score_function is 'gaussian' or 'cosine'"
                 )
+
+    def _refuse(self, name: str, rule: str) -> NoReturn:
+        """Raise for an invalid parameter."""
+        got = f"{getattr(self, name)!r:.60}"
+        _check.fail(f"The {name!r} parameter of {type(self).__name__} must be {rule}. Got {got} instead.")
+
+    def _refit(self, X: Any, y: Any, sample_weight: Any) -> Self:
+        """Fit a copy, and become it at the end: a fit that fails or is interrupted leaves everything as it was."""
+        complete(X=X, y=y)
+        fitted = copy(self)
+        fitted._learn(X, y, sample_weight)
+        self.__dict__ = fitted.__dict__
+        return self
+
+    def _learn(self, X: Any, y: Any, sample_weight: Any) -> None:
+        """Check the arguments of `fit`, and fit."""
+        raise NotImplementedError
+
+    def _validated(self, *arrays: Any, **options: Any) -> Any:
+        """Return X, or X and y, as scikit-learn checks them; X may have numbers that are not finite."""
+        from sklearn.utils.validation import validate_data
+
+        with np.errstate(invalid="ignore"):  # of inf - inf, in a sum that tells whether y is finite
+            return validate_data(self, *arrays, dtype=np.float64, ensure_all_finite=False, **options)
+
+    def _weights_of(self, sample_weight: Any, count: int) -> Array:
+        """Return the sample weights of so many rows, in a unit in which their sum is finite."""
+        from sklearn.utils.validation import _check_sample_weight
+
+        complete(sample_weight=sample_weight)
+        rows = np.empty((count, 1))
+        weights = _check_sample_weight(sample_weight, rows, dtype=np.float64, ensure_non_negative=True)
+        if not (np.isfinite(weights).all() and np.any(weights > 0)):
+            _check.fail("sample_weight must be finite, and positive for at least one row. Got none.")
+        return np.where(weights > 0, np.maximum(scaled(weights, exponents(weights)), LEAST_WEIGHT), 0.0)
+
+    def _generator(self) -> np.random.Generator:
+        """Return the generator of `random_state`."""
+        from sklearn.utils import check_random_state
+
+        try:
+            return np.random.default_rng(check_random_state(self.random_state).randint(2**31))
+        except (ValueError, TypeError):
+            self._refuse("random_state", "None, an integer from 0 to 2**32 - 1 or a numpy.random.RandomState")
 
     def _fit(self, X: Array, targets: Array, weights: Array) -> None:
         """Fit the heads to rows X (n, d) with targets (n, e) and sample weights (n,)."""
-        from sklearn.utils import check_random_state
-
-        rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
+        rng = self._generator()
         used = np.flatnonzero(weights > 0)
-        totals = self._merge(X[used], targets[used], weights[used], used)
-        prior = self._begin(totals)
+        totals, first = self._merge(X[used], targets[used], weights[used], used)
+        prior = self._begin(totals, first)
         score = score_of(self.score_function, self.metric, X.shape[1], self.rank)
         readout = readout_of(self._degree(X.shape[1]), X.shape[1], targets.shape[1])
         self._heads = fitting.Heads(score, readout, self.heads, prior)
@@ -110,32 +225,40 @@ class AttentionEstimator(BaseEstimator):  # type: ignore[misc]
         """Return the degree of the local polynomial; by default 1 where its cost, which grows with d^2, allows."""
         return int(features <= MOST_FEATURES) if self.degree is None else self.degree
 
-    def _merge(self, X: Array, targets: Array, weights: Array, rows: NDArray[np.int64]) -> Array:
-        """Keep each distinct row once, with the sum of its weights, which is returned, and the mean of its targets.
+    def _merge(
+        self, X: Array, targets: Array, weights: Array, rows: NDArray[np.int64]
+    ) -> tuple[Array, NDArray[np.int64]]:
+        """Keep each distinct row once, with the mean of its targets; return the sum of its weights, and its index.
 
         The attention is the same; and a row is not predicted by a copy of itself in the leave-one-out loss.
         """
-        distinct, inverse = np.unique(X, axis=0, return_inverse=True)
+        distinct, first, inverse = np.unique(X, axis=0, return_index=True, return_inverse=True)
         inverse = inverse.ravel()
         totals = np.bincount(inverse, weights)
-        self.values_ = np.column_stack([np.bincount(inverse, weights * y) / totals for y in targets.T])
-        self.center_, scale = moments(distinct, totals)
-        self.scale_ = np.where(scale > 1e-12 * np.abs(self.center_), scale, 1.0)
-        self.keys_ = self._standardised(distinct)
-        self._log_weights = np.log(totals / totals.sum())
         self._rows, self._key_of_row, self._share = rows, inverse, weights / totals[inverse]
-        return np.asarray(totals)
+        self.values_ = np.column_stack([np.bincount(inverse, self._share * y) for y in targets.T])
+        self._standard = Standard.of(distinct, totals, least=1e-12)
+        self.keys_ = self._near(self._standard(distinct), "X", rows[first])
+        self._log_weights = np.log(totals) - np.log(totals.sum())
+        return totals, rows[first]
 
-    def _begin(self, totals: Array) -> Array | None:
-        """Prepare `values_`, of rows with these weights; return the constant prediction of `Heads`."""
+    def _begin(self, totals: Array, rows: NDArray[np.int64]) -> Array | None:
+        """Prepare `values_`, of these rows with these weights; return the constant prediction of `Heads`."""
         raise NotImplementedError
 
     def _loss(self, predictions: Array, targets: Array) -> tuple[Array, Array]:
         """Return the loss (n,) of predictions (n, e), and its gradient."""
         raise NotImplementedError
 
-    def _standardised(self, X: Array) -> Array:
-        return np.asarray((X - self.center_) / self.scale_)
+    def _near(self, standardised: Array, name: str, rows: NDArray[np.int64]) -> Array:
+        """Return standardised numbers (n, d) of these rows if they are small enough to compute with."""
+        far = np.argwhere(np.abs(standardised) > FAR)
+        if len(far):
+            _check.fail(
+                f"{type(self).__name__} needs numbers within {FAR:g} standard deviations of the mean in training: "
+                f"Input {name} has one farther away in row {rows[far[0, 0]]}, column {far[0, 1]}."
+            )
+        return standardised
 
     def _predict(self, X: Any) -> Array:
         """Return the predictions (n, e)."""
@@ -146,21 +269,22 @@ class AttentionEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _queries(self, X: Any) -> Array:
         """Return checked and standardised rows."""
-        from sklearn.utils.validation import check_is_fitted, validate_data
+        from sklearn.utils.validation import check_is_fitted
 
         check_is_fitted(self)
-        rows = validate_data(self, X, reset=False, dtype=np.float64, ensure_all_finite=False)
-        return self._standardised(self._finite(rows))
+        complete(X=X)
+        rows = self._finite(self._validated(X, reset=False))
+        return self._near(self._standard(rows), "X", np.arange(len(rows)))
 
-    def _finite(self, X: Array) -> Array:
+    def _finite(self, X: Array, name: str = "X", column: str = "feature") -> Array:
         """Return X (n, d) if all its numbers are finite; otherwise say where the first is not."""
         wrong = np.argwhere(~np.isfinite(X))
         if len(wrong):
             row, feature = wrong[0]
             kind = "NaN" if np.isnan(X[row, feature]) else "infinity (inf)"
             _check.fail(
-                f"{type(self).__name__} needs finite numbers: Input X contains {kind} in row {row}, feature {feature}, "
-                f"and in {len(np.unique(wrong[:, 0]))} of {len(X)} rows in total.",
+                f"{type(self).__name__} needs finite numbers: Input {name} contains {kind} in row {row}, {column} "
+                f"{feature}, and in {len(np.unique(wrong[:, 0]))} of {len(X)} rows in total.",
                 hint="an imputer in a pipeline, such as sklearn.impute.SimpleImputer(), fills in missing values",
             )
         return X

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from regard.estimators._sklearn import ClassifierMixin
-from regard.estimators.base import AttentionEstimator
+from regard.estimators.base import AttentionEstimator, complete
 
 __all__ = ["AttentionClassifier"]
 
@@ -124,15 +124,16 @@ class AttentionClassifier(ClassifierMixin, AttentionEstimator):  # type: ignore[
         >>> AttentionClassifier().fit([[0.0], [1.0], [2.0]], [0, 1, 1]).classes_
         array([0, 1])
         """
-        from sklearn.utils.multiclass import check_classification_targets
-        from sklearn.utils.validation import _check_sample_weight, validate_data
+        return self._refit(X, y, sample_weight)
 
-        rows, y = validate_data(self, X, y, dtype=np.float64, ensure_all_finite=False)
+    def _learn(self, X: Any, y: Any, sample_weight: Any) -> None:
+        from sklearn.utils.multiclass import check_classification_targets
+
+        rows, labels = self._validated(X, y)
         self._finite(rows)
         self._check_parameters()
-        check_classification_targets(y)
-        weights = _check_sample_weight(sample_weight, rows, dtype=np.float64, ensure_non_negative=True)
-        labels = np.asarray(y)
+        check_classification_targets(labels)
+        weights = self._weights_of(sample_weight, len(rows))
         self.classes_ = np.unique(labels[weights > 0])
         if (count := len(self.classes_)) < 2:
             raise ValueError(
@@ -140,9 +141,8 @@ class AttentionClassifier(ClassifierMixin, AttentionEstimator):  # type: ignore[
             )
         targets = (labels[:, None] == self.classes_).astype(np.float64)
         self._fit(rows, targets, weights)
-        return self
 
-    def _begin(self, totals: Array) -> Array:
+    def _begin(self, totals: Array, rows: NDArray[np.int64]) -> Array:
         """Return the shares of the classes, which take part in the mean."""
         return np.asarray(np.average(self.values_, axis=0, weights=totals))
 
@@ -201,3 +201,38 @@ class AttentionClassifier(ClassifierMixin, AttentionEstimator):  # type: ignore[
         """
         best = self._predict(X).argmax(axis=1)
         return np.asarray(self.classes_[best])
+
+    def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
+        """Return the accuracy, the share of rows whose class is predicted.
+
+        Parameters
+        ----------
+        X : array (n, d)
+            Rows.
+        y : array (n,)
+            Their classes.
+        sample_weight : array (n,), optional
+            Weights.
+
+        Returns
+        -------
+        float
+            Between 0 and 1.
+
+        Raises
+        ------
+        ValueError
+            If X is not as in training, or y or weights have missing entries or other numbers of rows.
+
+        Examples
+        --------
+        >>> model = AttentionClassifier().fit([[0.0], [1.0], [8.0]], [0, 0, 1])
+        >>> model.score([[0.5], [0.6]], [0, 1])
+        0.5
+        """
+        from sklearn.metrics import accuracy_score
+
+        complete(y=y)
+        predicted = self.predict(X)
+        weights = self._weights_of(sample_weight, len(predicted))
+        return float(accuracy_score(y, predicted, sample_weight=weights))

@@ -172,7 +172,8 @@ class LeaveOneOut:
 
     def _shares(self) -> Array:
         """Return the weights of the rows (n,) in the mean."""
-        shares = np.exp(self.log_weights[self.rows])
+        log_weights = self.log_weights[self.rows]
+        shares = np.exp(log_weights - log_weights.max())
         return np.asarray(shares / shares.sum())
 
     def _parts(self, passes: list[tuple[Array, Callable[[Array], Array]]]) -> list[Array]:

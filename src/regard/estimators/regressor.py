@@ -7,13 +7,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from regard import _check
 from regard.estimators import fitting
 from regard.estimators._sklearn import MultiOutputMixin, RegressorMixin
-from regard.estimators.base import AttentionEstimator, moments
+from regard.estimators.base import AttentionEstimator, Standard, complete, exponents, scaled
 
 __all__ = ["AttentionRegressor"]
 
 Array = NDArray[Any]
+MOST = 1e100  # times the targets, of predictions whose squared errors can be added up
 BEYOND = 0.5  # standard deviations by which a line may leave the range of the targets
 
 
@@ -134,26 +136,29 @@ class AttentionRegressor(MultiOutputMixin, RegressorMixin, AttentionEstimator): 
         >>> AttentionRegressor().fit([[0.0], [1.0]], [1.0, 3.0]).predict([[9.0]]).shape
         (1,)
         """
-        from sklearn.utils.validation import _check_sample_weight, validate_data
+        return self._refit(X, y, sample_weight)
 
-        rows, y = validate_data(
-            *(self, X, y), multi_output=True, y_numeric=True, dtype=np.float64, ensure_all_finite=False
-        )
-        self._finite(rows)
+    def _learn(self, X: Any, y: Any, sample_weight: Any) -> None:
+        from scipy.sparse import issparse
+
+        if issparse(y):
+            _check.fail(
+                "y must be a dense array. Got a sparse one instead.", hint="y.toarray()", kind=TypeError
+            )
+        rows, y = self._validated(X, y, multi_output=True, y_numeric=True)
         targets = np.asarray(y, np.float64)
-        self._check_parameters()
-        weights = _check_sample_weight(sample_weight, rows, dtype=np.float64, ensure_non_negative=True)
-        if not np.any(weights > 0):
-            raise ValueError("sample_weight must be positive for at least one row. Got none.")
         self._one_output = targets.ndim == 1
-        self._fit(rows, targets.reshape(len(rows), -1), weights)
-        return self
+        targets = self._finite(targets.reshape(len(rows), -1), "y", "output")
+        self._check_parameters()
+        weights = self._weights_of(sample_weight, len(self._finite(rows)))
+        self._exponent = exponents(targets)
+        self._fit(rows, scaled(targets, self._exponent), weights)
 
-    def _begin(self, totals: Array) -> None:
+    def _begin(self, totals: Array, rows: NDArray[np.int64]) -> None:
         """Standardise the targets, so that the loss of each output counts alike."""
-        self._mean, spread = moments(self.values_, totals)
-        self._spread = np.where(spread > 0, spread, 1.0)
-        self.values_ = (self.values_ - self._mean) / self._spread
+        self._targets = Standard.of(self.values_, totals)
+        self.values_ = self._near(self._targets(self.values_), "y", rows)
+        self._targets = self._targets._replace(exponent=self._targets.exponent + self._exponent)
 
     def _loss(self, predictions: Array, targets: Array) -> tuple[Array, Array]:
         """Return the mean squared error of each row, and its gradient."""
@@ -185,5 +190,49 @@ class AttentionRegressor(MultiOutputMixin, RegressorMixin, AttentionEstimator): 
         """
         prediction = self._predict(X)
         low, high = self.values_.min(axis=0) - BEYOND, self.values_.max(axis=0) + BEYOND
-        prediction = np.clip(prediction, low, high) * self._spread + self._mean
-        return np.asarray(prediction.ravel() if self._one_output else prediction)
+        prediction = self._targets.inverse(np.clip(prediction, low, high))
+        return prediction.ravel() if self._one_output else prediction
+
+    def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
+        """Return R^2, the share of the targets' variance that the predictions explain.
+
+        Parameters
+        ----------
+        X : array (n, d)
+            Rows.
+        y : array (n,) or (n, e)
+            Their targets.
+        sample_weight : array (n,), optional
+            Weights.
+
+        Returns
+        -------
+        float
+            1 at best; of several outputs, the mean.
+
+        Raises
+        ------
+        ValueError
+            If X is not as in training, or y or weights have missing entries or other numbers of rows.
+
+        Examples
+        --------
+        >>> x = [[0.0], [1.0], [2.0]]
+        >>> model = AttentionRegressor().fit(x, [1.0, 1.0, 1.0])
+        >>> model.score(x, [0.0, 1.0, 2.0])                 # as good as the mean
+        0.0
+        """
+        from sklearn.metrics import r2_score
+        from sklearn.utils import check_array
+
+        complete(y=y)
+        predicted = self.predict(X)
+        with np.errstate(invalid="ignore"):  # of inf - inf, in a sum that tells whether y is finite
+            targets = check_array(y, dtype=np.float64, ensure_2d=False, input_name="y")
+        if len(targets) == len(predicted) and targets.size == predicted.size:
+            targets = targets.reshape(predicted.shape)
+        if targets.shape != predicted.shape:
+            _check.fail(f"y must have shape {predicted.shape}. Got {targets.shape} instead.")
+        weights, exponent = self._weights_of(sample_weight, len(predicted)), exponents(targets)
+        near = np.clip(scaled(predicted, exponent), -MOST, MOST)
+        return float(r2_score(scaled(targets, exponent), near, sample_weight=weights))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
@@ -214,6 +215,8 @@ class Seq2Seq(Translator):
     ) -> Self:
         """Learn from sentence pairs, from the beginning: an earlier model is replaced.
 
+        An error or Ctrl-C leaves the best parameters so far; before the first validation, it leaves the earlier model.
+
         While it learns, BLAS is limited to one thread in this process if threadpoolctl is installed (it comes with
         ``regard[cli]``), unless the environment sets their number: each half of a batch has a thread of its own
         instead.
@@ -246,7 +249,7 @@ class Seq2Seq(Translator):
         OSError
             If there is no folder for the checkpoint, or it can't be written.
         regard.seq2seq.training.loop.Diverged
-            If the loss is not finite; the model has its best parameters then.
+            If the loss is not finite.
         """
         if listener is not None and not callable(listener):
             _check.fail(
@@ -269,8 +272,8 @@ class Seq2Seq(Translator):
     ) -> Generator[Step, None, None]:
         """Learn as `fit` does, and yield after every step.
 
-        After a validation the model is the best so far, to be used or saved. Closing the generator also leaves the best
-        model, and writes a checkpoint if there is a path for it.
+        After a validation the model is the best so far, to be used or saved. Closing the generator leaves that, as an
+        error of `fit` does, and writes a checkpoint if there is a path for it.
 
         Parameters
         ----------
@@ -286,15 +289,17 @@ class Seq2Seq(Translator):
         """
         path = None if checkpoint is None else checkpoint_path(checkpoint)
         state = read_checkpoint(path) if path is not None and path.exists() else None
-        before, training = self._model, self.begin(pairs, valid, links=links)
-        if path is not None and state is not None:
-            try:
+        before, training = (self._model, self._held_out), None
+        try:
+            training = self.begin(pairs, valid, links=links)
+            if path is not None and state is not None:
                 resume(training, state, path)
-            except ValueError:
-                self._model = before  # the checkpoint is of another training
-                raise
-        del state  # as large as parameters, gradients' means and best parameters together
-        yield from self._remaining_steps(training, path, keep=False)
+            del state  # as large as parameters, gradients' means and best parameters together
+            yield from self._remaining_steps(training, path, keep=False)
+        except BaseException:
+            if training is None or training.best_loss == math.inf:  # no parameters were validated
+                self._model, self._held_out = before
+            raise
 
     def run(
         self,
@@ -404,18 +409,19 @@ class Seq2Seq(Translator):
         options = self._recipe_options(learned)
         minutes = options.get("minutes")
         config = defaults.choose_config(self.family, *sizes, self.network, minutes, self._network_input)
-        extras = self._learn_extras(learned, validation, (own, len(tokenizers[1])))
+        extras, held_out = self._learn_extras(learned, validation, (own, len(tokenizers[1])))
         for extra in extras.values():
             if isinstance(extra, SourceAugmenter):
                 learned, validation = _augmented((learned, validation), extra, own, progress)
         recipe = defaults.choose_recipe(config, learned, options)
         network = build(config)
-        self._model = files.Model(network, *tokenizers, extras)
         counts = np.bincount(learned.target, minlength=len(tokenizers[1]))
         counts[START] = 0
         network.draw(np.random.default_rng(self.seed), counts)
         options = {name: getattr(self, name) for name in ("source", "target", "extras")}
-        return Training(network, learned, validation, recipe, options)
+        training = Training(network, learned, validation, recipe, options)
+        self._model, self._held_out = files.Model(network, *tokenizers, extras), held_out
+        return training
 
     def _fitted_source(self, pairs: Sequence[Pair]) -> str | ArraySource:
         """Return the token type of the source, or a source for arrays like those of the training pairs."""
@@ -438,11 +444,15 @@ class Seq2Seq(Translator):
         shared: dict[str, str] = {}
         return [keep_tokens(pair, shared) for pair in as_pairs(pairs, skipped=skipped)]
 
-    def _learn_extras(self, learned: Corpus, validation: Corpus, sizes: tuple[int, int]) -> dict[str, Extra]:
-        """Learn the extras, and keep the pairs to which the weight of a reranker will be fitted."""
-        pairs = list(map(own_tokens, learned)) if self.extras else []
-        self._held_out = _unseen(map(own_tokens, validation), pairs) if self.extras else []
-        return {name: extra_class(name).learn(option, pairs, sizes) for name, option in self.extras.items()}
+    def _learn_extras(
+        self, learned: Corpus, validation: Corpus, sizes: tuple[int, int]
+    ) -> tuple[dict[str, Extra], list[tuple[Row, Row]]]:
+        """Learn the extras; return also the pairs to which the weight of a reranker will be fitted."""
+        if not self.extras:
+            return {}, []
+        pairs = list(map(own_tokens, learned))
+        extras = {name: extra_class(name).learn(option, pairs, sizes) for name, option in self.extras.items()}
+        return extras, _unseen(map(own_tokens, validation), pairs)
 
     def _fit_reranker(self) -> None:
         """Fit the weight of a reranker to validation pairs, if there are any that were not learned from."""

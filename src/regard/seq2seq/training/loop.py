@@ -406,11 +406,11 @@ class Training:
             validation = mean_loss(self.network, self.valid)
         better = validation < self.best_loss  # NaN is not
         self.waited = 0 if better else self.waited + 1
-        if better:
-            self.best_loss = validation
         best = better or (self.recipe.keep == "last" and bool(np.isfinite(validation)))
         if best:
             self.best[...] = self.flat if self.mean is None else self.mean
+        if better:  # last, as Ctrl-C may come in between
+            self.best_loss = validation
         self._update_seconds()
         return step._replace(validation=validation, best=best, seconds=self.seconds)
 

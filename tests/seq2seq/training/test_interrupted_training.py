@@ -1,0 +1,82 @@
+"""A `Seq2Seq.fit` that is interrupted leaves the earlier model, or the best parameters of the new one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from interrupted import interrupted_everywhere
+
+from regard.seq2seq import Seq2Seq
+from regard.seq2seq.training.loop import Diverged
+
+SOURCES, TARGETS = ["a b", "b", "c a", "a c", "b b"], ["x y", "y", "z x", "x z", "y y"]
+OPTIONS: dict[str, Any] = {"epochs": 3, "rate": 0.05, "extras": {"graphones": 2}}
+
+
+def fit(model: Seq2Seq, **options: Any) -> Seq2Seq:
+    return model.fit(SOURCES, TARGETS, valid=(["c", "b a"], ["z", "y x"]), **options)
+
+
+def bits(model: Seq2Seq) -> bytes:
+    return model.model.network.parameters.flat.tobytes()
+
+
+def bests() -> list[bytes]:
+    """The best parameters after each validation of an undisturbed training that has improved them."""
+    model, found = Seq2Seq(**OPTIONS), list[bytes]()
+    for step in model.steps(list(zip(SOURCES, TARGETS, strict=True)), [("c", "z"), ("b a", "y x")]):
+        found += [bits(model)] * step.best
+    return found
+
+
+@pytest.mark.parametrize("is_fitted", [False, True])
+@pytest.mark.parametrize("every", [7919, pytest.param(101, marks=pytest.mark.slow)])
+def test_an_interrupted_fit_leaves_one_model(is_fitted: bool, every: int) -> None:
+    best = bests()
+    model = Seq2Seq(**OPTIONS)
+    if is_fitted:
+        model.fit(["q"], ["r"], valid=(["q q"], ["r r"]))
+    before, held_out = model._model, model._held_out
+    content = bits(model) if is_fitted else b""
+    left = set()
+    for _ in interrupted_everywhere(lambda: fit(model), every):
+        if model._model is before:
+            assert model._held_out is held_out
+            assert not is_fitted or bits(model) == content
+        else:
+            left.add(best.index(bits(model)))
+            assert len(model._held_out) == 2
+            assert model.translate(SOURCES)
+        model._model, model._held_out = before, held_out
+    assert every > 101 or left == set(range(len(best)))
+
+
+@pytest.mark.parametrize("is_fitted", [False, True])
+def test_a_fit_that_ends_before_its_first_validation_leaves_the_earlier_model(is_fitted: bool) -> None:
+    def stop(_: object) -> None:
+        raise KeyboardInterrupt
+
+    model = Seq2Seq(**OPTIONS | {"recipe": {"tokens": 4}})
+    if is_fitted:
+        fit(model)
+    before = model._model, model._held_out
+    content = bits(model) if is_fitted else b""
+    with pytest.raises(KeyboardInterrupt):
+        fit(model, listener=stop)
+    assert (model._model, model._held_out) == before
+    assert not is_fitted or bits(model) == content
+
+
+def test_a_loss_that_is_not_finite_before_the_first_validation_leaves_the_earlier_model() -> None:
+    model = fit(Seq2Seq(**OPTIONS | {"recipe": {"tokens": 4}}))
+    before, content = model.model, bits(model)
+
+    def poison(_: object) -> None:
+        model.model.network.parameters.flat[...] = np.nan
+
+    with pytest.raises(Diverged):
+        fit(model, listener=poison)
+    assert model.model is before
+    assert bits(model) == content
