@@ -18,6 +18,7 @@ from typing import Any, NoReturn, TextIO
 from regard import _signals, _suggest
 from regard._characters import report
 from regard._threads import one_blas_thread
+from regard._version import __version__
 
 __all__ = ["main"]
 
@@ -180,8 +181,7 @@ def _parse(arguments: list[str], verb: str | None) -> tuple[Any, argparse.Namesp
         allow_abbrev=False,
     )
     # The package is imported already; the name avoids an import of the floor above.
-    version = pkgutil.resolve_name("regard:__version__")
-    parser.add_argument("--version", action="version", version=f"regard {version}")
+    parser.add_argument("--version", action="version", version=f"regard {__version__}")
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
     module = chosen = None
     for name, (target, summary) in VERBS.items():

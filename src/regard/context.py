@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from regard import _check, weights
+from regard._display import Displayed, page_html
 from regard._problem import Problem, prepare
 from regard.mask import MaskLike
 from regard.position import BiasLike
@@ -29,7 +30,7 @@ PAIRS = 1 << 48  # of queries and keys, more than any memory holds
 
 
 @dataclass(frozen=True, eq=False)
-class Attention:
+class Attention(Displayed):
     """All results of one attention.
 
     Parameters
@@ -62,6 +63,8 @@ class Attention:
     lse: Array
     name: str = ""
 
+    view = "mechanism"
+
     def __repr__(self) -> str:
         name = f"{self.name!r}, " if self.name else ""
         parts = [
@@ -81,7 +84,7 @@ class Attention:
     def _repr_html_(self) -> str | None:
         """Return the HTML for a notebook: a page, or None if there are no weights."""
         shown = "weights" in vars(self) and self.weights.size > 0
-        return _page_of(self) if shown else None
+        return page_html(self) if shown else None
 
     def _only(self, keep: tuple[str, ...]) -> Attention:
         """Return an attention with these parts only, and its name."""
@@ -95,14 +98,7 @@ class _Recording(list[Attention]):
 
     def _repr_html_(self) -> str | None:
         shown = [attention for attention in self if "weights" in vars(attention) and attention.weights.size]
-        return _page_of(shown) if shown else None
-
-
-def _page_of(shown: Attention | list[Attention]) -> str:
-    """Return a page for a notebook. It is found by its name, because pages are above this module."""
-    import pkgutil
-
-    return str(pkgutil.resolve_name("regard.show.page:page")(shown)._repr_html_())
+        return page_html(shown) if shown else None
 
 
 @dataclass(frozen=True, eq=False)

@@ -24,6 +24,8 @@ SRC = ROOT / "src" / "regard"
 
 LAYERS = [
     *(
+        "_version",
+        "_display",
         "_check",
         "_characters",
         "_files",
@@ -242,6 +244,16 @@ def test_the_check_of_imports_allows_the_others(module: str, source: str, is_pac
 def test_the_design_page_lists_the_same_modules() -> None:
     page = (ROOT / "docs" / "design.md").read_text(encoding="utf-8")
     assert re.findall(r"^\| `(\w+)` \|", page, flags=re.MULTILINE) == LAYERS
+
+
+def test_only_tables_of_lazy_imports_name_a_module_as_text() -> None:
+    """Imports by text are invisible to the layers, so they are where a reader expects them."""
+    named = re.compile(r"""["']regard(\.\w+)*:\w+["']|import_module\(""")
+    modules = {
+        name for name, path in zip(MODULES, FILES, strict=True) if named.search(path.read_text("utf-8"))
+    }
+    packages = {name for name, path in zip(MODULES, FILES, strict=True) if path.name == "__init__.py"}
+    assert modules - packages == {"regard._display"}
 
 
 # --------------------------------------------------------------------------------------------- what is public

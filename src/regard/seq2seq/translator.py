@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pkgutil
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -12,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard import _check
+from regard._display import Displayed
 from regard._threads import one_blas_thread, two_threads
 from regard.context import recording
 from regard.seq2seq.alignment.links import copies
@@ -62,7 +62,7 @@ class _Read(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Translation:
+class Translation(Displayed):
     """A translated sentence, with its score and attention weights.
 
     Parameters
@@ -109,6 +109,8 @@ class Translation:
     ids: tuple[int, ...] = ()
     grid: tuple[int, int] | None = None
 
+    view = "alignment"
+
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Translation):
             return NotImplemented
@@ -116,10 +118,6 @@ class Translation:
 
     def __hash__(self) -> int:
         return hash((self.text, self.tokens, self.source, self.score))
-
-    def _repr_html_(self) -> str:
-        """Return the HTML for a notebook: a page of the alignment. Pages are above this module, hence the name."""
-        return str(pkgutil.resolve_name("regard.show.page:page")(self)._repr_html_())
 
     def full_alignment(self) -> tuple[Array, tuple[str, ...]]:
         """Return the attention weights of all tokens that the model has read.

@@ -634,7 +634,9 @@ def test_a_finished_model_is_not_overwritten(
     capsys.readouterr()
     assert main([*arguments, *option]) == 0  # the same again
     out, err = capsys.readouterr()
-    assert main([*arguments, "--seed", "1", "--label-smoothing", "0.1"]) == 0  # the same model, by its defaults
+    assert (
+        main([*arguments, "--seed", "1", "--label-smoothing", "0.1"]) == 0
+    )  # the same model, by its defaults
     assert capsys.readouterr() == (out, err)
     assert out == f"the model is in {model_path}\n"
     assert err == "training is done already; --fresh trains anew, another --out keeps this model\n"

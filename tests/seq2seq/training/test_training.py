@@ -14,13 +14,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import regard
 from regard.seq2seq import Seq2Seq, model
 from regard.seq2seq.data.batching import Batch, Corpus, EncodedPair, batches, collate
 from regard.seq2seq.data.vocabulary import END, START
 from regard.seq2seq.networks.families import build
 from regard.seq2seq.networks.recurrent.config import RecurrentConfig
 from regard.seq2seq.storage.checkpoint_file import read_checkpoint, write_checkpoint
+from regard.seq2seq.training import loop
 from regard.seq2seq.training.config import ResolvedConfig, TrainingConfig
 from regard.seq2seq.training.defaults import choose_config, choose_epochs, choose_training
 from regard.seq2seq.training.loop import Diverged, Training
@@ -308,7 +308,7 @@ def test_resuming_after_the_time_limit_keeps_the_model(steps: int, tmp_path: Pat
 
 def test_a_checkpoint_of_another_version_is_rejected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     state = begun(resolved()).state()
-    monkeypatch.setattr(regard, "__version__", "9.9.9")
+    monkeypatch.setattr(loop, "__version__", "9.9.9")
     with pytest.raises(ValueError, match=r"another training: version was 0\.1\.0, and is 9\.9\.9$"):
         begun(resolved()).resume_from(state)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import pkgutil
 import sys
 import time
 from collections.abc import Iterator, Mapping
@@ -15,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard._threads import Each, one_blas_thread, two_threads
+from regard._version import __version__
 from regard.nn import Adam
 from regard.seq2seq.data.batching import Batch, Corpus, batches
 from regard.seq2seq.networks.base import Network
@@ -192,10 +192,9 @@ class Training:
 
     def fingerprint(self) -> dict[str, str]:
         """Return network, pairs and options as text, part by part, without the time limit, which may change."""
-        version = pkgutil.resolve_name("regard:__version__")  # an import would be of a higher floor
         network, training = asdict(self.network.config), asdict(self.config)
         del training["minutes"]
-        parts = {"version": version, "network": type(self.network.config).__name__, **self.options}
+        parts = {"version": __version__, "network": type(self.network.config).__name__, **self.options}
         parts |= {_PAIRS: _hash(self.pairs, self.valid)}
         parts |= {f"network {name}": value for name, value in network.items()}
         parts |= {f"training {name}": value for name, value in training.items()}

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard import _check
+from regard._display import Displayed
 from regard._problem import prepare
 from regard.context import Attention, define
 from regard.mask import MaskLike
@@ -63,9 +64,10 @@ def sections(shown: Any, query_labels: Labels = None, key_labels: Labels = None)
         return [_attention(shown, query_labels, key_labels)]
     if isinstance(shown, np.ndarray):
         return [heads([group("weights", shown, query_labels, key_labels)])]
-    if hasattr(shown, "source_tokens") and hasattr(shown, "encoder"):
+    view = shown.view if isinstance(shown, Displayed) else None
+    if view == "heads":
         return [of_model(shown)]
-    if hasattr(shown, "full_alignment"):
+    if view == "alignment":
         return [alignment(sentence(shown))]
     if isinstance(shown, Sequence) and not isinstance(shown, str | bytes):
         if not shown:
@@ -135,7 +137,7 @@ def _several(shown: list[Any], query_labels: Labels, key_labels: Labels) -> list
             if shown[1:]
             else _attention(shown[0], query_labels, key_labels)
         ]
-    if shown and all(hasattr(one, "full_alignment") for one in shown):
+    if all(isinstance(one, Displayed) and one.view == "alignment" for one in shown):
         by_source: dict[tuple[str, ...], list[Any]] = {}
         for one in shown:
             by_source.setdefault(one.source, []).append(one)

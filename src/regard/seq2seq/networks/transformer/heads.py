@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pkgutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from regard._display import Displayed
 from regard.context import Attention, record
 from regard.seq2seq.data.batching import source_batch
 from regard.seq2seq.networks.padding import Padding
@@ -23,7 +23,7 @@ Array = NDArray[Any]
 
 
 @dataclass(frozen=True, eq=False)
-class Heads:
+class Heads(Displayed):
     """Attention weights of all heads: L layers of h heads.
 
     Parameters
@@ -60,9 +60,7 @@ class Heads:
     decoder: Array
     source: Array
 
-    def _repr_html_(self) -> str:
-        """Return the HTML for a notebook: a page of all heads. Pages are above this module, hence the name."""
-        return str(pkgutil.resolve_name("regard.show.page:page")(self)._repr_html_())
+    view = "heads"
 
 
 def head_weights(
