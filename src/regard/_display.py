@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pkgutil
 from typing import Any, ClassVar, Literal
 
 __all__: list[str] = []
@@ -19,4 +18,6 @@ class Displayed:
 
 def page_html(shown: Any) -> str:
     """Return the page of an object, or of a list of them, as HTML for a notebook."""
+    import pkgutil  # rarely needed, and `import regard` stays light
+
     return str(pkgutil.resolve_name("regard.show.page:page")(shown)._repr_html_())

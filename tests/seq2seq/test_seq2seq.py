@@ -11,13 +11,14 @@ import numpy as np
 import pytest
 from one_test import in_one_test
 
-from regard.seq2seq import Seq2Seq, TrainingConfig
+from regard.seq2seq import Seq2Seq, TrainingConfig, translator
 from regard.seq2seq import model as module
 from regard.seq2seq.data.batching import Corpus, EncodedPair, Links
 from regard.seq2seq.data.parallel_text import Pair
 from regard.seq2seq.data.splits import hold_out
 from regard.seq2seq.data.tokenizers import Tokenizer
 from regard.seq2seq.data.vocabulary import END, UNKNOWN
+from regard.seq2seq.decoding.forced import force
 from regard.seq2seq.training.defaults import choose_config, choose_training
 
 
@@ -98,6 +99,28 @@ def test_empty_sentences_stay_empty_and_in_order(reverser: Seq2Seq) -> None:
     translations = reverser.translate(["", "w1 w2", "   "])
     assert [translation.text for translation in translations] == ["", "w2 w1", ""]
     assert reverser.translate([]) == []
+
+
+def test_empty_pairs_are_decoded_once(reverser: Seq2Seq, monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = [
+        reverser.align([source], [target])[0] for source, target in [("", ""), ("w1", ""), ("", "w2")]
+    ]
+    decoded: list[int] = []
+
+    def counting(network: Any, source: Any, *rest: Any, **options: Any) -> Any:
+        decoded.append(source.shape[1])
+        return force(network, source, *rest, **options)
+
+    monkeypatch.setattr(translator, "force", counting)
+    aligned = reverser.align(["", "w1", " ", "", "\t"], ["", "", "", "w2", "\u200b"])
+    assert sum(decoded) == 3
+    for one, i in zip(aligned, [0, 1, 0, 2, 0], strict=True):
+        assert (one.tokens, one.source, one.text) == (
+            expected[i].tokens,
+            expected[i].source,
+            expected[i].text,
+        )
+        assert one.score == pytest.approx(expected[i].score, rel=1e-5)
 
 
 class Column:
@@ -414,15 +437,6 @@ def test_a_vocabulary_must_have_words() -> None:
         Seq2Seq(min_count=2).fit(["a a", "b", "a"], ["c", "d", "e"])
     assert str(caught.value) == (
         "target must have tokens to learn: of 3 pairs none comes at least 2 times.\n  hint: min_count=1 learns them all"
-    )
-
-
-def test_reserved_names_are_not_in_the_vocabulary() -> None:
-    with pytest.raises(ValueError) as caught:
-        Seq2Seq(source="tokens").fit(["</s>", "<pad> <s>"], ["a", "b"])
-    assert str(caught.value) == (
-        "source must have tokens to learn: those of all 2 pairs are reserved names.\n"
-        "  hint: <pad>, <s>, </s>, <unk> stand for what every vocabulary has"
     )
 
 

@@ -88,6 +88,8 @@ class Translation(Displayed):
         The ids that the model predicted: that of <unk> where a token is copied.
     grid : (int, int) or None
         Of a picture: the rows and columns of its cells, ``alignment.reshape(n, *grid)``.
+    starts : tuple of int
+        The columns of `full_alignment` that stand for the <s> of a retrieved target, and not for a token of the text.
 
     Examples
     --------
@@ -108,6 +110,7 @@ class Translation(Displayed):
     retrieved_weights: Array | None = None
     ids: tuple[int, ...] = ()
     grid: tuple[int, int] | None = None
+    starts: tuple[int, ...] = ()
 
     view = "alignment"
 
@@ -367,12 +370,17 @@ class Translator(ABC):
         cut = [target_side.cut(target) for _, target in examples]
         for number, tokens in enumerate(cut, 1):
             check_length(len(tokens), f"sentence {number}: ")
-        ids = [target_ids(target_side, target) for target in cut]
-        forced = self._forced([each.ids for each in read], ids, Scoring(), posterior=posterior)
-        return [
-            self._translation(source, hypothesis, tuple(target))
-            for source, hypothesis, target in zip(read, forced, cut, strict=True)
-        ]
+        both = list(zip(read, cut, strict=True))
+        keys = [i if source.own or target else -1 for i, (source, target) in enumerate(both)]
+        once = {key: both[i] for i, key in enumerate(keys)}  # all empty pairs are decoded as one
+        rows = [source.ids for source, _ in once.values()]
+        ids = [target_ids(target_side, target) for _, target in once.values()]
+        forced = self._forced(rows, ids, Scoring(), posterior=posterior)
+        aligned = {
+            key: self._translation(source, hypothesis, tuple(target))
+            for (key, (source, target)), hypothesis in zip(once.items(), forced, strict=True)
+        }
+        return [aligned[key] for key in keys]
 
     def _forced(
         self,
@@ -411,8 +419,8 @@ class Translator(ABC):
     ) -> list[list[Translation]]:
         """Search for all sources, batched by length, on two threads if possible; rank in this one."""
         read = self._read_all(as_examples("sources", sources, self.model.source))
-        some = [i for i, each in enumerate(read) if each.own]
-        translations = [[] if each.own else [self._empty_translation()] for each in read]
+        some, empty = [i for i, each in enumerate(read) if each.own], self._empty_translation()
+        translations = [[] if each.own else [empty] for each in read]
         hypotheses = _searched({i: read[i].ids for i in some}, search)
         if rank and some:
             hypotheses = rank([list(read[i].ids[: len(read[i].own)]) for i in some], hypotheses)
@@ -470,6 +478,7 @@ class Translator(ABC):
             best.alignment[:, count:] if aligned and self.model.augmenter else None,
             best.tokens,
             side.grid if isinstance(side, ArraySource) else None,
+            tuple(i for i, _ in enumerate(source.retrieved, count) if source.ids[i] == START),
         )
 
     def _target_tokens(self, source: _Read, best: Hypothesis) -> list[str]:

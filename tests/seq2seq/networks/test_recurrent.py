@@ -24,6 +24,7 @@ from regard.seq2seq.networks.recurrent.config import SCORES, RecurrentConfig
 from regard.seq2seq.networks.recurrent.decoder import decode
 from regard.seq2seq.networks.recurrent.encoder import encode
 from regard.seq2seq.networks.recurrent.network import RecurrentNetwork
+from regard.seq2seq.networks.recurrent.step import top
 from regard.seq2seq.networks.recurrent.stepper import RecurrentStepper, recurrent_stepper
 
 PAIRS = [
@@ -385,7 +386,7 @@ def test_posterior_is_bayes_rule(options: dict[str, Any]) -> None:
         _, weights = stepper(words)
     following = np.array([[7, 8], [9, 10], [2, 4]])
     posterior = stepper.posterior(following)
-    states, annotations = stepper.step.stack.top(stepper.memory), stepper.encoded.values
+    states, annotations = top(network.config, stepper.memory), stepper.encoded.values
     for sentence, hypothesis in np.ndindex(3, 2):
         shares = []
         for position, annotation in enumerate(annotations[sentence]):

@@ -56,7 +56,7 @@ def test_tokens_lose_the_marks_of_joined_tokens_and_retrieved_targets_are_named(
     pair = Translation(
         "ab", ("a" + JOIN, "b"), ("x", "</s>"), 0.0, weights(2, 2), retrieved=(SPECIAL[START], "y" + JOIN)
     )
-    pair = Translation(**(vars(pair) | {"retrieved_weights": weights(2, 2, 1)}))
+    pair = Translation(**(vars(pair) | {"retrieved_weights": weights(2, 2, 1), "starts": (2,)}))
     described = sentence(pair)
     assert described["source"] == ["x", "</s>", "retrieved:", "y"]
     assert described["hypotheses"][0]["tokens"] == ["a", "b"]

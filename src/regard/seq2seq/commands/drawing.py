@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -10,7 +10,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from regard.seq2seq.data.array_sources import Images, Loaded
-from regard.seq2seq.data.vocabulary import JOIN, SPECIAL, START
+from regard.seq2seq.data.vocabulary import JOIN
 from regard.seq2seq.networks.transformer.heads import Heads
 from regard.seq2seq.translator import Translation
 from regard.show import figures, terminal
@@ -58,15 +58,15 @@ def can_draw() -> bool:
     return False
 
 
-def _labels(tokens: Sequence[str]) -> list[str]:
-    """Return tokens as they are displayed: without the marks of joined tokens."""
-    return [_RETRIEVED if token == SPECIAL[START] else token.replace(JOIN, "") for token in tokens]
+def _labels(tokens: Sequence[str], starts: Collection[int] = ()) -> list[str]:
+    """Return tokens as they are displayed: without the marks of joined tokens, and the starts of targets named."""
+    return [_RETRIEVED if i in starts else token.replace(JOIN, "") for i, token in enumerate(tokens)]
 
 
 def _heatmap(translation: Translation) -> tuple[Array, list[str], list[str]]:
     """Return the attention weights, and the labels of their rows and columns."""
     weights, source = translation.full_alignment()
-    return weights, _labels(translation.tokens), _labels(source)
+    return weights, _labels(translation.tokens), _labels(source, translation.starts)
 
 
 def save_captioned(source: Images, example: Loaded, caption: Translation, path: Path) -> bool:
@@ -128,7 +128,7 @@ def save_heads(heads: Heads, translation: Translation, folder: Path, name: str) 
     ...     sorted(path.name for path in Path(folder).iterdir())
     ['line-1-decoder.png', 'line-1-encoder.png', 'line-1-source.png']
     """
-    source = _labels(heads.source_tokens)
+    source = _labels(heads.source_tokens, translation.starts)
     for part, weights, rows, columns, title in (
         ("encoder", heads.encoder, source, source, "encoder: each source token attends to the source"),
         (

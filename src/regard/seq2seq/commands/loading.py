@@ -108,7 +108,7 @@ class Unseen:
 
     def check(self, tokenizer: Tokenizer, tokens: Sequence[str], location: str) -> None:
         """Warn, with the location, if this is the first text with such symbols."""
-        if self.warned or not (symbols := unseen(tokenizer, tokens)):
+        if self.warned or not tokens or not (symbols := unseen(tokenizer, tokens)):
             return
         self.warned = True
         listed = ", ".join(f"{symbol!r:.40}" for symbol in symbols[:_MOST_SYMBOLS])
@@ -154,7 +154,7 @@ def word_links(
     >>> word_links(model, translation)
     frozenset({(1, 0)})
     """
-    if translation.alignment is None:
+    if translation.alignment is None or not translation.tokens:
         return frozenset()
     token_links = links(translation.alignment, threshold=threshold)
     return token_links if by == "tokens" else of_words(token_links, *word_indices(model, translation))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 
@@ -134,22 +134,12 @@ def learn_tokenizers(
             method=method,
         )
         if len(tokenizer) <= len(SPECIAL):
-            _no_vocabulary(name, len(pairs), least)
+            _check.fail(
+                f"{name} must have tokens to learn: of {len(pairs)} pairs none comes at least {least} times.",
+                hint="min_count=1 learns them all" * (least > 1),
+            )
         tokenizers.append(tokenizer)
     return tokenizers[0], tokenizers[1]
-
-
-def _no_vocabulary(name: str, count: int, min_count: int) -> NoReturn:
-    """Raise because there is no token to learn."""
-    if min_count == 1:
-        _check.fail(
-            f"{name} must have tokens to learn: those of all {count} pairs are reserved names.",
-            hint=f"{', '.join(SPECIAL)} stand for what every vocabulary has",
-        )
-    _check.fail(
-        f"{name} must have tokens to learn: of {count} pairs none comes at least {min_count} times.",
-        hint="min_count=1 learns them all",
-    )
 
 
 def target_ids(tokenizer: Tokenizer, target: Sequence[str]) -> list[int]:

@@ -6,7 +6,7 @@ import heapq
 import io
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import groupby
+from itertools import count, groupby
 from typing import Any, Literal
 
 import numpy as np
@@ -211,10 +211,13 @@ def learn_pieces(sentences: Iterable[str], *, size: int, method: Method) -> tupl
     characters = _frequent(lines, size - len(SPECIAL) - 1)
     if not characters:
         raise ValueError("subwords must be learned from text. Got no sentence with a word in it instead.")
-    model = _train(library, [_only(characters, line) for line in lines], size, method)
+    substitute = next(c for c in map(chr, count(ord(_RESERVED) + 1)) if c not in characters)
+    lines = [_only(characters, line).replace(_RESERVED, substitute) for line in lines]
+    model = _train(library, lines, size, method)
     processor = library.SentencePieceProcessor(model_proto=model)
     numbers = range(processor.get_piece_size())
-    return [processor.id_to_piece(i) for i in numbers], [processor.get_score(i) for i in numbers]
+    pieces = [processor.id_to_piece(i).replace(substitute, _RESERVED) for i in numbers[len(SPECIAL) :]]
+    return [*SPECIAL, *pieces], [processor.get_score(i) for i in numbers]
 
 
 def _sentencepiece() -> Any:
@@ -230,8 +233,7 @@ def _frequent(sentences: Iterable[str], most: int) -> frozenset[str]:
     counts: Counter[str] = Counter()
     for sentence in sentences:
         counts.update(sentence)
-    for character in (" ", _RESERVED):
-        del counts[character]
+    del counts[" "]
     order = sorted(counts, key=lambda character: (-counts[character], character))
     if len(order) > most // 4:
         rare = counts.total() * _RARE
@@ -267,8 +269,9 @@ def _train(library: Any, sentences: Sequence[str], size: int, method: Method) ->
     return written.getvalue()
 
 
+# Where the name of a special token is in the text, sentencepiece drops it: no text has these names.
 _SPECIAL_NUMBERS = {
-    f"{name}_{what}": number if what == "id" else SPECIAL[number]
+    f"{name}_{what}": number if what == "id" else _RESERVED + SPECIAL[number]
     for number, name in enumerate(("pad", "bos", "eos", "unk"), PAD)
     for what in ("id", "piece")
 }

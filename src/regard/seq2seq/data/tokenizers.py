@@ -397,7 +397,9 @@ class Words(_Counted):
 
     def borrow(self, token: str, source: Tokenizer, /) -> str:
         """Return a word with its markers; the text of a token of another type."""
-        return token if source.token_type == self.token_type else source.plain(token).strip(" ")
+        if source.token_type == self.token_type:
+            return token
+        return _with_base(source.plain(token).strip(" ").replace(JOIN, _STANDS_FOR_JOIN))
 
 
 class Characters(_Counted):

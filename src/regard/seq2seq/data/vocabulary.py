@@ -16,6 +16,8 @@ SPECIAL = ("<pad>", "<s>", "</s>", "<unk>")
 class Vocabulary:
     """Map the tokens of a model to their ids.
 
+    The special tokens are ids without a text: a token of a text that is spelled like one of them has an id of its own.
+
     Parameters
     ----------
     tokens : sequence of str
@@ -26,7 +28,7 @@ class Vocabulary:
     Raises
     ------
     ValueError
-        If the special tokens are missing or a token occurs twice.
+        If the special tokens are missing or another token occurs twice.
 
     Examples
     --------
@@ -35,18 +37,19 @@ class Vocabulary:
     ('<pad>', '<s>', '</s>', '<unk>', 'the')
     >>> vocabulary.encode(["the", "dog"])
     [4, 3]
+    >>> Vocabulary.learn([["<unk>", "the"]]).encode(["<unk>", "</s>"])
+    [4, 3]
     """
 
     def __init__(self, tokens: Sequence[str], *, lower: bool = False) -> None:
         self.tokens, self.lower = tuple(tokens), lower
-        self._ids = {token: i for i, token in enumerate(self.tokens)}
+        own = self.tokens[len(SPECIAL) :]
+        self._ids = {token: i for i, token in enumerate(own, len(SPECIAL))}
         if self.tokens[: len(SPECIAL)] != SPECIAL:
             raise ValueError(f"a vocabulary must begin with {', '.join(SPECIAL)}")
-        if len(self._ids) != len(self.tokens):
-            twice = next(token for token, count in Counter(self.tokens).items() if count > 1)
+        if len(self._ids) != len(own):
+            twice = next(token for token, count in Counter(own).items() if count > 1)
             raise ValueError(f"the tokens of a vocabulary must differ: {twice!r:.60} occurs twice")
-        for special in SPECIAL:  # "</s>" in a text must not end a sentence
-            self._ids[special] = UNKNOWN
 
     @classmethod
     def learn(
@@ -60,7 +63,7 @@ class Vocabulary:
         """Assign ids to the tokens that occur at least `min_count` times, by frequency; at most `size` in all."""
         counts = Counter(token.lower() if lower else token for sentence in sentences for token in sentence)
         frequent = sorted((-count, token) for token, count in counts.items() if count >= min_count)
-        tokens = [*SPECIAL, *(token for _, token in frequent if token not in SPECIAL)]
+        tokens = [*SPECIAL, *(token for _, token in frequent)]
         return cls(tokens if size is None else tokens[: max(size, len(SPECIAL))], lower=lower)
 
     def encode(self, tokens: Iterable[str]) -> list[int]:

@@ -18,7 +18,6 @@ Array = NDArray[Any]
 Links = Collection[tuple[int, int]]
 
 _JOIN = "\uffed"  # the mark of a joined token in the vocabularies of `regard.seq2seq`
-_START = "<s>"  # before each retrieved target
 _PIXELS = 320  # of the longer side of a picture, at least, if it has more
 
 
@@ -48,6 +47,10 @@ class Translated(Protocol):
     @property
     def grid(self) -> tuple[int, int] | None:
         """The rows and columns of a picture's cells."""
+
+    @property
+    def starts(self) -> tuple[int, ...]:
+        """The columns of `full_alignment` at which retrieved targets start."""
 
     def full_alignment(self) -> tuple[Array, tuple[str, ...]]:
         """Return the weights of all tokens that were read, and these tokens."""
@@ -177,7 +180,7 @@ def sentence(
         )
     read = first.source if first.alignment is None else first.full_alignment()[1]
     shown: dict[str, Any] = {
-        "source": _labels(read),
+        "source": _labels(read, first.starts),
         "hypotheses": [_hypothesis(one) for one in several],
         "links": _checked_links(links, len(read), len(first.tokens)),
     }
@@ -217,9 +220,9 @@ def _checked_links(links: Links, source: int, target: int) -> list[list[int]]:
     return sorted([int(i), int(j)] for i, j in links)
 
 
-def _labels(tokens: Sequence[str]) -> list[str]:
-    """Return tokens as they are displayed: without the marks of joined tokens."""
-    return ["retrieved:" if token == _START else token.replace(_JOIN, "") for token in tokens]
+def _labels(tokens: Sequence[str], starts: Collection[int] = ()) -> list[str]:
+    """Return tokens as they are displayed: without the marks of joined tokens, and the starts of targets named."""
+    return ["retrieved:" if i in starts else token.replace(_JOIN, "") for i, token in enumerate(tokens)]
 
 
 def _pixels(picture: ArrayLike) -> NDArray[np.uint8]:

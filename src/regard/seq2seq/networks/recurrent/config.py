@@ -129,6 +129,16 @@ class RecurrentConfig:
         return self.score in ("additive", "scaled_dot")
 
     @property
+    def projects_queries(self) -> bool:
+        """Whether decoder states are projected before they are compared; else they are the queries themselves."""
+        return self.projects_keys or self.score == "general"
+
+    @property
+    def feeds(self) -> bool:
+        """Whether each step reads the readout before (input feeding)."""
+        return self.style == "luong" and self.feeding
+
+    @property
     def fused(self) -> bool:
         """Whether the library has all decoder steps in one call: one layer of GRUs, additive attention."""
         plain = self.cell == "gru" and self.layers == 1 and self.score == "additive"
@@ -191,7 +201,7 @@ class RecurrentConfig:
         shapes: Shapes = {"target_embedding": (self.target_tokens, e), "decoder_word": (e, gates)}
         if self.style != "luong":
             shapes["decoder_context"] = (c, gates)
-        elif self.feeding:
+        elif self.feeds:
             shapes["decoder_readout"] = (e, gates)
         if self.style == "conditional":
             shapes |= {"decoder_bias_after": (gates,), "decoder_state_after": (d, gates)}

@@ -18,10 +18,12 @@ from regard.kernels import recurrence, search
 from regard.kernels.matrix import multiply
 from regard.nn import linear
 from regard.seq2seq.networks.base import Stepper
-from regard.seq2seq.networks.recurrent.attention import Encoded, attend_once
+from regard.seq2seq.networks.recurrent.attention import Encoded
+from regard.seq2seq.networks.recurrent.cells import parts
 from regard.seq2seq.networks.recurrent.config import RecurrentConfig
+from regard.seq2seq.networks.recurrent.ops import Forward
 from regard.seq2seq.networks.recurrent.posterior import posterior
-from regard.seq2seq.networks.recurrent.step import decoder_step, read_out
+from regard.seq2seq.networks.recurrent.step import enter, leave, readout_terms, step, top
 from regard.seq2seq.networks.top_tokens import OutputLayer, TopTokens
 
 __all__ = ["RecurrentStepper", "recurrent_stepper"]
@@ -31,10 +33,10 @@ Ids = NDArray[np.int64]
 
 
 class _Last(NamedTuple):
-    """The last step: states (B, k, D), the tokens (B, k) before it if the readout reads them, weights (B, k, T)."""
+    """The last step: states (B, k, D), the tokens (B, k) before it, weights (B, k, T)."""
 
     state: Array
-    tokens: Ids | None
+    tokens: Ids
     weights: Array
 
 
@@ -57,8 +59,8 @@ class RecurrentStepper(Stepper):
 
     def __init__(self, p: Mapping[str, Array], c: RecurrentConfig, encoded: Encoded, width: int = 1) -> None:
         self.p, self.c, self.encoded = p, c, encoded
-        self.step = decoder_step(p, c)
-        self.memory = np.repeat(encoded.start[:, None], width, axis=1)  # (B, k, S)
+        start = np.repeat(encoded.start[:, None], width, axis=1)  # (B, k, S)
+        self.memory = tuple(np.split(start, c.layers * parts(c.cell), axis=-1))
         self.readout: Array | None = None  # of the step before, where the next one reads it
         self.output = OutputLayer(p)
         self.last: _Last | None = None
@@ -76,32 +78,25 @@ class RecurrentStepper(Stepper):
     def _advance(self, tokens: Ids) -> tuple[Array, Array]:
         """Return the readouts (B, k, E) and the attention weights."""
         readout, weights = self._read_out(tokens)
-        self.last = _Last(
-            self.step.stack.top(self.memory), None if self.c.style == "luong" else tokens, weights
-        )
+        self.last = _Last(top(self.c, self.memory), tokens, weights)
         return readout, weights
 
     def _read_out(self, tokens: Ids) -> tuple[Array, Array]:
-        embeddings = self.p["target_embedding"][tokens]
-        gates, _ = linear(embeddings, self.p["decoder_word"], self.p["decoder_bias"])
-        done = self.step.forward(gates, self.memory, self.readout, self._attend)
+        embedding, ops = self.p["target_embedding"][tokens], Forward(self.p, self.c, self.encoded)
+        done = step(ops, self.c, enter(ops, embedding), self.memory, self.readout)
         self.memory = done.memory
-        if self.c.style != "luong":
-            return read_out(self.p, done.state, done.context, embeddings), done.weights
-        self.readout = read_out(self.p, done.state, done.context, None)
-        return self.readout, done.weights
-
-    def _attend(self, states: Array) -> tuple[Array, Array]:
-        return attend_once(self.p, self.c, self.encoded, states)
+        readout = leave(ops, self.c, embedding, done.state, done.context)
+        if self.c.feeds:
+            self.readout = readout
+        return readout, done.weights
 
     def posterior(self, tokens: Ids) -> Array:
         """Return the posterior attention (B, k, T) of the last step, given the tokens (B, k) that followed it."""
         if self.last is None or not self.c.attends:
             return np.zeros((*tokens.shape, 0))
         state, read, weights = self.last
-        partial_sum, _ = linear(state, self.p["readout_state"], self.p["readout_bias"])
-        if read is not None:
-            partial_sum += self.p["target_embedding"][read] @ self.p["readout_word"]
+        terms = readout_terms(self.c, self.p["target_embedding"][read], state)
+        partial_sum = Forward(self.p, self.c, self.encoded).linear(*terms, bias="readout_bias")
         return posterior(self.p, partial_sum, self._annotations(), weights, tokens, self.output)
 
     def _annotations(self) -> Array:
@@ -118,7 +113,7 @@ class RecurrentStepper(Stepper):
         self._change(lambda part: part[sentences])
 
     def _change(self, change: Callable[[Array], Array]) -> None:
-        self.memory = change(self.memory)
+        self.memory = tuple(map(change, self.memory))
         if self.readout is not None:
             self.readout = change(self.readout)
 
@@ -146,11 +141,11 @@ class _FusedStepper(RecurrentStepper):
         self.table = _TokenTable(p)
 
     def _read_out(self, tokens: Ids) -> tuple[Array, Array]:
-        (batch, k), rows = tokens.shape, as_rows(self.memory)
+        (batch, k), rows = tokens.shape, as_rows(self.memory[0])
         gates = 3 * rows.shape[1]
         inputs = self.table(tokens.reshape(-1))
         steps = self.fused.step(inputs[:, :gates], rows, np.repeat(self.sentences, k))
-        self.memory = steps.states.reshape(batch, k, rows.shape[1])
+        self.memory = (steps.states.reshape(batch, k, rows.shape[1]),)
         partial_sum = steps.contexts[:, gates:] + inputs[:, gates:]
         readout = multiply(steps.states, self.p["readout_state"], out=partial_sum, add=True, squash=True)
         weights = steps.weights.reshape(batch, k, steps.weights.shape[1])
@@ -165,8 +160,9 @@ class _FusedStepper(RecurrentStepper):
 
     def select(self, parents: Ids) -> None:
         """Continue with these hypotheses (B, k) of each sentence."""
-        if parents.shape[1] > 1 or self.memory.shape[1] > 1:
-            self.memory = self.memory[np.arange(len(parents))[:, None], parents]
+        (states,) = self.memory
+        if parents.shape[1] > 1 or states.shape[1] > 1:
+            self.memory = (states[np.arange(len(parents))[:, None], parents],)
 
     def _annotations(self) -> Array:
         """Return the annotations (B', T, C)."""
@@ -175,7 +171,7 @@ class _FusedStepper(RecurrentStepper):
 
     def keep(self, sentences: Ids) -> None:
         """Continue with these sentences (B',) only; keys and values stay where they are."""
-        self.sentences, self.memory = self.sentences[sentences], self.memory[sentences]
+        self.sentences, self.memory = self.sentences[sentences], (self.memory[0][sentences],)
 
 
 class _TokenTable:
