@@ -61,6 +61,7 @@ _UNSAFE = re.compile(
     "[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\U000e0000-\U000e007f]"
 )
 _LONGEST_LINE, _MOST_LINES = 500, 10  # of a message
+_HINT = "  hint: "  # how the last line of some errors begins
 
 
 class _Classes(dict[int, str]):
@@ -172,3 +173,12 @@ def report(text: str) -> str:
     return "\n".join(
         clean(shorten(line, _LONGEST_LINE)) for line in text.split("\n", _MOST_LINES)[:_MOST_LINES]
     )
+
+
+def one_line(message: object) -> str:
+    """Return the first line of an error, with the hint of a later one."""
+    if isinstance(message, OSError) and message.strerror and message.filename is not None:
+        return f"{message.filename}: {message.strerror}"
+    first, *others = str(message).splitlines() or [type(message).__name__]
+    hint = next((line.strip() for line in others if line.startswith(_HINT)), "")
+    return f"{first.removesuffix('.')}; {hint}" if hint else first

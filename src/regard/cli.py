@@ -16,7 +16,7 @@ from contextlib import redirect_stderr, redirect_stdout, suppress
 from typing import Any, NoReturn, TextIO
 
 from regard import _signals, _suggest
-from regard._characters import report
+from regard._characters import one_line, report
 from regard._threads import one_blas_thread
 from regard._version import __version__
 
@@ -43,7 +43,6 @@ VERBS = {
 }
 
 
-_HINT = "  hint: "  # how the last line of some errors begins
 _NO_SPACE = (errno.ENOSPC, errno.EFBIG, *([errno.EDQUOT] if hasattr(errno, "EDQUOT") else []))
 
 
@@ -83,8 +82,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     -------
     int
         0; 1 if the loss of a training is no longer finite; 2 if the input is wrong or the output cannot be written
-        (with one line on standard error) or arguments are missing (with the help there); 128 plus the number of a
-        signal that ends it: 130 for Ctrl-C, 143 for SIGTERM, 129 for SIGHUP; 141 if the reader of the output has gone.
+        (with a line for each error on standard error) or arguments are missing (with the help there); 128 plus the
+        number of a signal that ends it: 130 for Ctrl-C, 143 for SIGTERM, 129 for SIGHUP; 141 if the reader of the
+        output has gone.
 
     Examples
     --------
@@ -136,7 +136,7 @@ def _status(verb: str | None, action: Callable[[], int]) -> int:
             error.filename = "standard output"
             _drop(sys.stdout)
         try:
-            print(_line(verb, "error", _in_one_line(error)), file=sys.stderr)
+            print(_line(verb, "error", one_line(error)), file=sys.stderr)
         except OSError:
             _drop(sys.stderr)  # only the exit status is left to report it
         return 2
@@ -206,7 +206,7 @@ def _parse(arguments: list[str], verb: str | None) -> tuple[Any, argparse.Namesp
 
 def _warn(verb: str | None, printed: set[str], message: Warning | str, *_: object) -> None:
     """Print a warning in one line and only once, without its position in the program."""
-    line = _line(verb, "warning", _in_one_line(message))
+    line = _line(verb, "warning", one_line(message))
     if line not in printed:
         print(line, file=sys.stderr)
     printed.add(line)
@@ -215,12 +215,3 @@ def _warn(verb: str | None, printed: set[str], message: Warning | str, *_: objec
 def _line(verb: str | None, level: str, message: str) -> str:
     """Return the line of an error or a warning, without control characters."""
     return report(f"{'regard' if verb is None else f'regard {verb}'}: {level}: {message}")
-
-
-def _in_one_line(message: object) -> str:
-    """Return the first line of an error, with the hint of a later one."""
-    if isinstance(message, OSError) and message.strerror and message.filename is not None:
-        return f"{message.filename}: {message.strerror}"
-    first, *others = str(message).splitlines() or [type(message).__name__]
-    hint = next((line.strip() for line in others if line.startswith(_HINT)), "")
-    return f"{first.removesuffix('.')}; {hint}" if hint else first

@@ -161,21 +161,93 @@ def test_many_pictures_are_read_in_parts(
     assert printed(["caption", CAPTIONER], capsys) == expected
 
 
-def test_an_error_comes_after_the_captions_before_it(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+UNREADABLE = {
+    "labels.tsv": "labels.tsv: not a picture (PNG, JPEG, WEBP, GIF, BMP, TIFF, PPM)",
+    "none.png": "none.png: No such file or directory",
+    "pictures": "pictures: Is a directory",
+    "0.npy": "0.npy: an image must have shape (height, width, channels) = (8, 12, 3). Got (1, 2) instead.",
+    "0.npz:x": "0.npz: No such file or directory",
+    " ": "empty; expected the name of a file",
+}
+
+
+@pytest.mark.parametrize("name", UNREADABLE)
+def test_an_image_that_cannot_be_read_has_no_caption(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    before = "".join(f"{line}\n" for line in printed(["caption", CAPTIONER, PICTURES[0]], capsys))
-    no_picture = "labels.tsv: not a picture (PNG, JPEG, WEBP, GIF, BMP, TIFF, PPM)"
-    missing = "none.png: No such file or directory"
-    wrong = "0.npy: an image must have shape (height, width, channels) = (8, 12, 3). Got (1, 2) instead."
-    for name, message in {"labels.tsv": no_picture, "none.png": missing, "0.npy": wrong}.items():
-        assert refused(["caption", CAPTIONER, PICTURES[0], name, PICTURES[1]], capsys, before) == message
-        typed(monkeypatch, f"{PICTURES[0]}\n{name}\n".encode())
-        assert refused(["caption", CAPTIONER], capsys, before) == message
-    typed(monkeypatch, f"{PICTURES[0]}\n\n".encode())
-    expected = "standard input, line 2: empty; expected the name of a file"
-    assert refused(["caption", CAPTIONER], capsys, before) == expected
+    one, two = (f"{line}\n" for line in printed(["caption", CAPTIONER, *PICTURES[:2]], capsys))
+    expected = f"{one}{name}\t\n{two}"
+    lines, records = f"{PICTURES[0]}\n{name}\n{PICTURES[1]}\n", tmp_path / "captions.jsonl"
+    typed(monkeypatch, lines.encode())
+    message = f"standard input, line 2: {UNREADABLE[name]}"
+    assert refused(["caption", CAPTIONER], capsys, expected) == message
+    if name.strip():
+        arguments = ["caption", CAPTIONER, PICTURES[0], name, PICTURES[1], "--json", str(records)]
+        assert refused(arguments, capsys, expected) == UNREADABLE[name]
+        written = [json.loads(line) for line in records.read_text().splitlines()]
+        assert [record["path"] for record in written] == [PICTURES[0], name, PICTURES[1]]
+        assert written[1] == {"path": name, "error": UNREADABLE[name]}
+
+
+def test_the_score_of_an_unreadable_image_is_empty(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = printed(["caption", CAPTIONER, PICTURES[0], "--n-best", "2"], capsys)
+    before = "".join(f"{line}\n" for line in lines) + "none.png\t\t\n"
+    refused(["caption", CAPTIONER, PICTURES[0], "none.png", "--n-best", "2"], capsys, before)
     assert refused(["caption", CAPTIONER, ""], capsys).startswith("argument IMAGE: ")
+
+
+@pytest.mark.parametrize(
+    ("option", "file"), [("--json", "other.safetensors"), ("--show", "other.html")]
+)  # the name of a page ends in .html
+def test_no_output_overwrites_an_input(
+    option: str,
+    file: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    path = tmp_path / file
+    path.write_bytes(Path(CAPTIONER).read_bytes())
+    options = [option, str(path), *["--force"] * (option == "--show")]
+    message = f"{path} would be overwritten: give {option} a file of its own"
+    arguments = ["caption", CAPTIONER, PICTURES[0], "--ensemble", str(path), *options]
+    assert refused(arguments, capsys) == message
+    typed(monkeypatch, f"{path}\n".encode())
+    assert refused(["caption", CAPTIONER, *options], capsys) == message
+    assert path.read_bytes() == Path(CAPTIONER).read_bytes()
+
+
+def test_no_output_overwrites_another(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    page, archive = str(tmp_path / "page.html"), tmp_path / "two.npz"
+    message = refused(["caption", CAPTIONER, PICTURES[0], "--json", page, "--show", page], capsys)
+    assert message == f"{page} would be overwritten: give --show a file of its own"
+    np.savez(archive, low=np.load("0.npy"))
+    message = refused(["caption", READER, f"{archive}:low", "--json", str(archive)], capsys)
+    assert message == f"{archive} would be overwritten: give --json a file of its own"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("option", ["--json", "--png"])
+def test_a_measure_does_not_overwrite_a_picture(
+    option: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    picture = tmp_path / "0.png"
+    draw(picture, "red", "left")
+    (tmp_path / "pairs.tsv").write_text("0.png\tred\n")
+    message = refused(["evaluate", CAPTIONER, str(tmp_path / "pairs.tsv"), option, str(picture)], capsys)
+    assert message == f"{picture} would be overwritten: give {option} a file of its own"
+
+
+def test_a_drawing_does_not_overwrite_a_picture(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(caption.drawing, "save_captioned", lambda *arguments: None)
+    names = [str(tmp_path / name) for name in ("1.png", "1-1.png")]
+    for name in names:
+        Path(name).write_bytes(Path(PICTURES[0]).read_bytes())
+    assert main(["caption", CAPTIONER, *names, "--show", str(tmp_path)]) == 2
+    message = f"{names[1]} would be overwritten: give --show a folder of its own"
+    assert capsys.readouterr().err == f"regard caption: error: {message}\n"
 
 
 @pytest.mark.slow
@@ -264,7 +336,7 @@ def test_an_array_of_an_archive(tmp_path: Path, capsys: pytest.CaptureFixture[st
     np.savez(archive, low=np.load("0.npy"), high=np.load("1.npy"))
     names = [f"{archive}:low", f"{archive}:high"]
     assert printed(["caption", READER, *names], capsys) == [f"{names[0]}\tlow", f"{names[1]}\thigh"]
-    message = refused(["caption", READER, str(archive)], capsys)
+    message = refused(["caption", READER, str(archive)], capsys, f"{archive}\t\n")
     assert message == f"{archive}: .npz:NAME names an array; it has low, high"
 
 

@@ -438,6 +438,10 @@ def test_a_model_is_compared_with_links_that_are_counted_from_1(capsys: pytest.C
         ),
         (["--links", "gold", "--gold", "gold", "--json", "no/x"], "no/x: there is no folder no"),
         (
+            ["--links", "mine", "gold", "--gold", "gold", "--names", "a", "a"],
+            "--names must all be different",
+        ),
+        (
             ["--links", "gold", "--gold", "gold", "--names", "a", "b"],
             "--names must be as many as what is measured: 1. Got 2 instead.",
         ),
@@ -496,7 +500,7 @@ def test_errors_of_links_are_one_line(
         ),
         (
             ["model", "test", "--compare", "blind", "--names", "a", "a"],
-            "--names must give each model a name of its own",
+            "--names must all be different",
         ),
         (["model", "test", "--gold", "gold"], "gold must have a line for each of the 4 pairs. It has 1."),
         (

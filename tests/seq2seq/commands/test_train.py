@@ -210,6 +210,10 @@ def test_the_origin_of_validation_and_test_pairs_is_reported(
             ),
             (["--valid", str(half)], "on 8 pairs, 3 of them learned from, that also chose the model, beam 5"),
             (["--valid", str(new)], "on 5 held-out pairs that also chose the model, beam 5"),
+            (
+                ["--valid", str(new), "--test", str(new)],
+                "on 5 held-out pairs that also chose the model, beam 5",
+            ),
             (["--valid", str(pairs), "--test", str(half)], "on 8 pairs, 3 of them learned from, beam 5"),
         ]
     ):
@@ -218,7 +222,7 @@ def test_the_origin_of_validation_and_test_pairs_is_reported(
         stdout, stderr = capsys.readouterr()
         assert origin in stdout
         assert "too few" not in stdout + stderr
-        tested = ", 8 for test" if "--test" in files else " and test"
+        tested = ", 8 for test" if files[-2:] == ["--test", str(half)] else " and test"
         assert f" for validation{tested}\n" in stderr
 
 
@@ -1084,6 +1088,13 @@ def test_bad_pairs_end_with_one_line_and_write_nothing(
     files = [str(bad)] if option == "pairs" else [str(pairs), option, str(bad)]
     assert refused(["train", *files, "--out", str(out)], capsys) == BAD_LINES[data].format(bad)
     assert not out.exists()
+
+
+def test_the_source_file_is_not_the_target_file(
+    pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    message = refused(["train", str(pairs), str(pairs), "--out", str(tmp_path / "m")], capsys)
+    assert message == f"source and target must be different files. Got {pairs} and {pairs} instead."
 
 
 def test_missing_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -15,13 +15,16 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from one_test import in_one_test
 
 from regard.cli import main
 from regard.seq2seq import Seq2Seq
 from regard.seq2seq.commands import line_blocks as stream
 from regard.seq2seq.commands import translate
-from regard.seq2seq.commands.line_blocks import read_blocks, windows
+from regard.seq2seq.commands.line_blocks import Failed, Failures, of_others, read_blocks, windows
+from regard.seq2seq.data.tables import Record
 from regard.seq2seq.data.tokenizers import cut, glue
 from regard.seq2seq.decoding.hypothesis import Scoring
 from regard.seq2seq.translator import Translation
@@ -143,17 +146,31 @@ def test_options_may_stand_anywhere(
 
 
 def test_lines_are_translated_as_they_arrive() -> None:
-    blocks = read_blocks(Typist(b"o", b"ne\ntwo\nth", b"ree"), str)  # type: ignore[arg-type]
-    assert next(blocks) == ["one", "two"]
-    assert list(blocks) == [["three"]]
+    blocks = read_blocks(Typist(b"o", b"ne\ntwo\nth", b"ree"))  # type: ignore[arg-type]
+    assert next(blocks) == [Record(1, ["one"]), Record(2, ["two"])]
+    assert list(blocks) == [[Record(3, ["three"])]]
 
 
-def test_a_bad_line_is_an_error_after_the_lines_before_it() -> None:
-    blocks = read_blocks(io.BytesIO(b"1\n2\nx\n4\n"), int)
-    assert next(blocks) == [1, 2]
-    with pytest.raises(ValueError) as caught:
-        next(blocks)
-    assert str(caught.value) == "the stream, line 3: invalid literal for int() with base 10: 'x'"
+def test_errors_of_lines_are_bounded(capsys: pytest.CaptureFixture[str]) -> None:
+    failures = Failures("translate", "lines")
+    results = [
+        failures.attempt(lambda text=text: int(text), f"line {text}") for text in ["1", *"abcdefghijkl"]
+    ]  # type: ignore[misc]
+    assert results[0] == 1
+    assert all(isinstance(result, Failed) for result in results[1:])
+    assert failures.status(13) == 2
+    lines = capsys.readouterr().err.splitlines()
+    assert [line.split(": ")[2] for line in lines[:10]] == [f"line {letter}" for letter in "abcdefghij"]
+    assert lines[10:] == ["regard translate: error: 12 of 13 lines could not be used"]
+
+
+@pytest.mark.slow
+@given(st.lists(st.integers(-5, 5)), st.integers(1, 4))
+def test_what_failed_keeps_its_place(numbers: list[int], size: int) -> None:
+    items = [Failed("negative") if number < 0 else number for number in numbers]
+    parts = windows(iter([items]), size)
+    results = [result for part in parts for result in of_others(part, lambda others: map(str, others))]
+    assert results == [Failed("negative") if number < 0 else str(number) for number in numbers]
 
 
 def test_many_lines_are_translated_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -515,17 +532,94 @@ def test_alignments_on_request(trained: Path, tmp_path: Path, capsys: pytest.Cap
 @pytest.mark.parametrize(
     ("data", "text"),
     [
-        (b"b\nx\xff\nb\n", "standard input, line 2: not UTF-8 (byte 2 is 0xff)"),
-        (b"b\nx\0\nb\n", "standard input, line 2: not text (byte 2 is zero)"),
+        (b"b\nx\xff\nb", "standard input, line 2: not UTF-8 (byte 2 is 0xff)"),
+        (b"b\nx\0\nb", "standard input, line 2: not text (byte 2 is zero)"),
         (b"b\n" + b"a " * 1001, "standard input, line 2: 1001 tokens; at most 1000 are allowed"),
         (b"b\n" + b"a" * (1 << 21), "standard input, line 2: longer than 1048576 bytes"),
     ],
 )
-def test_a_bad_line_comes_after_the_translations_before_it(
+def test_a_bad_line_is_empty_and_the_others_are_translated(
     data: bytes, text: str, model: Model, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    typed(monkeypatch, data)
-    assert refused(["translate", "m"], capsys) == ("B\n", text)
+    typed(monkeypatch, data + b"\nc\n")
+    expected = "B\n\nB\nC\n" if data.endswith(b"\nb") else "B\n\nC\n"
+    assert refused(["translate", "m"], capsys) == (expected, text)
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        (["--scores"], "-0.2500\tA\n\t\n-0.2500\tB\n"),
+        (["--alignment", "pharaoh"], "A\t0-0\n\t\nB\t0-0\n"),
+        (["--n-best", "1"], "1\t-0.2500\tA\n2\t\t\n3\t-0.2500\tB\n"),
+        (["--sample", "1"], "1\t-0.5000\ta 0\n2\t\t\n3\t-0.5000\tb 0\n"),
+    ],
+)
+def test_the_columns_of_a_bad_line_are_empty(
+    options: list[str],
+    expected: str,
+    model: Model,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    typed(monkeypatch, b"a\n\xff\nb\n")
+    page = tmp_path / "page.html"
+    stdout, text = refused(["translate", "m", *options, "--show", str(page)], capsys)
+    assert (stdout, text) == (expected, "standard input, line 2: not UTF-8 (byte 1 is 0xff)")
+    assert len(page_data(page)[0]["data"]["sentences"]) == 2
+
+
+def test_a_bad_line_keeps_the_seeds_of_the_others(
+    model: Model, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seeds: list[list[int]] = []
+    for data in (b"a\nx\nb\n", b"a\n\xff\nb\n"):
+        model.calls.clear()
+        typed(monkeypatch, data)
+        main(["translate", "m", "--sample", "1"])
+        seeds.append([options["rng"] for _, options in model.calls])
+    assert seeds[1] == [seeds[0][0], seeds[0][2]]
+
+
+BAD_OR_GOOD = {
+    b"a b": "A B",
+    b"c\r": "C",
+    b"": "",
+    b"\xff": None,
+    b"x\0": None,
+    b"t " * 1001: None,
+    b"y" * (1 << 20) + b"yy": None,
+}
+
+
+def test_any_lines_in_any_parts_keep_their_numbers(
+    model: Model, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    random = np.random.default_rng(1)
+    for size in range(8):
+        lines = [[*BAD_OR_GOOD][i] for i in random.integers(len(BAD_OR_GOOD), size=size)]
+        data = b"".join(line + b"\n" for line in lines)
+        cuts = sorted(random.integers(len(data) + 1, size=3).tolist())
+        parts = [data[start:end] for start, end in zip([0, *cuts], [*cuts, len(data)], strict=True)]
+        monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=Typist(*filter(None, parts))))
+        bad = [number for number, line in enumerate(lines, 1) if BAD_OR_GOOD[line] is None]
+        assert main(["translate", "m"]) == (2 if bad else 0)
+        stdout, stderr = capsys.readouterr()
+        assert stdout.split("\n") == [*(BAD_OR_GOOD[line] or "" for line in lines), ""]
+        numbers = [int(text.partition("line ")[2].partition(":")[0]) for text in stderr.splitlines()]
+        assert sorted(numbers) == bad
+
+
+def test_all_lines_may_be_bad(
+    model: Model, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    typed(monkeypatch, b"\xff\n" * 12)
+    assert main(["translate", "m"]) == 2
+    stdout, stderr = capsys.readouterr()
+    assert stdout == "\n" * 12
+    assert stderr.count("\n") == 11
+    assert model.calls == []
 
 
 @pytest.mark.slow
@@ -608,19 +702,23 @@ def test_two_directions_are_merged(
     monkeypatch.setattr(Back, "align", lambda self, s, t, posterior: [translation("x", "a b")] * len(s))
     path.write_bytes(b"a b\tx\na b\tx y\n")
     stdout, message = refused([*common, "--symmetrize", "product"], capsys)
-    assert stdout.count("\n") == 1
+    assert stdout == "0-0\n\n"
     assert message.startswith("line 2: ")
 
 
 @pytest.mark.parametrize(
     ("data", "stdout", "text"),
     [
-        (b"a\tb\nc\n", "0-0\n", "line 2: expected source TAB target, found 1 column"),
-        (b"a\tb\tc\n", "", "line 1: expected source TAB target, found 3 columns; choose two with --columns"),
-        (b"a\tb\n\xff\tb\n", "0-0\n", "line 2: not UTF-8 (byte 1 is 0xff)"),
+        (b"a\tb\nc\n", "0-0\n\n", "line 2: expected source TAB target, found 1 column"),
+        (
+            b"a\tb\tc\n",
+            "\n",
+            "line 1: expected source TAB target, found 3 columns; choose two with --columns",
+        ),
+        (b"a\tb\n\xff\tb\n", "0-0\n\n", "line 2: not UTF-8 (byte 1 is 0xff)"),
         (
             b"a\tb\na\t" + b"b " * 1001 + b"\n",
-            "0-0\n",
+            "0-0\n\n",
             "line 2: 1001 tokens; at most 1000 are allowed",
         ),
     ],
@@ -633,8 +731,25 @@ def test_bad_pairs_are_named(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    typed(monkeypatch, data)
-    assert refused(["align", "m"], capsys) == (stdout, f"standard input, {text}")
+    typed(monkeypatch, data + b"c d\te f\n")
+    assert refused(["align", "m"], capsys) == (f"{stdout}0-0 1-1\n", f"standard input, {text}")
+    typed(monkeypatch, data + b"c d\te f\n")
+    scored = refused(["align", "m", "--scores"], capsys)[0].splitlines()
+    assert [line.count("\t") for line in scored] == [1] * len(scored)
+
+
+def test_a_row_of_a_table_may_be_bad(
+    model: Model, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "p.csv"
+    path.write_bytes(b"a,b\nc,d,e\n\n" + b"x " * 1001 + b",f\ng h,i j\n")
+    assert main(["align", "m", str(path)]) == 2
+    stdout, stderr = capsys.readouterr()
+    assert stdout == "0-0\n\n\n\n0-0 1-1\n"
+    assert stderr.splitlines() == [
+        f"regard align: error: {path}, line 2: 3 columns, but the first row has 2",
+        f"regard align: error: {path}, line 4: 1001 tokens; at most 1000 are allowed",
+    ]
 
 
 def test_two_files_must_be_equally_long(
@@ -647,10 +762,13 @@ def test_two_files_must_be_equally_long(
         stdout, message = refused(["align", "m", *map(str, sides)], capsys)
         assert stdout == "0-0\n0-0\n"
         assert message == f"{two}, line 3: missing, but {one} has more lines"
-    two.write_text("x\n" + "y " * 1001 + "\n")
+    two.write_text("x\n" + "y " * 1001 + "\nz\n")
     stdout, message = refused(["align", "m", str(one), str(two)], capsys)
-    assert stdout == "0-0\n"
+    assert stdout == "0-0\n\n0-0\n"
     assert message == f"{one} and {two}, line 2: 1001 tokens; at most 1000 are allowed"
+    two.write_bytes(b"x\n\xff\nz\n")
+    stdout, message = refused(["align", "m", str(one), str(two)], capsys)
+    assert (stdout, message) == ("0-0\n\n0-0\n", f"{two}, line 2: not UTF-8 (byte 1 is 0xff)")
 
 
 @pytest.mark.parametrize(
@@ -659,6 +777,10 @@ def test_two_files_must_be_equally_long(
         (["a", "b", "c"], "PAIRS must be one file or two. Got 3 instead."),
         (["a", "a"], "PAIRS must be two different files"),
         (["a", f"b{os.sep}..{os.sep}a"], "PAIRS must be two different files"),
+        (
+            ["a", "--reverse=m"],
+            "--reverse needs models of the other direction. Got one of the same model instead.",
+        ),
         (["a", "--symmetrize=product"], "--symmetrize needs --reverse: a model of the other direction"),
         (
             ["a", "--threshold=1"],
@@ -688,7 +810,9 @@ def test_links_of_a_real_model(
 ) -> None:
     typed(monkeypatch, b"a b\tb a\nb\tb c\n")
     result = Seq2Seq.load(trained).align(["a b", "b"], ["b a", "b c"])
-    arguments = ["align", str(trained), "--reverse", str(trained), "--scores", "--png", str(tmp_path / "p")]
+    back = tmp_path / "back.safetensors"
+    back.write_bytes(trained.read_bytes())
+    arguments = ["align", str(trained), "--reverse", str(back), "--scores", "--png", str(tmp_path / "p")]
     lines = [line.split("\t") for line in output_of(arguments, capsys).splitlines()]
     assert [line[0] for line in lines] == [f"{t.score:.4f}" for t in result]
     assert len(list((tmp_path / "p").iterdir())) == 2
@@ -696,10 +820,16 @@ def test_links_of_a_real_model(
 
 @pytest.mark.parametrize("method", ["intersection", "product"])
 def test_an_empty_side_has_no_links_but_a_score(
-    method: str, trained: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    method: str,
+    trained: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     typed(monkeypatch, b"\ta b\na\t\n\t\n")
-    both = ["--reverse", str(trained), "--symmetrize", method, "--posterior"]
+    back = tmp_path / "back.safetensors"
+    back.write_bytes(trained.read_bytes())
+    both = ["--reverse", str(back), "--symmetrize", method, "--posterior"]
     assert main(["align", str(trained), *both, "--scores"]) == 0
     lines = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
     assert [line[2] for line in lines] == ["", "", ""]
@@ -758,6 +888,15 @@ def test_a_page_is_never_replaced_without_force(
     typed(monkeypatch, b"one\n")
     assert main(["translate", "m", "--show", str(page), "--force"]) == 0
     assert len(page_data(page)) == 1
+
+
+def test_a_page_does_not_replace_a_model(
+    trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = tmp_path / "other.html"
+    other.write_bytes(trained.read_bytes())
+    arguments = ["translate", str(trained), "--ensemble", str(other), "--show", str(other), "--force"]
+    assert refused(arguments, capsys)[1] == f"{other} would be overwritten: give --show a file of its own"
 
 
 @pytest.mark.parametrize(

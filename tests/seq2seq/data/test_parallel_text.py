@@ -168,7 +168,36 @@ def test_a_byte_order_mark_is_removed_at_the_beginning_only(monkeypatch: pytest.
 
 
 def test_only_newlines_end_lines() -> None:
-    assert list(read_lines(stream("a\x0bb\x85c\u2028d\re".encode()))) == [["a\x0bb\x85c\u2028d\re"]]
+    assert list(read_lines(stream("a\x0bb\x85c\u2028d\re\n".encode()))) == [["a\x0bb\x85c\u2028d\re"]]
+
+
+@pytest.mark.parametrize("data", [b"a\tb\rc\td\r", b"a\rb", b"a" * (1 << 20) + b"\rb" * 2])
+def test_a_file_that_ends_lines_with_cr_only_is_refused(data: bytes) -> None:
+    message = error(ValueError, list, read_lines(stream(data)))
+    assert message == "the stream: lines must end with LF or CRLF. Got CR only instead."
+
+
+def test_lines_that_cannot_be_read_are_kept_apart_on_request() -> None:
+    longest = b"x" * (module.LONGEST_LINE + 1)
+    data = b"one\nb\xff\nthree\nd\0\n" + longest * 2 + b"\nsix\n" + longest
+    errors: dict[int, str] = {}
+    lines = [line for block in read_lines(stream(data), errors) for line in block]
+    assert lines == ["one", "", "three", "", "", "six", ""]
+    assert errors == {
+        2: "the stream, line 2: not UTF-8 (byte 2 is 0xff)",
+        4: "the stream, line 4: not text (byte 2 is zero)",
+        5: "the stream, line 5: longer than 1048576 bytes",
+        7: "the stream, line 7: longer than 1048576 bytes",
+    }
+    with pytest.raises(ValueError, match="line 1: not UTF-8, but UTF-16, it seems"):
+        list(read_lines(stream("a\nb\n".encode("utf-16")), {}))
+
+
+def test_a_source_file_is_not_its_own_target(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("a\n")
+    for other in (tmp_path / "a", str(tmp_path / "." / "a")):
+        with pytest.raises(ValueError, match="must be different files"):
+            read_two(tmp_path / "a", other)
 
 
 def test_a_line_by_itself() -> None:
@@ -369,11 +398,14 @@ def test_a_file_that_fails_while_it_is_read_is_named() -> None:
     assert caught.value.filename == str(memory)
 
 
-@pytest.mark.parametrize("reader", [read_pairs, lambda path: read_two(path, path), read_gold])
+@pytest.mark.parametrize(
+    "reader", [read_pairs, lambda path: read_two(path, path.with_name("copy")), read_gold]
+)
 def test_an_error_leaves_no_file_open(reader: Callable[[Path], object], tmp_path: Path) -> None:
     """Not even while the error is kept, and with it the frames of the readers."""
     path = tmp_path / "pairs.tsv"
     path.write_bytes(b"1-1\n" * 3 + b"a\tb\tc\n\n")
+    path.with_name("copy").write_bytes(path.read_bytes())
     before = len(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else 0
     with pytest.raises(ValueError, match="line") as raised:
         reader(path)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from regard.cli import main
 from regard.seq2seq.data.parallel_text import Skipped, read_pairs
-from regard.seq2seq.data.tables import name_like, records
+from regard.seq2seq.data.tables import Record, name_like, records
 
 TWO = [("the black, cat", 'le "chat" noir'), ("a dog", "un chien")]
 ROWS = [["id", "fr", "en"], ["1", TWO[0][1], TWO[0][0]], ["2", TWO[1][1], TWO[1][0]]]
@@ -91,6 +91,11 @@ WRONG = {
         None,
         ", line 1: expected 2 columns, found 3 ('id', 'en', 'fr'); choose two with --columns",
     ),
+    b"a:b\n": (
+        None,
+        ", line 1: expected 2 columns, found 1 ('a:b');"
+        " a first line sep=; (or another character) states what is between fields",
+    ),
     b"id,en,fr\n1,c,d\n": (
         ["en", "de"],
         ", line 1: no column is called 'de'; the first row has 'id', 'en', 'fr'",
@@ -122,11 +127,116 @@ def test_errors_have_the_number_of_the_line(data: bytes, tmp_path: Path) -> None
 
 
 def test_columns_are_two() -> None:
-    for wrong in (["en"], ["en", "en"], "en", [1, 1], [1, 2, 3]):
+    for wrong in (["en"], ["en", "en"], "en", [1, 1], [1, 2, 3], ["1", "01"], [1, "1"]):
         with pytest.raises(ValueError, match=r"^columns must be two different names or numbers\. Got "):
             list(records(["a\tb"], "p.tsv", wrong))
     with pytest.raises(ValueError, match=r"^columns must be two names or two numbers\. Got '1' and a name"):
         list(records(["a\tb"], "p.tsv", ["1", "b"]))
+
+
+@pytest.mark.parametrize(("columns", "known"), [(["en", "EN"], "en,fr"), ([" fr", "fr "], "en,fr")])
+def test_two_spellings_of_one_column_are_refused(columns: list[str], known: str) -> None:
+    with pytest.raises(ValueError, match=r"columns must be two different ones\..* both column [12]\."):
+        list(records([known, "a,b"], "p.csv", columns))
+    assert list(records(["en,EN", "a,b"], "p.csv", ["EN", "en"])) == [Record(2, ["b", "a"])]
+
+
+PAIR = "mot1;word 1, yes"
+NAMES = {",": "comma", ";": "semicolon", "\t": "TAB", "|": "vertical bar"}
+
+
+@pytest.mark.parametrize(("one", "two"), list(itertools.combinations(NAMES, 2)))
+@pytest.mark.parametrize("rows", [1, 3, 150])
+def test_two_delimiters_that_fit_are_an_error(one: str, two: str, rows: int) -> None:
+    lines = [PAIR.replace(",", "\x01").replace(";", two).replace("\x01", one)] * rows
+    with pytest.raises(ValueError, match=rf"p\.csv: a {NAMES[one]} or a {NAMES[two]} may be .* sep=; "):
+        list(records(lines, "p.csv"))
+    for delimiter in (one, two):
+        stated = records([f"sep={delimiter}", *lines], "p.csv")
+        assert [row.cells for row in stated] == [lines[0].split(delimiter)] * rows
+
+
+@pytest.mark.parametrize(
+    ("lines", "columns", "delimiter"),
+    [
+        ([PAIR, "mot2;word"], None, ";"),  # one line decides
+        (["fr;en", PAIR], ["en", "fr"], ";"),  # a header
+        (["fr;en", PAIR], ["EN", "Fr"], ";"),
+        (['mot;"word, yes"'], None, ";"),  # quotes
+        (['"mot, 1";"word, yes"'], None, ";"),
+        (['"he said ""a, b""";"il dit ""c, d"""'], None, ";"),
+        (['"a;b",c'], None, ","),
+        (["1,5;2,5"], None, ";"),  # decimal commas
+        (["a|b", "c|d"], None, "|"),
+        (["a\tb", "c, d\te"], None, "\t"),
+        (["a,b,,", "c; d,e,,"], None, ","),  # trailing empty fields
+        (["x;y;z, w", "a;b;c"], [1, 3], ";"),
+    ],
+)
+def test_one_line_header_or_quote_decides_the_delimiter(
+    lines: list[str], columns: list[str | int] | None, delimiter: str
+) -> None:
+    expected = list(csv.reader(lines, delimiter=delimiter))
+    chosen = [0, 1] if columns is None or isinstance(columns[0], str) else [int(one) - 1 for one in columns]
+    if columns is not None and isinstance(columns[0], str):
+        expected, chosen = expected[1:], [1, 0]
+    assert [row.cells for row in records(lines, "p.csv", columns)] == [
+        [row[i] for i in chosen] for row in expected
+    ]
+
+
+@pytest.mark.parametrize(
+    ("lines", "columns"),
+    [
+        (["1,5;2,5"], [1, 2]),  # of two columns or three
+        ([f"a{i};b, c" for i in range(50)] + ["x;y;z, w"], None),  # one row with a fault
+        (['"yes", he said;oui', "a, b;c"], None),  # quotes that are text
+        (['a, "b; c"'], None),
+    ],
+)
+def test_a_doubtful_delimiter_is_an_error(lines: list[str], columns: list[str | int] | None) -> None:
+    with pytest.raises(ValueError, match=r"a comma or a semicolon may be"):
+        list(records(lines, "p.csv", columns))
+
+
+@pytest.mark.slow
+@given(
+    rows=st.lists(
+        st.tuples(*[st.text('ab ,;|\t"', min_size=1).filter(lambda cell: bool(cell.strip()))] * 2),
+        min_size=1,
+        max_size=6,
+    ),
+    delimiter=st.sampled_from(",;\t|"),
+    quoting=st.sampled_from([csv.QUOTE_MINIMAL, csv.QUOTE_ALL]),
+)
+def test_a_delimiter_is_never_mistaken_in_silence(
+    rows: list[tuple[str, str]], delimiter: str, quoting: int
+) -> None:
+    lines = written(list(map(list, rows)), delimiter=delimiter, quoting=quoting).decode().split("\r\n")[:-1]
+    try:
+        result = [row.cells for row in records(lines, "p.csv")]
+    except ValueError:  # it is not silent
+        return
+    assert result == list(map(list, rows))
+
+
+def test_a_long_field_is_read(tmp_path: Path) -> None:
+    before = csv.field_size_limit()
+    csv.field_size_limit(131072)
+    try:
+        path = saved(tmp_path / "p.csv", b"a,b\n" + b"c" * 200_000 + b",d\n")
+        assert read_pairs(path)[1] == ("c" * 200_000, "d")
+        saved(path, b'a,b\n"' + b"c\n" * 600_000 + b'",d\n')
+        with pytest.raises(ValueError, match="line 2: a field has more than 1048576 characters, or a quote"):
+            read_pairs(path)
+    finally:
+        csv.field_size_limit(before)
+
+
+def test_a_carriage_return_within_a_row_is_named(tmp_path: Path) -> None:
+    path = saved(tmp_path / "p.csv", b"a,b\rc,d\n")
+    with pytest.raises(ValueError, match=r"line 1: a carriage return \(CR\) outside quotes"):
+        read_pairs(path)
 
 
 @pytest.mark.parametrize(
@@ -182,7 +292,7 @@ def test_train_evaluate_and_align_read_csv(tmp_path: Path, capsys: pytest.Captur
     saved(path, written(rows[:3], delimiter=";") + b"a;b;c\n")
     assert main(["align", out, str(path), *columns]) == 2
     out_text, err = capsys.readouterr()
-    assert out_text.count("\n") == 2
+    assert out_text.count("\n") == 3
     assert err == f"regard align: error: {path}, line 4: 3 columns, but the first row has 2\n"
 
 

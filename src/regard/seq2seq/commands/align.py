@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from regard.seq2seq.alignment.links import links, merge, spell
 from regard.seq2seq.alignment.symmetrize import METHODS, posterior_product, symmetrize
 from regard.seq2seq.commands import drawing
 from regard.seq2seq.commands.columns import add_columns, check_one_file
-from regard.seq2seq.commands.line_blocks import WINDOW, read_blocks, windows
+from regard.seq2seq.commands.line_blocks import WINDOW, Failed, Failures, of_others, read_blocks
 from regard.seq2seq.commands.loading import (
     Unseen,
     add_ensemble,
@@ -29,6 +30,7 @@ from regard.seq2seq.commands.loading import (
 from regard.seq2seq.data.parallel_text import display_name, no_pair, read_lines
 from regard.seq2seq.data.tables import Record, is_csv, note_header, records
 from regard.seq2seq.data.tokenizers import Sentence
+from regard.seq2seq.storage.model_file import model_file
 from regard.seq2seq.translator import LONGEST_SENTENCE, Translation, Translator, check_length
 from regard.show import argument_types
 
@@ -45,8 +47,9 @@ EXAMPLES = f"""\
 The model predicts the tokens of each given target, and each target word is linked with the source word that got the
 most attention. One line is written for each pair, in order: 0-2 links the first source word with the third target
 word. Words are separated by spaces; --by tokens links the tokens of the model instead. A word that attends to the end
-of the source has no link. A line that is not a pair, or a side of more than {LONGEST_SENTENCE} tokens, is an error. An
-empty side has no links.
+of the source has no link. An empty side has no links. A line that is not a pair, is not UTF-8 or has a side of more
+than {LONGEST_SENTENCE} tokens gets an error on standard error and an empty line; the others are aligned, and the exit
+status is 2 at the end.
 
 examples:
   regard align model/model.safetensors pairs.tsv > links.txt
@@ -129,63 +132,48 @@ def run(args: argparse.Namespace) -> int:
     if args.symmetrize and not args.reverse:
         raise ValueError("--symmetrize needs --reverse: a model of the other direction")
     check_one_file(args.columns, args.files, "PAIRS")
-    aligner = _Aligner(args)
+    if len(args.files) == 2 and _files.real(args.files[0]) == _files.real(args.files[1]):
+        raise ValueError("PAIRS must be two different files")
+    failures = Failures("align", "pairs")
+    aligner = _Aligner(args, failures)
     make_picture_folder(args.png)
     number = 0
-    for pairs in _pairs(args.files, aligner.check, args.columns):
-        for line, translation in aligner.lines(pairs):
+    for rows in _rows(args.files, args.columns):
+        for both in of_others(list(map(aligner.read, rows)), aligner.align):
             number += 1
-            print(line)
-            if args.png and translation.tokens:
-                drawing.save_alignment(translation, args.png / f"line-{number}.png")
+            print(aligner.empty if isinstance(both, Failed) else aligner.line(number, both))
+            if args.png and not isinstance(both, Failed) and both[0].tokens:
+                drawing.save_alignment(both[0], args.png / f"line-{number}.png")
         sys.stdout.flush()  # a program at the other end of a pipe may wait for these lines
-    return 0
+    return failures.status(number)
 
 
-def _pairs(
-    files: Sequence[Path], check: Callable[[Pair], Pair], columns: Sequence[str] | None = None
-) -> Iterator[list[Pair]]:
+def _rows(files: Sequence[Path], columns: Sequence[str] | None) -> Iterator[list[Record]]:
     """Yield pairs of one file or of two, as they arrive."""
-    if len(files) < 2:
-        file = files[0] if files else "-"
-        if columns is not None or is_csv(str(file)):
-            return windows(_of_table(file, check, columns))
-        return windows(read_blocks(file, _PairParser(display_name(file), check)))
-    if _files.real(files[0]) == _files.real(files[1]):
-        raise ValueError("PAIRS must be two different files")
-    return windows(_of_two_files(list(map(read_lines, files)), list(map(display_name, files)), check))
+    if len(files) == 2:
+        return _of_two_files(files)
+    file = files[0] if files else "-"
+    if columns is not None or is_csv(str(file)):
+        return _of_table(records(chain.from_iterable(read_lines(file)), display_name(file), columns))
+    return _of_lines(file)
 
 
-class _PairParser:
-    """Converts lines to pairs; warns if the first looks like a header."""
-
-    def __init__(self, name: str, check: Callable[[Pair], Pair]) -> None:
-        self.name, self.check, self.started = name, check, False
-
-    def __call__(self, line: str) -> Pair:
-        """Return the pair of a line."""
-        cells = line.split("\t")
-        if not self.started:
-            note_header(Record(1, cells), self.name)
-        self.started = True
-        if len(cells) != 2:
-            raise ValueError(no_pair(line))
-        return self.check((cells[0], cells[1]))
+def _of_lines(file: Path | str) -> Iterator[list[Record]]:
+    """Yield the pairs of lines source TAB target; warn if the first looks like a header."""
+    for block in read_blocks(file):
+        rows = [row._replace(cells=row.cells[0].split("\t")) for row in block]
+        if rows and rows[0].line == 1:
+            note_header(rows[0], display_name(file))
+        yield rows
 
 
-def _of_table(
-    file: Path | str, check: Callable[[Pair], Pair], columns: Sequence[str] | None
-) -> Iterator[list[Pair]]:
-    """Yield the pairs of a table; an empty row is a pair of empty sides."""
-    name = display_name(file)
-    rows = records(chain.from_iterable(read_lines(file)), name, columns)
+def _of_table(rows: Iterator[Record]) -> Iterator[list[Record]]:
+    """Yield the rows of a table; an empty row is a pair of empty sides."""
     while True:
-        block: list[Pair] = []
+        block: list[Record] = []
         try:
-            for line, cells in islice(rows, WINDOW):
-                block.append(
-                    _checked(check, (cells[0], cells[1]) if cells else ("", ""), f"{name}, line {line}")
-                )
+            for row in islice(rows, WINDOW):
+                block.append(row._replace(cells=row.cells or ["", ""]))
         except ValueError:
             yield block  # pairs before an error are aligned
             raise
@@ -194,34 +182,21 @@ def _of_table(
         yield block
 
 
-def _checked(check: Callable[[Pair], Pair], pair: Pair, location: str) -> Pair:
-    try:
-        return check(pair)
-    except ValueError as error:
-        raise ValueError(f"{location}: {error}") from None
-
-
-def _of_two_files(
-    sides: Sequence[Iterator[list[str]]], names: Sequence[str], check: Callable[[Pair], Pair]
-) -> Iterator[list[Pair]]:
+def _of_two_files(files: Sequence[Path]) -> Iterator[list[Record]]:
     """Yield the pairs of lines of two files."""
-    pending: list[list[str]] = [[], []]
+    sides, names = list(map(read_blocks, files)), list(map(display_name, files))
+    pending: list[list[Record]] = [[], []]
     number = 0
     while True:
         pending = [lines or next(side, []) for lines, side in zip(pending, sides, strict=True)]
         count = min(map(len, pending))
         if not count:
             break
-        block: list[Pair] = []
-        for pair in zip(pending[0][:count], pending[1][:count], strict=True):
-            number += 1
-            try:
-                block.append(check(pair))
-            except ValueError as error:
-                if block:
-                    yield block
-                raise ValueError(f"{names[0]} and {names[1]}, line {number}: {error}") from None
-        yield block
+        yield [
+            Record(one.line, [*one.cells, *two.cells], one.error or two.error)
+            for one, two in zip(*(lines[:count] for lines in pending), strict=True)
+        ]
+        number += count
         pending = [lines[count:] for lines in pending]
     if pending[0] or pending[1]:
         longer, shorter = names if pending[0] else names[::-1]
@@ -231,44 +206,56 @@ def _of_two_files(
 class _Aligner:
     """Aligns pairs with a model or an ensemble, or with one for each direction."""
 
-    def __init__(self, args: argparse.Namespace) -> None:
+    def __init__(self, args: argparse.Namespace, failures: Failures) -> None:
         directions = [[args.model, *args.ensemble], args.reverse]
+        files = [{_files.real(model_file(path)) for path in paths} for paths in directions]
+        if files[0] & files[1]:
+            raise ValueError(
+                "--reverse needs models of the other direction. Got one of the same model instead."
+            )
         self.models = [load_all(paths[0], paths[1:]) for paths in directions if paths]
         for paths, model in zip(directions, self.models, strict=False):
             if not model.attention:
                 raise ValueError(f"{paths[0]} was trained without attention, so it cannot align")
         self.method = args.symmetrize or DEFAULT
         self.threshold: float = args.threshold
-        self.read = self.done = 0  # lines
-        self.unseen = Unseen()
+        self.name = " and ".join(map(display_name, args.files or ["-"]))
+        self.unseen, self.failures = Unseen(), failures
         self.by, self.scores, self.posterior = args.by, args.scores, args.posterior
+        self.empty: str = "\t" * len(self.models) * args.scores  # the line of a pair that can't be aligned
 
-    def check(self, pair: Pair) -> Pair:
-        """Return the pair; raise if it is too long for the models, and warn of unseen symbols."""
-        self.read += 1
-        pair = Sentence(pair[0]), Sentence(pair[1])
+    def read(self, row: Record) -> Pair | Failed:
+        """Return a pair that can be aligned."""
+        return self.failures.read(row, self._checked, self.name)
+
+    def _checked(self, row: Record) -> Pair:
+        """Return a pair; raise if it is none or too long for the models, and warn of unseen symbols."""
+        if len(row.cells) != 2:
+            raise ValueError(no_pair("\t".join(row.cells)))
+        pair = Sentence(row.cells[0]), Sentence(row.cells[1])
         for model, sides in zip(self.models, (pair, pair[::-1]), strict=False):
             tokenizers = model.model.source_tokenizer, model.model.target
             for side, tokenizer in zip(sides, tokenizers, strict=True):
                 tokens = tokenizer.cut(side)
                 check_length(len(tokens))
-                self.unseen.check(tokenizer, tokens, f"line {self.read}")
+                self.unseen.check(tokenizer, tokens, f"line {row.line}")
         return pair
 
-    def lines(self, pairs: Sequence[Pair]) -> Iterator[tuple[str, Translation]]:
-        """Yield the output line of each pair, and the translation by the first model."""
+    def align(self, pairs: Sequence[Pair]) -> Iterator[tuple[Translation, ...]]:
+        """Yield the alignments of each pair, by one model or by those of both directions."""
         sources, targets = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
         aligned = [self.models[0].align(sources, targets, posterior=self.posterior)]
         if len(self.models) > 1:
             aligned.append(self.models[1].align(targets, sources, posterior=self.posterior))
-        for both in zip(*aligned, strict=True):
-            self.done += 1
-            columns = [f"{translation.score:.4f}" for translation in both] if self.scores else []
-            try:
-                merged = self._links(both)
-            except ValueError as error:  # the two models have different words for this pair
-                raise ValueError(f"line {self.done}: {error}") from None
-            yield "\t".join([*columns, spell(merged)]), both[0]
+        return zip(*aligned, strict=True)
+
+    def line(self, number: int, both: Sequence[Translation]) -> str:
+        """Return the output for a pair."""
+        merged = self.failures.attempt(partial(self._links, both), f"line {number}")
+        if isinstance(merged, Failed):  # the two models have different words for this pair
+            return self.empty
+        columns = [f"{translation.score:.4f}" for translation in both] if self.scores else []
+        return "\t".join([*columns, spell(merged)])
 
     def _links(self, both: Sequence[Translation]) -> Links:
         sides = [(translation.source[:-1], translation.tokens) for translation in both]

@@ -7,6 +7,7 @@ import json
 import re
 import sys
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +16,14 @@ import numpy as np
 from regard import _files
 from regard.seq2seq.commands import drawing
 from regard.seq2seq.commands.examples import load
-from regard.seq2seq.commands.line_blocks import read_blocks, windows
+from regard.seq2seq.commands.line_blocks import Failed, Failures, of_others, read_blocks, windows
 from regard.seq2seq.commands.loading import add_ensemble, add_model, load_all, make_picture_folder
 from regard.seq2seq.commands.options import add_beam, beam_sizes, check_outputs
 from regard.seq2seq.commands.pages import Collected, check_page, is_page
 from regard.seq2seq.data.array_sources import ArraySource, Images, Loaded
+from regard.seq2seq.data.arrays import file_of
 from regard.seq2seq.data.normalization import is_blank
+from regard.seq2seq.data.tables import Record
 from regard.seq2seq.data.vocabulary import JOIN
 from regard.seq2seq.storage.model_file import model_file
 from regard.seq2seq.translator import Translation, Translator
@@ -34,7 +37,8 @@ _TOGETHER = 64  # pictures that are read before they are described
 EXAMPLES = """\
 One line is printed for each image: its name, a TAB, and the caption. With --n-best there are N lines for each image,
 with the score of the caption between the name and the caption. Pictures of any size are scaled to the size of the
-model. Arrays must have that size.
+model. Arrays must have that size. An image that can't be read gets an error on standard error and a line without a
+caption ("error" in --json); the others are described, and the exit status is 2 at the end.
 
 examples:
   regard caption runs/mine photo.png
@@ -78,7 +82,8 @@ def _add_outputs(add: Any) -> None:
         type=argument_types.path,
         metavar="FILE",
         help="write a line of JSON for each caption: its path, caption, score, tokens, and for each token the most"
-        " attended cell [row, column] of the grid [rows, columns], or the most attended vector; all counted from 0",
+        " attended cell [row, column] of the grid [rows, columns], or the most attended vector; all counted from 0;"
+        " or its path and the error",
     )
 
 
@@ -97,28 +102,40 @@ def run(args: argparse.Namespace) -> int:
     model = load_all(args.model, args.ensemble, arrays=True)
     source = model.model.source
     assert isinstance(source, ArraySource)  # as `load_all` has checked
-    shown = _Shown(args, model, source)
-    check_outputs({"--json": args.json}, [args.model, model_file(args.model), *map(Path, args.images)])
+    models = [args.model, *args.ensemble]
+    inputs = [*models, *map(model_file, models), *(Path(file_of(name)) for name in args.images)]
+    shown = _Shown(args, model, source, inputs)
+    outputs = {"--json": args.json, "--show": args.show if is_page(args.show) else None}
+    check_outputs(outputs, inputs)
     records: list[dict[str, Any]] = []
-    for block in _blocks(args.images, source):
-        for example, captions in zip(block, model.candidates(block, beam=beam, n_best=best), strict=True):
+    failures, search = Failures("caption", "images"), partial(model.candidates, beam=beam, n_best=best)
+    for group in _named(args.images):
+        files = [Path(file_of(row.cells[0])) for row in group]
+        check_outputs(outputs, files)
+        shown.inputs.update(map(_files.real, files))
+        block = [_loaded(row, source, failures) for row in group]
+        for row, example, captions in zip(group, block, of_others(block, search), strict=True):
             number += 1
-            _print(example, captions, with_scores=args.n_best is not None)
-            records += [_record(example, caption) for caption in captions] if args.json else []
-            shown.add(number, example, captions)
+            _print(row.cells[0], captions, with_scores=args.n_best is not None)
+            records += _records(row.cells[0], captions) if args.json else []
+            if isinstance(example, Loaded) and not isinstance(captions, Failed):
+                shown.add(number, example, captions)
         sys.stdout.flush()  # for a reader who waits for these lines
     shown.save()
     if args.json:
         with _files.replacing(args.json) as file:
             file.writelines(json.dumps(record).encode() + b"\n" for record in records)
-    return 0
+    return failures.status(number)
 
 
 class _Shown:
     """Shows where a model attended: as one page, or as a picture for each image in a folder."""
 
-    def __init__(self, args: argparse.Namespace, model: Translator, source: ArraySource) -> None:
+    def __init__(
+        self, args: argparse.Namespace, model: Translator, source: ArraySource, inputs: Sequence[Path]
+    ) -> None:
         self.path, self.force, self.source = args.show, args.force, source
+        self.inputs = set(map(_files.real, inputs))
         self.page = Collected(model) if is_page(args.show) else None
         if args.force and self.page is None:
             raise ValueError("--force needs --show FILE.html")
@@ -130,9 +147,7 @@ class _Shown:
         if self.page is None:
             make_picture_folder(args.show)
         else:
-            check_page(
-                "--show", args.show, [model_file(args.model), *map(Path, args.images)], force=args.force
-            )
+            check_page("--show", args.show, inputs, force=args.force)
 
     def add(self, number: int, example: Loaded, captions: Sequence[Translation]) -> None:
         """Show the captions of an example."""
@@ -140,8 +155,10 @@ class _Shown:
             picture = self.source.picture(example) if isinstance(self.source, Images) else None
             self.page.add(captions, example, picture)
         elif self.path and isinstance(self.source, Images):
-            name = f"{number}-{Path(example).stem}.png"
-            drawing.save_captioned(self.source, example, captions[0], self.path / name)
+            path = self.path / f"{number}-{Path(example).stem}.png"
+            if _files.real(path) in self.inputs:
+                raise ValueError(f"{path} would be overwritten: give --show a folder of its own")
+            drawing.save_captioned(self.source, example, captions[0], path)
 
     def save(self) -> None:
         """Write the page, if there is one."""
@@ -149,41 +166,48 @@ class _Shown:
             self.page.page("Captions").save(self.path, force=self.force)
 
 
-def _blocks(names: Sequence[str], source: ArraySource) -> Iterator[list[Loaded]]:
-    """Read the examples that are named as arguments, or by lines of standard input.
-
-    An error comes after all examples before it.
-    """
-    named = iter([list(names)]) if names else read_blocks("-", _named)
-    for group in windows(named, _TOGETHER):
-        block: list[Loaded] = []
-        for name in group:
-            try:
-                block.append(load(name, source))
-            except (ValueError, TypeError, OSError):
-                if block:
-                    yield block
-                raise
-        yield block
+def _named(names: Sequence[str]) -> Iterator[list[Record]]:
+    """Yield the names that are arguments, or lines of standard input."""
+    rows = iter([[Record(0, [name]) for name in names]]) if names else read_blocks("-")
+    return windows(rows, _TOGETHER)
 
 
-def _named(line: str) -> str:
-    if is_blank(line):
+def _loaded(row: Record, source: ArraySource, failures: Failures) -> Loaded | Failed:
+    """Read the example that a row names: an argument, or a line of standard input, which has a number."""
+    if row.line:
+        return failures.read(row, lambda row: _load(row.cells[0], source), "standard input")
+    return failures.attempt(lambda: _load(row.cells[0], source))
+
+
+def _load(name: str, source: ArraySource) -> Loaded:
+    if is_blank(name):
         raise ValueError("empty; expected the name of a file")
-    return line
+    return load(name, source)
 
 
-def _print(example: Loaded, captions: Sequence[Translation], *, with_scores: bool) -> None:
-    for caption in captions:
-        columns = [str(example), *([f"{caption.score:.4f}"] if with_scores else []), caption.text]
-        columns = [" ".join(re.split(r"[\t\n\v\f\r\x1c-\x1e\x85\u2028\u2029]", column)) for column in columns]
+def _print(name: str, captions: Sequence[Translation] | Failed, *, with_scores: bool) -> None:
+    if isinstance(captions, Failed):
+        rows = [[name, *([""] if with_scores else []), ""]]
+    else:
+        rows = [[name, *([f"{one.score:.4f}"] if with_scores else []), one.text] for one in captions]
+    for columns in rows:
+        one_line = [
+            " ".join(re.split(r"[\t\n\v\f\r\x1c-\x1e\x85\u2028\u2029]", column)) for column in columns
+        ]
         # The vocabulary of an untrusted model, and a name, may hold control characters.
-        print("\t".join(map(clean, columns) if sys.stdout.isatty() else columns))
+        print("\t".join(map(clean, one_line) if sys.stdout.isatty() else one_line))
 
 
-def _record(example: Loaded, caption: Translation) -> dict[str, Any]:
+def _records(name: str, captions: Sequence[Translation] | Failed) -> list[dict[str, Any]]:
+    """Return the captions of an example, or its error, for JSON."""
+    if isinstance(captions, Failed):
+        return [{"path": name, "error": captions.error}]
+    return [_record(name, caption) for caption in captions]
+
+
+def _record(name: str, caption: Translation) -> dict[str, Any]:
     """Return a caption and its attended cells, for JSON."""
-    record: dict[str, Any] = {"path": str(example), "caption": caption.text, "score": caption.score}
+    record: dict[str, Any] = {"path": name, "caption": caption.text, "score": caption.score}
     record["tokens"] = [token.replace(JOIN, "") for token in caption.tokens]
     if caption.alignment is not None:
         attended = caption.alignment.argmax(axis=1) if caption.tokens else np.zeros(0, np.int64)

@@ -16,7 +16,7 @@ from regard.seq2seq.alignment.links import Gold, word_numbers
 from regard.seq2seq.commands import drawing, linked
 from regard.seq2seq.commands.columns import add_columns, check_one_file
 from regard.seq2seq.commands.examples import example_path, loaded
-from regard.seq2seq.commands.labels import names_of
+from regard.seq2seq.commands.labels import given_names, names_of
 from regard.seq2seq.commands.link_files import (
     LINKS_FROM,
     LineLinks,
@@ -27,6 +27,7 @@ from regard.seq2seq.commands.link_files import (
 from regard.seq2seq.commands.loading import Unseen, add_ensemble, load_all, word_links
 from regard.seq2seq.commands.options import check_needs, check_outputs, check_standard_input, first_given
 from regard.seq2seq.data.array_sources import ArraySource, Images, Loaded, Vectors
+from regard.seq2seq.data.arrays import file_of
 from regard.seq2seq.data.normalization import Normalization, normalize
 from regard.seq2seq.data.parallel_text import memoized, read_lines, read_pairs
 from regard.seq2seq.data.tokenizers import Sentence, Tokenizer
@@ -311,6 +312,7 @@ def _for_models(args: argparse.Namespace, test: _Test, models: Sequence[Translat
     if args.gold:
         raise ValueError(f"--gold has links between words: {args.model} reads {source.token_type}")
     paths = [example_path(str(args.test), name) for name in test.sources or []]
+    check_outputs(_outputs_of(args), [Path(file_of(path)) for path in paths])
     examples = loaded(paths, source, [f"{test.name}, source {i}" for i in range(1, len(paths) + 1)])
     return test._replace(sources=None, token_types=(None, target), examples=examples)
 
@@ -364,8 +366,12 @@ def _check_files(args: argparse.Namespace) -> None:
     models = [path for path in (args.model, *args.ensemble, *args.compare) if path]
     if args.png:
         check_picture(args.png)
-    check_outputs({"--json": args.json, "--png": args.png}, [*inputs, *models, *map(model_file, models)])
+    check_outputs(_outputs_of(args), [*inputs, *models, *map(model_file, models)])
     check_standard_input(inputs)
+
+
+def _outputs_of(args: argparse.Namespace) -> dict[str, Path | None]:
+    return {"--json": args.json, "--png": args.png}
 
 
 def _read_test(args: argparse.Namespace) -> _Test:
@@ -409,13 +415,7 @@ def _names(args: argparse.Namespace) -> list[str]:
     paths = [(path,) for path in args.hypotheses or [args.model, *args.compare]]
     paths[0] += tuple(args.ensemble)
     if args.names:
-        if len(args.names) != len(paths):
-            raise ValueError(
-                f"--names must be as many as what is measured: {len(paths)}. Got {len(args.names)} instead."
-            )
-        if len(set(args.names)) != len(paths):
-            raise ValueError("--names must give each model a name of its own")
-        return [clean(name) for name in args.names]
+        return given_names(args.names, len(paths))
     if len({tuple(_files.real(model_file(path)) for path in several) for several in paths}) < len(paths):
         raise ValueError("the models to compare must be different files")
     distinct = list({path for several in paths for path in several})

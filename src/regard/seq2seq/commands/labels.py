@@ -10,7 +10,23 @@ from regard.seq2seq.storage.model_file import MODEL_FILE
 from regard.seq2seq.training.log import LOG_FILE
 from regard.show.terminal import clean
 
-__all__ = ["names_of"]
+__all__ = ["given_names", "names_of"]
+
+
+def given_names(names: Sequence[str], count: int) -> list[str]:
+    """Return the names of --names, cleaned, if they are as many as what is measured, and all different.
+
+    Examples
+    --------
+    >>> given_names(["one", "one"], 2)
+    Traceback (most recent call last):
+    ValueError: --names must all be different
+    """
+    if len(names) != count:
+        raise ValueError(f"--names must be as many as what is measured: {count}. Got {len(names)} instead.")
+    if len(set(map(clean, names))) != count:
+        raise ValueError("--names must all be different")
+    return list(map(clean, names))
 
 
 def names_of(paths: Sequence[Path]) -> list[str]:

@@ -1,61 +1,141 @@
-"""Reading lines as they arrive: in blocks from a file, one by one from a pipe or a terminal."""
+"""Reading lines as they arrive: in blocks from a file, one by one from a pipe or a terminal.
+
+A line with an error does not end a verb: a `Failed` takes its place in the output, and the exit status is 2 at the end.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
-from regard.seq2seq.data.parallel_text import Readable, display_name, read_lines
+from regard._characters import one_line
+from regard.seq2seq.data.parallel_text import Readable, read_lines
+from regard.seq2seq.data.tables import Record
+from regard.show.terminal import note
 
-__all__ = ["read_blocks", "windows"]
+__all__ = ["Failed", "Failures", "of_others", "read_blocks", "windows"]
 
 T = TypeVar("T")
+R = TypeVar("R")
 
 WINDOW = 2000  # lines that are sorted by length together
+_REPORTED = 10  # errors that are printed
 
 
-def read_blocks(path: Readable, parse: Callable[[str], T]) -> Iterator[list[T]]:
-    """Parse the lines that can be read without waiting, at most 2,000 at a time.
+class Failed(NamedTuple):
+    """An input that can't be used.
+
+    Parameters
+    ----------
+    error : str
+        Why, with the location.
+    """
+
+    error: str
+
+
+class Failures:
+    """Counts the inputs that can't be used, and prints the errors of the first ten.
+
+    Parameters
+    ----------
+    verb : str
+        The verb that reads the inputs.
+    units : str
+        What the inputs are, in the plural.
+
+    Examples
+    --------
+    >>> failures = Failures("translate", "lines")
+    >>> failures.attempt(lambda: int("1"), "line 1"), failures.attempt(lambda: int("x"), "line 2")
+    (1, Failed(error="line 2: invalid literal for int() with base 10: 'x'"))
+    >>> failures.status(2)
+    2
+    """
+
+    def __init__(self, verb: str, units: str) -> None:
+        self.verb, self.units, self.count = verb, units, 0
+
+    def read(self, record: Record, parse: Callable[[Record], T], file: str) -> T | Failed:
+        """Return what a function makes of a record of a file, or the error of either."""
+        if record.error:
+            return self._fail(record.error)
+        return self.attempt(lambda: parse(record), f"{file}, line {record.line}")
+
+    def attempt(self, function: Callable[[], T], location: str = "") -> T | Failed:
+        """Return what a function returns, or its error, whose text begins with the location."""
+        try:
+            return function()
+        except (ValueError, TypeError, OSError) as error:
+            return self._fail(f"{location}: {one_line(error)}" if location else one_line(error))
+
+    def _fail(self, error: str) -> Failed:
+        """Count and print an error."""
+        self.count += 1
+        if self.count <= _REPORTED:
+            self._print(error)
+        return Failed(error)
+
+    def status(self, total: int) -> int:
+        """Return the exit status, and print the number of the errors if not all were printed."""
+        if self.count > _REPORTED:
+            self._print(f"{self.count} of {total} {self.units} could not be used")
+        return 2 if self.count else 0
+
+    def _print(self, error: str) -> None:
+        note(f"regard {self.verb}: error: {error}")
+
+
+def of_others(
+    items: Sequence[T | Failed], function: Callable[[list[T]], Iterable[R]]
+) -> Iterator[R | Failed]:
+    """Yield what a function returns for the items, in order, where those that have failed stay as they are.
+
+    Examples
+    --------
+    >>> list(of_others([1, Failed("no number"), 3], lambda numbers: [-number for number in numbers]))
+    [-1, Failed(error='no number'), -3]
+    """
+    others = [item for item in items if not isinstance(item, Failed)]
+    results = iter(function(others) if others else ())
+    for item in items:
+        yield item if isinstance(item, Failed) else next(results)
+
+
+def read_blocks(path: Readable) -> Iterator[list[Record]]:
+    """Read the lines that are available without waiting, at most 2,000 at a time.
 
     Parameters
     ----------
     path : str, path or binary file
         UTF-8 text, compressed with gzip or not; "-" is standard input.
-    parse : callable
-        Converts a line, or raises a ValueError.
 
     Yields
     ------
-    list
-        The parsed lines, in order. An error comes after all lines before it.
+    list of Record
+        Lines, each as one field; a line that can't be read has an error.
 
     Raises
     ------
     ValueError
-        With the line's number.
+        If the file can't be read as text.
     OSError
         If the file can't be read.
 
     Examples
     --------
     >>> import io
-    >>> list(read_blocks(io.BytesIO(b"one\\n\\nthree"), str.upper))
-    [['ONE', ''], ['THREE']]
+    >>> for block in read_blocks(io.BytesIO(b"one\\n\\nthree")):
+    ...     print([(line, *cells) for line, cells, _ in block])
+    [(1, 'one'), (2, '')]
+    [(3, 'three')]
     """
-    number = 0
-    with closing(read_lines(path)) as batches:
+    number, errors = 0, dict[int, str]()
+    with closing(read_lines(path, errors)) as batches:
         for lines in windows(batches):
-            block: list[T] = []
-            for line in lines:
-                number += 1
-                try:
-                    block.append(parse(line))
-                except ValueError as error:
-                    if block:
-                        yield block
-                    raise ValueError(f"{display_name(path)}, line {number}: {error}") from None
-            yield block
+            yield [Record(i, [line], errors.pop(i, "")) for i, line in enumerate(lines, number + 1)]
+            number += len(lines)
 
 
 def windows(blocks: Iterator[list[T]], most: int | None = None) -> Iterator[list[T]]:

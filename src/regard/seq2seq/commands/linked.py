@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from regard import _files
 from regard.seq2seq.alignment.links import Gold
-from regard.seq2seq.commands.labels import names_of
+from regard.seq2seq.commands.labels import given_names, names_of
 from regard.seq2seq.commands.link_files import LINKS_FROM, read_counted, warn_if_from_one
 from regard.seq2seq.commands.options import check_outputs, check_standard_input, first_given
 from regard.seq2seq.evaluation.metrics import LinkScore, alignment_error_rate
@@ -58,11 +58,7 @@ def _names(args: argparse.Namespace) -> list[str]:
         if len({_files.real(path) for path in args.links}) < len(args.links):
             raise ValueError("the files of --links must be different files")
         return names_of(args.links)
-    if len(args.names) != len(args.links):
-        raise ValueError(
-            f"--names must be as many as what is measured: {len(args.links)}. Got {len(args.names)} instead."
-        )
-    return list(map(clean, args.names))
+    return given_names(args.names, len(args.links))
 
 
 def _score(lines: Sequence[Gold], gold: Sequence[Gold]) -> LinkScore:

@@ -517,8 +517,7 @@ def _read(args: argparse.Namespace, model: Seq2Seq) -> _Data:
     if lines is not None:
         by = args.links_by or "words"
         links = PairLinks(args.links, lines, train, by, args.max_tokens, args.links_from)
-    own_valid, own_test = args.valid is not None, args.test is not None
-    return _Data(train, valid, test, links, own_valid=own_valid, own_test=own_test)
+    return _Data(train, valid, test, links, own_valid=args.valid is not None, own_test=test != valid)
 
 
 def _pairs(

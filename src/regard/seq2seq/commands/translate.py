@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from regard.seq2seq.alignment.links import spell
 from regard.seq2seq.commands import drawing
-from regard.seq2seq.commands.line_blocks import read_blocks, windows
+from regard.seq2seq.commands.line_blocks import Failed, Failures, of_others, read_blocks
 from regard.seq2seq.commands.loading import (
     Unseen,
     add_ensemble,
@@ -22,6 +23,8 @@ from regard.seq2seq.commands.loading import (
 )
 from regard.seq2seq.commands.options import add_beam, beam_sizes, check_needs, first_given
 from regard.seq2seq.commands.pages import Collected, check_page
+from regard.seq2seq.data.parallel_text import display_name
+from regard.seq2seq.data.tables import Record
 from regard.seq2seq.data.tokenizers import Sentence
 from regard.seq2seq.decoding.hypothesis import LARGEST_PENALTY, Scoring
 from regard.seq2seq.model import Seq2Seq
@@ -34,7 +37,7 @@ from regard.show.terminal import clean, note
 
 __all__ = ["add_arguments", "run"]
 
-_Translate = Callable[[Sequence[str]], list[list[Translation]]]
+_Translate = Callable[[Sequence[str | Failed]], Iterator[list[Translation] | Failed]]
 
 MOST = 1000  # samples of a line
 _PROBABILITY = argument_types.number("greater than 0 and at most 1", lambda number: 0 < number <= 1)
@@ -44,10 +47,11 @@ _PENALTY = argument_types.number(
 
 EXAMPLES = f"""\
 One translation is written for each line, in order; an empty line stays empty. A line of more than {LONGEST_SENTENCE}
-tokens is an error. Columns are separated by TABs: the number of the line (with --n-best and --sample), the score (with
-those and --scores), the text, and the links between the words of line and text (with --alignment pharaoh: 0-2 links
-the first word of the line with the third of the text). A score is the mean log-probability of the tokens, unless
-penalties or a reranker change it.
+tokens, or one that is not UTF-8, gets an error on standard error and a line whose columns are empty but for its number;
+all others are translated, and the exit status is 2 at the end. Columns are separated by TABs: the number of the line
+(with --n-best and --sample), the score (with those and --scores), the text, and the links between the words of line and
+text (with --alignment pharaoh: 0-2 links the first word of the line with the third of the text). A score is the mean
+log-probability of the tokens, unless penalties or a reranker change it.
 
 examples:
   echo "Click the icon." | regard translate model/model.safetensors
@@ -165,21 +169,22 @@ def run(args: argparse.Namespace) -> int:
     if args.heads is not None:
         _check_heads(model, args)
     if args.show is not None:
-        check_page(
-            "--show", args.show, [model_file(args.model), *filter(None, [args.file])], force=args.force
-        )
+        models = map(model_file, [args.model, *args.ensemble])
+        check_page("--show", args.show, [*models, *filter(None, [args.file])], force=args.force)
     make_picture_folder(args.png)
     make_picture_folder(args.heads)
     translate, output = _translator(model, args), _Output(model, args)
+    failures = Failures("translate", "lines")
+    read = _Reader(model, display_name(args.file or "-"), failures)
     number = 0
-    for sentences in windows(read_blocks(args.file or "-", _Reader(model))):
-        for translations in translate(sentences):
+    for lines in read_blocks(args.file or "-"):
+        for translations in translate(list(map(read, lines))):
             number += 1
             output.show(number, translations)
         sys.stdout.flush()  # a program at the other end of a pipe may wait for these lines
     if args.show is not None:
         output.page.page().save(args.show, force=args.force)
-    return 0
+    return failures.status(number)
 
 
 def _check_heads(model: Translator, args: argparse.Namespace) -> None:
@@ -212,21 +217,23 @@ def _check_options(args: argparse.Namespace) -> None:
 class _Reader:
     """Checks source lines: their length, and warnings of unseen symbols and of TABs."""
 
-    def __init__(self, model: Translator) -> None:
-        self.source, self.number, self.warned = model.model.source_tokenizer, 0, False
-        self.unseen = Unseen()
+    def __init__(self, model: Translator, name: str, failures: Failures) -> None:
+        self.source, self.warned = model.model.source_tokenizer, False
+        self.unseen, self.name, self.failures = Unseen(), name, failures
 
-    def __call__(self, line: str) -> str:
+    def __call__(self, record: Record) -> str | Failed:
         """Return a line that can be translated."""
-        self.number += 1
-        line = Sentence(line)
+        return self.failures.read(record, self._checked, self.name)
+
+    def _checked(self, record: Record) -> str:
+        line = Sentence(record.cells[0])
         tokens = self.source.cut(line)
         check_length(len(tokens))
-        self.unseen.check(self.source, tokens, f"line {self.number}")
+        self.unseen.check(self.source, tokens, f"line {record.line}")
         if "\t" in line and not self.warned:
             self.warned = True
             note(
-                f"line {self.number} has a TAB, as pairs have: complete lines are translated (cut -f1 gives sources)"
+                f"line {record.line} has a TAB, as pairs have: complete lines are translated (cut -f1 gives sources)"
             )
         return line
 
@@ -237,7 +244,8 @@ def _translator(model: Translator, args: argparse.Namespace) -> _Translate:
     if args.sample is not None:
         return _Sampler(model, args, scoring)
     beam, n_best = beam_sizes(args)
-    return lambda sentences: model.candidates(sentences, beam=beam, n_best=n_best, scoring=scoring)
+    search = partial(model.candidates, beam=beam, n_best=n_best, scoring=scoring)
+    return lambda sentences: of_others(sentences, search)
 
 
 class _Sampler:
@@ -247,12 +255,13 @@ class _Sampler:
         self.model, self.args, self.scoring = model, args, scoring
         self.seeds = np.random.SeedSequence(1 if args.seed is None else args.seed)
 
-    def __call__(self, sentences: Sequence[str]) -> list[list[Translation]]:
+    def __call__(self, sentences: Sequence[str | Failed]) -> Iterator[list[Translation] | Failed]:
         """Sample translations of each sentence."""
-        return [self._sample(sentence) for sentence in sentences]
+        for sentence in sentences:
+            (child,) = self.seeds.spawn(1)  # of each line, so that the numbers of lines count
+            yield sentence if isinstance(sentence, Failed) else self._sample(sentence, child)
 
-    def _sample(self, sentence: str) -> list[Translation]:
-        (child,) = self.seeds.spawn(1)
+    def _sample(self, sentence: str, child: np.random.SeedSequence) -> list[Translation]:
         (samples,) = self.model.sample(
             [sentence],
             count=self.args.sample,
@@ -283,8 +292,11 @@ class _Output:
         several = args.n_best is not None or args.sample is not None
         self.columns = _Columns(several, several or args.scores, args.alignment == "pharaoh")
 
-    def show(self, number: int, translations: Sequence[Translation]) -> None:
+    def show(self, number: int, translations: Sequence[Translation] | Failed) -> None:
         """Print and draw the translations of one line."""
+        if isinstance(translations, Failed):
+            print("\t".join([str(number)] * self.columns.number + [""] * sum(self.columns[1:]) + [""]))
+            return
         if self.in_page:
             self.page.add(translations)
         for rank, translation in enumerate(translations, 1):

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from regard import _check, _files
 
-__all__ = ["Loaded", "is_array_file", "is_path", "load_array", "located"]
+__all__ = ["Loaded", "file_of", "is_array_file", "is_path", "load_array", "located"]
 
 Check = Callable[[tuple[int, ...], np.dtype[Any]], None]
 T = TypeVar("T")
@@ -114,6 +114,28 @@ def is_array_file(path: str | os.PathLike[str]) -> bool:
     return name.endswith((".npy", _ARCHIVE)) or f"{_ARCHIVE}:" in name
 
 
+def file_of(path: str) -> str:
+    """Return the file of an example: of an array in an archive, the archive.
+
+    Parameters
+    ----------
+    path : str
+        A path, with the name of an array after it where it is an archive.
+
+    Returns
+    -------
+    str
+        The file.
+
+    Examples
+    --------
+    >>> file_of("x.npz:boxes"), file_of("x.png")
+    ('x.npz', 'x.png')
+    """
+    start = path.lower().rfind(f"{_ARCHIVE}:")
+    return path if start < 0 else path[: start + len(_ARCHIVE)]
+
+
 def load_array(path: str | os.PathLike[str], check: Check) -> NDArray[Any]:
     """Read an array of a `.npy` file or of an `.npz` archive, without ever unpickling.
 
@@ -158,10 +180,9 @@ def load_array(path: str | os.PathLike[str], check: Check) -> NDArray[Any]:
 
 def _split(path: str) -> tuple[str, str | None]:
     """Return the path of a file, and the name of an array if the file is an archive."""
-    start = path.lower().rfind(f"{_ARCHIVE}:")
-    if start >= 0:
-        end = start + len(_ARCHIVE)
-        return path[:end], path[end + 1 :]
+    file = file_of(path)
+    if file != path:
+        return file, path[len(file) + 1 :]
     if path.lower().endswith(_ARCHIVE):
         return path, ""
     if not path.lower().endswith(".npy"):

@@ -1,7 +1,7 @@
 """Read parallel text: one file of lines source TAB target, or two line-aligned files; UTF-8, optionally gzipped.
 
-Lines end with LF or CRLF. A byte order mark at the start of the file is ignored. A line that cannot be read raises an
-error with its number. A file that changes while it is read is an error, too.
+Lines end with LF or CRLF; a file that has CR only is an error. A byte order mark at the start of the file is ignored. A
+line that cannot be read raises an error with its number. A file that changes while it is read is an error, too.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def read_pairs(
     ----------
     path : str, path or binary file
         Lines ``source TAB target`` in UTF-8; gzip is recognised by its content. "-" is standard input. A file whose
-        name ends in .csv or .csv.gz is read as CSV, delimited by commas, semicolons or TABs.
+        name ends in .csv or .csv.gz is read as CSV, as `regard.seq2seq.data.tables.records` does.
     skipped : callable, optional
         Called with a `Skipped` for each pair that is skipped because one or both sides are empty. By default such a
         pair raises an error.
@@ -171,7 +171,9 @@ def _of_table(
     """Return the sentence pairs of a table with two columns."""
     pairs: list[tuple[str, str]] = []
     number = 0
-    for number, (line, cells) in enumerate(records, 1):  # noqa: B007 - used after the loop
+    for number, (line, cells, error) in enumerate(records, 1):  # noqa: B007 - used after the loop
+        if error:
+            raise ValueError(error)
         filled = [not is_blank(cell) for cell in cells]
         if all(filled) and cells:
             pairs.append((cells[0], cells[1]))
@@ -268,8 +270,8 @@ def read_two(
     Raises
     ------
     ValueError
-        If the numbers of lines differ, a line is empty or not UTF-8, there are no pairs, or a file changes while it is
-        read.
+        If both are the same file, the numbers of lines differ, a line is empty or not UTF-8, there are no pairs, or a
+        file changes while it is read.
     OSError
         If a file cannot be read.
 
@@ -281,6 +283,9 @@ def read_two(
     """
     if source == target == "-":
         raise ValueError("only one of two files can be standard input")
+    paths = [_files.real(path) for path in (source, target) if isinstance(path, str | os.PathLike)]
+    if len(paths) == 2 and paths[0] == paths[1]:
+        raise ValueError(f"source and target must be different files. Got {source} and {target} instead.")
     names = (display_name(source), display_name(target))
     with file_lines(source) as sources, file_lines(target) as targets:
         return _of_two(names, (_Lines(sources), _Lines(targets)), skipped, kept)
@@ -518,13 +523,16 @@ def file_lines(path: Readable) -> Iterator[Iterator[str]]:
         yield chain.from_iterable(batches)
 
 
-def read_lines(path: Readable) -> Generator[list[str], None, None]:
+def read_lines(path: Readable, errors: dict[int, str] | None = None) -> Generator[list[str], None, None]:
     """Read plain text in batches of the lines available: from a terminal, one by one.
 
     Parameters
     ----------
     path : str, path or binary file
         UTF-8; gzip is recognised by its content. "-" is standard input.
+    errors : dict of int to str, optional
+        Gets the error of each line that is not UTF-8, contains a null byte or is too long, by its number; an empty line
+        takes its place. By default such a line raises its error.
 
     Yields
     ------
@@ -534,8 +542,8 @@ def read_lines(path: Readable) -> Generator[list[str], None, None]:
     Raises
     ------
     ValueError
-        If a line is not UTF-8, contains a null byte or is too long (with its number, after yielding all earlier
-        lines); if the file changes while it is read.
+        If a line can't be read (with its number, after yielding all earlier lines); if the file is in UTF-16, has CR as
+        its only line ends, or changes while it is read.
     OSError
         If the file cannot be read.
 
@@ -553,15 +561,19 @@ def read_lines(path: Readable) -> Generator[list[str], None, None]:
             end = data.rfind(b"\n") + 1
             begun = data[end:]
             if end:
-                yield from _decoded(data[:end], name, number)
+                yield from _decoded(data[:end], name, number, errors)
                 number += data.count(b"\n", 0, end)
             if len(begun) > LONGEST_LINE:
-                break
+                if errors is None:
+                    break
+                begun = begun[: LONGEST_LINE + 1]  # still too long
+        if number == 1 and b"\r" in begun[:-1]:
+            raise ValueError(f"{name}: lines must end with LF or CRLF. Got CR only instead.")
         if begun:
-            yield from _decoded(begun, name, number)
+            yield from _decoded(begun, name, number, errors)
 
 
-def _decoded(data: bytes, name: str, number: int) -> Iterator[list[str]]:
+def _decoded(data: bytes, name: str, number: int, errors: dict[int, str] | None) -> Iterator[list[str]]:
     """Yield decoded lines in one batch; before an error, yield the valid lines that precede it."""
     try:
         text = data.decode("utf-8")
@@ -574,14 +586,21 @@ def _decoded(data: bytes, name: str, number: int) -> Iterator[list[str]]:
         yield [line.removesuffix("\r") for line in lines] if "\r" in text else lines
         return
     good: list[str] = []
-    try:
-        for i, line in enumerate(data.removesuffix(b"\n").split(b"\n"), number):
+    for i, line in enumerate(data.removesuffix(b"\n").split(b"\n"), number):
+        try:
             good.append(decode_line(line, f"{name}, line {i}", first=i == 1))
-    except ValueError:
-        if good:
-            yield good
-        raise
+        except ValueError as error:
+            if errors is None or (i == 1 and _is_utf_16(line)):
+                if good:
+                    yield good
+                raise
+            errors[i] = str(error)
+            good.append("")
     yield good
+
+
+def _is_utf_16(line: bytes) -> bool:
+    return line.startswith((b"\xff\xfe", b"\xfe\xff"))
 
 
 def decode_line(line: bytes, location: str, *, first: bool = False) -> str:
@@ -616,7 +635,7 @@ def decode_line(line: bytes, location: str, *, first: bool = False) -> str:
     try:
         text = line.decode("utf-8")
     except UnicodeDecodeError as error:
-        seems = ", but UTF-16, it seems" if line.startswith((b"\xff\xfe", b"\xfe\xff")) else ""
+        seems = ", but UTF-16, it seems" if _is_utf_16(line) else ""
         raise ValueError(
             f"{location}: not UTF-8{seems} (byte {error.start + 1} is 0x{line[error.start]:02x})"
         ) from None

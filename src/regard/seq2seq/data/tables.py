@@ -16,9 +16,13 @@ __all__ = [
 
 Columns = Sequence[str | int]
 
-_DELIMITERS = (",", ";", "\t")
-_SAMPLE = 100  # rows read to detect the delimiter
+_DELIMITERS = {",": "comma", ";": "semicolon", "\t": "TAB", "|": "vertical bar"}
+_SAMPLE = 100  # lines read to detect the delimiter
 _FIRST = 1 << 16  # maximum characters of the sample
+_PLAUSIBLE = (
+    0.9  # the part of the rows with the same number of fields from which on a delimiter may be the true one
+)
+_LONGEST_FIELD = 1 << 20  # characters
 # Common column names of sentence pairs, including language codes and English names of languages.
 _NAMES = frozenset(
     re.findall(
@@ -49,10 +53,13 @@ class Record(NamedTuple):
         The number of its first line, from 1.
     cells : list of str
         Its fields.
+    error : str
+        Why it can't be used, with the file and the line; empty if it can.
     """
 
     line: int
     cells: list[str]
+    error: str = ""
 
 
 def is_csv(name: str) -> bool:
@@ -84,8 +91,9 @@ def records(lines: Iterable[str], name: str, columns: Columns | None = None) -> 
     lines : iterable of str
         Lines without line ends.
     name : str
-        The file name. If it ends in .csv or .csv.gz, fields are delimited by commas, semicolons or TABs and may be
-        quoted. Otherwise they are delimited by TABs, and quotes are part of the text.
+        The file name. If it ends in .csv or .csv.gz, fields are delimited by commas, semicolons, TABs or vertical bars,
+        or by the character of a first line ``sep=;``, and may be quoted. Otherwise they are delimited by TABs, and
+        quotes are part of the text.
     columns : two of str or int, optional
         Names if the first row is a header, or numbers from 1 if there is none. By default the table must have two
         columns and no header.
@@ -93,20 +101,21 @@ def records(lines: Iterable[str], name: str, columns: Columns | None = None) -> 
     Yields
     ------
     Record
-        The two fields of a row, with line ends replaced by spaces; no fields for an empty row.
+        The two fields of a row, with line ends replaced by spaces; no fields for an empty row. A row with another
+        number of fields than the first has an error.
 
     Raises
     ------
     ValueError
-        If there is no such column, the numbers of fields differ between rows, or a quote is not closed.
+        If there is no such column, two delimiters fit the rows, or a quote is not closed.
 
     Examples
     --------
     >>> table = ["id,fr,en", '1,"le chat, noir",the black cat', "2,un chien,a dog"]
     >>> for record in records(table, "pairs.csv", ["en", "fr"]):
     ...     print(record)
-    Record(line=2, cells=['the black cat', 'le chat, noir'])
-    Record(line=3, cells=['a dog', 'un chien'])
+    Record(line=2, cells=['the black cat', 'le chat, noir'], error='')
+    Record(line=3, cells=['a dog', 'un chien'], error='')
     """
     check_columns(columns)
     rows = _csv_rows(lines, name, columns) if is_csv(name) else _tab_rows(lines)
@@ -124,11 +133,13 @@ def records(lines: Iterable[str], name: str, columns: Columns | None = None) -> 
         note_header(first, name)
     for row in rows if has_names else itertools.chain(empty, [first], rows):
         cells = _trimmed(row.cells, len(first.cells))
+        error = ""
         if cells and len(cells) != len(first.cells):
-            raise ValueError(
+            error = (
                 f"{name}, line {row.line}: {_counted(len(cells))}, but the first row has {len(first.cells)}"
             )
-        yield Record(row.line, [_one_line(cells[i]) for i in chosen] if cells else [])
+            cells = []
+        yield Record(row.line, [_one_line(cells[i]) for i in chosen] if cells else [], error)
 
 
 def _trimmed(cells: list[str], least: int) -> list[str]:
@@ -157,8 +168,15 @@ def check_columns(columns: Columns | None) -> None:
     Traceback (most recent call last):
     ValueError: columns must be two different names or numbers. Got ['en', 'en'] instead.
     """
-    if columns is not None and (isinstance(columns, str) or len(columns) != 2 or columns[0] == columns[1]):
+    if columns is not None and (
+        isinstance(columns, str) or len(columns) != 2 or len(set(map(_plain, columns))) < 2
+    ):
         raise ValueError(f"columns must be two different names or numbers. Got {columns!r:.60} instead.")
+
+
+def _plain(column: str | int) -> str | int:
+    """Return a number as such, however it is written."""
+    return int(column) if _is_number(column) else column
 
 
 def _counted(count: int) -> str:
@@ -179,8 +197,9 @@ def _choose(first: Record, name: str, columns: Columns | None) -> tuple[list[int
     if columns is None:
         if count != 2:
             cells = ", ".join(_shown(cell) for cell in first.cells[:8])
+            hint = _STATED if count < 2 and is_csv(name) else "choose two with --columns"
             raise ValueError(
-                f"{name}, line {first.line}: expected 2 columns, found {count} ({cells}); choose two with --columns"
+                f"{name}, line {first.line}: expected 2 columns, found {count} ({cells}); {hint}"
             )
         return [0, 1], False
     if all(_is_number(column) for column in columns):
@@ -188,7 +207,13 @@ def _choose(first: Record, name: str, columns: Columns | None) -> tuple[list[int
         if wrong := [index + 1 for index in indices if not 0 <= index < count]:
             raise ValueError(f"{name}, line {first.line}: there is no column {wrong[0]}; there are {count}")
         return indices, False
-    return [_column_index(str(column), first, name) for column in columns], True
+    indices = [_column_index(str(column), first, name) for column in columns]
+    if indices[0] == indices[1]:
+        raise ValueError(
+            f"{name}, line {first.line}: columns must be two different ones."
+            f" Got {columns[0]!r:.60} and {columns[1]!r:.60} instead, which are both column {indices[0] + 1}."
+        )
+    return indices, True
 
 
 def _is_number(column: str | int) -> bool:
@@ -222,13 +247,14 @@ def _shown(cell: str) -> str:
 
 def _csv_rows(lines: Iterable[str], name: str, columns: Columns | None) -> Iterator[Record]:
     """Read CSV and detect its delimiter."""
+    csv.field_size_limit(max(csv.field_size_limit(), _LONGEST_FIELD))
     lines = iter(lines)
     sample = _sampled(lines)
     skip = 0
     delimiter = _stated_delimiter(sample[0]) if sample else None
     if delimiter is not None:  # a line sep=, as in Excel
         sample, skip = sample[1:], 1
-    delimiter = delimiter or _delimiter(sample, columns)
+    delimiter = delimiter or _delimiter(sample, name, columns)
     ended = (f"{line}\n" for line in itertools.chain(sample, lines))
     reader = csv.reader(ended, delimiter=delimiter, strict=True)
     while True:
@@ -259,25 +285,58 @@ def _stated_delimiter(line: str) -> str | None:
 
 
 def _reason(error: str) -> str:
-    if "unexpected end" in error or "larger than field limit" in error:
+    if "unexpected end" in error:
         return "a quote is opened and not closed"
+    if "larger than field limit" in error:
+        return (
+            f"a field has more than {csv.field_size_limit()} characters, or a quote is opened and not closed"
+        )
     if "expected after" in error:
         return 'text follows a closing quote; a quote inside quotes is written twice ("")'
+    if "new-line character" in error:
+        return "a carriage return (CR) outside quotes; a row must end with LF or CRLF"
     return f"no CSV ({error})"
 
 
-def _delimiter(sample: Sequence[str], columns: Columns | None) -> str:
-    """Return the delimiter with which most rows have the same number of fields (at least two) as the first."""
-    return max(_DELIMITERS, key=lambda delimiter: _agreement(sample, delimiter, columns))
+class _Fit(NamedTuple):
+    """How well a delimiter fits the rows of a sample: better ones are greater."""
+
+    chosen: bool  # whether the first row has the source and target columns
+    same: float  # the part of the rows with as many fields as the first
+    quotes: int  # minus the quotes that are left in the fields: where a delimiter is the true one, they enclose fields
 
 
-def _agreement(sample: Sequence[str], delimiter: str, columns: Columns | None) -> tuple[bool, float]:
+_STATED = "a first line sep=; (or another character) states what is between fields"
+
+
+def _delimiter(sample: Sequence[str], name: str, columns: Columns | None) -> str:
+    """Return the only delimiter that fits a sample; if none does, the best one, with which a row is an error."""
+    fits = {delimiter: _fit(sample, delimiter, name, columns) for delimiter in _DELIMITERS}
+    plausible = {key: fit for key, fit in fits.items() if fit.chosen and fit.same >= _PLAUSIBLE}
+    if not plausible:
+        return max(fits, key=fits.__getitem__)
+    most = max(fit.quotes for fit in plausible.values())
+    best = [delimiter for delimiter, fit in plausible.items() if fit.quotes == most]
+    if len(best) > 1:
+        names = " or a ".join(_DELIMITERS[delimiter] for delimiter in best)
+        raise ValueError(f"{name}: a {names} may be between fields, both fit; {_STATED}")
+    return best[0]
+
+
+def _fit(sample: Sequence[str], delimiter: str, name: str, columns: Columns | None) -> _Fit:
     reader = csv.reader((f"{line}\n" for line in sample), delimiter=delimiter)
-    rows = [row for row in _until_error(reader) if row]
-    if not rows or len(rows[0]) < 2:
-        return False, 0.0
-    named = columns is not None and {str(column) for column in columns} <= set(rows[0])
-    return named, sum(len(row) == len(rows[0]) for row in rows) / len(rows)
+    rows = [row for row in _until_error(reader) if any(map(str.strip, row))]
+    if len(rows) > 1 and (len(sample) >= _SAMPLE or sum(map(len, sample)) > _FIRST):
+        rows.pop()  # which may go on after the sample
+    first = _trimmed(rows[0], 2) if rows else []
+    try:
+        _choose(Record(1, first), name, columns)
+    except ValueError:
+        chosen = False
+    else:
+        chosen = True
+    same = sum(len(_trimmed(row, len(first))) == len(first) > 1 for row in rows) / max(len(rows), 1)
+    return _Fit(chosen, same, -sum(cell.count('"') for row in rows for cell in row))
 
 
 def _until_error(reader: Iterator[list[str]]) -> Iterator[list[str]]:
