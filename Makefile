@@ -28,7 +28,7 @@ caption: $(VENV)/cli
 	test -f $(SCENES)/boxes.jsonl || $(BIN)/python data/digits/scenes.py $(SCENES)
 	$(BIN)/regard train $(SCENES)/train.tsv --valid $(SCENES)/valid.tsv --test $(SCENES)/test.tsv --out $(CAPTIONER) \
 	    --source images --size 40 40 --channels 1 --network embedding=64 encoder=64 decoder=128 attention=64 \
-	    --recipe tokens=3200 dropout=0.1 smoothing=0 --minutes 3 \
+	    --batch-tokens 3200 --dropout 0.1 --label-smoothing 0 --minutes 3 \
 	    $(if $(COMPARE),--compare) $(if $(wildcard $(CAPTIONER)/checkpoint.safetensors),,--fresh)
 	for part in test held_out; do \
 	    $(BIN)/regard caption $(CAPTIONER) $(SCENES)/$$part/*.png --json $(CAPTIONER)/$$part.jsonl >$(CAPTIONER)/$$part.tsv && \

@@ -1,6 +1,6 @@
 """Print the alignment error rate of attention on word links drawn by people.
 
-    python benchmarks/alignment.py [--minutes 3] [--guidance 1] [--together 1]
+    python benchmarks/alignment.py [--minutes 3] [--guided-alignment 1] [--together 1]
 
 The data are Greek verses (lemmas) and their English translation, at most 25 words on either side. A trained translator
 is forced to predict the given translation. The error rate is that of Och and Ney 2003; all links drawn by people count
@@ -32,6 +32,7 @@ import tempfile
 import time
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -39,7 +40,7 @@ from typing import Any, NamedTuple
 from trial import Options, Pairing, arguments, header, sides, train
 
 from data import Missing, Split, Verse, bible, run
-from regard.seq2seq import Ensemble
+from regard.seq2seq import Ensemble, TrainingConfig
 from regard.seq2seq.alignment.links import links, read_gold
 from regard.seq2seq.alignment.symmetrize import posterior_product, symmetrize
 from regard.seq2seq.evaluation.metrics import LinkScore, alignment_error_rate
@@ -54,7 +55,7 @@ TEXT: Options = {
     "max_tokens": LONGEST,
     "min_count": 2,
     "network": {"style": "conditional", "embedding": 96, "encoder": 64, "decoder": 96, "attention": 64},
-    "recipe": {"smoothing": 0.0},
+    "training": TrainingConfig(label_smoothing=0.0),
 }
 
 
@@ -152,8 +153,8 @@ def train_both(
     verses: Sequence[Verse], parts: Split[list[Verse]], args: Namespace, guide: Sequence[Links] | None = None
 ) -> Directions:
     """Train both directions on the text of verses, guided by links if there are any."""
-    recipe = TEXT["recipe"] | ({"guidance": args.guidance} if guide else {})
-    options: Options = {**TEXT, "recipe": recipe}
+    weight = args.guided_alignment if guide else None
+    options: Options = {**TEXT, "training": replace(TEXT["training"], guided_alignment=weight)}
     pairs, valid = text(verses), text(parts.valid)
     forward = together(pairs, valid, args, options, guide)
     pairs, valid = ([(target, source) for source, target in side] for side in (pairs, valid))
@@ -210,7 +211,9 @@ def table(
 def main() -> None:
     """Print tables of the diagonal, the peers and the trained models."""
     parser = arguments(__doc__, minutes=3)
-    parser.add_argument("--guidance", type=float, default=1.0, metavar="X", help="weight of guided alignment")
+    parser.add_argument(
+        "--guided-alignment", type=float, default=1.0, metavar="X", help="weight of guided alignment"
+    )
     parser.add_argument("--together", type=int, default=1, metavar="N", help="models of an ensemble")
     args = parser.parse_args()
     parts = bible(LONGEST)

@@ -38,7 +38,8 @@ from regard.seq2seq.networks.encoders.images import _EPSILON, ImageInput
 from regard.seq2seq.networks.encoders.inputs import input_of
 from regard.seq2seq.networks.recurrent.config import RecurrentConfig
 from regard.seq2seq.networks.recurrent.network import RecurrentNetwork
-from regard.seq2seq.training.loop import Recipe, _Halves
+from regard.seq2seq.training.config import ResolvedConfig
+from regard.seq2seq.training.loop import _Halves
 
 SCENES = Path(__file__).parents[1] / "data" / "digits" / "scenes.py"
 EMBEDDING, ENCODER, STATE, HIDDEN = 64, 64, 128, 64  # as in the Makefile
@@ -134,7 +135,16 @@ class Task:
 def regard_step(task: Task, each: Each) -> Step:
     """Return a step as `regard train` takes it: two halves of the batch, a thread for each if there are two."""
     network, batch, rng = task.network(), task.batch(), np.random.default_rng(1)
-    halves = _Halves(network, Recipe(dropout=task.dropout, smoothing=0.0), each)
+    config = ResolvedConfig(
+        epochs=1,
+        batch_tokens=1,
+        learning_rate=RATE,
+        warm_up=1,
+        dropout=task.dropout,
+        label_smoothing=0.0,
+        guided_alignment=0.0,
+    )
+    halves = _Halves(network, config, each)
     adam = Adam(network.parameters.flat, beta1=BETAS[0], beta2=BETAS[1], clip=CLIP)
 
     def step() -> float:

@@ -35,7 +35,7 @@ from numpy.typing import NDArray
 from trial import header, load_or_train
 
 from data import Emoji, emoji, run
-from regard.seq2seq import Images, Seq2Seq
+from regard.seq2seq import Images, Seq2Seq, TrainingConfig
 from regard.seq2seq.evaluation.metrics import bleu, chrf, exact
 
 SEED = 7  # of the split
@@ -152,12 +152,12 @@ def trained(data: Data, *, epochs: int, attention: bool, seed: int) -> Seq2Seq:
         epochs=epochs,
         min_count=1,
         network=SIZES | ({"attention": 64} if attention else {}),
-        recipe={
-            "tokens": BATCH * source.grid[0] * source.grid[1],
-            "dropout": 0.1,
-            "smoothing": 0.0,
-            "keep": "last",
-        },
+        training=TrainingConfig(
+            batch_tokens=BATCH * source.grid[0] * source.grid[1],
+            dropout=0.1,
+            label_smoothing=0.0,
+            keep="last",
+        ),
         seed=seed,
     )
 

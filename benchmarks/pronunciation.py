@@ -21,6 +21,7 @@ from __future__ import annotations
 import time
 from argparse import Namespace
 from collections.abc import Sequence
+from dataclasses import replace
 
 import g2p_en
 import phonetisaurus
@@ -28,18 +29,22 @@ from trial import BEAM, Options, Trained, arguments, header, train
 
 from data import Missing, Split, Words, cmudict, run
 from data import g2p_en as g2p_en_arrays
-from regard.seq2seq import Seq2Seq
+from regard.seq2seq import Seq2Seq, TrainingConfig
 from regard.seq2seq.evaluation.metrics import error_rate, exact
 
 LONGEST = 31  # letters or phonemes of the longest word
 # Words need a lower learning rate than sentences, and no label smoothing; a few minutes train a small network only.
 SMALL: Options = {
     "network": {"embedding": 112, "encoder": 96, "decoder": 144, "attention": 96},
-    "recipe": {"rate": 2.5e-3, "tokens": 512, "dropout": 0.1, "smoothing": 0.0, "keep": "last"},
+    "training": TrainingConfig(
+        learning_rate=2.5e-3, batch_tokens=512, dropout=0.1, label_smoothing=0.0, keep="last"
+    ),
 }
 LARGE: Options = {
     "network": {"embedding": 128, "encoder": 192, "decoder": 256, "attention": 128},
-    "recipe": {"rate": 1.5e-3, "tokens": 768, "dropout": 0.35, "smoothing": 0.0, "keep": "last"},
+    "training": TrainingConfig(
+        learning_rate=1.5e-3, batch_tokens=768, dropout=0.35, label_smoothing=0.0, keep="last"
+    ),
 }
 MANY_MINUTES = 30
 LONGER = 3  # times as many tokens in a batch with a memory: sources contain two other words
@@ -135,8 +140,10 @@ def trained(parts: Split[Words], args: Namespace) -> Trained:
     }
     if args.family == "recurrent":
         size = LARGE if args.minutes >= MANY_MINUTES else SMALL
-        tokens = size["recipe"]["tokens"] * (LONGER if args.memory else 1)
-        options = {**options, **size, "recipe": size["recipe"] | {"tokens": tokens}}
+        options = {**options, **size}
+        if args.memory:
+            tokens = LONGER * (size["training"].batch_tokens or 0)
+            options["training"] = replace(size["training"], batch_tokens=tokens)
     return train(pairs(parts.train), pairs(parts.valid), args, options)
 
 

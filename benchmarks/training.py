@@ -90,7 +90,9 @@ def regard_step(task: Task, threads: Threads) -> Step:
 
     def gradient_of(half: int) -> tuple[float, dict[str, np.ndarray]]:
         dropout = DROPOUT if task.as_trained else 0.0
-        loss, pullback = network.loss(halves[half], dropout=dropout, rng=rngs[half], smoothing=SMOOTHING)
+        loss, pullback = network.loss(
+            halves[half], dropout=dropout, rng=rngs[half], label_smoothing=SMOOTHING
+        )
         return loss / 2, pullback(0.5)
 
     def step() -> float:

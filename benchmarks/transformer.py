@@ -32,7 +32,8 @@ from regard.seq2seq.data.vocabulary import END, START
 from regard.seq2seq.networks import output_layer as output
 from regard.seq2seq.networks.transformer.config import TransformerConfig
 from regard.seq2seq.networks.transformer.network import TransformerNetwork
-from regard.seq2seq.training.loop import Recipe, _Halves
+from regard.seq2seq.training.config import ResolvedConfig
+from regard.seq2seq.training.loop import _Halves
 
 DATA = Path(__file__).parents[1] / "data" / "help-en-fr"
 DROPOUT, SMOOTHING, RATE = 0.1, 0.1, 1e-4
@@ -62,7 +63,16 @@ def in_regard(config: TransformerConfig, each: Each) -> Step:
     """Return a training step of regard: two halves of the batch, each with a thread if there are two."""
     network, rng = TransformerNetwork(config), np.random.default_rng(1)
     network.draw(rng, np.ones(config.target_tokens))
-    halves = _Halves(network, Recipe(dropout=DROPOUT, smoothing=SMOOTHING), each)
+    training = ResolvedConfig(
+        epochs=1,
+        batch_tokens=1,
+        learning_rate=RATE,
+        warm_up=1,
+        dropout=DROPOUT,
+        label_smoothing=SMOOTHING,
+        guided_alignment=0.0,
+    )
+    halves = _Halves(network, training, each)
     adam = Adam(network.parameters.flat)
 
     def step(batch: Batch) -> object:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypedDict
 import numpy as np
 
 from data import Pair
-from regard.seq2seq import Seq2Seq
+from regard.seq2seq import Seq2Seq, TrainingConfig
 from regard.seq2seq.evaluation.metrics import bleu
 from regard.seq2seq.translator import Translator
 
@@ -35,7 +35,7 @@ class Options(TypedDict, total=False):
     min_count: int
     extras: Mapping[str, int]
     max_tokens: int
-    recipe: dict[str, Any]
+    training: TrainingConfig
 
 
 class Trained(NamedTuple):

@@ -42,12 +42,10 @@ _EQUIVALENTS: dict[str, tuple[str, ...]] = {
             "batch-type",
             "per-device-train-batch-size",
         ),
-        ("--recipe tokens=N", "batches are chosen by length"),
+        ("--batch-tokens", "batches are chosen by length"),
     ),
-    **dict.fromkeys(("lr", "learning-rate", "learn-rate", "rate-max"), ("--rate",)),
-    **dict.fromkeys(
-        ("lr-warmup", "warmup-steps", "warmup-updates", "warmup", "warm-up"), ("--recipe warm_up=N",)
-    ),
+    **dict.fromkeys(("lr", "learn-rate", "rate", "rate-max"), ("--learning-rate",)),
+    **dict.fromkeys(("lr-warmup", "warmup-steps", "warmup-updates", "warmup"), ("--warm-up",)),
     **dict.fromkeys(
         (
             "e",
@@ -65,12 +63,14 @@ _EQUIVALENTS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(
         ("time", "time-limit", "max-time", "hours", "seconds", "stop-time-hours"), ("--minutes",)
     ),
-    **dict.fromkeys(("early-stopping", "early-stop", "patience"), ("--recipe patience=N",)),
-    **dict.fromkeys(("dropout", "attention-dropout"), ("--recipe dropout=X",)),
-    **dict.fromkeys(("label-smoothing", "smoothing"), ("--recipe smoothing=X",)),
-    **dict.fromkeys(("clip-norm", "max-grad-norm", "clip-gradient", "clip"), ("--recipe clip=X",)),
-    **dict.fromkeys(("exponential-smoothing", "average-decay", "ema"), ("--recipe average=X",)),
-    **dict.fromkeys(("guided-alignment", "guidance", "lambda-align"), ("--links", "--alignment")),
+    **dict.fromkeys(("early-stopping", "early-stop"), ("--patience",)),
+    **dict.fromkeys(("attention-dropout",), ("--dropout",)),
+    **dict.fromkeys(("smoothing",), ("--label-smoothing",)),
+    **dict.fromkeys(("max-grad-norm", "clip-gradient", "clip"), ("--clip-norm",)),
+    **dict.fromkeys(("exponential-smoothing", "average-decay", "average", "ema"), ("--ema-decay",)),
+    **dict.fromkeys(("r-drop", "agreement"), ("--rdrop",)),
+    **dict.fromkeys(("guidance", "lambda-align"), ("--guided-alignment", "--alignment")),
+    "recipe": ("each option of training has a name of its own: --learning-rate X, --dropout X",),
     **dict.fromkeys(
         ("rnn-size", "hidden-size", "hidden", "dim-rnn", "dim", "units"), ("--network encoder=N decoder=N",)
     ),

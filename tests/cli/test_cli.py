@@ -46,9 +46,10 @@ MEANT = {
     "explain --wrods 1": "did you mean --words?",
     "train p -o out": "did you mean --out?",
     "train p --output out": "did you mean --out?",
-    "train --batch-size 64": "did you mean --recipe tokens=N?",
-    "train p --learning-rate 0.1": "did you mean --rate?",
-    "train p --lr 0.1": "did you mean --rate?",
+    "train --batch-size 64": "did you mean --batch-tokens?",
+    "train p --rate 0.1": "did you mean --learning-rate?",
+    "train p --lr 0.1": "did you mean --learning-rate?",
+    "train p --recipe dropout=0.1": "each option of training has a name of its own: --learning-rate X, --dropout X",
     "train p --max_tokens=30": "did you mean --max-tokens?",
     "train p --MAX_TOKENS 30": "did you mean --max-tokens?",
     "train p -epochs 3": "did you mean --epochs?",
@@ -56,7 +57,7 @@ MEANT = {
     "train p \N{EN DASH}epochs=3": "did you mean --epochs?",
     "train p --vocab 300": "did you mean --vocabulary?",
     "train p --norm NFC": "did you mean --normalization?",
-    "train p --dropout 0.1": "did you mean --recipe dropout=X?",
+    "train p --smoothing 0.1": "did you mean --label-smoothing?",
     "train p --hidden_size 64": "did you mean --network encoder=N decoder=N?",
     "train --train-sets a b": "files are named without an option",
     "train p --resume": "the same command resumes from its checkpoint by itself",
@@ -119,7 +120,7 @@ def test_the_hint_of_an_error_is_in_its_line(capsys: pytest.CaptureFixture[str])
 def test_numbers_and_text_after_an_option_are_not_options(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["explain", "--words", "-1 0; 0 1", "--scale=-2"]) == 0
     capsys.readouterr()
-    assert refused(["train", "p", "--seed", "-1"], capsys).endswith("Got '-1' instead.")
+    assert refused(["train", "p", "--seed", "-1"], capsys).endswith("Got -1 instead.")
     assert main(["train", "--help", "--nope"]) == 0
 
 

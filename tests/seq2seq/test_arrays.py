@@ -13,7 +13,7 @@ import pytest
 from errors import error
 
 from regard import cli
-from regard.seq2seq import Ensemble, Images, Seq2Seq, Vectors
+from regard.seq2seq import Ensemble, Images, Seq2Seq, TrainingConfig, Vectors
 from regard.seq2seq.data.array_sources import ArraySource, Loaded
 from regard.seq2seq.data.splits import hold_out, split_validation
 from regard.seq2seq.decoding.hypothesis import Scoring
@@ -85,9 +85,9 @@ def small(family: str, kind: str, seed: int = 1) -> Seq2Seq:
 @every_family
 def test_it_learns(family: str, kind: str) -> None:
     network = {"width": 32, "heads": 2, "hidden": 64, "encoder_layers": 1, "decoder_layers": 2}
-    options: dict[str, Any] = {"rate": 0.01}
+    options: dict[str, Any] = {"learning_rate": 0.01}
     if family == "transformer":
-        options = {"rate": 0.005, "network": network}
+        options = {"learning_rate": 0.005, "network": network}
     epochs = {"sequence": 35, "set": 25, "images": 14}[kind]
     model = Seq2Seq(family=family, source=SOURCES[kind], epochs=epochs, **options).fit(*examples(kind, 200))
     sources, targets = examples(kind, 100, seed=2)
@@ -124,7 +124,7 @@ def test_which_of_these_points_is_the_leftmost() -> None:
 
     sources, targets = zip(*(question() for _ in range(700)), strict=True)
     sizes = {"embedding": 24, "encoder": 16, "decoder": 24, "attention": 16}
-    model = Seq2Seq(source=Vectors(6, "set", positions=2), network=sizes, epochs=12, rate=0.01)
+    model = Seq2Seq(source=Vectors(6, "set", positions=2), network=sizes, epochs=12, learning_rate=0.01)
     model.fit(sources[:500], targets[:500])
     texts = [answer.text for answer in model.translate(sources[500:])]
     assert np.mean([one == other for one, other in zip(texts, targets[500:], strict=True)]) >= 0.85
@@ -135,7 +135,7 @@ def test_which_of_these_points_is_the_leftmost() -> None:
 def test_numbers_far_from_0_are_distinguished() -> None:
     targets = ["a", "b", "c"] * 4
     sources = [[[1e6 + 100 * "abc".index(target)]] for target in targets]
-    model = untrained("recurrent", "set", epochs=20, rate=0.05).fit(sources, targets)
+    model = untrained("recurrent", "set", epochs=20, learning_rate=0.05).fit(sources, targets)
     assert [translation.text for translation in model.translate(sources[:3])] == ["a", "b", "c"]
 
 
@@ -214,7 +214,7 @@ def test_a_loaded_model_learns_anew_from_other_examples(tmp_path: Path) -> None:
     small("recurrent", "set").save(tmp_path / "m")
     again = Seq2Seq.load(tmp_path / "m")
     sources, targets = examples("set", 8, seed=5)
-    again.epochs = 1
+    again.training = TrainingConfig(epochs=1)
     again.fit([source + 7 for source in sources], targets)
     assert isinstance(again.model.source, Vectors)
     assert again.model.source.mean == pytest.approx(np.concatenate(sources).mean(axis=0) + 7)

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from one_test import in_one_test
 
-from regard.seq2seq import Seq2Seq, translator
+from regard.seq2seq import Seq2Seq, TrainingConfig, translator
 from regard.seq2seq import model as module
 from regard.seq2seq.data.batching import Corpus, EncodedPair, Links
 from regard.seq2seq.data.parallel_text import Pair
@@ -19,7 +19,7 @@ from regard.seq2seq.data.splits import hold_out
 from regard.seq2seq.data.tokenizers import Tokenizer
 from regard.seq2seq.data.vocabulary import END, UNKNOWN
 from regard.seq2seq.decoding.forced import force
-from regard.seq2seq.training.defaults import choose_config, choose_recipe
+from regard.seq2seq.training.defaults import choose_config, choose_training
 
 
 def test_hold_out_shares_no_source() -> None:
@@ -187,7 +187,9 @@ def test_without_attention_there_is_no_alignment() -> None:
 def test_the_best_parameters_stay() -> None:
     pairs = reversals(80, 0)
     events: list[tuple[bool, bytes]] = []
-    model = Seq2Seq(epochs=6, rate=0.05)  # with so large a rate that not every step is an improvement
+    model = Seq2Seq(
+        epochs=6, learning_rate=0.05
+    )  # with so large a rate that not every step is an improvement
     for step in model.steps(pairs[:60], pairs[60:]):
         if step.validation is not None:
             events.append((step.best, model.model.network.parameters.flat.tobytes()))
@@ -196,12 +198,12 @@ def test_the_best_parameters_stay() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("stops", [(0,), (3,), (20,), (3, 9, 30)])
-@pytest.mark.parametrize("average", [0.0, 0.9])
-def test_a_closed_generator_can_be_resumed(stops: tuple[int, ...], average: float) -> None:
+@pytest.mark.parametrize("ema_decay", [0.0, 0.9])
+def test_a_closed_generator_can_be_resumed(stops: tuple[int, ...], ema_decay: float) -> None:
     """After a stop, the model has the best parameters, the training the current ones."""
 
     def trained(stops: tuple[int, ...]) -> tuple[bytes, list[float]]:
-        model = Seq2Seq(epochs=3, recipe={"average": average})
+        model = Seq2Seq(epochs=3, training=TrainingConfig(ema_decay=ema_decay))
         training, losses = model.begin(reversals(200, 1)), []
         for stop in (*stops, None):
             for step in model.run(training):
@@ -286,15 +288,12 @@ def test_minutes_end_the_training() -> None:
         ({"minutes": 0.0}, "minutes must be greater than 0. Got 0.0 instead."),
         ({"max_tokens": 0}, "max_tokens must be at least 1. Got 0 instead."),
         ({"min_count": 0}, "min_count must be at least 1. Got 0 instead."),
-        ({"rate": float("nan")}, "rate must be finite. Got nan instead."),
+        ({"learning_rate": float("nan")}, "learning_rate must be finite. Got nan instead."),
         ({"seed": -1}, "seed must be at least 0. Got -1 instead."),
-        ({"recipe": {"seed": -1}}, "seed must be at least 0. Got -1 instead."),
-        ({"seed": 1, "recipe": {"seed": 1}}, "seed must be given once. Got 1 and, in recipe, 1 instead."),
         (
             {"attention": False, "network": {"score": "dot"}},
             "score must not be given without attention. Got 'dot' instead.",
         ),
-        ({"rate": 0.1, "recipe": {"rate": 1}}, "rate must be given once. Got 0.1 and, in recipe, 1 instead."),
         (
             {"min_count": 2, "source": "subwords", "target": "subwords"},
             "min_count must not be given with subwords, which are frequent by themselves. Got 2 instead.",
@@ -350,10 +349,12 @@ def test_an_option_with_an_effect_has_it(options: dict[str, Any]) -> None:
     assert not (same_shapes and (one.parameters.flat == other.parameters.flat).all())
 
 
-def test_guidance_and_links_go_with_each_other_and_attention() -> None:
+def test_guided_alignment_and_links_go_with_each_other_and_attention() -> None:
     with pytest.raises(ValueError) as caught:
-        Seq2Seq(recipe={"guidance": 3.0}).fit(["a"], ["b"])
-    assert str(caught.value) == "guidance must go with links, which it is about. Got no links instead."
+        Seq2Seq(training=TrainingConfig(guided_alignment=3.0)).fit(["a"], ["b"])
+    assert (
+        str(caught.value) == "guided_alignment must go with links, which it is about. Got no links instead."
+    )
     with pytest.raises(ValueError) as caught:
         Seq2Seq(attention=False).fit(["a"], ["b"], links=[{(0, 0)}])
     assert str(caught.value) == "links must not be given without attention, which learns them."
@@ -383,18 +384,20 @@ def test_attention_is_true_or_false(value: Any) -> None:
     assert str(caught.value) == f"attention must be True or False. Got {value!r} instead."
 
 
-@pytest.mark.parametrize("name", ["network", "recipe"])
 @pytest.mark.parametrize("value", [3, 0, [1], [], "a"])
-def test_options_must_be_mappings(name: str, value: Any) -> None:
+def test_options_have_their_types(value: Any) -> None:
     with pytest.raises(TypeError) as caught:
-        Seq2Seq(**{name: value})
-    assert str(caught.value) == f"{name} must be a mapping from names to values. Got {value!r} instead."
+        Seq2Seq(network=value)
+    assert str(caught.value) == f"network must be a mapping from names to values. Got {value!r} instead."
+    with pytest.raises(TypeError, match=r"^training must be a TrainingConfig\. Got "):
+        Seq2Seq(training=value)
 
 
-def test_the_seed_of_the_recipe_determines_all_random_numbers() -> None:
-    pairs = reversals(40, 0)
-    one, other = (fitted(pairs, epochs=1, **seed) for seed in ({"seed": 7}, {"recipe": {"seed": 7}}))
-    assert (one.model.network.parameters.flat == other.model.network.parameters.flat).all()
+def test_options_of_training_may_be_given_by_themselves() -> None:
+    short: dict[str, Any] = {"epochs": 2, "minutes": 3, "learning_rate": 0.5, "seed": 7}
+    assert Seq2Seq(**short).training == TrainingConfig(**short)
+    whole = TrainingConfig(**short | {"dropout": 0.3, "seed": 1})
+    assert Seq2Seq(training=whole, seed=7).training == TrainingConfig(**short, dropout=0.3)
 
 
 def test_names_of_options_are_checked() -> None:
@@ -402,10 +405,6 @@ def test_names_of_options_are_checked() -> None:
         ValueError, match=r"^network must have names among embedding, encoder, .* Got 'size' instead.$"
     ):
         Seq2Seq(network={"size": 3})
-    with pytest.raises(
-        ValueError, match=r"^recipe must have names among epochs, tokens, .* Got 'steps' instead.$"
-    ):
-        Seq2Seq(recipe={"steps": 3})
     with pytest.raises(
         ValueError, match=r"^score must be one of 'none', 'additive', .* Got 'best' instead.$"
     ):
@@ -447,28 +446,13 @@ def test_a_vocabulary_of_one_word_is_enough() -> None:
     assert [t.text for t in model.translate(["a", "b a"])] == ["x", "x x"]
 
 
-RECIPES = {
-    "epochs": (0, "epochs must be at least 1. Got 0 instead."),
-    "tokens": (1.5, "tokens must be an integer. Got 1.5 instead."),
-    "warm_up": (0, "warm_up must be at least 1. Got 0 instead."),
-    "patience": (0, "patience must be at least 1. Got 0 instead."),
-    "clip": (-1, "clip must be greater than 0. Got -1.0 instead."),
-    "dropout": (2, "dropout must be less than 1. Got 2.0 instead."),
-    "smoothing": (1, "smoothing must be less than 1. Got 1.0 instead."),
-    "average": ("x", "average must be a number. Got 'x' instead."),
-    "guidance": (-1, "guidance must be at least 0. Got -1.0 instead."),
-    "agreement": (-0.5, "agreement must be at least 0. Got -0.5 instead."),
-    "seed": ("x", "seed must be an integer. Got 'x' instead."),
-}
-
-
 def test_the_fingerprint_does_not_depend_on_the_type_of_a_number() -> None:
     pairs = [("a b", "c"), ("b", "c d")]
 
-    def mark(**recipe: object) -> str:
-        return Seq2Seq(epochs=1, recipe=recipe).begin(pairs, pairs).fingerprint()
+    def mark(**options: Any) -> dict[str, str]:
+        return Seq2Seq(training=TrainingConfig(epochs=1, **options)).begin(pairs, pairs).fingerprint()
 
-    assert mark(dropout=0.25, guidance=0) == mark(dropout=np.float64(0.25), guidance=0.0)
+    assert mark(dropout=0.25, guided_alignment=0) == mark(dropout=np.float64(0.25), guided_alignment=0.0)
     assert mark(dropout=0.25) != mark(dropout=0.5)
 
 
@@ -481,20 +465,6 @@ def test_subwords_may_be_merged_pairs(tmp_path: Path) -> None:
         assert model.model.target.describe()["method"] == method
         model.save(tmp_path / "m")
         assert Seq2Seq.load(tmp_path / "m").subwords == method
-
-
-@pytest.mark.parametrize("name", RECIPES)
-def test_recipes_are_checked(name: str) -> None:
-    value, message = RECIPES[name]
-    with pytest.raises((ValueError, TypeError)) as caught:
-        Seq2Seq(recipe={name: value})
-    assert str(caught.value) == message
-
-
-def test_agreement_needs_dropout() -> None:
-    with pytest.raises(ValueError, match="agreement must be 0 without dropout: nothing differs then"):
-        Seq2Seq(recipe={"agreement": 1.0, "dropout": 0.0})
-    assert Seq2Seq(recipe={"agreement": 1.0}).recipe == {"agreement": 1.0}
 
 
 def test_networks_are_checked() -> None:
@@ -518,8 +488,8 @@ def test_the_score_dot_has_sizes_that_fit(pairs: int) -> None:
 def test_many_pairs_have_a_lower_rate(pairs: int, rate: float) -> None:
     corpus = Corpus([EncodedPair([4, 2], [1, 4, 2])] * pairs)
     config = choose_config("recurrent", pairs, 9, 9, {})
-    assert choose_recipe(config, corpus, {}).rate == pytest.approx(rate)
-    assert choose_recipe(config, corpus, {"rate": 0.5}).rate == 0.5
+    assert choose_training(config, corpus, TrainingConfig()).learning_rate == pytest.approx(rate)
+    assert choose_training(config, corpus, TrainingConfig(learning_rate=0.5)).learning_rate == 0.5
 
 
 @pytest.mark.parametrize(
@@ -532,11 +502,10 @@ def test_short_trainings_have_small_networks(
     config = choose_config("recurrent", pairs, 9, 9, {}, minutes)
     assert config.encoder == encoder  # type: ignore[union-attr]
     assert choose_config("recurrent", pairs, 9, 9, {"encoder": 7}, minutes).encoder == 7  # type: ignore[union-attr]
-    corpus, options = (
-        Corpus([EncodedPair([4, 2], [1, 4, 2])] * pairs),
-        {} if minutes is None else {"minutes": minutes},
+    corpus = Corpus([EncodedPair([4, 2], [1, 4, 2])] * pairs)
+    assert choose_training(config, corpus, TrainingConfig(minutes=minutes)).learning_rate == pytest.approx(
+        rate
     )
-    assert choose_recipe(config, corpus, options).rate == pytest.approx(rate)
 
 
 @pytest.mark.parametrize(
@@ -547,12 +516,15 @@ def test_a_transformer_is_small_up_to_a_longer_time(
     pairs: int, minutes: float | None, width: int, rate: float
 ) -> None:
     corpus = Corpus([EncodedPair([4, 2], [1, 4, 2])] * pairs)
-    options = {} if minutes is None else {"minutes": minutes}
     config = choose_config("transformer", pairs, 9, 9, {}, minutes)
     assert config.width == width  # type: ignore[union-attr]
-    assert choose_recipe(config, corpus, options).rate == pytest.approx(rate)
+    assert choose_training(config, corpus, TrainingConfig(minutes=minutes)).learning_rate == pytest.approx(
+        rate
+    )
     large = choose_config("transformer", pairs, 9, 9, {"width": 256}, minutes)
-    assert choose_recipe(large, corpus, options).rate == 1e-3  # which a smaller one would allow
+    assert (
+        choose_training(large, corpus, TrainingConfig(minutes=minutes)).learning_rate == 1e-3
+    )  # which a smaller one would allow
 
 
 @pytest.mark.slow
@@ -727,7 +699,9 @@ def test_links_are_learned() -> None:
     pairs = [(f"w{i} w{j}", f"v{i} v{j}") for i in range(4) for j in range(4)]
     sources, targets = [source for source, _ in pairs], [target for _, target in pairs]
     links = [frozenset({(0, 1), (1, 0)})] * len(pairs)
-    model = Seq2Seq(epochs=150, recipe={"guidance": 2.0}).fit(sources, targets, links=links)
+    model = Seq2Seq(epochs=150, training=TrainingConfig(guided_alignment=2.0)).fit(
+        sources, targets, links=links
+    )
     (translation,) = model.align(["w1 w2"], ["v1 v2"])
     assert translation.alignment is not None
     assert translation.alignment.argmax(axis=1).tolist() == [1, 0]
@@ -749,14 +723,18 @@ def test_links_may_be_a_function_of_the_tokenizers() -> None:
         Seq2Seq().begin(pairs, links=links)
 
 
-@pytest.mark.parametrize("recipe", [{"epochs": 3}, {"patience": 1, "rate": 1e-9}, {"minutes": 1e-4}])
+@pytest.mark.parametrize(
+    "config",
+    [TrainingConfig(epochs=3), TrainingConfig(patience=1, learning_rate=1e-9), TrainingConfig(minutes=1e-4)],
+    ids=["epochs", "patience", "minutes"],
+)
 def test_a_kept_checkpoint_of_a_finished_training_has_no_steps_left(
-    recipe: dict[str, float], tmp_path: Path
+    config: TrainingConfig, tmp_path: Path
 ) -> None:
     pairs: list[Pair] = [("a b", "c d"), ("b", "d")]
     results = []
     for first in (True, False):
-        model = Seq2Seq(recipe=recipe)
+        model = Seq2Seq(training=config)
         training = model.begin(pairs, pairs)
         steps = list(model.run(training, checkpoint=tmp_path / "it", keep=True))
         assert bool(steps) == first

@@ -6,6 +6,7 @@ import math
 import os
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Self, cast
@@ -38,6 +39,7 @@ from regard.seq2seq.storage import model_file as files
 from regard.seq2seq.storage.checkpoint_file import write_checkpoint
 from regard.seq2seq.training import defaults
 from regard.seq2seq.training.checkpoint import checkpoint_path, read_checkpoint, resume
+from regard.seq2seq.training.config import TrainingConfig
 from regard.seq2seq.training.loop import Step, Training
 from regard.seq2seq.translator import Translation, Translator, paired_examples
 
@@ -88,12 +90,12 @@ class Seq2Seq(Translator):
         there are few pairs, 5 times from 100,000 on.
     minutes : float, optional
         Time limit; `epochs` may end the training before.
-    rate : float, optional
-        Adam's largest rate.
-    recipe : mapping, optional
-        Other options of training: fields of `regard.seq2seq.training.loop.Recipe`.
+    learning_rate : float, optional
+        Adam's largest learning rate.
     seed : int, optional
         Random seed, by default 1: the same seed, pairs and number of BLAS threads give the same model to the bit.
+    training : TrainingConfig, optional
+        All options of training; `epochs`, `minutes`, `learning_rate` and `seed` replace its fields of these names.
 
     Raises
     ------
@@ -131,9 +133,9 @@ class Seq2Seq(Translator):
         max_tokens: int = 50,
         epochs: int | None = None,
         minutes: float | None = None,
-        rate: float | None = None,
-        recipe: Mapping[str, Any] | None = None,
+        learning_rate: float | None = None,
         seed: int | None = None,
+        training: TrainingConfig | None = None,
     ) -> None:
         _check.choice("family", family, tuple(FAMILIES))
         is_array = isinstance(source, ArraySource)
@@ -143,8 +145,10 @@ class Seq2Seq(Translator):
         self._network_input = input_of(source) if isinstance(source, ArraySource) else None
         types = (target, target) if isinstance(source, ArraySource) else (source, target)
         self.family, self.source, self.target = family, source, target
-        self.network, self.recipe = _options("network", network), _options("recipe", recipe)
-        self.network = {n: x.item() if isinstance(x, np.generic) else x for n, x in self.network.items()}
+        if not isinstance(network, Mapping | None):
+            rule = f"network must be a mapping from names to values. Got {network!r:.60} instead."
+            _check.fail(rule, kind=TypeError)
+        self.network = {n: x.item() if isinstance(x, np.generic) else x for n, x in (network or {}).items()}
         if not _check.flag("attention", attention):
             if family != "recurrent":
                 _check.fail("attention must be True for a transformer: it is made of attention.")
@@ -163,15 +167,13 @@ class Seq2Seq(Translator):
                 f"extras that append tokens need attention, which reads them. Got {self.extras} instead."
             )
         self.max_tokens = _check.integer("max_tokens", max_tokens, least=1)
-        self.epochs = None if epochs is None else _check.integer("epochs", epochs, least=1)
-        self.minutes = None if minutes is None else _check.number("minutes", minutes, positive=True)
-        self.rate = None if rate is None else _check.number("rate", rate, positive=True)
-        for name, value in {"epochs": epochs, "minutes": minutes, "rate": rate, "seed": seed}.items():
-            if value is not None and name in self.recipe:
-                got = f"{value!r} and, in recipe, {self.recipe[name]!r}"
-                _check.fail(f"{name} must be given once. Got {got} instead.")
-        self.seed = _check.integer("seed", self.recipe.get("seed", 1) if seed is None else seed)
-        defaults.check(self.family, self.network, self.recipe, self._network_input)
+        short = {"epochs": epochs, "minutes": minutes, "learning_rate": learning_rate, "seed": seed}
+        if not isinstance(training, TrainingConfig | None):
+            rule = f"training must be a TrainingConfig. Got {training!r:.60} instead."
+            _check.fail(rule, hint="training=TrainingConfig(dropout=0.3)", kind=TypeError)
+        given: dict[str, Any] = {name: value for name, value in short.items() if value is not None}
+        self.training = replace(training or TrainingConfig(), **given)
+        defaults.check(self.family, self.network, self.training, self._network_input)
         self._model: files.Model[Network] | None = None
         self._held_out: list[tuple[Row, Row]] = []  # pairs to which the weight of a reranker is fitted
 
@@ -229,7 +231,7 @@ class Seq2Seq(Translator):
             Validation pairs, which choose the best parameters; by default some of the pairs are held out.
         links : sequence of frozensets of (int, int), optional
             For each pair which source token each target token should attend to, as (source, target) from 0; an empty
-            set where it is unknown. The weight of this loss is ``recipe={"guidance": ...}``, 1 by default.
+            set where it is unknown. The weight of this loss is `guided_alignment` of `TrainingConfig`.
         checkpoint : path, optional
             A file to which the state is written every minute. If it exists when training begins, training resumes from
             it, and ends, bit for bit, as if it had never stopped. At the end it is removed.
@@ -406,20 +408,19 @@ class Seq2Seq(Translator):
         validation = encode_pairs(tokenizers, valid, longest=self.max_tokens, what="validation")
         own = 0 if isinstance(tokenizers[0], ArraySource) else len(tokenizers[0])
         sizes = len(learned), own + (len(tokenizers[1]) if self._augmented else 0), len(tokenizers[1])
-        options = self._recipe_options(learned)
-        minutes = options.get("minutes")
+        minutes = self.training.minutes
         config = defaults.choose_config(self.family, *sizes, self.network, minutes, self._network_input)
         extras, held_out = self._learn_extras(learned, validation, (own, len(tokenizers[1])))
         for extra in extras.values():
             if isinstance(extra, SourceAugmenter):
                 learned, validation = _augmented((learned, validation), extra, own, progress)
-        recipe = defaults.choose_recipe(config, learned, options)
+        chosen = defaults.choose_training(config, learned, self.training)
         network = build(config)
         counts = np.bincount(learned.target, minlength=len(tokenizers[1]))
         counts[START] = 0
-        network.draw(np.random.default_rng(self.seed), counts)
+        network.draw(np.random.default_rng(chosen.seed), counts)
         options = {name: getattr(self, name) for name in ("source", "target", "extras")}
-        training = Training(network, learned, validation, recipe, options)
+        training = Training(network, learned, validation, chosen, options)
         self._model, self._held_out = files.Model(network, *tokenizers, extras), held_out
         return training
 
@@ -494,20 +495,14 @@ class Seq2Seq(Translator):
     def _check_links(self, links: Any, count: int) -> None:
         """Check that links, if they are given, fit this model and the number of pairs."""
         attends = self.network.get("score") != "none"  # `attention` may be that of an earlier model
-        if links is None and self.recipe.get("guidance"):
-            _check.fail("guidance must go with links, which it is about. Got no links instead.")
+        if links is None and self.training.guided_alignment:
+            _check.fail("guided_alignment must go with links, which it is about. Got no links instead.")
         if links is not None and not attends:
             _check.fail("links must not be given without attention, which learns them.")
         if links is not None and isinstance(self.source, ArraySource):
             _check.fail("links must not be given with a source of arrays: they are between tokens.")
         if links is not None and not callable(links):
             check_links(links, count)
-
-    def _recipe_options(self, learned: Corpus) -> dict[str, Any]:
-        """Return the fields of the recipe that the user set."""
-        options = {"epochs": self.epochs, "rate": self.rate, "minutes": self.minutes, "seed": self.seed}
-        guided: dict[str, Any] = {"guidance": 1.0} if learned.links else {}
-        return guided | {name: value for name, value in options.items() if value is not None} | self.recipe
 
     def heads(self, translation: Translation, source: Any = None) -> Heads:
         """Return the attention weights of all heads of a transformer.
@@ -607,15 +602,13 @@ class Seq2Seq(Translator):
         """
         model = files.read_model(files.model_file(path))
         described = describe(model.network.config)
-        source, options = model.source, model.target.describe()
+        source, options, unused = model.source, model.target.describe(), model.network.config.unused_options
         if not isinstance(source, ArraySource):
             options |= source.describe()  # the source's where both have one
         named = {name: described.pop(name) for name in ("family", "source_tokens", "target_tokens", "inputs")}
         loaded = cls(
             family=named["family"],
-            network={
-                name: value for name, value in described.items() if name not in model.network.config.idle
-            },
+            network={name: value for name, value in described.items() if name not in unused},
             source=source if isinstance(source, ArraySource) else source.token_type,
             target=model.target.token_type,
             lower=None if isinstance(source, ArraySource) else options["lower"],
@@ -643,15 +636,6 @@ def _check_own(translation: Translation, weights: NDArray[Any]) -> None:
             return
     rule = "translation must be one of this model. Got one whose alignment is another instead."
     _check.fail(rule, hint="model.heads(model.align([source], [target])[0])")
-
-
-def _options(name: str, options: Any) -> dict[str, Any]:
-    """Return a copy of the options; empty if there are none."""
-    if not isinstance(options, Mapping | None):
-        _check.fail(
-            f"{name} must be a mapping from names to values. Got {options!r:.60} instead.", kind=TypeError
-        )
-    return dict(options or {})
 
 
 def _augmented(

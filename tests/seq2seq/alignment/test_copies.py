@@ -200,7 +200,7 @@ def test_unknown_names_are_copied(family: str) -> None:
         if family == "transformer"
         else {}
     )
-    model = Seq2Seq(family=family, min_count=3, network=size, epochs=16, rate=0.005)
+    model = Seq2Seq(family=family, min_count=3, network=size, epochs=16, learning_rate=0.005)
     model.fit([source for source, _ in pairs], [target for _, target in pairs])
     translations = model.translate([source for source, _ in unseen])
     for one, (source, target) in zip(translations, unseen, strict=True):

@@ -30,8 +30,9 @@ from regard.seq2seq.commands.summary import summarize
 from regard.seq2seq.data.tokenizers import Characters, Subwords, Tokens, Words
 from regard.seq2seq.data.vocabulary import SPECIAL, Vocabulary
 from regard.seq2seq.storage.checkpoint_file import write_checkpoint
+from regard.seq2seq.training.config import TrainingConfig
 from regard.seq2seq.training.log import read_log
-from regard.seq2seq.training.loop import Recipe, Step
+from regard.seq2seq.training.loop import Step
 
 SIGNALS = [signal.SIGINT, *_signals.ENDING]
 SRC = Path(__file__).parents[3] / "src"
@@ -271,7 +272,16 @@ def test_the_most_informative_measure_is_chosen(
 def test_of_many_epochs_improvements_are_reported(
     pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    arguments = ["train", str(pairs), "--epochs", "100", "--rate", "0.001", "--out", str(tmp_path / "m")]
+    arguments = [
+        "train",
+        str(pairs),
+        "--epochs",
+        "100",
+        "--learning-rate",
+        "0.001",
+        "--out",
+        str(tmp_path / "m"),
+    ]
     assert main(arguments) == 0
     stderr = capsys.readouterr().err
     lines = re.findall(r"^epoch (\d+): (.*)$", stderr, flags=re.MULTILINE)
@@ -364,7 +374,10 @@ def test_an_unusable_matplotlib_is_reported_before_training(
 def test_a_nan_loss_stops_the_training(
     pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["train", str(pairs), "--rate", "3e38", "--epochs", "9", "--out", str(tmp_path / "m")]) == 1
+    assert (
+        main(["train", str(pairs), "--learning-rate", "3e38", "--epochs", "9", "--out", str(tmp_path / "m")])
+        == 1
+    )
     last = capsys.readouterr().err.splitlines()[-1]
     assert last.startswith("stopped: the loss is not finite any more: ")
     saved = (tmp_path / "m" / "model.safetensors").exists()
@@ -478,10 +491,13 @@ def test_a_stop_after_the_last_step_is_reported_and_leaves_no_checkpoint(
 def test_a_loss_above_that_of_guessing_is_reported(
     rate: str, worse: bool, pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["train", str(pairs), "--epochs", "2", "--rate", rate, "--out", str(tmp_path / "m")]) == 0
+    assert (
+        main(["train", str(pairs), "--epochs", "2", "--learning-rate", rate, "--out", str(tmp_path / "m")])
+        == 0
+    )
     stderr = capsys.readouterr().err
     guessed = np.log(len(SPECIAL) + 6)  # six words
-    warning = f"every validation loss is above {guessed:.3f}, that of guessing: a smaller --rate may help\n"
+    warning = f"every validation loss is above {guessed:.3f}, that of guessing: a smaller --learning-rate may help\n"
     assert (warning in stderr) == worse
 
 
@@ -567,7 +583,7 @@ def test_two_processes_do_not_train_the_same(
     pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     write_pairs(tmp_path / "pairs.tsv", 400)
-    arguments = ["train", "pairs.tsv", "--epochs", "500", "--recipe", "patience=500", "--out", "m"]
+    arguments = ["train", "pairs.tsv", "--epochs", "500", "--patience", "500", "--out", "m"]
     process = started(arguments, tmp_path)
     model_path = tmp_path / "m" / "model.safetensors"
     try:
@@ -600,7 +616,7 @@ def test_a_finished_model_is_not_trained_again_after_an_interrupted_report(
     def impatient(*_: object) -> None:
         raise KeyboardInterrupt
 
-    arguments = ["train", str(pairs), "--epochs", "2", "--recipe", "patience=1", "--out", str(tmp_path / "m")]
+    arguments = ["train", str(pairs), "--epochs", "2", "--patience", "1", "--out", str(tmp_path / "m")]
     with monkeypatch.context() as patched:
         patched.setattr(train, "_measure", impatient)
         assert main(arguments) == 130
@@ -622,6 +638,10 @@ def test_a_finished_model_is_not_overwritten(
     capsys.readouterr()
     assert main([*arguments, *option]) == 0  # the same again
     out, err = capsys.readouterr()
+    assert (
+        main([*arguments, "--seed", "1", "--label-smoothing", "0.1"]) == 0
+    )  # the same model, by its defaults
+    assert capsys.readouterr() == (out, err)
     assert out == f"the model is in {model_path}\n"
     assert err == "training is done already; --fresh trains anew, another --out keeps this model\n"
     assert model_path.read_bytes() == before
@@ -773,7 +793,7 @@ def test_the_log_is_drawn(pairs: Path, tmp_path: Path, capsys: pytest.CaptureFix
         ["--source", "characters", "--target", "tokens"],
         ["--source", "subwords", "--target", "subwords", "--vocabulary", "30"],
         ["--subwords", "bpe", "--target", "subwords", "--vocabulary", "30"],
-        ["--recipe", "average=0.9", "patience=2", "dropout=0.1"],
+        ["--ema-decay", "0.9", "--patience", "2", "--dropout", "0.1"],
         ["--no-lower", "--normalization", "NFKC"],
     ],
     ids=lambda options: options[1],
@@ -964,34 +984,34 @@ MORE = "; 9 times is usual, which takes --minutes 15"
 
 
 @pytest.mark.parametrize(
-    ("a_second", "epochs_seen", "minutes", "recipe", "forecast_text"),
+    ("a_second", "epochs_seen", "minutes", "config", "forecast_text"),
     [
-        (0.1, 0.0, 0.0, Recipe(epochs=None, minutes=3.0), "18 times in 3 minutes"),
-        (0.1, 3.0, 0.5, Recipe(epochs=None, minutes=1.5), "9 times in 1.5 minutes"),
+        (0.1, 0.0, 0.0, TrainingConfig(minutes=3.0), "18 times in 3 minutes"),
+        (0.1, 3.0, 0.5, TrainingConfig(minutes=1.5), "9 times in 1.5 minutes"),
         (
             0.01,
             0.0,
             0.0,
-            Recipe(epochs=None, minutes=5.0),
+            TrainingConfig(minutes=5.0),
             "3 times in 5 minutes" + MORE,
         ),
-        (0.1, 0.0, 0.0, Recipe(epochs=12), "12 times in 2 minutes"),
-        (0.1, 0.0, 0.0, Recipe(epochs=12, minutes=60.0), "12 times in 2 minutes"),
-        (0.1, 0.0, 0.0, Recipe(epochs=2), "2 times in 0.33 minutes; 9 times is usual: see --epochs"),
+        (0.1, 0.0, 0.0, TrainingConfig(epochs=12), "12 times in 2 minutes"),
+        (0.1, 0.0, 0.0, TrainingConfig(epochs=12, minutes=60.0), "12 times in 2 minutes"),
+        (0.1, 0.0, 0.0, TrainingConfig(epochs=2), "2 times in 0.33 minutes; 9 times is usual: see --epochs"),
         (
             0.01,
             0.0,
             0.0,
-            Recipe(epochs=9, minutes=1.0),
+            TrainingConfig(epochs=9, minutes=1.0),
             "0.6 times in 1 minute" + MORE,
         ),
     ],
 )
 def test_how_often_pairs_will_be_seen(
-    a_second: float, epochs_seen: float, minutes: float, recipe: Recipe, forecast_text: str
+    a_second: float, epochs_seen: float, minutes: float, config: TrainingConfig, forecast_text: str
 ) -> None:
     assert (
-        forecast(a_second, epochs_seen, minutes, 9, recipe)
+        forecast(a_second, epochs_seen, minutes, 9, config)
         == f"at this speed each pair will be seen {forecast_text}"
     )
 
@@ -1118,35 +1138,34 @@ def test_other_files_are_not_overwritten_by_a_model(
     )
 
 
-@in_one_test("option", ["--epochs", "--max-tokens", "--test-max-tokens"])
+@in_one_test("option", ["--max-tokens", "--test-max-tokens"])
 @in_one_test("value", ["0", "-1", "x", "1.5"])
 def test_integers_are_checked(option: str, value: str, capsys: pytest.CaptureFixture[str]) -> None:
     message = refused(["train", "pairs.tsv", f"{option}={value}"], capsys)
     assert message == f"argument {option}: must be an integer of at least 1. Got {value!r} instead."
 
 
-@pytest.mark.parametrize("name", ["epochs", "minutes", "rate", "seed"])
-def test_options_given_twice_are_rejected(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    message = refused(["train", "pairs.tsv", "--recipe", f"{name}=7", f"--{name}", "3"], capsys)
-    number = "3.0" if name in ("minutes", "rate") else "3"
-    assert message == f"{name} must be given once. Got {number} and, in recipe, 7 instead."
-    for option in ("recipe", "network"):
-        message = refused(
-            ["train", "pairs.tsv", f"--{option}", f"{name}=7", f"--{option}", f"{name}=7"], capsys
-        )
-        assert message == f"--{option}: {name} must be given once. Got it twice instead."
+def test_options_given_twice_are_rejected(capsys: pytest.CaptureFixture[str]) -> None:
+    message = refused(["train", "pairs.tsv", "--network", "layers=7", "--network", "layers=7"], capsys)
+    assert message == "--network: layers must be given once. Got it twice instead."
 
 
-@pytest.mark.parametrize("option", ["--minutes", "--rate"])
-@pytest.mark.parametrize("value", ["0", "-1", "x", "nan", "inf"])
-def test_numbers_are_checked(option: str, value: str, capsys: pytest.CaptureFixture[str]) -> None:
-    message = refused(["train", "pairs.tsv", f"{option}={value}"], capsys)
-    assert message == f"argument {option}: must be a number greater than 0. Got {value!r} instead."
-
-
-def test_a_seed_is_not_negative(capsys: pytest.CaptureFixture[str]) -> None:
-    message = refused(["train", "pairs.tsv", "--seed=-1"], capsys)
-    assert message == "argument --seed: must be an integer of at least 0. Got '-1' instead."
+@in_one_test(
+    ("option", "rule"),
+    [
+        ("--epochs=0", "must be at least 1. Got 0 instead."),
+        ("--epochs=1.5", "must be an integer. Got 1.5 instead."),
+        ("--learning-rate=-1", "must be greater than 0. Got -1.0 instead."),
+        ("--minutes=0", "must be greater than 0. Got 0.0 instead."),
+        ("--minutes=nan", "must be a number. Got 'nan' instead."),
+        ("--dropout=1", "must be less than 1. Got 1.0 instead."),
+        ("--keep=all", "must be one of 'best', 'last'. Got 'all' instead."),
+        ("--seed=-1", "must be at least 0. Got -1 instead."),
+    ],
+)
+def test_options_of_training_are_checked(option: str, rule: str, capsys: pytest.CaptureFixture[str]) -> None:
+    message = refused(["train", "pairs.tsv", option], capsys)
+    assert message == f"argument {option.partition('=')[0]}: {rule}"
 
 
 def test_pairs_that_are_too_long_are_errors(

@@ -160,7 +160,7 @@ def reader(request: pytest.FixtureRequest) -> Seq2Seq:
         target="characters",
         extras={"translation_memory": 1},
         epochs=12,
-        rate=3e-3,
+        learning_rate=3e-3,
         seed=2,
     ).fit(sources, [known[source[:-1]] for source in sources])
 

@@ -115,13 +115,18 @@ def loss_of(config: Any, batch: Batch, **how: Any) -> Any:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("guidance", [0.0, 0.7])
+@pytest.mark.parametrize("guided_alignment", [0.0, 0.7])
 @every_network
 def test_gradients_by_finite_differences(
-    family: str, inputs: Input, options: dict[str, Any], guidance: float
+    family: str, inputs: Input, options: dict[str, Any], guided_alignment: float
 ) -> None:
     network = make_network(family, inputs, options)
-    how = {"smoothing": 0.1, "dropout": 0.2, "guidance": guidance, "agreement": guidance}
+    how = {
+        "label_smoothing": 0.1,
+        "dropout": 0.2,
+        "guided_alignment": guided_alignment,
+        "rdrop": guided_alignment,
+    }
     loss = loss_of(network.config, collate(pairs_of(inputs, guided=True)), **how)
     arrays = [array.copy() for array in network.parameters.values()]
     assert nn.check_gradients(loss, arrays, directions=1) < 1e-6
@@ -225,8 +230,10 @@ def test_a_set_has_no_order(family: str, inputs: VectorInput, options: dict[str,
         EncodedPair(row[order], target, frozenset((int(np.argsort(order)[i]), t) for i, t in link))
         for (row, target, link), order in zip(pairs, orders, strict=True)
     ]
-    for guidance in (0.0, 1.0):  # the second depends on the weights of each vector
-        one, other = (network.loss(collate(each), guidance=guidance) for each in (pairs, moved))
+    for guided_alignment in (0.0, 1.0):  # the second depends on the weights of each vector
+        one, other = (
+            network.loss(collate(each), guided_alignment=guided_alignment) for each in (pairs, moved)
+        )
         assert other[0] == pytest.approx(one[0], rel=allowed(dtype))
         gradients = other[1](1.0)
         for name, gradient in one[1](1.0).items():
@@ -415,7 +422,7 @@ def test_a_source_is_of_tokens_or_of_arrays(kind: Any, inputs: Input, name: str)
 def test_layers_of_an_encoder_without_layers_have_no_effect() -> None:
     for inputs, idle in ((SEQUENCE, False), (SET, False), (IMAGES, True)):
         config = RecurrentConfig(0, 9, inputs=inputs, encoder_layers=2)
-        assert ("encoder_layers" in config.idle) == idle
+        assert ("encoder_layers" in config.unused_options) == idle
         same = config.shapes() == RecurrentConfig(0, 9, inputs=inputs).shapes()
         assert same == idle
 

@@ -92,24 +92,24 @@ def loss_of(config: RecurrentConfig, batch: Batch, **how: Any) -> Any:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("guidance", [0.0, 0.7])
+@pytest.mark.parametrize("guided_alignment", [0.0, 0.7])
 @every_network
-def test_the_gradient_of_the_complete_network(options: dict[str, Any], guidance: float) -> None:
+def test_the_gradient_of_the_complete_network(options: dict[str, Any], guided_alignment: float) -> None:
     network = make_network(options)
     loss = loss_of(
         network.config,
         collate(PAIRS),
         dropout=0.2,
-        smoothing=0.1,
-        guidance=guidance,
-        agreement=guidance,
+        label_smoothing=0.1,
+        guided_alignment=guided_alignment,
+        rdrop=guided_alignment,
     )
     arrays = [array.copy() for array in network.parameters.values()]
     assert nn.check_gradients(loss, arrays, directions=1) < 1e-7
 
 
-@pytest.mark.parametrize("agreement", [0.0, 2.0])
-def test_the_gradient_of_a_sampled_softmax(monkeypatch: pytest.MonkeyPatch, agreement: float) -> None:
+@pytest.mark.parametrize("rdrop", [0.0, 2.0])
+def test_the_gradient_of_a_sampled_softmax(monkeypatch: pytest.MonkeyPatch, rdrop: float) -> None:
     monkeypatch.setattr(output, "_FREQUENT", 4)
     monkeypatch.setattr(output, "_OTHERS", 1)
     config = RecurrentConfig(9, 40, embedding=4, encoder=3, decoder=5, attention=3)
@@ -118,7 +118,7 @@ def test_the_gradient_of_a_sampled_softmax(monkeypatch: pytest.MonkeyPatch, agre
     batch = collate(PAIRS)
     ids, _ = sampled_vocabulary(batch.target[batch.target > 0], 40, np.random.default_rng(1))
     assert len(ids) < 15
-    loss = loss_of(config, batch, dropout=0.2, agreement=agreement)
+    loss = loss_of(config, batch, dropout=0.2, rdrop=rdrop)
     assert nn.check_gradients(loss, [array.copy() for array in parameters.values()], directions=1) < 1e-7
 
 
@@ -227,22 +227,22 @@ def test_the_results_of_an_attention_step(style: str, first: int) -> None:
 
 
 @pytest.mark.slow
-def test_guidance_pulls_the_weights_to_the_links() -> None:
+def test_guided_alignment_pulls_the_weights_to_the_links() -> None:
     network, batch = make_network({}, np.float64), collate(PAIRS)
-    before = network.loss(batch, guidance=1.0)[0]
+    before = network.loss(batch, guided_alignment=1.0)[0]
     for _ in range(200):
-        _, pullback = network.loss(batch, guidance=1.0)
+        _, pullback = network.loss(batch, guided_alignment=1.0)
         for part, gradient in pullback(1.0).items():
             network.parameters[part][...] -= 0.3 * gradient
     encoded, _ = encode(network.parameters, network.config, batch.source, batch.lengths)
     decoded, _ = decode(network.parameters, network.config, encoded, batch.target[:-1], with_weights=True)
-    assert network.loss(batch, guidance=1.0)[0] < before
+    assert network.loss(batch, guided_alignment=1.0)[0] < before
     assert batch.links is not None
     assert decoded.weights is not None
     assert float((batch.links * decoded.weights).sum()) > 0.8 * batch.links.sum()
 
 
-def test_guidance_by_hand() -> None:
+def test_guided_alignment_by_hand() -> None:
     weights = np.array([[[0.5, 0.5]], [[0.25, 0.75]]])
     links = np.array([[[0.0, 0.0]], [[0.5, 0.5]]])  # the first row has no links
     loss, pullback = alignment_loss(weights, links, 2.0)
@@ -265,7 +265,7 @@ def test_predict_counts_real_tokens_only() -> None:
     assert (pullback(1.0)[0][1, 1] == 0).all()
 
 
-def test_agreement_by_hand() -> None:
+def test_rdrop_by_hand() -> None:
     p = {"target_embedding": np.eye(5, 3), "output_bias": np.arange(5.0)}
     readout = np.random.default_rng(0).normal(size=(2, 4, 3))
     following = np.array([[4, 3, 4, 3], [2, 0, 2, 0]])  # two sentences, then both again
@@ -279,7 +279,7 @@ def test_agreement_by_hand() -> None:
             (probabilities[1, 0], probabilities[1, 2]),
         )
     ]
-    loss, pullback = prediction_loss(p, readout, following, agreement=2.0)
+    loss, pullback = prediction_loss(p, readout, following, rdrop=2.0)
     assert loss == pytest.approx(plain + 2 / 4 * np.mean(differ))
     assert (pullback(1.0)[0][1, [1, 3]] == 0).all()
 
@@ -287,7 +287,7 @@ def test_agreement_by_hand() -> None:
 def test_without_dropout_the_predictions_agree() -> None:
     network, batch = make_network({}), collate(PAIRS)
     loss, pullback = network.loss(batch)
-    twice, back = network.loss(batch, agreement=5.0)
+    twice, back = network.loss(batch, rdrop=5.0)
     assert twice == pytest.approx(loss, rel=1e-12)
     expected = pullback(1.0)
     for part, gradient in back(1.0).items():

@@ -129,8 +129,8 @@ def test_it_is_the_definition_of_the_paper(layers: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("guidance", [pytest.param(0.0, marks=pytest.mark.slow), 0.7])
-def test_gradients_of_the_complete_network(guidance: float) -> None:
+@pytest.mark.parametrize("guided_alignment", [pytest.param(0.0, marks=pytest.mark.slow), 0.7])
+def test_gradients_of_the_complete_network(guided_alignment: float) -> None:
     examples = batch(links=True)
     names = list(TINY.shapes())
 
@@ -138,7 +138,12 @@ def test_gradients_of_the_complete_network(guidance: float) -> None:
         network = TransformerNetwork(
             TINY, Parameters(TINY.shapes(), np.concatenate([a.ravel() for a in arrays]))
         )
-        how = {"smoothing": 0.1, "guidance": guidance, "agreement": 3 * guidance, "dropout": 0.2}
+        how = {
+            "label_smoothing": 0.1,
+            "guided_alignment": guided_alignment,
+            "rdrop": 3 * guided_alignment,
+            "dropout": 0.2,
+        }
         value, pullback = network.loss(examples, rng=np.random.default_rng(3), **how)
         return value, lambda dloss: [pullback(dloss)[name] for name in names]
 
@@ -149,24 +154,26 @@ def test_gradients_of_the_complete_network(guidance: float) -> None:
 def test_without_dropout_the_predictions_agree() -> None:
     network, examples = make_network(), batch()
     plain_loss, pullback = network.loss(examples)
-    twice, back = network.loss(examples, agreement=5.0)
+    twice, back = network.loss(examples, rdrop=5.0)
     assert twice == pytest.approx(plain_loss, rel=1e-12)
     expected = pullback(1.0)
     for part, gradient in back(1.0).items():
         np.testing.assert_allclose(gradient, expected[part], rtol=1e-9, atol=1e-12)
 
 
-def test_guidance_is_the_formula() -> None:
+def test_guided_alignment_is_the_formula() -> None:
     examples, network = batch(links=True), make_network()
     weights = follow(network, examples)[1]
     linked = examples.links.sum(axis=-1) > 0  # type: ignore[union-attr]
     expected = -(examples.links * np.log(np.where(examples.links > 0, weights, 1))).sum() / linked.sum()
-    plain_loss, guided = (network.loss(examples, guidance=guidance)[0] for guidance in (0.0, 0.5))
+    plain_loss, guided = (
+        network.loss(examples, guided_alignment=guided_alignment)[0] for guided_alignment in (0.0, 0.5)
+    )
     assert guided - plain_loss == pytest.approx(0.5 * expected, rel=1e-9)
 
 
-@pytest.mark.parametrize("guidance", [0.0, 0.7])
-def test_padding_has_no_influence(guidance: float) -> None:
+@pytest.mark.parametrize("guided_alignment", [0.0, 0.7])
+def test_padding_has_no_influence(guided_alignment: float) -> None:
     network, examples = make_network(), batch(links=True)
     longer = Batch(
         np.pad(examples.source, ((0, 3), (0, 0)), constant_values=PAD),
@@ -175,7 +182,9 @@ def test_padding_has_no_influence(guidance: float) -> None:
         np.pad(examples.links, ((0, 2), (0, 0), (0, 3))),  # type: ignore[arg-type]
     )
     longer.source[np.arange(len(longer.source))[:, None] >= examples.lengths] = 7  # padding
-    (one, one_back), (two, two_back) = (network.loss(b, guidance=guidance) for b in (examples, longer))
+    (one, one_back), (two, two_back) = (
+        network.loss(b, guided_alignment=guided_alignment) for b in (examples, longer)
+    )
     assert one == pytest.approx(two, rel=1e-13)
     again = two_back(1.0)
     for name, gradient in one_back(1.0).items():
@@ -209,7 +218,7 @@ def test_dropout_without_a_generator_does_nothing() -> None:
 def test_float32_stays_float32() -> None:
     network, examples = make_network(dtype=np.float32), batch(links=True)
     _, pullback = network.loss(
-        examples, dropout=0.1, rng=np.random.default_rng(0), smoothing=0.1, guidance=0.5
+        examples, dropout=0.1, rng=np.random.default_rng(0), label_smoothing=0.1, guided_alignment=0.5
     )
     assert {g.dtype for g in pullback(1.0).values()} == {np.dtype(np.float32)}
     assert {x.dtype for x in follow(network, examples)} == {np.dtype(np.float32)}

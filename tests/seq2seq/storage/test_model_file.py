@@ -369,7 +369,7 @@ def test_subwords_are_saved_and_loaded(tmp_path: Path) -> None:
 
 def a_state() -> State:
     arrays = {"parameters": np.arange(3, dtype=np.float32), "best": np.ones(3, np.float32)}
-    return State(7, 0.1 + 0.2, float("inf"), 2, {"version": "0.1.0", "recipe rate": "0.1"}, arrays)
+    return State(7, 0.1 + 0.2, float("inf"), 2, {"version": "0.1.0", "training learning_rate": "0.1"}, arrays)
 
 
 def test_a_checkpoint_is_read_as_it_was_written(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from regard.seq2seq.networks.encoders.images import ImageInput
 from regard.seq2seq.networks.encoders.inputs import Input, input_of
 from regard.seq2seq.networks.encoders.vectors import VectorInput
 from regard.seq2seq.training.augmentation import augmented, shifted
+from regard.seq2seq.training.config import TrainingConfig
 from regard.seq2seq.training.loop import Step, mean_loss
 
 SMALL = {"embedding": 6, "encoder": 4, "decoder": 6, "attention": 4}
@@ -25,7 +26,7 @@ SOURCES: dict[str, Any] = {
     "set": Vectors(1, "set", positions=1),
     "images": Images(6, 8, cell=2),
 }
-RECIPES: dict[str, dict[str, Any]] = {
+OPTIONS: dict[str, dict[str, Any]] = {
     "sequence": {"noise": 0.2},
     "set": {"noise": 0.2},
     "images": {"shift": 2, "noise": 0.1},
@@ -42,13 +43,14 @@ def examples(kind: str, count: int = 12) -> tuple[list[Any], list[str]]:
     return [row if kind == "sequence" else (row[:, :1], row[:, 1:]) for row in rows], targets
 
 
-def untrained(kind: str, recipe: dict[str, Any], **options: Any) -> Seq2Seq:
-    return Seq2Seq(source=SOURCES[kind], network=SMALL, recipe=recipe, **{"epochs": 3, **options})
+def untrained(kind: str, options: dict[str, Any], seed: int = 1) -> Seq2Seq:
+    training = TrainingConfig(epochs=3, seed=seed, **options)
+    return Seq2Seq(source=SOURCES[kind], network=SMALL, training=training)
 
 
-def learned(kind: str, recipe: dict[str, Any], **options: Any) -> tuple[list[Step], Any]:
+def learned(kind: str, options: dict[str, Any], seed: int = 1) -> tuple[list[Step], Any]:
     steps: list[Step] = []
-    model = untrained(kind, recipe, **options).fit(*examples(kind), listener=steps.append)
+    model = untrained(kind, options, seed).fit(*examples(kind), listener=steps.append)
     return steps, model.model.network.parameters.flat
 
 
@@ -160,8 +162,8 @@ def test_without_it_nothing_changes(kind: str) -> None:
 @every_kind
 def test_the_seed_decides_about_it(kind: str) -> None:
     (_, one), (_, same), (_, other), (_, plain) = (
-        learned(kind, recipe, seed=seed)
-        for recipe, seed in ((RECIPES[kind], 1), (RECIPES[kind], 1), (RECIPES[kind], 2), ({}, 1))
+        learned(kind, options, seed)
+        for options, seed in ((OPTIONS[kind], 1), (OPTIONS[kind], 1), (OPTIONS[kind], 2), ({}, 1))
     )
     np.testing.assert_array_equal(one, same)
     assert (one != other).any()
@@ -172,9 +174,9 @@ def test_the_seed_decides_about_it(kind: str) -> None:
 def test_each_step_draws_anew(kind: str) -> None:
     # With a rate of nearly 0, one batch and no dropout, only the drawing changes the loss from step to step; the order
     # of the examples in the batch changes its rounding.
-    still = {"dropout": 0.0, "rate": 1e-30, "tokens": 10_000}
+    still = {"dropout": 0.0, "learning_rate": 1e-30, "batch_tokens": 10_000}
     losses = [
-        [round(step.loss, 5) for step in learned(kind, still | more)[0]] for more in ({}, RECIPES[kind])
+        [round(step.loss, 5) for step in learned(kind, still | more)[0]] for more in ({}, OPTIONS[kind])
     ]
     assert len(set(losses[0])) == 1
     assert len(set(losses[1])) == len(losses[1]) == 3
@@ -183,12 +185,12 @@ def test_each_step_draws_anew(kind: str) -> None:
 @every_kind
 def test_a_training_resumes_bit_for_bit(kind: str, tmp_path: Path) -> None:
     pairs, checkpoint = examples(kind), tmp_path / "checkpoint"
-    _, expected = learned(kind, RECIPES[kind])
-    for step in untrained(kind, RECIPES[kind]).steps(list(zip(*pairs, strict=True)), checkpoint=checkpoint):
+    _, expected = learned(kind, OPTIONS[kind])
+    for step in untrained(kind, OPTIONS[kind]).steps(list(zip(*pairs, strict=True)), checkpoint=checkpoint):
         if step.number == 2:
             break
     parameters = (
-        untrained(kind, RECIPES[kind]).fit(*pairs, checkpoint=checkpoint).model.network.parameters.flat
+        untrained(kind, OPTIONS[kind]).fit(*pairs, checkpoint=checkpoint).model.network.parameters.flat
     )
     np.testing.assert_array_equal(parameters, expected)
 
@@ -197,14 +199,14 @@ def test_another_augmentation_is_another_training(tmp_path: Path) -> None:
     pairs, checkpoint = list(zip(*examples("images"), strict=True)), tmp_path / "checkpoint"
     for _ in untrained("images", {"shift": 1}).steps(pairs, checkpoint=checkpoint):
         break
-    with pytest.raises(ValueError, match="recipe shift was 1, and is 2"):
+    with pytest.raises(ValueError, match="training shift was 1, and is 2"):
         list(untrained("images", {"shift": 2}).steps(pairs, checkpoint=checkpoint))
 
 
 @every_kind
 def test_validation_and_translation_read_what_is_given(kind: str, tmp_path: Path) -> None:
     sources, targets = examples(kind)
-    model = untrained(kind, RECIPES[kind] | {"rate": 1e-30})
+    model = untrained(kind, OPTIONS[kind] | {"learning_rate": 1e-30})
     training = model.begin(list(zip(sources, targets, strict=True)), [(sources[0], targets[0])])
     expected = mean_loss(training.network, training.valid)
     validations = [step.validation for step in training if step.validation is not None]
@@ -218,7 +220,7 @@ def test_validation_and_translation_read_what_is_given(kind: str, tmp_path: Path
 
 
 @pytest.mark.parametrize(
-    ("source", "recipe", "kind", "text"),
+    ("source", "options", "kind", "text"),
     [
         (
             "words",
@@ -252,5 +254,5 @@ def test_validation_and_translation_read_what_is_given(kind: str, tmp_path: Path
         (Vectors(8), {"noise": "much"}, TypeError, "noise must be a number. Got 'much' instead."),
     ],
 )
-def test_refused(source: Any, recipe: dict[str, Any], kind: type[Exception], text: str) -> None:
-    assert error(kind, lambda: Seq2Seq(source=source, recipe=recipe)) == text
+def test_refused(source: Any, options: dict[str, Any], kind: type[Exception], text: str) -> None:
+    assert error(kind, lambda: Seq2Seq(source=source, training=TrainingConfig(**options))) == text

@@ -24,9 +24,10 @@ from regard.seq2seq.model import Seq2Seq
 from regard.seq2seq.storage.checkpoint_file import State, write_checkpoint
 from regard.seq2seq.storage.model_file import read_model
 from regard.seq2seq.training.checkpoint import read_checkpoint, resume
+from regard.seq2seq.training.config import TrainingConfig
 from regard.seq2seq.training.defaults import choose_epochs
 from regard.seq2seq.training.log import LOG_FILE, Log, entries, read_log
-from regard.seq2seq.training.loop import Diverged, Recipe, Step, Training
+from regard.seq2seq.training.loop import Diverged, Step, Training
 from regard.show.figures import save_curves
 from regard.show.figures.canvas import warned
 from regard.show.progress import Progress
@@ -270,15 +271,14 @@ class Run:
             uniform = math.log(len(self.model.model.target))
             if self.training.best_loss > uniform:
                 reporter.progress.write(
-                    f"every validation loss is above {uniform:.3f}, that of guessing: a smaller --rate may help"
+                    f"every validation loss is above {uniform:.3f}, that of guessing:"
+                    " a smaller --learning-rate may help"
                 )
             if self.training.finished_early():
-                epochs, minutes = (
-                    with_noun(self.training.recipe.epochs or 0, "epoch"),
-                    self.training.recipe.minutes,
-                )
+                config = self.training.config
+                done = f"done with {with_noun(config.epochs or 0, 'epoch')}"
                 reporter.progress.write(
-                    f"done with {epochs} before the {minutes:g} minutes were over: see --epochs"
+                    f"{done} before the {config.minutes:g} minutes were over: see --epochs"
                 )
 
     def _save_weight(self, reporter: _Reporter | None) -> None:
@@ -340,11 +340,11 @@ class Run:
 
     def short_warning(self) -> str:
         """Return a warning that the training was too short, with the option to change; empty if it was not."""
-        recipe, epochs = self.training.recipe, self.epochs_seen()
+        config, epochs = self.training.config, self.epochs_seen()
         if epochs >= _SHORT * self.usual_epochs() or self.training.out_of_patience():
             return ""
         option = "--epochs"
-        if recipe.epochs is None or self.training.step < self.training.total:
+        if config.epochs is None or self.training.step < self.training.total:
             option = (
                 f"--minutes {math.ceil(self.training.seconds / 60 * self.usual_epochs() / max(epochs, 1e-9))}"
             )
@@ -368,17 +368,17 @@ class Run:
                 save_curves(self.pictures[0], curve.panels({"": entries(self.log)}))
 
 
-def forecast(per_second: float, epochs: float, minutes: float, usual: int, recipe: Recipe) -> str:
+def forecast(per_second: float, epochs: float, minutes: float, usual: int, config: TrainingConfig) -> str:
     """Describe how often each pair will be seen at the measured epochs per second.
 
     Examples
     --------
-    >>> print(forecast(0.01, 0.05, 0.1, 9, Recipe(epochs=None, minutes=3.0)))
+    >>> print(forecast(0.01, 0.05, 0.1, 9, TrainingConfig(minutes=3.0)))
     at this speed each pair will be seen 1.8 times in 3 minutes; 9 times is usual, which takes --minutes 16
-    >>> print(forecast(0.01, 0.05, 0.1, 9, Recipe()))
+    >>> print(forecast(0.01, 0.05, 0.1, 9, TrainingConfig(epochs=9)))
     at this speed each pair will be seen 9 times in 15 minutes
     """
-    times, needed = math.inf if recipe.epochs is None else float(recipe.epochs), recipe.minutes
+    times, needed = math.inf if config.epochs is None else float(config.epochs), config.minutes
     if needed is None or times < epochs + 60 * (needed - minutes) * per_second:
         needed = minutes + (times - epochs) / per_second / 60
     else:
@@ -386,7 +386,7 @@ def forecast(per_second: float, epochs: float, minutes: float, usual: int, recip
     line = f"at this speed each pair will be seen {_times(times)} in {_minutes(needed)}"
     if times >= _SHORT * usual:
         return line
-    if recipe.epochs is not None and times >= recipe.epochs:
+    if config.epochs is not None and times >= config.epochs:
         return f"{line}; {_times(usual)} is usual: see --epochs"
     enough = math.ceil(minutes + (usual - epochs) / per_second / 60)
     return f"{line}; {_times(usual)} is usual, which takes --minutes {enough}"
@@ -478,6 +478,6 @@ class _Reporter:
                 self.run.epochs_seen(),
                 step.seconds / 60,
                 self.run.usual_epochs(),
-                self.run.training.recipe,
+                self.run.training.config,
             )
         )

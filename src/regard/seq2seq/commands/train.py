@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import json
 from array import array
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -39,6 +41,7 @@ from regard.seq2seq.evaluation.metrics import is_near
 from regard.seq2seq.model import Seq2Seq
 from regard.seq2seq.networks.families import FAMILIES
 from regard.seq2seq.storage.model_file import MODEL_FILE
+from regard.seq2seq.training.config import OPTIONS, TrainingConfig
 from regard.seq2seq.training.log import entries
 from regard.seq2seq.translator import LONGEST_SENTENCE, Translation
 from regard.show import argument_types
@@ -114,7 +117,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     _add_model(parser.add_argument_group("the model"))
     _add_arrays(parser.add_argument_group("sources that are images or vectors").add_argument)
-    _add_recipe(parser.add_argument_group("training"))
+    _add_training(parser.add_argument_group("training"))
 
 
 def _add_model(group: Any) -> None:
@@ -228,39 +231,24 @@ def _add_cutting(add: Any) -> None:
     )
 
 
-def _add_recipe(group: Any) -> None:
-    """Add the options of training."""
-    add = group.add_argument
-    add(
-        "--epochs",
-        type=argument_types.integer(),
-        metavar="N",
-        help="passes over the training pairs (default: as many as --minutes allow; without it 9, more for few pairs, 5"
-        " for 100,000 or more)",
-    )
-    add(
-        "--minutes",
-        type=argument_types.positive,
-        metavar="X",
-        help="train for this time, or until --epochs are done if that is earlier",
-    )
-    add(
-        "--rate",
-        type=argument_types.positive,
-        metavar="X",
-        help="largest learning rate of Adam (default 0.005; 0.001 for a transformer or images)",
-    )
-    add(
-        "--recipe",
-        nargs="+",
-        action="extend",
-        default=[],
-        metavar="NAME=VALUE",
-        help="more options of training: tokens, dropout, smoothing, average, patience, shift and noise of pictures, ..."
-        " (an unknown name lists all)",
-    )
-    _add_links(add)
-    add("--seed", type=argument_types.integer(0), metavar="N", help="random seed (default 1)")
+def _add_training(group: Any) -> None:
+    """Add the options of training, which are the fields of `TrainingConfig`, and those of guided alignment."""
+    for name, option in OPTIONS.items():
+        group.add_argument(
+            f"--{name.replace('_', '-')}",
+            type=partial(_checked, name),
+            metavar=option.value,
+            help=f"{option.description} (default: {option.default})",
+        )
+    _add_links(group.add_argument)
+
+
+def _checked(name: str, text: str) -> Any:
+    """Convert an argument to the value of an option of training."""
+    try:
+        return OPTIONS[name].check(name, argument_types.value(text))
+    except (ValueError, TypeError) as error:
+        raise argparse.ArgumentTypeError(str(error).removeprefix(f"{name} ")) from None
 
 
 def _add_links(add: Any) -> None:
@@ -355,14 +343,14 @@ def run(args: argparse.Namespace) -> int:
     if None in finished:
         _refuse_done(runs)
     data = _read(args, models[0])
-    fingerprint = _fingerprint(args, data)
+    fingerprints = [_fingerprint(model, data) for model in models]
     if finished:
-        if finished != [fingerprint] * len(runs):
+        if finished != fingerprints:
             _refuse_done(runs)
         note(f"{runs[0].name} is done already; --fresh trains anew, another --out keeps this model")
         print(report(f"the model is in {runs[0].path}"))
         return 0
-    return _train_and_show(args, data, runs, fingerprint)
+    return _train_and_show(args, data, runs, fingerprints)
 
 
 def _check_options(args: argparse.Namespace) -> None:
@@ -415,28 +403,14 @@ def _refuse_done(runs: Sequence[Run]) -> NoReturn:
     raise ValueError(f"--out: {path} is done; --fresh trains it anew, another --out keeps it")
 
 
-# Arguments that have no effect on the trained model.
-_NOT_TRAINED = (
-    "verb",
-    "out",
-    "fresh",
-    "pairs",
-    "valid",
-    "test",
-    "test_max_tokens",
-    "links",
-    "skip_empty",
-    "columns",
-)
-
-
-def _fingerprint(args: argparse.Namespace, data: _Data) -> str:
-    """Return a hash of the options, the training pairs with their links, and the validation pairs."""
-    options = {name: value for name, value in vars(args).items() if name not in _NOT_TRAINED}
-    links = None if data.links is None else [line.links for line in data.links.lines]
-    digest = hashlib.sha256(repr(sorted(options.items())).encode())
-    for part in (data.train, data.valid, None if links is None else list(map(sorted, links))):
-        for item in () if part is None else part:
+def _fingerprint(model: Seq2Seq, data: _Data) -> str:
+    """Return a hash of the options of a model, which are its public attributes, and of its pairs with their links."""
+    options = {n: x for n, x in vars(model).items() if not n.startswith("_") and x not in (None, {})}
+    options["training"] = model.training.given()
+    links = [] if data.links is None else [data.links.by, *(sorted(line.links) for line in data.links.lines)]
+    digest = hashlib.sha256(json.dumps(options, sort_keys=True, default=repr).encode())
+    for part in (data.train, data.valid, links):
+        for item in part:
             digest.update(repr(item).encode("utf-8", "surrogatepass"))
         digest.update(b"\n")
     return digest.hexdigest()
@@ -468,15 +442,13 @@ def _model(args: argparse.Namespace, attention: bool) -> Seq2Seq:
         subwords=args.subwords,
         extras=options,
         max_tokens=args.max_tokens,
-        epochs=args.epochs,
-        minutes=args.minutes,
-        rate=args.rate,
-        recipe=_options("recipe", args.recipe),
-        seed=args.seed,
+        training=TrainingConfig(**{n: x for n in OPTIONS if (x := getattr(args, n)) is not None}),
     )
 
 
-def _train_and_show(args: argparse.Namespace, data: _Data, runs: Sequence[Run], fingerprint: str) -> int:
+def _train_and_show(
+    args: argparse.Namespace, data: _Data, runs: Sequence[Run], fingerprints: Sequence[str]
+) -> int:
     longest = min(args.test_max_tokens or args.max_tokens, LONGEST_SENTENCE)
     for one in runs:
         one.begin(data.train, data.valid, data.links)
@@ -500,7 +472,8 @@ def _train_and_show(args: argparse.Namespace, data: _Data, runs: Sequence[Run], 
             again = "the same command" + " without --fresh" * args.fresh
             note(f"interrupted; the model is in {path}, and {again} prints the rest")
             return _signals.status_of(error)
-        for one in runs:  # last, so that a command that is stopped before can be resumed
+        # Last, so that a command that is stopped before can be resumed.
+        for one, fingerprint in zip(runs, fingerprints, strict=True):
             one.finish(fingerprint)
     for line in filter(None, (one.short_warning() for one in runs)):
         note(line)

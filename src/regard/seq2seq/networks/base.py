@@ -93,9 +93,9 @@ class Network(Predictor, Protocol):
         *,
         dropout: float = 0.0,
         rng: np.random.Generator | None = None,
-        smoothing: float = 0.0,
-        guidance: float = 0.0,
-        agreement: float = 0.0,
+        label_smoothing: float = 0.0,
+        guided_alignment: float = 0.0,
+        rdrop: float = 0.0,
     ) -> tuple[float, Callable[[float], dict[str, Array]]]:
         """Predict each token of the targets from the tokens before it.
 
@@ -108,17 +108,17 @@ class Network(Predictor, Protocol):
         rng : numpy.random.Generator, optional
             Random numbers for dropout and for the sampled softmax of a large vocabulary; without it, there is no
             dropout and the softmax is complete.
-        smoothing : float
+        label_smoothing : float
             Label smoothing.
-        guidance : float
+        guided_alignment : float
             The weight of the cross-entropy between the batch's links and the attention weights.
-        agreement : float
+        rdrop : float
             The weight of the divergence between two predictions with dropout of their own.
 
         Returns
         -------
         loss : float
-            The mean over all tokens that are not PAD, with guidance and agreement.
+            The mean over all tokens that are not PAD, with the other two terms.
         pullback : function
             ``pullback(dloss) -> gradients by parameter name``; to be called at most once.
         """

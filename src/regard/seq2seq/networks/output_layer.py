@@ -25,9 +25,9 @@ def prediction_loss(
     readout: Array,
     following: NDArray[np.int64],
     *,
-    smoothing: float = 0.0,
+    label_smoothing: float = 0.0,
     rng: np.random.Generator | None = None,
-    agreement: float = 0.0,
+    rdrop: float = 0.0,
 ) -> tuple[float, Callable[[float], tuple[Array, dict[str, Array]]]]:
     """Return the cross-entropy of predicting each next token by a product with the target embedding.
 
@@ -39,25 +39,25 @@ def prediction_loss(
         The readout before each token.
     following : integer array (n, B)
         The next tokens; PAD is not predicted.
-    smoothing : float
+    label_smoothing : float
         Label smoothing.
     rng : numpy.random.Generator or None
         Random numbers for the sampled softmax of a large vocabulary; None for the complete softmax.
-    agreement : float
+    rdrop : float
         The weight of the divergence between the predictions of the columns' first and second half, which have the
         same tokens.
 
     Returns
     -------
     loss : float
-        The mean over all tokens that are not PAD, plus `agreement` / 4 times the divergence of the halves.
+        The mean over all tokens that are not PAD, plus `rdrop` / 4 times the divergence of the halves.
     pullback : function
         ``pullback(dloss) -> (dreadout (n, B, E), gradients by parameter name)``; to be called at most once.
 
     References
     ----------
     Press and Wolf 2017, "Using the Output Embedding to Improve Language Models" (one matrix for both). Liang et al.
-    2021, "R-Drop: Regularized Dropout for Neural Networks" (agreement: its alpha; half of its loss, which is a
+    2021, "R-Drop: Regularized Dropout for Neural Networks" (rdrop: its alpha; half of its loss, which is a
     sum over both halves).
 
     Examples
@@ -78,9 +78,10 @@ def prediction_loss(
     bias = p["output_bias"] if everything else p["output_bias"][ids] + log_weights.astype(rows.dtype)
     positions = np.empty(len(p["output_bias"]), np.int64)
     positions[ids] = np.arange(len(ids))
-    loss, loss_back = linear_cross_entropy(rows, embedding, positions[tokens], bias, smoothing=smoothing)
+    targets = positions[tokens]
+    loss, loss_back = linear_cross_entropy(rows, embedding, targets, bias, smoothing=label_smoothing)
     difference, difference_back = 0.0, None
-    if agreement:
+    if rdrop:
         # Rows are in the order of tokens; those of the columns' second half have the same order among themselves.
         second = real % following.shape[1] >= following.shape[1] // 2
         difference, difference_back = _divergence(rows, second, embedding, bias)
@@ -88,7 +89,7 @@ def prediction_loss(
     def pullback(dloss: float) -> tuple[Array, dict[str, Array]]:
         drows, dembedding, dbias = loss_back(dloss)
         if difference_back:
-            gradients = difference_back(agreement / 4 * dloss)
+            gradients = difference_back(rdrop / 4 * dloss)
             drows, dembedding, dbias = (
                 a + b for a, b in zip((drows, dembedding, dbias), gradients, strict=True)
             )
@@ -103,7 +104,7 @@ def prediction_loss(
                 g[name][ids] = part
         return dreadout.reshape(readout.shape), g
 
-    return loss + agreement / 4 * difference, pullback
+    return loss + rdrop / 4 * difference, pullback
 
 
 def _divergence(
@@ -193,25 +194,25 @@ def sampled_vocabulary(
 
 
 def alignment_loss(
-    weights: Array | None, links: Array | None, guidance: float
+    weights: Array | None, links: Array | None, guided_alignment: float
 ) -> tuple[float, Callable[[float], Array | None]]:
     """Return the cross-entropy between links and attention weights: the mean of ``-sum_j links_j log weights_j``.
 
     Parameters
     ----------
     weights : array (n, B, T) or None
-        Attention weights; None without guidance.
+        Attention weights; None without guided alignment.
     links : array (n, B, T) or None
         Rows that sum to 1, or to 0 for tokens without links.
-    guidance : float
+    guided_alignment : float
         The weight of this loss.
 
     Returns
     -------
     loss : float
-        ``guidance`` times the mean over the rows with links; 0 if there are none.
+        ``guided_alignment`` times the mean over the rows with links; 0 if there are none.
     pullback : function
-        ``pullback(dloss) -> dweights``, or None without guidance.
+        ``pullback(dloss) -> dweights``, or None without guided alignment.
 
     References
     ----------
@@ -225,7 +226,7 @@ def alignment_loss(
     """
     if weights is None or links is None:
         return 0.0, lambda dloss: None
-    share = guidance / max(float(links.sum()), 1.0)
+    share = guided_alignment / max(float(links.sum()), 1.0)
     clipped = np.maximum(weights, _LEAST_WEIGHT)
     loss = -share * float((links * np.log(clipped)).sum(dtype=np.float64))
     # Below the least weight the slope stays constant, so that a weight near 0 still gets a gradient.

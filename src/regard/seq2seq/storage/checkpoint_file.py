@@ -38,7 +38,7 @@ class State(NamedTuple):
     waited : int
         Validations since then.
     fingerprint : dict of str to str
-        Of the pairs, the recipe and the network, part by part: another training cannot resume from this checkpoint.
+        Of the pairs, the options of training and the network: another training cannot resume from this checkpoint.
     arrays : dict of str to array (P,)
         The parameters, Adam's two means, the running mean if there is one, and the best parameters.
     """

@@ -15,9 +15,9 @@ from regard.seq2seq.networks.encoders.images import ImageInput
 from regard.seq2seq.networks.encoders.inputs import Input
 from regard.seq2seq.networks.families import FAMILIES, Config
 from regard.seq2seq.training.augmentation import check_augmentation
-from regard.seq2seq.training.loop import Recipe
+from regard.seq2seq.training.config import ResolvedConfig, TrainingConfig
 
-__all__ = ["check", "choose_config", "choose_epochs", "choose_recipe"]
+__all__ = ["check", "choose_config", "choose_epochs", "choose_training"]
 
 _LARGEST = 1 << 40  # parameters, at most
 _FEW, _SOME, _MANY = 1000, 5000, 100_000  # pairs
@@ -28,7 +28,7 @@ _CHOSEN = ("source_tokens", "target_tokens", "inputs")  # of a configuration: by
 
 
 def check(
-    family: str, network: Mapping[str, Any], recipe: Mapping[str, Any], inputs: Input | None = None
+    family: str, network: Mapping[str, Any], training: TrainingConfig, inputs: Input | None = None
 ) -> None:
     """Check options of a network and of its training before data are read.
 
@@ -38,8 +38,8 @@ def check(
         "recurrent" or "transformer".
     network : mapping
         Fields of the family's configuration.
-    recipe : mapping
-        Fields of `Recipe`.
+    training : TrainingConfig
+        Options of training.
     inputs : Input, optional
         The network's source, if it is not tokens.
 
@@ -50,29 +50,25 @@ def check(
 
     Examples
     --------
-    >>> check("recurrent", {"score": "nothing"}, {})
+    >>> check("recurrent", {"score": "nothing"}, TrainingConfig())
     Traceback (most recent call last):
     ValueError: score must be one of 'none', 'additive', ... Got 'nothing' instead.
     """
-    for name, kind, options in (("network", FAMILIES[family].config, network), ("recipe", Recipe, recipe)):
-        known = [field.name for field in fields(kind) if field.name not in _CHOSEN]
-        if unknown := sorted(set(options) - set(known)):
-            _check.fail(f"{name} must have names among {', '.join(known)}. Got {unknown[0]!r:.60} instead.")
+    known = [field.name for field in fields(FAMILIES[family].config) if field.name not in _CHOSEN]
+    if unknown := sorted(set(network) - set(known)):
+        _check.fail(f"network must have names among {', '.join(known)}. Got {unknown[0]!r:.60} instead.")
     config = choose_config(family, _SOME, 0 if inputs else 1, 1, network, inputs=inputs)
     for name in network:
-        if name in config.idle:
-            _check.fail(
-                f"{name} needs {config.idle[name]}; here it has no effect. Got {network[name]!r:.60} instead.",
-                hint="leave it out",
-            )
+        if name in config.unused_options:
+            rule = f"{name} needs {config.unused_options[name]}; here it has no effect."
+            _check.fail(f"{rule} Got {network[name]!r:.60} instead.", hint="leave it out")
     size = sum(math.prod(shape) for shape in config.shapes().values())
     if size > _LARGEST:
         _check.fail(
             f"network must have at most {_LARGEST} parameters. Got {size} instead.",
-            hint=f"choose smaller sizes: {', '.join(config.grows)}",
+            hint=f"choose smaller sizes: {', '.join(config.scaled_sizes)}",
         )
-    checked = Recipe(**recipe)
-    check_augmentation(inputs, shift=checked.shift, noise=checked.noise)
+    check_augmentation(inputs, shift=training.shift, noise=training.noise)
 
 
 def choose_config(
@@ -129,9 +125,10 @@ def choose_config(
 def _halvings(kind: Any, pairs: int, minutes: float | None) -> int:
     """Return how often a network's sizes are halved; each time, training reads about four times as many pairs.
 
-    Its configuration has `hurry`: the pairs a minute above which it is halved, and the factor of the rate then.
+    `short_training` of its configuration is the number of pairs a minute above which it is halved, and the factor of
+    the learning rate then.
     """
-    per_minute, most = pairs / minutes if minutes else 0, kind.hurry[0]
+    per_minute, most = pairs / minutes if minutes else 0, kind.short_training[0]
     return int(per_minute > most) + int(per_minute > 4 * most)
 
 
@@ -140,7 +137,7 @@ def _sized(kind: Any, pairs: int, minutes: float | None, options: Mapping[str, A
     factor = 0.25 if pairs < _FEW else 0.5 if pairs < _SOME else 1 if pairs < _MANY else 2
     factor *= 0.5 ** _halvings(kind, pairs, minutes)
     defaults: dict[str, Any] = {field.name: field.default for field in fields(kind)}
-    sizes = {name: int(defaults[name] * factor) for name in kind.grows}
+    sizes = {name: int(defaults[name] * factor) for name in kind.scaled_sizes}
     if options.get("score") == "dot":  # both states must have the same size
         if "encoder" not in options:
             sizes["encoder"] = options.get("decoder", 2 * sizes["encoder"]) // 2
@@ -179,8 +176,8 @@ def _steps(pairs: int) -> int:
     return max(pairs // _sentences(pairs), 1)
 
 
-def choose_recipe(config: Config, corpus: Corpus, options: Mapping[str, Any]) -> Recipe:
-    """Return the recipe for a corpus; few pairs need small batches and many epochs.
+def choose_training(config: Config, corpus: Corpus, training: TrainingConfig) -> ResolvedConfig:
+    """Choose the options of training that are not given; few pairs need small batches and many epochs.
 
     Parameters
     ----------
@@ -188,33 +185,39 @@ def choose_recipe(config: Config, corpus: Corpus, options: Mapping[str, Any]) ->
         The configuration of the network.
     corpus : Corpus
         The training pairs.
-    options : mapping
-        Fields of the recipe that are set.
+    training : TrainingConfig
+        The options that are given.
 
     Returns
     -------
-    Recipe
+    ResolvedConfig
         For `Training`.
 
     Examples
     --------
     >>> from regard.seq2seq.data.batching import EncodedPair
     >>> from regard.seq2seq.networks.recurrent.config import RecurrentConfig
-    >>> recipe = choose_recipe(RecurrentConfig(9, 9), Corpus([EncodedPair([4, 5, 2], [1, 4, 2])]), {"rate": 0.5})
-    >>> recipe.epochs, recipe.rate, recipe.tokens
+    >>> corpus = Corpus([EncodedPair([4, 5, 2], [1, 4, 2])])
+    >>> chosen = choose_training(RecurrentConfig(9, 9), corpus, TrainingConfig(learning_rate=0.5))
+    >>> chosen.epochs, chosen.learning_rate, chosen.batch_tokens
     (200, 0.5, 48)
     """
-    pairs = len(corpus)
+    pairs, minutes = len(corpus), training.minutes
     tokens = int(_sentences(pairs) * np.maximum(corpus.source_lengths, corpus.target_lengths).mean())
     usual = choose_epochs(pairs)
-    epochs = options.get("epochs", None if "minutes" in options else usual)
-    warm_up = max(min(150, _steps(pairs) * (epochs or usual) // 10), 1)
-    chosen = {"epochs": epochs, "tokens": tokens, "warm_up": warm_up, **config.recipe}
+    warm_up = max(min(150, _steps(pairs) * (training.epochs or usual) // 10), 1)
+    chosen: dict[str, Any] = {
+        "epochs": usual if minutes is None else None,
+        "batch_tokens": tokens,
+        "warm_up": warm_up,
+        "guided_alignment": 1.0 if corpus.links else 0.0,
+        **config.training,
+    }
     if pairs >= _MANY:
-        chosen["rate"] *= _OF_MANY
-    hurried, first = _sized(type(config), pairs, options.get("minutes"), {}), config.grows[0]
-    if getattr(config, first) <= hurried[first]:  # a larger network would diverge
-        chosen["rate"] *= config.hurry[1] ** _halvings(config, pairs, options.get("minutes"))
+        chosen["learning_rate"] *= _OF_MANY
+    halved, first = _sized(type(config), pairs, minutes, {}), config.scaled_sizes[0]
+    if getattr(config, first) <= halved[first]:  # a larger network would diverge
+        chosen["learning_rate"] *= config.short_training[1] ** _halvings(config, pairs, minutes)
     if isinstance(config.inputs, ImageInput):
-        chosen["rate"] = min(chosen["rate"], _OF_IMAGES)
-    return Recipe(**{**chosen, **options})
+        chosen["learning_rate"] = min(chosen["learning_rate"], _OF_IMAGES)
+    return ResolvedConfig(**{**chosen, **training.given()})

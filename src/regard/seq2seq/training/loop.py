@@ -1,4 +1,4 @@
-"""The training loop and its recipe. Training can stop after any step and resume from there, bit for bit."""
+"""The training loop. Training can stop after any step and resume from there, bit for bit."""
 
 from __future__ import annotations
 
@@ -7,13 +7,12 @@ import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from regard import _check
 from regard._threads import Each, one_blas_thread, two_threads
 from regard._version import __version__
 from regard.nn import Adam
@@ -22,8 +21,9 @@ from regard.seq2seq.networks.base import Network
 from regard.seq2seq.networks.parameters import Parameters
 from regard.seq2seq.storage.checkpoint_file import State
 from regard.seq2seq.training.augmentation import augmented, check_augmentation
+from regard.seq2seq.training.config import ResolvedConfig
 
-__all__ = ["Diverged", "Recipe", "Step", "Training", "mean_loss"]
+__all__ = ["Diverged", "Step", "Training", "mean_loss"]
 
 Array = NDArray[Any]
 
@@ -31,7 +31,7 @@ _ENDLESS = sys.maxsize  # steps, where only the time limit ends a training
 _WORTH_HALVING = 16  # sentences in a batch
 _EVEN_IN_LONG_EPOCHS = 1000  # the most steps between two validations
 _PAIRS, _MOST_CHANGES = "pairs", 3  # a part of the fingerprint; changed parts that an error lists
-_EPOCHS = "recipe epochs"
+_EPOCHS = "training epochs"
 _ORDER, _DROPOUT, _SAMPLE, _AUGMENTATION = range(4)  # uses of random numbers: each has a seed of its own
 
 
@@ -42,115 +42,11 @@ class Diverged(ArithmeticError):
     --------
     >>> from regard.seq2seq import Seq2Seq
     >>> try:
-    ...     Seq2Seq(rate=3e38, epochs=9).fit(["a b", "b", "a"], ["b a", "b", "a"])
+    ...     Seq2Seq(learning_rate=3e38, epochs=9).fit(["a b", "b", "a"], ["b a", "b", "a"])
     ... except Diverged as error:
     ...     print(str(error).partition(":")[0])
     the loss is not finite any more
     """
-
-
-_BOUNDS: dict[tuple[str, ...], dict[str, Any]] = {  # for `_check.number`
-    ("rate", "clip", "minutes"): {"positive": True},
-    ("smoothing", "dropout", "average", "noise"): {"least": 0, "below": 1},
-    ("guidance", "agreement"): {"least": 0},
-}
-
-
-@dataclass(frozen=True)
-class Recipe:
-    """Options of training.
-
-    Parameters
-    ----------
-    epochs : int, optional
-        Passes over the pairs. None: as many as `minutes` allow.
-    tokens : int
-        The most tokens of a side of a batch, padding included.
-    rate : float
-        Adam's largest rate; it rises to it over `warm_up` steps and falls to 0 at the end, in a straight line.
-    warm_up : int
-        Steps.
-    smoothing : float
-        Label smoothing.
-    dropout : float
-        The largest dropout rate of the network.
-    shift : int
-        The most pixels, down and to the right, by which a training picture is shifted; drawn for each picture in each
-        step. What comes in repeats the pixels at the edge.
-    noise : float
-        The standard deviation of the Gaussian noise that training pictures or vectors get, drawn in each step: as a
-        share of the range of pixels, and of the standard deviation of each number of a vector.
-    clip : float
-        The largest norm of the gradient, which is clipped to it.
-    average : float
-        Decay of the running mean of the parameters; the mean is validated and saved. 0 for the parameters themselves.
-    patience : int, optional
-        Stop after so many validations without a lower loss.
-    guidance : float
-        Weight of the loss of guided alignment.
-    agreement : float
-        The weight of the divergence between two predictions with different dropout: two readings of every batch
-        shall predict alike (alpha of Liang et al. 2021, "R-Drop: Regularized Dropout for Neural Networks"). They share
-        everything but the last step in a recurrent network, and nothing in a transformer, which takes twice as long.
-    keep : {"best", "last"}
-        Whether the model of the lowest validation loss is kept, or that of the last validation: late in training the
-        loss often grows, since the model is too sure of its errors, while it makes fewer of them.
-    minutes : float, optional
-        Stop after this time; the rate reaches 0 then. Training ends earlier only if `epochs` or `patience` end it.
-    seed : int
-        Random seed.
-
-    Raises
-    ------
-    ValueError, TypeError
-        If a field is invalid.
-
-    Examples
-    --------
-    >>> Recipe(dropout=2.0)
-    Traceback (most recent call last):
-    ValueError: dropout must be less than 1. Got 2.0 instead.
-    """
-
-    epochs: int | None = 9
-    tokens: int = 640
-    rate: float = 5e-3
-    warm_up: int = 150
-    smoothing: float = 0.1
-    dropout: float = 0.2
-    shift: int = 0
-    noise: float = 0.0
-    clip: float = 1.0
-    average: float = 0.0
-    patience: int | None = None
-    guidance: float = 0.0
-    agreement: float = 0.0
-    keep: str = "best"
-    minutes: float | None = None
-    seed: int = 1
-
-    def __post_init__(self) -> None:
-        for name in ("epochs", "tokens", "warm_up", "patience"):
-            if getattr(self, name) is not None:  # Python's own number: NumPy's wrap around
-                object.__setattr__(self, name, _check.integer(name, getattr(self, name), least=1))
-        for names, within in _BOUNDS.items():
-            for name in names:
-                if getattr(self, name) is not None:
-                    object.__setattr__(self, name, _check.number(name, getattr(self, name), **within))
-        object.__setattr__(self, "shift", _check.integer("shift", self.shift))
-        if self.epochs is None and self.minutes is None:
-            _check.fail("epochs must be given without minutes: training needs an end. Got None instead.")
-        if self.agreement and not self.dropout:
-            _check.fail(
-                f"agreement must be 0 without dropout: nothing differs then. Got {self.agreement!r} instead."
-            )
-        _check.choice("keep", self.keep, ("best", "last"))
-        object.__setattr__(self, "seed", _check.integer("seed", self.seed))
-
-    def rate_at(self, step: int, steps: int, passed: float) -> float:
-        """Return Adam's rate at a step counted from 1, when a share `passed` of the time limit is over."""
-        left = min((steps - step + 1) / max(steps - self.warm_up, 1), 1 - passed)
-        return self.rate * max(min(step / self.warm_up, left), 0.0)
 
 
 class Step(NamedTuple):
@@ -173,7 +69,7 @@ class Step(NamedTuple):
     validation : float or None
         Loss for each token of the validation pairs, after the last step of an epoch (and every 1,000 steps).
     best : bool
-        Whether the model is kept: its loss is the lowest so far, or the recipe keeps the last. The moment to save it.
+        Whether the model is kept: its loss is the lowest so far, or the last is kept. The moment to save it.
 
     Examples
     --------
@@ -198,8 +94,8 @@ class Step(NamedTuple):
 class Training:
     """Train a network: iterate over the steps.
 
-    Between two steps `network` has the current parameters. `best` are those that the recipe keeps; the network has them
-    at the end, and after an error.
+    Between two steps `network` has the current parameters. `best` are those that are kept; the network has them at the
+    end, and after an error.
 
     Parameters
     ----------
@@ -209,8 +105,8 @@ class Training:
         Training pairs.
     valid : Corpus
         Validation pairs.
-    recipe : Recipe
-        The recipe.
+    config : ResolvedConfig
+        Options of training.
     options : mapping, optional
         Other options of the model, which a checkpoint must agree with.
 
@@ -222,7 +118,9 @@ class Training:
     >>> network = build(RecurrentConfig(5, 5, 2, 2, 2, 2))
     >>> network.draw(np.random.default_rng(0), np.ones(5))
     >>> pairs = Corpus([EncodedPair([4, 2], [1, 4, 2])])
-    >>> [step.best for step in Training(network, pairs, pairs, Recipe(epochs=2, warm_up=1))]
+    >>> chosen = {"batch_tokens": 640, "warm_up": 1, "dropout": 0.2, "guided_alignment": 0.0}
+    >>> config = ResolvedConfig(epochs=2, learning_rate=5e-3, **chosen)
+    >>> [step.best for step in Training(network, pairs, pairs, config)]
     [True, True]
     """
 
@@ -231,26 +129,26 @@ class Training:
         network: Network,
         pairs: Corpus,
         valid: Corpus,
-        recipe: Recipe,
+        config: ResolvedConfig,
         options: Mapping[str, object] | None = None,
     ) -> None:
-        self.network, self.pairs, self.valid, self.recipe = network, pairs, valid, recipe
-        check_augmentation(network.config.inputs, shift=recipe.shift, noise=recipe.noise)
+        self.network, self.pairs, self.valid, self.config = network, pairs, valid, config
+        check_augmentation(network.config.inputs, shift=config.shift, noise=config.noise)
         self.options = dict(options or {})
         self.flat = network.parameters.flat
-        self.adam = Adam(self.flat, clip=recipe.clip)
-        self.mean = self.flat.copy() if recipe.average else None
+        self.adam = Adam(self.flat, clip=config.clip_norm)
+        self.mean = self.flat.copy() if config.ema_decay else None
         self.best = self.flat.copy()
         self.current: Array | None = None  # the current parameters, while the network has the best
         self.best_loss, self.waited = float("inf"), 0
         self.validated_step = 0  # the last validation
         self.step, self.seconds, self.begun = 0, 0.0, time.monotonic()
-        self.per_epoch = len(batches(pairs, recipe.tokens, self._rng(_SAMPLE)))
-        self.total = _ENDLESS if recipe.epochs is None else recipe.epochs * self.per_epoch
+        self.per_epoch = len(batches(pairs, config.batch_tokens, self._rng(_SAMPLE)))
+        self.total = _ENDLESS if config.epochs is None else config.epochs * self.per_epoch
 
     def _rng(self, *numbers: int) -> np.random.Generator:
         """Return the random generator of one use. It depends on no earlier use, so that no state must be saved."""
-        return np.random.default_rng([self.recipe.seed, *numbers])
+        return np.random.default_rng([self.config.seed, *numbers])
 
     def state(self) -> State:
         """Return the state to resume from; its arrays are those of the training, not copies."""
@@ -266,7 +164,7 @@ class Training:
         Parameters
         ----------
         state : State
-            Of a training of the same network with the same pairs and recipe.
+            Of a training of the same network with the same pairs and options.
 
         Raises
         ------
@@ -293,13 +191,13 @@ class Training:
         self.adam.steps = state.step
 
     def fingerprint(self) -> dict[str, str]:
-        """Return network, pairs and recipe as text, part by part, without the time limit, which may change."""
-        config, recipe = asdict(self.network.config), asdict(self.recipe)
-        del recipe["minutes"]
+        """Return network, pairs and options as text, part by part, without the time limit, which may change."""
+        network, training = asdict(self.network.config), asdict(self.config)
+        del training["minutes"]
         parts = {"version": __version__, "network": type(self.network.config).__name__, **self.options}
         parts |= {_PAIRS: _hash(self.pairs, self.valid)}
-        parts |= {f"network {name}": value for name, value in config.items()}
-        parts |= {f"recipe {name}": value for name, value in recipe.items()}
+        parts |= {f"network {name}": value for name, value in network.items()}
+        parts |= {f"training {name}": value for name, value in training.items()}
         return {name: str(value) for name, value in parts.items()}
 
     def __iter__(self) -> Iterator[Step]:
@@ -316,7 +214,7 @@ class Training:
             If the loss or a gradient is not finite; the network has the best parameters then.
         """
         with one_blas_thread() as alone, two_threads() as threads:
-            halves = _Halves(self.network, self.recipe, Each(threads if alone else None))
+            halves = _Halves(self.network, self.config, Each(threads if alone else None))
             self.begun = time.monotonic() - self.seconds
             if self.current is not None:
                 self.flat[...], self.current = self.current, None
@@ -336,16 +234,16 @@ class Training:
 
     def _elapsed_share(self) -> float:
         """Return the elapsed share of the time limit, between 0 and 1."""
-        if self.recipe.minutes is None:
+        if self.config.minutes is None:
             return 0.0
-        return min(self.seconds / (60 * self.recipe.minutes), 1.0)
+        return min(self.seconds / (60 * self.config.minutes), 1.0)
 
     def _out_of_time(self) -> bool:
         return self._elapsed_share() == 1
 
     def finished_early(self) -> bool:
         """Return whether all epochs are done before the time limit."""
-        return self.recipe.minutes is not None and self.step >= self.total and not self._out_of_time()
+        return self.config.minutes is not None and self.step >= self.total and not self._out_of_time()
 
     def _is_over(self) -> bool:
         """Return whether patience or time is over; after the time limit, the last step must have been validated."""
@@ -353,13 +251,13 @@ class Training:
 
     def out_of_patience(self) -> bool:
         """Return whether the last `patience` validations had no lower loss."""
-        return self.recipe.patience is not None and self.waited >= self.recipe.patience
+        return self.config.patience is not None and self.waited >= self.config.patience
 
     def _epoch(self, halves: _Halves) -> Iterator[Step]:
         """Take the remaining steps of the epoch."""
         epoch, done = divmod(self.step, self.per_epoch)
         # The number of batches depends on the lengths alone, not on the order.
-        order = batches(self.pairs, self.recipe.tokens, self._rng(_ORDER, epoch))
+        order = batches(self.pairs, self.config.batch_tokens, self._rng(_ORDER, epoch))
         for i in range(done, self.per_epoch):
             step = self._step(halves, self._augmented(self.pairs.batch(order[i])))
             last = self._out_of_time() or i + 1 == self.per_epoch
@@ -372,14 +270,14 @@ class Training:
 
     def _augmented(self, batch: Batch) -> Batch:
         """Return a batch as this step reads it."""
-        recipe, inputs = self.recipe, self.network.config.inputs
-        if inputs is None or not (recipe.shift or recipe.noise):
+        config, inputs = self.config, self.network.config.inputs
+        if inputs is None or not (config.shift or config.noise):
             return batch
         rng = self._rng(_AUGMENTATION, self.step)
-        return augmented(batch, inputs, shift=recipe.shift, noise=recipe.noise, rng=rng)
+        return augmented(batch, inputs, shift=config.shift, noise=config.noise, rng=rng)
 
     def _step(self, halves: _Halves, batch: Batch) -> Step:
-        rate = self.recipe.rate_at(self.step + 1, self.total, self._elapsed_share())
+        rate = self.config.rate_at(self.step + 1, self.total, self._elapsed_share())
         loss, gradient = halves(batch, [self._rng(_DROPOUT, self.step, half) for half in range(2)])
         length = self.adam.step(gradient, rate, halves.each)
         if not np.isfinite(loss + length):
@@ -388,7 +286,7 @@ class Training:
         self.step += 1
         if self.mean is not None:
             # A smaller decay at first, so that the initial parameters are soon forgotten.
-            decay = min(self.recipe.average, self.step / (self.step + 10))
+            decay = min(self.config.ema_decay, self.step / (self.step + 10))
             self.mean += np.float32(1 - decay) * (self.flat - self.mean)
         epoch = (self.step - 1) // self.per_epoch + 1
         self._update_seconds()
@@ -406,7 +304,7 @@ class Training:
             validation = mean_loss(self.network, self.valid)
         better = validation < self.best_loss  # NaN is not
         self.waited = 0 if better else self.waited + 1
-        best = better or (self.recipe.keep == "last" and bool(np.isfinite(validation)))
+        best = better or (self.config.keep == "last" and bool(np.isfinite(validation)))
         if best:
             self.best[...] = self.flat if self.mean is None else self.mean
         if better:  # last, as Ctrl-C may come in between
@@ -436,8 +334,8 @@ class _Halves:
     The halves are the same with one thread or two, so the result is, to the bit.
     """
 
-    def __init__(self, network: Network, recipe: Recipe, each: Each) -> None:
-        self.network, self.recipe, self.each = network, recipe, each
+    def __init__(self, network: Network, config: ResolvedConfig, each: Each) -> None:
+        self.network, self.config, self.each = network, config, each
         self.gradient = Parameters(network.config.shapes(), np.zeros_like(network.parameters.flat))
 
     def __call__(self, batch: Batch, rngs: list[np.random.Generator]) -> tuple[float, Array]:
@@ -460,15 +358,15 @@ class _Halves:
     def _half(self, part: tuple[Batch, np.random.Generator, int]) -> tuple[float, dict[str, Array]]:
         """Return a half's share of the loss, and its gradient."""
         batch, rng, tokens = part
-        share, recipe = batch.target_tokens() / tokens, self.recipe
+        share, config = batch.target_tokens() / tokens, self.config
         with np.errstate(all="ignore"):  # a loss that is not finite raises Diverged
             loss, pullback = self.network.loss(
                 batch,
-                dropout=recipe.dropout,
+                dropout=config.dropout,
                 rng=rng,
-                smoothing=recipe.smoothing,
-                guidance=recipe.guidance,
-                agreement=recipe.agreement,
+                label_smoothing=config.label_smoothing,
+                guided_alignment=config.guided_alignment,
+                rdrop=config.rdrop,
             )
             return loss * share, pullback(share)
 

@@ -94,10 +94,10 @@ class RecurrentConfig:
     feeding: bool = True
     inputs: Input | None = None
 
-    # how sizes and the training recipe are chosen by default, see `regard.seq2seq.training.defaults`
-    grows: ClassVar = ("embedding", "encoder", "decoder", "attention")
-    recipe: ClassVar[dict[str, float]] = {"rate": 5e-3, "dropout": 0.2}
-    hurry: ClassVar = (16_000, 1.6)
+    # how sizes and options of training are chosen by default, see `regard.seq2seq.training.defaults`
+    scaled_sizes: ClassVar = ("embedding", "encoder", "decoder", "attention")
+    training: ClassVar[dict[str, float]] = {"learning_rate": 5e-3, "dropout": 0.2}
+    short_training: ClassVar = (16_000, 1.6)
 
     def __post_init__(self) -> None:
         check_sizes(self, _LEAST, _MOST)
@@ -145,7 +145,7 @@ class RecurrentConfig:
         return plain and self.style in ("bahdanau", "conditional")
 
     @property
-    def idle(self) -> dict[str, str]:
+    def unused_options(self) -> dict[str, str]:
         """The options that have no effect with the others, each with its requirement."""
         needs = {
             "attention": (self.projects_keys, "a score that projects states: additive or scaled_dot"),

@@ -96,12 +96,13 @@ class RecurrentNetwork:
         *,
         dropout: float = 0.0,
         rng: np.random.Generator | None = None,
-        smoothing: float = 0.0,
-        guidance: float = 0.0,
-        agreement: float = 0.0,
+        label_smoothing: float = 0.0,
+        guided_alignment: float = 0.0,
+        rdrop: float = 0.0,
     ) -> tuple[float, Callable[[float], dict[str, Array]]]:
         """Return the loss of a batch, as `Network.loss` describes; embeddings and annotations have half the dropout."""
-        p, c, links = self.parameters, self.config, batch.links if guidance and self.config.attends else None
+        p, c = self.parameters, self.config
+        links = batch.links if guided_alignment and c.attends else None
         encoded, encode_back = encode(p, c, batch.source, batch.lengths, dropout / 2, rng)
         decoded, decode_back = decode(
             p,
@@ -111,13 +112,13 @@ class RecurrentNetwork:
             rates=(dropout / 2, dropout),
             rng=rng,
             with_weights=links is not None,
-            readings=2 if agreement else 1,
+            readings=2 if rdrop else 1,
         )
-        following = np.tile(batch.target[1:], (1, 2)) if agreement else batch.target[1:]
+        following = np.tile(batch.target[1:], (1, 2)) if rdrop else batch.target[1:]
         loss, predict_back = prediction_loss(
-            p, decoded.readout, following, smoothing=smoothing, rng=rng, agreement=agreement
+            p, decoded.readout, following, label_smoothing=label_smoothing, rng=rng, rdrop=rdrop
         )
-        guided, guide_back = alignment_loss(decoded.weights, links, guidance)
+        guided, guide_back = alignment_loss(decoded.weights, links, guided_alignment)
 
         def pullback(dloss: float) -> dict[str, Array]:
             dreadout, of_output = predict_back(dloss)

@@ -59,12 +59,12 @@ class TransformerConfig:
     alignment_layer: int = 0
     inputs: Input | None = None
 
-    # how sizes and the training recipe are chosen by default, see `regard.seq2seq.training.defaults`
-    grows: ClassVar = ("width", "hidden")
-    recipe: ClassVar[dict[str, float]] = {"rate": 1e-3, "dropout": 0.1}
-    hurry: ClassVar = (2_000, 2.5)  # a step takes eight times as long, and it learns from more of them
+    # how sizes and options of training are chosen by default, see `regard.seq2seq.training.defaults`
+    scaled_sizes: ClassVar = ("width", "hidden")
+    training: ClassVar[dict[str, float]] = {"learning_rate": 1e-3, "dropout": 0.1}
+    short_training: ClassVar = (2_000, 2.5)  # a step takes eight times as long
     attends: ClassVar = True
-    idle: ClassVar[dict[str, str]] = {}  # options without effect: none
+    unused_options: ClassVar[dict[str, str]] = {}  # options without effect: none
 
     def __post_init__(self) -> None:
         sizes = [field.name for field in fields(self) if field.name != "inputs"]

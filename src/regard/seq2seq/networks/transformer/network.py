@@ -89,37 +89,37 @@ class TransformerNetwork:
         *,
         dropout: float = 0.0,
         rng: np.random.Generator | None = None,
-        smoothing: float = 0.0,
-        guidance: float = 0.0,
-        agreement: float = 0.0,
+        label_smoothing: float = 0.0,
+        guided_alignment: float = 0.0,
+        rdrop: float = 0.0,
     ) -> tuple[float, Callable[[float], dict[str, Array]]]:
-        """Return the loss of a batch, as `Network.loss` describes; with agreement there are two complete passes.
+        """Return the loss of a batch, as `Network.loss` describes; with R-Drop there are two complete passes.
 
         References
         ----------
         Vaswani et al. 2017, section 5.4; Garg et al. 2019, "Jointly Learning to Align and Translate with Transformer
-        Models" (guidance, here of the mean over heads).
+        Models" (guided alignment, here of the mean over heads).
         """
-        p, heads, batch = self.parameters, self.config.heads, batch.twice() if agreement else batch
+        p, heads, batch = self.parameters, self.config.heads, batch.twice() if rdrop else batch
         drop = partial(drop_out, rate=dropout, rng=rng)
         source = Padding(batch.lengths)
         target = Padding(np.maximum((batch.target != PAD).sum(axis=0) - 1, 0))
-        links = _links(batch, target, source) if guidance else None
+        links = _links(batch, target, source) if guided_alignment else None
         aligned = None if links is None else self.config.aligned
         memory, encode_back = encode(p, self.config, batch.source, source, drop)
         readout, weights, decode_back = decode(
             p, target.unpad_ids(batch.target), target, memory, source, drop, heads=heads, aligned=aligned
         )
         # All tokens of a sentence, then those of the next: two columns, if they are to agree.
-        columns = 2 if agreement else 1
+        columns = 2 if rdrop else 1
         following, rows = (
             x.reshape(columns, -1, *x.shape[1:]).swapaxes(0, 1)
             for x in (target.unpad_ids(batch.target[1:]), readout)
         )
         loss, predict_back = prediction_loss(
-            p, rows, following, smoothing=smoothing, rng=rng, agreement=agreement
+            p, rows, following, label_smoothing=label_smoothing, rng=rng, rdrop=rdrop
         )
-        guided, guide_back = alignment_loss(weights, links, guidance)
+        guided, guide_back = alignment_loss(weights, links, guided_alignment)
 
         def pullback(dloss: float) -> dict[str, Array]:
             dreadout, of_output = predict_back(dloss)
