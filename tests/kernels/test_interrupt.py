@@ -14,6 +14,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -24,8 +25,10 @@ from numpy.typing import NDArray
 
 import regard
 from regard import _threads
+from regard._signals import complete
 from regard._threads import Each, Stopped, Workers, interruptible, stop_if_requested, two_threads
 from regard.kernels import fast_path, library, matrix, recurrence
+from regard.seq2seq.decoding.search import keep
 
 Array = NDArray[Any]
 needs_library = pytest.mark.skipif(library.load() is None, reason=library.missing() or "there is a library")
@@ -214,10 +217,25 @@ def test_no_number_of_signals_ends_the_wait_before_the_workers(raised: type[Base
             return True
         return False
 
-    with pytest.raises(raised) as caught, Workers(1) as workers:
+    with pytest.raises(raised), Workers(1) as workers:
         workers.submit(answer_with_signals, asked, ended).result()
     assert ended == [1]
+
+
+def test_a_clean_up_that_signals_end_early_is_repeated_and_the_first_exception_raised() -> None:
+    begun: list[int] = []
+
+    def cleanup() -> None:
+        begun.append(len(begun))
+        if len(begun) < 4:
+            raise KeyboardInterrupt(begun[-1])
+
+    with pytest.raises(KeyboardInterrupt) as caught:
+        complete(cleanup)
+    assert begun == [0, 1, 2, 3]
     assert caught.value.args == (0,)
+    complete(cleanup)
+    assert len(begun) == 5
 
 
 @pytest.mark.slow
@@ -359,14 +377,15 @@ def test_only_the_main_thread_calls_the_library_in_another_thread() -> None:
 
 
 @pytest.mark.threads
-def test_workers_without_a_waiting_caller_stop() -> None:
+@pytest.mark.parametrize("poll", [stop_if_requested, partial(keep, None, np.ones(1, bool))])
+def test_workers_without_a_waiting_caller_stop(poll: Callable[[], None]) -> None:
     begun, ended = threading.Event(), threading.Event()
 
     def endless() -> None:
         try:
             begun.set()
             while True:
-                stop_if_requested()
+                poll()
         finally:
             ended.set()
 
@@ -382,7 +401,7 @@ def test_workers_without_a_waiting_caller_stop() -> None:
     with pytest.raises(Left):
         leave_early()
     assert ended.is_set()
-    stop_if_requested()  # this thread is not a worker
+    poll()  # this thread is not a worker
 
 
 @pytest.mark.threads
