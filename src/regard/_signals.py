@@ -16,6 +16,9 @@ Handler = Callable[[int, FrameType | None], object]
 ENDING = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
 
 
+_REPETITIONS = 100  # of a clean-up, at most
+
+
 class Ended(KeyboardInterrupt):
     """Raised by a signal other than that of Ctrl-C."""
 
@@ -46,10 +49,30 @@ def handled(handler: Handler = end, *others: int) -> Iterator[None]:
     replaceable = (signal.SIG_DFL, signal.default_int_handler, end)
     before = {number: signal.getsignal(number) for number in numbers}
     before = {number: previous for number, previous in before.items() if previous in replaceable}
+
+    def restore() -> None:
+        for number, previous in before.items():
+            signal.signal(number, previous)
+
     try:
         for number in before:
             signal.signal(number, handler)
         yield
     finally:
-        for number, previous in before.items():
-            signal.signal(number, previous)
+        complete(restore)
+
+
+def complete(cleanup: Callable[[], object]) -> None:
+    """Call a function that may be repeated until no signal handler ends it early; then raise their first exception.
+
+    An error of its own is raised after some repetitions.
+    """
+    first: BaseException | None = None
+    for _ in range(_REPETITIONS):
+        try:
+            cleanup()
+            break
+        except BaseException as error:
+            first = error if first is None else first
+    if first is not None:
+        raise first

@@ -8,14 +8,17 @@ from __future__ import annotations
 import _thread
 import ctypes
 import os
+import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from functools import partial
+from functools import cache, partial
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
+
+from regard._signals import complete
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -44,26 +47,31 @@ def one_blas_thread() -> Iterator[bool]:
     except ImportError:  # it comes with regard[cli]
         yield False
         return
-    with _blas.lock:
-        if _blas.users == 0:
-            _blas.limit = threadpool_limits(1, user_api="blas")
-        _blas.users += 1
+    user = object()
     try:
+        with _blas.lock:
+            _blas.users.add(user)
+            _blas.limit = _blas.limit or threadpool_limits(1, user_api="blas")
         yield True
     finally:
-        with _blas.lock:
-            _blas.users -= 1
-            if _blas.users == 0:
-                _blas.limit.restore_original_limits()
+        complete(partial(_blas.leave, user))
 
 
 class _Blas:
     """The limit of BLAS in this process: set by the first user, restored by the last."""
 
-    limit: Any
+    limit: Any = None
 
     def __init__(self) -> None:
-        self.lock, self.users = threading.Lock(), 0
+        self.lock, self.users = threading.Lock(), set[object]()
+
+    def leave(self, user: object) -> None:
+        """Remove a user."""
+        with self.lock:
+            self.users.discard(user)
+            if not self.users and self.limit is not None:
+                self.limit.restore_original_limits()
+                self.limit = None
 
 
 _blas = _Blas()
@@ -83,6 +91,8 @@ class Workers:
     def __init__(self, count: int, begin: Callable[[], Any] | None = None) -> None:
         # Its methods are C code: a KeyboardInterrupt cannot leave its lock acquired, as it can with a Condition.
         self._tasks: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+        self._wake: SimpleQueue[None] = SimpleQueue()
+        self._ended: list[None] = []
         self._begin = begin
         self._threads: list[threading.Thread] = []
         for _ in range(count):
@@ -127,33 +137,44 @@ class Workers:
 
     def __exit__(self, kind: object, *rest: object) -> None:
         """Wait for the threads to end. After an error, drop waiting tasks and ask running ones to stop."""
-        if kind is not None:
-            _stopping.update(thread.ident for thread in self._threads)
+        self._failed = kind is not None
+        complete(self._end)
+
+    def _end(self) -> None:
+        failed, self._failed = self._failed, True  # another call follows an exception of a signal handler
+        if failed:
+            _stopping.update(self._threads)
             with suppress(Empty):
                 while True:
                     self._tasks.get_nowait()
         for _ in self._threads:
             self._tasks.put(None)
+        # In Python 3.11, `join` takes a thread for ended once a signal handler has raised in it.
+        while len(self._ended) < len(self._threads):
+            with suppress(Empty):
+                self._wake.get(timeout=0.1)
         for thread in self._threads:
             thread.join()
+        _stopping.difference_update(self._threads)
 
     def _work(self) -> None:
-        if self._begin:
-            self._begin()
         try:
+            if self._begin:
+                self._begin()
             while task := self._tasks.get():
                 task()
                 del task  # and the objects that it refers to
         finally:
-            _stopping.discard(threading.get_ident())
+            self._ended.append(None)
+            self._wake.put(None)
 
 
-_stopping: set[int | None] = set()  # worker threads that are asked to stop
+_stopping: set[threading.Thread] = set()  # worker threads that are asked to stop
 
 
 def stop_if_requested() -> None:
     """Raise `Stopped` in a worker thread that is to stop; call it in long loops."""
-    if _stopping and threading.get_ident() in _stopping:
+    if _stopping and threading.current_thread() in _stopping:
         raise Stopped
 
 
@@ -163,31 +184,58 @@ def interruptible(call: Callable[[int], Result]) -> Result:
     Python runs signal handlers in the main thread only, and not before a call of C code has returned. So another thread
     makes the call while the main one waits; ``call(address)`` gets the address of a 32-bit number that the library
     polls; a value other than 0 makes the call return early. Any other thread makes the call itself.
+
+    Whatever is raised and how often, this function is not left before the call has returned: its arrays would be freed.
+    CPython runs handlers after calls, at jumps back and where functions begin, so none runs between the first exception
+    and the end of the second wait. Only a debugger can raise there, and then the thread still holds the frames.
     """
     if threading.current_thread() is not threading.main_thread():
         return call(0)
-    stop, done = ctypes.c_int32(0), _thread.allocate_lock()
+    stop, done, python = ctypes.c_int32(0), _thread.allocate_lock(), _python()
+    ended, wait = python.PyThread_allocate_lock(), python.PyThread_acquire_lock
     results: list[Result] = []
+    started: list[int] = []
+    frames = [sys._getframe()]  # with those of the callers, whose variables hold the arrays
 
     def work() -> None:
         try:
             results.append(call(ctypes.addressof(stop)))
         finally:
+            frames.clear()
+            python.PyThread_release_lock(ended)
             done.release()
 
+    wait(ended, 1)
     done.acquire()
+    start = map(_thread.start_new_thread, [work], [()])
     try:
-        _thread.start_new_thread(work, ())
-    except RuntimeError:  # no thread can be started
-        return call(0)
-    try:
+        started.extend(start)  # one call: a handler that raises runs after it, when `started` is filled
         while not done.acquire(timeout=0.1):  # Windows runs handlers only between waits
             pass
-    except BaseException:
+    except BaseException as error:
         stop.value = 1
-        done.acquire()  # once this returns, nothing writes to the arrays any more
-        raise
+        try:
+            if started:
+                wait(ended, 1)
+                python.PyThread_free_lock(ended)
+        finally:
+            if started or not isinstance(error, RuntimeError):
+                raise error
+        frames.clear()
+        results.append(call(0))  # no thread can be started
+    python.PyThread_free_lock(ended)
     return results[0]
+
+
+@cache
+def _python() -> ctypes.CDLL:
+    """Return Python's C functions for locks; they wait without the GIL and, unlike Python's locks, run no handlers."""
+    python = ctypes.CDLL(None, handle=ctypes.pythonapi._handle)
+    python.PyThread_allocate_lock.restype = ctypes.c_void_p
+    python.PyThread_acquire_lock.argtypes = [ctypes.c_void_p, ctypes.c_int]
+    for name in ("release", "free"):
+        getattr(python, f"PyThread_{name}_lock").argtypes = [ctypes.c_void_p]
+    return python
 
 
 @contextmanager

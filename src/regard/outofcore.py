@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from regard import _check
+from regard import _check, _files
 from regard._chunks import Options, visible_pairs
 from regard._layout import Region, extent, slices
 from regard._problem import Problem, prepare
@@ -285,13 +285,16 @@ class _Checkpoint:
                 self._write(done, total)
                 written = monotonic()
 
-        try:
-            yield save
-        except BaseException:
-            if latest:
-                self._write(*latest[0])
-            raise
-        Path(self.path).unlink(missing_ok=True)
+        with _files.locked(self.path) as alone:
+            if alone:
+                _files.remove_partial(self.path)
+            try:
+                yield save
+            except BaseException:
+                if latest:
+                    self._write(*latest[0])
+                raise
+            Path(self.path).unlink(missing_ok=True)
 
     def _write(self, done: int, total: Partial) -> None:
         from regard.seq2seq.storage.safetensors import write

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from strategies import case
 
 import regard
-from regard import outofcore
+from regard import _files, outofcore
 
 Array = NDArray[Any]
 
@@ -130,6 +130,19 @@ def test_a_result_with_infinities_and_nan_resumes_too(tmp_path: Path) -> None:
     context = outofcore.attention(q, k, v, chunk=10, mask=mask, checkpoint=path)
     np.testing.assert_array_equal(context, expected)
     np.testing.assert_array_equal(context[2], 0)
+
+
+def test_files_of_a_killed_run_are_removed(tmp_path: Path) -> None:
+    q, k, v = drawn()
+    path = tmp_path / "state"
+    error(OSError, outofcore.attention, q, k, Watched(v, 33), chunk=10, checkpoint=path)
+    for name in (".state.lock", ".state.0123456789ab.partial"):
+        (tmp_path / name).touch()
+    with _files.locked(path):  # of another process: its partial file may be in use
+        error(OSError, outofcore.attention, q, k, Watched(v, 43), chunk=10, checkpoint=path)
+        assert len(list(tmp_path.iterdir())) == 3
+    outofcore.attention(q, k, v, chunk=10, checkpoint=path)
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.slow

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import itertools
 import os
 import shutil
 import signal
@@ -10,8 +11,12 @@ import subprocess
 import sys
 import textwrap
 import threading
-from collections.abc import Callable
+import time
+import weakref
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -20,8 +25,10 @@ from numpy.typing import NDArray
 
 import regard
 from regard import _threads
-from regard._threads import Each, Workers, interruptible, stop_if_requested, two_threads
+from regard._signals import complete
+from regard._threads import Each, Stopped, Workers, interruptible, stop_if_requested, two_threads
 from regard.kernels import fast_path, library, matrix, recurrence
+from regard.seq2seq.decoding.search import keep
 
 Array = NDArray[Any]
 needs_library = pytest.mark.skipif(library.load() is None, reason=library.missing() or "there is a library")
@@ -157,6 +164,204 @@ def test_a_handler_that_raises_stops_the_call_and_one_that_returns_does_not() ->
         signal.signal(signal.SIGUSR1, before)
 
 
+@pytest.fixture(params=[KeyboardInterrupt, RuntimeError, TimeoutError])
+def raised(request: pytest.FixtureRequest) -> Iterator[type[BaseException]]:
+    """Let the handler of SIGINT raise such an exception, with the number of the time as its argument."""
+    times = itertools.count()
+
+    def handler(*_: Any) -> None:
+        raise request.param(next(times))
+
+    before = signal.signal(signal.SIGINT, handler)
+    try:
+        yield request.param
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def answer_with_signals(asked: Callable[[], object], ended: list[int]) -> None:
+    """Send signals before the call is asked to stop and after; then go on for a while."""
+    main = threading.main_thread().ident or 0
+    while not asked():
+        signal.pthread_kill(main, signal.SIGINT)
+        time.sleep(0.01)
+    for _ in range(3):
+        signal.pthread_kill(main, signal.SIGINT)
+        time.sleep(0.02)
+    ended.append(1)
+
+
+@needs_signals
+@pytest.mark.threads
+def test_no_number_of_signals_ends_the_wait_before_the_call(raised: type[BaseException]) -> None:
+    ended: list[int] = []
+
+    def call(stop: int) -> None:
+        answer_with_signals(lambda: ctypes.c_int32.from_address(stop).value, ended)
+
+    with pytest.raises(raised) as caught:
+        interruptible(call)
+    assert ended == [1]
+    assert caught.value.args == (0,)
+
+
+@needs_signals
+@pytest.mark.threads
+def test_no_number_of_signals_ends_the_wait_before_the_workers(raised: type[BaseException]) -> None:
+    ended: list[int] = []
+
+    def asked() -> bool:
+        try:
+            stop_if_requested()
+        except Stopped:
+            return True
+        return False
+
+    with pytest.raises(raised), Workers(1) as workers:
+        workers.submit(answer_with_signals, asked, ended).result()
+    assert ended == [1]
+
+
+def test_a_clean_up_that_signals_end_early_is_repeated_and_the_first_exception_raised() -> None:
+    begun: list[int] = []
+
+    def cleanup() -> None:
+        begun.append(len(begun))
+        if len(begun) < 4:
+            raise KeyboardInterrupt(begun[-1])
+
+    with pytest.raises(KeyboardInterrupt) as caught:
+        complete(cleanup)
+    assert begun == [0, 1, 2, 3]
+    assert caught.value.args == (0,)
+    complete(cleanup)
+    assert len(begun) == 5
+
+
+@pytest.mark.slow
+@needs_signals
+@pytest.mark.threads
+def test_arrays_outlive_the_call_wherever_an_exception_is_raised(raised: type[BaseException]) -> None:
+    """At every instruction of `interruptible`, as a debugger can."""
+
+    class Traced(Exception):
+        pass
+
+    def attempt(number: int) -> bool:
+        """Raise before the instruction with this number; return whether it was reached."""
+        left, alive = [number], list[bool]()
+
+        def trace(frame: FrameType, event: str, _: Any) -> Any:
+            frame.f_trace_opcodes = frame.f_code is interruptible.__code__
+            if event == "opcode" and frame.f_trace_opcodes:
+                left[0] -= 1
+                if left[0] == 0:
+                    raise Traced
+            return trace
+
+        begun, ended = threading.Event(), threading.Event()
+
+        def owner() -> None:
+            array = np.zeros(3)
+            kept = weakref.ref(array)
+
+            def call(stop: int) -> int:
+                begun.set()
+                signal.raise_signal(signal.SIGINT)
+                for _ in range(20):
+                    time.sleep(0.001)
+                    alive.append(kept() is not None)
+                ended.set()
+                return 0
+
+            interruptible(call)
+
+        before = sys.gettrace()
+        sys.settrace(trace)
+        try:
+            with pytest.raises((Traced, raised)):
+                owner()
+        finally:
+            sys.settrace(before)
+        assert not begun.is_set() or ended.wait(60)
+        assert all(alive)
+        return left[0] <= 0
+
+    assert next(number for number in itertools.count(1) if not attempt(number)) > 40
+
+
+BOMBARDED = """
+    import itertools, signal
+    import numpy as np, regard
+    from regard.kernels import fast_path, library, matrix, recurrence, training
+    library.LONG = fast_path.SMALL = 0
+    x = np.random.default_rng(0).standard_normal((3000, 64)).astype(np.float32)
+    left = [0]
+
+    def handler(number, frame):
+        if left[0]:
+            left[0] -= 1
+            raise (KeyboardInterrupt if number == signal.SIGINT else TimeoutError)
+
+    def gradients(**options):
+        context, pullback = regard.attention_vjp(x, x, x, **options)
+        pullback(context)
+
+    def steps():
+        inputs, start, weight = (np.ones(s, np.float32) for s in ((300, 8, 768), (8, 256), (256, 768)))
+        states = np.empty((300, 8, 256), np.float32)
+        back = recurrence.gru(recurrence.Gru(inputs, start, weight), states)
+        back(states, np.empty_like(inputs))
+
+    def predictions():
+        weight = np.ones((4000, 64), np.float32)
+        loss, pullback = training.predict(x, weight, None, np.zeros(len(x), np.int64))
+        pullback(1.0, 0.1)
+
+    calls = {
+        "attention": lambda: regard.attention(x, x, x),
+        "threads": lambda: regard.attention(x, x, x, threads=2),
+        "general": lambda: regard.attention(x, x, x, softcap=2.0),
+        "pieces": lambda: regard.attention(x, x.astype(float), x.astype(float)),
+        "vjp": gradients,
+        "general vjp": lambda: gradients(softcap=2.0),
+        "partial": lambda: regard.partial(x, x, x),
+        "product": lambda: matrix.multiply(x, np.ascontiguousarray(x.T)),
+    }
+    if library.trains(library.load()) is not None:
+        calls |= {"recurrence": steps, "predictions": predictions}
+    before = regard.attention(x, x, x)
+    for number in (signal.SIGINT, signal.SIGALRM):
+        signal.signal(number, handler)
+    for name, call in calls.items():
+        ends = set()
+        for number in range(12):
+            signal.setitimer(signal.ITIMER_REAL, 0.001 + number / 1000, 0.0004)
+            try:
+                left[0] = 1 << 30
+                call()
+                left[0] = 0
+            except (KeyboardInterrupt, TimeoutError):
+                left[0] = 0
+                ends.add("raised")
+            signal.setitimer(signal.ITIMER_REAL, 0)
+        print(name, ends, (regard.attention(x, x, x) == before).all(), sep=": ")
+    """
+
+
+@pytest.mark.slow
+@needs_library
+@needs_signals
+def test_memory_is_not_freed_under_a_call_whatever_is_raised_and_how_often() -> None:
+    around = os.environ | {"MALLOC_MMAP_THRESHOLD_": "65536"}  # writing to freed memory ends the process
+    code = [sys.executable, "-W", "ignore", "-c", textwrap.dedent(BOMBARDED)]
+    done = subprocess.run(code, capture_output=True, text=True, env=around, check=False)
+    assert done.returncode == 0, done.stderr
+    ends = [line.split(": ", 1)[1] for line in done.stdout.splitlines()]
+    assert len(ends) >= 8
+    assert {end.rsplit(": ", 1)[1] for end in ends} == {"True"}
+
+
 @pytest.mark.threads
 def test_only_the_main_thread_calls_the_library_in_another_thread() -> None:
     results: list[bool] = []
@@ -172,14 +377,15 @@ def test_only_the_main_thread_calls_the_library_in_another_thread() -> None:
 
 
 @pytest.mark.threads
-def test_workers_without_a_waiting_caller_stop() -> None:
+@pytest.mark.parametrize("poll", [stop_if_requested, partial(keep, None, np.ones(1, bool))])
+def test_workers_without_a_waiting_caller_stop(poll: Callable[[], None]) -> None:
     begun, ended = threading.Event(), threading.Event()
 
     def endless() -> None:
         try:
             begun.set()
             while True:
-                stop_if_requested()
+                poll()
         finally:
             ended.set()
 
@@ -195,7 +401,7 @@ def test_workers_without_a_waiting_caller_stop() -> None:
     with pytest.raises(Left):
         leave_early()
     assert ended.is_set()
-    stop_if_requested()  # this thread is not a worker
+    poll()  # this thread is not a worker
 
 
 @pytest.mark.threads

@@ -10,6 +10,7 @@ import itertools
 import math
 import os
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import budget
@@ -324,6 +325,32 @@ def test_law_2_a_nan_in_the_bias_of_a_hidden_pair_has_no_influence(function: str
         FUNCTIONS[function](*c.arrays, bias=bias, **options),
         FUNCTIONS[function](*c.arrays, bias=clean, **options),
     )
+
+
+# ---- memory that was never written has no influence -----------------------------------------------------
+
+
+@pytest.mark.parametrize("e", [0, 3])
+@pytest.mark.parametrize("name", SMOOTH_OPTIONS)
+@pytest.mark.parametrize("kernel", ["auto", "blocked"])
+def test_memory_that_was_never_written_has_no_influence(
+    kernel: str, name: str, e: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    c = case(name, e=e)
+    options = c.option.regard | {"kernel": kernel}
+    dcontext = np.ones((BATCH, HEADS, 7, e), np.float32)
+    expected = gradients(c.arrays, dcontext, **options)
+    for byte in (0x00, 0xFF, 0x7F):  # zeros, NaN, and very large numbers
+        monkeypatch.setattr(np, "empty", partial(filled, byte))
+        result = gradients(c.arrays, dcontext, **options)
+        assert {k: v.tobytes() for k, v in result.items()} == {k: v.tobytes() for k, v in expected.items()}
+
+
+def filled(byte: int, shape: Any, dtype: Any = float) -> Array:
+    """`np.empty` with this value in all bytes."""
+    array = np.zeros(shape, dtype)
+    array.reshape(-1).view(np.uint8)[...] = byte
+    return array
 
 
 # ---- law 3: a query without a visible key -------------------------------------------------------------------------

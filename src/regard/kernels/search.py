@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from regard._threads import stop_if_requested
 from regard.kernels import library, recurrence, training
 
 __all__: list[str] = []
@@ -197,6 +198,7 @@ def _parts(c: CSearch, most_rows: int) -> Iterator[list[SearchStep]]:
     steps = min(_STEPS, max(1, _WORK // (most_rows * c.words * c.size)))
     capacity = c.capacity = most_rows * steps
     while True:
+        stop_if_requested()
         counts, tokens, parents = (np.empty(capacity, np.int64) for _ in range(3))
         logs, weights = np.empty(capacity), np.empty((capacity, c.decoder.positions), np.float32)
         c.rows_per_step, c.tokens, c.parents, c.log_probabilities, c.attention_weights = map(

@@ -19,7 +19,7 @@ import pytest
 from drawn import NETWORK, SIZE, captions, draw, labels
 from one_test import in_one_test
 
-from regard import _signals
+from regard import _files, _signals
 from regard._files import replacing
 from regard.cli import main
 from regard.seq2seq import Seq2Seq
@@ -645,6 +645,16 @@ def test_a_finished_model_is_not_overwritten(
     assert out == f"the model is in {model_path}\n"
     assert err == "training is done already; --fresh trains anew, another --out keeps this model\n"
     assert model_path.read_bytes() == before
+    left = [tmp_path / "m" / f".{name}" for name in ("model.safetensors.lock", "log.jsonl.123.partial")]
+    for path in left:  # by a process that was killed at its end
+        path.touch()
+    with _files.locked(model_path):  # the lock of another process stays
+        assert main([*arguments, *option]) == 0
+        assert all(path.exists() for path in left)
+    left[0].touch()
+    assert main([*arguments, *option]) == 0
+    assert not list((tmp_path / "m").glob(".*"))
+    capsys.readouterr()
     message = refused([*arguments, *option, "--seed", "2"], capsys)
     assert message == f"--out: {model_path} is done; --fresh trains it anew, another --out keeps it"
     assert model_path.read_bytes() == before

@@ -6,7 +6,7 @@ import math
 import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from types import FrameType
@@ -187,9 +187,18 @@ class Run:
         with _files.locked(self.path) as acquired:
             if not acquired:
                 raise ValueError(f"--out: another process is training {self.path}; give another --out")
-            for path in (self.path, self.checkpoint, self.log, self.page, *self.pictures):
-                _files.remove_partial(path)
+            self._remove_partial()
             yield
+
+    def remove_leftovers(self) -> None:
+        """Remove what killed processes have left, if no other one is training and the folder can be written to."""
+        with suppress(OSError), _files.locked(self.path) as acquired:
+            if acquired:
+                self._remove_partial()
+
+    def _remove_partial(self) -> None:
+        for path in (self.path, self.checkpoint, self.log, self.page, *self.pictures):
+            _files.remove_partial(path)
 
     def check_checkpoint(self) -> None:
         """Check the checkpoint, if the training will resume from it."""

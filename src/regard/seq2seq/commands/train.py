@@ -349,6 +349,8 @@ def run(args: argparse.Namespace) -> int:
             _refuse_done(runs)
         note(f"{runs[0].name} is done already; --fresh trains anew, another --out keeps this model")
         print(report(f"the model is in {runs[0].path}"))
+        for one in runs:
+            one.remove_leftovers()
         return 0
     return _train_and_show(args, data, runs, fingerprints)
 

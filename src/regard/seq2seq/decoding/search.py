@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard import _check
+from regard._threads import stop_if_requested
 from regard.seq2seq.data.vocabulary import END, START
 from regard.seq2seq.networks.base import Stepper
 from regard.seq2seq.networks.top_tokens import exponential_sums
@@ -65,7 +66,8 @@ def limits(lengths: Ids, most: Ids | None) -> Ids:
 
 
 def keep(stepper: Stepper, going: Mask) -> None:
-    """Continue with some of the sentences."""
+    """Continue with some of the sentences, unless this thread is asked to stop."""
+    stop_if_requested()
     if not going.all():
         stepper.keep(np.flatnonzero(going))
 
