@@ -82,6 +82,10 @@ class AttentionMemory:
         self._ids = np.zeros(0, np.int64)
         self._count = self._next = 0
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the state to copy, without the room for more entries: a copy that grows has memory of its own."""
+        return vars(self) | {name: vars(self)[name][: self._count] for name in ("_keys", "_values", "_ids")}
+
     def __len__(self) -> int:
         return self._count
 
