@@ -119,6 +119,7 @@ def labels(names: Sequence[str] | None, count: int, noun: str) -> list[str]:
     return [str(name) for name in names]
 
 
+@np.errstate(all="ignore")  # sums and comparisons of what is not finite
 def weight_faults(weights: ArrayLike) -> list[str]:
     """Describe why an array is not attention weights.
 
