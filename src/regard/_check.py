@@ -224,6 +224,8 @@ def as_array(name: str, value: ArrayLike, of: str = "numbers", otherwise: str = 
         return np.asarray(value)
     except ValueError:
         _ragged(name, value, of, otherwise)
+    except TypeError as error:  # of the object's own conversion: a dataset of h5py without a shape
+        fail(f"{name} must be an array of {of}. Got {type(value).__name__} instead: {error}", kind=TypeError)
 
 
 def _ragged(name: str, value: Any, of: str = "numbers", otherwise: str = "") -> NoReturn:
@@ -232,6 +234,14 @@ def _ragged(name: str, value: Any, of: str = "numbers", otherwise: str = "") -> 
     padded = "; mask=regard.mask.lengths(counts) hides what is added" if sentences else ""
     rule = f"{name} must be an array of {of}; its rows have different lengths."
     fail(rule, hint=otherwise or f"pad them to one length{padded}")
+
+
+def listed(name: str, values: Any) -> Any:
+    """Return labels as a list, since a generator has no count; a string and None as they are."""
+    try:
+        return values if values is None or isinstance(values, str) else list(values)
+    except TypeError:
+        fail(f"{name} must be a list of strings. Got {type(values).__name__} instead.", kind=TypeError)
 
 
 def numeric(name: str, value: ArrayLike) -> Array:

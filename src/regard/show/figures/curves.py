@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from regard import _check
 from regard.show.figures.canvas import (
     drawable,
     house_style,
@@ -269,6 +270,7 @@ def by_length(
     >>> [label.get_text() for label in axes.get_xticklabels()]
     ['1-5', '6-10']
     """
+    labels = [str(label) for label in _check.listed("labels", labels)]
     scores = {name: finite(line) for name, line in lines.items()}
     sizes = None if counts is None else finite(counts)
     _check_scores(len(labels), scores if sizes is None else {**scores, "counts": sizes}, len(scores))

@@ -179,6 +179,7 @@ def labels(names: Sequence[str] | None, count: int, side: str, default: str = ""
     """
     if names is None:
         return [f"{default}{i + 1}" for i in range(count)]
+    names = _check.listed(side, names)
     if len(names) != count:
         raise ValueError(f"{side} must name each of the {count} {side}: {len(names)} words given")
     cleaned = [clean(str(name)) for name in names]

@@ -119,7 +119,23 @@ def points(lines: Mapping[str, tuple[ArrayLike, ArrayLike]]) -> dict[str, NDArra
 
 
 def finite(numbers: ArrayLike) -> NDArray[np.float64]:
-    """Return numbers with NaN for those that cannot be drawn: infinite ones, and those near the largest float."""
+    """Return numbers with NaN for those that cannot be drawn: infinite ones, and those near the largest float.
+
+    Parameters
+    ----------
+    numbers
+        (...), any real numbers.
+
+    Returns
+    -------
+    ndarray
+        (...), in float64.
+
+    Examples
+    --------
+    >>> finite([1, np.inf, 1e308])
+    array([ 1., nan, nan])
+    """
     array = np.asarray(numbers, np.float64)
     return np.where(np.abs(array) <= LARGEST, array, np.nan)
 
