@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import cache, wraps
 from itertools import combinations
+from threading import get_ident
 from typing import TYPE_CHECKING, Any, NoReturn, ParamSpec, TypeVar
 
 import numpy as np
@@ -58,22 +59,47 @@ def naming_shapes(shapes: dict[str, Array]) -> Iterator[None]:
 
 
 _SHOWN = 16  # elements of an array that are printed
+_PRINTING: set[tuple[int, int]] = set()  # objects and the threads that print them
 
 
 def constructor_text(thing: object, **other: object) -> str:
-    """Return an object's repr as a constructor call without defaults; `other` replaces attributes."""
-    import inspect
+    """Return an object's repr as a constructor call without defaults; `other` replaces attributes.
 
-    arguments = []
-    for name, parameter in inspect.signature(type(thing)).parameters.items():
-        if name not in other and not hasattr(thing, name):  # a user-defined class
-            return f"{type(thing).__name__}(...)"
-        value = other.get(name, getattr(thing, name))
+    A class of a user's may not store what its constructor takes, or may store the object in itself: ``Name(...)``.
+    """
+    name, key = type(thing).__name__, (id(thing), get_ident())
+    if key in _PRINTING:
+        return f"{name}(...)"
+    _PRINTING.add(key)
+    try:
+        return f"{name}({', '.join(_argument_texts(thing, other))})"
+    except Exception:
+        return f"{name}(...)"
+    finally:
+        _PRINTING.discard(key)
+
+
+def _argument_texts(thing: object, other: dict[str, object]) -> Iterator[str]:
+    """Yield the arguments that are not defaults; raise if one is not stored."""
+    from inspect import signature
+
+    for name, parameter in signature(type(thing)).parameters.items():
+        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+            raise AttributeError(name)
+        value = other[name] if name in other else _stored(thing, name)
         if parameter.default is parameter.empty:
-            arguments.append(value_text(value))
+            yield value_text(value)
         elif not (value is parameter.default or np.all(value == parameter.default)):
-            arguments.append(f"{name}={value_text(value)}")
-    return f"{type(thing).__name__}({', '.join(arguments)})"
+            yield f"{name}={value_text(value)}"
+
+
+def _stored(thing: object, name: str) -> object:
+    """Return an attribute of an object's own, not a method or a constant of its class."""
+    from inspect import getattr_static, isdatadescriptor
+
+    if name not in getattr(thing, "__dict__", ()) and not isdatadescriptor(getattr_static(type(thing), name)):
+        raise AttributeError(name)
+    return getattr(thing, name)
 
 
 def value_text(value: object) -> str:
@@ -198,6 +224,8 @@ def as_array(name: str, value: ArrayLike, of: str = "numbers", otherwise: str = 
         return np.asarray(value)
     except ValueError:
         _ragged(name, value, of, otherwise)
+    except TypeError as error:  # of the object's own conversion: a dataset of h5py without a shape
+        fail(f"{name} must be an array of {of}. Got {type(value).__name__} instead: {error}", kind=TypeError)
 
 
 def _ragged(name: str, value: Any, of: str = "numbers", otherwise: str = "") -> NoReturn:
@@ -206,6 +234,14 @@ def _ragged(name: str, value: Any, of: str = "numbers", otherwise: str = "") -> 
     padded = "; mask=regard.mask.lengths(counts) hides what is added" if sentences else ""
     rule = f"{name} must be an array of {of}; its rows have different lengths."
     fail(rule, hint=otherwise or f"pad them to one length{padded}")
+
+
+def listed(name: str, values: Any) -> Any:
+    """Return labels as a list, since a generator has no count; a string and None as they are."""
+    try:
+        return values if values is None or isinstance(values, str) else list(values)
+    except TypeError:
+        fail(f"{name} must be a list of strings. Got {type(values).__name__} instead.", kind=TypeError)
 
 
 def numeric(name: str, value: ArrayLike) -> Array:

@@ -116,7 +116,7 @@ class KVCache:
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the state to pickle, with the written part of keys and values only."""
-        written = self._length if self._window is None else 2 * self._capacity
+        written = min(self._length, self._capacity)  # one copy of a ring buffer
         state = dict(vars(self))
         return state | {name: state[name][..., :written, :] for name in ("_keys", "_values")}
 
@@ -125,7 +125,7 @@ class KVCache:
         slots = self._capacity if self._window is None else 2 * self._capacity
         for name in ("_keys", "_values"):
             array = np.empty((*self._lead, slots, state[name].shape[-1]), self._dtype)
-            array[..., : state[name].shape[-2], :] = state[name]
+            self._write(array, 0, state[name])
             setattr(self, name, array)
 
     def __repr__(self) -> str:
@@ -171,6 +171,7 @@ class KVCache:
             Keys of any number of positions, 0 included.
         values : array (..., m, e)
             Their values.
+            Numbers too large for the data type of the cache become infinite, with NumPy's warning of an overflow.
         lengths : int array (B,), optional
             Number of new positions of each of the B sequences along the first leading dimension, 0 to m; m by default.
             A shorter sequence is padded at the front of its m columns (and so are its queries), so that all sequences
@@ -318,8 +319,8 @@ class KVCache:
                 out[rows, ..., chunk, :] = stored[sources, ..., chunk, :]
 
     def _written(self) -> list[tuple[int, int]]:
-        """Return the ranges of memory that hold positions not yet overwritten; in a ring buffer, both copies."""
-        size, first = self._capacity, max(self._oldest, self._length - self._capacity)
+        """Return the ranges of memory that hold the newest positions of any sequence; in a ring buffer, both copies."""
+        size, first = self._capacity, max(0, self._length - self._capacity)
         start = first % size
         stop = start + self._length - first
         if self._window is None:

@@ -58,7 +58,7 @@ class Mask:
            [1, 1, 0]])
     """
 
-    depth: ClassVar[int] = 0  # levels of composition
+    _depth: ClassVar[int] = 0  # levels of composition
 
     def __init_subclass__(cls, **options: Any) -> None:
         """Drop the inherited `steps` and `part` of a class that overrides `bind` only."""
@@ -137,16 +137,16 @@ class Mask:
 
 def _nest(composed: Mask, *parts: Mask) -> None:
     """Limit the depth of a composed mask, since each level is a level of Python's recursion."""
-    depth = 1 + max(part.depth for part in parts)
+    depth = 1 + max(part._depth for part in parts)
     if depth > MAX_DEPTH:
         hint = "make one bool array of many masks, or one documents() (each | is three levels)"
         _check.fail(f"masks must be composed at most {MAX_DEPTH} deep. Got {depth} instead.", hint=hint)
-    object.__setattr__(composed, "depth", depth)
+    object.__setattr__(composed, "_depth", depth)
 
 
 def _part(mask: Mask, *within: type[Mask]) -> str:
     """Return the repr of a part, in brackets if it is one of the classes `within`, or "..." if it is too deep."""
-    if mask.depth > MAX_PRINTED_DEPTH:
+    if mask._depth > MAX_PRINTED_DEPTH:
         return "..."
     return f"({mask!r})" if isinstance(mask, within) else repr(mask)
 
@@ -559,7 +559,7 @@ class documents(Mask):
         return documents(region.of_rows(self.queries), region.of_columns(self.keys))
 
     def __repr__(self) -> str:
-        same = np.array_equal(self.queries, self.keys)
+        same = np.array_equal(getattr(self, "queries", 0), getattr(self, "keys", 1))
         return _check.constructor_text(self, keys=None) if same else _check.constructor_text(self)
 
     def bind(self, layout: Layout) -> Evaluate:

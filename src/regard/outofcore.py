@@ -133,7 +133,7 @@ def _check_readable(name: str, stored: Any) -> None:
         readable = None
     except Exception as error:  # of a closed file
         raise OSError(f"{name} can't be read: {type(error).__name__}: {error}") from error
-    if readable is None:
+    if readable is None or readable[0] is None:  # a dataset of h5py may have no shape
         hint = "np.memmap, a dataset of h5py, an array of zarr, or an array in memory"
         rule = f"{name} must have a shape, a dtype and slices. Got {type(stored).__name__} instead."
         _check.fail(rule, hint=hint, kind=TypeError)

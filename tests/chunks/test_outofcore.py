@@ -311,3 +311,18 @@ def test_ten_times_the_memory_limit(tmp_path: Path) -> None:
     np.testing.assert_allclose(
         np.frombuffer(bytes.fromhex(context), np.float32).reshape(4, d), expected, rtol=1e-4, atol=1e-6
     )
+
+
+def test_a_dataset_without_a_shape_is_refused(tmp_path: Path) -> None:
+    h5py = pytest.importorskip("h5py")
+    x = np.eye(2)
+    with h5py.File(tmp_path / "empty.h5", "w") as file:
+        empty = file.create_dataset("x", data=h5py.Empty("f4"))
+        for call in (
+            lambda: outofcore.attention(x, empty, empty),
+            lambda: regard.attend(x, empty, x),
+            lambda: regard.attend(x, x, x, bias=empty),
+            lambda: regard.KVCache((), 2, capacity=1).append(empty, empty),
+        ):
+            with pytest.raises(TypeError, match=r"Got Dataset instead"):
+                call()

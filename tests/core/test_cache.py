@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import math
 import pickle
 import subprocess
 import sys
@@ -27,6 +28,11 @@ from regard import KVCache, mask, position
 from regard.kernels import library
 
 Array = NDArray[Any]
+COPIES: tuple[Callable[[KVCache], KVCache], ...] = (
+    copy.copy,
+    copy.deepcopy,
+    lambda cache: pickle.loads(pickle.dumps(cache)),
+)
 KERNELS = ["blocked", *([] if library.missing() else ["native"])]
 LEAD, GROUP, D, E = (2, 3), 2, 8, 5
 
@@ -570,9 +576,7 @@ def test_masks_of_different_states_differ() -> None:
 
 
 @pytest.mark.parametrize("window", [None, 2])
-@pytest.mark.parametrize(
-    "copied", [copy.copy, copy.deepcopy, lambda cache: pickle.loads(pickle.dumps(cache))]
-)
+@pytest.mark.parametrize("copied", COPIES)
 def test_a_copy_is_independent_and_holds_the_written_part_alone(window: int | None, copied: Any) -> None:
     rng = np.random.default_rng(0)
     capacity = 2 + 3 if window else 100_000
@@ -597,6 +601,16 @@ def test_a_copy_is_independent_and_holds_the_written_part_alone(window: int | No
         np.testing.assert_array_equal(cache.keys, other.keys)
         np.testing.assert_array_equal(cache.values, other.values)
         assert cache.mask == other.mask
+
+
+def test_a_pickled_ring_has_the_written_part_once() -> None:
+    cache = KVCache((), 64, window=1000, capacity=1002)
+    cache.append(np.ones((2, 64)), np.ones((2, 64)))
+    assert len(pickle.dumps(cache)) < 2 * (2 * 64 * 4) + 2000
+    full = KVCache((), 64, window=9)
+    for _ in range(30):
+        full.append(np.ones((1, 64)), np.ones((1, 64)))
+    assert len(pickle.dumps(full)) < 2 * (10 * 64 * 4) + 2000
 
 
 def test_the_repr_of_a_mask_names_the_cache() -> None:
@@ -634,89 +648,146 @@ def test_sizes_beyond_memory(options: dict[str, Any], message: str) -> None:
 # ------------------------------------------------------------------------------ prompts of different lengths, beams
 
 
-def padded(sequences: list[Array], t: int) -> Array:
-    """Rows (B, heads, t, d) that end together; NaN in front of those that are shorter."""
-    full = np.full((len(sequences), *sequences[0].shape[:-2], t, sequences[0].shape[-1]), np.nan)
-    for row, sequence in zip(full, sequences, strict=True):
-        row[..., t - sequence.shape[-2] :, :] = sequence
-    return full
+class Lists:
+    """What a cache must hold, as lists of numbers: the positions of each sequence, without its padding."""
+
+    def __init__(self, count: int, window: int | None) -> None:
+        self.window, self.fresh, self.newest = window, 0, 0
+        self.sequences: list[list[int]] = [[] for _ in range(count)]
+        self.gaps = [0] * count  # columns of padding in front of the newest positions
+
+    def append(self, counts: list[int], m: int) -> Array:
+        """Append so many new numbers each; return the m columns (B, m), with -1 as padding."""
+        columns = np.full((len(counts), m), -1)
+        for b, count in enumerate(counts):
+            columns[b, m - count :] = [(self.fresh + i) % 100 for i in range(count)]
+            self.sequences[b] += columns[b, m - count :].tolist()
+            self.fresh += count
+        if m:
+            self.newest, self.gaps = m, [m - count for count in counts]
+        return columns
+
+    def truncate(self, count: int) -> None:
+        """Forget so many of the newest positions, padding included."""
+        self.sequences = [numbers[: max(0, len(numbers) - count)] for numbers in self.sequences]
+        self.newest = max(0, self.newest - count)
+
+    def reorder(self, indices: list[int]) -> None:
+        """Choose sequences."""
+        self.sequences = [[*self.sequences[i]] for i in indices]
+        self.gaps = [self.gaps[i] for i in indices]
+
+    def visible(self, b: int, i: int) -> list[int] | None:
+        """The numbers that query i of the newest positions of a sequence sees; None if it is padding."""
+        end = len(self.sequences[b]) - self.newest + 1 + i
+        if i < self.gaps[b] or end < 1:
+            return None
+        return self.sequences[b][0 if self.window is None else max(0, end - 1 - self.window) : end]
 
 
-class Alone:
-    """Sequences decoded one by one, by causal attention over all of their keys: the expected results of a batch."""
+class Unwritten:
+    """NumPy, but new memory holds NaN."""
 
-    def __init__(self, count: int, window: int | None, seed: int) -> None:
-        self.rng, self.window = np.random.default_rng(seed), window
-        self.past = [(np.zeros((2, 0, D)), np.zeros((2, 0, E))) for _ in range(count)]
+    def __getattr__(self, name: str) -> Any:
+        return getattr(np, name)
 
-    def more(self, counts: list[int]) -> tuple[list[Array], ...]:
-        """Random queries of four heads, keys and values of two, so many for each sequence; the keys are stored."""
-        q, k, v = (
-            [self.rng.standard_normal((heads, count, size)) for count in counts]
-            for heads, size in ((4, D), (2, D), (2, E))
-        )
-        self.past = [
-            (np.concatenate([old_k, new_k], -2), np.concatenate([old_v, new_v], -2))
-            for (old_k, old_v), new_k, new_v in zip(self.past, k, v, strict=True)
-        ]
-        return q, k, v
+    def empty(self, shape: Any, dtype: Any) -> Array:
+        """An array of NaN."""
+        return np.full(shape, np.nan, dtype)
 
-    def back(self, count: int) -> None:
-        """Forget the newest positions."""
-        self.past = [
-            (k[:, : max(0, k.shape[1] - count)], v[:, : max(0, v.shape[1] - count)]) for k, v in self.past
-        ]
 
-    def contexts(self, queries: list[Array]) -> list[Array]:
-        """The expected contexts of the newest queries of each sequence."""
-        window = mask.window(self.window, 0, align="end")
-        bias = position.alibi(4, align="end")
-        return [
-            regard.attend(q, k, v, mask=window, bias=bias).context
-            for q, (k, v) in zip(queries, self.past, strict=True)
-        ]
+SLOPES = (0.5, 0.25, 0.125, 0.0)
+
+
+def assert_holds(cache: KVCache, lists: Lists, seed: int, kernel: str) -> None:
+    """Compare the attention of the newest positions with sums over the lists."""
+    assert cache.lengths.tolist() == [len(numbers) for numbers in lists.sequences]
+    assert not np.isnan(cache.keys).any()
+    assert np.array_equal(cache.values, np.negative(cache.keys))
+    rng, n, held = np.random.default_rng(seed), lists.newest, cache.keys.shape[-2]
+    q = rng.random((len(lists.sequences), 4, n, 1))
+    hidden = rng.random((n, held)) < 0.2  # by a mask of the user's
+    options: dict[str, Any] = {"bias": position.alibi(SLOPES, align="end"), "scale": 0.01, "kernel": kernel}
+    context = regard.attention(q, cache.keys, cache.values, mask=cache.mask & ~hidden, **options)
+    for b, i in np.ndindex(len(q), n):
+        numbers = lists.visible(b, i)
+        if numbers is None:
+            continue
+        first = held - n + i + 1 - len(numbers)
+        for head, slope in enumerate(SLOPES):
+            keys = {len(numbers) - 1 - j: x + 100 * (head // 2) for j, x in enumerate(numbers)}
+            weights = {
+                back: math.exp(q[b, head, i, 0] * x * 0.01 - slope * back)
+                for back, x in keys.items()
+                if not hidden[i, first + len(numbers) - 1 - back]
+            }
+            total = sum(weight * keys[back] for back, weight in weights.items())
+            expected = -total / sum(weights.values()) if weights else 0
+            assert context[b, head, i, 0] == pytest.approx(expected, rel=1e-5)
 
 
 STEPS = st.lists(
-    st.tuples(st.just("append"), st.lists(st.integers(0, 4), min_size=3, max_size=3))
-    | st.tuples(st.just("reorder"), st.lists(st.integers(0, 2), min_size=3, max_size=3))
-    | st.tuples(st.just("truncate"), st.integers(1, 3)),
-    max_size=12,
+    st.tuples(
+        st.sampled_from(["append", "append", "pad", "pad", "reorder", "truncate", "copy"]),
+        st.lists(st.integers(0, 4), min_size=1, max_size=4),
+    ),
+    min_size=8,
+    max_size=14,
 )
 
 
+def take(cache: KVCache, lists: Lists, most: int, step: str, numbers: list[int]) -> KVCache:
+    """Do the same to a cache and to lists."""
+    b = len(lists.sequences)
+    if step == "copy":
+        return COPIES[numbers[0] % len(COPIES)](cache)
+    if step == "reorder":
+        chosen = [i % b for i in numbers] if b else []
+        cache.reorder(chosen)
+        lists.reorder(chosen)
+    elif step == "truncate":
+        left = max(0, cache.length - numbers[0])
+        with contextlib.suppress(ValueError):  # its window has been overwritten
+            cache.truncate(left)
+        lists.truncate(numbers[0] if cache.length == left else 0)
+    else:
+        counts = [min(most, numbers[i % len(numbers) if step == "pad" else 0]) for i in range(b)]
+        m = min(most, max(counts, default=0) + (step == "pad" and numbers[0] == 2))
+        columns = lists.append(counts, m)[:, None, :, None] + np.array([[[0]], [[100]]])
+        cache.append(columns, -columns, lengths=counts if step == "pad" else None)
+    return cache
+
+
 @pytest.mark.slow
-@given(st.none() | st.integers(0, 5), st.integers(4, 8), STEPS, st.sampled_from(KERNELS))
-def test_a_batch_of_any_lengths_decodes_as_each_sequence_alone(
-    window: int | None, spare: int, steps: list[tuple[str, Any]], kernel: str
+@given(
+    st.none() | st.integers(0, 5),
+    st.integers(1, 6),
+    STEPS,
+    st.sampled_from(sorted(strategies.DTYPES)),
+    st.sampled_from(KERNELS),
+)
+def test_whatever_is_done_a_cache_holds_what_lists_hold(
+    window: int | None, spare: int, steps: list[tuple[str, list[int]]], dtype: str, kernel: str
 ) -> None:
-    """Whatever is appended, removed and reordered: distances, windows and masks are right."""
-    cache = KVCache(
-        (3, 2), D, E, capacity=60 if window is None else window + spare, window=window, dtype=float
-    )
-    alone = Alone(3, window, seed=len(steps))
-    options: dict[str, Any] = {"bias": position.alibi(4, align="end"), "kernel": kernel}
-    for step, given_numbers in steps:
-        if step == "append":
-            q, k, v = alone.more(given_numbers)
-            t = max(given_numbers)
-            cache.append(padded(k, t), padded(v, t), lengths=given_numbers)
-            if t:
-                result = regard.attention(padded(q, t), cache.keys, cache.values, mask=cache.mask, **options)
-                for context, expected in zip(result, alone.contexts(q), strict=True):
-                    np.testing.assert_allclose(
-                        context[:, t - expected.shape[-2] :], expected, rtol=0, atol=1e-12
-                    )
-        elif step == "reorder":
-            cache.reorder(given_numbers)
-            alone.past = [alone.past[i] for i in given_numbers]
-        else:
-            left = max(0, cache.length - given_numbers)
-            with contextlib.suppress(ValueError):  # its window has been overwritten
-                cache.truncate(left)
-            if cache.length == left:
-                alone.back(given_numbers)
-        assert cache.lengths.tolist() == [k.shape[-2] for k, _ in alone.past]
+    """Positions, lengths and masks are right after each operation, and no memory is read before it is written."""
+    capacity = 80 if window is None else window + spare
+    lists = Lists(3, window)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("regard.cache.np", Unwritten())
+        cache = KVCache((3, 2), 1, capacity=capacity, window=window, dtype=strategies.DTYPES[dtype])
+        for seed, (step, numbers) in enumerate(steps):
+            cache = take(cache, lists, 4 if window is None else spare, step, numbers)
+            assert_holds(cache, lists, seed, kernel)
+
+
+def test_reordering_after_padding_copies_what_each_sequence_holds() -> None:
+    """The padded sequence has lost position 1, which the other one still sees."""
+    cache = KVCache(2, 1, window=1)
+    for numbers in ([1, 2], [3, 4], [5, 6]):
+        x = np.reshape(numbers, (2, 1, 1))
+        cache.append(x, x, lengths=[1, 0] if numbers == [5, 6] else None)
+    cache.reorder([0, 0])
+    assert cache.keys[..., 0].tolist() == [[3, 5], [3, 5]]
 
 
 def test_padding_has_no_influence_and_its_queries_have_no_visible_key() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tracemalloc
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -221,8 +222,8 @@ def test_large_arrays_are_not_printed() -> None:
     assert repr(mask.lengths(np.zeros(100, int))) == "lengths(<int64 (100,)>)"
     assert repr(mask.causal() & np.ones((9, 9), bool)) == "causal() & <bool (9, 9)>"
     deep: mask.Mask = mask.causal()
-    for _ in range(690):
-        deep = deep & ~deep if deep.depth < 3 else ~deep
+    for level in range(690):
+        deep = deep & ~deep if level < 2 else ~deep
     assert repr(deep) == "~..."
     many = mask.lengths(1)
     for _ in range(150):
@@ -241,3 +242,69 @@ def test_a_user_defined_mask_is_printed_with_its_arguments() -> None:
 
     assert repr(Even(2)) == "Even(...)"
     assert repr(~Odd(2) & mask.causal()) == "~Odd(2) & causal()"
+
+
+class Fails:
+    """An object without a repr and without equality."""
+
+    def __repr__(self) -> str:
+        raise RuntimeError("no repr")
+
+    def __eq__(self, other: object) -> bool:
+        raise RuntimeError("no equality")
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+BASES = (mask.Mask, mask.documents, mask.window, regard.scores.Score, regard.scores.cosine)
+BASES += (regard.position.alibi, regard.position.t5_buckets, regard.weights.local_m, regard.weights.local_p)
+
+
+@in_one_test("base", BASES)
+def test_the_repr_of_a_users_class_is_its_call_or_dots(base: type) -> None:
+    """Whatever its constructor stores, and by whatever name."""
+
+    def make(init: Callable[..., None], **members: Any) -> type:
+        return type("Mine", (base,), {"__init__": init, **members})
+
+    def stores(thing: Any, **attributes: Any) -> None:
+        for name, value in attributes.items():
+            object.__setattr__(thing, name, value)
+
+    def one(self: Any, dense: Any = 0) -> None:
+        stores(self, dense=dense)
+
+    def fails(self: Any) -> None:
+        raise RuntimeError("no attribute")
+
+    method = make(lambda self, dense, __repr__: None, dense=lambda self: 1)
+    assert repr(method(1, 2)) == "Mine(...)"
+    assert repr(make(lambda self, dense=1: None, dense=1)()) == "Mine(...)"
+    assert repr(make(lambda self, queries, keys: None)(1, 2)) == "Mine(...)"
+    assert repr(make(lambda self, *args: stores(self, args=args))(1, 2)) == "Mine(...)"
+    assert repr(make(lambda self, **options: stores(self, options=options))(a=1)) == "Mine(...)"
+    assert repr(make(lambda self, dense: None, dense=property(fails))(1)) == "Mine(...)"
+    assert repr(make(lambda self, dense: None, dense=property(lambda self: 7))(1)) == "Mine(7)"
+    assert repr(make(one)(np.eye(1))) == "Mine(dense=[[1.0]])"
+    assert repr(make(one)(0)) == "Mine()"
+    assert repr(make(one)(Fails())) == "Mine(...)"
+    slotted = make(one, __slots__=("dense",))
+    assert repr(slotted(3)) == "Mine(dense=3)"
+    itself = make(one, visible=lambda self: True)(1)
+    for value, text in ((itself, "Mine(...)"), ([itself], "[Mine(...)]")):
+        stores(itself, dense=value)
+        assert repr(itself) == f"Mine(dense={text})"
+    stores(itself, dense=itself.visible)  # type: ignore[attr-defined]
+    assert "Mine(...)" in repr(itself)
+    assert len(repr(itself)) < 200
+
+
+def test_a_users_mask_may_have_a_depth() -> None:
+    """The count of levels is no public attribute."""
+
+    class Deep(mask.causal):
+        def __init__(self, depth: str) -> None:
+            super().__init__()
+            object.__setattr__(self, "depth", depth)
+
+    assert repr(~Deep("much") & mask.causal()) == "~Deep('much') & causal()"

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import inspect
 import math
+import re
+from importlib import resources
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 import pytest
+import strategies
 from one_test import in_one_test
 
 import regard
@@ -271,3 +275,92 @@ def test_options_are_printed_as_they_were_written(text: str) -> None:
 def test_large_parameters_are_printed_by_type_and_shape() -> None:
     weight = np.ones((64, 32), np.float32)
     assert repr(scores.general(weight)) == "general(<float32 (64, 32)>)"
+
+
+SAMPLES: dict[str, scores.Score] = {
+    "scaled_dot": scores.scaled_dot(),
+    "dot": scores.dot(),
+    "cosine": scores.cosine(2.0),
+    "gaussian": scores.gaussian(2.0),
+    "general": scores.general(np.diag([1.0, 2.0])),
+    "additive": scores.additive(np.eye(2), np.eye(2), [1.0, -1.0]),
+    "concat": scores.concat(np.ones((4, 2)), [1.0, -1.0]),
+    "location": scores.location([[1.0, 2.0, 3.0], [3.0, 2.0, 1.0]]),
+}
+
+
+def keys_of(text: str, name: str) -> set[str]:
+    """The keys of an object in JavaScript."""
+    body = re.search(rf"const {name} = {{\n(.*?)\n}};", text, re.DOTALL)
+    assert body
+    return set(re.findall(r"^  (\w+):", body[1], re.MULTILINE))
+
+
+def test_every_table_of_scores_has_every_score() -> None:
+    """A new score that was forgotten in one of them fails here."""
+    from regard.show import explain, steps
+
+    abstract = {"Score", "Differentiable"}
+    every = {name for name in scores.__all__ if name not in abstract}
+    assert every == SAMPLES.keys()
+    assert every == {*explain._SIMPLE_SCORES, *explain._LEARNED_SCORES}
+    assert every == {name for name in every if f"score-{name}" in strategies.OPTIONS}
+    assert every == {
+        name for name in every if re.search(rf"^    {name} ", scores.__doc__ or "", re.MULTILINE)
+    }
+    required = {
+        name
+        for name in every
+        if any(p.default is p.empty for p in inspect.signature(getattr(scores, name)).parameters.values())
+    }
+    assert every - required == scores.NAMED.keys()
+    # Those of the perceptrons have words of their own; a page splits the weight of concat.
+    assert every - {"additive", "concat"} == steps._SCORES.keys()
+    assets = resources.files("regard.show.page").joinpath("assets", "mechanism")
+    for file, table in (
+        ("1-compute.js", "SCORES"),
+        ("4-words.js", "SCORE_NAMES"),
+        ("4-words.js", "SCORE_FORMULAS"),
+    ):
+        assert keys_of(assets.joinpath(file).read_text("utf-8"), table) == every - {"concat"}, table
+
+
+@in_one_test("name", SAMPLES)
+def test_every_score_is_computed_by_everything(name: str) -> None:
+    from regard.show import page
+
+    rng, score = np.random.default_rng(0), SAMPLES[name]
+    q, k, v = rng.normal(size=(2, 2)), rng.normal(size=(3, 2)), rng.normal(size=(3, 2))
+    expected = regard.attend(q, k, v, score=score).context
+    for kernel in ("blocked", "auto"):
+        np.testing.assert_allclose(
+            regard.attention(q, k, v, score=score, kernel=kernel), expected, rtol=1e-12
+        )
+    np.testing.assert_allclose(regard.outofcore.attention(q, k, v, score=score), expected, rtol=1e-12)
+    assert page(q, k, v, score=score).sections[0].data["options"]
+    assert name in repr(regard.explain(queries=q, keys=k, values=v, score=score))
+    str(regard.explain(queries=q, keys=k, values=v, score=score))
+
+
+def test_a_score_that_no_table_has_is_never_computed_as_another_one() -> None:
+    from regard.show import page
+
+    class Forgotten(scores.Score):
+        __module__ = scores.__name__  # as if it were one of the package's
+
+        def _define(self, queries: Any, keys: Any) -> Any:
+            return -np.abs(queries @ keys.swapaxes(-1, -2))
+
+    x = np.array([[1.0, 2.0], [3.0, -1.0]])
+    options: dict[str, Any] = {"score": Forgotten()}
+    regard.attend(x, x, x, **options)
+    for call in (
+        lambda: regard.attention(x, x, x, kernel="blocked", **options),
+        lambda: regard.attention(x, x, x, **options),
+        lambda: regard.partial(x, x, x, **options),
+        lambda: regard.attention_vjp(x, x, x, **options),
+        lambda: regard.outofcore.attention(x, x, x, **options),
+    ):
+        with pytest.raises(NotImplementedError, match="no kernel computes the score Forgotten"):
+            call()
+    assert "given" in page(x, x, x, **options).sections[0].data  # the numbers, which cannot be changed

@@ -44,6 +44,20 @@ def test_what_was_added_is_a_copy() -> None:
         memory.keys[0, 0] = 5
 
 
+def test_entries_are_stored_as_concatenation_would_join_them() -> None:
+    """float32 and wider numbers in any order: neither rounded nor infinite."""
+    parts = [np.array([[x]], dtype) for x, dtype in ((1, "f4"), (1e39, "f8"), (2**53 - 1, "i8"), (0.1, "f4"))]
+    for order in ([0], [0, 3], [0, 1, 2, 3], [3, 2, 0], [1, 0], [2, 3]):
+        memory = AttentionMemory(score="gaussian")
+        for index in order:
+            memory.add(parts[index], parts[index])
+        expected = np.concatenate([parts[index] for index in order])
+        for stored in (memory.keys, memory.values):
+            assert stored.dtype == (float if expected.dtype == int else expected.dtype)
+            assert stored.tolist() == expected.tolist()
+        assert np.isfinite(memory.recall([[1.0]]).values).all()
+
+
 def test_invalid_arguments_change_nothing() -> None:
     memory = AttentionMemory()
     memory.add(np.eye(2), np.eye(2))

@@ -82,6 +82,10 @@ class AttentionMemory:
         self._ids = np.zeros(0, np.int64)
         self._count = self._next = 0
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the state to copy, without the room for more entries: a copy that grows has memory of its own."""
+        return vars(self) | {name: vars(self)[name][: self._count] for name in ("_keys", "_values", "_ids")}
+
     def __len__(self) -> int:
         return self._count
 
@@ -115,7 +119,7 @@ class AttentionMemory:
         Parameters
         ----------
         keys : array (k, d)
-            Keys.
+            Keys. They are stored in float32 if all entries are float32, otherwise in float64; so are the values.
         values : array (k, e)
             Their values.
 
@@ -150,7 +154,7 @@ class AttentionMemory:
         ids = np.arange(self._next, self._next + len(new_keys))
         end = self._count + len(new_keys)
         for name, new in (("_keys", new_keys), ("_values", new_values), ("_ids", ids)):
-            grown = _grown(getattr(self, name), self._count, end)
+            grown = _grown(getattr(self, name), self._count, end, new.dtype)
             grown[self._count : end] = new
             setattr(self, name, grown)
         self._count, self._next = end, self._next + len(new_keys)
@@ -241,10 +245,11 @@ def _rows(name: str, array: ArrayLike) -> Array:
     return rows if rows.dtype == np.float32 else rows.astype(np.float64)
 
 
-def _grown(stored: Array, count: int, needed: int) -> Array:
-    """Return the array, or a copy of its first `count` entries with twice the room if `needed` don't fit."""
+def _grown(stored: Array, count: int, needed: int, dtype: np.dtype[Any]) -> Array:
+    """Return the array, or a copy of its first `count` entries that holds `needed` of both data types."""
+    dtype = np.result_type(stored, dtype)
     if needed <= len(stored):
-        return stored
-    grown = np.empty((max(needed, 2 * len(stored)), *stored.shape[1:]), stored.dtype)
+        return stored.astype(dtype, copy=False)
+    grown = np.empty((max(needed, 2 * len(stored)), *stored.shape[1:]), dtype)
     grown[:count] = stored[:count]
     return grown

@@ -287,7 +287,9 @@ def make(p: Problem, queries: Array, keys: Array) -> Pairs:
         pairs = _pairs(Distances, p, queries, keys, lambda dleft, dright, total: (dleft, dright, total))
         pairs.depth, pairs.learned = max(queries.shape[-1], 1), learned
         return pairs
-    return _products(p, queries, keys, lambda dleft, dright, total: (dleft, dright, {}))
+    if isinstance(score, scores.dot):
+        return _products(p, queries, keys, lambda dleft, dright, total: (dleft, dright, {}))
+    _check.fail(f"no kernel computes the score {type(score).__name__}", kind=NotImplementedError)
 
 
 def _function(p: Problem, queries: Array, keys: Array) -> Function:

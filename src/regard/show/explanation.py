@@ -296,10 +296,10 @@ def explain(
         sink=sink,
     )
     nouns = ("word", "word") if inputs else ("query", "key")
-    names = labels, labels if key_labels is None else key_labels
+    names = [_check.listed("labels", side) for side in (labels, key_labels)]
     page = Page(
         named(names[0], len(attention.weights), nouns[0]),
-        named(names[1], attention.weights.shape[-1], nouns[1]),
+        named(names[0] if names[1] is None else names[1], attention.weights.shape[-1], nouns[1]),
         _check.integer("digits", digits, most=17),
     )
     return Explanation(

@@ -339,6 +339,7 @@ def context(page: Page, attention: Attention) -> list[str]:
     ]
 
 
+@np.errstate(all="ignore")  # products and sums of what is not finite
 def term_by_term(page: Page, formula: Formula, attention: Attention, values: Array, row: int) -> list[str]:
     """Return one query term by term: score, logit, weight and term of the context of each key."""
     logits, weights = attention.logits[row], attention.weights[row].astype(np.float64)

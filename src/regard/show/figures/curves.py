@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from regard import _check
 from regard.show.figures.canvas import (
     drawable,
     house_style,
@@ -18,7 +19,7 @@ from regard.show.figures.canvas import (
     show_in_notebooks,
     write_literally,
 )
-from regard.show.terminal.curves import points, settled_range
+from regard.show.terminal.curves import finite, points, settled_range
 from regard.show.terminal.text import wrap
 
 if TYPE_CHECKING:
@@ -154,7 +155,7 @@ def _set_height(ax: Axes, drawn: Sequence[Line2D], *, rising: bool) -> None:
     lines = [np.asarray(line.get_data(), np.float64) for line in drawn]
     low, high = settled_range(lines)
     low = min(low, 0.0) if rising else low
-    margin = 0.12 * (high - low) or 0.5
+    margin = 0.12 * (high - low) or max(0.5, 1e-9 * abs(low))
     ax.set_ylim(low - margin / 2, high + margin)
     if low == high:  # a flat line needs one number, and an error rate or BLEU of 0 has none below it
         ax.set_yticks([low])
@@ -235,7 +236,7 @@ def by_length(
     labels
         n names of groups, such as "1-5".
     lines
-        n numbers for each model, by name; NaN is left blank.
+        n numbers for each model, by name; NaN and infinity are left blank.
     counts
         (n,) numbers of sentences in each group, drawn as light bars behind the lines.
     measure
@@ -269,9 +270,12 @@ def by_length(
     >>> [label.get_text() for label in axes.get_xticklabels()]
     ['1-5', '6-10']
     """
-    scores = {name: np.asarray(line, np.float64) for name, line in lines.items()}
-    sizes = None if counts is None else np.asarray(counts, np.float64)
+    labels = [str(label) for label in _check.listed("labels", labels)]
+    scores = {name: finite(line) for name, line in lines.items()}
+    sizes = None if counts is None else finite(counts)
     _check_scores(len(labels), scores if sizes is None else {**scores, "counts": sizes}, len(scores))
+    if sizes is not None and not (sizes >= 0).all():
+        raise ValueError("counts must be finite, and at least 0")
     (groups, names, (heading, along)), fonts = drawable(
         [[*labels], [*scores], [measure if title is None else title, along]]
     )

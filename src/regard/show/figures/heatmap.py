@@ -21,7 +21,7 @@ from regard.show.figures.canvas import (
     show_in_notebooks,
     write_literally,
 )
-from regard.show.terminal.cells import Cells, checked_cells, darkest, head_name, labels, percent
+from regard.show.terminal.cells import LARGEST, Cells, checked_cells, darkest, head_name, labels, percent
 from regard.show.terminal.text import display_width, wrap
 
 if TYPE_CHECKING:
@@ -324,8 +324,8 @@ def _across(heads: int) -> int:
 
 def _scale(cells: Cells, vmax: float | None) -> _Scale:
     """Return the range of the colours."""
-    if vmax is not None and not (math.isfinite(vmax) and vmax > 0):
-        raise ValueError(f"vmax must be a positive number. Got {vmax} instead.")
+    if vmax is not None and not 0 < vmax <= LARGEST:
+        raise ValueError(f"vmax must be a positive number, {LARGEST} at most. Got {vmax} instead.")
     top = darkest(cells) if vmax is None else float(vmax)
     beyond = bool((cells.values > top).any()), bool((cells.values < -top).any())
     return _Scale(top, cells.signed, ("neither", "max", "min", "both")[beyond[0] + 2 * beyond[1]])

@@ -211,7 +211,7 @@ def _scaled(array: NDArray[Any]) -> Pixels:
             hint=hint,
             kind=TypeError,
         )
-    pixels = array.astype(np.float32)
+    pixels = _check.rounded(array, np.dtype(np.float32))  # too large ones are infinite, and refused
     outside = ~((pixels >= 0) & (pixels <= 1 + MARGIN))  # NaN, too
     if outside.any():
         hint = "divide by 255 where white is 255"

@@ -67,6 +67,7 @@ def page(
     >>> page(np.eye(2), np.eye(2), np.eye(2))
     Page('Attention': mechanism)
     """
+    query_labels, key_labels = (_check.listed("labels", names) for names in (query_labels, key_labels))
     if (keys is None) != (values is None):
         _check.fail("page takes queries, keys and values, or one thing that has weights.", kind=TypeError)
     if keys is None or values is None:

@@ -198,10 +198,11 @@ def _largest(array: Array, block: int) -> Array:
 
 
 def _rounded(array: Array) -> Array:
+    with np.errstate(all="ignore"):
+        floats = array.astype(np.float32)  # float16 ends before _STEP
     if array.size <= _EXACT:
-        with np.errstate(all="ignore"):
-            return array.astype(np.float32)
-    return np.asarray(np.rint(np.clip(np.nan_to_num(array), 0, 1) * _STEP), np.uint16)
+        return floats
+    return np.asarray(np.rint(np.clip(np.nan_to_num(floats), 0, 1) * _STEP), np.uint16)
 
 
 def heads(groups: Iterable[dict[str, Any]], *, title: str = "Heads") -> Section:

@@ -23,6 +23,9 @@ _MOST = 1024  # weights, and numbers of each matrix, that are drawn as numbers o
 _WIDEST = 64  # queries, and keys
 _UNITS = 3  # of the perceptron that a reader may choose where the attention has none
 _SEED = 42
+_COMPUTED = (  # by the page itself
+    *(scores.dot, scores.cosine, scores.general, scores.additive, scores.location, scores.gaussian),
+)
 _TITLE = "Every number can be changed"
 
 
@@ -299,7 +302,7 @@ def recomputes(score: ScoreLike, normalize: object) -> bool:
     """Return whether a page can compute these steps itself."""
     scorer = as_score(score)
     shared = not isinstance(scorer, scores.cosine) or scorer.sharpness.size == 1
-    return is_builtin(scorer) and shared and isinstance(normalize, str)
+    return is_builtin(scorer) and isinstance(scorer, _COMPUTED) and shared and isinstance(normalize, str)
 
 
 def _readable(*arrays: Array) -> list[Array]:

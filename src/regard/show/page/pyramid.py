@@ -116,14 +116,26 @@ class LongAttention:
     ) -> None:
         queries, keys = _check.numeric("queries", queries), _check.numeric("keys", keys)
         values = np.zeros((*keys.shape[:-1], 1), keys.dtype)
-        self._problem = prepare(queries, keys, values, score, mask, bias, scale, softcap, "softmax", None)
+        self._arguments = queries, keys, values, score, mask, bias, scale, softcap, "softmax", None
+        self._prepare()
         layout = self._problem.layout
         self.heads, self.n, self.m = layout.items, layout.n, layout.m
         if not self.heads * self.n * self.m:
             _check.fail(f"a picture needs at least one query and one key: {queries.shape} and {keys.shape}")
-        self._kernel = Kernel(self._problem)
         fastest = choose("auto", self._problem)
         self._lse: Array = fastest.lse(fastest.forward(self._problem, None)[1])  # nothing is recorded
+
+    def _prepare(self) -> None:
+        self._problem = prepare(*self._arguments)
+        self._kernel = Kernel(self._problem)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the state to pickle, without the functions that `_prepare` makes."""
+        return {name: value for name, value in vars(self).items() if name not in ("_problem", "_kernel")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._prepare()
 
     def rows(self, head: int, start: int, stop: int) -> Floats:
         """Return the weights of some queries for all keys.

@@ -113,12 +113,14 @@ def labels(names: Sequence[str] | None, count: int, noun: str) -> list[str]:
     if isinstance(names, str):
         hint = f"labels={names.split()!r:.60}"
         _check.fail("labels must be a list of strings. Got one string instead.", hint=hint, kind=TypeError)
+    names = _check.listed("labels", names)
     if len(names) != count:
         got = "1 label" if len(names) == 1 else f"{len(names)} labels"
         _check.fail(f"labels must name each {noun}: {got} for {count}")
     return [str(name) for name in names]
 
 
+@np.errstate(all="ignore")  # sums and comparisons of what is not finite
 def weight_faults(weights: ArrayLike) -> list[str]:
     """Describe why an array is not attention weights.
 

@@ -11,11 +11,12 @@ import secrets
 from collections.abc import Callable, Mapping, Sequence
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from typing import Any, NoReturn, SupportsIndex
 from urllib.parse import parse_qs, urlsplit
 
 import numpy as np
 
+from regard import _check
 from regard.show.page.document import Page
 from regard.show.page.pyramid import LongAttention, long_section
 
@@ -68,6 +69,10 @@ class Server(ThreadingHTTPServer):
         self.page = Page([section], title=title).document(connect="'self'").encode("utf-8", "replace")
         self.attention, self.token = attention, secrets.token_urlsafe(32)
         super().__init__(("127.0.0.1", port), _Handler)
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
+        hint = "copy its attention, and serve that"
+        _check.fail("a server has an open port and can't be copied or pickled", hint=hint, kind=TypeError)
 
     @property
     def address(self) -> str:

@@ -6,12 +6,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from regard import _check
 from regard.show.terminal.text import clean, display_width, fit
 
 __all__ = ["Cells", "checked_cells", "darkest", "head_name", "labels", "percent"]
 
 LONGEST_LABEL = 24  # columns of a terminal
 _UNIFORM = 4  # the darkest shade is at least this multiple of the uniform weight
+LARGEST = 1e300  # that is drawn: sums and ranges of such numbers must be finite, too
 _LEAST = 1e-5  # a scale with a smaller maximum would need six digits after the point
 
 
@@ -67,6 +69,7 @@ def checked_cells(
     array: Any = np.ma.array(weights)
     masked = np.ma.getmaskarray(array)
     values = np.where(masked, 0, array.data) if masked.any() else array.data
+    values = values.astype(np.float32) if _check.is_half(values.dtype) else values
     if values.ndim not in dimensions or values.dtype.kind not in "biuf":
         shows = "an (n, m) array" if dimensions == (2,) else "(h, n, m) or (layers, h, n, m) arrays"
         raise ValueError(
@@ -117,7 +120,7 @@ def darkest(cells: Cells) -> float:
     finite = cells.values[np.isfinite(cells.values)].astype(np.float64)
     high, low = float(finite.max(initial=0)), float(finite.min(initial=0))
     if cells.signed:
-        top = min(max(high, -low), 1e300)  # the range from -top to top must be finite, too
+        top = min(max(high, -low), LARGEST)
         return top if top >= 1e-300 else 1.0
     top = max(high, min(1.0, _UNIFORM / cells.values.shape[-1]))
     return top if top >= _LEAST else 1.0
@@ -176,6 +179,7 @@ def labels(names: Sequence[str] | None, count: int, side: str, default: str = ""
     """
     if names is None:
         return [f"{default}{i + 1}" for i in range(count)]
+    names = _check.listed(side, names)
     if len(names) != count:
         raise ValueError(f"{side} must name each of the {count} {side}: {len(names)} words given")
     cleaned = [clean(str(name)) for name in names]

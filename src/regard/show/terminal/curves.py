@@ -10,9 +10,10 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from regard.show.terminal.cells import LARGEST
 from regard.show.terminal.text import clean, display_width, fit
 
-__all__ = ["curves", "points"]
+__all__ = ["curves", "finite", "points"]
 
 _MARKS = "·ox+*#"
 _LONGEST_NAME = 24
@@ -106,15 +107,37 @@ def points(lines: Mapping[str, tuple[ArrayLike, ArrayLike]]) -> dict[str, NDArra
     """
     valid_lines = {}
     for name, (x, y) in lines.items():
-        across, up = np.asarray(x, np.float64).reshape(-1), np.asarray(y, np.float64).reshape(-1)
+        across, up = finite(x).reshape(-1), finite(y).reshape(-1)
         if len(across) != len(up):
             raise ValueError(
                 f"x and y of a line must have one length. {name!r:.60} has {len(across)} and {len(up)}."
             )
-        valid = np.isfinite(across) & np.isfinite(up) & (across >= 0)
+        valid = (across >= 0) & ~np.isnan(up)
         if valid.any():
             valid_lines[name] = np.stack([across[valid], up[valid]])
     return valid_lines
+
+
+def finite(numbers: ArrayLike) -> NDArray[np.float64]:
+    """Return numbers with NaN for those that cannot be drawn: infinite ones, and those near the largest float.
+
+    Parameters
+    ----------
+    numbers
+        (...), any real numbers.
+
+    Returns
+    -------
+    ndarray
+        (...), in float64.
+
+    Examples
+    --------
+    >>> finite([1, np.inf, 1e308])
+    array([ 1., nan, nan])
+    """
+    array = np.asarray(numbers, np.float64)
+    return np.where(np.abs(array) <= LARGEST, array, np.nan)
 
 
 def settled_range(lines: Iterable[NDArray[np.float64]]) -> tuple[float, float]:
@@ -138,7 +161,8 @@ def _grid(lines: Sequence[NDArray[np.float64]], height: int, room: int) -> list[
     middle = height // 2
     labelled: tuple[int, ...] = (0, middle, height - 1)
     if low == high:  # a flat line needs one label
-        labelled, low, high = (middle,), low - (height - 1 - middle), high + middle
+        step = max(1.0, abs(low))
+        labelled, low, high = (middle,), low - step * (height - 1 - middle), high + step * middle
     cells = [[" "] * room for _ in range(height)]
     for mark, line in zip(itertools.cycle(_MARKS), lines, strict=False):
         for column, y in line.T:

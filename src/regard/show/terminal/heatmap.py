@@ -278,7 +278,7 @@ def table(
     color = shades and (wants_color() if color is None else color)
     down, across = _ends(n, most_rows), _ends(m, _room(cells, left, heads, digits, width))
     spell = speller(cells, digits)
-    top = float(np.fmax.reduce(cells, axis=None, initial=0.0)) or 1.0
+    top = float(cells[np.isfinite(cells)].max(initial=0)) or 1.0
     lines = [[""] * bool(left) + [_label(heads, j, _LONGEST_HEAD) for j in across]] if heads else []
     shares = {}
     for i in down:
@@ -299,7 +299,8 @@ def _label(names: list[str], index: int | None, most: int = LONGEST_LABEL) -> st
 def _room(cells: NDArray[Any], left: list[str], heads: list[str], digits: int, width: int) -> int:
     """Return how many columns of numbers fit the screen, at least three."""
     spell = speller(cells, digits)
-    ends = [spell(float(number)) for number in (cells.max(), cells.min())]
+    with np.errstate(invalid="ignore"):  # bfloat16 warns of a NaN
+        ends = [spell(float(number)) for number in (cells.max(), cells.min())]
     size = max(map(len, ends))
     size = max(size, *(min(_LONGEST_HEAD, display_width(head)) for head in heads), 1)
     return max(3, (width - max(map(display_width, left), default=0)) // (size + 2))

@@ -188,6 +188,7 @@ def checked_tokens(tokens: Sequence[str], count: int) -> list[str]:
             hint="use text.split()",
             kind=TypeError,
         )
+    tokens = _check.listed("tokens", tokens)
     if len(tokens) != count:
         _check.fail(f"weights and tokens must have the same length: {count} and {len(tokens)}")
     return [clean(str(token)) for token in tokens]

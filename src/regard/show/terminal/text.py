@@ -73,7 +73,7 @@ def shade(text: str, share: float) -> str:
     text
         Any text.
     share
-        Between 0 and 1; other values are clipped.
+        Between 0 and 1; other values are clipped, and NaN is 0.
 
     Returns
     -------
@@ -85,7 +85,7 @@ def shade(text: str, share: float) -> str:
     >>> shade("7", 0.0)
     '\\x1b[38;5;16;48;5;231m7\\x1b[0m'
     """
-    level = round(min(max(share, 0.0), 1.0) * (len(_RAMP) - 1))
+    level = round(min(max(0.0, share), 1.0) * (len(_RAMP) - 1))
     ink = 231 if level >= _FIRST_DARK else 16
     return f"\x1b[38;5;{ink};48;5;{_RAMP[level]}m{text}\x1b[0m"
 
