@@ -71,22 +71,10 @@ def module_name(path: Path) -> str:
 FILES = sorted(SRC.rglob("*.py"))
 MODULES = [module_name(path) for path in FILES]
 PUBLIC = [name for name in MODULES if not any(part.startswith("_") for part in name.split("."))]
-# What users import. A name in the `__all__` of one of these has a complete docstring and a page of the reference; what
-# other modules share among themselves has a sentence.
-EXPORTING = [
-    *("regard", "regard.mask", "regard.nn", "regard.position", "regard.scores", "regard.weights"),
-    *(
-        "regard.dask",
-        "regard.estimators",
-        "regard.outofcore",
-        "regard.seq2seq",
-        "regard.seq2seq.evaluation.metrics",
-    ),
-    *(
-        "regard.show",
-        *(f"regard.show.{name}" for name in ("figures", "page", "progress", "steps", "terminal")),
-    ),
-]
+# What users import: a name in the `__all__` of a module of the reference has a complete docstring. What other modules
+# share among themselves has a sentence.
+REFERENCE = (ROOT / "docs" / "reference" / "index.rst").read_text(encoding="utf-8")
+EXPORTING = re.findall(r"^   (regard[\w.]*)$", REFERENCE, flags=re.MULTILINE)
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 
 

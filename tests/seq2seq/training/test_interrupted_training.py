@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 from interrupted import interrupted_everywhere
 
-from regard.seq2seq import Seq2Seq
+from regard.seq2seq import Seq2Seq, TrainingConfig
 from regard.seq2seq.training.loop import Diverged
 
 SOURCES, TARGETS = ["a b", "b", "c a", "a c", "b b"], ["x y", "y", "z x", "x z", "y y"]
-OPTIONS: dict[str, Any] = {"epochs": 3, "rate": 0.05, "extras": {"graphones": 2}}
+OPTIONS: dict[str, Any] = {
+    "training": TrainingConfig(epochs=3, learning_rate=0.05),
+    "extras": {"graphones": 2},
+}
 
 
 def fit(model: Seq2Seq, **options: Any) -> Seq2Seq:
@@ -58,7 +62,7 @@ def test_a_fit_that_ends_before_its_first_validation_leaves_the_earlier_model(is
     def stop(_: object) -> None:
         raise KeyboardInterrupt
 
-    model = Seq2Seq(**OPTIONS | {"recipe": {"tokens": 4}})
+    model = Seq2Seq(**OPTIONS | {"training": replace(OPTIONS["training"], batch_tokens=4)})
     if is_fitted:
         fit(model)
     before = model._model, model._held_out
@@ -70,7 +74,7 @@ def test_a_fit_that_ends_before_its_first_validation_leaves_the_earlier_model(is
 
 
 def test_a_loss_that_is_not_finite_before_the_first_validation_leaves_the_earlier_model() -> None:
-    model = fit(Seq2Seq(**OPTIONS | {"recipe": {"tokens": 4}}))
+    model = fit(Seq2Seq(**OPTIONS | {"training": replace(OPTIONS["training"], batch_tokens=4)}))
     before, content = model.model, bits(model)
 
     def poison(_: object) -> None:
