@@ -1,8 +1,9 @@
-"""Labels of any iterable: lists, generators, arrays; and what is none."""
+"""Labels of any iterable, and texts that have no UTF-8."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,8 @@ from one_test import in_one_test
 
 import regard
 from regard.show import figures, page, terminal
+from regard.show.page.pyramid import LongAttention
+from regard.show.page.server import Server
 
 WEIGHTS, EYE = np.full((2, 2), 0.5), np.eye(2)
 SHOWN: dict[str, Callable[[Callable[[], Any]], str]] = {
@@ -34,3 +37,48 @@ def test_a_generator_of_labels_is_as_good_as_a_list(name: str) -> None:
     assert SHOWN[name](lambda: (word for word in ("le", "chat"))) == expected
     with pytest.raises(TypeError, match=r"must be a list of strings\. Got int"):
         SHOWN[name](lambda: 5)
+
+
+LONE = "a\ud800b"  # half of a pair of UTF-16, as a broken text has it; it has no UTF-8
+PAIR = np.stack([WEIGHTS, WEIGHTS])
+TEXTS: dict[str, Callable[[], str]] = {
+    "page": lambda: page(WEIGHTS, query_labels=[LONE, "b"], title=LONE)._repr_html_(),
+    "page of arrays": lambda: page(EYE, EYE, EYE, key_labels=[LONE, "b"], title=LONE)._repr_html_(),
+    "long page": lambda: page(LongAttention(EYE, EYE), query_labels=[LONE, "b"], title=LONE)._repr_html_(),
+    "repr of a page": lambda: repr(page(WEIGHTS, title=LONE)),
+    "heat map": lambda: terminal.heatmap(WEIGHTS, [LONE, "b"], [LONE, "b"]),
+    "table": lambda: terminal.table(WEIGHTS, [LONE, "b"], [LONE, "b"]),
+    "captioned": lambda: terminal.captioned(PAIR / 2, [LONE, "b"]),
+    "curves": lambda: terminal.curves({LONE: ([0, 1], [1, 2])}, along=LONE),
+    "explain": lambda: str(regard.explain(EYE, EYE, EYE, EYE, labels=[LONE, "b"])),
+}
+
+
+@in_one_test("name", TEXTS)
+def test_a_lone_surrogate_leaves_a_text_that_can_be_written(name: str) -> None:
+    assert "a" in TEXTS[name]().encode("utf-8").decode("utf-8")
+
+
+def test_a_saved_page_and_a_served_one_are_utf_8(tmp_path: Path) -> None:
+    page(WEIGHTS, title=LONE, query_labels=[LONE, "b"]).save(tmp_path / "page.html")
+    assert "<title>a?b</title>" in (tmp_path / "page.html").read_text("utf-8")
+    with Server(LongAttention(EYE, EYE), [LONE, "b"], title=LONE) as server:
+        assert "<title>a?b</title>" in server.page.decode("utf-8")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("ending", ["svg", "png", "pdf"])
+def test_figures_with_lone_surrogates_are_written(ending: str, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    path, two = tmp_path / f"figure.{ending}", [LONE, "b"]
+    panels = [figures.Panel(LONE, {LONE: ([0, 1], [1, 2])})]
+    for save in (
+        lambda: figures.save_heatmap(path, WEIGHTS, two, two, title=LONE),
+        lambda: figures.save_heatmaps(path, PAIR, two, two, names=two, title=LONE),
+        lambda: figures.save_curves(path, panels, along=LONE, title=LONE),
+        lambda: figures.save_by_length(path, two, {LONE: [1, 2]}, measure=LONE, along=LONE, title=LONE),
+        lambda: figures.save_captioned(path, np.zeros((4, 4, 3)), PAIR / 2, two, title=LONE),
+    ):
+        path.unlink(missing_ok=True)
+        save()
+        assert path.stat().st_size > 1000

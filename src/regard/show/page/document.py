@@ -48,7 +48,7 @@ class Page:
 
     def __init__(self, sections: Sequence[Section], *, title: str = "Attention") -> None:
         self.sections = tuple(sections)
-        self.title = str(title)
+        self.title = _encodable(str(title))
 
     def __repr__(self) -> str:
         views = ", ".join(section.view for section in self.sections)
@@ -75,7 +75,7 @@ class Page:
     def save(self, path: str | os.PathLike[str], *, force: bool = False) -> None:
         """Write the page to a file, which must not exist yet unless `force` is True."""
         check_new(path, force=force)
-        content = self.html.encode("utf-8", "replace")  # a lone surrogate has no UTF-8
+        content = self.html.encode("utf-8")
         if len(content) > _LARGE:
             rule = f"{os.fspath(path)} takes {len(content) / 1e6:.0f} MB, which browsers open slowly"
             warnings.warn(f"{rule}: fewer heads or tokens make it smaller", stacklevel=2)
@@ -141,8 +141,12 @@ def _hash(text: str) -> str:
 
 def _json(value: Any) -> str:
     text = json.dumps(_written(value), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    # A lone surrogate has no UTF-8, and a browser would show the sign that replaces it.
-    return text.encode("utf-8", "replace").decode("utf-8").translate(_ESCAPED)
+    return _encodable(text).translate(_ESCAPED)
+
+
+def _encodable(text: str) -> str:
+    """Return a text with question marks for lone surrogates, which have no UTF-8."""
+    return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def _written(value: Any) -> Any:

@@ -66,7 +66,7 @@ class Server(ThreadingHTTPServer):
         port: int = 0,
     ) -> None:
         section = long_section(attention, query_labels, key_labels, served=True)
-        self.page = Page([section], title=title).document(connect="'self'").encode("utf-8", "replace")
+        self.page = Page([section], title=title).document(connect="'self'").encode("utf-8")
         self.attention, self.token = attention, secrets.token_urlsafe(32)
         super().__init__(("127.0.0.1", port), _Handler)
 

@@ -78,7 +78,9 @@ def curves(
         f"{mark} {fit(name, min(display_width(name), _LONGEST_NAME))} {_short(pair[1, -1])}"
         for mark, (name, pair) in zip(itertools.cycle(_MARKS), named, strict=False)
     ]
-    return textwrap.dedent("\n".join([*drawn, *_axis(along, end, columns)])) + "\n" + "   ".join(legend)
+    return (
+        textwrap.dedent("\n".join([*drawn, *_axis(clean(along), end, columns)])) + "\n" + "   ".join(legend)
+    )
 
 
 def points(lines: Mapping[str, tuple[ArrayLike, ArrayLike]]) -> dict[str, NDArray[np.float64]]:
