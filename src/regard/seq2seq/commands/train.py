@@ -357,7 +357,7 @@ def run(args: argparse.Namespace) -> int:
     data = _read(args, models[0])
     fingerprint = _fingerprint(args, data)
     if finished:
-        if finished != [fingerprint] * len(runs):
+        if {one.finished_fingerprint() for one in runs} != {fingerprint}:
             _refuse_done(runs)
         note(f"{runs[0].name} is done already; --fresh trains anew, another --out keeps this model")
         print(report(f"the model is in {runs[0].path}"))
@@ -503,7 +503,9 @@ def _train_and_show(args: argparse.Namespace, data: _Data, runs: Sequence[Run], 
             note(f"interrupted; the model is in {path}, and {again} prints the rest")
             return _signals.status_of(error)
         for one in runs:  # last, so that a command that is stopped before can be resumed
-            one.finish(fingerprint)
+            one.log_end(fingerprint)
+        for one in runs:
+            one.remove_checkpoint()
     for line in filter(None, (one.short_warning() for one in runs)):
         note(line)
     print(report(f"the model is in {path}"))
