@@ -24,7 +24,7 @@ import pytest
 from numpy.typing import NDArray
 
 import regard
-from regard import _threads
+from regard import _signals, _threads
 from regard._signals import complete
 from regard._threads import Each, Stopped, Workers, interruptible, stop_if_requested, two_threads
 from regard.kernels import fast_path, library, matrix, recurrence
@@ -236,6 +236,20 @@ def test_a_clean_up_that_signals_end_early_is_repeated_and_the_first_exception_r
     assert caught.value.args == (0,)
     complete(cleanup)
     assert len(begun) == 5
+
+
+def test_handlers_are_restored_although_one_raises_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = list(map(signal.getsignal, _signals.ENDING))
+    restore, times = signal.signal, itertools.count()
+
+    def raising(number: int, handler: Any) -> None:
+        restore(number, handler)
+        if next(times) in (0, 2):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt), _signals.handled():
+        monkeypatch.setattr(signal, "signal", raising)
+    assert list(map(signal.getsignal, _signals.ENDING)) == before
 
 
 @pytest.mark.slow

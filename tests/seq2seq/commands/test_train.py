@@ -662,6 +662,29 @@ def test_a_finished_model_is_not_overwritten(
     assert model_path.read_bytes() != before
 
 
+@pytest.mark.slow
+def test_two_trainings_that_end_between_the_removal_of_their_checkpoints_are_done(
+    pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    remove, removed = run.Run.remove_checkpoint, list[run.Run]()
+
+    def first_only(one: run.Run) -> None:
+        removed.append(one)
+        if len(removed) > 1:
+            raise KeyboardInterrupt
+        remove(one)
+
+    arguments = ["train", str(pairs), "--epochs", "1", "--compare", "--out", str(tmp_path)]
+    with monkeypatch.context() as patched:
+        patched.setattr(run.Run, "remove_checkpoint", first_only)
+        assert main(arguments) == 130
+    assert len(list(tmp_path.glob("*checkpoint*"))) == 1
+    capsys.readouterr()
+    assert main(arguments) == 0
+    assert "training is done already" in capsys.readouterr().err
+    assert not list(tmp_path.glob("*checkpoint*"))
+
+
 def test_a_stopped_fresh_training_reports_the_command_that_resumes_it(
     pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -191,10 +191,14 @@ class Run:
             yield
 
     def remove_leftovers(self) -> None:
-        """Remove what killed processes have left, if no other one is training and the folder can be written to."""
+        """Remove what was left by processes that were killed after the end of the training.
+
+        Nothing is removed while another process trains, or if the folder can't be written to.
+        """
         with suppress(OSError), _files.locked(self.path) as acquired:
             if acquired:
                 self._remove_partial()
+                self.remove_checkpoint()
 
     def _remove_partial(self) -> None:
         for path in (self.path, self.checkpoint, self.log, self.page, *self.pictures):
@@ -224,11 +228,10 @@ class Run:
             return None
         return str(fingerprints[-1]) if fingerprints else None
 
-    def finish(self, fingerprint: str) -> None:
-        """Log the end of the training with its fingerprint, and remove the checkpoint."""
+    def log_end(self, fingerprint: str) -> None:
+        """Log the end of the training with its fingerprint."""
         with Log(self.log, resume_at=self.training.step) as log:
             log.write(step=self.training.step, finished=fingerprint)
-        self.remove_checkpoint()
 
     def remove_checkpoint(self) -> None:
         """Remove the checkpoint."""

@@ -345,7 +345,7 @@ def run(args: argparse.Namespace) -> int:
     data = _read(args, models[0])
     fingerprints = [_fingerprint(model, data) for model in models]
     if finished:
-        if finished != fingerprints:
+        if [one.finished_fingerprint() for one in runs] != fingerprints:
             _refuse_done(runs)
         note(f"{runs[0].name} is done already; --fresh trains anew, another --out keeps this model")
         print(report(f"the model is in {runs[0].path}"))
@@ -476,7 +476,9 @@ def _train_and_show(
             return _signals.status_of(error)
         # Last, so that a command that is stopped before can be resumed.
         for one, fingerprint in zip(runs, fingerprints, strict=True):
-            one.finish(fingerprint)
+            one.log_end(fingerprint)
+        for one in runs:
+            one.remove_checkpoint()
     for line in filter(None, (one.short_warning() for one in runs)):
         note(line)
     print(report(f"the model is in {path}"))
