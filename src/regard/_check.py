@@ -580,6 +580,8 @@ def replaceable(path: str | os.PathLike[str]) -> Path:
     """Return a path with symbolic links resolved, if it is a regular file or does not exist."""
     from pathlib import Path
 
+    if not os.fspath(path):
+        fail("the path of a file must not be empty")
     target = Path(os.path.realpath(path))
     try:
         mode = target.stat().st_mode
