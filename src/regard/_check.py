@@ -191,13 +191,24 @@ def is_float(dtype: np.dtype[Any]) -> bool:
 
 def as_array(name: str, value: ArrayLike, of: str = "numbers", otherwise: str = "") -> Array:
     """Return the argument as an array; a masked array would silently lose its mask."""
-    if isinstance(value, np.ma.MaskedArray):
-        hint = "fill it, and pass the visible pairs as mask="
-        fail(f"{name} must be a plain array. Got a masked array instead.", hint=hint, kind=TypeError)
+    plain(name, value)
     try:
         return np.asarray(value)
     except ValueError:
         _ragged(name, value, of, otherwise)
+
+
+def plain(name: str, value: Any) -> None:
+    """Raise for a masked array, and for a list that holds one."""
+    if _has_masked(value):
+        hint = "fill it, and pass the visible pairs as mask="
+        fail(f"{name} must be a plain array. Got a masked array instead.", hint=hint, kind=TypeError)
+
+
+def _has_masked(value: Any) -> bool:
+    if isinstance(value, list | tuple):
+        return any(isinstance(part, np.ndarray | list | tuple) and _has_masked(part) for part in value)
+    return isinstance(value, np.ma.MaskedArray)
 
 
 def _ragged(name: str, value: Any, of: str = "numbers", otherwise: str = "") -> NoReturn:
@@ -502,6 +513,7 @@ def floats(**named: Any) -> None:
     None is skipped.
     """
     for name, array in named.items():
+        plain(name, array)
         if array is None or (
             isinstance(array, np.ndarray) and array.dtype.kind == "f" and array.itemsize in (4, 8)
         ):
@@ -580,8 +592,7 @@ def replaceable(path: str | os.PathLike[str]) -> Path:
     """Return a path with symbolic links resolved, if it is a regular file or does not exist."""
     from pathlib import Path
 
-    if not os.fspath(path):
-        fail("the path of a file must not be empty")
+    not_empty(path)
     target = Path(os.path.realpath(path))
     try:
         mode = target.stat().st_mode
@@ -590,6 +601,12 @@ def replaceable(path: str | os.PathLike[str]) -> Path:
     if not stat.S_ISREG(mode):
         fail(f"{os.fspath(path)} must be a file, or not there yet. It is {kind_of_file(mode)} instead.")
     return target
+
+
+def not_empty(path: str | os.PathLike[str]) -> None:
+    """Raise for an empty path, which would be that of the current folder."""
+    if not os.fspath(path):
+        fail("the path of a file must not be empty")
 
 
 def kind_of_file(mode: int) -> str:

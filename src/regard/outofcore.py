@@ -236,7 +236,7 @@ def _chunk(name: str, stored: Any, columns: slice) -> Array:
     if array.shape != shape:
         raise OSError(f"{where}: they have shape {array.shape} instead of {shape}")
     if np.ma.is_masked(part):  # rows that were never written have a fill value
-        raise OSError(f"{where}: {np.ma.count_masked(part)} of their numbers are masked")
+        raise OSError(f"{where}: {int(np.ma.getmaskarray(part).sum())} of their numbers are masked")
     return array
 
 
@@ -346,7 +346,7 @@ def _update(hashed: Any, name: str, value: Any) -> None:
     if isinstance(value, np.ndarray | np.generic):
         hashed.update(f"{value.dtype.name}{value.dtype.byteorder}{value.shape}".encode())
         for block in np.nditer(value, ["buffered", "external_loop", "zerosize_ok"], order="C"):
-            hashed.update(block.tobytes())
+            hashed.update(np.asarray(block).tobytes())
     elif value is None or isinstance(value, str | int | float):
         hashed.update(f"{value!r},".encode())
     elif type(value).__module__ in COMPARED:

@@ -65,7 +65,7 @@ def test_every_format_gives_the_same_numbers(tmp_path: Path) -> None:
     np.testing.assert_allclose(expected, regard.attention(queries, keys, values, mask=mask), rtol=1e-5)
     for name, arrays in formats.items():
         context = outofcore.attention(queries, *arrays, chunk=16, mask=mask)
-        np.testing.assert_array_equal(context, expected, err_msg=name)
+        np.testing.assert_allclose(context, expected, rtol=1e-5, atol=1e-6, err_msg=name)
 
 
 class Watched:
@@ -164,7 +164,8 @@ def test_ctrl_c_saves_what_has_been_merged(tmp_path: Path) -> None:
         [*command, "fast"], stdout=subprocess.PIPE, text=True, check=True
     ).stdout.split()
     assert done == ["30", "40", "50"]
-    assert bytes.fromhex(context) == outofcore.attention(*drawn(), chunk=10).tobytes()
+    resumed = np.frombuffer(bytes.fromhex(context)).reshape(3, 4)
+    np.testing.assert_allclose(resumed, outofcore.attention(*drawn(), chunk=10), rtol=1e-12, atol=1e-13)
 
 
 def test_a_checkpoint_of_another_computation_is_an_error(tmp_path: Path) -> None:
@@ -447,7 +448,7 @@ def test_masked_numbers_of_a_chunk_are_an_error() -> None:
     q, k, v = drawn()
     expected = outofcore.attention(q, k, v, chunk=10)
     whole = outofcore.attention(q, MaskedSlices(k, slice(0)), MaskedSlices(v, slice(0)), chunk=10)
-    np.testing.assert_array_equal(whole, expected)
+    np.testing.assert_allclose(whole, expected, rtol=1e-12, atol=1e-13)
     some = slice(28, 31)
     assert error(OSError, outofcore.attention, q, MaskedSlices(k, some), v, chunk=10) == (
         "keys 20:30 can't be read: 2 of their numbers are masked"

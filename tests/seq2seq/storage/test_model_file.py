@@ -34,6 +34,7 @@ from regard.seq2seq.networks.recurrent.config import RecurrentConfig
 from regard.seq2seq.storage import safetensors as container
 from regard.seq2seq.storage.checkpoint_file import State, read_checkpoint, write_checkpoint
 from regard.seq2seq.storage.model_file import Model, read_model, write_model
+from regard.seq2seq.training.checkpoint import checkpoint_path
 from regard.seq2seq.training.log import Log, read_log
 from regard.show.array_files import read_array, read_named
 
@@ -421,6 +422,20 @@ def test_a_bit_that_changes_anywhere_in_a_model_is_an_error_or_changes_nothing(
             assert [model.source.tokens, model.target.tokens] == [one.tokens for one in small_model()[1:3]]
             read += 1
     assert read <= len("checksum")  # under another name it is not known, and nothing else has changed
+
+
+def test_an_empty_path_is_an_error(good: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("model.safetensors").write_bytes(good)  # which the current folder would stand for
+    for call in (
+        lambda: Seq2Seq.load(""),
+        lambda: write_model("", small_model()),
+        lambda: write_checkpoint("", a_state()),
+        lambda: checkpoint_path(""),
+        lambda: Log(""),
+    ):
+        with pytest.raises(ValueError, match=r"^the path of a file must not be empty$"):
+            call()
 
 
 def test_a_model_without_a_checksum_is_read(good: bytes, tmp_path: Path) -> None:

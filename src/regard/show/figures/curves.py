@@ -269,7 +269,7 @@ def by_length(
     >>> [label.get_text() for label in axes.get_xticklabels()]
     ['1-5', '6-10']
     """
-    scores = {name: np.asarray(line, np.float64) for name, line in lines.items()}
+    scores = {name: np.ma.filled(np.ma.asarray(line, np.float64), np.nan) for name, line in lines.items()}
     sizes = None if counts is None else np.asarray(counts, np.float64)
     _check_scores(len(labels), scores if sizes is None else {**scores, "counts": sizes}, len(scores))
     (groups, names, (heading, along)), fonts = drawable(

@@ -106,7 +106,7 @@ def points(lines: Mapping[str, tuple[ArrayLike, ArrayLike]]) -> dict[str, NDArra
     """
     valid_lines = {}
     for name, (x, y) in lines.items():
-        across, up = np.asarray(x, np.float64).reshape(-1), np.asarray(y, np.float64).reshape(-1)
+        across, up = (np.ma.filled(np.ma.asarray(part, np.float64), np.nan).reshape(-1) for part in (x, y))
         if len(across) != len(up):
             raise ValueError(
                 f"x and y of a line must have one length. {name!r:.60} has {len(across)} and {len(up)}."
