@@ -217,15 +217,26 @@ def is_float(dtype: np.dtype[Any]) -> bool:
 
 def as_array(name: str, value: ArrayLike, of: str = "numbers", otherwise: str = "") -> Array:
     """Return the argument as an array; a masked array would silently lose its mask."""
-    if isinstance(value, np.ma.MaskedArray):
-        hint = "fill it, and pass the visible pairs as mask="
-        fail(f"{name} must be a plain array. Got a masked array instead.", hint=hint, kind=TypeError)
+    plain(name, value)
     try:
         return np.asarray(value)
     except ValueError:
         _ragged(name, value, of, otherwise)
     except TypeError as error:  # of the object's own conversion: a dataset of h5py without a shape
         fail(f"{name} must be an array of {of}. Got {type(value).__name__} instead: {error}", kind=TypeError)
+
+
+def plain(name: str, value: Any) -> None:
+    """Raise for a masked array, and for a list that holds one."""
+    if _has_masked(value):
+        hint = "fill it, and pass the visible pairs as mask="
+        fail(f"{name} must be a plain array. Got a masked array instead.", hint=hint, kind=TypeError)
+
+
+def _has_masked(value: Any) -> bool:
+    if isinstance(value, list | tuple):
+        return any(isinstance(part, np.ndarray | list | tuple) and _has_masked(part) for part in value)
+    return isinstance(value, np.ma.MaskedArray)
 
 
 def _ragged(name: str, value: Any, of: str = "numbers", otherwise: str = "") -> NoReturn:
@@ -538,10 +549,12 @@ def floats(**named: Any) -> None:
     None is skipped.
     """
     for name, array in named.items():
-        is_plain = isinstance(array, np.ndarray) and not isinstance(array, np.ma.MaskedArray)
-        if array is None or (is_plain and array.dtype.kind == "f" and array.itemsize in (4, 8)):
+        plain(name, array)
+        if array is None or (
+            isinstance(array, np.ndarray) and array.dtype.kind == "f" and array.itemsize in (4, 8)
+        ):
             continue
-        got = f"dtype {array.dtype}" if is_plain else type(array).__name__
+        got = f"dtype {array.dtype}" if isinstance(array, np.ndarray) else type(array).__name__
         fail(f"{name} must be an array of float32 or float64. Got {got} instead.", kind=TypeError)
 
 
@@ -615,6 +628,7 @@ def replaceable(path: str | os.PathLike[str]) -> Path:
     """Return a path with symbolic links resolved, if it is a regular file or does not exist."""
     from pathlib import Path
 
+    not_empty(path)
     target = Path(os.path.realpath(path))
     try:
         mode = target.stat().st_mode
@@ -623,6 +637,12 @@ def replaceable(path: str | os.PathLike[str]) -> Path:
     if not stat.S_ISREG(mode):
         fail(f"{os.fspath(path)} must be a file, or not there yet. It is {kind_of_file(mode)} instead.")
     return target
+
+
+def not_empty(path: str | os.PathLike[str]) -> None:
+    """Raise for an empty path, which would be that of the current folder."""
+    if not os.fspath(path):
+        fail("the path of a file must not be empty")
 
 
 def kind_of_file(mode: int) -> str:

@@ -228,12 +228,10 @@ class Either(Not):
 
     def __init__(self, left: Mask, right: Mask) -> None:
         super().__init__(Both(Not(left), Not(right)))
-        object.__setattr__(self, "parts", (left, right))
-
-    parts: tuple[Mask, Mask]
 
     def __repr__(self) -> str:
-        left, right = self.parts
+        both: Any = self.other
+        left, right = both.left.other, both.right.other
         return f"{_part(left)} | {_part(right, Either)}"
 
 

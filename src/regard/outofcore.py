@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import math
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -33,7 +32,9 @@ Array = NDArray[Any]
 CHUNK = 1 << 25  # bytes of keys and values that are read at a time
 PAGE = 4096  # bytes, the smallest that systems have
 BETWEEN = 30.0  # seconds between two checkpoints
-FORMAT, VERSION = "regard.outofcore", "1"
+# Modules whose objects are no more than their attributes.
+COMPARED = {"regard.mask", "regard.position", "regard.scores"}
+FORMAT, VERSION = "regard.outofcore", "2"
 
 
 @_check.hinted
@@ -73,9 +74,10 @@ def attention(
         Keys that are read at a time; by default 32 MiB of keys and values.
     checkpoint : str or path, optional
         File to which the merged result is written every 30 seconds and when an error or Ctrl-C ends the run. A run with
-        the same arguments resumes from it. It is removed when the result is complete.
+        the same arguments resumes from it; of keys and values only shape and dtype are compared. It is removed when the
+        result is complete. A function or an object of your own, which can't be compared, can't be the score or mask.
     progress : function, optional
-        Called as ``progress(keys so far, m)`` after each chunk.
+        Called as ``progress(keys so far, m)`` after each chunk, and at the end with m.
     score, mask, bias, scale, softcap, sink, kernel, threads
         As for `regard.attention`. Arrays of mask and bias may be ``np.memmap``, too.
 
@@ -121,7 +123,9 @@ def attention(
     rows = _chunk_rows(p) if chunk is None else _check.integer("chunk", chunk, least=1)
     chunks = slices(p.layout.m, rows)
     run = _Run(p, options, keys, values, chunks)
-    resumable = None if checkpoint is None else _Checkpoint(checkpoint, _identity(p, options, rows), chunks)
+    resumable = (
+        None if checkpoint is None else _Checkpoint(checkpoint, _identity(p, options.bias, rows), chunks)
+    )
     total = run.complete(resumable, progress)
     return _check.rounded(merge(total, sink=sink).context, p.result)
 
@@ -189,6 +193,7 @@ class _Run:
         everything = [slice(0, self.p.layout.n)]
         pairs = visible_pairs(self.p.mask, self.p.layout, everything, self.chunks)
         todo = [(self.chunks[j], whole) for (_, j), whole in pairs.items() if self.chunks[j].start >= done]
+        reported = 0
         with Workers(1) as reader:
             ahead = [reader.submit(self._load, columns) for columns, _ in todo[:1]]
             for number, (columns, whole) in enumerate(todo):
@@ -197,7 +202,9 @@ class _Run:
                 total = merge(total, self._partial(columns, whole, *loaded))
                 save(columns.stop, total)
                 if progress is not None:
-                    progress(columns.stop, self.p.layout.m)
+                    progress(reported := columns.stop, self.p.layout.m)
+        if progress is not None and reported < self.p.layout.m:  # the mask hides the last keys
+            progress(self.p.layout.m, self.p.layout.m)
         return total
 
     def _nothing(self) -> Partial:
@@ -214,21 +221,27 @@ class _Run:
 
     def _load(self, columns: slice) -> tuple[Array, Array]:
         """Read a chunk into memory."""
-        where = f"{columns.start}:{columns.stop} can't be read"
-        try:
-            keys, values = (_in_memory(stored, columns) for stored in (self.keys, self.values))
-        except Exception as error:
-            raise OSError(f"keys {where}: {type(error).__name__}: {error}") from error
-        for name, array, stored in (("keys", keys, self.keys), ("values", values, self.values)):
-            shape = (*stored.shape[:-2], extent(columns), stored.shape[-1])
-            if array.shape != shape:
-                raise OSError(f"{name} {where}: they have shape {array.shape} instead of {shape}")
-        return keys, values
+        return _chunk("keys", self.keys, columns), _chunk("values", self.values, columns)
 
 
-def _in_memory(stored: Any, columns: slice) -> Array:
-    """Read a chunk: of a file that is mapped to memory, its pages; otherwise slicing has read it."""
-    part = stored[..., columns, :]
+def _chunk(name: str, stored: Any, columns: slice) -> Array:
+    """Read a chunk into memory, and check it."""
+    where = f"{name} {columns.start}:{columns.stop} can't be read"
+    try:
+        part = stored[..., columns, :]
+        array = _in_memory(part)
+    except Exception as error:
+        raise OSError(f"{where}: {type(error).__name__}: {error}") from error
+    shape = (*stored.shape[:-2], extent(columns), stored.shape[-1])
+    if array.shape != shape:
+        raise OSError(f"{where}: they have shape {array.shape} instead of {shape}")
+    if np.ma.is_masked(part):  # rows that were never written have a fill value
+        raise OSError(f"{where}: {int(np.ma.getmaskarray(part).sum())} of their numbers are masked")
+    return array
+
+
+def _in_memory(part: Any) -> Array:
+    """Read the pages of a file that is mapped to memory; otherwise slicing has read the chunk."""
     if isinstance(part, np.memmap):
         row, number = (max(1, abs(stride)) for stride in part.strides[-2:])
         np.array(part[..., :: max(1, PAGE // row), :: max(1, PAGE // number)])  # a number of each page
@@ -306,34 +319,49 @@ class _Checkpoint:
         write(self.path, arrays, {"format": FORMAT, "version": VERSION, "done": str(done), **self.identity})
 
 
-def _identity(p: Problem, options: Options, chunk: int) -> dict[str, str]:
-    """Return what a run must have in common with the one that it resumes. Stored keys are known by their shape only."""
+def _identity(p: Problem, bias: Any, chunk: int) -> dict[str, str]:
+    """Return what a run must have in common with the one that it resumes."""
+    options = {
+        "score": p.score,
+        "mask": p.mask,
+        "bias": bias,
+        "sink": None if p.sink is None else p.sink.array,
+        "scale": p.scale,
+        "softcap": p.softcap,
+    }
     return {
-        "queries": _digest(p.queries),
+        "queries": _digest("queries", p.queries),
         "keys": f"{p.keys.shape} {p.keys.dtype}",
         "values": f"{p.values.shape} {p.values.dtype}",
         "chunk": str(chunk),
-        "options": _digest(replace(options, kernel="auto", threads=None)),
+        **{name: _digest(name, value) for name, value in options.items()},
     }
 
 
-def _digest(value: Any) -> str:
-    """Return a hash of arrays, numbers, names, and objects that hold them."""
+def _digest(name: str, value: Any) -> str:
+    """Return a hash of an array, a number, or an object of this package that holds them."""
     hashed = hashlib.sha256()
-    for part in _parts(value):
-        hashed.update(part)
+    _update(hashed, name, value)
     return hashed.hexdigest()[:16]
 
 
-def _parts(value: Any) -> Iterator[bytes]:
-    if isinstance(value, np.ndarray):
-        yield f"{value.dtype.name}{value.shape}".encode()
-        yield np.ascontiguousarray(value).tobytes()
-    elif is_dataclass(value):
-        yield type(value).__qualname__.encode()
-        for field in fields(value):
-            yield from _parts(getattr(value, field.name))
-    elif callable(value):
-        yield getattr(value, "__qualname__", type(value).__qualname__).encode()
+def _update(hashed: Any, name: str, value: Any) -> None:
+    if isinstance(value, np.ndarray | np.generic):
+        hashed.update(f"{value.dtype.name}{value.dtype.byteorder}{value.shape}".encode())
+        for block in np.nditer(value, ["buffered", "external_loop", "zerosize_ok"], order="C"):
+            hashed.update(np.asarray(block).tobytes())
+    elif value is None or isinstance(value, str | int | float):
+        hashed.update(f"{value!r},".encode())
+    elif type(value).__module__ in COMPARED:
+        hashed.update(type(value).__qualname__.encode())
+        for attribute, part in vars(value).items():
+            hashed.update(attribute.encode())
+            _update(hashed, name, part)
     else:
-        yield json.dumps(value, default=repr).encode()
+        kind = getattr(value, "__name__", type(value).__name__)
+        rule = f"{name} must be an object of this package where there is a checkpoint. Got {kind} instead."
+        _check.fail(
+            rule,
+            hint="a function or an object of your own can't be compared with that of the checkpoint",
+            kind=TypeError,
+        )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from typing import Any
 
 import budget
@@ -131,6 +132,60 @@ def test_a_mask_that_is_a_dask_array() -> None:
     np.testing.assert_allclose(computed(lazy.keys), gradients.keys, atol=1e-14)
 
 
+SHAPES = [(n, m) for n in (7, 0) for m in (6, 0)]
+
+
+def scores_of(lead: tuple[int, ...], n: int, m: int) -> list[Any]:
+    """Scores with parameters of every number of dimensions, for queries and keys of size 4."""
+    rng = np.random.default_rng(0)
+    shapes = {
+        (*(lead[i:] if not ones else (1,) * len(lead[i:])), size)
+        for i in range(len(lead) + 1)
+        for ones in (0, 1)
+        for size in (n, 1)
+    }
+    mixed = {(*lead[:1], *(1 for _ in lead[1:]), n)}
+    one, two, vector = rng.standard_normal((4, 3)), rng.standard_normal((4, 3)), rng.standard_normal(3)
+    scores = regard.scores
+    built = [
+        *(scores.cosine(rng.random(shape)) for shape in sorted({(), *shapes, *mixed})),
+        *(scores.cosine(np.float32(2)), scores.dot(), scores.scaled_dot(), scores.general(one @ two.T)),
+        *(scores.additive(one, two, vector), scores.additive(one.astype("f4"), two, vector, vector)),
+        *(scores.concat(np.r_[one, two], vector), scores.gaussian(2.0)),
+        *(scores.location(rng.standard_normal((4, m))), scores.location(rng.standard_normal((4, m + 3)))),
+    ]
+    assert {type(score).__name__ for score in built} | {"Score", "Differentiable"} == set(scores.__all__)
+    # Without a pair, one process doesn't know what a user's score has learned.
+    return [*built, strategies.Manhattan(np.array(2.0))] if math.prod((*lead, n, m)) else built
+
+
+@pytest.mark.parametrize(("n", "m"), SHAPES)
+@pytest.mark.parametrize("lead", [(), (3,), (2, 3), (2, 1, 3), (0,), (2, 0)])
+@pytest.mark.slow
+def test_gradients_of_every_score_of_any_dimensions_and_sizes(lead: tuple[int, ...], n: int, m: int) -> None:
+    rng, dtype = np.random.default_rng(1), np.float32
+    arrays = [rng.standard_normal((*lead, size, 4)).astype(dtype) for size in (n, m, m)]
+    dcontext = rng.standard_normal((*lead, n, 4)).astype(dtype)
+    cut = [
+        da.from_array(array, chunks=3) if array.size else da.zeros(array.shape, dtype=dtype, chunks=3)
+        for array in (*arrays, dcontext)
+    ]
+    for score in scores_of(lead, n, m):
+        context, pullback = attention_vjp(*cut[:3], score=score)
+        lazy = pullback(cut[3])
+        expected, reference = regard.attention_vjp(*arrays, score=score)
+        np.testing.assert_allclose(computed(context), expected, rtol=1e-4, atol=1e-5)
+        exact = reference(dcontext)
+        pairs = [(lazy[i], exact[i]) for i in range(3)]
+        assert lazy.score.keys() == exact.score.keys(), score
+        pairs += [(lazy.score[key], exact.score[key]) for key in exact.score]
+        for mine, theirs in pairs:
+            result = computed(mine)
+            assert mine.shape == result.shape == theirs.shape, score
+            assert mine.dtype == result.dtype == theirs.dtype, score
+            np.testing.assert_allclose(result, theirs, rtol=1e-3, atol=1e-4, err_msg=repr(score))
+
+
 def test_half_precision_comes_back_as_it_came_and_is_rounded_once() -> None:
     arrays = small(2, 2, 2, dtype=np.float16)
     context, pullback = attention_vjp(*arrays)
@@ -164,7 +219,7 @@ def test_law_2_masked_chunks_have_no_influence_even_if_they_are_nan() -> None:
     poison = da.from_array(np.where(np.arange(12) < 5, 0.0, np.nan)[:, None], chunks=(3, 1))
     clean = [computed(x) for x in self_and_gradients(q, k, v, mask)]
     for mine, theirs in zip(self_and_gradients(q, k + poison, v + poison, mask), clean, strict=True):
-        np.testing.assert_array_equal(computed(mine), theirs)
+        np.testing.assert_allclose(computed(mine), theirs, rtol=1e-12, atol=1e-13)
 
 
 def self_and_gradients(q: Any, k: Any, v: Any, mask: Any) -> list[Any]:
@@ -400,6 +455,52 @@ def test_masked_arrays_are_an_error() -> None:
     )
 
 
+def shorter(block: Array, block_id: Any) -> Array:
+    return block[:-1] if block_id == (1, 0) else block
+
+
+def doubled(block: Array, block_id: Any) -> Array:
+    return np.concatenate([block, block]) if block_id == (1, 0) else block
+
+
+def masked(block: Array, block_id: Any) -> Array:
+    return np.ma.masked_array(block, np.arange(block.size).reshape(block.shape) == 3 * block_id[0] - 3)
+
+
+def gradient_with(name: str, change: Any, rows: int) -> Any:
+    """The gradient of the queries where the blocks of one array have changed, and the others have chunks of `rows`."""
+    arrays = dict(zip(("queries", "keys", "values"), small(4, 4, 4), strict=True))
+    arrays |= {"mask": da.ones((12, 12), dtype=bool, chunks=4), "bias": da.zeros((12, 12), chunks=4)}
+    arrays |= {"dcontext": da.ones((12, 4), chunks=4)}
+    plain = np.empty((0, 0), arrays[name].dtype)  # what Dask believes that the blocks are
+    changed = arrays[name].map_blocks(change, dtype=plain.dtype, meta=plain)
+    arrays = {other: array.rechunk((rows, -1)) for other, array in arrays.items()} | {name: changed}
+    dcontext = arrays.pop("dcontext")
+    queries, keys, values = (arrays.pop(name) for name in ("queries", "keys", "values"))
+    return computed(attention_vjp(queries, keys, values, **arrays)[1](dcontext).queries)
+
+
+@pytest.mark.parametrize("rows", [4, 3, 12])  # the grid cuts blocks, or puts them together
+@pytest.mark.parametrize("name", ["queries", "keys", "values", "mask", "bias", "dcontext"])
+def test_a_block_that_is_not_what_its_chunk_says_is_an_error(name: str, rows: int) -> None:
+    for change, size in [(shorter, 3), (doubled, 8)]:
+        assert error(RuntimeError, gradient_with, name, change, rows) == (
+            f"block (1, 0) of {name} must have the shape of its chunk, (4, 4). Got ({size}, 4) instead."
+        )
+    message = error(RuntimeError, gradient_with, name, masked, rows)
+    assert message in {
+        f"block {index} of {name} has 1 masked numbers"
+        for index in [(1, 0), (1, 1), (1, 2), (2, 0), (2, 1), (2, 2)]
+    }
+    plain = gradient_with(name, lambda block: np.ma.masked_array(block, False), rows)
+    np.testing.assert_allclose(plain, gradient_with(name, np.copy, rows), rtol=1e-12, atol=1e-13)
+
+
+def test_a_block_of_a_mask_that_holds_numbers_is_an_error() -> None:
+    mask = da.ones((12, 12), chunks=4).map_blocks(lambda block: block, dtype=bool)
+    assert "mask must be bool" in error(RuntimeError, computed, attention(*small(4, 4, 4), mask=mask))
+
+
 def test_errors_of_the_pullback() -> None:
     _, pullback = attention_vjp(*small(3, 4, 4))
     assert error(TypeError, pullback, np.ones((12, 4))).startswith(
@@ -407,6 +508,12 @@ def test_errors_of_the_pullback() -> None:
     )
     assert error(ValueError, pullback, da.ones((12, 3))) == (
         "dcontext must have the shape of the context (..., n, e) = (12, 4). Got (12, 3) instead."
+    )
+    assert error(TypeError, pullback, da.ones((12, 4), dtype=complex)).startswith(
+        "dcontext must hold real numbers. Got dtype complex128 instead."
+    )
+    assert error(TypeError, pullback, da.ones((12, 4)).astype(object)).startswith(
+        "dcontext must hold real numbers. Got dtype object instead."
     )
     assert "score must have a method vjp" in error(
         TypeError, attention_vjp, *small(3, 4, 4), score=strategies.manhattan

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import signal
 import subprocess
@@ -20,6 +21,7 @@ from strategies import case
 
 import regard
 from regard import _files, outofcore
+from regard.seq2seq.storage.safetensors import opened, write
 
 Array = NDArray[Any]
 
@@ -63,7 +65,7 @@ def test_every_format_gives_the_same_numbers(tmp_path: Path) -> None:
     np.testing.assert_allclose(expected, regard.attention(queries, keys, values, mask=mask), rtol=1e-5)
     for name, arrays in formats.items():
         context = outofcore.attention(queries, *arrays, chunk=16, mask=mask)
-        np.testing.assert_array_equal(context, expected, err_msg=name)
+        np.testing.assert_allclose(context, expected, rtol=1e-5, atol=1e-6, err_msg=name)
 
 
 class Watched:
@@ -106,7 +108,7 @@ def test_an_interrupted_run_resumes_where_it_was(tmp_path: Path, sink: float | N
     options: dict[str, Any] = {"chunk": 10, "sink": sink, "mask": regard.mask.causal(align="end")}
     expected = outofcore.attention(q, k, v, **options)
     message = error(OSError, outofcore.attention, q, k, Watched(v, 33), checkpoint=path, **options)
-    assert message == "keys 30:40 can't be read: RuntimeError: the disk is gone"
+    assert message == "values 30:40 can't be read: RuntimeError: the disk is gone"
     assert path.exists()
     keys, calls = Watched(k), []
     context = outofcore.attention(
@@ -175,7 +177,8 @@ def test_ctrl_c_saves_what_has_been_merged(tmp_path: Path) -> None:
         [*command, "fast"], stdout=subprocess.PIPE, text=True, check=True
     ).stdout.split()
     assert done == ["30", "40", "50"]
-    assert bytes.fromhex(context) == outofcore.attention(*drawn(), chunk=10).tobytes()
+    resumed = np.frombuffer(bytes.fromhex(context)).reshape(3, 4)
+    np.testing.assert_allclose(resumed, outofcore.attention(*drawn(), chunk=10), rtol=1e-12, atol=1e-13)
 
 
 def test_a_checkpoint_of_another_computation_is_an_error(tmp_path: Path) -> None:
@@ -188,10 +191,11 @@ def test_a_checkpoint_of_another_computation_is_an_error(tmp_path: Path) -> None
         ("keys", (q, k.astype(np.float32), v), {}),
         ("values", (q, k, v.astype(np.float32)), {}),
         ("chunk", (q, k, v), {"chunk": 9}),
-        ("options", (q, k, v), {"mask": regard.mask.lengths(50)}),
-        ("options", (q, k, v), {"bias": np.zeros(50)}),
-        ("options", (q, k, v), {"score": regard.scores.gaussian(2.0)}),
-        ("options", (q, k, v), {"scale": 2.0}),
+        ("mask", (q, k, v), {"mask": regard.mask.lengths(50)}),
+        ("bias", (q, k, v), {"bias": np.zeros(50)}),
+        ("score", (q, k, v), {"score": regard.scores.gaussian(2.0)}),
+        ("scale", (q, k, v), {"scale": 2.0}),
+        ("sink", (q, k, v), {"sink": 2.0}),
     ]:
         message = error(
             ValueError, outofcore.attention, *arrays, **({"chunk": 10, "checkpoint": path} | options)
@@ -203,6 +207,172 @@ def test_a_checkpoint_of_another_computation_is_an_error(tmp_path: Path) -> None
     outofcore.attention(q, k, v, chunk=10, checkpoint=path, kernel="blocked", threads=1)  # these may change
 
 
+def different() -> list[dict[str, Any]]:
+    """Options that give different results, of every class of score, mask and bias."""
+    scores, mask, position = regard.scores, regard.mask, regard.position
+    one, two, square, vector = np.ones((4, 2)), np.full((4, 2), 2.0), np.eye(4), np.arange(1.0, 3.0)
+    of_scores: dict[str, list[Any]] = {
+        "dot": [scores.dot()],
+        "scaled_dot": [],  # the default
+        "cosine": [scores.cosine(), scores.cosine(2.0), scores.cosine([1.0, 2.0, 3.0])],
+        "general": [scores.general(square), scores.general(2 * square), scores.general(square.astype("f4"))],
+        "additive": [
+            scores.additive(one, one, vector),
+            scores.additive(two, one, vector),
+            scores.additive(one, two, vector),
+            scores.additive(one, one, vector + 1),
+            scores.additive(one, one, vector, vector),
+        ],
+        "concat": [
+            scores.concat(np.r_[one, one], vector),
+            scores.concat(np.r_[one, two], vector),
+            scores.concat(np.r_[one, one], vector + 1),
+        ],
+        "location": [scores.location(np.ones((4, 50))), scores.location(np.ones((4, 51)))],
+        "gaussian": [scores.gaussian(), scores.gaussian(2.0)],
+    }
+    ids = np.arange(50) // 20
+    of_masks: dict[str, list[Any]] = {
+        "causal": [mask.causal("start"), mask.causal("end")],
+        "documents": [
+            mask.documents([0, 0, 1], ids),
+            mask.documents([0, 1, 1], ids),
+            mask.documents([0, 0, 1], 1 - ids),
+        ],
+        "lengths": [mask.lengths(49), mask.lengths(50), mask.lengths(50, 2)],
+        "prefix": [mask.prefix(2, "end"), mask.prefix(3, "end"), mask.prefix(3, "start")],
+        "window": [mask.window(1, 2, "end"), mask.window(2, 1, "end"), mask.window(1, None, "end")],
+    }
+    composed = [~mask.lengths(9), mask.lengths(9) & mask.lengths(5), mask.lengths(9) | mask.lengths(5)]
+    arrays = [np.ones((3, 50), bool), np.ones((1, 50), bool), np.eye(3, 50, dtype=bool)]
+    of_biases: dict[str, list[Any]] = {
+        "alibi": [position.alibi(1, "end"), position.alibi(1, "start"), position.alibi([0.5], "end")],
+        "t5_buckets": [
+            position.t5_buckets(table, bidirectional, distance, align)
+            for table, bidirectional, distance, align in [
+                (np.zeros((8, 1)), True, 128, "end"),
+                (np.ones((8, 1)), True, 128, "end"),
+                (np.zeros((8, 1)), False, 128, "end"),
+                (np.zeros((8, 1)), True, 64, "end"),
+                (np.zeros((8, 1)), True, 128, "start"),
+            ]
+        ],
+    }
+    assert {*of_scores, "Score", "Differentiable"} == set(scores.__all__)
+    assert {*of_masks, "Mask"} == set(mask.__all__)
+    of_vectors = {"linear", "llama3", "rotary", "rotary_vjp", "sinusoidal", "yarn"}
+    assert {*of_biases, *of_vectors} == set(position.__all__)
+    return [
+        {},
+        *({"score": score} for some in of_scores.values() for score in some),
+        *({"mask": one} for some in (*of_masks.values(), composed, arrays) for one in some),
+        *({"bias": one} for some in of_biases.values() for one in some),
+        *({"bias": one} for one in (np.zeros(50), np.zeros((1, 50)), np.arange(50), np.arange(50.0))),
+        *({"scale": 2.0}, {"scale": 3.0}, {"softcap": 2.0}, {"softcap": 3.0}, {"sink": 2.0}, {"sink": 3.0}),
+    ]
+
+
+@pytest.mark.slow
+@pytest.mark.threads
+def test_every_option_is_compared_by_its_numbers(tmp_path: Path) -> None:
+    q, k, v = drawn()
+    seen: dict[Any, Any] = {}
+
+    def stop(done: int, m: int) -> None:
+        raise ZeroDivisionError
+
+    for options, equal in zip(different(), different(), strict=True):
+        path = tmp_path / str(len(seen))
+        error(
+            ZeroDivisionError,
+            outofcore.attention,
+            q,
+            k,
+            v,
+            chunk=10,
+            checkpoint=path,
+            progress=stop,
+            **options,
+        )
+        with opened(path, "checkpoint") as file:
+            identity = {
+                name: text for name, text in file.metadata.items() if name not in ("done", "checksum")
+            }
+        assert (same := seen.setdefault(tuple(identity.items()), options)) is options, (same, options)
+        context = outofcore.attention(q, k, v, chunk=10, checkpoint=path, **equal)
+        np.testing.assert_allclose(context, regard.attention(q, k, v, **options), rtol=1e-9, atol=1e-12)
+
+
+def test_an_array_is_compared_whatever_its_memory(tmp_path: Path) -> None:
+    q, k, v = drawn()
+    visible, path = np.random.default_rng(0).random((3, 50)) < 0.5, tmp_path / "state"
+    mapped = np.memmap(tmp_path / "mask", bool, "w+", shape=visible.shape)
+    mapped[...] = visible
+    error(OSError, outofcore.attention, q, k, Watched(v, 33), chunk=10, checkpoint=path, mask=mapped)
+    turned = np.asfortranarray(visible)
+    outofcore.attention(q[::-1].copy()[::-1], k, v, chunk=10, checkpoint=path, mask=turned)
+    assert not path.exists()
+
+
+class Times:
+    """A score of a user: the dot product times a number."""
+
+    def __init__(self, factor: float) -> None:
+        self.factor = factor
+
+    def __call__(self, queries: Array, keys: Array) -> Array:
+        return np.asarray(self.factor * (queries @ keys.swapaxes(-1, -2)))
+
+
+class Own(regard.scores.cosine):
+    """A score of a user that is derived from one of this package."""
+
+
+class Nearest(regard.mask.Mask):
+    """A mask of a user."""
+
+    def bind(self, layout: Any) -> Any:
+        return lambda items, rows, columns: True
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"score": Times(1.0)},
+        {"score": Times(1.0).__call__},
+        {"score": functools.partial(np.matmul)},
+        {"score": lambda q, k: q @ k.swapaxes(-1, -2)},
+        {"score": Own()},
+        {"mask": Nearest()},
+        {"mask": ~(regard.mask.lengths(3) | (Nearest() & regard.mask.lengths(5)))},
+    ],
+)
+def test_what_cannot_be_compared_takes_no_checkpoint(tmp_path: Path, options: dict[str, Any]) -> None:
+    (name,) = options
+    q, k, v = drawn()
+    untouched, path = Watched(k, 0), tmp_path / "state"
+    message = error(TypeError, outofcore.attention, q, untouched, v, checkpoint=path, **options)
+    assert message.startswith(f"{name} must be an object of this package where there is a checkpoint. Got ")
+    assert untouched.starts == []
+    assert not path.exists()
+
+
+@pytest.mark.slow
+def test_a_bit_that_changes_anywhere_in_a_checkpoint_is_an_error(tmp_path: Path) -> None:
+    q, k, v = drawn()
+    path, options = tmp_path / "state", {"chunk": 10, "checkpoint": tmp_path / "state"}
+    error(OSError, outofcore.attention, q[:1], k, Watched(v, 33), **options)
+    data, damaged = path.read_bytes(), 0
+    for place in range(len(data)):
+        changed = bytearray(data)
+        changed[place] ^= 1 << place % 8
+        path.write_bytes(changed)
+        message = error(ValueError, outofcore.attention, q[:1], k, v, **options)
+        assert message.startswith(f"{path} is not a checkpoint of outofcore.attention: "), place
+        damaged += message.split(": ", 1)[1].startswith("it is damaged")
+    assert damaged > 100  # the others break the header
+
+
 @pytest.mark.threads
 def test_a_damaged_checkpoint_is_an_error(tmp_path: Path) -> None:
     q, k, v = drawn()
@@ -212,14 +382,19 @@ def test_a_damaged_checkpoint_is_an_error(tmp_path: Path) -> None:
     for damaged, reason in [
         (b"1234", "4 bytes are too few"),
         (data[:-1], ""),
-        (data.replace(b'"done":"30"', b'"done":"-3"'), "its number of keys is '-3'"),
-        (data.replace(b'"done":"30"', b'"done":"35"'), "its number of keys is '35'"),
-        (data.replace(b'"done":"30"', b'"done":"60"'), "its number of keys is '60'"),
-        (data.replace(b'"version":"1"', b'"version":"9"'), "its version is '9', this program reads '1'"),
+        (data.replace(b'"done":"30"', b'"done":"40"'), "it is damaged"),
+        (data.replace(b'"version":"2"', b'"version":"1"'), "its version is '1', this program reads '2'"),
     ]:
         path.write_bytes(damaged)
         message = error(ValueError, outofcore.attention, q, k, v, chunk=10, checkpoint=path)
         assert message.startswith(f"{path} is not a checkpoint of outofcore.attention: {reason}")
+    path.write_bytes(data)
+    with opened(path, "checkpoint") as file:
+        arrays, metadata = {name: file.array(name) for name in file.tensors}, file.metadata
+    for done in ("-3", "35", "60", ""):
+        write(path, arrays, {**metadata, "done": done})
+        message = error(ValueError, outofcore.attention, q, k, v, chunk=10, checkpoint=path)
+        assert message.endswith(f"its number of keys is {done!r}")
 
 
 def test_bad_arguments_are_errors_before_anything_is_read() -> None:
@@ -247,7 +422,55 @@ def test_bad_arguments_are_errors_before_anything_is_read() -> None:
     assert error(ValueError, outofcore.attention, q, untouched, v, checkpoint=".").startswith(
         ". must be a file"
     )
+    assert error(ValueError, outofcore.attention, q, untouched, v, checkpoint="") == (
+        "the path of a file must not be empty"
+    )
     assert untouched.starts == []
+
+
+def test_progress_ends_with_m_where_the_mask_hides_the_end() -> None:
+    q, k, v = drawn()
+    for count, expected in [
+        (0, [50]),
+        (15, [10, 20, 50]),
+        (45, [10, 20, 30, 40, 50]),
+        (50, [10, 20, 30, 40, 50]),
+    ]:
+        calls: list[tuple[int, int]] = []
+        mask = regard.mask.lengths(count)
+        outofcore.attention(
+            q, k, v, chunk=10, mask=mask, progress=lambda done, m, calls=calls: calls.append((done, m))
+        )
+        assert calls == [(done, 50) for done in expected]
+
+
+class MaskedSlices(Watched):
+    """Keys or values whose slices are masked arrays, as those of netCDF4 are."""
+
+    def __init__(self, array: Array, masked: slice) -> None:
+        super().__init__(array)
+        self.missing = np.zeros(array.shape, bool)
+        self.missing[..., masked, :1] = True
+
+    def __getitem__(self, index: Any) -> Array:
+        return np.ma.masked_array(self.array[index], self.missing[index], fill_value=1e36)
+
+
+@pytest.mark.threads
+def test_masked_numbers_of_a_chunk_are_an_error() -> None:
+    q, k, v = drawn()
+    expected = outofcore.attention(q, k, v, chunk=10)
+    whole = outofcore.attention(q, MaskedSlices(k, slice(0)), MaskedSlices(v, slice(0)), chunk=10)
+    np.testing.assert_allclose(whole, expected, rtol=1e-12, atol=1e-13)
+    some = slice(28, 31)
+    assert error(OSError, outofcore.attention, q, MaskedSlices(k, some), v, chunk=10) == (
+        "keys 20:30 can't be read: 2 of their numbers are masked"
+    )
+    assert error(OSError, outofcore.attention, q, k, MaskedSlices(v, some), chunk=15) == (
+        "values 15:30 can't be read: 2 of their numbers are masked"
+    )
+    hidden = regard.mask.lengths(20)  # of chunks that are not read
+    outofcore.attention(q, MaskedSlices(k, some), v, chunk=10, mask=hidden)
 
 
 def test_a_source_that_gives_fewer_rows_than_its_shape_has_is_an_error() -> None:

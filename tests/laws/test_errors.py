@@ -414,6 +414,37 @@ def test_step_two(name: str, function: str) -> None:
 
 # ---- everything else: one call, one text -------------------------------------------------------------------------
 
+_MASKED = np.ma.masked_equal([[1.0, 2.0], [3.0, 4.0]], 2.0)
+
+
+@pytest.mark.parametrize("masked", [_MASKED, list(_MASKED)], ids=["array", "list"])
+def test_a_masked_array_is_refused_as_every_argument(masked: Any) -> None:
+    x = np.eye(2)
+    some = regard.partial(x, x, x)
+    for call in (
+        lambda: regard.attention(masked, x, x),
+        lambda: regard.attend(x, masked, x),
+        lambda: regard.attention_vjp(x, x, masked),
+        lambda: regard.attention_vjp(x, x, x)[1](masked),
+        lambda: regard.partial_vjp(x, x, x, some, masked),
+        lambda: regard.merge(regard.Partial(masked, some.lse)),
+        lambda: regard.attention(x, x, x, mask=masked),
+        lambda: regard.attention(x, x, x, bias=masked),
+        lambda: regard.attention(x, x, x, sink=masked),
+        lambda: regard.scores.general(masked),
+        lambda: regard.mask.lengths(masked),
+        lambda: regard.position.t5_buckets(masked),
+        lambda: regard.position.rotary(masked),
+        lambda: regard.weights.softmax(masked),
+        lambda: regard.KVCache((), 2, capacity=2).append(masked, x),
+        lambda: regard.explain(queries=masked, keys=x, values=x),
+        lambda: regard.seq2seq.Vectors(2).read(masked),
+        lambda: regard.nn.linear(masked, x, x[0]),
+    ):
+        with pytest.raises(TypeError, match="masked array"):
+            call()
+
+
 CALLS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "masked array": (
         lambda: regard.attend(np.ma.masked_equal(Q, 1.0), K, V),

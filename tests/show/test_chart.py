@@ -259,6 +259,11 @@ def test_text_curves_by_hand() -> None:
     ]
 
 
+def test_masked_numbers_of_a_curve_are_left_out() -> None:
+    masked = np.ma.masked_array([1.0, 1e36, 3.0], [False, True, False])
+    assert terminal.curves({"a": ([0, 1, 2], masked)}) == terminal.curves({"a": ([0, 2], [1.0, 3.0])})
+
+
 def test_one_point_and_a_flat_line_have_a_height() -> None:
     assert terminal.curves({"a": ([5], [2.0])}, height=3, width=20).split("\n")[1].startswith("2.00 │")
     assert terminal.curves({"a": ([0, 0], [2.0, 2.0])}, height=3, width=20).count("·") == 2

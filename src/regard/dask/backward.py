@@ -18,10 +18,10 @@ from regard._layout import Region
 from regard.attention import Gradients, Partial, check_differentiable, partial_vjp
 from regard.dask import tasks
 from regard.dask.forward import Forward, Layer, pair_arguments, reduce, with_layers
-from regard.dask.grid import Index, Key, check_dask, cut_into_chunks, sizes
+from regard.dask.grid import Index, Key, check_dask, cut_into_chunks, sizes, with_checked_blocks
 from regard.mask import MaskLike
 from regard.position import BiasLike, alibi
-from regard.scores import Score, ScoreLike, cosine, location
+from regard.scores import Score, ScoreLike, cosine, is_builtin, location
 
 __all__ = ["attention_vjp"]
 
@@ -95,10 +95,12 @@ def attention_vjp(
 
     def pullback(dcontext: da.Array) -> Gradients:
         check_dask("dcontext", dcontext)
+        _check.numeric("dcontext", np.zeros(0, dcontext.dtype))
         if dcontext.shape != context.shape:
             rule = f"dcontext must have the shape of the context (..., n, e) = {context.shape}."
             _check.fail(f"{rule} Got {dcontext.shape} instead.")
-        return Backward(forward, dcontext.rechunk(context.chunks)).gradients(bias)
+        checked = with_checked_blocks("dcontext", dcontext).rechunk(context.chunks)
+        return Backward(forward, checked).gradients(bias)
 
     return context, pullback
 
@@ -216,16 +218,20 @@ class Backward:
         return [Target("bias", None, (*first, heads), compute, block_of)]
 
     def _of_score(self) -> dict[str, Target]:
-        """Return the gradients of the score's learned arrays, whose shapes a pair of one query and one key shows."""
-        learned = self._smallest().score
+        """Return the gradients of the score's learned arrays."""
+        score, compute = self.grid.problem.score, self.grid.problem.compute
+        if is_builtin(score):
+            learned = {key: (array.shape, compute) for key, array in score.parameters().items()}
+        else:
+            learned = {key: (array.shape, array.dtype) for key, array in self._smallest().score.items()}
         targets = {}
-        for key, array in learned.items():
-            chunks, block_of = self._of_learned(array.shape)
-            targets[key] = Target("score", key, chunks, array.dtype, block_of)
+        for key, (shape, dtype) in learned.items():
+            chunks, block_of = self._of_learned(shape)
+            targets[key] = Target("score", key, chunks, dtype, block_of)
         return targets
 
     def _smallest(self) -> Gradients:
-        """Return the gradients of an attention of one query to one key."""
+        """Return the gradients of an attention of one query to one key, by a score of the user's."""
         p, one = self.grid.problem, slice(0, 1)
         region = Region(tuple(one for _ in p.layout.lead), one, one)
         score = p.score.part(region) if isinstance(p.score, Score) else p.score

@@ -12,12 +12,14 @@ from typing import Any
 import dask.array as da
 import numpy as np
 from dask.base import tokenize
+from dask.highlevelgraph import HighLevelGraph
 from numpy.typing import NDArray
 
 from regard import _check
 from regard._chunks import Options, visible_pairs
 from regard._layout import Layout, Region, extent
 from regard._problem import Problem, prepare
+from regard.dask import tasks
 from regard.dask.tasks import Shared
 from regard.kernels import KERNELS
 from regard.mask import Dense, Mask
@@ -27,6 +29,8 @@ __all__: list[str] = []
 Array = NDArray[Any]
 Index = tuple[int, ...]
 Key = tuple[Any, ...]
+
+ARRAYS = ("queries", "keys", "values")
 
 
 @dataclass(frozen=True)
@@ -153,8 +157,8 @@ def cut_into_chunks(arrays: tuple[Any, Any, Any], mask: Any, bias: Any, sink: An
     rows = _slices(arrays[0].chunks[-2])
     columns = _slices(_common(arrays[1].chunks[-2], arrays[2].chunks[-2]))
     read, lead_of_keys = _lead_of_keys(lead, p.layout)
-    queries, keys, values = arrays
     shared = {"mask": p.mask, "bias": bias} | dict.fromkeys(of_pairs)
+    arrays = tuple(itertools.starmap(with_checked_blocks, zip(ARRAYS, arrays, strict=True)))
     return Grid(
         p,
         Options(**options | shared | {"score": p.score}),
@@ -162,9 +166,9 @@ def cut_into_chunks(arrays: tuple[Any, Any, Any], mask: Any, bias: Any, sink: An
         rows,
         columns,
         {
-            "queries": _operand(queries, lead, None, rows, ("rows", "")),
-            "keys": _operand(keys, lead_of_keys, read, columns, ("columns", "")),
-            "values": _operand(values, lead_of_keys, read, columns, ("columns", "")),
+            "queries": _operand(arrays[0], lead, None, rows, ("rows", "")),
+            "keys": _operand(arrays[1], lead_of_keys, read, columns, ("columns", "")),
+            "values": _operand(arrays[2], lead_of_keys, read, columns, ("columns", "")),
             **{name: _pairs_operand(array, lead, rows, columns) for name, array in of_pairs.items()},
         },
         None if isinstance(mask, da.Array) else p.mask,
@@ -177,7 +181,7 @@ def _checked(
     arrays: tuple[Any, Any, Any], mask: Any, bias: Any, sink: Any, options: dict[str, Any]
 ) -> Problem:
     """Check the arguments of an attention like those of one process, by the shapes of its arrays."""
-    for name, array in zip(("queries", "keys", "values"), arrays, strict=True):
+    for name, array in zip(ARRAYS, arrays, strict=True):
         check_dask(name, array)
     if options["threads"] is not None:
         _check.integer("threads", options["threads"], least=1)
@@ -200,6 +204,17 @@ def check_dask(name: str, array: Any) -> None:
     if any(math.isnan(size) for size in array.shape):
         hint = f"{name}.compute_chunk_sizes() finds them"
         _check.fail(f"{name} must have known chunk sizes. Got shape {array.shape} instead.", hint=hint)
+
+
+def with_checked_blocks(name: str, array: da.Array) -> da.Array:
+    """Return the array with blocks that are checked when they are computed, before they are cut for the grid."""
+    checked = f"attention-{name}-{tokenize(array)}"
+    layer = {
+        (checked, *index): (tasks.block, (array.name, *index), name, index, shape)
+        for index, shape in zip(np.ndindex(array.numblocks), itertools.product(*array.chunks), strict=True)
+    }
+    graph = HighLevelGraph.from_collections(checked, layer, dependencies=[array])
+    return da.Array(graph, checked, array.chunks, dtype=array.dtype)
 
 
 def _check_in_memory(name: str, value: Any) -> None:
@@ -225,11 +240,11 @@ def _array_options(p: Problem, mask: Any, bias: Any) -> dict[str, Any]:
     """Return the mask and the bias that are arrays."""
     of_pairs: dict[str, Any] = {}
     if isinstance(mask, da.Array):
-        of_pairs["mask"] = mask
+        of_pairs["mask"] = with_checked_blocks("mask", mask)
     elif isinstance(p.mask, Dense):
         of_pairs["mask"] = p.mask.array
     if isinstance(bias, da.Array):
-        of_pairs["bias"] = bias
+        of_pairs["bias"] = with_checked_blocks("bias", bias)
     elif bias is not None and not hasattr(bias, "part"):
         of_pairs["bias"] = _check.numeric("bias", bias)
     return of_pairs

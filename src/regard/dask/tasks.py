@@ -16,7 +16,6 @@ from regard._chunks import Options
 from regard._layout import Layout, Region
 from regard.attention import Gradients, Partial, merge, partial, partial_vjp
 from regard.kernels.pairs import sum_to
-from regard.mask import Dense
 
 __all__: list[str] = []
 
@@ -57,11 +56,23 @@ def _naming(region: Region) -> Iterator[None]:
         raise RuntimeError(message) from error
 
 
+def block(array: Any, name: str, index: tuple[int, ...], shape: tuple[int, ...]) -> Array:
+    """Return a block of a Dask array if it is what the array's chunks say."""
+    if np.ma.is_masked(array):
+        raise RuntimeError(
+            f"block {index} of {name} has {int(np.ma.getmaskarray(array).sum())} masked numbers"
+        )
+    if np.shape(array) != shape:
+        rule = f"block {index} of {name} must have the shape of its chunk, {shape}."
+        raise RuntimeError(f"{rule} Got {np.shape(array)} instead.")
+    return np.asarray(array)
+
+
 def _options(shared: Shared, pair: Pair, mask: Array | None, bias: Array | None) -> dict[str, Any]:
     """Return the options of a pair of chunks; `mask` and `bias` are blocks of Dask arrays, if there are any."""
     options = shared.options.part(shared.layout, pair.region, all_visible=pair.all_visible)
     if mask is not None and not pair.all_visible:
-        options["mask"] = Dense(mask)
+        options["mask"] = mask
     if bias is not None:
         options["bias"] = bias
     return options

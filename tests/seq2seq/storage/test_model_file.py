@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import json
 import os
@@ -11,7 +12,8 @@ import subprocess
 import sys
 import tracemalloc
 import zipfile
-from collections.abc import Callable
+import zlib
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +34,7 @@ from regard.seq2seq.networks.recurrent.config import RecurrentConfig
 from regard.seq2seq.storage import safetensors as container
 from regard.seq2seq.storage.checkpoint_file import State, read_checkpoint, write_checkpoint
 from regard.seq2seq.storage.model_file import Model, read_model, write_model
+from regard.seq2seq.training.checkpoint import checkpoint_path
 from regard.seq2seq.training.log import Log, read_log
 from regard.show.array_files import read_array, read_named
 
@@ -53,8 +56,11 @@ def good(tmp_path_factory: pytest.TempPathFactory) -> bytes:
 
 
 def parts(data: bytes) -> tuple[dict[str, Any], bytes]:
+    """The header, without the checksum that any change would contradict, and the data."""
     (length,) = struct.unpack("<Q", data[:8])
-    return json.loads(data[8 : 8 + length]), data[8 + length :]
+    header = json.loads(data[8 : 8 + length])
+    header["__metadata__"].pop("checksum", None)
+    return header, data[8 + length :]
 
 
 def joined(header: Any, body: bytes) -> bytes:
@@ -80,6 +86,8 @@ def test_the_format_is_that_of_safetensors(good: bytes) -> None:
     header, body = parts(good)
     entries = header["__metadata__"]
     assert entries.keys() == {"format", "version", "config", "source", "target"}
+    text = json.dumps(header, sort_keys=True, separators=(",", ":")).encode()
+    assert json.loads(good[8 : 8 + length])["__metadata__"]["checksum"] == f"{zlib.crc32(text + body):08x}"
     assert (entries["format"], entries["version"]) == ("regard.seq2seq", "1")
     assert json.loads(entries["config"]) == describe(SIZES)
     assert json.loads(entries["source"]) == {"kind": "words", "normalization": "NFC", "lower": True}
@@ -267,7 +275,7 @@ def test_weights_must_be_finite(good: bytes, tmp_path: Path) -> None:
 )
 def test_vocabularies_are_checked(old: bytes, new: bytes, message: str, good: bytes, tmp_path: Path) -> None:
     assert old in good
-    assert refused(good.replace(old, new, 1), tmp_path / "m").startswith(message)
+    assert refused(joined(*parts(good)).replace(old, new, 1), tmp_path / "m").startswith(message)
 
 
 def test_deep_json_is_rejected(tmp_path: Path) -> None:
@@ -322,7 +330,7 @@ LOOSE = settings(
 @LOOSE
 @given(changes=st.lists(st.tuples(st.integers(0, 10**6), st.integers(0, 255)), min_size=1, max_size=4))
 def test_flipped_bytes(good: bytes, tmp_path: Path, changes: list[tuple[int, int]]) -> None:
-    data = bytearray(good)
+    data = bytearray(joined(*parts(good)))
     for index, value in changes:
         data[index % len(data)] = value
     never_worse_than_an_error(bytes(data), tmp_path / "m")
@@ -380,6 +388,68 @@ def test_a_checkpoint_is_read_as_it_was_written(tmp_path: Path) -> None:
         assert again.arrays[name].tobytes() == array.tobytes()
 
 
+def flips(data: bytes) -> Iterator[bytes]:
+    """The file with one bit changed, in every byte."""
+    for place in range(len(data)):
+        changed = bytearray(data)
+        changed[place] ^= 1 << place % 8
+        yield bytes(changed)
+
+
+@pytest.mark.slow
+def test_a_bit_that_changes_anywhere_in_a_checkpoint_is_an_error(tmp_path: Path) -> None:
+    path, damaged = tmp_path / "it", 0
+    write_checkpoint(path, a_state())
+    for data in flips(path.read_bytes()):
+        path.write_bytes(data)
+        with pytest.raises(ValueError, match=r"it is not a checkpoint: ") as caught:
+            read_checkpoint(path)
+        damaged += ": it is damaged: " in str(caught.value)
+    assert damaged > 100  # the others break the header
+
+
+@pytest.mark.slow
+def test_a_bit_that_changes_anywhere_in_a_model_is_an_error_or_changes_nothing(
+    good: bytes, tmp_path: Path
+) -> None:
+    read = 0
+    for data in flips(good):
+        (tmp_path / "m").write_bytes(data)
+        with contextlib.suppress(ValueError):
+            model = read_model(tmp_path / "m")
+            assert (model.network.parameters.flat == small_model().network.parameters.flat).all()
+            assert model.network.config == SIZES
+            assert [model.source.tokens, model.target.tokens] == [one.tokens for one in small_model()[1:3]]
+            read += 1
+    assert read <= len("checksum")  # under another name it is not known, and nothing else has changed
+
+
+def test_an_empty_path_is_an_error(good: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("model.safetensors").write_bytes(good)  # which the current folder would stand for
+    for call in (
+        lambda: Seq2Seq.load(""),
+        lambda: write_model("", small_model()),
+        lambda: write_checkpoint("", a_state()),
+        lambda: checkpoint_path(""),
+        lambda: Log(""),
+    ):
+        with pytest.raises(ValueError, match=r"^the path of a file must not be empty$"):
+            call()
+
+
+def test_a_model_without_a_checksum_is_read(good: bytes, tmp_path: Path) -> None:
+    (tmp_path / "m").write_bytes(joined(*parts(good)))
+    assert read_model(tmp_path / "m").network.config == SIZES
+
+
+def test_a_checkpoint_without_a_checksum_is_damaged(tmp_path: Path) -> None:
+    write_checkpoint(tmp_path / "it", a_state())
+    (tmp_path / "it").write_bytes(joined(*parts((tmp_path / "it").read_bytes())))
+    with pytest.raises(ValueError, match="it is damaged"):
+        read_checkpoint(tmp_path / "it")
+
+
 def test_invalid_checkpoints_are_rejected(good: bytes, tmp_path: Path) -> None:
     (tmp_path / "m").write_bytes(good)
     with pytest.raises(
@@ -387,9 +457,10 @@ def test_invalid_checkpoints_are_rejected(good: bytes, tmp_path: Path) -> None:
     ):
         read_checkpoint(tmp_path / "m")
     write_checkpoint(tmp_path / "it", a_state())
-    data = (tmp_path / "it").read_bytes()
     for state in ("{", "[]", '{"step": 1}'):
-        (tmp_path / "it").write_bytes(metadata(data, state=state))
+        with container.opened(tmp_path / "it", "checkpoint") as file:
+            arrays, texts = {name: file.array(name) for name in file.tensors}, file.metadata
+        container.write(tmp_path / "it", arrays, {**texts, "state": state})
         with pytest.raises(ValueError, match=r"it is not a checkpoint: its .* is incomplete or damaged$"):
             read_checkpoint(tmp_path / "it")
     for part in ("a line\nmore", 1):  # it may be shown

@@ -1,6 +1,6 @@
 """The checkpoint: the state of a training, in a file of `regard.seq2seq.storage.safetensors`.
 
-All arrays are flat (F32). The metadata: format "regard.checkpoint", version "1", and ``state``, JSON: step, seconds,
+All arrays are flat (F32). The metadata: format "regard.checkpoint", version "2", and ``state``, JSON: step, seconds,
 best_loss, waited and fingerprint of `State`.
 """
 
@@ -19,7 +19,7 @@ __all__ = ["State", "read_checkpoint", "write_checkpoint"]
 
 Array = NDArray[Any]
 
-FORMAT, VERSION = "regard.checkpoint", "1"
+FORMAT, VERSION = "regard.checkpoint", "2"
 _MOST_STEPS, _MOST_SECONDS = 10**12, 1e9  # 30 years
 _ROUNDING = 0.001  # how far below 0 a cross-entropy may come out
 

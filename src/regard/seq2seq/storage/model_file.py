@@ -27,6 +27,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
+from regard import _check
 from regard.seq2seq.data.array_sources import ArraySource, restore_source
 from regard.seq2seq.data.tokenizers import Tokenizer, restore
 from regard.seq2seq.extras import EXTRAS, extra_class
@@ -152,13 +153,14 @@ def model_file(path: str | os.PathLike[str]) -> Path:
     Raises
     ------
     ValueError
-        If a folder has none.
+        If a folder has none, or the path is empty.
 
     Examples
     --------
     >>> model_file("no-such-folder").name
     'no-such-folder'
     """
+    _check.not_empty(path)
     file = Path(path) / MODEL_FILE
     if file.is_file():
         return file
@@ -199,7 +201,7 @@ def read_model(path: str | os.PathLike[str]) -> Model[Network]:
     here/short is not a model file: 4 bytes are too few
     """
     with opened(path, "model file") as file:
-        file.expect_format(FORMAT, VERSION)
+        file.expect_format(FORMAT, VERSION, checksum=False)  # earlier versions wrote none
         return _read(file)
 
 

@@ -9,7 +9,8 @@
     the rest     raw little-endian numbers; offsets count from here, without gaps or overlaps
 
 Reading checks the header against itself and against the file's size before anything is allocated: nothing is unpickled,
-and arrays never take more memory than the file (law 11).
+and arrays never take more memory than the file (law 11). The metadata have a ``checksum``: the CRC-32, in hexadecimal,
+of the header without it (JSON with sorted names and no blanks) and of all that follows the header.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ import math
 import os
 import stat
 import sys
-from collections.abc import Iterator, Mapping
+import zlib
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, BinaryIO, NamedTuple
 
@@ -34,6 +36,7 @@ __all__ = ["Container", "Wrong", "opened", "write"]
 Array = NDArray[Any]
 
 LONGEST_HEADER = 1 << 20  # bytes; ours take a few thousand
+BLOCK = 1 << 20  # bytes that are read at a time for the checksum
 _DTYPES: dict[str, np.dtype[Any]] = {"F32": np.dtype("<f4"), "U8": np.dtype(np.uint8)}
 
 
@@ -58,7 +61,7 @@ def write(path: str | os.PathLike[str], arrays: Mapping[str, Array], metadata: M
     arrays : mapping of str to array
         uint8 arrays keep their type; others become float32.
     metadata : mapping of str to str
-        Further text.
+        Further text; `checksum` is added.
 
     Raises
     ------
@@ -73,8 +76,8 @@ def write(path: str | os.PathLike[str], arrays: Mapping[str, Array], metadata: M
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     write(f"{folder}/it", {"a": np.ones(2)}, {"format": "mine"})
     ...     with opened(f"{folder}/it", "file of mine") as container:
-    ...         container.metadata, container.array("a")
-    ({'format': 'mine'}, array([1., 1.], dtype=float32))
+    ...         container.metadata["format"], container.array("a")
+    ('mine', array([1., 1.], dtype=float32))
     """
     data = {
         name: np.ascontiguousarray(array, np.uint8 if array.dtype == np.uint8 else "<f4")
@@ -88,16 +91,27 @@ def write(path: str | os.PathLike[str], arrays: Mapping[str, Array], metadata: M
 
 def _header(data: Mapping[str, Array], metadata: Mapping[str, str]) -> bytes:
     """Return the length and the JSON that come before the numbers."""
-    header: dict[str, Any] = {"__metadata__": dict(metadata)}
+    header: dict[str, Any] = {"__metadata__": {**metadata}}
+    header["__metadata__"].pop("checksum", None)  # of another file, whose metadata these are
     begin = 0
     for name, array in data.items():
         end = begin + array.nbytes
         dtype = "U8" if array.dtype == np.uint8 else "F32"
         header[name] = {"dtype": dtype, "shape": list(array.shape), "data_offsets": [begin, end]}
         begin = end
+    checksum = _checksum(header, (array.reshape(-1).view(np.uint8) for array in data.values()))
+    header["__metadata__"]["checksum"] = checksum
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)
     return len(text).to_bytes(8, "little") + text
+
+
+def _checksum(header: Mapping[str, Any], blocks: Iterable[Any]) -> str:
+    """Return the checksum of a header without one, and of the data in blocks."""
+    total = zlib.crc32(json.dumps(header, sort_keys=True, separators=(",", ":")).encode())
+    for block in blocks:
+        total = zlib.crc32(block, total)
+    return f"{total:08x}"
 
 
 @contextmanager
@@ -162,14 +176,25 @@ class Container:
         self._file = file
         self.tensors, self.metadata, self._start = _read_header(file, size)
 
-    def expect_format(self, name: str, version: str) -> None:
-        """Check the format's name and version in the metadata."""
+    def expect_format(self, name: str, version: str, *, checksum: bool = True) -> None:
+        """Check format, version and checksum in the metadata; `checksum` is whether there must be one."""
         if self.metadata.get("format") != name:
             raise Wrong(f"the format in __metadata__ is not {name!r}")
         if self.metadata.get("version") != version:
             raise Wrong(
                 f"its version is {self.metadata.get('version')!r:.20}, this program reads {version!r}"
             )
+        if (checksum or "checksum" in self.metadata) and self.metadata.get("checksum") != self._checksum():
+            raise Wrong("it is damaged: its numbers or its header don't agree with its checksum")
+
+    def _checksum(self) -> str:
+        """Return the checksum of what the file has."""
+        metadata = {name: value for name, value in self.metadata.items() if name != "checksum"}
+        header: dict[str, Any] = {"__metadata__": metadata}
+        for name, (dtype, shape, *offsets) in self.tensors.items():
+            header[name] = {"dtype": dtype, "shape": shape, "data_offsets": offsets}
+        self._file.seek(self._start)
+        return _checksum(header, iter(lambda: self._file.read(BLOCK), b""))
 
     def expect(self, dtype: str, shapes: Mapping[str, tuple[int, ...]]) -> None:
         """Check dtypes and shapes of arrays, and that they are there."""

@@ -138,7 +138,7 @@ def finite(numbers: ArrayLike) -> NDArray[np.float64]:
     >>> finite([1, np.inf, 1e308])
     array([ 1., nan, nan])
     """
-    array = np.asarray(numbers, np.float64)
+    array = np.ma.filled(np.ma.asarray(numbers, np.float64), np.nan)  # masked ones are left out
     return np.where(np.abs(array) <= LARGEST, array, np.nan)
 
 
