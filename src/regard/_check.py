@@ -10,11 +10,11 @@ import math
 import operator
 import os
 import stat
+from _thread import get_ident  # `threading` would load more
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import cache, wraps
 from itertools import combinations
-from threading import get_ident
 from typing import TYPE_CHECKING, Any, NoReturn, ParamSpec, TypeVar
 
 import numpy as np
