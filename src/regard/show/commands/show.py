@@ -15,7 +15,6 @@ from regard.show.explain import DEFAULT_SEED, DEFAULT_WORDS
 from regard.show.page import Page, page
 from regard.show.page.document import check_new
 from regard.show.page.examples import drawn, reordering
-from regard.show.page.pyramid import LongAttention
 
 __all__ = ["add_arguments", "run"]
 
@@ -25,7 +24,6 @@ examples:
   regard show --words "1 0; 0 1" --seed 7 --out page.html    your words
   regard show my.npz --out page.html                         your queries, keys and values, or your weights
   regard show runs/mine --text "two cats" --out page.html    the alignments and heads of a model of regard train
-  regard show q_k.npz --serve                                long attention, whose details a process computes
 """
 
 
@@ -60,11 +58,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--text",
         metavar="SENTENCE",
         help="translate a sentence with the model FILE, from regard train, and show its alignments and heads",
-    )
-    add(
-        "--serve",
-        action="store_true",
-        help="show long attention to a browser on this machine until Ctrl-C, with all details that are zoomed into",
     )
     add("--force", action="store_true", help="replace a page that exists")
     add(
@@ -114,10 +107,8 @@ def run(args: argparse.Namespace) -> int:
     >>> printed.getvalue().rstrip().endswith("KB): open it in a browser")
     True
     """
-    if args.serve:
-        return _serve(args)
     if args.out is None:
-        raise ValueError("give --out FILE.html, the page to write, or --serve")
+        raise ValueError("give --out FILE.html, the page to write")
     check_new(args.out, force=args.force, hint="--force")
     document = _text(args) if args.text is not None else _files(args) if args.files else _words(args)
     document.save(args.out, force=args.force)
@@ -134,30 +125,6 @@ def _text(args: argparse.Namespace) -> Page:
     if option := first_given(args, ("--words", "--seed", "--labels", "--query-labels", "--key-labels")):
         raise ValueError(f"{option} and --text exclude each other: give one")
     return translated(args.files[0], args.text, title=args.title)
-
-
-def _serve(args: argparse.Namespace) -> int:
-    """Serve the page of long attention until Ctrl-C."""
-    from regard.show.page.server import serve
-
-    if option := first_given(args, ("--out", "--force", "--text", "--words", "--seed")):
-        raise ValueError(f"{option} and --serve exclude each other: give one")
-    if not args.files:
-        raise ValueError("--serve needs files with queries and keys")
-    queries, keys = _queries_and_keys(args.files)
-    serve(LongAttention(queries, keys), *_labels(args), title=args.title)
-    return 0
-
-
-def _queries_and_keys(paths: list[Path]) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Read queries and keys; an .npz file needs no values."""
-    if len(paths) == 1 and paths[0].suffix.lower() == ".npz":
-        named = read_named(paths[0], ["queries", "keys", "q", "k", "Q", "K"])
-        for one, other in (("queries", "keys"), ("q", "k"), ("Q", "K")):
-            if {one, other} <= named.keys():
-                return named[one], named[other]
-    queries, keys, _ = read_arrays(paths)
-    return queries, keys
 
 
 def _words(args: argparse.Namespace) -> Page:
