@@ -17,7 +17,7 @@ from string import Template
 from typing import Any
 
 from regard import _files
-from regard.show.page.section import Section
+from regard.show.page.section import Section, readable
 
 __all__ = ["Page"]
 
@@ -48,7 +48,7 @@ class Page:
 
     def __init__(self, sections: Sequence[Section], *, title: str = "Attention") -> None:
         self.sections = tuple(sections)
-        self.title = str(title)
+        self.title = readable(title)
 
     def __repr__(self) -> str:
         views = ", ".join(section.view for section in self.sections)
@@ -63,7 +63,7 @@ class Page:
         return Template(_asset("template.html")).substitute(
             title=html.escape(self.title),
             policy=html.escape(_policy(style, script)),
-            data=_json([vars(section) for section in self.sections]),
+            data=_json([vars(section) | {"title": readable(section.title)} for section in self.sections]),
             style=style,
             script=script,
         )

@@ -11,8 +11,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from regard import _check
+from regard._characters import limit_marks, shorten
 
-__all__ = ["Section", "labels", "packed", "weight_faults"]
+__all__ = ["Section", "labels", "packed", "readable", "weight_faults"]
+
+_LONGEST, LONGEST_TEXT = 200, 2000  # characters of a label, and of a sentence
 
 _PACKED = (
     "float64",
@@ -116,7 +119,30 @@ def labels(names: Sequence[str] | None, count: int, noun: str) -> list[str]:
     if len(names) != count:
         got = "1 label" if len(names) == 1 else f"{len(names)} labels"
         _check.fail(f"labels must name each {noun}: {got} for {count}")
-    return [str(name) for name in names]
+    return list(map(readable, names))
+
+
+def readable(text: str, most: int = _LONGEST) -> str:
+    """Return a text as a page shows it: nine marks on a letter, and of a long one the two ends.
+
+    Parameters
+    ----------
+    text : str
+        Any text.
+    most : int
+        Its largest length.
+
+    Returns
+    -------
+    str
+        The text, if it is not longer.
+
+    Examples
+    --------
+    >>> readable("word"), len(readable("x" * 10_000))
+    ('word', 200)
+    """
+    return shorten(limit_marks(str(text)), most)
 
 
 def weight_faults(weights: ArrayLike) -> list[str]:
