@@ -104,7 +104,11 @@ def test_a_large_page_gives_a_warning_and_is_written(
         (["--key-labels", "a b c d"], "words have the same names as queries and keys: give --labels"),
         (["no.npz"], "no.npz: No such file or directory"),
         (["--words", ""], "there are no numbers in words"),
-        (["--words", "the cat"], "words, row 1, column 1: 'the' is not a number"),
+        (
+            ["--words", "the cat"],
+            "words, row 1, column 1: 'the' is not a number; "
+            'a word is a vector here, as in "1 0; 0 1", and --labels names them',
+        ),
         (["."], ". is a folder: with --text it may be a model of regard train"),
         (["empty.npz"], "a page needs at least one query and one key"),
         (["my.npz"] * 4, "queries, keys and values come in one, two or three files: 4 given"),

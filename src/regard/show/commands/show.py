@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from regard.seq2seq.commands.options import first_given
 from regard.show import argument_types
-from regard.show.array_files import parse_matrix, read_arrays, read_named
-from regard.show.explain import DEFAULT_SEED, DEFAULT_WORDS
+from regard.show.array_files import read_arrays, read_named
+from regard.show.inputs import add_input, add_labels, check_files_alone, labels_of, seed_of, words_of
 from regard.show.page import Page, page
 from regard.show.page.document import check_new
 from regard.show.page.examples import drawn, reordering
@@ -45,14 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = EXAMPLES
     add = parser.add_argument
-    add(
-        "files",
-        nargs="*",
-        type=argument_types.path,
-        metavar="FILE",
-        help="queries, keys, values: one .npz (arrays queries, keys, values or q, k, v), or three .npy or CSV files; "
-        "two: the second is keys and values; one: all three; an .npz with an array weights shows these",
-    )
+    add_input(parser, files="; an .npz with an array weights shows these")
     add("--out", type=argument_types.path, metavar="FILE.html", help="the page to write")
     add(
         "--text",
@@ -60,20 +53,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="translate a sentence with the model FILE, from regard train, and show its alignments and heads",
     )
     add("--force", action="store_true", help="replace a page that exists")
-    add(
-        "--words",
-        metavar="ROWS",
-        help=f'word vectors: "1 0; 0 1" or a .npy or CSV file (default "{DEFAULT_WORDS}")',
-    )
-    add(
-        "--seed",
-        type=argument_types.integer(0, 2**32 - 1),
-        metavar="N",
-        help=f"draw the query, key and value weights of the words as NumPy does (default {DEFAULT_SEED})",
-    )
-    add("--labels", metavar="WORDS", help='names of the queries and keys: "the cat sat"')
-    add("--query-labels", metavar="WORDS", help="names of the queries alone")
-    add("--key-labels", metavar="WORDS", help="names of the keys alone")
+    add_labels(parser)
     add("--title", metavar="TEXT", default="Attention", help="title of the page (default Attention)")
 
 
@@ -130,31 +110,22 @@ def _text(args: argparse.Namespace) -> Page:
 def _words(args: argparse.Namespace) -> Page:
     """Return the page of words; where none are given, with Bahdanau's decoder below."""
     own = args.words is not None or args.seed is not None or args.labels is not None
-    vectors = parse_matrix(DEFAULT_WORDS if args.words is None else args.words, "words")
+    vectors = words_of(args)
     if args.query_labels is not None or args.key_labels is not None:
         raise ValueError("words have the same names as queries and keys: give --labels")
-    names = None if args.labels is None else args.labels.split()
-    section = drawn(vectors, DEFAULT_SEED if args.seed is None else args.seed, names)
+    section = drawn(vectors, seed_of(args), labels_of(args)[0])
     return Page([section] if own else [section, reordering()], title=args.title)
 
 
 def _files(args: argparse.Namespace) -> Page:
     """Return the page of the user's arrays."""
-    for name in ("words", "seed"):
-        if getattr(args, name) is not None:
-            raise ValueError(f"give files or --{name}, not both")
-    query_labels, key_labels = _labels(args)
+    check_files_alone(args, ("words", "seed"))
+    query_labels, key_labels = labels_of(args)
     if args.files[0].is_dir():
         raise ValueError(f"{args.files[0]} is a folder: with --text it may be a model of regard train")
     weights = _weights(args.files)
     arrays = read_arrays(args.files) if weights is None else (weights,)
     return page(*arrays, query_labels=query_labels, key_labels=key_labels, title=args.title)
-
-
-def _labels(args: argparse.Namespace) -> tuple[list[str] | None, list[str] | None]:
-    """Return the names of the queries and of the keys."""
-    queries, keys = (args.labels if own is None else own for own in (args.query_labels, args.key_labels))
-    return None if queries is None else queries.split(), None if keys is None else keys.split()
 
 
 def _weights(paths: list[Path]) -> NDArray[Any] | None:
