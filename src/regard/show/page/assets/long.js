@@ -11,7 +11,7 @@ regard.view("long", (root, data) => {
   const legend = regard.element("p", { class: "colour-scale" });
   const row = regard.element("div", { class: "long-row" });
   const view = { model, canvas, map, line, legend, row, window: fullViewport(data), at: null };
-  view.redraw = later(() => drawLong(view));
+  view.redraw = regard.later(() => drawLong(view));
   root.append(
     longControls(view),
     line,
@@ -34,18 +34,6 @@ const longName = ({ queries, keys }) =>
 const fullViewport = ({ queries, keys }) => ({ top: 0, left: 0, height: queries, width: keys });
 
 const count = (number) => number.toLocaleString("en-US");
-
-function later(action) {
-  let waiting = false;
-  return () => {
-    if (waiting) return;
-    waiting = true;
-    requestAnimationFrame(() => {
-      waiting = false;
-      action();
-    });
-  };
-}
 
 // -------------------------------------------------------------------------------------------------------- model
 
@@ -178,54 +166,27 @@ function showLegend({ model, legend }) {
 
 function longControls(view) {
   const { model } = view;
-  const choice = (name, options, key) => {
-    const buttons = options.map(([value, text]) =>
-      regard.element(
-        "button",
-        {
-          type: "button",
-          "aria-pressed": String(model[key] === value),
-          onclick: () => {
-            model[key] = value;
-            buttons.forEach((button, k) => button.setAttribute("aria-pressed", String(options[k][0] === value)));
-            view.redraw();
-            describe(view, view.at);
-          },
-        },
-        text,
-      ),
-    );
-    regard.roving([buttons]);
-    return regard.element("div", { class: "groups", role: "group", "aria-label": name }, buttons);
+  const shown = (key) => (value) => {
+    model[key] = value;
+    view.redraw();
+    describe(view, view.at);
   };
+  const choice = (name, options, key) => regard.toggles(name, options, model[key], shown(key));
+  const heads = Array.from({ length: model.heads }, (_, k) => `head ${k + 1}`);
   const zoom = [["\u2212", "zoom out", 2], ["+", "zoom in", 0.5], ["All", "show all", 0]].map(([sign, name, factor]) =>
     regard.element("button", { type: "button", "aria-label": name, onclick: () => zoomBy(view, factor) }, sign),
   );
   return regard.element(
     "div",
     { class: "chooser" },
-    model.heads > 1 && headChooser(view),
+    model.heads > 1 && regard.list("Head", heads, (head) => {
+      shown("head")(head);
+      if (view.picked !== undefined) pickRow(view, view.picked);
+    }),
     choice("Summary of a block", [["maximum", "largest"], ["mean", "mean"]], "kind"),
     choice("Scale", [["log", "log"], ["linear", "linear"]], "scale"),
     regard.element("div", { class: "groups" }, zoom),
   );
-}
-
-function headChooser(view) {
-  const select = regard.element(
-    "select",
-    {
-      id: regard.unique("head"),
-      onchange: () => {
-        view.model.head = select.selectedIndex;
-        view.redraw();
-        describe(view, view.at);
-        if (view.picked !== undefined) pickRow(view, view.picked);
-      },
-    },
-    Array.from({ length: view.model.heads }, (_, k) => regard.element("option", {}, `head ${k + 1}`)),
-  );
-  return [regard.element("label", { for: select.id }, "Head"), select];
 }
 
 // Zoom by a factor about a position in the view, given as shares of its sides; 0 shows all.

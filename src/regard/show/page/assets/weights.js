@@ -160,11 +160,7 @@ function pairs(model) {
     canvas.style.height = `${Math.min(box.clientHeight, ROW * Math.max(model.rows.length, model.columns.length))}px`;
     draw();
   };
-  let waiting = false;
-  const later = () => {
-    if (!waiting) requestAnimationFrame(() => ((waiting = false), draw()));
-    waiting = true;
-  };
+  const later = regard.later(draw);
   box.addEventListener("scroll", later, { passive: true });
   const show = (selection) => {
     sides.row.show(selection);
