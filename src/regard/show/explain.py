@@ -19,7 +19,7 @@ from regard.mask import Dense, Mask, MaskLike
 from regard.scores import ScoreLike
 from regard.show import argument_types
 from regard.show.array_files import parse_matrix, read_array, read_arrays, read_named
-from regard.show.explanation import STEPS, Explanation, check_size, counted, named, projected
+from regard.show.explanation import STEPS, Explanation, check_size, counted, projected
 from regard.show.figures.canvas import check_picture, warned
 from regard.show.figures.heatmap import MOST_HEADS, save_heatmap, save_heatmaps
 from regard.show.inputs import (
@@ -32,6 +32,7 @@ from regard.show.inputs import (
     words_of,
 )
 from regard.show.page.document import check_new
+from regard.show.page.section import labels as names_of
 from regard.show.steps import Formula, Page
 from regard.show.terminal.text import wants_color
 
@@ -458,5 +459,5 @@ def _part(array: NDArray[Any], leading: tuple[int, ...], index: tuple[int, ...])
 def _labels(args: argparse.Namespace, n: int, m: int) -> tuple[list[str], list[str]]:
     """Return labels of queries and keys: those of the options, or numbers from 1."""
     nouns = ("query", "key") if args.files else ("word", "word")
-    queries, keys = (named(*part) for part in zip(labels_of(args), (n, m), nouns, strict=True))
+    queries, keys = (names_of(*part) for part in zip(labels_of(args), (n, m), nouns, strict=True))
     return queries, keys

@@ -82,7 +82,7 @@ def packed(array: ArrayLike) -> dict[str, Any]:
     }
 
 
-def labels(names: Sequence[str] | None, count: int, noun: str) -> list[str]:
+def labels(names: Sequence[str] | None, count: int, noun: str, *, hint: str = "") -> list[str]:
     """Return a label for each query, key or step.
 
     Parameters
@@ -93,6 +93,8 @@ def labels(names: Sequence[str] | None, count: int, noun: str) -> list[str]:
         How many are needed.
     noun : str
         What is labelled: "query", "key".
+    hint : str
+        Ends the error if there are more or fewer.
 
     Returns
     -------
@@ -114,11 +116,11 @@ def labels(names: Sequence[str] | None, count: int, noun: str) -> list[str]:
     if names is None:
         return [f"{noun} {i + 1}" for i in range(count)]
     if isinstance(names, str):
-        hint = f"labels={names.split()!r:.60}"
-        _check.fail("labels must be a list of strings. Got one string instead.", hint=hint, kind=TypeError)
+        rule = "labels must be a sequence of strings. Got one string instead."
+        _check.fail(rule, hint="use text.split()", kind=TypeError)
     if len(names) != count:
         got = "1 label" if len(names) == 1 else f"{len(names)} labels"
-        _check.fail(f"labels must name each {noun}: {got} for {count}")
+        _check.fail(f"labels must name each {noun}: {got} for {count}", hint=hint)
     return list(map(readable, names))
 
 
