@@ -8,6 +8,7 @@ import re
 import sys
 import tempfile
 import tomllib
+import unicodedata
 import warnings
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,7 @@ from regard.show.terminal import (
     align,
     cells,
     clean,
+    cut,
     display_width,
     fit,
     pad_lines,
@@ -170,6 +172,18 @@ def test_no_text_of_a_figure_has_more_characters_than_an_eye_can_tell(kind: str)
             assert max(map(display_width, lines)) <= 250  # a box for each letter that no font has
             assert sum(map(len, lines)) <= 3000
             assert "\u0301" * 10 not in shown.get_text()
+
+
+@pytest.mark.slow
+@given(st.text(st.characters(categories=["M", "Cf", "Lo", "So", "Ll"]), max_size=200), st.integers(1, 24))
+def test_only_marks_are_removed_and_only_in_excess(text: str, width: int) -> None:
+    cleaned = clean(text)
+    marked = itertools.groupby(cleaned, lambda c: unicodedata.category(c)[0] == "M")
+    assert max((len(list(run)) for marks, run in marked if marks), default=0) <= 9
+    vowels = ("HANGUL JUNGSEONG", "HANGUL JONGSEONG")  # in decomposed syllables
+    letters = [c for c in text if c.isalpha() and not unicodedata.name(c, "").startswith(vowels)]
+    assert [c for c in cleaned if c in letters] == letters
+    assert len(cut(cleaned, width)) <= 10 * width + 1
 
 
 def test_letters_of_living_languages_and_emoji_keep_all_their_marks() -> None:
