@@ -25,6 +25,8 @@ import unicodedata
 __all__: list[str] = []
 
 MARKS = "mjzvk"  # classes that belong to the character before them
+FOLLOWING = f"{MARKS}fy"  # and those that take no room of their own after it
+MOST_MARKS = 9  # on one letter: Tibetan has eight, the longest emoji nine
 
 _NAMED = {
     "-": "h",
@@ -60,6 +62,7 @@ _RANGES = (
 _UNSAFE = re.compile(
     "[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\U000e0000-\U000e007f]"
 )
+_SURPLUS = re.compile(f"(?<=[{FOLLOWING}]{{{MOST_MARKS}}})[{FOLLOWING}]+")
 _LONGEST_LINE, _MOST_LINES = 500, 10  # of a message
 _HINT = "  hint: "  # how the last line of some errors begins
 
@@ -101,12 +104,39 @@ def _class(character: str) -> str:
     return "m" if category[0] == "M" else "f" if category == "Cf" else "p"
 
 
+def limit_marks(text: str) -> str:
+    """Remove the marks of a letter after the ninth: drawing piled marks takes time and memory with their square.
+
+    Parameters
+    ----------
+    text
+        Any text.
+
+    Returns
+    -------
+    str
+        The text with at most nine marks, joiners or other characters without a width in a row.
+
+    Examples
+    --------
+    >>> len(limit_marks("e" + "\\u0301" * 40_000))
+    10
+    """
+    if text.isascii():
+        return text
+    kept, start = [], 0
+    for surplus in _SURPLUS.finditer(classes(text)):
+        kept.append(text[start : surplus.start()])
+        start = surplus.end()
+    return "".join([*kept, text[start:]])
+
+
 def clean(text: str) -> str:
     """Replace characters that are unsafe on a terminal by dots.
 
     These are control characters (escapes, newlines), half surrogates, line and paragraph separators, characters that
     change the direction of writing, and tags, which carry hidden text. Joiners and variation selectors stay, since
-    words contain them.
+    words contain them. A letter keeps nine marks.
 
     Parameters
     ----------
@@ -116,14 +146,14 @@ def clean(text: str) -> str:
     Returns
     -------
     str
-        One line of printable text of the same length.
+        One line of printable text, as long as `text` if no letter has more marks.
 
     Examples
     --------
     >>> clean("a\\x1b[2Jb\\n")
     'a·[2Jb·'
     """
-    return _UNSAFE.sub("·", text)
+    return _UNSAFE.sub("·", limit_marks(text))
 
 
 def shorten(text: str, most: int) -> str:

@@ -607,6 +607,7 @@ def rewritten(path: Path, model: Seq2Seq, data: dict[str, bytes] | None = None, 
     content = path.read_bytes()
     (length,) = struct.unpack("<Q", content[:8])
     header, body = json.loads(content[8 : 8 + length]), content[8 + length :]
+    del header["__metadata__"]["checksum"]  # which a model file may leave out
     for name, value in metadata.items():
         before = json.loads(header["__metadata__"].pop(name, "null"))
         if value is not None:

@@ -9,6 +9,7 @@ from one_test import in_one_test
 
 import regard
 from regard.cli import main
+from regard.show import steps
 
 WORDS = np.array([[1, 0, 0], [0, 1, 0], [1, 1, 0], [0, 0, 1]])
 WEIGHTS = [
@@ -27,6 +28,16 @@ def table(output: str, title: str) -> np.ndarray:
     """The numbers under a title, whose rows begin with names of two words."""
     lines = output.split(f"{title}\n")[1].split("\n\n")[0].split("\n")
     return np.array([[float(cell) for cell in line.split()[2:]] for line in lines])
+
+
+def test_a_long_score_is_cut_without_trying_all_its_products(monkeypatch: pytest.MonkeyPatch) -> None:
+    measured: list[int] = []
+    width = steps.display_width
+    monkeypatch.setattr(steps, "display_width", lambda line: measured.append(len(line)) or width(line))
+    text = regard.explain(queries=np.full((1, 3000), 0.5)).step("scores")
+    products = " + ".join(["0.50000*0.50000"] * 5)
+    assert text.endswith(f"query 1 . key 1 = {products} + … = 750")
+    assert sum(measured) < 20 * 120**2  # of 3,000 products, no more than a line has columns
 
 
 def test_words_and_weights_are_explained_as_on_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:

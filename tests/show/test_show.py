@@ -8,6 +8,7 @@ import re
 import sys
 import tempfile
 import tomllib
+import unicodedata
 import warnings
 from pathlib import Path
 from typing import Any
@@ -27,7 +28,9 @@ from regard.show.progress import Progress
 from regard.show.steps import matrices
 from regard.show.terminal import (
     align,
+    cells,
     clean,
+    cut,
     display_width,
     fit,
     pad_lines,
@@ -94,7 +97,7 @@ def test_wrapped_lines_have_limits_and_keep_the_text(text: str, width: int, most
 @given(WORDS)
 def test_cleaning_removes_control_characters(word: str) -> None:
     shown = clean(word + "\x1b[2J\r\n\t\u202e")
-    assert len(shown) == len(word) + 8
+    assert len(shown) <= len(word) + 8
     turning = "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"
     assert not re.search(
         f"[\x00-\x1f\x7f-\x9f\u2028\u2029{turning}\ud800-\udfff\U000e0000-\U000e007f]", shown
@@ -115,6 +118,83 @@ def test_cleaning_keeps_joiners_of_words_and_emoji() -> None:
     turning = "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
     for unsafe in turning + "\U000e0041\U000e007f\x85\u2028":
         assert clean(f"a{unsafe}b") == "a·b"
+
+
+PILED = {
+    "marks": "e" + "\u0301" * 2_000,
+    "marks of several kinds": "e" + "\u0301\u0323\u20e3\ufe0f" * 500,
+    "marks without a letter": "\u0301" * 2_000,
+    "vowels of Hangul": "\u1100" + "\u1161" * 2_000,
+    "format characters": "a" + "\u2061" * 2_000,
+    "skin tones": "👍" + "🏽" * 2_000,
+    "a joined emoji": "👨\u200d" * 2_000,
+    "a joined syllable": "\u0915\u094d" * 2_000,
+    "zero width spaces": "\u200b" * 2_000,
+    "fillers": "\u3164" * 2_000,
+    "letters": "e" * 2_000,
+    "wide letters": "注" * 2_000,
+    "turns": "\u202e\u202da" * 2_000,
+    "lines": "\n" * 2_000,
+    "tabs": "\t" * 2_000,
+    "a formula": "$\\frac{" * 2_000,
+}
+
+
+@pytest.mark.usefixtures("widths")
+@in_one_test("kind", PILED)
+def test_no_label_has_more_characters_than_an_eye_can_tell(kind: str) -> None:
+    text = PILED[kind]
+    (label,) = cells.labels([text], 1, "rows")
+    assert display_width(label) <= 24
+    assert len(label) <= 241
+    assert sum(map(len, wrap(clean(text), 24, 3))) <= 750
+    assert len(terminal.captioned([[[1.0]]], [text], color=False).split("\n")[0]) <= 70
+    assert len(terminal.curves({text: ([1], [1])}, width=40).split("\n")[-1]) <= 250
+
+
+@pytest.mark.slow
+@in_one_test("kind", ["marks", "a joined syllable", "zero width spaces", "letters"])
+@pytest.mark.filterwarnings("ignore:no installed font")
+def test_no_text_of_a_figure_has_more_characters_than_an_eye_can_tell(kind: str) -> None:
+    Text = pytest.importorskip("matplotlib.text").Text
+    text = PILED[kind]
+    panel = figures.Panel(text, {text: ([1], [1])})
+    for artist in (
+        figures.heatmap([[1.0]], [text], [text], title=text).figure,
+        figures.heatmaps([[[1.0]]], [text], [text], names=[text], title=text),
+        figures.curves([panel], along=text, title=text),
+        figures.by_length([text], {text: [1.0]}, [1], measure=text, along=text).figure,
+        figures.captioned([[1.0]], [[[1.0]]], [text], title=text),
+    ):
+        for shown in artist.findobj(Text):
+            lines = shown.get_text().split("\n")
+            assert len(lines) <= 3
+            assert max(map(display_width, lines)) <= 250  # a box for each letter that no font has
+            assert sum(map(len, lines)) <= 3000
+            assert "\u0301" * 10 not in shown.get_text()
+
+
+@pytest.mark.slow
+@given(st.text(st.characters(categories=["M", "Cf", "Lo", "So", "Ll"]), max_size=200), st.integers(1, 24))
+def test_only_marks_are_removed_and_only_in_excess(text: str, width: int) -> None:
+    cleaned = clean(text)
+    marked = itertools.groupby(cleaned, lambda c: unicodedata.category(c)[0] == "M")
+    assert max((len(list(run)) for marks, run in marked if marks), default=0) <= 9
+    vowels = ("HANGUL JUNGSEONG", "HANGUL JONGSEONG")  # in decomposed syllables
+    letters = [c for c in text if c.isalpha() and not unicodedata.name(c, "").startswith(vowels)]
+    assert [c for c in cleaned if c in letters] == letters
+    assert len(cut(cleaned, width)) <= 10 * width + 1
+
+
+def test_letters_of_living_languages_and_emoji_keep_all_their_marks() -> None:
+    for word in (
+        "\u0f67\u0f90\u0fb5\u0fa8\u0fb3\u0fba\u0fbc\u0fbb\u0f82",  # Tibetan: eight marks
+        "👩🏻\u200d❤\ufe0f\u200d💋\u200d👨🏼",  # ten characters, the most of Unicode's emoji
+        "t\u0323\u0302\u0301",
+    ):
+        assert clean(word * 3) == word * 3
+        assert fit(word, display_width(word)) == word
+    assert clean("e" + "\u0301" * 10 + "x") == "e" + "\u0301" * 9 + "x"
 
 
 SEQUENCES = {

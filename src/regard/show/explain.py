@@ -19,10 +19,20 @@ from regard.mask import Dense, Mask, MaskLike
 from regard.scores import ScoreLike
 from regard.show import argument_types
 from regard.show.array_files import parse_matrix, read_array, read_arrays, read_named
-from regard.show.explanation import STEPS, Explanation, check_size, counted, named, projected
+from regard.show.explanation import STEPS, Explanation, check_size, counted, projected
 from regard.show.figures.canvas import check_picture, warned
 from regard.show.figures.heatmap import MOST_HEADS, save_heatmap, save_heatmaps
+from regard.show.inputs import (
+    add_input,
+    add_labels,
+    check_files_alone,
+    drawn_weights,
+    labels_of,
+    seed_of,
+    words_of,
+)
 from regard.show.page.document import check_new
+from regard.show.page.section import labels as names_of
 from regard.show.steps import Formula, Page
 from regard.show.terminal.text import wants_color
 
@@ -30,8 +40,6 @@ __all__ = ["add_arguments", "run"]
 
 Arrays = tuple[NDArray[Any], NDArray[Any], NDArray[Any]]
 
-DEFAULT_WORDS = "1 0 0; 0 1 0; 1 1 0; 0 0 1"
-DEFAULT_SEED = 42
 _EACH = 0  # one step after the other
 _WEIGHTS = ("query_weight", "key_weight", "value_weight")
 _SIMPLE_SCORES = ("scaled_dot", "dot", "cosine", "gaussian")
@@ -74,27 +82,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _add_input(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("input: files, or words and weights")
-    group.add_argument(
-        "files",
-        nargs="*",
-        type=argument_types.path,
-        metavar="FILE",
-        help="queries, keys, values: one .npz (arrays queries, keys, values or q, k, v), or three .npy or CSV files; "
-        "two: the second is keys and values; one: all three",
+    learned = (
+        "; then the arrays of a learned score without --score-arrays: normal() / sqrt(rows), to two digits"
     )
-    group.add_argument(
-        "--words",
-        metavar="ROWS",
-        help=f'word vectors: "1 0; 0 1" or a .npy or CSV file (default "{DEFAULT_WORDS}")',
-    )
-    group.add_argument(
-        "--seed",
-        type=argument_types.integer(0, 2**32 - 1),
-        metavar="N",
-        help="draw the query, key and value weights as NumPy does: random.seed(N), then three times "
-        f"randint(3, size=(d, d)) (default {DEFAULT_SEED}); then the arrays of a learned score without --score-arrays: "
-        "normal() / sqrt(rows), to two digits",
-    )
+    add_input(group, seed=learned)
     for name in _WEIGHTS:
         side = name.split("_")[0]
         group.add_argument(f"--{side}-weight", metavar="ROWS", help=f"{side} weights instead of random ones")
@@ -181,9 +172,7 @@ def _add_output(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="digits after the point (default 5)",
     )
-    group.add_argument("--labels", metavar="WORDS", help='names of the queries and keys: "the cat sat"')
-    group.add_argument("--query-labels", metavar="WORDS", help="names of the queries alone")
-    group.add_argument("--key-labels", metavar="WORDS", help="names of the keys alone")
+    add_labels(group)
     group.add_argument(
         "--png",
         type=argument_types.path,
@@ -318,18 +307,14 @@ def _words_input(
     args: argparse.Namespace, generator: np.random.RandomState
 ) -> tuple[Arrays, dict[str, NDArray[Any]], str]:
     """Return queries, keys and values as words times weights, these by name, and where they are from."""
-    try:
-        words = parse_matrix(DEFAULT_WORDS if args.words is None else args.words, "words")
-    except ValueError as error:
-        hint = 'a word is a vector here, as in "1 0; 0 1", and --labels names them'
-        raise ValueError(f"{error}; {hint}" if "is not a number" in str(error) else str(error)) from None
+    words = words_of(args)
     texts = {name: getattr(args, name) for name in _WEIGHTS}
     missing = [f"--{name.replace('_', '-')}" for name, text in texts.items() if text is None]
     if 0 < len(missing) < len(texts):
         raise ValueError(f"give all three weights or none: {' and '.join(missing)} missing")
     if missing:
-        weights = [generator.randint(3, size=(words.shape[-1],) * 2) for _ in texts]
-        source = f"weights drawn with seed {_seed(args)}"
+        weights = drawn_weights(generator, words.shape[-1])
+        source = f"weights drawn with seed {seed_of(args)}"
     else:
         weights = [parse_matrix(text, name.replace("_", " ")) for name, text in texts.items()]
         source = "the weights given" + _drawn_words(args)
@@ -339,14 +324,8 @@ def _words_input(
 
 def _files_input(args: argparse.Namespace) -> tuple[Arrays, dict[str, NDArray[Any]], str]:
     """Return queries, keys and values from files, and a note about drawn arrays."""
-    for name in ("words", *_WEIGHTS):
-        if getattr(args, name) is not None:
-            raise ValueError(f"give files or --{name.replace('_', '-')}, not both")
+    check_files_alone(args, ("words", *_WEIGHTS))
     return _check.three(*read_arrays(args.files)), {}, _drawn_words(args).removeprefix("; ")
-
-
-def _seed(args: argparse.Namespace) -> int:
-    return DEFAULT_SEED if args.seed is None else int(args.seed)
 
 
 def _generator(args: argparse.Namespace) -> np.random.RandomState:
@@ -357,7 +336,7 @@ def _generator(args: argparse.Namespace) -> np.random.RandomState:
         if all(getattr(args, name) is not None for name in _WEIGHTS):
             raise ValueError("give the three weights or a seed that draws them, not both")
     # The legacy generator: its draws are the same in every release, and those of tutorials.
-    return np.random.RandomState(_seed(args))
+    return np.random.RandomState(seed_of(args))
 
 
 def _draws_score(args: argparse.Namespace) -> bool:
@@ -365,7 +344,7 @@ def _draws_score(args: argparse.Namespace) -> bool:
 
 
 def _drawn_words(args: argparse.Namespace) -> str:
-    return f"; arrays of the score drawn with seed {_seed(args)}" if _draws_score(args) else ""
+    return f"; arrays of the score drawn with seed {seed_of(args)}" if _draws_score(args) else ""
 
 
 def _attend(
@@ -480,7 +459,5 @@ def _part(array: NDArray[Any], leading: tuple[int, ...], index: tuple[int, ...])
 def _labels(args: argparse.Namespace, n: int, m: int) -> tuple[list[str], list[str]]:
     """Return labels of queries and keys: those of the options, or numbers from 1."""
     nouns = ("query", "key") if args.files else ("word", "word")
-    texts = [args.labels if own is None else own for own in (args.query_labels, args.key_labels)]
-    names = [None if text is None else text.split() for text in texts]
-    queries, keys = (named(*part) for part in zip(names, (n, m), nouns, strict=True))
+    queries, keys = (names_of(*part) for part in zip(labels_of(args), (n, m), nouns, strict=True))
     return queries, keys

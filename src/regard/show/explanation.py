@@ -18,6 +18,7 @@ from regard.show import steps
 from regard.show.page import Page as HtmlPage
 from regard.show.page import page as page_of
 from regard.show.page.mechanism import is_readable, mechanism, recomputes, with_words
+from regard.show.page.section import labels as names_of
 from regard.show.steps import Formula, Page, matrices
 from regard.weights import NormalizeLike
 
@@ -298,8 +299,13 @@ def explain(
     nouns = ("word", "word") if inputs else ("query", "key")
     names = [_check.listed("labels", side) for side in (labels, key_labels)]
     page = Page(
-        named(names[0], len(attention.weights), nouns[0]),
-        named(names[0] if names[1] is None else names[1], attention.weights.shape[-1], nouns[1]),
+        names_of(names[0], len(attention.weights), nouns[0]),
+        names_of(
+            names[0] if names[1] is None else names[1],
+            attention.weights.shape[-1],
+            nouns[1],
+            hint="keys have their own names with key_labels=",
+        ),
         _check.integer("digits", digits, most=17),
     )
     return Explanation(
@@ -371,17 +377,3 @@ def check_size(queries: Array, keys: Array, values: Array) -> None:
 def counted(words: Array) -> str:
     """Return the number of words, in words."""
     return "1 word" if len(words) == 1 else f"{len(words)} words"
-
-
-def named(names: Sequence[str] | None, count: int, noun: str) -> list[str]:
-    """Return a name for each query or key: those given, or numbers from 1."""
-    if names is None:
-        return [f"{noun} {i + 1}" for i in range(count)]
-    if isinstance(names, str):
-        rule = "labels must be a sequence of strings. Got one string instead."
-        _check.fail(rule, hint="use text.split()", kind=TypeError)
-    if len(names) != count:
-        number = "1 label" if len(names) == 1 else f"{len(names)} labels"
-        hint = "keys have their own names with key_labels=" if noun == "key" else ""
-        _check.fail(f"labels must name each {noun}: {number} for {count}", hint=hint)
-    return list(names)

@@ -233,7 +233,7 @@ def _products(page: Page, names: str, left: Array, right: Array, total: float) -
     pairs = [f"{_term(spell(float(q)))}*{_term(spell(float(k)))}" for q, k in zip(left, right, strict=True)]
     end = speller(_integers(np.array([total])), page.digits)(total)
     line = f"{names} = {end}"
-    for count in range(len(pairs), 0, -1):
+    for count in range(min(len(pairs), page.width), 0, -1):  # more have no room
         shown = pairs if count == len(pairs) else [*pairs[:count], "…"]
         line = f"{names} = {' + '.join(shown)} = {end}"
         if display_width(line) <= page.width:

@@ -104,13 +104,18 @@ def test_a_large_page_gives_a_warning_and_is_written(
         (["--key-labels", "a b c d"], "words have the same names as queries and keys: give --labels"),
         (["no.npz"], "no.npz: No such file or directory"),
         (["--words", ""], "there are no numbers in words"),
-        (["--words", "the cat"], "words, row 1, column 1: 'the' is not a number"),
+        (
+            ["--words", "the cat"],
+            "words, row 1, column 1: 'the' is not a number; "
+            'a word is a vector here, as in "1 0; 0 1", and --labels names them',
+        ),
         (["."], ". is a folder: with --text it may be a model of regard train"),
         (["empty.npz"], "a page needs at least one query and one key"),
         (["my.npz"] * 4, "queries, keys and values come in one, two or three files: 4 given"),
         (["odd.npz"], "keys and values must share their length m: 4 and 3; hint: every key has one value"),
         (["--seed", "-1"], "argument --seed: must be an integer from 0 to 4294967295. Got '-1' instead."),
         (["--title"], "argument --title: expected one argument"),
+        (["my.npz", "--serve"], "unrecognized arguments: --serve"),
     ],
 )
 def test_invalid_input_gives_one_line_and_no_page(
@@ -127,9 +132,7 @@ def test_without_a_name_for_the_page_the_missing_option_is_reported(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert main(["show"]) == 2
-    assert (
-        capsys.readouterr().err == "regard show: error: give --out FILE.html, the page to write, or --serve\n"
-    )
+    assert capsys.readouterr().err == "regard show: error: give --out FILE.html, the page to write\n"
 
 
 def test_a_missing_folder_is_reported(capsys: pytest.CaptureFixture[str]) -> None:

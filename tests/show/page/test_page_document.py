@@ -12,7 +12,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from regard.seq2seq.translator import Translation
 from regard.show import Page, page
+from regard.show.page.alignment import aligned, alignment
+from regard.show.page.heads import group, heads
+from regard.show.page.pyramid import LongAttention
 from regard.show.page.section import Section, packed
 
 HOSTILE = [
@@ -49,6 +53,25 @@ def test_labels_come_back_as_they_were_and_are_never_markup() -> None:
     assert document.count("<script") == 2
     assert document.count("</script>") == 2
     assert "<!--" not in document
+
+
+@pytest.mark.slow
+def test_no_text_of_a_page_is_longer_than_can_be_read_or_has_piled_marks() -> None:
+    """A browser takes longer than a minute for 40,000 marks on a letter, or nested changes of direction."""
+    weights = np.eye(2)
+    for text in ("e" + "\u0301" * 40_000, "x" * 40_000, "\u202e\u202da" * 40_000):
+        names = [text, "b"]
+        translation = Translation(text, (text, "b"), (text, "b"), -0.5, weights)
+        for shown in (
+            page(weights, weights, weights, query_labels=names, key_labels=names, title=text),
+            page(weights, query_labels=names, key_labels=names, title=text),
+            page(LongAttention(weights, weights), query_labels=names, key_labels=names),
+            page([Section("mechanism", text, {}), alignment(aligned(weights, names, names, text=text))]),
+            page(translation),
+            page(heads([group(text, weights, names, names, layers=[text])])),
+        ):
+            assert len(shown.html) < 140_000
+            assert "\u0301" * 10 not in shown.html
 
 
 @pytest.mark.parametrize("title", HOSTILE)
@@ -104,7 +127,7 @@ def test_an_existing_file_is_replaced_with_force_only(tmp_path: Path) -> None:
 
 def test_a_large_page_gives_a_warning_before_it_is_written(tmp_path: Path) -> None:
     path = tmp_path / "page.html"
-    large = Page([Section("mechanism", "x" * 20_000_000, {})])
+    large = Page([Section("mechanism", "", {"numbers": "x" * 20_000_000})])
     with pytest.raises(UserWarning, match=r"page\.html takes 20 MB, which browsers open slowly"):
         large.save(path)  # warnings are errors here
     assert not path.exists()

@@ -179,3 +179,40 @@ def test_three_hundred_tokens_open_and_a_head_changes(opened: Any) -> None:
     shown = tab.locator(".token[data-side=column] .value").all_text_contents()
     assert len(shown) == 300
     np.testing.assert_allclose([float(value) for value in shown], array[1, 1, 7], atol=0.0005001)
+
+
+LINES = """async () => {
+    const context = CanvasRenderingContext2D.prototype;
+    const curve = context.bezierCurveTo;
+    let count = 0;
+    context.bezierCurveTo = function (...where) { count++; curve.apply(this, where); };
+    document.querySelector(".pairs").style.maxHeight = "none";  // all tokens are in view
+    document.querySelector(".weights-view").style.paddingBottom = `${Math.random()}px`;
+    for (let k = 0; k < 3; k++) await new Promise(requestAnimationFrame);
+    count = 0;
+    document.getElementById("theme").click();
+    for (let k = 0; k < 3; k++) await new Promise(requestAnimationFrame);
+    context.bezierCurveTo = curve;
+    return count;
+}"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["even", "nearly even", "peaked"])
+def test_no_more_lines_are_drawn_than_an_eye_can_tell(opened: Any, kind: str) -> None:
+    n, rng = 100, np.random.default_rng(0)
+    shares = {"even": np.ones((n, n)), "nearly even": rng.uniform(0.9, 1, (n, n)), "peaked": np.eye(n)}[kind]
+    tab = opened(page(shares / shares.sum(-1, keepdims=True)))
+    readout = tab.locator(".readout")
+    count = tab.evaluate(LINES)
+    if kind == "peaked":
+        assert count == n
+        assert "lines" not in readout.inner_text()
+        return
+    assert 2500 <= count <= 3000
+    assert f"{count:,} of 10,000 lines are drawn" in readout.inner_text()
+    for side in ("row", "column"):
+        token = tab.locator(f"button.token[data-side={side}]").nth(17)
+        token.click()
+        assert tab.evaluate(LINES) == count + n  # those of a token are complete
+        token.click()

@@ -64,16 +64,6 @@ def test_summaries_equal_those_of_the_dense_weights(option: str, lead_n_m: Any, 
             np.testing.assert_allclose(summary.mean, mean, rtol=1e-4, atol=1e-6)
 
 
-def test_rows_and_parts_equal_the_dense_weights() -> None:
-    queries, keys = inputs((2,), 50, 70)
-    long = LongAttention(queries, keys, mask=mask.causal(align="end"))
-    dense = regard.attend(queries, keys, keys, mask=mask.causal(align="end")).weights
-    np.testing.assert_allclose(long.rows(1, 3, 9), dense[1, 3:9], rtol=1e-4, atol=1e-6)
-    part = long.summary(0, 512, slice(10, 30), slice(40, 65))
-    np.testing.assert_allclose(part.maximum, dense[0, 10:30, 40:65], rtol=1e-4, atol=1e-6)
-    np.testing.assert_array_equal(part.maximum, part.mean)
-
-
 def test_the_mean_of_all_means_is_one_over_the_keys() -> None:
     long = LongAttention(*inputs((), 64, 128))
     assert long.summary(0, 8).mean.mean() == pytest.approx(1 / 128)

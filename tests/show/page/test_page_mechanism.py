@@ -146,7 +146,7 @@ def test_a_decoder_is_the_recurrence_of_its_contexts(tab: Any) -> None:
         (
             (np.eye(2), np.eye(2), np.eye(2)),
             {"key_labels": "ab"},
-            "labels must be a list of strings. Got one string",
+            "labels must be a sequence of strings. Got one string",
         ),
         ((np.eye(2), np.eye(3), np.eye(2)), {}, "keys and values must share their length m: 3 and 2"),
         (([],), {}, "there is nothing to show: the list is empty"),

@@ -10,12 +10,11 @@ from numpy.typing import NDArray
 
 from regard.seq2seq.commands.options import first_given
 from regard.show import argument_types
-from regard.show.array_files import parse_matrix, read_arrays, read_named
-from regard.show.explain import DEFAULT_SEED, DEFAULT_WORDS
+from regard.show.array_files import read_arrays, read_named
+from regard.show.inputs import add_input, add_labels, check_files_alone, labels_of, seed_of, words_of
 from regard.show.page import Page, page
 from regard.show.page.document import check_new
 from regard.show.page.examples import drawn, reordering
-from regard.show.page.pyramid import LongAttention
 
 __all__ = ["add_arguments", "run"]
 
@@ -25,7 +24,6 @@ examples:
   regard show --words "1 0; 0 1" --seed 7 --out page.html    your words
   regard show my.npz --out page.html                         your queries, keys and values, or your weights
   regard show runs/mine --text "two cats" --out page.html    the alignments and heads of a model of regard train
-  regard show q_k.npz --serve                                long attention, whose details a process computes
 """
 
 
@@ -47,40 +45,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = EXAMPLES
     add = parser.add_argument
-    add(
-        "files",
-        nargs="*",
-        type=argument_types.path,
-        metavar="FILE",
-        help="queries, keys, values: one .npz (arrays queries, keys, values or q, k, v), or three .npy or CSV files; "
-        "two: the second is keys and values; one: all three; an .npz with an array weights shows these",
-    )
+    add_input(parser, files="; an .npz with an array weights shows these")
     add("--out", type=argument_types.path, metavar="FILE.html", help="the page to write")
     add(
         "--text",
         metavar="SENTENCE",
         help="translate a sentence with the model FILE, from regard train, and show its alignments and heads",
     )
-    add(
-        "--serve",
-        action="store_true",
-        help="show long attention to a browser on this machine until Ctrl-C, with all details that are zoomed into",
-    )
     add("--force", action="store_true", help="replace a page that exists")
-    add(
-        "--words",
-        metavar="ROWS",
-        help=f'word vectors: "1 0; 0 1" or a .npy or CSV file (default "{DEFAULT_WORDS}")',
-    )
-    add(
-        "--seed",
-        type=argument_types.integer(0, 2**32 - 1),
-        metavar="N",
-        help=f"draw the query, key and value weights of the words as NumPy does (default {DEFAULT_SEED})",
-    )
-    add("--labels", metavar="WORDS", help='names of the queries and keys: "the cat sat"')
-    add("--query-labels", metavar="WORDS", help="names of the queries alone")
-    add("--key-labels", metavar="WORDS", help="names of the keys alone")
+    add_labels(parser)
     add("--title", metavar="TEXT", default="Attention", help="title of the page (default Attention)")
 
 
@@ -114,10 +87,8 @@ def run(args: argparse.Namespace) -> int:
     >>> printed.getvalue().rstrip().endswith("KB): open it in a browser")
     True
     """
-    if args.serve:
-        return _serve(args)
     if args.out is None:
-        raise ValueError("give --out FILE.html, the page to write, or --serve")
+        raise ValueError("give --out FILE.html, the page to write")
     check_new(args.out, force=args.force, hint="--force")
     document = _text(args) if args.text is not None else _files(args) if args.files else _words(args)
     document.save(args.out, force=args.force)
@@ -136,58 +107,25 @@ def _text(args: argparse.Namespace) -> Page:
     return translated(args.files[0], args.text, title=args.title)
 
 
-def _serve(args: argparse.Namespace) -> int:
-    """Serve the page of long attention until Ctrl-C."""
-    from regard.show.page.server import serve
-
-    if option := first_given(args, ("--out", "--force", "--text", "--words", "--seed")):
-        raise ValueError(f"{option} and --serve exclude each other: give one")
-    if not args.files:
-        raise ValueError("--serve needs files with queries and keys")
-    queries, keys = _queries_and_keys(args.files)
-    serve(LongAttention(queries, keys), *_labels(args), title=args.title)
-    return 0
-
-
-def _queries_and_keys(paths: list[Path]) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Read queries and keys; an .npz file needs no values."""
-    if len(paths) == 1 and paths[0].suffix.lower() == ".npz":
-        named = read_named(paths[0], ["queries", "keys", "q", "k", "Q", "K"])
-        for one, other in (("queries", "keys"), ("q", "k"), ("Q", "K")):
-            if {one, other} <= named.keys():
-                return named[one], named[other]
-    queries, keys, _ = read_arrays(paths)
-    return queries, keys
-
-
 def _words(args: argparse.Namespace) -> Page:
     """Return the page of words; where none are given, with Bahdanau's decoder below."""
     own = args.words is not None or args.seed is not None or args.labels is not None
-    vectors = parse_matrix(DEFAULT_WORDS if args.words is None else args.words, "words")
+    vectors = words_of(args)
     if args.query_labels is not None or args.key_labels is not None:
         raise ValueError("words have the same names as queries and keys: give --labels")
-    names = None if args.labels is None else args.labels.split()
-    section = drawn(vectors, DEFAULT_SEED if args.seed is None else args.seed, names)
+    section = drawn(vectors, seed_of(args), labels_of(args)[0])
     return Page([section] if own else [section, reordering()], title=args.title)
 
 
 def _files(args: argparse.Namespace) -> Page:
     """Return the page of the user's arrays."""
-    for name in ("words", "seed"):
-        if getattr(args, name) is not None:
-            raise ValueError(f"give files or --{name}, not both")
-    query_labels, key_labels = _labels(args)
+    check_files_alone(args, ("words", "seed"))
+    query_labels, key_labels = labels_of(args)
     if args.files[0].is_dir():
         raise ValueError(f"{args.files[0]} is a folder: with --text it may be a model of regard train")
     weights = _weights(args.files)
     arrays = read_arrays(args.files) if weights is None else (weights,)
     return page(*arrays, query_labels=query_labels, key_labels=key_labels, title=args.title)
-
-
-def _labels(args: argparse.Namespace) -> tuple[list[str] | None, list[str] | None]:
-    """Return the names of the queries and of the keys."""
-    queries, keys = (args.labels if own is None else own for own in (args.query_labels, args.key_labels))
-    return None if queries is None else queries.split(), None if keys is None else keys.split()
 
 
 def _weights(paths: list[Path]) -> NDArray[Any] | None:

@@ -15,7 +15,7 @@ from types import ModuleType
 from typing import IO, TYPE_CHECKING, Any
 
 from regard import _check, _files
-from regard.show.terminal.text import clean
+from regard.show.terminal.text import clean, wrap
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 __all__ = ["check_picture", "check_writable", "require_matplotlib", "warned"]
 
 DOTS_PER_INCH = 150
+LETTER = 0.6  # of its height, the width of a letter
+_MOST_LINES = 3
 _SETTINGS = {"savefig.dpi": DOTS_PER_INCH, "savefig.bbox": "tight", "savefig.pad_inches": 0.15}
 _OLDEST = (3, 8)
 _INSTALL = 'pictures need Matplotlib: pip install "regard[cli]"'
@@ -276,6 +278,11 @@ def picture_format(path: str | os.PathLike[str]) -> str:
     if kind not in ("png", "svg", "pdf"):
         raise ValueError(f"a picture's name must end in .png, .svg or .pdf: {path}")
     return kind
+
+
+def wrapped(text: str, width: float, points: float, least: int = 2) -> str:
+    """Return text of this font size in at most three lines of about this width in inches, or of `least` letters."""
+    return "\n".join(wrap(text, max(least, int(72 * width / (LETTER * points))), _MOST_LINES))
 
 
 def drawable(names: list[list[str]]) -> tuple[list[list[str]], list[str]]:

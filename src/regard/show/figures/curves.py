@@ -17,10 +17,12 @@ from regard.show.figures.canvas import (
     new_figure,
     save_figure,
     show_in_notebooks,
+    wrapped,
     write_literally,
 )
+from regard.show.terminal.cells import LONGEST_LABEL
 from regard.show.terminal.curves import finite, points, settled_range
-from regard.show.terminal.text import wrap
+from regard.show.terminal.text import cut, wrap
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -113,7 +115,7 @@ def curves(panels: Sequence[Panel], *, along: str = "steps", title: str | None =
         if panel.best is not None:
             _mark_best(ax, drawn[-1], panel.best)
     if title is not None:
-        write_literally(figure.suptitle(texts[2][1], fontsize=11), fonts)
+        write_literally(figure.suptitle(wrapped(texts[2][1], _WIDTH, 11), fontsize=11), fonts)
     return figure
 
 
@@ -127,7 +129,7 @@ def _legend_height(labels: Iterable[str]) -> float:
 
 def _plain_axes(ax: Axes, title: str) -> None:
     """Remove everything from axes that competes with the lines."""
-    ax.set_title(title, loc="left", fontsize=10, fontweight="bold")
+    ax.set_title(wrapped(title, _WIDTH, 10), loc="left", fontsize=10, fontweight="bold")
     ax.set_facecolor("none")
     ax.spines[["top", "right", "left"]].set_visible(False)
     ax.spines["bottom"].set(color="#999999", visible=True)
@@ -180,7 +182,7 @@ def _add_legend(ax: Axes, lines: Sequence[Line2D], labels: Sequence[str]) -> Non
 
 def _set_x(ax: Axes, along: str, x: NDArray[np.float64]) -> None:
     """Name the x axis; its ticks are integers where all x are."""
-    ax.set_xlabel(along, fontsize=9.5)
+    ax.set_xlabel(wrapped(along, _WIDTH, 9.5), fontsize=9.5)
     ax.locator_params("x", integer=bool((x % 1 == 0).all()), steps=[1, 2, 5, 10])
     ax.xaxis.set_major_formatter("{x:,.10g}")
     ax.set_xlim(0, 1.012 * float(x.max()) or 1.0)
@@ -280,6 +282,7 @@ def by_length(
         [[*labels], [*scores], [measure if title is None else title, along]]
     )
     names = list(map(_wrapped, names))
+    groups = [cut(group, LONGEST_LABEL) for group in groups]
     own = ax is None
     ax = new_figure(_WIDTH, max(3.6, _legend_height(names))).add_subplot() if ax is None else ax
     _plain_axes(ax, heading)
@@ -290,7 +293,7 @@ def by_length(
         ax.bar(range(len(bars)), bars, width=0.72, color="#999999", alpha=0.2, zorder=0.5)
         along += ", and how many there are (bars)"
     ax.set_xticks(range(len(groups)), groups)
-    ax.set_xlabel(along, fontsize=9.5)
+    ax.set_xlabel(wrapped(along, _WIDTH, 9.5), fontsize=9.5)
     ax.set(ylim=(0, 1.12 * top), xlim=(-0.5, len(groups) - 0.5))
     ax.set_prop_cycle(color=_COLORS, marker=_MARKS)
     style: dict[str, Any] = {"linewidth": 1.8, "markersize": 6.5, "markeredgecolor": "white"}

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 
 from regard.show.figures.canvas import (
     DOTS_PER_INCH,
+    LETTER,
     drawable,
     house_style,
     ink,
@@ -19,10 +20,11 @@ from regard.show.figures.canvas import (
     root_figure,
     save_figure,
     show_in_notebooks,
+    wrapped,
     write_literally,
 )
 from regard.show.terminal.cells import LARGEST, Cells, checked_cells, darkest, head_name, labels, percent
-from regard.show.terminal.text import display_width, wrap
+from regard.show.terminal.text import display_width
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -47,9 +49,8 @@ MOST_HEADS = 256
 _ACROSS, _MOST_ACROSS = 4, 8  # panels in a row, by default and at most
 _LOW = 1.5  # inches: the scale is below pictures that are not as high together
 _SHORTEST = 0.7  # inches, of a scale below: its numbers don't overlap
-_WIDE = 0.6  # of a letter's height
 _TITLE = 9.5  # points, above one of many
-_NARROWEST, _MOST_LINES = 40, 3  # letters of a line of the title, and lines
+_NARROWEST = 40  # letters of a line of the title
 
 
 @house_style()
@@ -189,7 +190,7 @@ def heatmaps(
     # As large as words need, up to some size.
     panel = max(_PANEL, min(1.02 * _CLOSEST * max(shape), _WIDEST, _PAGE / across))
     height, width = _cell(shape, panel)
-    title_width = (max(map(display_width, above)) + 1) * _WIDE * _TITLE / 72
+    title_width = (max(map(display_width, above)) + 1) * LETTER * _TITLE / 72
     cell = height, max(width, min(title_width, _PANEL) / m)  # names stand next to each other
     figure = _figure(shape, sides, cell, (down, across))
     figure.set_layout_engine("compressed")
@@ -206,8 +207,8 @@ def heatmaps(
         ax.set_axis_off()
     _add_scale(image, axes, scale, _blocks(shape, cell), (down * n * cell[0], across * m * cell[1]))
     if title is not None:
-        wrapped = _wrapped(heading, figure.get_size_inches()[0], _points(1.0) + 2)
-        write_literally(figure.suptitle(wrapped["label"], fontsize=wrapped["fontsize"]), fonts)
+        above_all = _wrapped(heading, figure.get_size_inches()[0], _points(1.0) + 2)
+        write_literally(figure.suptitle(above_all["label"], fontsize=above_all["fontsize"]), fonts)
     return figure
 
 
@@ -503,8 +504,7 @@ def _is_number(word: str) -> bool:
 
 def _wrapped(title: str, width: float, points: float) -> dict[str, Any]:
     """Return a title of this font size that is wrapped to about this width in inches."""
-    letters = int(72 * width / (_WIDE * points))
-    return {"label": "\n".join(wrap(title, max(letters, _NARROWEST), _MOST_LINES)), "fontsize": points}
+    return {"label": wrapped(title, width, points, _NARROWEST), "fontsize": points}
 
 
 def _has_numbers(shape: tuple[int, ...], cell: tuple[float, float], scale: _Scale) -> bool:

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from regard import _check
-from regard.show.figures.canvas import drawable, house_style, new_figure, save_figure
+from regard.show.figures.canvas import LETTER, drawable, house_style, new_figure, save_figure, wrapped
 from regard.show.terminal.overlay import MARGIN, checked_grids, checked_tokens
-from regard.show.terminal.text import display_width, wrap
+from regard.show.terminal.text import display_width
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -28,8 +28,6 @@ _PAGE = 11.5  # inches, of the panels of a row by default
 _GAP = 0.16  # inches, between two panels
 _PAD = 4.5  # points, between a panel and the baseline of its word
 _POINTS, _TITLE = 9.0, 12.0  # font sizes
-_WIDE = 0.6  # of a letter's height
-_MOST_LINES = 3  # of a word and of the title
 _PIXELS = 256  # of the longer side of a panel, at least
 _DARK = 0.3  # of a pixel's brightness where the weight is 0
 _LIGHT = 0.35  # of white where the weight is the largest: attention is visible on black, too
@@ -118,12 +116,12 @@ def captioned(
     style: dict[str, Any] = {"fontfamily": fonts, "parse_math": False, "usetex": False}
     _draw_panel(figure, pixels, "", style)
     for word, one in zip(words, grids, strict=True):
-        _draw_panel(figure, _lit(pixels, one), "\n".join(_lines(word, slot, _POINTS)), style)
+        _draw_panel(figure, _lit(pixels, one), wrapped(word, slot, _POINTS), style)
     across = min(columns or _across(len(words) + 1, slot), len(words) + 1)
     above = None
     if heading:
-        lines = _lines(heading[0], across * (slot + _GAP), _TITLE)
-        above = figure.suptitle("\n".join(lines), va="top", fontsize=_TITLE, **style)
+        lines = wrapped(heading[0], across * (slot + _GAP), _TITLE)
+        above = figure.suptitle(lines, va="top", fontsize=_TITLE, **style)
     _arrange(figure, above, panel, slot, across)
     return figure
 
@@ -274,12 +272,7 @@ def _interpolated(shares: NDArray[np.float64], pixels: int, axis: int) -> NDArra
 
 
 def _inches(word: str) -> float:
-    return _WIDE * _POINTS / 72 * display_width(word)
-
-
-def _lines(text: str, width: float, points: float) -> list[str]:
-    """Return text of this font size in lines of about this width in inches."""
-    return wrap(text, max(2, int(72 * width / (_WIDE * points))), _MOST_LINES)
+    return LETTER * _POINTS / 72 * display_width(word)
 
 
 def _across(panels: int, slot: float) -> int:

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from regard import _check
 from regard.show.figures.overlay import averaged, checked_picture
-from regard.show.page.section import Section, labels, packed, weight_faults
+from regard.show.page.section import LONGEST_TEXT, Section, labels, packed, readable, weight_faults
 
 __all__ = ["Translated", "alignment", "aligned", "sentence"]
 
@@ -126,9 +126,9 @@ def aligned(
     [[0, 0]]
     """
     array = _checked(weights, rows, columns)
-    hypothesis = {"text": text, "score": None, "tokens": list(rows)}
+    hypothesis = {"text": readable(text, LONGEST_TEXT), "score": None, "tokens": list(map(readable, rows))}
     return {
-        "source": list(columns),
+        "source": list(map(readable, columns)),
         "hypotheses": [hypothesis | _weights(array)],
         "links": _checked_links(links, len(columns), len(rows)),
     }
@@ -192,7 +192,11 @@ def sentence(
 
 
 def _hypothesis(one: Translated) -> dict[str, Any]:
-    shown = {"text": one.text, "score": float(one.score), "tokens": _labels(one.tokens)}
+    shown = {
+        "text": readable(one.text, LONGEST_TEXT),
+        "score": float(one.score),
+        "tokens": _labels(one.tokens),
+    }
     if one.alignment is None:
         return shown
     weights, read = one.full_alignment()
@@ -222,7 +226,9 @@ def _checked_links(links: Links, source: int, target: int) -> list[list[int]]:
 
 def _labels(tokens: Sequence[str], starts: Collection[int] = ()) -> list[str]:
     """Return tokens as they are displayed: without the marks of joined tokens, and the starts of targets named."""
-    return ["retrieved:" if i in starts else token.replace(_JOIN, "") for i, token in enumerate(tokens)]
+    return [
+        "retrieved:" if i in starts else readable(token.replace(_JOIN, "")) for i, token in enumerate(tokens)
+    ]
 
 
 def _pixels(picture: ArrayLike) -> NDArray[np.uint8]:

@@ -17,7 +17,7 @@ from string import Template
 from typing import Any
 
 from regard import _files
-from regard.show.page.section import Section
+from regard.show.page.section import Section, readable
 
 __all__ = ["Page"]
 
@@ -48,7 +48,7 @@ class Page:
 
     def __init__(self, sections: Sequence[Section], *, title: str = "Attention") -> None:
         self.sections = tuple(sections)
-        self.title = _encodable(str(title))
+        self.title = readable(_encodable(str(title)))
 
     def __repr__(self) -> str:
         views = ", ".join(section.view for section in self.sections)
@@ -57,17 +57,13 @@ class Page:
     @cached_property
     def html(self) -> str:
         """The HTML of the complete file."""
-        return self.document()
-
-    def document(self, *, connect: str = "'none'") -> str:
-        """Build the HTML; `connect` is where the page may read from, in the words of a Content-Security-Policy."""
         shown = dict.fromkeys(section.view for section in self.sections)
         views = list(dict.fromkeys(part for view in shown for part in (*_PARTS.get(view, ()), view)))
         style, script = _style(views), _script(views)
         return Template(_asset("template.html")).substitute(
             title=html.escape(self.title),
-            policy=html.escape(_policy(style, script, connect)),
-            data=_json([vars(section) for section in self.sections]),
+            policy=html.escape(_policy(style, script)),
+            data=_json([vars(section) | {"title": readable(section.title)} for section in self.sections]),
             style=style,
             script=script,
         )
@@ -126,11 +122,11 @@ def _script(views: Sequence[str]) -> str:
     return "\n".join(['(() => {\n"use strict";', *blocks, "regard.start();\n})();"])
 
 
-def _policy(style: str, script: str, connect: str) -> str:
+def _policy(style: str, script: str) -> str:
     """Return the Content-Security-Policy: nothing is loaded, and no script runs but the one of this file."""
     sources = {name: f"'sha256-{_hash(text)}'" for name, text in (("style", style), ("script", script))}
     return (
-        f"default-src 'none'; style-src {sources['style']}; script-src {sources['script']}; connect-src {connect}; "
+        f"default-src 'none'; style-src {sources['style']}; script-src {sources['script']}; "
         "img-src data:; base-uri 'none'; form-action 'none'"
     )
 

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from regard import _check, scores
+from regard.show.inputs import drawn_weights
 from regard.show.page.mechanism import decoder, mechanism, with_words
 from regard.show.page.section import Section, labels
 
@@ -41,7 +42,7 @@ def drawn(words: ArrayLike, seed: int, names: list[str] | None = None) -> Sectio
     """
     vectors = _check.parameter("words", words, 2, "(n, d)").astype(np.float64)
     generator = np.random.RandomState(seed)  # the legacy one: its draws are the same in every release
-    weights = [generator.randint(3, size=(vectors.shape[1],) * 2) for _ in range(3)]
+    weights = drawn_weights(generator, vectors.shape[1])
     named = labels(names, len(vectors), "word")
     section = mechanism(
         *(vectors @ weight for weight in weights),

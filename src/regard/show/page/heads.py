@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from regard import _check
 from regard.context import Attention
-from regard.show.page.section import Section, labels, packed, weight_faults
+from regard.show.page.section import Section, labels, packed, readable, weight_faults
 
 __all__ = ["AllHeads", "Measures", "group", "heads", "measures", "of_model", "of_recorded"]
 
@@ -174,7 +174,7 @@ def group(
     while size // block**2 > _MOST:
         block += 1
     return {
-        "name": name,
+        "name": readable(name),
         "layers": labels(_numbers(len(array)) if layers is None else layers, len(array), "layer"),
         "rows": labels(_numbers(n) if rows is None else rows, n, "query"),
         "columns": labels(_numbers(m) if columns is None else columns, m, "key"),

@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from regard import _check
-from regard._layout import slices
 from regard._problem import prepare
 from regard._threads import Workers
 from regard.kernels import choose
@@ -58,25 +57,23 @@ class Summary(NamedTuple):
 
 @dataclass(frozen=True)
 class _Grid:
-    """Equal blocks of a range; the last one may be shorter."""
+    """Equal blocks of a length; the last one may be shorter."""
 
-    start: int
-    stop: int
+    length: int
     size: int
 
     @classmethod
-    def of(cls, range_: slice, most: int) -> _Grid:
-        """Return the smallest blocks of a range of which there are at most `most`."""
-        length = range_.stop - range_.start
-        return cls(range_.start, range_.stop, max(1, -(-length // most)))
+    def of(cls, length: int, most: int) -> _Grid:
+        """Return the smallest blocks of which there are at most `most`."""
+        return cls(length, max(1, -(-length // most)))
 
     @property
     def count(self) -> int:
-        return -(-(self.stop - self.start) // self.size)
+        return -(-self.length // self.size)
 
     def range(self, first: int, last: int) -> slice:
         """Return the rows of the blocks `first` to `last`."""
-        return slice(self.start + first * self.size, min(self.start + last * self.size, self.stop))
+        return slice(first * self.size, min(last * self.size, self.length))
 
 
 class LongAttention:
@@ -99,8 +96,8 @@ class LongAttention:
     Examples
     --------
     >>> long = LongAttention(np.zeros((4, 1)), np.zeros((4, 1)))
-    >>> long.heads, long.n, long.m, long.rows(0, 1, 2)
-    (1, 4, 4, array([[0.25, 0.25, 0.25, 0.25]], dtype=float32))
+    >>> long.heads, long.n, long.m
+    (1, 4, 4)
     """
 
     def __init__(
@@ -137,46 +134,22 @@ class LongAttention:
         vars(self).update(state)
         self._prepare()
 
-    def rows(self, head: int, start: int, stop: int) -> Floats:
-        """Return the weights of some queries for all keys.
-
-        Parameters
-        ----------
-        head : int
-            The number of the head, or of the item in flattened leading dimensions.
-        start, stop : int
-            The queries from start, and before stop.
-
-        Returns
-        -------
-        array (stop - start, m)
-            The weights.
-        """
-        return np.concatenate(
-            [self._weights(head, slice(start, stop), columns) for columns in self._columns(stop - start)]
-        ).T
-
-    def summary(
-        self, head: int, side: int, rows: slice | None = None, columns: slice | None = None
-    ) -> Summary:
+    def summary(self, head: int, side: int) -> Summary:
         """Return the largest and the mean weight of blocks.
 
         Parameters
         ----------
         head : int
-            As for `rows`.
+            The number of the head, or of the item in flattened leading dimensions.
         side : int
             The number of blocks on each side, at most. All blocks have the same size, but the last may be shorter.
-        rows, columns : slice, optional
-            The range of queries and keys; by default all. Each has a start and a stop.
 
         Returns
         -------
         Summary
             Its arrays are (rows, columns) of blocks.
         """
-        down = _Grid.of(rows or slice(0, self.n), side)
-        across = _Grid.of(columns or slice(0, self.m), side)
+        down, across = _Grid.of(self.n, side), _Grid.of(self.m, side)
         summary = Summary(*np.zeros((2, down.count, across.count), np.float32))
         high = max(1, min(down.count, 256 // down.size))
         wide = max(1, _TILE // (high * down.size) // across.size)
@@ -213,9 +186,6 @@ class LongAttention:
         summary.maximum[block] = _reduced(np.max, tile, size).T
         summary.mean[block] = (_reduced(np.sum, tile, size) / np.outer(*counts)).T
 
-    def _columns(self, rows: int) -> list[slice]:
-        return slices(self.m, max(1, _TILE // max(1, rows)))
-
     def _weights(self, head: int, rows: slice, columns: slice) -> Floats:
         """Return a block of weights (keys, queries), as the kernel lays it out."""
         kernel, item = self._kernel, slice(head, head + 1)
@@ -248,7 +218,6 @@ def long_section(
     query_labels: Sequence[str] | None = None,
     key_labels: Sequence[str] | None = None,
     *,
-    served: bool = False,
     title: str = "Long attention",
 ) -> Section:
     """Show long attention: summaries of it, from all of it down to blocks of a few tokens.
@@ -259,8 +228,6 @@ def long_section(
         The attention.
     query_labels, key_labels : sequence of str, optional
         n and m names; by default their numbers from 1.
-    served : bool
-        Whether the page can ask a process for parts in full detail, as `regard.show.page.server` answers.
     title : str
         The heading.
 
@@ -284,11 +251,10 @@ def long_section(
     data = {
         "queries": attention.n,
         "keys": attention.m,
-        "blocks": [_Grid.of(slice(0, length), side).size for length in (attention.n, attention.m)],
+        "blocks": [_Grid.of(length, side).size for length in (attention.n, attention.m)],
         "maximum": packed(np.stack([summary.maximum for summary in summaries])),
         "mean": packed(np.stack([summary.mean for summary in summaries])),
         "query_labels": None if query_labels is None else labels(query_labels, attention.n, "query"),
         "key_labels": None if key_labels is None else labels(key_labels, attention.m, "key"),
-        "served": served,
     }
     return Section("long", title, data)

@@ -11,8 +11,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from regard import _check
+from regard._characters import limit_marks, shorten
 
-__all__ = ["Section", "labels", "packed", "weight_faults"]
+__all__ = ["Section", "labels", "packed", "readable", "weight_faults"]
+
+_LONGEST, LONGEST_TEXT = 200, 2000  # characters of a label, and of a sentence
 
 _PACKED = (
     "float64",
@@ -79,7 +82,7 @@ def packed(array: ArrayLike) -> dict[str, Any]:
     }
 
 
-def labels(names: Sequence[str] | None, count: int, noun: str) -> list[str]:
+def labels(names: Sequence[str] | None, count: int, noun: str, *, hint: str = "") -> list[str]:
     """Return a label for each query, key or step.
 
     Parameters
@@ -90,6 +93,8 @@ def labels(names: Sequence[str] | None, count: int, noun: str) -> list[str]:
         How many are needed.
     noun : str
         What is labelled: "query", "key".
+    hint : str
+        Ends the error if there are more or fewer.
 
     Returns
     -------
@@ -111,13 +116,36 @@ def labels(names: Sequence[str] | None, count: int, noun: str) -> list[str]:
     if names is None:
         return [f"{noun} {i + 1}" for i in range(count)]
     if isinstance(names, str):
-        hint = f"labels={names.split()!r:.60}"
-        _check.fail("labels must be a list of strings. Got one string instead.", hint=hint, kind=TypeError)
+        rule = "labels must be a list of strings. Got one string instead."
+        _check.fail(rule, hint=f"labels={names.split()!r:.60}", kind=TypeError)
     names = _check.listed("labels", names)
     if len(names) != count:
         got = "1 label" if len(names) == 1 else f"{len(names)} labels"
-        _check.fail(f"labels must name each {noun}: {got} for {count}")
-    return [str(name) for name in names]
+        _check.fail(f"labels must name each {noun}: {got} for {count}", hint=hint)
+    return list(map(readable, names))
+
+
+def readable(text: str, most: int = _LONGEST) -> str:
+    """Return a text as a page shows it: nine marks on a letter, and of a long one the two ends.
+
+    Parameters
+    ----------
+    text : str
+        Any text.
+    most : int
+        Its largest length.
+
+    Returns
+    -------
+    str
+        The text, if it is not longer.
+
+    Examples
+    --------
+    >>> readable("word"), len(readable("x" * 10_000))
+    ('word', 200)
+    """
+    return shorten(limit_marks(str(text)), most)
 
 
 @np.errstate(all="ignore")  # sums and comparisons of what is not finite

@@ -6,6 +6,7 @@ from regard.show.terminal.overlay import captioned
 from regard.show.terminal.text import (
     align,
     clean,
+    cut,
     display_width,
     fit,
     note,
@@ -23,6 +24,7 @@ __all__ = [
     "captioned",
     "clean",
     "curves",
+    "cut",
     "display_width",
     "fit",
     "heatmap",

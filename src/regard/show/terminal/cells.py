@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from regard import _check
-from regard.show.terminal.text import clean, display_width, fit
+from regard.show.terminal.text import clean, cut
 
 __all__ = ["Cells", "checked_cells", "darkest", "head_name", "labels", "percent"]
 
@@ -182,8 +182,7 @@ def labels(names: Sequence[str] | None, count: int, side: str, default: str = ""
     names = _check.listed(side, names)
     if len(names) != count:
         raise ValueError(f"{side} must name each of the {count} {side}: {len(names)} words given")
-    cleaned = [clean(str(name)) for name in names]
-    return [fit(name, min(display_width(name), LONGEST_LABEL) or 1) for name in cleaned]
+    return [cut(clean(str(name)), LONGEST_LABEL) for name in names]
 
 
 def percent(weight: float) -> str:

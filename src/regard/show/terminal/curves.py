@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from regard.show.terminal.cells import LARGEST
-from regard.show.terminal.text import clean, display_width, fit
+from regard.show.terminal.text import clean, cut
 
 __all__ = ["curves", "finite", "points"]
 
@@ -75,7 +75,7 @@ def curves(
     end = max(float(pair[0].max()) for _, pair in named) or 1.0
     drawn = _grid([_columns(pair, end, columns) for _, pair in named], height, columns)
     legend = [
-        f"{mark} {fit(name, min(display_width(name), _LONGEST_NAME))} {_short(pair[1, -1])}"
+        f"{mark} {cut(name, _LONGEST_NAME)} {_short(pair[1, -1])}"
         for mark, (name, pair) in zip(itertools.cycle(_MARKS), named, strict=False)
     ]
     return (

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from regard import _check
 from regard.show.terminal.cells import LONGEST_LABEL, checked_cells, darkest, labels, percent
-from regard.show.terminal.text import align, display_width, fit, pad_lines, shade, wants_color
+from regard.show.terminal.text import align, cut, display_width, fit, pad_lines, shade, wants_color
 
 __all__ = ["heatmap", "table"]
 
@@ -291,9 +291,7 @@ def table(
 
 
 def _label(names: list[str], index: int | None, most: int = LONGEST_LABEL) -> str:
-    if index is None:
-        return "…"
-    return fit(names[index], min(most, display_width(names[index])))
+    return "…" if index is None else cut(names[index], most)
 
 
 def _room(cells: NDArray[Any], left: list[str], heads: list[str], digits: int, width: int) -> int:

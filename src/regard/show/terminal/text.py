@@ -8,7 +8,7 @@ import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TextIO
 
-from regard._characters import MARKS, classes, clean, report, shorten
+from regard._characters import FOLLOWING, MOST_MARKS, classes, clean, report, shorten
 
 __all__ = [
     "display_width",
@@ -19,6 +19,7 @@ __all__ = [
     "report",
     "note",
     "fit",
+    "cut",
     "wrap",
     "pad_lines",
     "align",
@@ -31,8 +32,8 @@ _FIRST_DARK = 5  # from this shade on, white digits are easier to read than blac
 _ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
 # Clusters in the letters of `classes`: none begins with a character of width 0, and a joiner joins any two characters
 # that are not spaces.
-_FOLLOWING = f"[{MARKS}fy]*"
-_CLUSTER = re.compile(f"(?:rr?|.){_FOLLOWING}(?:(?<=z)[^ns]{_FOLLOWING})*")
+_CLUSTER = re.compile(f"(?:rr?|.)[{FOLLOWING}]*(?:(?<=z)[^ns][{FOLLOWING}]*)*")
+_LONGEST_CLUSTER = 1 + MOST_MARKS  # characters: longer ones are measured in pieces, and no column needs more
 _NO_WIDTH = ("Mn", "Me", "Mc", "Cf", "Zl", "Zp")
 
 
@@ -123,7 +124,9 @@ def _clusters(text: str) -> Iterator[str]:
     if text.isascii():
         return iter(text)
     library = _wcwidth()
-    return library.iter_graphemes(text) if library is not None else _own_clusters(text)
+    whole = library.iter_graphemes(text) if library is not None else _own_clusters(text)
+    size = _LONGEST_CLUSTER
+    return (cluster[k : k + size] for cluster in whole for k in range(0, len(cluster), size))
 
 
 def _own_clusters(text: str) -> Iterator[str]:
@@ -205,11 +208,41 @@ def fit(text: str, width: int, *, right: bool = False) -> str:
     >>> fit("attention", 6), fit("be", 4, right=True)
     ('atten…', '  be')
     """
+    text = _begun(text, width)
     if (used := display_width(text)) > width:
         text, used = _beginning(text, width - 1)
         text, used = f"{text}…", used + 1
     padding = " " * (width - used)
     return padding + text if right else text + padding
+
+
+def cut(text: str, width: int) -> str:
+    """Truncate text to a display width, without padding.
+
+    Parameters
+    ----------
+    text
+        One line without colours.
+    width
+        The most columns, at least 1.
+
+    Returns
+    -------
+    str
+        Text that is no wider; a blank for an empty one.
+
+    Examples
+    --------
+    >>> cut("attention", 6), cut("be", 6)
+    ('atten…', 'be')
+    """
+    return fit(text, min(display_width(text), width) or 1)
+
+
+def _begun(text: str, width: int) -> str:
+    """Remove what could not be drawn in so many columns even if each had the most characters."""
+    most = _LONGEST_CLUSTER * width
+    return text if len(text) <= most else f"{text[:most]}…"
 
 
 def _beginning(text: str, width: int) -> tuple[str, int]:
@@ -247,7 +280,7 @@ def wrap(text: str, width: int, most: int) -> list[str]:
     (['the model', 'attends …'], ['注意', '力'])
     """
     lines, used = [""], 0
-    for piece, gap, size in _pieces(text, width):
+    for piece, gap, size in _pieces(_begun(text, width * most), width):
         gap = gap if lines[-1] else ""
         if used + len(gap) + size <= width:
             lines[-1], used = lines[-1] + gap + piece, used + len(gap) + size

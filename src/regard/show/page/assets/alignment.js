@@ -18,21 +18,11 @@ regard.view("alignment", (root, data) => {
 });
 
 function chooseSentence(chooser, sentences, state, show) {
-  const select = regard.element(
-    "select",
-    {
-      id: regard.unique("sentence"),
-      onchange: () => {
-        Object.assign(state, { sentence: select.selectedIndex, hypothesis: 0 });
-        show();
-      },
-    },
-    sentences.map((sentence, i) => {
-      const name = sentence.grid ? sentence.hypotheses[0].text : sentence.source.join(" ");
-      return regard.element("option", { dir: "auto" }, `${i + 1}  ${name}`);
-    }),
-  );
-  chooser.append(regard.element("label", { for: select.id }, "Sentence"), select);
+  const names = sentences.map((sentence, i) => `${i + 1}  ${sentence.grid ? sentence.hypotheses[0].text : sentence.source.join(" ")}`);
+  chooser.append(...regard.list("Sentence", names, (index) => {
+    Object.assign(state, { sentence: index, hypothesis: 0 });
+    show();
+  }));
 }
 
 function listHypotheses(list, sentence, state, show) {

@@ -128,6 +128,37 @@ const regard = {
     return box;
   },
 
+  // Buttons of which one is pressed: options [[value, text or element], ...].
+  toggles(name, options, current, choose) {
+    const press = (chosen) => options.forEach(([value], k) => buttons[k].setAttribute("aria-pressed", String(value === chosen)));
+    const buttons = options.map(([value, content]) => {
+      const onclick = () => {
+        press(value);
+        choose(value);
+      };
+      return regard.element("button", { type: "button", onclick }, content);
+    });
+    press(current);
+    regard.roving([buttons]);
+    return regard.element("div", { class: "groups", role: "group", "aria-label": name }, buttons);
+  },
+
+  // A list of texts to choose one from, after its name; `choose` gets the index.
+  list(name, texts, choose) {
+    const options = texts.map((text) => regard.element("option", { dir: "auto" }, text));
+    const select = regard.element("select", { id: regard.unique("list"), onchange: () => choose(select.selectedIndex) }, options);
+    return [regard.element("label", { for: select.id }, name), select];
+  },
+
+  // A function that acts once before the next frame, however often it is called.
+  later(action) {
+    let waiting = false;
+    return () => {
+      if (!waiting) requestAnimationFrame(() => ((waiting = false), action()));
+      waiting = true;
+    };
+  },
+
   // One tab stop for a grid of elements (rows of columns): the arrow keys move the focus. Returns a function that
   // focuses a cell. `skip` are keys that the cells use themselves.
   roving(rows, { skip = [] } = {}) {

@@ -69,23 +69,11 @@ function spans(labels, block) {
 }
 
 function groupButtons(groups, state, show) {
-  const buttons = groups.map(({ name }, k) =>
-    regard.element(
-      "button",
-      {
-        type: "button",
-        "aria-pressed": String(k === state.group),
-        onclick: () => {
-          state.group = k;
-          buttons.forEach((button, i) => button.setAttribute("aria-pressed", String(i === k)));
-          show();
-        },
-      },
-      regard.label(name),
-    ),
-  );
-  regard.roving([buttons]);
-  return regard.element("div", { class: "groups", role: "group", "aria-label": "Attention" }, buttons);
+  const options = groups.map(({ name }, k) => [k, regard.label(name)]);
+  return regard.toggles("Attention", options, state.group, (group) => {
+    state.group = group;
+    show();
+  });
 }
 
 const measured = (group, key, { layer, head }) => group.measures[key][layer][head];

@@ -1,8 +1,6 @@
-// Long attention: summaries of blocks, from all of it down to a few tokens. A page from a file has the summaries
-// alone; a page that a process serves asks it for what is zoomed into, and for rows.
+// Long attention: summaries of blocks, from all of it down to the finest blocks that the page has.
 
 const DECADES = 4; // below the largest weight, in the logarithmic scale
-const SETTLED = 160; // milliseconds without a movement before details are asked for
 const CLOSEST = 8; // tokens across the view, at least
 
 regard.view("long", (root, data) => {
@@ -12,12 +10,8 @@ regard.view("long", (root, data) => {
   const line = regard.element("p", { class: "readout", "aria-live": "polite" });
   const legend = regard.element("p", { class: "colour-scale" });
   const row = regard.element("div", { class: "long-row" });
-  const view = { model, canvas, map, line, legend, row, window: fullViewport(data), part: null, asked: 0, at: null };
-  view.redraw = later(() => drawLong(view));
-  view.changed = () => {
-    view.redraw();
-    askForPart(view);
-  };
+  const view = { model, canvas, map, line, legend, row, window: fullViewport(data), at: null };
+  view.redraw = regard.later(() => drawLong(view));
   root.append(
     longControls(view),
     line,
@@ -40,18 +34,6 @@ const longName = ({ queries, keys }) =>
 const fullViewport = ({ queries, keys }) => ({ top: 0, left: 0, height: queries, width: keys });
 
 const count = (number) => number.toLocaleString("en-US");
-
-function later(action) {
-  let waiting = false;
-  return () => {
-    if (waiting) return;
-    waiting = true;
-    requestAnimationFrame(() => {
-      waiting = false;
-      action();
-    });
-  };
-}
 
 // -------------------------------------------------------------------------------------------------------- model
 
@@ -141,7 +123,6 @@ function drawLong(view) {
   let depth = 0;
   while (levelOf(model, depth).size[0] * dots < 1 && levelOf(model, depth).rows > 1) depth++;
   drawLevel(context, paint(model, depth), levelOf(model, depth), viewport, width, height);
-  if (view.part && covers(view.part, model)) drawPart(context, view.part, model, viewport, width, height);
   drawPicked(context, view, width, height);
   drawMap(map, model, viewport);
   showLegend(view);
@@ -149,21 +130,6 @@ function drawLong(view) {
 
 function drawLevel(context, picture, { size: [down, across] }, { top, left, height, width }, w, h) {
   context.drawImage(picture, left / across, top / down, width / across, height / down, 0, 0, w, h);
-}
-
-const covers = (part, { head }) => part.head === head;
-
-function drawPart(context, part, model, viewport, width, height) {
-  const key = [model.kind, model.scale].join();
-  const top = topOf(model);
-  if (part.key !== key || part.dark !== regard.dark()) {
-    part.picture = painted(part[model.kind], part.rows, part.columns, top, model.scale);
-    Object.assign(part, { key, dark: regard.dark() });
-  }
-  const x = (token) => ((token - viewport.left) / viewport.width) * width;
-  const y = (token) => ((token - viewport.top) / viewport.height) * height;
-  const [right, bottom] = [part.left + part.columns * part.size[1], part.top + part.rows * part.size[0]];
-  context.drawImage(part.picture, x(part.left), y(part.top), x(right) - x(part.left), y(bottom) - y(part.top));
 }
 
 function drawPicked(context, { picked, window: viewport }, width, height) {
@@ -200,54 +166,27 @@ function showLegend({ model, legend }) {
 
 function longControls(view) {
   const { model } = view;
-  const choice = (name, options, key) => {
-    const buttons = options.map(([value, text]) =>
-      regard.element(
-        "button",
-        {
-          type: "button",
-          "aria-pressed": String(model[key] === value),
-          onclick: () => {
-            model[key] = value;
-            buttons.forEach((button, k) => button.setAttribute("aria-pressed", String(options[k][0] === value)));
-            view.changed();
-            describe(view, view.at);
-          },
-        },
-        text,
-      ),
-    );
-    regard.roving([buttons]);
-    return regard.element("div", { class: "groups", role: "group", "aria-label": name }, buttons);
+  const shown = (key) => (value) => {
+    model[key] = value;
+    view.redraw();
+    describe(view, view.at);
   };
+  const choice = (name, options, key) => regard.toggles(name, options, model[key], shown(key));
+  const heads = Array.from({ length: model.heads }, (_, k) => `head ${k + 1}`);
   const zoom = [["\u2212", "zoom out", 2], ["+", "zoom in", 0.5], ["All", "show all", 0]].map(([sign, name, factor]) =>
     regard.element("button", { type: "button", "aria-label": name, onclick: () => zoomBy(view, factor) }, sign),
   );
   return regard.element(
     "div",
     { class: "chooser" },
-    model.heads > 1 && headChooser(view),
+    model.heads > 1 && regard.list("Head", heads, (head) => {
+      shown("head")(head);
+      if (view.picked !== undefined) pickRow(view, view.picked);
+    }),
     choice("Summary of a block", [["maximum", "largest"], ["mean", "mean"]], "kind"),
     choice("Scale", [["log", "log"], ["linear", "linear"]], "scale"),
     regard.element("div", { class: "groups" }, zoom),
   );
-}
-
-function headChooser(view) {
-  const select = regard.element(
-    "select",
-    {
-      id: regard.unique("head"),
-      onchange: () => {
-        view.model.head = select.selectedIndex;
-        view.changed();
-        describe(view, view.at);
-        if (view.picked !== undefined) pickRow(view, view.picked);
-      },
-    },
-    Array.from({ length: view.model.heads }, (_, k) => regard.element("option", {}, `head ${k + 1}`)),
-  );
-  return [regard.element("label", { for: select.id }, "Head"), select];
 }
 
 // Zoom by a factor about a position in the view, given as shares of its sides; 0 shows all.
@@ -261,7 +200,7 @@ function zoomBy(view, factor, { x = 0.5, y = 0.5 } = {}) {
     view.window = { top: old.top + y * old.height * (1 - by), left: old.left + x * old.width * (1 - by), height: old.height * by, width: old.width * by };
   }
   keepInside(view);
-  view.changed();
+  view.redraw();
 }
 
 function keepInside(view) {
@@ -277,7 +216,7 @@ function moveBy(view, down, across) {
   view.window.top += down * view.window.height;
   view.window.left += across * view.window.width;
   keepInside(view);
-  view.changed();
+  view.redraw();
 }
 
 function moveWithKeys(view) {
@@ -351,15 +290,13 @@ function positionAt({ window: viewport, model }, { x, y }) {
   };
 }
 
-// The finest summary of a position that is available.
-function summaryAt(view, { row, column }) {
-  const { part, model } = view;
-  const inside = part && covers(part, model) && row >= part.top && column >= part.left && row < part.bottom && column < part.right;
-  const level = inside ? part : { ...levelOf(model, 0), top: 0, left: 0 };
-  const i = Math.floor((row - level.top) / level.size[0]);
-  const j = Math.floor((column - level.left) / level.size[1]);
+// The finest summary of a position.
+function summaryAt({ model }, { row, column }) {
+  const level = levelOf(model, 0);
+  const i = Math.floor(row / level.size[0]);
+  const j = Math.floor(column / level.size[1]);
   const at = i * level.columns + j;
-  return { level, top: level.top + i * level.size[0], left: level.left + j * level.size[1], maximum: level.maximum[at], mean: level.mean[at] };
+  return { level, top: i * level.size[0], left: j * level.size[1], maximum: level.maximum[at], mean: level.mean[at] };
 }
 
 function describe(view, at) {
@@ -386,66 +323,16 @@ function range(one, many, start, size, length, labels) {
   return regard.element("span", {}, `${name} `, own.flatMap((label, k) => [k ? " \u2026 " : null, regard.label(label)]));
 }
 
-// ------------------------------------------------------------------------------------------------------ details
-
-function askForPart(view) {
-  clearTimeout(view.timer);
-  const { model, window: viewport } = view;
-  const finest = levelOf(model, 0);
-  const finer = finest.size[0] > 1 || finest.size[1] > 1;
-  if (!model.data.served || !finer || viewport.height > model.data.queries / 1.5) return;
-  view.timer = setTimeout(async () => {
-    const ticket = ++view.asked;
-    const head = model.head;
-    const edges = {
-      top: Math.floor(viewport.top),
-      bottom: Math.min(model.data.queries, Math.ceil(viewport.top + viewport.height)),
-      left: Math.floor(viewport.left),
-      right: Math.min(model.data.keys, Math.ceil(viewport.left + viewport.width)),
-    };
-    const numbers = await numbersOf(view, "part", { head, ...edges });
-    if (!numbers || ticket !== view.asked) return;
-    view.part = partOf(numbers, head, edges);
-    view.redraw();
-    describe(view, view.at);
-  }, SETTLED);
-}
-
-// The numbers of a part: the largest weights of its blocks, then the means.
-function partOf(numbers, head, edges) {
-  const lengths = [edges.bottom - edges.top, edges.right - edges.left];
-  const size = lengths.map((length) => Math.max(1, Math.ceil(length / 512)));
-  const [rows, columns] = lengths.map((length, k) => Math.ceil(length / size[k]));
-  const half = rows * columns;
-  return { head, ...edges, size, rows, columns, maximum: numbers.subarray(0, half), mean: numbers.subarray(half) };
-}
-
-async function numbersOf(view, path, query) {
-  try {
-    const answer = await fetch(`${path}?${new URLSearchParams(query)}`);
-    if (!answer.ok) throw new Error(answer.statusText);
-    return new Float32Array(await answer.arrayBuffer());
-  } catch {
-    view.line.replaceChildren("The process that serves this page does not answer: only what is here can be shown.");
-    return null;
-  }
-}
-
 // ---------------------------------------------------------------------------------------------------- one query
 
-async function pickRow(view, row) {
-  const { model } = view;
+function pickRow(view, row) {
+  const { model, row: box } = view;
   view.picked = row;
   view.redraw();
   const level = levelOf(model, 0);
-  const i = Math.floor(row / level.size[0]);
-  const own = model.data.served ? await numbersOf(view, "row", { head: model.head, row }) : null;
-  if (view.picked !== row) return;
-  const weights = own ?? level.maximum.subarray(i * level.columns, (i + 1) * level.columns);
-  showRow(view, row, weights, own ? 1 : level.size[1], own || level.size[0] === 1 ? row : i * level.size[0], own ? 1 : level.size[0]);
-}
-
-function showRow({ model, row: box }, row, weights, size, start, rows) {
+  const [rows, size] = level.size;
+  const i = Math.floor(row / rows);
+  const weights = level.maximum.subarray(i * level.columns, (i + 1) * level.columns);
   const { queries, keys, query_labels: queryLabels, key_labels: keyLabels } = model.data;
   const best = largest(weights.length, (k) => weights[k], 6);
   const items = best.map((k) =>
@@ -453,7 +340,7 @@ function showRow({ model, row: box }, row, weights, size, start, rows) {
   );
   const chart = regard.element("canvas", { class: "long-chart", role: "img", "aria-label": "Weights along the keys" });
   box.replaceChildren(
-    regard.element("h3", {}, range("query", "queries", start, rows, queries, queryLabels)),
+    regard.element("h3", {}, range("query", "queries", i * rows, rows, queries, queryLabels)),
     regard.element("p", { class: "soft" }, size === 1 && rows === 1 ? "All its weights, and the largest:" : "The largest weights of each block:"),
     chart,
     regard.element("ol", { class: "long-best" }, items),

@@ -3,8 +3,9 @@
 
 const NOTHING = { row: null, column: null };
 const LEVELS = 16; // strengths of lines: those of a level are one path, which is far faster than a path each
-const FAINTEST = 0.03; // of the largest weight: weaker lines are not drawn
-const MOST_LINES = 30000;
+const FAINTEST = 0.03; // of the weight of the darkest colour: weaker lines are not drawn
+const MOST_LINES = 3000; // at once: more are a surface to the eye, and stop a browser
+const GOLDEN = (Math.sqrt(5) - 1) / 2;
 const ROW = 28; // pixels of a token's line, as in weights.css
 
 const sameSelection = (a, b) => a.row === b.row && a.column === b.column;
@@ -33,7 +34,7 @@ regard.selection = () => {
 
 // The weight of the darkest colour: the largest, but at least four times that of uniform weights.
 function scaleOf(weights, m) {
-  return Math.max(4 / m, weights.reduce((most, weight) => (weight > most ? weight : most), 0)) || 1;
+  return Math.max(Math.min(1, 4 / m), weights.reduce((most, weight) => (weight > most ? weight : most), 0)) || 1;
 }
 
 // The readout, the lines and the matrix of one array; `update` shows another of the same tokens. `left` is the side that stands left: "row" or "column".
@@ -51,8 +52,8 @@ regard.weightsView = ({ rows, columns, weights, links = [], left = "column", nam
   };
   const take = (numbers) => {
     model.weights = numbers;
-    model.top = numbers.reduce((most, weight) => (weight > most ? weight : most), 0) || 1;
     model.scale = scaleOf(numbers, m);
+    model.lines = strongest(model, NOTHING);
   };
   take(weights);
   const parts = [readout(model), pairs(model), matrix(model), colourScale(model)];
@@ -97,12 +98,18 @@ function readout(model) {
   const line = regard.element("p", { class: "readout", "aria-live": "polite" });
   const idle = `Hover, focus or tap a token: its weights appear. ${model.names.row} attend, ${model.names.column} are attended to.`;
   const update = ({ row, column }) => {
-    line.replaceChildren(...(row === null && column === null ? [idle] : weightsAt(model, row, column)));
+    line.replaceChildren(...(row === null && column === null ? [idle, linesLeft(model.lines)] : weightsAt(model, row, column)));
   };
   model.selection.onChange(update);
   const refresh = () => update(model.selection.get());
   refresh();
   return { element: line, refresh };
+}
+
+function linesLeft(levels) {
+  const drawn = levels.reduce((sum, [rows]) => sum + rows.length, 0);
+  const number = (count) => count.toLocaleString("en-US");
+  return drawn < levels.all ? ` ${number(drawn)} of ${number(levels.all)} lines are drawn.` : "";
 }
 
 function weightsAt(model, row, column) {
@@ -148,17 +155,12 @@ function pairs(model) {
   );
   const ends = [sides[model.left].buttons, sides[right].buttons];
   regard.roving(Array.from({ length: Math.max(...ends.map((end) => end.length)) }, (_, i) => ends.flatMap((end) => end[i] ?? [])));
-  let lines = strongest(model);
-  const draw = () => drawLines(canvas, box, model, lines);
+  const draw = () => drawLines(canvas, box, model);
   const layout = () => {
     canvas.style.height = `${Math.min(box.clientHeight, ROW * Math.max(model.rows.length, model.columns.length))}px`;
     draw();
   };
-  let waiting = false;
-  const later = () => {
-    if (!waiting) requestAnimationFrame(() => ((waiting = false), draw()));
-    waiting = true;
-  };
+  const later = regard.later(draw);
   box.addEventListener("scroll", later, { passive: true });
   const show = (selection) => {
     sides.row.show(selection);
@@ -167,11 +169,7 @@ function pairs(model) {
   };
   model.selection.onChange(show);
   regard.onTheme(later);
-  const refresh = () => {
-    lines = strongest(model);
-    show(model.selection.get());
-  };
-  return { element: box, layout, refresh };
+  return { element: box, layout, refresh: () => show(model.selection.get()) };
 }
 
 // One side: a list of tokens as buttons, each with room for its weight.
@@ -217,22 +215,29 @@ function tokens(model, side, alignment) {
   return { element: list, buttons, show };
 }
 
-// The lines that can be seen, by level of strength: [[rows, columns], ...].
-function strongest(model) {
-  const levels = Array.from({ length: LEVELS + 1 }, () => [[], []]);
-  const m = model.columns.length;
-  model.weights.forEach((weight, k) => {
-    if (!(weight >= FAINTEST * model.top)) return;
-    const level = levels[Math.max(1, Math.round((LEVELS * weight) / model.top))];
-    level[0].push(Math.floor(k / m));
-    level[1].push(k % m);
-  });
-  let room = MOST_LINES;
-  for (let k = LEVELS; k > 0; k--) {
-    levels[k].forEach((indices) => (indices.length = Math.min(indices.length, Math.max(room, 0))));
-    room -= levels[k][0].length;
+// The lines that can be seen of a selection, by level of strength: [[rows, columns], ...]. Of a level with too many for
+// the eye, some that are spread evenly, and none of the weaker levels.
+function strongest({ weights, scale, rows, columns }, { row, column }) {
+  const [n, m] = [rows.length, columns.length];
+  const first = (row ?? 0) * m + (column ?? 0);
+  const step = column === null ? 1 : m;
+  const end = first + step * (row === null ? (column === null ? n * m : n) : column === null ? m : 1);
+  const levelOf = (weight) => (weight >= FAINTEST * scale ? Math.max(1, Math.round((LEVELS * weight) / scale)) : 0);
+  const counts = new Uint32Array(LEVELS + 1);
+  for (let k = first; k < end; k += step) counts[levelOf(weights[k])]++;
+  const most = new Uint32Array(LEVELS + 1);
+  for (let k = LEVELS, room = MOST_LINES; k > 0; room -= most[k--]) most[k] = Math.min(counts[k], room);
+  const levels = Array.from(counts, () => [[], []]);
+  for (let k = first; k < end; k += step) {
+    const level = levelOf(weights[k]);
+    const own = levels[level];
+    // Multiples of the golden ratio are spread evenly in every range, and follow no grid.
+    const drawn = most[level] === counts[level] || (k * GOLDEN) % 1 < most[level] / counts[level];
+    if (!drawn || own[0].length === most[level]) continue;
+    own[0].push(Math.floor(k / m));
+    own[1].push(k % m);
   }
-  return levels;
+  return Object.assign(levels, { all: counts.reduce((sum, count) => sum + count, 0) - counts[0] });
 }
 
 // A canvas with as many pixels as the screen has for it.
@@ -253,7 +258,7 @@ function themeColour(name) {
   return getComputedStyle(probe).color;
 }
 
-function drawLines(canvas, box, model, levels) {
+function drawLines(canvas, box, model) {
   const { clientWidth: width, clientHeight: height } = canvas;
   if (!width || !height) return;
   const context = sharp(canvas, width, height);
@@ -269,12 +274,12 @@ function drawLines(canvas, box, model, levels) {
   };
   context.strokeStyle = themeColour("--accent");
   context.lineCap = "round";
-  for (const [part, fade] of selected ? [[false, 0.1], [true, 1]] : [[true, 1]]) {
-    levels.forEach(([rows, columns], level) => {
+  for (const [part, fade] of selected ? [[model.lines, 0.1], [strongest(model, { row, column }), 1]] : [[model.lines, 1]]) {
+    part.forEach(([rows, columns], level) => {
       context.globalAlpha = fade * (0.08 + 0.92 * (level / LEVELS));
       context.lineWidth = 0.75 + 3.25 * (level / LEVELS);
       context.beginPath();
-      rows.forEach((i, k) => chosen(i, columns[k]) === part && line(i, columns[k]));
+      rows.forEach((i, k) => line(i, columns[k]));
       context.stroke();
     });
   }
