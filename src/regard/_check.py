@@ -252,7 +252,7 @@ def listed(name: str, values: Any) -> Any:
     try:
         return values if values is None or isinstance(values, str) else list(values)
     except TypeError:
-        fail(f"{name} must be a list of strings. Got {type(values).__name__} instead.", kind=TypeError)
+        fail(f"{name} must be a sequence of strings. Got {type(values).__name__} instead.", kind=TypeError)
 
 
 def numeric(name: str, value: ArrayLike) -> Array:
@@ -549,12 +549,10 @@ def floats(**named: Any) -> None:
     None is skipped.
     """
     for name, array in named.items():
-        plain(name, array)
-        if array is None or (
-            isinstance(array, np.ndarray) and array.dtype.kind == "f" and array.itemsize in (4, 8)
-        ):
+        is_plain = isinstance(array, np.ndarray) and not isinstance(array, np.ma.MaskedArray)
+        if array is None or (is_plain and array.dtype.kind == "f" and array.itemsize in (4, 8)):
             continue
-        got = f"dtype {array.dtype}" if isinstance(array, np.ndarray) else type(array).__name__
+        got = f"dtype {array.dtype}" if is_plain else type(array).__name__
         fail(f"{name} must be an array of float32 or float64. Got {got} instead.", kind=TypeError)
 
 

@@ -116,8 +116,8 @@ def labels(names: Sequence[str] | None, count: int, noun: str, *, hint: str = ""
     if names is None:
         return [f"{noun} {i + 1}" for i in range(count)]
     if isinstance(names, str):
-        rule = "labels must be a list of strings. Got one string instead."
-        _check.fail(rule, hint=f"labels={names.split()!r:.60}", kind=TypeError)
+        rule = "labels must be a sequence of strings. Got one string instead."
+        _check.fail(rule, hint="use text.split()", kind=TypeError)
     names = _check.listed("labels", names)
     if len(names) != count:
         got = "1 label" if len(names) == 1 else f"{len(names)} labels"
