@@ -19,6 +19,7 @@ from regard import _check, _files
 from regard._chunks import Options, visible_pairs
 from regard._layout import Region, extent, slices
 from regard._problem import Problem, prepare
+from regard._safetensors import Wrong, opened, write
 from regard._threads import Workers
 from regard.attention import Partial, merge, partial
 from regard.kernels import KERNELS
@@ -264,8 +265,6 @@ class _Checkpoint:
             _check.fail(rule)
         if not path.exists():
             return 0, start
-        from regard.seq2seq.storage.safetensors import Wrong, opened
-
         with opened(self.path, "checkpoint of outofcore.attention") as container:
             container.expect_format(FORMAT, VERSION)
             container.expect("U8", {"context": (start.context.nbytes,), "lse": (start.lse.nbytes,)})
@@ -310,8 +309,6 @@ class _Checkpoint:
             Path(self.path).unlink(missing_ok=True)
 
     def _write(self, done: int, total: Partial) -> None:
-        from regard.seq2seq.storage.safetensors import write
-
         arrays = {
             name: np.frombuffer(array.tobytes(), np.uint8)
             for name, array in (("context", total.context), ("lse", total.lse))

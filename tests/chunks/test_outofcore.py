@@ -21,7 +21,7 @@ from strategies import case
 
 import regard
 from regard import _files, outofcore
-from regard.seq2seq.storage.safetensors import opened, write
+from regard._safetensors import opened, write
 
 Array = NDArray[Any]
 

@@ -185,12 +185,9 @@ class AttentionMemory:
         if len(unknown):
             raise KeyError(f"there is no entry {unknown[0]}; {self._count} are stored")
         remaining = ~np.isin(self.ids, unwanted)
-        self._keys, self._values, self._ids = (
-            self.keys[remaining],
-            self.values[remaining],
-            self.ids[remaining],
-        )
-        self._count = len(self._ids)
+        keys, values, ids = self.keys[remaining], self.values[remaining], self.ids[remaining]
+        count = len(ids)
+        self._keys, self._values, self._ids, self._count = keys, values, ids, count
 
     def recall(self, queries: ArrayLike, *, top: int = 5) -> Recalled:
         """Attend to all entries.

@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from one_test import in_one_test
 
+from regard._safetensors import opened
 from regard.cli import main
 from regard.seq2seq.data.packing import packed, unpacked
 from regard.seq2seq.data.vocabulary import END, START, UNKNOWN
@@ -28,7 +29,6 @@ from regard.seq2seq.extras.graphones.em_aligner import MAX_FERTILITY, Aligner, a
 from regard.seq2seq.extras.graphones.kneser_ney import KneserNey
 from regard.seq2seq.extras.graphones.model import DEFAULT_WEIGHT, MAX_ORDER, WEIGHTS, Graphones
 from regard.seq2seq.model import Seq2Seq
-from regard.seq2seq.storage.safetensors import opened
 
 # ---------------------------------------------------------------------------------------------------- rows
 

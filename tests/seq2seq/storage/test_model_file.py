@@ -24,6 +24,7 @@ from hypothesis import strategies as st
 from one_test import in_one_test
 
 from regard import _files, cli
+from regard import _safetensors as container
 from regard.seq2seq import Seq2Seq
 from regard.seq2seq.alignment.links import read_gold
 from regard.seq2seq.data.parallel_text import read_pairs
@@ -31,7 +32,6 @@ from regard.seq2seq.data.tokenizers import Subwords, Words
 from regard.seq2seq.data.vocabulary import SPECIAL, Vocabulary
 from regard.seq2seq.networks.families import FAMILIES, build, describe
 from regard.seq2seq.networks.recurrent.config import RecurrentConfig
-from regard.seq2seq.storage import safetensors as container
 from regard.seq2seq.storage.checkpoint_file import State, read_checkpoint, write_checkpoint
 from regard.seq2seq.storage.model_file import Model, read_model, write_model
 from regard.seq2seq.training.checkpoint import checkpoint_path

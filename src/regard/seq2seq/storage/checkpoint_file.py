@@ -1,4 +1,4 @@
-"""The checkpoint: the state of a training, in a file of `regard.seq2seq.storage.safetensors`.
+"""The checkpoint: the state of a training, in a file of `regard._safetensors`.
 
 All arrays are flat (F32). The metadata: format "regard.checkpoint", version "2", and ``state``, JSON: step, seconds,
 best_loss, waited and fingerprint of `State`.
@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from numpy.typing import NDArray
 
-from regard.seq2seq.storage.safetensors import Wrong, opened, write
+from regard._safetensors import Wrong, opened, write
 
 __all__ = ["State", "read_checkpoint", "write_checkpoint"]
 

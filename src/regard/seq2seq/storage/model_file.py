@@ -1,4 +1,4 @@
-"""The model file: a network, its tokenizers and its extras, in a file of `regard.seq2seq.storage.safetensors`.
+"""The model file: a network, its tokenizers and its extras, in a file of `regard._safetensors`.
 
 A model file has the parameters (F32) under the names of its configuration's ``shapes()``, and the data of the two
 tokenizers (U8) as ``source.tokens``, ``target.tokens`` and so on, tokens in UTF-8 with newlines between them. Its
@@ -28,6 +28,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import numpy as np
 
 from regard import _check
+from regard._safetensors import Container, Wrong, opened, write
 from regard.seq2seq.data.array_sources import ArraySource, restore_source
 from regard.seq2seq.data.tokenizers import Tokenizer, restore
 from regard.seq2seq.extras import EXTRAS, extra_class
@@ -36,7 +37,6 @@ from regard.seq2seq.networks.base import Network, Predictor
 from regard.seq2seq.networks.encoders.inputs import Input, check_fit
 from regard.seq2seq.networks.families import Config, build, describe, read_config
 from regard.seq2seq.networks.parameters import Parameters
-from regard.seq2seq.storage.safetensors import Container, Wrong, opened, write
 
 __all__ = [
     "MODEL_FILE",

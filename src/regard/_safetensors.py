@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 from regard import _check, _files
 from regard._characters import report
 
-__all__ = ["Container", "Wrong", "opened", "write"]
+__all__: list[str] = []
 
 Array = NDArray[Any]
 
