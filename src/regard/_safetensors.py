@@ -62,22 +62,6 @@ def write(path: str | os.PathLike[str], arrays: Mapping[str, Array], metadata: M
         uint8 arrays keep their type; others become float32.
     metadata : mapping of str to str
         Further text; `checksum` is added.
-
-    Raises
-    ------
-    OSError
-        If it can't be written; an older file is then unchanged.
-    ValueError
-        If the path is not a file.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     write(f"{folder}/it", {"a": np.ones(2)}, {"format": "mine"})
-    ...     with opened(f"{folder}/it", "file of mine") as container:
-    ...         container.metadata["format"], container.array("a")
-    ('mine', array([1., 1.], dtype=float32))
     """
     data = {
         name: np.ascontiguousarray(array, np.uint8 if array.dtype == np.uint8 else "<f4")
@@ -129,26 +113,6 @@ def opened(path: str | os.PathLike[str], what: str) -> Iterator[Container]:
     ------
     Container
         To read arrays from during the ``with`` block; a `Wrong` raised there becomes a ValueError with the file's name.
-
-    Raises
-    ------
-    ValueError
-        If the file is invalid, with the reason in one line.
-    OSError
-        If it can't be read.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from pathlib import Path
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     _ = Path(folder, "short").write_bytes(b"1234")
-    ...     try:
-    ...         with opened(Path(folder, "short"), "model file"):
-    ...             pass
-    ...     except ValueError as error:
-    ...         print(str(error).replace(folder, "here"))
-    here/short is not a model file: 4 bytes are too few
     """
     name = os.fspath(path)
     mode = os.stat(path).st_mode

@@ -85,13 +85,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         (with a line for each error on standard error) or arguments are missing (with the help there); 128 plus the
         number of a signal that ends it: 130 for Ctrl-C, 143 for SIGTERM, 129 for SIGHUP; 141 if the reader of the
         output has gone.
-
-    Examples
-    --------
-    >>> main(["explain", "--words", "1 0; 0 1", "--seed", "1"])  # doctest: +ELLIPSIS
-    2 words, and weights drawn with seed 1
-    ...
-    0
     """
     arguments = sys.argv[1:] if argv is None else list(argv)
     if sys.stdout is None or sys.stderr is None:  # closed by the caller

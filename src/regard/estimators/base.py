@@ -36,12 +36,6 @@ class Attended(NamedTuple):
         Indices of training rows, the most attended first.
     weights : array (n, top)
         Their attention weights; all weights of a query sum to 1.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> Attended(np.array([[4, 2]]), np.array([[0.75, 0.25]])).rows
-    array([[4, 2]])
     """
 
     rows: NDArray[np.int64]
@@ -68,12 +62,6 @@ class Standard(NamedTuple):
         Numbers are first multiplied by ``2^-exponent``, so that no sum or square overflows.
     center, spread : array (d,)
         Means and standard deviations of the products; a spread of infinity makes a constant column 0.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> Standard.of(np.array([[1e308], [-1e308]]), np.ones(2))(np.array([[5e307]]))
-    array([[0.5]])
     """
 
     exponent: Array

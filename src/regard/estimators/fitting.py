@@ -278,17 +278,6 @@ def fit(
     -------
     Fitted
         The best parameters that were found.
-
-    Examples
-    --------
-    >>> from regard.estimators.metrics import score_of
-    >>> x = np.linspace(-1, 1, 20)[:, None]
-    >>> heads = Heads(score_of("gaussian", "scalar", 1), Constant())
-    >>> loss = LeaveOneOut(
-    ...     heads, x, x, np.zeros(20), np.arange(20), lambda y: ((y - x).ravel() ** 2, 2 * (y - x))
-    ... )
-    >>> fit(loss, of_squared_error, alpha=0.0, max_iter=20, tol=1e-6, rng=np.random.default_rng(0)).loss < 0.01
-    True
     """
     from scipy.optimize import minimize
 

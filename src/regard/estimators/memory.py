@@ -30,12 +30,6 @@ class Recalled(NamedTuple):
         The entries attended to most, the most attended first.
     weights : array (n, top)
         Their attention weights; all weights of a query sum to 1.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> Recalled(np.zeros((1, 2)), np.array([[7]]), np.array([[1.0]])).ids
-    array([[7]])
     """
 
     values: Array

@@ -36,14 +36,6 @@ class Metric:
         Dimensions of u; d unless M is a matrix.
     signed : bool
         Whether factors may be negative; otherwise their logarithms are the parameters.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> metric = Metric("diagonal", 2, 2)
-    >>> u, pullback = metric(np.log([1.0, 3.0]), np.array([[1.0, 1.0]]))
-    >>> u
-    array([[1., 3.]])
     """
 
     name: str
@@ -95,16 +87,6 @@ class Score:
     ----------
     metric : Metric
         The learned linear map.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> x = np.array([[0.0], [2.0]])
-    >>> score = score_of("gaussian", "scalar", 1)
-    >>> queries, keys, _ = score(np.zeros(1), x, x)       # -(x - y)^2 / 2, up to a constant a query
-    >>> queries @ keys.T
-    array([[ 0., -2.],
-           [ 0.,  2.]])
     """
 
     metric: Metric
@@ -240,11 +222,6 @@ def score_of(name: str, metric: str, features: int, rank: int | None = None) -> 
     -------
     Score
         Without parameters, which are its first argument.
-
-    Examples
-    --------
-    >>> score_of("cosine", "diagonal", 3).size       # a temperature and a factor for each feature
-    4
     """
     signed = name == "general"
     return SCORES[name](Metric(metric, features, features if rank is None else rank, signed))

@@ -15,14 +15,7 @@ REACH = 2.0  # widths of the attention for which a line is followed: what is far
 
 
 class Constant:
-    """The weighted mean of the targets (Nadaraya 1964, Watson 1964).
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> Constant().values(np.zeros((2, 3)), np.ones((2, 1))).shape
-    (2, 1)
-    """
+    """The weighted mean of the targets (Nadaraya 1964, Watson 1964)."""
 
     size = 0  # parameters
 
@@ -64,15 +57,6 @@ class Linear:
         d.
     outputs : int
         e.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> x = np.array([[0.0], [1.0]])
-    >>> line = Linear(1, 1)
-    >>> context = line.values(x, 2 * x).mean(axis=0, keepdims=True)   # a query that attends equally to both
-    >>> line(np.array([-30.0]), context, np.array([[3.0]]))[0].round(6)
-    array([[6.]])
     """
 
     size = 1
@@ -169,10 +153,5 @@ def readout_of(degree: int, features: int, outputs: int) -> Constant | Linear:
     -------
     Constant or Linear
         Without parameters.
-
-    Examples
-    --------
-    >>> readout_of(1, 2, 1).size
-    1
     """
     return Linear(features, outputs) if degree else Constant()

@@ -85,18 +85,6 @@ class EnsembleNetwork:
     ----------
     networks : sequence of Predictor
         Of any families.
-
-    Examples
-    --------
-    >>> class Always(Stepper):  # predicts one token of five, without attention
-    ...     def __init__(self, token): self.token = token
-    ...     stepper = lambda self, source, lengths, width=1: self
-    ...     select = keep = lambda self, kept: None
-    ...     def __call__(self, tokens):
-    ...         return np.where(np.arange(5) == self.token, 0.0, -np.inf)[None, None], np.zeros((1, 1, 0))
-    >>> stepper = EnsembleNetwork([Always(3), Always(4)]).stepper(np.array([[2]]), np.array([1]))
-    >>> np.exp(stepper(np.array([[1]]))[0]).tolist()
-    [[[0.0, 0.0, 0.0, 0.5, 0.5]]]
     """
 
     def __init__(self, networks: Sequence[Predictor]) -> None:

@@ -565,18 +565,6 @@ def as_examples(name: str, sources: Any, side: Tokenizer | ArraySource) -> Seque
     -------
     sequence
         The sources.
-
-    Raises
-    ------
-    TypeError
-        If they are not.
-
-    Examples
-    --------
-    >>> from regard.seq2seq.data.tokenizers import Words
-    >>> as_examples("sources", "one", Words.learn([]))
-    Traceback (most recent call last):
-    TypeError: sources must be a sequence of sentences. Got str instead.
     """
     if not isinstance(side, ArraySource):
         return as_sentences(name, sources)
@@ -615,17 +603,6 @@ def paired_examples(
     -------
     list of (source, target)
         The pairs.
-
-    Raises
-    ------
-    ValueError, TypeError
-        If the numbers differ, or an argument is not a sequence of examples.
-
-    Examples
-    --------
-    >>> from regard.seq2seq.data.tokenizers import Words
-    >>> paired_examples(["one"], ["un"], Words.learn([]))
-    [('one', 'un')]
     """
     if not isinstance(side, ArraySource):
         return paired(sources, targets, name)
@@ -644,17 +621,6 @@ def check_length(count: int, where: str = "") -> None:
         The number of tokens.
     where : str
         The beginning of the error: which sentence it is.
-
-    Raises
-    ------
-    ValueError
-        If there are more than `LONGEST_SENTENCE`.
-
-    Examples
-    --------
-    >>> check_length(1001, "line 7: ")
-    Traceback (most recent call last):
-    ValueError: line 7: 1001 tokens; at most 1000 are allowed
     """
     if count > LONGEST_SENTENCE:
         raise ValueError(f"{where}{count} tokens; at most {LONGEST_SENTENCE} are allowed")

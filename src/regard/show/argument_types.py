@@ -30,14 +30,6 @@ def integer(least: int = 1, most: int | None = None) -> Callable[[str], int]:
     -------
     callable
         Converts a text to the number, or raises `argparse.ArgumentTypeError`.
-
-    Examples
-    --------
-    >>> integer(most=9)("7")
-    7
-    >>> integer(most=9)("70")
-    Traceback (most recent call last):
-    argparse.ArgumentTypeError: must be an integer from 1 to 9. Got '70' instead.
     """
 
     def read(text: str) -> int:
@@ -65,12 +57,6 @@ def number(rule: str, fits: Callable[[float], bool]) -> Callable[[str], float]:
     -------
     callable
         Converts a text to the number, or raises `argparse.ArgumentTypeError`.
-
-    Examples
-    --------
-    >>> number("below 1", lambda number: number < 1)("1.5")
-    Traceback (most recent call last):
-    argparse.ArgumentTypeError: must be a number below 1. Got '1.5' instead.
     """
 
     def read(text: str) -> float:
@@ -94,16 +80,6 @@ def positive(text: str) -> float:
     -------
     float
         The number.
-
-    Raises
-    ------
-    argparse.ArgumentTypeError
-        If it is not such a number.
-
-    Examples
-    --------
-    >>> positive("0.5")
-    0.5
     """
     return number("greater than 0", lambda number: number > 0)(text)
 
@@ -120,16 +96,6 @@ def finite(text: str) -> float:
     -------
     float
         The number.
-
-    Raises
-    ------
-    argparse.ArgumentTypeError
-        If it is not a finite number.
-
-    Examples
-    --------
-    >>> finite("-0.5")
-    -0.5
     """
     return number("that is finite", math.isfinite)(text)
 
@@ -146,19 +112,6 @@ def non_empty(text: str) -> str:
     -------
     str
         The same.
-
-    Raises
-    ------
-    argparse.ArgumentTypeError
-        If it is empty or blank.
-
-    Examples
-    --------
-    >>> non_empty("pairs.tsv")
-    'pairs.tsv'
-    >>> non_empty("")
-    Traceback (most recent call last):
-    argparse.ArgumentTypeError: must not be empty
     """
     if not text.strip():
         raise argparse.ArgumentTypeError("must not be empty")
@@ -177,16 +130,6 @@ def path(text: str) -> Path:
     -------
     Path
         The path.
-
-    Raises
-    ------
-    argparse.ArgumentTypeError
-        If it is empty or blank.
-
-    Examples
-    --------
-    >>> path("runs/mine").name
-    'mine'
     """
     return Path(non_empty(text))
 
@@ -203,11 +146,6 @@ def value(text: str) -> Any:
     -------
     int, float, bool or str
         The value.
-
-    Examples
-    --------
-    >>> value("2"), value("1e-3"), value("true"), value("gru")
-    (2, 0.001, True, 'gru')
     """
     if text in ("true", "false"):
         return text == "true"

@@ -41,21 +41,6 @@ def read_arrays(paths: Sequence[Path]) -> tuple[NDArray[Any], NDArray[Any], NDAr
     -------
     tuple of ndarray
         Queries, keys and values.
-
-    Raises
-    ------
-    ValueError
-        If a file does not contain such arrays.
-    OSError
-        If a file can't be opened.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     np.savez(f"{folder}/arrays.npz", q=np.eye(2), k=np.eye(2), v=np.ones((2, 1)))
-    ...     [array.shape for array in read_arrays([Path(folder, "arrays.npz")])]
-    [(2, 2), (2, 2), (2, 1)]
     """
     if not 1 <= len(paths) <= 3:
         raise ValueError(f"queries, keys and values come in one, two or three files: {len(paths)} given")
@@ -88,22 +73,6 @@ def read_array(path: Path) -> NDArray[Any]:
     -------
     ndarray
         (rows, columns) from text; any shape from .npy.
-
-    Raises
-    ------
-    ValueError
-        If the file does not contain such an array; for text, with the line.
-    OSError
-        If it can't be opened.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     _ = Path(folder, "keys.csv").write_text("1,2\\n3,4.5\\n")
-    ...     read_array(Path(folder, "keys.csv"))
-    array([[1. , 2. ],
-           [3. , 4.5]])
     """
     suffix = path.suffix.lower()
     if suffix == ".npz":
@@ -128,21 +97,6 @@ def read_named(path: Path, names: Sequence[str] | None = None) -> dict[str, NDAr
     -------
     dict
         From names to arrays.
-
-    Raises
-    ------
-    ValueError
-        If it is not a .npz file, or an array in it is damaged or has numbers that are not finite.
-    OSError
-        If it can't be opened.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     np.savez(f"{folder}/learned.npz", weight=np.eye(1))
-    ...     read_named(Path(folder, "learned.npz"))
-    {'weight': array([[1.]])}
     """
     arrays = {}
     with _opened(path) as archive:
@@ -237,19 +191,6 @@ def parse_matrix(text: str, name: str) -> NDArray[Any]:
     -------
     ndarray
         (rows, columns).
-
-    Raises
-    ------
-    ValueError
-        If the text is not a matrix, with the row.
-    OSError
-        If it names a file that can't be opened.
-
-    Examples
-    --------
-    >>> parse_matrix("1 0; 0 1", "words")
-    array([[1, 0],
-           [0, 1]])
     """
     if Path(text).suffix.lower() in (".npy", ".csv", ".tsv", ".txt"):
         return read_array(Path(text))

@@ -65,13 +65,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     ----------
     parser
         The command's parser.
-
-    Examples
-    --------
-    >>> parser = argparse.ArgumentParser()
-    >>> add_arguments(parser)
-    >>> parser.parse_args(["--seed", "7"]).seed
-    7
     """
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = EXAMPLES
@@ -216,20 +209,6 @@ def run(args: argparse.Namespace) -> int:
     -------
     int
         0.
-
-    Raises
-    ------
-    ValueError, TypeError, OSError
-        If the input can't be read or is invalid for attention.
-
-    Examples
-    --------
-    >>> parser = argparse.ArgumentParser()
-    >>> add_arguments(parser)
-    >>> run(parser.parse_args(["--words", "1", "--seed", "2"]))  # doctest: +ELLIPSIS
-    1 word, and weights drawn with seed 2
-    ...
-    0
     """
     if args.force and args.html is None:
         raise ValueError("--force goes with --html")

@@ -73,16 +73,6 @@ def links(weights: Array, *, end: bool = True, threshold: float = 0.0) -> Links:
     -------
     frozenset of (source, target)
         At most one link for each target position. Of equal weights the first counts.
-
-    Raises
-    ------
-    ValueError
-        If the weights are not a matrix.
-
-    Examples
-    --------
-    >>> sorted(links(np.array([[0.1, 0.8, 0.1], [0.6, 0.3, 0.1], [0.2, 0.2, 0.6]])))
-    [(0, 1), (1, 0)]
     """
     if weights.ndim != 2:
         _check.fail(f"weights must have shape (n, T). Got shape {weights.shape} instead.")
@@ -114,14 +104,6 @@ def copies(weights: Array, unknown: NDArray[np.bool_]) -> list[int]:
     -------
     list of int
         The source position for each of the n target words.
-
-    Examples
-    --------
-    >>> weights = np.array([[0.1, 0.1, 0.3, 0.5], [0.1, 0.3, 0.1, 0.5]])
-    >>> copies(weights, np.array([False, True, True, False]))  # and not the last word twice
-    [2, 1]
-    >>> copies(np.array([[0.1, 0.2, 0.7], [0.2, 0.2, 0.6]]), np.array([True, True, False]))
-    [0, 1]
     """
     chosen = np.full(len(weights), -1)
     for sources in (np.flatnonzero(unknown), np.flatnonzero(~unknown)):
@@ -164,11 +146,6 @@ def word_numbers(tokens: Sequence[str], glue: Callable[[Sequence[str]], str]) ->
     -------
     list of int
         As many as tokens.
-
-    Examples
-    --------
-    >>> word_numbers(["un", "be", " ", "a"], "".join)
-    [0, 0, -1, 1]
     """
     if _WORD.findall(glue(tokens)) == list(tokens):  # fast path: each is a word
         return list(range(len(tokens)))
@@ -200,11 +177,6 @@ def of_words(pairs: Iterable[Link], source: Sequence[int], target: Sequence[int]
     ----------
     Zenkel, Wuebker and DeNero 2019, "Adding Interpretable Attention to Neural Translation Models Improves Word
     Alignment", section 5.
-
-    Examples
-    --------
-    >>> sorted(of_words({(0, 0), (1, 1), (2, 1)}, [0, 0, 1], [0, 0]))
-    [(0, 0), (1, 0)]
     """
     words = {(source[i], target[j]) for i, j in pairs}
     return frozenset(link for link in words if min(link) >= 0)
@@ -224,11 +196,6 @@ def of_tokens(pairs: Iterable[Link], source: Sequence[int], target: Sequence[int
     -------
     frozenset of (source, target)
         Links between tokens.
-
-    Examples
-    --------
-    >>> sorted(of_tokens({(0, 0), (1, 0)}, [0, 0, -1, 1], [0]))
-    [(0, 0), (1, 0), (3, 0)]
     """
     rows, columns = _tokens_of(source), _tokens_of(target)
     return frozenset(
@@ -263,11 +230,6 @@ def merge(weights: Array, source: Sequence[int], target: Sequence[int]) -> Array
     References
     ----------
     Clark et al. 2019, "What Does BERT Look At?", section 4.1.
-
-    Examples
-    --------
-    >>> merge(np.array([[0.5, 0.3, 0.2], [0.1, 0.1, 0.8]]), [0, 0], [0, 0])
-    array([[0.5, 0.5]])
     """
     columns = [*source, *range(max(source, default=-1) + 1, max(source, default=-1) + 1 + weights.shape[1])]
     columns = columns[: weights.shape[1]]
@@ -297,11 +259,6 @@ def spell(pairs: Iterable[Link]) -> str:
     -------
     str
         The links, sorted by the source.
-
-    Examples
-    --------
-    >>> spell({(1, 2), (0, 0)})
-    '0-0 1-2'
     """
     return " ".join(f"{source}-{target}" for source, target in sorted(pairs))
 
@@ -322,17 +279,6 @@ def parse(line: str, *, first: int = 0) -> Gold:
     -------
     Gold
         Links from 0 on.
-
-    Raises
-    ------
-    ValueError
-        If anything in it is not a link.
-
-    Examples
-    --------
-    >>> gold = parse("0-0 1?2")
-    >>> sorted(gold.sure), sorted(gold.possible)
-    ([(0, 0)], [(0, 0), (1, 2)])
     """
     sure, possible = set(), set()
     for word in line.split():
@@ -362,22 +308,6 @@ def read_gold(path: str | os.PathLike[str], *, first: int = 0) -> list[Gold]:
     -------
     list of Gold
         One for each line.
-
-    Raises
-    ------
-    ValueError
-        With the line's number, if anything in it is not a link.
-    OSError
-        If the file can't be read.
-
-    Examples
-    --------
-    >>> import pathlib, tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     file = pathlib.Path(folder, "gold.txt")
-    ...     _ = file.write_text("0-0 1?1\\n")
-    ...     [spell(gold.possible) for gold in read_gold(file)]
-    ['0-0 1-1']
     """
     return list(_golds(os.fspath(path), first))
 

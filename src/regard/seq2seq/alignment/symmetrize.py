@@ -38,21 +38,9 @@ def posterior_product(forward: Array, backward: Array) -> Array:
     array (n, m)
         From 0 to 1.
 
-    Raises
-    ------
-    ValueError
-        If the shapes are not of one pair.
-
     References
     ----------
     Liang, Taskar and Klein 2006, "Alignment by Agreement" (the product of the posteriors of both directions).
-
-    Examples
-    --------
-    >>> from regard.seq2seq.alignment.links import links
-    >>> product = posterior_product(np.array([[0.5, 0.4, 0.1]]), np.array([[0.9, 0.1], [0.1, 0.9]]))
-    >>> product.round(2).tolist(), links(product, end=False)
-    ([[0.67, 0.2]], frozenset({(0, 0)}))
     """
     n, m = len(forward), len(backward)
     if forward.shape != (n, m + 1) or backward.shape != (m, n + 1):
@@ -88,23 +76,10 @@ def symmetrize(
     frozenset of (source, target)
         The links.
 
-    Raises
-    ------
-    ValueError
-        If the method is unknown.
-
     References
     ----------
     Och and Ney 2003, "A Systematic Comparison of Various Statistical Alignment Models", section 5; Koehn, Och and Marcu
     2003, "Statistical Phrase-Based Translation", section 3.1.
-
-    Examples
-    --------
-    >>> from regard.seq2seq.alignment.links import spell
-    >>> spell(symmetrize({(0, 0), (1, 1), (2, 1)}, {(0, 0), (2, 1)}, "intersection"))
-    '0-0 2-1'
-    >>> spell(symmetrize({(0, 0), (1, 1), (2, 1)}, {(0, 0), (2, 1)}))
-    '0-0 1-1 2-1'
     """
     _check.choice("method", method, METHODS)
     one, two = frozenset(forward), frozenset(backward)

@@ -88,16 +88,7 @@ def _add_outputs(add: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Describe each image.
-
-    Examples
-    --------
-    >>> parser = argparse.ArgumentParser()
-    >>> add_arguments(parser)
-    >>> run(parser.parse_args(["no-such-file", "picture.png"]))
-    Traceback (most recent call last):
-    FileNotFoundError: [Errno 2] No such file or directory: 'no-such-file'
-    """
+    """Describe each image."""
     (beam, best), number = beam_sizes(args), 0
     model = load_all(args.model, args.ensemble, arrays=True)
     source = model.model.source

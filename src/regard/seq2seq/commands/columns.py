@@ -13,15 +13,7 @@ __all__ = ["add_columns", "check_one_file"]
 
 
 def add_columns(parser: argparse.ArgumentParser | Any) -> None:
-    """Add ``--columns`` to a verb that reads pairs.
-
-    Examples
-    --------
-    >>> parser = argparse.ArgumentParser()
-    >>> add_columns(parser)
-    >>> parser.parse_args(["--columns", "en", "fr"]).columns
-    ['en', 'fr']
-    """
+    """Add ``--columns`` to a verb that reads pairs."""
     parser.add_argument(
         "--columns",
         nargs=2,
@@ -32,14 +24,7 @@ def add_columns(parser: argparse.ArgumentParser | Any) -> None:
 
 
 def check_one_file(columns: Sequence[str] | None, files: Sequence[object], name: str) -> None:
-    """Check that the chosen columns are of one file, called `name` in errors.
-
-    Examples
-    --------
-    >>> check_one_file(["en", "fr"], ["text.en", "text.fr"], "PAIRS")
-    Traceback (most recent call last):
-    ValueError: --columns needs one file of pairs. PAIRS has 2 instead.
-    """
+    """Check that the chosen columns are of one file, called `name` in errors."""
     check_columns(columns)
     if columns is not None and len(files) > 1:
         raise ValueError(f"--columns needs one file of pairs. {name} has {len(files)} instead.")

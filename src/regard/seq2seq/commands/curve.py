@@ -76,14 +76,7 @@ def _read(paths: Sequence[Path]) -> dict[str, Entries]:
 
 
 def panels(logs: Mapping[str, Entries], *, along: str = "steps") -> list[Panel]:
-    """Convert training logs to the panels of `show.figures.curves`.
-
-    Examples
-    --------
-    >>> log = [{"step": 1, "loss": 3.0}, {"step": 2, "loss": 2.0, "validation": 2.5}]
-    >>> [(panel.title, list(panel.lines)) for panel in panels({"mine": log})]
-    [('loss per token', ['training', 'validation'])]
-    """
+    """Convert training logs to the panels of `show.figures.curves`."""
     tables = {name: columns(log, _READ) for name, log in logs.items()}
     if len(tables) == 1:
         table = next(iter(tables.values()))

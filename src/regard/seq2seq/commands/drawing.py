@@ -30,26 +30,14 @@ _EXTRAS = {
 
 
 def missing_extras(*names: str) -> str:
-    """Return a line that names the extras that are not installed, and how to install them; empty if all are.
-
-    Examples
-    --------
-    >>> print(missing_extras().partition(":")[0] or "all there")  # doctest: +SKIP
-    all there
-    """
+    """Return a line that names the extras that are not installed, and how to install them; empty if all are."""
     uses = {name: _EXTRAS[name] for name in names or _EXTRAS}
     missing = [f"{name} (for {use})" for name, use in uses.items() if find_spec(name) is None]
     return f'not installed: {", ".join(missing)}; pip install "regard[cli]"' if missing else ""
 
 
 def can_draw() -> bool:
-    """Return whether Matplotlib can be used; warn if it is installed but unusable.
-
-    Examples
-    --------
-    >>> can_draw()
-    True
-    """
+    """Return whether Matplotlib can be used; warn if it is installed but unusable."""
     if find_spec("matplotlib") is None:  # `missing_extras` reports it
         return False
     with warned("pictures"):
@@ -81,14 +69,7 @@ def save_captioned(source: Images, example: Loaded, caption: Translation, path: 
 
 
 def draw_alignment(translation: Translation) -> str:
-    """Return the alignment of a translation as text.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> print(draw_alignment(Translation("le", ("le",), ("the", "</s>"), 0.0, np.array([[1.0, 0.0]]))).split())
-    ['the', '</s>', 'le', '100']
-    """
+    """Return the alignment of a translation as text."""
     if translation.grid is not None:
         weights, _ = translation.full_alignment()
         return terminal.captioned(weights, _labels(translation.tokens), grid=translation.grid)
@@ -96,18 +77,7 @@ def draw_alignment(translation: Translation) -> str:
 
 
 def save_alignment(translation: Translation, path: Path) -> bool:
-    """Save the alignment of a translation as a PNG file; return whether it was saved, and warn if it was not.
-
-    Examples
-    --------
-    >>> import numpy as np, tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     translation = Translation("le", ("le",), ("the", "</s>"), 0.0, np.array([[1.0, 0.0]]))
-    ...     save_alignment(translation, Path(folder, "it.png"))
-    ...     Path(folder, "it.png").read_bytes()[1:4]
-    True
-    b'PNG'
-    """
+    """Save the alignment of a translation as a PNG file; return whether it was saved, and warn if it was not."""
     with warned(path):
         figures.save_heatmap(path, *_heatmap(translation), title=translation.text)
         return True
@@ -115,19 +85,7 @@ def save_alignment(translation: Translation, path: Path) -> bool:
 
 
 def save_heads(heads: Heads, translation: Translation, folder: Path, name: str) -> None:
-    """Save the attention weights of all heads as three PNG files; warn if one cannot be saved.
-
-    Examples
-    --------
-    >>> import numpy as np, tempfile
-    >>> weights = np.ones((1, 2, 1, 1))
-    >>> translation = Translation("le", ("le",), ("</s>",), 0.0, weights[0, 0])
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     heads = Heads(("</s>",), ("<s>",), ("le",), weights, weights, weights)
-    ...     save_heads(heads, translation, Path(folder), "line-1")
-    ...     sorted(path.name for path in Path(folder).iterdir())
-    ['line-1-decoder.png', 'line-1-encoder.png', 'line-1-source.png']
-    """
+    """Save the attention weights of all heads as three PNG files; warn if one cannot be saved."""
     source = _labels(heads.source_tokens, translation.starts)
     for part, weights, rows, columns, title in (
         ("encoder", heads.encoder, source, source, "encoder: each source token attends to the source"),

@@ -14,53 +14,24 @@ __all__ = ["example_path", "load", "load_pairs", "loaded"]
 
 
 def example_path(file: str, name: str) -> str:
-    """Return the path of an example, whose name in a file of pairs is relative to the folder of that file.
-
-    Examples
-    --------
-    >>> Path(example_path("data/pairs.tsv", "cats/1.png")).as_posix()
-    'data/cats/1.png'
-    >>> example_path("-", "1.png")
-    '1.png'
-    """
+    """Return the path of an example, whose name in a file of pairs is relative to the folder of that file."""
     return name if file == "-" else str(Path(file).parent / name)
 
 
 def load_pairs(pairs: Sequence[Pair], source: ArraySource, file: str, lines: Sequence[int]) -> list[Pair]:
-    """Read the sources of pairs, which are names of files; `lines` are the line numbers of the pairs.
-
-    Raises
-    ------
-    ValueError, TypeError, OSError
-        If one can't be read; the text begins with the line of the pair.
-    """
+    """Read the sources of pairs, which are names of files; `lines` are the line numbers of the pairs."""
     paths = [example_path(file, str(name)) for name, _ in pairs]
     loads = loaded(paths, source, [f"{display_name(file)}, line {line}" for line in lines])
     return [(example, target) for example, (_, target) in zip(loads, pairs, strict=True)]
 
 
 def load(path: str, source: ArraySource) -> Loaded:
-    """Read one file in the layout of a model, which standardises the numbers itself.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from regard.seq2seq.data.array_sources import Vectors
-    >>> np.save("x.npy", [[1.0, 2.0]])
-    >>> load("x.npy", Vectors(2, mean=(1.0, 1.0), scale=(2.0, 2.0))).rows
-    array([[1., 2.]], dtype=float32)
-    """
+    """Read one file in the layout of a model, which standardises the numbers itself."""
     return Loaded(path, source.load(path))
 
 
 def loaded(paths: Sequence[str], source: ArraySource, locations: Sequence[str]) -> list[Loaded]:
-    """Read files, without standardisation, and report the progress.
-
-    Raises
-    ------
-    ValueError, TypeError, OSError
-        If one can't be read; the text begins with its location.
-    """
+    """Read files, without standardisation, and report the progress."""
     examples: dict[str, Loaded] = {}  # a picture with several captions is read once
     with Progress(len(set(paths)), f"reading {source.token_type}", unit=source.unit) as progress:
         for path, location in zip(paths, locations, strict=True):

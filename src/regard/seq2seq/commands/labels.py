@@ -14,14 +14,7 @@ __all__ = ["given_names", "names_of"]
 
 
 def given_names(names: Sequence[str], count: int) -> list[str]:
-    """Return the names of --names, cleaned, if they are as many as what is measured, and all different.
-
-    Examples
-    --------
-    >>> given_names(["one", "one"], 2)
-    Traceback (most recent call last):
-    ValueError: --names must all be different
-    """
+    """Return the names of --names, cleaned, if they are as many as what is measured, and all different."""
     if len(names) != count:
         raise ValueError(f"--names must be as many as what is measured: {count}. Got {len(names)} instead.")
     if len(set(map(clean, names))) != count:
@@ -30,15 +23,7 @@ def given_names(names: Sequence[str], count: int) -> list[str]:
 
 
 def names_of(paths: Sequence[Path]) -> list[str]:
-    """Return a different name for each file: its stem, its folder if the file has a default name, or its path.
-
-    Examples
-    --------
-    >>> names_of([Path("runs/one/log.jsonl"), Path("two.jsonl")])
-    ['one', 'two']
-    >>> names_of([Path("a/run.jsonl"), Path("b/run.jsonl")])
-    ['a/run.jsonl', 'b/run.jsonl']
-    """
+    """Return a different name for each file: its stem, its folder if the file has a default name, or its path."""
 
     def short(path: Path) -> str:
         full = _files.real(path)

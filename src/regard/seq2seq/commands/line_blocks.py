@@ -44,14 +44,6 @@ class Failures:
         The verb that reads the inputs.
     units : str
         What the inputs are, in the plural.
-
-    Examples
-    --------
-    >>> failures = Failures("translate", "lines")
-    >>> failures.attempt(lambda: int("1"), "line 1"), failures.attempt(lambda: int("x"), "line 2")
-    (1, Failed(error="line 2: invalid literal for int() with base 10: 'x'"))
-    >>> failures.status(2)
-    2
     """
 
     def __init__(self, verb: str, units: str) -> None:
@@ -90,13 +82,7 @@ class Failures:
 def of_others(
     items: Sequence[T | Failed], function: Callable[[list[T]], Iterable[R]]
 ) -> Iterator[R | Failed]:
-    """Yield what a function returns for the items, in order, where those that have failed stay as they are.
-
-    Examples
-    --------
-    >>> list(of_others([1, Failed("no number"), 3], lambda numbers: [-number for number in numbers]))
-    [-1, Failed(error='no number'), -3]
-    """
+    """Yield what a function returns for the items, in order, where those that have failed stay as they are."""
     others = [item for item in items if not isinstance(item, Failed)]
     results = iter(function(others) if others else ())
     for item in items:
@@ -115,21 +101,6 @@ def read_blocks(path: Readable) -> Iterator[list[Record]]:
     ------
     list of Record
         Lines, each as one field; a line that can't be read has an error.
-
-    Raises
-    ------
-    ValueError
-        If the file can't be read as text.
-    OSError
-        If the file can't be read.
-
-    Examples
-    --------
-    >>> import io
-    >>> for block in read_blocks(io.BytesIO(b"one\\n\\nthree")):
-    ...     print([(line, *cells) for line, cells, _ in block])
-    [(1, 'one'), (2, '')]
-    [(3, 'three')]
     """
     number, errors = 0, dict[int, str]()
     with closing(read_lines(path, errors)) as batches:
@@ -152,11 +123,6 @@ def windows(blocks: Iterator[list[T]], most: int | None = None) -> Iterator[list
     ------
     list
         At most `most` items.
-
-    Examples
-    --------
-    >>> [len(window) for window in windows(iter([[0] * 2001, [0]]))]
-    [2000, 1, 1]
     """
     size = WINDOW if most is None else most
     for block in blocks:

@@ -43,17 +43,7 @@ class LineLinks(NamedTuple):
 
 
 def read_counted(path: Path, first: int | None, option: str) -> list[Gold]:
-    """Read a file in Pharaoh's format whose words may be counted from 1.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     path = Path(folder, "links")
-    ...     _ = path.write_text("1-1 2?1\\n")
-    ...     read_counted(path, 1, "--gold-from")[0].sure
-    frozenset({(0, 0)})
-    """
+    """Read a file in Pharaoh's format whose words may be counted from 1."""
     golds = read_gold(path)
     if first != 1:
         return golds
@@ -71,29 +61,14 @@ def _from_one(links: Links) -> Links:
 
 
 def warn_if_from_one(path: Path, links: Sequence[Links], first: int | None, option: str) -> None:
-    """Print a warning if words seem to be counted from 1, and no option has set the first number.
-
-    Examples
-    --------
-    >>> warn_if_from_one(Path("links"), [frozenset({(0, 1)})], None, "--gold-from")
-    """
+    """Print a warning if words seem to be counted from 1, and no option has set the first number."""
     if first is None and any(links) and not any(0 in link for each in links for link in each):
         message = f"{path}: no link has the number 0; if the first word has the number 1, give {option} 1"
         note(message)
 
 
 def read_links(path: Path, skipped: Collection[int], count: int, first: int | None = None) -> list[LineLinks]:
-    """Read the sure links of pairs in Pharaoh's format.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     path = Path(folder, "links")
-    ...     _ = path.write_text("0-0\\n\\n0-1 1?0\\n")
-    ...     read_links(path, {2}, 2)
-    [LineLinks(number=1, links=frozenset({(0, 0)})), LineLinks(number=3, links=frozenset({(0, 1)}))]
-    """
+    """Read the sure links of pairs in Pharaoh's format."""
     golds = read_counted(path, first, LINKS_FROM)
     if len(golds) != count + len(skipped):
         raise ValueError(f"--links: {path} has {len(golds)} lines for {count + len(skipped)} pairs")
@@ -129,18 +104,7 @@ def check_range(
     first: int = 0,
     option: str = LINKS_FROM,
 ) -> None:
-    """Check that links are between words or tokens of a pair; `numbers` are those of each token of both sides.
-
-    Examples
-    --------
-    >>> check_range(Path("links"), LineLinks(1, frozenset({(0, 2)})), ([0, 1], [0, 0, 1]))
-    Traceback (most recent call last):
-    ValueError: links, line 1: a link must be between words of the pair, which has 2 and 2. Got 0-2 instead.
-    >>> check_range(Path("links"), LineLinks(1, frozenset({(2, 2)})), ([0, 1], [0, 0, 1]))
-    Traceback (most recent call last):
-    ValueError: links, line 1: a link must be between words of the pair, which has 2 and 2. Got 2-2 instead; if the \
-first word has the number 1, give --links-from 1
-    """
+    """Check that links are between words or tokens of a pair; `numbers` are those of each token of both sides."""
     counts = [max(side, default=-1) + 1 for side in numbers]
     for i, j in sorted(line.links):
         if i >= counts[0] or j >= counts[1]:
@@ -170,13 +134,6 @@ class PairLinks:
         The most tokens of a side; longer pairs are not trained on and get no links.
     first : int or None
         The number of the first word in the file; None if no option has set it.
-
-    Examples
-    --------
-    >>> from regard.seq2seq.data.tokenizers import Characters, Words
-    >>> links = PairLinks(Path("links"), [LineLinks(1, frozenset({(1, 0)}))], [("a b", "be")], "words", 50)
-    >>> sorted(links(Words.learn(["a b"]), Characters.learn(["be"]))[0])
-    [(1, 0), (1, 1)]
     """
 
     def __init__(

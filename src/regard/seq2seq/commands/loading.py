@@ -33,29 +33,13 @@ _MOST_SYMBOLS = 5  # in a warning
 
 
 def add_model(parser: argparse.ArgumentParser) -> None:
-    """Add the argument ``MODEL`` to a verb.
-
-    Examples
-    --------
-    >>> parser = argparse.ArgumentParser()
-    >>> add_model(parser)
-    >>> parser.parse_args(["one"]).model.name
-    'one'
-    """
+    """Add the argument ``MODEL`` to a verb."""
     text = "a model file from regard train, or its folder"
     parser.add_argument("model", type=argument_types.path, metavar="MODEL", help=text)
 
 
 def add_ensemble(parser: argparse.ArgumentParser) -> None:
-    """Add ``--ensemble`` to a verb.
-
-    Examples
-    --------
-    >>> parser = argparse.ArgumentParser()
-    >>> add_ensemble(parser)
-    >>> [path.name for path in parser.parse_args(["--ensemble", "two", "--ensemble", "three"]).ensemble]
-    ['two', 'three']
-    """
+    """Add ``--ensemble`` to a verb."""
     parser.add_argument(
         "--ensemble",
         action="append",
@@ -67,14 +51,7 @@ def add_ensemble(parser: argparse.ArgumentParser) -> None:
 
 
 def load_all(path: Path, ensemble: Sequence[Path], *, arrays: bool | None = False) -> Translator:
-    """Load a model or an ensemble from files or folders; its source must be text, `arrays`, or either (None).
-
-    Examples
-    --------
-    >>> load_all(Path("no-such-file"), [])
-    Traceback (most recent call last):
-    FileNotFoundError: [Errno 2] No such file or directory: 'no-such-file'
-    """
+    """Load a model or an ensemble from files or folders; its source must be text, `arrays`, or either (None)."""
     if len({_files.real(model_file(file)) for file in (path, *ensemble)}) <= len(ensemble):
         raise ValueError("the models of an ensemble must be different files")
     models = [Seq2Seq.load(file) for file in (path, *ensemble)]
@@ -94,14 +71,7 @@ def load_all(path: Path, ensemble: Sequence[Path], *, arrays: bool | None = Fals
 
 
 class Unseen:
-    """Warn once that a text has symbols that the model has never seen, because their translation is a guess.
-
-    Examples
-    --------
-    >>> from regard.seq2seq.data.tokenizers import learn
-    >>> letters = learn("characters", ["read"])
-    >>> Unseen().check(letters, letters.cut("read"), "line 1")
-    """
+    """Warn once that a text has symbols that the model has never seen, because their translation is a guess."""
 
     def __init__(self) -> None:
         self.warned = False
@@ -125,12 +95,7 @@ class Unseen:
 
 
 def make_picture_folder(folder: Path | None) -> None:
-    """Create a folder for pictures, and check that pictures can be drawn and written there.
-
-    Examples
-    --------
-    >>> make_picture_folder(None)
-    """
+    """Create a folder for pictures, and check that pictures can be drawn and written there."""
     if folder is not None:
         require_matplotlib()
         if folder.exists() and not folder.is_dir():
@@ -144,16 +109,7 @@ def make_picture_folder(folder: Path | None) -> None:
 def word_links(
     model: Translator, translation: Translation, by: str = "words", threshold: float = 0.0
 ) -> frozenset[tuple[int, int]]:
-    """Return the links between a sentence and its translation, whose attention is above the threshold.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> model = Seq2Seq(epochs=1).fit(["a b"], ["c"])
-    >>> translation = Translation("c", ("c",), ("a", "b", "</s>"), 0.0, np.array([[0.1, 0.8, 0.1]]))
-    >>> word_links(model, translation)
-    frozenset({(1, 0)})
-    """
+    """Return the links between a sentence and its translation, whose attention is above the threshold."""
     if translation.alignment is None or not translation.tokens:
         return frozenset()
     token_links = links(translation.alignment, threshold=threshold)
@@ -161,14 +117,7 @@ def word_links(
 
 
 def word_indices(model: Translator, translation: Translation) -> tuple[list[int], list[int]]:
-    """Return for each token of a sentence and of its translation the index of its word.
-
-    Examples
-    --------
-    >>> model = Seq2Seq(epochs=1).fit(["a b"], ["c"])
-    >>> word_indices(model, Translation("c", ("c",), ("a", "b", "</s>"), 0.0, None))
-    ([0, 1], [0])
-    """
+    """Return for each token of a sentence and of its translation the index of its word."""
     tokenizers = model.model.source_tokenizer, model.model.target
     sides = translation.source[:-1], translation.tokens
     source, target = (word_numbers(side, t.glue) for side, t in zip(sides, tokenizers, strict=True))

@@ -22,13 +22,7 @@ __all__ = ["Collected", "check_page", "is_page", "translated"]
 
 
 def is_page(path: Path | None) -> bool:
-    """Return whether a path is that of a page, by its ending.
-
-    Examples
-    --------
-    >>> is_page(Path("shown.html")), is_page(Path("shown")), is_page(None)
-    (True, False, False)
-    """
+    """Return whether a path is that of a page, by its ending."""
     return path is not None and path.suffix.lower() in {".html", ".htm"}
 
 
@@ -61,14 +55,7 @@ class Collected:
 
 
 def translated(path: Path, text: str, *, title: str) -> Page:
-    """Return the page of a model's translations of a sentence: the hypotheses of a beam, and their heads.
-
-    Examples
-    --------
-    >>> translated(Path("no-such-file"), "one", title="Attention")
-    Traceback (most recent call last):
-    FileNotFoundError: [Errno 2] No such file or directory: 'no-such-file'
-    """
+    """Return the page of a model's translations of a sentence: the hypotheses of a beam, and their heads."""
     model = load_all(path, [])
     if not model.attention:
         raise ValueError(f"{path} was trained without attention: there is no alignment to show")

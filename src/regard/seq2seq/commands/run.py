@@ -44,40 +44,17 @@ _SHORT = 0.5  # of the usual epochs; fewer get a warning
 
 
 def sibling_path(model: Path, name: str) -> Path:
-    """Return the path of a file that belongs to a model file.
-
-    Examples
-    --------
-    >>> sibling_path(Path("runs/model.safetensors"), "log.jsonl").as_posix()
-    'runs/log.jsonl'
-    >>> sibling_path(Path("mine.safetensors"), "log.jsonl").as_posix()
-    'mine-log.jsonl'
-    """
+    """Return the path of a file that belongs to a model file."""
     return model.with_name(name if model.stem == "model" else f"{model.stem}-{name}")
 
 
 def with_noun(count: int, noun: str) -> str:
-    """Return a number with its noun in singular or plural.
-
-    Examples
-    --------
-    >>> with_noun(1, "pair"), with_noun(2, "pair")
-    ('1 pair', '2 pairs')
-    """
+    """Return a number with its noun in singular or plural."""
     return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
 class Stop:
-    """Record whether Ctrl-C, SIGTERM or SIGHUP has asked to stop; the second signal stops at once.
-
-    Examples
-    --------
-    >>> stop = Stop()
-    >>> with stop.listening():
-    ...     signal.raise_signal(signal.SIGINT)
-    >>> stop.requested, stop.status
-    (True, 130)
-    """
+    """Record whether Ctrl-C, SIGTERM or SIGHUP has asked to stop; the second signal stops at once."""
 
     requested, status = False, 0
 
@@ -381,15 +358,7 @@ class Run:
 
 
 def forecast(per_second: float, epochs: float, minutes: float, usual: int, config: TrainingConfig) -> str:
-    """Describe how often each pair will be seen at the measured epochs per second.
-
-    Examples
-    --------
-    >>> print(forecast(0.01, 0.05, 0.1, 9, TrainingConfig(minutes=3.0)))
-    at this speed each pair will be seen 1.8 times in 3 minutes; 9 times is usual, which takes --minutes 16
-    >>> print(forecast(0.01, 0.05, 0.1, 9, TrainingConfig(epochs=9)))
-    at this speed each pair will be seen 9 times in 15 minutes
-    """
+    """Describe how often each pair will be seen at the measured epochs per second."""
     times, needed = math.inf if config.epochs is None else float(config.epochs), config.minutes
     if needed is None or times < epochs + 60 * (needed - minutes) * per_second:
         needed = minutes + (times - epochs) / per_second / 60

@@ -36,18 +36,6 @@ def restore_source(described: Mapping[str, Any], data: Mapping[str, bytes]) -> A
     -------
     Vectors or Images
         The source.
-
-    Raises
-    ------
-    ValueError
-        If there is data, the kind or the name of a setting is unknown, one is missing, or a number is out of range.
-    TypeError
-        If a setting is of the wrong type.
-
-    Examples
-    --------
-    >>> restore_source(Images(32, 64).describe(), {})
-    Images(height=32, width=64, channels=1, cell=4)
     """
     if data:
         raise ValueError(f"a source of arrays has no data. Got {next(iter(data))!r:.60} instead.")
@@ -72,16 +60,6 @@ def scaled(rows: NDArray[np.uint8] | NDArray[np.float32]) -> NDArray[np.float32]
     -------
     ndarray of float32
         Numbers of uint8 times 1 / 255; an array of float32 itself.
-
-    Raises
-    ------
-    TypeError
-        If the data type is another one.
-
-    Examples
-    --------
-    >>> scaled(np.array([0, 255], np.uint8))
-    array([0., 1.], dtype=float32)
     """
     if rows.dtype == np.uint8:
         return np.multiply(rows, np.float32(1 / 255), dtype=np.float32)

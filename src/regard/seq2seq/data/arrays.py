@@ -47,12 +47,6 @@ class Loaded(str):
         The path.
     rows : ndarray of shape (m, F)
         What a source's `load` has returned.
-
-    Examples
-    --------
-    >>> example = Loaded("x.npy", np.eye(2))
-    >>> example.rows.shape, str(example)
-    ((2, 2), 'x.npy')
     """
 
     __slots__ = ("rows",)
@@ -81,11 +75,6 @@ def is_path(example: object) -> TypeGuard[str | os.PathLike[str]]:
     -------
     bool
         True for a string and for an object that stands for one.
-
-    Examples
-    --------
-    >>> is_path("cat.png"), is_path([[1.0, 2.0]])
-    (True, False)
     """
     return isinstance(example, str) or (
         isinstance(example, os.PathLike) and isinstance(os.fspath(example), str)
@@ -104,11 +93,6 @@ def is_array_file(path: str | os.PathLike[str]) -> bool:
     -------
     bool
         True for ``x.npy``, ``x.npz:name``, and ``x.npz``, where the name is missing.
-
-    Examples
-    --------
-    >>> [is_array_file(path) for path in ("x.npy", "x.npz:boxes", "x.png")]
-    [True, True, False]
     """
     name = os.fspath(path).lower()
     return name.endswith((".npy", _ARCHIVE)) or f"{_ARCHIVE}:" in name
@@ -126,11 +110,6 @@ def file_of(path: str) -> str:
     -------
     str
         The file.
-
-    Examples
-    --------
-    >>> file_of("x.npz:boxes"), file_of("x.png")
-    ('x.npz', 'x.png')
     """
     start = path.lower().rfind(f"{_ARCHIVE}:")
     return path if start < 0 else path[: start + len(_ARCHIVE)]
@@ -151,23 +130,6 @@ def load_array(path: str | os.PathLike[str], check: Check) -> NDArray[Any]:
     -------
     ndarray
         As it was saved.
-
-    Raises
-    ------
-    ValueError
-        If the file is not regular, has another ending, or is damaged, if the archive has no such array, or if `check`
-        raises an error; the text begins with the path.
-    TypeError
-        If `check` raises one.
-    OSError
-        If the file can't be opened or read.
-
-    Examples
-    --------
-    >>> np.savez("x.npz", boxes=np.eye(2))
-    >>> load_array("x.npz:boxes", lambda shape, dtype: None)
-    array([[1., 0.],
-           [0., 1.]])
     """
     file_name, array_name = _split(os.fspath(path))
     with _opened(file_name) as file, _failing_with(path):
@@ -271,17 +233,6 @@ def located(read: Callable[[Any], T], example: Any, where: str) -> T:
     -------
     ndarray
         What `read` returns.
-
-    Raises
-    ------
-    ValueError, TypeError
-        If `read` raises one, or a subclass of it.
-
-    Examples
-    --------
-    >>> located(float, "one", "source 3: ")
-    Traceback (most recent call last):
-    ValueError: source 3: could not convert string to float: 'one'
     """
     try:
         return read(example)

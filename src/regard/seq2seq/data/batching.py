@@ -93,11 +93,6 @@ def source_batch(sources: Sequence[Row]) -> tuple[Array, Ids]:
         Padded with PAD, or with zeros; pictures of bytes are scaled to 0..1.
     lengths : integer array (B,)
         Their lengths.
-
-    Examples
-    --------
-    >>> source_batch([[5, 2], [2]])[0].tolist()
-    [[5, 2], [2, 0]]
     """
     filled: Callable[[Any], Array] = _stacked if _is_array(sources[0]) else _filled
     return filled(sources), np.array([len(source) for source in sources], np.int64)
@@ -127,12 +122,6 @@ def collate(pairs: Sequence[EncodedPair]) -> Batch:
     -------
     Batch
         As long as the longest pair.
-
-    Examples
-    --------
-    >>> batch = collate([EncodedPair([5, 2], [1, 7, 2]), EncodedPair([2], [1, 2])])
-    >>> batch.lengths.tolist(), batch.target.tolist()
-    ([2, 1], [[1, 1], [7, 2], [2, 0]])
     """
     source, lengths = source_batch([pair.source for pair in pairs])
     target = _filled([pair.target for pair in pairs])
@@ -165,12 +154,6 @@ class Corpus:
     ----------
     pairs : iterable of EncodedPair
         Read once.
-
-    Examples
-    --------
-    >>> corpus = Corpus([EncodedPair([5, 2], [1, 7, 2]), EncodedPair([2], [1, 2])])
-    >>> len(corpus), corpus.batch([1]).target.tolist()
-    (2, [[1], [2]])
     """
 
     def __init__(self, pairs: Iterable[EncodedPair]) -> None:
@@ -267,13 +250,6 @@ def batches(corpus: Corpus, tokens: int, rng: np.random.Generator) -> list[Ids]:
     -------
     list of integer arrays
         The numbers of the pairs of each batch, for `Corpus.batch`.
-
-    Examples
-    --------
-    >>> sides = [([4, 2], [1, 2]), ([5, 6, 2], [1, 7, 2]), ([5, 2], [1, 7, 2])]
-    >>> corpus = Corpus(EncodedPair(*pair) for pair in sides)
-    >>> [batch.tolist() for batch in batches(corpus, 6, np.random.default_rng(1))]
-    [[0, 2], [1]]
     """
     shuffled = rng.permutation(len(corpus))
     sources, targets = corpus.source_lengths[shuffled], corpus.target_lengths[shuffled]

@@ -44,11 +44,6 @@ def choose_min_count(pairs: int, token_type: str) -> int:
     -------
     int
         3 for words of many pairs, since rare words are learned badly and can be copied from the source; else 1.
-
-    Examples
-    --------
-    >>> choose_min_count(20_000, "words"), choose_min_count(20_000, "characters")
-    (3, 1)
     """
     return 3 if token_type == "words" and pairs >= _MANY_PAIRS else 1
 
@@ -67,11 +62,6 @@ def keep_tokens(pair: Pair, shared: dict[str, str] | None = None) -> Pair:
     -------
     source, target : Sentence or sequence of str
         Equal to those of the pair.
-
-    Examples
-    --------
-    >>> keep_tokens(("read", ["R", "IY1", "D"]))
-    ('read', ['R', 'IY1', 'D'])
     """
     source, target = (
         Sentence(side, shared) if isinstance(side, str) and not isinstance(side, Loaded | Sentence) else side
@@ -105,18 +95,6 @@ def learn_tokenizers(
     -------
     source, target : Tokenizer
         The tokenizers.
-
-    Raises
-    ------
-    ValueError
-        If there is no token to learn.
-
-    Examples
-    --------
-    >>> asked = {"min_count": None, "size": None, "lower": None, "normalization": "NFC"}
-    >>> source, target = learn_tokenizers([("A b", "c")], ("words", "characters"), **asked)
-    >>> source.tokens[4:], target.tokens[4:]
-    (('a', 'b'), ('c',))
     """
     tokenizers: list[Any] = []
     for side, (name, token_type) in enumerate(zip(("source", "target"), token_types, strict=True)):
@@ -156,12 +134,6 @@ def target_ids(tokenizer: Tokenizer, target: Sequence[str]) -> list[int]:
     -------
     list of int
         Two more than tokens.
-
-    Examples
-    --------
-    >>> from regard.seq2seq.data.tokenizers import learn
-    >>> target_ids(learn("tokens", ["a b"], min_count=1, size=None, lower=False, normalization="NFC"), ["b", "a"])
-    [1, 5, 4, 2]
     """
     return [START, *tokenizer.encode(target), END]
 
@@ -193,19 +165,6 @@ def encode_pairs(
     -------
     Corpus
         At least one pair.
-
-    Raises
-    ------
-    ValueError
-        If no pair is left, or a link is not between tokens of its pair.
-
-    Examples
-    --------
-    >>> asked = {"min_count": None, "size": None, "lower": None, "normalization": "NFC"}
-    >>> pairs = [("a b", "c"), ("a b a", "c")]
-    >>> corpus = encode_pairs(learn_tokenizers(pairs, ("words", "words"), **asked), pairs, longest=2, what="training")
-    >>> [(pair.source.tolist(), pair.target.tolist()) for pair in corpus]
-    [([4, 5, 2], [1, 4, 2])]
     """
 
     def encoded() -> Iterator[EncodedPair]:
@@ -250,15 +209,6 @@ def check_links(links: Any, count: int) -> None:
         The links to check.
     count : int
         The number of sentence pairs.
-
-    Raises
-    ------
-    ValueError, TypeError
-        If they are not.
-
-    Examples
-    --------
-    >>> check_links([{(0, 0), (2, 1)}], 1)
     """
     hint = "{(0, 0), (2, 1)}: integers, both counted from 0"
     if isinstance(links, str) or not isinstance(links, Sequence):
@@ -288,10 +238,5 @@ def own_tokens(pair: EncodedPair) -> tuple[list[int], list[int]]:
     -------
     source, target : list of int
         Ids.
-
-    Examples
-    --------
-    >>> own_tokens(EncodedPair([4, 5, END], [1, 4, END]))
-    ([4, 5], [4])
     """
     return [int(token) for token in pair.source[:-1]], [int(token) for token in pair.target[1:-1]]

@@ -47,16 +47,6 @@ def as_normalization(value: object) -> Normalization:
     -------
     str
         The value.
-
-    Raises
-    ------
-    ValueError
-        If it is not one of `NORMALIZATIONS`.
-
-    Examples
-    --------
-    >>> as_normalization("NFC")
-    'NFC'
     """
     _check.choice("normalization", value, NORMALIZATIONS)
     return cast(Normalization, value)
@@ -78,11 +68,6 @@ def is_blank(text: str) -> bool:
     -------
     bool
         True for an empty text, too.
-
-    Examples
-    --------
-    >>> is_blank("\\u200b \\u00ad"), is_blank("a"), is_blank("\\u0301")
-    (True, False, False)
     """
     return _VISIBLE.search(text) is None
 
@@ -111,23 +96,9 @@ def normalize(text: str, normalization: Normalization = "NFC") -> str:
     str
         The normalised text; the function is idempotent.
 
-    Raises
-    ------
-    ValueError
-        If there is a null character or a lone surrogate.
-
     References
     ----------
     Unicode Standard Annex 15, "Unicode Normalization Forms".
-
-    Examples
-    --------
-    >>> normalize("one\\ttwo\\x85")
-    'one two '
-    >>> len("e\\u0301"), len(normalize("e\\u0301")), len(normalize("e\\u0301", "none"))
-    (2, 1, 2)
-    >>> normalize("ﬁ", "NFKC")
-    'fi'
     """
     if not text.isprintable():  # a printable text has none of these
         if match := _NOT_TEXT.search(text):
@@ -168,18 +139,6 @@ def normalize_tokens(tokens: Iterable[str], normalization: Normalization = "NFC"
     -------
     list of str
         The normalised tokens, as many as before.
-
-    Raises
-    ------
-    TypeError
-        If a token is not a str.
-    ValueError
-        If a token is empty or contains a space: joined by spaces, the tokens could not be recovered.
-
-    Examples
-    --------
-    >>> normalize_tokens(["R", "IY1", "D"])
-    ['R', 'IY1', 'D']
     """
     normalized = []
     for token in tokens:

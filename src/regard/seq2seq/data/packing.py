@@ -28,11 +28,6 @@ def packed(rows: Sequence[Row], size: int) -> bytes:
     -------
     bytes
         The least significant byte of a number first.
-
-    Examples
-    --------
-    >>> packed([(5, 6), ()], 300)
-    b'\\x05\\x00\\x06\\x00\\x02\\x00\\x02\\x00'
     """
     return np.array([token for row in rows for token in (*row, END)], _width(size)).tobytes()
 
@@ -53,16 +48,6 @@ def unpacked(name: str, data: bytes, size: int) -> list[tuple[int, ...]]:
     -------
     list of tuple of int
         The sequences.
-
-    Raises
-    ------
-    ValueError
-        If the bytes are invalid.
-
-    Examples
-    --------
-    >>> unpacked("sources", b"\\x05\\x06\\x02\\x02", 10)
-    [(5, 6), ()]
     """
     width = _width(size)
     if len(data) % width.itemsize:

@@ -67,11 +67,6 @@ class Skipped(NamedTuple):
         Why it was skipped.
     file : str
         The file name; empty for a sequence of pairs.
-
-    Examples
-    --------
-    >>> print(Skipped(7, "the source is empty", "pairs.tsv"))
-    pairs.tsv, line 7: the source is empty
     """
 
     line: int
@@ -210,11 +205,6 @@ def no_pair(line: str) -> str:
     -------
     str
         The message.
-
-    Examples
-    --------
-    >>> no_pair("one,un")
-    'expected source TAB target, found 1 column; a comma is not a TAB (the name of a CSV file ends in .csv)'
     """
     count = line.count("\t") + 1
     signs = [name for sign, name in ((",", "comma"), (";", "semicolon")) if count == 1 and sign in line]
@@ -266,20 +256,6 @@ def read_two(
     -------
     list of (source, target)
         In file order.
-
-    Raises
-    ------
-    ValueError
-        If both are the same file, the numbers of lines differ, a line is empty or not UTF-8, there are no pairs, or a
-        file changes while it is read.
-    OSError
-        If a file cannot be read.
-
-    Examples
-    --------
-    >>> import io
-    >>> read_two(io.BytesIO(b"the cat\\n"), io.BytesIO(b"le chat\\n"))
-    [('the cat', 'le chat')]
     """
     if source == target == "-":
         raise ValueError("only one of two files can be standard input")
@@ -355,18 +331,6 @@ def as_pairs(
     -------
     list of (source, target)
         The pairs that were not skipped.
-
-    Raises
-    ------
-    TypeError
-        If an item is not a pair, or a side is neither a string nor tokens.
-    ValueError
-        If a side is empty, or there are no pairs.
-
-    Examples
-    --------
-    >>> as_pairs([("read", ["R", "IY1", "D"])])
-    [('read', ['R', 'IY1', 'D'])]
     """
     complete: list[Pair] = []
     number = 0
@@ -410,20 +374,6 @@ def as_sentences(name: str, side: Any) -> Sequence[Side]:
     -------
     sequence of str, or of sequences of str
         The sentences.
-
-    Raises
-    ------
-    TypeError
-        If it is not a sequence of sentences.
-
-    Examples
-    --------
-    >>> as_sentences("sources", "one")
-    Traceback (most recent call last):
-    TypeError: sources must be a sequence of sentences. Got str instead.
-    >>> import numpy as np
-    >>> as_sentences("sources", np.array(["one", "two"]))
-    ['one', 'two']
     """
     if not isinstance(side, Sequence) and callable(as_list := getattr(side, "tolist", None)):
         side = as_list()  # the method in NumPy, pandas and others
@@ -454,17 +404,6 @@ def paired(sources: Sequence[Source], targets: Sequence[Side], name: str) -> lis
     -------
     list of (source, target)
         The pairs.
-
-    Raises
-    ------
-    ValueError, TypeError
-        If the numbers differ, or an argument is not a sequence of sentences.
-
-    Examples
-    --------
-    >>> paired(["one"], ["un", "deux"], "targets")
-    Traceback (most recent call last):
-    ValueError: targets must be as many as sources. Got 2 for 1 instead.
     """
     sources, targets = as_sentences("sources", sources), as_sentences(name, targets)
     if len(sources) != len(targets):
@@ -493,12 +432,6 @@ def memoized(function: Callable[[Key], T]) -> Callable[[Key], T]:
     -------
     callable
         The memoized function.
-
-    Examples
-    --------
-    >>> split = memoized(lambda line: tuple(line.split()))
-    >>> split("a b") is split("a b")
-    True
     """
     recent: dict[Key, T] = {}
     size = 0
@@ -538,20 +471,6 @@ def read_lines(path: Readable, errors: dict[int, str] | None = None) -> Generato
     ------
     list of str
         Lines in order, without line ends.
-
-    Raises
-    ------
-    ValueError
-        If a line can't be read (with its number, after yielding all earlier lines); if the file is in UTF-16, has CR as
-        its only line ends, or changes while it is read.
-    OSError
-        If the file cannot be read.
-
-    Examples
-    --------
-    >>> import io
-    >>> list(read_lines(io.BytesIO(b"one\\ntwo")))
-    [['one'], ['two']]
     """
     name = display_name(path)
     number, begun = 1, b""
@@ -619,16 +538,6 @@ def decode_line(line: bytes, location: str, *, first: bool = False) -> str:
     -------
     str
         The text.
-
-    Raises
-    ------
-    ValueError
-        If it is too long, not UTF-8, or contains a null byte.
-
-    Examples
-    --------
-    >>> decode_line("chat\\r\\n".encode(), "line 1")
-    'chat'
     """
     if len(line) > LONGEST_LINE:
         raise ValueError(f"{location}: longer than {LONGEST_LINE} bytes")
@@ -659,11 +568,6 @@ def display_name(path: Readable) -> str:
     -------
     str
         Its name.
-
-    Examples
-    --------
-    >>> display_name("-"), display_name("pairs.tsv")
-    ('standard input', 'pairs.tsv')
     """
     if isinstance(path, str | os.PathLike):
         return "standard input" if _is_standard(path) else os.fspath(path)
@@ -682,17 +586,6 @@ def standard_input() -> BinaryIO:
     -------
     binary file
         Standard input.
-
-    Raises
-    ------
-    OSError
-        If it is closed.
-
-    Examples
-    --------
-    >>> import sys
-    >>> standard_input() is sys.stdin.buffer
-    True
     """
     if sys.stdin is None:
         raise OSError(errno.EBADF, os.strerror(errno.EBADF), "standard input")

@@ -55,28 +55,11 @@ def read_picture(
     ndarray of uint8, shape (height, width, channels)
         The pixels.
 
-    Raises
-    ------
-    ValueError
-        If the file is not regular, not a picture, damaged or truncated, if it has more than 536,870,912 bytes or
-        promises more than 67,108,864 pixels, or if its pixels are 32-bit numbers, whose range is unknown.
-    OSError
-        If the file can't be opened or read.
-    ImportError
-        If Pillow is not installed.
-
     Notes
     -----
     The orientation in EXIF is applied; where that can't be read, the pixels are taken as they are stored. Transparent
     pixels are composed on white. Of 16 bits the upper 8 are taken. Of an animation or a file of several pages the first
     is read. Colour profiles are ignored.
-
-    Examples
-    --------
-    >>> with open("dot.pgm", "wb") as file:
-    ...     _ = file.write(b"P5 1 1 255\\n\\x07")
-    >>> read_picture("dot.pgm", height=1, width=3, channels=1)[..., 0]
-    array([[255,   7, 255]], dtype=uint8)
     """
     _require_pillow()
     if "\0" in os.fspath(path):

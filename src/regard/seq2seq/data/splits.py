@@ -41,13 +41,6 @@ def split_validation(
         As from `hold_out`.
     links : sequence or None
         Those of the training pairs.
-
-    Examples
-    --------
-    >>> pairs = [(str(i), "") for i in range(40)]
-    >>> training, _, links = split_validation(pairs, [frozenset({(i, i)}) for i in range(40)])
-    >>> training[-1][0], links[-1]
-    ('39', frozenset({(39, 39)}))
     """
     training, validation = hold_out(pairs, fits)
     if links is None or len(training) == len(pairs):
@@ -86,12 +79,6 @@ def hold_out(
     -------
     training, validation : list of (source, target)
         No source is in both, unless there are too few to split: then both are all pairs.
-
-    Examples
-    --------
-    >>> training, validation = hold_out([(str(i), "") for i in range(40)])
-    >>> len(training), len(validation)
-    (36, 4)
     """
     sources = list(dict.fromkeys(_key(pair[0]) for pair in pairs if fits is None or fits(pair)))
     number = max(min(len(sources) // 10, 10), min(len(sources) // 20, 500))

@@ -45,17 +45,6 @@ class Segmenter:
     method : {"unigram", "bpe"}
         "unigram" maximises the sum of the pieces' scores; "bpe" merges adjacent pieces while the result is a piece,
         the highest score first.
-
-    Raises
-    ------
-    ValueError
-        If the method, the scores or the length of a piece is invalid.
-
-    Examples
-    --------
-    >>> tokens = ["<pad>", "<s>", "</s>", "<unk>", "a", "b", "ab", "ba"]
-    >>> Segmenter(tokens, [0, 0, 0, 0, -1.0, -1.0, -1.5, -3.0], "unigram")("abaXY")
-    ('ab', 'a', 'XY')
     """
 
     def __init__(self, tokens: Sequence[str], scores: ArrayLike, method: Method) -> None:
@@ -156,16 +145,6 @@ def read_scores(data: bytes, count: int) -> NDArray[np.float32]:
     -------
     array (count,)
         The scores, float32.
-
-    Raises
-    ------
-    ValueError
-        If the number of scores differs.
-
-    Examples
-    --------
-    >>> read_scores(bytes(8), 2)
-    array([0., 0.], dtype=float32)
     """
     if len(data) != 4 * count:
         raise ValueError(f"the scores of {count} pieces must be {4 * count} bytes. Got {len(data)} instead.")
@@ -191,17 +170,6 @@ def learn_pieces(sentences: Iterable[str], *, size: int, method: Method) -> tupl
         The special tokens, then the pieces.
     scores : list of float
         One for each token.
-
-    Raises
-    ------
-    ValueError
-        If the sentences contain no text, or sentencepiece fails.
-    ImportError
-        If sentencepiece is not installed.
-
-    Examples
-    --------
-    >>> tokens, scores = learn_pieces(["low lower lowest"], size=20, method="bpe")  # doctest: +SKIP
     """
     _check.choice("method", method, METHODS)
     size = min(_check.integer("size", size, least=FEWEST), _MOST_PIECES)

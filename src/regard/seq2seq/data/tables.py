@@ -74,11 +74,6 @@ def is_csv(name: str) -> bool:
     -------
     bool
         Whether it ends in .csv or .csv.gz, ignoring case.
-
-    Examples
-    --------
-    >>> is_csv("pairs.csv"), is_csv("PAIRS.CSV.GZ"), is_csv("pairs.tsv")
-    (True, True, False)
     """
     return name.lower().removesuffix(".gz").endswith(".csv")
 
@@ -103,19 +98,6 @@ def records(lines: Iterable[str], name: str, columns: Columns | None = None) -> 
     Record
         The two fields of a row, with line ends replaced by spaces; no fields for an empty row. A row with another
         number of fields than the first has an error.
-
-    Raises
-    ------
-    ValueError
-        If there is no such column, two delimiters fit the rows, or a quote is not closed.
-
-    Examples
-    --------
-    >>> table = ["id,fr,en", '1,"le chat, noir",the black cat', "2,un chien,a dog"]
-    >>> for record in records(table, "pairs.csv", ["en", "fr"]):
-    ...     print(record)
-    Record(line=2, cells=['the black cat', 'le chat, noir'], error='')
-    Record(line=3, cells=['a dog', 'un chien'], error='')
     """
     check_columns(columns)
     rows = _csv_rows(lines, name, columns) if is_csv(name) else _tab_rows(lines)
@@ -156,17 +138,6 @@ def check_columns(columns: Columns | None) -> None:
     ----------
     columns : two of str or int, optional
         As for `records`.
-
-    Raises
-    ------
-    ValueError
-        If they are not two different names or numbers.
-
-    Examples
-    --------
-    >>> check_columns(["en", "en"])
-    Traceback (most recent call last):
-    ValueError: columns must be two different names or numbers. Got ['en', 'en'] instead.
     """
     if columns is not None and (
         isinstance(columns, str) or len(columns) != 2 or len(set(map(_plain, columns))) < 2
@@ -361,11 +332,6 @@ def name_like(cells: Sequence[str]) -> bool:
     -------
     bool
         Whether there are two different fields, both made of common column names.
-
-    Examples
-    --------
-    >>> name_like(["English", "French"]), name_like(["source_text", "fr"]), name_like(["the cat", "le chat"])
-    (True, True, False)
     """
     parts = [re.split(r"[\W_]+", cell.strip('" \ufeff').casefold()) for cell in cells]
     named = [
@@ -384,10 +350,6 @@ def note_header(first: Record, name: str) -> None:
         The first row.
     name : str
         The file name.
-
-    Examples
-    --------
-    >>> note_header(Record(1, ["the cat", "le chat"]), "pairs.tsv")
     """
     if name_like(first.cells):
         names = " ".join(_argument(cell.strip('" \ufeff')) for cell in first.cells)
@@ -411,10 +373,6 @@ def note_quotes(quoted: int, fields: int, name: str) -> None:
         The number of quoted fields, and of all fields.
     name : str
         The file name.
-
-    Examples
-    --------
-    >>> note_quotes(1, 20, "pairs.tsv")
     """
     if 2 * quoted > fields:
         warnings.warn(
@@ -436,10 +394,5 @@ def is_quoted(cell: str) -> bool:
     -------
     bool
         Whether it is quoted.
-
-    Examples
-    --------
-    >>> is_quoted('"one"'), is_quoted('one "two"')
-    (True, False)
     """
     return len(cell) > 1 and cell[0] == cell[-1] == '"'

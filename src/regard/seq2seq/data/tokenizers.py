@@ -83,13 +83,6 @@ def cut(text: str) -> list[str]:
     References
     ----------
     Unicode Standard Annex 29, "Unicode Text Segmentation".
-
-    Examples
-    --------
-    >>> [token.replace(JOIN, "|") for token in cut("Cliquez sur l'icône (deux fois).")]
-    ['Cliquez', 'sur', "l'|", 'icône', '(|', 'deux', 'fois', '|)', '|.']
-    >>> cut("एक सुंदर घर")
-    ['एक', 'सुंदर', 'घर']
     """
     text = text.replace(JOIN, _STANDS_FOR_JOIN)
     # A keycap is a symbol, although it begins with a digit.
@@ -135,11 +128,6 @@ def unmarked(token: str) -> str:
     -------
     str
         The token without markers.
-
-    Examples
-    --------
-    >>> unmarked("l'" + JOIN)
-    "l'"
     """
     return _without_base(token).replace(JOIN, "")
 
@@ -156,11 +144,6 @@ def glue(tokens: Iterable[str]) -> str:
     -------
     str
         One line.
-
-    Examples
-    --------
-    >>> glue(cut("Cliquez sur l'icône (deux fois)."))
-    "Cliquez sur l'icône (deux fois)."
     """
     line = " ".join(map(_without_base, tokens))
     return line.replace(f" {JOIN}", "").replace(f"{JOIN} ", "").replace(JOIN, "")
@@ -236,12 +219,6 @@ class Sentence(str):
         The text.
     shared : dict, optional
         Keeps one copy of each token; give the same one to many sentences that are kept.
-
-    Examples
-    --------
-    >>> sentence = Sentence("the cat")
-    >>> Words.learn([]).cut(sentence) is Words.learn(["the cat"]).cut(sentence)
-    True
     """
 
     __slots__ = ("_cuts", "_shared")
@@ -370,16 +347,6 @@ class Words(_Counted):
         The known words, and whether they are lowercased.
     normalization : {"NFC", "NFKC", "none"}
         As for `normalize`.
-
-    Examples
-    --------
-    >>> words = Words.learn(["The cat sat.", "The mat."], lower=True)
-    >>> words.tokens[4:6]
-    ('the', '\uffed.')
-    >>> words.encode(words.cut("The dog."))
-    [4, 3, 5]
-    >>> words.glue(words.cut("The dog."))
-    'The dog.'
     """
 
     token_type = "words"
@@ -411,14 +378,6 @@ class Characters(_Counted):
         The known characters, and whether they are lowercased.
     normalization : {"NFC", "NFKC", "none"}
         As for `normalize`.
-
-    Examples
-    --------
-    >>> characters = Characters.learn(["to be"])
-    >>> characters.cut("to b")
-    ['t', 'o', '\u2423', 'b']
-    >>> characters.glue(["t", "o", "\u2423", "b"])
-    'to b'
     """
 
     token_type = "characters"
@@ -451,14 +410,6 @@ class Tokens(_Counted):
         The known tokens, and whether they are lowercased.
     normalization : {"NFC", "NFKC", "none"}
         As for `normalize`.
-
-    Examples
-    --------
-    >>> phonemes = Tokens.learn(["R IY1 D", ["R", "EH1", "D"]])
-    >>> phonemes.tokens[4:]
-    ('D', 'R', 'EH1', 'IY1')
-    >>> phonemes.encode(phonemes.cut("D EH1 R X"))
-    [4, 6, 5, 3]
     """
 
     token_type = "tokens"
@@ -497,16 +448,6 @@ class Subwords(_Base):
     ----------
     Kudo 2018, "Subword Regularization" (unigram); Sennrich, Haddow and Birch 2016, "Neural Machine Translation of Rare
     Words with Subword Units" (bpe).
-
-    Examples
-    --------
-    >>> pieces = ["\u2581", "l", "o", "w", "e", "r", "\u2581l", "\u2581lo", "\u2581low", "er"]
-    >>> vocabulary = Vocabulary(["<pad>", "<s>", "</s>", "<unk>", *pieces])
-    >>> subwords = Subwords(vocabulary, [-float(i) for i in range(14)], method="bpe")
-    >>> subwords.cut("low lower")
-    ['\u2581low', '\u2581low', 'er']
-    >>> subwords.glue(['\u2581low', '\u2581low', 'er'])
-    'low lower'
     """
 
     token_type = "subwords"
@@ -651,18 +592,6 @@ def learn(
     -------
     Tokenizer
         The tokenizer.
-
-    Raises
-    ------
-    ValueError, TypeError
-        If an argument is invalid.
-    ImportError
-        If sentencepiece is needed and not installed.
-
-    Examples
-    --------
-    >>> learn("characters", ["abba"], size=5).tokens
-    ('<pad>', '<s>', '</s>', '<unk>', 'a')
     """
     if token_type not in TOKEN_TYPES:
         _check.one_of("token_type", token_type, TOKEN_TYPES)
@@ -692,11 +621,6 @@ def count_tokens(token_type: str, side: Side, normalization: Normalization = "NF
     -------
     int
         Their number.
-
-    Examples
-    --------
-    >>> [count_tokens(token_type, "the cat") for token_type in TOKEN_TYPES]
-    [2, 7, 2, 2]
     """
     return len(untrained(token_type if token_type in _COUNTED else Words.token_type, normalization).cut(side))
 
@@ -715,11 +639,6 @@ def untrained(token_type: str, normalization: Normalization = "NFC") -> Words | 
     -------
     Words, Characters or Tokens
         Its vocabulary has the special tokens alone.
-
-    Examples
-    --------
-    >>> untrained("words").cut("the cat")
-    ['the', 'cat']
     """
     return _UNTRAINED[token_type, normalization]
 
@@ -741,12 +660,6 @@ def unseen(tokenizer: Tokenizer, tokens: Sequence[str]) -> list[str]:
     -------
     list of str
         Each unknown symbol once, without markers, in the order of the sentence.
-
-    Examples
-    --------
-    >>> letters, words = learn("characters", ["read"]), learn("words", ["read this ."])
-    >>> unseen(letters, letters.cut("Read#")), unseen(words, words.cut("read on")), unseen(words, words.cut("on ."))
-    (['R', '#'], [], ['on'])
     """
     known = [number != UNKNOWN for number in tokenizer.encode(tokens)]
     if tokenizer.token_type == Words.token_type and any(
@@ -773,17 +686,6 @@ def restore(settings: Mapping[str, Any], data: Mapping[str, bytes], *, size: int
     -------
     Tokenizer
         Equal to the one that was described.
-
-    Raises
-    ------
-    ValueError
-        If settings or data are invalid.
-
-    Examples
-    --------
-    >>> words = Words.learn(["a b"])
-    >>> restore(words.describe(), words.data()).tokens
-    ('<pad>', '<s>', '</s>', '<unk>', 'a', 'b')
     """
     if not isinstance(settings, Mapping):
         _invalid("the settings of a tokenizer must be a mapping", settings)

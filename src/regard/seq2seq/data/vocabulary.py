@@ -24,21 +24,6 @@ class Vocabulary:
         All tokens in the order of their ids; the first four are `SPECIAL`.
     lower : bool
         Whether tokens are lowercased before they are looked up.
-
-    Raises
-    ------
-    ValueError
-        If the special tokens are missing or another token occurs twice.
-
-    Examples
-    --------
-    >>> vocabulary = Vocabulary.learn([["the", "cat"], ["the", "mat"]], min_count=2)
-    >>> vocabulary.tokens
-    ('<pad>', '<s>', '</s>', '<unk>', 'the')
-    >>> vocabulary.encode(["the", "dog"])
-    [4, 3]
-    >>> Vocabulary.learn([["<unk>", "the"]]).encode(["<unk>", "</s>"])
-    [4, 3]
     """
 
     def __init__(self, tokens: Sequence[str], *, lower: bool = False) -> None:

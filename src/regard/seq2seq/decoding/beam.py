@@ -75,29 +75,10 @@ def beam(
         For each of the B sentences the best hypotheses in falling order: `n_best`, unless fewer ended; if none did, the
         best partial one. Of equals, the one that ended first comes first, then the one with smaller ids.
 
-    Raises
-    ------
-    ValueError, TypeError
-        If an argument is invalid, or the network's predictions are not finite.
-
     References
     ----------
     Graves 2012, "Sequence Transduction with Recurrent Neural Networks", section 2.5; Huang, Zhao and Ma 2017, "When to
     Finish? Optimal Beam Search for Neural Text Generation", on when to stop.
-
-    Examples
-    --------
-    >>> from regard.seq2seq.networks.base import Stepper
-    >>> class Toss(Stepper):  # END or token 4, each with probability 1/2; attends to the first source token
-    ...     stepper = lambda self, source, lengths, width=1: self
-    ...     select = keep = lambda self, kept: None
-    ...     def __call__(self, tokens):
-    ...         logits = np.full((*tokens.shape, 5), -np.inf)
-    ...         logits[..., [2, 4]] = 0
-    ...         return logits, np.broadcast_to([1.0, 0.0], (*tokens.shape, 2))
-    >>> ((one, two),) = beam(Toss(), np.array([[4], [2]]), np.array([2]), n_best=2)
-    >>> one.tokens, two.tokens, round(float(np.exp(two.log_probability)), 6)
-    ((), (4,), 0.25)
     """
     check_sentences(source, lengths)
     width = _check.integer("width", width, least=1)

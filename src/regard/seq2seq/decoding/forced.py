@@ -55,25 +55,6 @@ def force(
     -------
     list of Hypothesis
         One for each of the B sentences.
-
-    Raises
-    ------
-    ValueError, TypeError
-        If an argument is invalid, or the network's predictions are not finite.
-
-    Examples
-    --------
-    >>> from regard.seq2seq.networks.base import Stepper
-    >>> class Toss(Stepper):  # END or token 4, each with probability 1/2; without attention
-    ...     stepper = lambda self, source, lengths, width=1: self
-    ...     select = keep = lambda self, kept: None
-    ...     def __call__(self, tokens):
-    ...         logits = np.full((*tokens.shape, 5), -np.inf)
-    ...         logits[..., [2, 4]] = 0
-    ...         return logits, np.zeros((*tokens.shape, 0))
-    >>> (forced,) = force(Toss(), np.array([[4], [2]]), np.array([2]), np.array([[1], [4], [4], [2]]))
-    >>> forced.tokens, np.exp(forced.log_probabilities).round(6).tolist()
-    ((4, 4), [0.5, 0.5, 0.5])
     """
     check_sentences(source, lengths)
     if target.ndim != 2 or target.shape[1] != len(lengths) or not (target[:1] == START).all():

@@ -72,24 +72,9 @@ class Scoring:
     offset : float
         Added to the length.
 
-    Raises
-    ------
-    ValueError, TypeError
-        If one of them is not a number of at least 0, or a penalty is above `LARGEST_PENALTY`, 10.
-
     References
     ----------
     Wu et al. 2016, "Google's Neural Machine Translation System", equation 14.
-
-    Examples
-    --------
-    >>> Scoring()(-6.0, 3)
-    -2.0
-    >>> Scoring(length_penalty=0)(-6.0, 3)
-    -6.0
-    >>> weights = np.array([[0.5, 0.5, 0.0], [0.0, 0.5, 0.5]])  # the first token has half a weight in all
-    >>> round(Scoring(coverage_penalty=1)(-4.0, 2, weights.sum(axis=0)[:-1]), 6)
-    -2.693147
     """
 
     length_penalty: float = 1.0
@@ -122,15 +107,6 @@ class BackPointers:
         Tokens of the sources, END included.
     scoring : Scoring
         The score of hypotheses that have none yet.
-
-    Examples
-    --------
-    >>> search = BackPointers(np.array([2]), Scoring())
-    >>> search.steps.append(SearchStep(np.array([1]), np.array([0]), np.zeros(1), np.array([[0.5, 0.5]])))
-    >>> search.steps.append(SearchStep(np.array([4]), np.array([0]), -np.ones(1), np.array([[0.0, 1.0]])))
-    >>> ((one,),) = search.hypotheses([(0, Ending(None, 1, 0, END, -2.0))])
-    >>> one.tokens, one.score, one.alignment.tolist()
-    ((4,), -1.5, [[0.5, 0.5]])
     """
 
     def __init__(self, lengths: Ids, scoring: Scoring) -> None:
@@ -203,11 +179,6 @@ def hypothesis(
     -------
     Hypothesis
         Its alignment is that of the tokens without END.
-
-    Examples
-    --------
-    >>> hypothesis((4,), np.array([-1.0, -2.0]), np.array([[1.0, 0.0], [0.0, 1.0]]), 2, Scoring()).score
-    -1.5
     """
     if score is None:
         score = scoring(float(logs.sum()), max(len(logs), 1), _coverage(weights, length))

@@ -79,30 +79,10 @@ def sample(
         For each of the B sentences `count` samples, in the order in which they were drawn. Their probabilities are
         those of the network, whatever the temperature.
 
-    Raises
-    ------
-    ValueError, TypeError
-        If an argument is invalid, or the network's predictions are not finite.
-
     References
     ----------
     Fan, Lewis and Dauphin 2018, "Hierarchical Neural Story Generation" (top k); Holtzman et al. 2020, "The Curious Case
     of Neural Text Degeneration" (top p).
-
-    Examples
-    --------
-    >>> from regard.seq2seq.networks.base import Stepper
-    >>> class Toss(Stepper):  # END or token 4, each with probability 1/2; without attention
-    ...     stepper = lambda self, source, lengths, width=1: self
-    ...     select = keep = lambda self, kept: None
-    ...     def __call__(self, tokens):
-    ...         logits = np.full((*tokens.shape, 5), -np.inf)
-    ...         logits[..., [2, 4]] = 0
-    ...         return logits, np.zeros((*tokens.shape, 0))
-    >>> source, lengths = np.array([[4], [2]]), np.array([2])
-    >>> (drawn,) = sample(Toss(), source, lengths, count=1000, rng=np.random.default_rng(1))
-    >>> 200 < sum(hypothesis.tokens == (4,) for hypothesis in drawn) < 300  # a quarter of them, more or less
-    True
     """
     check_sentences(source, lengths)
     count = _check.integer("count", count, least=1)

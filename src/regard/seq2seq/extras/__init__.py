@@ -32,11 +32,6 @@ def extra_class(name: str) -> type[Extra]:
     -------
     type of Extra
         A `SourceAugmenter` or a `Reranker` of `regard.seq2seq.extras.base`.
-
-    Examples
-    --------
-    >>> extra_class("graphones").__name__
-    'Graphones'
     """
     cls: type[Extra] = pkgutil.resolve_name(EXTRAS[name])
     return cls
@@ -54,16 +49,6 @@ def check_options(options: Any) -> dict[str, int]:
     -------
     dict of str to int
         In the order of `EXTRAS`.
-
-    Raises
-    ------
-    ValueError, TypeError
-        If a name is unknown or a value out of range.
-
-    Examples
-    --------
-    >>> check_options({"graphones": 8, "translation_memory": 2})
-    {'translation_memory': 2, 'graphones': 8}
     """
     if not isinstance(options, Mapping | None):
         _check.fail(
@@ -91,11 +76,6 @@ def without_attention(options: Mapping[str, int]) -> dict[str, int]:
     -------
     dict of str to int
         Those that append no tokens.
-
-    Examples
-    --------
-    >>> without_attention({"translation_memory": 2, "graphones": 8})
-    {'graphones': 8}
     """
     return {name: value for name, value in options.items() if name not in EXTRAS or not augments(name)}
 
@@ -112,11 +92,6 @@ def augments(name: str) -> bool:
     -------
     bool
         Whether it is a `regard.seq2seq.extras.base.SourceAugmenter`.
-
-    Examples
-    --------
-    >>> augments("translation_memory"), augments("graphones")
-    (True, False)
     """
     from regard.seq2seq.extras.base import SourceAugmenter
 
@@ -137,11 +112,6 @@ def hint(source: str, options: Mapping[str, int]) -> str:
     -------
     str
         Empty if there is nothing to suggest.
-
-    Examples
-    --------
-    >>> hint("words", {}), hint("characters", {"graphones": 8})
-    ('', '')
     """
     if source != "characters" or "graphones" in options:
         return ""

@@ -114,15 +114,6 @@ def augment(
     -------
     Corpus
         The same pairs, with longer sources.
-
-    Examples
-    --------
-    >>> from regard.seq2seq.data.vocabulary import END
-    >>> from regard.seq2seq.extras.translation_memory import TranslationMemory
-    >>> memory = TranslationMemory(1, [[5, 6], [7]], [[4, 4], [5]])
-    >>> longer = augment(Corpus([EncodedPair([6, END], [1, 4, END])]), memory, 10, lambda count: None)
-    >>> longer[0].source.tolist()
-    [6, 2, 1, 14, 14]
     """
 
     def extended() -> Iterator[EncodedPair]:

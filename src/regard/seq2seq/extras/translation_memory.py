@@ -52,12 +52,6 @@ class TranslationMemory(SourceAugmenter):
         The largest number of pairs for a source.
     sources, targets : sequence of sequence of int
         Ids of their tokens, without START and END; sources are distinct.
-
-    Examples
-    --------
-    >>> memory = TranslationMemory(1, [[5, 6, 7], [8, 9]], [[4, 4], [5]])
-    >>> memory.retrieve([[9, 6, 7], [5, 6, 7]])
-    [[(4, 4)], []]
     """
 
     def __init__(self, count: int, sources: Sequence[Row], targets: Sequence[Row]) -> None:
@@ -126,11 +120,6 @@ class TranslationMemory(SourceAugmenter):
         -------
         list of list of int
             The source, END, and each retrieved target after START.
-
-        Examples
-        --------
-        >>> TranslationMemory(1, [[5, 6], [7]], [[4, 4], [5]]).extend([[6]], size=10)
-        [[6, 2, 1, 14, 14]]
         """
         return [
             [*source, END, *(i for target in targets for i in (START, *(size + token for token in target)))]

@@ -47,11 +47,6 @@ def build(config: Config, parameters: Parameters | None = None) -> Network:
     -------
     Network
         The network.
-
-    Examples
-    --------
-    >>> build(RecurrentConfig(9, 7, embedding=4, encoder=3, decoder=5, attention=2)).parameters.flat.size
-    668
     """
     return FAMILIES[family(config)].network(config, parameters)
 
@@ -68,11 +63,6 @@ def describe(config: Config) -> dict[str, Any]:
     -------
     dict
         With its family's name.
-
-    Examples
-    --------
-    >>> read_config(describe(RecurrentConfig(9, 7))) == RecurrentConfig(9, 7)
-    True
     """
     return {"family": family(config)} | asdict(config) | {"inputs": describe_input(config.inputs)}
 
@@ -89,11 +79,6 @@ def family(config: Config) -> str:
     -------
     str
         A key of `FAMILIES`.
-
-    Examples
-    --------
-    >>> family(RecurrentConfig(9, 7))
-    'recurrent'
     """
     return next(name for name, family in FAMILIES.items() if isinstance(config, family.config))
 
@@ -110,17 +95,6 @@ def read_config(described: Mapping[str, Any]) -> Config:
     -------
     Config
         Checked.
-
-    Raises
-    ------
-    ValueError, TypeError
-        If it is not one.
-
-    Examples
-    --------
-    >>> read_config({"family": "recurrent", "source_tokens": 0, "target_tokens": 7})
-    Traceback (most recent call last):
-    ValueError: source_tokens must be at least 1. Got 0 instead.
     """
     options = dict(described)
     name = options.pop("family", None)

@@ -59,13 +59,6 @@ def prediction_loss(
     Press and Wolf 2017, "Using the Output Embedding to Improve Language Models" (one matrix for both). Liang et al.
     2021, "R-Drop: Regularized Dropout for Neural Networks" (rdrop: its alpha; half of its loss, which is a
     sum over both halves).
-
-    Examples
-    --------
-    >>> p = {"target_embedding": np.zeros((4, 2)), "output_bias": np.zeros(4)}
-    >>> loss, _ = prediction_loss(p, np.zeros((1, 1, 2)), np.array([[3]]))
-    >>> bool(np.isclose(loss, np.log(4)))
-    True
     """
     tokens = following.reshape(-1)
     real = np.flatnonzero(tokens != PAD)
@@ -137,11 +130,6 @@ def log_frequency(counts: Array) -> Array:
     -------
     array (V,)
         The initial output bias.
-
-    Examples
-    --------
-    >>> log_frequency(np.array([0, 1])).round(3).tolist()
-    [-2.485, -0.087]
     """
     more = counts + 0.1
     logs: Array = np.log(more / more.sum())
@@ -174,12 +162,6 @@ def sampled_vocabulary(
     References
     ----------
     Jean, Cho, Memisevic and Bengio 2015, "On Using Very Large Target Vocabulary for Neural Machine Translation", 3.
-
-    Examples
-    --------
-    >>> ids, log_weights = sampled_vocabulary(np.array([3000]), 4000, np.random.default_rng(0))
-    >>> len(ids), bool(np.isin(3000, ids)), float(np.exp(log_weights).sum().round(6))
-    (1153, True, 4000.0)
     """
     if rng is None or tokens <= 2 * (_FREQUENT + _OTHERS):
         return np.arange(tokens), np.zeros(tokens)
@@ -217,12 +199,6 @@ def alignment_loss(
     References
     ----------
     Chen, Matusov, Khadivi and Peter 2016, "Guided Alignment Training for Topic-Aware Neural Machine Translation", 3.
-
-    Examples
-    --------
-    >>> loss, pullback = alignment_loss(np.array([[[0.5, 0.5]]]), np.array([[[1.0, 0.0]]]), 2.0)
-    >>> bool(np.isclose(loss, 2 * np.log(2))), pullback(1.0).tolist()
-    (True, [[[-4.0, -0.0]]])
     """
     if weights is None or links is None:
         return 0.0, lambda dloss: None

@@ -27,14 +27,6 @@ class Padding:
         Tokens of each sentence.
     longest : int, optional
         T; the largest length by default.
-
-    Examples
-    --------
-    >>> padding = Padding(np.array([2, 1]))
-    >>> padding.unpad_ids(np.array([[5, 6], [7, 0]])).tolist()
-    [5, 7, 6]
-    >>> padding.pad(np.array([[1.0], [2.0], [3.0]]))[..., 0].tolist()
-    [[1.0, 2.0], [3.0, 0.0]]
     """
 
     def __init__(self, lengths: Ids, longest: int | None = None) -> None:
@@ -78,11 +70,6 @@ def split_heads(x: Array, heads: int) -> Array:
     -------
     array (B, heads, T, W / heads)
         A view.
-
-    Examples
-    --------
-    >>> split_heads(np.zeros((2, 3, 8)), 4).shape
-    (2, 4, 3, 2)
     """
     return x.reshape(*x.shape[:-1], heads, x.shape[-1] // heads).swapaxes(1, 2)
 
@@ -99,11 +86,6 @@ def append_identity(values: Array) -> Array:
     -------
     array (..., T, d + T)
         Values, and a one-hot vector of the position.
-
-    Examples
-    --------
-    >>> append_identity(np.array([[7.0], [8.0]])).tolist()
-    [[7.0, 1.0, 0.0], [8.0, 0.0, 1.0]]
     """
     size = values.shape[-2]
     identity = np.broadcast_to(np.eye(size, dtype=values.dtype), (*values.shape[:-1], size))

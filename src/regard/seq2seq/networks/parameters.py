@@ -25,13 +25,6 @@ class Parameters(Mapping[str, Array]):
         The shape of each.
     flat : array (P,), optional
         The numbers; zeros of float32 by default.
-
-    Examples
-    --------
-    >>> parameters = Parameters({"a": (2,), "b": (1, 2)})
-    >>> parameters["b"][...] = 1
-    >>> parameters.flat
-    array([0., 0., 1., 1.], dtype=float32)
     """
 
     def __init__(self, shapes: Mapping[str, tuple[int, ...]], flat: Array | None = None) -> None:
@@ -64,18 +57,6 @@ def check_sizes(config: Any, least: Mapping[str, int], most: Mapping[str, int]) 
         The name of each, and the least it may be.
     most : mapping of str to int
         The most that some of them may be.
-
-    Raises
-    ------
-    ValueError, TypeError
-        If one is not such an integer.
-
-    Examples
-    --------
-    >>> from types import SimpleNamespace
-    >>> check_sizes(SimpleNamespace(layers=99), {"layers": 1}, {"layers": 32})
-    Traceback (most recent call last):
-    ValueError: layers must be at most 32. Got 99 instead.
     """
     for name, bound in least.items():
         size = _check.integer(name, getattr(config, name), bound, most.get(name))

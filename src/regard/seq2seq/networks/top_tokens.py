@@ -59,12 +59,6 @@ def top_tokens(logits: Array, count: int, first: int = 0) -> TopTokens:
     -------
     TopTokens
         Of each row.
-
-    Examples
-    --------
-    >>> top = top_tokens(np.array([[9.0, 1.0, 3.0, 2.0]]), 2, first=1)
-    >>> top.best.tolist(), top.tokens.tolist()
-    ([[3.0, 2.0]], [[2, 3]])
     """
     if (result := training.top_k(logits, count, first)) is not None:
         return TopTokens(*result)
@@ -84,11 +78,6 @@ def exponential_sums(logits: Array) -> Array:
     -------
     array (N, 2)
         As in `TopTokens`.
-
-    Examples
-    --------
-    >>> exponential_sums(np.array([[5.0, 5.0, -np.inf]])).tolist()
-    [[5.0, 2.0]]
     """
     if (result := training.top_k(logits, 1)) is not None:
         return result[0]
@@ -139,12 +128,6 @@ class OutputLayer:
     ----------
     p : mapping of str to array
         With ``target_embedding`` (V, E), the output matrix, and ``output_bias`` (V,).
-
-    Examples
-    --------
-    >>> layer = OutputLayer({"target_embedding": np.array([[1.0], [2.0]]), "output_bias": np.zeros(2)})
-    >>> layer.logits(np.array([[3.0]])).tolist(), layer.top(np.array([[3.0]]), 1).tokens.tolist()
-    ([[3.0, 6.0]], [[1]])
     """
 
     def __init__(self, p: Mapping[str, Array]) -> None:

@@ -60,23 +60,6 @@ def write_checkpoint(path: str | os.PathLike[str], state: State) -> None:
         The file; an older one is replaced, also where a link points to it.
     state : State
         The state of training.
-
-    Raises
-    ------
-    OSError
-        If it cannot be written; an older file is then unchanged.
-    ValueError
-        If the path is not a regular file.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> import numpy as np
-    >>> state = State(3, 1.5, float("inf"), 0, {}, {"parameters": np.zeros(2, np.float32)})
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     write_checkpoint(f"{folder}/it", state)
-    ...     read_checkpoint(f"{folder}/it").step
-    3
     """
     numbers = {name: value for name, value in state._asdict().items() if name != "arrays"}
     metadata = {"format": FORMAT, "version": VERSION, "state": json.dumps(numbers)}
@@ -95,19 +78,6 @@ def read_checkpoint(path: str | os.PathLike[str]) -> State:
     -------
     State
         For `Training.resume_from`, which checks that it fits.
-
-    Raises
-    ------
-    ValueError
-        If it is not a checkpoint, in one line.
-    OSError
-        If it cannot be read.
-
-    Examples
-    --------
-    >>> read_checkpoint("no-such-file")
-    Traceback (most recent call last):
-    FileNotFoundError: [Errno 2] No such file or directory: 'no-such-file'
     """
     with opened(path, "checkpoint") as file:
         file.expect_format(FORMAT, VERSION)

@@ -100,24 +100,6 @@ def write_model(path: str | os.PathLike[str], model: Model[Network]) -> None:
         The file; an older one is replaced, also where a link points to it.
     model : Model
         The model.
-
-    Raises
-    ------
-    OSError
-        If it can't be written; an older file is then unchanged.
-    ValueError
-        If the path is not a file.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from regard.seq2seq.data.tokenizers import Words
-    >>> from regard.seq2seq.networks.recurrent.config import RecurrentConfig
-    >>> words = Words.learn(["a"])
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     write_model(f"{folder}/model", Model(build(RecurrentConfig(5, 5, 2, 2, 2, 2)), words, words))
-    ...     read_model(f"{folder}/model").target.tokens[4]
-    'a'
     """
     arrays = dict(model.network.parameters.items())
     metadata = {"format": FORMAT, "version": VERSION, "config": json.dumps(describe(model.network.config))}
@@ -149,16 +131,6 @@ def model_file(path: str | os.PathLike[str]) -> Path:
     -------
     Path
         model.safetensors in a folder, otherwise the same path.
-
-    Raises
-    ------
-    ValueError
-        If a folder has none, or the path is empty.
-
-    Examples
-    --------
-    >>> model_file("no-such-folder").name
-    'no-such-folder'
     """
     _check.not_empty(path)
     file = Path(path) / MODEL_FILE
@@ -181,24 +153,6 @@ def read_model(path: str | os.PathLike[str]) -> Model[Network]:
     -------
     Model
         The network with its tokenizers.
-
-    Raises
-    ------
-    ValueError
-        If it is not a model file, with the reason in one line.
-    OSError
-        If it can't be read.
-
-    Examples
-    --------
-    >>> import pathlib, tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     _ = pathlib.Path(folder, "short").write_bytes(b"1234")
-    ...     try:
-    ...         read_model(pathlib.Path(folder, "short"))
-    ...     except ValueError as error:
-    ...         print(str(error).replace(folder, "here"))
-    here/short is not a model file: 4 bytes are too few
     """
     with opened(path, "model file") as file:
         file.expect_format(FORMAT, VERSION, checksum=False)  # earlier versions wrote none

@@ -28,17 +28,6 @@ def check_augmentation(inputs: Input | None, *, shift: int, noise: float) -> Non
         The most pixels by which a picture is shifted.
     noise : float
         The standard deviation of the noise.
-
-    Raises
-    ------
-    ValueError
-        If pictures are to be shifted and there are none, or further than they are large, or if tokens are to get noise.
-
-    Examples
-    --------
-    >>> check_augmentation(None, shift=0, noise=0.1)
-    Traceback (most recent call last):
-    ValueError: noise must be 0 for a source of tokens, to which numbers can't be added. Got 0.1 instead.
     """
     if inputs is None and noise:
         _check.fail(
@@ -75,13 +64,6 @@ def augmented(batch: Batch, inputs: Input, *, shift: int, noise: float, rng: np.
     -------
     Batch
         Of the same shapes. Padding stays 0.
-
-    Examples
-    --------
-    >>> batch = Batch(np.zeros((6, 1, 4), np.float32), np.array([6]), np.array([[1], [2]]))
-    >>> result = augmented(batch, ImageInput(4, 6, filters=(2,)), shift=1, noise=0.1, rng=np.random.default_rng(1))
-    >>> result.source.shape, bool(result.source.min() >= 0), bool(result.source.any())
-    ((6, 1, 4), True, True)
     """
     source = batch.source
     if shift and isinstance(inputs, ImageInput):
@@ -112,13 +94,6 @@ def shifted(images: Array, by: Array) -> Array:
     -------
     array (B, H, W, C)
         Pixel (i, j) is pixel (i - down, j - right) of the image, or the nearest one that it has.
-
-    Examples
-    --------
-    >>> image = np.array([[1, 2, 3], [4, 5, 6]])[None, :, :, None]
-    >>> shifted(image, np.array([[1, -1]]))[0, :, :, 0]
-    array([[2, 3, 3],
-           [2, 3, 3]])
     """
     count, height, width, _ = images.shape
     rows = (np.arange(height) - by[:, :1]).clip(0, height - 1)

@@ -28,18 +28,6 @@ def checkpoint_path(path: str | os.PathLike[str]) -> Path:
     -------
     Path
         The same.
-
-    Raises
-    ------
-    OSError
-        If there is no folder for it.
-    ValueError
-        If the path is not a file.
-
-    Examples
-    --------
-    >>> checkpoint_path("mine.safetensors").name
-    'mine.safetensors'
     """
     folder = _check.replaceable(path).parent
     if not folder.is_dir():
@@ -61,19 +49,6 @@ def read_checkpoint(path: Path, hint: str = "give another name, or remove it if 
     -------
     State
         The state of a training.
-
-    Raises
-    ------
-    ValueError
-        If it is not a checkpoint.
-    OSError
-        If it can't be read.
-
-    Examples
-    --------
-    >>> read_checkpoint(Path("no-such-file"))
-    Traceback (most recent call last):
-    FileNotFoundError: [Errno 2] No such file or directory: 'no-such-file'
     """
     try:
         return checkpoint_file.read_checkpoint(path)
@@ -94,20 +69,6 @@ def resume(training: Training, state: State, path: Path, hint: str = _HINT) -> N
         The checkpoint, for the error.
     hint : str
         The end of the error if it is of another training.
-
-    Raises
-    ------
-    ValueError
-        If the checkpoint is of another training; this one is then unchanged.
-
-    Examples
-    --------
-    >>> from regard.seq2seq import Seq2Seq
-    >>> one, other = (Seq2Seq(epochs=1, seed=seed).begin([("a", "b")], [("a", "b")]) for seed in (1, 2))
-    >>> resume(one, one.state(), Path("checkpoint"))
-    >>> resume(other, one.state(), Path("checkpoint"))
-    Traceback (most recent call last):
-    ValueError: checkpoint: ...
     """
     try:
         training.resume_from(state)

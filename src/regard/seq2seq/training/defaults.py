@@ -42,17 +42,6 @@ def check(
         Options of training.
     inputs : Input, optional
         The network's source, if it is not tokens.
-
-    Raises
-    ------
-    ValueError
-        If one is unknown or invalid, or has no effect together with the others.
-
-    Examples
-    --------
-    >>> check("recurrent", {"score": "nothing"}, TrainingConfig())
-    Traceback (most recent call last):
-    ValueError: score must be one of 'none', 'additive', ... Got 'nothing' instead.
     """
     known = [field.name for field in fields(FAMILIES[family].config) if field.name not in _CHOSEN]
     if unknown := sorted(set(network) - set(known)):
@@ -101,20 +90,6 @@ def choose_config(
     -------
     Config
         Checked.
-
-    Raises
-    ------
-    ValueError
-        If an option is unknown or invalid.
-
-    Examples
-    --------
-    >>> choose_config("recurrent", 20_000, 100, 100, {}).encoder
-    128
-    >>> choose_config("recurrent", 500, 100, 100, {"attention": 7}).attention
-    7
-    >>> choose_config("recurrent", 20_000, 100, 100, {}, minutes=1).encoder
-    64
     """
     kind = FAMILIES[family].config
     sides = {"source_tokens": source_tokens, "target_tokens": target_tokens, "inputs": inputs}
@@ -157,11 +132,6 @@ def choose_epochs(pairs: int) -> int:
     -------
     int
         At least 9, from 100,000 pairs on 5; more for few pairs: about 1,500 steps, but at most 200 epochs.
-
-    Examples
-    --------
-    >>> choose_epochs(100), choose_epochs(20_000), choose_epochs(200_000)
-    (200, 9, 5)
     """
     return max(9 if pairs < _MANY else 5, min(200, 1500 // _steps(pairs)))
 
@@ -192,15 +162,6 @@ def choose_training(config: Config, corpus: Corpus, training: TrainingConfig) ->
     -------
     ResolvedConfig
         For `Training`.
-
-    Examples
-    --------
-    >>> from regard.seq2seq.data.batching import EncodedPair
-    >>> from regard.seq2seq.networks.recurrent.config import RecurrentConfig
-    >>> corpus = Corpus([EncodedPair([4, 5, 2], [1, 4, 2])])
-    >>> chosen = choose_training(RecurrentConfig(9, 9), corpus, TrainingConfig(learning_rate=0.5))
-    >>> chosen.epochs, chosen.learning_rate, chosen.batch_tokens
-    (200, 0.5, 48)
     """
     pairs, minutes = len(corpus), training.minutes
     tokens = int(_sentences(pairs) * np.maximum(corpus.source_lengths, corpus.target_lengths).mean())

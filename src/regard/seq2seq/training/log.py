@@ -36,26 +36,6 @@ class Log:
         The file; its folder must exist.
     resume_at : int, optional
         Append after this step: lines of later steps are removed. By default a new log replaces an older one.
-
-    Raises
-    ------
-    ValueError
-        If the existing log is invalid, or the path is not a regular file.
-    OSError
-        If the file cannot be written.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     path = Path(folder, "log.jsonl")
-    ...     with Log(path) as log:
-    ...         log.write(step=1, loss=2.5)
-    ...         log.write(step=2, loss=2.25)
-    ...     with Log(path, resume_at=1) as log:
-    ...         log.write(step=2, loss=2.0, validation=2.125)
-    ...     read_log(path)
-    [{'step': 1, 'loss': 2.5}, {'step': 2, 'loss': 2.0, 'validation': 2.125}]
     """
 
     def __init__(self, path: str | os.PathLike[str], resume_at: int | None = None) -> None:
@@ -119,21 +99,6 @@ def read_log(path: str | os.PathLike[str]) -> list[Entry]:
     -------
     list of dict
         One for each complete line; each has a "step".
-
-    Raises
-    ------
-    ValueError
-        With the number of the first line that is not a JSON object with a step.
-    OSError
-        If the file cannot be read.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     _ = Path(folder, "cut").write_text('{"step": 1, "loss": 2.5}\\n{"step": 2, "lo')
-    ...     read_log(Path(folder, "cut"))
-    [{'step': 1, 'loss': 2.5}]
     """
     return list(entries(path))
 
@@ -150,21 +115,6 @@ def entries(path: str | os.PathLike[str]) -> Iterator[Entry]:
     ------
     dict
         The values of a line; each has a "step".
-
-    Raises
-    ------
-    ValueError
-        With the number of the first line that is not a JSON object with a step.
-    OSError
-        If the file cannot be read.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     _ = Path(folder, "log").write_text('{"step": 1}\\n{"step": 2}\\n')
-    ...     [entry["step"] for entry in entries(Path(folder, "log"))]
-    [1, 2]
     """
     number = 0
     with _files.reading(path) as file:
@@ -200,11 +150,6 @@ def columns(log: Iterable[Mapping[str, Any]], names: Sequence[str]) -> dict[str,
     -------
     dict of str to array (n,)
         For each name one number a line; NaN if a line has none, or one above 1e100, which cannot be drawn.
-
-    Examples
-    --------
-    >>> columns([{"step": 1, "loss": 3.0}, {"step": 2, "loss": None}], ["loss"])
-    {'loss': array([ 3., nan])}
     """
     values = {name: array("d") for name in names}
     for entry in log:
@@ -230,13 +175,6 @@ def column(table: Mapping[str, NDArray[Any]], name: str, along: str = "step") ->
     -------
     array (2, n)
         n is 0 if no line has both.
-
-    Examples
-    --------
-    >>> log = [{"step": 1, "loss": 3.0}, {"step": 2, "loss": None}, {"step": 3, "loss": 2.0}]
-    >>> column(columns(log, ["step", "loss"]), "loss")
-    array([[1., 3.],
-           [3., 2.]])
     """
     x, y = table[along], table[name]
     both = (x >= 0) & ~np.isnan(y)

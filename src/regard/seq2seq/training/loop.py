@@ -36,17 +36,7 @@ _ORDER, _DROPOUT, _SAMPLE, _AUGMENTATION = range(4)  # uses of random numbers: e
 
 
 class Diverged(ArithmeticError):
-    """The loss is not finite; the model has its best parameters so far.
-
-    Examples
-    --------
-    >>> from regard.seq2seq import Seq2Seq
-    >>> try:
-    ...     Seq2Seq(learning_rate=3e38, epochs=9).fit(["a b", "b", "a"], ["b a", "b", "a"])
-    ... except Diverged as error:
-    ...     print(str(error).partition(":")[0])
-    the loss is not finite any more
-    """
+    """The loss is not finite; the model has its best parameters so far."""
 
 
 class Step(NamedTuple):
@@ -70,13 +60,6 @@ class Step(NamedTuple):
         Loss for each token of the validation pairs, after the last step of an epoch (and every 1,000 steps).
     best : bool
         Whether the model is kept: its loss is the lowest so far, or the last is kept. The moment to save it.
-
-    Examples
-    --------
-    >>> from regard.seq2seq import Seq2Seq
-    >>> *_, last = Seq2Seq(epochs=2).steps([("a b", "b a"), ("b", "b")])
-    >>> last.number, last.total, last.epoch, last.best
-    (2, 2, 2, True)
     """
 
     number: int
@@ -109,19 +92,6 @@ class Training:
         Options of training.
     options : mapping, optional
         Other options of the model, which a checkpoint must agree with.
-
-    Examples
-    --------
-    >>> from regard.seq2seq.data.batching import EncodedPair
-    >>> from regard.seq2seq.networks.families import build
-    >>> from regard.seq2seq.networks.recurrent.config import RecurrentConfig
-    >>> network = build(RecurrentConfig(5, 5, 2, 2, 2, 2))
-    >>> network.draw(np.random.default_rng(0), np.ones(5))
-    >>> pairs = Corpus([EncodedPair([4, 2], [1, 4, 2])])
-    >>> chosen = {"batch_tokens": 640, "warm_up": 1, "dropout": 0.2, "guided_alignment": 0.0}
-    >>> config = ResolvedConfig(epochs=2, learning_rate=5e-3, **chosen)
-    >>> [step.best for step in Training(network, pairs, pairs, config)]
-    [True, True]
     """
 
     def __init__(
@@ -165,11 +135,6 @@ class Training:
         ----------
         state : State
             Of a training of the same network with the same pairs and options.
-
-        Raises
-        ------
-        ValueError
-            If it is of another one.
         """
         if changed := _changed(state.fingerprint, self.fingerprint()):
             raise ValueError(f"the checkpoint is of another training: {changed}")
@@ -207,11 +172,6 @@ class Training:
         ------
         Step
             After each step, when the training is in a consistent state.
-
-        Raises
-        ------
-        Diverged
-            If the loss or a gradient is not finite; the network has the best parameters then.
         """
         with one_blas_thread() as alone, two_threads() as threads:
             halves = _Halves(self.network, self.config, Each(threads if alone else None))
@@ -417,15 +377,6 @@ def mean_loss(network: Network, corpus: Corpus) -> float:
     -------
     float
         Natural logarithm; exp of it is the perplexity.
-
-    Examples
-    --------
-    >>> from regard.seq2seq.data.batching import EncodedPair
-    >>> from regard.seq2seq.networks.families import build
-    >>> from regard.seq2seq.networks.recurrent.config import RecurrentConfig
-    >>> corpus = Corpus([EncodedPair([4, 2], [1, 3, 2])])
-    >>> bool(np.isclose(mean_loss(build(RecurrentConfig(5, 4, 2, 2, 2, 2)), corpus), np.log(4)))
-    True
     """
     total, tokens = 0.0, 0
     for numbers in batches(corpus, 1024, np.random.default_rng(0)):

@@ -34,13 +34,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     ----------
     parser
         The command's parser.
-
-    Examples
-    --------
-    >>> parser = argparse.ArgumentParser()
-    >>> add_arguments(parser)
-    >>> parser.parse_args(["--out", "page.html"]).out.name
-    'page.html'
     """
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = EXAMPLES
@@ -69,23 +62,6 @@ def run(args: argparse.Namespace) -> int:
     -------
     int
         0.
-
-    Raises
-    ------
-    ValueError, TypeError, OSError
-        If the input can't be read or shown, or the page can't be written.
-
-    Examples
-    --------
-    >>> import contextlib, io, tempfile
-    >>> parser = argparse.ArgumentParser()
-    >>> add_arguments(parser)
-    >>> with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()) as printed:
-    ...     status = run(parser.parse_args(["--out", f"{folder}/page.html"]))
-    >>> status
-    0
-    >>> printed.getvalue().rstrip().endswith("KB): open it in a browser")
-    True
     """
     if args.out is None:
         raise ValueError("give --out FILE.html, the page to write")

@@ -42,16 +42,6 @@ def require_matplotlib() -> ModuleType:
     -------
     module
         Matplotlib.
-
-    Raises
-    ------
-    ImportError
-        If it is not installed, too old, or can't be loaded.
-
-    Examples
-    --------
-    >>> require_matplotlib().__name__
-    'matplotlib'
     """
     try:
         matplotlib = _matplotlib()
@@ -189,21 +179,6 @@ def check_picture(path: str | os.PathLike[str]) -> None:
     ----------
     path
         The file, which may not exist yet.
-
-    Raises
-    ------
-    ImportError
-        If Matplotlib can't be used.
-    ValueError
-        If the ending is unknown, or the path is not a regular file.
-    OSError
-        If the folder does not exist or is not writable.
-
-    Examples
-    --------
-    >>> check_picture("picture.doc")
-    Traceback (most recent call last):
-    ValueError: a picture's name must end in .png, .svg or .pdf: picture.doc
     """
     require_matplotlib()
     picture_format(path)
@@ -220,15 +195,6 @@ def check_writable(folder: Path) -> None:
     ----------
     folder
         An existing folder.
-
-    Raises
-    ------
-    PermissionError
-        If no file can be created in it.
-
-    Examples
-    --------
-    >>> check_writable(Path("."))
     """
     if not os.access(folder, os.W_OK | os.X_OK):
         raise PermissionError(errno.EACCES, "no file can be written in this folder", os.fspath(folder))
@@ -247,13 +213,6 @@ def warned(path: str | os.PathLike[str]) -> Iterator[None]:
     -------
     context manager
         Raises no exception of the block.
-
-    Examples
-    --------
-    >>> with warnings.catch_warnings(record=True) as messages, warned("a.png"):
-    ...     raise ValueError("no such colour")
-    >>> str(messages[0].message)
-    'a.png could not be drawn: no such colour'
     """
     try:
         yield

@@ -70,16 +70,6 @@ def alignment(*sentences: dict[str, Any], title: str = "Alignment") -> Section:
     -------
     Section
         For `Page`.
-
-    Raises
-    ------
-    ValueError
-        If there is no sentence.
-
-    Examples
-    --------
-    >>> alignment(aligned([[0.9, 0.1]], ["le"], ["the", "</s>"])).data["sentences"][0]["source"]
-    ['the', '</s>']
     """
     if not sentences:
         _check.fail("alignment needs at least one sentence. Got none instead.")
@@ -114,16 +104,6 @@ def aligned(
     -------
     dict
         For `alignment`.
-
-    Raises
-    ------
-    ValueError
-        If `weights` has another shape, or a link is of a token that there isn't.
-
-    Examples
-    --------
-    >>> aligned([[0.9, 0.1]], ["le"], ["the", "</s>"], links=[(0, 0)])["links"]
-    [[0, 0]]
     """
     array = _checked(weights, rows, columns)
     hypothesis = {"text": readable(text, LONGEST_TEXT), "score": None, "tokens": list(map(readable, rows))}
@@ -156,19 +136,6 @@ def sentence(
     -------
     dict
         For `alignment`.
-
-    Raises
-    ------
-    ValueError
-        If there is no hypothesis, the sources differ, the picture has another shape, or a link is of a token that
-        there isn't.
-
-    Examples
-    --------
-    >>> from regard.seq2seq.translator import Translation
-    >>> translation = Translation("le", ("le",), ("the", "</s>"), -0.5, np.array([[1.0, 0.0]]))
-    >>> sentence(translation)["hypotheses"][0]["tokens"]
-    ['le']
     """
     several = list(hypotheses) if isinstance(hypotheses, Sequence) else [hypotheses]
     if not several:

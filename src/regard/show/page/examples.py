@@ -29,16 +29,6 @@ def drawn(words: ArrayLike, seed: int, names: list[str] | None = None) -> Sectio
     -------
     Section
         A `mechanism` of the words among themselves.
-
-    Raises
-    ------
-    ValueError
-        If there are no words, or more or fewer names.
-
-    Examples
-    --------
-    >>> drawn(np.eye(2), 42).data["words"]["query_weight"]
-    [[2.0, 0.0], [2.0, 2.0]]
     """
     vectors = _check.parameter("words", words, 2, "(n, d)").astype(np.float64)
     generator = np.random.RandomState(seed)  # the legacy one: its draws are the same in every release
@@ -60,11 +50,6 @@ def reordering() -> Section:
     -------
     Section
         A `decoder` of three annotations and three steps.
-
-    Examples
-    --------
-    >>> reordering().data["key_labels"]
-    ['the', 'black', 'cat']
     """
     eye = np.eye(3)
     # A state that is high at a word makes its unit of the perceptron rise the most from that word's annotation.

@@ -42,19 +42,6 @@ def sections(shown: Any, query_labels: Labels = None, key_labels: Labels = None)
     -------
     list of Section
         For `Page`.
-
-    Raises
-    ------
-    TypeError
-        If there is no view for it.
-    ValueError
-        If it is empty, or labels don't fit.
-
-    Examples
-    --------
-    >>> import regard
-    >>> sections(np.eye(2))[0].view, sections(regard.attend(np.eye(2), np.eye(2), np.eye(2)))[0].view
-    ('heads', 'mechanism')
     """
     if isinstance(shown, Section):
         return [shown]
@@ -102,16 +89,6 @@ def large(
     -------
     Attention or LongAttention
         The second for more than four million weights.
-
-    Raises
-    ------
-    ValueError, TypeError
-        For invalid arguments, as in `regard.attend`, or more weights of another step two than a softmax.
-
-    Examples
-    --------
-    >>> large(*np.ones((3, 2, 2))).weights.shape
-    (2, 2)
     """
     if np.prod(queries.shape[:-1]) * keys.shape[-2] <= _DENSE:
         # As `attend` does it, but nothing is recorded.

@@ -63,11 +63,6 @@ class Measures(NamedTuple):
         The weight of the token at the same position.
     first : array
         The weight of the first token.
-
-    Examples
-    --------
-    >>> float(measures(np.eye(4)).diagonal)
-    1.0
     """
 
     entropy: Array
@@ -88,17 +83,6 @@ def measures(weights: ArrayLike) -> Measures:
     -------
     Measures
         Each (...). A row without weight has no influence.
-
-    Raises
-    ------
-    ValueError
-        If there is no row or no column.
-
-    Examples
-    --------
-    >>> result = measures([[[0.5, 0.5], [0.5, 0.5]]])
-    >>> result.entropy, result.distance, result.first
-    (array([1.]), array([0.5]), array([0.5]))
     """
     array = _check.numeric("weights", weights)
     if array.ndim < 2 or not array.shape[-1] * array.shape[-2]:
@@ -154,16 +138,6 @@ def group(
     dict
         For `heads`. Weights are rounded to a 65,535th where there are more than a million, and of more than four
         million a page has the largest of each block; `measures` are those of all weights.
-
-    Raises
-    ------
-    ValueError
-        If `weights` has another shape, is empty, or the labels don't fit.
-
-    Examples
-    --------
-    >>> group("encoder", np.eye(2)[None, None])["rows"]
-    ['1', '2']
     """
     array = _check.numeric("weights", weights)
     if not 2 <= array.ndim <= 4 or not array.size:
@@ -219,16 +193,6 @@ def heads(groups: Iterable[dict[str, Any]], *, title: str = "Heads") -> Section:
     -------
     Section
         For `Page`.
-
-    Raises
-    ------
-    ValueError
-        If there is no group.
-
-    Examples
-    --------
-    >>> heads([group("encoder", np.eye(2))]).view
-    'heads'
     """
     several = list(groups)
     if not several:
@@ -248,13 +212,6 @@ def of_model(model_heads: AllHeads) -> Section:
     -------
     Section
         For `Page`: the groups "encoder", "decoder" and "source" that have weights.
-
-    Examples
-    --------
-    >>> from regard.seq2seq.networks.transformer.heads import Heads
-    >>> one = np.ones((1, 1, 1, 1))
-    >>> [shown["name"] for shown in of_model(Heads(("</s>",), ("<s>",), ("le",), one, one, one)).data["groups"]]
-    ['encoder', 'decoder', 'source']
     """
     source, previous = model_heads.source_tokens, model_heads.previous_tokens
     parts = (
@@ -285,19 +242,6 @@ def of_recorded(
     -------
     Section
         For `Page`.
-
-    Raises
-    ------
-    ValueError
-        If no attention has weights that can be shown.
-
-    Examples
-    --------
-    >>> import regard
-    >>> with regard.record() as seen:
-    ...     _ = regard.attention(np.eye(2), np.eye(2), np.eye(2))
-    >>> of_recorded(seen).data["groups"][0]["layers"]
-    ['1']
     """
     shapes: dict[tuple[int, ...], list[tuple[str, Array]]] = {}
     for number, attention in enumerate(attentions, 1):

@@ -64,17 +64,6 @@ def mechanism(
     -------
     Section
         For `Page`.
-
-    Raises
-    ------
-    ValueError, TypeError
-        If `regard.attend` would raise, if there is nothing to show or too much of it, or if labels don't fit.
-
-    Examples
-    --------
-    >>> section = mechanism(np.eye(2), np.eye(2), np.eye(2), query_labels=["le", "chat"])
-    >>> section.view, section.data["query_labels"]
-    ('mechanism', ['le', 'chat'])
     """
     arrays = _readable(*_check.three(queries, keys, values))
     if not isinstance(normalize, str) or not recomputes(score, normalize):
@@ -124,17 +113,6 @@ def with_words(
     -------
     Section
         The same attention, in which the words and the matrices can be changed.
-
-    Raises
-    ------
-    ValueError
-        If they lead to other queries, keys or values.
-
-    Examples
-    --------
-    >>> eye = np.eye(2)
-    >>> sorted(with_words(mechanism(eye, eye, eye), eye, eye, eye, eye).data["words"])
-    ['embeddings', 'key_weight', 'query_weight', 'value_weight']
     """
     parameters = {"embeddings": _check.parameter("words", words, 2, "(n, d)")}
     for name, weight in zip(("query", "key", "value"), (query_weight, key_weight, value_weight), strict=True):
@@ -194,18 +172,6 @@ def decoder(
     -------
     Section
         For `Page`.
-
-    Raises
-    ------
-    ValueError, TypeError
-        If the shapes don't fit each other.
-
-    Examples
-    --------
-    >>> eye = np.eye(2)
-    >>> section = decoder(eye, [1, 0], scores.additive(eye, eye, [1, 1]), eye, eye, steps=2)
-    >>> section.data["query_labels"]
-    ['step 1', 'step 2']
     """
     first = _check.parameter("state", state, 1, "(d,)")
     steps = _check.integer("steps", steps, 1)
@@ -254,17 +220,6 @@ def recorded(
     -------
     Section
         For `Page`; its numbers cannot be changed.
-
-    Raises
-    ------
-    ValueError
-        If the weights are no matrix, or one too large to be read, or if labels don't fit.
-
-    Examples
-    --------
-    >>> import regard
-    >>> recorded(regard.attend(np.eye(2), np.eye(2), np.eye(2)), title="Two words").title
-    'Two words'
     """
     if attention.weights.ndim != 2 or not attention.weights.size:
         shape = attention.weights.shape

@@ -42,13 +42,6 @@ class Summary(NamedTuple):
         The largest weight of each block.
     mean : array
         The mean weight of each block.
-
-    Examples
-    --------
-    >>> long = LongAttention(np.zeros((4, 1)), np.zeros((4, 1)))
-    >>> long.summary(0, 2).mean
-    array([[0.25, 0.25],
-           [0.25, 0.25]], dtype=float32)
     """
 
     maximum: Floats
@@ -87,17 +80,6 @@ class LongAttention:
         Keys.
     score, mask, bias, scale, softcap
         As for `regard.attend`; step two is a softmax.
-
-    Raises
-    ------
-    ValueError, TypeError
-        For invalid arguments, as in `regard.attend`, or where there is no pair of a query and a key.
-
-    Examples
-    --------
-    >>> long = LongAttention(np.zeros((4, 1)), np.zeros((4, 1)))
-    >>> long.heads, long.n, long.m
-    (1, 4, 4)
     """
 
     def __init__(
@@ -235,16 +217,6 @@ def long_section(
     -------
     Section
         For `Page`. Its summaries have up to 512 blocks on each side, fewer where there are many heads.
-
-    Raises
-    ------
-    ValueError
-        If labels don't fit.
-
-    Examples
-    --------
-    >>> long_section(LongAttention(np.zeros((4, 1)), np.zeros((6, 1)))).data["keys"]
-    6
     """
     side = max(1, min(_SIDE, int((_NUMBERS / (2 * attention.heads)) ** 0.5)))
     summaries = [attention.summary(head, side) for head in range(attention.heads)]

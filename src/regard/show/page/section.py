@@ -41,11 +41,6 @@ class Section:
         What the view draws: strings, numbers, lists and mappings, as JSON has them. NaN and infinity are allowed.
     warnings : sequence of str
         What a reader should know before trusting it, shown above the view.
-
-    Examples
-    --------
-    >>> Section("mechanism", "Four words", {"row": 0}).title
-    'Four words'
     """
 
     view: str
@@ -66,11 +61,6 @@ def packed(array: ArrayLike) -> dict[str, Any]:
     -------
     dict
         ``dtype``, ``shape`` and ``base64``: the bytes, little-endian and in C order.
-
-    Examples
-    --------
-    >>> packed(np.array([[1, 2]], np.uint8))
-    {'dtype': 'uint8', 'shape': [1, 2], 'base64': 'AQI='}
     """
     numbers = _check.numeric("array", array)
     name = numbers.dtype.name if numbers.dtype.name in _PACKED else "float32"
@@ -100,18 +90,6 @@ def labels(names: Sequence[str] | None, count: int, noun: str, *, hint: str = ""
     -------
     list of str
         `count` labels.
-
-    Raises
-    ------
-    ValueError
-        If there are more or fewer.
-    TypeError
-        If they are one string.
-
-    Examples
-    --------
-    >>> labels(None, 2, "key")
-    ['key 1', 'key 2']
     """
     if names is None:
         return [f"{noun} {i + 1}" for i in range(count)]
@@ -139,11 +117,6 @@ def readable(text: str, most: int = _LONGEST) -> str:
     -------
     str
         The text, if it is not longer.
-
-    Examples
-    --------
-    >>> readable("word"), len(readable("x" * 10_000))
-    ('word', 200)
     """
     return shorten(limit_marks(str(text)), most)
 
@@ -161,13 +134,6 @@ def weight_faults(weights: ArrayLike) -> list[str]:
     -------
     list of str
         A sentence for numbers that are none, for negative ones, and for rows that sum to neither 0 nor 1.
-
-    Examples
-    --------
-    >>> weight_faults([[0.25, 0.75], [0, 0]])
-    []
-    >>> weight_faults([[0.5, 0.25], [0, 1]])
-    ['1 of 2 rows sums to neither 0 nor 1, such as row 1: 0.75']
     """
     array = _check.numeric("weights", weights)
     rounding = 1e-4 if array.dtype.itemsize >= 4 else 2e-2  # sums of half precision are coarse

@@ -54,17 +54,6 @@ def checked_cells(
     -------
     Cells
         The same numbers.
-
-    Raises
-    ------
-    ValueError
-        If the weights have another shape, another data type, or lie outside of the range.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> checked_cells(np.ma.masked_equal([[0.25, 0.75]], 0.75)).missing
-    array([[False,  True]])
     """
     array: Any = np.ma.array(weights)
     masked = np.ma.getmaskarray(array)
@@ -111,11 +100,6 @@ def darkest(cells: Cells) -> float:
     float
         The largest weight, but at least 4 / m, so that uniform weights are not dark; for signed numbers, the largest
         magnitude.
-
-    Examples
-    --------
-    >>> darkest(checked_cells([[0.125] * 8])), darkest(checked_cells([[0.9, 0.1]]))
-    (0.5, 1.0)
     """
     finite = cells.values[np.isfinite(cells.values)].astype(np.float64)
     high, low = float(finite.max(initial=0)), float(finite.min(initial=0))
@@ -138,11 +122,6 @@ def head_name(index: Sequence[int]) -> str:
     -------
     str
         The name.
-
-    Examples
-    --------
-    >>> head_name((1,)), head_name((0, 3))
-    ('head 2', 'layer 1, head 4')
     """
     named = zip(("layer", "head")[-len(index) :], index, strict=True)
     return ", ".join(f"{name} {number + 1}" for name, number in named)
@@ -166,16 +145,6 @@ def labels(names: Sequence[str] | None, count: int, side: str, default: str = ""
     -------
     list of str
         `count` labels.
-
-    Raises
-    ------
-    ValueError
-        If there are more or fewer names than `count`.
-
-    Examples
-    --------
-    >>> labels(None, 2, "rows", "query "), labels(["le", "chat"], 2, "rows")
-    (['query 1', 'query 2'], ['le', 'chat'])
     """
     if names is None:
         return [f"{default}{i + 1}" for i in range(count)]
@@ -197,11 +166,6 @@ def percent(weight: float) -> str:
     -------
     str
         An integer, a dot for less than one half, or nothing for an exact 0.
-
-    Examples
-    --------
-    >>> [percent(weight) for weight in (0.25, 0.001, 0.0)]
-    ['25', '·', '']
     """
     if weight == 0:
         return ""

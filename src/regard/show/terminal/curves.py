@@ -95,17 +95,6 @@ def points(lines: Mapping[str, tuple[ArrayLike, ArrayLike]]) -> dict[str, NDArra
     -------
     dict of str to array (2, n)
         x and y of the points that are finite and not before x = 0.
-
-    Raises
-    ------
-    ValueError
-        If x and y of a line have different lengths.
-
-    Examples
-    --------
-    >>> points({"loss": ([-1, 0, 1], [9, 2, 1]), "nothing": ([], [])})
-    {'loss': array([[0., 1.],
-           [2., 1.]])}
     """
     valid_lines = {}
     for name, (x, y) in lines.items():
@@ -132,11 +121,6 @@ def finite(numbers: ArrayLike) -> NDArray[np.float64]:
     -------
     ndarray
         (...), in float64.
-
-    Examples
-    --------
-    >>> finite([1, np.inf, 1e308])
-    array([ 1., nan, nan])
     """
     array = np.ma.filled(np.ma.asarray(numbers, np.float64), np.nan)  # masked ones are left out
     return np.where(np.abs(array) <= LARGEST, array, np.nan)

@@ -176,12 +176,6 @@ def hang(flags: Sequence[str], starts: Sequence[int]) -> list[str]:
     -------
     list of str
         Lines from top to bottom.
-
-    Examples
-    --------
-    >>> print("\\n".join(hang(["attention", "is", "all"], [0, 4, 8])))
-    attention
-    │   is  all
     """
     heights = [0] * len(flags)
     for j in reversed(range(len(flags))):
@@ -321,11 +315,6 @@ def speller(values: ArrayLike, digits: int) -> Callable[[float], str]:
     -------
     callable
         From a number to its text.
-
-    Examples
-    --------
-    >>> [speller([0.5, 2], 3)(0.5), speller([8, 2], 3)(8), speller([3e-9], 3)(3e-9), speller([1], 3)(-np.inf)]
-    ['0.500', '8', '3.000e-09', '-']
     """
     numbers = np.asarray(values)
     finite = np.abs(numbers[np.isfinite(numbers)])

@@ -98,19 +98,6 @@ def checked_grids(weights: ArrayLike, grid: tuple[int, int] | None = None) -> ND
     -------
     ndarray
         (n, h, w) in float64; a masked cell has the weight 0.
-
-    Raises
-    ------
-    ValueError
-        If the shape does not fit, there is no cell, or a weight is not between 0 and 1.
-    TypeError
-        If the weights are not real numbers.
-
-    Examples
-    --------
-    >>> checked_grids([[0.5, 0.25, 0.25, 0.0]], grid=(2, 2))
-    array([[[0.5 , 0.25],
-            [0.25, 0.  ]]])
     """
     array = _check.numeric(
         "weights", weights.filled(0) if isinstance(weights, np.ma.MaskedArray) else weights
@@ -169,18 +156,6 @@ def checked_tokens(tokens: Sequence[str], count: int) -> list[str]:
     -------
     list of str
         `count` lines.
-
-    Raises
-    ------
-    ValueError
-        If there are more or fewer tokens than `count`.
-    TypeError
-        If `tokens` is one string.
-
-    Examples
-    --------
-    >>> checked_tokens(["two", "ca\\nts"], 2)
-    ['two', 'ca·ts']
     """
     if isinstance(tokens, str):
         _check.fail(

@@ -56,17 +56,6 @@ def align_pairs(pairs: Sequence[tuple[Sequence[str], Sequence[str]]]) -> list[Li
     list of frozensets of (int, int)
         For each pair the links (source, target) between positions from 0; none where the target has more than three
         tokens for each of its source.
-
-    Raises
-    ------
-    ValueError
-        If the numbers of different source and target tokens, multiplied, are more than 4,194,304.
-
-    Examples
-    --------
-    >>> pairs = [("cat", "KAT"), ("tax", "TAKS"), ("hat", "HAT"), ("coax", "KOKS"), ("ache", "AK"), ("echo", "EKO")]
-    >>> [sorted(links) for links in align_pairs(pairs)][1]
-    [(0, 0), (1, 1), (2, 2), (2, 3)]
     """
     sources, size = _numbered([source for source, _ in pairs])
     targets, target_size = _numbered([target for _, target in pairs])
@@ -104,12 +93,6 @@ class Aligner:
         Probability of each target token, given the source token that yields it; rows sum to 1.
     fertilities : float32 array (S, K + 1)
         Probability of each number of target tokens; rows sum to 1.
-
-    Examples
-    --------
-    >>> pairs = [((5, 6), (7, 8, 8)), ((5,), (7,)), ((6,), (8, 8))]
-    >>> Aligner.learn(pairs, (7, 9)).cut([((6, 5), (8, 8, 7))])
-    [(2, 1)]
     """
 
     def __init__(self, tokens: Array, fertilities: Array) -> None:
@@ -232,11 +215,6 @@ def alignable(source: Sequence[Any], target: Sequence[Any]) -> bool:
     -------
     bool
         Whether it has at most `MAX_FERTILITY` tokens for each of the source.
-
-    Examples
-    --------
-    >>> alignable((5,), (7, 7, 7)), alignable((5,), (7, 7, 7, 7))
-    (True, False)
     """
     return len(target) <= MAX_FERTILITY * len(source)
 
@@ -248,15 +226,6 @@ def check_sizes(sizes: tuple[int, int]) -> None:
     ----------
     sizes : (int, int)
         S and T.
-
-    Raises
-    ------
-    ValueError
-        If it has more than `MAX_CELLS` entries.
-
-    Examples
-    --------
-    >>> check_sizes((60, 100))
     """
     if sizes[0] * sizes[1] > MAX_CELLS:
         raise ValueError(

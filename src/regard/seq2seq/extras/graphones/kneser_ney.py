@@ -46,14 +46,6 @@ class KneserNey:
         The size of the vocabulary.
     order : int
         The length of the longest n-grams.
-
-    Examples
-    --------
-    >>> model = KneserNey([[4, 5], [4, 5], [6, 5]], size=7, order=2)
-    >>> np.exp(model.log_probabilities([[4, 5], [5, 4]])).round(4).tolist()
-    [0.1274, 0.0009]
-    >>> np.exp(model.next_log_probabilities(np.array([[1, 4], [4, 5]]))).round(3).tolist()  # after START, after 4
-    [0.272, 0.544]
     """
 
     def __init__(self, sequences: Sequence[Row], size: int, order: int) -> None:

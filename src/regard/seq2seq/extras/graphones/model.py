@@ -64,17 +64,6 @@ class Graphones(Reranker):
         The training pairs as ids of units, the first of which is 4.
     weight : float
         Of log P(source, target).
-
-    Examples
-    --------
-    >>> graphones = Graphones.learn(3, [((5, 6), (8, 9)), ((6, 5), (9, 8)), ((5,), (8,))], (7, 10))
-    >>> graphones.units
-    [(5, 8), (6, 9)]
-    >>> right, wrong = graphones.log_probabilities([((5, 5), (8, 8)), ((5, 5), (8, 9))])
-    >>> bool(right > wrong)
-    True
-    >>> graphones.propose([(5, 5)], 1)
-    [[(8, 8)]]
     """
 
     largest = MAX_ORDER
@@ -114,11 +103,6 @@ class Graphones(Reranker):
         -------
         Graphones
             Of these pairs.
-
-        Raises
-        ------
-        ValueError
-            If no pair is left, or the vocabularies are too large.
         """
         check_sizes(sizes)
         pairs = [pair for pair in pairs if pair[0] and alignable(*pair)]

@@ -45,21 +45,9 @@ class ImageInput:
     filters : tuple of int
         The channels of each stage. A stage halves the rows and columns.
 
-    Raises
-    ------
-    ValueError, TypeError
-        If a size is too small or too large, or not an integer.
-
     References
     ----------
     He et al. 2015, "Deep Residual Learning for Image Recognition", section 3.
-
-    Examples
-    --------
-    >>> ImageInput(40, 40).grid
-    (10, 10)
-    >>> ImageInput(40, 40).shapes(size=128)["image_1_weight"]
-    (3, 3, 32, 64)
     """
 
     height: int
@@ -184,19 +172,6 @@ def annotate(
         The annotations of the grid, row after row.
     pullback : function
         ``pullback(dannotations) -> gradients by parameter name``.
-
-    Raises
-    ------
-    ValueError, TypeError
-        If `source` is not of images of this size.
-
-    Examples
-    --------
-    >>> inputs, rng = ImageInput(6, 8, filters=(2,)), np.random.default_rng(0)
-    >>> p = {name: inputs.draw(name, shape, rng) for name, shape in inputs.shapes(size=4).items()}
-    >>> annotations, pullback = annotate(p, inputs, np.zeros((12, 1, 4), np.float32))
-    >>> annotations.shape, pullback(annotations)["image_rows"].shape
-    ((12, 1, 4), (3, 4))
     """
     x, backs = inputs.images(source), []
     for number in range(len(inputs.filters)):

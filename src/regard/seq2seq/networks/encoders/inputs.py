@@ -31,16 +31,6 @@ def as_input(described: Any) -> Input | None:
     -------
     Input or None
         None for tokens.
-
-    Raises
-    ------
-    ValueError, TypeError
-        If it is invalid.
-
-    Examples
-    --------
-    >>> as_input({"kind": "vectors", "size": 3, "order": "set"})
-    VectorInput(size=3, order='set')
     """
     if described is None or isinstance(described, VectorInput | ImageInput):
         return described
@@ -65,11 +55,6 @@ def describe_input(inputs: Input | None) -> dict[str, Any] | None:
     -------
     dict or None
         With the name of its kind.
-
-    Examples
-    --------
-    >>> describe_input(VectorInput(3))
-    {'kind': 'vectors', 'size': 3, 'order': 'sequence'}
     """
     return None if inputs is None else {"kind": inputs.kind} | asdict(inputs)
 
@@ -86,12 +71,6 @@ def input_of(source: ArraySource) -> Input:
     -------
     Input
         Of the same sizes.
-
-    Examples
-    --------
-    >>> from regard.seq2seq.data.array_sources import Vectors
-    >>> input_of(Vectors(3, order="set", positions=2))
-    VectorInput(size=5, order='set')
     """
     if isinstance(source, Vectors):
         return VectorInput(source.size + source.positions, source.order)
@@ -110,18 +89,6 @@ def check_fit(inputs: Input, source: ArraySource) -> None:
         The input of the network.
     source : ArraySource
         What reads its sources.
-
-    Raises
-    ------
-    ValueError
-        If they differ in kind, size or order; the channels of a picture's stages may be any.
-
-    Examples
-    --------
-    >>> from regard.seq2seq.data.array_sources import Vectors
-    >>> check_fit(VectorInput(3), Vectors(2))
-    Traceback (most recent call last):
-    ValueError: the network must read what its source returns. It has VectorInput(size=3, order='sequence') ...
     """
     needed = input_of(source)
     if isinstance(inputs, ImageInput) and isinstance(needed, ImageInput) and inputs.cell == needed.cell:
@@ -139,18 +106,6 @@ def check_source(config: Any) -> None:
     ----------
     config : object
         With `source_tokens` and `inputs`, which becomes an `Input` or None.
-
-    Raises
-    ------
-    ValueError, TypeError
-        If the input is invalid, or there is no source, or there are two.
-
-    Examples
-    --------
-    >>> from types import SimpleNamespace
-    >>> check_source(SimpleNamespace(source_tokens=5, inputs=VectorInput(2)))
-    Traceback (most recent call last):
-    ValueError: source_tokens must be 0 for a network that reads vectors. Got 5 instead.
     """
     inputs = as_input(config.inputs)
     object.__setattr__(config, "inputs", inputs)

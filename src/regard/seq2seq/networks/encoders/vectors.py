@@ -48,16 +48,6 @@ class VectorInput:
         F, the numbers of a vector.
     order : {"sequence", "set"}
         Whether the order of the vectors means anything.
-
-    Raises
-    ------
-    ValueError, TypeError
-        If the size is too small or too large, or the order unknown.
-
-    Examples
-    --------
-    >>> VectorInput(3).shapes(8)["vector_weight"]
-    (3, 8)
     """
 
     size: int
@@ -112,13 +102,6 @@ def embed_vectors(p: Mapping[str, Array], vectors: Array) -> tuple[Array, Callab
         What the encoder reads.
     pullback : function
         ``pullback(drows) -> gradients by parameter name``.
-
-    Examples
-    --------
-    >>> p = {"vector_weight": np.eye(2), "vector_bias": np.zeros(2)}
-    >>> p |= {"vector_gain": np.ones(2), "vector_shift": np.zeros(2)}
-    >>> embed_vectors(p, np.array([[1.0, 3.0]]))[0].round(2)
-    array([[-1.,  1.]])
     """
     mapped, linear_back = linear(
         vectors.astype(p["vector_weight"].dtype, copy=False), p["vector_weight"], p["vector_bias"]
@@ -152,12 +135,6 @@ def mark_ends(p: Mapping[str, Array], rows: Array, ends: Any) -> tuple[Array, Ca
         A new array.
     pullback : function
         ``pullback(dmarked) -> gradients by parameter name``; the gradient of `rows` is `dmarked` itself.
-
-    Examples
-    --------
-    >>> marked, pullback = mark_ends({"vector_end": np.ones(2)}, np.zeros((3, 2)), [1, 2])
-    >>> marked.tolist(), pullback(marked)["vector_end"].tolist()
-    ([[0.0, 0.0], [1.0, 1.0], [1.0, 1.0]], [2.0, 2.0])
     """
     marked = rows.copy()
     marked[ends] += p["vector_end"]
@@ -190,13 +167,6 @@ def annotate_set(
     References
     ----------
     Lee et al. 2019, "Set Transformer", section 3.1, with the normalisation of Xiong et al. 2020.
-
-    Examples
-    --------
-    >>> shapes = VectorInput(3, "set").shapes(4) | VectorInput(3, "set").block_shapes(4, 1)
-    >>> p = {name: np.ones(shape) for name, shape in shapes.items()}
-    >>> annotate_set(p, np.ones((2, 1, 3)), Padding(np.array([2])), lambda rows: (rows, lambda d: (d,)))[0].shape
-    (1, 2, 4)
     """
     x, embed_back = embed_vectors(p, vectors[padding.position, padding.sentence])  # (N, W)
     visible = mask.lengths(padding.lengths[:, None])

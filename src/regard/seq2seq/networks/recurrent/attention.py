@@ -90,15 +90,6 @@ def attend_once(
         The weighted sums of annotations; the encoder's last states without attention.
     weights : array (B, k, T)
         The attention weights; (B, k, 0) without attention.
-
-    Examples
-    --------
-    >>> from regard.seq2seq.networks.recurrent.network import RecurrentNetwork
-    >>> c = RecurrentConfig(9, 7, embedding=4, encoder=3, decoder=5, attention=2)
-    >>> parts = map(np.zeros, ((1, 5), (1, 3, 2), (1, 3, 6), (1, 6)))
-    >>> encoded = Encoded(*parts, np.array([2]))  # two tokens and one position of padding
-    >>> attend_once(RecurrentNetwork(c).parameters, c, encoded, np.zeros((1, 1, 2)))[1].tolist()
-    [[[0.5, 0.5, 0.0]]]
     """
     if not c.attends:
         final = encoded.final[:, None]

@@ -30,11 +30,6 @@ def layer(name: str, number: int) -> str:
     -------
     str
         The name.
-
-    Examples
-    --------
-    >>> layer("decoder_state", 0), layer("decoder_state", 1)
-    ('decoder_state', 'decoder_state_2')
     """
     return name if number == 0 else f"{name}_{number + 1}"
 
@@ -51,10 +46,5 @@ def parts(cell: str) -> int:
     -------
     int
         1 or 2.
-
-    Examples
-    --------
-    >>> parts("gru"), parts("lstm")
-    (1, 2)
     """
     return 2 if cell == "lstm" else 1

@@ -80,16 +80,6 @@ def decode(
     pullback : function
         ``pullback(dreadout, dweights=None, onto=None) -> (dencoded, gradients by parameter name)``; the target
         embedding's gradient is added to the array `onto` if it is given.
-
-    Examples
-    --------
-    >>> from regard.seq2seq.networks.recurrent.network import RecurrentNetwork
-    >>> c = RecurrentConfig(9, 7, embedding=4, encoder=3, decoder=5, attention=2)
-    >>> parts = map(np.zeros, ((1, 5), (1, 3, 2), (1, 3, 6), (1, 6)))
-    >>> encoded = Encoded(*parts, np.array([3]))
-    >>> decoded, _ = decode(RecurrentNetwork(c).parameters, c, encoded, np.array([[1], [4]]), with_weights=True)
-    >>> decoded.readout.shape, decoded.weights.shape
-    ((2, 1, 4), (2, 1, 3))
     """
     embedded, embed_back = embed(p["target_embedding"], tokens)  # (n, B, E)
     dropped, embedded_back = dropout(embedded, rates[0], rng)

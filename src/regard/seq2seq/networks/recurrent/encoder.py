@@ -66,14 +66,6 @@ def encode(
         For the decoder.
     pullback : function
         ``pullback(dencoded) -> gradients by parameter name``.
-
-    Examples
-    --------
-    >>> from regard.seq2seq.networks.recurrent.network import RecurrentNetwork
-    >>> c = RecurrentConfig(9, 7, embedding=4, encoder=3, decoder=5, attention=2)
-    >>> encoded, _ = encode(RecurrentNetwork(c).parameters, c, np.array([[4], [5], [2]]), np.array([3]))
-    >>> [part.shape for part in encoded]
-    [(1, 5), (1, 3, 2), (1, 3, 6), (1, 6), (1,)]
     """
     if c.ordered:
         values, final, annotate_back = _read(p, c, source, lengths, rate, rng, keep)

@@ -56,13 +56,6 @@ def posterior(
     References
     ----------
     Shankar and Sarawagi 2019, "Posterior Attention Models for Sequence to Sequence Learning".
-
-    Examples
-    --------
-    >>> p = {"readout_context": np.eye(2), "target_embedding": 9 * np.eye(2), "output_bias": np.zeros(2)}
-    >>> partial_sum, weights = np.zeros((1, 1, 2)), np.array([[[0.6, 0.4, 0.0]]])
-    >>> posterior(p, partial_sum, np.array([[[3, 0], [0, 3], [0, 3]]]), weights, np.array([[1]])).round(3).tolist()
-    [[[0.0, 1.0, 0.0]]]
     """
     sentence, hypothesis, position = at = np.nonzero(weights)
     readout = partial_sum[sentence, hypothesis]

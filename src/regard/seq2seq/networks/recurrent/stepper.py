@@ -219,16 +219,6 @@ def recurrent_stepper(
     -------
     RecurrentStepper
         Before the first token.
-
-    Examples
-    --------
-    >>> from regard.seq2seq.networks.recurrent.network import RecurrentNetwork
-    >>> c = RecurrentConfig(9, 7, embedding=4, encoder=3, decoder=5, attention=2)
-    >>> parts = map(np.zeros, ((1, 5), (1, 3, 2), (1, 3, 6), (1, 6)))
-    >>> encoded = Encoded(*parts, np.array([2]))  # two tokens and one position of padding
-    >>> logits, weights = recurrent_stepper(RecurrentNetwork(c).parameters, c, encoded)(np.array([[1]]))
-    >>> logits.shape, weights.tolist()
-    ((1, 1, 7), [[[0.5, 0.5, 0.0]]])
     """
     arrays = p["decoder_state"], p["target_embedding"], p["output_bias"], *encoded[:3]
     fused = c.fused and recurrence.native_does(*arrays) and not recording()

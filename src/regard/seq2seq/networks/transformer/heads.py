@@ -41,16 +41,6 @@ class Heads(Displayed):
         Self-attention of the decoder; 0 for later tokens.
     source : array (L, h, n, m)
         Attention of the decoder to the source. The mean over the heads of one layer is the translation's alignment.
-
-    Examples
-    --------
-    >>> from regard.seq2seq import Seq2Seq
-    >>> network = {"width": 8, "heads": 2, "hidden": 8, "encoder_layers": 1, "decoder_layers": 2}
-    >>> model = Seq2Seq(family="transformer", network=network, epochs=1).fit(["one", "two"], ["un", "deux"])
-    >>> (translation,) = model.align(["one two"], ["un deux un"])
-    >>> heads = model.heads(translation)
-    >>> heads.source.shape, heads.source_tokens, heads.previous_tokens
-    ((2, 2, 3, 3), ('one', 'two', '</s>'), ('<s>', 'un', 'deux'))
     """
 
     source_tokens: tuple[str, ...]
@@ -81,13 +71,6 @@ def head_weights(
     -------
     encoder, decoder, source : array (L, h, m, m), (L, h, n, n), (L, h, n, m)
         As in `Heads`.
-
-    Examples
-    --------
-    >>> from regard.seq2seq.networks.transformer.config import TransformerConfig
-    >>> network = TransformerNetwork(TransformerConfig(9, 9, width=4, heads=2, hidden=8, decoder_layers=1))
-    >>> [weights.shape for weights in head_weights(network, [5, 6, 2], [1, 5, 2])]
-    [(3, 2, 3, 3), (1, 2, 1, 1), (1, 2, 1, 3)]
     """
     p, heads, n = network.parameters, network.config.heads, len(target) - 2
     column, length = source_batch([source])

@@ -50,11 +50,6 @@ def no_dropout(rows: Array) -> tuple[Array, Callable[[Array], tuple[Array]]]:
         The same.
     pullback : function
         ``pullback(drows) -> (drows,)``.
-
-    Examples
-    --------
-    >>> no_dropout(np.eye(1))[0].tolist()
-    [[1.0]]
     """
     return rows, lambda drows: (drows,)
 
@@ -83,16 +78,6 @@ class MultiHeadAttention:
     References
     ----------
     Vaswani et al. 2017, section 3.2.2.
-
-    Examples
-    --------
-    >>> from regard.mask import lengths
-    >>> padding = Padding(np.array([1, 2]))
-    >>> attention = MultiHeadAttention(padding, padding, 1, lengths(padding.lengths[:, None]), with_weights=True)
-    >>> attention(np.zeros((3, 1)), np.zeros((3, 1)), np.array([[8.0], [2.0], [4.0]]))[0].tolist()
-    [[8.0], [3.0], [3.0]]
-    >>> attention.weights[1].tolist()
-    [[0.5, 0.5], [0.5, 0.5]]
     """
 
     def __init__(
@@ -156,14 +141,6 @@ def self_attention(attention: MultiHeadAttention) -> Attend:
     -------
     function
         ``attend(projected (N, 3 W)) -> (context (N, W), pullback)``: queries, keys and values come side by side.
-
-    Examples
-    --------
-    >>> from regard.mask import causal
-    >>> padding = Padding(np.array([2]))
-    >>> attend = self_attention(MultiHeadAttention(padding, padding, 1, causal()))
-    >>> attend(np.array([[0.0, 0.0, 2.0], [0.0, 0.0, 4.0]]))[0].tolist()
-    [[2.0], [3.0]]
     """
 
     def attend(projected: Array) -> tuple[Array, Callable[[Array], Array]]:
@@ -193,13 +170,6 @@ class CrossAttention:
     ----------
     dkeys : array (M, 2 W)
         Their gradient: set by the backward pass.
-
-    Examples
-    --------
-    >>> from regard.mask import lengths
-    >>> attention = MultiHeadAttention(Padding(np.array([1])), Padding(np.array([2])), 1, lengths([[2]]))
-    >>> CrossAttention(attention, np.array([[0.0, 2.0], [0.0, 4.0]]))(np.zeros((1, 1)))[0].tolist()
-    [[3.0]]
     """
 
     def __init__(self, attention: MultiHeadAttention, keys: Array) -> None:
@@ -246,13 +216,6 @@ def attention_block(
     References
     ----------
     Vaswani et al. 2017, section 3.2.2; Xiong et al. 2020, figure 1b.
-
-    Examples
-    --------
-    >>> p = {"gain": np.ones(2), "shift": np.zeros(2), "in": np.eye(2), "out": np.eye(2)}
-    >>> y, _ = attention_block(p, "", np.array([[1.0, 3.0]]), lambda rows: (rows, None), lambda rows: (rows, None))
-    >>> y.round(2)
-    array([[0., 4.]])
     """
     normal, norm_back = layer_norm(x, p[name + "gain"], p[name + "shift"])
     projected, in_back = linear(normal, p[name + "in"])
@@ -294,13 +257,6 @@ def feed_forward_block(p: Mapping[str, Array], name: str, x: Array, drop: Drop) 
     References
     ----------
     Vaswani et al. 2017, section 3.3; Xiong et al. 2020, figure 1b.
-
-    Examples
-    --------
-    >>> p = {"gain": np.ones(2), "shift": np.zeros(2), "in": np.eye(2), "out": np.eye(2)}
-    >>> p |= {"in_bias": np.zeros(2), "out_bias": np.zeros(2)}
-    >>> feed_forward_block(p, "", np.array([[1.0, 3.0]]), lambda rows: (rows, None))[0].round(2)
-    array([[1., 4.]])
     """
     weights = [name + part for part in ("in", "in_bias", "out", "out_bias")]
     normal, norm_back = layer_norm(x, p[name + "gain"], p[name + "shift"])

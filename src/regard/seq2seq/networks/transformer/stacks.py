@@ -49,11 +49,6 @@ def layers(p: Mapping[str, Array], stack: str) -> list[str]:
     -------
     list of str
         From the first layer to the last.
-
-    Examples
-    --------
-    >>> layers({"encoder_0_self_in": np.zeros(1), "encoder_1_self_in": np.zeros(1)}, "encoder")
-    ['encoder_0_', 'encoder_1_']
     """
     count = sum(name.startswith(stack) and name.endswith("self_in") for name in p)
     return [f"{stack}_{i}_" for i in range(count)]
@@ -134,16 +129,6 @@ def encode(
     References
     ----------
     Vaswani et al. 2017, section 3.1 and 3.4.
-
-    Examples
-    --------
-    >>> from regard.seq2seq.networks.transformer.config import TransformerConfig
-    >>> from regard.seq2seq.networks.transformer.network import TransformerNetwork
-    >>> c = TransformerConfig(9, 9, width=4, heads=2, hidden=8)
-    >>> source, padding = np.array([[5, 2], [2, 0]]), Padding(np.array([2, 1]))
-    >>> memory, _ = encode(TransformerNetwork(c).parameters, c, source, padding, lambda rows: (rows, None))
-    >>> memory.shape
-    (3, 4)
     """
     x, source_back = _embed_source(p, c, source, padding, drop)
     visible = mask.lengths(padding.lengths[:, None])
@@ -209,16 +194,6 @@ def decode(
     References
     ----------
     Vaswani et al. 2017, section 3.1 and 3.4.
-
-    Examples
-    --------
-    >>> from regard.seq2seq.networks.transformer.config import TransformerConfig
-    >>> from regard.seq2seq.networks.transformer.network import TransformerNetwork
-    >>> p = TransformerNetwork(TransformerConfig(9, 9, width=4, heads=2, hidden=8)).parameters
-    >>> padding, source_padding = Padding(np.array([1])), Padding(np.array([2]))
-    >>> memory, no_dropout = np.zeros((2, 4)), lambda rows: (rows, None)
-    >>> decode(p, np.array([1]), padding, memory, source_padding, no_dropout, heads=2, aligned=1)[1].tolist()
-    [[[0.5, 0.5]]]
     """
     x, embed_back = _embed(p["target_embedding"], ids, padding, drop)
     visible = mask.lengths(source_padding.lengths[:, None])

@@ -54,16 +54,6 @@ class TransformerStepper(Stepper):
         Its positions.
     width : int
         k, at first.
-
-    Examples
-    --------
-    >>> from regard.seq2seq.networks.transformer.config import TransformerConfig
-    >>> from regard.seq2seq.networks.transformer.network import TransformerNetwork
-    >>> network = TransformerNetwork(TransformerConfig(9, 7, width=4, heads=2, hidden=8))
-    >>> stepper = network.stepper(np.array([[5, 4], [2, 4], [0, 2]]), np.array([2, 3]), width=2)
-    >>> logits, weights = stepper(np.array([[1, 1], [1, 1]]))
-    >>> logits.shape, weights[0, 0].tolist()
-    ((2, 2, 7), [0.5, 0.5, 0.0])
     """
 
     def __init__(
