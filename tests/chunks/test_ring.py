@@ -84,7 +84,8 @@ def test_the_recipe_runs_under_mpi() -> None:
         [mpiexec, "-n", "3", sys.executable, str(RECIPE)], capture_output=True, text=True, check=True
     )
     errors = {
-        int(rank): float(size) for rank, size in re.findall(r"process (\d) of 3: error ([\d.e+-]+)", run.stdout)
+        int(rank): float(size)
+        for rank, size in re.findall(r"process (\d) of 3: error ([\d.e+-]+)", run.stdout)
     }
     assert set(errors) == {0, 1, 2}
     assert max(errors.values()) < 1e-12
