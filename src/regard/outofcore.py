@@ -236,8 +236,9 @@ def _chunk(name: str, stored: Any, columns: slice) -> Array:
     shape = (*stored.shape[:-2], extent(columns), stored.shape[-1])
     if array.shape != shape:
         raise OSError(f"{where}: they have shape {array.shape} instead of {shape}")
-    if np.ma.is_masked(part):  # rows that were never written have a fill value
-        raise OSError(f"{where}: {int(np.ma.getmaskarray(part).sum())} of their numbers are masked")
+    masked = np.ma.getmask(np.ma.asarray(part))  # rows that were never written have a fill value
+    if masked.any():
+        raise OSError(f"{where}: {int(masked.sum())} of their numbers are masked")
     return array
 
 

@@ -467,6 +467,10 @@ def masked(block: Array, block_id: Any) -> Array:
     return np.ma.masked_array(block, np.arange(block.size).reshape(block.shape) == 3 * block_id[0] - 3)
 
 
+def masked_lists(block: Array, block_id: Any) -> list[Array]:
+    return list(masked(block, block_id))
+
+
 def gradient_with(name: str, change: Any, rows: int) -> Any:
     """The gradient of the queries where the blocks of one array have changed, and the others have chunks of `rows`."""
     arrays = dict(zip(("queries", "keys", "values"), small(4, 4, 4), strict=True))
@@ -487,11 +491,12 @@ def test_a_block_that_is_not_what_its_chunk_says_is_an_error(name: str, rows: in
         assert error(RuntimeError, gradient_with, name, change, rows) == (
             f"block (1, 0) of {name} must have the shape of its chunk, (4, 4). Got ({size}, 4) instead."
         )
-    message = error(RuntimeError, gradient_with, name, masked, rows)
-    assert message in {
-        f"block {index} of {name} has 1 masked numbers"
-        for index in [(1, 0), (1, 1), (1, 2), (2, 0), (2, 1), (2, 2)]
-    }
+    for change in (masked, masked_lists):
+        message = error(RuntimeError, gradient_with, name, change, rows)
+        assert message in {
+            f"block {index} of {name} has 1 masked numbers"
+            for index in [(1, 0), (1, 1), (1, 2), (2, 0), (2, 1), (2, 2)]
+        }
     plain = gradient_with(name, lambda block: np.ma.masked_array(block, False), rows)
     np.testing.assert_allclose(plain, gradient_with(name, np.copy, rows), rtol=1e-12, atol=1e-13)
 

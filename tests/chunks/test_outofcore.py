@@ -456,6 +456,13 @@ class MaskedSlices(Watched):
         return np.ma.masked_array(self.array[index], self.missing[index], fill_value=1e36)
 
 
+class MaskedLists(MaskedSlices):
+    """Keys or values whose slices are lists of masked arrays."""
+
+    def __getitem__(self, index: Any) -> Any:
+        return list(super().__getitem__(index))
+
+
 @pytest.mark.threads
 def test_masked_numbers_of_a_chunk_are_an_error() -> None:
     q, k, v = drawn()
@@ -468,6 +475,9 @@ def test_masked_numbers_of_a_chunk_are_an_error() -> None:
     )
     assert error(OSError, outofcore.attention, q, k, MaskedSlices(v, some), chunk=15) == (
         "values 15:30 can't be read: 2 of their numbers are masked"
+    )
+    assert error(OSError, outofcore.attention, q, MaskedLists(k, some), v, chunk=10) == (
+        "keys 20:30 can't be read: 2 of their numbers are masked"
     )
     hidden = regard.mask.lengths(20)  # of chunks that are not read
     outofcore.attention(q, MaskedSlices(k, some), v, chunk=10, mask=hidden)

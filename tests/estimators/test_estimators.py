@@ -6,6 +6,8 @@ import pickle
 import re
 import subprocess
 import sys
+from decimal import Decimal
+from fractions import Fraction
 from importlib.util import find_spec
 from typing import Any
 
@@ -357,16 +359,28 @@ def masked(array: Any, row: int) -> Any:
     return np.ma.array(array, mask=mask)
 
 
+def objects(array: Any) -> Any:
+    """The array as one of Python objects, NumPy's masked and NaT among them."""
+    found = np.empty(array.shape, object)
+    for place in np.ndindex(array.shape):
+        found[place] = array[place]
+    return found
+
+
 @pytest.mark.parametrize("place", ["X", "y", "sample_weight"])
-@pytest.mark.parametrize("form", ["masked", "list of masked", "NaT"])
+@pytest.mark.parametrize(
+    "form", ["masked", "list of masked", "objects", "NaT", "list of NaT", "objects of NaT"]
+)
 def test_a_missing_entry_is_refused_by_its_argument_and_row(estimator: Any, place: str, form: str) -> None:
     arguments = {"X": np.arange(12.0).reshape(6, 2), "y": np.arange(6) % 2, "sample_weight": np.ones(6)}
     model = estimator().fit(**arguments)
     bad = masked(arguments[place], 4)
-    if form == "list of masked":
-        bad = list(bad)
-    elif form == "NaT":
+    if "NaT" in form:
         bad = bad.astype("M8[s]").filled(np.datetime64("NaT"))
+    if "list" in form:
+        bad = [list(row) for row in bad] if place == "X" else list(bad)
+    elif "objects" in form:
+        bad = objects(bad)
     calls = [
         lambda: estimator().fit(**arguments | {place: bad}),
         lambda: model.score(**arguments | {place: bad}),
@@ -391,6 +405,17 @@ def test_masked_arrays_without_a_masked_entry_are_arrays(estimator: Any) -> None
     np.testing.assert_array_equal(model.parameters_, expected.parameters_)
     np.testing.assert_array_equal(model.predict(whole["X"]), expected.predict(arguments["X"]))
     assert model.score(**whole) == expected.score(**arguments)
+
+
+def test_parameters_of_any_numeric_type_are_the_numbers(estimator: Any) -> None:
+    rows, targets = np.arange(12.0).reshape(6, 2), np.arange(6) % 2
+    options: dict[str, Any] = {"random_state": 0}
+    expected = estimator(heads=2, alpha=0.5, tol=0.25, max_iter=3, **options).fit(rows, targets)
+    options |= {"heads": np.array(2), "alpha": Decimal("0.5"), "tol": Fraction(1, 4), "max_iter": np.array(3)}
+    model = estimator(**options).fit(rows, targets)
+    np.testing.assert_array_equal(model.predict(rows), expected.predict(rows))
+    others = estimator(**options | {"alpha": Fraction(1, 2), "tol": Decimal("0.25")}).fit(rows, targets)
+    np.testing.assert_array_equal(others.predict(rows), expected.predict(rows))
 
 
 def test_none_among_targets_is_refused() -> None:

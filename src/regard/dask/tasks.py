@@ -58,10 +58,9 @@ def _naming(region: Region) -> Iterator[None]:
 
 def block(array: Any, name: str, index: tuple[int, ...], shape: tuple[int, ...]) -> Array:
     """Return a block of a Dask array if it is what the array's chunks say."""
-    if np.ma.is_masked(array):
-        raise RuntimeError(
-            f"block {index} of {name} has {int(np.ma.getmaskarray(array).sum())} masked numbers"
-        )
+    masked = np.ma.getmask(np.ma.asarray(array))
+    if masked.any():
+        raise RuntimeError(f"block {index} of {name} has {int(masked.sum())} masked numbers")
     if np.shape(array) != shape:
         rule = f"block {index} of {name} must have the shape of its chunk, {shape}."
         raise RuntimeError(f"{rule} Got {np.shape(array)} instead.")

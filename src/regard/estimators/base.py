@@ -107,14 +107,21 @@ def complete(**arrays: Any) -> None:
 def _missing(array: Any) -> Any:
     """Return for each row whether an entry is masked or NaT."""
     if isinstance(array, list | tuple):
-        return [np.ma.is_masked(row) for row in array]
+        return [_has_missing(row) for row in array]
     if isinstance(array, np.ma.MaskedArray):
         missing = np.ma.getmaskarray(array)
-    elif hasattr(array, "__array__") and (dates := np.asarray(array)).dtype.kind in "mM":
-        missing = np.isnat(dates)
+    elif hasattr(array, "__array__") and (entries := np.asarray(array)).dtype.kind in "mMO":
+        missing = np.isnat(entries) if entries.dtype.kind != "O" else np.vectorize(_has_missing, "?")(entries)
     else:
         return False
     return missing.reshape(len(np.atleast_1d(missing)), -1).any(axis=1)
+
+
+def _has_missing(entry: Any) -> bool:
+    """Return whether a Python object, or one that it contains, is masked or NaT."""
+    if isinstance(entry, list | tuple):
+        return any(map(_has_missing, entry))
+    return isinstance(entry, np.ndarray | np.datetime64 | np.timedelta64) and bool(np.any(_missing(entry)))
 
 
 class AttentionEstimator(BaseEstimator):  # type: ignore[misc]
@@ -193,7 +200,7 @@ class AttentionEstimator(BaseEstimator):  # type: ignore[misc]
         prior = self._begin(totals, first)
         score = score_of(self.score_function, self.metric, X.shape[1], self.rank)
         readout = readout_of(self._degree(X.shape[1]), X.shape[1], targets.shape[1])
-        self._heads = fitting.Heads(score, readout, self.heads, prior)
+        self._heads = fitting.Heads(score, readout, int(self.heads), prior)
         m = len(self.keys_)
         rows = np.sort(rng.permutation(m)[: self.batch_size]) if m > self.batch_size else np.arange(m)
         problem = fitting.LeaveOneOut(
@@ -202,7 +209,7 @@ class AttentionEstimator(BaseEstimator):  # type: ignore[misc]
             lambda predictions: self._loss(predictions, self.values_[rows]),
         )
         if m > 1:
-            options = {"alpha": self.alpha, "max_iter": self.max_iter, "tol": self.tol}
+            options = {"alpha": float(self.alpha), "max_iter": self.max_iter, "tol": float(self.tol)}
             fitted = fitting.fit(problem, self._likelihood, rng=rng, **options)
         else:  # no other row predicts the only one
             fitted = fitting.Fitted(self._heads.initial(0.0, self.keys_, rng), 0.0, 1, True)
