@@ -752,6 +752,33 @@ def test_a_row_of_a_table_may_be_bad(
     ]
 
 
+@pytest.mark.parametrize(
+    ("name", "options", "data", "bad"),
+    [
+        ("p.csv", [], b"a,b\n\xff,c\nd e,f g\n", 2),
+        ("p.csv", [], b"a,b\nc\0,c\nd e,f g\n", 2),
+        ("p.csv", [], b'sep=;\na;b\n"c\n\xff\n";c\nd e;f g\n', 4),
+        ("p.csv", ["--columns", "en", "fr"], b"en,fr\na,b\n\xff,c\nd e,f g\n", 3),
+        ("p.tsv", ["--columns", "1", "2"], b"a\tb\n\xff\tc\nd e\tf g\n", 2),
+        ("p.tsv", ["--columns", "1", "2"], b"a\tb\n" + b"c" * (1 << 21) + b"\tc\nd e\tf g\n", 2),
+    ],
+)
+def test_a_line_of_a_table_that_cannot_be_read_loses_no_other(
+    name: str,
+    options: list[str],
+    data: bytes,
+    bad: int,
+    model: Model,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    path = tmp_path / name
+    path.write_bytes(data)
+    stdout, message = refused(["align", "m", str(path), *options], capsys)
+    assert stdout == "0-0\n\n0-0 1-1\n"
+    assert message.startswith(f"{path}, line {bad}: ")
+
+
 def test_two_files_must_be_equally_long(
     model: Model, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

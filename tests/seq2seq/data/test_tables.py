@@ -134,7 +134,14 @@ def test_columns_are_two() -> None:
         list(records(["a\tb"], "p.tsv", ["1", "b"]))
 
 
-@pytest.mark.parametrize(("columns", "known"), [(["en", "EN"], "en,fr"), ([" fr", "fr "], "en,fr")])
+@pytest.mark.parametrize(
+    ("columns", "known"),
+    [
+        (["en", "EN"], "en,fr"),
+        ([" fr", "fr "], "en,fr"),
+        (["\u00e9", "e\u0301"], "\u00e9,fr"),
+    ],
+)
 def test_two_spellings_of_one_column_are_refused(columns: list[str], known: str) -> None:
     with pytest.raises(ValueError, match=r"columns must be two different ones\..* both column [12]\."):
         list(records([known, "a,b"], "p.csv", columns))

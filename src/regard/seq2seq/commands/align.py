@@ -154,7 +154,9 @@ def _rows(files: Sequence[Path], columns: Sequence[str] | None) -> Iterator[list
         return _of_two_files(files)
     file = files[0] if files else "-"
     if columns is not None or is_csv(str(file)):
-        return _of_table(records(chain.from_iterable(read_lines(file)), display_name(file), columns))
+        errors: dict[int, str] = {}
+        lines = chain.from_iterable(read_lines(file, errors))
+        return _of_table(records(lines, display_name(file), columns, errors))
     return _of_lines(file)
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import csv
 import itertools
 import re
+import unicodedata
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, MutableMapping, Sequence
 from typing import NamedTuple
 
 __all__ = [
@@ -78,7 +79,12 @@ def is_csv(name: str) -> bool:
     return name.lower().removesuffix(".gz").endswith(".csv")
 
 
-def records(lines: Iterable[str], name: str, columns: Columns | None = None) -> Iterator[Record]:
+def records(
+    lines: Iterable[str],
+    name: str,
+    columns: Columns | None = None,
+    errors: MutableMapping[int, str] | None = None,
+) -> Iterator[Record]:
     """Read the source and target columns of a table.
 
     Parameters
@@ -92,15 +98,18 @@ def records(lines: Iterable[str], name: str, columns: Columns | None = None) -> 
     columns : two of str or int, optional
         Names if the first row is a header, or numbers from 1 if there is none. By default the table must have two
         columns and no header.
+    errors : dict of int to str, optional
+        Errors of lines that can't be read, by their numbers, as `read_lines` fills it.
 
     Yields
     ------
     Record
         The two fields of a row, with line ends replaced by spaces; no fields for an empty row. A row with another
-        number of fields than the first has an error.
+        number of fields than the first, or with a line that can't be read, has an error and no fields.
     """
     check_columns(columns)
-    rows = _csv_rows(lines, name, columns) if is_csv(name) else _tab_rows(lines)
+    errors = {} if errors is None else errors
+    rows = _csv_rows(lines, name, columns, errors) if is_csv(name) else _tab_rows(lines, errors)
     empty: list[Record] = []
     for first in rows:
         if first.cells:
@@ -114,14 +123,12 @@ def records(lines: Iterable[str], name: str, columns: Columns | None = None) -> 
     if columns is None:
         note_header(first, name)
     for row in rows if has_names else itertools.chain(empty, [first], rows):
-        cells = _trimmed(row.cells, len(first.cells))
-        error = ""
-        if cells and len(cells) != len(first.cells):
+        cells, error = _trimmed(row.cells, len(first.cells)), row.error
+        if cells and not error and len(cells) != len(first.cells):
             error = (
                 f"{name}, line {row.line}: {_counted(len(cells))}, but the first row has {len(first.cells)}"
             )
-            cells = []
-        yield Record(row.line, [_one_line(cells[i]) for i in chosen] if cells else [], error)
+        yield Record(row.line, [_one_line(cells[i]) for i in chosen] if cells and not error else [], error)
 
 
 def _trimmed(cells: list[str], least: int) -> list[str]:
@@ -158,8 +165,9 @@ def _one_line(cell: str) -> str:
     return " ".join(re.split(r"[\r\n]+", cell)) if "\n" in cell or "\r" in cell else cell
 
 
-def _tab_rows(lines: Iterable[str]) -> Iterator[Record]:
-    return (Record(number, line.split("\t") if line.strip() else []) for number, line in enumerate(lines, 1))
+def _tab_rows(lines: Iterable[str], errors: MutableMapping[int, str]) -> Iterator[Record]:
+    for number, line in enumerate(lines, 1):
+        yield Record(number, line.split("\t") if line.strip() else [], errors.pop(number, ""))
 
 
 def _choose(first: Record, name: str, columns: Columns | None) -> tuple[list[int], bool]:
@@ -192,8 +200,8 @@ def _is_number(column: str | int) -> bool:
 
 
 def _column_index(column: str, first: Record, name: str) -> int:
-    """Return the index of a column name in the header: an exact match, or one ignoring case and outer spaces."""
-    for plain in (str, lambda cell: cell.strip().casefold()):
+    """Return the index of a name in the header: an exact match, or one ignoring case, outer spaces and NFC."""
+    for plain in (str, lambda cell: unicodedata.normalize("NFC", cell.strip().casefold())):
         names = [plain(cell) for cell in first.cells]
         if names.count(plain(column)) == 1:
             return names.index(plain(column))
@@ -216,7 +224,9 @@ def _shown(cell: str) -> str:
 # -------------------------------------------------------------------------------------------------------- CSV
 
 
-def _csv_rows(lines: Iterable[str], name: str, columns: Columns | None) -> Iterator[Record]:
+def _csv_rows(
+    lines: Iterable[str], name: str, columns: Columns | None, errors: MutableMapping[int, str]
+) -> Iterator[Record]:
     """Read CSV and detect its delimiter."""
     csv.field_size_limit(max(csv.field_size_limit(), _LONGEST_FIELD))
     lines = iter(lines)
@@ -236,7 +246,8 @@ def _csv_rows(lines: Iterable[str], name: str, columns: Columns | None) -> Itera
             return
         except csv.Error as error:
             raise ValueError(f"{name}, line {start}: {_reason(str(error))}") from None
-        yield Record(start, cells if any(map(str.strip, cells)) else [])
+        of_lines = [errors.pop(i, "") for i in range(start, reader.line_num + skip + 1)]
+        yield Record(start, cells if any(map(str.strip, cells)) else [], next(filter(None, of_lines), ""))
 
 
 def _sampled(lines: Iterator[str]) -> list[str]:
