@@ -24,6 +24,7 @@ from regard.seq2seq.networks.recurrent.config import SCORES, RecurrentConfig
 from regard.seq2seq.networks.recurrent.decoder import decode
 from regard.seq2seq.networks.recurrent.encoder import encode
 from regard.seq2seq.networks.recurrent.network import RecurrentNetwork
+from regard.seq2seq.networks.recurrent.ops import Forward
 from regard.seq2seq.networks.recurrent.step import top
 from regard.seq2seq.networks.recurrent.stepper import RecurrentStepper, recurrent_stepper
 
@@ -453,3 +454,12 @@ def test_a_record_block_records_the_attention_of_a_search() -> None:
     with record() as recorded:
         _, weights = network.stepper(*source_batch([[5, 6, 2]]))(np.array([[1]]))
     np.testing.assert_array_equal(recorded[0].weights, weights)
+
+
+def test_a_sum_of_products_has_its_bias_and_what_is_added() -> None:
+    config = RecurrentConfig(5, 5, 2, 2, 2, 2)
+    source = encode(Parameters(config.shapes()), config, np.array([[2]]), np.array([1]))[0]
+    arrays = {"weight": np.array([[1.0, 2], [3, 4]]), "bias": np.array([10.0, 20])}
+    ops, x, added = Forward(arrays, config, source), np.array([[[1.0, 1]]]), np.array([[[100.0, 200]]])
+    np.testing.assert_array_equal(ops.linear((x, "weight"), bias="bias", added=added), [[[114, 226]]])
+    np.testing.assert_array_equal(added, [[[100, 200]]])

@@ -92,6 +92,16 @@ def test_it_opens_with_the_numbers_of_the_tutorial(words: Any) -> None:
     )
 
 
+@pytest.mark.parametrize("width", [320, 1280])
+def test_no_page_is_wider_than_the_window(opened: Any, width: int) -> None:
+    labels, title = ["q" * 60, "k" * 60], "t" * 150
+    wide = mechanism(
+        np.eye(2, 14), np.eye(2, 14), np.eye(2, 40), query_labels=labels, key_labels=labels, title=title
+    )
+    tab = opened(Page([drawn(np.eye(8), 42), wide], title=title), width=width)
+    assert tab.evaluate("document.documentElement.scrollWidth") == width
+
+
 def test_arrow_keys_change_a_number_and_move_between_numbers(words: Any) -> None:
     number(words, "Words, word 1, column 1").focus()
     for key in ("ArrowUp", "ArrowUp", "Shift+ArrowUp", "ArrowRight", "ArrowDown", "PageUp"):

@@ -35,13 +35,13 @@ class Ops(Protocol[V]):
     def linear(
         self, *terms: tuple[V, str], bias: str | None = None, added: V | None = None, squash: bool = False
     ) -> V:
-        """Return the sum of ``x @ weight`` over pairs of x and a weight's name, plus bias and `added`; then tanh."""
+        """Return the sum of ``x @ weight`` over pairs of x and a weight's name, plus bias and `added`; its tanh if `squash`."""
 
     def cell(self, inputs: V, hidden: V, *memory: V) -> tuple[V, ...]:
-        """Return a layer's memory after a step: the state and, of an LSTM, its cell; gates (..., G D) are summands."""
+        """Return a layer's memory after a step from the gates' summands (..., G D): the state and, of an LSTM, its cell."""
 
     def attend(self, query: V) -> tuple[V, Any]:
-        """Return the context and the attention weights of a query; the encoder's last states without attention."""
+        """Return the context and weights of a query; without attention, the encoder's last states are the context."""
 
 
 class Forward:
@@ -58,7 +58,7 @@ class Forward:
         squash: bool = False,
     ) -> Array:
         """Return a sum of products, as `Ops` describes."""
-        total = None if added is None else np.array(as_rows(added))
+        total = None if added is None else as_rows(added) + (self.p[bias] if bias else 0)
         for number, (x, weight) in enumerate(terms, 1):
             last = squash and number == len(terms)
             if total is None:

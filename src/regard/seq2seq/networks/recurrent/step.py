@@ -1,4 +1,4 @@
-"""One step of the recurrent decoder, defined once for training, for search and for whatever else has its operations.
+"""One step of the recurrent decoder, defined once over the operations of `ops`: for training and for search.
 
 The styles differ in when the decoder attends::
 
@@ -60,9 +60,9 @@ def step(ops: Ops[V], c: RecurrentConfig, gates: V, memory: Sequence[V], fed: V 
     if c.style != "bahdanau":
         context, weights = _attend(ops, c, memory)
     if c.style == "conditional":
-        own = parts(c.cell)
+        count = parts(c.cell)
         second = ops.linear((context, "decoder_context"), bias="decoder_bias_after")
-        memory = [*memory[:-own], *_cell(ops, second, memory[-own:], "decoder_state_after")]
+        memory = [*memory[:-count], *_cell(ops, second, memory[-count:], "decoder_state_after")]
     return Stepped(tuple(memory), top(c, memory), context, weights)
 
 
@@ -73,7 +73,7 @@ def leave(ops: Ops[V], c: RecurrentConfig, embedding: V, state: V, context: V) -
 
 
 def readout_terms(c: RecurrentConfig, embedding: V, state: V) -> list[tuple[V, str]]:
-    """Return the factors of the readout's summands but the context's."""
+    """Return the factors of the readout's summands, except the context's."""
     terms = [(state, "readout_state")]
     return terms if c.style == "luong" else [*terms, (embedding, "readout_word")]
 
