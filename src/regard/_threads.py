@@ -10,6 +10,7 @@ import ctypes
 import os
 import sys
 import threading
+import weakref
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache, partial
@@ -85,18 +86,20 @@ class Workers:
     """Up to `count` worker threads that take tasks in order; fewer, or none, where they can't be started.
 
     Without a thread, `submit` does the work itself. The threads are daemons, so they do not keep the process from
-    ending.
+    ending. They also end when the object is freed: a signal handler can raise before the ``with`` block begins, and
+    where `__exit__` does.
     """
 
     def __init__(self, count: int, begin: Callable[[], Any] | None = None) -> None:
         # Its methods are C code: a KeyboardInterrupt cannot leave its lock acquired, as it can with a Condition.
-        self._tasks: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+        self._tasks: SimpleQueue[Callable[[], object] | None] = SimpleQueue()
         self._wake: SimpleQueue[None] = SimpleQueue()
         self._ended: list[None] = []
-        self._begin = begin
         self._threads: list[threading.Thread] = []
         for _ in range(count):
-            thread = threading.Thread(target=self._work, name="regard", daemon=True)
+            freed = weakref.ref(self, self._tasks.put)  # C code as well, in which no handler runs
+            arguments = (self._tasks, self._ended, self._wake, begin, freed)
+            thread = threading.Thread(target=self._work, args=arguments, name="regard", daemon=True)
             try:
                 thread.start()
             except RuntimeError:  # the system, or an interpreter that is shutting down, allows no more
@@ -157,16 +160,23 @@ class Workers:
             thread.join()
         _stopping.difference_update(self._threads)
 
-    def _work(self) -> None:
+    @staticmethod
+    def _work(
+        tasks: SimpleQueue[Callable[[], object] | None],
+        ended: list[None],
+        wake: SimpleQueue[None],
+        begin: Callable[[], Any] | None,
+        freed: weakref.ref[Workers],
+    ) -> None:
         try:
-            if self._begin:
-                self._begin()
-            while task := self._tasks.get():
+            if begin:
+                begin()
+            while (task := tasks.get()) and not isinstance(task, weakref.ref):
                 task()
                 del task  # and the objects that it refers to
         finally:
-            self._ended.append(None)
-            self._wake.put(None)
+            ended.append(None)
+            wake.put(None)
 
 
 _stopping: set[threading.Thread] = set()  # worker threads that are asked to stop

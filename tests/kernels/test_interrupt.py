@@ -418,6 +418,17 @@ def test_workers_without_a_waiting_caller_stop(poll: Callable[[], None]) -> None
     poll()  # this thread is not a worker
 
 
+def test_workers_that_are_not_left_by_their_block_end_when_they_are_freed() -> None:
+    workers = Workers(2)
+    threads = list(workers._threads)
+    assert workers.submit(int, "3").result() == 3
+    del workers
+    for thread in threads:
+        thread.join(60)
+    assert len(threads) == 2
+    assert not any(thread.is_alive() for thread in threads)
+
+
 @pytest.mark.threads
 def test_workers_return_results_in_order_and_raise_errors_at_the_result() -> None:
     with Workers(3) as workers:
