@@ -779,6 +779,15 @@ def test_a_line_of_a_table_that_cannot_be_read_loses_no_other(
     assert message.startswith(f"{path}, line {bad}: ")
 
 
+def test_the_first_row_of_a_table_may_be_the_bad_one(
+    model: Model, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "p.csv"
+    path.write_bytes(b'"a\n\xff\n",b\nd e,f g\n')
+    stdout, message = refused(["align", "m", str(path)], capsys)
+    assert (stdout, message) == ("\n0-0 1-1\n", f"{path}, line 2: not UTF-8 (byte 1 is 0xff)")
+
+
 def test_two_files_must_be_equally_long(
     model: Model, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

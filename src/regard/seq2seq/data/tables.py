@@ -118,7 +118,7 @@ def records(
     else:
         yield from empty
         return
-    first = Record(first.line, _trimmed(first.cells, 2))
+    first = first._replace(cells=_trimmed(first.cells, 2))
     chosen, has_names = _choose(first, name, columns)
     if columns is None:
         note_header(first, name)
