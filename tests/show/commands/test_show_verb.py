@@ -110,6 +110,10 @@ def test_a_large_page_gives_a_warning_and_is_written(
             'a word is a vector here, as in "1 0; 0 1", and --labels names them',
         ),
         (["."], ". is a folder: with --text it may be a model of regard train"),
+        (
+            ["my.safetensors"],
+            "my.safetensors is a safetensors file: with --text it may be a model of regard train",
+        ),
         (["empty.npz"], "a page needs at least one query and one key"),
         (["my.npz"] * 4, "queries, keys and values come in one, two or three files: 4 given"),
         (["odd.npz"], "keys and values must share their length m: 4 and 3; hint: every key has one value"),

@@ -97,8 +97,10 @@ def _files(args: argparse.Namespace) -> Page:
     """Return the page of the user's arrays."""
     check_files_alone(args, ("words", "seed"))
     query_labels, key_labels = labels_of(args)
-    if args.files[0].is_dir():
-        raise ValueError(f"{args.files[0]} is a folder: with --text it may be a model of regard train")
+    first = args.files[0]
+    if first.is_dir() or first.suffix.lower() == ".safetensors":
+        kind = "folder" if first.is_dir() else "safetensors file"
+        raise ValueError(f"{first} is a {kind}: with --text it may be a model of regard train")
     weights = _weights(args.files)
     arrays = read_arrays(args.files) if weights is None else (weights,)
     return page(*arrays, query_labels=query_labels, key_labels=key_labels, title=args.title)

@@ -35,10 +35,10 @@ class Ops(Protocol[V]):
     def linear(
         self, *terms: tuple[V, str], bias: str | None = None, added: V | None = None, squash: bool = False
     ) -> V:
-        """Return the sum of ``x @ weight`` over pairs of x and a name, bias and `added`; its tanh with `squash`."""
+        """Return the sum of ``x @ weight`` for pairs (x, name of a weight), bias and `added`; its tanh if `squash`."""
 
     def cell(self, inputs: V, hidden: V, *memory: V) -> tuple[V, ...]:
-        """Return a layer's memory after a step with these summands (..., G D) of its gates."""
+        """Return a layer's memory after a step: the state and, of an LSTM, its cell; gates are of inputs + hidden."""
 
     def attend(self, query: V) -> tuple[V, Any]:
         """Return the context and weights of a query; without attention, the encoder's last states are the context."""
