@@ -154,6 +154,7 @@ def test_long_attention_is_copied_with_its_options(copied: Callable[[Any], Any])
 
 @pytest.mark.parametrize("name", ["AttentionRegressor", "AttentionClassifier"])
 def test_fitted_estimators_are_copied(name: str) -> None:
+    pytest.importorskip("sklearn", reason="scikit-learn is not installed")
     fitted = getattr(estimators, name)().fit(X, LABELS)
     for copied in COPIES:
         assert copied(fitted).predict(X).tolist() == fitted.predict(X).tolist()
