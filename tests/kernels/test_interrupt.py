@@ -418,6 +418,7 @@ def test_workers_without_a_waiting_caller_stop(poll: Callable[[], None]) -> None
     poll()  # this thread is not a worker
 
 
+@pytest.mark.threads
 def test_workers_that_are_not_left_by_their_block_end_when_they_are_freed() -> None:
     workers = Workers(2)
     threads = list(workers._threads)

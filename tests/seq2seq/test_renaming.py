@@ -61,6 +61,7 @@ def test_ids_do_not_depend_on_names(
         ]
 
 
+@pytest.mark.threads
 @pytest.mark.parametrize("method", ["unigram", "bpe"])
 @pytest.mark.parametrize("name", SPECIAL)
 def test_pieces_do_not_depend_on_letters(name: str, method: Any) -> None:
@@ -73,6 +74,7 @@ def test_pieces_do_not_depend_on_letters(name: str, method: Any) -> None:
     assert one.glue(one.tokens[i] for i in one.encode(one.cut(text[0]))) == text[0]
 
 
+@pytest.mark.threads
 @pytest.mark.parametrize("method", ["unigram", "bpe"])
 def test_no_sign_is_unknown_because_sentencepiece_has_reserved_it(method: Any) -> None:
     text = ["\u2585a b\u2585", "\u2585 \u2584 b a\u2585\u2586b"] * 3
