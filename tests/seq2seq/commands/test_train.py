@@ -35,7 +35,7 @@ from regard.seq2seq.data.vocabulary import SPECIAL, Vocabulary
 from regard.seq2seq.storage.checkpoint_file import write_checkpoint
 from regard.seq2seq.training.config import TrainingConfig
 from regard.seq2seq.training.log import read_log
-from regard.seq2seq.training.loop import Step
+from regard.seq2seq.training.loop import TrainingStep
 
 SIGNALS = [signal.SIGINT, *_signals.ENDING]
 SRC = Path(__file__).parents[3] / "src"
@@ -451,11 +451,11 @@ def test_an_interrupted_training_is_resumed_bit_by_bit(
 
 
 @contextmanager
-def interrupted(when: Callable[[Reporter, Step], bool]) -> Iterator[None]:
+def interrupted(when: Callable[[Reporter, TrainingStep], bool]) -> Iterator[None]:
     """Ask a training to stop after the first step that meets a condition."""
     plain = Reporter.report
 
-    def report(self: Reporter, step: Step) -> None:
+    def report(self: Reporter, step: TrainingStep) -> None:
         if when(self, step):
             signal.raise_signal(signal.SIGINT)
         plain(self, step)
