@@ -6,8 +6,6 @@ import argparse
 import dataclasses
 import hashlib
 import inspect
-import re
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,7 +18,6 @@ from regard.seq2seq.networks.families import FAMILIES
 from regard.seq2seq.networks.options import options_of
 from regard.seq2seq.training.config import OPTIONS
 
-GUIDE = Path(__file__).parents[3] / "docs" / "translate.md"
 OTHERS: dict[str, Any] = {  # a value for each option that is not its default
     "epochs": 3,
     "minutes": 0.5,
@@ -148,13 +145,6 @@ def test_the_help_has_the_options_of_each_family(family: str) -> None:
         option = made[field.name]
         assert f"{field.name}={option.value} {option.description} (default: {option.default})" in text
         assert option.default.partition(":")[0] == str(field.default).replace("True", "true")
-
-
-def test_the_guide_has_a_row_for_each_option() -> None:
-    rows = re.findall(
-        r"^\| `(--[a-z-]+)` \| (.*) \| (.*) \|$", GUIDE.read_text(encoding="utf-8"), re.MULTILINE
-    )
-    assert rows == [(option(name), made.description, made.default) for name, made in OPTIONS.items()]
 
 
 def test_the_identity_of_a_run_is_its_configuration() -> None:
