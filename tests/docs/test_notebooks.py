@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import gzip
 import io
+import json
 import math
 import re
 from collections import Counter
@@ -128,6 +129,21 @@ def test_every_notebook_ends_with_an_exercise_and_begins_with_prose() -> None:
         ]
         assert any("# ## Exercise" in text for _, text in kinds[-3:]), path.name
         assert "<summary>Answer</summary>" in kinds[-1][1], path.name
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_a_notebook_is_its_script(path: Path) -> None:
+    """`jupytext --from py:percent --to ipynb --update docs/notebooks/*.py` makes them equal."""
+    notebook = json.loads(path.with_suffix(".ipynb").read_text(encoding="utf-8"))
+    assert all(cell.get("outputs", []) == [] for cell in notebook["cells"])
+    found = [(cell["cell_type"], "".join(cell["source"])) for cell in notebook["cells"]]
+    expected = []
+    for kind, text in cells(path.read_text(encoding="utf-8")):
+        if kind == "[markdown]":
+            expected.append(("markdown", re.sub(r"^# ?", "", text.strip(), flags=re.MULTILINE)))
+        else:
+            expected.append(("code", text.strip()))
+    assert found == expected
 
 
 def test_the_tutorials_are_listed_in_order() -> None:
