@@ -33,7 +33,7 @@ def read_checkpoint(path: Path, hint: str = "give another name, or remove it if 
 
 
 def resume(training: Training, state: State, path: Path, hint: str = _HINT) -> None:
-    """Resume a training, before its first step, from the state in a checkpoint; `hint` ends the error if it is another's."""
+    """Resume a training, before its first step, from a checkpoint's state; `hint` ends an error."""
     try:
         training.resume_from(state)
     except ValueError as error:
