@@ -32,10 +32,10 @@ from turns import Tools, compare, compete, start_workers, take_turns, training_a
 from regard._threads import Each, two_threads
 from regard.nn import Adam
 from regard.seq2seq import Images
-from regard.seq2seq.data.batching import Batch, EncodedPair, collate
-from regard.seq2seq.data.vocabulary import END, SPECIAL, START
-from regard.seq2seq.networks.encoders.images import _EPSILON, ImageInput
-from regard.seq2seq.networks.encoders.inputs import input_of
+from regard.seq2seq.corpus.batching import Batch, EncodedPair, collate
+from regard.seq2seq.sources.text.vocabulary import END, SPECIAL, START
+from regard.seq2seq.networks.inputs.images import _EPSILON, ImageInput
+from regard.seq2seq.networks.inputs.kinds import input_of
 from regard.seq2seq.networks.recurrent.config import RecurrentConfig
 from regard.seq2seq.networks.recurrent.network import RecurrentNetwork
 from regard.seq2seq.training.config import ResolvedConfig

@@ -32,7 +32,7 @@ from trial import sides
 from regard.cli import main as command
 from regard.seq2seq import Images, Seq2Seq, read_pairs
 from regard.seq2seq.commands.drawing import save_alignment, save_captioned, save_heads
-from regard.seq2seq.data.array_sources import Loaded
+from regard.seq2seq.sources import Loaded
 from regard.show.figures import save_by_length
 
 ROOT = Path(__file__).parents[1]

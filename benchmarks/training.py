@@ -24,8 +24,8 @@ from turns import Tools, compare, compete, start_workers, take_turns, training_a
 
 from regard._threads import Each, Workers, two_threads
 from regard.nn import Adam
-from regard.seq2seq.data.batching import Batch
-from regard.seq2seq.data.vocabulary import START
+from regard.seq2seq.corpus.batching import Batch
+from regard.seq2seq.sources.text.vocabulary import START
 from regard.seq2seq.networks.recurrent.config import RecurrentConfig
 from regard.seq2seq.networks.recurrent.network import RecurrentNetwork
 

@@ -27,8 +27,8 @@ from turns import Tools, arguments, begin, compete, start_workers, take_turns
 from regard._threads import Each, two_threads
 from regard.nn import Adam
 from regard.seq2seq import read_pairs
-from regard.seq2seq.data.batching import Batch, Corpus, EncodedPair, batches
-from regard.seq2seq.data.vocabulary import END, START
+from regard.seq2seq.corpus.batching import Batch, Corpus, EncodedPair, batches
+from regard.seq2seq.sources.text.vocabulary import END, START
 from regard.seq2seq.networks import output_layer as output
 from regard.seq2seq.networks.transformer.config import TransformerConfig
 from regard.seq2seq.networks.transformer.network import TransformerNetwork

@@ -17,7 +17,7 @@ from trial import header, sides
 
 from data import Pair
 from regard.seq2seq import Seq2Seq, read_pairs
-from regard.seq2seq.data.tokenizers import cut
+from regard.seq2seq.sources.text.tokenizers import cut
 from regard.seq2seq.evaluation.metrics import Score
 from regard.seq2seq.evaluation.metrics import bleu as measured
 

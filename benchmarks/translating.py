@@ -32,8 +32,8 @@ from turns import Tools, arguments, begin, compete, start_workers, take_turns
 
 from regard._threads import Workers, two_threads
 from regard.seq2seq import Seq2Seq, read_pairs
-from regard.seq2seq.data.batching import Ids, source_batch
-from regard.seq2seq.data.vocabulary import END, START
+from regard.seq2seq.corpus.batching import Ids, source_batch
+from regard.seq2seq.sources.text.vocabulary import END, START
 from regard.seq2seq.decoding.beam import beam
 from regard.seq2seq.decoding.search import longest
 

@@ -141,7 +141,7 @@ page(states, annotations, annotations, score=additive, query_labels=["maison", "
 
 # %%
 from regard.seq2seq import Seq2Seq, read_pairs
-from regard.seq2seq.data.tokenizers import cut, unmarked
+from regard.seq2seq.sources.text.tokenizers import cut, unmarked
 
 folders = [folder / "data" / "help-en-fr" for folder in (Path.cwd(), *Path.cwd().parents)]
 DATA = next(folder for folder in folders if folder.exists())  # in a clone of the project

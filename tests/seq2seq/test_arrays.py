@@ -14,8 +14,8 @@ from errors import error
 
 from regard import cli
 from regard.seq2seq import Ensemble, Images, Seq2Seq, TrainingConfig, Vectors
-from regard.seq2seq.data.array_sources import ArraySource, Loaded
-from regard.seq2seq.data.splits import hold_out, split_validation
+from regard.seq2seq.sources import ArraySource, Loaded
+from regard.seq2seq.corpus.splits import hold_out, split_validation
 from regard.seq2seq.decoding.hypothesis import Scoring
 from regard.seq2seq.storage.model_file import read_model
 

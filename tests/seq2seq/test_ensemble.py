@@ -16,8 +16,8 @@ from regard.cli import main
 from regard.seq2seq import Ensemble, Seq2Seq
 from regard.seq2seq.alignment.links import links, spell
 from regard.seq2seq.alignment.symmetrize import posterior_product
-from regard.seq2seq.data.batching import Batch, EncodedPair, collate, source_batch
-from regard.seq2seq.data.vocabulary import END, START
+from regard.seq2seq.corpus.batching import Batch, EncodedPair, collate, source_batch
+from regard.seq2seq.sources.text.vocabulary import END, START
 from regard.seq2seq.decoding.beam import beam
 from regard.seq2seq.decoding.forced import force
 from regard.seq2seq.decoding.hypothesis import Hypothesis, Scoring

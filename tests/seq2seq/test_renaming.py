@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from regard.cli import main
 from regard.seq2seq import Ensemble, Seq2Seq
 from regard.seq2seq.commands.drawing import draw_alignment
-from regard.seq2seq.data.tokenizers import Tokens, Words, learn, restore
-from regard.seq2seq.data.vocabulary import SPECIAL
+from regard.seq2seq.sources.text.tokenizers import Tokens, Words, learn, restore
+from regard.seq2seq.sources.text.vocabulary import SPECIAL
 from regard.seq2seq.translator import Translation
 from regard.show.page.alignment import sentence
 

@@ -13,11 +13,11 @@ from one_test import in_one_test
 
 from regard.seq2seq import Seq2Seq, TrainingConfig, translator
 from regard.seq2seq import model as module
-from regard.seq2seq.data.batching import Corpus, EncodedPair, Links
-from regard.seq2seq.data.parallel_text import Pair
-from regard.seq2seq.data.splits import hold_out
-from regard.seq2seq.data.tokenizers import Tokenizer
-from regard.seq2seq.data.vocabulary import END, UNKNOWN
+from regard.seq2seq.corpus.batching import Corpus, EncodedPair, Links
+from regard.seq2seq.corpus.pairs import Pair
+from regard.seq2seq.corpus.splits import hold_out
+from regard.seq2seq.sources.text.tokenizers import Tokenizer
+from regard.seq2seq.sources.text.vocabulary import END, UNKNOWN
 from regard.seq2seq.decoding.forced import force
 from regard.seq2seq.training.defaults import choose_config, choose_training
 

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from regard.seq2seq.alignment.links import copies
-from regard.seq2seq.data.tokenizers import Words
-from regard.seq2seq.data.vocabulary import END, UNKNOWN, Vocabulary
+from regard.seq2seq.sources.text.tokenizers import Words
+from regard.seq2seq.sources.text.vocabulary import END, UNKNOWN, Vocabulary
 from regard.seq2seq.ensemble import Ensemble
 from regard.seq2seq.model import Seq2Seq
 from regard.seq2seq.networks.base import Stepper

@@ -21,7 +21,7 @@ from regard.seq2seq.alignment.links import (
     word_numbers,
 )
 from regard.seq2seq.alignment.symmetrize import METHODS, posterior_product, symmetrize
-from regard.seq2seq.data.tokenizers import cut, glue
+from regard.seq2seq.sources.text.tokenizers import cut, glue
 
 Links = frozenset[tuple[int, int]]
 LINKS = st.frozensets(st.tuples(st.integers(0, 5), st.integers(0, 5)), max_size=16)

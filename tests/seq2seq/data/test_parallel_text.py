@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 from one_test import in_one_test
 
 from regard.seq2seq.alignment.links import read_gold
-from regard.seq2seq.data import parallel_text as module
-from regard.seq2seq.data.parallel_text import Skipped, as_pairs, decode_line, read_lines, read_pairs, read_two
+from regard.seq2seq.corpus import parallel_text as module
+from regard.seq2seq.corpus.pairs import Skipped, as_pairs, decode_line, read_lines, read_pairs, read_two
 
 TWO = [("the cat", "le chat"), ("a", "b")]
 DATA = "\ufeffthe cat\tle chat\r\na\tb".encode()

@@ -20,11 +20,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from one_test import in_one_test
 
-from regard.seq2seq.data import normalization as module
-from regard.seq2seq.data import subwords
-from regard.seq2seq.data.normalization import NORMALIZATIONS, is_blank, normalize, normalize_tokens
-from regard.seq2seq.data.subwords import Segmenter, learn_pieces, read_scores
-from regard.seq2seq.data.tokenizers import (
+from regard.seq2seq.corpus import normalization as module
+from regard.seq2seq.corpus import subwords
+from regard.seq2seq.sources.text.normalization import NORMALIZATIONS, is_blank, normalize, normalize_tokens
+from regard.seq2seq.sources.text.subwords import Segmenter, learn_pieces, read_scores
+from regard.seq2seq.sources.text.tokenizers import (
     TOKEN_TYPES,
     Characters,
     Subwords,
@@ -38,7 +38,7 @@ from regard.seq2seq.data.tokenizers import (
     unmarked,
     unseen,
 )
-from regard.seq2seq.data.vocabulary import (
+from regard.seq2seq.sources.text.vocabulary import (
     END,
     JOIN,
     PAD,

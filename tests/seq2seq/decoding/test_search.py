@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from regard import kernels
 from regard.kernels import library, training
-from regard.seq2seq.data.batching import Batch
-from regard.seq2seq.data.vocabulary import END, PAD, START
+from regard.seq2seq.corpus.batching import Batch
+from regard.seq2seq.sources.text.vocabulary import END, PAD, START
 from regard.seq2seq.decoding.beam import _Beam, beam
 from regard.seq2seq.decoding.forced import force
 from regard.seq2seq.decoding.hypothesis import Hypothesis, Scoring

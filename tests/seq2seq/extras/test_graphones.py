@@ -18,8 +18,8 @@ from one_test import in_one_test
 
 from regard._safetensors import opened
 from regard.cli import main
-from regard.seq2seq.data.packing import packed, unpacked
-from regard.seq2seq.data.vocabulary import END, START, UNKNOWN
+from regard.seq2seq.corpus.packing import packed, unpacked
+from regard.seq2seq.sources.text.vocabulary import END, START, UNKNOWN
 from regard.seq2seq.decoding.hypothesis import Hypothesis, Scoring
 from regard.seq2seq.ensemble import Ensemble
 from regard.seq2seq.evaluation.metrics import edit_distance

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regard.cli import main
-from regard.seq2seq.data.vocabulary import END, START, UNKNOWN
+from regard.seq2seq.sources.text.vocabulary import END, START, UNKNOWN
 from regard.seq2seq.decoding.hypothesis import Scoring
 from regard.seq2seq.extras import base
 from regard.seq2seq.extras import translation_memory as module

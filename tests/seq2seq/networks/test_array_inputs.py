@@ -11,18 +11,18 @@ import pytest
 from errors import error
 
 from regard import nn
-from regard.seq2seq.data.array_sources import Images, Vectors
-from regard.seq2seq.data.batching import Batch, EncodedPair, collate, source_batch
-from regard.seq2seq.data.vocabulary import END, START
+from regard.seq2seq.sources import Images, Vectors
+from regard.seq2seq.corpus.batching import Batch, EncodedPair, collate, source_batch
+from regard.seq2seq.sources.text.vocabulary import END, START
 from regard.seq2seq.decoding.beam import beam
-from regard.seq2seq.networks.encoders.images import ImageInput
-from regard.seq2seq.networks.encoders.inputs import (
+from regard.seq2seq.networks.inputs.images import ImageInput
+from regard.seq2seq.networks.inputs.kinds import (
     as_input,
     check_fit,
     describe_input,
     input_of,
 )
-from regard.seq2seq.networks.encoders.vectors import VectorInput
+from regard.seq2seq.networks.inputs.vectors import VectorInput
 from regard.seq2seq.networks.families import FAMILIES, build, describe, read_config
 from regard.seq2seq.networks.parameters import Parameters
 from regard.seq2seq.networks.recurrent.config import RecurrentConfig

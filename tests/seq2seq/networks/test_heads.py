@@ -10,7 +10,7 @@ import pytest
 
 from regard.cli import main
 from regard.seq2seq import Seq2Seq
-from regard.seq2seq.data.vocabulary import UNKNOWN
+from regard.seq2seq.sources.text.vocabulary import UNKNOWN
 from regard.seq2seq.networks.families import build
 from regard.seq2seq.networks.transformer.config import TransformerConfig
 from regard.seq2seq.networks.transformer.heads import head_weights

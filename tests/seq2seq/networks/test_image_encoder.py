@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from regard import nn
-from regard.seq2seq.networks.encoders.images import ImageInput, annotate
+from regard.seq2seq.networks.inputs.images import ImageInput, annotate
 
 INPUTS = [
     ImageInput(8, 8, 1, (2, 3)),

@@ -10,7 +10,7 @@ import scipy.special
 
 from regard import nn, scores
 from regard.context import attend, record
-from regard.seq2seq.data.batching import Batch, EncodedPair, collate, source_batch
+from regard.seq2seq.corpus.batching import Batch, EncodedPair, collate, source_batch
 from regard.seq2seq.networks import output_layer as output
 from regard.seq2seq.networks import top_tokens as ranking
 from regard.seq2seq.networks.families import build, describe, read_config

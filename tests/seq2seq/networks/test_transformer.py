@@ -11,8 +11,8 @@ import pytest
 
 from regard import nn
 from regard.position import sinusoidal
-from regard.seq2seq.data.batching import Batch, EncodedPair, collate
-from regard.seq2seq.data.vocabulary import END, PAD, START
+from regard.seq2seq.corpus.batching import Batch, EncodedPair, collate
+from regard.seq2seq.sources.text.vocabulary import END, PAD, START
 from regard.seq2seq.networks.parameters import Parameters
 from regard.seq2seq.networks.transformer.config import TransformerConfig
 from regard.seq2seq.networks.transformer.network import TransformerNetwork

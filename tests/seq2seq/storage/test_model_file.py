@@ -27,9 +27,9 @@ from regard import _files, cli
 from regard import _safetensors as container
 from regard.seq2seq import Seq2Seq
 from regard.seq2seq.alignment.links import read_gold
-from regard.seq2seq.data.parallel_text import read_pairs
-from regard.seq2seq.data.tokenizers import Subwords, Words
-from regard.seq2seq.data.vocabulary import SPECIAL, Vocabulary
+from regard.seq2seq.corpus.pairs import read_pairs
+from regard.seq2seq.sources.text.tokenizers import Subwords, Words
+from regard.seq2seq.sources.text.vocabulary import SPECIAL, Vocabulary
 from regard.seq2seq.networks.families import FAMILIES, build, describe
 from regard.seq2seq.networks.recurrent.config import RecurrentConfig
 from regard.seq2seq.storage.checkpoint_file import State, read_checkpoint, write_checkpoint

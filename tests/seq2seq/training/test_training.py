@@ -15,8 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regard.seq2seq import Seq2Seq, model
-from regard.seq2seq.data.batching import Batch, Corpus, EncodedPair, batches, collate
-from regard.seq2seq.data.vocabulary import END, START
+from regard.seq2seq.corpus.batching import Batch, Corpus, EncodedPair, batches, collate
+from regard.seq2seq.sources.text.vocabulary import END, START
 from regard.seq2seq.networks.families import build
 from regard.seq2seq.networks.recurrent.config import RecurrentConfig
 from regard.seq2seq.storage.checkpoint_file import read_checkpoint, write_checkpoint
