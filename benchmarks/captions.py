@@ -101,7 +101,7 @@ class Task:
 
     def inputs(self) -> ImageInput:
         """Return the input of the network."""
-        inputs = input_of(Images(scenes().SIZE, scenes().SIZE))
+        inputs = input_of(Images(scenes().SIZE, scenes().SIZE).spec)
         assert isinstance(inputs, ImageInput)
         return inputs
 
@@ -110,7 +110,7 @@ class Task:
         tokens = len(SPECIAL) + len(self.words)
         config = RecurrentConfig(0, tokens, EMBEDDING, ENCODER, STATE, HIDDEN, inputs=self.inputs())
         network = RecurrentNetwork(config)
-        network.draw(np.random.default_rng(1), np.ones(tokens))
+        network.initialize(np.random.default_rng(1), np.ones(tokens))
         return network
 
     def products(self) -> float:

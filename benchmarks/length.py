@@ -16,7 +16,7 @@ from trial import Options, arguments, header, train, translated
 
 from data import Pair, libreoffice, run
 from regard.seq2seq import Seq2Seq
-from regard.seq2seq.sources.text.tokenizers import cut
+from regard.seq2seq.sources.text.tokenizers import tokenize
 from regard.seq2seq.evaluation.metrics import Row, bleu, by_length
 from regard.show.figures import save_by_length
 
@@ -25,7 +25,7 @@ LONGEST = 50
 
 def rows(model: Seq2Seq, test: list[Pair]) -> list[Row]:
     """Return BLEU by groups of lengths."""
-    lengths = [len(cut(source)) for source, _ in test]
+    lengths = [len(tokenize(source)) for source, _ in test]
     measures = {"BLEU": lambda translations, references: bleu(translations, references).score}
     return by_length(lengths, translated(model, test), [target for _, target in test], measures)
 

@@ -33,7 +33,7 @@ from scipy.special import softmax
 
 from data import Missing, Pair, netra, run
 from regard import attend, nn, scores
-from regard.seq2seq.corpus import vocabulary as text
+from regard.seq2seq.sources.text import vocabulary as text
 from regard.seq2seq.decoding.beam import beam
 from regard.seq2seq.decoding.hypothesis import Scoring
 from regard.seq2seq.evaluation.metrics import edit_distance

@@ -61,7 +61,7 @@ class Task:
             self.vocabulary, self.vocabulary, EMBEDDING, STATE, STATE, HIDDEN, style="bahdanau"
         )
         network = RecurrentNetwork(config)
-        network.draw(np.random.default_rng(1), np.ones(self.vocabulary))
+        network.initialize(np.random.default_rng(1), np.ones(self.vocabulary))
         return network
 
 

@@ -62,7 +62,7 @@ def _encoded(texts: list[list[str]]) -> list[list[int]]:
 def in_regard(config: TransformerConfig, each: Each) -> Step:
     """Return a training step of regard: two halves of the batch, each with a thread if there are two."""
     network, rng = TransformerNetwork(config), np.random.default_rng(1)
-    network.draw(rng, np.ones(config.target_tokens))
+    network.initialize(rng, np.ones(config.target_tokens))
     training = ResolvedConfig(
         epochs=1,
         batch_tokens=1,

@@ -47,7 +47,7 @@ class Images(Source):
     Examples
     --------
     >>> images = Images(2, 4, cell=2)
-    >>> images.spec.grid, images.read(np.arange(8, dtype=np.uint8).reshape(2, 4))
+    >>> images.grid, images.read(np.arange(8, dtype=np.uint8).reshape(2, 4))
     ((1, 2), array([[0, 1, 4, 5],
            [2, 3, 6, 7]], dtype=uint8))
     """
@@ -84,15 +84,20 @@ class Images(Source):
         size = self.height, self.width, self.channels, self.cell
         return Spec(width=self.cell * self.cell * self.channels, ordered=False, image=size)
 
+    @property
+    def grid(self) -> tuple[int, int]:
+        """The rows and columns of cells."""
+        return self.height // self.cell, self.width // self.cell
+
     def names(self, example: Example) -> tuple[str, ...]:
         """Return the names of the cells: row and column, both counted from 1."""
-        rows, columns = self.height // self.cell, self.width // self.cell
+        rows, columns = self.grid
         return tuple(f"({i}, {j})" for i in range(1, rows + 1) for j in range(1, columns + 1))
 
-    def picture(self, example: Example) -> NDArray[Any]:
-        """Return an image as it is read, (height, width, channels)."""
-        cell = self.cell
-        cells = example.content.reshape(-1, self.width // cell, cell, cell, self.channels)
+    def picture(self, example: Any) -> NDArray[Any]:
+        """Return an image, or what `read` makes one of, as it is read: (height, width, channels)."""
+        (rows, columns), cell = self.grid, self.cell
+        cells = self.load(example).content.reshape(rows, columns, cell, cell, self.channels)
         pixels: NDArray[Any] = cells.swapaxes(1, 2).reshape(self.height, self.width, self.channels)
         return pixels
 
@@ -150,9 +155,9 @@ class Images(Source):
         return self._cells(read_image(given, height=self.height, width=self.width, channels=self.channels))
 
     def _cells(self, pixels: NDArray[Any]) -> NDArray[Any]:
-        cell = self.cell
-        parts = pixels.reshape(-1, cell, self.width // cell, cell, self.channels).swapaxes(1, 2)
-        return np.ascontiguousarray(parts).reshape(-1, cell * cell * self.channels)
+        (rows, columns), cell = self.grid, self.cell
+        parts = pixels.reshape(rows, cell, columns, cell, self.channels).swapaxes(1, 2)
+        return np.ascontiguousarray(parts).reshape(rows * columns, -1)
 
     def _is_picture(self, picture: object) -> None:
         mode = "L" if self.channels == 1 else "RGB"

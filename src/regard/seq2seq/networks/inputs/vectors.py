@@ -75,7 +75,8 @@ class VectorInput(Input):
 
     def initialize(self, name: str, shape: tuple[int, ...], rng: np.random.Generator) -> Array | None:
         """Return the mark of the end, which is as large as the normalised vectors of the sequence."""
-        return rng.normal(0, 1, shape) if name == "vector_end" else None
+        end: Array | None = rng.normal(0, 1, shape) if name == "vector_end" else None
+        return end
 
     def embed(
         self, p: Mapping[str, Array], source: Array, ends: Any, scale: float = 1.0
