@@ -33,11 +33,11 @@ from regard._threads import Each, two_threads
 from regard.nn import Adam
 from regard.seq2seq import Images
 from regard.seq2seq.corpus.batching import Batch, EncodedPair, collate
-from regard.seq2seq.sources.text.vocabulary import END, SPECIAL, START
 from regard.seq2seq.networks.inputs.images import _EPSILON, ImageInput
 from regard.seq2seq.networks.inputs.kinds import input_of
 from regard.seq2seq.networks.recurrent.config import RecurrentConfig
 from regard.seq2seq.networks.recurrent.network import RecurrentNetwork
+from regard.seq2seq.sources.text.vocabulary import END, SPECIAL, START
 from regard.seq2seq.training.config import ResolvedConfig
 from regard.seq2seq.training.loop import _Halves
 

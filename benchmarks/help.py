@@ -18,8 +18,8 @@ from trial import Options, arguments, header, measured, train, translated
 
 from data import Pair, Split, libreoffice, run
 from regard.seq2seq import Ensemble
-from regard.seq2seq.sources.text.tokenizers import tokenize
 from regard.seq2seq.evaluation.metrics import chrf
+from regard.seq2seq.sources.text.tokenizers import tokenize
 from regard.seq2seq.translator import Translator
 
 TESTED = (12, 15)

@@ -16,8 +16,8 @@ from trial import Options, arguments, header, train, translated
 
 from data import Pair, libreoffice, run
 from regard.seq2seq import Seq2Seq
-from regard.seq2seq.sources.text.tokenizers import tokenize
 from regard.seq2seq.evaluation.metrics import Row, bleu, by_length
+from regard.seq2seq.sources.text.tokenizers import tokenize
 from regard.show.figures import save_by_length
 
 LONGEST = 50

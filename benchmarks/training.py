@@ -25,9 +25,9 @@ from turns import Tools, compare, compete, start_workers, take_turns, training_a
 from regard._threads import Each, Workers, two_threads
 from regard.nn import Adam
 from regard.seq2seq.corpus.batching import Batch
-from regard.seq2seq.sources.text.vocabulary import START
 from regard.seq2seq.networks.recurrent.config import RecurrentConfig
 from regard.seq2seq.networks.recurrent.network import RecurrentNetwork
+from regard.seq2seq.sources.text.vocabulary import START
 
 SENTENCES, TOKENS, EMBEDDING, STATE, HIDDEN = 64, 12, 96, 128, 96
 RATE, SMOOTHING, DROPOUT, CLIP, BETAS = 1e-3, 0.1, 0.2, 1.0, (0.9, 0.99)

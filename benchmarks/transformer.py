@@ -28,10 +28,10 @@ from regard._threads import Each, two_threads
 from regard.nn import Adam
 from regard.seq2seq import read_pairs
 from regard.seq2seq.corpus.batching import Batch, Corpus, EncodedPair, batches
-from regard.seq2seq.sources.text.vocabulary import END, START
 from regard.seq2seq.networks import output_layer as output
 from regard.seq2seq.networks.transformer.config import TransformerConfig
 from regard.seq2seq.networks.transformer.network import TransformerNetwork
+from regard.seq2seq.sources.text.vocabulary import END, START
 from regard.seq2seq.training.config import ResolvedConfig
 from regard.seq2seq.training.loop import _Halves
 

@@ -17,9 +17,9 @@ from trial import header, sides
 
 from data import Pair
 from regard.seq2seq import Seq2Seq, read_pairs
-from regard.seq2seq.sources.text.tokenizers import tokenize
 from regard.seq2seq.evaluation.metrics import Score
 from regard.seq2seq.evaluation.metrics import bleu as measured
+from regard.seq2seq.sources.text.tokenizers import tokenize
 
 DATA = Path(__file__).parents[1] / "data" / "help-en-fr"
 LONGEST_LEARNED, LONGEST = 15, 12  # tokens on a side, in training and in the test

@@ -33,9 +33,9 @@ from turns import Tools, arguments, begin, compete, start_workers, take_turns
 from regard._threads import Workers, two_threads
 from regard.seq2seq import Seq2Seq, read_pairs
 from regard.seq2seq.corpus.batching import Ids, source_batch
-from regard.seq2seq.sources.text.vocabulary import END, START
 from regard.seq2seq.decoding.beam import beam
 from regard.seq2seq.decoding.search import longest
+from regard.seq2seq.sources.text.vocabulary import END, START
 
 DATA = Path(__file__).parents[1] / "data" / "help-en-fr"
 LONGEST, VOCABULARY = 25, 2500  # tokens of a sentence; of each vocabulary

@@ -16,7 +16,7 @@ from drawn import captioner, draw, reader_of_labels, text_model
 from regard.cli import main
 from regard.seq2seq import Seq2Seq
 from regard.seq2seq.commands import caption
-from regard.seq2seq.data.array_sources import Images
+from regard.seq2seq.sources import Images
 
 
 @pytest.fixture(scope="module")

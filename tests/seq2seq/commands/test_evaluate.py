@@ -19,7 +19,7 @@ from one_test import in_one_test
 from regard import cli
 from regard.seq2seq import Seq2Seq
 from regard.seq2seq.commands import curve, drawing, evaluate, loading
-from regard.seq2seq.data.tokenizers import glue
+from regard.seq2seq.sources.text.tokenizers import glue
 from regard.seq2seq.storage.model_file import model_file
 from regard.seq2seq.training.log import Log
 from regard.show import terminal

@@ -9,7 +9,7 @@ import pytest
 
 from regard.cli import main
 from regard.seq2seq import Seq2Seq
-from regard.seq2seq.data import tokenizers
+from regard.seq2seq.sources.text import tokenizers
 
 PAIRS = [(f"word {i}", f"mot {i}") for i in range(40)]
 SIDES = [pair[0] for pair in PAIRS], [pair[1] for pair in PAIRS]

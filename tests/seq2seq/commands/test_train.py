@@ -30,8 +30,8 @@ from regard.seq2seq.commands.summary import summarize
 from regard.seq2seq.commands.train import files, report, run
 from regard.seq2seq.commands.train.files import RunFiles
 from regard.seq2seq.commands.train.report import Reporter, equally_spaced, forecast
-from regard.seq2seq.data.tokenizers import Characters, Subwords, Tokens, Words
-from regard.seq2seq.data.vocabulary import SPECIAL, Vocabulary
+from regard.seq2seq.sources.text.tokenizers import Characters, Subwords, Tokens, Words
+from regard.seq2seq.sources.text.vocabulary import SPECIAL, Vocabulary
 from regard.seq2seq.storage.checkpoint_file import write_checkpoint
 from regard.seq2seq.training.config import TrainingConfig
 from regard.seq2seq.training.log import read_log

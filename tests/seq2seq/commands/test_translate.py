@@ -24,8 +24,8 @@ from regard.seq2seq import Seq2Seq
 from regard.seq2seq.commands import read_lines as stream
 from regard.seq2seq.commands import translate
 from regard.seq2seq.commands.read_lines import Failed, Failures, read_blocks, results, windows
-from regard.seq2seq.data.tables import Record
-from regard.seq2seq.data.tokenizers import cut, glue
+from regard.seq2seq.corpus.tables import Record
+from regard.seq2seq.sources.text.tokenizers import cut, glue
 from regard.seq2seq.decoding.hypothesis import Scoring
 from regard.seq2seq.translator import Translation
 

@@ -55,17 +55,14 @@ class Option(NamedTuple):
     description : str
         For the help.
     values : tuple of str
-        What each value is: one, or several such as a height and a width.
+        The name of each value: of one, or of several such as a height and a width.
     default : object
         None if the option must be given. Its values are then arguments of the source by position; others by name.
-    choices : tuple of str
-        The possible values; without them, integers.
     """
 
     description: str
     values: tuple[str, ...] = ("N",)
     default: Any = None
-    choices: tuple[str, ...] = ()
 
 
 class Source(ABC):

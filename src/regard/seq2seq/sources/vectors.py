@@ -64,9 +64,7 @@ class Vectors(Source):
     kind: ClassVar[str] = "vectors"
     options: ClassVar[Mapping[str, Option]] = {
         "size": Option("how many numbers each has, without its position"),
-        "order": Option(
-            "whether the order of those of an example matters", default="sequence", choices=ORDERS
-        ),
+        "order": Option("whether the order of those of an example matters", ("sequence|set",), "sequence"),
         "positions": Option("coordinates of positions, which follow the numbers of each", default=0),
     }
 

@@ -126,7 +126,8 @@ class VectorInput(Input):
                 dx = back(dx, g)
             return g | embed_back(dx)
 
-        return padding.pad(rows), pullback
+        annotations: Array = padding.pad(rows)
+        return annotations, pullback
 
     def augmented(
         self, source: Array, lengths: Ids, *, shift: int, noise: float, rng: np.random.Generator
@@ -134,7 +135,7 @@ class VectorInput(Input):
         """Return vectors with noise."""
         if not noise:
             return source
-        noisy = source + np.float32(noise) * rng.standard_normal(source.shape, np.float32)
+        noisy: Array = source + np.float32(noise) * rng.standard_normal(source.shape, np.float32)
         noisy[np.arange(len(noisy))[:, None] >= lengths] = 0
         return noisy
 
