@@ -11,10 +11,9 @@ import pytest
 from errors import error
 
 from regard import nn
-from regard.seq2seq.sources import Images, Vectors
 from regard.seq2seq.corpus.batching import Batch, EncodedPair, collate, source_batch
-from regard.seq2seq.sources.text.vocabulary import END, START
 from regard.seq2seq.decoding.beam import beam
+from regard.seq2seq.networks.families import FAMILIES, build, describe, read_config
 from regard.seq2seq.networks.inputs.images import ImageInput
 from regard.seq2seq.networks.inputs.kinds import (
     as_input,
@@ -23,11 +22,12 @@ from regard.seq2seq.networks.inputs.kinds import (
     input_of,
 )
 from regard.seq2seq.networks.inputs.vectors import VectorInput
-from regard.seq2seq.networks.families import FAMILIES, build, describe, read_config
 from regard.seq2seq.networks.parameters import Parameters
 from regard.seq2seq.networks.recurrent.config import RecurrentConfig
 from regard.seq2seq.networks.recurrent.encoder import encode
 from regard.seq2seq.networks.transformer.config import TransformerConfig
+from regard.seq2seq.sources import Images, Vectors
+from regard.seq2seq.sources.text.vocabulary import END, START
 
 Input = VectorInput | ImageInput
 
@@ -81,7 +81,7 @@ def make_network(family: str, inputs: Input, options: dict[str, Any], dtype: Any
     config, rng = config_of(family, inputs, options), np.random.default_rng(2)
     size = Parameters(config.shapes()).flat.size
     network = build(config, Parameters(config.shapes(), np.zeros(size, dtype)))
-    network.draw(rng, np.arange(11))
+    network.initialize(rng, np.arange(11))
     network.parameters.flat += 0.3 * rng.standard_normal(size).astype(dtype)
     return network
 
@@ -312,7 +312,7 @@ def test_an_initial_network_predicts_token_frequencies(
     family: str, inputs: Input, options: dict[str, Any]
 ) -> None:
     network = make_network(family, inputs, options, np.float32)
-    network.draw(np.random.default_rng(0), np.array([0, 0, 50, 0, 0, 0, 0, 0, 0, 0, 50]))
+    network.initialize(np.random.default_rng(0), np.array([0, 0, 50, 0, 0, 0, 0, 0, 0, 0, 50]))
     assert np.isfinite(network.parameters.flat).all()
     for name, parameter in network.parameters.items():
         if name.endswith("gain"):

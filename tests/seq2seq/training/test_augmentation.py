@@ -10,13 +10,13 @@ import pytest
 from errors import error
 from hypothesis import given
 from hypothesis import strategies as st
+from regard.seq2seq.training.augmentation import augmented, shifted
 
 from regard.seq2seq import Images, Seq2Seq, Vectors
 from regard.seq2seq.corpus.batching import Batch, source_batch
 from regard.seq2seq.networks.inputs.images import ImageInput
 from regard.seq2seq.networks.inputs.kinds import Input, input_of
 from regard.seq2seq.networks.inputs.vectors import VectorInput
-from regard.seq2seq.training.augmentation import augmented, shifted
 from regard.seq2seq.training.config import TrainingConfig
 from regard.seq2seq.training.loop import Step, mean_loss
 

@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 
 from regard.seq2seq import Seq2Seq, model
 from regard.seq2seq.corpus.batching import Batch, Corpus, EncodedPair, batches, collate
-from regard.seq2seq.sources.text.vocabulary import END, START
 from regard.seq2seq.networks.families import build
 from regard.seq2seq.networks.recurrent.config import RecurrentConfig
+from regard.seq2seq.sources.text.vocabulary import END, START
 from regard.seq2seq.storage.checkpoint_file import read_checkpoint, write_checkpoint
 from regard.seq2seq.training import loop
 from regard.seq2seq.training.config import ResolvedConfig, TrainingConfig
@@ -51,7 +51,7 @@ def pairs(count: int, seed: int = 0, longest: int = 6) -> list[EncodedPair]:
 
 def begun(config: ResolvedConfig, count: int = 60, **options: Any) -> Training:
     network = build(RecurrentConfig(9, 9, **{**SIZES, **options}))
-    network.draw(np.random.default_rng(1), np.ones(9))
+    network.initialize(np.random.default_rng(1), np.ones(9))
     return Training(network, Corpus(pairs(count)), Corpus(pairs(20, 1)), config)
 
 

@@ -59,7 +59,9 @@ def make_source(args: argparse.Namespace) -> str | Source:
     for name, option in source.options.items():
         values = getattr(args, name) or [option.default] * len(option.values)
         if None in values or len(values) != len(option.values):
-            raise ValueError(f"--source {args.source} needs --{name} {' '.join(option.values)}")
+            raise ValueError(
+                f"--source {args.source} needs --{name} {' '.join(option.values)}: {option.description}"
+            )
         if option.default is None:
             required += values
         else:

@@ -374,7 +374,7 @@ def several(name: str, given: Any, read: Callable[[Any], object]) -> list[Any]:
         got = f"one array of shape {given.shape}" if single else type(given).__name__
         rule = f"{name} must be a sequence of examples. Got {got} instead."
         _check.fail(rule, hint="[example], not example", kind=TypeError)
-    return list(given)
+    return list(given) if hasattr(given, "__iter__") else list(given.tolist())
 
 
 def _is_example(array: NDArray[Any], read: Callable[[Any], object]) -> bool:

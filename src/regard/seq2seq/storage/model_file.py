@@ -173,7 +173,7 @@ def _read(file: Container) -> Model[Network]:
     # An augmenter appends target tokens to sources, so these are source tokens, too.
     counts = config.source_tokens - (config.target_tokens if augmented else 0), config.target_tokens
     source = _restored(file, "source", partial(restore_source, tokens=counts[0]), "its source")
-    target = _restored(file, "target", partial(restore, size=counts[1]), "its target tokenizer")
+    target = _restored(file, "target", partial(restore, size=counts[1]), "its target")
     _check_fit(config, source)
     parts = [*SIDES, *names]
     _check_names(

@@ -102,7 +102,11 @@ class Text(Source):
         cls, settings: Mapping[str, Any], data: Mapping[str, bytes], tokens: int | None = None
     ) -> Self:
         """Make a text source of the tokenizer of a file."""
-        tokenizer = restore(settings, data, size=tokens)
+        return cls.of(restore(settings, data, size=tokens))
+
+    @classmethod
+    def of(cls, tokenizer: Tokenizer) -> Self:
+        """Return the source of text that a learned tokenizer splits."""
         return cls(tokenizer.token_type, normalization=tokenizer.normalization, learned=tokenizer)
 
     def __eq__(self, other: object) -> bool:
