@@ -441,7 +441,8 @@ def test_a_vocabulary_must_have_words() -> None:
     with pytest.raises(ValueError) as caught:
         Seq2Seq(min_count=2).fit(["a a", "b", "a"], ["c", "d", "e"])
     assert str(caught.value) == (
-        "target: there must be tokens to learn: in 3 texts none comes at least 2 times.\n  hint: min_count=1 learns them all"
+        "target: there must be tokens to learn: in 3 texts none comes at least 2 times.\n"
+        "  hint: min_count=1 learns them all"
     )
 
 

@@ -1124,6 +1124,9 @@ BAD_LINES = {
 }
 
 
+NO_SIZE = "--source images needs --size HEIGHT WIDTH: height and width in pixels, multiples of --cell"
+
+
 @pytest.mark.parametrize("option", ["pairs", "--valid", "--test"])
 @pytest.mark.parametrize("data", BAD_LINES)
 def test_bad_pairs_end_with_one_line_and_write_nothing(
@@ -1513,18 +1516,9 @@ def test_bad_files_are_named_with_their_line_before_the_training(
 @in_one_test(
     ("options", "message"),
     [
-        (
-            ["--source", "images"],
-            "--source images needs --size HEIGHT WIDTH: height and width in pixels, multiples of --cell",
-        ),
-        (
-            ["--source", "images", "--size", "8"],
-            "--source images needs --size HEIGHT WIDTH: height and width in pixels, multiples of --cell",
-        ),
-        (
-            ["--source", "images", "--size", "8", "8", "3"],
-            "--source images needs --size HEIGHT WIDTH: height and width in pixels, multiples of --cell",
-        ),
+        (["--source", "images"], NO_SIZE),
+        (["--source", "images", "--size", "8"], NO_SIZE),
+        (["--source", "images", "--size", "8", "8", "3"], NO_SIZE),
         (
             ["--source", "vectors"],
             "--source vectors needs --size N: how many numbers each has, without its position",

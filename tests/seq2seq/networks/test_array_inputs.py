@@ -439,22 +439,22 @@ def test_layers_of_an_encoder_without_layers_have_no_effect() -> None:
 @pytest.mark.parametrize("cell", [2, 4, 8, 64, 128, 4096])
 def test_the_cells_of_a_network_are_those_of_its_source(cell: int) -> None:
     source = Images(cell, 2 * cell if cell < 4096 else cell, 3, cell)
-    inputs = input_of(source)
+    inputs = input_of(source.spec)
     assert isinstance(inputs, ImageInput)
     assert inputs.cell == source.cell
     assert inputs.grid == source.grid
     assert inputs.channels == 3
-    check_fit(inputs, source)
+    check_fit(inputs, source.spec)
 
 
 def test_the_input_of_vectors_has_their_positions() -> None:
-    assert input_of(Vectors(3, "set", 2)) == VectorInput(5, "set")
-    assert input_of(Vectors(3)) == VectorInput(3)
+    assert input_of(Vectors(3, "set", 2).spec) == VectorInput(5, "set")
+    assert input_of(Vectors(3).spec) == VectorInput(3)
 
 
 def test_a_network_and_its_source_fit() -> None:
-    check_fit(VectorInput(3), Vectors(2, positions=1))
-    check_fit(ImageInput(8, 8, 1, (5, 7)), Images(8, 8))  # stages of other sizes
+    check_fit(VectorInput(3), Vectors(2, positions=1).spec)
+    check_fit(ImageInput(8, 8, 1, (5, 7)), Images(8, 8).spec)  # stages of other sizes
     for inputs, source in (
         (VectorInput(3), Vectors(2)),
         (VectorInput(3), Vectors(3, "set")),
@@ -464,5 +464,5 @@ def test_a_network_and_its_source_fit() -> None:
         (ImageInput(8, 16, 1, (5, 7)), Images(8, 8)),
         (ImageInput(8, 8), Vectors(16)),
     ):
-        text = error(ValueError, check_fit, inputs, source)
-        assert text.startswith("the network must read what its source returns. It has ")
+        text = error(ValueError, check_fit, inputs, source.spec)
+        assert text.startswith("the network must read what its source returns. It reads ")

@@ -20,8 +20,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from one_test import in_one_test
 
-from regard.seq2seq.corpus import subwords
 from regard.seq2seq.sources.text import normalization as module
+from regard.seq2seq.sources.text import subwords
 from regard.seq2seq.sources.text.normalization import NORMALIZATIONS, is_blank, normalize, normalize_tokens
 from regard.seq2seq.sources.text.subwords import Segmenter, learn_pieces, read_scores
 from regard.seq2seq.sources.text.tokenizers import (

@@ -18,6 +18,7 @@ from regard.seq2seq import Seq2Seq, model
 from regard.seq2seq.corpus.batching import Batch, Corpus, EncodedPair, batches, collate
 from regard.seq2seq.networks.families import build
 from regard.seq2seq.networks.recurrent.config import RecurrentConfig
+from regard.seq2seq.sources import Spec
 from regard.seq2seq.sources.text.vocabulary import END, START
 from regard.seq2seq.storage.checkpoint_file import read_checkpoint, write_checkpoint
 from regard.seq2seq.training import loop
@@ -269,7 +270,7 @@ def test_training_needs_an_end() -> None:
 
 def test_minutes_replace_the_default_epochs_only() -> None:
     corpus = begun(resolved()).pairs
-    config = choose_config("recurrent", len(corpus), 10, 10, {})
+    config = choose_config("recurrent", len(corpus), Spec(tokens=10), 10, {})
     plain = choose_training(config, corpus, TrainingConfig())
     assert plain.epochs == choose_epochs(len(corpus))
     timed = choose_training(config, corpus, TrainingConfig(minutes=3.0))
