@@ -31,8 +31,7 @@ from trial import sides
 
 from regard.cli import main as command
 from regard.seq2seq import Images, Seq2Seq, read_pairs
-from regard.seq2seq.commands.drawing import save_alignment, save_captioned, save_heads
-from regard.seq2seq.data.array_sources import Loaded
+from regard.seq2seq.commands.drawing import save_alignment, save_heads
 from regard.show.figures import save_by_length
 
 ROOT = Path(__file__).parents[1]
@@ -93,7 +92,7 @@ def caption(path: Path) -> None:
     model, scene = Seq2Seq.load(CAPTIONER), str(CAPTIONER / "scenes" / SCENE)
     (captioned,) = model.translate([scene])
     assert isinstance(model.source, Images)
-    save_captioned(model.source, Loaded(scene, model.source.load(scene)), captioned, path)
+    save_alignment(captioned, path, model.source.picture(scene))
 
 
 def page(path: Path) -> None:

@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from regard.seq2seq.networks.encoders.images import ImageInput
-from regard.seq2seq.networks.encoders.inputs import Input
-from regard.seq2seq.networks.encoders.vectors import VectorInput
+from regard.seq2seq.networks.inputs.images import ImageInput
+from regard.seq2seq.networks.inputs.kinds import Input
+from regard.seq2seq.networks.inputs.vectors import VectorInput
 from regard.seq2seq.networks.recurrent.config import RecurrentConfig
 from regard.seq2seq.networks.recurrent.network import RecurrentNetwork
 from regard.seq2seq.networks.transformer.config import TransformerConfig

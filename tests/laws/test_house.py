@@ -177,9 +177,9 @@ def test_a_package_of_seq2seq_imports_only_from_those_before_it() -> None:
 
 
 def test_the_check_of_packages_finds_a_violation() -> None:
-    assert subpackage_breaches("regard.seq2seq.data.lines", {"regard.seq2seq.model"})
+    assert subpackage_breaches("regard.seq2seq.corpus.lines", {"regard.seq2seq.model"})
     assert subpackage_breaches("regard.seq2seq.toys.lines", set())
-    assert subpackage_breaches("regard.seq2seq.model", {"regard.seq2seq.data.lines", "regard.mask"}) == []
+    assert subpackage_breaches("regard.seq2seq.model", {"regard.seq2seq.corpus.lines", "regard.mask"}) == []
 
 
 def test_no_modules_import_each_other_in_a_circle() -> None:

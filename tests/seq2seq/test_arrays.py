@@ -14,9 +14,9 @@ from errors import error
 
 from regard import cli
 from regard.seq2seq import Ensemble, Images, Seq2Seq, TrainingConfig, Vectors
-from regard.seq2seq.data.array_sources import ArraySource, Loaded
-from regard.seq2seq.data.splits import hold_out, split_validation
+from regard.seq2seq.corpus.splits import hold_out, split_validation
 from regard.seq2seq.decoding.hypothesis import Scoring
+from regard.seq2seq.sources import ArraySource, Loaded
 from regard.seq2seq.storage.model_file import read_model
 
 Examples = tuple[list[Any], list[str]]
@@ -748,7 +748,7 @@ def test_damaged_files(kind: str, damage: dict[str, Any], text: str, tmp_path: P
 def test_a_model_of_text_has_no_source_of_arrays(tmp_path: Path) -> None:
     model = Seq2Seq(epochs=1, network=SMALL["recurrent"]).fit(["a b", "b"], ["x y", "y"])
     path = rewritten(tmp_path / "m", model, source=Vectors(2).describe())
-    assert "its source tokenizer is damaged: " in error(ValueError, read_model, path)
+    assert "its source is damaged: " in error(ValueError, read_model, path)
 
 
 def test_stages_of_other_sizes_are_read(tmp_path: Path) -> None:

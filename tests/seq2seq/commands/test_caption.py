@@ -16,7 +16,7 @@ from drawn import captioner, draw, reader_of_labels, text_model
 from regard.cli import main
 from regard.seq2seq import Seq2Seq
 from regard.seq2seq.commands import caption
-from regard.seq2seq.data.array_sources import Images
+from regard.seq2seq.sources import Images
 
 
 @pytest.fixture(scope="module")
@@ -241,7 +241,7 @@ def test_a_measure_does_not_overwrite_a_picture(
 def test_a_drawing_does_not_overwrite_a_picture(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(caption.drawing, "save_captioned", lambda *arguments: None)
+    monkeypatch.setattr(caption.drawing, "save_alignment", lambda *arguments: None)
     names = [str(tmp_path / name) for name in ("1.png", "1-1.png")]
     for name in names:
         Path(name).write_bytes(Path(PICTURES[0]).read_bytes())
@@ -433,11 +433,9 @@ def test_impossible_measures_are_rejected(tmp_path: Path, capsys: pytest.Capture
 def test_a_picture_with_several_captions_is_read_once(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from regard.seq2seq.commands import examples
-
     paths: list[str] = []
-    load = examples.load
-    monkeypatch.setattr(examples, "load", lambda path, source: paths.append(path) or load(path, source))
+    read = Images.read
+    monkeypatch.setattr(Images, "read", lambda source, path: paths.append(path) or read(source, path))
     name = Path(PICTURES[0]).resolve()
     (tmp_path / "pairs.tsv").write_text(f"{name}\tred\n{name}\tleft\n")
     assert main(["evaluate", CAPTIONER, str(tmp_path / "pairs.tsv")]) == 0

@@ -8,7 +8,7 @@ import io
 import json
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -19,7 +19,9 @@ from one_test import in_one_test
 from regard import cli
 from regard.seq2seq import Seq2Seq
 from regard.seq2seq.commands import curve, drawing, evaluate, loading
-from regard.seq2seq.data.tokenizers import glue
+from regard.seq2seq.sources import Example, Text
+from regard.seq2seq.sources.text.tokenizers import Words
+from regard.seq2seq.sources.text.vocabulary import SPECIAL, Vocabulary
 from regard.seq2seq.storage.model_file import model_file
 from regard.seq2seq.training.log import Log
 from regard.show import terminal
@@ -31,52 +33,48 @@ def _verbs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
 
 
+class Halves(Words):
+    """Longer words are two tokens; all are known."""
+
+    def _tokenize(self, text: str) -> list[str]:
+        return [
+            part
+            for word in text.split()
+            for part in ([word] if len(word) < 3 else [word[:2], "\uffed" + word[2:]])
+        ]
+
+    def encode(self, tokens: Iterable[str], /) -> list[int]:
+        return [4 for _ in tokens]
+
+
 class Parrot:
     """A model with fixed translations: its file has source TAB translation, and whether it has attention."""
 
     def __init__(self, translations: dict[str, str], attention: bool) -> None:
         self.translations, self.attention = translations, attention
-        source = SimpleNamespace(
-            token_type="words",
-            glue=glue,
-            cut=self.cut,
-            encode=lambda tokens: [4] * len(tokens),
-            plain=str,
-        )
-        self.model = SimpleNamespace(
-            source=source,
-            source_tokenizer=source,
-            target=SimpleNamespace(token_type="words", glue=glue, cut=self.cut, normalization="NFC"),
-        )
+        side = Halves(Vocabulary(SPECIAL))
+        source = Text("words", learned=side)
+        self.model = SimpleNamespace(source=source, source_tokenizer=side, target=side)
 
     @classmethod
     def load(cls, path: Path) -> Parrot:
         first, *lines = model_file(path).read_text(encoding="utf-8").splitlines()
         return cls(dict(line.split("\t") for line in lines), first == "attention")
 
-    def translate(self, sources: Sequence[str], *, beam: int = 5) -> list[SimpleNamespace]:
-        return [
-            SimpleNamespace(text=self.translations.get(source, "") + " !" * (beam == 9)) for source in sources
-        ]
+    def translate(self, sources: Sequence[Example], *, beam: int = 5) -> list[SimpleNamespace]:
+        texts = [self.translations.get(str(source), "") for source in sources]
+        return [SimpleNamespace(text=text + " !" * (beam == 9)) for text in texts]
 
     def align(
-        self, sources: Sequence[str], targets: Sequence[str], *, posterior: bool = False
+        self, sources: Sequence[Example], targets: Sequence[Example], *, posterior: bool = False
     ) -> list[SimpleNamespace]:
-        """Attend to the same position, or in reverse order with `posterior`; longer words are two tokens."""
+        """Attend to the same position, or in reverse order with `posterior`."""
         translations = []
         for source, target in zip(sources, targets, strict=True):
-            from_, to = self.cut(source), self.cut(target)
+            from_, to = source.content, target.content
             weights = np.eye(len(to), len(from_) + 1)[:: -1 if posterior else 1]
             translations.append(SimpleNamespace(source=(*from_, "</s>"), tokens=tuple(to), alignment=weights))
         return translations
-
-    @staticmethod
-    def cut(line: str) -> list[str]:
-        return [
-            part
-            for word in line.split()
-            for part in ([word] if len(word) < 3 else [word[:2], "\uffed" + word[2:]])
-        ]
 
 
 @pytest.fixture
@@ -242,7 +240,7 @@ def test_a_model_is_named_after_its_folder_or_file(
 
 
 @pytest.mark.usefixtures("parrots")
-def test_names_of_wide_letters_are_not_cut(capsys: pytest.CaptureFixture[str]) -> None:
+def test_names_of_wide_letters_are_not_tokenize(capsys: pytest.CaptureFixture[str]) -> None:
     write("test.tsv", *TEST), write("one", *TRANSLATIONS), write("two", *TRANSLATIONS)
     out, _ = run_evaluate(capsys, "one", "test.tsv", "--compare", "two", "--names", "模型二", "モデル")
     assert "模型二" in out

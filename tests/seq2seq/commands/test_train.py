@@ -30,8 +30,10 @@ from regard.seq2seq.commands.summary import summarize
 from regard.seq2seq.commands.train import files, report, run
 from regard.seq2seq.commands.train.files import RunFiles
 from regard.seq2seq.commands.train.report import Reporter, equally_spaced, forecast
-from regard.seq2seq.data.tokenizers import Characters, Subwords, Tokens, Words
-from regard.seq2seq.data.vocabulary import SPECIAL, Vocabulary
+from regard.seq2seq.corpus.batching import Links
+from regard.seq2seq.sources import Text
+from regard.seq2seq.sources.text.tokenizers import Characters, Subwords, Tokenizer, Tokens, Words
+from regard.seq2seq.sources.text.vocabulary import SPECIAL, Vocabulary
 from regard.seq2seq.storage.checkpoint_file import write_checkpoint
 from regard.seq2seq.training.config import TrainingConfig
 from regard.seq2seq.training.log import read_log
@@ -927,21 +929,26 @@ def test_output_of_align_can_guide_training(
 
 
 def test_a_words_links_are_those_of_all_its_tokens(tmp_path: Path) -> None:
-    lines, pairs = [LineLinks(7, frozenset({(1, 0), (0, 1)}))], [("Hi, you", "toi ab")]
+    lines = [LineLinks(7, frozenset({(1, 0), (0, 1)}))]
     subwords = Subwords(
         Vocabulary([*SPECIAL, "\u2581", "t", "o", "i", "\u2581toi", "\u2581a", "b"]), -np.arange(11.0)
     )
-    links = PairLinks(tmp_path, lines, pairs, "words", 50)
+    words, characters, tokens = Words.learn([]), Characters.learn([]), Tokens.learn([])
+
+    def links(one: Tokenizer, other: Tokenizer, by: str = "words", longest: int = 50) -> list[Links]:
+        pairs = [(one.read("Hi, you"), other.read("toi ab"))]
+        return PairLinks(tmp_path, lines, by, longest)(Text.of(one), other, pairs)
+
     # Hi , you | \u2581toi \u2581a b
-    assert links(Words.learn([]), subwords) == [{(2, 0), (0, 1), (0, 2), (1, 1), (1, 2)}]
+    assert links(words, subwords) == [{(2, 0), (0, 1), (0, 2), (1, 1), (1, 2)}]
     # H i , \u2423 y o u
-    assert links(Characters.learn([]), Tokens.learn([])) == [{(4, 0), (5, 0), (6, 0), (0, 1), (1, 1), (2, 1)}]
-    assert PairLinks(tmp_path, lines, pairs, "tokens", 50)(Words.learn([]), subwords) == [{(1, 0), (0, 1)}]
-    assert PairLinks(tmp_path, lines, pairs, "words", 2)(Words.learn([]), subwords) == [frozenset()]
+    assert links(characters, tokens) == [{(4, 0), (5, 0), (6, 0), (0, 1), (1, 1), (2, 1)}]
+    assert links(words, subwords, "tokens") == [{(1, 0), (0, 1)}]
+    assert links(words, subwords, longest=2) == [frozenset()]
     with pytest.raises(
         ValueError, match=r", line 7: a link must be between words .* has 2 and 1\. Got 0-1 instead"
     ):
-        PairLinks(tmp_path, lines, [("a b", "c")], "words", 50)(Words.learn([]), Words.learn([]))
+        PairLinks(tmp_path, lines, "words", 50)(Text.of(words), words, [(words.read("a b"), words.read("c"))])
 
 
 @pytest.mark.slow
@@ -1115,6 +1122,9 @@ BAD_LINES = {
     b"a\tb\tc\n": "{}, line 1: expected source TAB target, found 3 columns; choose two with --columns",
     b"a\tb\n\xe9\tb\n": "{}, line 2: not UTF-8 (byte 1 is 0xe9)",
 }
+
+
+NO_SIZE = "--source images needs --size HEIGHT WIDTH: height and width in pixels, multiples of --cell"
 
 
 @pytest.mark.parametrize("option", ["pairs", "--valid", "--test"])
@@ -1506,16 +1516,16 @@ def test_bad_files_are_named_with_their_line_before_the_training(
 @in_one_test(
     ("options", "message"),
     [
-        (["--source", "images"], "--source images needs --size HEIGHT WIDTH"),
-        (["--source", "images", "--size", "8"], "--source images needs --size HEIGHT WIDTH"),
-        (["--source", "images", "--size", "8", "8", "3"], "--source images needs --size HEIGHT WIDTH"),
+        (["--source", "images"], NO_SIZE),
+        (["--source", "images", "--size", "8"], NO_SIZE),
+        (["--source", "images", "--size", "8", "8", "3"], NO_SIZE),
         (
             ["--source", "vectors"],
-            "--source vectors needs --size N, the numbers of a vector without its position",
+            "--source vectors needs --size N: how many numbers each has, without its position",
         ),
         (
             ["--source", "vectors", "--size", "2", "2"],
-            "--source vectors needs --size N, the numbers of a vector without its position",
+            "--source vectors needs --size N: how many numbers each has, without its position",
         ),
         (
             ["--source", "images", "--size", "9", "12"],
@@ -1546,11 +1556,11 @@ def test_bad_files_are_named_with_their_line_before_the_training(
         ),
         (
             ["--source", "vectors", "--size", "0"],
-            "argument --size: must be an integer of at least 1. Got '0' instead.",
+            "size must be at least 1. Got 0 instead.",
         ),
         (
             ["--source", "vectors", "--size", "2", "--positions", "4"],
-            "argument --positions: must be an integer from 1 to 3. Got '4' instead.",
+            "positions must be at most 3. Got 4 instead.",
         ),
     ],
 )

@@ -26,9 +26,9 @@ from regard.seq2seq.commands.loading import (
     word_links,
 )
 from regard.seq2seq.commands.read_lines import WINDOW, Failed, Failures, read_blocks, results
-from regard.seq2seq.data.parallel_text import display_name, no_pair, read_lines
-from regard.seq2seq.data.tables import Record, is_csv, note_header, records
-from regard.seq2seq.data.tokenizers import Sentence
+from regard.seq2seq.corpus.pairs import display_name, no_pair, read_lines
+from regard.seq2seq.corpus.tables import Record, is_csv, note_header, records
+from regard.seq2seq.sources import Example
 from regard.seq2seq.storage.model_file import model_file
 from regard.seq2seq.translator import LONGEST_SENTENCE, Translation, Translator, check_length
 from regard.show import argument_types
@@ -36,7 +36,8 @@ from regard.show import argument_types
 __all__ = ["add_arguments", "run"]
 
 Array = NDArray[Any]
-Pair = tuple[str, str]
+Pair = tuple[Example, Example]
+Pairs = tuple[Pair, ...]  # the same pair, as the model of each direction reads it
 Links = frozenset[tuple[int, int]]
 
 DEFAULT = "grow-diag-final-and"
@@ -221,29 +222,31 @@ class _Aligner:
         self.by, self.scores, self.posterior = args.by, args.scores, args.posterior
         self.empty: str = "\t" * len(self.models) * args.scores  # the line of a pair that can't be aligned
 
-    def read(self, row: Record) -> Pair | Failed:
-        """Return a pair that can be aligned."""
+    def read(self, row: Record) -> Pairs | Failed:
+        """Return a pair that can be aligned, as each model reads it."""
         return self.failures.read(row, self._checked)
 
-    def _checked(self, row: Record) -> Pair:
-        """Return a pair; raise if it is none or too long for the models, and warn of unseen symbols."""
+    def _checked(self, row: Record) -> Pairs:
+        """Return a pair as each model reads it; raise if it is none or too long, and warn of unseen symbols."""
         if len(row.cells) != 2:
             raise ValueError(no_pair("\t".join(row.cells)))
-        pair = Sentence(row.cells[0]), Sentence(row.cells[1])
-        for model, sides in zip(self.models, (pair, pair[::-1]), strict=False):
-            tokenizers = model.model.source_tokenizer, model.model.target
-            for side, tokenizer in zip(sides, tokenizers, strict=True):
-                tokens = tokenizer.cut(side)
-                check_length(len(tokens))
-                self.unseen.check(tokenizer, tokens, f"line {row.line}")
-        return pair
+        sides: Sequence[Any] = row.cells
+        pairs: list[Pair] = []
+        for model in self.models:
+            sides = pair = model.model.source.load(sides[0]), model.model.target.read(sides[1])
+            for side, tokenizer in zip(pair, (model.model.source_tokenizer, model.model.target), strict=True):
+                check_length(len(side))
+                self.unseen.check(tokenizer, side.content, f"line {row.line}")
+            pairs.append(pair)
+            sides = sides[::-1]  # for the model of the other direction
+        return tuple(pairs)
 
-    def align(self, pairs: Sequence[Pair]) -> Iterator[tuple[Translation, ...]]:
+    def align(self, pairs: Sequence[Pairs]) -> Iterator[tuple[Translation, ...]]:
         """Yield the alignments of each pair, by one model or by those of both directions."""
-        sources, targets = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
-        aligned = [self.models[0].align(sources, targets, posterior=self.posterior)]
-        if len(self.models) > 1:
-            aligned.append(self.models[1].align(targets, sources, posterior=self.posterior))
+        aligned = [
+            model.align([pair[0] for pair in own], [pair[1] for pair in own], posterior=self.posterior)
+            for model, own in zip(self.models, zip(*pairs, strict=True), strict=True)
+        ]
         return zip(*aligned, strict=True)
 
     def line(self, number: int, both: Sequence[Translation]) -> str:
@@ -257,7 +260,7 @@ class _Aligner:
     def _links(self, both: Sequence[Translation]) -> Links:
         sides = [(translation.source[:-1], translation.tokens) for translation in both]
         if self.by == "tokens" and len(both) > 1 and sides[0] != sides[1][::-1]:
-            raise ValueError("--by tokens and --reverse need models that cut text into the same tokens")
+            raise ValueError("--by tokens and --reverse need models that split text into the same tokens")
         if self.method == PRODUCT:
             product = posterior_product(*map(self._weights, self.models, both))
             return links(product, end=False, threshold=self.threshold)

@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Sequence
 from typing import Any
 
-from regard.seq2seq.data.tables import check_columns
+from regard.seq2seq.corpus.tables import check_columns
 from regard.show import argument_types
 
 __all__ = ["add_columns", "check_one_file"]

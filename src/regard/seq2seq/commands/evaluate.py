@@ -26,15 +26,15 @@ from regard.seq2seq.commands.link_files import (
 )
 from regard.seq2seq.commands.loading import Unseen, add_ensemble, load_all, word_links
 from regard.seq2seq.commands.options import check_needs, check_outputs, check_standard_input, first_given
-from regard.seq2seq.data.array_sources import ArraySource, Images, Loaded, Vectors
-from regard.seq2seq.data.arrays import file_of
-from regard.seq2seq.data.normalization import Normalization, normalize
-from regard.seq2seq.data.parallel_text import memoized, read_lines, read_pairs
-from regard.seq2seq.data.tokenizers import Sentence, Tokenizer
+from regard.seq2seq.corpus.pairs import memoized, read_lines, read_pairs
 from regard.seq2seq.decoding.beam import BEAM
 from regard.seq2seq.evaluation import metrics
 from regard.seq2seq.evaluation.metrics import LengthRow, LinkScore, Reference, SacrebleuScore
 from regard.seq2seq.model import Seq2Seq
+from regard.seq2seq.sources import Example
+from regard.seq2seq.sources.arrays import file_of
+from regard.seq2seq.sources.text.normalization import Normalization, normalize
+from regard.seq2seq.sources.text.tokenizers import Tokenizer
 from regard.seq2seq.storage.model_file import model_file
 from regard.seq2seq.translator import Translator, check_length
 from regard.show import argument_types, figures
@@ -93,12 +93,6 @@ class _Test(NamedTuple):
         None,
         None,
     )  # of source and target, if there is a model
-    examples: list[Loaded] | None = None  # the sources, where these are arrays
-
-    @property
-    def inputs(self) -> list[str] | list[Loaded]:
-        """Return the inputs of the models."""
-        return self.measured_side[1] if self.examples is None else self.examples
 
     @property
     def targets(self) -> list[str]:
@@ -129,6 +123,14 @@ class _Test(NamedTuple):
     def error_unit(self) -> tuple[str, Callable[[str], list[str]]]:
         """Return the unit of errors, and the function that cuts a line into units."""
         return metrics.unit(self.targets, self.token_types[1])
+
+
+class _Read(NamedTuple):
+    """The items of the test set as a model reads them, targets only where they are aligned."""
+
+    model: Translator
+    sources: list[Example]
+    targets: list[Example]
 
 
 class _Result(NamedTuple):
@@ -275,13 +277,16 @@ def run(args: argparse.Namespace) -> int:
     gold = None if args.gold is None else _read_gold(args, len(test.references))
     names = _names(args)
     models: list[Translator] = []
+    examples: list[Example] = []
     if not args.hypotheses:  # all models, before the first translates
         models = [load_all(args.model, args.ensemble, arrays=None), *map(Seq2Seq.load, args.compare)]
-        test = _for_models(args, test, models)
+        test, examples = _for_models(args, test, models)
     columns = _columns(test, args.tokenize)
     key = _headline(args.measure, columns, test)
     results = []
-    for name, (lines, links, form) in zip(names, _outputs(args, models, test, gold, names), strict=True):
+    for name, (lines, links, form) in zip(
+        names, _outputs(args, models, test, examples, gold, names), strict=True
+    ):
         results.append(_result(name, lines, links, columns, test.normalized(form)))
     copied = _copying(test, models, columns)
     print(_report(args, test, columns, key, results, copied), flush=True)
@@ -293,26 +298,25 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _for_models(args: argparse.Namespace, test: _Test, models: Sequence[Translator]) -> _Test:
-    """Return the test set with the token types of the models, or with its sources read as arrays."""
+def _for_models(
+    args: argparse.Namespace, test: _Test, models: Sequence[Translator]
+) -> tuple[_Test, list[Example]]:
+    """Return the test set with the token types of the models, and its sources as the first model reads them."""
     source, target = models[0].model.source, models[0].model.target.token_type
-    if len({_layout(model.model.source) for model in models}) > 1:
+    sources = [model.model.source for model in models]
+    if len({one.layout if one.tokenizer is None else None for one in sources}) > 1:
         raise ValueError("the models to compare must all read text, or arrays of the same size")
-    if not isinstance(source, ArraySource):
-        return test._replace(token_types=(source.token_type, target))
-    if args.gold:
-        raise ValueError(f"--gold has links between words: {args.model} reads {source.token_type}")
-    paths = [example_path(str(args.test), name) for name in test.sources or []]
-    check_outputs(_outputs_of(args), [Path(file_of(path)) for path in paths])
-    examples = loaded(paths, source, [f"{test.name}, source {i}" for i in range(1, len(paths) + 1)])
-    return test._replace(sources=None, token_types=(None, target), examples=examples)
-
-
-def _layout(source: Tokenizer | ArraySource) -> tuple[Any, ...]:
-    """Return the properties of a source in which the models to compare must agree."""
-    if isinstance(source, Images):
-        return (source,)
-    return ("vectors", source.size, source.positions) if isinstance(source, Vectors) else ("text",)
+    names = test.sources or []
+    if source.tokenizer is None:
+        if args.gold:
+            raise ValueError(f"--gold has links between words: {args.model} reads {source.kind}")
+        paths = [example_path(str(args.test), name) for name in names]
+        check_outputs(_outputs_of(args), [Path(file_of(path)) for path in paths])
+    locations = [f"{test.name}, source {i}" for i in range(1, len(names) + 1)]
+    examples = loaded(names, source, str(args.test), locations)
+    if source.tokenizer is None:
+        return test._replace(sources=None, token_types=(None, target)), examples
+    return test._replace(token_types=(source.kind, target)), examples
 
 
 # ----------------------------------------------------------------------------------------------- arguments and files
@@ -373,7 +377,7 @@ def _read_test(args: argparse.Namespace) -> _Test:
         if sources is not None:
             _same_length([args.references[0], args.sources], [files[0], sources])
         return _Test(_display_name(args.references[0]), sources, list(zip(*files, strict=True)))
-    pairs = [tuple(map(Sentence, pair)) for pair in read_pairs(args.test, columns=args.columns)]
+    pairs = read_pairs(args.test, columns=args.columns)
     targets: dict[str, list[str]] = {}
     for source, target in pairs:
         targets.setdefault(source, []).append(target)
@@ -457,6 +461,7 @@ def _outputs(
     args: argparse.Namespace,
     models: Sequence[Translator],
     test: _Test,
+    examples: list[Example],
     gold: list[Gold] | None,
     names: Sequence[str],
 ) -> Iterable[tuple[list[str], LinkScore | None, Normalization]]:
@@ -469,36 +474,38 @@ def _outputs(
     if gold is not None and not all(model.attention for model in models):
         raise ValueError("--gold needs attention: one of the models was trained without")
     unseen = Unseen()
-    for model in models:
-        if test.examples is None:
-            _check_lengths(test, "source", test.measured_side[1], model.model.source_tokenizer, unseen)
+    inputs: list[_Read] = []
+    targets: list[Any] = [] if gold is None else test.targets
+    for model in models:  # those that split text alike share the examples
+        source, target = model.model.source, model.model.target
+        examples, targets = list(map(source.load, examples)), list(map(target.read, targets))
+        inputs.append(_Read(model, examples, targets))
+        if source.tokenizer is not None:
+            _check_lengths(f"{test.name}, source", examples, source.tokenizer, unseen)
+        _check_lengths(f"{test.name}, target", targets, target)
         if gold is not None:
-            _check_lengths(test, "target", test.targets, model.model.target)
-            _check_gold(args, model, test, gold)
+            _check_gold(args, inputs[-1], gold)
             # Raises for a model without a posterior, before all pairs are translated.
-            model.align(test.measured_side[1][:1], test.targets[:1], posterior=args.posterior)
+            model.align(examples[:1], targets[:1], posterior=args.posterior)
     if gold is not None:
         warn_if_from_one(args.gold, [links.possible for links in gold], args.gold_from, "--gold-from")
-    for name, model in zip(names, models, strict=True):
-        lines = _translated(model, test, args.beam or BEAM, name)
-        links = None
-        if gold is not None:
-            links = _link_score(model, test, gold, name, args)
-        yield lines, links, model.model.target.normalization
+    for name, read in zip(names, inputs, strict=True):
+        lines = _translated(read, args.beam or BEAM, name)
+        links = None if gold is None else _link_score(read, gold, name, args)
+        yield lines, links, read.model.model.target.normalization
 
 
 def _check_lengths(
-    test: _Test, side: str, lines: Sequence[str], tokenizer: Tokenizer, unseen: Unseen | None = None
+    side: str, examples: Sequence[Example], tokenizer: Tokenizer, unseen: Unseen | None = None
 ) -> None:
     """Check the lengths of all lines before the first is translated; warn of symbols that the model has never seen."""
-    for number, line in enumerate(lines, 1):
-        tokens, location = tokenizer.cut(line), f"{test.name}, {side} {number}"
-        check_length(len(tokens), f"{location}: ")
+    for number, example in enumerate(examples, 1):
+        check_length(len(example), f"{side} {number}: ")
         if unseen is not None:
-            unseen.check(tokenizer, tokens, location)
+            unseen.check(tokenizer, example.content, f"{side} {number}")
 
 
-def _blocks(lines: Sequence[str], name: str) -> Iterator[list[int]]:
+def _blocks(lines: Sequence[Example], name: str) -> Iterator[list[int]]:
     """Yield the indices of lines in blocks of similar lengths, and print the progress."""
     order = sorted(range(len(lines)), key=lambda i: len(lines[i]))
     with Progress(len(lines), name) as progress:
@@ -508,13 +515,11 @@ def _blocks(lines: Sequence[str], name: str) -> Iterator[list[int]]:
             progress.advance(len(block))
 
 
-def _translated(model: Translator, test: _Test, beam: int, name: str) -> list[str]:
-    sources = test.inputs
-    texts = [""] * len(sources)
-    for block in _blocks(sources, f"translating ({name})"):
-        for i, translation in zip(
-            block, model.translate([sources[i] for i in block], beam=beam), strict=True
-        ):
+def _translated(read: _Read, beam: int, name: str) -> list[str]:
+    texts = [""] * len(read.sources)
+    for block in _blocks(read.sources, f"translating ({name})"):
+        translations = read.model.translate([read.sources[i] for i in block], beam=beam)
+        for i, translation in zip(block, translations, strict=True):
             texts[i] = translation.text
     return texts
 
@@ -546,10 +551,10 @@ def _read_gold(args: argparse.Namespace, count: int) -> list[Gold]:
     return gold
 
 
-def _check_gold(args: argparse.Namespace, model: Translator, test: _Test, gold: Sequence[Gold]) -> None:
+def _check_gold(args: argparse.Namespace, read: _Read, gold: Sequence[Gold]) -> None:
     """Check that the reference links are between words of the pairs."""
-    tokenizers = model.model.source_tokenizer, model.model.target
-    for number, (links, *pair) in enumerate(zip(gold, test.measured_side[1], test.targets, strict=True), 1):
+    tokenizers = read.model.model.source_tokenizer, read.model.model.target
+    for number, (links, *pair) in enumerate(zip(gold, read.sources, read.targets, strict=True), 1):
         if links.possible:
             source, target = (_link_units(t, side, args.by) for t, side in zip(tokenizers, pair, strict=True))
             line, first = LineLinks(number, links.possible), args.gold_from or 0
@@ -557,17 +562,16 @@ def _check_gold(args: argparse.Namespace, model: Translator, test: _Test, gold: 
             check_range(args.gold, line, (source, target), by, first=first, option="--gold-from")
 
 
-def _link_units(tokenizer: Tokenizer, side: str, by: str | None) -> list[int]:
+def _link_units(tokenizer: Tokenizer, side: Example, by: str | None) -> list[int]:
     """Return the number in --gold of each token of a side."""
-    tokens = tokenizer.cut(side)
-    return list(range(len(tokens))) if by == "tokens" else word_numbers(tokens, tokenizer.glue)
+    if by == "tokens":
+        return list(range(len(side)))
+    return word_numbers(side.content, tokenizer.detokenize)
 
 
-def _link_score(
-    model: Translator, test: _Test, gold: Sequence[Gold], name: str, args: argparse.Namespace
-) -> LinkScore:
+def _link_score(read: _Read, gold: Sequence[Gold], name: str, args: argparse.Namespace) -> LinkScore:
     """Compare the links of a model, by forced decoding of the targets, with the reference links."""
-    sources, targets = test.measured_side[1], test.targets
+    model, sources, targets = read
     predicted: list[frozenset[tuple[int, int]]] = [frozenset() for _ in sources]
     for block in _blocks(sources, f"aligning ({name})"):
         aligned = model.align(

@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from regard.seq2seq.alignment.links import Gold, of_tokens, read_gold, word_numbers
-from regard.seq2seq.data.batching import Links
-from regard.seq2seq.data.parallel_text import Pair, Side, Skipped
-from regard.seq2seq.data.tokenizers import Tokenizer
+from regard.seq2seq.corpus.batching import Links
+from regard.seq2seq.corpus.pairs import Pair, Skipped
+from regard.seq2seq.sources import Example, Source
+from regard.seq2seq.sources.text.tokenizers import Tokenizer
 from regard.show.terminal import note
 
 __all__ = [
@@ -126,8 +127,6 @@ class PairLinks:
         The file of the links, for errors.
     lines : sequence of LineLinks
         The links of each pair.
-    pairs : sequence of (source, target)
-        The pairs.
     by : {"words", "tokens"}
         The unit that the links count; words are separated by spaces.
     longest : int
@@ -140,31 +139,31 @@ class PairLinks:
         self,
         path: Path,
         lines: Sequence[LineLinks],
-        pairs: Sequence[Pair],
         by: str,
         longest: int,
         first: int | None = None,
     ) -> None:
-        self.path, self.lines, self.pairs, self.by, self.longest = path, lines, pairs, by, longest
+        self.path, self.lines, self.by, self.longest = path, lines, by, longest
         self.first = first
 
-    def __call__(self, source: Tokenizer, target: Tokenizer) -> list[Links]:
+    def __call__(self, source: Source, target: Tokenizer, pairs: Sequence[Pair]) -> list[Links]:
         """Return the links between the tokens of each pair."""
+        assert source.tokenizer is not None  # as `Seq2Seq.begin` has checked
         token_links: list[Links] = [
-            self._of_tokens(line, self._numbers(source, pair[0]), self._numbers(target, pair[1]))
+            self._of_tokens(line, self._numbers(source.tokenizer, pair[0]), self._numbers(target, pair[1]))
             if line.links
             else line.links
-            for line, pair in zip(self.lines, self.pairs, strict=True)
+            for line, pair in zip(self.lines, pairs, strict=True)
         ]
         warn_if_from_one(self.path, [line.links for line in self.lines], self.first, LINKS_FROM)
         return token_links
 
-    def _numbers(self, tokenizer: Tokenizer, side: Side) -> list[int]:
+    def _numbers(self, tokenizer: Tokenizer, side: Example) -> list[int]:
         """Return the number in the file of each token; an empty list for a side that is too long."""
-        tokens = tokenizer.cut(side)
-        if len(tokens) > self.longest:
+        if len(side) > self.longest:
             return []
-        return word_numbers(tokens, tokenizer.glue) if self.by == "words" else list(range(len(tokens)))
+        by_words = self.by == "words"
+        return word_numbers(side.content, tokenizer.detokenize) if by_words else list(range(len(side)))
 
     def _of_tokens(self, line: LineLinks, source: Sequence[int], target: Sequence[int]) -> Links:
         if not source or not target:

@@ -59,9 +59,10 @@ def translated(path: Path, text: str, *, title: str) -> Page:
     model = load_all(path, [])
     if not model.attention:
         raise ValueError(f"{path} was trained without attention: there is no alignment to show")
-    check_length(len(model.model.source_tokenizer.cut(text)))
+    example = model.model.source.load(text)
+    check_length(len(example))
     page = Collected(model)
-    for hypotheses in model.candidates([text]):
+    for hypotheses in model.candidates([example]):
         page.add(hypotheses)
     return page.page(title)
 

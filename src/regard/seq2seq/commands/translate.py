@@ -23,12 +23,12 @@ from regard.seq2seq.commands.loading import (
 from regard.seq2seq.commands.options import add_beam, beam_sizes, check_needs, first_given
 from regard.seq2seq.commands.pages import Collected, check_page
 from regard.seq2seq.commands.read_lines import Failed, Failures, read_blocks, results
-from regard.seq2seq.data.parallel_text import display_name
-from regard.seq2seq.data.tables import Record
-from regard.seq2seq.data.tokenizers import Sentence
+from regard.seq2seq.corpus.pairs import display_name
+from regard.seq2seq.corpus.tables import Record
 from regard.seq2seq.decoding.hypothesis import LARGEST_PENALTY, Scoring
 from regard.seq2seq.model import Seq2Seq
 from regard.seq2seq.networks.transformer.config import TransformerConfig
+from regard.seq2seq.sources import Example
 from regard.seq2seq.storage.model_file import model_file
 from regard.seq2seq.translator import LONGEST_SENTENCE, Translation, Translator, check_length
 from regard.show import argument_types
@@ -42,7 +42,7 @@ class Line(NamedTuple):
     """A line to translate."""
 
     number: int  # from 1
-    text: str
+    text: Example
 
 
 Search = Callable[[Sequence[Line]], Iterable[list[Translation]]]
@@ -175,15 +175,14 @@ def translate_lines(
     model: Translator, lines: Iterable[list[Record]], search: Search, failures: Failures
 ) -> Iterator[list[Translation] | Failed]:
     """Yield the translations of each line, or its error; a line is tokenized once, where it is checked."""
-    source, unseen, warned = model.model.source_tokenizer, Unseen(), False
+    source, unseen, warned = model.model.source, Unseen(), False
 
     def checked(record: Record) -> Line:
         nonlocal warned
-        text = Sentence(record.cells[0])
-        tokens = source.cut(text)
-        check_length(len(tokens))
-        unseen.check(source, tokens, f"line {record.line}")
-        if "\t" in text and not warned:
+        text = source.load(record.cells[0])
+        check_length(len(text))
+        unseen.check(model.model.source_tokenizer, text.content, f"line {record.line}")
+        if "\t" in text.name and not warned:
             warned = True
             rule = "has a TAB, as pairs have: complete lines are translated (cut -f1 gives sources)"
             note(f"line {record.line} {rule}")

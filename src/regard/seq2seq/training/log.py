@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard import _check, _files
-from regard.seq2seq.data.parallel_text import LONGEST_LINE
+from regard.seq2seq.corpus.pairs import LONGEST_LINE
 
 __all__ = ["LOG_FILE", "Log", "column", "columns", "entries", "read_log"]
 

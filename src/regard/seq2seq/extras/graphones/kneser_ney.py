@@ -23,8 +23,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.seq2seq.data.packing import Row
-from regard.seq2seq.data.vocabulary import END, START
+from regard.seq2seq.corpus.packing import Row
+from regard.seq2seq.sources.text.vocabulary import END, START
 
 __all__ = ["KneserNey"]
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from regard.seq2seq.networks.encoders.images import ImageInput
-from regard.seq2seq.networks.encoders.inputs import Input, check_source
-from regard.seq2seq.networks.encoders.vectors import VectorInput
+from regard.seq2seq.networks.inputs.base import Input
+from regard.seq2seq.networks.inputs.kinds import check_source
+from regard.seq2seq.networks.inputs.tokens import TokenInput
 from regard.seq2seq.networks.options import check_fields, choice, flag, integer, size
 from regard.seq2seq.networks.recurrent.cells import GATES, layer, parts
 
@@ -55,8 +55,8 @@ class RecurrentConfig:
         of a batch at once, while each layer of the decoder takes a step for each token.
     input_feeding : bool
         In Luong's style, whether each step reads the readout of the step before (input feeding).
-    inputs : VectorInput or ImageInput, optional
-        The source of a network that reads arrays instead of tokens. A sequence of vectors is read by recurrent layers,
+    inputs : Input, optional
+        What a network reads instead of tokens. A sequence of vectors is read by recurrent layers,
         as tokens are. The annotations of a set or of a picture have no order: the decoder's first state is computed
         from their mean (Xu et al. 2015, "Show, Attend and Tell", section 3.1.2), and `encoder_layers` is the number of
         self-attention blocks of a set.
@@ -112,9 +112,9 @@ class RecurrentConfig:
         return self.score != "none"
 
     @property
-    def ordered(self) -> bool:
-        """Whether recurrent layers read the source."""
-        return self.inputs is None or self.inputs.ordered
+    def reader(self) -> Input:
+        """The input: `inputs`, or embeddings of tokens."""
+        return self.inputs or TokenInput(self.source_tokens)
 
     @property
     def projects_keys(self) -> bool:
@@ -143,7 +143,7 @@ class RecurrentConfig:
         needs = {
             "attention": (self.projects_keys, "a score that projects states: additive or scaled_dot"),
             "input_feeding": (self.style == "luong", "the style luong"),
-            "encoder_layers": (not isinstance(self.inputs, ImageInput), "a source of tokens or vectors"),
+            "encoder_layers": (self.reader.layered, "a source of tokens or vectors"),
         }
         return {name: need for name, (has_effect, need) in needs.items() if not has_effect}
 
@@ -163,22 +163,15 @@ class RecurrentConfig:
 
     def _encoder(self) -> Shapes:
         h, gates = self.encoder, GATES[self.cell] * self.encoder
-        shapes = self._source()
-        for number in range(self.encoder_depth if self.ordered else 0):
-            shapes[layer("encoder_input", number)] = (2 * h if number else self.embedding, 2, gates)
-            shapes[layer("encoder_bias", number)] = (2, gates)
-            shapes[layer("encoder_state", number)] = (2, h, gates)
+        if not self.reader.ordered:
+            shapes = self.reader.shapes(2 * h, self.encoder_depth)
+        else:
+            shapes = self.reader.shapes(self.embedding)
+            for number in range(self.encoder_depth):
+                shapes[layer("encoder_input", number)] = (2 * h if number else self.embedding, 2, gates)
+                shapes[layer("encoder_bias", number)] = (2, gates)
+                shapes[layer("encoder_state", number)] = (2, h, gates)
         return shapes | {"start_weight": (2 * h, self.state_size), "start_bias": (self.state_size,)}
-
-    def _source(self) -> Shapes:
-        if self.inputs is None:
-            return {"source_embedding": (self.source_tokens, self.embedding)}
-        if self.inputs.ordered:
-            return self.inputs.shapes(self.embedding)
-        shapes = self.inputs.shapes(2 * self.encoder)
-        if isinstance(self.inputs, VectorInput):
-            shapes |= self.inputs.block_shapes(2 * self.encoder, self.encoder_depth)
-        return shapes
 
     def _attention(self) -> Shapes:
         a, d, c = self.attention, self.decoder, 2 * self.encoder

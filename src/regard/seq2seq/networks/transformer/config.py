@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from regard.seq2seq.networks.encoders.inputs import Input, check_source
+from regard.seq2seq.networks.inputs.base import Input
+from regard.seq2seq.networks.inputs.kinds import check_source
+from regard.seq2seq.networks.inputs.tokens import TokenInput
 from regard.seq2seq.networks.options import check_fields, integer, size
 
 __all__ = ["TransformerConfig"]
@@ -34,8 +36,8 @@ class TransformerConfig:
     alignment_layer : int
         The decoder layer, counted from 1, whose cross-attention is the alignment. By default (0) it is the one before
         the last, which aligns best (Garg et al. 2019, section 4.2), or the only one.
-    inputs : VectorInput or ImageInput, optional
-        The source of a network that reads arrays instead of tokens. The vectors of a set and the cells of a picture get
+    inputs : Input, optional
+        What a network reads instead of tokens. The vectors of a set and the cells of a picture get
         no positional encoding (those of a picture have learned positions of their own).
 
     Raises
@@ -89,12 +91,15 @@ class TransformerConfig:
         """The decoder layer, counted from 0, whose cross-attention is the alignment."""
         return self.alignment_layer - 1 if self.alignment_layer else max(self.decoder_layers - 2, 0)
 
+    @property
+    def reader(self) -> Input:
+        """The input: `inputs`, or embeddings of tokens."""
+        return self.inputs or TokenInput(self.source_tokens)
+
     def shapes(self) -> Shapes:
         """Return the shape of every parameter by its name."""
         w = self.model_size
-        shapes: Shapes = (
-            self.inputs.shapes(w) if self.inputs else {"source_embedding": (self.source_tokens, w)}
-        )
+        shapes = self.reader.shapes(w)
         for i in range(self.encoder_layers):
             shapes |= self._block(f"encoder_{i}_self_", 3) | self._hidden(f"encoder_{i}_hidden_")
         shapes |= {"encoder_gain": (w,), "encoder_shift": (w,), "target_embedding": (self.target_tokens, w)}

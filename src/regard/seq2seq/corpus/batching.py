@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.seq2seq.data.array_sources import scaled
-from regard.seq2seq.data.vocabulary import PAD
+from regard.seq2seq.sources.arrays import scaled
+from regard.seq2seq.sources.text.vocabulary import PAD
 
 __all__ = ["Batch", "Corpus", "Ids", "Links", "EncodedPair", "batches", "collate", "source_batch"]
 

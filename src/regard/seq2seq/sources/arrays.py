@@ -6,16 +6,15 @@ checked in the file's header, before memory is reserved for the numbers. Nothing
 
 from __future__ import annotations
 
-import hashlib
 import lzma
 import math
 import os
 import struct
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import IO, Any, Self, TypeGuard, TypeVar
+from typing import IO, Any
 
 import numpy as np
 from numpy.lib import format as npy
@@ -23,10 +22,9 @@ from numpy.typing import NDArray
 
 from regard import _check, _files
 
-__all__ = ["Loaded", "file_of", "is_array_file", "is_path", "load_array", "located"]
+__all__ = ["file_of", "is_array_file", "is_float", "load_array", "real_array", "scaled"]
 
 Check = Callable[[tuple[int, ...], np.dtype[Any]], None]
-T = TypeVar("T")
 
 _VERSION = (1, 0)  # the others are for long headers, which are read into memory before they can be checked
 _ARCHIVE = ".npz"
@@ -36,49 +34,6 @@ _DAMAGED = (
     *(struct.error, zlib.error, lzma.LZMAError, zipfile.BadZipFile),
     *(NotImplementedError, RuntimeError),  # an archive's compression that is unknown, or a password
 )
-
-
-class Loaded(str):
-    """The path of a file, with the rows that were read from it, so that it is read once.
-
-    Parameters
-    ----------
-    path : str
-        The path.
-    rows : ndarray of shape (m, F)
-        What a source's `load` has returned.
-    """
-
-    __slots__ = ("rows",)
-    rows: NDArray[Any]
-
-    def __new__(cls, path: str, rows: NDArray[Any]) -> Self:
-        """Keep the rows."""
-        example = super().__new__(cls, path)
-        example.rows = rows
-        return example
-
-    def __repr__(self) -> str:
-        digest = hashlib.sha256(np.ascontiguousarray(self.rows).data).hexdigest()
-        return f"Loaded({str(self)!r}, {digest})"
-
-
-def is_path(example: object) -> TypeGuard[str | os.PathLike[str]]:
-    """Return whether an example is the path of a file.
-
-    Parameters
-    ----------
-    example : object
-        An array or a path.
-
-    Returns
-    -------
-    bool
-        True for a string and for an object that stands for one.
-    """
-    return isinstance(example, str) or (
-        isinstance(example, os.PathLike) and isinstance(os.fspath(example), str)
-    )
 
 
 def is_array_file(path: str | os.PathLike[str]) -> bool:
@@ -217,44 +172,6 @@ def _header(file: IO[bytes]) -> tuple[tuple[int, ...], np.dtype[Any]]:
     return shape, dtype
 
 
-def located(read: Callable[[Any], T], example: Any, where: str) -> T:
-    """Read an example; the text of an error begins with which one it is.
-
-    Parameters
-    ----------
-    read : callable
-        A source's `read` or `load`.
-    example : object
-        The example.
-    where : str
-        Which one it is.
-
-    Returns
-    -------
-    ndarray
-        What `read` returns.
-    """
-    try:
-        return read(example)
-    except (ValueError, TypeError) as error:  # a subclass, such as UnicodeError, may need other arguments
-        kind = TypeError if isinstance(error, TypeError) else ValueError
-        raise kind(f"{where}{error}") from None
-
-
-def settings_of(described: Mapping[str, Any], kind: str, names: tuple[str, ...]) -> dict[str, Any]:
-    """Return the settings of a source by name, if there are exactly these."""
-    if not isinstance(described, Mapping):
-        rule = "the settings of a source must be a mapping."
-        raise TypeError(f"{rule} Got {type(described).__name__} instead.")
-    if set(described) != {"kind", *names}:
-        got = ", ".join(map(str, described))
-        rule = f"the settings of {kind} must be kind, {', '.join(names)}."
-        raise ValueError(f"{rule} Got {got:.60} instead.")
-    if described["kind"] != kind:
-        raise ValueError(f"the kind of a source must be {kind}. Got {described['kind']!r:.60} instead.")
-    return {name: described[name] for name in names}
-
-
 def real_array(name: str, value: Any) -> NDArray[Any]:
     """Return an example as an array of real numbers."""
     if isinstance(value, np.ma.MaskedArray):
@@ -269,3 +186,12 @@ def real_array(name: str, value: Any) -> NDArray[Any]:
 def is_float(dtype: np.dtype[Any]) -> bool:
     """Return whether this is a floating data type that `real_array` accepts."""
     return _check.is_float(dtype) and dtype.itemsize <= 8
+
+
+def scaled(rows: NDArray[np.uint8] | NDArray[np.float32]) -> NDArray[np.float32]:
+    """Return rows of a source as a network reads them: uint8 is scaled to 0 to 1, float32 stays as it is."""
+    if rows.dtype == np.uint8:
+        return np.multiply(rows, np.float32(1 / 255), dtype=np.float32)
+    if rows.dtype != np.float32:
+        _check.fail(f"rows must be of uint8 or float32. Got {rows.dtype} instead.", kind=TypeError)
+    return rows.astype(np.float32, copy=False)

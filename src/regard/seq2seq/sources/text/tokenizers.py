@@ -1,20 +1,21 @@
 """Tokenizers: words, characters, subwords, or tokens of the user's.
 
-A tokenizer cuts text into tokens, maps tokens to ids, and glues tokens together to text. It is stored as a few settings
+A tokenizer splits text into tokens, maps tokens to ids, and joins tokens to text. It is stored as a few settings
 (`describe`, for JSON) and its vocabulary (`data`, bytes), from which `restore` creates it.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar, NoReturn, Protocol, Self, TypeVar
 
 from numpy.typing import ArrayLike
 
 from regard import _check
 from regard._characters import MARKS, classes, is_mark
-from regard.seq2seq.data.normalization import (
+from regard.seq2seq.sources.example import Example, located
+from regard.seq2seq.sources.text.normalization import (
     NORMALIZATIONS,
     Normalization,
     as_normalization,
@@ -22,23 +23,19 @@ from regard.seq2seq.data.normalization import (
     normalize,
     normalize_tokens,
 )
-from regard.seq2seq.data.subwords import FEWEST, METHODS, Method, Segmenter, learn_pieces, read_scores
-from regard.seq2seq.data.vocabulary import JOIN, SPECIAL, UNKNOWN, Vocabulary
+from regard.seq2seq.sources.text.subwords import FEWEST, METHODS, Method, Segmenter, learn_pieces, read_scores
+from regard.seq2seq.sources.text.vocabulary import JOIN, SPECIAL, UNKNOWN, Vocabulary
 
 __all__ = [
     "TOKEN_TYPES",
     "Characters",
-    "Sentence",
     "Subwords",
     "Tokenizer",
     "Tokens",
     "Words",
-    "count_tokens",
-    "cut",
-    "glue",
+    "detokenize",
     "learn",
     "restore",
-    "unmarked",
     "unseen",
     "untrained",
 ]
@@ -64,11 +61,11 @@ _BEGIN = "\u2581"  # precedes a word's first piece
 _STANDS_FOR_BEGIN = "_"
 
 
-def cut(text: str) -> list[str]:
-    """Cut text into words and single punctuation marks; markers of missing spaces let `glue` restore the text.
+def tokenize(text: str) -> list[str]:
+    """Split text into words and punctuation marks; markers of missing spaces let `detokenize` restore the text.
 
     Combining marks, joiners and soft hyphens belong to the character before them, and an emoji sequence is one token.
-    No token begins with a combining mark: where no letter precedes it, a dotted circle does, which `glue` removes.
+    No token begins with a combining mark: where no letter precedes it, a dotted circle does, until `detokenize`.
 
     Parameters
     ----------
@@ -98,6 +95,17 @@ def cut(text: str) -> list[str]:
     return tokens
 
 
+_COPIES: dict[str, str] = {}
+_MOST_COPIES = 1 << 17  # tokens
+
+
+def _one_copy(token: str) -> str:
+    """Return the same token: of the frequent ones of many texts, memory has one copy."""
+    if len(_COPIES) >= _MOST_COPIES:
+        _COPIES.clear()
+    return _COPIES.setdefault(token, token)
+
+
 def _begins_with_mark(text: str) -> bool:
     """Return whether a text begins with a combining mark, after any number of dotted circles."""
     return is_mark(text.lstrip(_HOLDER)[:1])
@@ -116,13 +124,13 @@ def _without_base(token: str) -> str:
     return token[: len(token) - len(body)] + body[has_base:]
 
 
-def unmarked(token: str) -> str:
-    """Return the text of a token of `cut`.
+def unmark(token: str) -> str:
+    """Return the text of a token of `tokenize`.
 
     Parameters
     ----------
     token : str
-        As `cut` returns it.
+        As `tokenize` returns it.
 
     Returns
     -------
@@ -132,13 +140,13 @@ def unmarked(token: str) -> str:
     return _without_base(token).replace(JOIN, "")
 
 
-def glue(tokens: Iterable[str]) -> str:
-    """Join tokens to text: ``glue(cut(text)) == text`` where text has single spaces between words.
+def detokenize(tokens: Iterable[str]) -> str:
+    """Join tokens to text: ``detokenize(tokenize(text)) == text`` where text has single spaces between words.
 
     Parameters
     ----------
     tokens : iterable of str
-        As `cut` returns them, or a model predicts them.
+        As `tokenize` returns them, or a model predicts them.
 
     Returns
     -------
@@ -177,23 +185,32 @@ class Tokenizer(Protocol):
         """All tokens in the order of their ids."""
         ...
 
-    def cut(self, text: Side, /) -> list[str]:
-        """Cut text into tokens."""
+    @property
+    def segmentation(self) -> Hashable:
+        """A key of the segmentation: tokenizers with equal keys split text alike."""
         ...
 
-    def glue(self, tokens: Iterable[str], /) -> str:
+    def tokenize(self, text: Side, /) -> list[str]:
+        """Split text into tokens."""
+        ...
+
+    def detokenize(self, tokens: Iterable[str], /) -> str:
         """Join tokens to text."""
+        ...
+
+    def read(self, given: Side | Example, where: str = "") -> Example:
+        """Return a text as an example, whose content are its tokens; errors begin with `where`."""
         ...
 
     def encode(self, tokens: Iterable[str], /) -> list[int]:
         """Return the ids of tokens; UNKNOWN for those outside the vocabulary."""
         ...
 
-    def plain(self, token: str, /) -> str:
+    def token_text(self, token: str, /) -> str:
         """Return the text of a token, without markers of spacing."""
         ...
 
-    def borrow(self, token: str, source: Tokenizer, /) -> str:
+    def copy_token(self, token: str, source: Tokenizer, /) -> str:
         """Convert a token of the source tokenizer to one of this type."""
         ...
 
@@ -208,39 +225,6 @@ class Tokenizer(Protocol):
     def __len__(self) -> int:
         """Return the size of the vocabulary, special tokens included."""
         ...
-
-
-class Sentence(str):
-    """Text that keeps its tokens: tokenizers that cut alike cut it once.
-
-    Parameters
-    ----------
-    text : str
-        The text.
-    shared : dict, optional
-        Keeps one copy of each token; give the same one to many sentences that are kept.
-    """
-
-    __slots__ = ("_cuts", "_shared")
-    _cuts: tuple[tuple[object, list[str]], ...]
-    _shared: dict[str, str] | None
-
-    def __new__(cls, text: str, shared: dict[str, str] | None = None) -> Self:
-        """Keep no tokens yet."""
-        sentence = super().__new__(cls, text)
-        sentence._cuts, sentence._shared = (), shared
-        return sentence
-
-    def tokens(self, segmentation: object, cut: Callable[[str], list[str]]) -> list[str]:
-        """Return the tokens of a segmentation, which the first call cuts."""
-        for known, tokens in self._cuts:
-            if known == segmentation:
-                return tokens
-        tokens, shared = cut(str(self)), self._shared
-        if shared is not None:
-            tokens = [shared.setdefault(token, token) for token in tokens]
-        self._cuts = (*self._cuts, (segmentation, tokens))
-        return tokens
 
 
 class _Base:
@@ -262,27 +246,39 @@ class _Base:
         return self.vocabulary.lower
 
     @property
-    def segmentation(self) -> object:
-        """A key of the segmentation: tokenizers with equal keys cut alike."""
+    def segmentation(self) -> Hashable:
+        """A key of the segmentation: tokenizers with equal keys split text alike."""
         return self.token_type, self.normalization
 
-    def cut(self, text: Side, /) -> list[str]:
-        """Cut text into tokens, none if it has no visible character; tokens are only normalized."""
-        if isinstance(text, Sentence):
-            return text.tokens(self.segmentation, self.cut)
+    def tokenize(self, text: Side, /) -> list[str]:
+        """Split text into tokens, none if it has no visible character; tokens are only normalized."""
         if isinstance(text, str):
             text = normalize(text, self.normalization)
-            return [] if is_blank(text) else self._cut(text)
+            return [] if is_blank(text) else self._tokenize(text)
+        if not isinstance(text, Sequence):
+            rule = f"a text must be a str or a sequence of tokens. Got {type(text).__name__} instead."
+            raise TypeError(rule)
         tokens = self._normalized(text)
-        return [] if is_blank(self.glue(tokens)) else tokens
+        return [] if is_blank(self.detokenize(tokens)) else tokens
+
+    def read(self, given: Side | Example, where: str = "") -> Example:
+        """Return a text as an example; errors begin with `where`. One whose text was split alike stays as it is."""
+        if isinstance(given, Example):
+            if given.layout == self.segmentation:
+                return given
+            given = given.name
+        with located(where):
+            tokens = self.tokenize(given)
+        text = given if isinstance(given, str) else self.detokenize(tokens)
+        return Example(tuple(map(_one_copy, tokens)), self.segmentation, text)
 
     def _normalized(self, tokens: Sequence[str]) -> list[str]:
         return normalize_tokens(tokens, self.normalization)
 
-    def _cut(self, text: str) -> list[str]:
+    def _tokenize(self, text: str) -> list[str]:
         raise NotImplementedError
 
-    def glue(self, tokens: Iterable[str], /) -> str:
+    def detokenize(self, tokens: Iterable[str], /) -> str:
         """Join tokens to text."""
         raise NotImplementedError
 
@@ -290,13 +286,13 @@ class _Base:
         """Return the ids of tokens; UNKNOWN for those outside the vocabulary."""
         return self.vocabulary.encode(tokens)
 
-    def plain(self, token: str, /) -> str:
+    def token_text(self, token: str, /) -> str:
         """Return the text of a token, without markers of spacing."""
         return token
 
-    def borrow(self, token: str, source: Tokenizer, /) -> str:
+    def copy_token(self, token: str, source: Tokenizer, /) -> str:
         """Convert a token of the source tokenizer to one of this type, to replace an unknown token."""
-        return source.plain(token)
+        return source.token_text(token)
 
     def describe(self) -> dict[str, Any]:
         """Return the settings, for JSON."""
@@ -316,7 +312,7 @@ class _Counted(_Base):
     @classmethod
     def learn(
         cls,
-        sentences: Iterable[Side],
+        sentences: Iterable[Side | Example],
         *,
         min_count: int = 1,
         lower: bool = False,
@@ -324,8 +320,9 @@ class _Counted(_Base):
         normalization: Normalization = "NFC",
     ) -> Self:
         """Learn the most frequent tokens: those that occur at least `min_count` times, at most `size` in all."""
-        cutter = cls(Vocabulary(SPECIAL), normalization=normalization)
-        vocabulary = Vocabulary.learn(map(cutter.cut, sentences), min_count=min_count, lower=lower, size=size)
+        untrained = cls(Vocabulary(SPECIAL), normalization=normalization)
+        tokens = (untrained.read(sentence).content for sentence in sentences)
+        vocabulary = Vocabulary.learn(tokens, min_count=min_count, lower=lower, size=size)
         return cls(vocabulary, normalization=normalization)
 
     @classmethod
@@ -339,7 +336,7 @@ class _Counted(_Base):
 
 
 class Words(_Counted):
-    """Words and punctuation, segmented by the function `cut`; a marker on a token stands for a missing space.
+    """Words and punctuation, as the function `tokenize` returns them; a marker on a token stands for a missing space.
 
     Parameters
     ----------
@@ -351,22 +348,22 @@ class Words(_Counted):
 
     token_type = "words"
 
-    def _cut(self, text: str) -> list[str]:
-        return cut(text)
+    def _tokenize(self, text: str) -> list[str]:
+        return tokenize(text)
 
-    def glue(self, tokens: Iterable[str], /) -> str:
+    def detokenize(self, tokens: Iterable[str], /) -> str:
         """Join tokens to text."""
-        return glue(token for token in tokens if token)
+        return detokenize(token for token in tokens if token)
 
-    def plain(self, token: str, /) -> str:
+    def token_text(self, token: str, /) -> str:
         """Return a token without markers."""
-        return unmarked(token)
+        return unmark(token)
 
-    def borrow(self, token: str, source: Tokenizer, /) -> str:
+    def copy_token(self, token: str, source: Tokenizer, /) -> str:
         """Return a word with its markers; the text of a token of another type."""
         if source.token_type == self.token_type:
             return token
-        return _with_base(source.plain(token).strip(" ").replace(JOIN, _STANDS_FOR_JOIN))
+        return _with_base(source.token_text(token).strip(" ").replace(JOIN, _STANDS_FOR_JOIN))
 
 
 class Characters(_Counted):
@@ -382,23 +379,23 @@ class Characters(_Counted):
 
     token_type = "characters"
 
-    def _cut(self, text: str) -> list[str]:
+    def _tokenize(self, text: str) -> list[str]:
         return list(text.translate(_SWAPPED))
 
     def _normalized(self, tokens: Sequence[str]) -> NoReturn:
         _only_text(tokens, self.token_type)
 
-    def glue(self, tokens: Iterable[str], /) -> str:
+    def detokenize(self, tokens: Iterable[str], /) -> str:
         """Join characters to text."""
         return "".join(tokens).translate(_SWAPPED)
 
-    def plain(self, token: str, /) -> str:
+    def token_text(self, token: str, /) -> str:
         """Return the character itself."""
         return token.translate(_SWAPPED)
 
-    def borrow(self, token: str, source: Tokenizer, /) -> str:
+    def copy_token(self, token: str, source: Tokenizer, /) -> str:
         """Return the text of a token as one token."""
-        return source.plain(token).translate(_SWAPPED)
+        return source.token_text(token).translate(_SWAPPED)
 
 
 class Tokens(_Counted):
@@ -414,16 +411,16 @@ class Tokens(_Counted):
 
     token_type = "tokens"
 
-    def _cut(self, text: str) -> list[str]:
+    def _tokenize(self, text: str) -> list[str]:
         return [token for token in text.split(" ") if token]
 
-    def glue(self, tokens: Iterable[str], /) -> str:
+    def detokenize(self, tokens: Iterable[str], /) -> str:
         """Join tokens with spaces."""
         return " ".join(token for token in tokens if token)
 
-    def borrow(self, token: str, source: Tokenizer, /) -> str:
+    def copy_token(self, token: str, source: Tokenizer, /) -> str:
         """Return the text of a token."""
-        return source.plain(token).strip(" ")
+        return source.token_text(token).strip(" ")
 
 
 class Subwords(_Base):
@@ -471,14 +468,14 @@ class Subwords(_Base):
         return self._lower
 
     @property
-    def segmentation(self) -> object:
+    def segmentation(self) -> Hashable:
         """The tokenizer itself, since its segmentation is learned."""
         return self
 
     @classmethod
     def learn(
         cls,
-        sentences: Iterable[Side],
+        sentences: Iterable[Side | Example],
         *,
         size: int = 8000,
         method: Method = "unigram",
@@ -487,31 +484,28 @@ class Subwords(_Base):
     ) -> Self:
         """Learn at most `size` tokens; fewer where the sentences do not have as many."""
         as_normalization(normalization)
-        spaced = (
-            _spaced(text if isinstance(text, str) else _only_text(text, cls.token_type), normalization, lower)
-            for text in sentences
-        )
+        spaced = (_spaced(_text(sentence, cls.token_type), normalization, lower) for sentence in sentences)
         tokens, scores = learn_pieces(spaced, size=size, method=method)
         return cls(Vocabulary(tokens), scores, method=method, normalization=normalization, lower=lower)
 
     def _normalized(self, tokens: Sequence[str]) -> NoReturn:
         _only_text(tokens, self.token_type)
 
-    def _cut(self, text: str) -> list[str]:
+    def _tokenize(self, text: str) -> list[str]:
         spaced = _spaced(text, self.normalization, self._lower)
         return [piece for word in spaced.split(" ") if word for piece in self._segmenter(_BEGIN + word)]
 
-    def glue(self, tokens: Iterable[str], /) -> str:
+    def detokenize(self, tokens: Iterable[str], /) -> str:
         """Join pieces to text."""
         return "".join(tokens).replace(_BEGIN, " ").strip(" ")
 
-    def plain(self, token: str, /) -> str:
+    def token_text(self, token: str, /) -> str:
         """Return a piece without the marker of a word's beginning."""
         return token.replace(_BEGIN, "")
 
-    def borrow(self, token: str, source: Tokenizer, /) -> str:
+    def copy_token(self, token: str, source: Tokenizer, /) -> str:
         """Return the text of a token; the piece before it decides whether a word begins here."""
-        return source.plain(token).strip(" ").replace(_BEGIN, _STANDS_FOR_BEGIN)
+        return source.token_text(token).strip(" ").replace(_BEGIN, _STANDS_FOR_BEGIN)
 
     def describe(self) -> dict[str, Any]:
         """Return the settings, for JSON."""
@@ -555,13 +549,19 @@ def _spaced(text: str, normalization: Normalization, lower: bool) -> str:
     return normalize(text.lower(), normalization) if lower else text
 
 
+def _text(sentence: Side | Example, token_type: str) -> str:
+    if isinstance(sentence, Example):
+        return sentence.name
+    return sentence if isinstance(sentence, str) else _only_text(sentence, token_type)
+
+
 def _only_text(tokens: object, token_type: str) -> NoReturn:
-    raise TypeError(f"{token_type} must be cut from text, a str. Got {tokens!r:.60} instead.")
+    raise TypeError(f"{token_type} must be made of text, a str. Got {tokens!r:.60} instead.")
 
 
 def learn(
     token_type: str,
-    sentences: Iterable[Side],
+    sentences: Iterable[Side | Example],
     *,
     min_count: int = 1,
     size: int | None = None,
@@ -575,8 +575,8 @@ def learn(
     ----------
     token_type : {"words", "characters", "subwords", "tokens"}
         The type of tokens.
-    sentences : iterable of str or of sequences of str
-        Text; sequences of tokens for words and tokens only.
+    sentences : iterable of str, of sequences of str, or of Example
+        Text; sequences of tokens for words and tokens only; or examples of `untrained`.
     min_count : int
         How often a token must occur to be in the vocabulary; ignored for subwords.
     size : int, optional
@@ -605,32 +605,12 @@ def learn(
     )
 
 
-def count_tokens(token_type: str, side: Side, normalization: Normalization = "NFC") -> int:
-    """Count the tokens of a sentence before a tokenizer is learned.
+def untrained(token_type: str, normalization: Normalization = "NFC") -> Tokenizer:
+    """Return a tokenizer that has learned no token; for subwords, one of words, of which there are at most as many.
 
     Parameters
     ----------
     token_type : {"words", "characters", "subwords", "tokens"}
-        The type of tokens; for subwords, words are counted, of which there are at most as many.
-    side : str or sequence of str
-        As for `learn`.
-    normalization : {"NFC", "NFKC", "none"}
-        As for `normalize`.
-
-    Returns
-    -------
-    int
-        Their number.
-    """
-    return len(untrained(token_type if token_type in _COUNTED else Words.token_type, normalization).cut(side))
-
-
-def untrained(token_type: str, normalization: Normalization = "NFC") -> Words | Characters | Tokens:
-    """Return a tokenizer that cuts text and has learned no token; not for subwords, which must be learned first.
-
-    Parameters
-    ----------
-    token_type : {"words", "characters", "tokens"}
         The type of tokens.
     normalization : {"NFC", "NFKC", "none"}
         As for `normalize`.
@@ -640,7 +620,7 @@ def untrained(token_type: str, normalization: Normalization = "NFC") -> Words | 
     Words, Characters or Tokens
         Its vocabulary has the special tokens alone.
     """
-    return _UNTRAINED[token_type, normalization]
+    return _UNTRAINED[token_type if token_type in _COUNTED else Words.token_type, normalization]
 
 
 def unseen(tokenizer: Tokenizer, tokens: Sequence[str]) -> list[str]:
@@ -654,7 +634,7 @@ def unseen(tokenizer: Tokenizer, tokens: Sequence[str]) -> list[str]:
     tokenizer : Tokenizer
         The tokenizer.
     tokens : sequence of str
-        The sentence, as cut by it.
+        The sentence, as it returns them.
 
     Returns
     -------
@@ -666,7 +646,9 @@ def unseen(tokenizer: Tokenizer, tokens: Sequence[str]) -> list[str]:
         any(map(str.isalnum, token)) for token, is_known in zip(tokens, known, strict=True) if is_known
     ):
         return []
-    unknown = (tokenizer.plain(token) for token, is_known in zip(tokens, known, strict=True) if not is_known)
+    unknown = (
+        tokenizer.token_text(token) for token, is_known in zip(tokens, known, strict=True) if not is_known
+    )
     return list(dict.fromkeys(unknown))
 
 

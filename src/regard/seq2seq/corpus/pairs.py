@@ -15,34 +15,35 @@ import zlib
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from itertools import chain
-from typing import Any, BinaryIO, NamedTuple, TypeAlias, TypeVar
+from typing import Any, BinaryIO, NamedTuple, TypeVar
 
+import numpy as np
 from numpy.typing import NDArray
 
 from regard import _check, _files
-from regard.seq2seq.data import tables
-from regard.seq2seq.data.normalization import is_blank
-from regard.seq2seq.data.tables import Columns
+from regard.seq2seq.corpus import tables
+from regard.seq2seq.corpus.tables import Columns
+from regard.seq2seq.sources.base import Source
+from regard.seq2seq.sources.example import Example
+from regard.seq2seq.sources.text.normalization import is_blank
+from regard.seq2seq.sources.text.tokenizers import Tokenizer
 
 __all__ = [
     "Skipped",
     "as_pairs",
-    "as_sentences",
     "no_pair",
     "paired",
     "display_name",
     "read_lines",
     "read_pairs",
     "read_two",
+    "several",
     "memoized",
     "standard_input",
 ]
 
 Readable = str | os.PathLike[str] | BinaryIO
-Side = str | Sequence[str]
-Pair = tuple[Side, Side]
-# a source: also an array, one with the positions of its vectors, or the path of a file
-Source: TypeAlias = Side | NDArray[Any] | tuple[NDArray[Any], NDArray[Any]] | os.PathLike[str]
+Pair = tuple[Example, Example]
 T = TypeVar("T")
 Key = TypeVar("Key", str, tuple[str, str])
 
@@ -95,7 +96,7 @@ def read_pairs(
     ----------
     path : str, path or binary file
         Lines ``source TAB target`` in UTF-8; gzip is recognised by its content. "-" is standard input. A file whose
-        name ends in .csv or .csv.gz is read as CSV, as `regard.seq2seq.data.tables.records` does.
+        name ends in .csv or .csv.gz is read as CSV, as `regard.seq2seq.corpus.tables.records` does.
     skipped : callable, optional
         Called with a `Skipped` for each pair that is skipped because one or both sides are empty. By default such a
         pair raises an error.
@@ -309,27 +310,29 @@ class _Lines(Iterator[str]):
 
 
 def as_pairs(
-    pairs: Iterable[Pair],
+    pairs: Iterable[tuple[Any, Any]],
+    source: Source,
+    target: Tokenizer,
     *,
     skipped: _OnSkipped | None = None,
-    load: Callable[[Any, str], Any] | None = None,
 ) -> list[Pair]:
-    """Validate sentence pairs given as Python objects.
+    """Read sentence pairs given as Python objects.
 
     Parameters
     ----------
     pairs : iterable of (source, target)
-        Each side is a string or a sequence of tokens.
+        What the source reads, and a text or a sequence of tokens; or examples, which have been read.
+    source : Source
+        Reads the sources.
+    target : Tokenizer
+        Reads the targets.
     skipped : callable, optional
         Called with a `Skipped` for each pair that is skipped because a side is empty. By default such a pair raises an
         error.
-    load : callable, optional
-        Called with each source and the beginning of an error, where sources are arrays or names of their files; returns
-        what takes the source's place.
 
     Returns
     -------
-    list of (source, target)
+    list of (Example, Example)
         The pairs that were not skipped.
     """
     complete: list[Pair] = []
@@ -337,78 +340,61 @@ def as_pairs(
     for number, pair in enumerate(pairs, 1):
         if isinstance(pair, str) or not isinstance(pair, Sequence) or len(pair) != 2:
             raise TypeError(f"pair {number} must be a source and a target. Got {pair!r:.60} instead.")
-        empty = [
-            not (load and what == _SIDES[0]) and _is_empty(side, f"pair {number}: the {what}")
-            for what, side in zip(_SIDES, pair, strict=True)
-        ]
-        if any(empty):
-            _skip(Skipped(number, f"the {_SIDES[empty.index(True)]} is empty"), skipped)
+        read = source.load(pair[0], f"pair {number}: "), target.read(pair[1], f"pair {number}: ")
+        if empty := [what for what, side in zip(_SIDES, read, strict=True) if not len(side)]:
+            _skip(Skipped(number, f"the {empty[0]} is empty"), skipped)
         else:
-            source = load(pair[0], f"pair {number}: ") if load else pair[0]
-            complete.append((source, pair[1]))
+            complete.append(read)
     if not complete:
         got = f"{number} with an empty side" if number else "none"
         raise ValueError(f"there must be sentence pairs. Got {got} instead.")
     return complete
 
 
-def _is_empty(side: object, location: str) -> bool:
-    if isinstance(side, str):
-        return is_blank(side)
-    if not isinstance(side, Sequence) or not all(isinstance(token, str) for token in side):
-        raise TypeError(f"{location} must be text or a sequence of tokens. Got {side!r:.60} instead.")
-    return is_blank("".join(side))
-
-
-def as_sentences(name: str, side: Any) -> Sequence[Side]:
-    """Validate a sequence of sentences, each a string or tokens; a single string is an error.
+def several(name: str, given: Any, read: Callable[[Any], object]) -> list[Any]:
+    """Check that a user gives several examples, and not one.
 
     Parameters
     ----------
     name : str
         The argument's name in error messages.
-    side : sequence of str, or of sequences of str
-        The value to validate; also a NumPy array or a pandas Series.
+    given : sequence
+        Also an array or a pandas Series.
+    read : callable
+        Reads one.
 
     Returns
     -------
-    sequence of str, or of sequences of str
-        The sentences.
+    list
+        The examples, unread.
     """
-    if not isinstance(side, Sequence) and callable(as_list := getattr(side, "tolist", None)):
-        side = as_list()  # the method in NumPy, pandas and others
-    if isinstance(side, str) or not isinstance(side, Sequence):
-        _check.fail(
-            f"{name} must be a sequence of sentences. Got {type(side).__name__} instead.", kind=TypeError
-        )
-    for number, sentence in enumerate(side, 1):
-        if not isinstance(sentence, str | Sequence):
-            _check.fail(
-                f"{name} must be texts or sequences of tokens. Sentence {number} is {type(sentence).__name__} instead.",
-                kind=TypeError,
-            )
-    return side
+    single = isinstance(given, np.ndarray) and (not given.ndim or _is_example(given, read))
+    listed = isinstance(given, Sequence) or hasattr(given, "tolist")  # of NumPy, pandas and others
+    if single or not listed or isinstance(given, str | bytes):
+        got = f"one array of shape {given.shape}" if single else type(given).__name__
+        rule = f"{name} must be a sequence of examples. Got {got} instead."
+        _check.fail(rule, hint="[example], not example", kind=TypeError)
+    return list(given) if hasattr(given, "__iter__") else list(given.tolist())
 
 
-def paired(sources: Sequence[Source], targets: Sequence[Side], name: str) -> list[Pair]:
-    """Return sentence pairs from sources and targets.
+def _is_example(array: NDArray[Any], read: Callable[[Any], object]) -> bool:
+    """Return whether an array is one example, where several are needed."""
+    try:
+        read(array)
+    except (ValueError, TypeError):
+        return False
+    return True
 
-    Parameters
-    ----------
-    sources, targets : sequences of str, or of sequences of str
-        Sentences; the same number of both.
-    name : str
-        The name of the targets in error messages.
 
-    Returns
-    -------
-    list of (source, target)
-        The pairs.
-    """
-    sources, targets = as_sentences("sources", sources), as_sentences(name, targets)
-    if len(sources) != len(targets):
-        _check.fail(f"{name} must be as many as sources. Got {len(targets)} for {len(sources)} instead.")
-    return list(zip(sources, targets, strict=True))
+def paired(
+    sources: Any, targets: Any, source: Source, target: Tokenizer, name: str = "targets"
+) -> list[tuple[Any, Any]]:
+    """Pair sources with targets, `name` in error messages, both unread."""
+    lists = several("sources", sources, source.read), several(name, targets, target.tokenize)
+    if len(lists[0]) != len(lists[1]):
+        got = f"{len(lists[1])} for {len(lists[0])}"
+        _check.fail(f"{name} must be as many as sources. Got {got} instead.")
+    return list(zip(*lists, strict=True))
 
 
 # ------------------------------------------------------------------------------------------------------ lines

@@ -12,17 +12,16 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from regard import _check
-from regard.nn import convolution, dropout, layer_norm, linear, relu
+from regard.nn import convolution, layer_norm, linear, relu
+from regard.seq2seq.corpus.batching import Ids
+from regard.seq2seq.networks.inputs.base import Array, Input, Named, Shapes
 from regard.seq2seq.networks.parameters import check_sizes
+from regard.seq2seq.sources.base import Spec
 
-__all__ = ["ImageInput", "annotate"]
+__all__ = ["ImageInput", "shifted"]
 
-Array = NDArray[Any]
-Named = dict[str, Array]
-Shapes = dict[str, tuple[int, ...]]
 Back = Callable[[Array, Named], Array]
 
 _EPSILON = 0.03  # of normalisations: faint or empty areas stay so, instead of becoming as strong as any edge
@@ -33,8 +32,8 @@ _MOST_STAGES, _MOST_FILTERS = 12, 2048
 
 
 @dataclass(frozen=True)
-class ImageInput:
-    """Images as the source of a network: their size, and the stages of the encoder that annotates them.
+class ImageInput(Input):
+    """Images as the input of a network: their size, and the stages of the encoder that annotates them.
 
     Parameters
     ----------
@@ -55,8 +54,9 @@ class ImageInput:
     channels: int = 1
     filters: tuple[int, ...] = (32, 64)
 
-    kind: ClassVar = "images"
-    ordered: ClassVar = False
+    kind: ClassVar[str] = "images"
+    layered: ClassVar[bool] = False
+    largest_rate: ClassVar[float] = 1e-3  # with more, the filters of the first layers never settle
 
     def __post_init__(self) -> None:
         check_sizes(self, dict.fromkeys(_MOST, 1), _MOST)
@@ -77,31 +77,33 @@ class ImageInput:
         """The numbers of rows h and columns w of the grid."""
         return self.height // self.cell, self.width // self.cell
 
+    @property
+    def spec(self) -> Spec:
+        """Cells of an image."""
+        size = self.height, self.width, self.channels, self.cell
+        return Spec(width=self.cell * self.cell * self.channels, ordered=False, image=size)
+
     def images(self, source: Array) -> Array:
-        """Return the images (B, H, W, C) of their cells (h * w, B, c * c * C)."""
+        """Return the images (B, H, W, C) of their cells, one after the other (B * h * w, c * c * C)."""
         _check.floats(source=source)
-        (rows, columns), side = self.grid, self.cell
-        if source.ndim != 3 or (len(source), source.shape[2]) != (
-            rows * columns,
-            side * side * self.channels,
-        ):
-            wanted = f"({rows * columns}, B, {side * side * self.channels})"
+        (rows, columns), side, width = self.grid, self.cell, self.spec.width
+        if source.ndim != 2 or source.shape[1] != width or len(source) % (rows * columns):
+            wanted = f"({rows * columns} B, {width})"
             _check.fail(
-                f"source must have shape (h * w, B, c * c * C) = {wanted}. Got {source.shape} instead."
+                f"source must have shape (h * w * B, c * c * C) = {wanted}. Got {source.shape} instead."
             )
-        count = source.shape[1]
-        cells = source.reshape(rows, columns, count, side, side, self.channels)
-        return cells.transpose(2, 0, 3, 1, 4, 5).reshape(count, self.height, self.width, self.channels)
+        cells = source.reshape(-1, rows, columns, side, side, self.channels)
+        return cells.swapaxes(2, 3).reshape(-1, self.height, self.width, self.channels)
 
     def cells(self, images: Array) -> Array:
-        """Return the cells (h * w, B, c * c * C) of images (B, H, W, C)."""
-        (rows, columns), side, count = self.grid, self.cell, len(images)
-        parts = images.reshape(count, rows, side, columns, side, self.channels).transpose(1, 3, 0, 2, 4, 5)
-        return parts.reshape(rows * columns, count, side * side * self.channels)
+        """Return the cells (B * h * w, c * c * C) of images (B, H, W, C)."""
+        (rows, columns), side = self.grid, self.cell
+        parts = images.reshape(-1, rows, side, columns, side, self.channels).swapaxes(2, 3)
+        return parts.reshape(-1, self.spec.width)
 
-    def shapes(self, size: int) -> Shapes:
-        """Return the shape of every parameter by its name, for annotations of this size."""
-        last, (height, width) = self.filters[-1], self.grid
+    def shapes(self, width: int, blocks: int = 0) -> Shapes:
+        """Return the shapes of the parameters of the stages, the projection, and the positions."""
+        last, (rows, columns) = self.filters[-1], self.grid
         shapes: Shapes = {}
         for number, (before, after) in enumerate(
             zip((self.channels, *self.filters), self.filters, strict=False)
@@ -109,12 +111,13 @@ class ImageInput:
             shapes |= _convolution(f"image_{number}_", before, after) | _norm(f"image_{number}_", after)
         shapes |= _convolution("image_inner_", last, last) | _norm("image_inner_", last)
         shapes |= _convolution("image_outer_", last, last, window=1) | _norm("image_outer_", last)
-        shapes |= {"image_out_weight": (last, size), "image_out_bias": (size,)}
-        return shapes | {"image_rows": (height, size), "image_columns": (width, size)}
+        shapes |= {"image_out_weight": (last, width), "image_out_bias": (width,)}
+        return shapes | {"image_rows": (rows, width), "image_columns": (columns, width)}
 
-    @staticmethod
-    def draw(name: str, shape: tuple[int, ...], rng: np.random.Generator) -> Array:
-        """Draw the initial values of a parameter (He et al. 2015, "Delving Deep into Rectifiers", eq. 10)."""
+    def initialize(self, name: str, shape: tuple[int, ...], rng: np.random.Generator) -> Array | None:
+        """Return the initial values of a parameter (He et al. 2015, "Delving Deep into Rectifiers", eq. 10)."""
+        if not name.startswith("image_"):
+            return None
         if name.endswith("gain"):
             return np.ones(shape, np.float32)
         if name.endswith(("shift", "bias")):
@@ -123,6 +126,50 @@ class ImageInput:
             return rng.normal(0, _POSITIONS, shape).astype(np.float32)
         gain = 1 if name == "image_out_weight" else 2  # a rectifier follows the others, or will
         return rng.normal(0, math.sqrt(gain / math.prod(shape[:-1])), shape).astype(np.float32)
+
+    def embed(
+        self, p: Mapping[str, Array], source: Array, ends: Any, scale: float = 1.0
+    ) -> tuple[Array, Callable[[Array], Named]]:
+        """Annotate the cells of images, whose learned positions are added."""
+        x, backs = self.images(source), []
+        for number in range(len(self.filters)):
+            # A window of stride 2 is half a pixel of its own input before the cell's centre. With the last stage from
+            # the other end, a cell's window is centred on the cell, to half a pixel of the image.
+            stage = _from_the_end if number == len(self.filters) - 1 else _stage
+            x, back = stage(p, f"image_{number}_", x, 2)
+            backs.append(back)
+        for layer in (_residual, _project):
+            x, back = layer(p, x)
+            backs.append(back)
+
+        def pullback(drows: Array) -> Named:
+            g: Named = {}
+            dx = drows.reshape(x.shape)
+            for back in reversed(backs):
+                dx = back(dx, g)
+            return g
+
+        return x.reshape(-1, x.shape[-1]), pullback
+
+    def augmented(
+        self, source: Array, lengths: Ids, *, shift: int, noise: float, rng: np.random.Generator
+    ) -> Array:
+        """Return images that are shifted and have noise."""
+        if shift:
+            by = rng.integers(-shift, shift + 1, (source.shape[1], 2))
+            images = self.images(source.swapaxes(0, 1).reshape(-1, source.shape[2]))
+            source = self.cells(shifted(images, by)).reshape(source.swapaxes(0, 1).shape).swapaxes(0, 1)
+        if noise:
+            noisy = source + np.float32(noise) * rng.standard_normal(source.shape, np.float32)
+            source = noisy.clip(0, 1)
+        return source
+
+    def check_augmentation(self, *, shift: int, noise: float) -> None:
+        """Check that some of an image is left by a shift."""
+        side = min(self.height, self.width)
+        if shift >= side:
+            size = f"{self.height} x {self.width}"
+            _check.fail(f"shift must be less than {side} for pictures of {size} pixels. Got {shift} instead.")
 
 
 def _checked_filters(filters: Any) -> tuple[int, ...]:
@@ -143,58 +190,28 @@ def _norm(name: str, size: int) -> Shapes:
     return {name + "gain": (size,), name + "shift": (size,)}
 
 
-def annotate(
-    p: Mapping[str, Array],
-    inputs: ImageInput,
-    source: Array,
-    rate: float = 0.0,
-    rng: np.random.Generator | None = None,
-) -> tuple[Array, Callable[[Array], Named]]:
-    """Annotate images: one vector for each cell of a grid, to which learned positions are added.
+def shifted(images: Array, by: Array) -> Array:
+    """Shift images; new rows and columns repeat the pixels at the edge.
+
+    So a light background stays light and a dark one dark, and no edge appears that is in no picture.
 
     Parameters
     ----------
-    p : mapping of str to array
-        The parameters, see `ImageInput.shapes`.
-    inputs : ImageInput
-        The size of the images and the stages of the encoder.
-    source : array (h * w, B, c * c * C)
-        The cells of B images, of float32 or float64: c = 2 ** len(filters) rows of c pixels each, channels last, as
-        `regard.seq2seq.Images` reads them.
-    rate : float
-        Dropout of the annotations.
-    rng : numpy.random.Generator or None
-        Random numbers for dropout; None outside training.
+    images : array (B, H, W, C)
+        The images.
+    by : integer array (B, 2)
+        Pixels down and to the right, for each image.
 
     Returns
     -------
-    annotations : array (h * w, B, S)
-        The annotations of the grid, row after row.
-    pullback : function
-        ``pullback(dannotations) -> gradients by parameter name``.
+    array (B, H, W, C)
+        Pixel (i, j) is pixel (i - down, j - right) of the image, or the nearest one that it has.
     """
-    x, backs = inputs.images(source), []
-    for number in range(len(inputs.filters)):
-        # A window of stride 2 is half a pixel of its own input before the cell's centre. With the last stage from the
-        # other end, a cell's window is centred on the cell, to half a pixel of the picture.
-        stage = _from_the_end if number == len(inputs.filters) - 1 else _stage
-        x, back = stage(p, f"image_{number}_", x, 2)
-        backs.append(back)
-    for layer in (_residual, _project):
-        x, back = layer(p, x)
-        backs.append(back)
-    cells = x.reshape(len(x), math.prod(inputs.grid), x.shape[-1]).swapaxes(0, 1)  # (h * w, B, S)
-    annotations, drop_back = dropout(np.ascontiguousarray(cells), rate, rng)
-
-    def pullback(dannotations: Array) -> Named:
-        g: Named = {}
-        (dcells,) = drop_back(dannotations)
-        dx = np.ascontiguousarray(dcells.swapaxes(0, 1)).reshape(x.shape)
-        for back in reversed(backs):
-            dx = back(dx, g)
-        return g
-
-    return annotations, pullback
+    count, height, width, _ = images.shape
+    rows = (np.arange(height) - by[:, :1]).clip(0, height - 1)
+    columns = (np.arange(width) - by[:, 1:]).clip(0, width - 1)
+    result: Array = images[np.arange(count)[:, None, None], rows[:, :, None], columns[:, None]]
+    return result
 
 
 def _stage(p: Mapping[str, Array], name: str, x: Array, stride: int) -> tuple[Array, Back]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal, NoReturn, Self
 
@@ -11,7 +11,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from regard import _check
-from regard.seq2seq.data.arrays import Loaded, is_float, is_path, load_array, real_array, settings_of
+from regard.seq2seq.sources.arrays import is_float, load_array, real_array
+from regard.seq2seq.sources.base import Option, Source, Spec, is_path
+from regard.seq2seq.sources.example import Example
 
 __all__ = ["Order", "Vectors"]
 
@@ -19,7 +21,6 @@ Order = Literal["sequence", "set"]
 
 ORDERS: tuple[Order, ...] = ("sequence", "set")
 MOST_ROWS = 100_000
-_SETTINGS = ("size", "order", "positions", "mean", "scale")
 _CONSTANT = 1e-6  # share of the mean: a smaller deviation is rounding
 _MOST_NUMBERS = 1 << 16  # of a vector
 _MOST_POSITIONS = 3
@@ -27,7 +28,7 @@ _LARGEST = float(np.finfo(np.float32).max)
 
 
 @dataclass(frozen=True)
-class Vectors:
+class Vectors(Source):
     """Sources that are sequences or sets of vectors.
 
     Parameters
@@ -60,8 +61,12 @@ class Vectors:
            [3.  , 4.  , 0.25]], dtype=float32)
     """
 
-    token_type: ClassVar[str] = "vectors"
-    unit: ClassVar[str] = "examples"  # the unit of progress
+    kind: ClassVar[str] = "vectors"
+    options: ClassVar[Mapping[str, Option]] = {
+        "size": Option("how many numbers each has, without its position"),
+        "order": Option("whether the order of those of an example matters", ("sequence|set",), "sequence"),
+        "positions": Option("coordinates of positions, which follow the numbers of each", default=0),
+    }
 
     size: int
     order: Order = "sequence"
@@ -83,20 +88,23 @@ class Vectors:
         """Return how many numbers a row has: those of the vector, then those of its position."""
         return self.size + self.positions
 
-    grid: ClassVar[None] = None
+    @property
+    def spec(self) -> Spec:
+        """Rows of `width` numbers."""
+        return Spec(width=self.width, ordered=self.order == "sequence")
 
-    def names(self, count: int) -> tuple[str, ...]:
-        """Return the names of so many vectors: their numbers, counted from 1."""
-        return tuple(map(str, range(1, count + 1)))
+    @property
+    def layout(self) -> Hashable:
+        """The sizes: examples are read before they are standardised."""
+        return self.kind, self.size, self.positions
 
-    def fitted(self, examples: Iterable[Any]) -> Self:
+    def fitted(self, examples: Iterable[Example]) -> Self:
         """Return a source for examples like these: with the mean and the standard deviation of each number of a row."""
         count, total, squares = 0, np.zeros(self.width), np.zeros(self.width)
-        for rows in map(self.load, examples):
-            count += len(rows)
-            shift = rows.sum(axis=0, dtype=np.float64)
-            total += shift
-            squares += np.square(rows, dtype=np.float64).sum(axis=0)
+        for example in examples:
+            count += len(example)
+            total += example.content.sum(axis=0, dtype=np.float64)
+            squares += np.square(example.content, dtype=np.float64).sum(axis=0)
         mean = total / max(count, 1)
         deviation = np.sqrt(np.maximum(squares / max(count, 1) - mean**2, 0))
         deviation[deviation <= _CONSTANT * np.abs(mean)] = 0
@@ -104,25 +112,23 @@ class Vectors:
             self, mean=tuple(mean.tolist()), scale=tuple(np.where(deviation > 0, deviation, 1.0).tolist())
         )
 
-    def read(
-        self, example: ArrayLike | str | os.PathLike[str] | tuple[ArrayLike, ArrayLike]
-    ) -> NDArray[np.float32]:
-        """Return the vectors of an example as `load` does, standardised where `mean` and `scale` are known."""
-        rows = self.load(example)
+    def rows(self, example: Example) -> NDArray[np.float32]:
+        """Return the vectors of an example, standardised where `mean` and `scale` are known."""
+        rows: NDArray[np.float32] = example.content
         if self.mean is None or self.scale is None:
             return rows
         with np.errstate(over="ignore"):
             standard: NDArray[np.float64] = (rows - np.array(self.mean)) / np.array(self.scale)
         return _as_float32("a standardised example", standard)
 
-    def load(
-        self, example: ArrayLike | str | os.PathLike[str] | tuple[ArrayLike, ArrayLike]
+    def read(
+        self, given: ArrayLike | str | os.PathLike[str] | tuple[ArrayLike, ArrayLike]
     ) -> NDArray[np.float32]:
         """Check an example and return its vectors as rows.
 
         Parameters
         ----------
-        example : array_like of shape (m, size), pair or path
+        given : array_like of shape (m, size), pair or path
             The vectors, 1 to 100,000. With `positions`, a pair of the vectors and an array (m, positions). A path is
             that of a `.npy` file, or ``file.npz:name`` for one array of an archive, of shape (m, size + positions).
 
@@ -144,39 +150,24 @@ class Vectors:
         Examples
         --------
         >>> np.save("x.npy", np.arange(6.0).reshape(3, 2))
-        >>> Vectors(2).load("x.npy")
+        >>> Vectors(2).read("x.npy")
         array([[0., 1.],
                [2., 3.],
                [4., 5.]], dtype=float32)
         """
-        if isinstance(example, Loaded):
-            return example.rows
-        if is_path(example):
-            array = load_array(example, lambda shape, dtype: self._check_file(shape, dtype))
-            return _as_float32(f"{os.fspath(example)}: an array", array)
+        if is_path(given):
+            array = load_array(given, lambda shape, dtype: self._check_file(shape, dtype))
+            return _as_float32(f"{os.fspath(given)}: an array", array)
         if not self.positions:
-            return _vectors("an example", "size", example, self.size)
-        if not isinstance(example, tuple | list) or len(example) != 2:
-            self._not_a_pair(example)
-        vectors = _vectors("the vectors of an example", "size", example[0], self.size)
-        positions = _vectors("the positions of an example", "positions", example[1], self.positions)
+            return _vectors("an example", "size", given, self.size)
+        if not isinstance(given, tuple | list) or len(given) != 2:
+            self._not_a_pair(given)
+        vectors = _vectors("the vectors of an example", "size", given[0], self.size)
+        positions = _vectors("the positions of an example", "positions", given[1], self.positions)
         if len(vectors) != len(positions):
             rule = "an example must have a position for each vector."
             _check.fail(f"{rule} Got {len(vectors)} vectors and {len(positions)} positions instead.")
         return np.concatenate([vectors, positions], axis=1)
-
-    def data(self) -> dict[str, bytes]:
-        """Return the learned data, as bytes: none, since the means are settings."""
-        return {}
-
-    def describe(self) -> dict[str, Any]:
-        """Return the settings, for JSON."""
-        return {"kind": self.token_type, **{name: getattr(self, name) for name in _SETTINGS}}
-
-    @classmethod
-    def restore(cls, described: Mapping[str, Any]) -> Self:
-        """Return the source that `describe` described; ValueError or TypeError if a setting is invalid."""
-        return cls(**settings_of(described, cls.token_type, _SETTINGS))
 
     def _check_file(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
         _check_type("an array", dtype)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from regard.seq2seq.data.vocabulary import END
+from regard.seq2seq.sources.text.vocabulary import END
 
 __all__ = ["Row", "packed", "unpacked"]
 

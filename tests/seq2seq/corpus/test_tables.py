@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regard.cli import main
-from regard.seq2seq.data.parallel_text import Skipped, read_pairs
-from regard.seq2seq.data.tables import Record, name_like, records
+from regard.seq2seq.corpus.pairs import Skipped, read_pairs
+from regard.seq2seq.corpus.tables import Record, name_like, records
 
 TWO = [("the black, cat", 'le "chat" noir'), ("a dog", "un chien")]
 ROWS = [["id", "fr", "en"], ["1", TWO[0][1], TWO[0][0]], ["2", TWO[1][1], TWO[1][0]]]

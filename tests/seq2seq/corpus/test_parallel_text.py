@@ -7,7 +7,7 @@ import gzip
 import io
 import os
 import tracemalloc
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, BinaryIO
@@ -19,8 +19,9 @@ from hypothesis import strategies as st
 from one_test import in_one_test
 
 from regard.seq2seq.alignment.links import read_gold
-from regard.seq2seq.data import parallel_text as module
-from regard.seq2seq.data.parallel_text import Skipped, as_pairs, decode_line, read_lines, read_pairs, read_two
+from regard.seq2seq.corpus import pairs as module
+from regard.seq2seq.corpus.pairs import Skipped, as_pairs, decode_line, read_lines, read_pairs, read_two
+from regard.seq2seq.sources import Text
 
 TWO = [("the cat", "le chat"), ("a", "b")]
 DATA = "\ufeffthe cat\tle chat\r\na\tb".encode()
@@ -350,11 +351,19 @@ def test_reading_takes_little_more_memory_than_what_is_read(tmp_path: Path) -> N
 # ------------------------------------------------------------------------------------------------- from Python
 
 
+def tokens(
+    pairs: Iterable[Any], skipped: Callable[[Skipped], object] | None = None
+) -> list[tuple[tuple[str, ...], ...]]:
+    """The words of both sides of pairs."""
+    read = as_pairs(pairs, Text("words"), Text("words").tokenizer, skipped=skipped)
+    return [tuple(side.content for side in pair) for pair in read]
+
+
 def test_pairs_from_python() -> None:
     examples = [("read", ["R", "IY1"]), ["a", "b"], (("x",), "y")]
-    assert as_pairs(iter(examples)) == [("read", ["R", "IY1"]), ("a", "b"), (("x",), "y")]
+    assert tokens(iter(examples)) == [(("read",), ("R", "IY1")), (("a",), ("b",)), (("x",), ("y",))]
     skipped: list[Skipped] = []
-    assert as_pairs([("a", ""), ("a", "b"), ([], "c")], skipped=skipped.append) == [("a", "b")]
+    assert tokens([("a", ""), ("a", "b"), ([], "c")], skipped.append) == [(("a",), ("b",))]
     assert list(map(str, skipped)) == ["pair 1: the target is empty", "pair 3: the source is empty"]
 
 
@@ -364,16 +373,16 @@ def test_pairs_from_python() -> None:
         (["ab"], TypeError, "pair 1 must be a source and a target. Got 'ab' instead."),
         ([("a", "b"), ("a",)], TypeError, "pair 2 must be a source and a target. Got ('a',) instead."),
         ([3], TypeError, "pair 1 must be a source and a target. Got 3 instead."),
-        ([("a", 5)], TypeError, "pair 1: the target must be text or a sequence of tokens. Got 5 instead."),
+        ([("a", 5)], TypeError, "pair 1: a text must be a str or a sequence of tokens. Got int instead."),
         (
             [(["a", 5], "b")],
             TypeError,
-            "pair 1: the source must be text or a sequence of tokens. Got ['a', 5] instead.",
+            "pair 1: a token must be a str. Got 5 instead.",
         ),
         (
             [("a", b"b")],
             TypeError,
-            "pair 1: the target must be text or a sequence of tokens. Got b'b' instead.",
+            "pair 1: a token must be a str. Got 98 instead.",
         ),
         ([("a", " ")], ValueError, "pair 1: the target is empty"),
         ([("a", [])], ValueError, "pair 1: the target is empty"),
@@ -381,11 +390,11 @@ def test_pairs_from_python() -> None:
     ],
 )
 def test_invalid_pairs(wrong: Any, kind: type[Exception], message: str) -> None:
-    assert error(kind, as_pairs, wrong) == message
+    assert error(kind, tokens, wrong) == message
 
 
 def test_all_pairs_may_be_skipped() -> None:
-    message = error(ValueError, as_pairs, [("", "a")] * 3, skipped=lambda _: None)
+    message = error(ValueError, tokens, [("", "a")] * 3, lambda _: None)
     assert message == "there must be sentence pairs. Got 3 with an empty side instead."
 
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
-from regard.seq2seq.data.arrays import Loaded
-from regard.seq2seq.data.parallel_text import Pair
+from regard.seq2seq.corpus.pairs import Pair
 
 __all__ = ["hold_out", "split_validation"]
 
@@ -45,19 +43,9 @@ def split_validation(
     training, validation = hold_out(pairs, fits)
     if links is None or len(training) == len(pairs):
         return training, validation, links
-    held_out = {_key(pair[0]) for pair in validation}
-    others = [link for pair, link in zip(pairs, links, strict=True) if _key(pair[0]) not in held_out]
+    held_out = {pair[0] for pair in validation}
+    others = [link for pair, link in zip(pairs, links, strict=True) if pair[0] not in held_out]
     return training, validation, others
-
-
-def _key(source: Any) -> Any:
-    """Return a key that is the same for equal sources: texts, tokens or arrays."""
-    if isinstance(source, Loaded):
-        return _key(source.rows)
-    if isinstance(source, np.ndarray):
-        return source.shape, source.dtype.str, hashlib.sha256(np.ascontiguousarray(source).data).digest()
-    nested = isinstance(source, Sequence) and not isinstance(source, str)
-    return tuple(map(_key, source)) if nested else source
 
 
 def hold_out(
@@ -80,9 +68,9 @@ def hold_out(
     training, validation : list of (source, target)
         No source is in both, unless there are too few to split: then both are all pairs.
     """
-    sources = list(dict.fromkeys(_key(pair[0]) for pair in pairs if fits is None or fits(pair)))
+    sources = list(dict.fromkeys(pair[0] for pair in pairs if fits is None or fits(pair)))
     number = max(min(len(sources) // 10, 10), min(len(sources) // 20, 500))
     if len(sources) < _FEW:
         return list(pairs), list(pairs)
     held_out = {sources[i] for i in np.random.default_rng(_SEED).permutation(len(sources))[:number]}
-    return [p for p in pairs if _key(p[0]) not in held_out], [p for p in pairs if _key(p[0]) in held_out]
+    return [p for p in pairs if p[0] not in held_out], [p for p in pairs if p[0] in held_out]

@@ -17,7 +17,7 @@ from regard import _check, _files
 if TYPE_CHECKING:
     from PIL import Image
 
-__all__ = ["read_picture"]
+__all__ = ["read_image"]
 
 # Only formats that Pillow decodes itself: for others it starts programs or reads further files.
 _FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP", "TIFF", "PPM")
@@ -32,9 +32,7 @@ _LARGEST_GRAY = {
 }  # Pillow stretches the pixels to 255, but not the transparent value
 
 
-def read_picture(
-    path: str | os.PathLike[str], *, height: int, width: int, channels: int
-) -> NDArray[np.uint8]:
+def read_image(path: str | os.PathLike[str], *, height: int, width: int, channels: int) -> NDArray[np.uint8]:
     """Read a picture and make it fit a fixed size.
 
     The picture is scaled to the largest size that fits within height x width with its proportions kept (Lanczos filter,

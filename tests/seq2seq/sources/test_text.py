@@ -1,4 +1,4 @@
-"""Text: normalized, cut, numbered and glued, as words, characters, subwords or tokens."""
+"""Text: normalized, tokenized, numbered and joined, as words, characters, subwords or tokens."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from one_test import in_one_test
 
-from regard.seq2seq.data import normalization as module
-from regard.seq2seq.data import subwords
-from regard.seq2seq.data.normalization import NORMALIZATIONS, is_blank, normalize, normalize_tokens
-from regard.seq2seq.data.subwords import Segmenter, learn_pieces, read_scores
-from regard.seq2seq.data.tokenizers import (
+from regard.seq2seq.sources.text import normalization as module
+from regard.seq2seq.sources.text import subwords
+from regard.seq2seq.sources.text.normalization import NORMALIZATIONS, is_blank, normalize, normalize_tokens
+from regard.seq2seq.sources.text.subwords import Segmenter, learn_pieces, read_scores
+from regard.seq2seq.sources.text.tokenizers import (
     TOKEN_TYPES,
     Characters,
     Subwords,
     Tokenizer,
     Tokens,
     Words,
-    cut,
-    glue,
+    detokenize,
     learn,
     restore,
-    unmarked,
+    tokenize,
+    unmark,
     unseen,
 )
-from regard.seq2seq.data.vocabulary import (
+from regard.seq2seq.sources.text.vocabulary import (
     END,
     JOIN,
     PAD,
@@ -64,8 +64,8 @@ from regard.seq2seq.data.vocabulary import (
         ("", []),
     ],
 )
-def test_cut(text: str, tokens: list[str]) -> None:
-    assert [token.replace(JOIN, "|") for token in cut(text)] == tokens
+def test_tokenize(text: str, tokens: list[str]) -> None:
+    assert [token.replace(JOIN, "|") for token in tokenize(text)] == tokens
 
 
 # One sentence in each script. Its words were determined by hand: separated by spaces, without the sign at the end.
@@ -111,14 +111,14 @@ def test_words_of_many_scripts_are_not_split(script: str) -> None:
         for word in written(script).replace("་", " ་ ").split()  # a sign between Tibetan syllables
         for token in (word.rstrip(SIGNS), word[len(word.rstrip(SIGNS)) :])
     ]
-    assert [unmarked(token) for token in cut(written(script))] == [token for token in by_hand if token]
+    assert [unmark(token) for token in tokenize(written(script))] == [token for token in by_hand if token]
 
 
 @in_one_test("script", SCRIPTS)
 def test_words_of_many_scripts_are_those_of_an_established_tokenizer(script: str) -> None:
     theirs = pytest.importorskip("pyonmttok", reason="pyonmttok has no wheel for every Python").Tokenizer
     text = written(script).replace("\u200c", "")  # it cuts Persian words at the joiner
-    assert [unmarked(token) for token in cut(text)] == theirs("conservative")(text)
+    assert [unmark(token) for token in tokenize(text)] == theirs("conservative")(text)
 
 
 @in_one_test(
@@ -139,8 +139,8 @@ def test_words_of_many_scripts_are_those_of_an_established_tokenizer(script: str
     ],
 )
 def test_marks_joiners_and_emoji_stay_with_their_character(text: str, tokens: list[str]) -> None:
-    assert [token.replace(JOIN, "|") for token in cut(text)] == tokens
-    assert glue(cut(text)) == text
+    assert [token.replace(JOIN, "|") for token in tokenize(text)] == tokens
+    assert detokenize(tokenize(text)) == text
 
 
 _AWKWARD = st.sampled_from(
@@ -152,9 +152,9 @@ AWKWARD = st.lists(_AWKWARD, max_size=12).map("".join)
 @pytest.mark.slow
 @given(st.text(max_size=40) | AWKWARD)
 def test_no_token_begins_with_a_mark(text: str) -> None:
-    for token in map(unmarked, cut(text)):
+    for token in map(unmark, tokenize(text)):
         assert token
-    for token in cut(text):
+    for token in tokenize(text):
         assert unicodedata.category(token.lstrip(JOIN)[0])[0] != "M"
 
 
@@ -168,7 +168,7 @@ def test_no_token_ends_inside_a_grapheme_cluster(text: str) -> None:
     text = one_space(text.replace(JOIN, "x"))
     ends = set(itertools.accumulate(map(len, regex.findall(r"\X", text))))
     position = 0
-    for token in map(unmarked, cut(text)):
+    for token in map(unmark, tokenize(text)):
         position = text.index(token, position) + len(token)
         assert position in ends or text[position : position + 1] == " "
 
@@ -179,14 +179,14 @@ def one_space(text: str) -> str:
 
 @pytest.mark.slow
 @given(st.text(max_size=40) | AWKWARD)
-def test_glue_undoes_cut(text: str) -> None:
+def test_detokenize_undoes_tokenize(text: str) -> None:
     spaced = one_space(text.replace(JOIN, "x"))
-    assert glue(cut(spaced)) == spaced
+    assert detokenize(tokenize(spaced)) == spaced
 
 
 @given(st.text(max_size=40))
 def test_tokens_have_no_spaces_or_lines(text: str) -> None:
-    assert not any(re.search(r"[^\S\u00a0\u202f]", token) for token in cut(text))
+    assert not any(re.search(r"[^\S\u00a0\u202f]", token) for token in tokenize(text))
 
 
 def test_vocabulary() -> None:
@@ -210,7 +210,7 @@ def test_a_text_cannot_contain_special_tokens() -> None:
     assert Vocabulary(SPECIAL).encode(SPECIAL) == [UNKNOWN] * 4
     tokens = Tokens.learn(["a </s> <pad>"])
     assert tokens.tokens == (*SPECIAL, "</s>", "<pad>", "a")
-    assert tokens.encode(tokens.cut("a </s> <pad> <s> <unk>")) == [6, 4, 5, 3, 3]
+    assert tokens.encode(tokens.tokenize("a </s> <pad> <s> <unk>")) == [6, 4, 5, 3, 3]
 
 
 # -------------------------------------------------------------------------------------------------------- normalize
@@ -344,10 +344,10 @@ def test_text_without_visible_characters_is_blank() -> None:
 def test_invisible_text_gives_no_token_of_any_type(kind: str) -> None:
     side = subwords_of("bpe", ["ab a b"]) if kind == "subwords" else learn(kind, ["ab a b"])
     for text in ("", "  ", "\u200b", "\t\u00ad", "\u3164 \u2800"):
-        assert side.cut(text) == []
-    assert side.cut("a \u200b") != []
+        assert side.tokenize(text) == []
+    assert side.tokenize("a \u200b") != []
     if kind in ("words", "tokens"):
-        assert side.cut(["\u200b", "\u00ad"]) == []
+        assert side.tokenize(["\u200b", "\u00ad"]) == []
 
 
 @pytest.mark.parametrize(
@@ -364,7 +364,7 @@ def test_invisible_text_gives_no_token_of_any_type(kind: str) -> None:
 )
 def test_symbols_that_are_unknown_to_a_side(kind: str, text: str, symbols: list[str]) -> None:
     side = learn(kind, ["read ."] if kind == "tokens" else ["read."])
-    assert unseen(side, side.cut(text)) == symbols
+    assert unseen(side, side.tokenize(text)) == symbols
 
 
 def test_tokens_are_normalized_one_by_one() -> None:
@@ -417,11 +417,13 @@ def expected_text(kind: str, text: str) -> str:
 @pytest.mark.parametrize("kind", SIDES)
 @given(text=WRITTEN)
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_glue_undoes_cut_for_every_token_type(kind: str, text: str, sides: dict[str, Tokenizer]) -> None:
+def test_detokenize_undoes_tokenize_for_every_token_type(
+    kind: str, text: str, sides: dict[str, Tokenizer]
+) -> None:
     side = sides[kind]
-    tokens = side.cut(text)
+    tokens = side.tokenize(text)
     assert all(tokens)
-    assert side.glue(tokens) == expected_text(kind, text)
+    assert side.detokenize(tokens) == expected_text(kind, text)
 
 
 @pytest.mark.slow
@@ -430,7 +432,7 @@ def test_glue_undoes_cut_for_every_token_type(kind: str, text: str, sides: dict[
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_numbers_stand_for_the_tokens(kind: str, text: str, sides: dict[str, Tokenizer]) -> None:
     side = sides[kind]
-    tokens = side.cut(text)
+    tokens = side.tokenize(text)
     numbers = side.encode(tokens)
     assert len(numbers) == len(tokens)
     for token, number in zip(tokens, numbers, strict=True):
@@ -443,9 +445,9 @@ def test_tokens_of_the_training_text_are_known(kind: str, sides: dict[str, Token
     assert side.tokens[:4] == SPECIAL
     assert len(side) == len(side.tokens) == len(set(side.tokens))
     for sentence in SENTENCES:
-        numbers = side.encode(side.cut(sentence))
+        numbers = side.encode(side.tokenize(sentence))
         assert UNKNOWN not in numbers
-        assert side.glue(side.tokens[number] for number in numbers) == sentence
+        assert side.detokenize(side.tokens[number] for number in numbers) == sentence
 
 
 @pytest.mark.parametrize("kind", SIDES)
@@ -455,7 +457,7 @@ def test_restored_it_is_the_same(kind: str, sides: dict[str, Tokenizer]) -> None
     assert type(again) is type(side)
     assert (again.token_type, again.tokens) == (side.token_type, side.tokens)
     assert (again.describe(), again.data()) == (side.describe(), side.data())
-    assert [again.cut(s) for s in SENTENCES] == [side.cut(s) for s in SENTENCES]
+    assert [again.tokenize(s) for s in SENTENCES] == [side.tokenize(s) for s in SENTENCES]
 
 
 def test_settings_and_data_are_these() -> None:
@@ -475,12 +477,12 @@ def test_settings_and_data_are_these() -> None:
 def test_capitals() -> None:
     words = Words.learn(["The the THE a"], lower=True, min_count=2)
     assert words.tokens[4:] == ("the",)
-    assert words.cut("The") == ["The"]  # a copy keeps its capitals
+    assert words.tokenize("The") == ["The"]  # a copy keeps its capitals
     assert words.encode(["THE", "a"]) == [4, UNKNOWN]
     assert Characters.learn(["Aa"], lower=True).tokens[4:] == ("a",)
     assert Tokens.learn(["A a b"], lower=True, size=5).tokens[4:] == ("a",)
     pieces = subwords_of("bpe", ["AB ab aB"], lower=True)
-    assert pieces.cut("ab") == pieces.cut("AB") == ["\u2581ab"]
+    assert pieces.tokenize("ab") == pieces.tokenize("AB") == ["\u2581ab"]
 
 
 def test_one_letter_whatever_its_spelling() -> None:
@@ -493,20 +495,23 @@ def test_one_letter_whatever_its_spelling() -> None:
 
 def test_a_space_is_shown_and_its_sign_is_kept() -> None:
     side = Characters.learn(["a b"])
-    assert side.cut("a \u2423") == ["a", "\u2423", " "]
-    assert side.glue(["a", "\u2423", " "]) == "a \u2423"
-    assert side.plain("\u2423") == " "
+    assert side.tokenize("a \u2423") == ["a", "\u2423", " "]
+    assert side.detokenize(["a", "\u2423", " "]) == "a \u2423"
+    assert side.token_text("\u2423") == " "
 
 
 def test_lists_of_tokens() -> None:
     tokens = Tokens.learn([["R", "IY1"], ("D",)])
-    assert tokens.cut(["X", "e\u0301"]) == ["X", "\u00e9"]
-    assert tokens.cut(" R  IY1\t") == ["R", "IY1"]
-    assert tokens.glue(["R", "", "IY1"]) == "R IY1"
-    assert Words.learn([["a"]]).cut(["l'" + JOIN, "a"]) == ["l'" + JOIN, "a"]
-    assert error(ValueError, tokens.cut, ["R D"]) == "a token must be text without spaces. Got 'R D' instead."
+    assert tokens.tokenize(["X", "e\u0301"]) == ["X", "\u00e9"]
+    assert tokens.tokenize(" R  IY1\t") == ["R", "IY1"]
+    assert tokens.detokenize(["R", "", "IY1"]) == "R IY1"
+    assert Words.learn([["a"]]).tokenize(["l'" + JOIN, "a"]) == ["l'" + JOIN, "a"]
+    assert (
+        error(ValueError, tokens.tokenize, ["R D"])
+        == "a token must be text without spaces. Got 'R D' instead."
+    )
     for kind in ("characters", "subwords"):
-        message = f"{kind} must be cut from text, a str. Got ['a'] instead."
+        message = f"{kind} must be made of text, a str. Got ['a'] instead."
         assert error(TypeError, learn, kind, [["a"]]) == message
 
 
@@ -530,8 +535,8 @@ def test_lists_of_tokens() -> None:
 def test_the_copies_of_unknown_tokens(
     source: str, target: str, token: str, borrowed: str, sides: dict[str, Tokenizer]
 ) -> None:
-    assert sides[target].borrow(token, sides[source]) == borrowed
-    assert sides[target].glue(["low", borrowed]).startswith("low")
+    assert sides[target].copy_token(token, sides[source]) == borrowed
+    assert sides[target].detokenize(["low", borrowed]).startswith("low")
 
 
 def test_arguments_are_checked() -> None:
@@ -649,7 +654,7 @@ def test_damaged_data_gives_an_error_or_a_text_that_works(
         assert len(again) < 200
         return
     for sentence in [*SENTENCES, "日本 x"]:
-        assert all(0 <= number < len(again) for number in again.encode(again.cut(sentence)))
+        assert all(0 <= number < len(again) for number in again.encode(again.tokenize(sentence)))
 
 
 def restored_or_error(side: Tokenizer, data: dict[str, bytes]) -> Tokenizer | str:
@@ -744,7 +749,7 @@ def ours_and_sentencepiece(request: pytest.FixtureRequest) -> tuple[Subwords, An
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_it_cuts_as_sentencepiece_does(text: str, ours_and_sentencepiece: tuple[Subwords, Any]) -> None:
     ours, theirs = ours_and_sentencepiece
-    our_pieces, their_pieces = ours.cut(text), theirs.encode_as_pieces(expected_text("bpe", text))
+    our_pieces, their_pieces = ours.tokenize(text), theirs.encode_as_pieces(expected_text("bpe", text))
     if our_pieces != their_pieces:  # sums in float32 may give a tie where there is none
         score = dict(zip(ours.tokens, map(theirs.get_score, range(len(ours))), strict=True))
         sums = [
@@ -783,7 +788,7 @@ def test_as_many_as_the_sentences_allow(sentences: list[str], size: int, method:
     assert 4 < len(side) <= size
     assert len(restore(side.describe(), side.data())) == len(side)
     for sentence in sentences:
-        assert side.glue(side.cut(sentence)) == expected_text(method, sentence)
+        assert side.detokenize(side.tokenize(sentence)) == expected_text(method, sentence)
 
 
 def test_rare_characters_are_left_out_where_there_are_many() -> None:
@@ -799,14 +804,14 @@ def test_there_must_be_something_to_learn() -> None:
         assert error(ValueError, subwords_of, "bpe", nothing) == message
 
 
-def test_without_sentencepiece_nothing_is_learned_and_all_is_cut(
+def test_without_sentencepiece_nothing_is_learned_and_all_is_tokenize(
     sides: dict[str, Tokenizer], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "sentencepiece", None)
     message = error(ImportError, learn_pieces, ["a"], size=10, method="bpe")
     assert message == 'subwords need sentencepiece: pip install "regard[subwords]"'
     again = restore(sides["bpe"].describe(), sides["bpe"].data())
-    assert again.cut("the lowest") == sides["bpe"].cut("the lowest")
+    assert again.tokenize("the lowest") == sides["bpe"].tokenize("the lowest")
 
 
 def test_of_very_many_sentences_some_are_taken_from_all_over(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -840,6 +845,6 @@ def test_scores_are_read_in_one_byte_order() -> None:
 @pytest.mark.parametrize("normalization", ["NFC", "NFKC", "none"])
 def test_tokens_that_were_cut_here_stay_what_they_are(normalization: Any) -> None:
     """NFKC has another letter for the mark of what touches its neighbour."""
-    tokens = cut(normalize("\ufb01ne (l'ic\u00f4ne).", normalization))
+    tokens = tokenize(normalize("\ufb01ne (l'ic\u00f4ne).", normalization))
     assert any(JOIN in token for token in tokens)
     assert normalize_tokens(tokens, normalization) == tokens

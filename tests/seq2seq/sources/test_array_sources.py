@@ -23,8 +23,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays_of
 
 import regard.seq2seq
-from regard.seq2seq.data.array_sources import Images, Loaded, Vectors, restore_source, scaled
-from regard.seq2seq.data.pictures import read_picture
+from regard.seq2seq.sources import Images, Loaded, Vectors, restore_source, scaled
+from regard.seq2seq.sources.image_files import read_image
 
 Image = pytest.importorskip("PIL.Image")
 
@@ -46,7 +46,7 @@ class Rows:
         self.size = {"height": height, "width": width, "channels": channels}
 
     def read(self, path: str | Path) -> np.ndarray:
-        return read_picture(path, **self.size).reshape(self.size["height"], -1)
+        return read_image(path, **self.size).reshape(self.size["height"], -1)
 
 
 def refusal(source: Vectors | Rows, path: str | Path, default: str) -> str:

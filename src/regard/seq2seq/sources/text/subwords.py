@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from regard import _check
-from regard.seq2seq.data.vocabulary import PAD, SPECIAL
+from regard.seq2seq.sources.text.vocabulary import PAD, SPECIAL
 
 __all__ = ["METHODS", "Segmenter", "learn_pieces", "read_scores"]
 

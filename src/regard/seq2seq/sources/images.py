@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from regard import _check
-from regard.seq2seq.data.arrays import (
-    Loaded,
-    is_array_file,
-    is_float,
-    is_path,
-    load_array,
-    real_array,
-    settings_of,
-)
-from regard.seq2seq.data.pictures import read_picture
+from regard.seq2seq.sources.arrays import is_array_file, is_float, load_array, real_array
+from regard.seq2seq.sources.base import Option, Source, Spec, is_path
+from regard.seq2seq.sources.example import Example
+from regard.seq2seq.sources.image_files import read_image
 
 __all__ = ["Images"]
 
@@ -29,7 +23,7 @@ _MOST_CHANNELS = 64
 
 
 @dataclass(frozen=True)
-class Images:
+class Images(Source):
     """Sources that are images of one size.
 
     Arrays must have exactly this size. Picture files are scaled to fit within it.
@@ -58,8 +52,13 @@ class Images:
            [2, 3, 6, 7]], dtype=uint8))
     """
 
-    token_type: ClassVar[str] = "images"
-    unit: ClassVar[str] = "pictures"  # the unit of progress
+    kind: ClassVar[str] = "images"
+    unit: ClassVar[str] = "pictures"
+    options: ClassVar[Mapping[str, Option]] = {
+        "size": Option("height and width in pixels, multiples of --cell", ("HEIGHT", "WIDTH")),
+        "channels": Option("1 for grey, 3 for colours", default=3),
+        "cell": Option("side in pixels of the square cells that are attended to, a power of 2", default=4),
+    }
 
     height: int
     width: int
@@ -80,35 +79,34 @@ class Images:
                 _check.fail(rule, hint=f"{name}={near}, or another cell")
 
     @property
+    def spec(self) -> Spec:
+        """Cells of an image of this size."""
+        size = self.height, self.width, self.channels, self.cell
+        return Spec(width=self.cell * self.cell * self.channels, ordered=False, image=size)
+
+    @property
     def grid(self) -> tuple[int, int]:
         """The rows and columns of cells."""
         return self.height // self.cell, self.width // self.cell
 
-    def names(self, count: int) -> tuple[str, ...]:
+    def names(self, example: Example) -> tuple[str, ...]:
         """Return the names of the cells: row and column, both counted from 1."""
         rows, columns = self.grid
-        return tuple(f"({i}, {j})" for i in range(1, rows + 1) for j in range(1, columns + 1))[:count]
+        return tuple(f"({i}, {j})" for i in range(1, rows + 1) for j in range(1, columns + 1))
 
-    def fitted(self, examples: Iterable[Any]) -> Self:
-        """Return the source for examples like these: pixels need no standardisation."""
-        return self
+    def picture(self, example: Any) -> NDArray[Any]:
+        """Return an image, or what `read` makes one of, as it is read: (height, width, channels)."""
+        (rows, columns), cell = self.grid, self.cell
+        cells = self.load(example).content.reshape(rows, columns, cell, cell, self.channels)
+        pixels: NDArray[Any] = cells.swapaxes(1, 2).reshape(self.height, self.width, self.channels)
+        return pixels
 
-    def read(self, example: ArrayLike | str | os.PathLike[str]) -> NDArray[np.uint8] | NDArray[np.float32]:
-        """Return the cells of an image, as `load` does."""
-        return self.load(example)
-
-    def picture(self, example: ArrayLike | str | os.PathLike[str]) -> NDArray[np.uint8] | NDArray[np.float32]:
-        """Return an image as it is read, (height, width, channels)."""
-        (h, w), cell = self.grid, self.cell
-        cells = self.load(example).reshape(h, w, cell, cell, self.channels)
-        return cells.swapaxes(1, 2).reshape(self.height, self.width, self.channels)
-
-    def load(self, example: ArrayLike | str | os.PathLike[str]) -> NDArray[np.uint8] | NDArray[np.float32]:
+    def read(self, given: ArrayLike | str | os.PathLike[str]) -> NDArray[np.uint8] | NDArray[np.float32]:
         """Check an image and return its cells.
 
         Parameters
         ----------
-        example : array_like of shape (height, width, channels) or (height, width), or path
+        given : array_like of shape (height, width, channels) or (height, width), or path
             An array of uint8, or of floats from 0 to 1; without the last axis if there is one channel. A path is that
             of a `.npy` file, ``file.npz:name`` for one array of an archive, or a picture (PNG, JPEG, WebP, GIF, BMP,
             TIFF, PNM). Pictures need Pillow.
@@ -141,47 +139,25 @@ class Images:
         --------
         >>> with open("dots.ppm", "wb") as file:
         ...     _ = file.write(b"P6 2 1 255\\n" + bytes([255, 0, 0, 0, 0, 255]))
-        >>> Images(2, 4, channels=3, cell=2).load("dots.ppm").shape
+        >>> Images(2, 4, channels=3, cell=2).read("dots.ppm").shape
         (2, 12)
         """
-        if isinstance(example, Loaded):
-            return example.rows
-        if not is_path(example):
-            if hasattr(example, "getpalette"):  # a picture of Pillow: its array may hold indices of colours
-                self._is_picture(example)
-            return self._rows("an image", real_array("an image", example))
-        if is_array_file(example):
-            array = load_array(example, lambda shape, dtype: self._check_array("an image", shape, dtype))
-            return self._rows(f"{os.fspath(example)}: an image", array)
+        if not is_path(given):
+            if hasattr(given, "getpalette"):  # an image of Pillow: its array may hold indices of colours
+                self._is_picture(given)
+            return self._rows("an image", real_array("an image", given))
+        if is_array_file(given):
+            array = load_array(given, lambda shape, dtype: self._check_array("an image", shape, dtype))
+            return self._rows(f"{os.fspath(given)}: an image", array)
         if self.channels not in (1, 3):
-            rule = f"{os.fspath(example)}: channels must be 1 or 3 for picture files."
+            rule = f"{os.fspath(given)}: channels must be 1 or 3 for picture files."
             _check.fail(f"{rule} The model has {self.channels}.", hint="save the image as an array in .npy")
-        pixels = read_picture(example, height=self.height, width=self.width, channels=self.channels)
-        return self._cells(pixels)
+        return self._cells(read_image(given, height=self.height, width=self.width, channels=self.channels))
 
     def _cells(self, pixels: NDArray[Any]) -> NDArray[Any]:
-        (h, w), cell = self.grid, self.cell
-        parts = pixels.reshape(h, cell, w, cell, self.channels).swapaxes(1, 2)
-        return np.ascontiguousarray(parts).reshape(h * w, -1)
-
-    def data(self) -> dict[str, bytes]:
-        """Return the learned data, as bytes: none."""
-        return {}
-
-    def describe(self) -> dict[str, Any]:
-        """Return the settings, for JSON."""
-        return {
-            "kind": self.token_type,
-            "height": self.height,
-            "width": self.width,
-            "channels": self.channels,
-            "cell": self.cell,
-        }
-
-    @classmethod
-    def restore(cls, described: Mapping[str, Any]) -> Self:
-        """Return the source that `describe` described; ValueError or TypeError if a setting is invalid."""
-        return cls(**settings_of(described, cls.token_type, ("height", "width", "channels", "cell")))
+        (rows, columns), cell = self.grid, self.cell
+        parts = pixels.reshape(rows, cell, columns, cell, self.channels).swapaxes(1, 2)
+        return np.ascontiguousarray(parts).reshape(rows * columns, -1)
 
     def _is_picture(self, picture: object) -> None:
         mode = "L" if self.channels == 1 else "RGB"

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from typing import Literal, cast
 
 from regard import _check
-from regard.seq2seq.data.vocabulary import JOIN
+from regard.seq2seq.sources.text.vocabulary import JOIN
 
 __all__ = ["NORMALIZATIONS", "Normalization", "as_normalization", "is_blank", "normalize", "normalize_tokens"]
 
