@@ -592,7 +592,7 @@ def test_two_processes_do_not_train_the_same(
     try:
         for fresh in ([], ["--fresh"]):
             message = refused(["train", str(pairs), "--out", str(tmp_path / "m"), *fresh], capsys)
-            assert message == f"--out: another process is training {model_path}; give another --out"
+            assert message == f"--out: another process is training {model_path}; hint: give another --out"
     finally:
         process.kill()
         process.communicate(timeout=1800)
@@ -659,7 +659,7 @@ def test_a_finished_model_is_not_overwritten(
     assert not list((tmp_path / "m").glob(".*"))
     capsys.readouterr()
     message = refused([*arguments, *option, "--seed", "2"], capsys)
-    assert message == f"--out: {model_path} is done; --fresh trains it anew, another --out keeps it"
+    assert message == f"--out: {model_path} is done; hint: --fresh trains it anew, another --out keeps it"
     assert model_path.read_bytes() == before
     assert main([*arguments, *option, "--seed", "2", "--fresh"]) == 0
     assert model_path.read_bytes() != before
@@ -895,7 +895,7 @@ def test_links_that_are_counted_from_1(tmp_path: Path, capsys: pytest.CaptureFix
     assert (models[0] == models[2]).all()
     message = refused([*arguments[:-2], "--out", str(tmp_path / "n")], capsys)
     assert re.fullmatch(
-        r".*/links, line \d+: a link .* instead; if the first word .* give --links-from 1", message
+        r".*/links, line \d+: a link .* instead; hint: if the first word .* give --links-from 1", message
     )
     (tmp_path / "links").write_text("1-1\n1-1\n\n" * 10)
     assert main([*arguments[:-2], "--epochs", "1", "--out", str(tmp_path / "o")]) == 0
@@ -903,7 +903,7 @@ def test_links_that_are_counted_from_1(tmp_path: Path, capsys: pytest.CaptureFix
     (tmp_path / "links").write_text("1-1\n1-1\n0-0\n" * 10)
     message = refused([*arguments, "--out", str(tmp_path / "n")], capsys)
     assert message.endswith(
-        "/links, line 3: a link must count words from 1 on. Got one with 0 instead; --links-from 0 counts from 0"
+        "/links, line 3: a link must count words from 1 on. Got one with 0 instead; hint: --links-from 0 counts from 0"
     )
 
 
@@ -982,10 +982,10 @@ def test_a_training_of_other_pairs_is_not_the_same(
     assert main(arguments) == 0
     write_pairs(pairs, seed=1)
     capsys.readouterr()
-    assert "is done; --fresh trains it anew" in refused(arguments, capsys)
+    assert "is done; hint: --fresh trains it anew" in refused(arguments, capsys)
     (tmp_path / "m" / "log.jsonl").unlink()  # its training pairs are unknown
     write_pairs(pairs)
-    assert "is done; --fresh trains it anew" in refused(arguments, capsys)
+    assert "is done; hint: --fresh trains it anew" in refused(arguments, capsys)
 
 
 @pytest.mark.slow
@@ -1340,7 +1340,7 @@ def test_a_picture_that_changes_makes_another_training(
     stdout = bad_source(caption_training(pairs, out), capsys)
     assert (
         stdout
-        == f"--out: {out / 'model.safetensors'} is done; --fresh trains it anew, another --out keeps it"
+        == f"--out: {out / 'model.safetensors'} is done; hint: --fresh trains it anew, another --out keeps it"
     )
     assert (out / "model.safetensors").read_bytes() == before
 

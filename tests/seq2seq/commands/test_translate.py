@@ -152,7 +152,7 @@ def test_options_may_stand_anywhere(
         assert capsys.readouterr().out == expected
     assert refused(["translate", model, a, "--nope"], capsys)[1] == "unrecognized arguments: --nope"
     message = refused(["evaluate", model, "--compare", model, pairs], capsys)[1]
-    assert message.endswith("--references; --compare takes all names after it")
+    assert message.endswith("--references; hint: --compare takes all names after it")
 
 
 # -------------------------------------------------------------------------------------------------------- streams
@@ -328,8 +328,8 @@ def test_a_tab_in_a_text_is_no_column(
         (["--by=words", "--alignment=text"], "--by needs --alignment pharaoh: it is about links"),
         (["--top-k=1"], "--top-k needs --sample"),
         (["--seed=1"], "--seed needs --sample"),
-        (["--sample=1", "--beam=3"], "--beam and --sample exclude each other: give one"),
-        (["--sample=1", "--n-best=3"], "--n-best and --sample exclude each other: give one"),
+        (["--sample=1", "--beam=3"], "--beam and --sample exclude each other; hint: give one"),
+        (["--sample=1", "--n-best=3"], "--n-best and --sample exclude each other; hint: give one"),
         (["--beam=2", "--n-best=3"], "--n-best must be at most --beam = 2. Got 3 instead."),
     ],
 )
@@ -949,7 +949,9 @@ def test_a_page_does_not_replace_a_model(
     other = tmp_path / "other.html"
     other.write_bytes(trained.read_bytes())
     arguments = ["translate", str(trained), "--ensemble", str(other), "--show", str(other), "--force"]
-    assert refused(arguments, capsys)[1] == f"{other} would be overwritten: give --show a file of its own"
+    assert (
+        refused(arguments, capsys)[1] == f"{other} would be overwritten; hint: give --show a file of its own"
+    )
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from numpy.typing import NDArray
 
-from regard import _files
+from regard import _check, _files
 from regard.seq2seq.commands.labels import names_of
 from regard.seq2seq.training.log import LOG_FILE, column, columns, entries
 from regard.show import argument_types, terminal
@@ -56,9 +56,7 @@ def run(args: argparse.Namespace) -> int:
     curves = panels(_read(args.logs), along=args.along)
     if not curves:
         one = len(args.logs) == 1
-        raise ValueError(
-            f"{f'{args.logs[0]} has no loss' if one else 'none of the logs has a validation'} yet"
-        )
+        _check.fail(f"{f'{args.logs[0]} has no loss' if one else 'none of the logs has a validation'} yet")
     if args.png:
         with warned(args.png):
             save_curves(args.png, curves, along=args.along)
@@ -71,7 +69,7 @@ def _read(paths: Sequence[Path]) -> dict[str, Entries]:
     """Read logs by the name of their run."""
     files = [path / LOG_FILE if path.is_dir() else path for path in paths]
     if len({_files.real(file) for file in files}) < len(files):
-        raise ValueError("the logs to compare must be different files")
+        _check.fail("the logs to compare must be different files")
     return {name: entries(file) for name, file in zip(names_of(files), files, strict=True)}
 
 

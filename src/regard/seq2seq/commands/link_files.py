@@ -7,6 +7,7 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from regard import _check
 from regard.seq2seq.alignment.links import Gold, of_tokens, read_gold, word_numbers
 from regard.seq2seq.corpus.batching import Links
 from regard.seq2seq.corpus.pairs import Pair, Skipped
@@ -50,10 +51,8 @@ def read_counted(path: Path, first: int | None, option: str) -> list[Gold]:
         return golds
     for number, gold in enumerate(golds, 1):
         if any(0 in link for link in gold.possible):
-            raise ValueError(
-                f"{path}, line {number}: a link must count words from 1 on. Got one with 0 instead; "
-                f"{option} 0 counts from 0"
-            )
+            rule = f"{path}, line {number}: a link must count words from 1 on. Got one with 0 instead."
+            _check.fail(rule, hint=f"{option} 0 counts from 0")
     return [Gold(_from_one(gold.sure), _from_one(gold.possible)) for gold in golds]
 
 
@@ -72,7 +71,7 @@ def read_links(path: Path, skipped: Collection[int], count: int, first: int | No
     """Read the sure links of pairs in Pharaoh's format."""
     golds = read_counted(path, first, LINKS_FROM)
     if len(golds) != count + len(skipped):
-        raise ValueError(f"--links: {path} has {len(golds)} lines for {count + len(skipped)} pairs")
+        _check.fail(f"--links: {path} has {len(golds)} lines for {count + len(skipped)} pairs")
     left_out = bytearray(len(golds) + 1)
     for number in skipped:
         left_out[number] = True
@@ -111,10 +110,10 @@ def check_range(
         if i >= counts[0] or j >= counts[1]:
             fits = not any(0 in link for link in line.links) and i <= counts[0] and j <= counts[1]
             fits = fits and not first
-            hint = f"; if the first {by[:-1]} has the number 1, give {option} 1" if fits else "."
-            raise ValueError(
-                f"{path}, line {line.number}: a link must be between {by} of the pair, which has "
-                f"{counts[0]} and {counts[1]}. Got {i + first}-{j + first} instead{hint}"
+            rule = f"a link must be between {by} of the pair, which has {counts[0]} and {counts[1]}."
+            _check.fail(
+                f"{path}, line {line.number}: {rule} Got {i + first}-{j + first} instead.",
+                hint=f"if the first {by[:-1]} has the number 1, give {option} 1" if fits else "",
             )
 
 

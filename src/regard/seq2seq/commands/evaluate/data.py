@@ -8,6 +8,7 @@ from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
+from regard import _check
 from regard.seq2seq.alignment.links import Gold
 from regard.seq2seq.commands.link_files import read_counted
 from regard.seq2seq.corpus.pairs import display_name, memoized, read_lines, read_pairs
@@ -90,9 +91,9 @@ def read_hypotheses(args: argparse.Namespace, test: Items) -> list[list[str]]:
 def read_gold(args: argparse.Namespace, count: int) -> list[Gold]:
     gold = read_counted(args.gold, args.gold_from, "--gold-from")
     if len(gold) != count:
-        raise ValueError(f"{args.gold} must have a line for each of the {count} pairs. It has {len(gold)}.")
+        _check.fail(f"{args.gold} must have a line for each of the {count} pairs. It has {len(gold)}.")
     if not any(links.possible for links in gold):
-        raise ValueError(f"{args.gold} has no links: there is nothing to compare with")
+        _check.fail(f"{args.gold} has no links: there is nothing to compare with")
     return gold
 
 
@@ -104,6 +105,6 @@ def _lines(path: Path) -> list[str]:
 def check_same_length(paths: Sequence[Path], files: Sequence[Sequence[object]]) -> None:
     for path, lines in zip(paths, files, strict=True):
         if len(lines) != len(files[0]):
-            raise ValueError(f"{path} must have {len(files[0])} lines, like {paths[0]}. It has {len(lines)}.")
+            _check.fail(f"{path} must have {len(files[0])} lines, like {paths[0]}. It has {len(lines)}.")
     if not files[0]:
-        raise ValueError(f"{paths[0]} is empty")
+        _check.fail(f"{paths[0]} is empty")

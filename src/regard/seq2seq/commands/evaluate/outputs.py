@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from regard import _check
 from regard.seq2seq.alignment.links import Gold, word_numbers
 from regard.seq2seq.commands.evaluate.arguments import output_files
 from regard.seq2seq.commands.evaluate.data import Items
@@ -52,11 +53,11 @@ def read_for_models(
     source, target = models[0].model.source, models[0].model.target.token_type
     sources = [model.model.source for model in models]
     if len({one.layout if one.tokenizer is None else None for one in sources}) > 1:
-        raise ValueError("the models to compare must all read text, or arrays of the same size")
+        _check.fail("the models to compare must all read text, or arrays of the same size")
     names = test.sources or []
     if source.tokenizer is None:
         if args.gold:
-            raise ValueError(f"--gold has links between words: {args.model} reads {source.kind}")
+            _check.fail(f"--gold has links between words: {args.model} reads {source.kind}")
         paths = [example_path(str(args.test), name) for name in names]
         check_outputs(output_files(args), [Path(file_of(path)) for path in paths])
     locations = [f"{test.name}, source {i}" for i in range(1, len(names) + 1)]
@@ -76,7 +77,7 @@ def model_outputs(
 ) -> Iterator[Output]:
     """Yield the output of each model, once the test set has been checked with all of them."""
     if gold is not None and not all(model.attention for model in models):
-        raise ValueError("--gold needs attention: one of the models was trained without")
+        _check.fail("--gold needs attention: one of the models was trained without")
     inputs, unseen = list[_Read](), Unseen()
     targets: list[Any] = [] if gold is None else test.targets
     for model in models:  # those that split text alike share the examples

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+from regard import _check
 from regard.seq2seq.commands.columns import check_one_file
 from regard.seq2seq.commands.examples import load_pairs
 from regard.seq2seq.commands.link_files import LineLinks, PairLinks, SkippedPairs, read_links
@@ -93,7 +94,7 @@ def _pairs(
     """Read pairs from one file of pairs, or from a source and a target file; and the files that sources name."""
     if len(paths) > 2:
         rule = f"{name}: must be one file of pairs, or a source and a target file."
-        raise ValueError(f"{rule} Got {len(paths)} files instead.")
+        _check.fail(f"{rule} Got {len(paths)} files instead.")
     check_one_file(files.columns, paths, name)
     on_skipped = skipped.add if files.skip_empty else None
     lines = array("Q")
