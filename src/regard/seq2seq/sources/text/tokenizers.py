@@ -262,7 +262,7 @@ class _Base:
         return [] if is_blank(self.detokenize(tokens)) else tokens
 
     def read(self, given: Side | Example, where: str = "") -> Example:
-        """Return a text as an example; errors begin with `where`. One whose text was split alike stays as it is."""
+        """Return a text as an example, itself if it was split alike; errors begin with `where`."""
         if isinstance(given, Example):
             if given.layout == self.segmentation:
                 return given
