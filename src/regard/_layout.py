@@ -224,6 +224,11 @@ class Items:
         )
         return part
 
+    def stored_block(self, items: slice, rows: slice, columns: slice = slice(None)) -> Array:
+        """Return the part (..., rows, columns) that some items read; for all items each stored array once."""
+        every = extent(items) == math.prod(self.inner)
+        return self.array[..., rows, columns] if every else self.block(items, rows, columns)
+
     def add(self, total: Array, items: slice | NDArray[np.int64], part: Array) -> None:
         """Add the gradients of items (items, a, b) to `total` (stored, a, b), in the order of the items."""
         for stored, piece in zip(self.source[items], part, strict=True):

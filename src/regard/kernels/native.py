@@ -20,7 +20,7 @@ from regard.kernels import pairs as pairing
 from regard.kernels.library import CProblem, Int, aligned, padded
 from regard.kernels.pairs import Named, finite
 from regard.kernels.problem import Addresses, Call, Pieces, call, run
-from regard.mask import Step
+from regard.mask import MaskStep
 from regard.position import ArrayBias, DistanceBias
 
 __all__: list[str] = []
@@ -59,7 +59,7 @@ def _is_representable(p: Problem) -> bool:
     return all(abs(factor) <= most for factor in factors)
 
 
-def _depth(steps: list[Step]) -> int:
+def _depth(steps: list[MaskStep]) -> int:
     """Return the largest number of masks on the stack."""
     depth = deepest = 0
     for step in steps:

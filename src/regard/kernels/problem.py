@@ -18,7 +18,7 @@ from regard.kernels import library
 from regard.kernels import pairs as pairing
 from regard.kernels.library import CMatrices, CNode, CProblem
 from regard.kernels.pairs import Distances, Pairs, Perceptron
-from regard.mask import Step
+from regard.mask import BandStep, CountStep, DenseStep, DocumentStep
 from regard.position import ArrayBias, DistanceBias, as_native_floats
 
 __all__: list[str] = []
@@ -286,21 +286,21 @@ def _mask(prepared: Call) -> None:
     program = (CNode * len(steps))()
     for node, step in zip(program, steps, strict=True):
         node.kind = STEPS[step.kind]
-        node.low, node.high = ends(step)
-        if step.counts is not None:
+        if isinstance(step, BandStep):
+            node.low, node.high = ends(step)
+        elif isinstance(step, CountStep):
             node.left = prepared.pointer(step.counts)
-        elif step.left is not None:
+        elif isinstance(step, DenseStep | DocumentStep):
             node.left = prepared.pointer(addresses(step.left))
-            prepared.alive.append(step.left)
+            prepared.alive.append(step)
             node.row, node.column = step.left.array.strides[-2:]
-        if step.right is not None:
+        if isinstance(step, DocumentStep):
             node.right = prepared.pointer(addresses(step.right))
-            prepared.alive.append(step.right)
     prepared.alive.append(program)
     c.program, c.nodes = ctypes.addressof(program), len(steps)
 
 
-def ends(step: Step) -> tuple[int, int]:
+def ends(step: BandStep) -> tuple[int, int]:
     """Return the least and the largest visible j - i of a band."""
     return (
         -FAR if step.low is None else max(step.low, -FAR),
