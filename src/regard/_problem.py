@@ -41,6 +41,7 @@ class Problem:
     compute: np.dtype[Any]
     result: np.dtype[Any]
     sink: Sink | None
+    values_are_constant: bool = False  # whether the gradient of the values is not computed
 
     @property
     def steps(self) -> list[MaskStep] | None:
