@@ -125,6 +125,11 @@ class Region:
         """Return the part of an option that broadcasts to (..., n, m)."""
         return cut(array, (*self.lead, self.rows, self.columns))
 
+    def of_axes(self, array: Array, axes: tuple[str, ...]) -> Array:
+        """Return the part of an array with these axes: ``n`` and ``M`` are positions of queries and keys."""
+        own = {"...": self.lead, "n": (self.rows,), "M": (self.columns,)}
+        return cut(array, tuple(part for axis in axes for part in own.get(axis, (slice(None),))))
+
     def __str__(self) -> str:
         lead = ", ".join(f"{part.start}:{part.stop}" for part in self.lead)
         block = f"queries {self.rows.start}:{self.rows.stop}, keys {self.columns.start}:{self.columns.stop}"
