@@ -30,7 +30,7 @@ def drawn(words: ArrayLike, seed: int, names: list[str] | None = None) -> Sectio
     Section
         A `mechanism` of the words among themselves.
     """
-    vectors = _check.parameter("words", words, 2, "(n, d)").astype(np.float64)
+    vectors = _check.parameter("words", words, "(n, d)").astype(np.float64)
     generator = np.random.RandomState(seed)  # the legacy one: its draws are the same in every release
     weights = drawn_weights(generator, vectors.shape[1])
     named = labels(names, len(vectors), "word")

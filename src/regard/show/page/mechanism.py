@@ -114,9 +114,9 @@ def with_words(
     Section
         The same attention, in which the words and the matrices can be changed.
     """
-    parameters = {"embeddings": _check.parameter("words", words, 2, "(n, d)")}
+    parameters = {"embeddings": _check.parameter("words", words, "(n, d)")}
     for name, weight in zip(("query", "key", "value"), (query_weight, key_weight, value_weight), strict=True):
-        own = parameters[f"{name}_weight"] = _check.parameter(f"{name}_weight", weight, 2, "(rows, columns)")
+        own = parameters[f"{name}_weight"] = _check.parameter(f"{name}_weight", weight, "(rows, columns)")
         part = "queries" if name == "query" else f"{name}s"
         expected = np.asarray(section.data[part])
         if own.shape != (parameters["embeddings"].shape[1], expected.shape[1]) or not np.allclose(
@@ -173,7 +173,7 @@ def decoder(
     Section
         For `Page`.
     """
-    first = _check.parameter("state", state, 1, "(d,)")
+    first = _check.parameter("state", state, "(d,)")
     steps = _check.integer("steps", steps, 1)
     section = mechanism(
         np.broadcast_to(first, (steps, len(first))),
@@ -190,7 +190,7 @@ def decoder(
         ("state_weight", state_weight, sizes[0]),
         ("context_weight", context_weight, sizes[1]),
     ):
-        array = _check.parameter(name, weight, 2, "(rows, d)")
+        array = _check.parameter(name, weight, "(rows, d)")
         if array.shape != (rows, sizes[0]):
             _check.fail(f"{name} must have shape {(rows, sizes[0])}. Got shape {array.shape} instead.")
         weights[name] = array.tolist()
