@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from regard.show import figures, terminal
 from regard.show.figures import Panel
-from regard.show.figures.canvas import root_figure
 from regard.show.figures.curves import running_mean
+from regard.show.figures.figure import root_figure
 from regard.show.terminal import display_width
 
 STEPS = np.arange(1, 1001)
@@ -144,7 +144,7 @@ class TestPictures:
         assert first < 24  # bars stay below the lines' half
 
     def test_a_picture_is_drawn_in_given_axes(self) -> None:
-        from regard.show.figures.canvas import new_figure
+        from regard.show.figures.figure import new_figure
 
         axes = new_figure(4, 3).add_subplot()
         assert figures.by_length(["1"], {"a": [1]}, ax=axes) is axes

@@ -12,7 +12,7 @@ from one_test import in_one_test
 
 import regard
 from regard.show import figures, page, terminal
-from regard.show.page.pyramid import LongAttention
+from regard.show.page.long_attention import LongAttention
 
 WEIGHTS, EYE = np.full((2, 2), 0.5), np.eye(2)
 SHOWN: dict[str, Callable[[Callable[[], Any]], str]] = {

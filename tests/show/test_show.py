@@ -23,7 +23,7 @@ import regard
 from regard import cli
 from regard.cli import main
 from regard.show import figures, terminal
-from regard.show.figures.canvas import root_figure
+from regard.show.figures.figure import root_figure
 from regard.show.progress import Progress
 from regard.show.steps import matrices
 from regard.show.terminal import (

@@ -78,7 +78,7 @@ class Formula:
 
 
 @dataclass(frozen=True, eq=False)
-class Page:
+class TextFormat:
     """Labels and format that all paragraphs share."""
 
     query_names: Sequence[str]
@@ -116,7 +116,7 @@ class Page:
 
 
 def scores(
-    page: Page, formula: Formula, attention: Attention, arrays: tuple[Array, Array], row: int
+    page: TextFormat, formula: Formula, attention: Attention, arrays: tuple[Array, Array], row: int
 ) -> list[str]:
     """Return step 1: every score, and how the row's most attended key gets its score."""
     score = formula.score
@@ -132,7 +132,7 @@ def scores(
     return ["Step 1. Scores: how well does each key match each query?", f"score = {words}", numbers, *how]
 
 
-def _inside(page: Page, inside: Perceptron, attention: Attention, row: int) -> tuple[str, list[str]]:
+def _inside(page: TextFormat, inside: Perceptron, attention: Attention, row: int) -> tuple[str, list[str]]:
     """Return the formula of a perceptron, and the numbers inside it for one query."""
     if not page.keys:
         return inside.title, []
@@ -155,7 +155,7 @@ def _score_words(formula: Formula) -> str:
     return words
 
 
-def _learned(page: Page, score: ScoreLike) -> list[str]:
+def _learned(page: TextFormat, score: ScoreLike) -> list[str]:
     """Return the learned arrays of a score function as one paragraph, if it has any."""
     named = score.parameters() if is_builtin(score) else {}
     arrays = [(name, array) for name, array in named.items() if array.ndim]
@@ -197,13 +197,13 @@ class Perceptron:
             layer: Array = np.tanh(total if self.score.bias is None else total + self.score.bias)
         return layer
 
-    def parameters(self, page: Page) -> str:
+    def parameters(self, page: TextFormat) -> str:
         """Return the learned arrays, each under its letter."""
         learned = self.score.parameters().items()
         named = [(_LETTERS[name] if self.joined else f"{_LETTERS[name]} = {name}", a) for name, a in learned]
         return matrices(named, digits=page.digits, width=page.width)
 
-    def tables(self, page: Page, row: int) -> str:
+    def tables(self, page: TextFormat, row: int) -> str:
         """Return W s, U h and the hidden layer of one query."""
         left, right, *_ = self.sum_words.split(" + ")
         blocks = [
@@ -227,7 +227,7 @@ def _projected(rows: Array, weight: Array | None) -> Array:
     return projected
 
 
-def _products(page: Page, names: str, left: Array, right: Array, total: float) -> str:
+def _products(page: TextFormat, names: str, left: Array, right: Array, total: float) -> str:
     """Return one score as a sum of products, as much of it as fits one line."""
     spell = speller(_integers(np.append(left, right)), page.digits)
     pairs = [f"{_term(spell(float(q)))}*{_term(spell(float(k)))}" for q, k in zip(left, right, strict=True)]
@@ -262,7 +262,7 @@ def _logit_words(formula: Formula, d: int, hidden: bool) -> str:
     return words
 
 
-def logits(page: Page, formula: Formula, attention: Attention, d: int) -> list[str]:
+def logits(page: TextFormat, formula: Formula, attention: Attention, d: int) -> list[str]:
     """Return the steps from the scores to the logits."""
     return [
         "From scores to logits: the numbers that step 2 compares",
@@ -286,7 +286,7 @@ def _step_two(formula: Formula) -> str:
     return _STEP_TWO[kind]
 
 
-def weights(page: Page, formula: Formula, attention: Attention, d: int) -> list[str]:
+def weights(page: TextFormat, formula: Formula, attention: Attention, d: int) -> list[str]:
     """Return step 2: every weight, and each query in a sentence."""
     visible = ~np.isneginf(attention.logits)
     paragraphs = [
@@ -330,7 +330,7 @@ def _sentence(query: str, keys: list[str], weights: Array, visible: NDArray[np.b
     return f"{query} attends to {', '.join(named)}{last}"
 
 
-def context(page: Page, attention: Attention) -> list[str]:
+def context(page: TextFormat, attention: Attention) -> list[str]:
     """Return step 3: every context."""
     return [
         "Step 3. Context: the sum of the values, each multiplied by its weight",
@@ -340,7 +340,9 @@ def context(page: Page, attention: Attention) -> list[str]:
 
 
 @np.errstate(all="ignore")  # products and sums of what is not finite
-def term_by_term(page: Page, formula: Formula, attention: Attention, values: Array, row: int) -> list[str]:
+def term_by_term(
+    page: TextFormat, formula: Formula, attention: Attention, values: Array, row: int
+) -> list[str]:
     """Return one query term by term: score, logit, weight and term of the context of each key."""
     logits, weights = attention.logits[row], attention.weights[row].astype(np.float64)
     columns = [_Column("score", _integers(attention.scores[row])), _Column("logit", logits)]
@@ -382,7 +384,7 @@ class _Column:
         return speller(self.numbers, digits)(float(self.numbers[keys].sum())) if self.added else ""
 
 
-def _term_lines(page: Page, columns: list[_Column], weights: Array) -> list[list[str]]:
+def _term_lines(page: TextFormat, columns: list[_Column], weights: Array) -> list[list[str]]:
     shown, others = _strongest(weights)
     lines = [["", *(column.name for column in columns)]]
     lines += [[page.keys[j], *(column.spell(page.digits, j) for column in columns)] for j in shown]

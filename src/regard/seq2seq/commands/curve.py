@@ -14,7 +14,7 @@ from regard.seq2seq.commands.labels import names_of
 from regard.seq2seq.training.log import LOG_FILE, column, columns, entries
 from regard.show import argument_types, terminal
 from regard.show.figures import Panel, save_curves
-from regard.show.figures.canvas import check_picture, warned
+from regard.show.figures.figure import check_picture, warned
 
 __all__ = ["add_arguments", "panels", "run"]
 

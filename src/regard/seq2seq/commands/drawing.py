@@ -14,7 +14,7 @@ from regard.seq2seq.data.vocabulary import JOIN
 from regard.seq2seq.networks.transformer.heads import Heads
 from regard.seq2seq.translator import Translation
 from regard.show import figures, terminal
-from regard.show.figures.canvas import require_matplotlib, warned
+from regard.show.figures.figure import require_matplotlib, warned
 
 __all__ = ["can_draw", "draw_alignment", "missing_extras", "save_alignment", "save_captioned", "save_heads"]
 

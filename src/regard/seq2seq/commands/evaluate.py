@@ -38,7 +38,7 @@ from regard.seq2seq.model import Seq2Seq
 from regard.seq2seq.storage.model_file import model_file
 from regard.seq2seq.translator import Translator, check_length
 from regard.show import argument_types, figures
-from regard.show.figures.canvas import check_picture, warned
+from regard.show.figures.figure import check_picture, warned
 from regard.show.progress import Progress
 from regard.show.terminal import align, clean, display_width, fit, note
 

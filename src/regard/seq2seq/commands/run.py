@@ -29,7 +29,7 @@ from regard.seq2seq.training.defaults import choose_epochs
 from regard.seq2seq.training.log import LOG_FILE, Log, entries, read_log
 from regard.seq2seq.training.loop import Diverged, Step, Training
 from regard.show.figures import save_curves
-from regard.show.figures.canvas import warned
+from regard.show.figures.figure import warned
 from regard.show.progress import Progress
 from regard.show.terminal import clean, fit, note
 

@@ -45,7 +45,7 @@ from regard.seq2seq.training.config import OPTIONS, TrainingConfig
 from regard.seq2seq.training.log import entries
 from regard.seq2seq.translator import LONGEST_SENTENCE, Translation
 from regard.show import argument_types
-from regard.show.figures.canvas import warned
+from regard.show.figures.figure import warned
 from regard.show.terminal import clean, note, report
 
 __all__ = ["add_arguments", "run"]

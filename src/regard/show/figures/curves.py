@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from regard import _check
-from regard.show.figures.canvas import (
+from regard.show.figures.figure import (
     drawable,
     house_style,
     new_figure,

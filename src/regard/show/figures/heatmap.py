@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from regard.show.figures.canvas import (
+from regard.show.figures.figure import (
     DOTS_PER_INCH,
     LETTER,
     drawable,

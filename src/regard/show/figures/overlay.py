@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from regard import _check
-from regard.show.figures.canvas import LETTER, drawable, house_style, new_figure, save_figure, wrapped
+from regard.show.figures.figure import LETTER, drawable, house_style, new_figure, save_figure, wrapped
 from regard.show.terminal.overlay import MARGIN, checked_grids, checked_tokens
 from regard.show.terminal.text import display_width
 

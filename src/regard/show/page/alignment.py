@@ -69,7 +69,7 @@ def alignment(*sentences: dict[str, Any], title: str = "Alignment") -> Section:
     Returns
     -------
     Section
-        For `Page`.
+        For `HtmlPage`.
     """
     if not sentences:
         _check.fail("alignment needs at least one sentence. Got none instead.")

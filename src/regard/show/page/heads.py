@@ -192,7 +192,7 @@ def heads(groups: Iterable[dict[str, Any]], *, title: str = "Heads") -> Section:
     Returns
     -------
     Section
-        For `Page`.
+        For `HtmlPage`.
     """
     several = list(groups)
     if not several:
@@ -211,7 +211,7 @@ def of_model(model_heads: AllHeads) -> Section:
     Returns
     -------
     Section
-        For `Page`: the groups "encoder", "decoder" and "source" that have weights.
+        For `HtmlPage`: the groups "encoder", "decoder" and "source" that have weights.
     """
     source, previous = model_heads.source_tokens, model_heads.previous_tokens
     parts = (
@@ -241,7 +241,7 @@ def of_recorded(
     Returns
     -------
     Section
-        For `Page`.
+        For `HtmlPage`.
     """
     shapes: dict[tuple[int, ...], list[tuple[str, Array]]] = {}
     for number, attention in enumerate(attentions, 1):

@@ -63,7 +63,7 @@ def mechanism(
     Returns
     -------
     Section
-        For `Page`.
+        For `HtmlPage`.
     """
     arrays = _readable(*_check.three(queries, keys, values))
     if not isinstance(normalize, str) or not recomputes(score, normalize):
@@ -171,7 +171,7 @@ def decoder(
     Returns
     -------
     Section
-        For `Page`.
+        For `HtmlPage`.
     """
     first = _check.parameter("state", state, 1, "(d,)")
     steps = _check.integer("steps", steps, 1)
@@ -219,7 +219,7 @@ def recorded(
     Returns
     -------
     Section
-        For `Page`; its numbers cannot be changed.
+        For `HtmlPage`; its numbers cannot be changed.
     """
     if attention.weights.ndim != 2 or not attention.weights.size:
         shape = attention.weights.shape

@@ -16,8 +16,8 @@ from regard.mask import MaskLike
 from regard.scores import ScoreLike
 from regard.show.page.alignment import alignment, sentence
 from regard.show.page.heads import group, heads, of_model, of_recorded
+from regard.show.page.long_attention import LongAttention, long_section
 from regard.show.page.mechanism import fits, recorded
-from regard.show.page.pyramid import LongAttention, long_section
 from regard.show.page.section import Section
 from regard.weights import NormalizeLike
 
@@ -41,7 +41,7 @@ def sections(shown: Any, query_labels: Labels = None, key_labels: Labels = None)
     Returns
     -------
     list of Section
-        For `Page`.
+        For `HtmlPage`.
     """
     if isinstance(shown, Section):
         return [shown]
