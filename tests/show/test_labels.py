@@ -70,11 +70,13 @@ def test_figures_with_lone_surrogates_are_written(ending: str, tmp_path: Path) -
     path, two = tmp_path / f"figure.{ending}", [LONE, "b"]
     panels = [figures.Panel(LONE, {LONE: ([0, 1], [1, 2])})]
     for save in (
-        lambda: figures.save_heatmap(path, WEIGHTS, two, two, title=LONE),
-        lambda: figures.save_heatmaps(path, PAIR, two, two, names=two, title=LONE),
-        lambda: figures.save_curves(path, panels, along=LONE, title=LONE),
-        lambda: figures.save_by_length(path, two, {LONE: [1, 2]}, measure=LONE, along=LONE, title=LONE),
-        lambda: figures.save_captioned(path, np.zeros((4, 4, 3)), PAIR / 2, two, title=LONE),
+        lambda: figures.save(path, figures.heatmap(WEIGHTS, two, two, title=LONE)),
+        lambda: figures.save(path, figures.heatmaps(PAIR, two, two, names=two, title=LONE)),
+        lambda: figures.save(path, figures.curves(panels, along=LONE, title=LONE)),
+        lambda: figures.save(
+            path, figures.by_length(two, {LONE: [1, 2]}, measure=LONE, along=LONE, title=LONE)
+        ),
+        lambda: figures.save(path, figures.captioned(np.zeros((4, 4, 3)), PAIR / 2, two, title=LONE)),
     ):
         path.unlink(missing_ok=True)
         save()

@@ -21,8 +21,8 @@ from regard.scores import ScoreLike
 from regard.show import argument_types
 from regard.show.array_files import parse_matrix, read_array, read_arrays, read_named
 from regard.show.explanation import STEPS, Explanation, check_size, counted, projected
-from regard.show.figures.figure import check_picture, warned
-from regard.show.figures.heatmap import MOST_HEADS, save_heatmap, save_heatmaps
+from regard.show.figures.figure import check_picture, save, warned
+from regard.show.figures.heatmap import MOST_HEADS, heatmap, heatmaps
 from regard.show.inputs import (
     add_input,
     add_labels,
@@ -60,13 +60,7 @@ examples:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of `regard explain` to its parser.
-
-    Parameters
-    ----------
-    parser
-        The command's parser.
-    """
+    """Add the arguments of `regard explain` to its parser."""
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = EXAMPLES
     _add_input(parser)
@@ -199,18 +193,7 @@ def _indices(text: str) -> tuple[int, ...]:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the three steps, and draw the weights with --png.
-
-    Parameters
-    ----------
-    args
-        Parsed arguments.
-
-    Returns
-    -------
-    int
-        0.
-    """
+    """Print the three steps, and draw the weights with --png."""
     if args.force and args.html is None:
         raise ValueError("--force goes with --html")
     if args.html is not None:
@@ -278,9 +261,9 @@ def _heads(weights: NDArray[Any], at: tuple[int, ...]) -> NDArray[Any]:
 def _draw(path: Path, weights: NDArray[Any], at: tuple[int, ...], words: tuple[list[str], list[str]]) -> None:
     """Draw the weights of one head or of several."""
     if weights.ndim == 2:
-        return save_heatmap(path, weights, *words)
+        return save(path, heatmap(weights, *words))
     names = [",".join(map(str, (*at, *(i + 1 for i in index)))) for index in np.ndindex(weights.shape[:-2])]
-    save_heatmaps(path, weights, *words, names=names)
+    save(path, heatmaps(weights, *words, names=names))
 
 
 def _words_input(

@@ -659,13 +659,15 @@ def _notes(test: _Test, columns: dict[str, _Column], result: _Result) -> list[st
 def _draw(path: Path, column: _Column, key: str, test: _Test, results: Sequence[_Result]) -> None:
     rows = results[0].rows
     side, _ = test.measured_side
-    figures.save_by_length(
+    figures.save(
         path,
-        [_range(row) for row in rows],
-        {result.name: [column.factor * row.scores[key] for row in result.rows] for result in results},
-        [row.sentences for row in rows],
-        measure=column.title,
-        along=f"{test.length_unit[0]} in the {side}",
+        figures.by_length(
+            [_range(row) for row in rows],
+            {result.name: [column.factor * row.scores[key] for row in result.rows] for result in results},
+            [row.sentences for row in rows],
+            measure=column.title,
+            along=f"{test.length_unit[0]} in the {side}",
+        ),
     )
 
 

@@ -28,7 +28,7 @@ from regard.seq2seq.training.config import TrainingConfig
 from regard.seq2seq.training.defaults import choose_epochs
 from regard.seq2seq.training.log import LOG_FILE, Log, entries, read_log
 from regard.seq2seq.training.loop import Diverged, Step, Training
-from regard.show.figures import save_curves
+from regard.show import figures
 from regard.show.figures.figure import warned
 from regard.show.progress import Progress
 from regard.show.terminal import clean, fit, note
@@ -354,7 +354,7 @@ class Run:
     def _draw(self) -> None:
         if can_draw():
             with warned(self.pictures[0]):
-                save_curves(self.pictures[0], curve.panels({"": entries(self.log)}))
+                figures.save(self.pictures[0], figures.curves(curve.panels({"": entries(self.log)})))
 
 
 def forecast(per_second: float, epochs: float, minutes: float, usual: int, config: TrainingConfig) -> str:

@@ -28,13 +28,7 @@ examples:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of `regard show` to its parser.
-
-    Parameters
-    ----------
-    parser
-        The command's parser.
-    """
+    """Add the arguments of `regard show` to its parser."""
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = EXAMPLES
     add = parser.add_argument
@@ -51,18 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Write the page.
-
-    Parameters
-    ----------
-    args
-        Parsed arguments.
-
-    Returns
-    -------
-    int
-        0.
-    """
+    """Write the page."""
     if args.out is None:
         raise ValueError("give --out FILE.html, the page to write")
     check_new(args.out, force=args.force, hint="--force")

@@ -16,19 +16,7 @@ __all__ = ["drawn", "reordering"]
 def drawn(words: ArrayLike, seed: int, names: list[str] | None = None) -> Section:
     """Show words whose query, key and value weights are drawn with a seed, as tutorials draw them.
 
-    Parameters
-    ----------
-    words : array (n, d)
-        A vector for each word.
-    seed : int
-        ``np.random.seed(seed)``; then ``np.random.randint(3, size=(d, d))`` three times.
-    names : list of str, optional
-        The words; by default "word 1" and so on.
-
-    Returns
-    -------
-    Section
-        A `mechanism` of the words among themselves.
+    words (n, d).
     """
     vectors = _check.parameter("words", words, 2, "(n, d)").astype(np.float64)
     generator = np.random.RandomState(seed)  # the legacy one: its draws are the same in every release
@@ -44,13 +32,7 @@ def drawn(words: ArrayLike, seed: int, names: list[str] | None = None) -> Sectio
 
 
 def reordering() -> Section:
-    """Show a decoder made by hand that reads "the black cat" in the order of "le chat noir".
-
-    Returns
-    -------
-    Section
-        A `decoder` of three annotations and three steps.
-    """
+    """Show a decoder made by hand that reads "the black cat" in the order of "le chat noir"."""
     eye = np.eye(3)
     # A state that is high at a word makes its unit of the perceptron rise the most from that word's annotation.
     score = scores.additive(-1.5 * eye, 2 * eye, [2.5, 2.5, 2.5])

@@ -35,15 +35,7 @@ _NUMBERS = 1 << 20  # of the summaries of all heads together: 4 bytes each
 
 
 class Summary(NamedTuple):
-    """The largest and the mean weight of blocks, each (..., rows, columns) of blocks.
-
-    Parameters
-    ----------
-    maximum : array
-        The largest weight of each block.
-    mean : array
-        The mean weight of each block.
-    """
+    """The largest and the mean weight of blocks, each (..., rows, columns) of blocks."""
 
     maximum: Floats
     mean: Floats
@@ -73,14 +65,7 @@ class _Grid:
 class LongAttention:
     """Attention weights of long sequences, of which any block is computed when it is needed.
 
-    Parameters
-    ----------
-    queries : array (..., n, d)
-        Queries.
-    keys : array (..., m, d)
-        Keys.
-    score, mask, bias, scale, softcap
-        As for `regard.attend`; step two is a softmax.
+    queries (..., n, d); keys (..., m, d).
     """
 
     def __init__(
@@ -107,7 +92,7 @@ class LongAttention:
         self._lse: Array = log_sum_exp(problem)
 
     def summary(self, head: int, side: int) -> Summary:
-        """Return the largest and the mean weight of up to `side` x `side` equal blocks of a head, the last ones shorter."""
+        """Return the largest and the mean weight of blocks of a head, up to `side` on each side."""
         down, across = _Grid.of(self.n, side), _Grid.of(self.m, side)
         summary = Summary(*np.zeros((2, down.count, across.count), np.float32))
         high = max(1, min(down.count, 256 // down.size))
@@ -164,22 +149,7 @@ def long_section(
     *,
     title: str = "Long attention",
 ) -> Section:
-    """Show long attention: summaries of it, from all of it down to blocks of a few tokens.
-
-    Parameters
-    ----------
-    attention : LongAttention
-        The attention.
-    query_labels, key_labels : sequence of str, optional
-        n and m names; by default their numbers from 1.
-    title : str
-        The heading.
-
-    Returns
-    -------
-    Section
-        For `HtmlPage`. Its summaries have up to 512 blocks on each side, fewer where there are many heads.
-    """
+    """Show long attention: summaries of it, from all of it down to blocks of a few tokens."""
     side = max(1, min(_SIDE, int((_NUMBERS / (2 * attention.heads)) ** 0.5)))
     summaries = [attention.summary(head, side) for head in range(attention.heads)]
     data = {
