@@ -239,7 +239,7 @@ def _print(explanation: Explanation, step: str | int | None) -> None:
     for i, name in enumerate(STEPS):
         print("\n" * bool(i) + explanation.step(name))
         if waits and i + 1 < len(STEPS):
-            print(f"\nEnter: {STEPS[i + 1]} ({i + 2} of {len(STEPS)}), Ctrl-D: the end ", end="", flush=True)
+            print(f"\nEnter: {STEPS[i + 1]}, Ctrl-D: the end ", end="", flush=True)
             if not sys.stdin.readline():
                 print()
                 return

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import math
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from importlib import resources
 from typing import Any
 
 import numpy as np
@@ -28,23 +30,18 @@ _MOST_VALUES = 12  # numbers of each value in that row
 _MOST_SENTENCES = 6  # rows in words
 _MOST_KEYS = 10  # keys of the row that is explained term by term
 
-_SCORES = {
-    "dot": "the dot product of query and key",
-    "scaled_dot": "the dot product of query and key",
-    "cosine": "the cosine of the angle between query and key",
-    "general": "query @ weight @ key",
-    "location": "the query's score for the key's position: query @ weight",
-    "gaussian": "minus half the squared distance of query and key, in widths",
-}
 _FACTORS = {"cosine": ("sharpness", ", times {:g}"), "gaussian": ("width", " of {:g}")}  # where it is not 1
 _STATES = "s is a query (a decoder's state), h a key (an annotation)"
 _LETTERS = {"query_weight": "W", "key_weight": "U", "vector": "v", "bias": "b"}  # of a perceptron
-_STEP_TWO = {
-    "softmax": "weight = exp(logit) / the row's sum of exp(logit), so that each row sums to 1 (softmax)",
-    "sparsemax": "sparsemax makes each row sum to 1, and the weakest weights exactly 0",
-    "entmax15": "entmax-1.5 makes each row sum to 1, and the weakest weights exactly 0",
-    "hard": "hard attention gives all the weight of a row to its best key",
-}
+# Names, formulas and explanations of the steps; the pages of `regard.show.page` read the same file.
+TEXTS: dict[str, Any] = json.loads(
+    resources.files("regard.show.page").joinpath("assets", "steps.json").read_text("utf-8")
+)
+
+
+def _heading(name: str) -> str:
+    step = TEXTS["steps"][name]
+    return f"Step {step['number']}. {step['title']}: {step['question'].replace('[', '').replace(']', '')}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,7 +126,7 @@ def scores(
         best = int(attention.weights[row].argmax())
         names, total = f"{page.queries[row]} . {page.keys[best]}", float(attention.scores[row, best])
         how = [_products(page, names, arrays[0][row], arrays[1][best], total)]
-    return ["Step 1. Scores: how well does each key match each query?", f"score = {words}", numbers, *how]
+    return [_heading("scores"), f"score = {words}", numbers, *how]
 
 
 def _inside(page: TextFormat, inside: Perceptron, attention: Attention, row: int) -> tuple[str, list[str]]:
@@ -144,10 +141,10 @@ def _inside(page: TextFormat, inside: Perceptron, attention: Attention, row: int
 
 def _score_words(formula: Formula) -> str:
     if isinstance(formula.score, str):
-        return _SCORES[formula.score]
+        return str(TEXTS["scores"][formula.score]["words"])
     if not is_builtin(formula.score):
         return f"{formula.name}(query, key), a function of yours"
-    words = _SCORES[formula.name]
+    words = str(TEXTS["scores"][formula.name]["words"])
     if formula.name in _FACTORS:
         name, added = _FACTORS[formula.name]
         factor = getattr(formula.score, name)
@@ -265,7 +262,7 @@ def _logit_words(formula: Formula, d: int, hidden: bool) -> str:
 def logits(page: TextFormat, formula: Formula, attention: Attention, d: int) -> list[str]:
     """Return the steps from the scores to the logits."""
     return [
-        "From scores to logits: the numbers that step 2 compares",
+        TEXTS["logits"],
         _logit_words(formula, d, bool(np.isneginf(attention.logits).any())),
         page.numbers(attention.logits, page.keys),
     ]
@@ -283,14 +280,14 @@ def _step_two(formula: Formula) -> str:
     if formula.sink is not None:
         total = f"the row's sum of exp(logit) and exp({formula.sink:g})"
         return f"weight = exp(logit) / {total}, so that each row sums to less than 1 (softmax with a sink)"
-    return _STEP_TWO[kind]
+    return str(TEXTS["normalize"][kind]["words"])
 
 
 def weights(page: TextFormat, formula: Formula, attention: Attention, d: int) -> list[str]:
     """Return step 2: every weight, and each query in a sentence."""
     visible = ~np.isneginf(attention.logits)
     paragraphs = [
-        "Step 2. Weights: how much of its attention does each query give to each key?",
+        _heading("weights"),
         f"{_logit_words(formula, d, not visible.all())}\n{_step_two(formula)}",
         page.numbers(np.where(visible, attention.weights, -np.inf), page.keys, shades=True),
     ]
@@ -333,7 +330,7 @@ def _sentence(query: str, keys: list[str], weights: Array, visible: NDArray[np.b
 def context(page: TextFormat, attention: Attention) -> list[str]:
     """Return step 3: every context."""
     return [
-        "Step 3. Context: the sum of the values, each multiplied by its weight",
+        _heading("context"),
         "context = weights @ values",
         page.numbers(attention.context),
     ]

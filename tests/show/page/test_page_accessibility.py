@@ -62,7 +62,7 @@ def test_nor_has_it_with_other_options(opened: Any, accessible: Any, normalize: 
     tab = opened(HtmlPage([drawn(EYE, 42)]))
     tab.get_by_label("Score", exact=True).select_option("additive")
     tab.get_by_label("Mask").select_option("window")
-    tab.get_by_label("Step two").select_option(normalize)
+    tab.get_by_label("Normalization").select_option(normalize)
     tab.get_by_label("Softcap").check()
     tab.get_by_role("button", name="Step by step").click()
     tab.get_by_role("button", name="Next").click()

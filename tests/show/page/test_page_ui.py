@@ -177,7 +177,7 @@ def test_reset_brings_everything_back(words: Any) -> None:
 
 @pytest.mark.parametrize("normalize", ["softmax", "sparsemax", "entmax15", "hard"])
 def test_options_are_chosen_by_hand(words: Any, normalize: str) -> None:
-    words.get_by_label("Step two").select_option(normalize)
+    words.get_by_label("Normalization").select_option(normalize)
     for score, own in (("dot", "dot"), ("cosine", "cosine"), ("gaussian", scores.gaussian(0.8))):
         words.get_by_label("Score", exact=True).select_option(score)
         if score == "gaussian":

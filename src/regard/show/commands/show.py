@@ -14,7 +14,7 @@ from regard.show.array_files import read_arrays, read_named
 from regard.show.inputs import add_input, add_labels, check_files_alone, labels_of, seed_of, words_of
 from regard.show.page import HtmlPage, page
 from regard.show.page.document import check_new
-from regard.show.page.examples import drawn, reordering
+from regard.show.page.examples import drawn, meanings, reordering
 
 __all__ = ["add_arguments", "run"]
 
@@ -72,8 +72,9 @@ def _words(args: argparse.Namespace) -> HtmlPage:
     vectors = words_of(args)
     if args.query_labels is not None or args.key_labels is not None:
         raise ValueError("words have the same names as queries and keys: give --labels")
-    section = drawn(vectors, seed_of(args), labels_of(args)[0])
-    return HtmlPage([section] if own else [section, reordering()], title=args.title)
+    if not own:
+        return HtmlPage([meanings(), reordering()], title=args.title)
+    return HtmlPage([drawn(vectors, seed_of(args), labels_of(args)[0])], title=args.title)
 
 
 def _files(args: argparse.Namespace) -> HtmlPage:

@@ -25,7 +25,7 @@ _LARGE = 20_000_000  # bytes
 # Characters that could end the element of the data, or a line of a script of an old browser.
 _ESCAPED = str.maketrans({character: f"\\u{ord(character):04x}" for character in "<>&\u2028\u2029"})
 # The scripts and styles of each view, in the order in which they are joined; `base` is there for all.
-_MECHANISM = ("compute", "number", "matrix", "words", "controls", "story", "view")
+_MECHANISM = ("compute", "number", "matrix", "words", "controls", "story", "picture", "view")
 _SCRIPTS = {
     "mechanism": tuple(f"mechanism/{name}.js" for name in _MECHANISM),
     "alignment": ("alignment.js",),
@@ -111,6 +111,7 @@ def _style(views: Sequence[str]) -> str:
 def _script(views: Sequence[str]) -> str:
     """Return the files in one function, each view in a block of its own: names of one view are not those of another."""
     shared = [_asset("weights.js")] * bool(_WEIGHTS.intersection(views))
+    shared.insert(0, f"const TEXTS = {_json(json.loads(_asset('steps.json')))};")
     blocks = ["{\n" + "\n".join(map(_asset, _SCRIPTS[view])) + "\n}" for view in views]
     return "\n".join(
         ['(() => {\n"use strict";', _asset("base.js"), *shared, *blocks, "regard.start();\n})();"]

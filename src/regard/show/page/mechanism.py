@@ -13,7 +13,7 @@ from regard._problem import prepare
 from regard.context import PARTS, Attention
 from regard.mask import MaskLike, as_mask, causal, window
 from regard.scores import ScoreLike, as_score, is_builtin
-from regard.show.page.section import Section, labels, weight_faults
+from regard.show.page.section import Section, labels, readable, weight_faults
 
 __all__ = ["decoder", "mechanism", "recorded", "with_words"]
 
@@ -81,6 +81,9 @@ def with_words(
     key_weight: ArrayLike,
     value_weight: ArrayLike,
     /,
+    *,
+    origin: str = "given",
+    features: Sequence[str] | None = None,
 ) -> Section:
     """Let a mechanism begin with the words that its queries, keys and values are made of.
 
@@ -95,10 +98,10 @@ def with_words(
             parameters["embeddings"] @ own, expected
         ):
             _check.fail(f"words @ {name}_weight must be the {part} of the section")
+    shown: dict[str, Any] = {name: array.tolist() for name, array in parameters.items()}
+    names = {} if features is None else {"features": list(map(readable, features))}
     return Section(
-        section.view,
-        section.title,
-        {**section.data, "words": {name: array.tolist() for name, array in parameters.items()}},
+        section.view, section.title, {**section.data, "words": {**shown, **names, "origin": origin}}
     )
 
 

@@ -1,16 +1,5 @@
-// What the steps are called, and their formulas. In Bahdanau's decoder a query is the state before the step, and keys
-// and values are the annotations of the source.
-
-// "q_i", "s_{t-1}" and single letters become variables with indices; the rest stays as it is.
-regard.formula = (text) => {
-  const parts = text.match(/[\p{L}](?![\p{L}])(_\{[^}]*\}|_[\p{L}\d])?|[\p{L}]{2,}|[^\p{L}]+/gu) ?? [];
-  const elements = parts.map((part) => {
-    const match = /^([\p{L}])(?:_\{?([^}]*)\}?)?$/u.exec(part);
-    if (!match) return part;
-    return regard.element("var", {}, match[1], match[2] ? regard.element("sub", {}, match[2]) : null);
-  });
-  return regard.element("span", { class: "math" }, elements);
-};
+// What the three steps are called, with the letters of one attention. In Bahdanau's decoder a query is the state before
+// the step, and keys and values are the annotations of the source.
 
 const NAMES = {
   general: { query: "query", key: "key", value: "value", q: "q", k: "k_j", v: "v_j", e: "e_j", a: "\u03b1_j", z: "z_j", c: "c" },
@@ -28,42 +17,24 @@ const NAMES = {
   },
 };
 
-const SCORE_NAMES = {
-  scaled_dot: "scaled dot product",
-  dot: "dot product",
-  additive: "additive (perceptron)",
-  cosine: "cosine",
-  gaussian: "Gaussian",
-  general: "general (bilinear)",
-  location: "location",
-};
+const nameOf = (table) => Object.fromEntries(Object.entries(table).map(([key, { name }]) => [key, name]));
 
-const SCORE_FORMULAS = {
-  scaled_dot: (n) => `${n.e} = ${n.q} \u00b7 ${n.k}`,
-  dot: (n) => `${n.e} = ${n.q} \u00b7 ${n.k}`,
-  additive: (n, o) => `${n.e} = v \u00b7 tanh(${n.q} W + ${n.k} U${o.bias ? " + b" : ""})`,
-  cosine: (n, o) => `${n.e} = ${o.sharpness === 1 ? "" : `${short(o.sharpness)} \u00d7 `}${n.q} \u00b7 ${n.k} / (|${n.q}| |${n.k}|)`,
-  gaussian: (n) => `${n.e} = \u2212|${n.q} \u2212 ${n.k}|\u00b2 / (2 width\u00b2)`,
-  general: (n) => `${n.e} = ${n.q} W ${n.k}`,
-  location: (n) => `${n.e} = (${n.q} W)_j`,
-};
-
-const NORMALIZE_NAMES = { softmax: "softmax", sparsemax: "sparsemax", entmax15: "1.5-entmax", hard: "hard" };
-
-const NORMALIZE_FORMULAS = {
-  softmax: (n) => `${n.a} = exp(${n.z}) / \u03a3 exp(z)`,
-  sparsemax: (n) => `${n.a} = max(${n.z} \u2212 \u03c4, 0)`,
-  entmax15: (n) => `${n.a} = max(${n.z} / 2 \u2212 \u03c4, 0)\u00b2`,
-  hard: (n) => `${n.a} = 1 for the largest ${n.z}, else 0`,
-};
+// A formula of steps.json with the letters of this attention.
+function formulaOf(table, key, names, options) {
+  const own = { bias: options.bias ? " + b" : "", sharpness: options.sharpness === 1 ? "" : `${short(options.sharpness ?? 1)} \u00d7 ` };
+  return table[key].formula.replace(/\{(\w+)\}/g, (_, name) => names[name] ?? own[name]);
+}
 
 // "2·3 + 0·1 = 6", as many terms as are read with pleasure.
 function products(left, right, total) {
   const most = 6;
-  const factor = (x) => (x < 0 ? `(${short(x)})` : short(x));
-  const terms = left.slice(0, most).map((x, i) => `${factor(x)}\u00b7${factor(right[i])}`);
+  const terms = left.slice(0, most).map((x, i) => `${minus(x)}\u00b7${minus(right[i])}`);
   return `${terms.join(" + ")}${left.length > most ? " + \u2026" : ""} = ${short(total)}`;
 }
+
+const minus = (x) => (x < 0 ? `(${short(x)})` : short(x));
+
+const vector = (x) => `(${x.slice(0, TALL).map(short).join(", ")}${x.length > TALL ? ", \u2026" : ""})`;
 
 // How a score of one pair comes about.
 function workedScore(o, q, k, score, j) {
@@ -79,7 +50,8 @@ function workedScore(o, q, k, score, j) {
   return products(q, k, score);
 }
 
-// "word 1 attends mostly to word 3 (74.9 %), then to word 1 (23.6 %)."
+// "word 1 attends mostly to word 3 (74.9 %), then to word 1 (23.6 %)." The words follow the size of the largest weight
+// and its margin to the second.
 function sentence(query, keys, weights, logits) {
   const label = regard.label;
   if (weights.some(Number.isNaN)) return [label(query), ": its weights are not numbers, because a score is infinite or none"];
@@ -90,7 +62,14 @@ function sentence(query, keys, weights, logits) {
   const [first, second] = order;
   const visible = weights.filter((_, j) => logits?.[j] !== -Infinity).length;
   if (visible === 1) return [label(query), " sees only ", part(first)];
-  if (weights[first] - weights[order.at(-1)] < 1e-9 && visible === weights.length) return [label(query), " attends to all alike: ", regard.percent(weights[first]), " each"];
-  const also = weights[second] > 0.005 ? [weights[first] === weights[second] ? " and as much to " : ", then to ", part(second)] : [];
-  return [label(query), weights[first] >= 0.995 ? " attends to " : " attends mostly to ", part(first), also];
+  if (weights[first] - weights[order[visible - 1]] < 1e-9) {
+    const all = visible === weights.length ? "all" : `the ${visible} visible keys`;
+    return [label(query), ` attends to ${all} alike: `, regard.percent(weights[first]), " each"];
+  }
+  const [most, margin] = [weights[first] / total, (weights[first] - weights[second]) / total];
+  const also = (words) => (weights[second] > 0.005 * total ? [words, part(second)] : []);
+  if (most >= 0.995) return [label(query), " attends to ", part(first)];
+  if (margin < 0.02) return [label(query), " attends about equally to ", part(first), also(" and "), visible > 2 && most < 0.45 ? ", and to others" : null];
+  if (most > 0.5) return [label(query), " attends mostly to ", part(first), also(", then to ")];
+  return [label(query), " attends to several, most to ", part(first), also(", then to ")];
 }
