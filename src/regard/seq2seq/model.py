@@ -529,7 +529,7 @@ class Seq2Seq(Translator):
 
         Examples
         --------
-        >>> network = {"width": 8, "heads": 2, "hidden": 8, "encoder_layers": 1, "decoder_layers": 2}
+        >>> network = {"model_size": 8, "heads": 2, "feedforward_size": 8, "encoder_layers": 1, "decoder_layers": 2}
         >>> model = Seq2Seq(family="transformer", network=network, epochs=1).fit(["one", "two"], ["un", "deux"])
         >>> model.heads(model.align(["one two"], ["deux"])[0]).source.shape  # layers, heads, target, source
         (2, 2, 1, 3)

@@ -821,7 +821,15 @@ def test_the_log_is_drawn(pairs: Path, tmp_path: Path, capsys: pytest.CaptureFix
 @pytest.mark.parametrize(
     "options",
     [
-        ["--family", "transformer", "--network", "width=16", "hidden=32", "heads=2", "encoder_layers=1"],
+        [
+            "--family",
+            "transformer",
+            "--network",
+            "model_size=16",
+            "feedforward_size=32",
+            "heads=2",
+            "encoder_layers=1",
+        ],
         ["--network", "style=luong", "score=general", "cell=lstm", "layers=2"],
         ["--source", "characters", "--target", "tokens"],
         ["--source", "subwords", "--target", "subwords", "--vocabulary", "30"],
@@ -1377,7 +1385,7 @@ def test_a_captioner_is_compared_with_one_without_attention(
     "options",
     [
         ["--channels", "1", "--cell", "2"],
-        ["--family", "transformer", "--network", "width=8", "heads=2", "hidden=8"],
+        ["--family", "transformer", "--network", "model_size=8", "heads=2", "feedforward_size=8"],
         ["--no-attention"],
         ["--target", "characters"],
     ],

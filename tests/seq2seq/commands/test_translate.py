@@ -961,7 +961,7 @@ def test_a_sentence_becomes_a_page_of_its_translations_and_heads(
     (sentence,) = section["data"]["sentences"]
     expected = Seq2Seq.load(trained).candidates(["a b"])[0]
     assert [one["text"] for one in sentence["hypotheses"]] == [one.text for one in expected]
-    network = {"width": 8, "heads": 2, "hidden": 8, "encoder_layers": 1, "decoder_layers": 2}
+    network = {"model_size": 8, "heads": 2, "feedforward_size": 8, "encoder_layers": 1, "decoder_layers": 2}
     several = Seq2Seq(family="transformer", network=network, epochs=3).fit(["a b", "b"], ["b a", "b"])
     several.save(tmp_path / "several.safetensors")
     assert (

@@ -642,7 +642,7 @@ def test_saved_and_loaded(speaker: Seq2Seq, tmp_path: Path) -> None:
     speaker.save(tmp_path / "model")
     with opened(tmp_path / "model", "model file") as file:
         assert (file.metadata["version"], json.loads(file.metadata["graphones"])) == (
-            "1",
+            "2",
             {"order": 4, "weight": DEFAULT_WEIGHT},
         )
     loaded = Seq2Seq.load(tmp_path / "model")

@@ -152,7 +152,7 @@ def reader(request: pytest.FixtureRequest) -> Seq2Seq:
     """A model that has learned that two spellings of a name have the same translation."""
     known = names(400, 1)
     sources = [name + end for end in "12" for name in known]
-    small = {"width": 64, "hidden": 128, "encoder_layers": 1, "decoder_layers": 2}
+    small = {"model_size": 64, "feedforward_size": 128, "encoder_layers": 1, "decoder_layers": 2}
     return Seq2Seq(
         family=request.param,
         network=small if request.param == "transformer" else None,
