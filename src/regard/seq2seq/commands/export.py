@@ -19,11 +19,10 @@ from regard.seq2seq.export.files import FILES, Exported, export
 from regard.seq2seq.export.graph import require_onnx
 from regard.seq2seq.export.network import check_exportable, network_alone
 from regard.seq2seq.model import Seq2Seq
-from regard.seq2seq.storage.model_file import model_file
 from regard.seq2seq.translator import check_length
 from regard.show import argument_types
 from regard.show.progress import Progress
-from regard.show.terminal import align, note
+from regard.show.terminal import align
 
 __all__ = ["add_arguments", "run"]
 
@@ -55,7 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add_model(parser)
     add("--onnx", type=argument_types.path, required=True, metavar="FOLDER", help="the folder of the files")
-    test = "lines to compare the answers on: source, or source TAB target (the targets of equal sources are alternatives)"
+    test = "lines to compare on: source, or source TAB target (all targets of a source are right)"
     add("--test", type=argument_types.path, metavar="FILE", help=test)
     add("--int8", action="store_true", help="quantize the weights: a quarter of the size")
     add("--without-extras", action="store_true", help="export the network alone of a model with --extras")

@@ -13,7 +13,7 @@ _MARK = "onnx.quant.pre_process", "onnxruntime.quant"  # without it, onnxruntime
 
 
 def quantize(path: Path) -> None:
-    """Quantize the weights of a graph in its file: products are computed with integers, a row of an embedding is scaled.
+    """Quantize the weights of a graph in its file, so that products are computed with integers.
 
     The weights of GRU and LSTM nodes are stored as integers and scaled when the graph is loaded, as onnxruntime has
     no standard operator that multiplies them.
@@ -24,7 +24,6 @@ def quantize(path: Path) -> None:
     model = onnx.load(path)
     kept = [(prop.key, prop.value) for prop in model.metadata_props]
     model.metadata_props.add(key=_MARK[0], value=_MARK[1])
-    _store_as_integers(model.graph)
     options = {
         "per_channel": True,
         "weight_type": QuantType.QUInt8,
@@ -32,6 +31,7 @@ def quantize(path: Path) -> None:
     }
     quantize_dynamic(model, path, **options)
     model = onnx.load(path)
+    _store_as_integers(model.graph)
     del model.metadata_props[:]
     for key, value in kept:
         model.metadata_props.add(key=key, value=value)
