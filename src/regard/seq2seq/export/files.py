@@ -110,11 +110,13 @@ def export(
         draft = Path(scratch)
         _write(draft, network, described(model, card))
         comparison, answers = _compared(draft, network, sources, rows, progress)
+        final = answers
         if int8:
             for name in _GRAPHS:
                 quantize(draft / name)
-        with decoder_of(draft) as decoder:
-            final = [decoder(source).text for source in sources] if int8 else answers
+            with copied("decode", draft) as module:
+                decoder = module.Decoder(draft)
+                final = [decoder(source).text for source in sources]
         examples = list(dict(zip(sources, final, strict=True)).items())
         lines = "".join(f"{source}\t{answer}\n" for source, answer in examples[:_SHOWN])
         (draft / _EXAMPLES).write_text(lines, "utf-8", newline="\n")
@@ -141,7 +143,8 @@ def _compared(
     draft: Path, network: Network, sources: Sequence[str], rows: Sequence[Row], progress: Progress
 ) -> tuple[Comparison, list[str]]:
     """Compare the files with the network; raise ValueError where an answer or a log-probability differs."""
-    with decoder_of(draft) as decoder:
+    with copied("decode", draft) as module:
+        decoder = module.Decoder(draft)
         cut = [decoder.source.encode(decoder.source.cut(source)) for source in sources]
         if wrong := [i for i, (own, other) in enumerate(zip(rows, cut, strict=True)) if list(own) != other]:
             _refuse(
@@ -161,15 +164,16 @@ def _refuse(difference: str) -> None:
 
 
 @contextmanager
-def decoder_of(folder: Path) -> Iterator[Any]:
-    """Import decode.py from a folder as its users do, and return its `Decoder` of the folder."""
-    names = [Path(name).stem for name in _COPIED]
-    before = {name: sys.modules.pop(name) for name in names if name in sys.modules}
-    sys.path.insert(0, str(folder))
+def copied(name: str, folder: Path | None = None) -> Iterator[Any]:
+    """Import one of the copied files as its users do: by its name alone, from their folder."""
+    own = resources.files("regard.seq2seq.export").joinpath("app")
+    names = [Path(file).stem for file in _COPIED]
+    before = {module: sys.modules.pop(module) for module in names if module in sys.modules}
+    sys.path.insert(0, str(folder or own))
     try:
-        yield import_module(names[0]).Decoder(folder)
+        yield import_module(name)
     finally:
-        sys.path.remove(str(folder))
-        for name in names:
-            sys.modules.pop(name, None)
+        sys.path.remove(str(folder or own))
+        for module in names:
+            sys.modules.pop(module, None)
         sys.modules.update(before)

@@ -13,8 +13,9 @@ from regard.seq2seq.data.tokenizers import TOKEN, Tokenizer
 
 __all__ = ["rules"]
 
-_LAST = 0x10FFFF
-_SURROGATES = range(0xD800, 0xE000)
+# Without surrogates, and without planes of characters that are not assigned or private: those are punctuation, too.
+_CODES = (*range(0xD800), *range(0xE000, 0x40000), *range(0xE0000, 0xE1000))
+_OTHERS = "\U00040000-\U000dffff\U000e1000-\U0010ffff"
 
 
 def rules(tokenizer: Tokenizer) -> dict[str, Any]:
@@ -41,13 +42,11 @@ def words_pattern() -> str:
 
 def _ranges() -> dict[str, str]:
     """Return the characters of each class, as the inside of brackets."""
-    codes = [code for code in range(_LAST + 1) if code not in _SURROGATES]
-    of_codes = np.array(list(classes("".join(map(chr, codes)))))
-    starts = np.flatnonzero(np.r_[True, (of_codes[1:] != of_codes[:-1]) | (np.diff(codes) > 1)])
-    ranges: dict[str, str] = {}
-    for start, end in zip(starts.tolist(), [*starts[1:].tolist(), len(codes)], strict=True):
-        first, last = _escaped(codes[start]), _escaped(codes[end - 1])
-        letter = str(of_codes[start])
+    of_codes = np.array(list(classes("".join(map(chr, _CODES)))))
+    starts = np.flatnonzero(np.r_[True, (of_codes[1:] != of_codes[:-1]) | (np.diff(_CODES) > 1)]).tolist()
+    ranges = {classes(_OTHERS[0]): _OTHERS}
+    for start, end in zip(starts, [*starts[1:], len(_CODES)], strict=True):
+        first, last, letter = _escaped(_CODES[start]), _escaped(_CODES[end - 1]), str(of_codes[start])
         ranges[letter] = ranges.get(letter, "") + (first if end == start + 1 else f"{first}-{last}")
     return ranges
 

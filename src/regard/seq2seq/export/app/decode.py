@@ -2,23 +2,16 @@
 
 import json
 import sys
+from collections import namedtuple
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import onnxruntime
-from text import Text
+from text import END, START, UNKNOWN, Text
 
-START, END, UNKNOWN = 1, 2, 3
-
-
-class Output(NamedTuple):
-    """The best output: text, tokens, mean log-probability, and attention weights (tokens, source tokens and end)."""
-
-    text: str
-    tokens: list[str]
-    score: float
-    weights: Any
+# The best output: its mean log-probability, and how its tokens attended to the source's and to its end.
+Output = namedtuple("Output", "text tokens score weights")
 
 
 class Decoder:
@@ -29,17 +22,15 @@ class Decoder:
         self.source, self.target, self.limit = Text(rules["source"]), Text(rules["target"]), rules["limit"]
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = 1  # for small products, threads only wait
-        graphs = (
-            onnxruntime.InferenceSession(folder / f"{name}.onnx", options) for name in ("encoder", "step")
-        )
-        self.encoder, self.step = graphs
+        files = folder / "encoder.onnx", folder / "step.onnx"
+        self.encoder, self.step = (onnxruntime.InferenceSession(file, options) for file in files)
 
     def __call__(self, text: str, beam: int = 1) -> Output:
         """Return the best output that a beam of this size finds; 1 is greedy search."""
         source = self.source.cut(text)
-        ids, score, weights = (
-            self.search(self.source.encode(source), beam) if source else ([], 0.0, np.zeros((0, 1)))
-        )
+        if not source:
+            return Output("", [], 0.0, np.zeros((0, 1)))
+        ids, score, weights = self.search(self.source.encode(source), beam)
         tokens = [self.target.tokens[i] for i in ids]
         for row in [row for row, i in enumerate(ids) if i == UNKNOWN and weights.size]:
             tokens[row] = self.target.copied(source[weights[row, :-1].argmax()], self.source)

@@ -5,7 +5,7 @@ import unicodedata
 from itertools import groupby, pairwise
 from typing import Any
 
-UNKNOWN = 3  # the id of a token that is not in the vocabulary; 0 to 2 are padding, start and end
+START, END, UNKNOWN = 1, 2, 3  # ids; 0 is padding
 JOIN = "\uffed"  # in words: no space on this side
 BEGIN = "\u2581"  # in subwords: a word begins
 SWAPPED = str.maketrans(" \u2423", "\u2423 ")  # in characters: how a space is written
@@ -50,11 +50,15 @@ class Text:
         if self.kind == "subwords":
             return "".join(tokens).replace(BEGIN, " ").strip(" ")
         line = " ".join(token for token in tokens if token)
+        if self.kind == "tokens":
+            return line
         return line.replace(f" {JOIN}", "").replace(f"{JOIN} ", "").replace(JOIN, "")
 
     def plain(self, token: str) -> str:
         """Return a token without marks of spaces."""
-        return self.join([token]) if self.kind in ("characters", "words") else token.replace(BEGIN, "")
+        if self.kind == "subwords":
+            return token.replace(BEGIN, "")
+        return token if self.kind == "tokens" else self.join([token])
 
     def copied(self, token: str, source: "Text") -> str:
         """Return a token of the source as a token of this side."""
