@@ -42,6 +42,7 @@ class Problem:
     compute: np.dtype[Any]
     result: np.dtype[Any]
     sink: Sink | None
+    values_are_constant: bool = False  # whether the gradient of the values is not computed
 
     @cached_property
     def steps(self) -> list[Step] | None:

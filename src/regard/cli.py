@@ -29,7 +29,7 @@ VERBS = {
         "show attention as a page of a browser, whose numbers can be changed",
     ),
     "train": (
-        "regard.seq2seq.commands.train",
+        "regard.seq2seq.commands.train.run",
         "train a model to translate, or to describe images or vectors",
     ),
     "translate": (

@@ -99,7 +99,7 @@ def lse(statistic: Array) -> Array:
 
 def backward(
     p: Problem, context: Array, statistic: Array, dcontext: Array, threads: int | None = None
-) -> tuple[Array, Array, Array, Named, Array | None]:
+) -> tuple[Array, Array, Array | None, Named, Array | None]:
     """Compute all gradients; that of the bias is added to the bias object, not returned."""
     # Non-finite numbers have made weights NaN where they are visible, and must not reach anything else.
     queries, keys = (finite(x.astype(p.compute, copy=False)) for x in (p.queries, p.keys))
@@ -112,7 +112,7 @@ def backward(
         learned = {name: np.zeros_like(x) for name, x in pairs.learned.items()}
     with np.errstate(all="ignore"):
         dqueries, dkeys, named = pairs.finish(dleft, dright, learned)
-    return dqueries, dkeys, dvalues.reshape(p.values.shape), named, None
+    return dqueries, dkeys, None if p.values_are_constant else dvalues.reshape(p.values.shape), named, None
 
 
 def _run_backward(
@@ -126,11 +126,14 @@ def _run_backward(
     c.merges_parts = int(not c.tasks_span_groups and c.groups >= PARTS)
     cut = (c.groups, 1 if c.merges_parts else c.parts)
     dleft = np.zeros((p.layout.items, p.layout.n, c.d), p.compute)
-    dright, dvalues = (np.zeros((*cut, p.layout.m, padded(size)), p.compute) for size in (c.d, c.e))
+    sizes = c.d, 0 if p.values_are_constant else c.e
+    dright, dvalues = (np.zeros((*cut, p.layout.m, padded(size)), p.compute) for size in sizes)
     dlearned = np.zeros((c.groups, c.parts, padded(c.d) if "vector" in pairs.learned else 1), p.compute)
     c.dqueries, c.dkeys, c.dvalues, c.dparameters = (
         prepared.pointer(x) for x in (dleft, dright, dvalues, dlearned)
     )
+    if p.values_are_constant:
+        c.dvalues = None
     prepared.run(True, threads)
     collect_bias()
     starts, every = _starts(c), np.arange(p.layout.items)
