@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
@@ -15,12 +16,13 @@ from regard.seq2seq.data.tokenizers import Tokenizer
 from regard.seq2seq.data.vocabulary import SPECIAL
 from regard.seq2seq.decoding.beam import BEAM
 from regard.seq2seq.evaluation import metrics
-from regard.seq2seq.export.files import FILES, Exported, export
+from regard.seq2seq.export.files import FILES, PAGE, VIEW, Exported, export
 from regard.seq2seq.export.graph import require_onnx
 from regard.seq2seq.export.network import check_exportable, network_alone
 from regard.seq2seq.model import Seq2Seq
 from regard.seq2seq.translator import check_length
 from regard.show import argument_types
+from regard.show.page.document import view_files
 from regard.show.progress import Progress
 from regard.show.terminal import align
 
@@ -37,7 +39,17 @@ examples:
   regard export runs/mine --onnx app --test test.tsv
   regard export runs/mine --onnx app --test test.tsv --int8
   python app/decode.py hello
+  regard export runs/mine --onnx app --page
 """
+
+
+# The version that the page is tested with.
+_PAGE_NEEDS = """\
+the page needs onnxruntime-web next to it, and a server, as browsers don't load such files from a disk:
+  npm pack onnxruntime-web@1.30.0
+  tar -xzf onnxruntime-web-1.30.0.tgz --strip-components=2 -C {folder} \\
+      package/dist/ort.wasm.bundle.min.mjs package/dist/ort-wasm-simd-threaded.wasm
+  python -m http.server -d {folder}"""
 
 
 class _Lines(NamedTuple):
@@ -56,6 +68,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--onnx", type=argument_types.path, required=True, metavar="FOLDER", help="the folder of the files")
     test = "lines to compare on: source, or source TAB target (all targets of a source are right)"
     add("--test", type=argument_types.path, metavar="FILE", help=test)
+    add(
+        "--page",
+        action="store_true",
+        help="write a page for browsers, too, which needs onnxruntime-web in FOLDER",
+    )
     add("--int8", action="store_true", help="quantize the weights: a quarter of the size")
     add("--without-extras", action="store_true", help="export the network alone of a model with --extras")
     add("--force", action="store_true", help="replace files that exist in FOLDER")
@@ -64,23 +81,26 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Export a model and print what was compared."""
     require_onnx()
-    _check_folder(args.onnx, force=args.force)
+    _check_folder(args.onnx, (*FILES, *((*PAGE, *VIEW) if args.page else ())), force=args.force)
     model = Seq2Seq.load(args.model)
     check_exportable(model.model, without_extras=args.without_extras)
     lines = _drawn(model.model.source_tokenizer) if args.test is None else _read(args.test)
     for number, source in enumerate(lines.sources, 1):
         check_length(len(model.model.source_tokenizer.cut(source)), f"source {number}: ")
+    view = view_files("alignment") if args.page else None
     with Progress(len(lines.sources), "comparing") as progress:
-        done = export(model.model, args.onnx, lines.sources, int8=args.int8, progress=progress.advance)
+        done = export(
+            model.model, args.onnx, lines.sources, int8=args.int8, view=view, progress=progress.advance
+        )
     print(_report(args, model, lines, done))
     return 0
 
 
-def _check_folder(folder: Path, *, force: bool) -> None:
+def _check_folder(folder: Path, names: Sequence[str], *, force: bool) -> None:
     """Check that a folder can get the files, before any work."""
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"--onnx needs a folder, and {folder} is a file")
-    known = [name for name in FILES if (folder / name).exists()]
+    known = [name for name in names if (folder / name).exists()]
     if known and not force:
         raise ValueError(f"{folder} has {known[0]} already: --force replaces it")
 
@@ -120,6 +140,8 @@ def _report(args: argparse.Namespace, model: Seq2Seq, lines: _Lines, done: Expor
         report.append(_error_rates(model, lines, done))
     elif model.model.extras:
         report.append(f"what leaving out {_extras(model)} costs is measured with --test, if it has targets")
+    if args.page:
+        report.append(_PAGE_NEEDS.format(folder=args.onnx))
     total = sum(done.sizes.values())
     sizes = [[str(args.onnx / name), f"{size / 1e6:.2f} MB"] for name, size in done.sizes.items()]
     return "\n\n".join([*report, align([*sizes, ["", f"{total / 1e6:.2f} MB"]])])

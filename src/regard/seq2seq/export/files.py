@@ -25,12 +25,20 @@ from regard.seq2seq.networks.base import Network
 from regard.seq2seq.networks.families import describe
 from regard.seq2seq.storage.model_file import Model
 
-__all__ = ["FILES", "Exported", "described", "export"]
+__all__ = ["FILES", "PAGE", "VIEW", "Exported", "copied", "described", "export"]
 
 FORMAT, VERSION = "regard.onnx", 1
 _GRAPHS, _SETTINGS, _EXAMPLES = ("encoder.onnx", "step.onnx"), "model.json", "examples.tsv"
 _COPIED = ("decode.py", "text.py")
 FILES = (*_GRAPHS, _SETTINGS, *_COPIED, _EXAMPLES)
+PAGE = (
+    "index.html",
+    "page.css",
+    "page.js",
+    "decode.js",
+    "text.js",
+)  # of the browser, next to those of the view
+VIEW = ("view.css", "view.js")
 _SHOWN = 10  # examples
 
 Progress = Callable[[int], object]
@@ -78,6 +86,7 @@ def export(
     sources: Sequence[str],
     *,
     int8: bool = False,
+    view: tuple[str, str] | None = None,
     card: Mapping[str, Any] | None = None,
     progress: Progress = lambda _: None,
 ) -> Exported:
@@ -93,6 +102,8 @@ def export(
         The sources to compare on; the first that differ become examples.
     int8 : bool
         Whether the weights are quantized.
+    view : (str, str), optional
+        The style and script that draw alignments: with them, the files of a page for browsers are written.
     card : mapping, optional
         What is known about the model, for model.json.
     progress : callable
@@ -120,11 +131,14 @@ def export(
         examples = list(dict(zip(sources, final, strict=True)).items())
         lines = "".join(f"{source}\t{answer}\n" for source, answer in examples[:_SHOWN])
         (draft / _EXAMPLES).write_text(lines, "utf-8", newline="\n")
+        if view:
+            _write_page(draft, view)
+        names = (*FILES, *((*PAGE, *VIEW) if view else ()))
         folder.mkdir(parents=True, exist_ok=True)
-        for name in FILES:
+        for name in names:
             with _files.replacing(folder / name) as file:
                 file.write((draft / name).read_bytes())
-    sizes = {name: (folder / name).stat().st_size for name in FILES}
+    sizes = {name: (folder / name).stat().st_size for name in names}
     return Exported(sizes, comparison, answers, final if int8 else [])
 
 
@@ -134,8 +148,19 @@ def _write(draft: Path, network: Network, settings: Mapping[str, Any]) -> None:
     for name, graph in graphs(network, metadata).items():
         (draft / f"{name}.onnx").write_bytes(graph.SerializeToString())
     (draft / _SETTINGS).write_text(json.dumps(settings, ensure_ascii=False), "utf-8")
+    _copy(_COPIED, draft)
+
+
+def _write_page(draft: Path, view: tuple[str, str]) -> None:
+    _copy(PAGE, draft)
+    for name, text in zip(VIEW, view, strict=True):
+        (draft / name).write_text(text, "utf-8", newline="\n")
+
+
+def _copy(names: Sequence[str], draft: Path) -> None:
+    """Copy files that are the same for all models."""
     app = resources.files("regard.seq2seq.export").joinpath("app")
-    for name in _COPIED:
+    for name in names:
         (draft / name).write_bytes(app.joinpath(name).read_bytes())
 
 
