@@ -5,9 +5,9 @@ from __future__ import annotations
 from itertools import product
 from typing import Any
 
+import hypothesis
 import numpy as np
 import pytest
-import hypothesis
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
