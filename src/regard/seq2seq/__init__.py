@@ -8,6 +8,7 @@ from regard.seq2seq.ensemble import Ensemble
 from regard.seq2seq.model import Seq2Seq
 from regard.seq2seq.sources import Images, Vectors
 from regard.seq2seq.training.config import TrainingConfig
+from regard.seq2seq.training.loop import TrainingStep
 from regard.seq2seq.translator import Translation
 
 __all__ = [
@@ -15,6 +16,7 @@ __all__ = [
     "Images",
     "Seq2Seq",
     "TrainingConfig",
+    "TrainingStep",
     "Translation",
     "Vectors",
     "read_pairs",

@@ -38,7 +38,7 @@ from regard.seq2seq.storage.checkpoint_file import write_checkpoint
 from regard.seq2seq.training import defaults
 from regard.seq2seq.training.checkpoint import checkpoint_path, read_checkpoint, resume
 from regard.seq2seq.training.config import TrainingConfig
-from regard.seq2seq.training.loop import Step, Training
+from regard.seq2seq.training.loop import Training, TrainingStep
 from regard.seq2seq.translator import Translation, Translator
 
 __all__ = ["Seq2Seq"]
@@ -220,7 +220,7 @@ class Seq2Seq(Translator):
         valid: tuple[Sequence[Any], Sequence[Any]] | None = None,
         links: Sequence[Links] | None = None,
         checkpoint: str | os.PathLike[str] | None = None,
-        listener: Callable[[Step], object] | None = None,
+        listener: Callable[[TrainingStep], object] | None = None,
     ) -> Self:
         """Learn from sentence pairs, from the beginning: an earlier model is replaced.
 
@@ -243,7 +243,7 @@ class Seq2Seq(Translator):
             A file to which the state is written every minute. If it exists when training begins, training resumes from
             it, and ends, bit for bit, as if it had never stopped. At the end it is removed.
         listener : callable, optional
-            Called with each `Step`.
+            Called with each `TrainingStep`.
 
         Returns
         -------
@@ -279,7 +279,7 @@ class Seq2Seq(Translator):
         *,
         links: Sequence[Links] | None = None,
         checkpoint: str | os.PathLike[str] | None = None,
-    ) -> Generator[Step, None, None]:
+    ) -> Generator[TrainingStep, None, None]:
         """Learn as `fit` does, and yield after every step.
 
         After a validation the model is the best so far, to be used or saved. Closing the generator leaves that, as an
@@ -294,7 +294,7 @@ class Seq2Seq(Translator):
 
         Yields
         ------
-        Step
+        TrainingStep
             The result of the step.
         """
         path = None if checkpoint is None else checkpoint_path(checkpoint)
@@ -317,7 +317,7 @@ class Seq2Seq(Translator):
         *,
         checkpoint: str | os.PathLike[str] | None = None,
         keep: bool = False,
-    ) -> Generator[Step, None, None]:
+    ) -> Generator[TrainingStep, None, None]:
         """Take the steps of a training that has begun.
 
         Parameters
@@ -331,7 +331,7 @@ class Seq2Seq(Translator):
 
         Yields
         ------
-        Step
+        TrainingStep
             As `steps` does.
         """
         path = None if checkpoint is None else checkpoint_path(checkpoint)
@@ -341,7 +341,7 @@ class Seq2Seq(Translator):
 
     def _remaining_steps(
         self, training: Training, path: Path | None, *, keep: bool
-    ) -> Generator[Step, None, None]:
+    ) -> Generator[TrainingStep, None, None]:
         """Take the remaining steps, and write checkpoints if there is a path for them."""
         written = time.monotonic()
         try:

@@ -21,10 +21,10 @@ from regard.seq2seq.sources.text.normalization import normalize
 from regard.seq2seq.training.config import TrainingConfig
 from regard.seq2seq.training.defaults import choose_epochs
 from regard.seq2seq.training.log import Log, entries
-from regard.seq2seq.training.loop import Step, Training
+from regard.seq2seq.training.loop import Training, TrainingStep
 from regard.seq2seq.translator import Translation
-from regard.show.figures import save_curves
-from regard.show.figures.canvas import warned
+from regard.show import figures
+from regard.show.figures.figure import warned
 from regard.show.progress import Progress
 from regard.show.terminal import clean, fit, report
 
@@ -119,12 +119,18 @@ class Reporter:
         The file of the log.
     sample : sequence of (source, target)
         Short validation pairs.
-    first : Step
+    first : TrainingStep
         The first step to report.
     """
 
     def __init__(
-        self, name: str, model: Seq2Seq, training: Training, log: Path, sample: Sequence[Pair], first: Step
+        self,
+        name: str,
+        model: Seq2Seq,
+        training: Training,
+        log: Path,
+        sample: Sequence[Pair],
+        first: TrainingStep,
     ) -> None:
         self.model, self.training, self.sample = model, training, equally_spaced(sample)
         done = first.number - 1
@@ -147,14 +153,14 @@ class Reporter:
         self.progress.close()
         self.log.close()
 
-    def time(self, step: Step) -> None:
+    def time(self, step: TrainingStep) -> None:
         """Measure the speed of a step, without the time that saving and reporting take."""
         if self.since is not None:
             seconds = max(time.monotonic() - self.since, 1e-9)
             self.tokens.add(step.tokens / seconds)
             self.pairs.add(step.pairs / seconds)
 
-    def report(self, step: Step) -> None:
+    def report(self, step: TrainingStep) -> None:
         """Report a step, and the validation after it."""
         reported = step.validation is not None and self._is_reported(step)
         lines, summary = self._validation(step) if reported else ("", None)
@@ -166,13 +172,13 @@ class Reporter:
             self._log(step, summary)
         self.since = time.monotonic()
 
-    def _is_reported(self, step: Step) -> bool:
+    def _is_reported(self, step: TrainingStep) -> bool:
         """Return whether to report a validation: after the first epochs, only improvements at growing intervals."""
         if step.epoch <= _ALL_REPORTED or step.number == step.total:
             return True
         return step.best and step.epoch >= 1.1 * self.last
 
-    def _validation(self, step: Step) -> tuple[str, Summary | None]:
+    def _validation(self, step: TrainingStep) -> tuple[str, Summary | None]:
         """Return the report of a validation, and the measures of the sample's translations."""
         self.last = step.epoch
         line, saved = f"epoch {step.epoch}: validation loss {step.validation:.3f}", ", saved" * step.best
@@ -186,7 +192,7 @@ class Reporter:
         line += f", {measures} (greedy, {with_noun(len(texts), 'pair')}){saved}"
         return f"{line}\n{fit(example, _WIDTH).rstrip()}", measures
 
-    def _log(self, step: Step, summary: Summary | None) -> None:
+    def _log(self, step: TrainingStep, summary: Summary | None) -> None:
         pace = self.tokens.mean
         measured = {} if summary is None else summary._asdict()
         self.log.write(
@@ -194,14 +200,14 @@ class Reporter:
             epoch=step.epoch,
             seconds=round(step.seconds, 3),
             loss=step.loss,
-            rate=step.rate,
+            learning_rate=step.learning_rate,
             tokens=step.tokens,
             tokens_per_second=None if pace is None else round(pace, 1),
             validation=step.validation,
             **{name: measured.get(name) for name in ("bleu", "exact", "errors")},
         )
 
-    def _forecast(self, step: Step) -> None:
+    def _forecast(self, step: TrainingStep) -> None:
         """Report once, as soon as the speed is known, how often each pair will be seen."""
         if self.forecast_at is None or step.seconds < self.forecast_at:
             return
@@ -275,7 +281,7 @@ def _minutes(number: float) -> str:
 # ------------------------------------------------------------------------------------------------------- at the end
 
 
-def closing_notes(model: Seq2Seq, training: Training, last: Step, saved: str) -> Iterator[str]:
+def closing_notes(model: Seq2Seq, training: Training, last: TrainingStep, saved: str) -> Iterator[str]:
     """Yield what is worth knowing at the end of a training; `saved` names the epoch of the best model."""
     if last.epoch > _ALL_REPORTED and saved:
         yield f"the best model is {saved}"
@@ -293,7 +299,7 @@ def draw_curve(files: RunFiles) -> None:
     """Draw the learning curves of a log."""
     if drawing.can_draw():
         with warned(files.curve):
-            save_curves(files.curve, curve.panels({"": entries(files.log)}))
+            figures.save(files.curve, figures.curves(curve.panels({"": entries(files.log)})))
 
 
 def print_measures(models: Sequence[Seq2Seq], test: Sequence[Pair], data: Data) -> None:
