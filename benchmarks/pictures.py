@@ -6,7 +6,7 @@
 picture        what it shows                                                         where
 =============  ====================================================================  ==========================
 alignment.png  the attention weights of the default translator for one sentence      README.md
-heads.png      the cross-attention of all heads of a transformer for one sentence    docs/translate.md
+heads.png      the cross-attention of all heads of a transformer for one sentence    docs/align.md
 length.png     BLEU by sentence length, as `benchmarks/length.py` measured it        README.md
 caption.png    where the captioner of `make caption` attends at each word            docs/captions.md
 page.png       the page that `regard show` writes, in Chromium                       docs/show.md

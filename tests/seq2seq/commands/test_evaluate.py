@@ -18,7 +18,8 @@ from one_test import in_one_test
 
 from regard import cli
 from regard.seq2seq import Seq2Seq
-from regard.seq2seq.commands import curve, drawing, evaluate, loading
+from regard.seq2seq.commands import curve, drawing, loading
+from regard.seq2seq.commands.evaluate import measures
 from regard.seq2seq.sources import Example, Text
 from regard.seq2seq.sources.text.tokenizers import Words
 from regard.seq2seq.sources.text.vocabulary import SPECIAL, Vocabulary
@@ -79,8 +80,7 @@ class Parrot:
 
 @pytest.fixture
 def parrots(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (loading, evaluate):
-        monkeypatch.setattr(module, "Seq2Seq", Parrot)
+    monkeypatch.setattr(loading, "Seq2Seq", Parrot)
 
 
 def write(name: str, *lines: str) -> str:
@@ -180,7 +180,7 @@ def test_without_sacrebleu_the_rest_is_measured(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     find = importlib.util.find_spec
-    for module in (evaluate, drawing):
+    for module in (measures, drawing):
         monkeypatch.setattr(module, "find_spec", lambda name: None if name == "sacrebleu" else find(name))
     files = ["--hypotheses", write("h", "a b"), "--references", write("r", "a c")]
     out, err = run_evaluate(capsys, *files)

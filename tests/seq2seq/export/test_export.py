@@ -328,9 +328,7 @@ def test_extras_are_left_out_on_purpose_only_and_the_cost_is_measured(
     assert settings["network"]["source_tokens"] == len(settings["source"]["tokens"])
 
 
-@pytest.mark.parametrize(
-    "source", [Vectors(2), Images(8, 8, channels=1)], ids=lambda source: source.kind
-)
+@pytest.mark.parametrize("source", [Vectors(2), Images(8, 8, channels=1)], ids=lambda source: source.kind)
 def test_models_of_arrays_are_refused_before_any_work(
     source: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -174,7 +174,7 @@ def run(args: argparse.Namespace) -> int:
 def translate_lines(
     model: Translator, lines: Iterable[list[Record]], search: Search, failures: Failures
 ) -> Iterator[list[Translation] | Failed]:
-    """Yield the translations of each line, which is tokenized where it is checked, or its error."""
+    """Yield the translations of each line, or its error; a line is tokenized once, where it is checked."""
     source, unseen, warned = model.model.source, Unseen(), False
 
     def checked(record: Record) -> Line:

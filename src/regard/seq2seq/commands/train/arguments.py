@@ -17,6 +17,7 @@ from regard.seq2seq.commands.train.data import PairFiles
 from regard.seq2seq.corpus.tables import is_csv
 from regard.seq2seq.model import Seq2Seq
 from regard.seq2seq.networks.families import FAMILIES
+from regard.seq2seq.networks.options import options_of
 from regard.seq2seq.sources import SOURCES
 from regard.seq2seq.sources.text.normalization import NORMALIZATIONS
 from regard.seq2seq.sources.text.subwords import METHODS
@@ -93,6 +94,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     _add_model(parser.add_argument_group("the model"))
     add_source_options(parser.add_argument_group("sources that are no text").add_argument)
     _add_training(parser.add_argument_group("training"))
+    for name, family in FAMILIES.items():
+        parser.add_argument_group(f"--network of --family {name}", _describe_network(family.config))
 
 
 def _add_model(group: Any) -> None:
@@ -108,7 +111,7 @@ def _add_model(group: Any) -> None:
         action="extend",
         default=[],
         metavar="NAME=VALUE",
-        help="options of the network: style, score, window, cell, layers, coverage, ... (an unknown name lists all)",
+        help="options of the network, which are listed at the end for each family",
     )
     add(
         "--extras",
@@ -129,6 +132,19 @@ def _add_model(group: Any) -> None:
             help=f"type of tokens of the {side} (default words){described}",
         )
     _add_tokens(add)
+
+
+def _describe_network(config: Any) -> str:
+    """Return the options of a network with their values, descriptions and defaults."""
+    lines = []
+    for name, option in options_of(config).items():
+        argument = f"{name}={option.value}"
+        lines += [argument, " " * 22] if len(argument) > 20 else [f"{argument:<22}"]
+        lines[-1] += f"{option.description} (default: {option.default})"
+    sizes = ", ".join(config.scaled_sizes)
+    return "\n".join(
+        [*lines, f"Defaults of {sizes} are for 5,000 to 100,000 pairs, and depend on their number."]
+    )
 
 
 def _add_tokens(add: Any) -> None:

@@ -9,25 +9,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from regard import _check
 from regard.seq2seq.networks.inputs.base import Input
 from regard.seq2seq.networks.inputs.kinds import check_source
 from regard.seq2seq.networks.inputs.tokens import TokenInput
-from regard.seq2seq.networks.parameters import check_sizes
+from regard.seq2seq.networks.options import check_fields, choice, flag, integer, size
 from regard.seq2seq.networks.recurrent.cells import GATES, layer, parts
 
 __all__ = ["SCORES", "RecurrentConfig"]
 
 SCORES = ("additive", "general", "dot", "scaled_dot")
 
-_CHOICES = {
-    "score": ("none", *SCORES),
-    "style": ("conditional", "bahdanau", "luong"),
-    "cell": tuple(GATES),
-}
-_LEAST = {"source_tokens": 0, "target_tokens": 1, "embedding": 1, "encoder": 1, "decoder": 1, "attention": 0}
-_LEAST |= {"layers": 1, "encoder_layers": 0}
-_MOST = {"layers": 32, "encoder_layers": 32}  # an untrusted file may ask for anything
+_MOST = 32  # layers: an untrusted file may ask for anything
 
 Shapes = dict[str, tuple[int, ...]]
 
@@ -80,18 +72,22 @@ class RecurrentConfig:
     (8, 4)
     """
 
-    source_tokens: int
-    target_tokens: int
-    embedding: int = 160
-    encoder: int = 128
-    decoder: int = 192
-    attention: int = 128
-    score: str = "additive"
-    style: str = "conditional"
-    cell: str = "gru"
-    layers: int = 1
-    encoder_layers: int = 0
-    input_feeding: bool = True
+    source_tokens: int = size(0)
+    target_tokens: int = size(1)
+    embedding: int = integer("size of embeddings, and of the readout", 160)
+    encoder: int = integer("size of the encoder's state, in each direction", 128)
+    decoder: int = integer("size of the decoder's state; with score=dot, twice that of the encoder", 192)
+    attention: int = integer("size in which decoder states and annotations are compared", 128, least=0)
+    score: str = choice("score function", "additive", ("none", *SCORES))
+    style: str = choice(
+        "when the decoder attends: within a step, before it, or after it",
+        "conditional",
+        ("conditional", "bahdanau", "luong"),
+    )
+    cell: str = choice("recurrent cell", "gru", tuple(GATES))
+    layers: int = integer("layers of the decoder", 1, most=_MOST)
+    encoder_layers: int = integer("layers of the encoder", 0, "0: as many as layers", least=0, most=_MOST)
+    input_feeding: bool = flag("read the readout of the step before, in Luong's style", True)
     inputs: Input | None = None
 
     # how sizes and options of training are chosen by default, see `regard.seq2seq.training.defaults`
@@ -100,10 +96,7 @@ class RecurrentConfig:
     short_training: ClassVar = (16_000, 1.6)
 
     def __post_init__(self) -> None:
-        check_sizes(self, _LEAST, _MOST)
-        for name, choices in _CHOICES.items():
-            _check.choice(name, getattr(self, name), choices)
-        _check.flag("input_feeding", self.input_feeding)
+        check_fields(self)
         check_source(self)
         if self.attends and not self.attention:
             raise ValueError('attention must be at least 1 unless the score is "none". Got 0 instead.')

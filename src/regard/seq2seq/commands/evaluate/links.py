@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Sequence
 
 from regard import _files
 from regard.seq2seq.alignment.links import Gold
+from regard.seq2seq.commands.evaluate.report import percents, write_json
 from regard.seq2seq.commands.labels import given_names, names_of
 from regard.seq2seq.commands.link_files import LINKS_FROM, read_counted, warn_if_from_one
 from regard.seq2seq.commands.options import check_outputs, check_standard_input, first_given
@@ -40,7 +40,8 @@ def run(args: argparse.Namespace) -> int:
     scores = [_score(lines, gold) for lines in files]
     print(_report(args, gold, names, files, scores), flush=True)
     if args.json:
-        _write_json(args, gold, names, scores)
+        each = [{"name": name, "links": score._asdict()} for name, score in zip(names, scores, strict=True)]
+        write_json(args.json, {"gold": clean(str(args.gold)), "items": len(gold), "files": each})
     return 0
 
 
@@ -78,18 +79,9 @@ def _report(
 ) -> str:
     counts = [sum(len(links.possible) for links in lines) for lines in files]
     rows = [
-        [name, f"{count:,}", *(f"{100 * rate:.1f}" for rate in score)]
+        [name, f"{count:,}", *percents(score)]
         for name, count, score in zip(names, counts, scores, strict=True)
     ]
     pairs = "pair" if len(gold) == 1 else "pairs"
     table = align([["", "links", "AER %", "precision %", "recall %"], *rows])
     return f"{len(gold):,} {pairs} of {clean(str(args.gold))}\n\n{table}"
-
-
-def _write_json(
-    args: argparse.Namespace, gold: Sequence[Gold], names: Sequence[str], scores: Sequence[LinkScore]
-) -> None:
-    each = [{"name": name, "links": score._asdict()} for name, score in zip(names, scores, strict=True)]
-    content = {"gold": clean(str(args.gold)), "items": len(gold), "files": each}
-    with _files.replacing(args.json) as file:
-        file.write((json.dumps(content, indent=2, ensure_ascii=False) + "\n").encode())
