@@ -57,7 +57,17 @@ LAYERS = [
 ]
 # The packages of seq2seq, in the same order: a package imports only from those before it.
 SEQ2SEQ_PACKAGES = [
-    *("data", "alignment", "evaluation", "networks", "decoding", "extras", "storage", "training"),
+    *(
+        "sources",
+        "corpus",
+        "alignment",
+        "evaluation",
+        "networks",
+        "decoding",
+        "extras",
+        "storage",
+        "training",
+    ),
     *("translator", "ensemble", "model", "commands"),
 ]
 # Stricter than the order: the kernels don't import the definition, and `show` doesn't import the models.

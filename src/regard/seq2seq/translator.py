@@ -27,7 +27,7 @@ from regard.seq2seq.decoding.hypothesis import Hypothesis, Scoring
 from regard.seq2seq.decoding.sampling import sample
 from regard.seq2seq.extras.base import Reranker
 from regard.seq2seq.networks.base import Predictor
-from regard.seq2seq.sources.example import Example
+from regard.seq2seq.sources.example import Example, located
 from regard.seq2seq.sources.text.vocabulary import END, SPECIAL, START, UNKNOWN
 from regard.seq2seq.storage.model_file import Model
 
@@ -446,7 +446,10 @@ class Translator(ABC):
     def _read(self, examples: Sequence[Example]) -> list[_Read]:
         """Return the inputs of the network for examples."""
         source, augmenter = self.model.source, self.model.augmenter
-        rows = [source.rows(example) for example in examples]
+        rows = []
+        for number, example in enumerate(examples, 1):
+            with located(f"source {number}: "):  # a standardised number may be too large
+                rows.append(source.rows(example))
         if augmenter is None:
             return [_Read(example, row, ()) for example, row in zip(examples, rows, strict=True)]
         tokens = *self.model.source_tokenizer.tokens, *self.model.target.tokens

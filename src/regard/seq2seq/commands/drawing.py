@@ -13,7 +13,7 @@ from regard.seq2seq.networks.transformer.heads import Heads
 from regard.seq2seq.sources.text.vocabulary import JOIN
 from regard.seq2seq.translator import Translation
 from regard.show import figures, terminal
-from regard.show.figures.canvas import require_matplotlib, warned
+from regard.show.figures.figure import require_matplotlib, warned
 
 __all__ = ["can_draw", "draw_alignment", "missing_extras", "save_alignment", "save_heads"]
 
@@ -70,12 +70,12 @@ def save_alignment(translation: Translation, path: Path, picture: Array | None =
         return False
     with warned(path):
         if picture is None:
-            figures.save_heatmap(path, *_heatmap(translation), title=translation.text)
+            figure: Any = figures.heatmap(*_heatmap(translation), title=translation.text)
         else:
             words, grid = _labels(translation.tokens), translation.grid
-            figures.save_captioned(
-                path, picture, translation.alignment, words, grid=grid, title=translation.text
-            )
+            weights, title = translation.alignment, translation.text
+            figure = figures.captioned(picture, weights, words, grid=grid, title=title)
+        figures.save(path, figure)
         return True
     return False
 
@@ -102,4 +102,4 @@ def save_heads(heads: Heads, translation: Translation, folder: Path, name: str) 
     ):
         path = folder / f"{name}-{part}.png"
         with warned(path):
-            figures.save_heatmaps(path, weights, rows, columns, title=f"{title}; {translation.text}")
+            figures.save(path, figures.heatmaps(weights, rows, columns, title=f"{title}; {translation.text}"))

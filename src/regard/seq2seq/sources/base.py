@@ -100,7 +100,7 @@ class Source(ABC):
         """Check what a user gives, and return its tokens, or rows (m, F): at least one."""
 
     def load(self, given: Any, where: str = "") -> Example:
-        """Read what a user gives; errors begin with `where`. An example that was read alike stays as it is."""
+        """Read what a user gives, unless it is an example that was read alike; errors begin with `where`."""
         if isinstance(given, Example):
             if given.layout == self.layout:
                 return given

@@ -15,7 +15,7 @@ __all__ = ["Example", "located"]
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Example:
-    """What a source has read: tokens or rows, read once. Examples are equal if these are.
+    """What a source has read: tokens or rows, which are equal in equal examples.
 
     Parameters
     ----------

@@ -15,7 +15,7 @@ from regard.seq2seq.commands.options import check_needs, check_outputs, check_st
 from regard.seq2seq.decoding.beam import BEAM
 from regard.seq2seq.storage.model_file import model_file
 from regard.show import argument_types
-from regard.show.figures.canvas import check_picture
+from regard.show.figures.figure import check_picture
 
 __all__ = ["add_arguments", "check_options", "model_names", "output_files"]
 

@@ -16,7 +16,7 @@ from regard.seq2seq.decoding.beam import BEAM
 from regard.seq2seq.evaluation import metrics
 from regard.seq2seq.evaluation.metrics import LengthRow, LinkScore
 from regard.show import figures
-from regard.show.figures.canvas import warned
+from regard.show.figures.figure import warned
 from regard.show.terminal import align, clean, display_width, fit
 
 __all__ = ["describe", "draw", "json_content", "percents", "write_json"]
@@ -108,14 +108,14 @@ def draw(path: Path, column: Column, key: str, test: Items, results: Sequence[Re
     """Draw a measure by length."""
     rows, (side, _) = results[0].rows, test.measured_side
     with warned(path):
-        figures.save_by_length(
-            path,
+        figure = figures.by_length(
             [_range(row) for row in rows],
             {result.name: [column.factor * row.scores[key] for row in result.rows] for result in results},
             [row.sentences for row in rows],
             measure=column.title,
             along=f"{test.length_unit[0]} in the {side}",
         )
+        figures.save(path, figure)
 
 
 def _without_nan(scores: dict[str, float]) -> dict[str, float | None]:

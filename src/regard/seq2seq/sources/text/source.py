@@ -62,7 +62,7 @@ class Text(Source):
         return tuple(self.tokenizer.tokenize(given))
 
     def load(self, given: Any, where: str = "") -> Example:
-        """Split a text into tokens; errors begin with `where`. One that was split alike stays as it is."""
+        """Split a text into tokens, unless it is an example that was split alike; errors begin with `where`."""
         return self.tokenizer.read(given, where)
 
     def fitted(self, examples: Iterable[Example]) -> Self:

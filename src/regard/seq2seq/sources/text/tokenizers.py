@@ -53,7 +53,7 @@ _WORD = f"[bjz]*{_LETTERS}(?:h{_LETTERS})*(?:q(?=[wyd]))?"
 _BASE = "(?:rr?|[opfhqb])"
 _SIGN = f"(?:[bjz]*{_BASE}[{MARKS}]*(?:(?<=z){_BASE}[{MARKS}]*)*|[{MARKS}]+)"
 # No-break spaces belong to the punctuation next to them, as in French.
-_TOKEN = re.compile(f"(?P<word>{_WORD})|n?{_SIGN}(?:n(?![{MARKS}]))?|n")
+TOKEN = re.compile(f"(?P<word>{_WORD})|n?{_SIGN}(?:n(?![{MARKS}]))?|n")
 
 SPACE = "\u2423"  # how a space is shown as a token
 _SWAPPED = str.maketrans(f" {SPACE}", f"{SPACE} ")
@@ -83,7 +83,7 @@ def tokenize(text: str) -> list[str]:
     """
     text = text.replace(JOIN, _STANDS_FOR_JOIN)
     # A keycap is a symbol, although it begins with a digit.
-    matches = list(_TOKEN.finditer(_KEYCAP.sub("o", classes(text))))
+    matches = list(TOKEN.finditer(_KEYCAP.sub("o", classes(text))))
     tokens = [_with_base(text[match.start() : match.end()]) for match in matches]
     for i in range(1, len(matches)):
         if matches[i - 1].end() != matches[i].start():
@@ -262,7 +262,7 @@ class _Base:
         return [] if is_blank(self.detokenize(tokens)) else tokens
 
     def read(self, given: Side | Example, where: str = "") -> Example:
-        """Return a text as an example; errors begin with `where`. One whose text was split alike stays as it is."""
+        """Return a text as an example, itself if it was split alike; errors begin with `where`."""
         if isinstance(given, Example):
             if given.layout == self.segmentation:
                 return given
