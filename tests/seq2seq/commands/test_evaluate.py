@@ -437,10 +437,7 @@ def test_a_model_is_compared_with_links_that_are_counted_from_1(capsys: pytest.C
             "gold would be overwritten; hint: give --json a file of its own",
         ),
         (["--links", "gold", "--gold", "gold", "--json", "no/x"], "no/x: there is no folder no"),
-        (
-            ["--links", "mine", "gold", "--gold", "gold", "--names", "a", "a"],
-            "--names must all be different",
-        ),
+        (["--links", "mine", "gold", "--gold", "gold", "--names", "a", "a"], "--names must all be different"),
         (
             ["--links", "gold", "--gold", "gold", "--names", "a", "b"],
             "--names must be as many as what is measured: 1. Got 2 instead.",
@@ -498,10 +495,7 @@ def test_errors_of_links_are_one_line(
             ["model", "test", "--names", "a", "b"],
             "--names must be as many as what is measured: 1. Got 2 instead.",
         ),
-        (
-            ["model", "test", "--compare", "blind", "--names", "a", "a"],
-            "--names must all be different",
-        ),
+        (["model", "test", "--compare", "blind", "--names", "a", "a"], "--names must all be different"),
         (["model", "test", "--gold", "gold"], "gold must have a line for each of the 4 pairs. It has 1."),
         (
             ["model", "test", "--gold", "test"],
@@ -538,10 +532,7 @@ def test_errors_of_links_are_one_line(
             "give a model or --hypotheses, not both: --beam goes with a model",
         ),
         (["model", "long"], "long, source 2: 1001 tokens; at most 1000 are allowed"),
-        (
-            ["model", "wide", "--gold", "gold"],
-            "wide, target 1: 1001 tokens; at most 1000 are allowed",
-        ),
+        (["model", "wide", "--gold", "gold"], "wide, target 1: 1001 tokens; at most 1000 are allowed"),
         (
             ["model", "test", "--json", "test"],
             "test would be overwritten; hint: give --json a file of its own",

@@ -24,7 +24,7 @@ from regard._files import replacing
 from regard.cli import main
 from regard.seq2seq import Seq2Seq
 from regard.seq2seq.commands import drawing, summary
-from regard.seq2seq.commands.link_files import LineLinks, PairLinks
+from regard.seq2seq.commands.link_files import LineLinks, LinkFile, PairLinks
 from regard.seq2seq.commands.summary import summarize
 from regard.seq2seq.commands.train import files, report, run
 from regard.seq2seq.commands.train.files import RunFiles
@@ -937,7 +937,7 @@ def test_a_words_links_are_those_of_all_its_tokens(tmp_path: Path) -> None:
 
     def links(one: Tokenizer, other: Tokenizer, by: str = "words", longest: int = 50) -> list[Links]:
         pairs = [(one.read("Hi, you"), other.read("toi ab"))]
-        return PairLinks(tmp_path, lines, by, longest)(Text.of(one), other, pairs)
+        return PairLinks(LinkFile(tmp_path, by=by), lines, longest)(Text.of(one), other, pairs)
 
     # Hi , you | \u2581toi \u2581a b
     assert links(words, subwords) == [{(2, 0), (0, 1), (0, 2), (1, 1), (1, 2)}]
@@ -948,7 +948,9 @@ def test_a_words_links_are_those_of_all_its_tokens(tmp_path: Path) -> None:
     with pytest.raises(
         ValueError, match=r", line 7: a link must be between words .* has 2 and 1\. Got 0-1 instead"
     ):
-        PairLinks(tmp_path, lines, "words", 50)(Text.of(words), words, [(words.read("a b"), words.read("c"))])
+        PairLinks(LinkFile(tmp_path), lines, 50)(
+            Text.of(words), words, [(words.read("a b"), words.read("c"))]
+        )
 
 
 @pytest.mark.slow
@@ -1034,23 +1036,11 @@ MORE = "; 9 times is usual, which takes --minutes 15"
     [
         (0.1, 0.0, 0.0, TrainingConfig(minutes=3.0), "18 times in 3 minutes"),
         (0.1, 3.0, 0.5, TrainingConfig(minutes=1.5), "9 times in 1.5 minutes"),
-        (
-            0.01,
-            0.0,
-            0.0,
-            TrainingConfig(minutes=5.0),
-            "3 times in 5 minutes" + MORE,
-        ),
+        (0.01, 0.0, 0.0, TrainingConfig(minutes=5.0), "3 times in 5 minutes" + MORE),
         (0.1, 0.0, 0.0, TrainingConfig(epochs=12), "12 times in 2 minutes"),
         (0.1, 0.0, 0.0, TrainingConfig(epochs=12, minutes=60.0), "12 times in 2 minutes"),
         (0.1, 0.0, 0.0, TrainingConfig(epochs=2), "2 times in 0.33 minutes; 9 times is usual: see --epochs"),
-        (
-            0.01,
-            0.0,
-            0.0,
-            TrainingConfig(epochs=9, minutes=1.0),
-            "0.6 times in 1 minute" + MORE,
-        ),
+        (0.01, 0.0, 0.0, TrainingConfig(epochs=9, minutes=1.0), "0.6 times in 1 minute" + MORE),
     ],
 )
 def test_how_often_pairs_will_be_seen(
@@ -1554,10 +1544,7 @@ def test_bad_files_are_named_with_their_line_before_the_training(
             [*SIZE, "--no-lower"],
             "lower must not be given with a source of arrays: it is about the source's tokens.",
         ),
-        (
-            ["--source", "vectors", "--size", "0"],
-            "size must be at least 1. Got 0 instead.",
-        ),
+        (["--source", "vectors", "--size", "0"], "size must be at least 1. Got 0 instead."),
         (
             ["--source", "vectors", "--size", "2", "--positions", "4"],
             "positions must be at most 3. Got 4 instead.",

@@ -370,10 +370,7 @@ def speller(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize(
     ("lines", "warning"),
     [
-        (
-            "read\n###\nREAD",
-            "warning: line 2: the model has never seen '#'; their translation is a guess\n",
-        ),
+        ("read\n###\nREAD", "warning: line 2: the model has never seen '#'; their translation is a guess\n"),
         (
             "READ\n#",
             "warning: line 1: the model has never seen 'R', 'E', 'A', 'D'; their translation is a guess;"
@@ -733,11 +730,7 @@ def test_two_directions_are_merged(
             "line 1: expected source TAB target, found 3 columns; choose two with --columns",
         ),
         (b"a\tb\n\xff\tb\n", "0-0\n\n", "line 2: not UTF-8 (byte 1 is 0xff)"),
-        (
-            b"a\tb\na\t" + b"b " * 1001 + b"\n",
-            "0-0\n\n",
-            "line 2: 1001 tokens; at most 1000 are allowed",
-        ),
+        (b"a\tb\na\t" + b"b " * 1001 + b"\n", "0-0\n\n", "line 2: 1001 tokens; at most 1000 are allowed"),
     ],
 )
 def test_bad_pairs_are_named(

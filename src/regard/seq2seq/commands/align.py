@@ -74,12 +74,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_columns(parser)
     add_ensemble(parser)
     _add_merging(add)
-    add(
-        "--by",
-        choices=("words", "tokens"),
-        default="words",
-        help="what is linked (default words)",
-    )
+    add("--by", choices=("words", "tokens"), default="words", help="what is linked (default words)")
     add(
         "--scores",
         action="store_true",

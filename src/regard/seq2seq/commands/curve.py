@@ -78,10 +78,7 @@ def panels(logs: Mapping[str, Entries], *, along: str = "steps") -> list[Panel]:
     tables = {name: columns(log, _READ) for name, log in logs.items()}
     if len(tables) == 1:
         table = next(iter(tables.values()))
-        loss = {
-            "training": _points(table, "loss", along),
-            "validation": _points(table, "validation", along),
-        }
+        loss = {"training": _points(table, "loss", along), "validation": _points(table, "validation", along)}
     else:
         loss = {name: _points(table, "validation", along) for name, table in tables.items()}
     names = {"validation": next(iter(tables.values()))} if len(tables) == 1 else tables

@@ -94,12 +94,7 @@ def _add_references(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="reference word alignments of TEST, one line a pair, for AER",
     )
-    add(
-        "--gold-from",
-        type=int,
-        choices=(0, 1),
-        help="the number of the first word in --gold (default 0)",
-    )
+    add("--gold-from", type=int, choices=(0, 1), help="the number of the first word in --gold (default 0)")
     add("--by", choices=("words", "tokens"), help="what the numbers in --gold count (default words)")
     add(
         "--links",
@@ -107,12 +102,7 @@ def _add_references(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="measure files of word alignments instead of models, with --gold",
     )
-    add(
-        LINKS_FROM,
-        type=int,
-        choices=(0, 1),
-        help="the number of the first word in --links (default 0)",
-    )
+    add(LINKS_FROM, type=int, choices=(0, 1), help="the number of the first word in --links (default 0)")
     add("--posterior", action="store_true", help="link by the posterior of the alignment, as in regard align")
     add("--hypotheses", **_FILES, metavar="FILE", help="measure files of translations instead of models")
     add(
@@ -166,10 +156,7 @@ def _add_output(parser: argparse.ArgumentParser) -> None:
 
 # Options of text without a model, and of models; then (option, the option that it needs, the reason).
 _TEXT_OPTIONS = ("--references", "--sources")
-_MODEL_OPTIONS = (
-    *("MODEL", "--ensemble", "--compare", "--gold"),
-    *("--columns", "--alternatives", "--beam"),
-)
+_MODEL_OPTIONS = (*("MODEL", "--ensemble", "--compare", "--gold"), *("--columns", "--alternatives", "--beam"))
 _NEEDS = (
     ("--hypotheses", "--references", ""),
     ("--posterior", "--gold", "it is about links"),

@@ -11,7 +11,7 @@ from typing import Any
 from regard import _check
 from regard.seq2seq import extras
 from regard.seq2seq.commands.columns import add_columns
-from regard.seq2seq.commands.link_files import LINKS_FROM
+from regard.seq2seq.commands.link_files import LINKS_FROM, LinkFile
 from regard.seq2seq.commands.options import check_needs, first_given
 from regard.seq2seq.commands.sources import add_source_options, make_source, reads_text
 from regard.seq2seq.commands.train.data import PairFiles
@@ -305,7 +305,5 @@ def pair_files(args: argparse.Namespace) -> PairFiles:
         args.test,
         columns=args.columns,
         skip_empty=args.skip_empty,
-        links=args.links,
-        links_by=args.links_by or "words",
-        links_from=args.links_from,
+        links=LinkFile(args.links, args.links_from, args.links_by or "words") if args.links else None,
     )

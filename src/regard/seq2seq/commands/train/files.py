@@ -24,14 +24,8 @@ T = TypeVar("T")
 class RunFiles:
     """The files of one training, named after its model file.
 
-    The checkpoint exists from before the first step until `remove_checkpoint`: a model without one is finished.
-
-    Parameters
-    ----------
-    model : Path
-        The file of the best model.
-    fresh : bool
-        Whether to ignore an existing model and checkpoint.
+    The checkpoint exists from before the first step until `remove_checkpoint`: a model without one is finished. With
+    `fresh`, an existing model and its checkpoint are ignored.
     """
 
     def __init__(self, model: Path, *, fresh: bool = False) -> None:

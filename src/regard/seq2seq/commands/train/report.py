@@ -105,22 +105,9 @@ class _Pace:
 
 
 class Reporter:
-    """Reports the steps of a training on the terminal and in the log.
+    """Reports the steps of a training on the terminal and in the log, from the first one on.
 
-    Parameters
-    ----------
-    name : str
-        The name of the training.
-    model : Seq2Seq
-        The model, which translates a sample of the validation pairs after a validation.
-    training : Training
-        The training.
-    log : Path
-        The file of the log.
-    sample : sequence of (source, target)
-        Short validation pairs.
-    first : TrainingStep
-        The first step to report.
+    After a validation the model translates some of the sample, which are short validation pairs.
     """
 
     def __init__(
