@@ -103,12 +103,12 @@ def table(title: str) -> str:
 
 def letters(config: Config) -> dict[str, Any]:
     """Return what the shapes and conditions of the page are made of."""
-    known = dict(vars(config)) | {"null": None, "ordered": config.reader.ordered}
+    known = dict(vars(config)) | {"null": None, "ordered": config.input.ordered}
     if isinstance(config, RecurrentConfig):
         known |= {"E": config.embedding, "H": config.encoder, "C": 2 * config.encoder, "D": config.decoder}
         known |= {"A": config.attention, "G": {"gru": 3, "lstm": 4}[config.cell]}
         known |= {"P": {"gru": 1, "lstm": 2}[config.cell], "M": config.encoder_layers or config.layers}
-        known["W"] = known["E"] if config.reader.ordered else known["C"]
+        known["W"] = known["E"] if config.input.ordered else known["C"]
     else:
         known |= {"W": config.model_size, "F": config.feedforward_size}
     if isinstance(config.inputs, VectorInput):
@@ -225,7 +225,7 @@ def recurrent_encoder(p: dict[str, Array], config: RecurrentConfig, source: Arra
         annotations = cells_of_picture(p, config.inputs, source)
         return annotations, annotations.mean(axis=0)
     rows = p["source_embedding"][source] if config.inputs is None else vectors(p, source)
-    if not config.reader.ordered:
+    if not config.input.ordered:
         width = rows.shape[1]
         heads = max([n for n in range(1, width // 32 + 1) if width % n == 0], default=1)
         for block in range(config.encoder_layers or config.layers):

@@ -20,6 +20,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from one_test import in_one_test
 
+from regard.seq2seq.sources import Text
 from regard.seq2seq.sources.text import normalization as module
 from regard.seq2seq.sources.text import subwords
 from regard.seq2seq.sources.text.normalization import NORMALIZATIONS, is_blank, normalize, normalize_tokens
@@ -513,6 +514,7 @@ def test_lists_of_tokens() -> None:
     for kind in ("characters", "subwords"):
         message = f"{kind} must be made of text, a str. Got ['a'] instead."
         assert error(TypeError, learn, kind, [["a"]]) == message
+        assert error(TypeError, Text(kind).load, ["a"], "here: ") == f"here: {message}"
 
 
 @in_one_test(

@@ -29,12 +29,16 @@ def add_source_options(add: Callable[..., Any]) -> None:
     """Add the options of sources that are no text."""
     for name, kinds in _options().items():
         add(
-            f"--{name}",
+            _flag(name),
             nargs="+" if any(len(option.values) > 1 for option in kinds.values()) else 1,
             type=argument_types.value,
             metavar=next(iter(kinds.values())).values[0] if len(kinds) == 1 else "N",
             help="; ".join(f"of {kind}: {_described(option)}" for kind, option in kinds.items()),
         )
+
+
+def _flag(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
 
 
 def _described(option: Option) -> str:
@@ -50,8 +54,8 @@ def reads_text(args: argparse.Namespace) -> bool:
 def make_source(args: argparse.Namespace) -> str | Source:
     """Return the source of the model: a type of tokens, or a source with the options that are given."""
     for name, kinds in _options().items():
-        if args.source not in kinds and first_given(args, [f"--{name}"]):
-            _check.fail(f"--{name} needs --source {' or '.join(reversed(kinds))}")
+        if args.source not in kinds and first_given(args, [_flag(name)]):
+            _check.fail(f"{_flag(name)} needs --source {' or '.join(reversed(kinds))}")
     if reads_text(args):
         return str(args.source)
     source = SOURCES[args.source]
@@ -61,7 +65,7 @@ def make_source(args: argparse.Namespace) -> str | Source:
         values = getattr(args, name) or [option.default] * len(option.values)
         if None in values or len(values) != len(option.values):
             _check.fail(
-                f"--source {args.source} needs --{name} {' '.join(option.values)}: {option.description}"
+                f"--source {args.source} needs {_flag(name)} {' '.join(option.values)}: {option.description}"
             )
         if option.default is None:
             required += values

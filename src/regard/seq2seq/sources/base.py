@@ -73,7 +73,7 @@ class Source(ABC):
     """
 
     unit: ClassVar[str] = "examples"  #: of progress
-    options: ClassVar[Mapping[str, Option]] = {}  #: of ``regard train``, by name without hyphens
+    options: ClassVar[Mapping[str, Option]] = {}  #: of ``regard train``, by name
 
     @property
     @abstractmethod
@@ -104,6 +104,10 @@ class Source(ABC):
         if isinstance(given, Example):
             if given.layout == self.layout:
                 return given
+            if not given.name:
+                raise TypeError(
+                    f"{where}an example of another source can be read by its name only. It has none."
+                )
             given = given.name
         with located(where):
             return Example(self.read(given), self.layout, os.fspath(given) if is_path(given) else "")

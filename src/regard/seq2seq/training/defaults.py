@@ -53,7 +53,7 @@ def check(family: str, network: Mapping[str, Any], training: TrainingConfig, sou
             f"network must have at most {_LARGEST} parameters. Got {size} instead.",
             hint=f"choose smaller sizes: {', '.join(config.scaled_sizes)}",
         )
-    config.reader.check_augmentation(shift=training.shift, noise=training.noise)
+    config.input.check_augmentation(shift=training.shift, noise=training.noise)
 
 
 def choose_config(
@@ -174,5 +174,5 @@ def choose_training(config: Config, corpus: Corpus, training: TrainingConfig) ->
     halved, first = _sized(type(config), pairs, minutes, {}), config.scaled_sizes[0]
     if getattr(config, first) <= halved[first]:  # a larger network would diverge
         chosen["learning_rate"] *= config.short_training[1] ** _halvings(config, pairs, minutes)
-    chosen["learning_rate"] = min(chosen["learning_rate"], config.reader.largest_rate)
+    chosen["learning_rate"] = min(chosen["learning_rate"], config.input.largest_rate)
     return ResolvedConfig(**{**chosen, **training.given()})

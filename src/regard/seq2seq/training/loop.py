@@ -102,7 +102,7 @@ class Training:
         options: Mapping[str, object] | None = None,
     ) -> None:
         self.network, self.pairs, self.valid, self.config = network, pairs, valid, config
-        network.config.reader.check_augmentation(shift=config.shift, noise=config.noise)
+        network.config.input.check_augmentation(shift=config.shift, noise=config.noise)
         self.options = dict(options or {})
         self.flat = network.parameters.flat
         self.adam = Adam(self.flat, clip=config.clip_norm)
@@ -229,14 +229,12 @@ class Training:
 
     def _augmented(self, batch: Batch) -> Batch:
         """Return a batch as this step reads it."""
-        config, reader = self.config, self.network.config.reader
-        if not (config.shift or config.noise):
+        how = {"shift": self.config.shift, "noise": self.config.noise}
+        if not any(how.values()):
             return batch
         rng = self._rng(_AUGMENTATION, self.step)
-        source = reader.augmented(
-            batch.source, batch.lengths, shift=config.shift, noise=config.noise, rng=rng
-        )
-        return batch._replace(source=source)
+        augmented = self.network.config.input.augmented
+        return batch._replace(source=augmented(batch.source, batch.lengths, **how, rng=rng))
 
     def _step(self, halves: _Halves, batch: Batch) -> TrainingStep:
         rate = self.config.rate_at(self.step + 1, self.total, self._elapsed_share())

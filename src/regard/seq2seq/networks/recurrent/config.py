@@ -112,7 +112,7 @@ class RecurrentConfig:
         return self.score != "none"
 
     @property
-    def reader(self) -> Input:
+    def input(self) -> Input:
         """The input: `inputs`, or embeddings of tokens."""
         return self.inputs or TokenInput(self.source_tokens)
 
@@ -143,7 +143,7 @@ class RecurrentConfig:
         needs = {
             "attention": (self.projects_keys, "a score that projects states: additive or scaled_dot"),
             "input_feeding": (self.style == "luong", "the style luong"),
-            "encoder_layers": (self.reader.layered, "a source of tokens or vectors"),
+            "encoder_layers": (self.input.layered, "a source of tokens or vectors"),
         }
         return {name: need for name, (has_effect, need) in needs.items() if not has_effect}
 
@@ -163,10 +163,10 @@ class RecurrentConfig:
 
     def _encoder(self) -> Shapes:
         h, gates = self.encoder, GATES[self.cell] * self.encoder
-        if not self.reader.ordered:
-            shapes = self.reader.shapes(2 * h, self.encoder_depth)
+        if not self.input.ordered:
+            shapes = self.input.shapes(2 * h, self.encoder_depth)
         else:
-            shapes = self.reader.shapes(self.embedding)
+            shapes = self.input.shapes(self.embedding)
             for number in range(self.encoder_depth):
                 shapes[layer("encoder_input", number)] = (2 * h if number else self.embedding, 2, gates)
                 shapes[layer("encoder_bias", number)] = (2, gates)

@@ -65,7 +65,7 @@ def encode(
     pullback : function
         ``pullback(dencoded) -> gradients by parameter name``.
     """
-    if c.reader.ordered:
+    if c.input.ordered:
         values, final, annotate_back = _read(p, c, source, lengths, rate, rng, keep)
     else:
         values, final, annotate_back = _annotate(p, c, source, lengths, rate, rng)
@@ -96,7 +96,7 @@ def _read(
 ) -> tuple[Array, Array, Callable[[Array, Array, Array], Named]]:
     """Read a sequence: annotations (B, T, C), and the last states of both directions (B, C)."""
     ends = lengths - 1, np.arange(len(lengths))
-    embedded, embed_back = c.reader.embed(p, source, ends)  # (T, B, E)
+    embedded, embed_back = c.input.embed(p, source, ends)  # (T, B, E)
     states, states_back = _layers(p, c, embedded, lengths, rate, rng, keep)  # (T, B, C)
     size = c.encoder
     final = np.concatenate([states[-1, :, :size], states[0, :, size:]], axis=-1)  # (B, C)
@@ -122,7 +122,7 @@ def _annotate(
 ) -> tuple[Array, Array, Callable[[Array, Array, Array], Named]]:
     """Annotate a set or a picture: annotations (B, T, C), and the mean of them for each example (B, C)."""
     drop = partial(dropout, rate=rate, rng=rng)
-    values, inputs_back = c.reader.annotate(p, source, Padding(lengths, len(source)), drop)
+    values, inputs_back = c.input.annotate(p, source, Padding(lengths, len(source)), drop)
     averaging = (np.arange(values.shape[1]) < lengths[:, None]) / lengths[:, None].astype(
         values.dtype
     )  # (B, T)

@@ -54,7 +54,7 @@ class RecurrentNetwork:
             How often each target token occurs, for the output bias.
         """
         for name, parameter in self.parameters.items():
-            own = self.config.reader.initialize(name, parameter.shape, rng)
+            own = self.config.input.initialize(name, parameter.shape, rng)
             if own is not None:
                 parameter[...] = own
             elif name.endswith(("gain", "shift")):

@@ -92,14 +92,14 @@ class TransformerConfig:
         return self.alignment_layer - 1 if self.alignment_layer else max(self.decoder_layers - 2, 0)
 
     @property
-    def reader(self) -> Input:
+    def input(self) -> Input:
         """The input: `inputs`, or embeddings of tokens."""
         return self.inputs or TokenInput(self.source_tokens)
 
     def shapes(self) -> Shapes:
         """Return the shape of every parameter by its name."""
         w = self.model_size
-        shapes = self.reader.shapes(w)
+        shapes = self.input.shapes(w)
         for i in range(self.encoder_layers):
             shapes |= self._block(f"encoder_{i}_self_", 3) | self._hidden(f"encoder_{i}_hidden_")
         shapes |= {"encoder_gain": (w,), "encoder_shift": (w,), "target_embedding": (self.target_tokens, w)}

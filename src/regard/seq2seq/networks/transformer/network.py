@@ -61,7 +61,7 @@ class TransformerNetwork:
         Glorot and Bengio 2010, eq. 16.
         """
         for name, parameter in self.parameters.items():
-            own = self.config.reader.initialize(name, parameter.shape, rng)
+            own = self.config.input.initialize(name, parameter.shape, rng)
             if own is not None:
                 parameter[...] = own
             elif name.endswith(

@@ -58,8 +58,8 @@ def _embed_source(
 ) -> tuple[Array, Callable[[Array], Named]]:
     """Embed sources: (M, W), with their positions where these have a meaning."""
     ends = np.cumsum(padding.lengths) - 1
-    rows, embed_back = c.reader.embed(p, padding.unpad_ids(source), ends, c.model_size**0.5)
-    if c.reader.ordered:
+    rows, embed_back = c.input.embed(p, padding.unpad_ids(source), ends, c.model_size**0.5)
+    if c.input.ordered:
         _add_positions(rows, padding)
     rows, drop_back = drop(rows)
     return rows, lambda drows: embed_back(drop_back(drows)[0])

@@ -533,9 +533,20 @@ _COUNTED: dict[str, type[Words] | type[Characters] | type[Tokens]] = {
     cls.token_type: cls for cls in (Words, Characters, Tokens)
 }
 TOKEN_TYPES = (*_COUNTED, Subwords.token_type)
+
+
+class _BeforeSubwords(Words):
+    """Words, of which there are at most as many as subwords that have not been learned."""
+
+    token_type = Subwords.token_type
+
+    def _normalized(self, tokens: Sequence[str]) -> NoReturn:
+        _only_text(tokens, self.token_type)
+
+
 _UNTRAINED = {
-    (name, form): cls(Vocabulary(SPECIAL), normalization=form)
-    for name, cls in _COUNTED.items()
+    (cls.token_type, form): cls(Vocabulary(SPECIAL), normalization=form)
+    for cls in (*_COUNTED.values(), _BeforeSubwords)
     for form in NORMALIZATIONS
 }
 SMALLEST = dict.fromkeys(_COUNTED, len(SPECIAL) + 1) | {
@@ -620,7 +631,7 @@ def untrained(token_type: str, normalization: Normalization = "NFC") -> Tokenize
     Words, Characters or Tokens
         Its vocabulary has the special tokens alone.
     """
-    return _UNTRAINED[token_type if token_type in _COUNTED else Words.token_type, normalization]
+    return _UNTRAINED[token_type, normalization]
 
 
 def unseen(tokenizer: Tokenizer, tokens: Sequence[str]) -> list[str]:
