@@ -13,6 +13,9 @@ import pytest
 from regard.cli import main
 from regard.show import HtmlPage
 
+DRAWN = 'a word is a vector here, as in "1 0; 0 1"; regard explain "the cat sat" draws one for each word'
+ALONE = "and --weights exclude each other: weights are shown as they are"
+
 
 @pytest.fixture(autouse=True)
 def _in_a_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -103,12 +106,18 @@ def test_a_large_page_gives_a_warning_and_is_written(
         (["my.npz", "--seed", "1"], "give files or --seed, not both"),
         (["--key-labels", "a b c d"], "words have the same names as queries and keys: give --labels"),
         (["no.npz"], "no.npz: No such file or directory"),
-        (["--words", ""], "there are no numbers in words"),
+        (["--words", ""], f"there are no numbers in words; {DRAWN}"),
+        (["--words", "the cat"], f"there are no numbers in words; {DRAWN}"),
+        (["--text", " "], "argument --text: must not be empty"),
         (
-            ["--words", "the cat"],
-            "words, row 1, column 1: 'the' is not a number; "
-            'a word is a vector here, as in "1 0; 0 1", and --labels names them',
+            ["my.npz", "--weights", "w.npy"],
+            f"FILE {ALONE}",
         ),
+        (
+            ["--weights", "w.npy", "--causal"],
+            f"--causal {ALONE}",
+        ),
+        (["the cat", "--words", "1 0"], "give a sentence or --words, not both"),
         (["."], ". is a folder: with --text it may be a model of regard train"),
         (
             ["my.safetensors"],
