@@ -144,7 +144,7 @@ class _Shown:
         """Show the captions of an example."""
         if self.page is not None:
             picture = self.source.picture(example) if isinstance(self.source, Images) else None
-            self.page.add(captions, example, picture)
+            self.page.add(captions, example, picture, Path(example).name)
         elif self.path and isinstance(self.source, Images):
             path = self.path / f"{number}-{Path(example).stem}.png"
             if _files.real(path) in self.inputs:

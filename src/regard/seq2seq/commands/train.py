@@ -651,7 +651,7 @@ def _save_page(run: Run, sources: Sequence[Any], several: Sequence[Sequence[Tran
         for example, candidates in zip(sources, several, strict=True):
             picture = source.picture(example) if isinstance(source, Images) else None
             page.add(candidates, example if isinstance(source, ArraySource) else None, picture)
-        page.page(run.path.stem).save(run.page, force=True)
+        page.page("Captions" if isinstance(source, Images) else "Alignments").save(run.page, force=True)
         print(report(f"shown in {run.page}: open it in a browser"))
 
 

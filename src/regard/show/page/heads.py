@@ -54,7 +54,7 @@ class Measures(NamedTuple):
     """Measures in which heads differ, each (...): the mean over the rows that have weights.
 
     entropy: ``-sum_j w_ij log2 w_ij`` bits, 0 where one token has all the weight, log2(m) where all have the same;
-    distance: ``sum_j w_ij |i - j|`` tokens; diagonal, first: the weight of the token at the same position, of the first token.
+    distance: ``sum_j w_ij |i - j|`` tokens; diagonal, first: the weight of the same position, of the first token.
     """
 
     entropy: Array
@@ -153,7 +153,10 @@ def heads(groups: Iterable[dict[str, Any]], *, title: str = "Heads") -> Section:
     several = list(groups)
     if not several:
         _check.fail("heads need at least one group. Got none instead.")
-    return Section("heads", title, {"groups": several})
+    text = "\n".join(
+        "{}: {} x {} heads of {} x {}".format(one["name"], *one["weights"]["shape"]) for one in several
+    )
+    return Section("heads", title, {"groups": several}, text=text)
 
 
 def of_model(model_heads: AllHeads) -> Section:

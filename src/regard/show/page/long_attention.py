@@ -161,4 +161,4 @@ def long_section(
         "query_labels": None if query_labels is None else labels(query_labels, attention.n, "query"),
         "key_labels": None if key_labels is None else labels(key_labels, attention.m, "key"),
     }
-    return Section("long", title, data)
+    return Section("long", title, data, text=f"{attention.n:,} queries, {attention.m:,} keys")
