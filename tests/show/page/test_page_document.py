@@ -140,6 +140,15 @@ def test_a_notebook_shows_a_page_in_a_frame_of_its_own() -> None:
     assert 'title="&quot;a&quot; &amp; b"' in shown
 
 
+def test_a_notebook_that_is_not_trusted_shows_the_weights_as_text() -> None:
+    shown = page(np.eye(2), np.eye(2), np.eye(2), title="a < b", scale=0.0)._repr_html_()
+    left = re.sub(r"<(iframe|style)\b.*?</\1>", "", shown, flags=re.DOTALL)  # what a sanitizer leaves
+    (text,) = re.findall(r"<pre class='regard-text'>(.*)</pre>", left, flags=re.DOTALL)
+    assert "a &lt; b" in text
+    assert "query 1  0.500  0.500" in text
+    assert "<style>.regard-text { display: none }</style>" in shown
+
+
 def test_a_lone_surrogate_costs_no_page(tmp_path: Path) -> None:
     HtmlPage([Section("mechanism", "\ud800", {})], title="\ud800").save(tmp_path / "page.html")
     assert data_of((tmp_path / "page.html").read_text(encoding="utf-8"))[0]["title"] == "?"

@@ -304,7 +304,7 @@ def test_the_step_at_work_and_its_button_are_in_the_window(opened: Any, width: i
             for part in (own.locator(".story tbody:visible h3").first, own.locator(".stepper .primary")):
                 top, bottom, window = part.evaluate(BOX)
                 assert top >= 0
-                assert bottom <= window, (section, number)
+                assert bottom <= window + 1, (section, number)
             own.locator(".stepper .primary").click() if number < 3 else None
         own.get_by_role("button", name="Show all steps").click()
         own.locator(".account .primary").first.evaluate("button => button.hidden = true")
@@ -360,6 +360,7 @@ def test_a_term_explains_itself_on_hover_focus_and_tap(opened: Any) -> None:
     term.hover()
     assert tip.is_visible()
     tab.mouse.move(0, 0)
+    term.blur()
     term.focus()
     assert term.get_attribute("aria-describedby") == tip.get_attribute("id")
 
@@ -384,7 +385,7 @@ def test_a_scale_is_found_with_a_slider_and_the_slope_of_the_softmax_shows_it(wo
     slider = words.get_by_role("slider")
     slider.fill("1")  # the scale 10
     agrees(words, of_words(WORDS, scale=10.0))
-    assert words.locator("tr.worked", has_text="slope").inner_text().endswith("= 0")
+    assert words.locator("tr.worked", has_text="slope").inner_text().endswith("\u2248 0")
     slider.fill("-2")
     agrees(words, of_words(WORDS, scale=0.01))
     weight = of_words(WORDS, scale=0.01).weights[0].max()

@@ -28,7 +28,7 @@ from regard.seq2seq.data.vocabulary import JOIN
 from regard.seq2seq.storage.model_file import model_file
 from regard.seq2seq.translator import Translation, Translator
 from regard.show import argument_types
-from regard.show.terminal import clean
+from regard.show.terminal.text import clean
 
 __all__ = ["add_arguments", "run"]
 

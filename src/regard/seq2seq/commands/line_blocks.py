@@ -12,7 +12,7 @@ from typing import NamedTuple, TypeVar
 from regard._characters import one_line
 from regard.seq2seq.data.parallel_text import Readable, read_lines
 from regard.seq2seq.data.tables import Record
-from regard.show.terminal import note
+from regard.show.terminal.text import note
 
 __all__ = ["Failed", "Failures", "of_others", "read_blocks", "windows"]
 

@@ -31,7 +31,7 @@ from regard.seq2seq.training.loop import Diverged, Step, Training
 from regard.show import figures
 from regard.show.figures.figure import warned
 from regard.show.progress import Progress
-from regard.show.terminal import clean, fit, note
+from regard.show.terminal.text import clean, fit, note
 
 __all__ = ["Run", "Stop", "forecast", "sibling_path", "with_noun"]
 

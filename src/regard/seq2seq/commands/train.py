@@ -46,7 +46,7 @@ from regard.seq2seq.training.log import entries
 from regard.seq2seq.translator import LONGEST_SENTENCE, Translation
 from regard.show import argument_types
 from regard.show.figures.figure import warned
-from regard.show.terminal import clean, note, report
+from regard.show.terminal.text import clean, note, report
 
 __all__ = ["add_arguments", "run"]
 

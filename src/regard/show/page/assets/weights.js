@@ -146,7 +146,7 @@ function pairs(model) {
   regard.roving(Array.from({ length: Math.max(...ends.map((end) => end.length)) }, (_, i) => ends.flatMap((end) => end[i] ?? [])));
   const draw = () => drawLines(canvas, box, model);
   const layout = () => {
-    box.style.maxHeight = regard.printing() ? "none" : "";
+    box.classList.toggle("printed", regard.printing());
     canvas.style.height = `${Math.min(box.clientHeight, ROW * Math.max(model.rows.length, model.columns.length))}px`;
     draw();
   };
