@@ -19,7 +19,7 @@ from typing import Any
 from regard import _files
 from regard.show.page.section import Section, readable
 
-__all__ = ["HtmlPage"]
+__all__ = ["HtmlPage", "view_files"]
 
 _LARGE = 20_000_000  # bytes
 # Characters that could end the element of the data, or a line of a script of an old browser.
@@ -122,6 +122,11 @@ def check_new(path: str | os.PathLike[str], *, force: bool, hint: str = "force=T
     """Raise for a file that exists already, unless `force` is True."""
     if not force and os.path.lexists(path):
         raise FileExistsError(errno.EEXIST, f"the file exists already, {hint} replaces it", os.fspath(path))
+
+
+def view_files(view: str) -> tuple[str, str]:
+    """Return the style and the script of a view, for a page of one's own that draws it by ``regard.draw``."""
+    return _style([view]), _script([view])
 
 
 def _asset(name: str) -> str:

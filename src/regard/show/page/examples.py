@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from regard import _check, scores
 from regard.show.inputs import drawn_weights
@@ -20,7 +21,7 @@ def drawn(words: ArrayLike, seed: int, names: list[str] | None = None) -> Sectio
 
     words (n, d).
     """
-    vectors = _check.parameter("words", words, 2, "(n, d)").astype(np.float64)
+    vectors = _check.parameter("words", words, "(n, d)").astype(np.float64)
     generator = np.random.RandomState(seed)  # the legacy one: its draws are the same in every release
     weights = drawn_weights(generator, vectors.shape[1])
     named = labels(names, len(vectors), "word")
@@ -48,6 +49,8 @@ def meanings() -> Section:
         },
     )
 
+
+Rows = Sequence[Sequence[float]] | NDArray[np.float64]
 
 WORDS = np.array([[1, 0, 0], [0, 1, 0], [1, 1, 0], [0, 0, 1]])
 
@@ -125,18 +128,18 @@ def _set() -> dict[str, Any]:
 def _named(
     words: list[str],
     features: list[str],
-    vectors: ArrayLike,
-    query: ArrayLike,
-    key: ArrayLike,
-    value: ArrayLike,
+    vectors: Rows,
+    query: Rows,
+    key: Rows,
+    value: Rows,
     *,
     row: int,
 ) -> Section:
     """A mechanism of words that are made by hand."""
     weights = [np.array(weight, dtype=np.float64) for weight in (query, key, value)]
-    projected = (np.array(vectors) @ weight for weight in weights)
-    section = mechanism(*projected, row=row, query_labels=words, key_labels=words)
-    return with_words(section, vectors, *weights, origin="made by hand", features=features)
+    queries, keys, values = (np.array(vectors) @ weight for weight in weights)
+    section = mechanism(queries, keys, values, row=row, query_labels=words, key_labels=words)
+    return with_words(section, np.array(vectors), *weights, origin="made by hand", features=features)
 
 
 def _example(name: str, section: Section, about: str, first: dict[str, Any]) -> dict[str, Any]:

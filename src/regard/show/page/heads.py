@@ -54,7 +54,8 @@ class Measures(NamedTuple):
     """Measures in which heads differ, each (...): the mean over the rows that have weights.
 
     entropy: ``-sum_j w_ij log2 w_ij`` bits, 0 where one token has all the weight, log2(m) where all have the same;
-    distance: ``sum_j w_ij |i - j|`` tokens; diagonal, first: the weight of the same position, of the first token.
+    distance: ``sum_j w_ij |i - j|`` tokens; diagonal, first: the weight of the token at the same position, of the
+    first one.
     """
 
     entropy: Array

@@ -91,9 +91,9 @@ def with_words(
 
     words (n, d).
     """
-    parameters = {"embeddings": _check.parameter("words", words, 2, "(n, d)")}
+    parameters = {"embeddings": _check.parameter("words", words, "(n, d)")}
     for name, weight in zip(("query", "key", "value"), (query_weight, key_weight, value_weight), strict=True):
-        own = parameters[f"{name}_weight"] = _check.parameter(f"{name}_weight", weight, 2, "(rows, columns)")
+        own = parameters[f"{name}_weight"] = _check.parameter(f"{name}_weight", weight, "(rows, columns)")
         part = "queries" if name == "query" else f"{name}s"
         expected = np.asarray(section.data[part])
         if own.shape != (parameters["embeddings"].shape[1], expected.shape[1]) or not np.allclose(
@@ -124,7 +124,7 @@ def decoder(
 
     annotations (m, d'); state (d,); state_weight (d, d); context_weight (d', d).
     """
-    first = _check.parameter("state", state, 1, "(d,)")
+    first = _check.parameter("state", state, "(d,)")
     steps = _check.integer("steps", steps, 1)
     section = mechanism(
         np.broadcast_to(first, (steps, len(first))),
@@ -141,7 +141,7 @@ def decoder(
         ("state_weight", state_weight, sizes[0]),
         ("context_weight", context_weight, sizes[1]),
     ):
-        array = _check.parameter(name, weight, 2, "(rows, d)")
+        array = _check.parameter(name, weight, "(rows, d)")
         if array.shape != (rows, sizes[0]):
             _check.fail(f"{name} must have shape {(rows, sizes[0])}. Got shape {array.shape} instead.")
         weights[name] = array.tolist()
@@ -169,7 +169,7 @@ def recorded(
             f"a page shows the steps of up to {_MOST:,} weights, {_WIDEST} in a row: here are {n} x {m}"
         )
     parts = {part: getattr(attention, part) for part in PARTS if part != "lse" and part in vars(attention)}
-    data = {
+    data: dict[str, Any] = {
         "given": {part: array.astype(np.float64).tolist() for part, array in parts.items()},
         "query_labels": labels(query_labels, n, "query"),
         "key_labels": labels(key_labels, m, "key"),

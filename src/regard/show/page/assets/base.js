@@ -12,6 +12,11 @@ const regard = {
     views.set(name, draw);
   },
 
+  // Draw a view into an element of a page, with other data than those of its sections.
+  draw(name, root, data) {
+    views.get(name)(root, data, { section: 0 });
+  },
+
   start() {
     startTheme();
     const sections = JSON.parse(document.getElementById("data").textContent);
