@@ -433,7 +433,15 @@ def test_a_printed_page_has_its_colours_on_white_and_no_controls(opened: Any, th
     )
     assert 1.05 / (0.2126 * red + 0.7152 * green + 0.0722 * blue + 0.05) > 4.5  # the largest weight on paper
     assert tab.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
-    for control in ("#theme", ".controls select", ".stepper", "[data-part=reset]", ".primary"):
+    for control in (
+        "#theme",
+        ".controls",
+        ".picker",
+        ".controls select",
+        ".stepper",
+        "[data-part=reset]",
+        ".primary",
+    ):
         assert not tab.locator(control).first.is_visible(), control
 
 

@@ -73,11 +73,11 @@ def _bank() -> dict[str, Any]:
         row=2,
     )
     about = (
-        "River bank or money bank? bank is about water and about money, and unclear, so it asks for a topic. river "
-        "offers one, so bank attends to it, and its context is about water alone: the bank of a river."
+        'River bank or money bank? "bank" is about water and about money, and unclear, so it asks for a topic. "river" '
+        'offers one, so "bank" attends to it, and its context is about water alone: the bank of a river.'
     )
     first = {
-        "text": "river becomes money: water 0, money 2. The context of bank turns from water to money.",
+        "text": '"river" becomes "money": water 0, money 2. The context of "bank" turns from water to money.',
         "set": [[1, 0, 0], [1, 1, 2]],
     }
     return _example("River bank, money bank", section, about, first)
@@ -95,11 +95,11 @@ def _pronoun() -> dict[str, Any]:
         row=3,
     )
     about = (
-        "The animal crossed the street, because it was late. What is late is alive, so it asks for a noun that is "
-        "alive: animal fits, street is a noun but not alive, crossed is no noun."
+        'The animal crossed the street, because it was late. What is late is alive, so "it" asks for a noun that is '
+        'alive: "animal" fits, "street" is a noun but not alive, "crossed" is no noun.'
     )
     first = {
-        "text": "it was wide: alive of it becomes -1. Now it asks for a thing, and attends to street.",
+        "text": 'because it was wide: "alive" of "it" becomes \N{MINUS SIGN}1. It asks for a thing and finds "street".',
         "set": [[3, 1, -1]],
     }
     return _example("A pronoun and its noun", section, about, first)
