@@ -44,19 +44,22 @@ def fails(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     return err.removeprefix("regard show: error: ").removesuffix("\n")
 
 
-def test_alone_it_opens_with_the_words_of_the_tutorial_and_a_decoder(
+def test_alone_it_opens_with_examples_the_words_of_the_tutorial_and_a_decoder(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    words, decoder = shows(capsys)
+    examples, decoder = shows(capsys)
+    *meant, words = examples["data"]["examples"]
+    assert len(meant) == 3
     # What the notebook prints for seed 42.
-    assert words["data"]["words"] == {
+    assert words["words"] == {
+        "origin": "drawn with seed 42",
         "embeddings": [[1, 0, 0], [0, 1, 0], [1, 1, 0], [0, 0, 1]],
         "query_weight": [[2, 0, 2], [2, 0, 0], [2, 1, 2]],
         "key_weight": [[2, 2, 2], [0, 2, 1], [0, 1, 1]],
         "value_weight": [[1, 1, 0], [0, 1, 1], [0, 0, 0]],
     }
-    assert words["data"]["values"] == [[1, 1, 0], [0, 1, 1], [1, 2, 1], [0, 0, 0]]
-    assert words["data"]["query_labels"] == ["word 1", "word 2", "word 3", "word 4"]
+    assert words["values"] == [[1, 1, 0], [0, 1, 1], [1, 2, 1], [0, 0, 0]]
+    assert words["query_labels"] == ["word 1", "word 2", "word 3", "word 4"]
     assert decoder["data"]["key_labels"] == ["the", "black", "cat"]
 
 

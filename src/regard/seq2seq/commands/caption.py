@@ -28,7 +28,7 @@ from regard.seq2seq.data.vocabulary import JOIN
 from regard.seq2seq.storage.model_file import model_file
 from regard.seq2seq.translator import Translation, Translator
 from regard.show import argument_types
-from regard.show.terminal import clean
+from regard.show.terminal.text import clean
 
 __all__ = ["add_arguments", "run"]
 
@@ -143,7 +143,7 @@ class _Shown:
         """Show the captions of an example."""
         if self.page is not None:
             picture = self.source.picture(example) if isinstance(self.source, Images) else None
-            self.page.add(captions, example, picture)
+            self.page.add(captions, example, picture, Path(example).name)
         elif self.path and isinstance(self.source, Images):
             path = self.path / f"{number}-{Path(example).stem}.png"
             if _files.real(path) in self.inputs:

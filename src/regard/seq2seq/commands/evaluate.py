@@ -40,7 +40,7 @@ from regard.seq2seq.translator import Translator, check_length
 from regard.show import argument_types, figures
 from regard.show.figures.figure import check_picture, warned
 from regard.show.progress import Progress
-from regard.show.terminal import align, clean, display_width, fit, note
+from regard.show.terminal.text import align, clean, display_width, fit, note
 
 __all__ = ["add_arguments", "run"]
 

@@ -11,7 +11,7 @@ from regard.seq2seq.alignment.links import Gold, of_tokens, read_gold, word_numb
 from regard.seq2seq.data.batching import Links
 from regard.seq2seq.data.parallel_text import Pair, Side, Skipped
 from regard.seq2seq.data.tokenizers import Tokenizer
-from regard.show.terminal import note
+from regard.show.terminal.text import note
 
 __all__ = [
     "LINKS_FROM",

@@ -18,7 +18,7 @@ from regard.seq2seq.data.dataset import keep_tokens
 from regard.seq2seq.data.parallel_text import Pair, read_pairs, read_two
 from regard.seq2seq.data.splits import split_validation
 from regard.seq2seq.model import Seq2Seq
-from regard.show.terminal import note
+from regard.show.terminal.text import note
 
 __all__ = ["Data", "PairFiles", "identity", "read", "short_pairs", "with_noun"]
 

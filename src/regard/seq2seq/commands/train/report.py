@@ -27,7 +27,7 @@ from regard.seq2seq.translator import Translation
 from regard.show import figures
 from regard.show.figures.figure import warned
 from regard.show.progress import Progress
-from regard.show.terminal import clean, fit, report
+from regard.show.terminal.text import clean, fit, report
 
 __all__ = [
     "Reporter",
@@ -357,8 +357,9 @@ def _save_page(
     with warned(files.page):
         for example, candidates in zip(sources, several, strict=True):
             picture = source.picture(example) if isinstance(source, Images) else None
-            page.add(candidates, example if isinstance(source, ArraySource) else None, picture)
-        page.page(files.model.stem).save(files.page, force=True)
+            rows = example if isinstance(source, ArraySource) else None
+            page.add(candidates, rows, picture, Path(example).name if picture is not None else "")
+        page.page("Captions" if isinstance(source, Images) else "Alignments").save(files.page, force=True)
         print(report(f"shown in {files.page}: open it in a browser"))
 
 
