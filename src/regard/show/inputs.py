@@ -30,7 +30,7 @@ from regard.show.array_files import (
 )
 from regard.show.explanation import counted, projected
 from regard.show.page.section import labels as names_of
-from regard.show.terminal import note
+from regard.show.terminal.text import note
 
 __all__: list[str] = []
 
