@@ -27,7 +27,7 @@ from regard.seq2seq.sources.text.vocabulary import JOIN
 from regard.seq2seq.storage.model_file import model_file
 from regard.seq2seq.translator import Translation, Translator
 from regard.show import argument_types
-from regard.show.terminal import clean
+from regard.show.terminal.text import clean
 
 __all__ = ["add_arguments", "run"]
 
@@ -140,7 +140,7 @@ class _Shown:
     def add(self, number: int, example: Example, captions: Sequence[Translation]) -> None:
         """Show the captions of an example."""
         if self.page is not None:
-            self.page.add(captions, example, self.source.picture(example))
+            self.page.add(captions, example, self.source.picture(example), Path(example.name).name)
         elif self.path:
             path = self.path / f"{number}-{Path(example.name).stem}.png"
             if _files.real(path) in self.inputs:

@@ -8,7 +8,7 @@ from pathlib import Path
 from regard import _check, _files
 from regard.seq2seq.storage.model_file import MODEL_FILE
 from regard.seq2seq.training.log import LOG_FILE
-from regard.show.terminal import clean
+from regard.show.terminal.text import clean
 
 __all__ = ["given_names", "names_of"]
 

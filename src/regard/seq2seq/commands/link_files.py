@@ -14,7 +14,7 @@ from regard.seq2seq.corpus.batching import Links
 from regard.seq2seq.corpus.pairs import Pair, Skipped
 from regard.seq2seq.sources import Example, Source
 from regard.seq2seq.sources.text.tokenizers import Tokenizer
-from regard.show.terminal import note
+from regard.show.terminal.text import note
 
 __all__ = ["LINKS_FROM", "LineLinks", "LinkFile", "PairLinks", "SkippedPairs", "read_links"]
 

@@ -35,10 +35,14 @@ class Collected:
         self.heads: Section | None = None
 
     def add(
-        self, hypotheses: Sequence[Translation], source: Any = None, picture: ArrayLike | None = None
+        self,
+        hypotheses: Sequence[Translation],
+        source: Any = None,
+        picture: ArrayLike | None = None,
+        name: str = "",
     ) -> None:
         """Add the hypotheses of one source, and the heads of the first; `source` is the example if it is an array."""
-        self.sentences.append(sentence(hypotheses, picture=picture))
+        self.sentences.append(sentence(hypotheses, picture=picture, name=name))
         best, model = hypotheses[0], self.model
         if (
             self.heads is None

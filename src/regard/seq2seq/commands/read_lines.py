@@ -13,7 +13,7 @@ from typing import NamedTuple, TypeVar
 from regard._characters import one_line
 from regard.seq2seq.corpus.pairs import Readable, read_lines
 from regard.seq2seq.corpus.tables import Record
-from regard.show.terminal import note
+from regard.show.terminal.text import note
 
 __all__ = ["Failed", "Failures", "read_blocks", "results", "windows"]
 

@@ -34,7 +34,7 @@ from regard.seq2seq.storage.model_file import model_file
 from regard.seq2seq.translator import LONGEST_SENTENCE, Translation, Translator, check_length
 from regard.show import argument_types
 from regard.show.figures import MOST_HEADS
-from regard.show.terminal import clean, note
+from regard.show.terminal.text import clean, note
 
 __all__ = ["add_arguments", "run", "translate_lines"]
 

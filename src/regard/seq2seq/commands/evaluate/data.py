@@ -15,7 +15,7 @@ from regard.seq2seq.corpus.pairs import display_name, memoized, read_lines, read
 from regard.seq2seq.evaluation import metrics
 from regard.seq2seq.evaluation.metrics import Reference
 from regard.seq2seq.sources.text.normalization import Normalization, normalize
-from regard.show.terminal import note
+from regard.show.terminal.text import note
 
 __all__ = ["Items", "check_same_length", "gold_file", "read_gold", "read_hypotheses", "read_test"]
 

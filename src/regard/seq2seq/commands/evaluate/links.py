@@ -13,7 +13,7 @@ from regard.seq2seq.commands.labels import given_names, names_of
 from regard.seq2seq.commands.link_files import LinkFile
 from regard.seq2seq.commands.options import check_outputs, check_standard_input, first_given
 from regard.seq2seq.evaluation.metrics import LinkScore, alignment_error_rate
-from regard.show.terminal import align, clean
+from regard.show.terminal.text import align, clean
 
 __all__ = ["run"]
 

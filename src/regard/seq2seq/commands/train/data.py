@@ -17,7 +17,7 @@ from regard.seq2seq.corpus.dataset import is_short
 from regard.seq2seq.corpus.pairs import Pair, read_pairs, read_two
 from regard.seq2seq.corpus.splits import split_validation
 from regard.seq2seq.model import Seq2Seq
-from regard.show.terminal import note
+from regard.show.terminal.text import note
 
 __all__ = ["Data", "PairFiles", "identity", "read", "short_pairs", "with_noun"]
 

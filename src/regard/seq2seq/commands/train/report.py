@@ -26,7 +26,7 @@ from regard.seq2seq.translator import Translation
 from regard.show import figures
 from regard.show.figures.figure import warned
 from regard.show.progress import Progress
-from regard.show.terminal import clean, fit, report
+from regard.show.terminal.text import clean, fit, report
 
 __all__ = [
     "Reporter",
@@ -336,8 +336,9 @@ def _save_page(
     page, source = Collected(model), model.model.source
     with warned(files.page):
         for example, candidates in zip(sources, several, strict=True):
-            page.add(candidates, example, source.picture(example))
-        page.page(files.model.stem).save(files.page, force=True)
+            picture = source.picture(example)
+            page.add(candidates, example, picture, "" if picture is None else Path(example.name).name)
+        page.page("Alignments" if picture is None else "Captions").save(files.page, force=True)
         print(report(f"shown in {files.page}: open it in a browser"))
 
 

@@ -39,7 +39,7 @@ from regard.seq2seq.training.checkpoint import resume
 from regard.seq2seq.training.loop import Diverged, Training
 from regard.seq2seq.translator import LONGEST_SENTENCE
 from regard.show.progress import Progress
-from regard.show.terminal import note, report
+from regard.show.terminal.text import note, report
 
 __all__ = ["Run", "Stop", "add_arguments", "run"]
 
