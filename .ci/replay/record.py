@@ -1,7 +1,7 @@
 """A plugin of pytest that writes down calls of the library for replay.c: of each kind one, with all memory that it
 uses, before and after the call.
 
-    RECORD=FILE PYTHONPATH=.ci/replay python -m pytest -p record tests/kernels
+    RECORD=FOLDER PYTHONPATH=.ci/replay python -m pytest -p record tests/kernels
 
 Calls are of one kind if they have the same instruction set and function, and zeros in the same fields. A call with an
 address of unknown memory, or with too much of it, is left out.
@@ -18,7 +18,7 @@ import numpy as np
 
 from regard.kernels import fast_path, library
 
-FUNCTIONS = (*library._OF_ONE_ADDRESS, "run", "dense", "norm", "predict", "recur", "exp2")
+FUNCTIONS = (*library._OF_ONE_ADDRESS, "run", "dense", "norm", "predict", "recur")
 LARGEST = 1 << 16  # bytes of all memory of a call
 WORD = np.dtype("<i8")
 Range = tuple[int, int]  # the first address and the one after the last
@@ -28,7 +28,7 @@ assert loaded, library.missing()
 isa = library.instruction_sets()[0].encode()
 arrays: dict[int, weakref.ref[Any]] = {}
 kinds: set[object] = set()
-file = open(os.environ["RECORD"], "wb")  # noqa: SIM115 - until the process ends
+file = open(os.path.join(os.environ["RECORD"], str(os.getpid())), "wb", 0)  # noqa: SIM115 - until the process ends
 
 
 def address(x: Any, ours: bool = True, original: Any = library.address) -> int:
