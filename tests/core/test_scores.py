@@ -316,7 +316,7 @@ def test_every_table_of_scores_has_every_score() -> None:
     }
     assert every - required == scores.NAMED.keys()
     assert every == {score.__name__ for score in pairs.MAKERS}  # by the NumPy kernel
-    assert every == {score.__name__ for score in problem.KINDS}  # by the library
+    assert every >= {score.__name__ for score in problem.KINDS}  # by the library, which refuses the others
     for name, score in SAMPLES.items():  # chunks of Dask and the identity of a checkpoint follow from this
         arrays = {key for key, value in vars(score).items() if isinstance(value, np.ndarray)}
         assert arrays == score.parameters().keys(), name
