@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from regard import _check
 from regard._layout import Items, Layout, Region, extent, slices
+from regard._repr import constructor_text, value_text
 
 __all__ = ["Mask", "causal", "documents", "lengths", "prefix", "window"]
 
@@ -302,7 +303,7 @@ class Mask:
         return Not(self)
 
     def __repr__(self) -> str:
-        return _check.constructor_text(self)
+        return constructor_text(self)
 
 
 def bound(mask: Mask, layout: Layout) -> Bound:
@@ -407,7 +408,7 @@ class Dense(Mask):
         return Dense(region.of_pairs(self.array))
 
     def __repr__(self) -> str:
-        return _check.value_text(self.array)
+        return value_text(self.array)
 
 
 def _offset(name: str, align: Align | None, layout: Layout) -> int:
@@ -646,7 +647,7 @@ class documents(Mask):
 
     def __repr__(self) -> str:
         same = np.array_equal(getattr(self, "queries", 0), getattr(self, "keys", 1))
-        return _check.constructor_text(self, keys=None) if same else _check.constructor_text(self)
+        return constructor_text(self, keys=None) if same else constructor_text(self)
 
 
 def _ids(name: str, ids: NDArray[np.int64], layout: Layout, length: int, letters: str) -> Items:

@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from regard import _check
 from regard._layout import Items, Layout, Region
+from regard._repr import constructor_text
 from regard.mask import Align, _check_align, _offset
 
 __all__ = ["alibi", "linear", "llama3", "rotary", "rotary_vjp", "sinusoidal", "t5_buckets", "yarn"]
@@ -183,7 +184,7 @@ class alibi:
     align: Align | None = None
 
     def __repr__(self) -> str:
-        return _check.constructor_text(self)
+        return constructor_text(self)
 
     def __post_init__(self) -> None:
         slopes = self.slopes
@@ -271,7 +272,7 @@ class t5_buckets:
     align: Align | None = None
 
     def __repr__(self) -> str:
-        return _check.constructor_text(self)
+        return constructor_text(self)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "table", _check.parameter("table", self.table, "(buckets, heads)"))

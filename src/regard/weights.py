@@ -23,6 +23,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from regard import _check
 from regard._layout import Layout
+from regard._repr import constructor_text
 
 __all__ = ["entmax15", "hard", "local_m", "local_p", "predict_positions", "softmax", "sparsemax"]
 
@@ -261,7 +262,7 @@ class local_m:
     align: Align = "start"
 
     def __repr__(self) -> str:
-        return _check.constructor_text(self)
+        return constructor_text(self)
 
     def __post_init__(self) -> None:
         # A Python integer: NumPy's wrap around.
@@ -303,7 +304,7 @@ class local_p:
     width: float
 
     def __repr__(self) -> str:
-        return _check.constructor_text(self)
+        return constructor_text(self)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "positions", _check.floating("positions", self.positions))
