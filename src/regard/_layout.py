@@ -149,6 +149,14 @@ def cut(array: Array, target: tuple[slice, ...]) -> Array:
     ]
 
 
+def item_of(array: Array, lead: tuple[int, ...], index: tuple[int, ...]) -> Array:
+    """Return the matrix of an input that belongs to an item of the result; a key head serves a group of query heads."""
+    own = array.shape[:-2]
+    pairs = zip(own, lead[len(lead) - len(own) :], index[len(index) - len(own) :], strict=True)
+    matrix: Array = array[tuple(i * size // full for size, full, i in pairs)]
+    return matrix
+
+
 def as_rows(x: Array) -> Array:
     """Flatten all leading dimensions: (rows, d)."""
     return x.reshape(math.prod(x.shape[:-1]), x.shape[-1])

@@ -343,6 +343,12 @@ def define(p: Problem) -> Attention:
     )
 
 
+def define_logits(p: Problem) -> Array:
+    """Compute the logits (..., n, m) alone."""
+    with np.errstate(all="ignore"):
+        return _logits(p, _scores(p)).reshape(*p.layout.lead, p.layout.n, p.layout.m)
+
+
 def _in_order(p: Problem, array: Array) -> Array:
     """Return an array in C order and the dtype of the computation: law 5.
 
