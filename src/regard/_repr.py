@@ -9,7 +9,7 @@ import numpy as np
 
 __all__: list[str] = []
 
-_SHOWN = 16  # elements of an array that are printed
+_SHOWN_NUMBERS = 16  # elements of an array that are printed
 _PRINTING: set[tuple[int, int]] = set()  # objects and the threads that print them
 
 
@@ -57,4 +57,4 @@ def value_text(value: object) -> str:
     """Return the repr of a number, a string or a small array, and dtype and shape of a large array."""
     if not isinstance(value, np.ndarray):
         return repr(value)
-    return repr(value.tolist()) if value.size <= _SHOWN else f"<{value.dtype} {value.shape}>"
+    return repr(value.tolist()) if value.size <= _SHOWN_NUMBERS else f"<{value.dtype} {value.shape}>"

@@ -70,7 +70,7 @@ class ArrayBias:
         """Return the array that accumulates the gradient: (stored, n or 1, m or 1)."""
         if self.total is None:
             n, m = self.items.array.shape[-2:]
-            stored = int(np.prod(self.items.lead))
+            stored = int(np.prod(self.items.batch_shape))
             self.total = np.zeros((stored, 1 if self.once[0] else n, 1 if self.once[1] else m), self.dtype)
         return self.total
 
@@ -99,7 +99,7 @@ class DistanceBias:
         fill: Callable[[Array, Array], Array],
         collect: Callable[[Array, Array], Array],
     ) -> None:
-        heads = layout.lead[-1] if layout.lead else 1
+        heads = layout.batch_shape[-1] if layout.batch_shape else 1
         self.table, self.offset, self.fill, self.collect = table, offset, fill, collect
         self.heads: NDArray[np.intp] = np.arange(layout.items) % heads if layout.items else np.arange(0)
         self.total = np.zeros_like(table)
@@ -139,7 +139,7 @@ class DistanceBias:
 
 
 def _check_heads(name: str, heads: int, layout: Layout) -> None:
-    query_heads = layout.lead[-1] if layout.lead else 1
+    query_heads = layout.batch_shape[-1] if layout.batch_shape else 1
     if heads != query_heads:
         _check.fail(
             f"{name} must have one entry for each of the {query_heads} query heads. Got {heads} instead.",
@@ -200,7 +200,7 @@ class alibi:
         """Check the bias against the shape of one attention, and bind it."""
         return self._bound(layout, dtype, _offset("alibi", self.align, layout))
 
-    def part(self, layout: Layout, region: Region) -> BlockBias:
+    def restrict(self, layout: Layout, region: Region) -> BlockBias:
         """Return the bias of a block of an attention; `layout` is that of the complete attention."""
         heads = replace(self, slopes=self.slopes[_heads_of(region)])
         return BlockBias(heads, _offset("alibi", self.align, layout), region)
@@ -324,7 +324,7 @@ class t5_buckets:
         """Check the bias against the shape of one attention, and bind it."""
         return self._bound(layout, dtype, _offset("t5_buckets", self.align, layout))
 
-    def part(self, layout: Layout, region: Region) -> BlockBias:
+    def restrict(self, layout: Layout, region: Region) -> BlockBias:
         """Return the bias of a block of an attention; `layout` is that of the complete attention."""
         heads = replace(self, table=self.table[:, _heads_of(region)])
         return BlockBias(heads, _offset("t5_buckets", self.align, layout), region)
@@ -359,7 +359,7 @@ class BlockBias:
 
 
 def _heads_of(region: Region) -> slice:
-    return region.lead[-1] if region.lead else slice(None)
+    return region.batch[-1] if region.batch else slice(None)
 
 
 BiasLike: TypeAlias = alibi | t5_buckets | BlockBias | ArrayLike

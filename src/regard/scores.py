@@ -90,7 +90,7 @@ class Score:
             rule = f"queries and keys must share their last dimension d: {left} and {right}"
             _check.fail(rule, arrays, hint)
 
-    def part(self, region: Region) -> Score:
+    def restrict(self, region: Region) -> Score:
         """Return the score for a block of queries and keys."""
         restricted = copy(self)
         for name, array in self.parameters().items():
@@ -474,9 +474,9 @@ class location(Score):
     learned: ClassVar[dict[str, str]] = {"weight": "(d, M)"}
 
     def _define(self, queries: Array, keys: Array) -> Array:
-        lead = np.broadcast_shapes(queries.shape[:-2], keys.shape[:-2])
+        batch_shape = np.broadcast_shapes(queries.shape[:-2], keys.shape[:-2])
         scores = queries @ self.weight[:, : keys.shape[-2]]
-        return np.broadcast_to(scores, (*lead, *scores.shape[-2:]))
+        return np.broadcast_to(scores, (*batch_shape, *scores.shape[-2:]))
 
     def check(self, arrays: dict[str, Array]) -> None:
         """Raise unless weight is (d, at least m)."""

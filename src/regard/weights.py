@@ -396,13 +396,13 @@ class Sink:
     def __init__(self, sink: ArrayLike, layout: Layout, dtype: np.dtype[Any]) -> None:
         self.array = _check.floating("sink", sink)
         hint = "one for each head of (batch, heads, n, d) has shape (heads,)"
-        _check.broadcast("sink", self.array.shape, layout.lead, "(...)", hint)
+        _check.broadcast("sink", self.array.shape, layout.batch_shape, "(...)", hint)
         logits = self.array.astype(np.float64)
         if wrong := logits[~(logits < np.inf)].tolist():
             _check.fail(f"sink must be finite, or -inf for no sink. Got {wrong[0]} instead.")
         largest = np.abs(logits[np.isfinite(logits)]).max(initial=0.0)
         _check.representable("sink", float(largest), dtype)
-        self.logits = np.broadcast_to(_check.rounded(self.array, dtype), layout.lead)
+        self.logits = np.broadcast_to(_check.rounded(self.array, dtype), layout.batch_shape)
 
     def join(self, statistic: Array, unit: float) -> Joined:
         """Add the sink to the log-sum-exp of all rows.

@@ -116,16 +116,16 @@ class LongAttention:
 
     def _weights(self, head: int, rows: slice, columns: slice) -> Floats:
         """Return a block of weights of one head."""
-        lead = self._layout.lead
-        index = tuple(int(i) for i in np.unravel_index(head, lead)) if lead else ()
+        batch_shape = self._layout.batch_shape
+        index = tuple(int(i) for i in np.unravel_index(head, batch_shape)) if batch_shape else ()
         region = Region(tuple(slice(i, i + 1) for i in index), rows, columns)
-        ones = (1,) * len(lead)
-        arrays = (item_of(array, lead, index) for array in self._arrays)
+        ones = (1,) * len(batch_shape)
+        arrays = (item_of(array, batch_shape, index) for array in self._arrays)
         parts = [
             own[part].reshape(*ones, -1, own.shape[-1])
             for own, part in zip(arrays, (rows, columns, columns), strict=True)
         ]
-        options = self._options.part(self._layout, region, all_visible=False)
+        options = self._options.restrict(self._layout, region, all_visible=False)
         named = [options[name] for name in ("score", "mask", "bias", "scale", "softcap")]
         logits = define_logits(prepare(*parts, *named, "softmax", None))
         logits = logits.reshape(extent(rows), extent(columns))
