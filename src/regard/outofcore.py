@@ -24,7 +24,7 @@ from regard._threads import Workers
 from regard.attention import Partial, merge, partial
 from regard.kernels import KERNELS
 from regard.mask import MaskLike
-from regard.position import BiasLike
+from regard.position import BiasLike, BiasObject
 from regard.scores import Score, ScoreLike
 
 __all__ = ["attention"]
@@ -153,7 +153,7 @@ def _without_numbers(stored: Any) -> Array:
 
 def _array_or_object(bias: Any) -> Any:
     """Return a bias as an array, without reading it, unless it is an object."""
-    return bias if bias is None or hasattr(bias, "restrict") else np.asanyarray(bias)
+    return bias if isinstance(bias, BiasObject | None) else np.asanyarray(bias)
 
 
 def _chunk_rows(p: Problem) -> int:

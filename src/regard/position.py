@@ -362,14 +362,15 @@ def _heads_of(region: Region) -> slice:
     return region.batch[-1] if region.batch else slice(None)
 
 
-BiasLike: TypeAlias = alibi | t5_buckets | BlockBias | ArrayLike
+BiasObject: TypeAlias = alibi | t5_buckets | BlockBias
+BiasLike: TypeAlias = BiasObject | ArrayLike
 
 
 def bind_bias(bias: BiasLike | None, layout: Layout, dtype: np.dtype[Any]) -> BoundBias | None:
     """Check a bias, and bind it to one attention."""
     if bias is None:
         return None
-    if isinstance(bias, alibi | t5_buckets | BlockBias):
+    if isinstance(bias, BiasObject):
         return bias.bind(layout, dtype)
     if isinstance(bias, type) or hasattr(bias, "dense"):
         hint = "pass an object, not a class: position.alibi(heads); a mask is mask="

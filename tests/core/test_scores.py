@@ -320,15 +320,10 @@ def test_every_table_of_scores_has_every_score() -> None:
     for name, score in SAMPLES.items():  # chunks of Dask and the identity of a checkpoint follow from this
         arrays = {key for key, value in vars(score).items() if isinstance(value, np.ndarray)}
         assert arrays == score.parameters().keys(), name
-    # Those of the perceptrons have words of their own; a page splits the weight of concat.
-    assert every - {"additive", "concat"} == steps._SCORES.keys()
-    assets = resources.files("regard.show.page").joinpath("assets", "mechanism")
-    for file, table in (
-        ("1-compute.js", "SCORES"),
-        ("4-words.js", "SCORE_NAMES"),
-        ("4-words.js", "SCORE_FORMULAS"),
-    ):
-        assert keys_of(assets.joinpath(file).read_text("utf-8"), table) == every - {"concat"}, table
+    # Pages and explanations show concat as additive, with its weight split.
+    assert every - {"concat"} == steps.TEXTS["scores"].keys()
+    script = resources.files("regard.show.page").joinpath("assets", "mechanism", "compute.js")
+    assert every - {"concat"} == keys_of(script.read_text("utf-8"), "SCORES")
 
 
 @in_one_test("name", SAMPLES)

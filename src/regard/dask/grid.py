@@ -23,6 +23,7 @@ from regard.dask import tasks
 from regard.dask.tasks import Shared
 from regard.kernels import KERNELS
 from regard.mask import Dense, Mask
+from regard.position import BiasObject
 
 __all__: list[str] = []
 
@@ -245,7 +246,7 @@ def _array_options(p: Problem, mask: Any, bias: Any) -> dict[str, Any]:
         of_pairs["mask"] = p.mask.array
     if isinstance(bias, da.Array):
         of_pairs["bias"] = with_checked_blocks("bias", bias)
-    elif bias is not None and not hasattr(bias, "restrict"):
+    elif not isinstance(bias, BiasObject | None):
         of_pairs["bias"] = _check.numeric("bias", bias)
     return of_pairs
 

@@ -20,7 +20,7 @@ from regard._threads import one_blas_thread
 from regard.attention import log_sum_exp
 from regard.context import define_logits
 from regard.mask import MaskLike
-from regard.position import BiasLike
+from regard.position import BiasLike, BiasObject
 from regard.scores import ScoreLike
 from regard.show.page.section import Section, labels, packed
 
@@ -86,7 +86,7 @@ class LongAttention:
         self.heads, self.n, self.m = self._layout.items, self._layout.n, self._layout.m
         if not self.heads * self.n * self.m:
             _check.fail(f"a picture needs at least one query and one key: {queries.shape} and {keys.shape}")
-        added = bias if bias is None or hasattr(bias, "part") else np.asarray(bias)
+        added = bias if isinstance(bias, BiasObject | None) else np.asarray(bias)
         self._options = Options(problem.score, problem.mask, added, scale, softcap, "auto", None)
         self._arrays = queries, keys, values
         self._lse: Array = log_sum_exp(problem)
