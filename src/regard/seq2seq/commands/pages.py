@@ -18,7 +18,7 @@ from regard.show.page.document import check_new
 from regard.show.page.heads import of_model
 from regard.show.page.section import Section
 
-__all__ = ["Collected", "check_page", "is_page", "translated"]
+__all__ = ["PageParts", "check_page", "is_page", "translated"]
 
 
 def is_page(path: Path | None) -> bool:
@@ -26,7 +26,7 @@ def is_page(path: Path | None) -> bool:
     return path is not None and path.suffix.lower() in {".html", ".htm"}
 
 
-class Collected:
+class PageParts:
     """Collects sentences, or pictures, with all their hypotheses for one page."""
 
     def __init__(self, model: Translator) -> None:
@@ -64,7 +64,7 @@ def translated(path: Path, text: str, *, title: str) -> HtmlPage:
     if not model.attention:
         raise ValueError(f"{path} was trained without attention: there is no alignment to show")
     check_length(len(model.model.source_tokenizer.cut(text)))
-    page = Collected(model)
+    page = PageParts(model)
     for hypotheses in model.candidates([text]):
         page.add(hypotheses)
     return page.page(title)
