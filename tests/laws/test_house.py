@@ -58,7 +58,17 @@ LAYERS = [
 ]
 # The packages of seq2seq, in the same order: a package imports only from those before it.
 SEQ2SEQ_PACKAGES = [
-    *("data", "alignment", "evaluation", "networks", "decoding", "extras", "storage", "training"),
+    *(
+        "sources",
+        "corpus",
+        "alignment",
+        "evaluation",
+        "networks",
+        "decoding",
+        "extras",
+        "storage",
+        "training",
+    ),
     *("translator", "ensemble", "model", "commands"),
 ]
 # Stricter than the order: the kernels don't import the definition, and `show` doesn't import the models.
@@ -178,9 +188,9 @@ def test_a_package_of_seq2seq_imports_only_from_those_before_it() -> None:
 
 
 def test_the_check_of_packages_finds_a_violation() -> None:
-    assert subpackage_breaches("regard.seq2seq.data.lines", {"regard.seq2seq.model"})
+    assert subpackage_breaches("regard.seq2seq.corpus.lines", {"regard.seq2seq.model"})
     assert subpackage_breaches("regard.seq2seq.toys.lines", set())
-    assert subpackage_breaches("regard.seq2seq.model", {"regard.seq2seq.data.lines", "regard.mask"}) == []
+    assert subpackage_breaches("regard.seq2seq.model", {"regard.seq2seq.corpus.lines", "regard.mask"}) == []
 
 
 def test_no_modules_import_each_other_in_a_circle() -> None:
