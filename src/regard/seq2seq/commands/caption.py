@@ -17,7 +17,7 @@ from regard import _check, _files
 from regard.seq2seq.commands import drawing
 from regard.seq2seq.commands.loading import add_ensemble, add_model, load_all, make_picture_folder
 from regard.seq2seq.commands.options import add_beam, beam_sizes, check_outputs
-from regard.seq2seq.commands.pages import Collected, check_page, is_page
+from regard.seq2seq.commands.pages import PageParts, check_page, is_page
 from regard.seq2seq.commands.read_lines import Failed, Failures, read_blocks, results, windows
 from regard.seq2seq.corpus.tables import Record
 from regard.seq2seq.sources import Example, Source
@@ -119,7 +119,7 @@ class _Shown:
         self.outputs = {"--json": args.json, "--show": args.show if is_page(args.show) else None}
         self.inputs = set[Path]()
         self.check(inputs)
-        self.page = Collected(model) if is_page(args.show) else None
+        self.page = PageParts(model) if is_page(args.show) else None
         if args.force and self.page is None:
             _check.fail("--force needs --show FILE.html")
         of_images = source.spec.image is not None or self.page is not None

@@ -19,7 +19,7 @@ from regard.show.page.document import check_new
 from regard.show.page.heads import of_model
 from regard.show.page.section import Section
 
-__all__ = ["Collected", "check_page", "is_page", "translated"]
+__all__ = ["PageParts", "check_page", "is_page", "translated"]
 
 
 def is_page(path: Path | None) -> bool:
@@ -27,7 +27,7 @@ def is_page(path: Path | None) -> bool:
     return path is not None and path.suffix.lower() in {".html", ".htm"}
 
 
-class Collected:
+class PageParts:
     """Collects sentences, or pictures, with all their hypotheses for one page."""
 
     def __init__(self, model: Translator) -> None:
@@ -66,7 +66,7 @@ def translated(path: Path, text: str, *, title: str) -> HtmlPage:
         _check.fail(f"{path} was trained without attention: there is no alignment to show")
     example = model.model.source.load(text)
     check_length(len(example))
-    page = Collected(model)
+    page = PageParts(model)
     for hypotheses in model.candidates([example]):
         page.add(hypotheses)
     return page.page(title)

@@ -22,7 +22,7 @@ from regard.seq2seq.commands.loading import (
     word_links,
 )
 from regard.seq2seq.commands.options import add_beam, beam_sizes, check_needs, first_given
-from regard.seq2seq.commands.pages import Collected, check_page
+from regard.seq2seq.commands.pages import PageParts, check_page
 from regard.seq2seq.commands.read_lines import Failed, Failures, read_blocks, results
 from regard.seq2seq.corpus.pairs import display_name
 from regard.seq2seq.corpus.tables import Record
@@ -278,7 +278,7 @@ class _Output:
     def __init__(self, model: Translator, args: argparse.Namespace) -> None:
         self.model, self.png, self.heads, self.draws = model, args.png, args.heads, args.alignment == "text"
         self.by = args.by or "words"
-        self.page, self.path, self.force = Collected(model), args.show, args.force
+        self.page, self.path, self.force = PageParts(model), args.show, args.force
         several = args.n_best is not None or args.sample is not None
         self.columns = _Columns(several, several or args.scores, args.alignment == "pharaoh")
 

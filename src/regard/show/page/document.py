@@ -55,8 +55,8 @@ class HtmlPage:
 
     Examples
     --------
-    >>> HtmlPage([Section("mechanism", "One word", {})], title="a < b").html.count("a &lt; b")
-    2
+    >>> HtmlPage([Section("mechanism", "One word", {})], title="a < b").html.count("<title>a &lt; b")
+    1
     """
 
     def __init__(self, sections: Sequence[Section], *, title: str = "Attention") -> None:

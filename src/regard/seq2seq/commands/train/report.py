@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from regard.seq2seq.commands import curve, drawing
-from regard.seq2seq.commands.pages import Collected
+from regard.seq2seq.commands.pages import PageParts
 from regard.seq2seq.commands.summary import Summary, summarize
 from regard.seq2seq.commands.train.data import Data, with_noun
 from regard.seq2seq.commands.train.files import EXAMPLES, RunFiles
@@ -333,7 +333,7 @@ def _save_page(
     model: Seq2Seq, files: RunFiles, sources: Sequence[Any], several: Sequence[Sequence[Translation]]
 ) -> None:
     """Save a page of the examples, each with all its hypotheses."""
-    page, source = Collected(model), model.model.source
+    page, source = PageParts(model), model.model.source
     with warned(files.page):
         for example, candidates in zip(sources, several, strict=True):
             picture = source.picture(example)
