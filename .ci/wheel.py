@@ -14,8 +14,9 @@ from pathlib import Path
 SOURCE = Path(__file__).parents[1] / "src"
 LIMIT = 1_000_000  # bytes of the library
 SYSTEM = {
-    *("libc.so.6", "libm.so.6", "libpthread.so.0", "ld-linux-x86-64.so.2", "ld-linux-aarch64.so.1"),
-    *("libc.musl-x86_64.so.1", "libc.musl-aarch64.so.1"),
+    *("libc.so.6", "libm.so.6", "libpthread.so.0", "libdl.so.2"),  # of glibc
+    *("ld-linux-x86-64.so.2", "ld-linux-aarch64.so.1"),
+    *("libc.so", "libc.musl-x86_64.so.1", "libc.musl-aarch64.so.1"),  # of musl
     *("KERNEL32.dll", "/usr/lib/libSystem.B.dylib"),
 }
 # Zig's linker for macOS takes no list of what to export: these two, and `operator new` and `delete`, which are weak.

@@ -27,6 +27,7 @@ LAYERS = [
         "_version",
         "_display",
         "_check",
+        "_repr",
         "_characters",
         "_files",
         "_safetensors",

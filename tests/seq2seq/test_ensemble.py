@@ -427,7 +427,7 @@ def test_evaluate_together(capsys: pytest.CaptureFixture[str]) -> None:
         (["translate", "one", "lines", "--ensemble", "one/../one"], "must be different files"),
         (
             ["translate", "one", "lines", "--ensemble", "other"],
-            "of the source. Model 2 differs from model 1. hint: train them on the same pairs",
+            "of the source. Model 2 differs from model 1; hint: train them on the same pairs",
         ),
         (["translate", "one", "lines", "--ensemble", "nothing"], "nothing: No such file or directory"),
         (["evaluate", "one", "test", "--ensemble", "one"], "must be different files"),

@@ -209,7 +209,7 @@ def test_no_output_overwrites_an_input(
     path = tmp_path / file
     path.write_bytes(Path(CAPTIONER).read_bytes())
     options = [option, str(path), *["--force"] * (option == "--show")]
-    message = f"{path} would be overwritten: give {option} a file of its own"
+    message = f"{path} would be overwritten; hint: give {option} a file of its own"
     arguments = ["caption", CAPTIONER, PICTURES[0], "--ensemble", str(path), *options]
     assert refused(arguments, capsys) == message
     typed(monkeypatch, f"{path}\n".encode())
@@ -220,10 +220,10 @@ def test_no_output_overwrites_an_input(
 def test_no_output_overwrites_another(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     page, archive = str(tmp_path / "page.html"), tmp_path / "two.npz"
     message = refused(["caption", CAPTIONER, PICTURES[0], "--json", page, "--show", page], capsys)
-    assert message == f"{page} would be overwritten: give --show a file of its own"
+    assert message == f"{page} would be overwritten; hint: give --show a file of its own"
     np.savez(archive, low=np.load("0.npy"))
     message = refused(["caption", READER, f"{archive}:low", "--json", str(archive)], capsys)
-    assert message == f"{archive} would be overwritten: give --json a file of its own"
+    assert message == f"{archive} would be overwritten; hint: give --json a file of its own"
 
 
 @pytest.mark.slow
@@ -235,7 +235,7 @@ def test_a_measure_does_not_overwrite_a_picture(
     draw(picture, "red", "left")
     (tmp_path / "pairs.tsv").write_text("0.png\tred\n")
     message = refused(["evaluate", CAPTIONER, str(tmp_path / "pairs.tsv"), option, str(picture)], capsys)
-    assert message == f"{picture} would be overwritten: give {option} a file of its own"
+    assert message == f"{picture} would be overwritten; hint: give {option} a file of its own"
 
 
 def test_a_drawing_does_not_overwrite_a_picture(
@@ -246,7 +246,7 @@ def test_a_drawing_does_not_overwrite_a_picture(
     for name in names:
         Path(name).write_bytes(Path(PICTURES[0]).read_bytes())
     assert main(["caption", CAPTIONER, *names, "--show", str(tmp_path)]) == 2
-    message = f"{names[1]} would be overwritten: give --show a folder of its own"
+    message = f"{names[1]} would be overwritten; hint: give --show a folder of its own"
     assert capsys.readouterr().err == f"regard caption: error: {message}\n"
 
 
@@ -346,13 +346,13 @@ def test_an_array_of_an_archive(tmp_path: Path, capsys: pytest.CaptureFixture[st
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["caption", TEXT, PICTURES[0]], f"{TEXT} is a model of text: regard translate uses it"),
-        (["translate", CAPTIONER], f"{CAPTIONER} is a model of images: regard caption uses it"),
-        (["translate", READER], f"{READER} is a model of vectors: regard caption uses it"),
-        (["align", CAPTIONER], f"{CAPTIONER} is a model of images: regard caption uses it"),
+        (["caption", TEXT, PICTURES[0]], f"{TEXT} is a model of text; hint: regard translate uses it"),
+        (["translate", CAPTIONER], f"{CAPTIONER} is a model of images; hint: regard caption uses it"),
+        (["translate", READER], f"{READER} is a model of vectors; hint: regard caption uses it"),
+        (["align", CAPTIONER], f"{CAPTIONER} is a model of images; hint: regard caption uses it"),
         (
             ["align", TEXT, "--reverse", CAPTIONER],
-            f"{CAPTIONER} is a model of images: regard caption uses it",
+            f"{CAPTIONER} is a model of images; hint: regard caption uses it",
         ),
     ],
 )
@@ -368,7 +368,7 @@ def test_each_verb_names_the_one_to_use(
 def test_an_ensemble_is_of_one_kind(verb: str, other: str, capsys: pytest.CaptureFixture[str]) -> None:
     example = "pairs.tsv" if verb == "evaluate" else PICTURES[0]
     message = refused([verb, CAPTIONER, example, "--ensemble", other], capsys)
-    reason = "models must read sources in the same way. Model 2 differs from model 1."
+    reason = "models must read sources in the same way. Model 2 differs from model 1; "
     assert message.startswith(f"{CAPTIONER} and {other}: {reason}")
     assert "\n" not in message
 

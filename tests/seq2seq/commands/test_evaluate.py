@@ -350,8 +350,8 @@ def test_links_of_tokens(capsys: pytest.CaptureFixture[str]) -> None:
     assert rows(out, "AER %")["model"][-3:] == ["0.0", "100.0", "100.0"]
     write("gold", "3-2")
     assert refused(capsys, "model", "test", "--gold", "gold", "--by", "tokens") == (
-        "gold, line 1: a link must be between tokens of the pair, which has 3 and 3. Got 3-2 instead; if the first "
-        "token has the number 1, give --gold-from 1"
+        "gold, line 1: a link must be between tokens of the pair, which has 3 and 3. Got 3-2 instead; hint: "
+        "if the first token has the number 1, give --gold-from 1"
     )
 
 
@@ -418,11 +418,13 @@ def test_a_model_is_compared_with_links_that_are_counted_from_1(capsys: pytest.C
         (["--links", "gold", "--gold", "empty"], "empty has no links: there is nothing to compare with"),
         (
             ["--links", "gold", "--links-from", "1", "--gold", "gold"],
-            "gold, line 1: a link must count words from 1 on. Got one with 0 instead; --links-from 0 counts from 0",
+            "gold, line 1: a link must count words from 1 on. Got one with 0 instead; hint:"
+            " --links-from 0 counts from 0",
         ),
         (
             ["--links", "gold", "--gold", "gold", "--gold-from", "1"],
-            "gold, line 1: a link must count words from 1 on. Got one with 0 instead; --gold-from 0 counts from 0",
+            "gold, line 1: a link must count words from 1 on. Got one with 0 instead; hint:"
+            " --gold-from 0 counts from 0",
         ),
         (
             ["--links", "text", "--gold", "gold"],
@@ -432,13 +434,10 @@ def test_a_model_is_compared_with_links_that_are_counted_from_1(capsys: pytest.C
         (["--links", "-", "--gold", "-"], "only one file can be standard input"),
         (
             ["--links", "gold", "--gold", "gold", "--json", "gold"],
-            "gold would be overwritten: give --json a file of its own",
+            "gold would be overwritten; hint: give --json a file of its own",
         ),
         (["--links", "gold", "--gold", "gold", "--json", "no/x"], "no/x: there is no folder no"),
-        (
-            ["--links", "mine", "gold", "--gold", "gold", "--names", "a", "a"],
-            "--names must all be different",
-        ),
+        (["--links", "mine", "gold", "--gold", "gold", "--names", "a", "a"], "--names must all be different"),
         (
             ["--links", "gold", "--gold", "gold", "--names", "a", "b"],
             "--names must be as many as what is measured: 1. Got 2 instead.",
@@ -496,10 +495,7 @@ def test_errors_of_links_are_one_line(
             ["model", "test", "--names", "a", "b"],
             "--names must be as many as what is measured: 1. Got 2 instead.",
         ),
-        (
-            ["model", "test", "--compare", "blind", "--names", "a", "a"],
-            "--names must all be different",
-        ),
+        (["model", "test", "--compare", "blind", "--names", "a", "a"], "--names must all be different"),
         (["model", "test", "--gold", "gold"], "gold must have a line for each of the 4 pairs. It has 1."),
         (
             ["model", "test", "--gold", "test"],
@@ -517,7 +513,7 @@ def test_errors_of_links_are_one_line(
         (["model", "test", "--gold", "none"], "none has no links: there is nothing to compare with"),
         (
             ["model", "test", "--gold", "far"],
-            "far, line 2: a link must be between words of the pair, which has 2 and 2. Got 2-2 instead; if the "
+            "far, line 2: a link must be between words of the pair, which has 2 and 2. Got 2-2 instead; hint: if the "
             "first word has the number 1, give --gold-from 1",
         ),
         (
@@ -526,7 +522,7 @@ def test_errors_of_links_are_one_line(
         ),
         (
             ["model", "test", "--gold", "links", "--alternatives"],
-            "--gold has links for each line of TEST, --alternatives merges lines: give one",
+            "--gold has links for each line of TEST, --alternatives merges lines; hint: give one",
         ),
         (["model", "test", "--png", "x.doc"], "a picture's name must end in .png, .svg or .pdf: x.doc"),
         (["model", "test", "--json", "no/x.json"], "no/x.json: there is no folder no"),
@@ -536,21 +532,18 @@ def test_errors_of_links_are_one_line(
             "give a model or --hypotheses, not both: --beam goes with a model",
         ),
         (["model", "long"], "long, source 2: 1001 tokens; at most 1000 are allowed"),
-        (
-            ["model", "wide", "--gold", "gold"],
-            "wide, target 1: 1001 tokens; at most 1000 are allowed",
-        ),
+        (["model", "wide", "--gold", "gold"], "wide, target 1: 1001 tokens; at most 1000 are allowed"),
         (
             ["model", "test", "--json", "test"],
-            "test would be overwritten: give --json a file of its own",
+            "test would be overwritten; hint: give --json a file of its own",
         ),
         (
             ["--hypotheses", "gold", "--references", "gold", "--json", "./gold"],
-            "gold would be overwritten: give --json a file of its own",
+            "gold would be overwritten; hint: give --json a file of its own",
         ),
         (
             ["model", "test", "--json", "x.svg", "--png", "x.svg"],
-            "x.svg would be overwritten: give --png a file of its own",
+            "x.svg would be overwritten; hint: give --png a file of its own",
         ),
         (
             ["model", "test", "--beam", "0"],

@@ -24,7 +24,7 @@ from regard._files import replacing
 from regard.cli import main
 from regard.seq2seq import Seq2Seq
 from regard.seq2seq.commands import drawing, summary
-from regard.seq2seq.commands.link_files import LineLinks, PairLinks
+from regard.seq2seq.commands.link_files import LineLinks, LinkFile, PairLinks
 from regard.seq2seq.commands.summary import summarize
 from regard.seq2seq.commands.train import files, report, run
 from regard.seq2seq.commands.train.files import RunFiles
@@ -592,7 +592,7 @@ def test_two_processes_do_not_train_the_same(
     try:
         for fresh in ([], ["--fresh"]):
             message = refused(["train", str(pairs), "--out", str(tmp_path / "m"), *fresh], capsys)
-            assert message == f"--out: another process is training {model_path}; give another --out"
+            assert message == f"--out: another process is training {model_path}; hint: give another --out"
     finally:
         process.kill()
         process.communicate(timeout=1800)
@@ -659,7 +659,7 @@ def test_a_finished_model_is_not_overwritten(
     assert not list((tmp_path / "m").glob(".*"))
     capsys.readouterr()
     message = refused([*arguments, *option, "--seed", "2"], capsys)
-    assert message == f"--out: {model_path} is done; --fresh trains it anew, another --out keeps it"
+    assert message == f"--out: {model_path} is done; hint: --fresh trains it anew, another --out keeps it"
     assert model_path.read_bytes() == before
     assert main([*arguments, *option, "--seed", "2", "--fresh"]) == 0
     assert model_path.read_bytes() != before
@@ -895,7 +895,7 @@ def test_links_that_are_counted_from_1(tmp_path: Path, capsys: pytest.CaptureFix
     assert (models[0] == models[2]).all()
     message = refused([*arguments[:-2], "--out", str(tmp_path / "n")], capsys)
     assert re.fullmatch(
-        r".*/links, line \d+: a link .* instead; if the first word .* give --links-from 1", message
+        r".*/links, line \d+: a link .* instead; hint: if the first word .* give --links-from 1", message
     )
     (tmp_path / "links").write_text("1-1\n1-1\n\n" * 10)
     assert main([*arguments[:-2], "--epochs", "1", "--out", str(tmp_path / "o")]) == 0
@@ -903,7 +903,7 @@ def test_links_that_are_counted_from_1(tmp_path: Path, capsys: pytest.CaptureFix
     (tmp_path / "links").write_text("1-1\n1-1\n0-0\n" * 10)
     message = refused([*arguments, "--out", str(tmp_path / "n")], capsys)
     assert message.endswith(
-        "/links, line 3: a link must count words from 1 on. Got one with 0 instead; --links-from 0 counts from 0"
+        "/links, line 3: a link must count words from 1 on. Got one with 0 instead; hint: --links-from 0 counts from 0"
     )
 
 
@@ -937,7 +937,7 @@ def test_a_words_links_are_those_of_all_its_tokens(tmp_path: Path) -> None:
 
     def links(one: Tokenizer, other: Tokenizer, by: str = "words", longest: int = 50) -> list[Links]:
         pairs = [(one.read("Hi, you"), other.read("toi ab"))]
-        return PairLinks(tmp_path, lines, by, longest)(Text.of(one), other, pairs)
+        return PairLinks(LinkFile(tmp_path, by=by), lines, longest)(Text.of(one), other, pairs)
 
     # Hi , you | \u2581toi \u2581a b
     assert links(words, subwords) == [{(2, 0), (0, 1), (0, 2), (1, 1), (1, 2)}]
@@ -948,7 +948,9 @@ def test_a_words_links_are_those_of_all_its_tokens(tmp_path: Path) -> None:
     with pytest.raises(
         ValueError, match=r", line 7: a link must be between words .* has 2 and 1\. Got 0-1 instead"
     ):
-        PairLinks(tmp_path, lines, "words", 50)(Text.of(words), words, [(words.read("a b"), words.read("c"))])
+        PairLinks(LinkFile(tmp_path), lines, 50)(
+            Text.of(words), words, [(words.read("a b"), words.read("c"))]
+        )
 
 
 @pytest.mark.slow
@@ -982,10 +984,10 @@ def test_a_training_of_other_pairs_is_not_the_same(
     assert main(arguments) == 0
     write_pairs(pairs, seed=1)
     capsys.readouterr()
-    assert "is done; --fresh trains it anew" in refused(arguments, capsys)
+    assert "is done; hint: --fresh trains it anew" in refused(arguments, capsys)
     (tmp_path / "m" / "log.jsonl").unlink()  # its training pairs are unknown
     write_pairs(pairs)
-    assert "is done; --fresh trains it anew" in refused(arguments, capsys)
+    assert "is done; hint: --fresh trains it anew" in refused(arguments, capsys)
 
 
 @pytest.mark.slow
@@ -1034,23 +1036,11 @@ MORE = "; 9 times is usual, which takes --minutes 15"
     [
         (0.1, 0.0, 0.0, TrainingConfig(minutes=3.0), "18 times in 3 minutes"),
         (0.1, 3.0, 0.5, TrainingConfig(minutes=1.5), "9 times in 1.5 minutes"),
-        (
-            0.01,
-            0.0,
-            0.0,
-            TrainingConfig(minutes=5.0),
-            "3 times in 5 minutes" + MORE,
-        ),
+        (0.01, 0.0, 0.0, TrainingConfig(minutes=5.0), "3 times in 5 minutes" + MORE),
         (0.1, 0.0, 0.0, TrainingConfig(epochs=12), "12 times in 2 minutes"),
         (0.1, 0.0, 0.0, TrainingConfig(epochs=12, minutes=60.0), "12 times in 2 minutes"),
         (0.1, 0.0, 0.0, TrainingConfig(epochs=2), "2 times in 0.33 minutes; 9 times is usual: see --epochs"),
-        (
-            0.01,
-            0.0,
-            0.0,
-            TrainingConfig(epochs=9, minutes=1.0),
-            "0.6 times in 1 minute" + MORE,
-        ),
+        (0.01, 0.0, 0.0, TrainingConfig(epochs=9, minutes=1.0), "0.6 times in 1 minute" + MORE),
     ],
 )
 def test_how_often_pairs_will_be_seen(
@@ -1340,7 +1330,7 @@ def test_a_picture_that_changes_makes_another_training(
     stdout = bad_source(caption_training(pairs, out), capsys)
     assert (
         stdout
-        == f"--out: {out / 'model.safetensors'} is done; --fresh trains it anew, another --out keeps it"
+        == f"--out: {out / 'model.safetensors'} is done; hint: --fresh trains it anew, another --out keeps it"
     )
     assert (out / "model.safetensors").read_bytes() == before
 
@@ -1554,10 +1544,7 @@ def test_bad_files_are_named_with_their_line_before_the_training(
             [*SIZE, "--no-lower"],
             "lower must not be given with a source of arrays: it is about the source's tokens.",
         ),
-        (
-            ["--source", "vectors", "--size", "0"],
-            "size must be at least 1. Got 0 instead.",
-        ),
+        (["--source", "vectors", "--size", "0"], "size must be at least 1. Got 0 instead."),
         (
             ["--source", "vectors", "--size", "2", "--positions", "4"],
             "positions must be at most 3. Got 4 instead.",

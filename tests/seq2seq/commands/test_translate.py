@@ -152,7 +152,7 @@ def test_options_may_stand_anywhere(
         assert capsys.readouterr().out == expected
     assert refused(["translate", model, a, "--nope"], capsys)[1] == "unrecognized arguments: --nope"
     message = refused(["evaluate", model, "--compare", model, pairs], capsys)[1]
-    assert message.endswith("--references; --compare takes all names after it")
+    assert message.endswith("--references; hint: --compare takes all names after it")
 
 
 # -------------------------------------------------------------------------------------------------------- streams
@@ -328,8 +328,8 @@ def test_a_tab_in_a_text_is_no_column(
         (["--by=words", "--alignment=text"], "--by needs --alignment pharaoh: it is about links"),
         (["--top-k=1"], "--top-k needs --sample"),
         (["--seed=1"], "--seed needs --sample"),
-        (["--sample=1", "--beam=3"], "--beam and --sample exclude each other: give one"),
-        (["--sample=1", "--n-best=3"], "--n-best and --sample exclude each other: give one"),
+        (["--sample=1", "--beam=3"], "--beam and --sample exclude each other; hint: give one"),
+        (["--sample=1", "--n-best=3"], "--n-best and --sample exclude each other; hint: give one"),
         (["--beam=2", "--n-best=3"], "--n-best must be at most --beam = 2. Got 3 instead."),
     ],
 )
@@ -370,10 +370,7 @@ def speller(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize(
     ("lines", "warning"),
     [
-        (
-            "read\n###\nREAD",
-            "warning: line 2: the model has never seen '#'; their translation is a guess\n",
-        ),
+        ("read\n###\nREAD", "warning: line 2: the model has never seen '#'; their translation is a guess\n"),
         (
             "READ\n#",
             "warning: line 1: the model has never seen 'R', 'E', 'A', 'D'; their translation is a guess;"
@@ -733,11 +730,7 @@ def test_two_directions_are_merged(
             "line 1: expected source TAB target, found 3 columns; choose two with --columns",
         ),
         (b"a\tb\n\xff\tb\n", "0-0\n\n", "line 2: not UTF-8 (byte 1 is 0xff)"),
-        (
-            b"a\tb\na\t" + b"b " * 1001 + b"\n",
-            "0-0\n\n",
-            "line 2: 1001 tokens; at most 1000 are allowed",
-        ),
+        (b"a\tb\na\t" + b"b " * 1001 + b"\n", "0-0\n\n", "line 2: 1001 tokens; at most 1000 are allowed"),
     ],
 )
 def test_bad_pairs_are_named(
@@ -949,7 +942,9 @@ def test_a_page_does_not_replace_a_model(
     other = tmp_path / "other.html"
     other.write_bytes(trained.read_bytes())
     arguments = ["translate", str(trained), "--ensemble", str(other), "--show", str(other), "--force"]
-    assert refused(arguments, capsys)[1] == f"{other} would be overwritten: give --show a file of its own"
+    assert (
+        refused(arguments, capsys)[1] == f"{other} would be overwritten; hint: give --show a file of its own"
+    )
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from regard import _files
+from regard import _check, _files
 from regard.seq2seq.alignment.links import links, merge, spell
 from regard.seq2seq.alignment.symmetrize import METHODS, posterior_product, symmetrize
 from regard.seq2seq.commands import drawing
@@ -74,12 +74,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_columns(parser)
     add_ensemble(parser)
     _add_merging(add)
-    add(
-        "--by",
-        choices=("words", "tokens"),
-        default="words",
-        help="what is linked (default words)",
-    )
+    add("--by", choices=("words", "tokens"), default="words", help="what is linked (default words)")
     add(
         "--scores",
         action="store_true",
@@ -128,12 +123,12 @@ def _add_merging(add: Callable[..., Any]) -> None:
 def run(args: argparse.Namespace) -> int:
     """Align pairs and print their links."""
     if len(args.files) > 2:
-        raise ValueError(f"PAIRS must be one file or two. Got {len(args.files)} instead.")
+        _check.fail(f"PAIRS must be one file or two. Got {len(args.files)} instead.")
     if args.symmetrize and not args.reverse:
-        raise ValueError("--symmetrize needs --reverse: a model of the other direction")
+        _check.fail("--symmetrize needs --reverse: a model of the other direction")
     check_one_file(args.columns, args.files, "PAIRS")
     if len(args.files) == 2 and _files.real(args.files[0]) == _files.real(args.files[1]):
-        raise ValueError("PAIRS must be two different files")
+        _check.fail("PAIRS must be two different files")
     failures = Failures("align", "pairs", " and ".join(map(display_name, args.files or ["-"])))
     aligner = _Aligner(args, failures)
     make_picture_folder(args.png)
@@ -199,7 +194,7 @@ def _of_two_files(files: Sequence[Path]) -> Iterator[list[Record]]:
         pending = [lines[count:] for lines in pending]
     if pending[0] or pending[1]:
         longer, shorter = names if pending[0] else names[::-1]
-        raise ValueError(f"{shorter}, line {number + 1}: missing, but {longer} has more lines")
+        _check.fail(f"{shorter}, line {number + 1}: missing, but {longer} has more lines")
 
 
 class _Aligner:
@@ -209,13 +204,11 @@ class _Aligner:
         directions = [[args.model, *args.ensemble], args.reverse]
         files = [{_files.real(model_file(path)) for path in paths} for paths in directions]
         if files[0] & files[1]:
-            raise ValueError(
-                "--reverse needs models of the other direction. Got one of the same model instead."
-            )
+            _check.fail("--reverse needs models of the other direction. Got one of the same model instead.")
         self.models = [load_all(paths[0], paths[1:]) for paths in directions if paths]
         for paths, model in zip(directions, self.models, strict=False):
             if not model.attention:
-                raise ValueError(f"{paths[0]} was trained without attention, so it cannot align")
+                _check.fail(f"{paths[0]} was trained without attention, so it cannot align")
         self.method = args.symmetrize or DEFAULT
         self.threshold: float = args.threshold
         self.unseen, self.failures = Unseen(), failures
@@ -229,7 +222,7 @@ class _Aligner:
     def _checked(self, row: Record) -> Pairs:
         """Return a pair as each model reads it; raise if it is none or too long, and warn of unseen symbols."""
         if len(row.cells) != 2:
-            raise ValueError(no_pair("\t".join(row.cells)))
+            _check.fail(no_pair("\t".join(row.cells)))
         sides: Sequence[Any] = row.cells
         pairs: list[Pair] = []
         for model in self.models:
@@ -260,7 +253,7 @@ class _Aligner:
     def _links(self, both: Sequence[Translation]) -> Links:
         sides = [(translation.source[:-1], translation.tokens) for translation in both]
         if self.by == "tokens" and len(both) > 1 and sides[0] != sides[1][::-1]:
-            raise ValueError("--by tokens and --reverse need models that split text into the same tokens")
+            _check.fail("--by tokens and --reverse need models that split text into the same tokens")
         if self.method == PRODUCT:
             product = posterior_product(*map(self._weights, self.models, both))
             return links(product, end=False, threshold=self.threshold)

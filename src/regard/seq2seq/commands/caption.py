@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from regard import _files
+from regard import _check, _files
 from regard.seq2seq.commands import drawing
 from regard.seq2seq.commands.loading import add_ensemble, add_model, load_all, make_picture_folder
 from regard.seq2seq.commands.options import add_beam, beam_sizes, check_outputs
-from regard.seq2seq.commands.pages import Collected, check_page, is_page
+from regard.seq2seq.commands.pages import PageParts, check_page, is_page
 from regard.seq2seq.commands.read_lines import Failed, Failures, read_blocks, results, windows
 from regard.seq2seq.corpus.tables import Record
 from regard.seq2seq.sources import Example, Source
@@ -27,7 +27,7 @@ from regard.seq2seq.sources.text.vocabulary import JOIN
 from regard.seq2seq.storage.model_file import model_file
 from regard.seq2seq.translator import Translation, Translator
 from regard.show import argument_types
-from regard.show.terminal import clean
+from regard.show.terminal.text import clean
 
 __all__ = ["add_arguments", "run"]
 
@@ -119,14 +119,14 @@ class _Shown:
         self.outputs = {"--json": args.json, "--show": args.show if is_page(args.show) else None}
         self.inputs = set[Path]()
         self.check(inputs)
-        self.page = Collected(model) if is_page(args.show) else None
+        self.page = PageParts(model) if is_page(args.show) else None
         if args.force and self.page is None:
-            raise ValueError("--force needs --show FILE.html")
+            _check.fail("--force needs --show FILE.html")
         of_images = source.spec.image is not None or self.page is not None
         if args.show and not (model.attention and of_images):
             needs = "attention" if of_images else "a model of pictures"
             lack = "without" if of_images else f"of {source.kind}"
-            raise ValueError(f"--show needs {needs}. {args.model} is a model {lack}.")
+            _check.fail(f"--show needs {needs}. {args.model} is a model {lack}.")
         if self.page is None:
             make_picture_folder(args.show)
         else:
@@ -140,11 +140,11 @@ class _Shown:
     def add(self, number: int, example: Example, captions: Sequence[Translation]) -> None:
         """Show the captions of an example."""
         if self.page is not None:
-            self.page.add(captions, example, self.source.picture(example))
+            self.page.add(captions, example, self.source.picture(example), Path(example.name).name)
         elif self.path:
             path = self.path / f"{number}-{Path(example.name).stem}.png"
             if _files.real(path) in self.inputs:
-                raise ValueError(f"{path} would be overwritten: give --show a folder of its own")
+                _check.fail(f"{path} would be overwritten.", hint="give --show a folder of its own")
             drawing.save_alignment(captions[0], path, self.source.picture(example))
 
     def save(self) -> None:
@@ -164,7 +164,7 @@ def _named(names: Sequence[str], shown: _Shown) -> Iterator[list[Record]]:
 def _load(source: Source, row: Record) -> Example:
     (name,) = row.cells
     if is_blank(name):
-        raise ValueError("empty; expected the name of a file")
+        _check.fail("empty; expected the name of a file")
     return source.load(name)
 
 

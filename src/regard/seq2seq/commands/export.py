@@ -24,7 +24,7 @@ from regard.seq2seq.translator import check_length
 from regard.show import argument_types
 from regard.show.page.document import view_files
 from regard.show.progress import Progress
-from regard.show.terminal import align
+from regard.show.terminal.text import align
 
 __all__ = ["add_arguments", "run"]
 

@@ -7,7 +7,7 @@ import errno
 from collections.abc import Sequence
 from pathlib import Path
 
-from regard import _files
+from regard import _check, _files
 from regard.seq2seq.alignment.links import links, of_words, word_numbers
 from regard.seq2seq.ensemble import Ensemble
 from regard.seq2seq.model import Seq2Seq
@@ -16,7 +16,7 @@ from regard.seq2seq.storage.model_file import model_file
 from regard.seq2seq.translator import Translation, Translator
 from regard.show import argument_types
 from regard.show.figures.figure import check_writable, require_matplotlib
-from regard.show.terminal import note
+from regard.show.terminal.text import note
 
 __all__ = [
     "Unseen",
@@ -52,20 +52,18 @@ def add_ensemble(parser: argparse.ArgumentParser) -> None:
 def load_all(path: Path, ensemble: Sequence[Path], *, arrays: bool | None = False) -> Translator:
     """Load a model or an ensemble from files or folders; its source must be text, `arrays`, or either (None)."""
     if len({_files.real(model_file(file)) for file in (path, *ensemble)}) <= len(ensemble):
-        raise ValueError("the models of an ensemble must be different files")
+        _check.fail("the models of an ensemble must be different files")
     models = [Seq2Seq.load(file) for file in (path, *ensemble)]
     source = models[0].model.source
     if arrays is not None and (source.tokenizer is None) is not arrays:
         source_type = source.kind if source.tokenizer is None else "text"
-        raise ValueError(
-            f"{path} is a model of {source_type}: regard {'translate' if arrays else 'caption'} uses it"
-        )
+        verb = "translate" if arrays else "caption"
+        _check.fail(f"{path} is a model of {source_type}.", hint=f"regard {verb} uses it")
     for other, model in zip(ensemble, models[1:], strict=True):
         try:
             Ensemble([models[0], model])
         except ValueError as error:
-            message = " ".join(map(str.strip, str(error).splitlines()))  # with its hint, on one line
-            raise ValueError(f"{path} and {other}: {message}") from None
+            _check.fail(f"{path} and {other}: {error}")
     return Ensemble(models) if ensemble else models[0]
 
 

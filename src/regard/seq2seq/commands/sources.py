@@ -6,6 +6,7 @@ import argparse
 from collections.abc import Callable
 from typing import Any
 
+from regard import _check
 from regard.seq2seq.commands.options import first_given
 from regard.seq2seq.sources import SOURCES, Source
 from regard.seq2seq.sources.base import Option
@@ -54,7 +55,7 @@ def make_source(args: argparse.Namespace) -> str | Source:
     """Return the source of the model: a type of tokens, or a source with the options that are given."""
     for name, kinds in _options().items():
         if args.source not in kinds and first_given(args, [_flag(name)]):
-            raise ValueError(f"{_flag(name)} needs --source {' or '.join(reversed(kinds))}")
+            _check.fail(f"{_flag(name)} needs --source {' or '.join(reversed(kinds))}")
     if reads_text(args):
         return str(args.source)
     source = SOURCES[args.source]
@@ -63,7 +64,7 @@ def make_source(args: argparse.Namespace) -> str | Source:
     for name, option in source.options.items():
         values = getattr(args, name) or [option.default] * len(option.values)
         if None in values or len(values) != len(option.values):
-            raise ValueError(
+            _check.fail(
                 f"--source {args.source} needs {_flag(name)} {' '.join(option.values)}: {option.description}"
             )
         if option.default is None:

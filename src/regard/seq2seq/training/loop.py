@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from regard._threads import Each, one_blas_thread, two_threads
+from regard._threads import TwoThreadMap, one_blas_thread, two_threads
 from regard._version import __version__
 from regard.nn import Adam
 from regard.seq2seq.corpus.batching import Batch, Corpus, batches
@@ -173,7 +173,7 @@ class Training:
             After each step, when the training is in a consistent state.
         """
         with one_blas_thread() as alone, two_threads() as threads:
-            halves = _Halves(self.network, self.config, Each(threads if alone else None))
+            halves = _TwoThreadGradients(self.network, self.config, TwoThreadMap(threads if alone else None))
             self.begun = time.monotonic() - self.seconds
             if self.current is not None:
                 self.flat[...], self.current = self.current, None
@@ -212,7 +212,7 @@ class Training:
         """Return whether the last `patience` validations had no lower loss."""
         return self.config.patience is not None and self.waited >= self.config.patience
 
-    def _epoch(self, halves: _Halves) -> Iterator[TrainingStep]:
+    def _epoch(self, halves: _TwoThreadGradients) -> Iterator[TrainingStep]:
         """Take the remaining steps of the epoch."""
         epoch, done = divmod(self.step, self.per_epoch)
         # The number of batches depends on the lengths alone, not on the order.
@@ -236,7 +236,7 @@ class Training:
         augmented = self.network.config.input.augmented
         return batch._replace(source=augmented(batch.source, batch.lengths, **how, rng=rng))
 
-    def _step(self, halves: _Halves, batch: Batch) -> TrainingStep:
+    def _step(self, halves: _TwoThreadGradients, batch: Batch) -> TrainingStep:
         rate = self.config.rate_at(self.step + 1, self.total, self._elapsed_share())
         loss, gradient = halves(batch, [self._rng(_DROPOUT, self.step, half) for half in range(2)])
         length = self.adam.step(gradient, rate, halves.each)
@@ -288,13 +288,13 @@ def _replaced(array: Array, values: Array) -> Iterator[None]:
         array[...] = own
 
 
-class _Halves:
+class _TwoThreadGradients:
     """The gradient of a batch, as the sum over its two halves: each has a thread where BLAS keeps to one.
 
     The halves are the same with one thread or two, so the result is, to the bit.
     """
 
-    def __init__(self, network: Network, config: ResolvedConfig, each: Each) -> None:
+    def __init__(self, network: Network, config: ResolvedConfig, each: TwoThreadMap) -> None:
         self.network, self.config, self.each = network, config, each
         self.gradient = Parameters(network.config.shapes(), np.zeros_like(network.parameters.flat))
 

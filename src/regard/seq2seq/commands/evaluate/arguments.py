@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from regard import _files
+from regard import _check, _files
 from regard.seq2seq.commands.columns import add_columns, check_one_file
 from regard.seq2seq.commands.labels import given_names, names_of
 from regard.seq2seq.commands.link_files import LINKS_FROM
@@ -94,12 +94,7 @@ def _add_references(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="reference word alignments of TEST, one line a pair, for AER",
     )
-    add(
-        "--gold-from",
-        type=int,
-        choices=(0, 1),
-        help="the number of the first word in --gold (default 0)",
-    )
+    add("--gold-from", type=int, choices=(0, 1), help="the number of the first word in --gold (default 0)")
     add("--by", choices=("words", "tokens"), help="what the numbers in --gold count (default words)")
     add(
         "--links",
@@ -107,12 +102,7 @@ def _add_references(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="measure files of word alignments instead of models, with --gold",
     )
-    add(
-        LINKS_FROM,
-        type=int,
-        choices=(0, 1),
-        help="the number of the first word in --links (default 0)",
-    )
+    add(LINKS_FROM, type=int, choices=(0, 1), help="the number of the first word in --links (default 0)")
     add("--posterior", action="store_true", help="link by the posterior of the alignment, as in regard align")
     add("--hypotheses", **_FILES, metavar="FILE", help="measure files of translations instead of models")
     add(
@@ -166,10 +156,7 @@ def _add_output(parser: argparse.ArgumentParser) -> None:
 
 # Options of text without a model, and of models; then (option, the option that it needs, the reason).
 _TEXT_OPTIONS = ("--references", "--sources")
-_MODEL_OPTIONS = (
-    *("MODEL", "--ensemble", "--compare", "--gold"),
-    *("--columns", "--alternatives", "--beam"),
-)
+_MODEL_OPTIONS = (*("MODEL", "--ensemble", "--compare", "--gold"), *("--columns", "--alternatives", "--beam"))
 _NEEDS = (
     ("--hypotheses", "--references", ""),
     ("--posterior", "--gold", "it is about links"),
@@ -183,16 +170,16 @@ def check_options(args: argparse.Namespace) -> None:
     """Check which arguments go together, which argparse cannot do."""
     if args.hypotheses:
         if option := first_given(args, _MODEL_OPTIONS):
-            raise ValueError(f"give a model or --hypotheses, not both: {option} goes with a model")
+            _check.fail(f"give a model or --hypotheses, not both: {option} goes with a model")
     elif option := first_given(args, _TEXT_OPTIONS):
-        raise ValueError(f"{option} goes with --hypotheses")
+        _check.fail(f"{option} goes with --hypotheses")
     elif args.test is None:
-        hint = "; --compare takes all names after it" * bool(args.compare)
-        raise ValueError(f"give MODEL and TEST, or --hypotheses and --references{hint}")
+        hint = "--compare takes all names after it" if args.compare else ""
+        _check.fail("give MODEL and TEST, or --hypotheses and --references", hint=hint)
     check_needs(args, _NEEDS)
     check_one_file(args.columns, [args.test], "TEST")
     if args.gold and args.alternatives:
-        raise ValueError("--gold has links for each line of TEST, --alternatives merges lines: give one")
+        _check.fail("--gold has links for each line of TEST, --alternatives merges lines.", hint="give one")
     _check_files(args)
 
 
@@ -219,7 +206,7 @@ def model_names(args: argparse.Namespace) -> list[str]:
     if args.names:
         return given_names(args.names, len(paths))
     if len({tuple(_files.real(model_file(path)) for path in several) for several in paths}) < len(paths):
-        raise ValueError("the models to compare must be different files")
+        _check.fail("the models to compare must be different files")
     distinct = list({path for several in paths for path in several})
     short = dict(zip(distinct, names_of(distinct), strict=True))
     return [" + ".join(map(short.__getitem__, several)) for several in paths]

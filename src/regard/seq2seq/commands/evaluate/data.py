@@ -8,15 +8,16 @@ from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
+from regard import _check
 from regard.seq2seq.alignment.links import Gold
-from regard.seq2seq.commands.link_files import read_counted
+from regard.seq2seq.commands.link_files import LinkFile
 from regard.seq2seq.corpus.pairs import display_name, memoized, read_lines, read_pairs
 from regard.seq2seq.evaluation import metrics
 from regard.seq2seq.evaluation.metrics import Reference
 from regard.seq2seq.sources.text.normalization import Normalization, normalize
-from regard.show.terminal import note
+from regard.show.terminal.text import note
 
-__all__ = ["Items", "check_same_length", "read_gold", "read_hypotheses", "read_test"]
+__all__ = ["Items", "check_same_length", "gold_file", "read_gold", "read_hypotheses", "read_test"]
 
 
 class Items(NamedTuple):
@@ -25,10 +26,7 @@ class Items(NamedTuple):
     name: str
     sources: list[str] | None
     references: list[Reference]
-    token_types: tuple[str | None, str | None] = (
-        None,
-        None,
-    )  # of source and target, if there is a model
+    token_types: tuple[str | None, str | None] = (None, None)  # of source and target, if there is a model
 
     @property
     def targets(self) -> list[str]:
@@ -87,12 +85,16 @@ def read_hypotheses(args: argparse.Namespace, test: Items) -> list[list[str]]:
     return hypotheses
 
 
-def read_gold(args: argparse.Namespace, count: int) -> list[Gold]:
-    gold = read_counted(args.gold, args.gold_from, "--gold-from")
-    if len(gold) != count:
-        raise ValueError(f"{args.gold} must have a line for each of the {count} pairs. It has {len(gold)}.")
+def gold_file(args: argparse.Namespace) -> LinkFile:
+    """Return the file of reference links."""
+    return LinkFile(args.gold, args.gold_from, args.by or "words", "--gold-from")
+
+
+def read_gold(file: LinkFile) -> list[Gold]:
+    """Read reference links, of which there must be some."""
+    gold = file.read()
     if not any(links.possible for links in gold):
-        raise ValueError(f"{args.gold} has no links: there is nothing to compare with")
+        _check.fail(f"{file.path} has no links: there is nothing to compare with")
     return gold
 
 
@@ -104,6 +106,6 @@ def _lines(path: Path) -> list[str]:
 def check_same_length(paths: Sequence[Path], files: Sequence[Sequence[object]]) -> None:
     for path, lines in zip(paths, files, strict=True):
         if len(lines) != len(files[0]):
-            raise ValueError(f"{path} must have {len(files[0])} lines, like {paths[0]}. It has {len(lines)}.")
+            _check.fail(f"{path} must have {len(files[0])} lines, like {paths[0]}. It has {len(lines)}.")
     if not files[0]:
-        raise ValueError(f"{paths[0]} is empty")
+        _check.fail(f"{paths[0]} is empty")

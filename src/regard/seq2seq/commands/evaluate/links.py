@@ -5,14 +5,15 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 
-from regard import _files
+from regard import _check, _files
 from regard.seq2seq.alignment.links import Gold
+from regard.seq2seq.commands.evaluate.data import gold_file, read_gold
 from regard.seq2seq.commands.evaluate.report import percents, write_json
 from regard.seq2seq.commands.labels import given_names, names_of
-from regard.seq2seq.commands.link_files import LINKS_FROM, read_counted, warn_if_from_one
+from regard.seq2seq.commands.link_files import LinkFile
 from regard.seq2seq.commands.options import check_outputs, check_standard_input, first_given
 from regard.seq2seq.evaluation.metrics import LinkScore, alignment_error_rate
-from regard.show.terminal import align, clean
+from regard.show.terminal.text import align, clean
 
 __all__ = ["run"]
 
@@ -26,19 +27,17 @@ _OTHERS = (
 def run(args: argparse.Namespace) -> int:
     """Print the alignment error rate, precision and recall of each file."""
     _check_options(args)
-    gold = read_counted(args.gold, args.gold_from, "--gold-from")
-    if not any(links.possible for links in gold):
-        raise ValueError(f"{args.gold} has no links: there is nothing to compare with")
-    names = _names(args)
-    files = [read_counted(path, args.links_from, LINKS_FROM) for path in args.links]
-    for path, lines in zip(args.links, files, strict=True):
-        if len(lines) != len(gold):
-            raise ValueError(f"{path} must have {len(gold)} lines, like {args.gold}. It has {len(lines)}.")
-    warn_if_from_one(args.gold, [links.possible for links in gold], args.gold_from, "--gold-from")
-    for path, lines in zip(args.links, files, strict=True):
-        warn_if_from_one(path, [links.possible for links in lines], args.links_from, LINKS_FROM)
-    scores = [_score(lines, gold) for lines in files]
-    print(_report(args, gold, names, files, scores), flush=True)
+    own = gold_file(args)
+    gold, names = read_gold(own), _names(args)
+    files = [LinkFile(path, args.links_from) for path in args.links]
+    lines = [file.read() for file in files]
+    for path, read in zip(args.links, lines, strict=True):
+        if len(read) != len(gold):
+            _check.fail(f"{path} must have {len(gold)} lines, like {args.gold}. It has {len(read)}.")
+    for file, read in ((own, gold), *zip(files, lines, strict=True)):
+        file.warn([links.possible for links in read])
+    scores = [_score(read, gold) for read in lines]
+    print(_report(args, gold, names, lines, scores), flush=True)
     if args.json:
         each = [{"name": name, "links": score._asdict()} for name, score in zip(names, scores, strict=True)]
         write_json(args.json, {"gold": clean(str(args.gold)), "items": len(gold), "files": each})
@@ -47,9 +46,9 @@ def run(args: argparse.Namespace) -> int:
 
 def _check_options(args: argparse.Namespace) -> None:
     if not args.gold:
-        raise ValueError("--links needs --gold: the reference links")
+        _check.fail("--links needs --gold: the reference links")
     if option := first_given(args, _OTHERS):
-        raise ValueError(f"--links measures files of links: {option} goes with models or translations")
+        _check.fail(f"--links measures files of links: {option} goes with models or translations")
     check_standard_input([*args.links, args.gold])
     check_outputs({"--json": args.json}, [*args.links, args.gold])
 
@@ -57,7 +56,7 @@ def _check_options(args: argparse.Namespace) -> None:
 def _names(args: argparse.Namespace) -> list[str]:
     if not args.names:
         if len({_files.real(path) for path in args.links}) < len(args.links):
-            raise ValueError("the files of --links must be different files")
+            _check.fail("the files of --links must be different files")
         return names_of(args.links)
     return given_names(args.names, len(args.links))
 

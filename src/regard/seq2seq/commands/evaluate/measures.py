@@ -13,7 +13,7 @@ from regard.seq2seq.commands.evaluate.outputs import Output
 from regard.seq2seq.evaluation import metrics
 from regard.seq2seq.evaluation.metrics import LengthRow, LinkScore, Reference, SacrebleuScore
 from regard.seq2seq.sources.text.normalization import Normalization, normalize
-from regard.show.terminal import note
+from regard.show.terminal.text import note
 
 __all__ = ["Column", "Result", "make_columns", "measure", "measure_copying", "named_measure"]
 

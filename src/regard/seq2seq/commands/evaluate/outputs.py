@@ -7,11 +7,12 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from regard.seq2seq.alignment.links import Gold, word_numbers
+from regard import _check
+from regard.seq2seq.alignment.links import Gold
 from regard.seq2seq.commands.evaluate.arguments import output_files
-from regard.seq2seq.commands.evaluate.data import Items
+from regard.seq2seq.commands.evaluate.data import Items, gold_file
 from regard.seq2seq.commands.examples import example_path, loaded
-from regard.seq2seq.commands.link_files import LineLinks, check_range, warn_if_from_one
+from regard.seq2seq.commands.link_files import LineLinks, LinkFile
 from regard.seq2seq.commands.loading import Unseen, word_links
 from regard.seq2seq.commands.options import check_outputs
 from regard.seq2seq.decoding.beam import BEAM
@@ -52,11 +53,11 @@ def read_for_models(
     source, target = models[0].model.source, models[0].model.target.token_type
     sources = [model.model.source for model in models]
     if len({one.layout if one.tokenizer is None else None for one in sources}) > 1:
-        raise ValueError("the models to compare must all read text, or arrays of the same size")
+        _check.fail("the models to compare must all read text, or arrays of the same size")
     names = test.sources or []
     if source.tokenizer is None:
         if args.gold:
-            raise ValueError(f"--gold has links between words: {args.model} reads {source.kind}")
+            _check.fail(f"--gold has links between words: {args.model} reads {source.kind}")
         paths = [example_path(str(args.test), name) for name in names]
         check_outputs(output_files(args), [Path(file_of(path)) for path in paths])
     locations = [f"{test.name}, source {i}" for i in range(1, len(names) + 1)]
@@ -76,7 +77,7 @@ def model_outputs(
 ) -> Iterator[Output]:
     """Yield the output of each model, once the test set has been checked with all of them."""
     if gold is not None and not all(model.attention for model in models):
-        raise ValueError("--gold needs attention: one of the models was trained without")
+        _check.fail("--gold needs attention: one of the models was trained without")
     inputs, unseen = list[_Read](), Unseen()
     targets: list[Any] = [] if gold is None else test.targets
     for model in models:  # those that split text alike share the examples
@@ -87,11 +88,11 @@ def model_outputs(
             _check_lengths(f"{test.name}, source", examples, source.tokenizer, unseen)
         _check_lengths(f"{test.name}, target", targets, target)
         if gold is not None:
-            _check_gold(args, inputs[-1], gold)
+            _check_gold(gold_file(args), inputs[-1], gold)
             # Raises for a model without a posterior, before all pairs are translated.
             model.align(examples[:1], targets[:1], posterior=args.posterior)
     if gold is not None:
-        warn_if_from_one(args.gold, [links.possible for links in gold], args.gold_from, "--gold-from")
+        gold_file(args).warn([links.possible for links in gold])
     for name, read in zip(names, inputs, strict=True):
         lines = _translated(read, args.beam or BEAM, name)
         links = None if gold is None else _link_score(read, gold, name, args)
@@ -127,22 +128,13 @@ def _translated(read: _Read, beam: int, name: str) -> list[str]:
     return texts
 
 
-def _check_gold(args: argparse.Namespace, read: _Read, gold: Sequence[Gold]) -> None:
+def _check_gold(file: LinkFile, read: _Read, gold: Sequence[Gold]) -> None:
     """Check that the reference links are between words of the pairs."""
     tokenizers = read.model.model.source_tokenizer, read.model.model.target
     for number, (links, *pair) in enumerate(zip(gold, read.sources, read.targets, strict=True), 1):
         if links.possible:
-            source, target = (_link_units(t, side, args.by) for t, side in zip(tokenizers, pair, strict=True))
-            line, first = LineLinks(number, links.possible), args.gold_from or 0
-            by = args.by or "words"
-            check_range(args.gold, line, (source, target), by, first=first, option="--gold-from")
-
-
-def _link_units(tokenizer: Tokenizer, side: Example, by: str | None) -> list[int]:
-    """Return the number in --gold of each token of a side."""
-    if by == "tokens":
-        return list(range(len(side)))
-    return word_numbers(side.content, tokenizer.detokenize)
+            source, target = map(file.numbers, tokenizers, pair)
+            file.check(LineLinks(number, links.possible), (source, target))
 
 
 def _link_score(read: _Read, gold: Sequence[Gold], name: str, args: argparse.Namespace) -> LinkScore:

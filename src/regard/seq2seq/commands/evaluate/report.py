@@ -17,7 +17,7 @@ from regard.seq2seq.evaluation import metrics
 from regard.seq2seq.evaluation.metrics import LengthRow, LinkScore
 from regard.show import figures
 from regard.show.figures.figure import warned
-from regard.show.terminal import align, clean, display_width, fit
+from regard.show.terminal.text import align, clean, display_width, fit
 
 __all__ = ["describe", "draw", "json_content", "percents", "write_json"]
 

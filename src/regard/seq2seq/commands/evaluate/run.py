@@ -5,9 +5,10 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterable
 
+from regard import _check
 from regard.seq2seq.commands.evaluate import links
 from regard.seq2seq.commands.evaluate.arguments import add_arguments, check_options, model_names
-from regard.seq2seq.commands.evaluate.data import read_gold, read_hypotheses, read_test
+from regard.seq2seq.commands.evaluate.data import gold_file, read_gold, read_hypotheses, read_test
 from regard.seq2seq.commands.evaluate.measures import make_columns, measure, measure_copying, named_measure
 from regard.seq2seq.commands.evaluate.outputs import Output, model_outputs, read_for_models
 from regard.seq2seq.commands.evaluate.report import describe, draw, json_content, write_json
@@ -23,7 +24,9 @@ def run(args: argparse.Namespace) -> int:
         return links.run(args)
     check_options(args)
     test = read_test(args)
-    gold = None if args.gold is None else read_gold(args, len(test.references))
+    gold = None if args.gold is None else read_gold(gold_file(args))
+    if gold is not None and len(gold) != (count := len(test.references)):
+        _check.fail(f"{args.gold} must have a line for each of the {count} pairs. It has {len(gold)}.")
     names = model_names(args)
     form: Normalization = "none"
     outputs: Iterable[Output]

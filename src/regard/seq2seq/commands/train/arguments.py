@@ -8,9 +8,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from regard import _check
 from regard.seq2seq import extras
 from regard.seq2seq.commands.columns import add_columns
-from regard.seq2seq.commands.link_files import LINKS_FROM
+from regard.seq2seq.commands.link_files import LINKS_FROM, LinkFile
 from regard.seq2seq.commands.options import check_needs, first_given
 from regard.seq2seq.commands.sources import add_source_options, make_source, reads_text
 from regard.seq2seq.commands.train.data import PairFiles
@@ -232,9 +233,9 @@ def _options(name: str, assignments: Sequence[str]) -> dict[str, Any]:
     for option in assignments:
         key, sign, value = option.partition("=")
         if not sign or not key:
-            raise ValueError(f"--{name}: must be NAME=VALUE. Got {option!r:.60} instead.")
+            _check.fail(f"--{name}: must be NAME=VALUE. Got {option!r:.60} instead.")
         if key in options:
-            raise ValueError(f"--{name}: {key} must be given once. Got it twice instead.")
+            _check.fail(f"--{name}: {key} must be given once. Got it twice instead.")
         options[key] = argument_types.value(value)
     return options
 
@@ -242,12 +243,12 @@ def _options(name: str, assignments: Sequence[str]) -> dict[str, Any]:
 def check_options(args: argparse.Namespace) -> None:
     """Check which options go together, which argparse cannot do."""
     if args.compare and _options("network", args.network).get("score") == "none":
-        raise ValueError("--compare needs a score: score=none has no attention to compare with")
+        _check.fail("--compare needs a score: score=none has no attention to compare with")
     if not reads_text(args) and (option := first_given(args, _OF_TEXT)):
-        raise ValueError(f"{option} needs tokens in the source. --source {args.source} has none.")
+        _check.fail(f"{option} needs tokens in the source. --source {args.source} has none.")
     check_needs(args, (("--links-by", "--links", ""), (LINKS_FROM, "--links", "")))
     if args.links and args.skip_empty and (args.columns or is_csv(args.pairs[0])):
-        raise ValueError(
+        _check.fail(
             "--links with --skip-empty needs pairs with TABs and no header: links are numbered by lines"
         )
 
@@ -262,7 +263,7 @@ def make_models(args: argparse.Namespace) -> list[Seq2Seq]:
         _model(args, attention) for attention in ([True, False] if args.compare else [not args.no_attention])
     ]
     if args.links and not models[0].attention:
-        raise ValueError("--links needs attention, which learns them")
+        _check.fail("--links needs attention, which learns them")
     return models
 
 
@@ -304,7 +305,5 @@ def pair_files(args: argparse.Namespace) -> PairFiles:
         args.test,
         columns=args.columns,
         skip_empty=args.skip_empty,
-        links=args.links,
-        links_by=args.links_by or "words",
-        links_from=args.links_from,
+        links=LinkFile(args.links, args.links_from, args.links_by or "words") if args.links else None,
     )

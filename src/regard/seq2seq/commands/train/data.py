@@ -7,17 +7,17 @@ import json
 from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import NamedTuple
 
+from regard import _check
 from regard.seq2seq.commands.columns import check_one_file
 from regard.seq2seq.commands.examples import load_pairs
-from regard.seq2seq.commands.link_files import LineLinks, PairLinks, SkippedPairs, read_links
+from regard.seq2seq.commands.link_files import LineLinks, LinkFile, PairLinks, SkippedPairs, read_links
 from regard.seq2seq.corpus.dataset import is_short
 from regard.seq2seq.corpus.pairs import Pair, read_pairs, read_two
 from regard.seq2seq.corpus.splits import split_validation
 from regard.seq2seq.model import Seq2Seq
-from regard.show.terminal import note
+from regard.show.terminal.text import note
 
 __all__ = ["Data", "PairFiles", "identity", "read", "short_pairs", "with_noun"]
 
@@ -35,9 +35,7 @@ class PairFiles(NamedTuple):
     test: Sequence[str] | None
     columns: Sequence[str] | None = None
     skip_empty: bool = False
-    links: Path | None = None
-    links_by: str = "words"
-    links_from: int | None = None
+    links: LinkFile | None = None
 
     @property
     def tested(self) -> str:
@@ -73,7 +71,7 @@ def read(files: PairFiles, model: Seq2Seq, longest: int) -> Data:
     train = _pairs(files.train, "PAIRS", files, skipped, model)
     lines: Sequence[LineLinks] | None = None
     if files.links:
-        lines = read_links(files.links, skipped.lines, len(train), files.links_from)
+        lines = read_links(files.links, skipped.lines, len(train))
     if files.valid:
         valid = _pairs(files.valid, "--valid", files, skipped, model)
     else:
@@ -83,7 +81,7 @@ def read(files: PairFiles, model: Seq2Seq, longest: int) -> Data:
         note(f"{with_noun(skipped.count, 'pair')} left out: {skipped.first}")
     links = None
     if files.links and lines is not None:
-        links = PairLinks(files.links, lines, files.links_by, longest, files.links_from)
+        links = PairLinks(files.links, lines, longest)
     return Data(train, valid, test, links, own_valid=files.valid is not None, own_test=test != valid)
 
 
@@ -93,7 +91,7 @@ def _pairs(
     """Read pairs from one file of pairs, or from a source and a target file; and the files that sources name."""
     if len(paths) > 2:
         rule = f"{name}: must be one file of pairs, or a source and a target file."
-        raise ValueError(f"{rule} Got {len(paths)} files instead.")
+        _check.fail(f"{rule} Got {len(paths)} files instead.")
     check_one_file(files.columns, paths, name)
     on_skipped = skipped.add if files.skip_empty else None
     lines = array("Q")
@@ -115,7 +113,9 @@ def identity(model: Seq2Seq, data: Data) -> str:
     """Return a hash of a model's configuration, by the names of its fields, and of the pairs with their links."""
     options = {n: x for n, x in vars(model).items() if not n.startswith("_") and x not in (None, {})}
     options["training"] = model.training.given()
-    links = [] if data.links is None else [data.links.by, *(sorted(line.links) for line in data.links.lines)]
+    links = (
+        [] if data.links is None else [data.links.file.by, *(sorted(line.links) for line in data.links.lines)]
+    )
     digest = hashlib.sha256(json.dumps(options, sort_keys=True, default=repr).encode())
     for part in (data.train, data.valid, links):
         for item in part:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from regard.seq2seq.commands import curve, drawing
-from regard.seq2seq.commands.pages import Collected
+from regard.seq2seq.commands.pages import PageParts
 from regard.seq2seq.commands.summary import Summary, summarize
 from regard.seq2seq.commands.train.data import Data, with_noun
 from regard.seq2seq.commands.train.files import EXAMPLES, RunFiles
@@ -26,7 +26,7 @@ from regard.seq2seq.translator import Translation
 from regard.show import figures
 from regard.show.figures.figure import warned
 from regard.show.progress import Progress
-from regard.show.terminal import clean, fit, report
+from regard.show.terminal.text import clean, fit, report
 
 __all__ = [
     "Reporter",
@@ -105,22 +105,9 @@ class _Pace:
 
 
 class Reporter:
-    """Reports the steps of a training on the terminal and in the log.
+    """Reports the steps of a training on the terminal and in the log, from the first one on.
 
-    Parameters
-    ----------
-    name : str
-        The name of the training.
-    model : Seq2Seq
-        The model, which translates a sample of the validation pairs after a validation.
-    training : Training
-        The training.
-    log : Path
-        The file of the log.
-    sample : sequence of (source, target)
-        Short validation pairs.
-    first : TrainingStep
-        The first step to report.
+    After a validation the model translates some of the sample, which are short validation pairs.
     """
 
     def __init__(
@@ -346,11 +333,12 @@ def _save_page(
     model: Seq2Seq, files: RunFiles, sources: Sequence[Any], several: Sequence[Sequence[Translation]]
 ) -> None:
     """Save a page of the examples, each with all its hypotheses."""
-    page, source = Collected(model), model.model.source
+    page, source = PageParts(model), model.model.source
     with warned(files.page):
         for example, candidates in zip(sources, several, strict=True):
-            page.add(candidates, example, source.picture(example))
-        page.page(files.model.stem).save(files.page, force=True)
+            picture = source.picture(example)
+            page.add(candidates, example, picture, "" if picture is None else Path(example.name).name)
+        page.page("Alignments" if picture is None else "Captions").save(files.page, force=True)
         print(report(f"shown in {files.page}: open it in a browser"))
 
 
