@@ -80,19 +80,9 @@ class Batch(NamedTuple):
 
 
 def source_batch(sources: Sequence[Row]) -> tuple[Array, Ids]:
-    """Collate sources.
+    """Collate ids, each with END, to (T, B), or arrays (m, F) to (T, B, F); return also the lengths (B,).
 
-    Parameters
-    ----------
-    sources : sequence of sequences of int, or of arrays (m, F)
-        Each with END, or all arrays; at least one.
-
-    Returns
-    -------
-    source : integer array (T, B), or float32 array (T, B, F)
-        Padded with PAD, or with zeros; pictures of bytes are scaled to 0..1.
-    lengths : integer array (B,)
-        Their lengths.
+    Padding is PAD, or zeros. Pictures of bytes are scaled to 0..1.
     """
     filled: Callable[[Any], Array] = _stacked if _is_array(sources[0]) else _filled
     return filled(sources), np.array([len(source) for source in sources], np.int64)
@@ -111,18 +101,7 @@ def _stacked(rows: Sequence[Array]) -> Array:
 
 
 def collate(pairs: Sequence[EncodedPair]) -> Batch:
-    """Collate pairs to a batch.
-
-    Parameters
-    ----------
-    pairs : sequence of EncodedPair
-        At least one.
-
-    Returns
-    -------
-    Batch
-        As long as the longest pair.
-    """
+    """Collate at least one pair to a batch, as long as the longest."""
     source, lengths = source_batch([pair.source for pair in pairs])
     target = _filled([pair.target for pair in pairs])
     guided = any(pair.links for pair in pairs)
@@ -233,23 +212,10 @@ class _Arrays:
 
 
 def batches(corpus: Corpus, tokens: int, rng: np.random.Generator) -> list[Ids]:
-    """Group pairs of similar lengths into batches, in random order.
+    """Group pairs of similar lengths into batches, in random order: the numbers of the pairs of each.
 
-    A batch has sources of one length where these fill at least half of it.
-
-    Parameters
-    ----------
-    corpus : Corpus
-        The pairs.
-    tokens : int
-        The most tokens of a side of a batch, padding included; a longer pair is a batch of its own.
-    rng : numpy.random.Generator
-        Random generator.
-
-    Returns
-    -------
-    list of integer arrays
-        The numbers of the pairs of each batch, for `Corpus.batch`.
+    A batch has at most `tokens` of a side, padding included; a longer pair is a batch of its own. A batch has sources
+    of one length where these fill at least half of it.
     """
     shuffled = rng.permutation(len(corpus))
     sources, targets = corpus.source_lengths[shuffled], corpus.target_lengths[shuffled]

@@ -19,20 +19,7 @@ __all__ = ["check_links", "encode_pairs", "is_short", "own_tokens", "target_ids"
 
 
 def target_ids(tokenizer: Tokenizer, target: Sequence[str]) -> list[int]:
-    """Return the ids of a target's tokens, with START before and END after them.
-
-    Parameters
-    ----------
-    tokenizer : Tokenizer
-        The target's tokenizer.
-    target : sequence of str
-        Tokens.
-
-    Returns
-    -------
-    list of int
-        Two more than tokens.
-    """
+    """Return the ids of a target's tokens, with START before and END after them."""
     return [START, *tokenizer.encode(target), END]
 
 
@@ -51,27 +38,9 @@ def encode_pairs(
     longest: int,
     what: str,
 ) -> Corpus:
-    """Encode the pairs that are neither empty nor too long.
+    """Encode the pairs that are neither empty nor too long; raise ValueError if there are none for `what`.
 
-    Parameters
-    ----------
-    source : Source
-        The source.
-    target : Tokenizer
-        The tokenizer of the target.
-    pairs : sequence of (Example, Example)
-        As both have read them.
-    links : sequence of frozensets of (int, int), optional
-        For each pair which source token each target token should attend to.
-    longest : int
-        The most tokens of a side.
-    what : str
-        The purpose of the pairs, for errors.
-
-    Returns
-    -------
-    Corpus
-        At least one pair.
+    `links` has for each pair which source token each target token should attend to.
     """
 
     def encoded() -> Iterator[EncodedPair]:
@@ -101,15 +70,7 @@ def _checked_links(links: Links, source: Example, target: Example, number: int) 
 
 
 def check_links(links: Any, count: int) -> None:
-    """Check that links are one collection of (source, target) for each sentence pair.
-
-    Parameters
-    ----------
-    links
-        The links to check.
-    count : int
-        The number of sentence pairs.
-    """
+    """Check that links are one collection of (source, target) for each of `count` sentence pairs."""
     hint = "{(0, 0), (2, 1)}: integers, both counted from 0"
     if isinstance(links, str) or not isinstance(links, Sequence):
         rule = f"links must be one set for each pair. Got {type(links).__name__} instead."
@@ -127,16 +88,5 @@ def _is_link(link: Any) -> bool:
 
 
 def own_tokens(pair: EncodedPair) -> tuple[list[int], list[int]]:
-    """Return the ids of a pair without START and END.
-
-    Parameters
-    ----------
-    pair : EncodedPair
-        A pair of `encode_pairs`.
-
-    Returns
-    -------
-    source, target : list of int
-        Ids.
-    """
+    """Return the ids of both sides of a pair without START and END."""
     return [int(token) for token in pair.source[:-1]], [int(token) for token in pair.target[1:-1]]

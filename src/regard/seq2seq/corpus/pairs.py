@@ -195,18 +195,7 @@ def _no_pair(line: str, cells: Sequence[str], name: str, number: int, skipped: _
 
 
 def no_pair(line: str) -> str:
-    """Return the error message for a line without exactly two columns.
-
-    Parameters
-    ----------
-    line : str
-        A line with no TAB or several.
-
-    Returns
-    -------
-    str
-        The message.
-    """
+    """Return the error message for a line without exactly two columns."""
     count = line.count("\t") + 1
     signs = [name for sign, name in ((",", "comma"), (";", "semicolon")) if count == 1 and sign in line]
     hint = f"; a {signs[0]} is not a TAB (the name of a CSV file ends in .csv)" if signs else ""
@@ -241,22 +230,9 @@ def read_two(
     skipped: _OnSkipped | None = None,
     kept: _OnKept | None = None,
 ) -> list[tuple[str, str]]:
-    """Read sentence pairs from two line-aligned files.
+    """Read sentence pairs from two line-aligned files, of which one may be "-", standard input.
 
-    Parameters
-    ----------
-    source, target : str, path or binary file
-        One sentence per line, in UTF-8; gzip is recognised by its content. One of them may be "-", standard input.
-    skipped : callable, optional
-        Called with a `Skipped` for each pair that is skipped because a side is empty. By default such a pair raises an
-        error.
-    kept : callable, optional
-        Called with the line number of each pair that is returned.
-
-    Returns
-    -------
-    list of (source, target)
-        In file order.
+    `skipped` and `kept` are as for `read_pairs`.
     """
     if source == target == "-":
         raise ValueError("only one of two files can be standard input")
@@ -316,24 +292,9 @@ def as_pairs(
     *,
     skipped: _OnSkipped | None = None,
 ) -> list[Pair]:
-    """Read sentence pairs given as Python objects.
+    """Read pairs of what the source reads, and of a text or a sequence of tokens; or of examples, which have been read.
 
-    Parameters
-    ----------
-    pairs : iterable of (source, target)
-        What the source reads, and a text or a sequence of tokens; or examples, which have been read.
-    source : Source
-        Reads the sources.
-    target : Tokenizer
-        Reads the targets.
-    skipped : callable, optional
-        Called with a `Skipped` for each pair that is skipped because a side is empty. By default such a pair raises an
-        error.
-
-    Returns
-    -------
-    list of (Example, Example)
-        The pairs that were not skipped.
+    `skipped` is as for `read_pairs`, with the position of a pair in place of the line.
     """
     complete: list[Pair] = []
     number = 0
@@ -352,22 +313,7 @@ def as_pairs(
 
 
 def several(name: str, given: Any, read: Callable[[Any], object]) -> list[Any]:
-    """Check that a user gives several examples, and not one.
-
-    Parameters
-    ----------
-    name : str
-        The argument's name in error messages.
-    given : sequence
-        Also an array or a pandas Series.
-    read : callable
-        Reads one.
-
-    Returns
-    -------
-    list
-        The examples, unread.
-    """
+    """Return a list of what a user gives for an argument, after a check that it is several examples, and not one."""
     single = isinstance(given, np.ndarray) and (not given.ndim or _is_example(given, read))
     listed = isinstance(given, Sequence) or hasattr(given, "tolist")  # of NumPy, pandas and others
     if single or not listed or isinstance(given, str | bytes):
@@ -405,19 +351,9 @@ def _same(pair: tuple[str, str]) -> tuple[str, str]:
 
 
 def memoized(function: Callable[[Key], T]) -> Callable[[Key], T]:
-    """Memoize a function with a bounded cache.
+    """Memoize a function of a string or a pair of strings with a bounded cache; its result must not be modified.
 
     A compressed file of a few kilobytes may repeat a line a million times: all copies then share one object.
-
-    Parameters
-    ----------
-    function : callable
-        Takes a string or a pair of strings; its result must not be modified.
-
-    Returns
-    -------
-    callable
-        The memoized function.
     """
     recent: dict[Key, T] = {}
     size = 0
@@ -443,20 +379,10 @@ def file_lines(path: Readable) -> Iterator[Iterator[str]]:
 
 
 def read_lines(path: Readable, errors: dict[int, str] | None = None) -> Generator[list[str], None, None]:
-    """Read plain text in batches of the lines available: from a terminal, one by one.
+    """Read UTF-8, gzipped or not, in batches of the lines available: from a terminal, one by one.
 
-    Parameters
-    ----------
-    path : str, path or binary file
-        UTF-8; gzip is recognised by its content. "-" is standard input.
-    errors : dict of int to str, optional
-        Gets the error of each line that is not UTF-8, contains a null byte or is too long, by its number; an empty line
-        takes its place. By default such a line raises its error.
-
-    Yields
-    ------
-    list of str
-        Lines in order, without line ends.
+    With `errors`, the error of a line that is not UTF-8, contains a null byte or is too long is kept there by its
+    number, and an empty line takes its place; by default such a line raises it.
     """
     name = display_name(path)
     number, begun = 1, b""
@@ -509,22 +435,7 @@ def _is_utf_16(line: bytes) -> bool:
 
 
 def decode_line(line: bytes, location: str, *, first: bool = False) -> str:
-    """Decode a line from UTF-8 and remove its line end.
-
-    Parameters
-    ----------
-    line : bytes
-        One line.
-    location : str
-        The file and line, for error messages.
-    first : bool
-        Whether to remove a byte order mark at its start.
-
-    Returns
-    -------
-    str
-        The text.
-    """
+    """Decode a line from UTF-8 and remove its line end, and of the first one a byte order mark."""
     if len(line) > LONGEST_LINE:
         raise ValueError(f"{location}: longer than {LONGEST_LINE} bytes")
     try:
@@ -543,18 +454,7 @@ def decode_line(line: bytes, location: str, *, first: bool = False) -> str:
 
 
 def display_name(path: Readable) -> str:
-    """Return the name of a file for error messages.
-
-    Parameters
-    ----------
-    path : str, path or binary file
-        The file; "-" is standard input.
-
-    Returns
-    -------
-    str
-        Its name.
-    """
+    """Return the name of a file for error messages."""
     if isinstance(path, str | os.PathLike):
         return "standard input" if _is_standard(path) else os.fspath(path)
     name = getattr(path, "name", None)
@@ -566,13 +466,7 @@ def _is_standard(path: Readable) -> bool:
 
 
 def standard_input() -> BinaryIO:
-    """Return standard input as a binary file.
-
-    Returns
-    -------
-    binary file
-        Standard input.
-    """
+    """Return standard input as a binary file."""
     if sys.stdin is None:
         raise OSError(errno.EBADF, os.strerror(errno.EBADF), "standard input")
     return sys.stdin.buffer

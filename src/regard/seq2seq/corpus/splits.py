@@ -22,24 +22,7 @@ def split_validation(
     links: Sequence[T] | None,
     fits: Callable[[Pair], bool] | None = None,
 ) -> tuple[list[Pair], list[Pair], Sequence[T] | None]:
-    """Split pairs as `hold_out` does, and their links.
-
-    Parameters
-    ----------
-    pairs : sequence of (source, target)
-        All pairs.
-    links : sequence, optional
-        One for each pair, of any type.
-    fits
-        As for `hold_out`.
-
-    Returns
-    -------
-    training, validation : list of (source, target)
-        As from `hold_out`.
-    links : sequence or None
-        Those of the training pairs.
-    """
+    """Split pairs as `hold_out` does, and return also the links of the training pairs."""
     training, validation = hold_out(pairs, fits)
     if links is None or len(training) == len(pairs):
         return training, validation, links
@@ -53,20 +36,9 @@ def hold_out(
 ) -> tuple[list[Pair], list[Pair]]:
     """Hold out some sources with all their pairs: a tenth, from 100 on ten, from 200 on a twentieth, at most 500.
 
-    Fewer than 20 sources are not split. The choice is the same for every seed, so that models of several seeds learn
-    from the same pairs, and their losses can be compared.
-
-    Parameters
-    ----------
-    pairs : sequence of (source, target)
-        All pairs.
-    fits : callable, optional
-        Whether a pair counts: sources of other pairs are neither counted nor held out.
-
-    Returns
-    -------
-    training, validation : list of (source, target)
-        No source is in both, unless there are too few to split: then both are all pairs.
+    Fewer than 20 sources are not split: then both parts are all pairs. Sources of pairs that do not fit are neither
+    counted nor held out. The choice is the same for every seed, so that models of several seeds learn from the same
+    pairs, and their losses can be compared.
     """
     sources = list(dict.fromkeys(pair[0] for pair in pairs if fits is None or fits(pair)))
     number = max(min(len(sources) // 10, 10), min(len(sources) // 20, 500))

@@ -64,18 +64,7 @@ class Record(NamedTuple):
 
 
 def is_csv(name: str) -> bool:
-    """Return whether a file name is that of a CSV file.
-
-    Parameters
-    ----------
-    name : str
-        The file name.
-
-    Returns
-    -------
-    bool
-        Whether it ends in .csv or .csv.gz, ignoring case.
-    """
+    """Return whether a file name ends in .csv or .csv.gz, ignoring case."""
     return name.lower().removesuffix(".gz").endswith(".csv")
 
 
@@ -85,27 +74,13 @@ def records(
     columns: Columns | None = None,
     errors: MutableMapping[int, str] | None = None,
 ) -> Iterator[Record]:
-    """Read the source and target columns of a table.
+    """Yield the source and target columns of a table, with line ends replaced by spaces.
 
-    Parameters
-    ----------
-    lines : iterable of str
-        Lines without line ends.
-    name : str
-        The file name. If it ends in .csv or .csv.gz, fields are delimited by commas, semicolons, TABs or vertical bars,
-        or by the character of a first line ``sep=;``, and may be quoted. Otherwise they are delimited by TABs, and
-        quotes are part of the text.
-    columns : two of str or int, optional
-        Names if the first row is a header, or numbers from 1 if there is none. By default the table must have two
-        columns and no header.
-    errors : dict of int to str, optional
-        Errors of lines that can't be read, by their numbers, as `read_lines` fills it.
-
-    Yields
-    ------
-    Record
-        The two fields of a row, with line ends replaced by spaces; no fields for an empty row. A row with another
-        number of fields than the first, or with a line that can't be read, has an error and no fields.
+    If the file's name ends in .csv or .csv.gz, fields are delimited by commas, semicolons, TABs or vertical bars, or by
+    the character of a first line ``sep=;``, and may be quoted. Otherwise they are delimited by TABs, and quotes are
+    part of the text. Columns are names if the first row is a header, or numbers from 1 if there is none; by default
+    there are two and no header. An empty row has no fields. A row with another number of fields than the first, or with
+    one of the `errors` of `read_lines`, has an error and no fields.
     """
     check_columns(columns)
     errors = {} if errors is None else errors
@@ -139,13 +114,7 @@ def _trimmed(cells: list[str], least: int) -> list[str]:
 
 
 def check_columns(columns: Columns | None) -> None:
-    """Validate the choice of columns.
-
-    Parameters
-    ----------
-    columns : two of str or int, optional
-        As for `records`.
-    """
+    """Validate the choice of columns of `records`."""
     if columns is not None and (
         isinstance(columns, str) or len(columns) != 2 or len(set(map(_plain, columns))) < 2
     ):
@@ -332,18 +301,7 @@ def _until_error(reader: Iterator[list[str]]) -> Iterator[list[str]]:
 
 
 def name_like(cells: Sequence[str]) -> bool:
-    """Return whether fields look like a header with two columns.
-
-    Parameters
-    ----------
-    cells : sequence of str
-        The fields of a row.
-
-    Returns
-    -------
-    bool
-        Whether there are two different fields, both made of common column names.
-    """
+    """Return whether fields look like a header: two different ones, both made of common column names."""
     parts = [re.split(r"[\W_]+", cell.strip('" \ufeff').casefold()) for cell in cells]
     named = [
         not _NAMES.isdisjoint(words) and all(word in _NAMES or word.isdigit() for word in words if word)
@@ -353,15 +311,7 @@ def name_like(cells: Sequence[str]) -> bool:
 
 
 def note_header(first: Record, name: str) -> None:
-    """Warn if the first row looks like a header.
-
-    Parameters
-    ----------
-    first : Record
-        The first row.
-    name : str
-        The file name.
-    """
+    """Warn if the first row looks like a header."""
     if name_like(first.cells):
         names = " ".join(_argument(cell.strip('" \ufeff')) for cell in first.cells)
         warnings.warn(
@@ -376,15 +326,7 @@ def _argument(name: str) -> str:
 
 
 def note_quotes(quoted: int, fields: int, name: str) -> None:
-    """Warn if most fields of a TAB-separated file are quoted.
-
-    Parameters
-    ----------
-    quoted, fields : int
-        The number of quoted fields, and of all fields.
-    name : str
-        The file name.
-    """
+    """Warn if most fields of a TAB-separated file are quoted."""
     if 2 * quoted > fields:
         warnings.warn(
             f"{name}: {quoted} of {fields} fields are in quotes, which are learned as text; in a file whose name"
@@ -394,16 +336,5 @@ def note_quotes(quoted: int, fields: int, name: str) -> None:
 
 
 def is_quoted(cell: str) -> bool:
-    """Return whether a field begins and ends with a double quote.
-
-    Parameters
-    ----------
-    cell : str
-        The field.
-
-    Returns
-    -------
-    bool
-        Whether it is quoted.
-    """
+    """Return whether a field begins and ends with a double quote."""
     return len(cell) > 1 and cell[0] == cell[-1] == '"'

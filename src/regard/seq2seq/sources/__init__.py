@@ -28,21 +28,9 @@ SOURCES: dict[str, type[Source]] = {
 def restore_source(
     settings: Mapping[str, Any], data: Mapping[str, bytes], tokens: int | None = None
 ) -> Source:
-    """Make a source again from its settings, which may come from an untrusted file.
+    """Make a source again from what `Source.settings` returned, which may come from an untrusted file.
 
-    Parameters
-    ----------
-    settings : mapping
-        As `Source.settings` returns them.
-    data : mapping of str to bytes
-        What was learned besides.
-    tokens : int, optional
-        The size that its vocabulary must have: checked before the bytes are decoded.
-
-    Returns
-    -------
-    Source
-        Equal to the one that was described.
+    The size of its vocabulary must be `tokens`, if given: it is checked before the bytes are decoded.
     """
     if not isinstance(settings, Mapping):
         got = type(settings).__name__

@@ -37,54 +37,22 @@ _DAMAGED = (
 
 
 def is_array_file(path: str | os.PathLike[str]) -> bool:
-    """Return whether a path ends as those that `load_array` reads.
-
-    Parameters
-    ----------
-    path : str or os.PathLike
-        A path, with the name of an array after it where it is an archive.
-
-    Returns
-    -------
-    bool
-        True for ``x.npy``, ``x.npz:name``, and ``x.npz``, where the name is missing.
-    """
+    """Return whether a path ends as those of `load_array`, or as that of an archive without a name."""
     name = os.fspath(path).lower()
     return name.endswith((".npy", _ARCHIVE)) or f"{_ARCHIVE}:" in name
 
 
 def file_of(path: str) -> str:
-    """Return the file of an example: of an array in an archive, the archive.
-
-    Parameters
-    ----------
-    path : str
-        A path, with the name of an array after it where it is an archive.
-
-    Returns
-    -------
-    str
-        The file.
-    """
+    """Return the file of an example: of an array in an archive, the archive."""
     start = path.lower().rfind(f"{_ARCHIVE}:")
     return path if start < 0 else path[: start + len(_ARCHIVE)]
 
 
 def load_array(path: str | os.PathLike[str], check: Check) -> NDArray[Any]:
-    """Read an array of a `.npy` file or of an `.npz` archive, without ever unpickling.
+    """Read an array of ``x.npy``, or one of an archive as ``x.npz:name``, without ever unpickling.
 
-    Parameters
-    ----------
-    path : str or os.PathLike
-        ``x.npy``, or ``x.npz:name`` for one array of an archive.
-    check : callable
-        Called with the shape and the data type in the file's header, before anything else is read. It raises an error
-        if they are invalid.
-
-    Returns
-    -------
-    ndarray
-        As it was saved.
+    `check` is called with the shape and the data type in the file's header, before anything else is read, and raises an
+    error if they are invalid.
     """
     file_name, array_name = _split(os.fspath(path))
     with _opened(file_name) as file, _failing_with(path):

@@ -33,28 +33,14 @@ _LARGEST_GRAY = {
 
 
 def read_image(path: str | os.PathLike[str], *, height: int, width: int, channels: int) -> NDArray[np.uint8]:
-    """Read a picture and make it fit a fixed size.
+    """Read a PNG, JPEG, WebP, GIF, BMP, TIFF or PNM file, and make it fit: uint8 (height, width, channels).
 
-    The picture is scaled to the largest size that fits within height x width with its proportions kept (Lanczos filter,
-    antialiased), so small pictures are enlarged. It is centred on white; of an odd number of rows or columns that are
-    left, the larger half is below or to the right. A picture that has the size already keeps its pixels.
+    Its content decides about the format, not its name. The picture is scaled to the largest size that fits within
+    height x width with its proportions kept (Lanczos filter, antialiased), so small pictures are enlarged. It is
+    centred on white; of an odd number of rows or columns that are left, the larger half is below or to the right. A
+    picture that has the size already keeps its pixels. One channel is gray (ITU-R 601 luma of coloured pictures), three
+    are red, green and blue.
 
-    Parameters
-    ----------
-    path : str or os.PathLike
-        A PNG, JPEG, WebP, GIF, BMP, TIFF or PNM file. Its content decides, not its name.
-    height, width : int
-        The size in pixels.
-    channels : {1, 3}
-        1 for gray (ITU-R 601 luma of coloured pictures), 3 for red, green and blue.
-
-    Returns
-    -------
-    ndarray of uint8, shape (height, width, channels)
-        The pixels.
-
-    Notes
-    -----
     The orientation in EXIF is applied; where that can't be read, the pixels are taken as they are stored. Transparent
     pixels are composed on white. Of 16 bits the upper 8 are taken. Of an animation or a file of several pages the first
     is read. Colour profiles are ignored.

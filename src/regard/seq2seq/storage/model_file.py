@@ -92,15 +92,7 @@ class Model(NamedTuple, Generic[Predicts]):
 
 
 def write_model(path: str | os.PathLike[str], model: Model[Network]) -> None:
-    """Write a model file atomically.
-
-    Parameters
-    ----------
-    path : str or path
-        The file; an older one is replaced, also where a link points to it.
-    model : Model
-        The model.
-    """
+    """Write a model file atomically; an older one is replaced, also where a link points to it."""
     arrays = dict(model.network.parameters.items())
     metadata = {"format": FORMAT, "version": VERSION, "config": json.dumps(describe(model.network.config))}
     target = model.target.describe(), model.target.data()
@@ -121,18 +113,7 @@ def _sizes(model: Model[Network]) -> tuple[int, int]:
 
 
 def model_file(path: str | os.PathLike[str]) -> Path:
-    """Return the path of a model file, given that path or its folder.
-
-    Parameters
-    ----------
-    path : str or path
-        A model file, or a folder with one.
-
-    Returns
-    -------
-    Path
-        model.safetensors in a folder, otherwise the same path.
-    """
+    """Return the path of a model file: of a folder, that of model.safetensors in it."""
     _check.not_empty(path)
     file = Path(path) / MODEL_FILE
     if file.is_file():
@@ -143,18 +124,7 @@ def model_file(path: str | os.PathLike[str]) -> Path:
 
 
 def read_model(path: str | os.PathLike[str]) -> Model[Network]:
-    """Read a model file, which may be untrusted.
-
-    Parameters
-    ----------
-    path : str or path
-        The file.
-
-    Returns
-    -------
-    Model
-        The network with its tokenizers.
-    """
+    """Read a model file, which may be untrusted."""
     with opened(path, "model file") as file:
         file.expect_format(FORMAT, VERSION, checksum=False)  # other programs may write none
         return _read(file)

@@ -54,50 +54,16 @@ class Input(ABC):
     def embed(
         self, p: Mapping[str, Array], source: Array, ends: Any, scale: float = 1.0
     ) -> tuple[Array, Callable[[Array], Named]]:
-        """Map each position to a vector.
+        """Map tokens (N,) or (T, B), or rows (N, F) or (T, B, F), to vectors (..., W).
 
-        Parameters
-        ----------
-        p : mapping of str to array
-            The parameters.
-        source : integer array (N,) or (T, B); or array (N, F) or (T, B, F)
-            Tokens or rows; images without padding only, one after the other.
-        ends : index
-            Selects the last position of each source.
-        scale : float
-            The factor of embeddings of tokens; rows of numbers are normalised.
-
-        Returns
-        -------
-        rows : array (..., W)
-            A new array.
-        pullback : function
-            ``pullback(drows) -> gradients by parameter name``.
+        `ends` selects the last position of each source. `scale` is the factor of embeddings of tokens; rows of numbers
+        are normalised. Images have no padding. The pullback is ``pullback(drows) -> gradients by parameter name``.
         """
 
     def annotate(
         self, p: Mapping[str, Array], source: Array, padding: Padding, drop: Drop
     ) -> tuple[Array, Callable[[Array], Named]]:
-        """Annotate a source that no recurrent layers read.
-
-        Parameters
-        ----------
-        p : mapping of str to array
-            The parameters.
-        source : array (T, B, F)
-            Rows, padded.
-        padding : Padding
-            The positions of those that are not padding.
-        drop : function
-            Dropout.
-
-        Returns
-        -------
-        annotations : array (B, T, W)
-            Zeros as padding.
-        pullback : function
-            ``pullback(dannotations) -> gradients by parameter name``.
-        """
+        """Annotate a padded source (T, B, F) that no recurrent layers read: (B, T, W), and the pullback."""
         rows, embed_back = self.embed(p, padding.unpad_ids(source), np.cumsum(padding.lengths) - 1)
         dropped, drop_back = drop(np.ascontiguousarray(padding.pad(rows).swapaxes(0, 1)))
 
@@ -112,21 +78,11 @@ class Input(ABC):
     def augmented(
         self, source: Array, lengths: Ids, *, shift: int, noise: float, rng: np.random.Generator
     ) -> Array:
-        """Return a batch of sources (T, B, F) of these lengths (B,) with noise and shifts; `source` is not changed.
+        """Return a batch of sources (T, B, F) of lengths (B,) with noise and shifts; padding stays 0.
 
-        Parameters
-        ----------
-        source : array (T, B, F)
-            Padded with zeros, which stay.
-        lengths : integer array (B,)
-            The lengths.
-        shift : int
-            Each image is shifted by -`shift` to `shift` pixels down and to the right, all equally probable.
-        noise : float
-            The standard deviation of the Gaussian noise that each number gets: where 1 is the range of an image, from
-            which no pixel leaves; and of vectors, where a model has standardised them, the deviation of their numbers.
-        rng : numpy.random.Generator
-            Random numbers.
+        Each image is shifted by -`shift` to `shift` pixels down and to the right, all equally probable. `noise` is the
+        standard deviation of the Gaussian noise that each number gets: where 1 is the range of an image, from which no
+        pixel leaves; and of vectors, where a model has standardised them, the deviation of their numbers.
         """
         return source
 

@@ -191,21 +191,10 @@ def _norm(name: str, size: int) -> Shapes:
 
 
 def shifted(images: Array, by: Array) -> Array:
-    """Shift images; new rows and columns repeat the pixels at the edge.
+    """Shift images (B, H, W, C) by pixels (B, 2) down and to the right; new ones repeat the pixels at the edge.
 
-    So a light background stays light and a dark one dark, and no edge appears that is in no picture.
-
-    Parameters
-    ----------
-    images : array (B, H, W, C)
-        The images.
-    by : integer array (B, 2)
-        Pixels down and to the right, for each image.
-
-    Returns
-    -------
-    array (B, H, W, C)
-        Pixel (i, j) is pixel (i - down, j - right) of the image, or the nearest one that it has.
+    So a light background stays light and a dark one dark, and no edge appears that is in no picture. Pixel (i, j) is
+    pixel (i - down, j - right) of the image, or the nearest one that it has.
     """
     count, height, width, _ = images.shape
     rows = (np.arange(height) - by[:, :1]).clip(0, height - 1)

@@ -19,18 +19,7 @@ _KINDS: dict[str, type[Any]] = {kind.kind: kind for kind in (VectorInput, ImageI
 
 
 def as_input(described: Any) -> Input | None:
-    """Return the input that `describe_input` described, checked; inputs and None stay as they are.
-
-    Parameters
-    ----------
-    described : mapping, Input or None
-        Perhaps from an untrusted file.
-
-    Returns
-    -------
-    Input or None
-        None for tokens.
-    """
+    """Return the input that `describe_input` described, checked; inputs, and None for tokens, stay as they are."""
     if described is None or isinstance(described, Input):
         return described
     if not isinstance(described, Mapping):
@@ -64,13 +53,7 @@ def check_fit(inputs: Input | None, source: Spec) -> None:
 
 
 def check_source(config: Any) -> None:
-    """Check the source of a frozen configuration: tokens of a vocabulary, or an input.
-
-    Parameters
-    ----------
-    config : object
-        With `source_tokens` and `inputs`, which becomes an `Input` or None.
-    """
+    """Check the source of a frozen configuration: tokens, or `inputs`, which becomes an `Input` or None."""
     inputs = as_input(config.inputs)
     object.__setattr__(config, "inputs", inputs)
     if inputs is not None and config.source_tokens:

@@ -36,18 +36,7 @@ _MAYBE_RUN = re.compile("(?:[\uff9e\uff9f]|[^\\w\\s\x00-\u02ff]){10}")
 
 
 def as_normalization(value: object) -> Normalization:
-    """Validate the name of a normalisation form.
-
-    Parameters
-    ----------
-    value : object
-        The value to validate.
-
-    Returns
-    -------
-    str
-        The value.
-    """
+    """Return the name of a normalisation form, validated."""
     _check.choice("normalization", value, NORMALIZATIONS)
     return cast(Normalization, value)
 
@@ -58,47 +47,20 @@ def is_blank(text: str) -> bool:
     White space and control characters are invisible, and so are Unicode's format characters (the zero width space,
     joiners, direction marks, ...), variation selectors, fillers and the blank Braille pattern. A combining mark is
     visible. A null character is not blank; it is an error in `normalize`.
-
-    Parameters
-    ----------
-    text : str
-        Any text.
-
-    Returns
-    -------
-    bool
-        True for an empty text, too.
     """
     return _VISIBLE.search(text) is None
 
 
 def normalize(text: str, normalization: Normalization = "NFC") -> str:
-    """Replace control characters and apply Unicode normalisation.
+    """Replace control characters and apply Unicode normalisation; the function is idempotent.
 
     Control characters (Unicode category Cc, which includes tabs and line ends) and line and paragraph separators are
-    replaced by spaces; byte order marks are removed. Then the Unicode normalisation form is applied. Control characters
-    are common in web text and are no error. A null character or a lone surrogate is an error: it means that the input
-    was not text.
+    replaced by spaces; byte order marks are removed. They are common in web text and are no error. A null character or
+    a lone surrogate is an error: it means that the input was not text.
 
-    Normalisation takes linear time: as in the stream-safe text format, a combining grapheme joiner is inserted after
-    30 consecutive combining marks.
-
-    Parameters
-    ----------
-    text : str
-        Any text.
-    normalization : {"NFC", "NFKC", "none"}
-        NFC composes a letter and its accent into one character. NFKC also replaces compatibility characters: ligatures,
-        full-width letters, superscripts, no-break spaces. "none" skips Unicode normalisation.
-
-    Returns
-    -------
-    str
-        The normalised text; the function is idempotent.
-
-    References
-    ----------
-    Unicode Standard Annex 15, "Unicode Normalization Forms".
+    NFC composes a letter and its accent into one character. NFKC also replaces compatibility characters: ligatures,
+    full-width letters, superscripts, no-break spaces. Normalisation takes linear time: as in the stream-safe text
+    format, a combining grapheme joiner is inserted after 30 consecutive combining marks (Unicode Standard Annex 15).
     """
     if not text.isprintable():  # a printable text has none of these
         if match := _NOT_TEXT.search(text):
@@ -126,20 +88,7 @@ def _stream_safe(text: str) -> str:
 
 
 def normalize_tokens(tokens: Iterable[str], normalization: Normalization = "NFC") -> list[str]:
-    """Normalise tokens and check that none is empty or contains a space.
-
-    Parameters
-    ----------
-    tokens : iterable of str
-        Pretokenized text.
-    normalization : {"NFC", "NFKC", "none"}
-        As for `normalize`.
-
-    Returns
-    -------
-    list of str
-        The normalised tokens, as many as before.
-    """
+    """Normalise tokens, and check that none is empty or contains a space."""
     normalized = []
     for token in tokens:
         if not isinstance(token, str):

@@ -132,44 +132,17 @@ class Segmenter:
 
 
 def read_scores(data: bytes, count: int) -> NDArray[np.float32]:
-    """Read scores from little-endian float32 data.
-
-    Parameters
-    ----------
-    data : bytes
-        The contents of a file.
-    count : int
-        The expected number of scores.
-
-    Returns
-    -------
-    array (count,)
-        The scores, float32.
-    """
+    """Read so many scores from little-endian float32 data."""
     if len(data) != 4 * count:
         raise ValueError(f"the scores of {count} pieces must be {4 * count} bytes. Got {len(data)} instead.")
     return np.frombuffer(data, "<f4").astype(np.float32)
 
 
 def learn_pieces(sentences: Iterable[str], *, size: int, method: Method) -> tuple[list[str], list[float]]:
-    """Train a subword model with sentencepiece.
+    """Train a subword model of text with spaces between words by sentencepiece: tokens, special ones first, and scores.
 
-    Parameters
-    ----------
-    sentences : iterable of str
-        Text with spaces between words. More than 500,000 are subsampled at regular intervals.
-    size : int
-        The maximum vocabulary size, including the four special tokens; at most a million. The vocabulary is smaller if
-        the text does not yield enough pieces.
-    method : {"unigram", "bpe"}
-        The algorithm.
-
-    Returns
-    -------
-    tokens : list of str
-        The special tokens, then the pieces.
-    scores : list of float
-        One for each token.
+    More than 500,000 sentences are subsampled at regular intervals. `size` includes the special tokens, and is at most
+    a million; the vocabulary is smaller if the text does not yield enough pieces.
     """
     _check.choice("method", method, METHODS)
     size = min(_check.integer("size", size, least=FEWEST), _MOST_PIECES)

@@ -64,22 +64,9 @@ _STANDS_FOR_BEGIN = "_"
 def tokenize(text: str) -> list[str]:
     """Split text into words and punctuation marks; markers of missing spaces let `detokenize` restore the text.
 
-    Combining marks, joiners and soft hyphens belong to the character before them, and an emoji sequence is one token.
-    No token begins with a combining mark: where no letter precedes it, a dotted circle does, until `detokenize`.
-
-    Parameters
-    ----------
-    text : str
-        One line.
-
-    Returns
-    -------
-    list of str
-        Words (hyphens inside; an elided "l'" on its own) and punctuation.
-
-    References
-    ----------
-    Unicode Standard Annex 29, "Unicode Text Segmentation".
+    Combining marks, joiners and soft hyphens belong to the character before them, and an emoji sequence is one token
+    (Unicode Standard Annex 29). Words have hyphens inside, and an elided "l'" is one. No token begins with a combining
+    mark: where no letter precedes it, a dotted circle does, until `detokenize`.
     """
     text = text.replace(JOIN, _STANDS_FOR_JOIN)
     # A keycap is a symbol, although it begins with a digit.
@@ -125,34 +112,12 @@ def _without_base(token: str) -> str:
 
 
 def unmark(token: str) -> str:
-    """Return the text of a token of `tokenize`.
-
-    Parameters
-    ----------
-    token : str
-        As `tokenize` returns it.
-
-    Returns
-    -------
-    str
-        The token without markers.
-    """
+    """Return the text of a token of `tokenize`, without markers."""
     return _without_base(token).replace(JOIN, "")
 
 
 def detokenize(tokens: Iterable[str]) -> str:
-    """Join tokens to text: ``detokenize(tokenize(text)) == text`` where text has single spaces between words.
-
-    Parameters
-    ----------
-    tokens : iterable of str
-        As `tokenize` returns them, or a model predicts them.
-
-    Returns
-    -------
-    str
-        One line.
-    """
+    """Join tokens to text: ``detokenize(tokenize(text)) == text`` where text has single spaces between words."""
     line = " ".join(map(_without_base, tokens))
     return line.replace(f" {JOIN}", "").replace(f"{JOIN} ", "").replace(JOIN, "")
 
@@ -580,29 +545,9 @@ def learn(
     normalization: Normalization = "NFC",
     method: Method = "unigram",
 ) -> Tokenizer:
-    """Learn a tokenizer from sentences.
+    """Learn a tokenizer from text, sequences of tokens (for words and tokens), or examples of `untrained`.
 
-    Parameters
-    ----------
-    token_type : {"words", "characters", "subwords", "tokens"}
-        The type of tokens.
-    sentences : iterable of str, of sequences of str, or of Example
-        Text; sequences of tokens for words and tokens only; or examples of `untrained`.
-    min_count : int
-        How often a token must occur to be in the vocabulary; ignored for subwords.
-    size : int, optional
-        The largest vocabulary, special tokens included; for subwords 8,000 by default.
-    lower : bool
-        Whether tokens are lowercased.
-    normalization : {"NFC", "NFKC", "none"}
-        As for `normalize`.
-    method : {"unigram", "bpe"}
-        How subwords are learned.
-
-    Returns
-    -------
-    Tokenizer
-        The tokenizer.
+    `size` includes the special tokens, and is 8,000 by default for subwords; `min_count` is ignored for these.
     """
     if token_type not in TOKEN_TYPES:
         _check.one_of("token_type", token_type, TOKEN_TYPES)
@@ -617,40 +562,15 @@ def learn(
 
 
 def untrained(token_type: str, normalization: Normalization = "NFC") -> Tokenizer:
-    """Return a tokenizer that has learned no token; for subwords, one of words, of which there are at most as many.
-
-    Parameters
-    ----------
-    token_type : {"words", "characters", "subwords", "tokens"}
-        The type of tokens.
-    normalization : {"NFC", "NFKC", "none"}
-        As for `normalize`.
-
-    Returns
-    -------
-    Words, Characters or Tokens
-        Its vocabulary has the special tokens alone.
-    """
+    """Return a tokenizer that has learned no token; for subwords, one of words, of which there are at most as many."""
     return _UNTRAINED[token_type, normalization]
 
 
 def unseen(tokenizer: Tokenizer, tokens: Sequence[str]) -> list[str]:
-    """Return the unknown symbols of a sentence, where they matter.
+    """Return the unknown symbols of a sentence's tokens, each once and without markers, where they matter.
 
     There are few different characters, subwords and tokens of the user's, so that each unknown one matters. Unknown
     words are usual: they matter where no word of a sentence is known.
-
-    Parameters
-    ----------
-    tokenizer : Tokenizer
-        The tokenizer.
-    tokens : sequence of str
-        The sentence, as it returns them.
-
-    Returns
-    -------
-    list of str
-        Each unknown symbol once, without markers, in the order of the sentence.
     """
     known = [number != UNKNOWN for number in tokenizer.encode(tokens)]
     if tokenizer.token_type == Words.token_type and any(
@@ -666,19 +586,7 @@ def unseen(tokenizer: Tokenizer, tokens: Sequence[str]) -> list[str]:
 def restore(settings: Mapping[str, Any], data: Mapping[str, bytes], *, size: int | None = None) -> Tokenizer:
     """Create a tokenizer from the results of `describe` and `data`, which may come from an untrusted file.
 
-    Parameters
-    ----------
-    settings : mapping
-        As `describe` returns them.
-    data : mapping of str to bytes
-        As `data` returns it.
-    size : int, optional
-        The size that the vocabulary must have: checked before the bytes are decoded.
-
-    Returns
-    -------
-    Tokenizer
-        Equal to the one that was described.
+    The vocabulary must have `size` tokens, if given: it is checked before the bytes are decoded.
     """
     if not isinstance(settings, Mapping):
         _invalid("the settings of a tokenizer must be a mapping", settings)
