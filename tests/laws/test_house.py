@@ -576,7 +576,7 @@ def test_the_verbs_of_the_pages_exist(capsys: pytest.CaptureFixture[str]) -> Non
 def loaded_by(statement: str) -> set[str]:
     """The modules that a statement loads where NumPy and small parts of the standard library are loaded already."""
     code = """
-        import __future__, sys, copy, dataclasses, numpy, numpy.typing
+        import __future__, sys, copy, ctypes, dataclasses, numpy, numpy.typing
         before = set(sys.modules)
         STATEMENT
         print(*set(sys.modules) - before)
