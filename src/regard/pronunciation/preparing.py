@@ -251,7 +251,8 @@ def write(
     >>> lexicon = Lexicon([("read", ["R", "EH1", "D"]), ("read", ["R", "IY1", "D"])])
     >>> write(lexicon, "words.dict", "mfa", stress="drop")
     <Prepared for mfa: 1 words; 0 words left out>
-    >>> print(open("words.dict").read().expandtabs(6), end="")
+    >>> with open("words.dict") as file:
+    ...     print(file.read().expandtabs(6), end="")
     read  1.0   R EH D
     read  1.0   R IY D
     """

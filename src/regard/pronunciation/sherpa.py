@@ -14,7 +14,7 @@ sherpa-onnx, https://github.com/k2-fsa/sherpa-onnx
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 
 from regard.pronunciation.lexicon import Lexicon, Variant
 from regard.pronunciation.lines import Files, plain_lines
@@ -38,13 +38,13 @@ _ASCII_LOWER = str.maketrans("ABCDEFGHIJKLMNOPQRSTUVWXYZ", "abcdefghijklmnopqrst
 
 
 def unicode_spelling(word: str) -> str:
-    """Return a word in lower case."""
-    return word.lower()
+    """Return a word in lower case, letter by letter as the readers do."""
+    return "".join(letter.lower() if len(letter.lower()) == 1 else letter for letter in word)
 
 
 def latin_spelling(word: str) -> str:
     """Return a word in lower case with the apostrophe that the readers know."""
-    return word.lower().replace("\u2019", "'")
+    return unicode_spelling(word).replace("\u2019", "'")
 
 
 def latin_refusal(word: str, variant: Variant) -> str:
@@ -76,42 +76,42 @@ def _no_letter(word: str) -> str:
 
 
 def write(lexicon: Lexicon) -> Files:
-    """Write the first variant of each word."""
-    return _written(lexicon, lambda word: ())
+    """Write words for Matcha."""
+    return _written(lexicon, lambda word: _spellings([word], unicode_spelling))
 
 
 def write_both(lexicon: Lexicon) -> Files:
-    """Write a word with an apostrophe with both signs for it."""
-    return _written(lexicon, _apostrophes)
+    """Write words for Kokoro and Kitten, those with an apostrophe with both signs for it."""
+    return _written(lexicon, lambda word: _spellings(_apostrophes(word), unicode_spelling))
 
 
 def write_vits(lexicon: Lexicon) -> Files:
-    """Write also the capitals that the reader does not fold: the first letter's, and those of all letters."""
-    return _written(lexicon, _capitals)
+    """Write words for VITS."""
+    return _written(lexicon, lambda word: _spellings([word], _fold_ascii))
 
 
-def _written(lexicon: Lexicon, others: Callable[[str], Iterable[str]]) -> Files:
-    """Return the lines of words and of their other spellings, where these are not words themselves."""
+def _written(lexicon: Lexicon, spellings: Callable[[str], Iterable[str]]) -> Files:
+    """Return a line for each spelling of a word, other spellings only where they are not words themselves."""
     return plain_lines(
         f"{spelling} {' '.join(variants[0].phones)}"
         for word, variants in lexicon.items()
-        for spelling in (word, *(other for other in others(word) if other not in lexicon))
+        for spelling in spellings(word)
+        if spelling == word or spelling not in lexicon
     )
 
 
-def _apostrophes(word: str) -> Iterator[str]:
-    """Yield a word with each of the two apostrophes, the word itself left out."""
-    for apostrophe in "'\u2019":
-        other = word.replace("'", apostrophe).replace("\u2019", apostrophe)
-        if other != word:
-            yield other
+def _apostrophes(word: str) -> list[str]:
+    """Return a word, and after it the word with each of the two apostrophes."""
+    typed, typeset = word.replace("\u2019", "'"), word.replace("'", "\u2019")
+    return [word, typed, typeset]
 
 
-def _capitals(word: str) -> Iterator[str]:
-    """Yield a word's spellings with capitals, of which ASCII's are folded, the word itself left out."""
-    found = {word}
-    for capital in (word[0].upper() + word[1:], word.upper()):
-        folded = capital.translate(_ASCII_LOWER)
-        if folded not in found and len(folded) == len(word):
-            found.add(folded)
-            yield folded
+def _spellings(words: Iterable[str], fold: Callable[[str], str]) -> dict[str, None]:
+    """Return words and what a reader that folds case so makes of their capitals, of the first or of all letters."""
+    capitals = [text for word in words for text in (word, word[0].upper() + word[1:], word.upper())]
+    size = len(capitals[0])
+    return dict.fromkeys([capitals[0], *(fold(text) for text in capitals if len(text) == size)])
+
+
+def _fold_ascii(word: str) -> str:
+    return word.translate(_ASCII_LOWER)
