@@ -291,6 +291,7 @@ def lexicon_of(entries: list[tuple[str, list[str], float | None, str]]) -> Lexic
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("format", WRITABLE)
 @given(entries=ENTRIES)
 def test_writing_reading_and_writing_is_the_identity(
