@@ -39,6 +39,10 @@ VERBS = {
     "caption": ("regard.seq2seq.commands.caption", "describe images, and show where the model attended"),
     "align": ("regard.seq2seq.commands.align", "link the words of sentences and their translations"),
     "evaluate": ("regard.seq2seq.commands.evaluate", "measure models on test pairs"),
+    "lexicon": (
+        "regard.pronunciation.commands.lexicon",
+        "describe a pronunciation dictionary, or write it in another format",
+    ),
     "curve": ("regard.seq2seq.commands.curve", "draw the learning curves of a training log"),
 }
 

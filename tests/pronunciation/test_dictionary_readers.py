@@ -122,8 +122,8 @@ KINDS = {
 
 def spoken(kind: str, prepared: Prepared, texts: list[str], folder: Path) -> dict[str, str]:
     """The symbols that a dummy voice of sherpa-onnx is given for each text."""
-    pytest.importorskip("sherpa_onnx", reason="the foreign reader of these files")
-    pytest.importorskip("onnx", reason="it makes the dummy voices")
+    pytest.importorskip("sherpa_onnx", reason="sherpa-onnx, which reads these files, is not installed")
+    pytest.importorskip("onnx", reason="onnx, which makes the dummy voices, is not installed")
     lexicon = prepared.save(folder / "lexicon.txt")[0]
     (folder / "tokens.txt").write_text(TOKENS, "utf-8")
     program = Path(__file__).with_name("sherpa_voice.py")
