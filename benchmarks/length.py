@@ -17,13 +17,13 @@ from trial import Options, arguments, header, train, translated
 from data import Pair, libreoffice, run
 from regard.seq2seq import Seq2Seq
 from regard.seq2seq.data.tokenizers import cut
-from regard.seq2seq.evaluation.metrics import Row, bleu, by_length
-from regard.show.figures import save_by_length
+from regard.seq2seq.evaluation.metrics import LengthRow, bleu, by_length
+from regard.show import figures
 
 LONGEST = 50
 
 
-def rows(model: Seq2Seq, test: list[Pair]) -> list[Row]:
+def rows(model: Seq2Seq, test: list[Pair]) -> list[LengthRow]:
     """Return BLEU by groups of lengths."""
     lengths = [len(cut(source)) for source, _ in test]
     measures = {"BLEU": lambda translations, references: bleu(translations, references).score}
@@ -51,7 +51,7 @@ def main() -> None:
         _draw(args.png, {"with attention": results[True], "without": results[False]})
 
 
-def _print(with_attention: Sequence[Row], without: Sequence[Row]) -> None:
+def _print(with_attention: Sequence[LengthRow], without: Sequence[LengthRow]) -> None:
     print("tokens      sentences   with attention   without   difference")
     for row, other in zip(with_attention, without, strict=True):
         better, worse = row.scores["BLEU"], other.scores["BLEU"]
@@ -59,12 +59,14 @@ def _print(with_attention: Sequence[Row], without: Sequence[Row]) -> None:
         print(f"{lengths:<12}{row.sentences:>9,}{better:>17.2f}{worse:>10.2f}{better - worse:>13.2f}")
 
 
-def _draw(path: Path, results: Mapping[str, Sequence[Row]]) -> None:
+def _draw(path: Path, results: Mapping[str, Sequence[LengthRow]]) -> None:
     """Draw BLEU by length, a line for each model."""
     rows = next(iter(results.values()))
     lines = {name: [row.scores["BLEU"] for row in rows] for name, rows in results.items()}
     labels = [f"{row.shortest}-{row.longest}" for row in rows]
-    save_by_length(path, labels, lines, [row.sentences for row in rows], along="tokens in the source")
+    figures.save(
+        path, figures.by_length(labels, lines, [row.sentences for row in rows], along="tokens in the source")
+    )
 
 
 if __name__ == "__main__":

@@ -118,9 +118,12 @@ def _model(c: TransformerConfig) -> Any:
     class Attention(nn.Module):
         def __init__(self, over_source: bool) -> None:
             super().__init__()
-            self.norm, self.out = nn.LayerNorm(c.width), nn.Linear(c.width, c.width, bias=False)
-            self.into = nn.Linear(c.width, c.width * (1 if over_source else 3), bias=False)
-            self.keys = nn.Linear(c.width, 2 * c.width, bias=False) if over_source else None
+            self.norm, self.out = (
+                nn.LayerNorm(c.model_size),
+                nn.Linear(c.model_size, c.model_size, bias=False),
+            )
+            self.into = nn.Linear(c.model_size, c.model_size * (1 if over_source else 3), bias=False)
+            self.keys = nn.Linear(c.model_size, 2 * c.model_size, bias=False) if over_source else None
 
         def forward(self, x: Any, mask: Any, memory: Any = None) -> Any:
             inner = self.into(self.norm(x))
@@ -132,8 +135,11 @@ def _model(c: TransformerConfig) -> Any:
     class FeedForward(nn.Module):
         def __init__(self) -> None:
             super().__init__()
-            self.norm = nn.LayerNorm(c.width)
-            self.into, self.out = nn.Linear(c.width, c.hidden), nn.Linear(c.hidden, c.width)
+            self.norm = nn.LayerNorm(c.model_size)
+            self.into, self.out = (
+                nn.Linear(c.model_size, c.feedforward_size),
+                nn.Linear(c.feedforward_size, c.model_size),
+            )
 
         def forward(self, x: Any) -> Any:
             return x + dropout(self.out(relu(self.into(self.norm(x)))), DROPOUT)
@@ -142,10 +148,10 @@ def _model(c: TransformerConfig) -> Any:
         def __init__(self) -> None:
             super().__init__()
             self.source, self.target = (
-                nn.Embedding(count, c.width) for count in (c.source_tokens, c.target_tokens)
+                nn.Embedding(count, c.model_size) for count in (c.source_tokens, c.target_tokens)
             )
             for table in (self.source, self.target):
-                nn.init.normal_(table.weight, 0, c.width**-0.5)
+                nn.init.normal_(table.weight, 0, c.model_size**-0.5)
             self.bias = nn.Parameter(torch.zeros(c.target_tokens))
             self.encoder = nn.ModuleList(
                 nn.ModuleList([Attention(False), FeedForward()]) for _ in range(c.encoder_layers)
@@ -154,12 +160,12 @@ def _model(c: TransformerConfig) -> Any:
                 nn.ModuleList([Attention(False), Attention(True), FeedForward()])
                 for _ in range(c.decoder_layers)
             )
-            self.norms = nn.ModuleList([nn.LayerNorm(c.width), nn.LayerNorm(c.width)])
-            angles = torch.arange(512)[:, None] / 10000 ** (torch.arange(0, c.width, 2) / c.width)
+            self.norms = nn.ModuleList([nn.LayerNorm(c.model_size), nn.LayerNorm(c.model_size)])
+            angles = torch.arange(512)[:, None] / 10000 ** (torch.arange(0, c.model_size, 2) / c.model_size)
             self.positions = torch.stack([angles.sin(), angles.cos()], -1).flatten(1)
 
         def embed(self, table: Any, ids: Any) -> Any:
-            return dropout(table(ids) * c.width**0.5 + self.positions[: ids.shape[1]], DROPOUT)
+            return dropout(table(ids) * c.model_size**0.5 + self.positions[: ids.shape[1]], DROPOUT)
 
         def forward(self, source: Any, lengths: Any, target: Any) -> Any:
             visible = (torch.arange(source.shape[1]) < lengths[:, None])[:, None, None]
@@ -206,7 +212,7 @@ class Task:
             attended = config.encoder_layers * source**2 + config.decoder_layers * target * (
                 target / 2 + source
             )
-            multiplied += (source * encoding + target * decoding + 2 * config.width * attended).sum()
+            multiplied += (source * encoding + target * decoding + 2 * config.model_size * attended).sum()
             tokens += target.sum()
         # the backward pass has two products for each one of the forward pass
         return 3 * 2 * multiplied / tokens

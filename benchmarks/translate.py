@@ -18,7 +18,7 @@ from trial import header, sides
 from data import Pair
 from regard.seq2seq import Seq2Seq, read_pairs
 from regard.seq2seq.data.tokenizers import cut
-from regard.seq2seq.evaluation.metrics import Score
+from regard.seq2seq.evaluation.metrics import SacrebleuScore
 from regard.seq2seq.evaluation.metrics import bleu as measured
 
 DATA = Path(__file__).parents[1] / "data" / "help-en-fr"
@@ -35,7 +35,7 @@ def short(pairs: list[Pair]) -> list[Pair]:
     return [pair for pair in pairs if all(len(cut(side)) <= LONGEST for side in pair)]
 
 
-def bleu(model: Seq2Seq, test: list[Pair], beam: int) -> tuple[Score, float]:
+def bleu(model: Seq2Seq, test: list[Pair], beam: int) -> tuple[SacrebleuScore, float]:
     """Return BLEU and the seconds of translating."""
     sources, targets = zip(*test, strict=True)
     start = time.perf_counter()

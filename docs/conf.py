@@ -33,7 +33,12 @@ extensions = [
     "myst_nb",  # Markdown, and notebooks, which it runs
 ]
 templates_path = ["_templates"]
-exclude_patterns = ["conf.py", "diagram.py", "ring.py"]
+exclude_patterns = [
+    "conf.py",
+    "diagram.py",
+    "ring.py",
+    "notebooks/*.ipynb",
+]  # the scripts of the notebooks are built
 nitpicky = True  # a reference that leads nowhere is a warning, and a warning ends the build
 default_role = "autolink"  # `name` is a link where there is such a name,
 nitpick_ignore_regex = [("py:obj", ".*")]  # and a parameter or an attribute otherwise

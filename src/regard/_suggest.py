@@ -77,6 +77,10 @@ _EQUIVALENTS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(
         ("dim-emb", "emb-size", "word-vec-size", "embedding-dim", "embedding"), ("--network embedding=N",)
     ),
+    **dict.fromkeys(("model-size", "d-model", "model-dim", "width"), ("--network model_size=N",)),
+    **dict.fromkeys(
+        ("feedforward-size", "dim-ffn", "transformer-ff", "d-ff"), ("--network feedforward_size=N",)
+    ),
     **dict.fromkeys(
         ("layers", "num-layers", "enc-depth", "dec-depth", "encoder-layers"), ("--network layers=N",)
     ),

@@ -5,7 +5,7 @@ No function of this module builds an n x m array, whatever the options.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -27,6 +27,7 @@ from regard.weights import Joined, NormalizeLike, Sink, local_p
 __all__ = ["Gradients", "Partial", "attention", "attention_vjp", "merge", "partial", "partial_vjp"]
 
 Array = NDArray[Any]
+INPUTS = ("queries", "keys", "values")
 LARGE = 1e30  # a scale that every dtype can represent
 MANY = 1 << 31  # threads, more than any machine has
 
@@ -181,7 +182,7 @@ class Gradients(NamedTuple):
     Parameters
     ----------
     queries : array (..., n, d)
-        Gradient of the queries.
+        Gradient of the queries; None if it is not wanted, as for the keys and values.
     keys : array (..., m, d)
         Gradient of the keys.
     values : array (..., m, e)
@@ -204,9 +205,9 @@ class Gradients(NamedTuple):
            [1., 1.]])
     """
 
-    queries: Array
-    keys: Array
-    values: Array
+    queries: Array | Any  # None only where the caller doesn't want it
+    keys: Array | Any
+    values: Array | Any
     bias: Array | None
     score: dict[str, Array]
     normalize: dict[str, Array]
@@ -229,6 +230,7 @@ def attention_vjp(
     sink: ArrayLike | None = None,
     kernel: str = "auto",
     threads: int | None = None,
+    wanted: str | Iterable[str] = INPUTS,
 ) -> tuple[Array, Callable[[ArrayLike], Gradients]]:
     """Compute the context and its pullback, the function that maps its gradient to those of the inputs.
 
@@ -242,6 +244,9 @@ def attention_vjp(
         Values.
     score, mask, bias, scale, softcap, normalize, sink, kernel, threads
         As for `attention`. A user-defined score function needs a method ``vjp`` (`regard.scores.Differentiable`).
+    wanted : str or several of them
+        The inputs whose gradients are returned, by default all of "queries", "keys" and "values"; the others are None.
+        That of constant values need not be computed.
 
     Returns
     -------
@@ -271,14 +276,21 @@ def attention_vjp(
            [ 0.5]])
     """
 
+    unwanted = _unwanted(wanted)
+
     def general_path(recorded: bool) -> tuple[Array, Callable[[ArrayLike], Gradients]]:
         problem = prepare(queries, keys, values, score, mask, bias, scale, softcap, normalize, sink)
-        return _differentiated(problem, bias, kernel, threads, recorded)
+        if not unwanted:
+            return _differentiated(problem, bias, kernel, threads, recorded)
+        problem = replace(problem, values_are_constant="values" in unwanted)
+        context, pullback = _differentiated(problem, bias, kernel, threads, recorded)
+        return context, lambda dcontext: pullback(dcontext)._replace(**unwanted)
 
     band = mask if isinstance(mask, window) else None
     usual = (
         sink is None and mask is band and _is_usual(score, bias, scale, softcap, normalize, kernel, threads)
     )
+    usual = usual and not unwanted
     fast = fast_path.dense_vjp(queries, keys, values, band, scale, threads) if usual else None
     if fast is None:
         return general_path(recorded=False)
@@ -291,6 +303,16 @@ def attention_vjp(
         return Gradients(*arrays, None, {}, {}, None)
 
     return context, pullback
+
+
+def _unwanted(wanted: str | Iterable[str]) -> dict[str, Any]:
+    """Return None for each input whose gradient is not wanted."""
+    if wanted is INPUTS:
+        return {}
+    names = (wanted,) if isinstance(wanted, str) else tuple(wanted)
+    for name in names:
+        _check.choice("wanted", name, INPUTS)
+    return {name: None for name in INPUTS if name not in names}
 
 
 def _differentiated(
@@ -346,7 +368,7 @@ def _gradients(
         return Gradients(
             _as(dqueries.reshape(p.queries.shape), p.queries, p),
             _as(dkeys.reshape(p.keys.shape), p.keys, p),
-            _as(dvalues, p.values, p),
+            None if dvalues is None else _as(dvalues, p.values, p),
             None if fresh is None else fresh.gradient(),
             {name: np.asarray(gradient) for name, gradient in named.items()},
             _position_gradient(p, dpositions),
@@ -463,6 +485,13 @@ def partial(
     context, statistic, _ = _computed(chosen, problem, threads)
     lse = chosen.lse(statistic)
     return Partial(context.reshape(_context_shape(problem)), lse.reshape(_context_shape(problem)[:-1]))
+
+
+def log_sum_exp(problem: Problem) -> Array:
+    """Return the log-sum-exp of each row (..., n) without recording the attention."""
+    chosen = choose("auto", problem)
+    lse: Array = chosen.lse(chosen.forward(problem, None)[1])
+    return lse.reshape(_context_shape(problem)[:-1])
 
 
 @_check.hinted

@@ -29,7 +29,7 @@ VERBS = {
         "show attention as a page of a browser, whose numbers can be changed",
     ),
     "train": (
-        "regard.seq2seq.commands.train",
+        "regard.seq2seq.commands.train.run",
         "train a model to translate, or to describe images or vectors",
     ),
     "translate": (
@@ -38,6 +38,7 @@ VERBS = {
     ),
     "caption": ("regard.seq2seq.commands.caption", "describe images, and show where the model attended"),
     "align": ("regard.seq2seq.commands.align", "link the words of sentences and their translations"),
+    "export": ("regard.seq2seq.commands.export", "write a model as ONNX files, for programs without regard"),
     "evaluate": ("regard.seq2seq.commands.evaluate", "measure models on test pairs"),
     "lexicon": (
         "regard.pronunciation.commands.lexicon",

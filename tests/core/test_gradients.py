@@ -431,3 +431,33 @@ def test_the_backward_pass_gives_no_warning(kernel: str, normalize: str) -> None
     keys = np.array([[[1.0], [2.0]]])
     _, pullback = regard.attention_vjp(np.ones((2, 1, 1)), keys, values, kernel=kernel, normalize=normalize)
     pullback(np.array([[[1.0]], [[-1.0]]]))
+
+
+def assert_fewer_change_nothing(name: str, kernel: str, sizes: tuple[int, int, int, int]) -> None:
+    """Compare the gradients of each subset of the inputs with those of all, bit by bit."""
+    c = case(name, np.float64, *sizes)
+    dcontext = numbers(4, BATCH, HEADS, sizes[0], sizes[3])
+    every = regard.attention_vjp(*c.arrays, kernel=kernel, **c.option.regard)[1](dcontext)
+    for wanted in [("queries", "keys"), ["values"], "keys", ()]:
+        options = {"wanted": wanted, "kernel": kernel, **c.option.regard}
+        some = regard.attention_vjp(*c.arrays, **options)[1](dcontext)
+        for field, whole in every._asdict().items():
+            part = getattr(some, field)
+            if field in ("queries", "keys", "values") and field not in wanted:
+                assert part is None, (wanted, field)
+            else:
+                np.testing.assert_equal(part, whole, err_msg=f"{wanted} {field}")
+
+
+@pytest.mark.parametrize("name", SMOOTH_OPTIONS)
+@pytest.mark.parametrize("kernel", ["auto", "blocked"])
+def test_fewer_gradients_are_bitwise_those_of_all(kernel: str, name: str) -> None:
+    assert_fewer_change_nothing(name, kernel, (7, 9, 4, 3))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kernel", ["auto", "blocked"])
+def test_fewer_gradients_of_several_parts_and_blocks(kernel: str) -> None:
+    for sizes in [(140, 133, 17, 9), (3, 1100, 2, 66), (0, 3, 2, 2), (4, 0, 2, 2)]:
+        assert_fewer_change_nothing("default", kernel, sizes)
+        assert_fewer_change_nothing("mask-array-and-bias", kernel, sizes)

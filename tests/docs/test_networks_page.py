@@ -38,7 +38,13 @@ def recurrent(inputs: Input | None = None, **options: Any) -> RecurrentConfig:
 
 
 def transformer(inputs: Input | None = None, **options: Any) -> TransformerConfig:
-    sizes = {"width": 8, "heads": 2, "hidden": 6, "encoder_layers": 2, "decoder_layers": 3} | options
+    sizes = {
+        "model_size": 8,
+        "heads": 2,
+        "feedforward_size": 6,
+        "encoder_layers": 2,
+        "decoder_layers": 3,
+    } | options
     return TransformerConfig(0 if inputs else 11, 9, **sizes, inputs=inputs)
 
 
@@ -52,7 +58,7 @@ CONFIGS: list[Config] = [
         )
     ),
     *(recurrent(style=style, layers=2) for style in ("conditional", "bahdanau", "luong")),
-    recurrent(style="luong", feeding=False),
+    recurrent(style="luong", input_feeding=False),
     recurrent(cell="lstm", layers=3, encoder_layers=2),
     *(recurrent(inputs, encoder_layers=2) for inputs in INPUTS[1:]),
     recurrent(SET, encoder=48, encoder_layers=1),  # three heads
@@ -104,7 +110,7 @@ def letters(config: Config) -> dict[str, Any]:
         known |= {"P": {"gru": 1, "lstm": 2}[config.cell], "M": config.encoder_layers or config.layers}
         known["W"] = known["E"] if config.ordered else known["C"]
     else:
-        known |= {"W": config.width, "F": config.hidden}
+        known |= {"W": config.model_size, "F": config.feedforward_size}
     if isinstance(config.inputs, VectorInput):
         known |= {"n": config.inputs.size, "ordered": config.inputs.order == "sequence"}
     if isinstance(config.inputs, ImageInput):
@@ -312,7 +318,7 @@ def transformer_steps(
     for i in range(config.encoder_layers):
         x = encoder_layer(p, f"encoder_{i}_", x, config.heads)
     memory = norm(x, p["encoder_gain"], p["encoder_shift"])
-    y = p["target_embedding"][tokens] * config.width**0.5 + positions(len(tokens), config.width)
+    y = p["target_embedding"][tokens] * config.model_size**0.5 + positions(len(tokens), config.model_size)
     all_weights = []
     for i in range(config.decoder_layers):
         name = f"decoder_{i}_"
@@ -330,10 +336,10 @@ def transformer_rows(p: dict[str, Array], config: TransformerConfig, source: Arr
         return cells_of_picture(p, config.inputs, source)
     if config.inputs is None:
         return np.asarray(
-            p["source_embedding"][source] * config.width**0.5 + positions(len(source), config.width)
+            p["source_embedding"][source] * config.model_size**0.5 + positions(len(source), config.model_size)
         )
     rows = vectors(p, source)
-    return rows + positions(len(source), config.width) if "vector_end" in p else rows
+    return rows + positions(len(source), config.model_size) if "vector_end" in p else rows
 
 
 def positions(count: int, width: int) -> Array:

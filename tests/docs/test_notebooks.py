@@ -6,8 +6,13 @@ The expected texts were copied from those notebooks by hand, not from a run of t
 from __future__ import annotations
 
 import contextlib
+import gzip
 import io
+import json
+import math
 import re
+from collections import Counter
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -76,6 +81,8 @@ THIRD = [
     "[0.895 0.055]",
     "[True, True]",
 ]
+# log 76 = 4.331; the loss of counting is computed again below.
+FOURTH = ["76 different ones", "uniform: 4.331", "gradient is right: True"]
 
 
 @pytest.mark.slow
@@ -85,6 +92,7 @@ THIRD = [
         ("notebooks/1-queries-keys-values.py", FIRST),
         ("notebooks/2-from-one-word.py", SECOND),
         ("notebooks/3-why-attention.py", THIRD),
+        ("notebooks/4-small-language-model.py", FOURTH),
         ("gallery.py", ["100"]),
     ],
 )
@@ -97,6 +105,20 @@ def test_a_notebook_prints_what_it_should(name: str, expected: list[str]) -> Non
         position = output.index(text, position)
 
 
+@pytest.mark.slow
+def test_the_loss_of_counting_pairs_is_that_of_a_table_of_counts() -> None:
+    def read(part: str) -> str:
+        pairs = gzip.decompress((DOCS.parent / f"data/help-en-fr/{part}.tsv.gz").read_bytes()).decode()
+        return "\n".join(line.split("\t")[0] for line in pairs.splitlines())
+
+    text = read("train")
+    common = {c for c, count in Counter(text).items() if count >= 100}
+    train, valid = ([c for c in part if c in common] for part in (text, read("valid")))
+    pairs, firsts = Counter(pairwise(train)), Counter(train[:-1])
+    losses = [-math.log((pairs[a, b] + 1) / (firsts[a] + len(common))) for a, b in pairwise(valid)]
+    assert f"bigram: {sum(losses) / len(losses):.3f}" in printed("notebooks/4-small-language-model.py")
+
+
 def test_every_notebook_ends_with_an_exercise_and_begins_with_prose() -> None:
     for path in NOTEBOOKS:
         kinds = cells(path.read_text(encoding="utf-8"))
@@ -107,6 +129,21 @@ def test_every_notebook_ends_with_an_exercise_and_begins_with_prose() -> None:
         ]
         assert any("# ## Exercise" in text for _, text in kinds[-3:]), path.name
         assert "<summary>Answer</summary>" in kinds[-1][1], path.name
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_a_notebook_is_its_script(path: Path) -> None:
+    """`jupytext --from py:percent --to ipynb --update docs/notebooks/*.py` makes them equal."""
+    notebook = json.loads(path.with_suffix(".ipynb").read_text(encoding="utf-8"))
+    assert all(cell.get("outputs", []) == [] for cell in notebook["cells"])
+    found = [(cell["cell_type"], "".join(cell["source"])) for cell in notebook["cells"]]
+    expected = []
+    for kind, text in cells(path.read_text(encoding="utf-8")):
+        if kind == "[markdown]":
+            expected.append(("markdown", re.sub(r"^# ?", "", text.strip(), flags=re.MULTILINE)))
+        else:
+            expected.append(("code", text.strip()))
+    assert found == expected
 
 
 def test_the_tutorials_are_listed_in_order() -> None:

@@ -376,7 +376,7 @@ def test_a_missing_entry_is_refused_by_its_argument_and_row(estimator: Any, plac
     model = estimator().fit(**arguments)
     bad = masked(arguments[place], 4)
     if "NaT" in form:
-        bad = bad.astype("M8[s]").filled(np.datetime64("NaT"))
+        bad = bad.astype("M8[s]").filled(np.datetime64("NaT", "s"))
     if "list" in form:
         bad = [list(row) for row in bad] if place == "X" else list(bad)
     elif "objects" in form:

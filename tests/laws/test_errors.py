@@ -619,6 +619,11 @@ CALLS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         TypeError,
         "threads must be an integer. Got 1.5 instead.",
     ),
+    "wanted": (
+        lambda: regard.attention_vjp(Q, K, V, wanted=("keys", "value")),
+        ValueError,
+        "wanted must be one of 'queries', 'keys', 'values'. Got 'value' instead.\n  hint: did you mean 'values'?",
+    ),
     "out shape": (
         lambda: regard.attention(Q, K, V, out=o(2, 5, 4)),
         ValueError,

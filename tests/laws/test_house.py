@@ -215,7 +215,7 @@ def test_the_root_of_seq2seq_has_few_files() -> None:
         ("regard.kernels.blocked", "from regard.context import Attention"),
         ("regard.show.terminal", "from regard.seq2seq.translator import Translator"),
         ("regard.seq2seq.model", "from regard.show import terminal"),
-        ("regard.seq2seq.model", "from regard.seq2seq.commands import train"),
+        ("regard.seq2seq.model", "from regard.seq2seq.commands import translate"),
         ("regard.helpers", "import math"),
     ],
 )
@@ -235,7 +235,7 @@ def test_the_check_of_imports_finds_forbidden_ones(module: str, source: str) -> 
         ("regard.kernels", "from .blocked import attention\nfrom ..scores import dot", True),
         ("regard.cli", "from regard.seq2seq import train\nfrom .show import terminal", False),
         (
-            "regard.seq2seq.commands.train",
+            "regard.seq2seq.commands.train.run",
             "from regard.seq2seq import model\nfrom regard.show import terminal",
             False,
         ),

@@ -23,7 +23,13 @@ Examples = tuple[list[Any], list[str]]
 
 SMALL = {
     "recurrent": {"embedding": 8, "encoder": 6, "decoder": 8, "attention": 5},
-    "transformer": {"width": 8, "heads": 2, "hidden": 8, "encoder_layers": 1, "decoder_layers": 2},
+    "transformer": {
+        "model_size": 8,
+        "heads": 2,
+        "feedforward_size": 8,
+        "encoder_layers": 1,
+        "decoder_layers": 2,
+    },
 }
 SOURCES: dict[str, ArraySource] = {
     "sequence": Vectors(4),
@@ -84,7 +90,7 @@ def small(family: str, kind: str, seed: int = 1) -> Seq2Seq:
 @every_kind
 @every_family
 def test_it_learns(family: str, kind: str) -> None:
-    network = {"width": 32, "heads": 2, "hidden": 64, "encoder_layers": 1, "decoder_layers": 2}
+    network = {"model_size": 32, "heads": 2, "feedforward_size": 64, "encoder_layers": 1, "decoder_layers": 2}
     options: dict[str, Any] = {"learning_rate": 0.01}
     if family == "transformer":
         options = {"learning_rate": 0.005, "network": network}

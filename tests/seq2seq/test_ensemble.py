@@ -42,7 +42,7 @@ def network(kind: str, seed: int) -> Network:
         "blind": {"style": "luong", "score": "none"},
     }
     result: Network = (
-        TransformerNetwork(TransformerConfig(12, 9, width=8, heads=2, hidden=8))
+        TransformerNetwork(TransformerConfig(12, 9, model_size=8, heads=2, feedforward_size=8))
         if kind == "transformer"
         else RecurrentNetwork(RecurrentConfig(12, 9, 4, 4, 4, 4, **options[kind]))
     )
@@ -214,7 +214,10 @@ LEFT = ["one", "two", "three", "four", "five", "one two", "two three", "three on
 RIGHT = ["un", "deux", "trois", "quatre", "cinq"]
 NAMED = dict(zip(LEFT[:5], RIGHT, strict=True))
 TARGETS = [" ".join(NAMED[word] for word in source.split()) for source in LEFT]
-SMALL: dict[str, Any] = {"network": {"width": 8, "heads": 2, "hidden": 8}, "family": "transformer"}
+SMALL: dict[str, Any] = {
+    "network": {"model_size": 8, "heads": 2, "feedforward_size": 8},
+    "family": "transformer",
+}
 
 
 def learned(**options: Any) -> Seq2Seq:

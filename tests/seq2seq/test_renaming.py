@@ -112,7 +112,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "unknown": {"min_count": 3},
     "transformer": {
         "family": "transformer",
-        "network": {"width": 8, "heads": 2, "hidden": 8, "encoder_layers": 1},
+        "network": {"model_size": 8, "heads": 2, "feedforward_size": 8, "encoder_layers": 1},
     },
     "memory": {"extras": {"translation_memory": 2}},
     "graphones": {"extras": {"graphones": 2}},

@@ -258,7 +258,7 @@ def test_sizes_are_checked_before_slow_work(monkeypatch: pytest.MonkeyPatch) -> 
     model = Seq2Seq(
         family="transformer", extras={"translation_memory": 1, "graphones": 3}, network={"heads": 256}
     )
-    with pytest.raises(ValueError, match="width must be a multiple of heads = 256"):
+    with pytest.raises(ValueError, match="model_size must be a multiple of heads = 256"):
         model.fit(["a"] * 9, ["b"] * 9)
 
 
@@ -316,7 +316,10 @@ def test_options_are_checked(options: Any, message: str) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"feeding": True}, "feeding needs the style luong; here it has no effect. Got True instead."),
+        (
+            {"input_feeding": True},
+            "input_feeding needs the style luong; here it has no effect. Got True instead.",
+        ),
         (
             {"score": "general", "attention": 9},
             "attention needs a score that projects states: additive or scaled_dot; here it has no effect. "
@@ -333,7 +336,7 @@ def test_an_option_of_the_network_without_effect_is_rejected(options: Any, messa
 @pytest.mark.parametrize(
     "options",
     [
-        {"style": "luong", "feeding": False},
+        {"style": "luong", "input_feeding": False},
         {"score": "scaled_dot", "attention": 9},
     ],
     ids=str,
@@ -366,7 +369,7 @@ def test_guided_alignment_and_links_go_with_each_other_and_attention() -> None:
         {"network": {"embedding": 10**12}},
         {"network": {"decoder": 10**9}},
         {"network": {"attention": 10**30}},
-        {"family": "transformer", "network": {"hidden": 10**12}},
+        {"family": "transformer", "network": {"feedforward_size": 10**12}},
     ],
     ids=str,
 )
@@ -517,11 +520,11 @@ def test_a_transformer_is_small_up_to_a_longer_time(
 ) -> None:
     corpus = Corpus([EncodedPair([4, 2], [1, 4, 2])] * pairs)
     config = choose_config("transformer", pairs, 9, 9, {}, minutes)
-    assert config.width == width  # type: ignore[union-attr]
+    assert config.model_size == width  # type: ignore[union-attr]
     assert choose_training(config, corpus, TrainingConfig(minutes=minutes)).learning_rate == pytest.approx(
         rate
     )
-    large = choose_config("transformer", pairs, 9, 9, {"width": 256}, minutes)
+    large = choose_config("transformer", pairs, 9, 9, {"model_size": 256}, minutes)
     assert (
         choose_training(large, corpus, TrainingConfig(minutes=minutes)).learning_rate == 1e-3
     )  # which a smaller one would allow
@@ -529,7 +532,7 @@ def test_a_transformer_is_small_up_to_a_longer_time(
 
 @pytest.mark.slow
 def test_a_loaded_model_can_be_trained_again_as_it_was(tmp_path: Path) -> None:
-    sizes = {"width": 8, "heads": 2, "hidden": 8, "encoder_layers": 1, "decoder_layers": 1}
+    sizes = {"model_size": 8, "heads": 2, "feedforward_size": 8, "encoder_layers": 1, "decoder_layers": 1}
     first = Seq2Seq(family="transformer", network=sizes, target="characters", epochs=1).fit(
         ["a", "b"], ["b", "a"]
     )
@@ -682,7 +685,7 @@ def test_the_posterior_is_for_alignments_alone(reverser: Seq2Seq) -> None:
 
 
 def test_a_model_without_a_posterior_is_an_error() -> None:
-    sizes = {"width": 8, "heads": 2, "hidden": 8, "encoder_layers": 1, "decoder_layers": 1}
+    sizes = {"model_size": 8, "heads": 2, "feedforward_size": 8, "encoder_layers": 1, "decoder_layers": 1}
     model = Seq2Seq(family="transformer", network=sizes, epochs=1).fit(["a b"], ["c"])
     with pytest.raises(ValueError) as caught:
         model.align(["a"], ["c"], posterior=True)

@@ -192,7 +192,12 @@ class LeaveOneOut:
         others = ~mask.documents(self.rows, np.arange(len(self.x)))
         values = self.heads.readout.values(self.x, self.y)
         context, of_context = attention_vjp(
-            with_one(queries), log_weighted(keys, self.log_weights), values, scale=1.0, mask=others
+            with_one(queries),
+            log_weighted(keys, self.log_weights),
+            values,
+            scale=1.0,
+            mask=others,
+            wanted=("queries", "keys"),
         )
         prediction, of_prediction = self.heads.readout(head.readout, context, self.x[self.rows])
 

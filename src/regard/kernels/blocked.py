@@ -157,7 +157,7 @@ class Kernel:
     def visible(self, items: slice, rows: slice, columns: slice) -> Visible:
         """Return which keys are visible in a block."""
         visible: Visible = (
-            True if self.p.evaluate_mask is None else self.p.evaluate_mask(items, rows, columns)
+            True if self.p.bound_mask is None else self.p.bound_mask.block(items, rows, columns)
         )
         if self.near is None or visible is False:
             return visible
@@ -208,7 +208,7 @@ class Kernel:
         """Whether blocks of these rows can have logits of -inf."""
         return (
             isinstance(self.pairs, (pairing.Function, pairing.Distances))  # their scores can be -inf
-            or self.p.evaluate_mask is not None
+            or self.p.bound_mask is not None
             or self.near is not None
             or self.p.bias is not None
             or rows.stop - rows.start < lanes
@@ -461,7 +461,7 @@ class Collected:
 
 def backward(
     p: Problem, context: Array, statistic: Array, dcontext: Array, threads: int | None = None
-) -> tuple[Array, Array, Array, Named, Array | None]:
+) -> tuple[Array, Array, Array | None, Named, Array | None]:
     """Compute all gradients; that of the bias is added to the bias object, not returned."""
     kernel = Kernel(p)
     keys = p.keys.astype(p.compute, copy=False)
@@ -469,7 +469,11 @@ def backward(
     with np.errstate(all="ignore"):
         clean = pairing.make(p, queries, keys)
     of = (clean.left_items, clean.right_items, kernel.values_items)
-    totals = [np.zeros((where.stored, *where.array.shape[-2:]), p.compute) for where in of]
+    sizes = clean.left.shape[-1], clean.right.shape[-1], 0 if p.values_are_constant else p.values.shape[-1]
+    totals = [
+        np.zeros((where.stored, where.array.shape[-2], size), p.compute)
+        for where, size in zip(of, sizes, strict=True)
+    ]
     learned: Named = {name: np.zeros_like(value) for name, value in clean.learned.items()}
     dpositions = None if kernel.near is None else np.zeros(kernel.near.shape, p.compute)
     if p.layout.items and p.layout.n and p.layout.m:
@@ -489,7 +493,8 @@ def backward(
         dqueries, dkeys, named = clean.finish(
             totals[0].reshape(clean.left.shape), totals[1].reshape(clean.right.shape), learned
         )
-    return dqueries, dkeys, totals[2].reshape(p.values.shape), named, dpositions
+    dvalues = None if p.values_are_constant else totals[2].reshape(p.values.shape)
+    return dqueries, dkeys, dvalues, named, dpositions
 
 
 class Backward:
@@ -594,7 +599,8 @@ class Tile:
         dweights = self._dweights(columns)
         if kernel.near is not None:
             weights, dweights = self._local_p(columns, weights, dweights, unseen)
-        self._collect_values(columns, weights, unseen)
+        if not p.values_are_constant:
+            self._collect_values(columns, weights, unseen)
         dlogits = g * (dweights - self.mean)
         if unseen is not None:
             np.copyto(dlogits, 0, where=unseen)

@@ -19,8 +19,8 @@ from regard._problem import Problem
 from regard.kernels import pairs as pairing
 from regard.kernels.library import CProblem, Int, aligned, padded
 from regard.kernels.pairs import Named, finite
-from regard.kernels.problem import Addresses, Call, Pieces, call, run
-from regard.mask import Step
+from regard.kernels.problem import KINDS, Addresses, Call, Pieces, call, run
+from regard.mask import MaskStep
 from regard.position import ArrayBias, DistanceBias
 
 __all__: list[str] = []
@@ -37,6 +37,8 @@ def refusal(p: Problem) -> str:
     """Return why the native kernel does not support this attention, or an empty string."""
     if not scores.is_builtin(p.score):
         return "a score function of the user's"
+    if type(p.score) not in KINDS:
+        return f"the score {type(p.score).__name__}, which the library lacks"
     if p.normalize != "softmax":
         return f"normalize={p.normalize!r}"
     if p.steps is None:
@@ -59,7 +61,7 @@ def _is_representable(p: Problem) -> bool:
     return all(abs(factor) <= most for factor in factors)
 
 
-def _depth(steps: list[Step]) -> int:
+def _depth(steps: list[MaskStep]) -> int:
     """Return the largest number of masks on the stack."""
     depth = deepest = 0
     for step in steps:
@@ -99,7 +101,7 @@ def lse(statistic: Array) -> Array:
 
 def backward(
     p: Problem, context: Array, statistic: Array, dcontext: Array, threads: int | None = None
-) -> tuple[Array, Array, Array, Named, Array | None]:
+) -> tuple[Array, Array, Array | None, Named, Array | None]:
     """Compute all gradients; that of the bias is added to the bias object, not returned."""
     # Non-finite numbers have made weights NaN where they are visible, and must not reach anything else.
     queries, keys = (finite(x.astype(p.compute, copy=False)) for x in (p.queries, p.keys))
@@ -112,7 +114,7 @@ def backward(
         learned = {name: np.zeros_like(x) for name, x in pairs.learned.items()}
     with np.errstate(all="ignore"):
         dqueries, dkeys, named = pairs.finish(dleft, dright, learned)
-    return dqueries, dkeys, dvalues.reshape(p.values.shape), named, None
+    return dqueries, dkeys, None if p.values_are_constant else dvalues.reshape(p.values.shape), named, None
 
 
 def _run_backward(
@@ -126,11 +128,14 @@ def _run_backward(
     c.merges_parts = int(not c.tasks_span_groups and c.groups >= PARTS)
     cut = (c.groups, 1 if c.merges_parts else c.parts)
     dleft = np.zeros((p.layout.items, p.layout.n, c.d), p.compute)
-    dright, dvalues = (np.zeros((*cut, p.layout.m, padded(size)), p.compute) for size in (c.d, c.e))
+    sizes = c.d, 0 if p.values_are_constant else c.e
+    dright, dvalues = (np.zeros((*cut, p.layout.m, padded(size)), p.compute) for size in sizes)
     dlearned = np.zeros((c.groups, c.parts, padded(c.d) if "vector" in pairs.learned else 1), p.compute)
     c.dqueries, c.dkeys, c.dvalues, c.dparameters = (
         prepared.pointer(x) for x in (dleft, dright, dvalues, dlearned)
     )
+    if p.values_are_constant:
+        c.dvalues = None
     prepared.run(True, threads)
     collect_bias()
     starts, every = _starts(c), np.arange(p.layout.items)

@@ -8,9 +8,19 @@ from regard.seq2seq.data.parallel_text import read_pairs
 from regard.seq2seq.ensemble import Ensemble
 from regard.seq2seq.model import Seq2Seq
 from regard.seq2seq.training.config import TrainingConfig
+from regard.seq2seq.training.loop import TrainingStep
 from regard.seq2seq.translator import Translation
 
-__all__ = ["Ensemble", "Images", "Seq2Seq", "TrainingConfig", "Translation", "Vectors", "read_pairs"]
+__all__ = [
+    "Ensemble",
+    "Images",
+    "Seq2Seq",
+    "TrainingConfig",
+    "TrainingStep",
+    "Translation",
+    "Vectors",
+    "read_pairs",
+]
 
 
 def __getattr__(name: str) -> ModuleType:

@@ -40,7 +40,7 @@ from regard.seq2seq.storage.checkpoint_file import write_checkpoint
 from regard.seq2seq.training import defaults
 from regard.seq2seq.training.checkpoint import checkpoint_path, read_checkpoint, resume
 from regard.seq2seq.training.config import TrainingConfig
-from regard.seq2seq.training.loop import Step, Training
+from regard.seq2seq.training.loop import Training, TrainingStep
 from regard.seq2seq.translator import Translation, Translator, paired_examples
 
 __all__ = ["Seq2Seq"]
@@ -213,7 +213,7 @@ class Seq2Seq(Translator):
         valid: tuple[Sequence[Source], Sequence[Side]] | None = None,
         links: Sequence[Links] | None = None,
         checkpoint: str | os.PathLike[str] | None = None,
-        listener: Callable[[Step], object] | None = None,
+        listener: Callable[[TrainingStep], object] | None = None,
     ) -> Self:
         """Learn from sentence pairs, from the beginning: an earlier model is replaced.
 
@@ -236,7 +236,7 @@ class Seq2Seq(Translator):
             A file to which the state is written every minute. If it exists when training begins, training resumes from
             it, and ends, bit for bit, as if it had never stopped. At the end it is removed.
         listener : callable, optional
-            Called with each `Step`.
+            Called with each `TrainingStep`.
 
         Returns
         -------
@@ -271,7 +271,7 @@ class Seq2Seq(Translator):
         *,
         links: Sequence[Links] | None = None,
         checkpoint: str | os.PathLike[str] | None = None,
-    ) -> Generator[Step, None, None]:
+    ) -> Generator[TrainingStep, None, None]:
         """Learn as `fit` does, and yield after every step.
 
         After a validation the model is the best so far, to be used or saved. Closing the generator leaves that, as an
@@ -286,7 +286,7 @@ class Seq2Seq(Translator):
 
         Yields
         ------
-        Step
+        TrainingStep
             The result of the step.
         """
         path = None if checkpoint is None else checkpoint_path(checkpoint)
@@ -309,7 +309,7 @@ class Seq2Seq(Translator):
         *,
         checkpoint: str | os.PathLike[str] | None = None,
         keep: bool = False,
-    ) -> Generator[Step, None, None]:
+    ) -> Generator[TrainingStep, None, None]:
         """Take the steps of a training that has begun.
 
         Parameters
@@ -323,7 +323,7 @@ class Seq2Seq(Translator):
 
         Yields
         ------
-        Step
+        TrainingStep
             As `steps` does.
         """
         path = None if checkpoint is None else checkpoint_path(checkpoint)
@@ -333,7 +333,7 @@ class Seq2Seq(Translator):
 
     def _remaining_steps(
         self, training: Training, path: Path | None, *, keep: bool
-    ) -> Generator[Step, None, None]:
+    ) -> Generator[TrainingStep, None, None]:
         """Take the remaining steps, and write checkpoints if there is a path for them."""
         written = time.monotonic()
         try:
@@ -529,7 +529,7 @@ class Seq2Seq(Translator):
 
         Examples
         --------
-        >>> network = {"width": 8, "heads": 2, "hidden": 8, "encoder_layers": 1, "decoder_layers": 2}
+        >>> network = {"model_size": 8, "heads": 2, "feedforward_size": 8, "encoder_layers": 1, "decoder_layers": 2}
         >>> model = Seq2Seq(family="transformer", network=network, epochs=1).fit(["one", "two"], ["un", "deux"])
         >>> model.heads(model.align(["one two"], ["deux"])[0]).source.shape  # layers, heads, target, source
         (2, 2, 1, 3)

@@ -196,7 +196,7 @@ def invented(count: int, seed: int) -> list[tuple[str, str]]:
 def test_unknown_names_are_copied(family: str) -> None:
     pairs, unseen = invented(240, 1), invented(40, 2)
     size = (
-        {"width": 64, "heads": 2, "hidden": 64, "encoder_layers": 2, "decoder_layers": 2}
+        {"model_size": 64, "heads": 2, "feedforward_size": 64, "encoder_layers": 2, "decoder_layers": 2}
         if family == "transformer"
         else {}
     )

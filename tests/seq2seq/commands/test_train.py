@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import os
 import re
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -23,16 +23,19 @@ from regard import _files, _signals
 from regard._files import replacing
 from regard.cli import main
 from regard.seq2seq import Seq2Seq
-from regard.seq2seq.commands import drawing, run, summary, train
+from regard.seq2seq.commands import drawing, summary
 from regard.seq2seq.commands.link_files import LineLinks, PairLinks
-from regard.seq2seq.commands.run import Run, forecast
 from regard.seq2seq.commands.summary import summarize
+from regard.seq2seq.commands.train import files, report, run
+from regard.seq2seq.commands.train.files import RunFiles
+from regard.seq2seq.commands.train.report import Reporter, equally_spaced, forecast
 from regard.seq2seq.data.tokenizers import Characters, Subwords, Tokens, Words
 from regard.seq2seq.data.vocabulary import SPECIAL, Vocabulary
 from regard.seq2seq.storage.checkpoint_file import write_checkpoint
 from regard.seq2seq.training.config import TrainingConfig
 from regard.seq2seq.training.log import read_log
-from regard.seq2seq.training.loop import Step
+from regard.seq2seq.training.loop import TrainingStep
+from regard.show import figures
 
 SIGNALS = [signal.SIGINT, *_signals.ENDING]
 SRC = Path(__file__).parents[3] / "src"
@@ -62,14 +65,14 @@ def drawn() -> None:
 def _blank_pictures(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Write a picture's first bytes only: to draw them takes ten times as long as these trainings."""
 
-    def blank(path: Path, draw: Any) -> None:
+    def blank(path: Path, figure: Any) -> None:
         with replacing(path) as file:
             file.write(b"\x89PNG")
 
     if "drawn" not in request.fixturenames:
-        for name in ("heatmap", "curves", "overlay"):
-            module = importlib.import_module(f"regard.show.figures.{name}")
-            monkeypatch.setattr(module, "save_figure", blank)
+        monkeypatch.setattr(figures, "save", blank)
+        for name in ("heatmap", "heatmaps", "curves", "captioned"):
+            monkeypatch.setattr(figures, name, lambda *arguments, **options: None)
 
 
 # ------------------------------------------------------------------------------------------------------- train
@@ -202,7 +205,7 @@ def test_the_origin_of_validation_and_test_pairs_is_reported(
     new = write_pairs(tmp_path / "new", 5, 9, longest=20)
     half = tmp_path / "half"
     half.write_text(new.read_text() + "".join(pairs.read_text().splitlines(keepends=True)[:3]))
-    for number, (files, origin) in enumerate(
+    for number, (options, origin) in enumerate(
         [
             (
                 ["--valid", str(pairs)],
@@ -218,11 +221,11 @@ def test_the_origin_of_validation_and_test_pairs_is_reported(
         ]
     ):
         out = ["--epochs", "1", "--out", str(tmp_path / str(number))]
-        assert main(["train", str(pairs), *files, *out]) == 0
+        assert main(["train", str(pairs), *options, *out]) == 0
         stdout, stderr = capsys.readouterr()
         assert origin in stdout
         assert "too few" not in stdout + stderr
-        tested = ", 8 for test" if files[-2:] == ["--test", str(half)] else " and test"
+        tested = ", 8 for test" if options[-2:] == ["--test", str(half)] else " and test"
         assert f" for validation{tested}\n" in stderr
 
 
@@ -447,6 +450,21 @@ def test_an_interrupted_training_is_resumed_bit_by_bit(
     assert not list(stopped.glob(".*"))
 
 
+@contextmanager
+def interrupted(when: Callable[[Reporter, TrainingStep], bool]) -> Iterator[None]:
+    """Ask a training to stop after the first step that meets a condition."""
+    plain = Reporter.report
+
+    def report(self: Reporter, step: TrainingStep) -> None:
+        if when(self, step):
+            signal.raise_signal(signal.SIGINT)
+        plain(self, step)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(Reporter, "report", report)
+        yield
+
+
 def counting(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The names of the model files, in the order in which they are written from now on."""
     saved: list[str] = []
@@ -462,7 +480,7 @@ def counting(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", SIGNALS)
-@pytest.mark.parametrize("what", ["_measure", "_examples", "_draw"])
+@pytest.mark.parametrize("what", ["print_measures", "show_examples", "draw_curve"])
 def test_a_stop_after_the_last_step_is_reported_and_leaves_no_checkpoint(
     what: str,
     number: int,
@@ -474,8 +492,7 @@ def test_a_stop_after_the_last_step_is_reported_and_leaves_no_checkpoint(
     arguments = ["train", str(pairs), "--epochs", "1", "--out", str(tmp_path / "m")]
     model_path = tmp_path / "m" / "model.safetensors"
     with monkeypatch.context() as patched:
-        where = run.Run if what == "_draw" else train
-        patched.setattr(where, what, lambda *_: signal.raise_signal(number))
+        patched.setattr(run, what, lambda *_: signal.raise_signal(number))
         assert main(arguments) == 128 + number
     stderr = capsys.readouterr().err.splitlines()[-1]
     assert stderr == f"interrupted; the model is in {model_path}, and the same command prints the rest"
@@ -518,15 +535,7 @@ def test_of_two_trainings_the_finished_one_is_kept(
 ) -> None:
     arguments = ["train", str(pairs), "--epochs", "3", "--compare", "--out"]
     assert main([*arguments, str(tmp_path / "whole")]) == 0
-    plain = Run.validated
-
-    def interrupted(self: Run, step: Step) -> Any:
-        if self.name == "training without attention" and step.epoch == 2:
-            signal.raise_signal(signal.SIGINT)
-        return plain(self, step)
-
-    with monkeypatch.context() as patched:
-        patched.setattr(Run, "validated", interrupted)
+    with interrupted(lambda reporter, step: not reporter.model.attention and step.epoch == 2):
         assert main([*arguments, str(tmp_path / "stopped")]) == 130
     assert capsys.readouterr().err.endswith("the same command goes on from there\n")
     saved = counting(monkeypatch)
@@ -547,15 +556,7 @@ def test_two_fresh_trainings_are_resumed_after_a_stop_in_the_first(
 ) -> None:
     arguments = ["train", str(pairs), "--epochs", "3", "--compare", "--out"]
     assert main([*arguments, str(tmp_path / "m"), "--seed", "7"]) == 0
-    plain = Run.validated
-
-    def interrupted(self: Run, step: Step) -> Any:
-        if step.epoch == 2:
-            signal.raise_signal(signal.SIGINT)
-        return plain(self, step)
-
-    with monkeypatch.context() as patched:
-        patched.setattr(Run, "validated", interrupted)
+    with interrupted(lambda _, step: step.epoch == 2):
         assert main([*arguments, str(tmp_path / "m"), "--fresh"]) == 130
     assert capsys.readouterr().err.endswith("the same command without --fresh goes on from there\n")
     assert main([*arguments, str(tmp_path / "m")]) == 0
@@ -618,7 +619,7 @@ def test_a_finished_model_is_not_trained_again_after_an_interrupted_report(
 
     arguments = ["train", str(pairs), "--epochs", "2", "--patience", "1", "--out", str(tmp_path / "m")]
     with monkeypatch.context() as patched:
-        patched.setattr(train, "_measure", impatient)
+        patched.setattr(run, "print_measures", impatient)
         assert main(arguments) == 130
     saved = counting(monkeypatch)
     assert main(arguments) == 0
@@ -666,9 +667,9 @@ def test_a_finished_model_is_not_overwritten(
 def test_two_trainings_that_end_between_the_removal_of_their_checkpoints_are_done(
     pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    remove, removed = run.Run.remove_checkpoint, list[run.Run]()
+    remove, removed = RunFiles.remove_checkpoint, list[RunFiles]()
 
-    def first_only(one: run.Run) -> None:
+    def first_only(one: RunFiles) -> None:
         removed.append(one)
         if len(removed) > 1:
             raise KeyboardInterrupt
@@ -676,7 +677,7 @@ def test_two_trainings_that_end_between_the_removal_of_their_checkpoints_are_don
 
     arguments = ["train", str(pairs), "--epochs", "1", "--compare", "--out", str(tmp_path)]
     with monkeypatch.context() as patched:
-        patched.setattr(run.Run, "remove_checkpoint", first_only)
+        patched.setattr(RunFiles, "remove_checkpoint", first_only)
         assert main(arguments) == 130
     assert len(list(tmp_path.glob("*checkpoint*"))) == 1
     capsys.readouterr()
@@ -705,7 +706,7 @@ def test_a_model_and_a_checkpoint_are_read_once(
         return lambda path, *rest: paths.append(path) or read(path, *rest)  # type: ignore[func-returns-value]
 
     for name in ("read_model", "read_checkpoint"):
-        monkeypatch.setattr(run, name, counted(getattr(run, name)))
+        monkeypatch.setattr(files, name, counted(getattr(files, name)))
     arguments = ["train", str(pairs), "--epochs", "2", "--out", str(tmp_path / "m")]
     with monkeypatch.context() as patched:
         patched.setattr(run.Stop, "requested", True)
@@ -821,7 +822,15 @@ def test_the_log_is_drawn(pairs: Path, tmp_path: Path, capsys: pytest.CaptureFix
 @pytest.mark.parametrize(
     "options",
     [
-        ["--family", "transformer", "--network", "width=16", "hidden=32", "heads=2", "encoder_layers=1"],
+        [
+            "--family",
+            "transformer",
+            "--network",
+            "model_size=16",
+            "feedforward_size=32",
+            "heads=2",
+            "encoder_layers=1",
+        ],
         ["--network", "style=luong", "score=general", "cell=lstm", "layers=2"],
         ["--source", "characters", "--target", "tokens"],
         ["--source", "subwords", "--target", "subwords", "--vocabulary", "30"],
@@ -984,15 +993,12 @@ def test_speed_is_in_the_displayed_unit(
 
 
 def test_sample_pairs_are_from_all_parts_of_a_sorted_file() -> None:
-    one = Run(Seq2Seq(), Path("m"))
-    one.sample = [(str(i), "") for i in range(1000)]
-    assert [int(source) for source, _ in one._sample_pairs()] == list(range(0, 1000, 5))
-    for count in (200, 201, 399, 1):
-        one.sample = [(str(i), "") for i in range(count)]
-        indices = [int(source) for source, _ in one._sample_pairs()]
-        assert len(indices) == len(set(indices)) == min(count, 200)
-        assert indices == sorted(indices)
-        assert max(np.diff([-1, *indices, count])) <= 2
+    for count in (0, 1, 200, 201, 399, 1000):
+        indices = [int(source) for source, _ in equally_spaced([(str(i), "") for i in range(count)])]
+        assert len(indices) == min(count, 200)
+        gaps = np.diff([-1, *indices, count])
+        assert gaps.min(initial=1) >= 1
+        assert gaps.max(initial=0) <= max(2, count // 200)
 
 
 @pytest.mark.slow
@@ -1064,7 +1070,7 @@ def test_the_forecast_is_printed_once_after_some_seconds(
         str(tmp_path / "m"),
     ]
     for seconds, count in ((0.0, 1), (float("inf"), 0)):
-        monkeypatch.setattr(run, "_SPEED_AFTER", seconds)
+        monkeypatch.setattr(report, "_SPEED_AFTER", seconds)
         assert main(arguments) == 0
         assert capsys.readouterr().err.count("at this speed each pair will be seen 3 times in ") == count
 
@@ -1340,15 +1346,7 @@ def test_an_interrupted_training_on_arrays_resumes(
     def arguments(name: str) -> list[str]:
         return ["train", str(pairs), *size, *NETWORK, "--epochs", "4", "--out", str(tmp_path / name)]
 
-    validated = Run.validated
-
-    def interrupted(self: Run, step: Step) -> Any:
-        if step.epoch == 2:
-            signal.raise_signal(signal.SIGINT)
-        return validated(self, step)
-
-    with monkeypatch.context() as patched:
-        patched.setattr(Run, "validated", interrupted)
+    with interrupted(lambda _, step: step.epoch == 2):
         assert main(arguments("stopped")) == 130
     assert (tmp_path / "stopped" / "checkpoint.safetensors").exists()
     assert main(arguments("stopped")) == 0
@@ -1377,7 +1375,7 @@ def test_a_captioner_is_compared_with_one_without_attention(
     "options",
     [
         ["--channels", "1", "--cell", "2"],
-        ["--family", "transformer", "--network", "width=8", "heads=2", "hidden=8"],
+        ["--family", "transformer", "--network", "model_size=8", "heads=2", "feedforward_size=8"],
         ["--no-attention"],
         ["--target", "characters"],
     ],

@@ -21,9 +21,9 @@ from one_test import in_one_test
 
 from regard.cli import main
 from regard.seq2seq import Seq2Seq
-from regard.seq2seq.commands import line_blocks as stream
+from regard.seq2seq.commands import read_lines as stream
 from regard.seq2seq.commands import translate
-from regard.seq2seq.commands.line_blocks import Failed, Failures, of_others, read_blocks, windows
+from regard.seq2seq.commands.read_lines import Failed, Failures, read_blocks, results, windows
 from regard.seq2seq.data.tables import Record
 from regard.seq2seq.data.tokenizers import cut, glue
 from regard.seq2seq.decoding.hypothesis import Scoring
@@ -153,11 +153,9 @@ def test_lines_are_translated_as_they_arrive() -> None:
 
 def test_errors_of_lines_are_bounded(capsys: pytest.CaptureFixture[str]) -> None:
     failures = Failures("translate", "lines")
-    results = [
-        failures.attempt(lambda text=text: int(text), f"line {text}") for text in ["1", *"abcdefghijkl"]
-    ]  # type: ignore[misc]
-    assert results[0] == 1
-    assert all(isinstance(result, Failed) for result in results[1:])
+    read = [failures.attempt(lambda text=text: int(text), f"line {text}") for text in ["1", *"abcdefghijkl"]]  # type: ignore[misc]
+    assert read[0] == 1
+    assert all(isinstance(result, Failed) for result in read[1:])
     assert failures.status(13) == 2
     lines = capsys.readouterr().err.splitlines()
     assert [line.split(": ")[2] for line in lines[:10]] == [f"line {letter}" for letter in "abcdefghij"]
@@ -167,10 +165,16 @@ def test_errors_of_lines_are_bounded(capsys: pytest.CaptureFixture[str]) -> None
 @pytest.mark.slow
 @given(st.lists(st.integers(-5, 5)), st.integers(1, 4))
 def test_what_failed_keeps_its_place(numbers: list[int], size: int) -> None:
-    items = [Failed("negative") if number < 0 else number for number in numbers]
-    parts = windows(iter([items]), size)
-    results = [result for part in parts for result in of_others(part, lambda others: map(str, others))]
-    assert results == [Failed("negative") if number < 0 else str(number) for number in numbers]
+    records = [Record(line, [str(number)]) for line, number in enumerate(numbers, 1)]
+
+    def read(record: Record) -> int | Failed:
+        number = int(record.cells[0])
+        return Failed("negative") if number < 0 else number
+
+    found = list(results(windows(iter([records]), size), read, lambda others: map(str, others)))
+    assert [record for record, _, _ in found] == records
+    assert [item for _, item, _ in found] == [Failed("negative") if n < 0 else n for n in numbers]
+    assert [result for _, _, result in found] == [Failed("negative") if n < 0 else str(n) for n in numbers]
 
 
 def test_many_lines_are_translated_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -961,7 +965,7 @@ def test_a_sentence_becomes_a_page_of_its_translations_and_heads(
     (sentence,) = section["data"]["sentences"]
     expected = Seq2Seq.load(trained).candidates(["a b"])[0]
     assert [one["text"] for one in sentence["hypotheses"]] == [one.text for one in expected]
-    network = {"width": 8, "heads": 2, "hidden": 8, "encoder_layers": 1, "decoder_layers": 2}
+    network = {"model_size": 8, "heads": 2, "feedforward_size": 8, "encoder_layers": 1, "decoder_layers": 2}
     several = Seq2Seq(family="transformer", network=network, epochs=3).fit(["a b", "b"], ["b a", "b"])
     several.save(tmp_path / "several.safetensors")
     assert (

@@ -614,7 +614,9 @@ CONFIGS: dict[str, Any] = {
     "conditional": RecurrentConfig(20, 9, **SMALL, style="conditional"),
     "luong": RecurrentConfig(20, 9, **SMALL, style="luong", cell="lstm", layers=2, score="general"),
     "none": RecurrentConfig(20, 9, **SMALL, score="none"),
-    "transformer": TransformerConfig(20, 9, width=8, heads=2, hidden=12, encoder_layers=2, decoder_layers=2),
+    "transformer": TransformerConfig(
+        20, 9, model_size=8, heads=2, feedforward_size=12, encoder_layers=2, decoder_layers=2
+    ),
 }
 
 

@@ -34,7 +34,13 @@ Input = VectorInput | ImageInput
 SEQUENCE, SET, IMAGES = VectorInput(3), VectorInput(3, "set"), ImageInput(4, 8, 2, (4,))
 SIZES: dict[str, dict[str, int]] = {
     "recurrent": {"embedding": 4, "encoder": 3, "decoder": 5, "attention": 3},
-    "transformer": {"width": 8, "heads": 2, "hidden": 12, "encoder_layers": 2, "decoder_layers": 2},
+    "transformer": {
+        "model_size": 8,
+        "heads": 2,
+        "feedforward_size": 12,
+        "encoder_layers": 2,
+        "decoder_layers": 2,
+    },
 }
 TARGETS = [[START, 5, 6, END], [START, 7, END], [START, 8, 9, 10, 4, END]]
 LINKS = [frozenset({(0, 0), (2, 1), (1, 1)}), frozenset({(0, 0)}), frozenset({(3, 2), (1, 0)})]

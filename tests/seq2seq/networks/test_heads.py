@@ -17,7 +17,7 @@ from regard.seq2seq.networks.transformer.heads import head_weights
 from regard.seq2seq.networks.transformer.network import TransformerNetwork
 
 PAIRS = ["one two", "two", "three one", "two three one"], ["un deux", "deux", "trois un", "deux trois un"]
-SMALL = {"width": 16, "heads": 2, "hidden": 16, "encoder_layers": 2, "decoder_layers": 3}
+SMALL = {"model_size": 16, "heads": 2, "feedforward_size": 16, "encoder_layers": 2, "decoder_layers": 3}
 
 
 @pytest.fixture(
@@ -57,7 +57,9 @@ def test_the_heads_of_an_own_translation(model: Seq2Seq) -> None:
 def test_equal_scores_give_equal_weights_to_all_visible_keys() -> (
     None
 ):  # with all numbers zero, as before training
-    network = build(TransformerConfig(9, 9, width=4, heads=2, hidden=8, encoder_layers=1, decoder_layers=1))
+    network = build(
+        TransformerConfig(9, 9, model_size=4, heads=2, feedforward_size=8, encoder_layers=1, decoder_layers=1)
+    )
     assert isinstance(network, TransformerNetwork)
     encoder, decoder, source = head_weights(network, [5, 6, 7, 2], [1, 4, 5, 6, 2])
     np.testing.assert_allclose(encoder, np.full((1, 2, 4, 4), 1 / 4), atol=1e-7)

@@ -47,7 +47,7 @@ OPTIONS: list[dict[str, Any]] = [
         {"layers": 2, "encoder_layers": 1, "cell": "lstm"},
         *({"score": score} for score in SCORES if score not in ("additive", "dot")),
         {"score": "dot", "decoder": 6},
-        {"feeding": False},
+        {"input_feeding": False},
     ]
 ]
 
@@ -355,7 +355,7 @@ def test_an_encoder_has_as_many_layers_as_the_decoder_by_default() -> None:
             "encoder_layers must be at most 32. Got 33 instead.",
         ),
         ({"cell": "rnn"}, "cell must be one of 'gru', 'lstm'. Got 'rnn' instead."),
-        ({"feeding": 1}, "feeding must be True or False. Got 1 instead."),
+        ({"input_feeding": 1}, "input_feeding must be True or False. Got 1 instead."),
         (
             {"score": "dot", "decoder": 5, "encoder": 3},
             "with the score dot, decoder must be twice encoder (the annotations are of both directions). "

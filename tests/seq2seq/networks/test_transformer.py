@@ -17,7 +17,9 @@ from regard.seq2seq.networks.parameters import Parameters
 from regard.seq2seq.networks.transformer.config import TransformerConfig
 from regard.seq2seq.networks.transformer.network import TransformerNetwork
 
-TINY = TransformerConfig(11, 9, width=8, heads=2, hidden=12, encoder_layers=2, decoder_layers=2)
+TINY = TransformerConfig(
+    11, 9, model_size=8, heads=2, feedforward_size=12, encoder_layers=2, decoder_layers=2
+)
 
 
 def make_network(
@@ -82,7 +84,7 @@ def heads_attend(q: Any, k: Any, v: Any, heads: int, causal: bool = False) -> tu
 
 def plain(network: TransformerNetwork, source: Any, target: Any) -> tuple[Any, Any]:
     """Logits (n, V) and the aligned layer's weights (n, T) of one sentence, by the paper's formulas."""
-    p, c, w = network.parameters, network.config, network.config.width
+    p, c, w = network.parameters, network.config, network.config.model_size
 
     def embed(table: str, ids: Any) -> Any:
         return p[table][ids] * np.sqrt(w) + sinusoidal(len(ids), w)
@@ -234,7 +236,7 @@ def test_every_parameter_gets_a_gradient() -> None:
 
 def test_initial_parameters_predict_the_frequencies() -> None:
     """At first the logits are of variance 1 about the logarithm of how often each word comes."""
-    config = TransformerConfig(50, 400, width=64, heads=4, hidden=128)
+    config = TransformerConfig(50, 400, model_size=64, heads=4, feedforward_size=128)
     network = TransformerNetwork(config)
     network.draw(np.random.default_rng(0), np.full(400, 10))
     logits, _ = network.stepper(np.array([[4], [2]]), np.array([2]))(np.array([[START]]))
@@ -294,9 +296,9 @@ def test_a_configuration_is_restored_from_json() -> None:
 @pytest.mark.parametrize(
     ("change", "text"),
     [
-        ({"width": 0}, "width must be at least 1. Got 0 instead."),
+        ({"model_size": 0}, "model_size must be at least 1. Got 0 instead."),
         ({"heads": True}, "heads must be an integer. Got True instead."),
-        ({"heads": 3}, "width must be a multiple of heads = 3. Got 8 instead."),
+        ({"heads": 3}, "model_size must be a multiple of heads = 3. Got 8 instead."),
         ({"alignment_layer": -1}, "alignment_layer must be at least 0. Got -1 instead."),
         ({"alignment_layer": 3}, "alignment_layer must be at most decoder_layers = 2. Got 3 instead."),
     ],
@@ -320,7 +322,9 @@ def test_the_aligned_layer() -> None:
 @pytest.mark.slow
 def test_it_learns_to_reverse() -> None:
     rng = np.random.default_rng(0)
-    config = TransformerConfig(12, 12, width=32, heads=4, hidden=64, encoder_layers=1, decoder_layers=1)
+    config = TransformerConfig(
+        12, 12, model_size=32, heads=4, feedforward_size=64, encoder_layers=1, decoder_layers=1
+    )
     network = TransformerNetwork(config)
     network.draw(rng, np.ones(12))
 

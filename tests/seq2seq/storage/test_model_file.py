@@ -88,7 +88,7 @@ def test_the_format_is_that_of_safetensors(good: bytes) -> None:
     assert entries.keys() == {"format", "version", "config", "source", "target"}
     text = json.dumps(header, sort_keys=True, separators=(",", ":")).encode()
     assert json.loads(good[8 : 8 + length])["__metadata__"]["checksum"] == f"{zlib.crc32(text + body):08x}"
-    assert (entries["format"], entries["version"]) == ("regard.seq2seq", "1")
+    assert (entries["format"], entries["version"]) == ("regard.seq2seq", "2")
     assert json.loads(entries["config"]) == describe(SIZES)
     assert json.loads(entries["source"]) == {"kind": "words", "normalization": "NFC", "lower": True}
     first = header["source_embedding"]
@@ -189,7 +189,7 @@ CASES = {
     "its header is not a JSON object": lambda good: joined([], b""),
     "the values of __metadata__ must be strings": lambda good: joined({"__metadata__": {"a": 1}}, b""),
     "the format in __metadata__ is not 'regard.seq2seq'": lambda good: metadata(good, format="pt"),
-    "its version is '4', this program reads '1'": lambda good: metadata(good, version="4"),
+    "its version is '1', this program reads '2'": lambda good: metadata(good, version="1"),
     "its source tokenizer is damaged: a vocabulary must have 1 tokens. Got 6 instead.": lambda good: metadata(
         good,
         translation_memory='{"count": 1}',  # the target's 5 tokens must be source tokens then

@@ -18,7 +18,7 @@ from regard.seq2seq.networks.encoders.inputs import Input, input_of
 from regard.seq2seq.networks.encoders.vectors import VectorInput
 from regard.seq2seq.training.augmentation import augmented, shifted
 from regard.seq2seq.training.config import TrainingConfig
-from regard.seq2seq.training.loop import Step, mean_loss
+from regard.seq2seq.training.loop import TrainingStep, mean_loss
 
 SMALL = {"embedding": 6, "encoder": 4, "decoder": 6, "attention": 4}
 SOURCES: dict[str, Any] = {
@@ -48,8 +48,8 @@ def untrained(kind: str, options: dict[str, Any], seed: int = 1) -> Seq2Seq:
     return Seq2Seq(source=SOURCES[kind], network=SMALL, training=training)
 
 
-def learned(kind: str, options: dict[str, Any], seed: int = 1) -> tuple[list[Step], Any]:
-    steps: list[Step] = []
+def learned(kind: str, options: dict[str, Any], seed: int = 1) -> tuple[list[TrainingStep], Any]:
+    steps: list[TrainingStep] = []
     model = untrained(kind, options, seed).fit(*examples(kind), listener=steps.append)
     return steps, model.model.network.parameters.flat
 

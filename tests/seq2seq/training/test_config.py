@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 
 from regard.seq2seq import Seq2Seq, TrainingConfig
-from regard.seq2seq.commands import train
+from regard.seq2seq.commands.train.arguments import add_arguments, make_models
+from regard.seq2seq.commands.train.data import Data, identity
 from regard.seq2seq.training.config import OPTIONS
 
 GUIDE = Path(__file__).parents[3] / "docs" / "translate.md"
@@ -61,13 +62,12 @@ def option(name: str) -> str:
 
 def parser() -> argparse.ArgumentParser:
     result = argparse.ArgumentParser(prog="regard train")
-    train.add_arguments(result)
+    add_arguments(result)
     return result
 
 
 def fingerprint(**options: Any) -> str:
-    data = train._Data([("a", "b")], [("a", "b")], [], None, own_valid=True, own_test=True)
-    return train._fingerprint(Seq2Seq(**options), data)
+    return identity(Seq2Seq(**options), Data([("a", "b")], [("a", "b")], []))
 
 
 # ------------------------------------------------------------------------------------------------------ checks
@@ -116,7 +116,7 @@ def test_every_option_has_an_argument_that_sets_it_alone() -> None:
 def test_the_model_of_a_command_has_its_options() -> None:
     values = OTHERS | {"dropout": 0.5, "shift": 0, "noise": 0.0}  # those of pictures need pictures
     arguments = [text for name, value in values.items() for text in (option(name), str(value))]
-    model = train._model(parser().parse_args(["pairs.tsv", *arguments]), attention=True)
+    (model,) = make_models(parser().parse_args(["pairs.tsv", *arguments]))
     assert model.training == TrainingConfig(**values)
 
 

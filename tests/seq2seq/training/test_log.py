@@ -19,7 +19,7 @@ from regard.seq2seq.training.log import Log, column, columns, read_log
 
 SRC = Path(__file__).parents[3] / "src"
 NUMBERS = st.floats(allow_nan=False, allow_infinity=False) | st.integers(-(2**53), 2**53)
-LINES = st.lists(st.dictionaries(st.sampled_from(["loss", "rate", "bleu"]), NUMBERS), max_size=6)
+LINES = st.lists(st.dictionaries(st.sampled_from(["loss", "learning_rate", "bleu"]), NUMBERS), max_size=6)
 
 
 def write(path: Path, lines: list[dict[str, float]], resume_at: int | None = None) -> list[dict[str, float]]:
@@ -85,10 +85,15 @@ def test_a_new_log_replaces_an_old_one(tmp_path: Path) -> None:
 def test_numbers_of_numpy_are_written_and_none_is_left_out(tmp_path: Path) -> None:
     with Log(tmp_path / "log") as log:
         log.write(
-            step=np.int64(3), loss=np.float32(0.5), validation=None, bleu=math.nan, rate=math.inf, text="é"
+            step=np.int64(3),
+            loss=np.float32(0.5),
+            validation=None,
+            bleu=math.nan,
+            learning_rate=math.inf,
+            text="é",
         )
     text = (tmp_path / "log").read_text(encoding="utf-8")
-    assert text == '{"step": 3, "loss": 0.5, "bleu": null, "rate": null, "text": "é"}\n'
+    assert text == '{"step": 3, "loss": 0.5, "bleu": null, "learning_rate": null, "text": "é"}\n'
 
 
 @pytest.mark.parametrize(

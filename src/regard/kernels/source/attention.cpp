@@ -242,12 +242,13 @@ void backward_part(const Problem& p, int64_t group, int64_t part, T* dkeys, T* d
 // All parts of a group in turn, each summed from zero: the same bits as with one thread per part.
 template <class T>
 void backward_merged(const Problem& p, int64_t group, Arena arena) {
-    const int64_t keys = p.m * padded(p.d), values = p.m * padded(p.e);
+    const int64_t keys = p.m * padded(p.d), values = p.dvalues ? p.m * padded(p.e) : 0;
     T *dkeys = static_cast<T*>(p.dkeys) + group * keys, *dvalues = static_cast<T*>(p.dvalues) + group * values;
-    T *part_keys = arena.allocate<T>(keys), *part_values = arena.allocate<T>(values);
+    T *part_keys = arena.allocate<T>(keys), *part_values = values ? arena.allocate<T>(values) : nullptr;
     backward_part<T>(p, group, 0, dkeys, dvalues, arena);
     for (int64_t part = 1; part < p.parts; part++) {
-        memset(part_keys, 0, keys * sizeof(T)), memset(part_values, 0, values * sizeof(T));
+        memset(part_keys, 0, keys * sizeof(T));
+        if (values) memset(part_values, 0, values * sizeof(T));
         backward_part<T>(p, group, part, part_keys, part_values, arena);
         for (int64_t c = 0; c < keys; c += L<T>) store(dkeys + c, load(dkeys + c) + load(part_keys + c));
         for (int64_t c = 0; c < values; c += L<T>) store(dvalues + c, load(dvalues + c) + load(part_values + c));
@@ -262,7 +263,7 @@ void backward_task(const Problem& p, int64_t task, Arena arena) {
     for (int64_t group = first; group < (p.tasks_span_groups ? p.groups : first + 1); group++) {
         int64_t locate = (group * p.parts + part) * p.m;
         backward_part<T>(p, group, part, static_cast<T*>(p.dkeys) + locate * padded(p.d),
-                     static_cast<T*>(p.dvalues) + locate * padded(p.e), arena);
+                         p.dvalues ? static_cast<T*>(p.dvalues) + locate * padded(p.e) : nullptr, arena);
     }
 }
 

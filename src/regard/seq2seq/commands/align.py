@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import chain, islice
@@ -17,7 +16,6 @@ from regard.seq2seq.alignment.links import links, merge, spell
 from regard.seq2seq.alignment.symmetrize import METHODS, posterior_product, symmetrize
 from regard.seq2seq.commands import drawing
 from regard.seq2seq.commands.columns import add_columns, check_one_file
-from regard.seq2seq.commands.line_blocks import WINDOW, Failed, Failures, of_others, read_blocks
 from regard.seq2seq.commands.loading import (
     Unseen,
     add_ensemble,
@@ -27,6 +25,7 @@ from regard.seq2seq.commands.loading import (
     word_indices,
     word_links,
 )
+from regard.seq2seq.commands.read_lines import WINDOW, Failed, Failures, read_blocks, results
 from regard.seq2seq.data.parallel_text import display_name, no_pair, read_lines
 from regard.seq2seq.data.tables import Record, is_csv, note_header, records
 from regard.seq2seq.data.tokenizers import Sentence
@@ -134,17 +133,14 @@ def run(args: argparse.Namespace) -> int:
     check_one_file(args.columns, args.files, "PAIRS")
     if len(args.files) == 2 and _files.real(args.files[0]) == _files.real(args.files[1]):
         raise ValueError("PAIRS must be two different files")
-    failures = Failures("align", "pairs")
+    failures = Failures("align", "pairs", " and ".join(map(display_name, args.files or ["-"])))
     aligner = _Aligner(args, failures)
     make_picture_folder(args.png)
-    number = 0
-    for rows in _rows(args.files, args.columns):
-        for both in of_others(list(map(aligner.read, rows)), aligner.align):
-            number += 1
-            print(aligner.empty if isinstance(both, Failed) else aligner.line(number, both))
-            if args.png and not isinstance(both, Failed) and both[0].tokens:
-                drawing.save_alignment(both[0], args.png / f"line-{number}.png")
-        sys.stdout.flush()  # a program at the other end of a pipe may wait for these lines
+    number, aligned = 0, results(_rows(args.files, args.columns), aligner.read, aligner.align)
+    for number, (_, _, both) in enumerate(aligned, 1):
+        print(aligner.empty if isinstance(both, Failed) else aligner.line(number, both))
+        if args.png and not isinstance(both, Failed) and both[0].tokens:
+            drawing.save_alignment(both[0], args.png / f"line-{number}.png")
     return failures.status(number)
 
 
@@ -221,14 +217,13 @@ class _Aligner:
                 raise ValueError(f"{paths[0]} was trained without attention, so it cannot align")
         self.method = args.symmetrize or DEFAULT
         self.threshold: float = args.threshold
-        self.name = " and ".join(map(display_name, args.files or ["-"]))
         self.unseen, self.failures = Unseen(), failures
         self.by, self.scores, self.posterior = args.by, args.scores, args.posterior
         self.empty: str = "\t" * len(self.models) * args.scores  # the line of a pair that can't be aligned
 
     def read(self, row: Record) -> Pair | Failed:
         """Return a pair that can be aligned."""
-        return self.failures.read(row, self._checked, self.name)
+        return self.failures.read(row, self._checked)
 
     def _checked(self, row: Record) -> Pair:
         """Return a pair; raise if it is none or too long for the models, and warn of unseen symbols."""

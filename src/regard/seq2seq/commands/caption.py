@@ -16,10 +16,10 @@ import numpy as np
 from regard import _files
 from regard.seq2seq.commands import drawing
 from regard.seq2seq.commands.examples import load
-from regard.seq2seq.commands.line_blocks import Failed, Failures, of_others, read_blocks, windows
 from regard.seq2seq.commands.loading import add_ensemble, add_model, load_all, make_picture_folder
 from regard.seq2seq.commands.options import add_beam, beam_sizes, check_outputs
 from regard.seq2seq.commands.pages import Collected, check_page, is_page
+from regard.seq2seq.commands.read_lines import Failed, Failures, read_blocks, results, windows
 from regard.seq2seq.data.array_sources import ArraySource, Images, Loaded
 from regard.seq2seq.data.arrays import file_of
 from regard.seq2seq.data.normalization import is_blank
@@ -95,23 +95,15 @@ def run(args: argparse.Namespace) -> int:
     assert isinstance(source, ArraySource)  # as `load_all` has checked
     models = [args.model, *args.ensemble]
     inputs = [*models, *map(model_file, models), *(Path(file_of(name)) for name in args.images)]
-    shown = _Shown(args, model, source, inputs)
-    outputs = {"--json": args.json, "--show": args.show if is_page(args.show) else None}
-    check_outputs(outputs, inputs)
-    records: list[dict[str, Any]] = []
+    shown, records = _Shown(args, model, source, inputs), list[dict[str, Any]]()
     failures, search = Failures("caption", "images"), partial(model.candidates, beam=beam, n_best=best)
-    for group in _named(args.images):
-        files = [Path(file_of(row.cells[0])) for row in group]
-        check_outputs(outputs, files)
-        shown.inputs.update(map(_files.real, files))
-        block = [_loaded(row, source, failures) for row in group]
-        for row, example, captions in zip(group, block, of_others(block, search), strict=True):
-            number += 1
-            _print(row.cells[0], captions, with_scores=args.n_best is not None)
-            records += _records(row.cells[0], captions) if args.json else []
-            if isinstance(example, Loaded) and not isinstance(captions, Failed):
-                shown.add(number, example, captions)
-        sys.stdout.flush()  # for a reader who waits for these lines
+    rows = _named(args.images, shown)
+    read = partial(failures.read, parse=partial(_load, source))
+    for number, (row, example, captions) in enumerate(results(rows, read, search), 1):
+        _print(row.cells[0], captions, with_scores=args.n_best is not None)
+        records += _records(row.cells[0], captions) if args.json else []
+        if isinstance(example, Loaded) and not isinstance(captions, Failed):
+            shown.add(number, example, captions)
     shown.save()
     if args.json:
         with _files.replacing(args.json) as file:
@@ -126,7 +118,9 @@ class _Shown:
         self, args: argparse.Namespace, model: Translator, source: ArraySource, inputs: Sequence[Path]
     ) -> None:
         self.path, self.force, self.source = args.show, args.force, source
-        self.inputs = set(map(_files.real, inputs))
+        self.outputs = {"--json": args.json, "--show": args.show if is_page(args.show) else None}
+        self.inputs = set[Path]()
+        self.check(inputs)
         self.page = Collected(model) if is_page(args.show) else None
         if args.force and self.page is None:
             raise ValueError("--force needs --show FILE.html")
@@ -139,6 +133,11 @@ class _Shown:
             make_picture_folder(args.show)
         else:
             check_page("--show", args.show, inputs, force=args.force)
+
+    def check(self, inputs: Sequence[Path]) -> None:
+        """Check that no output overwrites these files or those before them."""
+        check_outputs(self.outputs, inputs)
+        self.inputs.update(map(_files.real, inputs))
 
     def add(self, number: int, example: Loaded, captions: Sequence[Translation]) -> None:
         """Show the captions of an example."""
@@ -157,20 +156,16 @@ class _Shown:
             self.page.page("Captions").save(self.path, force=self.force)
 
 
-def _named(names: Sequence[str]) -> Iterator[list[Record]]:
-    """Yield the names that are arguments, or lines of standard input."""
+def _named(names: Sequence[str], shown: _Shown) -> Iterator[list[Record]]:
+    """Yield the names that are arguments, or lines of standard input, once no output can overwrite their files."""
     rows = iter([[Record(0, [name]) for name in names]]) if names else read_blocks("-")
-    return windows(rows, _TOGETHER)
+    for group in windows(rows, _TOGETHER):
+        shown.check([Path(file_of(row.cells[0])) for row in group])
+        yield group
 
 
-def _loaded(row: Record, source: ArraySource, failures: Failures) -> Loaded | Failed:
-    """Read the example that a row names: an argument, or a line of standard input, which has a number."""
-    if row.line:
-        return failures.read(row, lambda row: _load(row.cells[0], source), "standard input")
-    return failures.attempt(lambda: _load(row.cells[0], source))
-
-
-def _load(name: str, source: ArraySource) -> Loaded:
+def _load(source: ArraySource, row: Record) -> Loaded:
+    (name,) = row.cells
     if is_blank(name):
         raise ValueError("empty; expected the name of a file")
     return load(name, source)

@@ -33,12 +33,12 @@ from regard.seq2seq.data.parallel_text import memoized, read_lines, read_pairs
 from regard.seq2seq.data.tokenizers import Sentence, Tokenizer
 from regard.seq2seq.decoding.beam import BEAM
 from regard.seq2seq.evaluation import metrics
-from regard.seq2seq.evaluation.metrics import LinkScore, Reference, Row, Score
+from regard.seq2seq.evaluation.metrics import LengthRow, LinkScore, Reference, SacrebleuScore
 from regard.seq2seq.model import Seq2Seq
 from regard.seq2seq.storage.model_file import model_file
 from regard.seq2seq.translator import Translator, check_length
 from regard.show import argument_types, figures
-from regard.show.figures.canvas import check_picture, warned
+from regard.show.figures.figure import check_picture, warned
 from regard.show.progress import Progress
 from regard.show.terminal import align, clean, display_width, fit, note
 
@@ -71,12 +71,12 @@ class _Column(NamedTuple):
 
     title: str
     factor: float
-    measure: Callable[[Sequence[str], Sequence[Reference]], float | Score]
+    measure: Callable[[Sequence[str], Sequence[Reference]], float | SacrebleuScore]
 
     def number(self, lines: Sequence[str], references: Sequence[Reference]) -> float:
         """Return the measure without its signature."""
         measured = self.measure(lines, references)
-        return measured.score if isinstance(measured, Score) else measured
+        return measured.score if isinstance(measured, SacrebleuScore) else measured
 
     def cell(self, number: float) -> str:
         """Return the cell of a number in a table."""
@@ -137,7 +137,7 @@ class _Result(NamedTuple):
     name: str
     scores: dict[str, float]
     signatures: dict[str, str]
-    rows: list[Row]
+    rows: list[LengthRow]
     links: LinkScore | None
 
 
@@ -524,8 +524,12 @@ def _result(
 ) -> _Result:
     """Measure all lines, and groups of similar lengths."""
     measured = {key: column.measure(lines, test.references) for key, column in columns.items()}
-    signatures = {key: value.signature for key, value in measured.items() if isinstance(value, Score)}
-    scores = {key: value.score if isinstance(value, Score) else value for key, value in measured.items()}
+    signatures = {
+        key: value.signature for key, value in measured.items() if isinstance(value, SacrebleuScore)
+    }
+    scores = {
+        key: value.score if isinstance(value, SacrebleuScore) else value for key, value in measured.items()
+    }
     _, sides = test.measured_side
     _, cut = test.length_unit
     measures = {key: column.number for key, column in columns.items()}
@@ -639,7 +643,7 @@ def _by_length(columns: dict[str, _Column], key: str, results: Sequence[_Result]
     return f"{title}\n{_table(['length', 'items', *head], table)}"
 
 
-def _range(row: Row) -> str:
+def _range(row: LengthRow) -> str:
     return f"{row.shortest}" if row.shortest == row.longest else f"{row.shortest}-{row.longest}"
 
 
@@ -659,13 +663,15 @@ def _notes(test: _Test, columns: dict[str, _Column], result: _Result) -> list[st
 def _draw(path: Path, column: _Column, key: str, test: _Test, results: Sequence[_Result]) -> None:
     rows = results[0].rows
     side, _ = test.measured_side
-    figures.save_by_length(
+    figures.save(
         path,
-        [_range(row) for row in rows],
-        {result.name: [column.factor * row.scores[key] for row in result.rows] for result in results},
-        [row.sentences for row in rows],
-        measure=column.title,
-        along=f"{test.length_unit[0]} in the {side}",
+        figures.by_length(
+            [_range(row) for row in rows],
+            {result.name: [column.factor * row.scores[key] for row in result.rows] for result in results},
+            [row.sentences for row in rows],
+            measure=column.title,
+            along=f"{test.length_unit[0]} in the {side}",
+        ),
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -12,7 +12,6 @@ import numpy as np
 
 from regard.seq2seq.alignment.links import spell
 from regard.seq2seq.commands import drawing
-from regard.seq2seq.commands.line_blocks import Failed, Failures, of_others, read_blocks
 from regard.seq2seq.commands.loading import (
     Unseen,
     add_ensemble,
@@ -23,6 +22,7 @@ from regard.seq2seq.commands.loading import (
 )
 from regard.seq2seq.commands.options import add_beam, beam_sizes, check_needs, first_given
 from regard.seq2seq.commands.pages import Collected, check_page
+from regard.seq2seq.commands.read_lines import Failed, Failures, read_blocks, results
 from regard.seq2seq.data.parallel_text import display_name
 from regard.seq2seq.data.tables import Record
 from regard.seq2seq.data.tokenizers import Sentence
@@ -35,9 +35,17 @@ from regard.show import argument_types
 from regard.show.figures import MOST_HEADS
 from regard.show.terminal import clean, note
 
-__all__ = ["add_arguments", "run"]
+__all__ = ["add_arguments", "run", "translate_lines"]
 
-_Translate = Callable[[Sequence[str | Failed]], Iterator[list[Translation] | Failed]]
+
+class Line(NamedTuple):
+    """A line to translate."""
+
+    number: int  # from 1
+    text: str
+
+
+Search = Callable[[Sequence[Line]], Iterable[list[Translation]]]
 
 MOST = 1000  # samples of a line
 _PROBABILITY = argument_types.number("greater than 0 and at most 1", lambda number: 0 < number <= 1)
@@ -151,12 +159,47 @@ def run(args: argparse.Namespace) -> int:
     """Translate lines and print them."""
     _check_options(args)
     model = load_all(args.model, args.ensemble)
-    if (args.png or args.show or args.alignment != "none") and not model.attention:
-        raise ValueError(f"{args.model} was trained without attention: there is no alignment to show")
-    if args.coverage_penalty and not model.attention:
-        raise ValueError(
-            f"{args.model} was trained without attention: --coverage-penalty needs attention weights"
-        )
+    _check_outputs(model, args)
+    search, output, number = _search(model, args), _Output(model, args), 0
+    lines, failures = (
+        read_blocks(args.file or "-"),
+        Failures("translate", "lines", display_name(args.file or "-")),
+    )
+    for number, translations in enumerate(translate_lines(model, lines, search, failures), 1):
+        output.show(number, translations)
+    output.save()
+    return failures.status(number)
+
+
+def translate_lines(
+    model: Translator, lines: Iterable[list[Record]], search: Search, failures: Failures
+) -> Iterator[list[Translation] | Failed]:
+    """Yield the translations of each line, or its error; a line is tokenized once, where it is checked."""
+    source, unseen, warned = model.model.source_tokenizer, Unseen(), False
+
+    def checked(record: Record) -> Line:
+        nonlocal warned
+        text = Sentence(record.cells[0])
+        tokens = source.cut(text)
+        check_length(len(tokens))
+        unseen.check(source, tokens, f"line {record.line}")
+        if "\t" in text and not warned:
+            warned = True
+            rule = "has a TAB, as pairs have: complete lines are translated (cut -f1 gives sources)"
+            note(f"line {record.line} {rule}")
+        return Line(record.line, text)
+
+    for _, _, translations in results(lines, lambda record: failures.read(record, checked), search):
+        yield translations
+
+
+def _check_outputs(model: Translator, args: argparse.Namespace) -> None:
+    """Check that the model has what is to be shown, and that it can be written; make the folders of pictures."""
+    needs = {"there is no alignment to show": args.png or args.show or args.alignment != "none"}
+    needs["--coverage-penalty needs attention weights"] = args.coverage_penalty
+    for why, needed in needs.items():
+        if needed and not model.attention:
+            raise ValueError(f"{args.model} was trained without attention: {why}")
     if args.heads is not None:
         _check_heads(model, args)
     if args.show is not None:
@@ -164,18 +207,6 @@ def run(args: argparse.Namespace) -> int:
         check_page("--show", args.show, [*models, *filter(None, [args.file])], force=args.force)
     make_picture_folder(args.png)
     make_picture_folder(args.heads)
-    translate, output = _translator(model, args), _Output(model, args)
-    failures = Failures("translate", "lines")
-    read = _Reader(model, display_name(args.file or "-"), failures)
-    number = 0
-    for lines in read_blocks(args.file or "-"):
-        for translations in translate(list(map(read, lines))):
-            number += 1
-            output.show(number, translations)
-        sys.stdout.flush()  # a program at the other end of a pipe may wait for these lines
-    if args.show is not None:
-        output.page.page().save(args.show, force=args.force)
-    return failures.status(number)
 
 
 def _check_heads(model: Translator, args: argparse.Namespace) -> None:
@@ -205,64 +236,32 @@ def _check_options(args: argparse.Namespace) -> None:
     beam_sizes(args)  # checks them
 
 
-class _Reader:
-    """Checks source lines: their length, and warnings of unseen symbols and of TABs."""
-
-    def __init__(self, model: Translator, name: str, failures: Failures) -> None:
-        self.source, self.warned = model.model.source_tokenizer, False
-        self.unseen, self.name, self.failures = Unseen(), name, failures
-
-    def __call__(self, record: Record) -> str | Failed:
-        """Return a line that can be translated."""
-        return self.failures.read(record, self._checked, self.name)
-
-    def _checked(self, record: Record) -> str:
-        line = Sentence(record.cells[0])
-        tokens = self.source.cut(line)
-        check_length(len(tokens))
-        self.unseen.check(self.source, tokens, f"line {record.line}")
-        if "\t" in line and not self.warned:
-            self.warned = True
-            note(
-                f"line {record.line} has a TAB, as pairs have: complete lines are translated (cut -f1 gives sources)"
-            )
-        return line
-
-
-def _translator(model: Translator, args: argparse.Namespace) -> _Translate:
-    """Return the function that translates sentences with these options."""
+def _search(model: Translator, args: argparse.Namespace) -> Search:
+    """Return the function that translates lines with these options."""
     scoring = Scoring(length_penalty=args.length_penalty, coverage_penalty=args.coverage_penalty)
     if args.sample is not None:
-        return _Sampler(model, args, scoring)
+        return partial(_sample, model, args, scoring)
     beam, n_best = beam_sizes(args)
     search = partial(model.candidates, beam=beam, n_best=n_best, scoring=scoring)
-    return lambda sentences: of_others(sentences, search)
+    return lambda lines: search([line.text for line in lines])
 
 
-class _Sampler:
-    """Samples translations; those of a line depend only on the seed and the number of the line."""
-
-    def __init__(self, model: Translator, args: argparse.Namespace, scoring: Scoring) -> None:
-        self.model, self.args, self.scoring = model, args, scoring
-        self.seeds = np.random.SeedSequence(1 if args.seed is None else args.seed)
-
-    def __call__(self, sentences: Sequence[str | Failed]) -> Iterator[list[Translation] | Failed]:
-        """Sample translations of each sentence."""
-        for sentence in sentences:
-            (child,) = self.seeds.spawn(1)  # of each line, so that the numbers of lines count
-            yield sentence if isinstance(sentence, Failed) else self._sample(sentence, child)
-
-    def _sample(self, sentence: str, child: np.random.SeedSequence) -> list[Translation]:
-        (samples,) = self.model.sample(
-            [sentence],
-            count=self.args.sample,
-            temperature=self.args.temperature or 1.0,
-            top_k=self.args.top_k,
-            top_p=self.args.top_p,
-            rng=int(child.generate_state(1)[0]),
-            scoring=self.scoring,
+def _sample(
+    model: Translator, args: argparse.Namespace, scoring: Scoring, lines: Sequence[Line]
+) -> Iterator[list[Translation]]:
+    """Sample translations; those of a line depend only on the seed and the number of the line."""
+    for line in lines:
+        seed = np.random.SeedSequence(1 if args.seed is None else args.seed, spawn_key=(line.number - 1,))
+        (samples,) = model.sample(
+            [line.text],
+            count=args.sample,
+            temperature=args.temperature or 1.0,
+            top_k=args.top_k,
+            top_p=args.top_p,
+            rng=int(seed.generate_state(1)[0]),
+            scoring=scoring,
         )
-        return samples
+        yield samples
 
 
 class _Columns(NamedTuple):
@@ -279,7 +278,7 @@ class _Output:
     def __init__(self, model: Translator, args: argparse.Namespace) -> None:
         self.model, self.png, self.heads, self.draws = model, args.png, args.heads, args.alignment == "text"
         self.by = args.by or "words"
-        self.page, self.in_page = Collected(model), args.show is not None
+        self.page, self.path, self.force = Collected(model), args.show, args.force
         several = args.n_best is not None or args.sample is not None
         self.columns = _Columns(several, several or args.scores, args.alignment == "pharaoh")
 
@@ -288,7 +287,7 @@ class _Output:
         if isinstance(translations, Failed):
             print("\t".join([str(number)] * self.columns.number + [""] * sum(self.columns[1:]) + [""]))
             return
-        if self.in_page:
+        if self.path:
             self.page.add(translations)
         for rank, translation in enumerate(translations, 1):
             print(self.line(number, translation))
@@ -302,6 +301,11 @@ class _Output:
             if self.heads:
                 assert isinstance(self.model, Seq2Seq)  # as `run` has checked
                 drawing.save_heads(self.model.heads(translation), translation, self.heads, name)
+
+    def save(self) -> None:
+        """Write the page, if there is one."""
+        if self.path:
+            self.page.page().save(self.path, force=self.force)
 
     def line(self, number: int, translation: Translation) -> str:
         """Return the columns of one translation."""

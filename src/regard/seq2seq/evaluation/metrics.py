@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from sacrebleu.metrics.base import Metric
 
 __all__ = [
-    *("Row", "Score", "LinkScore", "alignment_error_rate", "bleu", "by_length", "chrf"),
+    *("LengthRow", "SacrebleuScore", "LinkScore", "alignment_error_rate", "bleu", "by_length", "chrf"),
     *("edit_distance", "error_rate", "exact", "groups", "headline", "is_near", "unit"),
 ]
 
@@ -32,7 +32,7 @@ _LONGEST_RUN = 4  # n of BLEU, which is undefined if no reference has so many wo
 _WIDTHS = [factor * 10**power for power in range(9) for factor in (1, 2, 5)]  # of groups of lengths
 
 
-class Score(NamedTuple):
+class SacrebleuScore(NamedTuple):
     """A score of sacrebleu.
 
     Parameters
@@ -47,7 +47,9 @@ class Score(NamedTuple):
     signature: str
 
 
-def bleu(hypotheses: Sequence[str], references: Sequence[Reference], *, tokenize: str = "13a") -> Score:
+def bleu(
+    hypotheses: Sequence[str], references: Sequence[Reference], *, tokenize: str = "13a"
+) -> SacrebleuScore:
     """Return BLEU: the precision of n-grams of up to four words, with a penalty for brevity.
 
     Parameters
@@ -61,7 +63,7 @@ def bleu(hypotheses: Sequence[str], references: Sequence[Reference], *, tokenize
 
     Returns
     -------
-    Score
+    SacrebleuScore
         BLEU of the corpus, in percent, with sacrebleu's signature. NaN where no reference has four words, which
         sacrebleu calls 0 even if every line is right.
 
@@ -93,7 +95,7 @@ def bleu(hypotheses: Sequence[str], references: Sequence[Reference], *, tokenize
     return score if countable else score._replace(score=math.nan)
 
 
-def chrf(hypotheses: Sequence[str], references: Sequence[Reference]) -> Score:
+def chrf(hypotheses: Sequence[str], references: Sequence[Reference]) -> SacrebleuScore:
     """Return chrF: the F-score (beta 2) of n-grams of up to six characters.
 
     Parameters
@@ -105,7 +107,7 @@ def chrf(hypotheses: Sequence[str], references: Sequence[Reference]) -> Score:
 
     Returns
     -------
-    Score
+    SacrebleuScore
         chrF of the corpus, in percent, with sacrebleu's signature.
 
     Raises
@@ -137,13 +139,13 @@ def _require_sacrebleu() -> None:
         raise ImportError('BLEU and chrF need sacrebleu: pip install "regard[cli]"') from None
 
 
-def _sacrebleu(metric: Metric, hypotheses: Sequence[str], references: Sequence[Reference]) -> Score:
+def _sacrebleu(metric: Metric, hypotheses: Sequence[str], references: Sequence[Reference]) -> SacrebleuScore:
     """Call sacrebleu, which takes the first references of all lines, then the second ones, None if there is none."""
     several = _several(hypotheses, references)
     most = max(map(len, several))
     streams: list[Any] = [[refs[k] if k < len(refs) else None for refs in several] for k in range(most)]
     score = metric.corpus_score(list(hypotheses), streams).score
-    return Score(float(score), str(metric.get_signature()))
+    return SacrebleuScore(float(score), str(metric.get_signature()))
 
 
 def _several(hypotheses: Sequence[str], references: Sequence[Reference]) -> list[tuple[str, ...]]:
@@ -439,7 +441,7 @@ def alignment_error_rate(
     return LinkScore(rate, correct / count if count else 1.0, recalled / sure_count if sure_count else 1.0)
 
 
-class Row(NamedTuple):
+class LengthRow(NamedTuple):
     """Metrics of the sentences of a range of lengths.
 
     Parameters
@@ -518,7 +520,7 @@ def by_length(
     hypotheses: Sequence[str],
     references: Sequence[Reference],
     measures: Mapping[str, Measure],
-) -> list[Row]:
+) -> list[LengthRow]:
     """Return metrics by length.
 
     Parameters
@@ -534,7 +536,7 @@ def by_length(
 
     Returns
     -------
-    list of Row
+    list of LengthRow
         One for each group, by increasing length.
 
     Raises
@@ -545,7 +547,7 @@ def by_length(
     Examples
     --------
     >>> by_length([1] * 20 + [2] * 20, ["a"] * 40, ["a"] * 20 + ["b"] * 20, {"exact": exact})
-    [Row(shortest=1, longest=1, sentences=20, scores={'exact': 1.0}), Row(shortest=2, longest=2, sentences=20, ...
+    [LengthRow(shortest=1, longest=1, sentences=20, scores={'exact': 1.0}), LengthRow(shortest=2, longest=2, ...
     """
     _several(hypotheses, references)
     if len(lengths) != len(hypotheses):
@@ -554,5 +556,5 @@ def by_length(
     for shortest, longest, indices in groups(lengths):
         lines, right = [hypotheses[i] for i in indices], [references[i] for i in indices]
         scores = {name: measure(lines, right) for name, measure in measures.items()}
-        rows.append(Row(shortest, longest, len(indices), scores))
+        rows.append(LengthRow(shortest, longest, len(indices), scores))
     return rows

@@ -5,7 +5,7 @@ tokenizers (U8) as ``source.tokens``, ``target.tokens`` and so on, tokens in UTF
 metadata::
 
     format   "regard.seq2seq"
-    version  "1"
+    version  "2"
     config   JSON: the network's family and all its options      see `regard.seq2seq.networks.families.describe`
     source   JSON: the options of the source's tokenizer          see `regard.seq2seq.data.tokenizers`
     target   JSON: those of the target's
@@ -47,7 +47,7 @@ __all__ = [
 ]
 
 MODEL_FILE = "model.safetensors"  # the file's name in a folder of ``regard train``
-FORMAT, VERSION = "regard.seq2seq", "1"
+FORMAT, VERSION = "regard.seq2seq", "2"
 SIDES = ("source", "target")
 Part = TypeVar("Part")
 Predicts = TypeVar("Predicts", bound=Predictor, covariant=True)
@@ -155,7 +155,7 @@ def read_model(path: str | os.PathLike[str]) -> Model[Network]:
         The network with its tokenizers.
     """
     with opened(path, "model file") as file:
-        file.expect_format(FORMAT, VERSION, checksum=False)  # earlier versions wrote none
+        file.expect_format(FORMAT, VERSION, checksum=False)  # other programs may write none
         return _read(file)
 
 

@@ -23,7 +23,7 @@ from regard.seq2seq.storage.checkpoint_file import State
 from regard.seq2seq.training.augmentation import augmented, check_augmentation
 from regard.seq2seq.training.config import ResolvedConfig
 
-__all__ = ["Diverged", "Step", "Training", "mean_loss"]
+__all__ = ["Diverged", "TrainingStep", "Training", "mean_loss"]
 
 Array = NDArray[Any]
 
@@ -39,7 +39,7 @@ class Diverged(ArithmeticError):
     """The loss is not finite; the model has its best parameters so far."""
 
 
-class Step(NamedTuple):
+class TrainingStep(NamedTuple):
     """The result of one step of training.
 
     Parameters
@@ -52,8 +52,8 @@ class Step(NamedTuple):
         The epoch, counted from 1.
     pairs, tokens : int
         Pairs of the batch, and their target tokens.
-    rate : float
-        Adam's rate.
+    learning_rate : float
+        Adam's learning rate of this step.
     seconds : float
         Duration of the training so far, without pauses between runs.
     validation : float or None
@@ -68,7 +68,7 @@ class Step(NamedTuple):
     epoch: int
     pairs: int
     tokens: int
-    rate: float
+    learning_rate: float
     seconds: float
     validation: float | None = None
     best: bool = False
@@ -165,12 +165,12 @@ class Training:
         parts |= {f"training {name}": value for name, value in training.items()}
         return {name: str(value) for name, value in parts.items()}
 
-    def __iter__(self) -> Iterator[Step]:
+    def __iter__(self) -> Iterator[TrainingStep]:
         """Train until the end.
 
         Yields
         ------
-        Step
+        TrainingStep
             After each step, when the training is in a consistent state.
         """
         with one_blas_thread() as alone, two_threads() as threads:
@@ -213,7 +213,7 @@ class Training:
         """Return whether the last `patience` validations had no lower loss."""
         return self.config.patience is not None and self.waited >= self.config.patience
 
-    def _epoch(self, halves: _Halves) -> Iterator[Step]:
+    def _epoch(self, halves: _Halves) -> Iterator[TrainingStep]:
         """Take the remaining steps of the epoch."""
         epoch, done = divmod(self.step, self.per_epoch)
         # The number of batches depends on the lengths alone, not on the order.
@@ -236,7 +236,7 @@ class Training:
         rng = self._rng(_AUGMENTATION, self.step)
         return augmented(batch, inputs, shift=config.shift, noise=config.noise, rng=rng)
 
-    def _step(self, halves: _Halves, batch: Batch) -> Step:
+    def _step(self, halves: _Halves, batch: Batch) -> TrainingStep:
         rate = self.config.rate_at(self.step + 1, self.total, self._elapsed_share())
         loss, gradient = halves(batch, [self._rng(_DROPOUT, self.step, half) for half in range(2)])
         length = self.adam.step(gradient, rate, halves.each)
@@ -251,14 +251,14 @@ class Training:
         epoch = (self.step - 1) // self.per_epoch + 1
         self._update_seconds()
         size = len(batch.lengths), batch.target_tokens()
-        return Step(self.step, self._expected_total(), loss, epoch, *size, rate, self.seconds)
+        return TrainingStep(self.step, self._expected_total(), loss, epoch, *size, rate, self.seconds)
 
     def _expected_total(self) -> int:
         elapsed = self._elapsed_share()
         paced = max(round(self.step / elapsed), self.step) if elapsed else self.total
         return min(self.total, paced) if paced < _ENDLESS else self.step
 
-    def _validated(self, step: Step) -> Step:
+    def _validated(self, step: TrainingStep) -> TrainingStep:
         self.validated_step = self.step
         with _replaced(self.flat, self.flat if self.mean is None else self.mean):
             validation = mean_loss(self.network, self.valid)

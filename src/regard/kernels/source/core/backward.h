@@ -64,7 +64,7 @@ inline int64_t padded(int64_t count) { return (count + PADDING - 1) / PADDING * 
 // Where a task accumulates gradients.
 template <class T>
 struct GradientBuffers {
-    T *dkeys, *dvalues;  // (m, padded(d)), (m, padded(e))
+    T *dkeys, *dvalues;  // (m, padded(d)), (m, padded(e)) or null
     T* dparameters;
     char* dbias;
 };
@@ -246,8 +246,9 @@ class BackwardTile : ScoreBlock<T, NV> {
         const T factor = p.score == PRODUCTS ? T(p.scale) : T(1);
         const bool scales_last = out.dbias || caps;  // both need the unscaled gradient
         make_weights(first, last, scales_last ? T(1) : factor);
-        add_product<T>(out.dvalues + (j + first) * padded(p.e), padded(p.e), last - first, p.e,
-                             score_block + first * W, W, dcontext_rows, padded(p.e), rows);
+        if (out.dvalues)
+            add_product<T>(out.dvalues + (j + first) * padded(p.e), padded(p.e), last - first, p.e,
+                           score_block + first * W, W, dcontext_rows, padded(p.e), rows);
         if (out.dbias) add_bias_gradient(j, first, last);
         if (caps)
             for (int64_t c = first * W; c < last * W; c += L<T>) {

@@ -55,7 +55,8 @@ struct Problem {
     int64_t tasks_span_groups;  // whether a task is one part of all groups, since they share a bias gradient
     Matrices dcontext;  // all gradients have the compute type
     void* dqueries;  // (items, n, d)
-    // (groups, parts, m, d) and (groups, parts, m, e), padded rows, initially 0; 1 part if merges_parts
+    // (groups, parts, m, d) and (groups, parts, m, e), padded rows, initially 0; 1 part if merges_parts. `dvalues` is null
+    // where they are constants.
     void *dkeys, *dvalues;
     const int64_t* dbias;  // (items, parts) addresses of zeroed arrays, or null
     int64_t dbias_row, dbias_column;

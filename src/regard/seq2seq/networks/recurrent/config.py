@@ -61,7 +61,7 @@ class RecurrentConfig:
     encoder_layers : int
         Layers of the encoder; 0 for as many as the decoder has. A deep encoder costs little, since it reads all tokens
         of a batch at once, while each layer of the decoder takes a step for each token.
-    feeding : bool
+    input_feeding : bool
         In Luong's style, whether each step reads the readout of the step before (input feeding).
     inputs : VectorInput or ImageInput, optional
         The source of a network that reads arrays instead of tokens. A sequence of vectors is read by recurrent layers,
@@ -91,7 +91,7 @@ class RecurrentConfig:
     cell: str = "gru"
     layers: int = 1
     encoder_layers: int = 0
-    feeding: bool = True
+    input_feeding: bool = True
     inputs: Input | None = None
 
     # how sizes and options of training are chosen by default, see `regard.seq2seq.training.defaults`
@@ -103,7 +103,7 @@ class RecurrentConfig:
         check_sizes(self, _LEAST, _MOST)
         for name, choices in _CHOICES.items():
             _check.choice(name, getattr(self, name), choices)
-        _check.flag("feeding", self.feeding)
+        _check.flag("input_feeding", self.input_feeding)
         check_source(self)
         if self.attends and not self.attention:
             raise ValueError('attention must be at least 1 unless the score is "none". Got 0 instead.')
@@ -136,7 +136,7 @@ class RecurrentConfig:
     @property
     def feeds(self) -> bool:
         """Whether each step reads the readout before (input feeding)."""
-        return self.style == "luong" and self.feeding
+        return self.style == "luong" and self.input_feeding
 
     @property
     def fused(self) -> bool:
@@ -149,7 +149,7 @@ class RecurrentConfig:
         """The options that have no effect with the others, each with its requirement."""
         needs = {
             "attention": (self.projects_keys, "a score that projects states: additive or scaled_dot"),
-            "feeding": (self.style == "luong", "the style luong"),
+            "input_feeding": (self.style == "luong", "the style luong"),
             "encoder_layers": (not isinstance(self.inputs, ImageInput), "a source of tokens or vectors"),
         }
         return {name: need for name, (has_effect, need) in needs.items() if not has_effect}

@@ -23,11 +23,11 @@ class TransformerConfig:
     ----------
     source_tokens, target_tokens : int
         Sizes of the two vocabularies; 0 source tokens with `inputs`.
-    width : int
+    model_size : int
         The model dimension; a multiple of `heads`.
     heads : int
         Heads of each attention.
-    hidden : int
+    feedforward_size : int
         Size of the feed-forward layers.
     encoder_layers, decoder_layers : int
         Layers of attention and feed-forward.
@@ -45,22 +45,22 @@ class TransformerConfig:
 
     Examples
     --------
-    >>> TransformerConfig(10, 10, width=8, heads=2, hidden=16).shapes()["encoder_0_self_in"]
+    >>> TransformerConfig(10, 10, model_size=8, heads=2, feedforward_size=16).shapes()["encoder_0_self_in"]
     (8, 24)
     """
 
     source_tokens: int
     target_tokens: int
-    width: int = 256
+    model_size: int = 256
     heads: int = 4
-    hidden: int = 1024
+    feedforward_size: int = 1024
     encoder_layers: int = 3
     decoder_layers: int = 3
     alignment_layer: int = 0
     inputs: Input | None = None
 
     # how sizes and options of training are chosen by default, see `regard.seq2seq.training.defaults`
-    scaled_sizes: ClassVar = ("width", "hidden")
+    scaled_sizes: ClassVar = ("model_size", "feedforward_size")
     training: ClassVar[dict[str, float]] = {"learning_rate": 1e-3, "dropout": 0.1}
     short_training: ClassVar = (2_000, 2.5)  # a step takes eight times as long
     attends: ClassVar = True
@@ -70,8 +70,10 @@ class TransformerConfig:
         sizes = [field.name for field in fields(self) if field.name != "inputs"]
         check_sizes(self, dict.fromkeys(sizes, 1) | {"source_tokens": 0, "alignment_layer": 0}, _MOST)
         check_source(self)
-        if self.width % self.heads:
-            raise ValueError(f"width must be a multiple of heads = {self.heads}. Got {self.width} instead.")
+        if self.model_size % self.heads:
+            raise ValueError(
+                f"model_size must be a multiple of heads = {self.heads}. Got {self.model_size} instead."
+            )
         if self.alignment_layer > self.decoder_layers:
             raise ValueError(
                 f"alignment_layer must be at most decoder_layers = {self.decoder_layers}. "
@@ -85,7 +87,7 @@ class TransformerConfig:
 
     def shapes(self) -> Shapes:
         """Return the shape of every parameter by its name."""
-        w = self.width
+        w = self.model_size
         shapes: Shapes = (
             self.inputs.shapes(w) if self.inputs else {"source_embedding": (self.source_tokens, w)}
         )
@@ -98,7 +100,7 @@ class TransformerConfig:
         return shapes | {"decoder_gain": (w,), "decoder_shift": (w,), "output_bias": (self.target_tokens,)}
 
     def _block(self, name: str, projections: int) -> Shapes:
-        w = self.width
+        w = self.model_size
         return {
             name + "gain": (w,),
             name + "shift": (w,),
@@ -107,7 +109,7 @@ class TransformerConfig:
         }
 
     def _hidden(self, name: str) -> Shapes:
-        w, h = self.width, self.hidden
+        w, h = self.model_size, self.feedforward_size
         norm: Shapes = {name + "gain": (w,), name + "shift": (w,)}
         return norm | {
             name + "in": (w, h),

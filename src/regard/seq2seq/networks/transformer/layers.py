@@ -1,6 +1,6 @@
 """The blocks of a transformer: attention and feed-forward, over the tokens of sentences of different lengths.
 
-Letters: N tokens of a batch, B sentences, T source positions, n target positions, W width, d = W / heads.
+Letters: N tokens of a batch, B sentences, T source positions, n target positions, W model size, d = W / heads.
 
 Rows (N, W) come in and go out, one for each token. Every block adds its output to its input, and reads the normalised
 input (Xiong et al. 2020, "On Layer Normalization in the Transformer Architecture", figure 1b). The pullback of a block

@@ -67,7 +67,7 @@ class TransformerNetwork:
             elif name.endswith(
                 "embedding"
             ):  # so that embeddings enter with variance 1, and logits leave with it
-                parameter[...] = rng.normal(0, self.config.width**-0.5, parameter.shape)
+                parameter[...] = rng.normal(0, self.config.model_size**-0.5, parameter.shape)
             elif name == "vector_end":  # as large as the normalised vectors of the sequence
                 parameter[...] = rng.normal(0, 1, parameter.shape)
             elif name.endswith("gain"):
@@ -81,7 +81,7 @@ class TransformerNetwork:
 
     def _outputs(self, name: str) -> int:
         """Return how many outputs a matrix has, counting side-by-side matrices as one."""
-        return self.config.hidden if name.endswith("hidden_in") else self.config.width
+        return self.config.feedforward_size if name.endswith("hidden_in") else self.config.model_size
 
     def loss(
         self,

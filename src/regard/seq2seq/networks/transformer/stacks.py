@@ -1,6 +1,6 @@
 """The two stacks of a transformer: the encoder, and the decoder under teacher forcing.
 
-Letters: N target tokens of a batch, M source tokens, B sentences, T source positions, n target positions, W width.
+Letters: N target tokens of a batch, M source tokens, B sentences, T source positions, n target positions, W model size.
 """
 
 from __future__ import annotations

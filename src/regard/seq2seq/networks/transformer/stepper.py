@@ -1,7 +1,7 @@
 """The transformer's steps for a search.
 
 Letters: B sentences, T source positions, k hypotheses of a sentence, m tokens of all its hypotheses so far, V
-size of the vocabulary, W width, d = W / heads.
+size of the vocabulary, W model size, d = W / heads.
 
 All hypotheses of a sentence share one cache: each step appends the keys and values of its k tokens, and a bool array
 (B, k, m) is the mask of each hypothesis. A search that drops hypotheses and splits others changes that

@@ -5,7 +5,8 @@ A line with an error does not end a verb: a `Failed` takes its place in the outp
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import sys
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from typing import NamedTuple, TypeVar
 
@@ -14,7 +15,7 @@ from regard.seq2seq.data.parallel_text import Readable, read_lines
 from regard.seq2seq.data.tables import Record
 from regard.show.terminal import note
 
-__all__ = ["Failed", "Failures", "of_others", "read_blocks", "windows"]
+__all__ = ["Failed", "Failures", "read_blocks", "results", "windows"]
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -44,16 +45,19 @@ class Failures:
         The verb that reads the inputs.
     units : str
         What the inputs are, in the plural.
+    file : str
+        The name of the file with the records.
     """
 
-    def __init__(self, verb: str, units: str) -> None:
-        self.verb, self.units, self.count = verb, units, 0
+    def __init__(self, verb: str, units: str, file: str = "standard input") -> None:
+        self.verb, self.units, self.file, self.count = verb, units, file, 0
 
-    def read(self, record: Record, parse: Callable[[Record], T], file: str) -> T | Failed:
-        """Return what a function makes of a record of a file, or the error of either."""
+    def read(self, record: Record, parse: Callable[[Record], T]) -> T | Failed:
+        """Return what a function makes of a record, or the error of either."""
         if record.error:
             return self._fail(record.error)
-        return self.attempt(lambda: parse(record), f"{file}, line {record.line}")
+        location = f"{self.file}, line {record.line}" if record.line else ""  # arguments have no line
+        return self.attempt(lambda: parse(record), location)
 
     def attempt(self, function: Callable[[], T], location: str = "") -> T | Failed:
         """Return what a function returns, or its error, whose text begins with the location."""
@@ -79,14 +83,19 @@ class Failures:
         note(f"regard {self.verb}: error: {error}")
 
 
-def of_others(
-    items: Sequence[T | Failed], function: Callable[[list[T]], Iterable[R]]
-) -> Iterator[R | Failed]:
-    """Yield what a function returns for the items, in order, where those that have failed stay as they are."""
-    others = [item for item in items if not isinstance(item, Failed)]
-    results = iter(function(others) if others else ())
-    for item in items:
-        yield item if isinstance(item, Failed) else next(results)
+def results(
+    blocks: Iterable[list[Record]],
+    read: Callable[[Record], T | Failed],
+    search: Callable[[list[T]], Iterable[R]],
+) -> Iterator[tuple[Record, T | Failed, R | Failed]]:
+    """Yield each record, what is read of it, and what a search finds for that; a failure takes the place of both."""
+    for block in blocks:
+        items = [read(record) for record in block]
+        usable = [item for item in items if not isinstance(item, Failed)]
+        found = iter(search(usable) if usable else ())
+        for record, item in zip(block, items, strict=True):
+            yield record, item, item if isinstance(item, Failed) else next(found)
+        sys.stdout.flush()  # a program at the other end of a pipe may wait for the output of this block
 
 
 def read_blocks(path: Readable) -> Iterator[list[Record]]:

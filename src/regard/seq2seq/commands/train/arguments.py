@@ -1,0 +1,359 @@
+"""The arguments of `regard train`, and the models and files that they describe."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from regard.seq2seq import extras
+from regard.seq2seq.commands.columns import add_columns
+from regard.seq2seq.commands.link_files import LINKS_FROM
+from regard.seq2seq.commands.options import check_needs, first_given
+from regard.seq2seq.commands.train.data import PairFiles
+from regard.seq2seq.data.array_sources import ArraySource, Images, Vectors
+from regard.seq2seq.data.normalization import NORMALIZATIONS
+from regard.seq2seq.data.subwords import METHODS
+from regard.seq2seq.data.tables import is_csv
+from regard.seq2seq.data.tokenizers import TOKEN_TYPES
+from regard.seq2seq.model import Seq2Seq
+from regard.seq2seq.networks.families import FAMILIES
+from regard.seq2seq.storage.model_file import MODEL_FILE
+from regard.seq2seq.training.config import OPTIONS, TrainingConfig
+from regard.show import argument_types
+
+__all__ = ["add_arguments", "check_options", "make_models", "model_paths", "pair_files"]
+
+ARRAY_SOURCES = ("images", "vectors")
+
+EXAMPLES = """\
+The best model so far is always saved, and a checkpoint every minute. Training can be stopped at any time with Ctrl-C;
+the same command resumes it, with exactly the same result as without the stop. A finished model is trained anew only
+with --fresh. Pairs that are too long are left out and counted. The output folder gets model.safetensors, log.jsonl,
+the pictures curve.png and alignment-1.png, ..., and checkpoint.safetensors until training is done; with --compare,
+also model-without-attention.safetensors with its own log and curve.
+
+With --source images or vectors, the first column has names of files, relative to the folder of PAIRS. Images are
+pictures, which are scaled to --size, or arrays of that size. Vectors are arrays, one vector a row. Arrays are in
+.npy files, or in archives: FILE.npz:NAME.
+
+examples:
+  regard train pairs.tsv                                train, with some of the pairs held out
+  regard train text.en text.fr --out runs/en-fr         two files, line by line
+  regard train pairs.csv --columns en fr                a spreadsheet with a header
+  regard train train.tsv.gz --valid valid.tsv.gz --test test.tsv.gz --out runs/mine
+  regard train words.tsv --source characters --target tokens      letters to phonemes
+  regard train pairs.tsv --family transformer --source subwords --target subwords
+  regard train pairs.tsv --network style=luong score=general cell=lstm layers=2
+  regard train pairs.tsv --compare                      also train the same model without attention
+  regard train pairs.tsv --links links.txt              with word alignments by regard align or by hand
+  regard train captions.tsv --source images --size 64 64        names of pictures TAB captions
+  regard train labels.tsv --source vectors --size 13            names of arrays with rows of 13 numbers TAB labels
+  regard train boxes.tsv --source vectors --size 4 --order set --positions 2        rows of 4 numbers, then x and y
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Describe the arguments of `regard train`."""
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.epilog = EXAMPLES
+    parser.usage = "%(prog)s PAIRS [SECOND] [--valid FILE] [--test FILE] [--out PATH] [options]"
+    add = parser.add_argument
+    add(
+        "pairs",
+        nargs="+",
+        type=argument_types.non_empty,
+        metavar="PAIRS",
+        help="source TAB target, one pair a line, UTF-8, plain or gzip, - for standard input; or a CSV file (.csv); or"
+        " two files, one with the sources and one with the targets",
+    )
+    valid = "validation pairs, which choose the best model, in one file or two (default: a part of PAIRS)"
+    add("--valid", nargs="+", action="extend", type=argument_types.non_empty, metavar="FILE", help=valid)
+    test = "test pairs, on which the result is measured (default: the validation pairs)"
+    add("--test", nargs="+", action="extend", type=argument_types.non_empty, metavar="FILE", help=test)
+    add(
+        "--out",
+        type=argument_types.path,
+        default=Path("model"),
+        metavar="PATH",
+        help="a folder, or a file that ends in .safetensors (default: model)",
+    )
+    add_columns(parser)
+    add(
+        "--skip-empty",
+        action="store_true",
+        help="leave out pairs with an empty side, which are an error otherwise",
+    )
+    add(
+        "--fresh",
+        action="store_true",
+        help="train anew, and replace an existing checkpoint or finished model",
+    )
+    _add_model(parser.add_argument_group("the model"))
+    _add_arrays(parser.add_argument_group("sources that are images or vectors").add_argument)
+    _add_training(parser.add_argument_group("training"))
+
+
+def _add_model(group: Any) -> None:
+    """Add the options of the model."""
+    add = group.add_argument
+    add("--family", choices=tuple(FAMILIES), default="recurrent", help="kind of network (default recurrent)")
+    which = group.add_mutually_exclusive_group()
+    which.add_argument("--no-attention", action="store_true", help="train a model without attention")
+    which.add_argument("--compare", action="store_true", help="train two models, with and without attention")
+    add(
+        "--network",
+        nargs="+",
+        action="extend",
+        default=[],
+        metavar="NAME=VALUE",
+        help="options of the network: style, score, window, cell, layers, coverage, ... (an unknown name lists all)",
+    )
+    add(
+        "--extras",
+        nargs="+",
+        action="extend",
+        default=[],
+        metavar="NAME=N",
+        help="translation_memory=N: append the targets of the N most similar training pairs to each source; "
+        "graphones=N: rerank by joint n-grams of source and target tokens, at most 12-grams (letters to sounds: 8)",
+    )
+    arrays = "; or images or vectors, in files that the first column names"
+    for side, more, described in (("source", ARRAY_SOURCES, arrays), ("target", (), "")):
+        add(
+            f"--{side}",
+            choices=(*TOKEN_TYPES, *more),
+            default="words",
+            help=f"type of tokens of the {side} (default words){described}",
+        )
+    _add_cutting(add)
+
+
+def _add_arrays(add: Any) -> None:
+    """Add the options of sources that are arrays."""
+    add(
+        "--size",
+        nargs="+",
+        type=argument_types.integer(),
+        metavar="N",
+        help="of images: height and width in pixels, multiples of --cell; of vectors: how many numbers each has,"
+        " without its position",
+    )
+    add(
+        "--channels",
+        type=argument_types.integer(),
+        metavar="N",
+        help="channels of the images: 1 for grey, 3 for colours (default 3)",
+    )
+    add(
+        "--cell",
+        type=argument_types.integer(),
+        metavar="N",
+        help="side in pixels of the square cells that are attended to, a power of 2 (default 4)",
+    )
+    add(
+        "--order",
+        choices=("sequence", "set"),
+        help="whether the order of the vectors of an example matters (default sequence)",
+    )
+    add(
+        "--positions",
+        type=argument_types.integer(1, 3),
+        metavar="N",
+        help="coordinates of positions, which follow the numbers of each vector (default 0)",
+    )
+
+
+def _add_cutting(add: Any) -> None:
+    """Add the options of the vocabularies, and of the longest pairs."""
+    add(
+        "--lower",
+        action=argparse.BooleanOptionalAction,
+        help="lowercase the source (default: only if its tokens are words)",
+    )
+    add(
+        "--normalization",
+        choices=NORMALIZATIONS,
+        default="NFC",
+        help="Unicode normalization of text (default NFC)",
+    )
+    add("--subwords", choices=METHODS, help="subword algorithm (default unigram)")
+    add(
+        "--vocabulary",
+        type=argument_types.integer(5),
+        metavar="N",
+        help="largest vocabulary of either side (default 30,000 words, 8,000 subwords)",
+    )
+    add(
+        "--min-count",
+        type=argument_types.integer(),
+        metavar="N",
+        help="how often a token must come to be known (default 1; of words, 3 from 5,000 pairs on)",
+    )
+    add(
+        "--max-tokens",
+        type=argument_types.integer(),
+        default=50,
+        metavar="N",
+        help="longest side of a training pair; longer pairs are left out (default 50)",
+    )
+    add(
+        "--test-max-tokens",
+        type=argument_types.integer(),
+        metavar="N",
+        help="longest side of a test pair; longer pairs are left out (default: --max-tokens)",
+    )
+
+
+def _add_training(group: Any) -> None:
+    """Add the options of training, which are the fields of `TrainingConfig`, and those of guided alignment."""
+    for name, option in OPTIONS.items():
+        group.add_argument(
+            f"--{name.replace('_', '-')}",
+            type=partial(_checked, name),
+            metavar=option.value,
+            help=f"{option.description} (default: {option.default})",
+        )
+    _add_links(group.add_argument)
+
+
+def _checked(name: str, text: str) -> Any:
+    """Convert an argument to the value of an option of training."""
+    try:
+        return OPTIONS[name].check(name, argument_types.value(text))
+    except (ValueError, TypeError) as error:
+        raise argparse.ArgumentTypeError(str(error).removeprefix(f"{name} ")) from None
+
+
+def _add_links(add: Any) -> None:
+    """Add the options of guided alignment."""
+    add(
+        "--links",
+        type=argument_types.path,
+        metavar="FILE",
+        help="word alignments of the pairs, which attention learns (one line a pair, 0-0 1-2, as from regard align)",
+    )
+    add("--links-by", choices=("words", "tokens"), help="what the numbers in --links count (default words)")
+    add(
+        LINKS_FROM,
+        "--gold-from",
+        type=int,
+        choices=(0, 1),
+        help="the number of the first word in --links (default 0)",
+    )
+
+
+def _options(name: str, assignments: Sequence[str]) -> dict[str, Any]:
+    """Read NAME=VALUE, where a value is a number, true, false or a word."""
+    options: dict[str, Any] = {}
+    for option in assignments:
+        key, sign, value = option.partition("=")
+        if not sign or not key:
+            raise ValueError(f"--{name}: must be NAME=VALUE. Got {option!r:.60} instead.")
+        if key in options:
+            raise ValueError(f"--{name}: {key} must be given once. Got it twice instead.")
+        options[key] = argument_types.value(value)
+    return options
+
+
+def check_options(args: argparse.Namespace) -> None:
+    """Check which options go together, which argparse cannot do."""
+    if args.compare and _options("network", args.network).get("score") == "none":
+        raise ValueError("--compare needs a score: score=none has no attention to compare with")
+    if isinstance(_source(args), ArraySource) and (option := first_given(args, _OF_TEXT)):
+        raise ValueError(f"{option} needs tokens in the source. --source {args.source} has none.")
+    check_needs(args, (("--links-by", "--links", ""), (LINKS_FROM, "--links", "")))
+    if args.links and args.skip_empty and (args.columns or is_csv(args.pairs[0])):
+        raise ValueError(
+            "--links with --skip-empty needs pairs with TABs and no header: links are numbered by lines"
+        )
+
+
+_OF_TEXT = ("--links", "--lower", "--extras")
+_OF_IMAGES, _OF_VECTORS = ("--channels", "--cell"), ("--order", "--positions")
+
+
+def _source(args: argparse.Namespace) -> str | ArraySource:
+    """Return the source of the model: a type of tokens, or a reader of arrays."""
+    others = [
+        *(_OF_IMAGES if args.source != "images" else ()),
+        *(_OF_VECTORS if args.source != "vectors" else ()),
+    ]
+    if option := first_given(args, others if args.source in ARRAY_SOURCES else ("--size", *others)):
+        raise ValueError(f"{option} needs {_NEEDED_BY[option]}")
+    if args.source == "vectors":
+        if args.size is None or len(args.size) != 1:
+            raise ValueError("--source vectors needs --size N, the numbers of a vector without its position")
+        return Vectors(args.size[0], order=args.order or "sequence", positions=args.positions or 0)
+    if args.source == "images":
+        if args.size is None or len(args.size) != 2:
+            raise ValueError("--source images needs --size HEIGHT WIDTH")
+        height, width = args.size
+        return Images(height, width, channels=args.channels or 3, cell=args.cell or 4)
+    return str(args.source)
+
+
+_NEEDED_BY = {
+    "--size": "--source images or vectors",
+    **dict.fromkeys(_OF_IMAGES, "--source images"),
+    **dict.fromkeys(_OF_VECTORS, "--source vectors"),
+}
+
+
+_OF_ATTENTION = ("score", "attention")  # options of the network
+
+
+def make_models(args: argparse.Namespace) -> list[Seq2Seq]:
+    """Return the models to train: one, or one with and one without attention."""
+    models = [
+        _model(args, attention) for attention in ([True, False] if args.compare else [not args.no_attention])
+    ]
+    if args.links and not models[0].attention:
+        raise ValueError("--links needs attention, which learns them")
+    return models
+
+
+def _model(args: argparse.Namespace, attention: bool) -> Seq2Seq:
+    network, options = _options("network", args.network), _options("extras", args.extras)
+    if args.compare and not attention:  # the same apart from attention
+        network = {name: network[name] for name in network if name not in _OF_ATTENTION}
+        options = extras.without_attention(options)
+    return Seq2Seq(
+        family=args.family,
+        attention=attention,
+        network=network,
+        source=_source(args),
+        target=args.target,
+        vocabulary=args.vocabulary,
+        min_count=args.min_count,
+        lower=args.lower,
+        normalization=args.normalization,
+        subwords=args.subwords,
+        extras=options,
+        max_tokens=args.max_tokens,
+        training=TrainingConfig(**{n: x for n in OPTIONS if (x := getattr(args, n)) is not None}),
+    )
+
+
+def model_paths(args: argparse.Namespace) -> list[Path]:
+    """Return the files of the models."""
+    path = args.out if args.out.suffix == ".safetensors" else args.out / MODEL_FILE
+    if not args.compare:
+        return [path]
+    return [path, path.with_name(f"{path.stem}-without-attention{path.suffix}")]
+
+
+def pair_files(args: argparse.Namespace) -> PairFiles:
+    """Return the files of the pairs, and how they are read."""
+    return PairFiles(
+        args.pairs,
+        args.valid,
+        args.test,
+        columns=args.columns,
+        skip_empty=args.skip_empty,
+        links=args.links,
+        links_by=args.links_by or "words",
+        links_from=args.links_from,
+    )

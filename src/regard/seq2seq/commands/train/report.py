@@ -1,0 +1,373 @@
+"""What `regard train` prints, logs and draws: the pairs, the progress, the measures and the examples."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from regard.seq2seq.commands import curve, drawing
+from regard.seq2seq.commands.pages import Collected
+from regard.seq2seq.commands.summary import Summary, summarize
+from regard.seq2seq.commands.train.data import Data, with_noun
+from regard.seq2seq.commands.train.files import EXAMPLES, RunFiles
+from regard.seq2seq.data.array_sources import ArraySource, Images
+from regard.seq2seq.data.normalization import normalize
+from regard.seq2seq.data.parallel_text import Pair
+from regard.seq2seq.decoding.beam import BEAM
+from regard.seq2seq.evaluation.metrics import is_near
+from regard.seq2seq.model import Seq2Seq
+from regard.seq2seq.training.config import TrainingConfig
+from regard.seq2seq.training.defaults import choose_epochs
+from regard.seq2seq.training.log import Log, entries
+from regard.seq2seq.training.loop import Training, TrainingStep
+from regard.seq2seq.translator import Translation
+from regard.show import figures
+from regard.show.figures.figure import warned
+from regard.show.progress import Progress
+from regard.show.terminal import clean, fit, report
+
+__all__ = [
+    "Reporter",
+    "closing_notes",
+    "describe_pairs",
+    "draw_curve",
+    "equally_spaced",
+    "forecast",
+    "measure",
+    "print_measures",
+    "short_warning",
+    "show_examples",
+    "where_tokens_are",
+]
+
+_SAMPLE = 200  # validation pairs that are translated after each epoch
+_ALL_REPORTED = 10  # epochs; of those after them, only some improvements are reported
+_WIDTH = 100  # columns of an example translation
+_LOG_INTERVAL = 10  # steps between two lines of the log
+_SPEED_AFTER = 5.0  # seconds of training before the forecast
+_SHORT = 0.5  # of the usual epochs; fewer get a warning
+
+
+# ---------------------------------------------------------------------------------------------------------- pairs
+
+
+def describe_pairs(data: Data, model: Seq2Seq, training: Training, test: int, longest: int) -> str:
+    """Describe the numbers of pairs; `test` is that of the test pairs."""
+    count = len(training.valid)
+    valid = str(count) if data.own_valid else f"{count} others"
+    if data.too_few:
+        valid = "too few to hold any out, so the same"
+    # Limits of length may differ between validation and test.
+    tested = " and test" if not data.own_test and test == count else f", {test} for test"
+    return (
+        f"{with_noun(len(data.train), 'training pair')}, {len(training.pairs)} of them with at most"
+        f" {with_noun(longest, 'token')} {where_tokens_are(model)}; {valid} for validation{tested}"
+    )
+
+
+def where_tokens_are(model: Seq2Seq) -> str:
+    """Return which sides of a pair have tokens."""
+    return "in the target" if isinstance(model.source, ArraySource) else "on both sides"
+
+
+def _describe_test(data: Data, test: Sequence[Pair]) -> str:
+    """Describe the test pairs: whether the model was trained on them or chosen by them."""
+    count = len(test)
+    if data.too_few and not data.own_test:
+        own = "the training pair itself" if count == 1 else f"the {count} training pairs themselves"
+        return f"{own}: there are too few to hold any out"
+    learned = data.learned(test)
+    pairs = with_noun(count, "held-out pair")
+    if learned:
+        pairs = f"{with_noun(count, 'pair')}, {learned} of them learned from"
+    return pairs if data.own_test else f"{pairs}{',' * bool(learned)} that also chose the model"
+
+
+# --------------------------------------------------------------------------------------------------- while it trains
+
+
+def equally_spaced(pairs: Sequence[Pair]) -> list[Pair]:
+    """Return at most 200 pairs at equal distances, because a file may be sorted."""
+    count = min(len(pairs), _SAMPLE)
+    return [pairs[i * len(pairs) // count] for i in range(count)]
+
+
+class _Pace:
+    """A running mean of a speed, in which recent steps weigh more."""
+
+    mean: float | None = None
+
+    def add(self, now: float) -> None:
+        """Add the speed of a step."""
+        self.mean = now if self.mean is None else 0.95 * self.mean + 0.05 * now
+
+
+class Reporter:
+    """Reports the steps of a training on the terminal and in the log.
+
+    Parameters
+    ----------
+    name : str
+        The name of the training.
+    model : Seq2Seq
+        The model, which translates a sample of the validation pairs after a validation.
+    training : Training
+        The training.
+    log : Path
+        The file of the log.
+    sample : sequence of (source, target)
+        Short validation pairs.
+    first : TrainingStep
+        The first step to report.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        model: Seq2Seq,
+        training: Training,
+        log: Path,
+        sample: Sequence[Pair],
+        first: TrainingStep,
+    ) -> None:
+        self.model, self.training, self.sample = model, training, equally_spaced(sample)
+        done = first.number - 1
+        self.progress = Progress(first.total, name, done=done)
+        self.log = Log(log, resume_at=done if done else None)
+        if done:
+            self.progress.write(f"resuming after step {done} of {first.total}")
+        self.tokens, self.pairs = _Pace(), _Pace()
+        source = model.source
+        text = self.tokens, model.target
+        self.shown, self.unit = (self.pairs, source.unit) if isinstance(source, ArraySource) else text
+        self.forecast_at: float | None = first.seconds + _SPEED_AFTER  # None once it has been printed
+        self.last = 0  # the last reported epoch
+        self.since: float | None = None  # the time of the first step is unknown
+
+    def __enter__(self) -> Reporter:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.progress.close()
+        self.log.close()
+
+    def time(self, step: TrainingStep) -> None:
+        """Measure the speed of a step, without the time that saving and reporting take."""
+        if self.since is not None:
+            seconds = max(time.monotonic() - self.since, 1e-9)
+            self.tokens.add(step.tokens / seconds)
+            self.pairs.add(step.pairs / seconds)
+
+    def report(self, step: TrainingStep) -> None:
+        """Report a step, and the validation after it."""
+        reported = step.validation is not None and self._is_reported(step)
+        lines, summary = self._validation(step) if reported else ("", None)
+        self.progress.advance(loss=step.loss, total=step.total, pace=self.shown.mean, unit=self.unit)
+        self._forecast(step)
+        if lines:
+            self.progress.write(lines)
+        if step.validation is not None or step.number % _LOG_INTERVAL == 0 or step.number == 1:
+            self._log(step, summary)
+        self.since = time.monotonic()
+
+    def _is_reported(self, step: TrainingStep) -> bool:
+        """Return whether to report a validation: after the first epochs, only improvements at growing intervals."""
+        if step.epoch <= _ALL_REPORTED or step.number == step.total:
+            return True
+        return step.best and step.epoch >= 1.1 * self.last
+
+    def _validation(self, step: TrainingStep) -> tuple[str, Summary | None]:
+        """Return the report of a validation, and the measures of the sample's translations."""
+        self.last = step.epoch
+        line, saved = f"epoch {step.epoch}: validation loss {step.validation:.3f}", ", saved" * step.best
+        if not self.sample:
+            return line + saved, None
+        sources = [source for source, _ in self.sample]
+        texts = [translation.text for translation in self.model.translate(sources, beam=1)]
+        measures = measure(self.model, self.sample, texts)
+        chosen = self.last * 7 % len(texts)
+        example = f"  {clean(str(sources[chosen]))} -> {clean(texts[chosen])}"
+        line += f", {measures} (greedy, {with_noun(len(texts), 'pair')}){saved}"
+        return f"{line}\n{fit(example, _WIDTH).rstrip()}", measures
+
+    def _log(self, step: TrainingStep, summary: Summary | None) -> None:
+        pace = self.tokens.mean
+        measured = {} if summary is None else summary._asdict()
+        self.log.write(
+            step=step.number,
+            epoch=step.epoch,
+            seconds=round(step.seconds, 3),
+            loss=step.loss,
+            learning_rate=step.learning_rate,
+            tokens=step.tokens,
+            tokens_per_second=None if pace is None else round(pace, 1),
+            validation=step.validation,
+            **{name: measured.get(name) for name in ("bleu", "exact", "errors")},
+        )
+
+    def _forecast(self, step: TrainingStep) -> None:
+        """Report once, as soon as the speed is known, how often each pair will be seen."""
+        if self.forecast_at is None or step.seconds < self.forecast_at:
+            return
+        self.forecast_at, seen = None, _epochs_seen(self.training)
+        usual, config = _usual_epochs(self.training), self.training.config
+        speed = seen / max(step.seconds, 1e-9)
+        self.progress.write(forecast(speed, seen, step.seconds / 60, usual, config))
+
+
+def measure(model: Seq2Seq, pairs: Sequence[Pair], translations: Sequence[str]) -> Summary:
+    """Measure translations of the sources of pairs."""
+    form = model.model.target.normalization
+    references = [normalize(str(target), form) for _, target in pairs]
+    return summarize(model.target, [str(source) for source, _ in pairs], translations, references)
+
+
+# ----------------------------------------------------------------------------------------------------------- duration
+
+
+def _usual_epochs(training: Training) -> int:
+    """Return the default number of epochs for so many pairs."""
+    return choose_epochs(len(training.pairs))
+
+
+def _epochs_seen(training: Training) -> float:
+    """Return how often each pair has been seen so far."""
+    return training.step / training.per_epoch
+
+
+def forecast(per_second: float, epochs: float, minutes: float, usual: int, config: TrainingConfig) -> str:
+    """Describe how often each pair will be seen at the measured epochs per second."""
+    times, needed = math.inf if config.epochs is None else float(config.epochs), config.minutes
+    if needed is None or times < epochs + 60 * (needed - minutes) * per_second:
+        needed = minutes + (times - epochs) / per_second / 60
+    else:
+        times = max(epochs + 60 * (needed - minutes) * per_second, epochs)
+    line = f"at this speed each pair will be seen {_times(times)} in {_minutes(needed)}"
+    if times >= _SHORT * usual:
+        return line
+    if config.epochs is not None and times >= config.epochs:
+        return f"{line}; {_times(usual)} is usual: see --epochs"
+    enough = math.ceil(minutes + (usual - epochs) / per_second / 60)
+    return f"{line}; {_times(usual)} is usual, which takes --minutes {enough}"
+
+
+def short_warning(name: str, training: Training) -> str:
+    """Return a warning that the training was too short, with the option to change; empty if it was not."""
+    config, epochs, usual = training.config, _epochs_seen(training), _usual_epochs(training)
+    if epochs >= _SHORT * usual or training.out_of_patience():
+        return ""
+    option = "--epochs"
+    if config.epochs is None or training.step < training.total:
+        option = f"--minutes {math.ceil(training.seconds / 60 * usual / max(epochs, 1e-9))}"
+    return (
+        f"{name} was short: each pair was seen {_times(epochs)}, and {_times(usual)} is usual"
+        f" for so many pairs; the model can become better with {option}"
+    )
+
+
+def _times(number: float) -> str:
+    """Return a count with "times": with one decimal where it is small and fractional."""
+    shown = f"{number:.0f}" if number >= 10 or number == round(number) else f"{number:.1f}"
+    return f"{shown} time{'' if shown == '1' else 's'}"
+
+
+def _minutes(number: float) -> str:
+    shown = f"{number:.0f}" if number >= 10 else f"{number:.2g}"
+    return f"{shown} minute{'' if shown == '1' else 's'}"
+
+
+# ------------------------------------------------------------------------------------------------------- at the end
+
+
+def closing_notes(model: Seq2Seq, training: Training, last: TrainingStep, saved: str) -> Iterator[str]:
+    """Yield what is worth knowing at the end of a training; `saved` names the epoch of the best model."""
+    if last.epoch > _ALL_REPORTED and saved:
+        yield f"the best model is {saved}"
+    uniform = math.log(len(model.model.target))
+    if training.best_loss > uniform:
+        rule = f"every validation loss is above {uniform:.3f}, that of guessing"
+        yield f"{rule}: a smaller --learning-rate may help"
+    if training.finished_early():
+        config = training.config
+        done = f"done with {with_noun(config.epochs or 0, 'epoch')}"
+        yield f"{done} before the {config.minutes:g} minutes were over: see --epochs"
+
+
+def draw_curve(files: RunFiles) -> None:
+    """Draw the learning curves of a log."""
+    if drawing.can_draw():
+        with warned(files.curve):
+            figures.save(files.curve, figures.curves(curve.panels({"": entries(files.log)})))
+
+
+def print_measures(models: Sequence[Seq2Seq], test: Sequence[Pair], data: Data) -> None:
+    """Print the measures of each model on the test pairs, and those of the sources if they come near."""
+    sources, measured = [source for source, _ in test], []
+    for model in models:
+        measures = measure(model, test, [t.text for t in model.translate(sources)])
+        measured.append(measures)
+        how = "with" if model.attention else "without"
+        signature = f" ({measures.signature})" if measures.signature else ""
+        print(f"{measures} {how} attention, on {_describe_test(data, test)}, beam {BEAM}{signature}")
+    if isinstance(models[0].source, ArraySource):
+        return  # there is nothing to copy
+    copied = measure(models[0], test, list(map(str, sources)))
+    if any(is_near(copied._asdict(), measures._asdict()) for measures in measured):
+        print(f"{copied} by copying the source")
+
+
+def show_examples(model: Seq2Seq, files: RunFiles, test: Sequence[Pair]) -> None:
+    """Show three translations of test sentences with their attention weights."""
+    examples = _examples(model, test)
+    several = model.candidates([source for source, _ in examples])
+    for pair, candidates, path in zip(examples, several, files.alignments, strict=False):
+        _show_example(model, pair, candidates[0], path)
+    if model.attention and examples:
+        _save_page(model, files, [source for source, _ in examples], several)
+    print()
+
+
+def _show_example(model: Seq2Seq, pair: Pair, translation: Translation, path: Path) -> None:
+    """Print a translation with its attention weights, and draw them."""
+    print()
+    texts = {"source": pair[0], "translation": translation.text, "reference": pair[1]}
+    for name, text in texts.items():
+        print(f"{name + ':':<13}{clean(str(text))}")
+    if translation.alignment is not None and translation.tokens:
+        print(drawing.draw_alignment(translation))
+        if drawing.can_draw() and _draw(model, pair[0], translation, path):
+            print(report(f"drawn in {path}"))
+
+
+def _draw(model: Seq2Seq, source: Any, translation: Translation, path: Path) -> bool:
+    """Save a picture of an alignment, or of the cells that a caption's words attend to; return whether it was saved."""
+    if isinstance(model.source, Images):
+        return drawing.save_captioned(model.source, source, translation, path)
+    return drawing.save_alignment(translation, path)
+
+
+def _save_page(
+    model: Seq2Seq, files: RunFiles, sources: Sequence[Any], several: Sequence[Sequence[Translation]]
+) -> None:
+    """Save a page of the examples, each with all its hypotheses."""
+    page, source = Collected(model), model.source
+    with warned(files.page):
+        for example, candidates in zip(sources, several, strict=True):
+            picture = source.picture(example) if isinstance(source, Images) else None
+            page.add(candidates, example if isinstance(source, ArraySource) else None, picture)
+        page.page(files.model.stem).save(files.page, force=True)
+        print(report(f"shown in {files.page}: open it in a browser"))
+
+
+def _examples(model: Seq2Seq, test: Sequence[Pair]) -> list[Pair]:
+    """Return three pairs with different sources from all parts of the test, long ones if there are enough."""
+    different = list({str(pair[0]): pair for pair in test}.values())
+    side = model.model.source
+    if isinstance(side, ArraySource):
+        side = model.model.target  # of which all have some tokens
+    long = [pair for pair in different if 6 <= len(side.cut(pair[side is model.model.target])) <= 40]
+    pairs = long if len(long) >= EXAMPLES else different
+    return [pairs[len(pairs) * part // 4] for part in (1, 2, 3)] if len(pairs) >= EXAMPLES else pairs

@@ -1,0 +1,248 @@
+"""The verb `train`: train a model on pairs, measure it, and show its attention."""
+
+from __future__ import annotations
+
+import argparse
+import signal
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
+from functools import cache
+from itertools import chain
+from types import FrameType
+
+from regard import _signals
+from regard.seq2seq import extras
+from regard.seq2seq.commands import drawing
+from regard.seq2seq.commands.train.arguments import (
+    add_arguments,
+    check_options,
+    make_models,
+    model_paths,
+    pair_files,
+)
+from regard.seq2seq.commands.train.data import Data, identity, read, short_pairs, with_noun
+from regard.seq2seq.commands.train.files import HINT, RunFiles
+from regard.seq2seq.commands.train.report import (
+    Reporter,
+    closing_notes,
+    describe_pairs,
+    draw_curve,
+    print_measures,
+    short_warning,
+    show_examples,
+    where_tokens_are,
+)
+from regard.seq2seq.data.parallel_text import Pair
+from regard.seq2seq.model import Seq2Seq
+from regard.seq2seq.storage.checkpoint_file import write_checkpoint
+from regard.seq2seq.training.checkpoint import resume
+from regard.seq2seq.training.loop import Diverged, Training
+from regard.seq2seq.translator import LONGEST_SENTENCE
+from regard.show.progress import Progress
+from regard.show.terminal import note, report
+
+__all__ = ["Run", "Stop", "add_arguments", "run"]
+
+
+def run(args: argparse.Namespace) -> int:
+    """Train, measure and show."""
+    check_options(args)
+    models, paths = make_models(args), model_paths(args)
+    runs = [Run(model, RunFiles(path, fresh=args.fresh)) for model, path in zip(models, paths, strict=True)]
+    for one in runs:
+        one.files.check()
+    done = [one.files for one in runs if one.files.is_done()]
+    for files in done:
+        if files.finished_identity() is None:
+            done[0].refuse()
+    names = pair_files(args)
+    data = read(names, models[0], args.max_tokens)
+    identities = [identity(model, data) for model in models]
+    if done:
+        if [one.files.finished_identity() for one in runs] != identities:
+            done[0].refuse()
+        return _report_done(runs)
+    longest = min(args.test_max_tokens or args.max_tokens, LONGEST_SENTENCE)
+    for one in runs:
+        one.begin(data, longest)
+    test = short_pairs(models[0], data.test, longest)
+    if not test:
+        most = f"{with_noun(longest, 'token')} {where_tokens_are(models[0])}"
+        raise ValueError(f"{names.tested}: no pair has at most {most}")
+    with _prepared(runs):
+        note(describe_pairs(data, models[0], runs[0].training, len(test), args.max_tokens))
+        _note_extras(models[0])
+        if status := _train_and_show(runs, test, data):
+            return status
+        # Last, so that a command that is stopped before can be resumed.
+        for one, own in zip(runs, identities, strict=True):
+            one.files.log_end(one.training.step, own)
+        for one in runs:
+            one.files.remove_checkpoint()
+    for line in filter(None, (short_warning(one.name, one.training) for one in runs)):
+        note(line)
+    print(report(f"the model is in {paths[0]}"))
+    return 0
+
+
+def _report_done(runs: Sequence[Run]) -> int:
+    """Report that the same command has finished before."""
+    note(f"{runs[0].name} is done already; --fresh trains anew, another --out keeps this model")
+    print(report(f"the model is in {runs[0].files.model}"))
+    for one in runs:
+        one.files.remove_leftovers()
+    return 0
+
+
+def _note_extras(model: Seq2Seq) -> None:
+    """Print which extras of the model may help, which packages are missing, and why pictures can't be drawn."""
+    source = model.source if isinstance(model.source, str) else ""
+    for line in filter(None, (extras.hint(source, model.extras), drawing.missing_extras())):
+        note(line)
+    drawing.can_draw()  # warns before the training
+
+
+def _train_and_show(runs: Sequence[Run], test: Sequence[Pair], data: Data) -> int:
+    """Train, measure and show; return 0, or the exit status of what has stopped it."""
+    try:
+        for one in runs:
+            if status := one.train():
+                return status
+        print_measures([one.model for one in runs], test, data)
+        show_examples(runs[0].model, runs[0].files, test)
+    except KeyboardInterrupt as error:
+        files = runs[0].files
+        again = "the same command" + " without --fresh" * files.fresh
+        note(f"interrupted; the model is in {files.model}, and {again} prints the rest")
+        return _signals.status_of(error)
+    return 0
+
+
+@contextmanager
+def _prepared(runs: Sequence[Run]) -> Iterator[None]:
+    """Create the folder, lock the files of these runs, and ensure that each has a checkpoint."""
+    runs[0].files.model.parent.mkdir(parents=True, exist_ok=True)
+    with ExitStack() as stack:
+        for one in runs:
+            stack.enter_context(one.files.locked())
+            one.files.check_overwrites()
+            if one.files.is_done():  # by another process, in the meantime
+                one.files.refuse()
+        for one in runs:
+            one.resume()
+        for one in runs:
+            one.ensure_checkpoint()
+        yield
+
+
+class Stop:
+    """Record whether Ctrl-C, SIGTERM or SIGHUP has asked to stop; the second signal stops at once."""
+
+    requested, status = False, 0
+
+    def listening(self) -> AbstractContextManager[None]:
+        """Handle the signals in the ``with`` block, in the main thread and if they have no other handler."""
+        return _signals.handled(self._ask, signal.SIGINT)
+
+    def _ask(self, number: int, frame: FrameType | None) -> None:
+        if self.requested:
+            _signals.end(number, frame)
+        self.requested, self.status = True, 128 + number
+
+
+class Run:
+    """One training of a command, with its model and its files."""
+
+    training: Training
+
+    def __init__(self, model: Seq2Seq, files: RunFiles) -> None:
+        self.model, self.files, self.stop = model, files, Stop()
+        self.name = "training" if model.attention else "training without attention"
+        self.sample: Sequence[Pair] = []  # validation pairs to translate after each epoch
+        self.saved = ""  # names the epoch of the best model
+
+    def begin(self, data: Data, longest: int) -> None:
+        """Learn the vocabularies and initialise the network; longer validation pairs are not translated."""
+        if self.model.extras:
+            note(f"learning {' and '.join(self.model.extras)}")
+        with ExitStack() as stack:
+
+            @cache  # one bar, and none if no extra appends tokens
+            def bar(total: int) -> Progress:
+                return stack.enter_context(Progress(total, "appending tokens to sources"))
+
+            self.training = self.model.begin(
+                data.train,
+                data.valid,
+                links=data.links,
+                progress=lambda more, total: bar(total).advance(more),
+            )
+        self.sample = short_pairs(self.model, data.valid, longest)
+
+    def resume(self) -> None:
+        """Resume from the checkpoint, if there is one; raise if it is of another training."""
+        if (state := self.files.take_state()) is not None:
+            resume(self.training, state, self.files.checkpoint, HINT)
+
+    def ensure_checkpoint(self) -> None:
+        """Write a checkpoint, if there is none of this training."""
+        if not self.files.resumes():
+            write_checkpoint(self.files.checkpoint, self.training.state())
+
+    def train(self) -> int:
+        """Train to the end (return 0), a signal (128 plus its number) or a loss that is not finite (1)."""
+        try:
+            with self.stop.listening():
+                self._steps()
+        except KeyboardInterrupt as error:  # the second signal: the steps since the last checkpoint are lost
+            self.stop.requested, self.stop.status = True, _signals.status_of(error)
+        except Diverged as error:
+            self.files.remove_checkpoint()  # the training would diverge again
+            self._report_stop(f"stopped: {error}", "the last good model")
+            return 1
+        if not self.stop.requested:
+            draw_curve(self.files)
+            return 0
+        self._report_stop("interrupted", "the best model")
+        if self.files.checkpoint.exists():
+            command = "the same command" + " without --fresh" * self.files.fresh
+            note(f"{command} goes on from there")
+        return self.stop.status
+
+    def _report_stop(self, why: str, which: str) -> None:
+        saved = self.saved or ("that of an earlier run" if self.files.model.exists() else "")
+        result = f"{which}, {saved}, is in {self.files.model}" if saved else "no model has been written"
+        note(f"{why}; {result}")
+
+    def _steps(self) -> None:
+        """Take the steps of the training; report each validation and save each improvement."""
+        with ExitStack() as stack:
+            steps = self.model.run(self.training, checkpoint=self.files.checkpoint, keep=True)
+            stack.enter_context(closing(steps))
+            if (first := next(steps, None)) is None:
+                self._save_reranker()
+                note(f"{self.name} is done already")
+                return
+            log = self.files.log
+            reporter = Reporter(self.name, self.model, self.training, log, self.sample, first)
+            stack.enter_context(reporter)
+            for step in chain([first], steps):
+                reporter.time(step)
+                if step.best:
+                    self.model.save(self.files.model)
+                    self.saved = f"that of epoch {step.epoch}"
+                reporter.report(step)
+                if self.stop.requested:
+                    return
+            reranked = self._save_reranker()
+            notes = closing_notes(self.model, self.training, step, self.saved)
+            for line in filter(None, chain([reranked], notes)):
+                reporter.progress.write(line)
+
+    def _save_reranker(self) -> str:
+        """Save the weight of a reranker, which is fitted at the end of training; return a line that states it."""
+        reranker = self.model.model.reranker
+        if reranker is None or not self.files.model.exists():
+            return ""
+        self.model.save(self.files.model)
+        return f"the weight of the reranker is {reranker.weight:g} (1 is that of the network)"
