@@ -7,7 +7,7 @@ what the format or the voice cannot have::
     symbols = pronunciation.read_symbols("tokens.txt")
     pronunciation.write(lexicon, "lexicon.txt", "sherpa-kokoro", symbols=symbols)
 
-`FORMATS` lists the formats.
+`FORMATS` lists the formats. A `Pronouncer` has the words of a dictionary, and others from a trained model.
 
 Examples
 --------
@@ -20,6 +20,7 @@ Examples
 from regard.pronunciation.formats import FORMATS, Format
 from regard.pronunciation.lexicon import Lexicon, Variant
 from regard.pronunciation.preparing import LeftOut, Prepared, prepare, write
+from regard.pronunciation.pronouncer import Pronouncer, Pronunciation
 from regard.pronunciation.reading import read
 from regard.pronunciation.symbols import read_phone_map, read_symbols
 
@@ -29,6 +30,8 @@ __all__ = [
     "LeftOut",
     "Lexicon",
     "Prepared",
+    "Pronouncer",
+    "Pronunciation",
     "Variant",
     "prepare",
     "read",
