@@ -51,6 +51,7 @@ LAYERS = [
         "outofcore",
         "dask",
         "seq2seq",
+        "pronunciation",
         "show",
         "_suggest",
     ),
@@ -302,6 +303,7 @@ def test_the_package_itself_only_imports() -> None:
 
 SUBPACKAGES = {  # and one name of each that must be available without another import
     "nn": "nn.linear",
+    "pronunciation": "pronunciation.read",
     "seq2seq": "seq2seq.Seq2Seq, regard.seq2seq.evaluation.metrics.bleu",
     "show": "show.terminal.heatmap, regard.show.figures.curves",
 }
