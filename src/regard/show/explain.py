@@ -19,7 +19,7 @@ from regard.context import PARTS, Attention, attend
 from regard.mask import Dense, Mask, MaskLike
 from regard.scores import ScoreLike
 from regard.show import argument_types
-from regard.show.array_files import parse_matrix, read_array, read_arrays, read_named
+from regard.show.array_files import parse_matrix, read_array, read_named
 from regard.show.explanation import STEPS, Explanation, check_size, counted, projected
 from regard.show.figures.figure import check_picture, save, warned
 from regard.show.figures.heatmap import MOST_HEADS, heatmap, heatmaps
@@ -29,6 +29,7 @@ from regard.show.inputs import (
     check_files_alone,
     drawn_weights,
     labels_of,
+    read_inputs,
     seed_of,
     words_of,
 )
@@ -288,7 +289,7 @@ def _words_input(
 def _files_input(args: argparse.Namespace) -> tuple[Arrays, dict[str, NDArray[Any]], str]:
     """Return queries, keys and values from files, and a note about drawn arrays."""
     check_files_alone(args, ("words", *_WEIGHTS))
-    return _check.three(*read_arrays(args.files)), {}, _drawn_words(args).removeprefix("; ")
+    return _check.three(*read_inputs(args.files)), {}, _drawn_words(args).removeprefix("; ")
 
 
 def _generator(args: argparse.Namespace) -> np.random.RandomState:

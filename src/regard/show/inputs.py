@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from regard.show import argument_types
-from regard.show.array_files import parse_matrix
+from regard.show.array_files import parse_matrix, read_arrays
+from regard.show.terminal.text import note
 
 __all__: list[str] = []
 
@@ -72,6 +75,21 @@ def check_files_alone(args: argparse.Namespace, names: tuple[str, ...]) -> None:
     for name in names:
         if getattr(args, name) is not None:
             raise ValueError(f"give files or --{name.replace('_', '-')}, not both")
+
+
+def read_inputs(paths: Sequence[Path]) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+    """Return queries, keys and values from files; a note says where one file rather has weights."""
+    arrays = read_arrays(paths)
+    if len(paths) == 1 and arrays[0] is arrays[1] and _are_weights(arrays[0]):
+        rows = f"{paths[0]} is square, and its rows sum to 1"
+        note(f"note: {rows}: it is taken for queries, keys and values; regard show --weights shows weights")
+    return arrays
+
+
+def _are_weights(array: NDArray[Any]) -> bool:
+    square = array.ndim >= 2 and array.shape[-1] == array.shape[-2] > 1
+    shares = (array >= 0).all() and not np.isin(array, (0, 1)).all()  # words are often one-hot
+    return bool(square and shares and np.allclose(array.sum(axis=-1), 1, atol=1e-3))
 
 
 def labels_of(args: argparse.Namespace) -> tuple[list[str] | None, list[str] | None]:

@@ -10,8 +10,16 @@ from numpy.typing import NDArray
 
 from regard.seq2seq.commands.options import first_given
 from regard.show import argument_types
-from regard.show.array_files import read_arrays, read_named
-from regard.show.inputs import add_input, add_labels, check_files_alone, labels_of, seed_of, words_of
+from regard.show.array_files import read_array, read_named
+from regard.show.inputs import (
+    add_input,
+    add_labels,
+    check_files_alone,
+    labels_of,
+    read_inputs,
+    seed_of,
+    words_of,
+)
 from regard.show.page import HtmlPage, page
 from regard.show.page.document import check_new
 from regard.show.page.examples import drawn, meanings, reordering
@@ -35,7 +43,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_input(parser, files="; an .npz with an array weights shows these")
     add("--out", type=argument_types.path, metavar="FILE.html", help="the page to write")
     add(
+        "--weights",
+        type=argument_types.path,
+        metavar="FILE",
+        help="show weights that were computed elsewhere, (n, m) or (layers, heads, n, m): .npy, CSV, or .npz with an "
+        "array weights",
+    )
+    add(
         "--text",
+        type=argument_types.non_empty,
         metavar="SENTENCE",
         help="translate a sentence with the model FILE, from regard train, and show its alignments and heads",
     )
@@ -49,7 +65,8 @@ def run(args: argparse.Namespace) -> int:
     if args.out is None:
         raise ValueError("give --out FILE.html, the page to write")
     check_new(args.out, force=args.force, hint="--force")
-    document = _text(args) if args.text is not None else _files(args) if args.files else _words(args)
+    given = ((args.weights, _given_weights), (args.text, _text), (args.files or None, _files))
+    document = next((make for value, make in given if value is not None), _words)(args)
     document.save(args.out, force=args.force)
     print(f"{args.out} ({args.out.stat().st_size / 1000:.0f} KB): open it in a browser")
     return 0
@@ -66,6 +83,21 @@ def _text(args: argparse.Namespace) -> HtmlPage:
     return translated(args.files[0], args.text, title=args.title)
 
 
+def _given_weights(args: argparse.Namespace) -> HtmlPage:
+    """Return the page of the user's weights."""
+    if args.files:
+        raise ValueError("give files or --weights, not both")
+    if option := first_given(args, ("--words", "--seed", "--text")):
+        raise ValueError(f"{option} and --weights exclude each other: give one")
+    named = _weights([args.weights])
+    return page(read_array(args.weights) if named is None else named, **_options(args))
+
+
+def _options(args: argparse.Namespace) -> dict[str, Any]:
+    query_labels, key_labels = labels_of(args)
+    return {"query_labels": query_labels, "key_labels": key_labels, "title": args.title}
+
+
 def _words(args: argparse.Namespace) -> HtmlPage:
     """Return the page of words; where none are given, with Bahdanau's decoder below."""
     own = args.words is not None or args.seed is not None or args.labels is not None
@@ -80,14 +112,13 @@ def _words(args: argparse.Namespace) -> HtmlPage:
 def _files(args: argparse.Namespace) -> HtmlPage:
     """Return the page of the user's arrays."""
     check_files_alone(args, ("words", "seed"))
-    query_labels, key_labels = labels_of(args)
     first = args.files[0]
     if first.is_dir() or first.suffix.lower() == ".safetensors":
         kind = "folder" if first.is_dir() else "safetensors file"
         raise ValueError(f"{first} is a {kind}: with --text it may be a model of regard train")
     weights = _weights(args.files)
-    arrays = read_arrays(args.files) if weights is None else (weights,)
-    return page(*arrays, query_labels=query_labels, key_labels=key_labels, title=args.title)
+    arrays = read_inputs(args.files) if weights is None else (weights,)
+    return page(*arrays, **_options(args))
 
 
 def _weights(paths: list[Path]) -> NDArray[Any] | None:
