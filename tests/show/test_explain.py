@@ -15,6 +15,7 @@ from one_test import in_one_test
 import regard
 from regard.cli import main
 
+DRAWN = 'a word is a vector here, as in "1 0; 0 1"; regard explain "the cat sat" draws one for each word'
 FROM_SCRATCH = [
     *("explain", "--query-weight", "2 0 1; 0 0 1; 2 0 1"),
     *("--key-weight", "0 0 0; 0 2 0; 0 0 2", "--value-weight", "0 0 2; 2 2 0; 2 2 0"),
@@ -505,7 +506,10 @@ def fails(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
             ["long.npz", "keys.npy"],
             "long.npz holds several arrays: give it alone, or each array as a file of its own",
         ),
-        (["a", "b", "c", "d"], "queries, keys and values come in one, two or three files: 4 given"),
+        (
+            ["a.npy", "b.npy", "c.npy", "d.npy"],
+            "queries, keys and values come in one, two or three files: 4 given",
+        ),
         (["long.npz", "--words", "1"], "give files or --words, not both"),
         (["long.npz", "--seed", "1"], "give files or --seed, not both"),
         (["long.npz", "--row", "5"], "--row must be one of the 4 queries, counted from 1: 5"),
@@ -553,7 +557,7 @@ def fails(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
             ["--score", "general", "--score-arrays", "long.npz"],
             "long.npz must hold weight for --score general: it holds only queries, keys, values",
         ),
-        (["--words", ""], "there are no numbers in words"),
+        (["--words", ""], f"there are no numbers in words; {DRAWN}"),
         (["--scale", "nan"], "argument --scale: must be a number that is finite. Got 'nan' instead."),
         (["--png", "weights.doc"], "a picture's name must end in .png, .svg or .pdf: weights.doc"),
         (["--html", "mask.html"], "mask.html: the file exists already, --force replaces it"),

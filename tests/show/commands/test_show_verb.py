@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import re
 from pathlib import Path
@@ -13,6 +12,9 @@ import pytest
 
 from regard.cli import main
 from regard.show import HtmlPage
+
+DRAWN = 'a word is a vector here, as in "1 0; 0 1"; regard explain "the cat sat" draws one for each word'
+ALONE = "and --weights exclude each other: weights are shown as they are"
 
 
 @pytest.fixture(autouse=True)
@@ -84,32 +86,6 @@ def test_a_page_that_exists_is_replaced_with_force_only(capsys: pytest.CaptureFi
     shows(capsys, "--force")
 
 
-@pytest.mark.parametrize("name", ["w.npy", "w.csv", "w.npz"])
-def test_weights_computed_elsewhere_are_shown(capsys: pytest.CaptureFixture[str], name: str) -> None:
-    weights = np.array([[0.25, 0.75], [0.5, 0.5]])
-    np.save("w.npy", weights)
-    np.savez("w.npz", weights=weights)
-    Path("w.csv").write_text("0.25,0.75\n0.5,0.5\n")
-    (shown,) = shows(capsys, "--weights", name, "--query-labels", "a b")
-    (group,) = shown["data"]["groups"]
-    assert group["rows"] == ["a", "b"]
-    stored = np.frombuffer(base64.b64decode(group["weights"]["base64"]), group["weights"]["dtype"])
-    assert stored.tolist() == weights.ravel().tolist()
-
-
-@pytest.mark.parametrize("verb", [["explain"], ["show", "--out", "page.html"]])
-@pytest.mark.parametrize(
-    ("array", "noted"),
-    [([[0.25, 0.75], [0.5, 0.5]], True), ([[1.25, -0.25], [0.5, 0.5]], False), ([[2.0, 1], [0, 1]], False)],
-)
-def test_a_file_that_looks_like_weights_is_noted(
-    capsys: pytest.CaptureFixture[str], verb: list[str], array: Any, noted: bool
-) -> None:
-    np.save("w.npy", array)
-    assert main([*verb, "w.npy"]) == 0
-    assert ("rows sum to 1" in capsys.readouterr().err) is noted
-
-
 @pytest.mark.filterwarnings("always")
 def test_a_large_page_gives_a_warning_and_is_written(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
@@ -133,12 +109,18 @@ def test_a_large_page_gives_a_warning_and_is_written(
         (["my.npz", "--seed", "1"], "give files or --seed, not both"),
         (["--key-labels", "a b c d"], "words have the same names as queries and keys: give --labels"),
         (["no.npz"], "no.npz: No such file or directory"),
-        (["--words", ""], "there are no numbers in words"),
+        (["--words", ""], f"there are no numbers in words; {DRAWN}"),
+        (["--words", "the cat"], f"there are no numbers in words; {DRAWN}"),
+        (["--text", " "], "argument --text: must not be empty"),
         (
-            ["--words", "the cat"],
-            "words, row 1, column 1: 'the' is not a number; "
-            'a word is a vector here, as in "1 0; 0 1", and --labels names them',
+            ["my.npz", "--weights", "w.npy"],
+            f"FILE {ALONE}",
         ),
+        (
+            ["--weights", "w.npy", "--causal"],
+            f"--causal {ALONE}",
+        ),
+        (["the cat", "--words", "1 0"], "give a sentence or --words, not both"),
         (["."], ". is a folder: with --text it may be a model of regard train"),
         (
             ["my.safetensors"],
@@ -149,8 +131,6 @@ def test_a_large_page_gives_a_warning_and_is_written(
         (["odd.npz"], "keys and values must share their length m: 4 and 3; hint: every key has one value"),
         (["--seed", "-1"], "argument --seed: must be an integer from 0 to 4294967295. Got '-1' instead."),
         (["--title"], "argument --title: expected one argument"),
-        (["my.npz", "--weights", "my.npz"], "give files or --weights, not both"),
-        (["--weights", "my.npy", "--seed", "1"], "--seed and --weights exclude each other: give one"),
         (["my", "--text", ""], "argument --text: must not be empty"),
         (["my.npz", "--serve"], "unrecognized arguments: --serve"),
     ],
