@@ -14,6 +14,9 @@
 # [The first notebook](1-queries-keys-values.py) computed attention for four words at once. Here we go slowly: one
 # word, with a line of code for each number. Then the same for all words, without a loop. At the end is the general
 # formula, for vectors of any origin.
+#
+# Words and matrices are those of Stefania Cristina's article [The Attention Mechanism from
+# Scratch](https://machinelearningmastery.com/the-attention-mechanism-from-scratch/).
 
 # %%
 import numpy as np

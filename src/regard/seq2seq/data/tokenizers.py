@@ -56,7 +56,7 @@ _WORD = f"[bjz]*{_LETTERS}(?:h{_LETTERS})*(?:q(?=[wyd]))?"
 _BASE = "(?:rr?|[opfhqb])"
 _SIGN = f"(?:[bjz]*{_BASE}[{MARKS}]*(?:(?<=z){_BASE}[{MARKS}]*)*|[{MARKS}]+)"
 # No-break spaces belong to the punctuation next to them, as in French.
-_TOKEN = re.compile(f"(?P<word>{_WORD})|n?{_SIGN}(?:n(?![{MARKS}]))?|n")
+TOKEN = re.compile(f"(?P<word>{_WORD})|n?{_SIGN}(?:n(?![{MARKS}]))?|n")
 
 SPACE = "\u2423"  # how a space is shown as a token
 _SWAPPED = str.maketrans(f" {SPACE}", f"{SPACE} ")
@@ -86,7 +86,7 @@ def cut(text: str) -> list[str]:
     """
     text = text.replace(JOIN, _STANDS_FOR_JOIN)
     # A keycap is a symbol, although it begins with a digit.
-    matches = list(_TOKEN.finditer(_KEYCAP.sub("o", classes(text))))
+    matches = list(TOKEN.finditer(_KEYCAP.sub("o", classes(text))))
     tokens = [_with_base(text[match.start() : match.end()]) for match in matches]
     for i in range(1, len(matches)):
         if matches[i - 1].end() != matches[i].start():

@@ -1,0 +1,3 @@
+"""Trained networks as ONNX files, which run without this package."""
+
+__all__: list[str] = []

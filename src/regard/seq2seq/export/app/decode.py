@@ -1,0 +1,77 @@
+"""Decode texts with an exported model, by NumPy and onnxruntime alone; without a text, examples.tsv is checked."""
+
+import json
+import sys
+from collections import namedtuple
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnxruntime
+from text import END, START, UNKNOWN, Text
+
+# The best output: its mean log-probability, and how its tokens attended to the source's and to its end.
+Output = namedtuple("Output", "text tokens score weights")
+
+
+class Decoder:
+    """A model in a folder of ``regard export``."""
+
+    def __init__(self, folder: Path) -> None:
+        rules = json.loads((folder / "model.json").read_text("utf-8"))
+        self.source, self.target, self.limit = Text(rules["source"]), Text(rules["target"]), rules["limit"]
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = 1  # for small products, threads only wait
+        files = folder / "encoder.onnx", folder / "step.onnx"
+        self.encoder, self.step = (onnxruntime.InferenceSession(file, options) for file in files)
+
+    def __call__(self, text: str, beam: int = 1) -> Output:
+        """Return the best output that a beam of this size finds; 1 is greedy search."""
+        source = self.source.cut(text)
+        if not source:
+            return Output("", [], 0.0, np.zeros((0, 1)))
+        ids, score, weights = self.search(self.source.encode(source), beam)
+        tokens = [self.target.tokens[i] for i in ids]
+        for row in [row for row, i in enumerate(ids) if i == UNKNOWN and weights.size]:
+            tokens[row] = self.target.copied(source[weights[row, :-1].argmax()], self.source)
+        return Output(self.target.join(tokens), tokens, score, weights)
+
+    def search(self, ids: list[int], beam: int = 1) -> tuple[list[int], float, Any]:
+        """Return the ids of the best output, their mean log-probability with the end's, and their weights."""
+        source = {"source": np.array([[*ids, END]]), "lengths": np.array([len(ids) + 1])}
+        given, most = source | run(self.encoder, source), self.limit[0] * (len(ids) + 1) + self.limit[1]
+        live: list[Any] = [(0.0, [START], [])]  # log-probability, ids, weights
+        done: list[Any] = []  # the same, with the mean
+        for length in range(1, most + 1):
+            out = run(self.step, given | {"token": np.array([ids[-1] for _, ids, _ in live])})
+            totals, grown = out["log_probs"] + np.array([[one[0]] for one in live]), []
+            totals[:, :END] = -np.inf
+            order = np.argsort(-totals, axis=None, kind="stable")[: 2 * beam]  # half of them may be ends
+            for rank, place in enumerate(order[totals.flat[order] > -np.inf].tolist()):
+                i, token = divmod(place, totals.shape[1])
+                rows = [*live[i][2], *out.get("weights", [[]] * len(live))[i : i + 1]]
+                if token != END:
+                    grown.append((totals.flat[place], [*live[i][1], token], rows, i))
+                elif rank < beam:
+                    done.append((totals.flat[place] / length, [*live[i][1], END], rows))
+            live = [one[:3] for one in grown[:beam]]
+            if not live or (done and (beam == 1 or max(one[0] for one in done) >= live[0][0] / most)):
+                break  # nothing that is longer can be better
+            given["state"] = out["new_state"][[one[3] for one in grown[:beam]]]
+        done = done or [(live[0][0] / most, [*live[0][1], END], live[0][2])]  # cut off
+        score, ids, rows = max(done, key=lambda one: one[0])
+        return ids[1:-1], float(score), np.array(rows)[: len(ids) - 2]
+
+
+def run(session: Any, given: dict[str, Any]) -> dict[str, Any]:
+    """Return the outputs of a graph by name."""
+    names, inputs = ([one.name for one in side] for side in (session.get_outputs(), session.get_inputs()))
+    return dict(zip(names, session.run(None, {name: given[name] for name in inputs}), strict=True))
+
+
+if __name__ == "__main__":
+    decoder = Decoder(Path(__file__).parent)
+    lines = [] if sys.argv[1:] else (Path(__file__).parent / "examples.tsv").read_text("utf-8").splitlines()
+    wrong = [line for line in lines if decoder(line.split("\t")[0]).text != line.split("\t")[1]]
+    print(*(decoder(text).text for text in sys.argv[1:]), *wrong, sep="\n")
+    sys.exit(f"{len(wrong)} of {len(lines)} answers are wrong" if wrong else 0)

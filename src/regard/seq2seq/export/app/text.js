@@ -1,0 +1,109 @@
+// Rules of text, from model.json: from a text to ids, and from tokens to a text. The same as text.py.
+
+export const [START, END, UNKNOWN] = [1, 2, 3]; // ids; 0 is padding
+const JOIN = "\uffed"; // in words: no space on this side
+const BEGIN = "\u2581"; // in subwords: a word begins
+const CONTROL = /[\x01-\x1f\x7f-\x9f\u2028\u2029]/g;
+
+const swapped = (text) => text.replace(/[ \u2423]/g, (sign) => (sign === " " ? "\u2423" : " ")); // how a space is written
+
+export class Text {
+  constructor(rules) {
+    this.rules = rules;
+    this.kind = rules.kind;
+    this.tokens = rules.tokens;
+    const own = rules.tokens.map((token, id) => [token, id]).slice(UNKNOWN + 1);
+    this.ids = new Map(own);
+    this.scores = new Map(rules.scores ? own.map(([token, id]) => [token, rules.scores[id]]) : []);
+    this.pattern = rules.pattern && new RegExp(rules.pattern.replace("?P<", "?<"), "gu");
+  }
+
+  encode(tokens) {
+    const lower = this.rules.lower && this.kind !== "subwords";
+    return tokens.map((token) => this.ids.get(lower ? token.toLowerCase() : token) ?? UNKNOWN);
+  }
+
+  cut(given) {
+    const form = this.rules.normalization;
+    let text = given.replace(CONTROL, " ").replaceAll("\ufeff", "");
+    if (form !== "none") text = text.normalize(form);
+    if (!text.trim()) return [];
+    if (this.kind === "characters") return Array.from(swapped(text));
+    if (this.kind === "tokens") return text.split(" ").filter(Boolean);
+    if (this.kind === "words") return this.words(text.replaceAll(JOIN, "\u25a0"));
+    if (this.rules.lower) text = text.toLowerCase();
+    return text.replaceAll(BEGIN, "_").split(" ").filter(Boolean).flatMap((word) => this.subwords(BEGIN + word));
+  }
+
+  join(tokens) {
+    if (this.kind === "characters") return swapped(tokens.join(""));
+    if (this.kind === "subwords") return tokens.join("").replaceAll(BEGIN, " ").replace(/^ +| +$/g, "");
+    const line = tokens.filter(Boolean).join(" ");
+    return this.kind === "tokens" ? line : line.replaceAll(` ${JOIN}`, "").replaceAll(`${JOIN} `, "").replaceAll(JOIN, "");
+  }
+
+  plain(token) {
+    if (this.kind === "subwords") return token.replaceAll(BEGIN, "");
+    return this.kind === "tokens" ? token : this.join([token]);
+  }
+
+  copied(token, source) {
+    return this.kind === source.kind && this.kind !== "subwords" ? token : source.plain(token).replace(/^ +| +$/g, "");
+  }
+
+  words(text) {
+    const tokens = [];
+    let end = -1;
+    for (const found of text.matchAll(this.pattern)) {
+      const touches = found.index === end;
+      end = found.index + found[0].length;
+      const isWord = found.groups.word !== undefined;
+      if (touches && isWord) tokens[tokens.length - 1] += JOIN;
+      tokens.push((touches && !isWord ? JOIN : "") + found[0]);
+    }
+    return tokens;
+  }
+
+  subwords(word) {
+    const letters = Array.from(word);
+    const joined = [];
+    let before = true; // whether the piece before is known: unknown ones in a row are one token
+    for (const piece of this.rules.method === "bpe" ? this.merged(letters) : this.likeliest(letters)) {
+      const known = this.scores.has(piece);
+      if (known || before) joined.push(piece);
+      else joined[joined.length - 1] += piece;
+      before = known;
+    }
+    return joined;
+  }
+
+  // Merge the pair of the highest score until no pair is a piece.
+  merged(pieces) {
+    for (;;) {
+      let best = -1;
+      let most = -Infinity;
+      for (let i = 0; i + 1 < pieces.length; i++) {
+        const score = this.scores.get(pieces[i] + pieces[i + 1]);
+        if (score !== undefined && score > most) [best, most] = [i, score];
+      }
+      if (best < 0) return pieces;
+      pieces.splice(best, 2, pieces[best] + pieces[best + 1]);
+    }
+  }
+
+  // Choose the segmentation with the largest sum of scores.
+  likeliest(letters) {
+    const unknown = Math.min(...this.scores.values()) - 10;
+    const best = [[0, []]];
+    for (let end = 1; end <= letters.length; end++) {
+      let most = [-Infinity, []];
+      for (let start = 0; start < end; start++) {
+        const piece = letters.slice(start, end).join("");
+        const score = this.scores.get(piece) ?? (end - start === 1 ? unknown : undefined);
+        if (score !== undefined && best[start][0] + score > most[0]) most = [best[start][0] + score, [...best[start][1], piece]];
+      }
+      best.push(most);
+    }
+    return best.at(-1)[1];
+  }
+}

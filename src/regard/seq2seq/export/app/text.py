@@ -1,0 +1,101 @@
+"""Rules of text, from model.json: from a text to ids, and from tokens to a text, by the standard library alone."""
+
+import re
+import unicodedata
+from itertools import groupby, pairwise
+from typing import Any
+
+START, END, UNKNOWN = 1, 2, 3  # ids; 0 is padding
+JOIN = "\uffed"  # in words: no space on this side
+BEGIN = "\u2581"  # in subwords: a word begins
+SWAPPED = str.maketrans(" \u2423", "\u2423 ")  # in characters: how a space is written
+CONTROL = re.compile("[\1-\x1f\x7f-\x9f\u2028\u2029]")
+
+
+class Text:
+    """The rules of one side: "characters", "tokens" between spaces, "words", or "subwords"."""
+
+    def __init__(self, rules: Any) -> None:
+        self.rules, self.kind, self.tokens = rules, rules["kind"], rules["tokens"]
+        self.ids = {token: number for number, token in enumerate(self.tokens) if number > UNKNOWN}
+        self.scores = dict(list(zip(self.tokens, rules.get("scores", ()), strict=False))[UNKNOWN + 1 :])
+        self.longest = max(map(len, self.scores), default=1)
+
+    def encode(self, tokens: list[str]) -> list[int]:
+        """Return the ids of tokens."""
+        lower = self.rules["lower"] and self.kind != "subwords"
+        return [self.ids.get(token.lower() if lower else token, UNKNOWN) for token in tokens]
+
+    def cut(self, text: str) -> list[str]:
+        """Cut a text into tokens."""
+        text, form = CONTROL.sub(" ", text).replace("\ufeff", ""), self.rules["normalization"]
+        text = text if form == "none" else unicodedata.normalize(form, text)
+        if not text.strip():
+            return []
+        if self.kind == "characters":
+            return list(text.translate(SWAPPED))
+        if self.kind == "tokens":
+            return [token for token in text.split(" ") if token]
+        if self.kind == "words":
+            return self._words(text.replace(JOIN, "\u25a0"))
+        text = text.lower() if self.rules["lower"] else text
+        return [
+            p for word in text.replace(BEGIN, "_").split(" ") if word for p in self._subwords(BEGIN + word)
+        ]
+
+    def join(self, tokens: list[str]) -> str:
+        """Join tokens to a text."""
+        if self.kind == "characters":
+            return "".join(tokens).translate(SWAPPED)
+        if self.kind == "subwords":
+            return "".join(tokens).replace(BEGIN, " ").strip(" ")
+        line = " ".join(token for token in tokens if token)
+        if self.kind == "tokens":
+            return line
+        return line.replace(f" {JOIN}", "").replace(f"{JOIN} ", "").replace(JOIN, "")
+
+    def plain(self, token: str) -> str:
+        """Return a token without marks of spaces."""
+        if self.kind == "subwords":
+            return token.replace(BEGIN, "")
+        return token if self.kind == "tokens" else self.join([token])
+
+    def copied(self, token: str, source: "Text") -> str:
+        """Return a token of the source as a token of this side."""
+        same = self.kind == source.kind != "subwords"
+        return token if same else source.plain(token).strip(" ")
+
+    def _words(self, text: str) -> list[str]:
+        tokens, end = list[str](), -1
+        for found in re.finditer(self.rules["pattern"], text):
+            touches, end = found.start() == end, found.end()
+            if touches and found["word"]:
+                tokens[-1] += JOIN
+            tokens.append(JOIN * (touches and not found["word"]) + found[0])
+        return tokens
+
+    def _subwords(self, word: str) -> list[str]:
+        pieces = self._merged(word) if self.rules["method"] == "bpe" else self._likeliest(word)
+        groups = groupby(pieces, self.scores.__contains__)
+        return [piece for known, group in groups for piece in (group if known else ["".join(group)])]
+
+    def _merged(self, word: str) -> list[str]:
+        """Merge the pair of the highest score until no pair is a piece."""
+        pieces = list(word)
+        while True:
+            pairs = [(self.scores.get(a + b), -i) for i, (a, b) in enumerate(pairwise(pieces))]
+            known = [pair for pair in pairs if pair[0] is not None]
+            if not known:
+                return pieces
+            i = -max(known)[1]
+            pieces[i : i + 2] = [pieces[i] + pieces[i + 1]]
+
+    def _likeliest(self, word: str) -> list[str]:
+        """Choose the segmentation with the largest sum of scores."""
+        unknown, best = min(self.scores.values()) - 10, [(0.0, list[str]())]
+        for end in range(1, len(word) + 1):
+            starts = range(max(0, end - self.longest), end)
+            ends = [(i, self.scores.get(word[i:end], unknown if i + 1 == end else None)) for i in starts]
+            score, start = max((best[i][0] + score, -i) for i, score in ends if score is not None)
+            best.append((score, [*best[-start][1], word[-start:end]]))
+        return best[-1][1]

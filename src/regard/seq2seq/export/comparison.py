@@ -1,0 +1,122 @@
+"""Comparison of an exported model with its network: answers, and log-probabilities along them.
+
+Letters: B sentences, T source positions, n target tokens, V size of the vocabulary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from regard.seq2seq.data.batching import source_batch
+from regard.seq2seq.data.packing import Row
+from regard.seq2seq.data.vocabulary import END, START
+from regard.seq2seq.decoding.beam import BEAM, beam
+from regard.seq2seq.decoding.search import log_normalizer
+from regard.seq2seq.networks.base import Predictor
+
+__all__ = ["TOLERANCE", "Comparison", "compare"]
+
+Array = NDArray[Any]
+
+TOLERANCE = 1e-4  # of log-probabilities: float32 sums in another order
+_TOGETHER = 32  # sources of a batch
+_BEAMED = 200  # sources that are also searched with a beam
+
+
+class Comparison(NamedTuple):
+    """How an exported model differs from its network on some sources.
+
+    Parameters
+    ----------
+    sources : int
+        How many were compared.
+    different : list of int
+        Those whose answers differ, although their probabilities are not equal up to rounding.
+    ties : int
+        Different answers of equal probability.
+    largest : float
+        The largest difference of two log-probabilities.
+    """
+
+    sources: int
+    different: list[int]
+    ties: int
+    largest: float
+
+
+def compare(
+    network: Predictor, decoder: Any, rows: Sequence[Row], done: Callable[[int], object] = lambda _: None
+) -> Comparison:
+    """Compare greedy answers of all sources, answers of a beam for some, and log-probabilities.
+
+    Parameters
+    ----------
+    network : Predictor
+        The network alone.
+    decoder : object
+        A `Decoder` of the exported model.
+    rows : sequence of sequence of int
+        The sources' tokens, without END; none is empty.
+    done : callable
+        Called with the number of sources that were compared since its last call.
+
+    Returns
+    -------
+    Comparison
+        Of all sources.
+    """
+    every, different, ties, largest = -(-len(rows) // _BEAMED), list[int](), 0, 0.0
+    order = sorted(range(len(rows)), key=lambda i: len(rows[i]))
+    for group in (order[start : start + _TOGETHER] for start in range(0, len(order), _TOGETHER)):
+        source, lengths = source_batch([[*rows[i], END] for i in group])
+        answers = [best.tokens for (best,) in beam(network, source, lengths, width=1)]
+        steps = list(_both(network, decoder, source, lengths, answers))
+        largest = max(largest, *(float(np.abs(own - other)[going].max()) for own, other, going in steps))
+        for k, i in enumerate(group):
+            found = tuple(decoder.search(list(rows[i]))[0])
+            equal = found == answers[k]
+            tied = not equal and _is_tie([own[k] for own, _, _ in steps], answers[k], found)
+            if not i % every:
+                searched = beam(network, source[: lengths[k], [k]], lengths[[k]], width=BEAM)[0][0]
+                tokens, score, _ = decoder.search(list(rows[i]), BEAM)
+                close = abs(score - searched.score) <= TOLERANCE
+                tied, equal = tied or (close and equal), equal and (tuple(tokens) == searched.tokens)
+            ties += tied and not equal
+            different += [i] * (not equal and not tied)
+        done(len(group))
+    return Comparison(len(rows), sorted(different), ties, largest)
+
+
+def _both(
+    network: Predictor, decoder: Any, source: Array, lengths: Array, answers: Sequence[Row]
+) -> Iterator[tuple[Array, Array, Array]]:
+    """Yield for each step of the answers the log-probabilities (B, V) of both, and which sentences are not over."""
+    from_encoder = _run(decoder.encoder, {"source": np.ascontiguousarray(source.T), "lengths": lengths})
+    given, stepper = from_encoder | {"lengths": lengths}, network.stepper(source, lengths)
+    counts = np.array([len(answer) for answer in answers])
+    for step in range(int(counts.max()) + 1):
+        before = [
+            START if not step else answer[min(step, len(answer)) - 1] if answer else END for answer in answers
+        ]
+        logits = stepper(np.array(before)[:, None])[0]
+        out = _run(decoder.step, given | {"token": np.array(before)})
+        given["state"] = out["new_state"]
+        yield (logits - log_normalizer(logits)[..., None])[:, 0], out["log_probs"], counts >= step
+
+
+def _run(session: Any, given: dict[str, Array]) -> dict[str, Array]:
+    names = [value.name for value in session.get_outputs()]
+    return dict(
+        zip(names, session.run(None, {x.name: given[x.name] for x in session.get_inputs()}), strict=True)
+    )
+
+
+def _is_tie(own: Sequence[Array], answer: Row, found: Row) -> bool:
+    """Return whether two answers part at tokens of equal log-probability up to the tolerance."""
+    first, second = (*answer, END), (*found, END)
+    step = next(i for i, pair in enumerate(zip(first, second, strict=False)) if pair[0] != pair[1])
+    return bool(own[step][first[step]] - own[step][second[step]] <= TOLERANCE)

@@ -1,0 +1,51 @@
+"""The two graphs of a network, whichever its family."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from regard import _check
+from regard.seq2seq.data.array_sources import ArraySource
+from regard.seq2seq.export import recurrent, transformer
+from regard.seq2seq.networks.base import Network
+from regard.seq2seq.networks.families import build
+from regard.seq2seq.networks.parameters import Parameters
+from regard.seq2seq.networks.recurrent.config import RecurrentConfig
+from regard.seq2seq.storage.model_file import Model
+
+__all__ = ["check_exportable", "graphs", "network_alone"]
+
+_PARTS = {"graphones": "the reranker graphones", "translation_memory": "the translation memory"}
+
+
+def check_exportable(model: Model[Network], *, without_extras: bool) -> None:
+    """Raise ValueError for a model that ONNX files can't hold: of arrays, or with extras that are not left out."""
+    if isinstance(model.source, ArraySource):
+        _check.fail(f"the source must be text to be exported. Got {model.source.token_type} instead.")
+    if model.extras and not without_extras:
+        names = " and ".join(_PARTS.get(name, name) for name in model.extras)
+        rule = f"a model is exported without its extras, and this one has {names}."
+        hint = "--without-extras exports the network alone; with --test, what this costs is measured"
+        _check.fail(rule, hint=hint)
+
+
+def network_alone(model: Model[Network]) -> Network:
+    """Return the network without the embeddings of tokens that an extra would append to sources."""
+    config, own = model.network.config, len(model.source_tokenizer)
+    if config.source_tokens == own:
+        return model.network
+    config = replace(config, source_tokens=own)
+    parameters = Parameters(config.shapes())
+    for name, parameter in parameters.items():
+        parameter[...] = model.network.parameters[name][: len(parameter)]
+    return build(config, parameters)
+
+
+def graphs(network: Network, metadata: Mapping[str, str]) -> dict[str, Any]:
+    """Return the graphs "encoder" and "step" of a network, as checked ModelProtos with these metadata."""
+    p, c = network.parameters, network.config
+    family: Any = recurrent if isinstance(c, RecurrentConfig) else transformer
+    made = {"encoder": family.encoder(p, c), "step": family.step_graph(p, c)}
+    return {name: graph.model(name, metadata) for name, graph in made.items()}

@@ -1,0 +1,423 @@
+"""`regard export`: the folder, its decoder, the comparison with the network, and what is refused."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from conftest import PAIRS, SIZES, lines, trained
+
+from regard.cli import main
+from regard.seq2seq import Images, Seq2Seq, Vectors
+from regard.seq2seq.decoding.beam import beam
+from regard.seq2seq.export import files
+from regard.seq2seq.export.files import FILES, copied, export
+from regard.seq2seq.export.network import check_exportable
+
+onnx = pytest.importorskip("onnx", reason="exports are tested with onnx")
+onnxruntime = pytest.importorskip("onnxruntime", reason="exports are tested with onnxruntime")
+pytestmark = pytest.mark.threads  # onnxruntime's
+
+TRANSFORMER = {"model_size": 8, "heads": 2, "feedforward_size": 16, "encoder_layers": 1, "decoder_layers": 2}
+
+
+@pytest.fixture(scope="module")
+def app(run: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An exported model, which no test changes."""
+    folder = tmp_path_factory.mktemp("exported") / "app"
+    export(Seq2Seq.load(run).model, folder, lines(12))
+    return folder
+
+
+def decoder(folder: Path) -> Any:
+    with copied("decode", folder) as module:
+        return module.Decoder(folder)
+
+
+def written(tmp_path: Path, rows: list[str], name: str = "test.tsv") -> str:
+    path = tmp_path / name
+    path.write_text("".join(f"{row}\n" for row in rows), "utf-8")
+    return str(path)
+
+
+def refused(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
+    """The one line of an error."""
+    assert main(["export", *arguments]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("regard export: error: ")
+    return err.removeprefix("regard export: error: ").removesuffix("\n")
+
+
+# ------------------------------------------------------------------------------------------------ the folder
+
+
+def test_the_verb_writes_the_files_and_prints_the_comparison(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [f"{source}\t{target}" for source, target in PAIRS] + ["ab\tA B"]
+    folder = tmp_path / "new" / "app"
+    assert main(["export", str(run.parent), "--onnx", str(folder), "--test", written(tmp_path, rows)]) == 0
+    assert sorted(path.name for path in folder.iterdir()) == sorted(FILES)
+    out, _ = capsys.readouterr()
+    first, *_ = out.splitlines()
+    assert first.startswith(
+        f"{len(PAIRS)} lines: the answers are those of the network"
+    )  # of equal sources one
+    exact = np.mean([one.text == PAIRS[i][1] or (PAIRS[i][0], one.text) == ("ab", "A B")
+                     for i, one in enumerate(Seq2Seq.load(run).translate([s for s, _ in PAIRS], beam=1))])  # fmt: skip
+    (row,) = (line for line in out.splitlines() if line.strip().startswith("files, greedy"))
+    assert float(row.split()[2]) == pytest.approx(100 * exact, abs=0.01)
+
+
+def test_the_settings_are_the_same_in_all_files(run: Path, app: Path) -> None:
+    settings = json.loads((app / "model.json").read_text("utf-8"))
+    model = Seq2Seq.load(run).model
+    assert settings["format"] == "regard.onnx"
+    assert tuple(settings["source"]["tokens"]) == model.source_tokenizer.tokens
+    assert tuple(settings["target"]["tokens"]) == model.target.tokens
+    assert settings["network"]["encoder"] == SIZES["encoder"]
+    assert settings["limit"] == [2, 5]
+    for name in ("encoder", "step"):
+        props = onnx.load(app / f"{name}.onnx").metadata_props
+        assert {prop.key: json.loads(prop.value) for prop in props} == settings
+
+
+def test_a_card_is_carried_on(run: Path, tmp_path: Path) -> None:
+    export(Seq2Seq.load(run).model, tmp_path, ["ab"], card={"licence": "BSD"})
+    assert json.loads((tmp_path / "model.json").read_text("utf-8"))["card"] == {"licence": "BSD"}
+
+
+def test_ten_examples_have_the_answers_of_the_model(run: Path, app: Path) -> None:
+    rows = [line.split("\t") for line in (app / "examples.tsv").read_text("utf-8").splitlines()]
+    assert [source for source, _ in rows] == lines(12)[:10]
+    answers = Seq2Seq.load(run).translate([source for source, _ in rows], beam=1)
+    assert [answer for _, answer in rows] == [one.text for one in answers]
+
+
+def test_files_that_exist_are_replaced_by_force_only(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "text.py").write_text("mine")
+    assert (
+        refused([str(run), "--onnx", str(tmp_path)], capsys)
+        == f"{tmp_path} has text.py already: --force replaces it"
+    )
+    assert [path.name for path in tmp_path.iterdir()] == ["text.py"]
+    assert main(["export", str(run), "--onnx", str(tmp_path), "--force"]) == 0
+    assert (tmp_path / "text.py").read_text("utf-8") != "mine"
+
+
+def test_without_lines_ten_are_made_of_the_vocabulary(run: Path, tmp_path: Path) -> None:
+    assert main(["export", str(run), "--onnx", str(tmp_path)]) == 0
+    rows = (tmp_path / "examples.tsv").read_text("utf-8").splitlines()
+    assert 5 <= len(rows) <= 10
+    assert {letter for row in rows for letter in row.split("\t")[0]} <= set("abcd")
+
+
+# ----------------------------------------------------------------------------------------------- decode.py
+
+UNCOMPARED = {name: size for name, size in SIZES.items() if name != "attention"}
+KINDS: dict[str, dict[str, Any]] = {
+    "recurrent": {},
+    "luong": {"network": UNCOMPARED | {"style": "luong", "score": "general", "cell": "lstm"}},
+    "without attention": {"network": UNCOMPARED | {"score": "none"}},
+    "transformer": {"family": "transformer", "network": TRANSFORMER},
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("width", [1, 2, 5])
+def test_the_decoder_finds_what_the_search_finds(kind: str, width: int, tmp_path: Path) -> None:
+    model = trained(**KINDS[kind])
+    export(model.model, tmp_path, ["ab"])
+    exported = decoder(tmp_path)
+    for source, own in zip(lines(30), model.translate(lines(30), beam=width), strict=True):
+        found = exported(source, width)
+        assert found.text == own.text, source
+        assert found.score == pytest.approx(own.score, abs=1e-4)
+        if own.alignment is not None:
+            np.testing.assert_allclose(found.weights, own.alignment, atol=1e-5)
+
+
+def test_a_beam_of_more_than_all_continuations(run: Path, app: Path) -> None:
+    network = Seq2Seq.load(run).model.network
+    own = beam(network, np.array([[4, 5, 2]]).T, np.array([3]), width=40)[0][0]
+    tokens, score, _ = decoder(app).search([4, 5], 40)
+    assert tuple(tokens) == own.tokens
+    assert score == pytest.approx(own.score, abs=1e-4)
+
+
+def test_an_empty_text_has_an_empty_answer(app: Path) -> None:
+    assert decoder(app)("")[:2] == decoder(app)("  ")[:2] == ("", [])
+
+
+def test_a_text_that_never_ends_is_cut_off_at_the_limit(run: Path, tmp_path: Path) -> None:
+    model = Seq2Seq.load(run)
+    model.model.network.parameters["output_bias"][2] = -100  # of the end
+    export(model.model, tmp_path, ["ab"])
+    for width in (1, 3):
+        found = decoder(tmp_path)("ab", width)
+        (own,) = model.translate(["ab"], beam=width)
+        assert len(found.tokens) == 2 * 3 + 5
+        assert (found.text, found.weights.shape) == (own.text, own.alignment.shape)
+
+
+def test_unknown_tokens_are_copied(tmp_path: Path) -> None:
+    model = Seq2Seq(network=SIZES, source="words", target="words", epochs=1).fit(["one two"], ["un deux"])
+    model.model.network.parameters["output_bias"][3] = 100  # of the unknown token
+    model.model.network.parameters["output_bias"][2] = 99.9
+    export(model.model, tmp_path, ["zebra"])
+    (own,) = model.translate(["zebra"], beam=1)
+    assert "zebra" in own.text
+    assert decoder(tmp_path)("zebra").text == own.text
+
+
+PROGRAM = """
+import runpy, sys
+sys.modules["regard"] = None  # no import finds it
+sys.path.insert(0, {folder!r})
+sys.argv = ["decode.py", *{arguments!r}]
+runpy.run_path({folder!r} + "/decode.py", run_name="__main__")
+"""
+
+
+def alone(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run decode.py in a process that can't import this package."""
+    program = PROGRAM.format(folder=str(folder), arguments=arguments)
+    env = os.environ | {"PYTHONPATH": "", "PYTHONIOENCODING": "utf-8", "PYTHONDONTWRITEBYTECODE": "1"}
+    command = [sys.executable, "-W", "error", "-c", program]
+    return subprocess.run(command, env=env, capture_output=True, text=True, timeout=1800, encoding="utf-8")
+
+
+@pytest.mark.slow
+def test_the_decoder_runs_without_this_package(app: Path, tmp_path: Path) -> None:
+    done = alone(app)
+    assert (done.returncode, done.stderr) == (0, "")
+    done = alone(app, "ab", "dab")
+    assert done.stdout.splitlines() == [decoder(app)(word).text for word in ("ab", "dab")]
+    for name in FILES:
+        (tmp_path / name).write_bytes((app / name).read_bytes())
+    (tmp_path / "examples.tsv").write_text("ab\twrong\n")
+    done = alone(tmp_path)
+    assert done.returncode == 1
+    assert done.stderr.strip() == "1 of 1 answers are wrong"
+
+
+def test_what_users_copy_is_short() -> None:
+    own = Path(files.__file__).parent / "app"
+    assert len((own / "decode.py").read_text("utf-8").splitlines()) < 80
+    assert len((own / "text.py").read_text("utf-8").splitlines()) < 110
+
+
+# ------------------------------------------------------------------------------------- the comparison, and int8
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new", "told"),
+    [
+        (
+            "text.py",
+            "return list(text.translate(SWAPPED))",
+            "return list(text.translate(SWAPPED))[::-1]",
+            "cut otherwise",
+        ),
+        ("decode.py", "totals[:, :END] = -np.inf", "totals[:, END] = -np.inf", "answers differ"),
+    ],
+)
+def test_a_decoder_that_answers_otherwise_fails_and_nothing_is_written(
+    file: str, old: str, new: str, told: str, run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:  # fmt: skip
+    write = files._write
+
+    def broken(draft: Path, *rest: Any) -> None:
+        write(draft, *rest)
+        code = (draft / file).read_text("utf-8")
+        assert old in code
+        (draft / file).write_text(code.replace(old, new), "utf-8")
+
+    monkeypatch.setattr(files, "_write", broken)
+    with pytest.raises(ValueError, match=f"within 0.0001.*{told}.*nothing was written"):
+        export(Seq2Seq.load(run).model, tmp_path / "app", lines(9))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_graphs_with_other_numbers_fail_and_nothing_is_written(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = files.graphs
+
+    def shifted(network: Any, metadata: Any) -> Any:
+        changed = Seq2Seq.load(run).model.network
+        changed.parameters["output_bias"][4] += 0.001
+        return made(changed, metadata)
+
+    monkeypatch.setattr(files, "graphs", shifted)
+    with pytest.raises(ValueError, match="log-probabilities differ by"):
+        export(Seq2Seq.load(run).model, tmp_path / "app", lines(9))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_equal_probabilities_are_no_difference(run: Path, tmp_path: Path) -> None:
+    model = Seq2Seq.load(run).model
+    for name in ("output_bias", "target_embedding"):  # twins: only rounding tells them apart
+        parameter = model.network.parameters[name]
+        parameter[5] = parameter[4] + (1e-6 if name == "output_bias" else 0)
+    assert export(model, tmp_path, lines(20)).comparison.different == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
+def test_int8_keeps_operators_and_metadata_and_is_smaller(kind: str, tmp_path: Path) -> None:
+    network = KINDS[kind].get("network", SIZES)
+    larger = {
+        name: 64 if name in SIZES or name.endswith("size") else value for name, value in network.items()
+    }
+    options = KINDS[kind] | {"network": larger}
+    model = trained(**options).model
+    plain, small = tmp_path / "plain", tmp_path / "small"
+    export(model, plain, lines(30))
+    done = export(model, small, lines(30), int8=True)
+    assert len(done.quantized) == 30
+    for name in ("encoder.onnx", "step.onnx"):
+        graph, other = onnx.load(small / name), onnx.load(plain / name)
+        assert {node.domain for node in graph.graph.node} == {""}
+        assert [(one.domain, one.version) for one in graph.opset_import] == [("", 13)]
+        assert (graph.ir_version, graph.metadata_props) == (8, other.metadata_props)
+        large = [
+            t.name
+            for t in graph.graph.initializer
+            if np.prod(t.dims) > 2000 and t.data_type == onnx.TensorProto.FLOAT
+        ]
+        assert large == []
+        assert (small / name).stat().st_size < 0.5 * (plain / name).stat().st_size
+    examples = [line.split("\t") for line in (small / "examples.tsv").read_text("utf-8").splitlines()]
+    assert [decoder(small)(source).text for source, _ in examples] == [answer for _, answer in examples]
+
+
+# --------------------------------------------------------------------------------------------- what is refused
+
+
+def test_extras_are_left_out_on_purpose_only_and_the_cost_is_measured(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model = trained(extras={"graphones": 2, "translation_memory": 1})
+    model.save(tmp_path / "model.safetensors")
+    arguments = [str(tmp_path), "--onnx", str(tmp_path / "app")]
+    told = refused(arguments, capsys)
+    assert "the translation memory and the reranker graphones" in told
+    assert "--without-extras" in told
+    assert not (tmp_path / "app").exists()
+    test = written(tmp_path, [f"{source}\t{target}" for source, target in PAIRS])
+    assert main(["export", *arguments, "--without-extras", "--test", test]) == 0
+    table = capsys.readouterr().out.split("\n\n")[1].splitlines()
+    assert [line.split("  ")[0].strip() or line.strip() for line in table[1:]]
+    assert "with translation memory and graphones, beam 5" in table[1]
+    own = model.translate([source for source, _ in PAIRS])
+    exact = np.mean([one.text == target for one, (_, target) in zip(own, PAIRS, strict=True)])
+    assert float(table[1].split()[-2]) == pytest.approx(100 * exact, abs=0.01)
+    settings = json.loads((tmp_path / "app" / "model.json").read_text("utf-8"))
+    assert settings["left_out"] == ["translation_memory", "graphones"]
+    assert settings["network"]["source_tokens"] == len(settings["source"]["tokens"])
+
+
+@pytest.mark.parametrize(
+    "source", [Vectors(2), Images(8, 8, channels=1)], ids=lambda source: source.token_type
+)
+def test_models_of_arrays_are_refused_before_any_work(
+    source: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shape = (3, 2) if isinstance(source, Vectors) else (8, 8)
+    examples = [np.full(shape, value, np.float32) for value in (0.1, 0.9)]
+    Seq2Seq(source=source, epochs=1, network=SIZES).fit(examples, ["a", "b"]).save(tmp_path / "m.safetensors")
+    told = refused([str(tmp_path / "m.safetensors"), "--onnx", str(tmp_path / "app")], capsys)
+    assert told == f"the source must be text to be exported. Got {source.token_type} instead."
+    assert not (tmp_path / "app").exists()
+
+
+@pytest.mark.parametrize(
+    ("rows", "told"),
+    [
+        ([], "lines of one column, or of two. Got none instead"),
+        (["", " "], "Got none instead"),
+        (["a\tb\tc"], "Got 3 columns instead"),
+        (["a", "a\tb"], "Got 1 and 2 columns instead"),
+        (["a" * 1001], "at most 1000 are allowed"),
+    ],
+)
+def test_lines_that_are_refused(
+    rows: list[str], told: str, run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    test = written(tmp_path, rows)
+    assert told in refused([str(run), "--onnx", str(tmp_path / "app"), "--test", test], capsys)
+    assert not (tmp_path / "app").exists()
+
+
+def test_files_that_are_refused(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "file"
+    file.write_bytes(b"\xff\xfe\x00")
+    app = str(tmp_path / "app")
+    assert refused([str(run), "--onnx", str(file)], capsys) == f"--onnx needs a folder, and {file} is a file"
+    assert "not UTF-8" in refused([str(run), "--onnx", app, "--test", str(file)], capsys)
+    assert "No such file" in refused([str(tmp_path / "none"), "--onnx", app], capsys)
+    assert "is not a model file" in refused([str(file), "--onnx", app], capsys)
+    assert not (tmp_path / "app").exists()
+
+
+def test_a_vocabulary_that_is_missing_or_too_small_is_refused(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from regard._safetensors import opened, write
+
+    with opened(run, "model file") as file:
+        arrays = {name: file.bytes(name) if "." in name else None for name in file.tensors}
+        shapes = Seq2Seq.load(run).model.network.parameters
+        kept = {
+            name: shapes[name] if data is None else np.frombuffer(data, np.uint8)
+            for name, data in arrays.items()
+        }
+        metadata = {name: value for name, value in file.metadata.items() if name != "checksum"}
+    for name, bad in (("target.tokens", None), ("source.tokens", np.frombuffer(b"<pad>", np.uint8))):
+        changed = {key: value for key, value in kept.items() if key != name} | (
+            {} if bad is None else {name: bad}
+        )
+        write(tmp_path / "m.safetensors", changed, metadata)
+        assert (
+            "damaged" in refused([str(tmp_path / "m.safetensors"), "--onnx", str(tmp_path / "app")], capsys)
+            or bad is None
+        )
+    assert not (tmp_path / "app").exists()
+
+
+@pytest.mark.parametrize("missing", ["onnx", "onnxruntime"])
+def test_a_missing_package_is_named_before_any_work(
+    missing: str,
+    run: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setitem(sys.modules, missing, None)
+    told = refused([str(run), "--onnx", str(tmp_path / "app")], capsys)
+    assert told == f'exporting needs {missing}: pip install "regard[onnx]"'
+    assert not (tmp_path / "app").exists()
+
+
+@pytest.mark.slow
+def test_the_command_line_loads_no_onnx_before_it_is_needed() -> None:
+    code = "import sys, regard.cli, regard.seq2seq.commands.export; print({'onnx', 'onnxruntime'} & sys.modules.keys())"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=1800, check=True
+    )
+    assert done.stdout == "set()\n"
+
+
+def test_a_model_is_checked_as_a_library_call_does(run: Path) -> None:
+    check_exportable(Seq2Seq.load(run).model, without_extras=False)

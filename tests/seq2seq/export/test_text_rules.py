@@ -1,0 +1,158 @@
+"""text.py, which users copy, cuts and joins text as the tokenizers do."""
+
+from __future__ import annotations
+
+import json
+import re
+from functools import cache
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from regard.seq2seq.data.tokenizers import Subwords, Tokenizer, Words, learn
+from regard.seq2seq.data.vocabulary import SPECIAL, Vocabulary
+from regard.seq2seq.export.files import copied
+from regard.seq2seq.export.rules import rules, words_pattern
+
+LINES = [
+    *(
+        "the cat sat",
+        "The CAT, again!",
+        "l'été n'est pas là",
+        "« Où ? » dit-il",
+        "don't, well-known (x) 3.5 %",
+        "a_b c-d",
+    ),
+    *(
+        "ﬁne ﬁnd",
+        "कि नमस्ते",
+        "क़लम",
+        "한국어 사람",
+        "שָׁלוֹם",
+        "ǆ Ǆ",
+        "e\u0301te\u0301 x",
+        "a\tb  c ",
+        "x\ufeffy\u00a0z",
+    ),
+    *(
+        "İSTANBUL ışık",
+        "😀👍🏽 ok",
+        "👩\u200d🚀!",
+        "🇫🇷🇩🇪",
+        "a\uffedb \u2423 \u2581c _d",
+        "zero\u200bwidth",
+        "soft\u00adhyphen",
+    ),
+]
+with copied("text") as module:
+    TEXT = module.Text
+FORMS = ("NFC", "NFKC", "none")
+
+
+@cache
+def text(tokenizer: Tokenizer) -> Any:
+    """The `Text` that users have, by what is in model.json."""
+    return TEXT(json.loads(json.dumps(rules(tokenizer))))
+
+
+def same(tokenizer: Tokenizer, line: str) -> None:
+    own, other = tokenizer.cut(line), text(tokenizer).cut(line)
+    assert other == own
+    assert text(tokenizer).encode(own) == tokenizer.encode(own)
+    assert text(tokenizer).join(own) == tokenizer.glue(own)
+    assert [text(tokenizer).plain(token) for token in own] == [tokenizer.plain(token) for token in own]
+
+
+COUNTED = {
+    (kind, form, lower): learn(kind, LINES, lower=lower, normalization=form)  # type: ignore[arg-type]
+    for kind, form, lower in product(("words", "characters", "tokens"), FORMS, (False, True))
+}
+
+
+@pytest.mark.parametrize("key", COUNTED, ids=str)
+def test_lines_of_many_scripts(key: tuple[str, str, bool]) -> None:
+    for line in LINES:
+        same(COUNTED[key], line)
+
+
+@pytest.mark.parametrize("line", ["", " ", "\t", "\u3000", "\u00a0 \u2028"])
+@pytest.mark.parametrize("kind", ["words", "characters", "tokens"])
+def test_a_blank_line_has_no_tokens(line: str, kind: str) -> None:
+    assert text(COUNTED[kind, "NFC", False]).cut(line) == COUNTED[kind, "NFC", False].cut(line) == []
+
+
+# What text.py leaves out, to be short: keycaps, marks without a base, more than 30 marks on a letter, and lines of
+# format characters only.
+KEYCAP, FORMAT = (
+    re.compile("[0-9]\ufe0f?\u20e3"),
+    re.compile("[\u200b-\u200f\u2060-\u206f\u00ad\u034f\ufe00-\ufe0f\U000e0000-\U000e0fff]"),
+)
+
+
+@pytest.mark.parametrize("kind", ["words", "characters", "tokens"])
+@given(
+    line=st.text(
+        st.one_of(
+            st.characters(exclude_categories=["Cs", "Cc", "M", "Cf", "Cn", "Co"]),
+            st.sampled_from("abc -'’.,é0 9_\u00a0"),
+        )
+    )
+)
+def test_any_text_without_bare_marks(kind: str, line: str) -> None:
+    if line.strip() and COUNTED[kind, "none", False].cut(line):
+        same(COUNTED[kind, "none", False], line)
+
+
+@given(st.text("aàä\u0301\u0308\u200d\u00ad'’-.,!3 \u00a0_x\u1100\u1161😀🏽\U0001f1eb", max_size=12))
+def test_marks_and_joiners_in_words(line: str) -> None:
+    line = "a" + re.sub(r"([ \u00a0])[^\w ]+", r"\1", line)  # no mark after a space
+    assert text(COUNTED["words", "none", False]).cut(line) == COUNTED["words", "none", False].cut(line)
+
+
+def pieces(method: Any, *, lower: bool = False) -> Subwords:
+    """Subwords that no training needs: scores that disagree with the order of lengths."""
+    tokens = ["▁", "a", "b", "c", "ab", "bc", "abc", "▁a", "▁ab", "ca", "cab", "▁b", "aa"]
+    scores = [0.0] * 4 + np.random.default_rng(3).normal(-3, 2, len(tokens)).tolist()
+    return Subwords(Vocabulary([*SPECIAL, *tokens]), scores, method=method, lower=lower)
+
+
+@pytest.mark.parametrize("method", ["unigram", "bpe"])
+@given(line=st.text("abcxy ▁A", max_size=20))
+def test_subwords_by_both_methods(method: Any, line: str) -> None:
+    for tokenizer in (pieces(method), pieces(method, lower=True)):
+        if tokenizer.cut(line):
+            same(tokenizer, line)
+
+
+def test_equal_scores_are_merged_from_the_left_as_in_the_tokenizer() -> None:
+    tokens = ["▁", "a", "aa", "▁a", "aaa"]
+    for method in ("bpe", "unigram"):
+        tokenizer = Subwords(Vocabulary([*SPECIAL, *tokens]), [0.0] * 4 + [-1.0] * 5, method=method)  # type: ignore[arg-type]
+        for count in range(1, 9):
+            same(tokenizer, "a" * count)
+
+
+def test_special_tokens_in_a_text_have_ids_of_their_own() -> None:
+    tokenizer = learn("tokens", ["<unk> a </s>"])
+    assert text(tokenizer).encode(["<unk>", "</s>", "<s>"]) == tokenizer.encode(["<unk>", "</s>", "<s>"])
+    assert min(text(tokenizer).encode(["<unk>", "</s>", "<s>"])) >= 3
+
+
+def test_the_pattern_of_words_is_one_expression_over_characters() -> None:
+    assert re.findall(words_pattern(), "l'été, x") != []
+    assert [found[0] for found in re.finditer(words_pattern(), "l'été, 3.5")] == [
+        "l'",
+        "été",
+        ",",
+        "3",
+        ".",
+        "5",
+    ]
+    assert len(words_pattern()) < 40_000
+    assert rules(COUNTED["words", "NFC", False])["pattern"] == words_pattern()
+    assert "pattern" not in rules(COUNTED["characters", "NFC", False])
+    assert Words.token_type == "words"

@@ -1,0 +1,302 @@
+"""The page of an exported model: onnxruntime-web in Chromium computes what NumPy does, and draws it."""
+
+from __future__ import annotations
+
+import base64
+import functools
+import hashlib
+import http.server
+import os
+import shutil
+import subprocess
+import tarfile
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from regard.cli import main
+from regard.seq2seq import Seq2Seq
+from regard.seq2seq.data.tokenizers import Subwords, learn
+from regard.seq2seq.data.vocabulary import SPECIAL, Vocabulary
+from regard.seq2seq.export.rules import rules
+
+pytest.importorskip("onnx", reason="exports are tested with onnx")
+pytest.importorskip("onnxruntime", reason="exports are tested with onnxruntime")
+pytestmark = [pytest.mark.threads, pytest.mark.slow]
+
+ORT = "onnxruntime-web@1.30.0"
+SHA512 = "q0y+JrrtukXSzsBWEMccVfqX25LRmosXHF+CaRJmg8pZClzcV7svNc4rKY3jL02Vb7QmRMDs1SigqR4CXAfKYQ=="
+RUNTIME = ("ort.wasm.bundle.min.mjs", "ort-wasm-simd-threaded.wasm")
+
+PAIRS = [
+    (word, " ".join(letter.upper() for letter in reversed(word)))
+    for word in ("ab", "ba", "abc", "cab", "bca", "acb", "bad", "dab", "cad", "abcd", "dcba", "badc")
+]
+SIZES: dict[str, Any] = {"embedding": 8, "encoder": 6, "decoder": 12}
+KINDS: dict[str, dict[str, Any]] = {
+    "recurrent": {"network": SIZES | {"attention": 6}},
+    "lstm": {"network": SIZES | {"style": "luong", "score": "general", "cell": "lstm", "layers": 2}},
+    "none": {"network": SIZES | {"score": "none"}},
+    "transformer": {
+        "family": "transformer",
+        "network": {
+            "model_size": 8,
+            "heads": 2,
+            "feedforward_size": 16,
+            "encoder_layers": 1,
+            "decoder_layers": 2,
+        },
+    },
+}
+WORDS = ["ab", "dabc", "a", "xab", "cabbadabba", "bé"]
+
+
+@pytest.fixture(scope="module")
+def runtime() -> Path:
+    """The two files of onnxruntime-web, packed by npm into the user's cache; skipped where npm can't get them."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache"), "regard-tests", ORT)
+    if not all((cache / name).is_file() for name in RUNTIME):
+        npm = shutil.which("npm")
+        if npm is None:
+            pytest.skip("no npm on the path, which packs onnxruntime-web")
+        with tempfile.TemporaryDirectory() as folder:
+            done = subprocess.run([npm, "pack", "--silent", ORT], cwd=folder, capture_output=True, text=True)
+            if done.returncode:
+                pytest.skip(f"npm can't pack {ORT}: {(done.stderr.splitlines() or ['no reason given'])[-1]}")
+            archive = Path(folder, done.stdout.split()[-1])
+            assert base64.b64encode(hashlib.sha512(archive.read_bytes()).digest()).decode() == SHA512
+            cache.mkdir(parents=True, exist_ok=True)
+            with tarfile.open(archive) as packed:
+                for name in RUNTIME:
+                    member = packed.extractfile(f"package/dist/{name}")
+                    assert member is not None
+                    partial = cache / f"{name}.{os.getpid()}"
+                    partial.write_bytes(member.read())
+                    partial.replace(cache / name)  # other processes of tests do the same
+    return cache
+
+
+@pytest.fixture(scope="module")
+def models() -> dict[str, Seq2Seq]:
+    sides = list(map(list, zip(*PAIRS, strict=True)))
+    options: dict[str, Any] = {"source": "characters", "target": "tokens", "epochs": 3}
+    return {kind: Seq2Seq(**options | own).fit(*sides) for kind, own in KINDS.items()}
+
+
+@pytest.fixture(scope="module")
+def app(models: dict[str, Seq2Seq], runtime: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a model with its page, and models of other kinds in folders inside of it."""
+    folder = tmp_path_factory.mktemp("pages") / "app"
+    lines = folder.with_name("lines.txt")
+    lines.write_text("".join(f"{word}\n" for word in WORDS), "utf-8")
+    for kind, model in models.items():
+        model.save(folder.with_name("model.safetensors"))
+        own = folder if kind == "recurrent" else folder / kind
+        page = ["--page"] if kind == "recurrent" else []
+        arguments = ["export", str(folder.parent), "--onnx", str(own), "--test", str(lines), *page]
+        assert main(arguments) == 0
+        if kind == "recurrent":
+            assert main([*arguments[:3], str(folder / "int8"), "--int8"]) == 0
+    for name in RUNTIME:
+        shutil.copy(runtime / name, folder / name)
+    return folder
+
+
+class _Quiet(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, *_: Any) -> None:
+        """Print nothing."""
+
+
+@pytest.fixture(scope="module")
+def address(app: Path) -> Iterator[str]:
+    """Where the folder is served, as ``python -m http.server`` does."""
+    with http.server.ThreadingHTTPServer(
+        ("127.0.0.1", 0), functools.partial(_Quiet, directory=str(app))
+    ) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}/"
+        server.shutdown()
+        thread.join()
+
+
+@pytest.fixture(scope="module")
+def tab(browser: Any, address: str) -> Iterator[Any]:
+    """The page, loaded, in a tab of its own: it prints no error, and asks for nothing outside of its folder."""
+    context = browser.new_context(viewport={"width": 1200, "height": 900}, reduced_motion="reduce")
+    page, faults, asked = context.new_page(), list[str](), list[str]()
+    page.set_default_timeout(1_800_000)
+    page.on("console", lambda message: message.type in ("error", "warning") and faults.append(message.text))
+    page.on("pageerror", lambda error: faults.append(str(error)))
+    page.on("request", lambda request: asked.append(request.url))
+    page.goto(address)
+    page.wait_for_selector("#text:enabled")
+    page.wait_for_selector("#alignment .hypothesis")
+    yield page
+    context.close()
+    assert faults == []
+    outside = [url for url in asked if not url.startswith((address, "data:"))]
+    assert outside == []
+    assert {f"{address}{name}" for name in ("encoder.onnx", "step.onnx", "model.json", *RUNTIME)} <= set(
+        asked
+    )
+
+
+def typed(tab: Any, text: str) -> None:
+    tab.fill("#text", text)
+    tab.click("#go")
+    tab.wait_for_selector("#go:enabled")
+
+
+def test_what_is_typed_is_decoded_and_drawn(tab: Any, models: dict[str, Seq2Seq]) -> None:
+    for word in WORDS:
+        typed(tab, word)
+        several = models["recurrent"].candidates([word], n_best=5)[0]
+        assert tab.text_content("#output") == several[0].text
+        shown = tab.eval_on_selector_all(
+            "#alignment .hypothesis bdi", "all => all.map((one) => one.textContent)"
+        )
+        assert shown == [one.text for one in several]
+        scores = tab.eval_on_selector_all(
+            "#alignment .hypothesis .score", "all => all.map((one) => one.textContent)"
+        )
+        np.testing.assert_allclose(
+            [float(s.replace("\u2212", "-")) for s in scores], [one.score for one in several], atol=6e-4
+        )
+        drawn = tab.text_content("#alignment")
+        assert all(name in drawn for name in (*several[0].source, *several[0].tokens))
+
+
+def test_the_view_draws_the_weights_of_the_chosen_output(tab: Any, models: dict[str, Seq2Seq]) -> None:
+    typed(tab, "dabc")
+    several = models["recurrent"].candidates(["dabc"], n_best=5)[0]
+    tab.locator("#alignment .hypothesis").nth(1).click()
+    rows, columns = (tab.locator(f"#alignment .token[data-side={side}]") for side in ("row", "column"))
+    chosen = several[1]
+    assert chosen.alignment is not None
+    assert rows.locator(".label").all_text_contents() == list(chosen.tokens)
+    assert columns.locator(".label").all_text_contents() == list(chosen.source)
+    for k in range(len(chosen.tokens)):
+        rows.nth(k).hover()
+        drawn = [float(value) for value in columns.locator(".value").all_text_contents()]
+        np.testing.assert_allclose(drawn, chosen.alignment[k], atol=6e-4)  # three digits
+
+
+def test_an_example_is_decoded_at_a_click(tab: Any, models: dict[str, Seq2Seq]) -> None:
+    (button,) = tab.query_selector_all("#examples button:has-text('cabbadabba')")
+    button.click()
+    tab.wait_for_selector("#go:enabled")
+    assert tab.input_value("#text") == "cabbadabba"
+    assert tab.text_content("#output") == models["recurrent"].translate(["cabbadabba"])[0].text
+
+
+def test_a_blank_text_has_no_output(tab: Any) -> None:
+    typed(tab, "  ")
+    assert tab.text_content("#output") == ""
+    assert "no tokens" in tab.text_content("#alignment")
+
+
+DECODE = """async ([folder, words, beam]) => {
+    const { Decoder } = await import(new URL("decode.js", document.baseURI));
+    const decoder = await Decoder.load(new URL(folder, document.baseURI));
+    const found = [];
+    for (const word of words) {
+        const { outputs } = await decoder.decode(word, beam);
+        found.push(outputs.map(({ text, score, weights }) => [text, score, weights ? Array.from(weights) : null]));
+    }
+    return found;
+}"""
+
+
+@pytest.mark.parametrize("beam", [1, 5])
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_browser_finds_what_the_search_finds(
+    tab: Any, models: dict[str, Seq2Seq], kind: str, beam: int
+) -> None:
+    folder = "./" if kind == "recurrent" else f"{kind}/"
+    found = tab.evaluate(DECODE, [folder, WORDS, beam])
+    for outputs, several in zip(found, models[kind].candidates(WORDS, beam=beam), strict=True):
+        assert [text for text, _, _ in outputs] == [one.text for one in several]
+        for (_, score, weights), own in zip(outputs, several, strict=True):
+            assert score == pytest.approx(own.score, abs=1e-4)
+            if own.alignment is None:
+                assert weights is None
+            else:
+                np.testing.assert_allclose(np.reshape(weights, own.alignment.shape), own.alignment, atol=1e-4)
+
+
+def test_a_quantized_model_runs_too(tab: Any, models: dict[str, Seq2Seq]) -> None:
+    found = tab.evaluate(DECODE, ["int8/", WORDS, 1])
+    own = models["recurrent"].translate(WORDS, beam=1)
+    same = sum(outputs[0][0] == one.text for outputs, one in zip(found, own, strict=True))
+    assert same >= len(WORDS) - 2
+
+
+LINES = [
+    *(
+        "the cat sat",
+        "The CAT, again!",
+        "l'été n'est pas là",
+        "« Où ? » dit-il",
+        "don't, well-known (x) 3.5 %",
+    ),
+    *(
+        "a_b c-d",
+        "ﬁne ﬁnd",
+        "कि नमस्ते",
+        "한국어 사람",
+        "e\u0301te\u0301 x",
+        "a\tb  c ",
+        "x\ufeffy\u00a0z",
+        "cabab aab",
+    ),
+    *("xab abcx", "", "😀👍🏽 ok", "👩\u200d🚀!", "🇫🇷🇩🇪", "a\uffedb \u2423 \u2581c _d", "zero\u200bwidth"),
+    *("soft\u00adhyphen", "aaaa aaa"),
+]
+CUT = """async ([rules, lines]) => {
+    const { Text } = await import(new URL("text.js", document.baseURI));
+    const text = new Text(rules);
+    return lines.map((line) => {
+        const tokens = text.cut(line);
+        return [tokens, text.encode(tokens), text.join(tokens), tokens.map((token) => text.plain(token))];
+    });
+}"""
+
+
+def subwords(method: Any) -> Subwords:
+    tokens = ["▁", "a", "b", "c", "ab", "bc", "abc", "▁a", "▁ab", "ca", "cab", "▁b", "aa"]
+    scores = [0.0] * 4 + np.random.default_rng(3).normal(-3, 2, len(tokens)).tolist()
+    return Subwords(Vocabulary([*SPECIAL, *tokens]), scores, method=method, lower=True)
+
+
+@pytest.mark.parametrize("kind", ["characters", "tokens", "words", "unigram", "bpe"])
+@pytest.mark.parametrize("form", ["NFC", "NFKC", "none"])
+def test_text_is_cut_as_by_the_tokenizers(tab: Any, kind: str, form: Any) -> None:
+    if kind in ("unigram", "bpe"):
+        tokenizer: Any = subwords(kind)
+    else:
+        tokenizer = learn(kind, LINES, lower=form == "NFKC", normalization=form)
+    own = [tokenizer.cut(line) for line in LINES]
+    expected = [[t, tokenizer.encode(t), tokenizer.glue(t), [tokenizer.plain(one) for one in t]] for t in own]
+    assert tab.evaluate(CUT, [rules(tokenizer), LINES]) == expected
+
+
+def test_the_page_is_accessible(tab: Any, accessible: Callable[[Any], None]) -> None:
+    typed(tab, "dabc")
+    accessible(tab)
+
+
+def test_a_model_that_is_missing_is_reported(browser: Any, address: str) -> None:
+    context = browser.new_context()
+    page = context.new_page()
+    page.set_default_timeout(1_800_000)
+    page.route("**/step.onnx", lambda route: route.fulfill(status=404))
+    page.goto(address)
+    page.wait_for_selector("#status:has-text('be loaded:')")
+    assert page.is_disabled("#go")
+    context.close()
