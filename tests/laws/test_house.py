@@ -51,6 +51,7 @@ LAYERS = [
         "outofcore",
         "dask",
         "seq2seq",
+        "pronunciation",
         "show",
         "_suggest",
     ),
@@ -302,6 +303,7 @@ def test_the_package_itself_only_imports() -> None:
 
 SUBPACKAGES = {  # and one name of each that must be available without another import
     "nn": "nn.linear",
+    "pronunciation": "pronunciation.read",
     "seq2seq": "seq2seq.Seq2Seq, regard.seq2seq.evaluation.metrics.bleu",
     "show": "show.terminal.heatmap, regard.show.figures.curves",
 }
@@ -576,7 +578,7 @@ def test_the_verbs_of_the_pages_exist(capsys: pytest.CaptureFixture[str]) -> Non
 def loaded_by(statement: str) -> set[str]:
     """The modules that a statement loads where NumPy and small parts of the standard library are loaded already."""
     code = """
-        import __future__, sys, copy, dataclasses, numpy, numpy.typing
+        import __future__, sys, copy, ctypes, dataclasses, numpy, numpy.typing
         before = set(sys.modules)
         STATEMENT
         print(*set(sys.modules) - before)
