@@ -12,10 +12,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.nn import attended_gru, conditional_gru, dropout, embed
+from regard.nn import dropout, embed
 from regard.seq2seq.networks.recurrent.attention import Encoded
 from regard.seq2seq.networks.recurrent.cells import parts
 from regard.seq2seq.networks.recurrent.config import RecurrentConfig
+from regard.seq2seq.networks.recurrent.fused import fused_decoder
 from regard.seq2seq.networks.recurrent.ops import Node, Taped
 from regard.seq2seq.networks.recurrent.step import Stepped, enter, leave, step
 
@@ -122,7 +123,6 @@ def _unrolled(ops: Taped, c: RecurrentConfig, y: Node) -> tuple[Node, Node | Non
     return leave(ops, c, y, states, contexts), weights
 
 
-_FUSED: dict[str, Callable[..., Any]] = {"bahdanau": attended_gru, "conditional": conditional_gru}
 _WEIGHTS = ("query_weight", "attention_vector", "decoder_context", "decoder_state")
 _WEIGHTS_AFTER = ("decoder_state_after", "decoder_bias_after")  # of the conditional style's second cell
 
@@ -131,7 +131,7 @@ def _fused(ops: Taped, c: RecurrentConfig, y: Node) -> tuple[Node, Node]:
     """Return the same as `_unrolled`, all steps in one call of the library, several times as fast."""
     names = (*_WEIGHTS, *_WEIGHTS_AFTER) if c.style == "conditional" else _WEIGHTS
     inputs, source = enter(ops, y), ops.source
-    (all_states, *others), pull = _FUSED[c.style](
+    (all_states, *others), pull = fused_decoder(
         inputs.value, *source[:3], *(ops.p[name] for name in names), lengths=source.lengths
     )
     states, (contexts, weights) = Node(all_states[1:]), map(Node, others)
