@@ -32,12 +32,12 @@ from turns import Tools, compare, compete, start_workers, take_turns, training_a
 from regard._threads import TwoThreadMap, two_threads
 from regard.nn import Adam
 from regard.seq2seq import Images
-from regard.seq2seq.data.batching import Batch, EncodedPair, collate
-from regard.seq2seq.data.vocabulary import END, SPECIAL, START
-from regard.seq2seq.networks.encoders.images import _EPSILON, ImageInput
-from regard.seq2seq.networks.encoders.inputs import input_of
+from regard.seq2seq.corpus.batching import Batch, EncodedPair, collate
+from regard.seq2seq.networks.inputs.images import _EPSILON, ImageInput
+from regard.seq2seq.networks.inputs.kinds import input_of
 from regard.seq2seq.networks.recurrent.config import RecurrentConfig
 from regard.seq2seq.networks.recurrent.network import RecurrentNetwork
+from regard.seq2seq.sources.text.vocabulary import END, SPECIAL, START
 from regard.seq2seq.training.config import ResolvedConfig
 from regard.seq2seq.training.loop import _TwoThreadGradients
 
@@ -101,7 +101,7 @@ class Task:
 
     def inputs(self) -> ImageInput:
         """Return the input of the network."""
-        inputs = input_of(Images(scenes().SIZE, scenes().SIZE))
+        inputs = input_of(Images(scenes().SIZE, scenes().SIZE).spec)
         assert isinstance(inputs, ImageInput)
         return inputs
 
@@ -110,7 +110,7 @@ class Task:
         tokens = len(SPECIAL) + len(self.words)
         config = RecurrentConfig(0, tokens, EMBEDDING, ENCODER, STATE, HIDDEN, inputs=self.inputs())
         network = RecurrentNetwork(config)
-        network.draw(np.random.default_rng(1), np.ones(tokens))
+        network.initialize(np.random.default_rng(1), np.ones(tokens))
         return network
 
     def products(self) -> float:

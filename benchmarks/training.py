@@ -24,10 +24,10 @@ from turns import Tools, compare, compete, start_workers, take_turns, training_a
 
 from regard._threads import TwoThreadMap, Workers, two_threads
 from regard.nn import Adam
-from regard.seq2seq.data.batching import Batch
-from regard.seq2seq.data.vocabulary import START
+from regard.seq2seq.corpus.batching import Batch
 from regard.seq2seq.networks.recurrent.config import RecurrentConfig
 from regard.seq2seq.networks.recurrent.network import RecurrentNetwork
+from regard.seq2seq.sources.text.vocabulary import START
 
 SENTENCES, TOKENS, EMBEDDING, STATE, HIDDEN = 64, 12, 96, 128, 96
 RATE, SMOOTHING, DROPOUT, CLIP, BETAS = 1e-3, 0.1, 0.2, 1.0, (0.9, 0.99)
@@ -61,7 +61,7 @@ class Task:
             self.vocabulary, self.vocabulary, EMBEDDING, STATE, STATE, HIDDEN, style="bahdanau"
         )
         network = RecurrentNetwork(config)
-        network.draw(np.random.default_rng(1), np.ones(self.vocabulary))
+        network.initialize(np.random.default_rng(1), np.ones(self.vocabulary))
         return network
 
 

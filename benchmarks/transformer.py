@@ -27,11 +27,11 @@ from turns import Tools, arguments, begin, compete, start_workers, take_turns
 from regard._threads import TwoThreadMap, two_threads
 from regard.nn import Adam
 from regard.seq2seq import read_pairs
-from regard.seq2seq.data.batching import Batch, Corpus, EncodedPair, batches
-from regard.seq2seq.data.vocabulary import END, START
+from regard.seq2seq.corpus.batching import Batch, Corpus, EncodedPair, batches
 from regard.seq2seq.networks import output_layer as output
 from regard.seq2seq.networks.transformer.config import TransformerConfig
 from regard.seq2seq.networks.transformer.network import TransformerNetwork
+from regard.seq2seq.sources.text.vocabulary import END, START
 from regard.seq2seq.training.config import ResolvedConfig
 from regard.seq2seq.training.loop import _TwoThreadGradients
 
@@ -62,7 +62,7 @@ def _encoded(texts: list[list[str]]) -> list[list[int]]:
 def in_regard(config: TransformerConfig, each: TwoThreadMap) -> Step:
     """Return a training step of regard: two halves of the batch, each with a thread if there are two."""
     network, rng = TransformerNetwork(config), np.random.default_rng(1)
-    network.draw(rng, np.ones(config.target_tokens))
+    network.initialize(rng, np.ones(config.target_tokens))
     training = ResolvedConfig(
         epochs=1,
         batch_tokens=1,

@@ -299,12 +299,12 @@ def keys_of(text: str, name: str) -> set[str]:
 def test_every_table_of_scores_has_every_score() -> None:
     """A new score that was forgotten in one of them fails here."""
     from regard.kernels import pairs, problem
-    from regard.show import explain, steps
+    from regard.show import inputs, steps
 
     abstract = {"Score", "Differentiable"}
     every = {name for name in scores.__all__ if name not in abstract}
     assert every == SAMPLES.keys()
-    assert every == {*explain._SIMPLE_SCORES, *explain._LEARNED_SCORES}
+    assert every == {*inputs._SIMPLE_SCORES, *inputs._LEARNED_SCORES}
     assert every == {name for name in every if f"score-{name}" in strategies.OPTIONS}
     assert every == {
         name for name in every if re.search(rf"^    {name} ", scores.__doc__ or "", re.MULTILINE)

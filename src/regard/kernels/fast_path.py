@@ -176,7 +176,7 @@ def _matrices(x: Array) -> tuple[int, int, int] | None:
     if column != size or row % max(size, 4):  # pairs of half precision are read as one
         return None
     between = flat_stride(x.shape[:-2], x.strides)
-    return None if between is None else (x.ctypes.data, between, row)
+    return None if between is None else (address(x, False), between, row)
 
 
 def _group(batch_shape: tuple[int, ...], of_keys: tuple[int, ...]) -> int:

@@ -72,7 +72,7 @@ def _fits(x: Array, dtype: np.dtype[Any]) -> bool:
 
 def addresses(x: Items) -> Addresses:
     """Return the address of each item's matrix."""
-    start: int = x.array.__array_interface__["data"][0]
+    start = library.address(x.array, False)
     starts = np.full((), start, np.int64)
     for size, stride in zip(x.batch_shape, x.array.strides, strict=False):
         starts = starts[..., None] + np.arange(size, dtype=np.int64) * stride

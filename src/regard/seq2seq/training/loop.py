@@ -16,11 +16,10 @@ from numpy.typing import NDArray
 from regard._threads import TwoThreadMap, one_blas_thread, two_threads
 from regard._version import __version__
 from regard.nn import Adam
-from regard.seq2seq.data.batching import Batch, Corpus, batches
+from regard.seq2seq.corpus.batching import Batch, Corpus, batches
 from regard.seq2seq.networks.base import Network
 from regard.seq2seq.networks.parameters import Parameters
 from regard.seq2seq.storage.checkpoint_file import State
-from regard.seq2seq.training.augmentation import augmented, check_augmentation
 from regard.seq2seq.training.config import ResolvedConfig
 
 __all__ = ["Diverged", "TrainingStep", "Training", "mean_loss"]
@@ -103,7 +102,7 @@ class Training:
         options: Mapping[str, object] | None = None,
     ) -> None:
         self.network, self.pairs, self.valid, self.config = network, pairs, valid, config
-        check_augmentation(network.config.inputs, shift=config.shift, noise=config.noise)
+        network.config.input.check_augmentation(shift=config.shift, noise=config.noise)
         self.options = dict(options or {})
         self.flat = network.parameters.flat
         self.adam = Adam(self.flat, clip=config.clip_norm)
@@ -230,11 +229,12 @@ class Training:
 
     def _augmented(self, batch: Batch) -> Batch:
         """Return a batch as this step reads it."""
-        config, inputs = self.config, self.network.config.inputs
-        if inputs is None or not (config.shift or config.noise):
+        how = {"shift": self.config.shift, "noise": self.config.noise}
+        if not any(how.values()):
             return batch
         rng = self._rng(_AUGMENTATION, self.step)
-        return augmented(batch, inputs, shift=config.shift, noise=config.noise, rng=rng)
+        augmented = self.network.config.input.augmented
+        return batch._replace(source=augmented(batch.source, batch.lengths, **how, rng=rng))
 
     def _step(self, halves: _TwoThreadGradients, batch: Batch) -> TrainingStep:
         rate = self.config.rate_at(self.step + 1, self.total, self._elapsed_share())

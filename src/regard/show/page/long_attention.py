@@ -126,13 +126,17 @@ class LongAttention:
             for own, part in zip(arrays, (rows, columns, columns), strict=True)
         ]
         options = self._options.restrict(self._layout, region, all_visible=False)
-        named = [options[name] for name in ("score", "mask", "bias", "scale", "softcap")]
-        logits = define_logits(prepare(*parts, *named, "softmax", None))
-        logits = logits.reshape(extent(rows), extent(columns))
+        q, k, v = parts
+        score, mask, bias, scale, softcap = (
+            options[name] for name in ("score", "mask", "bias", "scale", "softcap")
+        )
+        problem = prepare(q, k, v, score, mask, bias, scale, softcap, "softmax", None)
+        logits = define_logits(problem).reshape(extent(rows), extent(columns))
         lse = self._lse[index][rows]
         with np.errstate(all="ignore"):  # as in the attention itself, NaN and inf propagate
             block = logits - np.where(np.isneginf(lse), 0, lse)[:, None].astype(logits.dtype)
-            return np.exp(block, out=block).astype(np.float32, copy=False)
+            weights: Floats = np.exp(block, out=block).astype(np.float32, copy=False)
+        return weights
 
 
 def _reduced(function: np.ufunc, tile: Array, starts: Sequence[Array]) -> Array:
@@ -161,4 +165,4 @@ def long_section(
         "query_labels": None if query_labels is None else labels(query_labels, attention.n, "query"),
         "key_labels": None if key_labels is None else labels(key_labels, attention.m, "key"),
     }
-    return Section("long", title, data)
+    return Section("long", title, data, text=f"{attention.n:,} queries, {attention.m:,} keys")
