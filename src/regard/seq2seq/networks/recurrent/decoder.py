@@ -30,12 +30,8 @@ Named = dict[str, Array]
 class Decoded(NamedTuple):
     """The decoder's output under teacher forcing.
 
-    Parameters
-    ----------
-    readout : array (n, B, E)
-        What each next token is predicted from, by a product with the target embedding.
-    weights : array (n, B, T) or None
-        The attention weights, if they were requested.
+    `readout` (n, B, E): what each next token is predicted from, by a product with the target embedding; `weights` (n,
+    B, T): the attention weights, if they were requested.
     """
 
     readout: Array
@@ -55,32 +51,12 @@ def decode(
 ) -> tuple[Decoded, Callable[..., tuple[Encoded, Named]]]:
     """Read the target's tokens, each before the next is predicted (teacher forcing).
 
-    Parameters
-    ----------
-    p : mapping of str to array
-        The network's parameters.
-    c : RecurrentConfig
-        Its configuration.
-    encoded : Encoded
-        The source sentences.
-    tokens : integer array (n, B)
-        Target tokens, beginning with START.
-    rates : (float, float)
-        Dropout of the embeddings and of the readout.
-    rng : numpy.random.Generator or None
-        Random numbers for dropout; None outside training.
-    with_weights : bool
-        Whether the attention weights are returned and have a gradient.
-    readings : int
-        How many readouts there are of each position, side by side, each with dropout of its own.
-
-    Returns
-    -------
-    decoded : Decoded
-        Readouts (n, readings B, E) and weights.
-    pullback : function
-        ``pullback(dreadout, dweights=None, onto=None) -> (dencoded, gradients by parameter name)``; the target
-        embedding's gradient is added to the array `onto` if it is given.
+    `encoded`: the source sentences; `tokens` (n, B): target tokens, beginning with START; `rates`: dropout of the
+    embeddings and of the readout; `rng`: random numbers for dropout; None outside training; `with_weights`: whether
+    the attention weights are returned and have a gradient; `readings`: how many readouts there are of each position,
+    side by side, each with dropout of its own. Returns `decoded`: readouts (n, readings B, E) and weights;
+    `pullback`: ``pullback(dreadout, dweights=None, onto=None) -> (dencoded, gradients by parameter name)``; the
+    target embedding's gradient is added to the array `onto` if it is given.
     """
     embedded, embed_back = embed(p["target_embedding"], tokens)  # (n, B, E)
     dropped, embedded_back = dropout(embedded, rates[0], rng)
