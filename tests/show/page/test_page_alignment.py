@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from regard.seq2seq.data.vocabulary import JOIN, SPECIAL, START
+from regard.seq2seq.sources.text.vocabulary import JOIN, SPECIAL, START
 from regard.seq2seq.translator import Translation
 from regard.show import page
 from regard.show.figures.overlay import captioned
