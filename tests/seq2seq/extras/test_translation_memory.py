@@ -14,12 +14,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regard.cli import main
-from regard.seq2seq.data.vocabulary import END, START, UNKNOWN
 from regard.seq2seq.decoding.hypothesis import Scoring
 from regard.seq2seq.extras import base
 from regard.seq2seq.extras import translation_memory as module
 from regard.seq2seq.extras.translation_memory import TranslationMemory
 from regard.seq2seq.model import Seq2Seq
+from regard.seq2seq.sources.text.vocabulary import END, START, UNKNOWN
 from regard.seq2seq.translator import Translation
 
 ROWS = st.lists(st.lists(st.integers(UNKNOWN, 9), min_size=1, max_size=8).map(tuple), min_size=1, max_size=12)
@@ -89,6 +89,18 @@ def test_n_grams_of_too_many_pairs_do_not_count(monkeypatch: pytest.MonkeyPatch)
     assert TranslationMemory(1, known, targets).retrieve([(10, 5)]) == [[]]
 
 
+def test_without_the_library_the_same_pairs_are_retrieved(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(2)
+    rows = list(
+        dict.fromkeys(tuple(rng.integers(UNKNOWN, 9, rng.integers(1, 9)).tolist()) for _ in range(300))
+    )
+    memory = TranslationMemory(3, rows[:200], [(4 + i,) for i in range(200)])
+    together = memory.retrieve(rows)
+    assert sum(map(len, together)) > 500
+    monkeypatch.setattr(module, "nearest", lambda *_, **__: None)
+    assert memory.retrieve(rows) == together
+
+
 def test_more_sources_than_one_block(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = [tuple(np.random.default_rng(i).integers(4, 9, 5)) for i in range(40)]
     memory = TranslationMemory(2, list(dict.fromkeys(rows))[:20], [(4 + i,) for i in range(20)])
@@ -132,8 +144,8 @@ def test_damaged(config: dict[str, object], data: dict[str, bytes], message: str
 
 
 def test_ids_of_a_wrong_width() -> None:
+    good = TranslationMemory(1, [(5,)], [(4,)]).data((300, 40))
     with pytest.raises(ValueError, match="numbers of 2 bytes"):
-        good = TranslationMemory(1, [(5,)], [(4,)]).data((300, 40))
         TranslationMemory.restore({"count": 1}, good | {"sources": b"\5\0\2"}, (300, 40))
 
 
@@ -176,9 +188,10 @@ def test_retrieved_targets_are_used(reader: Seq2Seq) -> None:
     """Unseen names are translated as in the memory, to which they are added after training."""
     fresh = names(50, 7)
     model = reader.model
-    texts = model.source, model.target
+    texts = model.source_tokenizer, model.target
     pairs = [
-        (texts[0].encode(texts[0].cut(f"{n}1")), texts[1].encode(texts[1].cut(t))) for n, t in fresh.items()
+        (texts[0].encode(texts[0].tokenize(f"{n}1")), texts[1].encode(texts[1].tokenize(t)))
+        for n, t in fresh.items()
     ]
     swapped = Seq2Seq(source="characters", target="characters", extras={"translation_memory": 1})
     swapped._model = model._replace(extras={"translation_memory": TranslationMemory.learn(1, pairs)})

@@ -10,7 +10,7 @@ from pathlib import Path
 from regard.pronunciation import FORMATS, Lexicon, Prepared, prepare, read, read_phone_map, read_symbols
 from regard.pronunciation.stress import STRESS
 from regard.show import argument_types
-from regard.show.terminal import clean, note
+from regard.show.terminal.text import clean, note
 
 __all__ = ["add_arguments", "add_output", "joined", "prepared", "run", "saved"]
 

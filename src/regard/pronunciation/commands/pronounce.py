@@ -15,7 +15,7 @@ from regard.pronunciation.pronouncer import UNKNOWN, Pronouncer
 from regard.seq2seq.commands.loading import add_ensemble, add_model, load_all
 from regard.seq2seq.commands.options import add_beam, beam_sizes
 from regard.show import argument_types
-from regard.show.terminal import clean
+from regard.show.terminal.text import clean
 
 __all__ = ["add_arguments", "run"]
 

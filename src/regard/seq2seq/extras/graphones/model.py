@@ -29,13 +29,13 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.seq2seq.data.packing import Row, packed, unpacked
-from regard.seq2seq.data.vocabulary import END, SPECIAL, START, UNKNOWN
+from regard.seq2seq.corpus.packing import Row, packed, unpacked
 from regard.seq2seq.decoding.hypothesis import Hypothesis, Scoring
 from regard.seq2seq.evaluation.metrics import edit_distance
 from regard.seq2seq.extras.base import Reranker
 from regard.seq2seq.extras.graphones.em_aligner import MAX_FERTILITY, Aligner, alignable, check_sizes
 from regard.seq2seq.extras.graphones.kneser_ney import KneserNey
+from regard.seq2seq.sources.text.vocabulary import END, SPECIAL, START, UNKNOWN
 
 __all__ = ["DEFAULT_WEIGHT", "MAX_ORDER", "WEIGHTS", "Graphones"]
 
@@ -286,7 +286,7 @@ class Graphones(Reranker):
             _table("tokens", data["tokens"], sizes),
             _table("fertilities", data["fertilities"], (sizes[0], MAX_FERTILITY + 1)),
         )
-        units = unpacked("units", data["units"], max(sizes))
+        units = list(unpacked("units", data["units"], max(sizes)))
         if not all(_is_unit(unit, sizes) for unit in units):
             raise ValueError(f"units must be a token of the source and at most {MAX_FERTILITY} of the target")
         ngrams = KneserNey.restore(data, len(units) + _FIRST)
