@@ -57,7 +57,7 @@ LAYERS = [
 ]
 # The packages of seq2seq, in the same order: a package imports only from those before it.
 SEQ2SEQ_PACKAGES = [
-    *("data", "alignment", "evaluation", "networks", "decoding", "extras", "storage", "training"),
+    *("data", "alignment", "evaluation", "networks", "decoding", "extras", "storage", "export", "training"),
     *("translator", "ensemble", "model", "commands"),
 ]
 # Stricter than the order: the kernels don't import the definition, and `show` doesn't import the models.
@@ -69,7 +69,8 @@ def module_name(path: Path) -> str:
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-FILES = sorted(SRC.rglob("*.py"))
+# Files in a folder that is no package are copied by users, not imported.
+FILES = sorted(path for path in SRC.rglob("*.py") if path.with_name("__init__.py").exists())
 MODULES = [module_name(path) for path in FILES]
 PUBLIC = [name for name in MODULES if not any(part.startswith("_") for part in name.split("."))]
 # What users import: a name in the `__all__` of a module of the reference has a complete docstring. What other modules

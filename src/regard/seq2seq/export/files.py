@@ -7,7 +7,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from importlib import import_module, resources
+from importlib import resources
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -196,7 +196,7 @@ def copied(name: str, folder: Path | None = None) -> Iterator[Any]:
     before = {module: sys.modules.pop(module) for module in names if module in sys.modules}
     sys.path.insert(0, str(folder or own))
     try:
-        yield import_module(name)
+        yield __import__(name)
     finally:
         sys.path.remove(str(folder or own))
         for module in names:
