@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -421,3 +422,17 @@ def test_the_command_line_loads_no_onnx_before_it_is_needed() -> None:
 
 def test_a_model_is_checked_as_a_library_call_does(run: Path) -> None:
     check_exportable(Seq2Seq.load(run).model, without_extras=False)
+
+
+def test_the_page_of_the_guide_shows_what_works(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = (Path(__file__).parents[3] / "docs" / "onnx.md").read_text("utf-8")
+    (code,) = re.findall(r"```python3\n(.*?)```", page, re.DOTALL)
+    export(Seq2Seq.load(run).model, tmp_path / "app", ["ab"])
+    monkeypatch.chdir(tmp_path)
+    with copied("decode", tmp_path / "app"):
+        names: dict[str, Any] = {}
+        exec(code, names)
+    assert names["best"].weights.shape == (len(names["best"].tokens), len("hello") + 1)
+    assert f"in {len((tmp_path / 'app' / 'decode.py').read_text('utf-8').splitlines())} lines" in page
