@@ -214,7 +214,7 @@ def draw(data: Data, model: Seq2Seq, path: Path) -> None:
     """Draw where a model attended in held-out pictures of as many roles, drawn by lot."""
     from PIL import Image
 
-    from regard.show.figures import save_captioned
+    from regard.show.figures import captioned, save
 
     rng, by_role = np.random.default_rng(SEED), defaultdict(list)
     for i, name in enumerate(data.names["persons"]):
@@ -230,14 +230,16 @@ def draw(data: Data, model: Seq2Seq, path: Path) -> None:
             title = f"{data.names['persons'][i]}, named: {translation.text}"
             file = Path(folder, f"{i}.png")
             assert translation.alignment is not None  # the model has attention
-            save_captioned(
+            save(
                 file,
-                picture,
-                translation.alignment,
-                translation.tokens,
-                grid=translation.grid,
-                title=title,
-                columns=10,
+                captioned(
+                    picture,
+                    translation.alignment,
+                    translation.tokens,
+                    grid=translation.grid,
+                    title=title,
+                    columns=10,
+                ),
             )
             drawings.append(Image.open(file).convert("RGB"))
     sheet = Image.new(

@@ -18,7 +18,7 @@ from data import Pair, libreoffice, run
 from regard.seq2seq import Seq2Seq
 from regard.seq2seq.data.tokenizers import cut
 from regard.seq2seq.evaluation.metrics import LengthRow, bleu, by_length
-from regard.show.figures import save_by_length
+from regard.show import figures
 
 LONGEST = 50
 
@@ -64,7 +64,9 @@ def _draw(path: Path, results: Mapping[str, Sequence[LengthRow]]) -> None:
     rows = next(iter(results.values()))
     lines = {name: [row.scores["BLEU"] for row in rows] for name, rows in results.items()}
     labels = [f"{row.shortest}-{row.longest}" for row in rows]
-    save_by_length(path, labels, lines, [row.sentences for row in rows], along="tokens in the source")
+    figures.save(
+        path, figures.by_length(labels, lines, [row.sentences for row in rows], along="tokens in the source")
+    )
 
 
 if __name__ == "__main__":

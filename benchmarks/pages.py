@@ -32,7 +32,7 @@ from playwright.sync_api import Browser, sync_playwright
 
 from regard import attend
 from regard.show import page
-from regard.show.page.pyramid import LongAttention
+from regard.show.page.long_attention import LongAttention
 
 HEADS, SIZE = 4, 64
 DENSE = 2000  # tokens up to which a page has all weights

@@ -33,7 +33,7 @@ from regard.cli import main as command
 from regard.seq2seq import Images, Seq2Seq, read_pairs
 from regard.seq2seq.commands.drawing import save_alignment, save_captioned, save_heads
 from regard.seq2seq.data.array_sources import Loaded
-from regard.show.figures import save_by_length
+from regard.show.figures import by_length, save
 
 ROOT = Path(__file__).parents[1]
 IMAGES, MODELS = ROOT / "docs" / "images", ROOT / "runs" / "pictures"
@@ -85,7 +85,7 @@ def length(path: Path) -> None:
     """Draw BLEU by length, with and without attention."""
     labels, counts, with_attention, without = zip(*LENGTHS, strict=True)
     lines = {"with attention": with_attention, "without": without}
-    save_by_length(path, labels, lines, counts, along="tokens in the source")
+    save(path, by_length(labels, lines, counts, along="tokens in the source"))
 
 
 def caption(path: Path) -> None:

@@ -528,35 +528,53 @@ def leads(draw: st.DrawFn) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int,
 
 
 @st.composite
-def mask_objects(draw: st.DrawFn, n: int, m: int, depth: int = 2) -> tuple[Any, Array]:
-    """A mask object composed with & | ~, and its dense twin (n, m)."""
+def broadcast_shapes(draw: st.DrawFn, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """A shape that broadcasts to this one."""
+    start = draw(st.integers(0, len(shape)))
+    return tuple(size if draw(st.booleans()) else 1 for size in shape[start:])
+
+
+@st.composite
+def mask_objects(
+    draw: st.DrawFn, n: int, m: int, depth: int = 2, lead: tuple[int, ...] = ()
+) -> tuple[Any, Array]:
+    """A mask object composed with & | ~, and its dense twin, which broadcasts to (*lead, n, m)."""
     i, j = np.arange(n)[:, None], np.arange(m)[None, :]
     align = draw(st.sampled_from(["start", "end"]))
     centre = i + (m - n if align == "end" else 0)
-    kind = draw(
-        st.sampled_from(
-            ["causal", "window", "lengths", "documents", "prefix", "&", "|", "~"][: 8 if depth else 5]
-        )
-    )
+    leaves = ["causal", "window", "lengths", "documents", "prefix", "array"]
+    kind = draw(st.sampled_from([*leaves, "&", "|", "~"] if depth else leaves))
+
+    def integers(most: int, *trailing: int) -> Array:
+        rng = np.random.default_rng(draw(st.integers(0, 2**20)))
+        return rng.integers(0, most, (*draw(broadcast_shapes(lead)), *trailing), endpoint=True)
+
     if kind == "causal":
         return regard.mask.causal(align=align), j <= centre
     if kind == "window":
         left, right = draw(st.integers(0, 3)), draw(st.integers(0, 3))
         return regard.mask.window(left, right, align=align), (centre - left <= j) & (j <= centre + right)
     if kind == "lengths":
-        length = draw(st.integers(0, m))
-        return regard.mask.lengths(np.asarray(length)), (j < length) & (i >= 0)
+        keys, queries = integers(m), integers(n)
+        dense = (j < keys[..., None, None]) & (i < queries[..., None, None])
+        return regard.mask.lengths(keys, queries), dense
     if kind == "documents":
-        of_queries = np.array(draw(st.lists(st.integers(0, 2), min_size=n, max_size=n)), dtype=int)
-        of_keys = np.array(draw(st.lists(st.integers(0, 2), min_size=m, max_size=m)), dtype=int)
-        return regard.mask.documents(of_queries, of_keys), of_queries[:, None] == of_keys[None, :]
+        of_queries, of_keys = integers(2, n), integers(2, m)
+        if draw(st.booleans()):
+            of_queries, of_keys = np.sort(of_queries), np.sort(of_keys)
+        dense = of_queries[..., :, None] == of_keys[..., None, :]
+        return regard.mask.documents(of_queries, of_keys), dense
     if kind == "prefix":
-        length = draw(st.integers(0, m))
-        return regard.mask.prefix(length, align=align), (j <= centre) | (j < length)
-    left_mask, left_dense = draw(mask_objects(n, m, depth - 1))
+        length = integers(m)
+        dense = (j <= centre) | (j < length[..., None, None])
+        return regard.mask.prefix(length, align=align), dense
+    if kind == "array":
+        array = integers(1, n, m).astype(bool)
+        return regard.mask.as_mask(array), array
+    left_mask, left_dense = draw(mask_objects(n, m, depth - 1, lead))
     if kind == "~":
         return ~left_mask, ~left_dense
-    right_mask, right_dense = draw(mask_objects(n, m, depth - 1))
+    right_mask, right_dense = draw(mask_objects(n, m, depth - 1, lead))
     if kind == "&":
         return left_mask & right_mask, left_dense & right_dense
     return left_mask | right_mask, left_dense | right_dense

@@ -492,10 +492,15 @@ def floating(name: str, value: ArrayLike) -> Array:
     return array if is_float(array.dtype) else array.astype(np.float64)
 
 
-def parameter(name: str, value: ArrayLike, ndim: int, letters: str) -> Array:
-    """Return a learned parameter as a floating array of `ndim` dimensions."""
-    array = floating(name, value)
-    if array.ndim != ndim:
+def axes(letters: str) -> tuple[str, ...]:
+    """Return the axes of a shape in letters, such as ``(d, h)``."""
+    return tuple(axis.strip() for axis in letters.strip("()").split(",") if axis.strip())
+
+
+def parameter(name: str, value: ArrayLike, letters: str) -> Array:
+    """Return a learned parameter as a floating array with the axes of `letters`; ``...`` is any number of them."""
+    array, own = floating(name, value), axes(letters)
+    if array.ndim != len(own) and "..." not in own:
         fail(f"{name} must have shape {letters}. Got shape {array.shape} instead.")
     return array
 

@@ -11,10 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from regard._layout import Items, Layout, Region, extent, slices
-from regard.mask import Mask, Step
+from regard._layout import Layout, Region, extent, slices
+from regard.mask import Bound, Mask, bound
 from regard.scores import Score
 
 __all__: list[str] = []
@@ -54,116 +53,29 @@ def _bias_of(bias: Any, layout: Layout, region: Region) -> Any:
     return region.of_pairs(bias) if isinstance(bias, np.ndarray) else bias.part(layout, region)
 
 
-class Visibility:
-    """What blocks of a mask show, found without evaluating each pair where that is possible."""
+def _any_visible(mask: Bound, items: slice, rows: slice, columns: slice) -> bool:
+    """Return whether any pair of a block is visible, for some item: by ever smaller blocks."""
+    todo = [(rows, columns)]
+    while todo:
+        rows, columns = todo.pop()
+        known, pairs = mask.classify(items, rows, columns), extent(rows) * extent(columns)
+        if known is None and pairs > 1 and pairs * extent(items) > EVALUATED:
+            along_rows = extent(rows) >= extent(columns)
+            halves = _halves(rows if along_rows else columns)
+            todo += [(half, columns) if along_rows else (rows, half) for half in halves]
+        elif known or (known is None and _evaluated(mask, items, rows, columns)):
+            return True
+    return False
 
-    def __init__(self, mask: Mask, layout: Layout) -> None:
-        self.items = layout.items
-        self.evaluate = mask.bind(layout)
-        steps = mask.steps(layout)
-        self.steps = None if steps is None else [_Step(step) for step in steps]
 
-    def state(self, rows: slice, columns: slice) -> bool | None:
-        """Return True if a block is visible, False if it is masked, or None if it may be either, or mixed."""
-        if self.steps is None:
-            return None
-        stack: list[bool | None] = []
-        for step in self.steps:
-            if step.kind == "both":
-                left, right = stack.pop(), stack.pop()
-                stack.append(False if left is False or right is False else (left and right) or None)
-            elif step.kind == "not":
-                other = stack.pop()
-                stack.append(None if other is None else not other)
-            else:
-                stack.append(step.state(rows, columns))
-        return stack.pop()
-
-    def any(self, rows: slice, columns: slice) -> bool:
-        """Return whether any pair of a block is visible, for some item."""
-        todo = [(rows, columns)]
-        while todo:
-            rows, columns = todo.pop()
-            state = self.state(rows, columns)
-            if state:
-                return True
-            if state is False:
-                continue
-            if (
-                extent(rows) * extent(columns) * self.items <= EVALUATED
-                or extent(rows) * extent(columns) == 1
-            ):
-                if self._evaluated(rows, columns):
-                    return True
-            elif extent(rows) >= extent(columns):
-                todo += [(half, columns) for half in _halves(rows)]
-            else:
-                todo += [(rows, half) for half in _halves(columns)]
-        return False
-
-    def _evaluated(self, rows: slice, columns: slice) -> bool:
-        return any(np.any(self.evaluate(items, rows, columns)) for items in slices(self.items, EVALUATED))
+def _evaluated(mask: Bound, items: slice, rows: slice, columns: slice) -> bool:
+    return any(np.any(mask.block(some, rows, columns)) for some in slices(items.stop, EVALUATED))
 
 
 def _halves(part: slice) -> list[slice]:
     """Split a slice in two; the first half comes last, which a stack takes first."""
     middle = part.start + extent(part) // 2
     return [slice(middle, part.stop), slice(part.start, middle)]
-
-
-class _Step:
-    """A step of a mask's program, which is evaluated for all items of a block at once."""
-
-    def __init__(self, step: Step) -> None:
-        self.step, self.kind = step, step.kind
-        if step.kind in ("keys", "queries"):
-            counts = step.counts if step.counts is not None and step.counts.size else np.zeros(1, np.int64)
-            self.least, self.most = int(counts.min()), int(counts.max())
-        elif step.kind == "documents":
-            self.ids = _range_of(step.left), _range_of(step.right)
-
-    def state(self, rows: slice, columns: slice) -> bool | None:
-        """Return True, False or None for a block."""
-        if self.kind == "band":
-            return self._band(rows, columns)
-        if self.kind == "documents":
-            return self._documents(rows, columns)
-        if self.kind == "dense":
-            return self._dense(rows, columns)
-        part = columns if self.kind == "keys" else rows
-        return True if part.stop <= self.least else False if part.start >= self.most else None
-
-    def _band(self, rows: slice, columns: slice) -> bool | None:
-        low, high = self.step.low, self.step.high
-        first, last = columns.start - rows.stop + 1, columns.stop - 1 - rows.start
-        if (low is None or first >= low) and (high is None or last <= high):
-            return True
-        return False if (low is not None and last < low) or (high is not None and first > high) else None
-
-    def _documents(self, rows: slice, columns: slice) -> bool | None:
-        (left_least, left_most), (right_least, right_most) = (
-            (int(least[part].min()), int(most[part].max()))
-            for (least, most), part in zip(self.ids, (rows, columns), strict=True)
-        )
-        if left_most < right_least or right_most < left_least:
-            return False
-        return True if left_least == left_most == right_least == right_most else None
-
-    def _dense(self, rows: slice, columns: slice) -> bool | None:
-        assert self.step.left is not None
-        block = self.step.left.array[..., rows, columns]
-        return True if block.all() else None if block.any() else False
-
-
-def _range_of(ids: Items | None) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the least and the largest id of each position, of all items."""
-    assert ids is not None
-    flat = (
-        ids.array.reshape(-1, ids.array.shape[-2])
-        if ids.array.size
-        else np.zeros((1, ids.array.shape[-2]), int)
-    )
-    return flat.min(0), flat.max(0)
 
 
 def visible_pairs(
@@ -176,17 +88,17 @@ def visible_pairs(
         return {(i, j): True for i in every_row for j in every_column}
     if not every_row or not every_column or not layout.items:
         return {}
-    visibility, pairs = Visibility(mask, layout), {}
+    rule, items, pairs = bound(mask, layout), slice(0, layout.items), {}
     todo = [(every_row, every_column)]
     while todo:  # blocks of chunks: most of a window, or of a batch of documents, is left out in large blocks
         some_rows, some_columns = todo.pop()
         block = slice(rows[some_rows[0]].start, rows[some_rows[-1]].stop)
         across = slice(columns[some_columns[0]].start, columns[some_columns[-1]].stop)
-        state = visibility.state(block, across)
+        state = rule.classify(items, block, across)
         if state:
             pairs.update({(i, j): True for i in some_rows for j in some_columns})
         elif state is None and len(some_rows) == len(some_columns) == 1:
-            if visibility.any(block, across):
+            if _any_visible(rule, items, block, across):
                 pairs[some_rows[0], some_columns[0]] = False
         elif state is None:
             todo += _split(some_rows, some_columns)

@@ -125,6 +125,11 @@ class Region:
         """Return the part of an option that broadcasts to (..., n, m)."""
         return cut(array, (*self.lead, self.rows, self.columns))
 
+    def of_axes(self, array: Array, axes: tuple[str, ...]) -> Array:
+        """Return the part of an array with these axes: ``n`` and ``M`` are positions of queries and keys."""
+        own = {"...": self.lead, "n": (self.rows,), "M": (self.columns,)}
+        return cut(array, tuple(part for axis in axes for part in own.get(axis, (slice(None),))))
+
     def __str__(self) -> str:
         lead = ", ".join(f"{part.start}:{part.stop}" for part in self.lead)
         block = f"queries {self.rows.start}:{self.rows.stop}, keys {self.columns.start}:{self.columns.stop}"
@@ -142,6 +147,14 @@ def cut(array: Array, target: tuple[slice, ...]) -> Array:
     return array[
         tuple(part if size != 1 else slice(None) for part, size in zip(own, array.shape, strict=True))
     ]
+
+
+def item_of(array: Array, lead: tuple[int, ...], index: tuple[int, ...]) -> Array:
+    """Return the matrix of an input that belongs to an item of the result; a key head serves a group of query heads."""
+    own = array.shape[:-2]
+    pairs = zip(own, lead[len(lead) - len(own) :], index[len(index) - len(own) :], strict=True)
+    matrix: Array = array[tuple(i * size // full for size, full, i in pairs)]
+    return matrix
 
 
 def as_rows(x: Array) -> Array:
@@ -223,6 +236,11 @@ class Items:
             else self.array[None, rows, columns]
         )
         return part
+
+    def stored_block(self, items: slice, rows: slice, columns: slice = slice(None)) -> Array:
+        """Return the part (..., rows, columns) that some items read; for all items each stored array once."""
+        every = extent(items) == math.prod(self.inner)
+        return self.array[..., rows, columns] if every else self.block(items, rows, columns)
 
     def add(self, total: Array, items: slice | NDArray[np.int64], part: Array) -> None:
         """Add the gradients of items (items, a, b) to `total` (stored, a, b), in the order of the items."""

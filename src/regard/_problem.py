@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from regard import _check
 from regard._layout import Layout, layout
-from regard.mask import Evaluate, Mask, MaskLike, Step, as_mask, window
+from regard.mask import Bound, Mask, MaskLike, MaskStep, as_mask, bound, window
 from regard.position import BiasLike, BoundBias, bind_bias
 from regard.scores import Score, ScoreLike, as_score
 from regard.weights import NormalizeLike, Sink, as_normalize, local_m, local_p
@@ -34,7 +33,7 @@ class Problem:
     layout: Layout
     score: Score | Callable[[Any, Any], Any]
     mask: Mask | None
-    evaluate_mask: Evaluate | None
+    bound_mask: Bound | None
     bias: BoundBias | None
     scale: float
     softcap: float | None
@@ -44,10 +43,10 @@ class Problem:
     sink: Sink | None
     values_are_constant: bool = False  # whether the gradient of the values is not computed
 
-    @cached_property
-    def steps(self) -> list[Step] | None:
+    @property
+    def steps(self) -> list[MaskStep] | None:
         """The mask as a program; None for user-defined mask classes."""
-        return [] if self.mask is None else self.mask.steps(self.layout)
+        return [] if self.bound_mask is None else self.bound_mask.steps()
 
 
 def prepare(
@@ -91,9 +90,10 @@ def prepare(
     with _check.naming_shapes(arrays):
         if isinstance(normalize, local_p):
             _check.broadcast("positions", normalize.positions.shape, (*shape.lead, shape.n), "(..., n)")
-        evaluate = None if mask is None else mask.bind(shape)
-        bound = bind_bias(bias, shape, compute)
+        bound_mask = None if mask is None else bound(mask, shape)
+        bound_bias = bind_bias(bias, shape, compute)
         bound_sink = None if sink is None else Sink(sink, shape, compute)
     return Problem(
-        q, k, v, shape, scorer, mask, evaluate, bound, scale, softcap, normalize, compute, result, bound_sink
+        *(q, k, v, shape, scorer, mask, bound_mask, bound_bias, scale, softcap, normalize),
+        *(compute, result, bound_sink),
     )

@@ -487,6 +487,13 @@ def partial(
     return Partial(context.reshape(_context_shape(problem)), lse.reshape(_context_shape(problem)[:-1]))
 
 
+def log_sum_exp(problem: Problem) -> Array:
+    """Return the log-sum-exp of each row (..., n) without recording the attention."""
+    chosen = choose("auto", problem)
+    lse: Array = chosen.lse(chosen.forward(problem, None)[1])
+    return lse.reshape(_context_shape(problem)[:-1])
+
+
 @_check.hinted
 def partial_vjp(
     queries: ArrayLike,

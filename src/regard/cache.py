@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from regard import _check
 from regard._layout import Layout, Region, slices
-from regard.mask import Evaluate, Mask, Step, lengths, window
+from regard.mask import Bound, Mask, lengths, window
 
 __all__ = ["KVCache"]
 
@@ -442,7 +442,7 @@ class _Newest(window):
     def __repr__(self) -> str:
         return f"window({self.left}, 0, align='end') of a cache that holds {self.held}"
 
-    def bind(self, layout: Layout) -> Evaluate:
+    def bind(self, layout: Layout) -> Bound:
         if layout.m != self.held:
             _check.fail(
                 f"the mask of a cache must be used with as many keys as it was made for: {self.held} and {layout.m}",
@@ -455,8 +455,5 @@ class _Newest(window):
             )
         return super().bind(layout)
 
-    def steps(self, layout: Layout) -> list[Step] | None:
-        return super().steps(layout)  # `bind` only adds checks, so the inherited program is right
-
     def part(self, layout: Layout, region: Region) -> Mask:
-        return super().part(layout, region)
+        return super().part(layout, region)  # `bind` only adds checks, so the inherited part is right

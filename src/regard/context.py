@@ -343,6 +343,12 @@ def define(p: Problem) -> Attention:
     )
 
 
+def define_logits(p: Problem) -> Array:
+    """Compute the logits (..., n, m) alone."""
+    with np.errstate(all="ignore"):
+        return _logits(p, _scores(p)).reshape(*p.layout.lead, p.layout.n, p.layout.m)
+
+
 def _in_order(p: Problem, array: Array) -> Array:
     """Return an array in C order and the dtype of the computation: law 5.
 
@@ -386,8 +392,8 @@ def _logits(p: Problem, scores: Array) -> Array:
     if p.bias is not None:
         added = np.broadcast_to(p.bias.block(*everything), (items, n, m)).reshape(logits.shape)
         logits = np.where(np.isneginf(added), -np.inf, logits + added)
-    if p.evaluate_mask is not None:
-        visible = np.broadcast_to(p.evaluate_mask(*everything), (items, n, m)).reshape(logits.shape)
+    if p.bound_mask is not None:
+        visible = np.broadcast_to(p.bound_mask.block(*everything), (items, n, m)).reshape(logits.shape)
         logits = np.where(visible, logits, -np.inf)
     if isinstance(p.normalize, local_p):  # its window is a mask
         logits = np.where(np.abs(_distance(p, p.normalize)) <= p.normalize.width, logits, -np.inf)

@@ -20,30 +20,201 @@ from regard._layout import Items, Layout, Region, extent, slices
 __all__ = ["Mask", "causal", "documents", "lengths", "prefix", "window"]
 
 Bools = NDArray[np.bool_]
-Visible: TypeAlias = bool | Bools
-# (items, queries, keys) -> True, False or (items or 1, queries, keys)
-Evaluate = Callable[[slice, slice, slice], Visible]
+Visible: TypeAlias = bool | Bools  # of a block: all, nothing, or an array (items or 1, queries, keys)
+Evaluate = Callable[[slice, slice, slice], Visible]  # of items, queries and keys
 Align = Literal["start", "end"]
 MAX_DEPTH = 700
 MAX_PRINTED_DEPTH = 60
 BLOCK_PAIRS = 2**16  # that `dense` evaluates at a time
+SMALLEST, LARGEST = -_check.MOST - 1, _check.MOST  # of 64-bit integers
 
 
 @dataclass(frozen=True, eq=False)
-class Step:
-    """A step of a mask as a program in postfix order, which the native kernel evaluates without calling Python.
+class MaskStep:
+    """A step of a mask as a program in postfix order.
 
-    A leaf pushes a bool for each pair: "band" (keys i + low to i + high), "keys" and "queries" (the first `counts` of
-    an item), "documents" (ids of `left` and `right` are equal), "dense" (the array `left`). "both" replaces the last
-    two by their conjunction, "not" negates the last one.
+    A leaf pushes what it shows of a block. "both" replaces the last two by their conjunction, "not" negates the last.
+    The library evaluates all of them but "function".
     """
 
-    kind: Literal["band", "keys", "queries", "documents", "dense", "both", "not"]
-    low: int | None = None
-    high: int | None = None
-    counts: NDArray[np.int64] | None = None
-    left: Items | None = None
-    right: Items | None = None
+    kind: Literal["band", "keys", "queries", "documents", "dense", "function", "both", "not"]
+
+    def classify(self, items: slice, rows: slice, columns: slice) -> bool | None:
+        """Return True if all pairs of a block are visible, False if none is, None where that needs their evaluation."""
+        return None
+
+    def block(self, items: slice, rows: slice, columns: slice) -> Visible:
+        """Evaluate a block: a bool, or an array that broadcasts to (items or 1, queries, keys)."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, eq=False)
+class BandStep(MaskStep):
+    """Query i sees the keys i + low to i + high; None: no limit."""
+
+    low: int | None
+    high: int | None
+
+    def classify(self, items: slice, rows: slice, columns: slice) -> bool | None:
+        """Compare the smallest and the largest j - i of the block with the band."""
+        first, last = columns.start - rows.stop + 1, columns.stop - 1 - rows.start
+        if (self.low is None or first >= self.low) and (self.high is None or last <= self.high):
+            return True
+        outside = (self.low is not None and last < self.low) or (self.high is not None and first > self.high)
+        return False if outside else None
+
+    def block(self, items: slice, rows: slice, columns: slice) -> Visible:
+        """Compare the j - i of all pairs with the band."""
+        difference = np.arange(columns.start, columns.stop) - np.arange(rows.start, rows.stop)[:, None]
+        visible = np.ones(difference.shape, bool) if self.low is None else difference >= self.low
+        return (visible if self.high is None else visible & (difference <= self.high))[None]
+
+
+@dataclass(frozen=True, eq=False)
+class CountStep(MaskStep):
+    """The first `counts` keys, or queries, of each item."""
+
+    counts: NDArray[np.int64]
+
+    def classify(self, items: slice, rows: slice, columns: slice) -> bool | None:
+        """Compare the positions with the least and the largest count of the items."""
+        counts, positions = self.counts[items], columns if self.kind == "keys" else rows
+        if positions.stop <= counts.min(initial=LARGEST):
+            return True
+        return False if positions.start >= counts.max(initial=0) else None
+
+    def block(self, items: slice, rows: slice, columns: slice) -> Visible:
+        """Compare all positions with the counts."""
+        positions = columns if self.kind == "keys" else rows
+        below: Bools = np.arange(positions.start, positions.stop) < self.counts[items, None]
+        return below[:, None, :] if self.kind == "keys" else below[:, :, None]
+
+
+@dataclass(frozen=True, eq=False)
+class DocumentStep(MaskStep):
+    """The ids of query and key (items, n or m, 1) are equal."""
+
+    left: Items
+    right: Items
+
+    def classify(self, items: slice, rows: slice, columns: slice) -> bool | None:
+        """Compare the ranges of the ids."""
+        ids = self.left.stored_block(items, rows), self.right.stored_block(items, columns)
+        (least, most), (right_least, right_most) = (
+            (x.min(initial=LARGEST), x.max(initial=SMALLEST)) for x in ids
+        )
+        if most < right_least or right_most < least:
+            return False
+        return True if least == most == right_least == right_most else None
+
+    def block(self, items: slice, rows: slice, columns: slice) -> Visible:
+        """Compare the ids of all pairs."""
+        return np.asarray(self.left.block(items, rows) == self.right.block(items, columns).swapaxes(-1, -2))
+
+
+@dataclass(frozen=True, eq=False)
+class DenseStep(MaskStep):
+    """An array (items, n, m)."""
+
+    left: Items
+
+    def classify(self, items: slice, rows: slice, columns: slice) -> bool | None:
+        """Read the block."""
+        block = self.left.stored_block(items, rows, columns)
+        return True if block.all() else None if block.any() else False
+
+    def block(self, items: slice, rows: slice, columns: slice) -> Visible:
+        """Read the block."""
+        return self.left.block(items, rows, columns)
+
+
+@dataclass(frozen=True, eq=False)
+class FunctionStep(MaskStep):
+    """What a mask class of the user's binds: a function of a block. Bounds of it are not known."""
+
+    evaluate: Evaluate
+
+    def block(self, items: slice, rows: slice, columns: slice) -> Visible:
+        """Call the function."""
+        visible = self.evaluate(items, rows, columns)
+        return visible if np.ndim(visible) else bool(visible)
+
+
+BOTH, NOT = MaskStep("both"), MaskStep("not")
+
+
+class Bound:
+    """A mask bound to the shape of one attention: `classify` and `block` are the rule for its blocks everywhere.
+
+    The library's C++ (`source/core/mask.h`) evaluates `steps` by the same rule.
+    """
+
+    def __init__(self, *steps: MaskStep) -> None:
+        self._steps = list(steps)
+
+    def classify(self, items: slice, rows: slice, columns: slice) -> bool | None:
+        """Return True if all pairs of a block are visible, False if none is, None if mixed or not known.
+
+        It takes no longer for large blocks, except for a bool array. For a single pair, None means a function of the
+        user's.
+        """
+        known: bool | None = _combined(self._steps, self._states(items, rows, columns))
+        return known
+
+    def block(self, items: slice, rows: slice, columns: slice) -> Visible:
+        """Return True if all of a block is visible, False if nothing is, or an array (items or 1, queries, keys)."""
+        states = self._states(items, rows, columns)
+        known: bool | None = _combined(self._steps, states)
+        if known is not None:
+            return known
+        leaves = [
+            state if state is not None or step in (BOTH, NOT) else step.block(items, rows, columns)
+            for step, state in zip(self._steps, states, strict=True)
+        ]
+        visible: Any = _combined(self._steps, leaves)
+        if isinstance(visible, bool) or not visible.any():
+            return visible is True
+        return np.broadcast_to(visible, (len(visible), extent(rows), extent(columns)))
+
+    def _states(self, items: slice, rows: slice, columns: slice) -> list[bool | None]:
+        return [step.classify(items, rows, columns) for step in self._steps]
+
+    def steps(self) -> list[MaskStep] | None:
+        """Return the program for the library, or None with a mask class of the user's."""
+        return None if any(isinstance(step, FunctionStep) for step in self._steps) else self._steps
+
+    def __and__(self, other: Bound) -> Bound:
+        return Bound(*self._steps, *other._steps, BOTH)
+
+    def __invert__(self) -> Bound:
+        return Bound(*self._steps, NOT)
+
+
+def _combined(steps: list[MaskStep], leaves: list[Any]) -> Any:
+    """Run a program on what its leaves show: True, False, an array, or None for what is not known."""
+    stack: list[Any] = []
+    for step, leaf in zip(steps, leaves, strict=True):
+        if step is BOTH:
+            stack.append(_both(stack.pop(), stack.pop()))
+        elif step is NOT:
+            stack.append(_negated(stack.pop()))
+        else:
+            stack.append(leaf)
+    return stack.pop()
+
+
+def _both(right: Any, left: Any) -> Any:
+    if left is False or right is False:
+        return False
+    if left is True:
+        return right
+    if right is True:
+        return left
+    return None if left is None or right is None else left & right
+
+
+def _negated(visible: Any) -> Any:
+    return None if visible is None else not visible if isinstance(visible, bool) else ~visible
 
 
 class Mask:
@@ -61,21 +232,20 @@ class Mask:
     _depth: ClassVar[int] = 0  # levels of composition
 
     def __init_subclass__(cls, **options: Any) -> None:
-        """Drop the inherited `steps` and `part` of a class that overrides `bind` only."""
+        """Drop the inherited `part` of a class that overrides `bind` only."""
         super().__init_subclass__(**options)
-        for name in ("steps", "part"):
-            if "bind" in vars(cls) and name not in vars(cls):
-                setattr(cls, name, getattr(Mask, name))
+        if "bind" in vars(cls) and "part" not in vars(cls):
+            cls.part = Mask.part  # type: ignore[method-assign]
 
-    def bind(self, layout: Layout) -> Evaluate:
-        """Check this mask against the shape of an attention, and return the function that evaluates a block."""
+    def bind(self, layout: Layout) -> Bound | Evaluate:
+        """Check this mask against the shape of an attention, and return its rule for blocks.
+
+        A class of the user's may return a function of a block instead: three slices, of items, queries and keys, to
+        True, False or an array (items or 1, queries, keys).
+        """
         _check.fail(
             f"mask must have a method bind(layout). Got {type(self).__name__} without.", kind=TypeError
         )
-
-    def steps(self, layout: Layout) -> list[Step] | None:
-        """Return the mask as a program, or None if it has no such form; `layout` has been checked."""
-        return None
 
     def part(self, layout: Layout, region: Region) -> Mask:
         """Return the mask of a block as that of an attention of its own; `layout` is that of the complete attention."""
@@ -107,12 +277,12 @@ class Mask:
         """
         n, m = _check.integer("n", n), _check.integer("m", m)
         shape = Layout(self.lead(), None, n, m)
-        dense, evaluate = np.empty((shape.items, n, m), bool), self.bind(shape)
+        dense, mask = np.empty((shape.items, n, m), bool), bound(self, shape)
         # By blocks, since evaluation builds integer arrays of 8 bytes for each pair.
         rows = max(1, min(n, BLOCK_PAIRS // max(1, m)))
         for items in slices(shape.items, max(1, BLOCK_PAIRS // max(1, rows * m))):
             for part in slices(n, rows):
-                dense[items, part] = evaluate(items, part, slice(0, m))
+                dense[items, part] = mask.block(items, part, slice(0, m))
         return dense.reshape(*shape.lead, n, m)
 
     def __and__(self, other: Any) -> Mask:
@@ -133,6 +303,12 @@ class Mask:
 
     def __repr__(self) -> str:
         return _check.constructor_text(self)
+
+
+def bound(mask: Mask, layout: Layout) -> Bound:
+    """Bind a mask, of a class of the user's too, to the shape of an attention."""
+    rule = mask.bind(layout)
+    return rule if isinstance(rule, Bound) else Bound(FunctionStep("function", rule))
 
 
 def _nest(composed: Mask, *parts: Mask) -> None:
@@ -168,21 +344,8 @@ class Both(Mask):
     def lead(self) -> tuple[int, ...]:
         return _joined(self.left.lead(), self.right.lead())
 
-    def bind(self, layout: Layout) -> Evaluate:
-        left, right = self.left.bind(layout), self.right.bind(layout)
-
-        def evaluate(items: slice, rows: slice, columns: slice) -> Visible:
-            first = left(items, rows, columns)
-            second = False if first is False else right(items, rows, columns)
-            if first is False or second is False:
-                return False
-            return second if first is True else first if second is True else first & second
-
-        return evaluate
-
-    def steps(self, layout: Layout) -> list[Step] | None:
-        left, right = self.left.steps(layout), self.right.steps(layout)
-        return None if left is None or right is None else [*left, *right, Step("both")]
+    def bind(self, layout: Layout) -> Bound:
+        return bound(self.left, layout) & bound(self.right, layout)
 
     def part(self, layout: Layout, region: Region) -> Mask:
         return Both(self.left.part(layout, region), self.right.part(layout, region))
@@ -203,18 +366,8 @@ class Not(Mask):
     def lead(self) -> tuple[int, ...]:
         return self.other.lead()
 
-    def bind(self, layout: Layout) -> Evaluate:
-        other = self.other.bind(layout)
-
-        def evaluate(items: slice, rows: slice, columns: slice) -> Visible:
-            visible = other(items, rows, columns)
-            return (not visible) if isinstance(visible, bool) else ~visible
-
-        return evaluate
-
-    def steps(self, layout: Layout) -> list[Step] | None:
-        other = self.other.steps(layout)
-        return None if other is None else [*other, Step("not")]
+    def bind(self, layout: Layout) -> Bound:
+        return ~bound(self.other, layout)
 
     def part(self, layout: Layout, region: Region) -> Mask:
         return Not(self.other.part(layout, region))
@@ -244,25 +397,11 @@ class Dense(Mask):
     def lead(self) -> tuple[int, ...]:
         return self.array.shape[:-2]
 
-    def bind(self, layout: Layout) -> Evaluate:
+    def bind(self, layout: Layout) -> Bound:
         layout.check("mask", self.array, (layout.n, layout.m), "(..., n, m)")
-        items_of = self._items(layout)
-
-        def evaluate(items: slice, rows: slice, columns: slice) -> Visible:
-            part = items_of.block(items, rows, columns)
-            if part.all():
-                return True
-            return part if part.any() else False
-
-        return evaluate
-
-    def _items(self, layout: Layout) -> Items:
         array = self.array.reshape((1,) * (2 - self.array.ndim) + self.array.shape)
         array = np.broadcast_to(array, (*array.shape[:-2], layout.n, layout.m))
-        return Items(layout.per_query_head(array, 2), layout.inner)
-
-    def steps(self, layout: Layout) -> list[Step] | None:
-        return [Step("dense", left=self._items(layout))]
+        return Bound(DenseStep("dense", Items(layout.per_query_head(array, 2), layout.inner)))
 
     def part(self, layout: Layout, region: Region) -> Mask:
         return Dense(region.of_pairs(self.array))
@@ -334,11 +473,8 @@ class window(Mask):
             None if self.right is None else offset + self.right,
         )
 
-    def bind(self, layout: Layout) -> Evaluate:
-        return _band(*self._ends(layout))
-
-    def steps(self, layout: Layout) -> list[Step] | None:
-        return [Step("band", *self._ends(layout))]
+    def bind(self, layout: Layout) -> Bound:
+        return Bound(BandStep("band", *self._ends(layout)))
 
     def part(self, layout: Layout, region: Region) -> Mask:
         return Band(*self._ends(layout)).part(layout, region)
@@ -351,32 +487,12 @@ class Band(Mask):
     low: int | None
     high: int | None
 
-    def bind(self, layout: Layout) -> Evaluate:
-        return _band(self.low, self.high)
-
-    def steps(self, layout: Layout) -> list[Step] | None:
-        return [Step("band", self.low, self.high)]
+    def bind(self, layout: Layout) -> Bound:
+        return Bound(BandStep("band", self.low, self.high))
 
     def part(self, layout: Layout, region: Region) -> Mask:
         moved = region.rows.start - region.columns.start
         return Band(*(None if end is None else end + moved for end in (self.low, self.high)))
-
-
-def _band(low: int | None, high: int | None) -> Evaluate:
-    """Return the function that evaluates i + low <= j <= i + high."""
-
-    def evaluate(items: slice, rows: slice, columns: slice) -> Visible:
-        # The smallest and the largest j - i of the block.
-        first, last = columns.start - rows.stop + 1, columns.stop - 1 - rows.start
-        if (low is None or first >= low) and (high is None or last <= high):
-            return True
-        if (low is not None and last < low) or (high is not None and first > high):
-            return False
-        difference = np.arange(columns.start, columns.stop) - np.arange(rows.start, rows.stop)[:, None]
-        visible = np.ones(difference.shape, bool) if low is None else difference >= low
-        return (visible if high is None else visible & (difference <= high))[None]
-
-    return evaluate
 
 
 class causal(window):
@@ -452,35 +568,17 @@ class lengths(Mask):
         queries = () if self.queries is None else self.queries.shape
         return _check.broadcast_shapes("keys and queries of lengths", self.keys.shape, queries)
 
-    def _counts(self, layout: Layout) -> tuple[NDArray[np.int64], NDArray[np.int64] | None]:
-        return _per_item("keys of lengths", self.keys, layout, layout.m), (
-            None if self.queries is None else _per_item("queries of lengths", self.queries, layout, layout.n)
-        )
-
-    def steps(self, layout: Layout) -> list[Step] | None:
-        keys, queries = self._counts(layout)
-        steps = [Step("keys", counts=keys)]
-        return steps if queries is None else [*steps, Step("queries", counts=queries), Step("both")]
+    def bind(self, layout: Layout) -> Bound:
+        of_keys = Bound(CountStep("keys", _per_item("keys of lengths", self.keys, layout, layout.m)))
+        if self.queries is None:
+            return of_keys
+        queries = _per_item("queries of lengths", self.queries, layout, layout.n)
+        return of_keys & Bound(CountStep("queries", queries))
 
     def part(self, layout: Layout, region: Region) -> Mask:
         keys = _counts_in(region.of_lead(self.keys), region.columns)
         queries = None if self.queries is None else _counts_in(region.of_lead(self.queries), region.rows)
         return lengths(keys, queries)
-
-    def bind(self, layout: Layout) -> Evaluate:
-        keys, queries = self._counts(layout)
-
-        def evaluate(items: slice, rows: slice, columns: slice) -> Visible:
-            visible = _below(keys[items], columns)[:, None, :]
-            if queries is not None:
-                visible = visible & _below(queries[items], rows)[:, :, None]
-            if visible.all():
-                return True
-            if not visible.any():
-                return False
-            return np.broadcast_to(visible, (len(visible), rows.stop - rows.start, visible.shape[2]))
-
-        return evaluate
 
 
 def _per_item(name: str, counts: NDArray[np.int64], layout: Layout, most: int) -> NDArray[np.int64]:
@@ -497,11 +595,6 @@ def _counts_in(counts: NDArray[np.int64], positions: slice) -> NDArray[np.int64]
     """Return how many of the first `counts` positions of a sequence are in this part of it."""
     clipped: NDArray[np.int64] = np.clip(counts - positions.start, 0, extent(positions))
     return clipped
-
-
-def _below(counts: NDArray[np.int64], positions: slice) -> Bools:
-    below: Bools = np.arange(positions.start, positions.stop) < counts[:, None]
-    return below
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -543,15 +636,10 @@ class documents(Mask):
         leads = self.queries.shape[:-1], self.keys.shape[:-1]
         return _check.broadcast_shapes("queries and keys of documents", *leads)
 
-    def _ids(self, layout: Layout) -> tuple[Items, Items]:
-        return (
-            _ids("queries of documents", self.queries, layout, layout.n, "(..., n)"),
-            _ids("keys of documents", self.keys, layout, layout.m, "(..., m)"),
-        )
-
-    def steps(self, layout: Layout) -> list[Step] | None:
-        queries, keys = self._ids(layout)
-        return [Step("documents", left=queries, right=keys)]
+    def bind(self, layout: Layout) -> Bound:
+        queries = _ids("queries of documents", self.queries, layout, layout.n, "(..., n)")
+        keys = _ids("keys of documents", self.keys, layout, layout.m, "(..., m)")
+        return Bound(DocumentStep("documents", queries, keys))
 
     def part(self, layout: Layout, region: Region) -> Mask:
         return documents(region.of_rows(self.queries), region.of_columns(self.keys))
@@ -559,20 +647,6 @@ class documents(Mask):
     def __repr__(self) -> str:
         same = np.array_equal(getattr(self, "queries", 0), getattr(self, "keys", 1))
         return _check.constructor_text(self, keys=None) if same else _check.constructor_text(self)
-
-    def bind(self, layout: Layout) -> Evaluate:
-        queries, keys = self._ids(layout)
-
-        def evaluate(items: slice, rows: slice, columns: slice) -> Visible:
-            left, right = queries.block(items, rows), keys.block(items, columns)
-            if not left.size or not right.size or left.min() > right.max() or right.min() > left.max():
-                return False
-            visible = left == right.swapaxes(-1, -2)
-            if visible.all():
-                return True
-            return visible if visible.any() else False
-
-        return evaluate
 
 
 def _ids(name: str, ids: NDArray[np.int64], layout: Layout, length: int, letters: str) -> Items:
@@ -622,16 +696,13 @@ class prefix(Mask):
         shape: tuple[int, ...] = self.length.shape
         return shape
 
-    def bind(self, layout: Layout) -> Evaluate:
+    def bind(self, layout: Layout) -> Bound:
         _offset("prefix", self.align, layout)
         _per_item("length of prefix", self.length, layout, layout.m)
-        return self._composed().bind(layout)
+        return bound(self._composed(), layout)
 
     def _composed(self) -> Mask:
         return causal(self.align) | lengths(self.length)
-
-    def steps(self, layout: Layout) -> list[Step] | None:
-        return self._composed().steps(layout)
 
     def part(self, layout: Layout, region: Region) -> Mask:
         return self._composed().part(layout, region)
@@ -649,7 +720,7 @@ class Block(Mask):
         return tuple(extent(part) for part in self.region.lead)
 
     def bind(self, layout: Layout) -> Evaluate:
-        evaluate, region = self.mask.bind(self.layout), self.region
+        mask, region = bound(self.mask, self.layout), self.region
         items_of = np.arange(self.layout.items).reshape(self.layout.lead)[region.lead].reshape(-1)
 
         def moved(part: slice, by: int) -> slice:
@@ -659,8 +730,7 @@ class Block(Mask):
             rows, columns = moved(rows, region.rows.start), moved(columns, region.columns.start)
             block = np.empty((len(items_of[items]), extent(rows), extent(columns)), bool)
             for row, item in zip(block, items_of[items].tolist(), strict=True):
-                visible = evaluate(slice(item, item + 1), rows, columns)
-                row[...] = visible if isinstance(visible, bool) else visible[0]
+                row[...] = mask.block(slice(item, item + 1), rows, columns)
             return block
 
         return evaluate_block

@@ -25,7 +25,7 @@ from regard.attention import Partial, merge, partial
 from regard.kernels import KERNELS
 from regard.mask import MaskLike
 from regard.position import BiasLike
-from regard.scores import ScoreLike
+from regard.scores import Score, ScoreLike
 
 __all__ = ["attention"]
 
@@ -352,7 +352,7 @@ def _update(hashed: Any, name: str, value: Any) -> None:
         hashed.update(f"{value!r},".encode())
     elif type(value).__module__ in COMPARED:
         hashed.update(type(value).__qualname__.encode())
-        for attribute, part in vars(value).items():
+        for attribute, part in (value.parameters() if isinstance(value, Score) else vars(value)).items():
             hashed.update(attribute.encode())
             _update(hashed, name, part)
     else:

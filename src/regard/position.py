@@ -189,7 +189,7 @@ class alibi:
         slopes = self.slopes
         if np.ndim(slopes) == 0:
             slopes = _slopes(_check.integer("slopes", slopes, least=1))
-        slopes = _check.parameter("slopes", slopes, 1, "(heads,)")
+        slopes = _check.parameter("slopes", slopes, "(heads,)")
         if not np.isfinite(slopes).all():
             _check.fail(f"slopes must be finite. Got {slopes} instead.")
         object.__setattr__(self, "slopes", slopes)
@@ -274,7 +274,7 @@ class t5_buckets:
         return _check.constructor_text(self)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "table", _check.parameter("table", self.table, 2, "(buckets, heads)"))
+        object.__setattr__(self, "table", _check.parameter("table", self.table, "(buckets, heads)"))
         sides = 2 if _check.flag("bidirectional", self.bidirectional) else 1
         if len(self.table) < 2 * sides or len(self.table) % sides:
             _check.fail(

@@ -18,7 +18,8 @@ two of NumPy. ::
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from copy import copy
+from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol, TypeAlias, TypeGuard, runtime_checkable
 
 import numpy as np
@@ -46,6 +47,9 @@ Array = NDArray[Any]
 class Score:
     """Base class of the score functions of this package: callable, with the learned arrays as attributes.
 
+    `learned` declares their names and axes, from which blocks, Dask's chunks and the identity of a checkpoint follow.
+    ``...`` are leading dimensions, n and M positions of queries and keys; an array that begins with ``...`` broadcasts.
+
     Examples
     --------
     >>> from regard import scores
@@ -53,7 +57,11 @@ class Score:
     True
     """
 
-    learned: ClassVar[tuple[str, ...]] = ()
+    learned: ClassVar[dict[str, str]] = {}
+
+    def __post_init__(self) -> None:
+        for name, axes in self.learned.items():
+            object.__setattr__(self, name, _check.parameter(name, getattr(self, name), axes))
 
     def __call__(self, queries: ArrayLike, keys: ArrayLike) -> Array:
         """Score every query (..., n, d) against every key (..., m, d'): (..., n, m)."""
@@ -81,7 +89,10 @@ class Score:
 
     def part(self, region: Region) -> Score:
         """Return the score for a block of queries and keys."""
-        return self
+        restricted = copy(self)
+        for name, array in self.parameters().items():
+            object.__setattr__(restricted, name, region.of_axes(array, _check.axes(self.learned[name])))
+        return restricted
 
     def parameters(self) -> dict[str, Array]:
         """Return the learned arrays by name, without those that are None."""
@@ -202,18 +213,12 @@ class cosine(Score):
     """
 
     sharpness: Any = 1.0
-    learned: ClassVar[tuple[str, ...]] = ("sharpness",)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "sharpness", _check.floating("sharpness", self.sharpness))
+    learned: ClassVar[dict[str, str]] = {"sharpness": "(..., n)"}
 
     def _define(self, queries: Array, keys: Array) -> Array:
         left, right = _unit(queries), _unit(keys)
         scores: Array = (self.sharpness[..., None] * left) @ right.swapaxes(-1, -2)
         return scores
-
-    def part(self, region: Region) -> Score:
-        return replace(self, sharpness=region.of_rows(self.sharpness))
 
     def check(self, arrays: dict[str, Array]) -> None:
         """Raise unless queries and keys share d and sharpness broadcasts to (..., n)."""
@@ -257,10 +262,7 @@ class general(Score):
     """
 
     weight: Any
-    learned: ClassVar[tuple[str, ...]] = ("weight",)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "weight", _check.parameter("weight", self.weight, 2, "(d, d')"))
+    learned: ClassVar[dict[str, str]] = {"weight": "(d, d')"}
 
     def _define(self, queries: Array, keys: Array) -> Array:
         scores: Array = queries @ self.weight @ keys.swapaxes(-1, -2)
@@ -309,17 +311,20 @@ class additive(Score):
     key_weight: Any
     vector: Any
     bias: Any = None
-    learned: ClassVar[tuple[str, ...]] = ("query_weight", "key_weight", "vector", "bias")
+    learned: ClassVar[dict[str, str]] = {
+        "query_weight": "(d, h)",
+        "key_weight": "(d', h)",
+        "vector": "(h,)",
+        "bias": "(h,)",
+    }
 
     def __post_init__(self) -> None:
-        shapes = {"vector": "(h,)", "query_weight": "(d, h)", "key_weight": "(d', h)", "bias": "(h,)"}
-        for name, letters in shapes.items():
-            value = getattr(self, name)
-            if value is None and name != "vector":
-                continue
-            array = _check.parameter(name, value, len(letters.split()), letters)
-            object.__setattr__(self, name, array)
-            _check.hidden(name, array, len(self.vector))
+        object.__setattr__(self, "vector", _check.parameter("vector", self.vector, "(h,)"))
+        for name in ("query_weight", "key_weight", "bias"):
+            if getattr(self, name) is not None:
+                array = _check.parameter(name, getattr(self, name), self.learned[name])
+                object.__setattr__(self, name, array)
+                _check.hidden(name, array, len(self.vector))
 
     def _define(self, queries: Array, keys: Array) -> Array:
         left = queries if self.query_weight is None else queries @ self.query_weight
@@ -403,11 +408,11 @@ class concat(additive):
     array([[0., 2.]])
     """
 
-    learned: ClassVar[tuple[str, ...]] = ("weight", "vector")
+    learned: ClassVar[dict[str, str]] = {"weight": "(d + d', h)", "vector": "(h,)"}
 
     def __init__(self, weight: ArrayLike, vector: ArrayLike) -> None:
         super().__init__(None, None, vector)
-        array = _check.parameter("weight", weight, 2, "(d + d', h)")
+        array = _check.parameter("weight", weight, self.learned["weight"])
         _check.hidden("weight", array, len(self.vector))
         object.__setattr__(self, "weight", array)
 
@@ -463,18 +468,12 @@ class location(Score):
     """
 
     weight: Any
-    learned: ClassVar[tuple[str, ...]] = ("weight",)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "weight", _check.parameter("weight", self.weight, 2, "(d, M)"))
+    learned: ClassVar[dict[str, str]] = {"weight": "(d, M)"}
 
     def _define(self, queries: Array, keys: Array) -> Array:
         lead = np.broadcast_shapes(queries.shape[:-2], keys.shape[:-2])
         scores = queries @ self.weight[:, : keys.shape[-2]]
         return np.broadcast_to(scores, (*lead, *scores.shape[-2:]))
-
-    def part(self, region: Region) -> Score:
-        return replace(self, weight=self.weight[:, region.columns])
 
     def check(self, arrays: dict[str, Array]) -> None:
         """Raise unless weight is (d, at least m)."""
@@ -513,7 +512,7 @@ class gaussian(Score):
     """
 
     width: Any = 1.0
-    learned: ClassVar[tuple[str, ...]] = ("width",)
+    learned: ClassVar[dict[str, str]] = {"width": "()"}
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "width", np.asarray(_check.number("width", self.width, positive=True)))

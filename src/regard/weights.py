@@ -348,14 +348,14 @@ def predict_positions(queries: ArrayLike, weight: ArrayLike, vector: ArrayLike, 
     >>> weights.predict_positions([[0.0]], [[1.0]], [1.0], 10)
     array([5.])
     """
-    array, projection = _check.numeric("queries", queries), _check.parameter("weight", weight, 2, "(d, h)")
+    array, projection = _check.numeric("queries", queries), _check.parameter("weight", weight, "(d, h)")
     array = array.astype(_check.dtypes(array)[0], copy=False)  # float16 represents integers up to 2,048 only
     if not array.ndim or array.shape[-1] != len(projection):
         rule = f"queries must have shape (..., n, {len(projection)}). Got shape {array.shape} instead."
         _check.fail(
             rule, hint=_check.transpose_hint("weight", projection.shape, (*array.shape[-1:], len(projection)))
         )
-    output = _check.parameter("vector", vector, 1, "(h,)")
+    output = _check.parameter("vector", vector, "(h,)")
     _check.hidden("weight", projection, len(output))
     sigmoid = (1 + np.tanh(np.tanh(array @ projection) @ output / 2)) / 2
     positions: Array = _check.integer("m", m) * sigmoid

@@ -16,7 +16,7 @@ from strategies import case
 import regard
 from regard._chunks import Options, visible_pairs
 from regard._layout import Layout, Region, slices
-from regard.mask import Mask
+from regard.mask import Mask, bound
 
 Array = NDArray[Any]
 
@@ -120,7 +120,7 @@ def test_a_mask_of_the_user_has_parts_too() -> None:
         part = Checkerboard().part(layout, region)
         block = whole[region.rows, region.columns]
         np.testing.assert_array_equal(part.dense(*block.shape), block[None])
-        assert part.steps(region.layout(layout)) is None
+        assert bound(part, region.layout(layout)).steps() is None
     squares = slices(4, 1)
     pairs = visible_pairs(Checkerboard(), Layout((), None, 4, 4), squares, squares)
     assert set(pairs) == {(i, j) for i in range(4) for j in range(4) if (i + j) % 2 == 0}
@@ -146,7 +146,7 @@ def test_the_mask_of_a_cache_has_parts_that_the_library_evaluates() -> None:
     region = Region((slice(1, 2),), slice(1, 3), slice(1, 5))
     part = cache.mask.part(layout, region)
     np.testing.assert_array_equal(part.dense(2, 4), cache.mask.dense(3, 6)[1:, 1:3, 1:5])
-    assert part.steps(region.layout(layout)) is not None
+    assert bound(part, region.layout(layout)).steps() is not None
 
 
 BLOCKS = [name for name in strategies.SOFTMAX_OPTIONS if not name.startswith("sink")]

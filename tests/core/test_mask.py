@@ -16,6 +16,7 @@ from one_test import in_one_test
 
 import regard
 from regard import mask
+from regard._layout import Layout
 
 Bools = NDArray[np.bool_]
 
@@ -120,6 +121,40 @@ def test_any_composition_equals_that_of_the_arrays(data: st.DataObject, n: int, 
     np.testing.assert_array_equal(composed.dense(n, m), np.broadcast_to(dense, (n, m)))
 
 
+def part_of(length: int) -> st.SearchStrategy[slice]:
+    """Any part of a length but an empty one."""
+    ends = st.tuples(st.integers(0, length - 1), st.integers(0, length - 1))
+    return ends.map(lambda ends: slice(min(ends), max(ends) + 1))
+
+
+@pytest.mark.slow
+@given(st.data(), st.integers(1, 9), st.integers(1, 9))
+def test_any_block_is_what_the_array_shows_there(data: st.DataObject, n: int, m: int) -> None:
+    lead, split = data.draw(st.sampled_from([((), None), ((3,), None), ((2, 4), None), ((2, 4), (2, 2))]))
+    composed, dense = data.draw(strategies.mask_objects(n, m, lead=lead))
+    dense = np.broadcast_to(dense, (*lead, n, m)).reshape(-1, n, m)
+    rule = mask.bound(composed, Layout(lead, split, n, m))
+    for _ in range(5):
+        region = tuple(data.draw(part_of(size)) for size in dense.shape)
+        known = rule.classify(*region)
+        assert known is None or (dense[region] == known).all()
+        assert known is not None or dense[region].size != 1  # a single pair is known
+        block = np.broadcast_to(rule.block(*region), dense[region].shape)
+        np.testing.assert_array_equal(block, dense[region])
+
+
+def test_a_block_is_masked_where_one_part_is_whatever_a_function_of_the_users_says() -> None:
+    class Unknown(mask.Mask):
+        def bind(self, layout: Any) -> Any:
+            return lambda items, rows, columns: pytest.fail("its bounds are not known")
+
+    layout, one = Layout((), None, 4, 4), slice(0, 1)
+    assert mask.bound(Unknown() & mask.causal(), layout).classify(one, slice(0, 2), slice(2, 4)) is False
+    assert mask.bound(Unknown() | mask.causal(), layout).classify(one, slice(2, 4), slice(0, 2)) is True
+    assert mask.bound(Unknown() & mask.causal(), layout).classify(one, slice(2, 4), slice(0, 2)) is None
+    assert mask.bound(~Unknown(), layout).classify(one, one, one) is None
+
+
 @given(st.data(), st.integers(1, 9), st.integers(1, 9))
 def test_an_attention_has_the_visible_keys_of_the_mask(data: st.DataObject, n: int, m: int) -> None:
     composed, dense = data.draw(strategies.mask_objects(n, m, depth=2))
@@ -185,7 +220,7 @@ class Strictly(mask.causal):
 
         def evaluate(items: slice, rows: slice, columns: slice) -> Any:
             own = np.arange(columns.start, columns.stop) == np.arange(rows.start, rows.stop)[:, None]
-            return inner(items, rows, columns) & ~own[None]
+            return inner.block(items, rows, columns) & ~own[None]
 
         return evaluate
 

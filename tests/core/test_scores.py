@@ -298,6 +298,7 @@ def keys_of(text: str, name: str) -> set[str]:
 
 def test_every_table_of_scores_has_every_score() -> None:
     """A new score that was forgotten in one of them fails here."""
+    from regard.kernels import pairs, problem
     from regard.show import explain, steps
 
     abstract = {"Score", "Differentiable"}
@@ -314,6 +315,11 @@ def test_every_table_of_scores_has_every_score() -> None:
         if any(p.default is p.empty for p in inspect.signature(getattr(scores, name)).parameters.values())
     }
     assert every - required == scores.NAMED.keys()
+    assert every == {score.__name__ for score in pairs.MAKERS}  # by the NumPy kernel
+    assert every == {score.__name__ for score in problem.KINDS}  # by the library
+    for name, score in SAMPLES.items():  # chunks of Dask and the identity of a checkpoint follow from this
+        arrays = {key for key, value in vars(score).items() if isinstance(value, np.ndarray)}
+        assert arrays == score.parameters().keys(), name
     # Those of the perceptrons have words of their own; a page splits the weight of concat.
     assert every - {"additive", "concat"} == steps._SCORES.keys()
     assets = resources.files("regard.show.page").joinpath("assets", "mechanism")
@@ -363,4 +369,6 @@ def test_a_score_that_no_table_has_is_never_computed_as_another_one() -> None:
     ):
         with pytest.raises(NotImplementedError, match="no kernel computes the score Forgotten"):
             call()
+    with pytest.raises(ValueError, match="the score Forgotten, which the library lacks"):
+        regard.attention(x, x, x, kernel="native", **options)
     assert "given" in page(x, x, x, **options).sections[0].data  # the numbers, which cannot be changed

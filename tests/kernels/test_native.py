@@ -23,6 +23,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 import strategies
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from numpy.typing import NDArray
 from one_test import in_one_test
 from strategies import BATCH, DTYPES, HEADS, OPTIONS, Case, case
@@ -246,6 +248,19 @@ def test_law_1_the_hyperbolic_tangent_of_a_softcap(isa: str, dtype: Any) -> None
     for rows in (slice(None), slice(600, 603), slice(900, 901)):
         lse = regard.partial(scores[rows], one, one, score="dot", softcap=16.0, kernel="native").lse
         np.testing.assert_allclose(lse, exact[rows].astype(np.float64), rtol=6 * np.finfo(dtype).eps)
+
+
+@given(st.data())
+@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_the_library_sees_what_the_rule_of_masks_says(isa: str, data: st.DataObject) -> None:
+    """With equal logits, a weight is positive where the key is visible. Sizes of several tiles and blocks."""
+    n, m = data.draw(st.sampled_from([1, 63, 130])), data.draw(st.sampled_from([1, 64, 300]))
+    mask, dense = data.draw(strategies.mask_objects(n, m, lead=(2, 2)))
+    q, k = np.zeros((2, 2, n, 1), np.float32), np.zeros((2, 2, m, 1), np.float32)
+    weights = regard.attention(
+        q, k, np.broadcast_to(np.eye(m, dtype=np.float32), (2, 2, m, m)), mask=mask, kernel="native"
+    )
+    np.testing.assert_array_equal(weights > 0, np.broadcast_to(dense, (2, 2, n, m)))
 
 
 @pytest.mark.parametrize("length", [2**40, 2**62, 2**63 - 1, 2**63, 2**64, 2**80])
@@ -873,12 +888,14 @@ def test_the_general_pullback_is_recorded_once() -> None:
     assert [len(before), len(after)] == [1, 0]
 
 
-def test_a_window_with_another_bind_is_used() -> None:
+@pytest.mark.parametrize("nothing", [False, np.False_])
+def test_a_window_with_another_bind_is_used(nothing: Any) -> None:
     class Nobody(regard.mask.window):
         def bind(self, layout: Any) -> Any:
-            return lambda items, rows, columns: False
+            return lambda items, rows, columns: nothing
 
     assert (regard.attention(*np.ones((3, 1, 4, 4)), mask=Nobody(1, 1)) == 0).all()
+    assert (regard.attention(*np.ones((3, 1, 4, 4)), mask=~Nobody(1, 1)) == 1).all()
 
 
 @pytest.mark.parametrize("options", [{}, {"mask": regard.mask.causal()}], ids=["plain", "masked"])

@@ -17,7 +17,7 @@ import pytest
 import regard
 from regard import estimators, mask, nn, position, scores, seq2seq, show, weights
 from regard.show import explanation, figures
-from regard.show.page import heads, pyramid, section
+from regard.show.page import heads, long_attention, section
 
 COPIES: tuple[Callable[[Any], Any], ...] = (
     copy.copy,
@@ -86,7 +86,7 @@ def values() -> tuple[Any, ...]:
         regard.explain(queries=X, keys=X, values=X, mask=mask.causal()),
         *(show.page(X, X, X), show.page(np.eye(3)), section.Section("heads", "title", {})),
         heads.measures(np.eye(3)),
-        pyramid.LongAttention(X, X).summary(0, 2),
+        long_attention.LongAttention(X, X).summary(0, 2),
         figures.Panel("loss", {"training": (X[0], X[1])}),
         *(seq2seq.Seq2Seq(), seq2seq.Vectors(3), seq2seq.Images(8, 8)),
     )
@@ -146,7 +146,7 @@ def test_copies_of_a_memory_grow_independently() -> None:
 def test_long_attention_is_copied_with_its_options(copied: Callable[[Any], Any]) -> None:
     options = {"mask": mask.causal(), "bias": position.alibi(2), "scale": 2.0, "softcap": 3.0}
     x = np.stack([X, 2 * X])
-    long = pyramid.LongAttention(x, x, score=scores.gaussian(2.0), **options)
+    long = long_attention.LongAttention(x, x, score=scores.gaussian(2.0), **options)
     again = copied(long)
     assert same(again.summary(0, 2), long.summary(0, 2))
     show.page(again)

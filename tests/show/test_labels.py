@@ -12,7 +12,7 @@ from one_test import in_one_test
 
 import regard
 from regard.show import figures, page, terminal
-from regard.show.page.pyramid import LongAttention
+from regard.show.page.long_attention import LongAttention
 
 WEIGHTS, EYE = np.full((2, 2), 0.5), np.eye(2)
 SHOWN: dict[str, Callable[[Callable[[], Any]], str]] = {
@@ -70,11 +70,13 @@ def test_figures_with_lone_surrogates_are_written(ending: str, tmp_path: Path) -
     path, two = tmp_path / f"figure.{ending}", [LONE, "b"]
     panels = [figures.Panel(LONE, {LONE: ([0, 1], [1, 2])})]
     for save in (
-        lambda: figures.save_heatmap(path, WEIGHTS, two, two, title=LONE),
-        lambda: figures.save_heatmaps(path, PAIR, two, two, names=two, title=LONE),
-        lambda: figures.save_curves(path, panels, along=LONE, title=LONE),
-        lambda: figures.save_by_length(path, two, {LONE: [1, 2]}, measure=LONE, along=LONE, title=LONE),
-        lambda: figures.save_captioned(path, np.zeros((4, 4, 3)), PAIR / 2, two, title=LONE),
+        lambda: figures.save(path, figures.heatmap(WEIGHTS, two, two, title=LONE)),
+        lambda: figures.save(path, figures.heatmaps(PAIR, two, two, names=two, title=LONE)),
+        lambda: figures.save(path, figures.curves(panels, along=LONE, title=LONE)),
+        lambda: figures.save(
+            path, figures.by_length(two, {LONE: [1, 2]}, measure=LONE, along=LONE, title=LONE)
+        ),
+        lambda: figures.save(path, figures.captioned(np.zeros((4, 4, 3)), PAIR / 2, two, title=LONE)),
     ):
         path.unlink(missing_ok=True)
         save()

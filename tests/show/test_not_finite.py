@@ -15,7 +15,7 @@ import regard
 from regard import mask, scores
 from regard.show import figures, page, steps, terminal
 from regard.show.page.heads import group
-from regard.show.page.pyramid import LongAttention
+from regard.show.page.long_attention import LongAttention
 from regard.show.page.section import weight_faults
 
 Array = NDArray[Any]

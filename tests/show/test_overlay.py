@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from regard.show import terminal
-from regard.show.figures import captioned, save_captioned
+from regard.show.figures import captioned, save
 from regard.show.terminal import display_width
 
 RNG = np.random.default_rng(0)
@@ -231,7 +231,7 @@ def test_no_text_is_markup(tmp_path: Path) -> None:
     shown = [ax.title for ax in figure.axes[1:]]
     assert ["".join(text.get_text().split()) for text in shown] == odd
     assert not any(text.get_parse_math() or text.get_usetex() for text in shown)
-    save_captioned(tmp_path / "a.svg", GREY, np.ones((6, 2, 2)), odd, title="$x^2$ <script>")
+    save(tmp_path / "a.svg", captioned(GREY, np.ones((6, 2, 2)), odd, title="$x^2$ <script>"))
     tags = {element.tag.split("}")[-1] for element in ET.parse(tmp_path / "a.svg").iter()}
     assert "svg" in tags
     assert not tags & {"script", "b"}
@@ -245,24 +245,6 @@ def test_control_characters_of_tokens_are_dots() -> None:
 
 
 # Matplotlib
-
-
-@pytest.mark.slow
-@figures
-@pytest.mark.parametrize(("kind", "start"), [("png", b"\x89PNG"), ("svg", b"<?xml"), ("pdf", b"%PDF")])
-def test_a_file_has_the_format_of_its_name(tmp_path: Path, kind: str, start: bytes) -> None:
-    save_captioned(tmp_path / f"a.{kind}", COLOUR, np.ones((2, 3, 3)), ["a", "b"], title="t", columns=2)
-    assert (tmp_path / f"a.{kind}").read_bytes().startswith(start)
-    assert len(list(tmp_path.iterdir())) == 1
-
-
-@figures
-@pytest.mark.parametrize("name", ["a.png", "a.doc"])
-def test_a_file_that_fails_leaves_nothing(tmp_path: Path, name: str) -> None:
-    weights = np.full((1, 1, 1), 2.0 if name == "a.png" else 1.0)
-    with pytest.raises(ValueError):
-        save_captioned(tmp_path / name, GREY, weights, ["a"])
-    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.slow

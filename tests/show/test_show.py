@@ -23,7 +23,7 @@ import regard
 from regard import cli
 from regard.cli import main
 from regard.show import figures, terminal
-from regard.show.figures.canvas import root_figure
+from regard.show.figures.figure import root_figure
 from regard.show.progress import Progress
 from regard.show.steps import matrices
 from regard.show.terminal import (
@@ -600,7 +600,7 @@ def test_a_picture_has_literal_labels_and_leaves_matplotlib_unchanged(
 
     before = settings()
     axes = figures.heatmap([[0.9, 0.1], [0.0, 1.0]], ["$le$", "été"], ["the", "cat"], title="$x^2$ \x1b")
-    figures.save_heatmap(tmp_path / "a.png", [[1.0]])
+    figures.save(tmp_path / "a.png", figures.heatmap([[1.0]]))
     assert settings() == before
     assert [label.get_text() for label in axes.get_yticklabels()] == ["$le$", "été"]
     assert not any(label.get_parse_math() for label in axes.get_yticklabels() + axes.get_xticklabels())
@@ -621,23 +621,23 @@ def test_a_picture_has_the_format_of_its_name_and_leaves_no_other_file(
     tmp_path: Path, kind: str, start: bytes
 ) -> None:
     pytest.importorskip("matplotlib")
-    from regard.show.figures import save_heatmap
+    from regard.show.figures import heatmap, save
 
-    save_heatmap(tmp_path / f"weights.{kind}", weights_of(0, 30, 20), title="weights")
+    save(tmp_path / f"weights.{kind}", heatmap(weights_of(0, 30, 20), title="weights"))
     assert (tmp_path / f"weights.{kind}").read_bytes().startswith(start)
     assert len(list(tmp_path.iterdir())) == 1
 
 
 def test_a_picture_that_fails_leaves_the_old_one(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
-    from regard.show.figures import save_heatmap
+    from regard.show.figures import heatmap, save
 
     path = tmp_path / "weights.png"
     path.write_bytes(b"old")
     with pytest.raises(ValueError):
-        save_heatmap(path, [[2.0]])
+        save(path, heatmap([[2.0]]))
     with pytest.raises(ValueError) as caught:
-        save_heatmap(tmp_path / "weights.doc", [[1.0]])
+        save(tmp_path / "weights.doc", heatmap([[1.0]]))
     assert str(caught.value) == f"a picture's name must end in .png, .svg or .pdf: {tmp_path / 'weights.doc'}"
     assert path.read_bytes() == b"old"
     assert list(tmp_path.iterdir()) == [path]
@@ -659,14 +659,14 @@ def test_letters_that_no_font_has_become_boxes_with_one_warning(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pytest.importorskip("matplotlib")
-    from regard.show.figures import heatmap, save_heatmap
+    from regard.show.figures import heatmap, save
 
     unassigned = "\u0378"
     with pytest.warns(UserWarning, match="no installed font has some of the letters") as warned:
         axes = heatmap([[1.0]], [unassigned], ["ж"])
     assert len(warned) == 1
     with pytest.warns(UserWarning, match="no installed font has some of the letters") as warned:
-        save_heatmap(tmp_path / "a.png", [[1.0]], [unassigned], ["ж"])
+        save(tmp_path / "a.png", heatmap([[1.0]], [unassigned], ["ж"]))
     assert len(warned) == 1  # Matplotlib adds none of its own
     assert axes.get_yticklabels()[0].get_text() == "\N{WHITE SQUARE}"
     assert axes.get_xticklabels()[0].get_text() == "ж"
@@ -781,7 +781,7 @@ def every_picture(folder: Path) -> list[bytes]:
     for one in drawn:
         one.savefig(folder / "user.png")
         images += [(folder / "user.png").read_bytes(), one._repr_png_()]
-    figures.save_heatmap(folder / "ours.png", weights_of(0, 4, 5))
+    figures.save(folder / "ours.png", figures.heatmap(weights_of(0, 4, 5)))
     return [*images, (folder / "ours.png").read_bytes()]
 
 
@@ -1108,10 +1108,10 @@ def test_the_names_of_narrow_heads_do_not_overlap(shape: tuple[int, ...]) -> Non
 )
 def test_invalid_heads(weights: Any, options: dict[str, Any], error: str, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
-    from regard.show.figures import save_heatmaps
+    from regard.show.figures import heatmaps, save
 
     with pytest.raises(ValueError) as caught:
-        save_heatmaps(tmp_path / "heads.png", weights, **options)
+        save(tmp_path / "heads.png", heatmaps(weights, **options))
     assert error in str(caught.value)
     assert list(tmp_path.iterdir()) == []
 

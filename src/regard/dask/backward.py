@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,7 +21,7 @@ from regard.dask.forward import Forward, Layer, pair_arguments, reduce, with_lay
 from regard.dask.grid import Index, Key, check_dask, cut_into_chunks, sizes, with_checked_blocks
 from regard.mask import MaskLike
 from regard.position import BiasLike, alibi
-from regard.scores import Score, ScoreLike, cosine, is_builtin, location
+from regard.scores import Score, ScoreLike, is_builtin
 
 __all__ = ["attention_vjp"]
 
@@ -222,13 +222,15 @@ class Backward:
         score, compute = self.grid.problem.score, self.grid.problem.compute
         if is_builtin(score):
             learned = {key: (array.shape, compute) for key, array in score.parameters().items()}
+            axes = {key: _check.axes(score.learned[key]) for key in learned}
         else:
             learned = {key: (array.shape, array.dtype) for key, array in self._smallest().score.items()}
-        targets = {}
-        for key, (shape, dtype) in learned.items():
-            chunks, block_of = self._of_learned(shape)
-            targets[key] = Target("score", key, chunks, dtype, block_of)
-        return targets
+            axes = {key: ("",) * len(shape) for key, (shape, _) in learned.items()}
+        return {
+            key: Target("score", key, chunks, dtype, block_of)
+            for key, (shape, dtype) in learned.items()
+            for chunks, block_of in [self._of_axes(axes[key], shape)]
+        }
 
     def _smallest(self) -> Gradients:
         """Return the gradients of an attention of one query to one key, by a score of the user's."""
@@ -240,25 +242,26 @@ class Backward:
         merged = Partial(np.zeros_like(values), np.zeros((1, 1), p.compute))
         return partial_vjp(queries, keys, values, merged, merged.context, score=score)
 
-    def _of_learned(self, shape: tuple[int, ...]) -> tuple[tuple[tuple[int, ...], ...], BlockOf]:
-        """Return the chunks and the blocks of a learned array: few have parts of their own for queries or keys."""
-        score, grid = self.grid.problem.score, self.grid
-        if isinstance(score, location):
-            rest = score.weight.shape[1] - grid.layout.m
-            chunks = ((len(score.weight),), (*sizes(grid.columns), *((rest,) if rest else ())))
-            return chunks, lambda lead, row, column: (0, column)
-        if isinstance(score, cosine):
-            return self._of_rows(score.sharpness.shape)
-        return tuple((size,) for size in shape), lambda lead, row, column: (0,) * len(shape)
-
-    def _of_rows(self, shape: tuple[int, ...]) -> tuple[tuple[tuple[int, ...], ...], BlockOf]:
-        """Return the chunks and the blocks of an array that broadcasts to (..., n)."""
-        own = (*self.grid.lead, self.grid.rows)[len(self.grid.lead) + 1 - len(shape) :]
-        chunks = tuple((1,) if size == 1 else sizes(parts) for size, parts in zip(shape, own, strict=True))
+    def _of_axes(
+        self, axes: tuple[str, ...], shape: tuple[int, ...]
+    ) -> tuple[tuple[tuple[int, ...], ...], BlockOf]:
+        """Return the chunks and the blocks of an array: its axes ``...``, n and M are cut like the grid."""
+        grid, rank = self.grid, len(self.grid.lead)
+        rest = [slice(grid.layout.m, size) for size in shape[-1:] if size > grid.layout.m]
+        cut = (*grid.lead, grid.rows, (*grid.columns, *rest))
+        places: dict[str, Sequence[int]] = {"...": range(rank), "n": [rank], "M": [rank + 1]}
+        every: list[int | None] = [place for axis in axes for place in places.get(axis, [-1])]
+        own = [
+            None if place == -1 or (size == 1 and axes[0] == "...") else place
+            for size, place in zip(shape, every[len(every) - len(shape) :], strict=True)
+        ]
+        chunks = tuple(
+            (size,) if place is None else sizes(cut[place]) for size, place in zip(shape, own, strict=True)
+        )
 
         def block_of(lead: Index, row: int, column: int) -> Index:
-            full = (*lead, row)[len(lead) + 1 - len(shape) :]
-            return tuple(0 if size == 1 else index for size, index in zip(shape, full, strict=True))
+            pair = (*lead, row, column)
+            return tuple(0 if place is None else pair[place] for place in own)
 
         return chunks, block_of
 
@@ -268,11 +271,7 @@ class Backward:
         if sink is None:
             return None
         each = f"attention-gradient-sink-rows-{self.token}"
-        chunks, rows_of = self._of_rows((*sink.shape, 1))
-
-        def block_of(lead: Index, row: int, column: int) -> Index:
-            return rows_of(lead, row, column)[:-1]
-
+        chunks, block_of = self._of_axes(("...",), sink.shape)
         keys: dict[tuple[Index, int, int], Key] = {}
         self.layers[each] = {}
         for lead, row in self.grid.blocks():
@@ -281,6 +280,6 @@ class Backward:
             self.layers[each][key] = (tasks.sink_gradient, total, dcontext, self.grid.sink_of(lead))
         self.below[each] = {self.forward.merges, self.dcontext.name}
         self.below[self.sums].add(each)
-        target = Target("sink", None, chunks[:-1], sink.dtype.newbyteorder("="), block_of)
+        target = Target("sink", None, chunks, sink.dtype.newbyteorder("="), block_of)
         name = self._summed(target, keys)
         return da.Array(self._graph(), name, target.chunks, dtype=target.dtype)

@@ -110,7 +110,7 @@ class Grid:
     def _same_for_all(self) -> bool:
         """Return whether the mask does not vary along the leading dimensions; one of a user's class may."""
         mask = self.known_mask
-        return mask is None or (mask.steps(self.layout) is not None and math.prod(mask.lead()) == 1)
+        return mask is None or (self.problem.steps is not None and math.prod(mask.lead()) == 1)
 
     def _visible(self, lead: tuple[slice, ...]) -> list[list[tuple[int, bool]]]:
         region = Region(lead, slice(0, self.layout.n), slice(0, self.layout.m))

@@ -157,7 +157,7 @@ class Kernel:
     def visible(self, items: slice, rows: slice, columns: slice) -> Visible:
         """Return which keys are visible in a block."""
         visible: Visible = (
-            True if self.p.evaluate_mask is None else self.p.evaluate_mask(items, rows, columns)
+            True if self.p.bound_mask is None else self.p.bound_mask.block(items, rows, columns)
         )
         if self.near is None or visible is False:
             return visible
@@ -208,7 +208,7 @@ class Kernel:
         """Whether blocks of these rows can have logits of -inf."""
         return (
             isinstance(self.pairs, (pairing.Function, pairing.Distances))  # their scores can be -inf
-            or self.p.evaluate_mask is not None
+            or self.p.bound_mask is not None
             or self.near is not None
             or self.p.bias is not None
             or rows.stop - rows.start < lanes

@@ -16,7 +16,7 @@ from regard._layout import Layout, flat_stride
 from regard.kernels import library, problem
 from regard.kernels.library import DENSE, DENSE_BACK, WORTH, address, interruptible, load, padded, type_number
 from regard.kernels.native import MANY
-from regard.mask import window
+from regard.mask import BandStep, bound, window
 
 __all__: list[str] = []
 
@@ -132,11 +132,10 @@ def dense_vjp(
 def _visible(band: window, layout: Layout) -> tuple[int, int, int] | None:
     """Return 1 and the least and the largest visible j - i; None where the mask is more than a band."""
     try:
-        band.bind(layout)
-        steps = band.steps(layout)
+        steps = bound(band, layout).steps()
     except ValueError:  # the general path raises it, with all shapes
         return None
-    if steps is None or [step.kind for step in steps] != ["band"]:
+    if steps is None or len(steps) != 1 or not isinstance(steps[0], BandStep):
         return None
     return 1, *problem.ends(steps[0])
 

@@ -19,8 +19,8 @@ from regard._problem import Problem
 from regard.kernels import pairs as pairing
 from regard.kernels.library import CProblem, Int, aligned, padded
 from regard.kernels.pairs import Named, finite
-from regard.kernels.problem import Addresses, Call, Pieces, call, run
-from regard.mask import Step
+from regard.kernels.problem import KINDS, Addresses, Call, Pieces, call, run
+from regard.mask import MaskStep
 from regard.position import ArrayBias, DistanceBias
 
 __all__: list[str] = []
@@ -37,6 +37,8 @@ def refusal(p: Problem) -> str:
     """Return why the native kernel does not support this attention, or an empty string."""
     if not scores.is_builtin(p.score):
         return "a score function of the user's"
+    if type(p.score) not in KINDS:
+        return f"the score {type(p.score).__name__}, which the library lacks"
     if p.normalize != "softmax":
         return f"normalize={p.normalize!r}"
     if p.steps is None:
@@ -59,7 +61,7 @@ def _is_representable(p: Problem) -> bool:
     return all(abs(factor) <= most for factor in factors)
 
 
-def _depth(steps: list[Step]) -> int:
+def _depth(steps: list[MaskStep]) -> int:
     """Return the largest number of masks on the stack."""
     depth = deepest = 0
     for step in steps:

@@ -270,26 +270,13 @@ def make(p: Problem, queries: Array, keys: Array) -> Pairs:
     """Return the problem's score for computation by blocks; queries are in the compute dtype."""
     if not scores.is_builtin(p.score):
         return _function(p, queries, keys)
-    score = p.score.split(queries.shape[-1]) if isinstance(p.score, scores.concat) else p.score
-    assert isinstance(score, scores.Score)
-    if isinstance(score, scores.location):
-        return _location(p, queries, keys, score.parameters()["weight"])
-    learned = {name: value.astype(p.compute, copy=False) for name, value in score.parameters().items()}
-    if isinstance(score, scores.general):
-        return _products(
-            p, project(queries, learned["weight"]), keys, _finish_general(queries, learned["weight"])
-        )
-    if isinstance(score, scores.cosine):
-        return _cosine(p, queries, keys, learned["sharpness"])
-    if isinstance(score, scores.additive):
-        return _perceptron(p, queries, keys, learned)
-    if isinstance(score, scores.gaussian):
-        pairs = _pairs(Distances, p, queries, keys, lambda dleft, dright, total: (dleft, dright, total))
-        pairs.depth, pairs.learned = max(queries.shape[-1], 1), learned
-        return pairs
-    if isinstance(score, scores.dot):
-        return _products(p, queries, keys, lambda dleft, dright, total: (dleft, dright, {}))
-    _check.fail(f"no kernel computes the score {type(score).__name__}", kind=NotImplementedError)
+    if type(p.score) not in MAKERS:
+        _check.fail(f"no kernel computes the score {type(p.score).__name__}", kind=NotImplementedError)
+    return MAKERS[type(p.score)](p, p.score, queries, keys)
+
+
+def _learned(p: Problem, score: scores.Score) -> Named:
+    return {name: value.astype(p.compute, copy=False) for name, value in score.parameters().items()}
 
 
 def _function(p: Problem, queries: Array, keys: Array) -> Function:
@@ -309,30 +296,36 @@ def _pairs(kind: type[P], p: Problem, left: Array, keys: Array, finish: Any) -> 
     )
 
 
-def _products(p: Problem, left: Array, keys: Array, finish: Any) -> Pairs:
-    return _pairs(Products, p, left, keys, finish)
+def _dot(p: Problem, score: scores.Score, queries: Array, keys: Array) -> Pairs:
+    return _pairs(Products, p, queries, keys, lambda dleft, dright, total: (dleft, dright, {}))
 
 
-def _finish_general(queries: Array, weight: Array) -> Any:
-    def finish(dleft: Array, dright: Array, total: Named) -> tuple[Array, Array, Named]:
-        return project(dleft, weight.T), dright, {"weight": _flat(queries).T @ _flat(dleft)}
-
-    return finish
-
-
-def _location(p: Problem, queries: Array, keys: Array, weight: Array) -> Pairs:
-    pairs = _products(p, queries, keys, _finish_location(keys, weight))
-    pairs.transform = lambda _, columns: np.ascontiguousarray(weight[:, columns].T, p.compute)
+def _gaussian(p: Problem, score: scores.Score, queries: Array, keys: Array) -> Pairs:
+    pairs = _pairs(Distances, p, queries, keys, lambda dleft, dright, total: (dleft, dright, total))
+    pairs.depth, pairs.learned = max(queries.shape[-1], 1), _learned(p, score)
     return pairs
 
 
-def _finish_location(keys: Array, weight: Array) -> Any:
+def _general(p: Problem, score: scores.Score, queries: Array, keys: Array) -> Pairs:
+    weight = _learned(p, score)["weight"]
+
+    def finish(dleft: Array, dright: Array, total: Named) -> tuple[Array, Array, Named]:
+        return project(dleft, weight.T), dright, {"weight": _flat(queries).T @ _flat(dleft)}
+
+    return _pairs(Products, p, project(queries, weight), keys, finish)
+
+
+def _location(p: Problem, score: scores.Score, queries: Array, keys: Array) -> Pairs:
+    weight = score.parameters()["weight"]  # converted by blocks
+
     def finish(dleft: Array, dright: Array, total: Named) -> tuple[Array, Array, Named]:
         dweight = np.zeros(weight.shape, dright.dtype)
         dweight[:, : len(dright)] = dright.T
         return dleft, np.zeros_like(keys), {"weight": dweight}
 
-    return finish
+    pairs = _pairs(Products, p, queries, keys, finish)
+    pairs.transform = lambda _, columns: np.ascontiguousarray(weight[:, columns].T, p.compute)
+    return pairs
 
 
 def _unit(x: Array) -> tuple[Array, Array]:
@@ -346,8 +339,8 @@ def _unit(x: Array) -> tuple[Array, Array]:
     return x / length, length * largest
 
 
-def _cosine(p: Problem, queries: Array, keys: Array, sharpness: Array) -> Pairs:
-    left, left_length = _unit(queries)
+def _cosine(p: Problem, score: scores.Score, queries: Array, keys: Array) -> Pairs:
+    sharpness, (left, left_length) = _learned(p, score)["sharpness"], _unit(queries)
 
     def finish(dleft: Array, dright: Array, total: Named) -> tuple[Array, Array, Named]:
         right, right_length = _unit(keys)
@@ -359,7 +352,7 @@ def _cosine(p: Problem, queries: Array, keys: Array, sharpness: Array) -> Pairs:
             {"sharpness": sum_to(dsharp, sharpness.shape)},
         )
 
-    pairs = _products(p, left * sharpness[..., None], keys, finish)
+    pairs = _pairs(Products, p, left * sharpness[..., None], keys, finish)
     pairs.transform = lambda keys, _: _unit(keys)[0]
     return pairs
 
@@ -378,7 +371,22 @@ def sum_to(gradient: Array, shape: tuple[int, ...]) -> Array:
     return np.asarray(gradient.sum(axis=stretched, keepdims=True)).reshape(shape)
 
 
-def _perceptron(p: Problem, queries: Array, keys: Array, learned: Named) -> Pairs:
+def _concat(p: Problem, score: scores.Score, queries: Array, keys: Array) -> Pairs:
+    assert isinstance(score, scores.concat)
+    pairs = _additive(p, score.split(queries.shape[-1]), queries, keys)
+    finish = pairs.finish
+
+    def stacked(dleft: Array, dright: Array, total: Named) -> tuple[Array, Array, Named]:
+        dqueries, dkeys, named = finish(dleft, dright, total)
+        weight = np.concatenate([named["query_weight"], named["key_weight"]])
+        return dqueries, dkeys, {"vector": named["vector"], "weight": weight}
+
+    pairs.finish = stacked
+    return pairs
+
+
+def _additive(p: Problem, score: scores.Score, queries: Array, keys: Array) -> Pairs:
+    learned = _learned(p, score)
     query_weight, key_weight, bias = (learned.get(name) for name in ("query_weight", "key_weight", "bias"))
     left = queries if query_weight is None else project(queries, query_weight)
 
@@ -396,11 +404,6 @@ def _perceptron(p: Problem, queries: Array, keys: Array, learned: Named) -> Pair
         if key_weight is not None:
             named["key_weight"] = _flat(keys).T @ _flat(dright)
             dright = project(dright, key_weight.T)
-        if isinstance(p.score, scores.concat):
-            named = {
-                "vector": named["vector"],
-                "weight": np.concatenate([named["query_weight"], named["key_weight"]]),
-            }
         return dleft, dright, named
 
     pairs = _pairs(Perceptron, p, left, keys, finish)
@@ -409,3 +412,15 @@ def _perceptron(p: Problem, queries: Array, keys: Array, learned: Named) -> Pair
     pairs.learned = {"vector": learned["vector"]}
     pairs.depth = max(len(learned["vector"]), 1)
     return pairs
+
+
+MAKERS: dict[type[scores.Score], Callable[[Problem, scores.Score, Array, Array], Pairs]] = {
+    scores.dot: _dot,
+    scores.scaled_dot: _dot,
+    scores.general: _general,
+    scores.cosine: _cosine,
+    scores.location: _location,
+    scores.additive: _additive,
+    scores.concat: _concat,
+    scores.gaussian: _gaussian,
+}

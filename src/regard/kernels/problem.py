@@ -17,16 +17,27 @@ from regard._problem import Problem
 from regard.kernels import library
 from regard.kernels import pairs as pairing
 from regard.kernels.library import CMatrices, CNode, CProblem
-from regard.kernels.pairs import Distances, Pairs, Perceptron
-from regard.mask import Step
+from regard.kernels.pairs import Pairs
+from regard.mask import BandStep, CountStep, DenseStep, DocumentStep
 from regard.position import ArrayBias, DistanceBias, as_native_floats
+from regard.scores import is_builtin
 
 __all__: list[str] = []
 
 Array = NDArray[Any]
 Addresses = NDArray[np.int64]
 
-KINDS = {"products": 0, "perceptron": 1, "distances": 2}
+PRODUCTS, PERCEPTRON, DISTANCES = range(3)
+KINDS: dict[type[scores.Score], int] = {
+    scores.dot: PRODUCTS,
+    scores.scaled_dot: PRODUCTS,
+    scores.general: PRODUCTS,
+    scores.cosine: PRODUCTS,
+    scores.location: PRODUCTS,
+    scores.additive: PERCEPTRON,
+    scores.concat: PERCEPTRON,
+    scores.gaussian: DISTANCES,
+}
 STEPS = {"band": 0, "keys": 1, "queries": 2, "documents": 3, "dense": 4, "both": 5, "not": 6}
 NO_BIAS, ARRAY_BIAS, DISTANCE_BIAS = range(3)
 FAR = 1 << 62  # larger than any distance
@@ -109,7 +120,7 @@ def run(c: CProblem, p: Problem, backward: bool, threads: int | None) -> None:
         return failed
 
     # Each number of a pair goes through tanh or a square, unless scores are products.
-    each = library.SLOW if c.score != KINDS["products"] else 1
+    each = library.SLOW if c.score != PRODUCTS else 1
     if library.interruptible(
         call, library.work(c.items, c.n, c.to_key - c.from_key, each * (c.d + c.e), backward)
     ):
@@ -270,13 +281,13 @@ def _groups(keys: Items, values: Items) -> Addresses:
 
 
 def _score(prepared: Call) -> None:
-    pairs, c = prepared.pairs, prepared.c
-    if isinstance(pairs, Perceptron):
-        c.score, c.vector = KINDS["perceptron"], prepared.pointer(library.aligned(pairs.learned["vector"]))
-    elif isinstance(pairs, Distances):
-        c.score, c.width = KINDS["distances"], float(pairs.learned["width"])
-    else:
-        c.score = KINDS["products"]
+    pairs, c, score = prepared.pairs, prepared.c, prepared.p.score
+    assert is_builtin(score)  # `native.refusal` leaves out all others
+    c.score = KINDS[type(score)]
+    if c.score == PERCEPTRON:
+        c.vector = prepared.pointer(library.aligned(pairs.learned["vector"]))
+    elif c.score == DISTANCES:
+        c.width = float(pairs.learned["width"])
 
 
 def _mask(prepared: Call) -> None:
@@ -286,21 +297,21 @@ def _mask(prepared: Call) -> None:
     program = (CNode * len(steps))()
     for node, step in zip(program, steps, strict=True):
         node.kind = STEPS[step.kind]
-        node.low, node.high = ends(step)
-        if step.counts is not None:
+        if isinstance(step, BandStep):
+            node.low, node.high = ends(step)
+        elif isinstance(step, CountStep):
             node.left = prepared.pointer(step.counts)
-        elif step.left is not None:
+        elif isinstance(step, DenseStep | DocumentStep):
             node.left = prepared.pointer(addresses(step.left))
-            prepared.alive.append(step.left)
+            prepared.alive.append(step)
             node.row, node.column = step.left.array.strides[-2:]
-        if step.right is not None:
+        if isinstance(step, DocumentStep):
             node.right = prepared.pointer(addresses(step.right))
-            prepared.alive.append(step.right)
     prepared.alive.append(program)
     c.program, c.nodes = ctypes.addressof(program), len(steps)
 
 
-def ends(step: Step) -> tuple[int, int]:
+def ends(step: BandStep) -> tuple[int, int]:
     """Return the least and the largest visible j - i of a band."""
     return (
         -FAR if step.low is None else max(step.low, -FAR),

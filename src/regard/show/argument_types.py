@@ -19,18 +19,7 @@ _DECIMAL = re.compile(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]{1,3})?")
 
 
 def integer(least: int = 1, most: int | None = None) -> Callable[[str], int]:
-    """Return an argparse type for integers.
-
-    Parameters
-    ----------
-    least, most : int
-        The range, inclusive; without `most`, anything of up to 18 digits.
-
-    Returns
-    -------
-    callable
-        Converts a text to the number, or raises `argparse.ArgumentTypeError`.
-    """
+    """Return an argparse type for integers."""
 
     def read(text: str) -> int:
         number = int(text) if _DIGITS.fullmatch(text) else None
@@ -44,20 +33,7 @@ def integer(least: int = 1, most: int | None = None) -> Callable[[str], int]:
 
 
 def number(rule: str, fits: Callable[[float], bool]) -> Callable[[str], float]:
-    """Return an argparse type for decimal numbers.
-
-    Parameters
-    ----------
-    rule : str
-        The condition in words, for the error.
-    fits : callable
-        The condition: whether a number meets it.
-
-    Returns
-    -------
-    callable
-        Converts a text to the number, or raises `argparse.ArgumentTypeError`.
-    """
+    """Return an argparse type for decimal numbers."""
 
     def read(text: str) -> float:
         number = float(text) if _DECIMAL.fullmatch(text) else math.inf
@@ -69,84 +45,29 @@ def number(rule: str, fits: Callable[[float], bool]) -> Callable[[str], float]:
 
 
 def positive(text: str) -> float:
-    """Convert an argument to a number greater than 0.
-
-    Parameters
-    ----------
-    text : str
-        The argument.
-
-    Returns
-    -------
-    float
-        The number.
-    """
+    """Convert an argument to a number greater than 0."""
     return number("greater than 0", lambda number: number > 0)(text)
 
 
 def finite(text: str) -> float:
-    """Convert an argument to a finite number.
-
-    Parameters
-    ----------
-    text : str
-        The argument.
-
-    Returns
-    -------
-    float
-        The number.
-    """
+    """Convert an argument to a finite number."""
     return number("that is finite", math.isfinite)(text)
 
 
 def non_empty(text: str) -> str:
-    """Check that an argument is not empty: a shell variable that was never set would be.
-
-    Parameters
-    ----------
-    text : str
-        The argument.
-
-    Returns
-    -------
-    str
-        The same.
-    """
+    """Check that an argument is not empty: a shell variable that was never set would be."""
     if not text.strip():
         raise argparse.ArgumentTypeError("must not be empty")
     return text
 
 
 def path(text: str) -> Path:
-    """Convert an argument to a path; an empty one, which would be the current folder, is an error.
-
-    Parameters
-    ----------
-    text : str
-        The argument.
-
-    Returns
-    -------
-    Path
-        The path.
-    """
+    """Convert an argument to a path; an empty one, which would be the current folder, is an error."""
     return Path(non_empty(text))
 
 
 def value(text: str) -> Any:
-    """Convert the value of NAME=VALUE to a number, true, false or a string.
-
-    Parameters
-    ----------
-    text : str
-        The argument.
-
-    Returns
-    -------
-    int, float, bool or str
-        The value.
-    """
+    """Convert the value of NAME=VALUE to a number, true, false or a string."""
     if text in ("true", "false"):
         return text == "true"
     if _SIGNED.fullmatch(text):

@@ -29,19 +29,7 @@ _TRIPLES = (("queries", "keys", "values"), ("q", "k", "v"), ("Q", "K", "V"))
 
 
 def read_arrays(paths: Sequence[Path]) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
-    """Read queries, keys and values.
-
-    Parameters
-    ----------
-    paths
-        One .npz file with the arrays queries, keys, values (or q, k, v); or three files; or two, where the second
-        is both keys and values; or one, which is all three (self-attention).
-
-    Returns
-    -------
-    tuple of ndarray
-        Queries, keys and values.
-    """
+    """Read queries, keys and values."""
     if not 1 <= len(paths) <= 3:
         raise ValueError(f"queries, keys and values come in one, two or three files: {len(paths)} given")
     if len(paths) == 1 and paths[0].suffix.lower() == ".npz":
@@ -62,18 +50,7 @@ def _triple(path: Path) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
 
 
 def read_array(path: Path) -> NDArray[Any]:
-    """Read one array of finite real numbers from a .npy or CSV file.
-
-    Parameters
-    ----------
-    path
-        A .npy file, or text: numbers separated by commas or blanks, one row a line.
-
-    Returns
-    -------
-    ndarray
-        (rows, columns) from text; any shape from .npy.
-    """
+    """Read one array of finite real numbers from a .npy or CSV file."""
     suffix = path.suffix.lower()
     if suffix == ".npz":
         raise ValueError(f"{path} holds several arrays: give it alone, or each array as a file of its own")
@@ -84,20 +61,7 @@ def read_array(path: Path) -> NDArray[Any]:
 
 
 def read_named(path: Path, names: Sequence[str] | None = None) -> dict[str, NDArray[Any]]:
-    """Read the arrays of a .npz file.
-
-    Parameters
-    ----------
-    path
-        The file.
-    names
-        The arrays to read, if present; all by default.
-
-    Returns
-    -------
-    dict
-        From names to arrays.
-    """
+    """Read the arrays of a .npz file."""
     arrays = {}
     with _opened(path) as archive:
         wanted = [name for name in _names(archive) if names is None or name in names]
@@ -178,20 +142,7 @@ def _first_line(error: Exception) -> str:
 
 
 def parse_matrix(text: str, name: str) -> NDArray[Any]:
-    """Read a matrix from text such as "1 0; 0 1", or from the file that the text names.
-
-    Parameters
-    ----------
-    text
-        Rows separated by semicolons, numbers by blanks or commas; or the path of a .npy or CSV file.
-    name
-        The name of the matrix, for the errors.
-
-    Returns
-    -------
-    ndarray
-        (rows, columns).
-    """
+    """Read a matrix from text such as "1 0; 0 1", or from the file that the text names."""
     if Path(text).suffix.lower() in (".npy", ".csv", ".tsv", ".txt"):
         return read_array(Path(text))
     return _finite(_matrix(text.split(";"), name, "row"), name)

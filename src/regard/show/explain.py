@@ -14,14 +14,15 @@ from numpy.typing import NDArray
 
 from regard import _check, mask, scores, weights
 from regard._characters import report
+from regard._layout import item_of
 from regard.context import PARTS, Attention, attend
 from regard.mask import Dense, Mask, MaskLike
 from regard.scores import ScoreLike
 from regard.show import argument_types
 from regard.show.array_files import parse_matrix, read_array, read_arrays, read_named
 from regard.show.explanation import STEPS, Explanation, check_size, counted, projected
-from regard.show.figures.canvas import check_picture, warned
-from regard.show.figures.heatmap import MOST_HEADS, save_heatmap, save_heatmaps
+from regard.show.figures.figure import check_picture, save, warned
+from regard.show.figures.heatmap import MOST_HEADS, heatmap, heatmaps
 from regard.show.inputs import (
     add_input,
     add_labels,
@@ -33,7 +34,7 @@ from regard.show.inputs import (
 )
 from regard.show.page.document import check_new
 from regard.show.page.section import labels as names_of
-from regard.show.steps import Formula, Page
+from regard.show.steps import Formula, TextFormat
 from regard.show.terminal.text import wants_color
 
 __all__ = ["add_arguments", "run"]
@@ -59,13 +60,7 @@ examples:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of `regard explain` to its parser.
-
-    Parameters
-    ----------
-    parser
-        The command's parser.
-    """
+    """Add the arguments of `regard explain` to its parser."""
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = EXAMPLES
     _add_input(parser)
@@ -198,18 +193,7 @@ def _indices(text: str) -> tuple[int, ...]:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the three steps, and draw the weights with --png.
-
-    Parameters
-    ----------
-    args
-        Parsed arguments.
-
-    Returns
-    -------
-    int
-        0.
-    """
+    """Print the three steps, and draw the weights with --png."""
     if args.force and args.html is None:
         raise ValueError("--force goes with --html")
     if args.html is not None:
@@ -231,7 +215,7 @@ def run(args: argparse.Namespace) -> int:
         attention,
         *arrays,
         formula=Formula(score, visible, args.scale, args.softcap, normalize=args.normalize),
-        page=Page(*names, digits=args.digits, color=wants_color(sys.stdout)),
+        page=TextFormat(*names, digits=args.digits, color=wants_color(sys.stdout)),
         chosen=args.row - 1,
         title="\n\n".join(filter(None, [slice_line, title])),
         inputs=inputs,
@@ -255,7 +239,7 @@ def _print(explanation: Explanation, step: str | int | None) -> None:
     for i, name in enumerate(STEPS):
         print("\n" * bool(i) + explanation.step(name))
         if waits and i + 1 < len(STEPS):
-            print(f"\nEnter: {STEPS[i + 1]} ({i + 2} of {len(STEPS)}), Ctrl-D: the end ", end="", flush=True)
+            print(f"\nEnter: {STEPS[i + 1]}, Ctrl-D: the end ", end="", flush=True)
             if not sys.stdin.readline():
                 print()
                 return
@@ -277,9 +261,9 @@ def _heads(weights: NDArray[Any], at: tuple[int, ...]) -> NDArray[Any]:
 def _draw(path: Path, weights: NDArray[Any], at: tuple[int, ...], words: tuple[list[str], list[str]]) -> None:
     """Draw the weights of one head or of several."""
     if weights.ndim == 2:
-        return save_heatmap(path, weights, *words)
+        return save(path, heatmap(weights, *words))
     names = [",".join(map(str, (*at, *(i + 1 for i in index)))) for index in np.ndindex(weights.shape[:-2])]
-    save_heatmaps(path, weights, *words, names=names)
+    save(path, heatmaps(weights, *words, names=names))
 
 
 def _words_input(
@@ -423,16 +407,8 @@ def _slice(attention: Attention, arrays: Arrays, at: tuple[int, ...]) -> tuple[A
     line = ""
     if leading:
         line = f"leading dimensions {leading}; shown: {','.join(map(str, chosen))} (choose with --at)"
-    queries, keys, values = (_part(array, leading, index) for array in arrays)
+    queries, keys, values = (item_of(array, leading, index) for array in arrays)
     return Attention(**parts), (queries, keys, values), line
-
-
-def _part(array: NDArray[Any], leading: tuple[int, ...], index: tuple[int, ...]) -> NDArray[Any]:
-    """Return the slice of one input; sizes of 1 are broadcast, and a key head serves a group of query heads."""
-    own = array.shape[:-2]
-    pairs = zip(own, leading[len(leading) - len(own) :], index[len(index) - len(own) :], strict=True)
-    part: NDArray[Any] = array[tuple(i * size // full for size, full, i in pairs)]
-    return part
 
 
 def _labels(args: argparse.Namespace, n: int, m: int) -> tuple[list[str], list[str]]:

@@ -15,11 +15,11 @@ from regard.mask import MaskLike
 from regard.position import BiasLike
 from regard.scores import ScoreLike
 from regard.show import steps
-from regard.show.page import Page as HtmlPage
+from regard.show.page import HtmlPage
 from regard.show.page import page as page_of
 from regard.show.page.mechanism import is_readable, mechanism, recomputes, with_words
 from regard.show.page.section import labels as names_of
-from regard.show.steps import Formula, Page, matrices
+from regard.show.steps import Formula, TextFormat, matrices
 from regard.weights import NormalizeLike
 
 __all__ = ["Explanation", "explain"]
@@ -78,7 +78,7 @@ class Explanation:
     keys: Array
     values: Array
     formula: Formula
-    page: Page
+    page: TextFormat
     chosen: int = 0
     title: str = ""
     inputs: Mapping[str, Array] = field(default_factory=dict)
@@ -298,7 +298,7 @@ def explain(
     )
     nouns = ("word", "word") if inputs else ("query", "key")
     names = [_check.listed("labels", side) for side in (labels, key_labels)]
-    page = Page(
+    page = TextFormat(
         names_of(names[0], len(attention.weights), nouns[0]),
         names_of(
             names[0] if names[1] is None else names[1],

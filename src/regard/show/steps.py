@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import math
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from importlib import resources
 from typing import Any
 
 import numpy as np
@@ -28,23 +30,18 @@ _MOST_VALUES = 12  # numbers of each value in that row
 _MOST_SENTENCES = 6  # rows in words
 _MOST_KEYS = 10  # keys of the row that is explained term by term
 
-_SCORES = {
-    "dot": "the dot product of query and key",
-    "scaled_dot": "the dot product of query and key",
-    "cosine": "the cosine of the angle between query and key",
-    "general": "query @ weight @ key",
-    "location": "the query's score for the key's position: query @ weight",
-    "gaussian": "minus half the squared distance of query and key, in widths",
-}
 _FACTORS = {"cosine": ("sharpness", ", times {:g}"), "gaussian": ("width", " of {:g}")}  # where it is not 1
 _STATES = "s is a query (a decoder's state), h a key (an annotation)"
 _LETTERS = {"query_weight": "W", "key_weight": "U", "vector": "v", "bias": "b"}  # of a perceptron
-_STEP_TWO = {
-    "softmax": "weight = exp(logit) / the row's sum of exp(logit), so that each row sums to 1 (softmax)",
-    "sparsemax": "sparsemax makes each row sum to 1, and the weakest weights exactly 0",
-    "entmax15": "entmax-1.5 makes each row sum to 1, and the weakest weights exactly 0",
-    "hard": "hard attention gives all the weight of a row to its best key",
-}
+# Names, formulas and explanations of the steps; the pages of `regard.show.page` read the same file.
+TEXTS: dict[str, Any] = json.loads(
+    resources.files("regard.show.page").joinpath("assets", "steps.json").read_text("utf-8")
+)
+
+
+def _heading(name: str) -> str:
+    step = TEXTS["steps"][name]
+    return f"Step {step['number']}. {step['title']}: {step['question'].replace('[', '').replace(']', '')}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,7 +75,7 @@ class Formula:
 
 
 @dataclass(frozen=True, eq=False)
-class Page:
+class TextFormat:
     """Labels and format that all paragraphs share."""
 
     query_names: Sequence[str]
@@ -116,7 +113,7 @@ class Page:
 
 
 def scores(
-    page: Page, formula: Formula, attention: Attention, arrays: tuple[Array, Array], row: int
+    page: TextFormat, formula: Formula, attention: Attention, arrays: tuple[Array, Array], row: int
 ) -> list[str]:
     """Return step 1: every score, and how the row's most attended key gets its score."""
     score = formula.score
@@ -129,10 +126,10 @@ def scores(
         best = int(attention.weights[row].argmax())
         names, total = f"{page.queries[row]} . {page.keys[best]}", float(attention.scores[row, best])
         how = [_products(page, names, arrays[0][row], arrays[1][best], total)]
-    return ["Step 1. Scores: how well does each key match each query?", f"score = {words}", numbers, *how]
+    return [_heading("scores"), f"score = {words}", numbers, *how]
 
 
-def _inside(page: Page, inside: Perceptron, attention: Attention, row: int) -> tuple[str, list[str]]:
+def _inside(page: TextFormat, inside: Perceptron, attention: Attention, row: int) -> tuple[str, list[str]]:
     """Return the formula of a perceptron, and the numbers inside it for one query."""
     if not page.keys:
         return inside.title, []
@@ -144,10 +141,10 @@ def _inside(page: Page, inside: Perceptron, attention: Attention, row: int) -> t
 
 def _score_words(formula: Formula) -> str:
     if isinstance(formula.score, str):
-        return _SCORES[formula.score]
+        return str(TEXTS["scores"][formula.score]["words"])
     if not is_builtin(formula.score):
         return f"{formula.name}(query, key), a function of yours"
-    words = _SCORES[formula.name]
+    words = str(TEXTS["scores"][formula.name]["words"])
     if formula.name in _FACTORS:
         name, added = _FACTORS[formula.name]
         factor = getattr(formula.score, name)
@@ -155,7 +152,7 @@ def _score_words(formula: Formula) -> str:
     return words
 
 
-def _learned(page: Page, score: ScoreLike) -> list[str]:
+def _learned(page: TextFormat, score: ScoreLike) -> list[str]:
     """Return the learned arrays of a score function as one paragraph, if it has any."""
     named = score.parameters() if is_builtin(score) else {}
     arrays = [(name, array) for name, array in named.items() if array.ndim]
@@ -197,13 +194,13 @@ class Perceptron:
             layer: Array = np.tanh(total if self.score.bias is None else total + self.score.bias)
         return layer
 
-    def parameters(self, page: Page) -> str:
+    def parameters(self, page: TextFormat) -> str:
         """Return the learned arrays, each under its letter."""
         learned = self.score.parameters().items()
         named = [(_LETTERS[name] if self.joined else f"{_LETTERS[name]} = {name}", a) for name, a in learned]
         return matrices(named, digits=page.digits, width=page.width)
 
-    def tables(self, page: Page, row: int) -> str:
+    def tables(self, page: TextFormat, row: int) -> str:
         """Return W s, U h and the hidden layer of one query."""
         left, right, *_ = self.sum_words.split(" + ")
         blocks = [
@@ -227,7 +224,7 @@ def _projected(rows: Array, weight: Array | None) -> Array:
     return projected
 
 
-def _products(page: Page, names: str, left: Array, right: Array, total: float) -> str:
+def _products(page: TextFormat, names: str, left: Array, right: Array, total: float) -> str:
     """Return one score as a sum of products, as much of it as fits one line."""
     spell = speller(_integers(np.append(left, right)), page.digits)
     pairs = [f"{_term(spell(float(q)))}*{_term(spell(float(k)))}" for q, k in zip(left, right, strict=True)]
@@ -262,10 +259,10 @@ def _logit_words(formula: Formula, d: int, hidden: bool) -> str:
     return words
 
 
-def logits(page: Page, formula: Formula, attention: Attention, d: int) -> list[str]:
+def logits(page: TextFormat, formula: Formula, attention: Attention, d: int) -> list[str]:
     """Return the steps from the scores to the logits."""
     return [
-        "From scores to logits: the numbers that step 2 compares",
+        TEXTS["logits"],
         _logit_words(formula, d, bool(np.isneginf(attention.logits).any())),
         page.numbers(attention.logits, page.keys),
     ]
@@ -283,14 +280,14 @@ def _step_two(formula: Formula) -> str:
     if formula.sink is not None:
         total = f"the row's sum of exp(logit) and exp({formula.sink:g})"
         return f"weight = exp(logit) / {total}, so that each row sums to less than 1 (softmax with a sink)"
-    return _STEP_TWO[kind]
+    return str(TEXTS["normalize"][kind]["words"])
 
 
-def weights(page: Page, formula: Formula, attention: Attention, d: int) -> list[str]:
+def weights(page: TextFormat, formula: Formula, attention: Attention, d: int) -> list[str]:
     """Return step 2: every weight, and each query in a sentence."""
     visible = ~np.isneginf(attention.logits)
     paragraphs = [
-        "Step 2. Weights: how much of its attention does each query give to each key?",
+        _heading("weights"),
         f"{_logit_words(formula, d, not visible.all())}\n{_step_two(formula)}",
         page.numbers(np.where(visible, attention.weights, -np.inf), page.keys, shades=True),
     ]
@@ -330,17 +327,19 @@ def _sentence(query: str, keys: list[str], weights: Array, visible: NDArray[np.b
     return f"{query} attends to {', '.join(named)}{last}"
 
 
-def context(page: Page, attention: Attention) -> list[str]:
+def context(page: TextFormat, attention: Attention) -> list[str]:
     """Return step 3: every context."""
     return [
-        "Step 3. Context: the sum of the values, each multiplied by its weight",
+        _heading("context"),
         "context = weights @ values",
         page.numbers(attention.context),
     ]
 
 
 @np.errstate(all="ignore")  # products and sums of what is not finite
-def term_by_term(page: Page, formula: Formula, attention: Attention, values: Array, row: int) -> list[str]:
+def term_by_term(
+    page: TextFormat, formula: Formula, attention: Attention, values: Array, row: int
+) -> list[str]:
     """Return one query term by term: score, logit, weight and term of the context of each key."""
     logits, weights = attention.logits[row], attention.weights[row].astype(np.float64)
     columns = [_Column("score", _integers(attention.scores[row])), _Column("logit", logits)]
@@ -382,7 +381,7 @@ class _Column:
         return speller(self.numbers, digits)(float(self.numbers[keys].sum())) if self.added else ""
 
 
-def _term_lines(page: Page, columns: list[_Column], weights: Array) -> list[list[str]]:
+def _term_lines(page: TextFormat, columns: list[_Column], weights: Array) -> list[list[str]]:
     shown, others = _strongest(weights)
     lines = [["", *(column.name for column in columns)]]
     lines += [[page.keys[j], *(column.spell(page.digits, j) for column in columns)] for j in shown]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import os
 import re
@@ -36,6 +35,7 @@ from regard.seq2seq.storage.checkpoint_file import write_checkpoint
 from regard.seq2seq.training.config import TrainingConfig
 from regard.seq2seq.training.log import read_log
 from regard.seq2seq.training.loop import TrainingStep
+from regard.show import figures
 
 SIGNALS = [signal.SIGINT, *_signals.ENDING]
 SRC = Path(__file__).parents[3] / "src"
@@ -65,14 +65,14 @@ def drawn() -> None:
 def _blank_pictures(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Write a picture's first bytes only: to draw them takes ten times as long as these trainings."""
 
-    def blank(path: Path, draw: Any) -> None:
+    def blank(path: Path, figure: Any) -> None:
         with replacing(path) as file:
             file.write(b"\x89PNG")
 
     if "drawn" not in request.fixturenames:
-        for name in ("heatmap", "curves", "overlay"):
-            module = importlib.import_module(f"regard.show.figures.{name}")
-            monkeypatch.setattr(module, "save_figure", blank)
+        monkeypatch.setattr(figures, "save", blank)
+        for name in ("heatmap", "heatmaps", "curves", "captioned"):
+            monkeypatch.setattr(figures, name, lambda *arguments, **options: None)
 
 
 # ------------------------------------------------------------------------------------------------------- train

@@ -48,9 +48,9 @@ def test_the_retrieved_pairs_are_the_most_similar(
     known: list[tuple[int, ...]], queries: list[tuple[int, ...]]
 ) -> None:
     known = list(dict.fromkeys(known))
-    memory = TranslationMemory(3, known, [(number,) for number in range(len(known))])
+    memory = TranslationMemory(3, known, [(4 + number,) for number in range(len(known))])
     for row, retrieved in zip(queries, memory.retrieve(queries), strict=True):
-        left, indices = sequences(row), [text[0] for text in retrieved]
+        left, indices = sequences(row), [text[0] - 4 for text in retrieved]
         assert len(set(indices)) == len(indices) <= 3
         free = [i for i, other in enumerate(known) if other != row]
         for rank in range(3):
@@ -91,7 +91,7 @@ def test_n_grams_of_too_many_pairs_do_not_count(monkeypatch: pytest.MonkeyPatch)
 
 def test_more_sources_than_one_block(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = [tuple(np.random.default_rng(i).integers(4, 9, 5)) for i in range(40)]
-    memory = TranslationMemory(2, list(dict.fromkeys(rows))[:20], [(i,) for i in range(20)])
+    memory = TranslationMemory(2, list(dict.fromkeys(rows))[:20], [(4 + i,) for i in range(20)])
     together = memory.retrieve(rows)
     monkeypatch.setattr(module, "_BATCH", 7)
     assert memory.retrieve(rows) == together
@@ -102,7 +102,7 @@ def test_restored(size: int) -> None:
     memory = TranslationMemory(2, [(5, size - 1), (6,)], [(4, 4), ()])
     data = memory.data((size, 40))
     again = TranslationMemory.restore(json.loads(json.dumps(memory.describe())), data, (size, 40))
-    assert (again.count, again.sources, again.targets) == (2, [(5, size - 1), (6,)], [(4, 4), ()])
+    assert (again.count, list(again.sources), list(again.targets)) == (2, [(5, size - 1), (6,)], [(4, 4), ()])
     assert len(data["sources"]) == 5 * {40: 1, 300: 2, 70_000: 4}[size]
 
 
@@ -112,7 +112,11 @@ def test_restored(size: int) -> None:
         ({"count": 0}, {}, "count must be"),
         ({"count": True}, {}, "count must be"),
         ({"count": 1, "more": 1}, {}, "count must be"),
-        ({"count": 1}, {"sources": b"\5\2"}, "sources and targets"),
+        ({"count": 1}, {"more": b""}, "sources, targets, order and scales"),
+        ({"count": 1}, {"order": bytes(4)}, "order must be a number of 4 bytes for each token"),
+        ({"count": 1}, {"order": b"\xff" * 12}, "order must be places of the sources"),
+        ({"count": 1}, {"scales": bytes(3)}, "scales must be a float32 number for each source"),
+        ({"count": 1}, {"scales": bytes(4)}, "scales must be finite, and above 0"),
         ({"count": 1}, {"sources": b"\5\2", "targets": b""}, "targets are cut off"),
         ({"count": 1}, {"sources": b"\5\2", "targets": b"\4"}, "targets are cut off"),
         ({"count": 1}, {"sources": b"\5\2\6\2", "targets": b"\4\2"}, "don't pair up"),
@@ -122,13 +126,15 @@ def test_restored(size: int) -> None:
     ],
 )
 def test_damaged(config: dict[str, object], data: dict[str, bytes], message: str) -> None:
+    good = TranslationMemory(1, [(5,)], [(4,)]).data((40, 40))
     with pytest.raises(ValueError, match=message):
-        TranslationMemory.restore(config, data, (40, 40))
+        TranslationMemory.restore(config, good | data, (40, 40))
 
 
 def test_ids_of_a_wrong_width() -> None:
     with pytest.raises(ValueError, match="numbers of 2 bytes"):
-        TranslationMemory.restore({"count": 1}, {"sources": b"\5\0\2", "targets": b"\2"}, (300, 40))
+        good = TranslationMemory(1, [(5,)], [(4,)]).data((300, 40))
+        TranslationMemory.restore({"count": 1}, good | {"sources": b"\5\0\2"}, (300, 40))
 
 
 # ---------------------------------------------------------------------------------------------------- in a model

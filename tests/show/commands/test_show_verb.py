@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from regard.cli import main
-from regard.show import Page
+from regard.show import HtmlPage
 
 
 @pytest.fixture(autouse=True)
@@ -84,7 +84,7 @@ def test_a_page_that_exists_is_replaced_with_force_only(capsys: pytest.CaptureFi
 def test_a_large_page_gives_a_warning_and_is_written(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Page, "html", "x" * 20_000_001)
+    monkeypatch.setattr(HtmlPage, "html", "x" * 20_000_001)
     assert main(["show", "--out", "page.html"]) == 0
     assert capsys.readouterr().err == (
         "regard show: warning: page.html takes 20 MB, which browsers open slowly: "

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from regard.show import Page
+from regard.show import HtmlPage
 
 Opener = Callable[..., Any]
 
@@ -39,7 +39,7 @@ def opened(browser: Any, tmp_path: Path) -> Iterator[Opener]:
     contexts = []
 
     def open_page(
-        page: Page, *, width: int = 1400, height: int = 1000, theme: str = "light", **options: Any
+        page: HtmlPage, *, width: int = 1400, height: int = 1000, theme: str = "light", **options: Any
     ) -> Any:
         context = browser.new_context(
             viewport={"width": width, "height": height},

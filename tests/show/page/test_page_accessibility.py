@@ -9,10 +9,10 @@ import pytest
 
 import regard
 from regard.seq2seq.translator import Translation
-from regard.show import Page, page
+from regard.show import HtmlPage, page
 from regard.show.page.alignment import alignment, sentence
 from regard.show.page.examples import drawn, reordering
-from regard.show.page.pyramid import LongAttention
+from regard.show.page.long_attention import LongAttention
 from regard.show.page.section import Section
 
 pytestmark = pytest.mark.slow
@@ -20,12 +20,12 @@ pytestmark = pytest.mark.slow
 EYE = np.eye(3)
 
 
-def with_a_warning() -> Page:
+def with_a_warning() -> HtmlPage:
     (section,) = page(regard.attend(EYE, EYE, EYE)).sections
-    return Page([Section(section.view, section.title, section.data, ["row 1 sums to 2"])])
+    return HtmlPage([Section(section.view, section.title, section.data, ["row 1 sums to 2"])])
 
 
-def translations() -> Page:
+def translations() -> HtmlPage:
     source = ("two", "cats", "</s>")
     return page(
         [
@@ -35,7 +35,7 @@ def translations() -> Page:
     )
 
 
-def described_picture() -> Page:
+def described_picture() -> HtmlPage:
     translation = Translation("a b", ("a", "b"), ("",) * 4, 0.0, np.full((2, 4), 0.25), grid=(2, 2))
     return page([alignment(sentence(translation, picture=np.ones((8, 8))))])
 
@@ -45,7 +45,7 @@ PAGES = {
     "a described picture": described_picture,
     "heads": lambda: page(np.full((2, 3, 20, 20), 0.05)),
     "long": lambda: page(LongAttention(np.ones((2, 600, 4)), np.ones((2, 700, 4)))),
-    "words and a decoder": lambda: Page([drawn(np.array([[1, 0, 0], [0, 1, 0]]), 42), reordering()]),
+    "words and a decoder": lambda: HtmlPage([drawn(np.array([[1, 0, 0], [0, 1, 0]]), 42), reordering()]),
     "recorded, with a warning": with_a_warning,
     "many": lambda: page(*np.random.default_rng(0).normal(size=(3, 14, 13))),
 }
@@ -59,10 +59,10 @@ def test_a_page_has_no_serious_fault(opened: Any, accessible: Any, name: str, th
 
 @pytest.mark.parametrize("normalize", ["sparsemax", "hard"])
 def test_nor_has_it_with_other_options(opened: Any, accessible: Any, normalize: str) -> None:
-    tab = opened(Page([drawn(EYE, 42)]))
+    tab = opened(HtmlPage([drawn(EYE, 42)]))
     tab.get_by_label("Score", exact=True).select_option("additive")
     tab.get_by_label("Mask").select_option("window")
-    tab.get_by_label("Step two").select_option(normalize)
+    tab.get_by_label("Normalization").select_option(normalize)
     tab.get_by_label("Softcap").check()
     tab.get_by_role("button", name="Step by step").click()
     tab.get_by_role("button", name="Next").click()

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from regard.show import Page, page
+from regard.show import HtmlPage, page
 from regard.show.page.examples import drawn, reordering
 
 
@@ -39,7 +39,7 @@ def test_views_share_a_page(opened: Any) -> None:
     """Their names don't clash, and no element has the name of another."""
     eye = np.eye(3)
     sections = [drawn(eye, 42), reordering(), *page(np.stack([eye, eye])).sections]
-    tab = opened(Page(sections))
+    tab = opened(HtmlPage(sections))
     assert tab.locator("section").count() == 3
     assert tab.locator("section:has(h2 ~ *)").count() == 3
     names = tab.evaluate("[...document.querySelectorAll('[id]')].map((element) => element.id)")

@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 
 from regard.seq2seq.translator import Translation
-from regard.show import Page, page
+from regard.show import HtmlPage, page
 from regard.show.page.alignment import aligned, alignment
 from regard.show.page.heads import group, heads
-from regard.show.page.pyramid import LongAttention
+from regard.show.page.long_attention import LongAttention
 from regard.show.page.section import Section, packed
 
 HOSTILE = [
@@ -42,11 +42,11 @@ def data_of(document: str) -> Any:
 
 def test_the_assets_are_in_the_package() -> None:
     names = {part.name for part in resources.files("regard.show.page").joinpath("assets").iterdir()}
-    assert {"template.html", "base.css", "base.js", "mechanism.js"} <= names
+    assert {"template.html", "base.css", "base.js", "mechanism.css"} <= names
 
 
 def test_labels_come_back_as_they_were_and_are_never_markup() -> None:
-    document = Page([Section("mechanism", text, {"labels": HOSTILE}) for text in HOSTILE]).html
+    document = HtmlPage([Section("mechanism", text, {"labels": HOSTILE}) for text in HOSTILE]).html
     sections = data_of(document)
     assert [section["title"] for section in sections] == HOSTILE
     assert sections[0]["data"]["labels"] == HOSTILE
@@ -76,7 +76,7 @@ def test_no_text_of_a_page_is_longer_than_can_be_read_or_has_piled_marks() -> No
 
 @pytest.mark.parametrize("title", HOSTILE)
 def test_a_title_is_text(title: str) -> None:
-    document = Page([], title=title).html
+    document = HtmlPage([], title=title).html
     assert document.count("<script") == 2
     assert document.count("</script>") == 2
 
@@ -91,11 +91,11 @@ def test_a_page_loads_nothing() -> None:
 
 def test_a_page_of_all_views_is_small_compared_with_its_data() -> None:
     views = ("mechanism", "alignment", "heads", "long")
-    assert len(Page([Section(view, "", {}) for view in views]).html.encode()) < 150_000
+    assert len(HtmlPage([Section(view, "", {}) for view in views]).html.encode()) < 150_000
 
 
 def test_numbers_that_are_not_finite_are_strings_that_a_browser_reads_as_numbers() -> None:
-    document = Page([Section("mechanism", "", {"x": [math.nan, math.inf, -math.inf, 1.5]})]).html
+    document = HtmlPage([Section("mechanism", "", {"x": [math.nan, math.inf, -math.inf, 1.5]})]).html
     assert data_of(document)[0]["data"]["x"] == ["NaN", "Infinity", "-Infinity", 1.5]
 
 
@@ -119,27 +119,27 @@ def test_an_existing_file_is_replaced_with_force_only(tmp_path: Path) -> None:
     path = tmp_path / "page.html"
     path.write_text("mine")
     with pytest.raises(FileExistsError, match="the file exists already"):
-        Page([]).save(path)
+        HtmlPage([]).save(path)
     assert path.read_text() == "mine"
-    Page([]).save(path, force=True)
-    assert path.read_text(encoding="utf-8") == Page([]).html
+    HtmlPage([]).save(path, force=True)
+    assert path.read_text(encoding="utf-8") == HtmlPage([]).html
 
 
 def test_a_large_page_gives_a_warning_before_it_is_written(tmp_path: Path) -> None:
     path = tmp_path / "page.html"
-    large = Page([Section("mechanism", "", {"numbers": "x" * 20_000_000})])
+    large = HtmlPage([Section("mechanism", "", {"numbers": "x" * 20_000_000})])
     with pytest.raises(UserWarning, match=r"page\.html takes 20 MB, which browsers open slowly"):
         large.save(path)  # warnings are errors here
     assert not path.exists()
 
 
 def test_a_notebook_shows_a_page_in_a_frame_of_its_own() -> None:
-    shown = Page([], title='"a" & b')._repr_html_()
+    shown = HtmlPage([], title='"a" & b')._repr_html_()
     (inside,) = re.findall(r'srcdoc="([^"]*)"', shown)
     assert "&lt;!doctype html&gt;" in inside
     assert 'title="&quot;a&quot; &amp; b"' in shown
 
 
 def test_a_lone_surrogate_costs_no_page(tmp_path: Path) -> None:
-    Page([Section("mechanism", "\ud800", {})], title="\ud800").save(tmp_path / "page.html")
+    HtmlPage([Section("mechanism", "\ud800", {})], title="\ud800").save(tmp_path / "page.html")
     assert data_of((tmp_path / "page.html").read_text(encoding="utf-8"))[0]["title"] == "?"

@@ -14,7 +14,7 @@ from regard.seq2seq.networks.transformer.heads import Heads
 from regard.show import page
 from regard.show.page import heads as module
 from regard.show.page.heads import group, heads, measures, of_recorded
-from regard.show.page.pyramid import LongAttention
+from regard.show.page.long_attention import LongAttention
 
 
 def weights(*shape: int, seed: int = 0) -> np.ndarray:

@@ -15,8 +15,8 @@ import pytest
 import regard
 from regard import mask, scores
 from regard.show import page
-from regard.show.page import given, pyramid
-from regard.show.page.pyramid import LongAttention, long_section
+from regard.show.page import dispatch, long_attention
+from regard.show.page.long_attention import LongAttention, long_section
 
 RNG = np.random.default_rng(0)
 
@@ -49,7 +49,7 @@ def blocks(length: int, side: int) -> list[slice]:
 @pytest.mark.parametrize("lead_n_m", SHAPES, ids=str)
 def test_summaries_equal_those_of_the_dense_weights(option: str, lead_n_m: Any, monkeypatch: Any) -> None:
     lead, n, m = lead_n_m
-    monkeypatch.setattr(pyramid, "_TILE", 64)  # several tiles
+    monkeypatch.setattr(long_attention, "_TILE", 64)  # several tiles
     queries, keys = inputs(lead, n, m)
     options = OPTIONS[option](n, m)
     long = LongAttention(queries, keys, **options)
@@ -89,7 +89,7 @@ def test_labels_that_do_not_fit_are_an_error_with_both_numbers() -> None:
 
 
 def test_a_page_of_more_weights_than_are_computed_at_once_has_summaries(monkeypatch: Any) -> None:
-    monkeypatch.setattr(given, "_DENSE", 1000)
+    monkeypatch.setattr(dispatch, "_DENSE", 1000)
     queries, keys = inputs((2,), 50, 70)
     (section,) = page(queries, keys, keys).sections
     assert section.view == "long"
@@ -98,7 +98,7 @@ def test_a_page_of_more_weights_than_are_computed_at_once_has_summaries(monkeypa
 
 
 def test_heads_share_the_room_of_a_page(monkeypatch: Any) -> None:
-    monkeypatch.setattr(pyramid, "_NUMBERS", 1000)
+    monkeypatch.setattr(long_attention, "_NUMBERS", 1000)
     data = long_section(LongAttention(*inputs((5,), 50, 70))).data
     numbers = np.frombuffer(base64.b64decode(data["mean"]["base64"]), np.float32)
     assert 2 * numbers.size <= 1000
@@ -113,7 +113,7 @@ def test_twenty_thousand_tokens_take_linear_memory() -> None:
     code = """
         import numpy as np
         from regard.show import page
-        from regard.show.page.pyramid import LongAttention
+        from regard.show.page.long_attention import LongAttention
 
         def peak():
             with open("/proc/self/status") as status:

@@ -10,7 +10,7 @@ import pytest
 
 import regard
 from regard import scores
-from regard.show import Page, page
+from regard.show import HtmlPage, page
 from regard.show.page.examples import drawn, reordering
 from regard.show.page.mechanism import mechanism
 
@@ -81,7 +81,7 @@ def number(tab: Any, name: str) -> Any:
 
 @pytest.fixture
 def words(opened: Any) -> Any:
-    return opened(Page([drawn(WORDS, 42)]))
+    return opened(HtmlPage([drawn(WORDS, 42)]))
 
 
 def test_it_opens_with_the_numbers_of_the_tutorial(words: Any) -> None:
@@ -98,7 +98,7 @@ def test_no_page_is_wider_than_the_window(opened: Any, width: int) -> None:
     wide = mechanism(
         np.eye(2, 14), np.eye(2, 14), np.eye(2, 40), query_labels=labels, key_labels=labels, title=title
     )
-    tab = opened(Page([drawn(np.eye(8), 42), wide], title=title), width=width)
+    tab = opened(HtmlPage([drawn(np.eye(8), 42), wide], title=title), width=width)
     assert tab.evaluate("document.documentElement.scrollWidth") == width
 
 
@@ -128,7 +128,7 @@ def test_a_drag_changes_a_number_with_every_movement(words: Any) -> None:
 
 
 def test_a_finger_drags_a_number(opened: Any) -> None:
-    tab = opened(Page([drawn(WORDS, 42)]), width=400, has_touch=True, is_mobile=True)
+    tab = opened(HtmlPage([drawn(WORDS, 42)]), width=400, has_touch=True, is_mobile=True)
     cell = number(tab, "Words, word 2, column 2")
     cell.scroll_into_view_if_needed()
     box = cell.bounding_box()
@@ -177,7 +177,7 @@ def test_reset_brings_everything_back(words: Any) -> None:
 
 @pytest.mark.parametrize("normalize", ["softmax", "sparsemax", "entmax15", "hard"])
 def test_options_are_chosen_by_hand(words: Any, normalize: str) -> None:
-    words.get_by_label("Step two").select_option(normalize)
+    words.get_by_label("Normalization").select_option(normalize)
     for score, own in (("dot", "dot"), ("cosine", "cosine"), ("gaussian", scores.gaussian(0.8))):
         words.get_by_label("Score", exact=True).select_option(score)
         if score == "gaussian":
@@ -289,7 +289,7 @@ def test_a_query_that_sees_nothing_gets_zeros(opened: Any) -> None:
 
 
 def test_a_decoder_goes_on_to_its_next_step(opened: Any) -> None:
-    tab = opened(Page([reordering()]))
+    tab = opened(HtmlPage([reordering()]))
     sentences = []
     for _ in range(4):
         sentences.append(tab.locator(".sentence").inner_text().split(" (")[0])
@@ -301,7 +301,7 @@ def test_a_decoder_goes_on_to_its_next_step(opened: Any) -> None:
 
 
 def test_a_change_of_the_first_state_changes_what_follows(opened: Any) -> None:
-    tab = opened(Page([reordering()]))
+    tab = opened(HtmlPage([reordering()]))
     for column, value in enumerate(("-0.8", "-0.8", "0.8"), 1):
         number(tab, f"First state, row 1, column {column}").fill(value)
     best = [int(np.argmax([float(x) for x in line])) for line in table(tab, "Weights of")]
@@ -328,7 +328,7 @@ def test_labels_are_text(opened: Any) -> None:
 
 
 def test_two_pages_of_one_notebook_do_not_disturb_each_other(browser: Any) -> None:
-    frames = [Page([drawn(WORDS, seed)])._repr_html_() for seed in (42, 7)]
+    frames = [HtmlPage([drawn(WORDS, seed)])._repr_html_() for seed in (42, 7)]
     tab = browser.new_page()
     tab.set_content("".join(frames))
     first, second = (tab.frame_locator("iframe").nth(i) for i in range(2))
@@ -352,7 +352,7 @@ def test_what_was_recorded_is_shown_as_it_is(opened: Any) -> None:
 def test_more_numbers_than_can_be_read_become_colours(opened: Any) -> None:
     rng = np.random.default_rng(3)
     arrays = rng.normal(size=(3, 32, 16))
-    tab = opened(Page([mechanism(*arrays)]))
+    tab = opened(HtmlPage([mechanism(*arrays)]))
     assert row(tab, "weight") == texts(regard.attend(*arrays).weights[0])[0]
 
 

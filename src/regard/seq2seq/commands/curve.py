@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from regard import _files
 from regard.seq2seq.commands.labels import names_of
 from regard.seq2seq.training.log import LOG_FILE, column, columns, entries
-from regard.show import argument_types, terminal
-from regard.show.figures import Panel, save_curves
-from regard.show.figures.canvas import check_picture, warned
+from regard.show import argument_types, figures, terminal
+from regard.show.figures import Panel
+from regard.show.figures.figure import check_picture, warned
 
 __all__ = ["add_arguments", "panels", "run"]
 
@@ -61,7 +61,7 @@ def run(args: argparse.Namespace) -> int:
         )
     if args.png:
         with warned(args.png):
-            save_curves(args.png, curves, along=args.along)
+            figures.save(args.png, figures.curves(curves, along=args.along))
     charts = [f"{panel.title}\n{terminal.curves(panel.lines, along=args.along)}" for panel in curves]
     print("\n\n".join(charts))
     return 0

@@ -14,7 +14,7 @@ from regard.seq2seq.data.vocabulary import JOIN
 from regard.seq2seq.networks.transformer.heads import Heads
 from regard.seq2seq.translator import Translation
 from regard.show import figures, terminal
-from regard.show.figures.canvas import require_matplotlib, warned
+from regard.show.figures.figure import require_matplotlib, warned
 
 __all__ = ["can_draw", "draw_alignment", "missing_extras", "save_alignment", "save_captioned", "save_heads"]
 
@@ -63,7 +63,9 @@ def save_captioned(source: Images, example: Loaded, caption: Translation, path: 
         return False
     with warned(path):
         picture, words = source.picture(example), _labels(caption.tokens)
-        figures.save_captioned(path, picture, caption.alignment, words, grid=caption.grid, title=caption.text)
+        figures.save(
+            path, figures.captioned(picture, caption.alignment, words, grid=caption.grid, title=caption.text)
+        )
         return True
     return False
 
@@ -79,7 +81,7 @@ def draw_alignment(translation: Translation) -> str:
 def save_alignment(translation: Translation, path: Path) -> bool:
     """Save the alignment of a translation as a PNG file; return whether it was saved, and warn if it was not."""
     with warned(path):
-        figures.save_heatmap(path, *_heatmap(translation), title=translation.text)
+        figures.save(path, figures.heatmap(*_heatmap(translation), title=translation.text))
         return True
     return False
 
@@ -106,4 +108,4 @@ def save_heads(heads: Heads, translation: Translation, folder: Path, name: str) 
     ):
         path = folder / f"{name}-{part}.png"
         with warned(path):
-            figures.save_heatmaps(path, weights, rows, columns, title=f"{title}; {translation.text}")
+            figures.save(path, figures.heatmaps(weights, rows, columns, title=f"{title}; {translation.text}"))

@@ -38,7 +38,7 @@ from regard.seq2seq.model import Seq2Seq
 from regard.seq2seq.storage.model_file import model_file
 from regard.seq2seq.translator import Translator, check_length
 from regard.show import argument_types, figures
-from regard.show.figures.canvas import check_picture, warned
+from regard.show.figures.figure import check_picture, warned
 from regard.show.progress import Progress
 from regard.show.terminal import align, clean, display_width, fit, note
 
@@ -663,13 +663,15 @@ def _notes(test: _Test, columns: dict[str, _Column], result: _Result) -> list[st
 def _draw(path: Path, column: _Column, key: str, test: _Test, results: Sequence[_Result]) -> None:
     rows = results[0].rows
     side, _ = test.measured_side
-    figures.save_by_length(
+    figures.save(
         path,
-        [_range(row) for row in rows],
-        {result.name: [column.factor * row.scores[key] for row in result.rows] for result in results},
-        [row.sentences for row in rows],
-        measure=column.title,
-        along=f"{test.length_unit[0]} in the {side}",
+        figures.by_length(
+            [_range(row) for row in rows],
+            {result.name: [column.factor * row.scores[key] for row in result.rows] for result in results},
+            [row.sentences for row in rows],
+            measure=column.title,
+            along=f"{test.length_unit[0]} in the {side}",
+        ),
     )
 
 

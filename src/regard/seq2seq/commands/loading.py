@@ -16,7 +16,7 @@ from regard.seq2seq.model import Seq2Seq
 from regard.seq2seq.storage.model_file import model_file
 from regard.seq2seq.translator import Translation, Translator
 from regard.show import argument_types
-from regard.show.figures.canvas import check_writable, require_matplotlib
+from regard.show.figures.figure import check_writable, require_matplotlib
 from regard.show.terminal import note
 
 __all__ = [

@@ -12,7 +12,7 @@ from regard.seq2seq.commands.loading import load_all
 from regard.seq2seq.commands.options import check_outputs
 from regard.seq2seq.model import Seq2Seq
 from regard.seq2seq.translator import Translation, Translator, check_length
-from regard.show.page import Page
+from regard.show.page import HtmlPage
 from regard.show.page.alignment import alignment, sentence
 from regard.show.page.document import check_new
 from regard.show.page.heads import of_model
@@ -48,13 +48,13 @@ class Collected:
             heads = of_model(model.heads(best, source))
             self.heads = Section("heads", f"Heads: {best.text}", heads.data)
 
-    def page(self, title: str = "Attention") -> Page:
+    def page(self, title: str = "Attention") -> HtmlPage:
         """Return the page."""
         sections = [alignment(*self.sentences)] if self.sentences else []
-        return Page([*sections, *([self.heads] if self.heads else [])], title=title)
+        return HtmlPage([*sections, *([self.heads] if self.heads else [])], title=title)
 
 
-def translated(path: Path, text: str, *, title: str) -> Page:
+def translated(path: Path, text: str, *, title: str) -> HtmlPage:
     """Return the page of a model's translations of a sentence: the hypotheses of a beam, and their heads."""
     model = load_all(path, [])
     if not model.attention:

@@ -26,9 +26,10 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.seq2seq.data.packing import Row, packed, unpacked
+from regard.seq2seq.data.packing import Row, Rows, unpacked, width
 from regard.seq2seq.data.vocabulary import END, START, UNKNOWN
 from regard.seq2seq.extras.base import SourceAugmenter
+from regard.seq2seq.extras.suffixes import LONGEST, Suffixes, joined
 
 __all__ = ["TranslationMemory"]
 
@@ -37,9 +38,9 @@ Codes = NDArray[np.uint64]
 Ids = NDArray[np.int64]
 
 _SIDES = ("sources", "targets")
-_LONGEST = 6  # tokens of an n-gram
 _COMMON = 2000  # an n-gram of more pairs is ignored
 _BATCH = 256  # queries
+_ROWS = 8192  # sequences whose weights are summed at a time
 _ODD = np.uint64(0x9E3779B97F4A7C15)  # 2^64 over the golden ratio: codes of different n-grams differ
 
 
@@ -55,7 +56,10 @@ class TranslationMemory(SourceAugmenter):
     """
 
     def __init__(self, count: int, sources: Sequence[Row], targets: Sequence[Row]) -> None:
-        self.count, self.sources, self.targets = count, sources, targets
+        self.count = count
+        self.sources, self.targets = (
+            side if isinstance(side, Rows) else Rows.of(side) for side in (sources, targets)
+        )
 
     @property
     def option(self) -> int:
@@ -83,7 +87,7 @@ class TranslationMemory(SourceAugmenter):
         first: dict[tuple[int, ...], Row] = {}
         for source, target in pairs:
             first.setdefault(tuple(source), target)
-        return cls(option, list(first), list(first.values()))
+        return cls(option, Rows.of(list(first)), Rows.of(list(first.values())))
 
     def retrieve(self, sources: Sequence[Row]) -> list[list[tuple[int, ...]]]:
         """Retrieve the targets of similar pairs.
@@ -103,7 +107,7 @@ class TranslationMemory(SourceAugmenter):
         for start in range(0, len(queries), _BATCH):
             batch = queries[start : start + _BATCH]
             for query, pairs in zip(batch, self._similar(batch), strict=True):
-                retrieved[query] = [tuple(self.targets[pair]) for pair in pairs if pair >= 0]
+                retrieved[query] = [self.targets[pair] for pair in pairs if pair >= 0]
         return [retrieved[tuple(source)] for source in sources]
 
     def extend(self, sources: Sequence[Row], size: int) -> list[list[int]]:
@@ -128,32 +132,63 @@ class TranslationMemory(SourceAugmenter):
 
     def _similar(self, queries: Sequence[Row]) -> Ids:
         """Return the pairs (R, count) that are most similar to queries, -1 after the last."""
-        index = self._index
+        index = self._index(queries)
         left = index.find(queries)  # (R, G): n-grams of the query that no retrieved pair has
-        taken = [np.array([self._numbers.get(tuple(query), -1) for query in queries], np.int64)]
+        taken = [self.sources.places(queries)]
         for _ in range(self.count):
             similarity = left @ index.weights  # (R, P)
             best = _largest(similarity, taken)
             if (best < 0).all():
                 break
-            # Rows without a pair have those of the first pair, times zero.
-            shared = left.multiply(_scaled(index.has[np.maximum(best, 0)], best >= 0))
+            shared = left.multiply(index.find([self.sources[pair] if pair >= 0 else () for pair in best]))
             left = (left - shared).tocsr()
             taken.append(best)
         return np.stack(taken, axis=1)[:, 1:]
 
     @cached_property
-    def _numbers(self) -> dict[tuple[int, ...], int]:
-        return {tuple(source): number for number, source in enumerate(self.sources)}
+    def _suffixes(self) -> Suffixes:
+        return Suffixes.of(joined(self.sources.tokens))
 
     @cached_property
-    def _index(self) -> _Index:
-        return _index(self.sources)
+    def _scales(self) -> Array:
+        return _scales(self._suffixes)
+
+    def _index(self, queries: Sequence[Row]) -> _Index:
+        """Return the n-grams of queries that are in pairs, without those that are too common."""
+        suffixes, scales, pairs = self._suffixes, self._scales, len(self.sources)
+        text = _text(queries)
+        parts = []
+        for length, ((places, codes), (first, stop)) in enumerate(
+            zip(_ngrams(text), suffixes.find(text), strict=True), 1
+        ):
+            known = places[stop[places] > first[places]]
+            codes, some = np.unique(codes[stop[places] > first[places]], return_index=True)
+            begin, end = first[known[some]], stop[known[some]]
+            frequency = suffixes.sequences(begin, end, length)
+            weight = np.log(pairs / np.maximum(frequency, 1)).astype(np.float32)
+            rare = (frequency <= _COMMON) & (weight > 0)
+            lengths = np.full(len(codes), length)
+            parts.append([each[rare] for each in (codes, begin, end, lengths, weight)])
+        codes, begin, end, lengths, weight = (np.concatenate(each) for each in zip(*parts, strict=True))
+        order = np.argsort(codes)
+        numbers, owners = suffixes.entries_of(begin[order], end[order], lengths[order])
+        starts = np.searchsorted(numbers, np.arange(len(codes) + 1))
+        values = scales[owners] * weight[order][numbers]
+        weights = _sparse().csr_matrix((values, owners, starts), (len(codes), pairs))
+        return _Index(codes[order], weights)
 
     def data(self, sizes: tuple[int, int]) -> dict[str, bytes]:
-        """Return the pairs, "sources" and "targets": ids as wide as the vocabulary needs, END after each sequence."""
+        """Return the pairs and what finds them.
+
+        "sources" and "targets" are ids as wide as the vocabulary needs, END after each sequence; "order" is that of the
+        places of all sources (`suffixes`), and "scales" the reciprocal root of the sum of w^2 for each pair.
+        """
         sides = zip(_SIDES, (self.sources, self.targets), sizes, strict=True)
-        return {name: packed(rows, size) for name, rows, size in sides}
+        return {
+            **{name: rows.tokens.astype(width(size)).tobytes() for name, rows, size in sides},
+            "order": self._suffixes.entries.astype("<u4").tobytes(),
+            "scales": self._scales.astype("<f4").tobytes(),
+        }
 
     def describe(self) -> dict[str, Any]:
         """Return the settings, for JSON: ``{"count": ...}``."""
@@ -161,35 +196,49 @@ class TranslationMemory(SourceAugmenter):
 
     def shared(self) -> object:
         """Return the settings and the pairs: all models of an ensemble have the same."""
-        return self.count, list(map(tuple, self.sources)), list(map(tuple, self.targets))
+        return self.count, *(rows.tokens.tolist() for rows in (self.sources, self.targets))
 
     @classmethod
     def restore(cls, settings: Mapping[str, Any], data: Mapping[str, bytes], sizes: tuple[int, int]) -> Self:
         """Return the memory of `describe` and `data`, which may be untrusted; raise ValueError if it is invalid."""
         if settings.keys() != {"count"} or type(settings["count"]) is not int or not settings["count"] > 0:
             raise ValueError("count must be an integer of at least 1")
-        if data.keys() != set(_SIDES):
-            raise ValueError("it must have sources and targets")
+        if data.keys() != {*_SIDES, "order", "scales"}:
+            raise ValueError("it must have sources, targets, order and scales")
         sources, targets = (
             unpacked(name, data[name], size) for name, size in zip(_SIDES, sizes, strict=True)
         )
         if len(sources) != len(targets):
             raise ValueError(f"{len(sources)} sources don't pair up with {len(targets)} targets")
-        if len(set(sources)) != len(sources):
+        if sources.repeats():
             raise ValueError("a source occurs twice")
-        return cls(settings["count"], sources, targets)
+        memory = cls(settings["count"], sources, targets)
+        text = joined(sources.tokens)
+        memory._suffixes = Suffixes.restore(text, data["order"])
+        memory._scales = _restored_scales(data["scales"], len(sources))
+        return memory
+
+
+def _restored_scales(data: bytes, count: int) -> Array:
+    if len(data) != 4 * count:
+        raise ValueError("scales must be a float32 number for each source")
+    scales = np.frombuffer(data, "<f4")
+    if not ((scales > 0) & np.isfinite(scales)).all():
+        raise ValueError("scales must be finite, and above 0")
+    return scales.astype(np.float32)
 
 
 class _Index(NamedTuple):
     """The n-grams of pairs, without those that are too common."""
 
     codes: Codes  # (G,), sorted
-    has: Any  # sparse (P, G) of ones
     weights: Any  # sparse (G, P): contribution of an n-gram to the similarity
 
     def find(self, rows: Sequence[Row]) -> Any:
         """Return the n-grams (R, G) of sources."""
-        parts = [self._known(owners, codes) for owners, codes in _ngrams(rows)]
+        text = _text(rows)
+        of_place = np.cumsum(text == START) - 1
+        parts = [self._known(of_place[places], codes) for places, codes in _ngrams(text)]
         owners, columns = (np.concatenate(side) for side in zip(*parts, strict=True))
         return _ones(owners, columns, (len(rows), len(self.codes)))
 
@@ -202,38 +251,60 @@ class _Index(NamedTuple):
         return owners[known], columns[known]
 
 
-def _index(rows: Sequence[Row]) -> _Index:
-    squares = np.zeros(len(rows), np.float32)
-    parts: list[tuple[Codes, Array, Any]] = []
-    for owners, all_codes in _ngrams(rows):  # one length at a time: all at once would take much memory
-        codes, columns = np.unique(all_codes, return_inverse=True)
-        has = _ones(owners, columns, (len(rows), len(codes)))
-        frequency = np.bincount(has.indices, minlength=len(codes))
-        weight = np.log(len(rows) / np.maximum(frequency, 1)).astype(np.float32)
-        squares += has @ (weight * weight)
-        rare = np.flatnonzero((frequency <= _COMMON) & (weight > 0))
-        parts.append((codes[rare], weight[rare], has[:, rare]))
-    codes, weight = (np.concatenate(each) for each in ([p[0] for p in parts], [p[1] for p in parts]))
-    order = np.argsort(codes)
-    has = _sparse().hstack([p[2] for p in parts]).tocsr()[:, order]
-    scaled = _scaled(has, 1 / np.sqrt(np.where(squares > 0, squares, 1))) @ _sparse().diags(weight[order])
-    return _Index(codes[order], has, scaled.T.tocsr())
+def _text(rows: Sequence[Row]) -> Array:
+    """Return sequences one after another, each from START to END."""
+    return np.array([token for row in rows for token in (START, *row, END)], np.int64)
 
 
-def _ngrams(rows: Sequence[Row]) -> Iterator[tuple[Ids, Codes]]:
-    """Yield the n-grams of each length, with START and END: the numbers of their rows, and their codes."""
-    ends = np.cumsum([len(row) + 2 for row in rows], dtype=np.int64)
-    tokens = np.array([token for row in rows for token in (START, *row, END)], np.uint64)
-    owners = np.repeat(np.arange(len(rows)), np.diff(ends, prepend=0))
-    left = ends[owners] - np.arange(len(tokens))  # tokens up to the row's end
-    known = tokens != UNKNOWN
+def _ngrams(text: Array) -> Iterator[tuple[Ids, Codes]]:
+    """Yield the n-grams of 1 token, of 2 and so on, in sequences from START to END: their places, and their codes."""
+    ends = np.flatnonzero(text == END)
+    left = np.repeat(ends + 1, np.diff(ends, prepend=-1)) - np.arange(
+        len(text)
+    )  # tokens up to the sequence's end
+    tokens, known = text.astype(np.uint64), text != UNKNOWN
     codes, complete = np.zeros_like(tokens), np.ones(len(tokens), bool)
-    for length in range(1, _LONGEST + 1):
+    for length in range(1, LONGEST + 1):
         last = np.minimum(np.arange(len(tokens)) + length - 1, len(tokens) - 1)
         codes = (codes + tokens[last] + np.uint64(1)) * _ODD
         codes ^= codes >> np.uint64(29)
         complete = complete & known[last] & (left >= length)
-        yield owners[complete], codes[complete]
+        places = np.flatnonzero(complete)
+        yield places, codes[places]
+
+
+def _scales(suffixes: Suffixes) -> Array:
+    """Return the reciprocal root of the sum of w^2 over the n-grams of each sequence (P,), or 1.
+
+    float32 sums depend on the order, which is that of the codes.
+    """
+    text, pairs = suffixes.text, len(suffixes.starts)
+    squares = np.zeros(pairs, np.float32)
+    widths = suffixes.ends - suffixes.starts
+    for length, ((places, codes), (counts, first)) in enumerate(
+        zip(_ngrams(text), suffixes.by_place(), strict=True), 1
+    ):
+        weight = np.log(pairs / np.maximum(counts, 1)).astype(np.float32)
+        square, code = np.zeros(len(text), np.float32), np.zeros(len(text), np.uint64)
+        square[places], code[places] = (weight * weight)[places], codes
+        square[~first] = 0
+        for rows in _alike(widths, length):
+            at = suffixes.starts[rows][:, None] + np.arange(widths[rows[0]] - length + 1)
+            order = np.argsort(code[at], axis=1, kind="stable")
+            total = squares[rows] * 0
+            for column in np.take_along_axis(square[at], order, axis=1).T:
+                total += column
+            squares[rows] += total
+    return (1 / np.sqrt(np.where(squares > 0, squares, 1))).astype(np.float32)
+
+
+def _alike(widths: Ids, least: int) -> Iterator[Ids]:
+    """Yield the numbers of some sequences of the same length."""
+    order = np.argsort(widths, kind="stable")
+    for same in np.split(order, np.flatnonzero(np.diff(widths[order])) + 1):
+        if widths[same[0]] >= least:
+            for begin in range(0, len(same), _ROWS):
+                yield same[begin : begin + _ROWS]
 
 
 def _sparse() -> Any:

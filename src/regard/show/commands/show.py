@@ -12,9 +12,9 @@ from regard.seq2seq.commands.options import first_given
 from regard.show import argument_types
 from regard.show.array_files import read_arrays, read_named
 from regard.show.inputs import add_input, add_labels, check_files_alone, labels_of, seed_of, words_of
-from regard.show.page import Page, page
+from regard.show.page import HtmlPage, page
 from regard.show.page.document import check_new
-from regard.show.page.examples import drawn, reordering
+from regard.show.page.examples import drawn, meanings, reordering
 
 __all__ = ["add_arguments", "run"]
 
@@ -28,13 +28,7 @@ examples:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of `regard show` to its parser.
-
-    Parameters
-    ----------
-    parser
-        The command's parser.
-    """
+    """Add the arguments of `regard show` to its parser."""
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = EXAMPLES
     add = parser.add_argument
@@ -51,18 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Write the page.
-
-    Parameters
-    ----------
-    args
-        Parsed arguments.
-
-    Returns
-    -------
-    int
-        0.
-    """
+    """Write the page."""
     if args.out is None:
         raise ValueError("give --out FILE.html, the page to write")
     check_new(args.out, force=args.force, hint="--force")
@@ -72,7 +55,7 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _text(args: argparse.Namespace) -> Page:
+def _text(args: argparse.Namespace) -> HtmlPage:
     """Return the page of a model's translations of a sentence."""
     from regard.seq2seq.commands.pages import translated
 
@@ -83,17 +66,18 @@ def _text(args: argparse.Namespace) -> Page:
     return translated(args.files[0], args.text, title=args.title)
 
 
-def _words(args: argparse.Namespace) -> Page:
+def _words(args: argparse.Namespace) -> HtmlPage:
     """Return the page of words; where none are given, with Bahdanau's decoder below."""
     own = args.words is not None or args.seed is not None or args.labels is not None
     vectors = words_of(args)
     if args.query_labels is not None or args.key_labels is not None:
         raise ValueError("words have the same names as queries and keys: give --labels")
-    section = drawn(vectors, seed_of(args), labels_of(args)[0])
-    return Page([section] if own else [section, reordering()], title=args.title)
+    if not own:
+        return HtmlPage([meanings(), reordering()], title=args.title)
+    return HtmlPage([drawn(vectors, seed_of(args), labels_of(args)[0])], title=args.title)
 
 
-def _files(args: argparse.Namespace) -> Page:
+def _files(args: argparse.Namespace) -> HtmlPage:
     """Return the page of the user's arrays."""
     check_files_alone(args, ("words", "seed"))
     query_labels, key_labels = labels_of(args)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -11,11 +10,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from regard import _check
-from regard.show.figures.canvas import (
+from regard.show.figures.figure import (
     drawable,
     house_style,
     new_figure,
-    save_figure,
     show_in_notebooks,
     wrapped,
     write_literally,
@@ -29,7 +27,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
 
-__all__ = ["Panel", "by_length", "curves", "save_by_length", "save_curves"]
+__all__ = ["Panel", "by_length", "curves"]
 
 # Okabe and Ito 2008: distinguishable with every type of colour vision. Marks differ, too, for prints without colour.
 _COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
@@ -188,38 +186,6 @@ def _set_x(ax: Axes, along: str, x: NDArray[np.float64]) -> None:
     ax.set_xlim(0, 1.012 * float(x.max()) or 1.0)
 
 
-def save_curves(
-    path: str | os.PathLike[str], panels: Sequence[Panel], *, along: str = "steps", title: str | None = None
-) -> None:
-    """Save learning curves; the file is complete or not written.
-
-    Parameters
-    ----------
-    path
-        The file; its ending chooses the format: .png, .svg, .pdf.
-    panels, along, title
-        As for `curves`.
-
-    Raises
-    ------
-    ValueError
-        If the ending is unknown, or as in `curves`.
-    ImportError
-        If Matplotlib is not installed.
-    OSError
-        If the file can't be written.
-
-    Examples
-    --------
-    >>> import pathlib, tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     save_curves(f"{folder}/loss.png", [Panel("loss", {"training": ([1, 2], [3.0, 2.0])})])
-    ...     [path.name for path in pathlib.Path(folder).iterdir()]
-    ['loss.png']
-    """
-    save_figure(path, lambda: curves(panels, along=along, title=title))
-
-
 @house_style()
 def by_length(
     labels: Sequence[str],
@@ -311,42 +277,3 @@ def _check_scores(groups: int, scores: Mapping[str, NDArray[Any]], lines: int) -
             raise ValueError(
                 f"{name!r:.60} must hold a number for each of the {groups} groups. It is {line.shape}."
             )
-
-
-def save_by_length(
-    path: str | os.PathLike[str],
-    labels: Sequence[str],
-    lines: Mapping[str, ArrayLike],
-    counts: ArrayLike | None = None,
-    *,
-    measure: str = "BLEU",
-    along: str = "words in the source",
-    title: str | None = None,
-) -> None:
-    """Save a measure by length; the file is complete or not written.
-
-    Parameters
-    ----------
-    path
-        The file; its ending chooses the format: .png, .svg, .pdf.
-    labels, lines, counts, measure, along, title
-        As for `by_length`.
-
-    Raises
-    ------
-    ValueError
-        If the ending is unknown, or as in `by_length`.
-    ImportError
-        If Matplotlib is not installed.
-    OSError
-        If the file can't be written.
-
-    Examples
-    --------
-    >>> import pathlib, tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     save_by_length(f"{folder}/length.png", ["1-5", "6-10"], {"with": [48, 47]})
-    ...     [path.name for path in pathlib.Path(folder).iterdir()]
-    ['length.png']
-    """
-    save_figure(path, lambda: by_length(labels, lines, counts, measure=measure, along=along, title=title))

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from regard.show.figures.canvas import (
+from regard.show.figures.figure import (
     DOTS_PER_INCH,
     LETTER,
     drawable,
@@ -18,7 +17,6 @@ from regard.show.figures.canvas import (
     ink,
     new_figure,
     root_figure,
-    save_figure,
     show_in_notebooks,
     wrapped,
     write_literally,
@@ -32,7 +30,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from matplotlib.image import AxesImage
 
-__all__ = ["heatmap", "heatmaps", "save_heatmap", "save_heatmaps"]
+__all__ = ["heatmap", "heatmaps"]
 
 _CELL = 0.36  # inches, while the picture stays shorter than _LONGEST
 _LONGEST = 10.0
@@ -210,89 +208,6 @@ def heatmaps(
         above_all = _wrapped(heading, figure.get_size_inches()[0], _points(1.0) + 2)
         write_literally(figure.suptitle(above_all["label"], fontsize=above_all["fontsize"]), fonts)
     return figure
-
-
-def save_heatmap(
-    path: str | os.PathLike[str],
-    weights: ArrayLike,
-    rows: Sequence[str] | None = None,
-    columns: Sequence[str] | None = None,
-    *,
-    signed: bool = False,
-    vmax: float | None = None,
-    title: str | None = None,
-) -> None:
-    """Save a heat map of weights; the file is complete or not written.
-
-    Parameters
-    ----------
-    path
-        The file; its ending chooses the format: .png, .svg, .pdf.
-    weights, rows, columns, signed, vmax, title
-        As for `heatmap`.
-
-    Raises
-    ------
-    ValueError
-        If the ending is unknown, or as in `heatmap`.
-    ImportError
-        If Matplotlib is not installed.
-    OSError
-        If the file can't be written.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from pathlib import Path
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     save_heatmap(f"{folder}/weights.png", [[0.9, 0.1]])
-    ...     [path.name for path in Path(folder).iterdir()]
-    ['weights.png']
-    """
-    save_figure(path, lambda: heatmap(weights, rows, columns, signed=signed, vmax=vmax, title=title))
-
-
-def save_heatmaps(
-    path: str | os.PathLike[str],
-    weights: ArrayLike | Sequence[ArrayLike],
-    rows: Sequence[str] | None = None,
-    columns: Sequence[str] | None = None,
-    *,
-    names: Sequence[str] | None = None,
-    signed: bool = False,
-    vmax: float | None = None,
-    title: str | None = None,
-) -> None:
-    """Save heat maps of several heads; the file is complete or not written.
-
-    Parameters
-    ----------
-    path
-        The file; its ending chooses the format: .png, .svg, .pdf.
-    weights, rows, columns, names, signed, vmax, title
-        As for `heatmaps`.
-
-    Raises
-    ------
-    ValueError
-        If the ending is unknown, or as in `heatmaps`.
-    ImportError
-        If Matplotlib is not installed.
-    OSError
-        If the file can't be written.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from pathlib import Path
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     save_heatmaps(f"{folder}/heads.png", [[[0.9, 0.1]], [[0.0, 1.0]]])
-    ...     [path.name for path in Path(folder).iterdir()]
-    ['heads.png']
-    """
-    save_figure(
-        path, lambda: heatmaps(weights, rows, columns, names=names, signed=signed, vmax=vmax, title=title)
-    )
 
 
 class _Scale(NamedTuple):

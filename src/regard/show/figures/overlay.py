@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -10,15 +9,16 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from regard import _check
-from regard.show.figures.canvas import LETTER, drawable, house_style, new_figure, save_figure, wrapped
-from regard.show.terminal.overlay import MARGIN, checked_grids, checked_tokens
+from regard.show.figures.figure import LETTER, drawable, house_style, new_figure, wrapped
+from regard.show.pixels import averaged, checked_picture
+from regard.show.terminal.overlay import checked_grids, checked_tokens
 from regard.show.terminal.text import display_width
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from matplotlib.text import Text
 
-__all__ = ["captioned", "save_captioned"]
+__all__ = ["captioned"]
 
 _MOST_TOKENS = 256
 _SIDE = 1.7  # inches, the longer side of a panel
@@ -126,99 +126,6 @@ def captioned(
     return figure
 
 
-def save_captioned(
-    path: str | os.PathLike[str],
-    picture: ArrayLike,
-    weights: ArrayLike,
-    tokens: Sequence[str],
-    *,
-    grid: tuple[int, int] | None = None,
-    title: str | None = None,
-    columns: int | None = None,
-) -> None:
-    """Save a picture with the attention at each token of its caption; the file is complete or not written.
-
-    Parameters
-    ----------
-    path
-        The file; its ending chooses the format: .png, .svg, .pdf.
-    picture, weights, tokens, grid, title, columns
-        As for `captioned`.
-
-    Raises
-    ------
-    ValueError
-        If the ending is unknown, or as in `captioned`.
-    TypeError
-        As in `captioned`.
-    ImportError
-        If Matplotlib is not installed.
-    OSError
-        If the file can't be written.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from pathlib import Path
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     save_captioned(f"{folder}/caption.png", [[0.0, 1.0]], [[[0.1, 0.9]]], ["white"])
-    ...     [path.name for path in Path(folder).iterdir()]
-    ['caption.png']
-    """
-
-    def draw() -> Figure:
-        return captioned(picture, weights, tokens, grid=grid, title=title, columns=columns)
-
-    save_figure(path, draw)
-
-
-def checked_picture(picture: ArrayLike) -> Pixels:
-    """Return a picture as red, green and blue between 0 and 1, on white where it is transparent."""
-    array = _check.numeric("picture", picture)
-    shape = array.shape
-    if array.ndim not in (2, 3) or shape[2:] not in ((), (1,), (3,), (4,)):
-        _check.fail(
-            f"picture must be (H, W) or (H, W, C) with 1, 3 or 4 channels. Got {shape} instead.",
-            hint=_hint(shape),
-        )
-    if not array.size:
-        _check.fail(f"picture must have at least one pixel. Got {shape} instead.")
-    pixels = _scaled(array).reshape(*shape[:2], -1)
-    if pixels.shape[2] == 4:
-        opacity = pixels[..., 3:]
-        pixels = pixels[..., :3] * opacity + (1 - opacity)
-    return np.broadcast_to(pixels, (*shape[:2], 3))
-
-
-def _hint(shape: tuple[int, ...]) -> str:
-    if len(shape) == 4:
-        return "choose one picture of a batch: pictures[0]"
-    if len(shape) == 3 and shape[0] in (1, 3, 4):
-        return "channels are last: picture.transpose(1, 2, 0)"
-    return ""
-
-
-def _scaled(array: NDArray[Any]) -> Pixels:
-    """Return the numbers of a picture between 0 and 1."""
-    if array.dtype == np.uint8:
-        return array.astype(np.float32) / np.float32(255)
-    if not _check.is_float(array.dtype):
-        hint = "use .astype(np.uint8) where white is 255, .astype(float) where it is 1"
-        _check.fail(
-            f"picture must be uint8, or floats between 0 and 1. Got dtype {array.dtype} instead.",
-            hint=hint,
-            kind=TypeError,
-        )
-    pixels = _check.rounded(array, np.dtype(np.float32))  # too large ones are infinite, and refused
-    outside = ~((pixels >= 0) & (pixels <= 1 + MARGIN))  # NaN, too
-    if outside.any():
-        hint = "divide by 255 where white is 255"
-        _check.fail(
-            f"floats of a picture must lie between 0 and 1. Got {pixels[outside][0]} instead.", hint=hint
-        )
-    return np.minimum(pixels, 1)
-
-
 def _panel(shape: tuple[int, ...]) -> tuple[float, float]:
     """Return height and width of a panel in inches: the picture's shape, unless it would be a hairline."""
     longest = max(shape[:2])
@@ -233,16 +140,6 @@ def _resized(pixels: Pixels, panel: tuple[float, float], grid: tuple[int, ...]) 
         few = size < least
         pixels = np.repeat(pixels, -(-least // size), axis) if few else averaged(pixels, axis, least)
     return pixels
-
-
-def averaged(pixels: Pixels, axis: int, least: int) -> Pixels:
-    """Average neighbouring pixels along an axis, so that at least so many are left."""
-    size = pixels.shape[axis]
-    if size < 2 * least:
-        return pixels
-    starts = np.arange(0, size, size // least)
-    counts = np.diff([*starts, size]).reshape(-1, *[1] * (2 - axis))
-    return _float32(np.add.reduceat(pixels, starts, axis=axis) / counts)
 
 
 def _float32(array: NDArray[Any]) -> Pixels:

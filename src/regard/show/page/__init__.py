@@ -10,12 +10,12 @@ from numpy.typing import ArrayLike
 from regard import _check
 from regard.mask import MaskLike
 from regard.scores import ScoreLike
-from regard.show.page.document import Page
-from regard.show.page.given import large, sections
+from regard.show.page.dispatch import large, sections
+from regard.show.page.document import HtmlPage
 from regard.show.page.mechanism import is_readable, mechanism, recomputes
 from regard.weights import NormalizeLike
 
-__all__ = ["Page", "page"]
+__all__ = ["HtmlPage", "page"]
 
 
 def page(
@@ -32,7 +32,7 @@ def page(
     query_labels: Sequence[str] | None = None,
     key_labels: Sequence[str] | None = None,
     title: str = "Attention",
-) -> Page:
+) -> HtmlPage:
     """Make a page of an attention.
 
     Parameters
@@ -53,7 +53,7 @@ def page(
 
     Returns
     -------
-    Page
+    HtmlPage
         With ``save(path)``; a notebook displays it.
 
     Raises
@@ -65,20 +65,20 @@ def page(
     --------
     >>> import numpy as np
     >>> page(np.eye(2), np.eye(2), np.eye(2))
-    Page('Attention': mechanism)
+    HtmlPage('Attention': mechanism)
     """
     query_labels, key_labels = (_check.listed("labels", names) for names in (query_labels, key_labels))
     if (keys is None) != (values is None):
         _check.fail("page takes queries, keys and values, or one thing that has weights.", kind=TypeError)
     if keys is None or values is None:
-        return Page(sections(shown, query_labels, key_labels), title=title)
+        return HtmlPage(sections(shown, query_labels, key_labels), title=title)
     arrays = _check.three(shown, keys, values)
     if not arrays[0].shape[-2] or not arrays[1].shape[-2]:
         named = dict(zip(("queries", "keys", "values"), arrays, strict=True))
         _check.fail("a page needs at least one query and one key", named)
     if not is_readable(*arrays) or not recomputes(score, normalize):
         attention = large(*arrays, score=score, mask=mask, scale=scale, softcap=softcap, normalize=normalize)
-        return Page(sections(attention, query_labels, key_labels), title=title)
+        return HtmlPage(sections(attention, query_labels, key_labels), title=title)
     section = mechanism(
         *arrays,
         score=score,
@@ -89,4 +89,4 @@ def page(
         query_labels=query_labels,
         key_labels=key_labels,
     )
-    return Page([section], title=title)
+    return HtmlPage([section], title=title)

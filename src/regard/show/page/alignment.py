@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from regard import _check
-from regard.show.figures.overlay import averaged, checked_picture
 from regard.show.page.section import LONGEST_TEXT, Section, labels, packed, readable, weight_faults
+from regard.show.pixels import averaged, checked_picture
 
 __all__ = ["Translated", "alignment", "aligned", "sentence"]
 
@@ -57,20 +57,7 @@ class Translated(Protocol):
 
 
 def alignment(*sentences: dict[str, Any], title: str = "Alignment") -> Section:
-    """Show alignments: tokens joined by lines as strong as their weights, and the same as a matrix.
-
-    Parameters
-    ----------
-    sentences : dict
-        What `sentence` or `aligned` made; a page of several has a list to choose from.
-    title : str
-        The heading of the section.
-
-    Returns
-    -------
-    Section
-        For `Page`.
-    """
+    """Show alignments: tokens joined by lines as strong as their weights, and the same as a matrix."""
     if not sentences:
         _check.fail("alignment needs at least one sentence. Got none instead.")
     return Section("alignment", title, {"sentences": list(sentences)})
@@ -86,24 +73,7 @@ def aligned(
 ) -> dict[str, Any]:
     """Describe one alignment that is given as an array.
 
-    Parameters
-    ----------
-    weights : array (n, m)
-        Weights; those that are none, because a row does not sum to 0 or 1 or a number is negative, are shown with a
-        warning.
-    rows : sequence of str
-        The n tokens that attend.
-    columns : sequence of str
-        The m tokens that are attended to.
-    links : collection of (int, int)
-        Given links (column, row), counted from 0, to be shown with the weights.
-    text : str
-        Its name, if it has one.
-
-    Returns
-    -------
-    dict
-        For `alignment`.
+    weights (n, m).
     """
     array = _checked(weights, rows, columns)
     hypothesis = {"text": readable(text, LONGEST_TEXT), "score": None, "tokens": list(map(readable, rows))}
@@ -122,20 +92,7 @@ def sentence(
 ) -> dict[str, Any]:
     """Describe the alignments of one source: those of a translation, or of each of the n best.
 
-    Parameters
-    ----------
-    hypotheses : Translation, or several of one source
-        The best first.
-    links : collection of (int, int)
-        Given links (source, target) of tokens, counted from 0, to be shown with those of the first hypothesis.
-    picture : array (H, W), (H, W, 1), (H, W, 3) or (H, W, 4), optional
-        The picture that was described, uint8 or floats between 0 and 1. Without it, the weights of a translation with
-        `grid` are shown on its cells.
-
-    Returns
-    -------
-    dict
-        For `alignment`.
+    picture (H, W), (H, W, 1), (H, W, 3), (H, W, 4).
     """
     several = list(hypotheses) if isinstance(hypotheses, Sequence) else [hypotheses]
     if not several:

@@ -19,16 +19,24 @@ from typing import Any
 from regard import _files
 from regard.show.page.section import Section, readable
 
-__all__ = ["Page", "view_files"]
+__all__ = ["HtmlPage", "view_files"]
 
 _LARGE = 20_000_000  # bytes
 # Characters that could end the element of the data, or a line of a script of an old browser.
 _ESCAPED = str.maketrans({character: f"\\u{ord(character):04x}" for character in "<>&\u2028\u2029"})
-_PARTS = dict.fromkeys(("alignment", "heads", "long"), ("weights",))  # shared scripts and styles, by view
+# The scripts and styles of each view, in the order in which they are joined; `base` is there for all.
+_MECHANISM = ("compute", "number", "matrix", "words", "controls", "story", "picture", "view")
+_SCRIPTS = {
+    "mechanism": tuple(f"mechanism/{name}.js" for name in _MECHANISM),
+    "alignment": ("alignment.js",),
+    "heads": ("heads.js",),
+    "long": ("long.js",),
+}
+_WEIGHTS = {"alignment", "heads", "long"}  # the views that share weights.js and weights.css
 _FRAME_HEIGHT = 760  # pixels of a page in a notebook
 
 
-class Page:
+class HtmlPage:
     """A page of sections, as one self-contained HTML file.
 
     A notebook displays it in a frame of its own, so that several on one notebook page do not disturb each other.
@@ -42,7 +50,7 @@ class Page:
 
     Examples
     --------
-    >>> Page([Section("mechanism", "One word", {})], title="a < b").html.count("a &lt; b")
+    >>> HtmlPage([Section("mechanism", "One word", {})], title="a < b").html.count("a &lt; b")
     2
     """
 
@@ -52,13 +60,12 @@ class Page:
 
     def __repr__(self) -> str:
         views = ", ".join(section.view for section in self.sections)
-        return f"Page({self.title!r}: {views})"
+        return f"HtmlPage({self.title!r}: {views})"
 
     @cached_property
     def html(self) -> str:
         """The HTML of the complete file."""
-        shown = dict.fromkeys(section.view for section in self.sections)
-        views = list(dict.fromkeys(part for view in shown for part in (*_PARTS.get(view, ()), view)))
+        views = list(dict.fromkeys(section.view for section in self.sections))
         style, script = _style(views), _script(views)
         return Template(_asset("template.html")).substitute(
             title=html.escape(self.title),
@@ -94,38 +101,26 @@ def check_new(path: str | os.PathLike[str], *, force: bool, hint: str = "force=T
 
 def view_files(view: str) -> tuple[str, str]:
     """Return the style and the script of a view, for a page of one's own that draws it by ``regard.draw``."""
-    views = [*_PARTS.get(view, ()), view]
-    return _style(views), _script(views)
+    return _style([view]), _script([view])
 
 
 def _asset(name: str) -> str:
     return resources.files("regard.show.page").joinpath("assets", *name.split("/")).read_text("utf-8")
 
 
-def _assets(views: Sequence[str], suffix: str) -> list[str]:
-    """Return the files of this kind of each view: those in its folder in the order of their names, and its own."""
-    root = resources.files("regard.show.page").joinpath("assets")
-    names = []
-    for view in views:
-        folder = root.joinpath(view)
-        inside = sorted(part.name for part in folder.iterdir()) if folder.is_dir() else []
-        names += [f"{view}/{name}" for name in inside if name.endswith(suffix)]
-        names += [view + suffix] if root.joinpath(view + suffix).is_file() else []
-    return names
-
-
 def _style(views: Sequence[str]) -> str:
-    return "\n".join(_asset(name) for name in ("base.css", *_assets(views, ".css")))
+    shared = ["weights.css"] * bool(_WEIGHTS.intersection(views))
+    return "\n".join(map(_asset, ["base.css", *shared, *(f"{view}.css" for view in views)]))
 
 
 def _script(views: Sequence[str]) -> str:
     """Return the files in one function, each view in a block of its own: names of one view are not those of another."""
-    shared = {part for parts in _PARTS.values() for part in parts}
-    blocks = [_asset("base.js")]
-    for view in views:
-        text = "\n".join(map(_asset, _assets([view], ".js")))
-        blocks.append(text if view in shared else f"{{\n{text}\n}}")
-    return "\n".join(['(() => {\n"use strict";', *blocks, "regard.start();\n})();"])
+    shared = [_asset("weights.js")] * bool(_WEIGHTS.intersection(views))
+    shared.insert(0, f"const TEXTS = {_json(json.loads(_asset('steps.json')))};")
+    blocks = ["{\n" + "\n".join(map(_asset, _SCRIPTS[view])) + "\n}" for view in views]
+    return "\n".join(
+        ['(() => {\n"use strict";', _asset("base.js"), *shared, *blocks, "regard.start();\n})();"]
+    )
 
 
 def _policy(style: str, script: str) -> str:

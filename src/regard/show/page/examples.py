@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -10,27 +12,15 @@ from regard.show.inputs import drawn_weights
 from regard.show.page.mechanism import decoder, mechanism, with_words
 from regard.show.page.section import Section, labels
 
-__all__ = ["drawn", "reordering"]
+__all__ = ["drawn", "meanings", "reordering"]
 
 
 def drawn(words: ArrayLike, seed: int, names: list[str] | None = None) -> Section:
     """Show words whose query, key and value weights are drawn with a seed, as tutorials draw them.
 
-    Parameters
-    ----------
-    words : array (n, d)
-        A vector for each word.
-    seed : int
-        ``np.random.seed(seed)``; then ``np.random.randint(3, size=(d, d))`` three times.
-    names : list of str, optional
-        The words; by default "word 1" and so on.
-
-    Returns
-    -------
-    Section
-        A `mechanism` of the words among themselves.
+    words (n, d).
     """
-    vectors = _check.parameter("words", words, 2, "(n, d)").astype(np.float64)
+    vectors = _check.parameter("words", words, "(n, d)").astype(np.float64)
     generator = np.random.RandomState(seed)  # the legacy one: its draws are the same in every release
     weights = drawn_weights(generator, vectors.shape[1])
     named = labels(names, len(vectors), "word")
@@ -40,17 +30,121 @@ def drawn(words: ArrayLike, seed: int, names: list[str] | None = None) -> Sectio
         key_labels=named,
         title="Attention, one step at a time",
     )
-    return with_words(section, vectors, *weights)
+    return with_words(section, vectors, *weights, origin=f"drawn with seed {seed}")
+
+
+def meanings() -> Section:
+    """Show examples made by hand, whose features have names and whose result has a reason."""
+    return Section(
+        "mechanism",
+        "Attention, one step at a time",
+        {
+            "examples": [
+                _bank(),
+                _pronoun(),
+                _set(),
+                _example("Four words", drawn(WORDS, 42), _FOUR, _FIRST_FOUR),
+            ]
+        },
+    )
+
+
+WORDS = np.array([[1, 0, 0], [0, 1, 0], [1, 1, 0], [0, 0, 1]])
+
+_FOUR = "Four words without a meaning, as in tutorials: the numbers can be computed by hand."
+_FIRST_FOUR = {
+    "text": "word 4 becomes (1, 1, 0), the vector of word 3. Both get the same weights and the same context.",
+    "set": [[3, 0, 1], [3, 1, 1], [3, 2, 0]],
+}
+
+
+def _bank() -> dict[str, Any]:
+    """A word with two meanings: it asks for a topic, which its neighbour offers."""
+    section = _named(
+        ["the", "river", "bank"],
+        ["water", "money", "unclear"],
+        [[0, 0, 0], [2, 0, 0], [1, 1, 2]],
+        query=[[0, 0], [0, 0], [1.5, 1.5]],  # what is unclear asks for a topic
+        key=[[1, 0], [0, 1], [-1, -1]],  # and offers none
+        value=[[1, 0], [0, 1], [0, 0]],
+        row=2,
+    )
+    about = (
+        "River bank or money bank? bank is about water and about money, and unclear, so it asks for a topic. river "
+        "offers one, so bank attends to it, and its context is about water alone: the bank of a river."
+    )
+    first = {
+        "text": "river becomes money: water 0, money 2. The context of bank turns from water to money.",
+        "set": [[1, 0, 0], [1, 1, 2]],
+    }
+    return _example("River bank, money bank", section, about, first)
+
+
+def _pronoun() -> dict[str, Any]:
+    """A pronoun asks for a noun that fits what is said of it."""
+    section = _named(
+        ["animal", "crossed", "street", "it"],
+        ["noun", "alive", "pronoun"],
+        [[2, 2, 0], [0, 0, 0], [2, -2, 0], [0, 1, 2]],
+        query=[[0, 0], [0, 1], [1, 0]],
+        key=[[1, 0], [0, 1], [-1, 0]],
+        value=[[1, 0], [0, 1], [0, 0]],
+        row=3,
+    )
+    about = (
+        "The animal crossed the street, because it was late. What is late is alive, so it asks for a noun that is "
+        "alive: animal fits, street is a noun but not alive, crossed is no noun."
+    )
+    first = {
+        "text": "it was wide: alive of it becomes -1. Now it asks for a thing, and attends to street.",
+        "set": [[3, 1, -1]],
+    }
+    return _example("A pronoun and its noun", section, about, first)
+
+
+def _set() -> dict[str, Any]:
+    """Words that attend to what is like them, in any order."""
+    section = _named(
+        ["cherry", "lemon", "apple", "lime"],
+        ["red", "sour", "large"],
+        [[2, 0, -1], [-1, 2, 0], [2, 0, 1], [-1, 2, -1]],
+        *(np.eye(3),) * 3,
+        row=0,
+    )
+    about = (
+        "A bag of fruit. Query, key and value are the fruit itself, so each attends to what is like it: red to red, "
+        "sour to sour. A bag has no order, and attention knows none."
+    )
+    first = {
+        "text": "the words change places. Each keeps its weights and its context, to the last digit.",
+        "order": [3, 1, 0, 2],
+    }
+    return _example("A set without order", section, about, first)
+
+
+def _named(
+    words: list[str],
+    features: list[str],
+    vectors: ArrayLike,
+    query: ArrayLike,
+    key: ArrayLike,
+    value: ArrayLike,
+    *,
+    row: int,
+) -> Section:
+    """A mechanism of words that are made by hand."""
+    weights = [np.array(weight, dtype=np.float64) for weight in (query, key, value)]
+    projected = (np.array(vectors) @ weight for weight in weights)
+    section = mechanism(*projected, row=row, query_labels=words, key_labels=words)
+    return with_words(section, vectors, *weights, origin="made by hand", features=features)
+
+
+def _example(name: str, section: Section, about: str, first: dict[str, Any]) -> dict[str, Any]:
+    return {**section.data, "name": name, "about": about, "first": first}
 
 
 def reordering() -> Section:
-    """Show a decoder made by hand that reads "the black cat" in the order of "le chat noir".
-
-    Returns
-    -------
-    Section
-        A `decoder` of three annotations and three steps.
-    """
+    """Show a decoder made by hand that reads "the black cat" in the order of "le chat noir"."""
     eye = np.eye(3)
     # A state that is high at a word makes its unit of the perceptron rise the most from that word's annotation.
     score = scores.additive(-1.5 * eye, 2 * eye, [2.5, 2.5, 2.5])

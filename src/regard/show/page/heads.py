@@ -51,18 +51,11 @@ class AllHeads(Protocol):
 
 
 class Measures(NamedTuple):
-    """Measures in which heads differ, each the mean over the rows that have weights.
+    """Measures in which heads differ, each (...): the mean over the rows that have weights.
 
-    Parameters
-    ----------
-    entropy : array
-        Of a row, ``-sum_j w_ij log2 w_ij`` bits: 0 where one token has all the weight, log2(m) where all have the same.
-    distance : array
-        Of a row, ``sum_j w_ij |i - j|`` tokens.
-    diagonal : array
-        The weight of the token at the same position.
-    first : array
-        The weight of the first token.
+    entropy: ``-sum_j w_ij log2 w_ij`` bits, 0 where one token has all the weight, log2(m) where all have the same;
+    distance: ``sum_j w_ij |i - j|`` tokens; diagonal, first: the weight of the token at the same position, of the
+    first one.
     """
 
     entropy: Array
@@ -74,15 +67,7 @@ class Measures(NamedTuple):
 def measures(weights: ArrayLike) -> Measures:
     """Measure heads.
 
-    Parameters
-    ----------
-    weights : array (..., n, m)
-        Attention weights.
-
-    Returns
-    -------
-    Measures
-        Each (...). A row without weight has no influence.
+    weights (..., n, m).
     """
     array = _check.numeric("weights", weights)
     if array.ndim < 2 or not array.shape[-1] * array.shape[-2]:
@@ -122,22 +107,7 @@ def group(
 ) -> dict[str, Any]:
     """Describe heads that attend from the same tokens to the same tokens.
 
-    Parameters
-    ----------
-    name : str
-        The name of the group, such as "encoder".
-    weights : array (L, h, n, m)
-        Weights of h heads in each of L layers; (h, n, m) and (n, m) are one layer.
-    rows, columns : sequence of str, optional
-        The n and m tokens; by default their numbers from 1.
-    layers : sequence of str, optional
-        The names of the L layers; by default their numbers from 1.
-
-    Returns
-    -------
-    dict
-        For `heads`. Weights are rounded to a 65,535th where there are more than a million, and of more than four
-        million a page has the largest of each block; `measures` are those of all weights.
+    weights (L, h, n, m).
     """
     array = _check.numeric("weights", weights)
     if not 2 <= array.ndim <= 4 or not array.size:
@@ -180,20 +150,7 @@ def _rounded(array: Array) -> Array:
 
 
 def heads(groups: Iterable[dict[str, Any]], *, title: str = "Heads") -> Section:
-    """Show all heads.
-
-    Parameters
-    ----------
-    groups : iterable of dict
-        What `group` made, at least one.
-    title : str
-        The heading of the section.
-
-    Returns
-    -------
-    Section
-        For `Page`.
-    """
+    """Show all heads."""
     several = list(groups)
     if not several:
         _check.fail("heads need at least one group. Got none instead.")
@@ -201,18 +158,7 @@ def heads(groups: Iterable[dict[str, Any]], *, title: str = "Heads") -> Section:
 
 
 def of_model(model_heads: AllHeads) -> Section:
-    """Show the heads of a transformer, as `regard.seq2seq.Seq2Seq.heads` returns them.
-
-    Parameters
-    ----------
-    model_heads : Heads
-        The weights of all heads, and the tokens.
-
-    Returns
-    -------
-    Section
-        For `Page`: the groups "encoder", "decoder" and "source" that have weights.
-    """
+    """Show the heads of a transformer, as `regard.seq2seq.Seq2Seq.heads` returns them."""
     source, previous = model_heads.source_tokens, model_heads.previous_tokens
     parts = (
         ("encoder", model_heads.encoder, source, source),
@@ -229,20 +175,7 @@ def of_recorded(
     rows: Sequence[str] | None = None,
     columns: Sequence[str] | None = None,
 ) -> Section:
-    """Show recorded attentions: those with weights of the same shape are the layers of a group.
-
-    Parameters
-    ----------
-    attentions : sequence of Attention
-        With their weights. Leading dimensions count as heads.
-    rows, columns : sequence of str, optional
-        The tokens of all, by default their numbers from 1.
-
-    Returns
-    -------
-    Section
-        For `Page`.
-    """
+    """Show recorded attentions: those with weights of the same shape are the layers of a group."""
     shapes: dict[tuple[int, ...], list[tuple[str, Array]]] = {}
     for number, attention in enumerate(attentions, 1):
         weights = attention.weights if "weights" in vars(attention) else np.zeros(0)

@@ -13,7 +13,7 @@ from regard._problem import prepare
 from regard.context import PARTS, Attention
 from regard.mask import MaskLike, as_mask, causal, window
 from regard.scores import ScoreLike, as_score, is_builtin
-from regard.show.page.section import Section, labels, weight_faults
+from regard.show.page.section import Section, labels, readable, weight_faults
 
 __all__ = ["decoder", "mechanism", "recorded", "with_words"]
 
@@ -47,23 +47,7 @@ def mechanism(
 ) -> Section:
     """Show one attention step by step, in numbers that a reader can change.
 
-    Parameters
-    ----------
-    queries, keys, values : array
-        (n, d), (m, d), (m, e): finite numbers, and few enough to be read.
-    score, mask, scale, softcap, normalize
-        As for `regard.attend`; a score of `regard.scores`, and a normalisation by its name.
-    row : int
-        The query that is picked first, from 0.
-    query_labels, key_labels : sequence of str, optional
-        n and m names; by default "query 1", "key 1" and so on.
-    title : str
-        The heading.
-
-    Returns
-    -------
-    Section
-        For `Page`.
+    queries (n, d); keys (m, d); values (m, e): finite numbers, and few enough to be read.
     """
     arrays = _readable(*_check.three(queries, keys, values))
     if not isinstance(normalize, str) or not recomputes(score, normalize):
@@ -97,36 +81,27 @@ def with_words(
     key_weight: ArrayLike,
     value_weight: ArrayLike,
     /,
+    *,
+    origin: str = "given",
+    features: Sequence[str] | None = None,
 ) -> Section:
     """Let a mechanism begin with the words that its queries, keys and values are made of.
 
-    Parameters
-    ----------
-    section : Section
-        A `mechanism`.
-    words : array (n, d)
-        A vector for each word.
-    query_weight, key_weight, value_weight : array
-        Matrices that turn words into the section's queries, keys and values.
-
-    Returns
-    -------
-    Section
-        The same attention, in which the words and the matrices can be changed.
+    words (n, d).
     """
-    parameters = {"embeddings": _check.parameter("words", words, 2, "(n, d)")}
+    parameters = {"embeddings": _check.parameter("words", words, "(n, d)")}
     for name, weight in zip(("query", "key", "value"), (query_weight, key_weight, value_weight), strict=True):
-        own = parameters[f"{name}_weight"] = _check.parameter(f"{name}_weight", weight, 2, "(rows, columns)")
+        own = parameters[f"{name}_weight"] = _check.parameter(f"{name}_weight", weight, "(rows, columns)")
         part = "queries" if name == "query" else f"{name}s"
         expected = np.asarray(section.data[part])
         if own.shape != (parameters["embeddings"].shape[1], expected.shape[1]) or not np.allclose(
             parameters["embeddings"] @ own, expected
         ):
             _check.fail(f"words @ {name}_weight must be the {part} of the section")
+    shown: dict[str, Any] = {name: array.tolist() for name, array in parameters.items()}
+    names = {} if features is None else {"features": list(map(readable, features))}
     return Section(
-        section.view,
-        section.title,
-        {**section.data, "words": {name: array.tolist() for name, array in parameters.items()}},
+        section.view, section.title, {**section.data, "words": {**shown, **names, "origin": origin}}
     )
 
 
@@ -147,33 +122,9 @@ def decoder(
 
         c_t = the context of state s_(t-1) over the annotations      s_t = tanh(s_(t-1) A + c_t C)
 
-    Parameters
-    ----------
-    annotations : array (m, d')
-        The states of the encoder, which are keys and values.
-    state : array (d,)
-        The state of the decoder before the first step.
-    score : `regard.scores.additive`
-        ``v . tanh(s W + h U)``.
-    state_weight : array (d, d)
-        A.
-    context_weight : array (d', d)
-        C.
-    steps : int
-        The number of steps.
-    source : sequence of str, optional
-        m names; by default "h 1" and so on.
-    target : sequence of str, optional
-        A name for each step; by default "step 1" and so on.
-    title : str
-        The heading.
-
-    Returns
-    -------
-    Section
-        For `Page`.
+    annotations (m, d'); state (d,); state_weight (d, d); context_weight (d', d).
     """
-    first = _check.parameter("state", state, 1, "(d,)")
+    first = _check.parameter("state", state, "(d,)")
     steps = _check.integer("steps", steps, 1)
     section = mechanism(
         np.broadcast_to(first, (steps, len(first))),
@@ -190,7 +141,7 @@ def decoder(
         ("state_weight", state_weight, sizes[0]),
         ("context_weight", context_weight, sizes[1]),
     ):
-        array = _check.parameter(name, weight, 2, "(rows, d)")
+        array = _check.parameter(name, weight, "(rows, d)")
         if array.shape != (rows, sizes[0]):
             _check.fail(f"{name} must have shape {(rows, sizes[0])}. Got shape {array.shape} instead.")
         weights[name] = array.tolist()
@@ -205,22 +156,7 @@ def recorded(
     key_labels: Sequence[str] | None = None,
     title: str = "",
 ) -> Section:
-    """Show the steps of an attention that is known by its results.
-
-    Parameters
-    ----------
-    attention : Attention
-        Without leading dimensions, with its weights and any other parts.
-    query_labels, key_labels : sequence of str, optional
-        n and m names; by default "query 1", "key 1" and so on.
-    title : str
-        The heading; by default the name of the attention.
-
-    Returns
-    -------
-    Section
-        For `Page`; its numbers cannot be changed.
-    """
+    """Show the steps of an attention that is known by its results."""
     if attention.weights.ndim != 2 or not attention.weights.size:
         shape = attention.weights.shape
         _check.fail(f"weights must be a matrix with numbers in it. Got shape {shape} instead.")

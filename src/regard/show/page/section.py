@@ -29,18 +29,9 @@ _PACKED = (
 
 @dataclass(frozen=True, eq=False)
 class Section:
-    """One section of a page.
+    """One section of a page: the view that draws it, its heading, and what the view draws, as JSON has it.
 
-    Parameters
-    ----------
-    view : str
-        The view that draws it: the name of a file in `assets`.
-    title : str
-        Its heading.
-    data : mapping
-        What the view draws: strings, numbers, lists and mappings, as JSON has them. NaN and infinity are allowed.
-    warnings : sequence of str
-        What a reader should know before trusting it, shown above the view.
+    NaN and infinity are allowed in `data`. `warnings` stand above the view.
     """
 
     view: str
@@ -50,17 +41,9 @@ class Section:
 
 
 def packed(array: ArrayLike) -> dict[str, Any]:
-    """Pack an array for a page, as the bytes of a typed array of JavaScript.
+    """Pack an array as the bytes of a typed array of JavaScript, little-endian and in C order.
 
-    Parameters
-    ----------
-    array : array
-        Real numbers. Other types than those of typed arrays become float32.
-
-    Returns
-    -------
-    dict
-        ``dtype``, ``shape`` and ``base64``: the bytes, little-endian and in C order.
+    Real numbers of other types than those of typed arrays become float32.
     """
     numbers = _check.numeric("array", array)
     name = numbers.dtype.name if numbers.dtype.name in _PACKED else "float32"
@@ -73,24 +56,7 @@ def packed(array: ArrayLike) -> dict[str, Any]:
 
 
 def labels(names: Sequence[str] | None, count: int, noun: str, *, hint: str = "") -> list[str]:
-    """Return a label for each query, key or step.
-
-    Parameters
-    ----------
-    names : sequence of str, optional
-        The labels; by default the noun with numbers from 1.
-    count : int
-        How many are needed.
-    noun : str
-        What is labelled: "query", "key".
-    hint : str
-        Ends the error if there are more or fewer.
-
-    Returns
-    -------
-    list of str
-        `count` labels.
-    """
+    """Return a label for each query, key or step: a name, or the noun with a number from 1."""
     if names is None:
         return [f"{noun} {i + 1}" for i in range(count)]
     if isinstance(names, str):
@@ -104,20 +70,7 @@ def labels(names: Sequence[str] | None, count: int, noun: str, *, hint: str = ""
 
 
 def readable(text: str, most: int = _LONGEST) -> str:
-    """Return a text as a page shows it: nine marks on a letter, and of a long one the two ends.
-
-    Parameters
-    ----------
-    text : str
-        Any text.
-    most : int
-        Its largest length.
-
-    Returns
-    -------
-    str
-        The text, if it is not longer.
-    """
+    """Return a text as a page shows it: nine marks on a letter, and of a long one the two ends."""
     return shorten(limit_marks(str(text)), most)
 
 
@@ -125,15 +78,7 @@ def readable(text: str, most: int = _LONGEST) -> str:
 def weight_faults(weights: ArrayLike) -> list[str]:
     """Describe why an array is not attention weights.
 
-    Parameters
-    ----------
-    weights : array (..., n, m)
-        Real numbers.
-
-    Returns
-    -------
-    list of str
-        A sentence for numbers that are none, for negative ones, and for rows that sum to neither 0 nor 1.
+    weights (..., n, m).
     """
     array = _check.numeric("weights", weights)
     rounding = 1e-4 if array.dtype.itemsize >= 4 else 2e-2  # sums of half precision are coarse

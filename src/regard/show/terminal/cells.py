@@ -18,17 +18,7 @@ _LEAST = 1e-5  # a scale with a smaller maximum would need six digits after the 
 
 
 class Cells(NamedTuple):
-    """The numbers of a heat map, and the cells that have none.
-
-    Parameters
-    ----------
-    values : ndarray
-        (..., n, m), 0 where a cell is missing.
-    missing : ndarray of bool
-        (..., n, m): masked, or in logits -inf.
-    signed : bool
-        Whether the numbers may be negative.
-    """
+    """The numbers of a heat map, and the cells that have none."""
 
     values: NDArray[Any]
     missing: NDArray[np.bool_]
@@ -38,23 +28,7 @@ class Cells(NamedTuple):
 def checked_cells(
     weights: ArrayLike | Sequence[ArrayLike], dimensions: tuple[int, ...] = (2,), *, signed: bool = False
 ) -> Cells:
-    """Return weights as the cells of a heat map.
-
-    Parameters
-    ----------
-    weights
-        (n, m), or with leading dimensions for heads, between 0 and 1, or NaN. Masked cells of a masked array are left
-        out.
-    dimensions
-        The numbers of dimensions that are allowed.
-    signed
-        Whether any real numbers are allowed.
-
-    Returns
-    -------
-    Cells
-        The same numbers.
-    """
+    """Return weights as the cells of a heat map."""
     array: Any = np.ma.array(weights)
     masked = np.ma.getmaskarray(array)
     values = np.where(masked, 0, array.data) if masked.any() else array.data
@@ -88,19 +62,7 @@ def _hint(values: NDArray[Any], dimensions: tuple[int, ...]) -> str:
 
 
 def darkest(cells: Cells) -> float:
-    """Return the number that the darkest shade stands for.
-
-    Parameters
-    ----------
-    cells
-        Weights, or signed numbers.
-
-    Returns
-    -------
-    float
-        The largest weight, but at least 4 / m, so that uniform weights are not dark; for signed numbers, the largest
-        magnitude.
-    """
+    """Return the number that the darkest shade stands for."""
     finite = cells.values[np.isfinite(cells.values)].astype(np.float64)
     high, low = float(finite.max(initial=0)), float(finite.min(initial=0))
     if cells.signed:
@@ -111,41 +73,13 @@ def darkest(cells: Cells) -> float:
 
 
 def head_name(index: Sequence[int]) -> str:
-    """Name a head by its number, and that of its layer, from 1.
-
-    Parameters
-    ----------
-    index : sequence of int
-        (head,) or (layer, head), from 0.
-
-    Returns
-    -------
-    str
-        The name.
-    """
+    """Name a head by its number, and that of its layer, from 1."""
     named = zip(("layer", "head")[-len(index) :], index, strict=True)
     return ", ".join(f"{name} {number + 1}" for name, number in named)
 
 
 def labels(names: Sequence[str] | None, count: int, side: str, default: str = "") -> list[str]:
-    """Return one printable label for each row or column, cut to 24 columns of a terminal.
-
-    Parameters
-    ----------
-    names
-        `count` names, or None for numbers from 1.
-    count
-        The number of rows or columns.
-    side
-        What is labelled ("rows", "columns"), for the error.
-    default
-        A prefix of the numbers.
-
-    Returns
-    -------
-    list of str
-        `count` labels.
-    """
+    """Return one printable label for each row or column, cut to 24 columns of a terminal."""
     if names is None:
         return [f"{default}{i + 1}" for i in range(count)]
     names = _check.listed(side, names)
@@ -155,18 +89,7 @@ def labels(names: Sequence[str] | None, count: int, side: str, default: str = ""
 
 
 def percent(weight: float) -> str:
-    """Write a weight in percent, as short as the cell of a heat map.
-
-    Parameters
-    ----------
-    weight
-        Between 0 and 1, or NaN.
-
-    Returns
-    -------
-    str
-        An integer, a dot for less than one half, or nothing for an exact 0.
-    """
+    """Write a weight in percent, as short as the cell of a heat map."""
     if weight == 0:
         return ""
     text = f"{100 * weight:.0f}"

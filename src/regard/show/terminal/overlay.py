@@ -7,12 +7,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from regard import _check
+from regard.show.pixels import MARGIN
 from regard.show.terminal.text import clean, display_width, fit, shade, side_by_side, wants_color
 
 __all__ = ["captioned", "checked_grids", "checked_tokens"]
 
 _BLOCKS = " ░▒▓█"
-MARGIN = 1e-6  # of rounding, above 1
 
 
 def captioned(

@@ -24,8 +24,8 @@ from regard.seq2seq.training.defaults import choose_epochs
 from regard.seq2seq.training.log import Log, entries
 from regard.seq2seq.training.loop import Training, TrainingStep
 from regard.seq2seq.translator import Translation
-from regard.show.figures import save_curves
-from regard.show.figures.canvas import warned
+from regard.show import figures
+from regard.show.figures.figure import warned
 from regard.show.progress import Progress
 from regard.show.terminal import clean, fit, report
 
@@ -300,7 +300,7 @@ def draw_curve(files: RunFiles) -> None:
     """Draw the learning curves of a log."""
     if drawing.can_draw():
         with warned(files.curve):
-            save_curves(files.curve, curve.panels({"": entries(files.log)}))
+            figures.save(files.curve, figures.curves(curve.panels({"": entries(files.log)})))
 
 
 def print_measures(models: Sequence[Seq2Seq], test: Sequence[Pair], data: Data) -> None:

@@ -16,14 +16,15 @@ Letters: R n-grams of one length, H n-grams one shorter, N tokens of all sequenc
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.seq2seq.data.packing import Row
+from regard.seq2seq.data.packing import Row, numbers, width
 from regard.seq2seq.data.vocabulary import END, START
 
 __all__ = ["KneserNey"]
@@ -36,21 +37,77 @@ _DEFAULT_DISCOUNT = 0.5  # where there are too few n-grams to estimate it
 
 
 class KneserNey:
-    """Estimate the probabilities of sequences.
+    """The probabilities of sequences.
 
     Parameters
     ----------
-    sequences : sequence of sequence of int
-        Token ids above END, to count.
     size : int
         The size of the vocabulary.
-    order : int
-        The length of the longest n-grams.
+    levels : list of Level
+        N-grams of 1 token, of 2 and so on.
     """
 
-    def __init__(self, sequences: Sequence[Row], size: int, order: int) -> None:
-        self.size, self.order = size, order
-        self.levels = list(_levels(_flattened(sequences), size, order))
+    def __init__(self, size: int, levels: list[Level]) -> None:
+        self.size, self.levels = size, levels
+
+    @classmethod
+    def learn(cls, sequences: Sequence[Row], size: int, order: int) -> Self:
+        """Estimate them from sequences.
+
+        Parameters
+        ----------
+        sequences : sequence of sequence of int
+            Token ids above END, to count.
+        size : int
+            The size of the vocabulary.
+        order : int
+            The length of the longest n-grams.
+
+        Returns
+        -------
+        KneserNey
+            Of these sequences.
+        """
+        return cls(size, list(_levels(_flattened(sequences), size, order)))
+
+    def data(self) -> dict[str, bytes]:
+        """Return all n-grams, the shorter ones first, each after the history that it continues.
+
+        "last" has the last token of each, "children" the number of n-grams that continue each history, the empty one
+        first; "own" and "backoff" are the places of their shares among the distinct numbers "values", as float64.
+        """
+        own, backoff = (np.concatenate([level[i][:] for level in self.levels]) for i in (1, 2))
+        values, places = np.unique(np.concatenate([own, backoff]), return_inverse=True)
+        last = np.concatenate([level.keys % self.size for level in self.levels])
+        children = [
+            np.bincount(level.keys // self.size, minlength=len(level.backoff[:])) for level in self.levels
+        ]
+        narrow = width(len(values))
+        return {
+            "last": last.astype(width(self.size)).tobytes(),
+            "children": np.concatenate(children).astype(width(self.size)).tobytes(),
+            "own": places[: len(own)].astype(narrow).tobytes(),
+            "backoff": places[len(own) :].astype(narrow).tobytes(),
+            "values": values.astype("<f8").tobytes(),
+        }
+
+    @classmethod
+    def restore(cls, data: Mapping[str, bytes], size: int) -> Self:
+        """Return the n-grams of `data`, which may be untrusted; raise ValueError if they are invalid.
+
+        Parameters
+        ----------
+        data : mapping of str to bytes
+            From `data`.
+        size : int
+            As for `learn`.
+
+        Returns
+        -------
+        KneserNey
+            With the same probabilities.
+        """
+        return cls(size, list(_restored(data, size)))
 
     def log_probabilities(self, sequences: Sequence[Row]) -> Array:
         """Return the natural logarithms of the probabilities of sequences, their ends included.
@@ -95,10 +152,10 @@ class KneserNey:
         history = np.zeros(len(text.tokens), np.int64)  # the empty one, which is always known
         for length, level in enumerate(self.levels, 1):
             known = (history >= 0) & (text.positions >= length - 1)
-            numbers = level.find(history * self.size + text.tokens, known)
-            own = np.where(numbers >= 0, level.own[numbers], 0) + level.backoff[history] * probabilities
+            found = level.find(history * self.size + text.tokens, known)
+            own = np.where(found >= 0, level.own[found], 0) + level.backoff[history] * probabilities
             probabilities = np.where(known, own, probabilities)
-            history = _shifted(numbers)
+            history = _shifted(found)
         return probabilities
 
 
@@ -110,19 +167,30 @@ class _Text(NamedTuple):
     starts: Ids  # where each sequence starts
 
 
-class _Level(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Shares:
+    """Numbers by their places among the distinct ones."""
+
+    places: Array
+    values: Array
+
+    def __getitem__(self, index: Any) -> Any:
+        return self.values[self.places[index]]
+
+
+class Level(NamedTuple):
     """N-grams of one length."""
 
     keys: (
         Ids  # (R,), sorted: the number of the history, times the size of the vocabulary, plus the last token
     )
-    own: Array  # (R,): the discounted share of each n-gram
-    backoff: Array  # (H,): the share that histories leave to the shorter ones
+    own: Array | Shares  # (R,): the discounted share of each n-gram
+    backoff: Array | Shares  # (H,): the share that histories leave to the shorter ones
 
     def find(self, keys: Ids, wanted: NDArray[np.bool_]) -> Ids:
         """Return the numbers of n-grams by their keys, -1 of those that are unknown or not wanted."""
-        numbers = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
-        return np.where(wanted & (self.keys[numbers] == keys), numbers, -1)
+        places = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
+        return np.where(wanted & (self.keys[places] == keys), places, -1)
 
 
 class _Counts(NamedTuple):
@@ -134,7 +202,34 @@ class _Counts(NamedTuple):
     ending: Ids  # (N,): the n-gram that ends at each token; -1 if it would start before START
 
 
-def _levels(text: _Text, size: int, order: int) -> Iterator[_Level]:
+def _restored(data: Mapping[str, bytes], size: int) -> Iterator[Level]:
+    """Yield the n-grams of each length."""
+    last, children = (numbers(name, data[name], size) for name in ("last", "children"))
+    values = np.frombuffer(data["values"], "<f8") if len(data["values"]) % 8 == 0 else np.zeros(0)
+    if not len(values) or not ((values >= 0) & (values <= 1)).all():
+        raise ValueError("values must be float64 numbers from 0 to 1")
+    own, backoff = (numbers(name, data[name], len(values)) for name in ("own", "backoff"))
+    if len(own) != len(last) or len(backoff) != len(children) or not len(children):
+        raise ValueError("n-grams and their shares must be as many")
+    if max(own.max(initial=0), backoff.max(initial=0)) >= len(values) or last.max(initial=0) >= size:
+        raise ValueError("n-grams must be tokens, and places among the values")
+    histories, begin, first = 1, 0, 0  # of a level: its histories, the first of them, and the first n-gram
+    while begin < len(children):
+        of_history = children[begin : begin + histories].astype(np.int64)
+        count = int(of_history.sum())
+        ends = slice(first, first + count), slice(begin, begin + histories)
+        if not count or ends[0].stop > len(last) or len(of_history) < histories:
+            break
+        keys = np.repeat(np.arange(histories) * size, of_history) + last[ends[0]]
+        if not (np.diff(keys) > 0).all():
+            raise ValueError("n-grams must be sorted")
+        yield Level(keys, Shares(own[ends[0]], values), Shares(backoff[ends[1]], values))
+        histories, begin, first = count, begin + histories, first + count
+    if begin < len(children) or first < len(last):
+        raise ValueError("n-grams are cut off")
+
+
+def _levels(text: _Text, size: int, order: int) -> Iterator[Level]:
     """Yield the n-grams of 1 token, of 2 and so on, as long as there are any, to `order`."""
     counts, histories = _counted(text, np.zeros(len(text.tokens), np.int64), size, 1), 1
     for length in range(1, order + 1):
@@ -164,13 +259,13 @@ def _counted(text: _Text, history: Ids, size: int, length: int) -> _Counts:
     return _Counts(keys, times, complete[first], ending)
 
 
-def _level(keys: Ids, times: Ids, history: Ids, histories: int) -> _Level:
+def _level(keys: Ids, times: Ids, history: Ids, histories: int) -> Level:
     """Return the discounted shares of n-grams with these counts, each after one of the histories."""
     discounts = _discounts(times)[np.minimum(times, 3)]
     total = np.bincount(history, times, histories)
     positive = np.maximum(total, 1)
     backoff = np.where(total > 0, np.bincount(history, discounts, histories) / positive, 1)
-    return _Level(keys, (times - discounts) / positive[history], backoff)
+    return Level(keys, (times - discounts) / positive[history], backoff)
 
 
 def _discounts(times: Ids) -> Array:

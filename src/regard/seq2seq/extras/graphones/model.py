@@ -46,6 +46,7 @@ DEFAULT_WEIGHT = 0.8  # without validation pairs to fit it to
 WEIGHTS = tuple(k / 10 for k in range(21))
 MAX_ORDER = 12
 _FIRST = len(SPECIAL)  # the id of the first unit
+_PARTS = {"units", "tokens", "fertilities", "last", "children", "own", "backoff", "values"}
 _BEAM = 20  # sequences of units in the search for proposals, at least
 
 
@@ -60,8 +61,8 @@ class Graphones(Reranker):
         Cuts pairs into units.
     units : sequence of sequence of int
         Each a source token and the target tokens that it yields; sorted.
-    sequences : sequence of sequence of int
-        The training pairs as ids of units, the first of which is 4.
+    ngrams : KneserNey
+        The n-gram model of units, whose ids start at 4.
     weight : float
         Of log P(source, target).
     """
@@ -73,10 +74,10 @@ class Graphones(Reranker):
         order: int,
         aligner: Aligner,
         units: Sequence[Row],
-        sequences: Sequence[Row],
+        ngrams: KneserNey,
         weight: float = DEFAULT_WEIGHT,
     ) -> None:
-        self.order, self.aligner, self.units, self.sequences = order, aligner, units, sequences
+        self.order, self.aligner, self.units, self.ngrams = order, aligner, units, ngrams
         self.weight = weight
         self._size = aligner.tokens.shape[1]
         self._keys = np.array([_key(unit, self._size) for unit in units], np.int64)
@@ -113,7 +114,8 @@ class Graphones(Reranker):
         aligner = Aligner.learn(pairs, sizes)
         keys, numbers = np.unique(_unit_keys(pairs, aligner.cut(pairs), sizes[1]), return_inverse=True)
         units = [_unit(key, sizes[1]) for key in keys.tolist()]
-        return cls(option, aligner, units, _split(numbers + _FIRST, pairs))
+        sequences = _split(numbers + _FIRST, pairs)
+        return cls(option, aligner, units, KneserNey.learn(sequences, len(units) + _FIRST, option))
 
     def log_probabilities(self, pairs: Sequence[tuple[Row, Row]]) -> Array:
         """Return the natural logarithms of the probabilities of pairs.
@@ -137,7 +139,7 @@ class Graphones(Reranker):
         ids = np.where(self._keys[units] == keys, units + _FIRST, UNKNOWN)
         for number, sequence in zip(numbers, _split(ids, aligned), strict=True):
             sequences[number] = sequence
-        return self._ngrams.log_probabilities(sequences)
+        return self.ngrams.log_probabilities(sequences)
 
     def rerank(
         self,
@@ -230,7 +232,7 @@ class Graphones(Reranker):
         for token in (*source, None):
             units = np.array([END] if token is None else self._units_of.get(token, [UNKNOWN]))
             windows = np.column_stack([np.repeat(histories, len(units), axis=0), np.tile(units, len(scores))])
-            logs = np.repeat(scores, len(units)) + self._ngrams.next_log_probabilities(windows)
+            logs = np.repeat(scores, len(units)) + self.ngrams.next_log_probabilities(windows)
             best = np.argsort(-logs, kind="stable")[: max(count, _BEAM)]
             histories, scores = windows[best, 1:], logs[best]
             targets = [
@@ -250,15 +252,11 @@ class Graphones(Reranker):
             ids.setdefault(unit[0], []).append(number)
         return ids
 
-    @cached_property
-    def _ngrams(self) -> KneserNey:
-        return KneserNey(self.sequences, len(self.units) + _FIRST, self.order)
-
     def data(self, sizes: tuple[int, int]) -> dict[str, bytes]:
-        """Return "units" and "sequences", packed, and the aligner's "tokens" and "fertilities" as float32."""
+        """Return "units", packed, the aligner's "tokens" and "fertilities" as float32, and the n-grams."""
         return {
+            **self.ngrams.data(),
             "units": packed(self.units, max(sizes)),
-            "sequences": packed(self.sequences, len(self.units) + _FIRST),
             "tokens": self.aligner.tokens.astype("<f4").tobytes(),
             "fertilities": self.aligner.fertilities.astype("<f4").tobytes(),
         }
@@ -281,8 +279,8 @@ class Graphones(Reranker):
             raise ValueError(f"order must be an integer from 1 to {MAX_ORDER}")
         if type(weight) not in (int, float) or not 0 <= weight <= WEIGHTS[-1]:
             raise ValueError(f"weight must be a number from 0 to {WEIGHTS[-1]:g}")
-        if data.keys() != {"units", "sequences", "tokens", "fertilities"}:
-            raise ValueError("it must have units, sequences, tokens and fertilities")
+        if data.keys() != _PARTS:
+            raise ValueError(f"it must have {', '.join(sorted(_PARTS))}")
         check_sizes(sizes)
         aligner = Aligner(
             _table("tokens", data["tokens"], sizes),
@@ -291,10 +289,8 @@ class Graphones(Reranker):
         units = unpacked("units", data["units"], max(sizes))
         if not all(_is_unit(unit, sizes) for unit in units):
             raise ValueError(f"units must be a token of the source and at most {MAX_FERTILITY} of the target")
-        sequences = unpacked("sequences", data["sequences"], len(units) + _FIRST)
-        if not all(sequence and min(sequence) >= _FIRST for sequence in sequences):
-            raise ValueError(f"sequences must be ids of units, from {_FIRST} on")
-        graphones = cls(order, aligner, units, sequences, float(weight))
+        ngrams = KneserNey.restore(data, len(units) + _FIRST)
+        graphones = cls(order, aligner, units, ngrams, float(weight))
         if not (np.diff(graphones._keys) > 0).all():
             raise ValueError("units must be sorted")
         return graphones

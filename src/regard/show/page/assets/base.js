@@ -4,6 +4,7 @@
 const SVG = "http://www.w3.org/2000/svg";
 const views = new Map();
 const themed = [];
+let printing = false; // on white paper, whatever the theme
 
 const regard = {
   view(name, draw) {
@@ -74,6 +75,29 @@ const regard = {
     return rounded(x, digits).replace("-", "\u2212");
   },
 
+  // A weight: exact zeros and ones have no digits after the point, and what rounds to them says so.
+  weight(w, digits) {
+    if (w === null) return "\u2013"; // hidden by the mask
+    if (w === 0 || w === 1 || !Number.isFinite(w)) return regard.format(w, 0);
+    if (Math.abs(w) < 0.5 * 10 ** -digits) return "\u22480";
+    return w < 1 && w > 1 - 0.5 * 10 ** -digits ? "\u22481" : regard.format(w, digits);
+  },
+
+  // A text of steps.json: {name} becomes a value, and [term] a word that explains itself.
+  rich(text, values = {}) {
+    const filled = text.replace(/\{(\w+)\}/g, (_, name) => values[name] ?? "");
+    return filled.split(/\[([^\]]+)\]/).map((part, i) => (i % 2 ? regard.term(part) : part));
+  },
+
+  // A word with its explanation, which hovering, the focus or a tap shows.
+  term(text) {
+    const key = text.toLowerCase();
+    const explanation = TEXTS.terms[key] ?? TEXTS.terms[key.replace(/s$/, "")];
+    const button = regard.element("button", { type: "button", class: "term" }, /_/.test(text) ? regard.formula(text) : text);
+    regard.tooltip(button, () => explanation);
+    return button;
+  },
+
   percent(weight) {
     return Number.isFinite(weight) ? `${regard.format(100 * weight, 1)}\u00a0%` : regard.format(weight, 1);
   },
@@ -104,6 +128,7 @@ const regard = {
   },
 
   dark() {
+    if (printing) return false;
     const chosen = document.documentElement.dataset.theme;
     return chosen ? chosen === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
   },
@@ -116,10 +141,10 @@ const regard = {
   // Show what text() returns in a small box while the pointer is on the target or the target has the focus.
   tooltip(target, text) {
     const show = (event) => showTip(target, text(event));
-    target.addEventListener("pointerenter", show);
-    target.addEventListener("focus", show);
-    target.addEventListener("pointerleave", hideTip);
+    ["pointerenter", "focus", "click"].forEach((name) => target.addEventListener(name, show));
+    target.addEventListener("pointerleave", (event) => event.pointerType === "mouse" && hideTip());
     target.addEventListener("blur", hideTip);
+    target.addEventListener("keydown", (event) => event.key === "Escape" && hideTip());
   },
 
   // A box that scrolls sideways where its content is too wide, with the keyboard, too.
@@ -219,6 +244,17 @@ function tiny(x, digits) {
   return x.toExponential(Math.max(0, Math.min(digits, 2))).replaceAll("-", "\u2212").replace("e+", "e");
 }
 
+// "q_i", "s_{t-1}" and single letters become variables with indices; the rest stays as it is.
+regard.formula = (text) => {
+  const parts = text.match(/[\p{L}](?![\p{L}])(_\{[^}]*\}|_[\p{L}\d])?|[\p{L}]{2,}|[^\p{L}]+/gu) ?? [];
+  const elements = parts.map((part) => {
+    const match = /^([\p{L}])(?:_\{?([^}]*)\}?)?$/u.exec(part);
+    if (!match) return part;
+    return regard.element("var", {}, match[1], match[2] ? regard.element("sub", {}, match[2]) : null);
+  });
+  return regard.element("span", { class: "math" }, elements);
+};
+
 // ------------------------------------------------------------------------------------------------------ colours
 
 // Stops in OKLCH, where equal steps of lightness look equal: [lightness, chroma, hue].
@@ -277,13 +313,23 @@ function startTheme() {
     show();
   });
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", show);
+  const print = (now) => () => {
+    printing = now;
+    document.querySelectorAll("details").forEach((part) => part.toggleAttribute("open", now || part.open));
+    show();
+  };
+  addEventListener("beforeprint", print(true));
+  addEventListener("afterprint", print(false));
+  addEventListener("pointerdown", (event) => event.target.closest(".term") || hideTip());
   show();
 }
 
 let tip = null;
 
 function showTip(target, text) {
-  tip ??= document.body.appendChild(regard.element("div", { class: "tooltip", role: "tooltip" }));
+  tip ??= document.body.appendChild(regard.element("div", { class: "tooltip", role: "tooltip", id: "tooltip" }));
+  document.querySelectorAll('[aria-describedby="tooltip"]').forEach((old) => old.removeAttribute("aria-describedby"));
+  target.setAttribute("aria-describedby", "tooltip");
   tip.replaceChildren(text);
   tip.hidden = false;
   const box = target.getBoundingClientRect();

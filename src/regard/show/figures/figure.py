@@ -8,7 +8,7 @@ import io
 import os
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import ModuleType
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from matplotlib.text import Text
 
-__all__ = ["check_picture", "check_writable", "require_matplotlib", "warned"]
+__all__ = ["check_picture", "check_writable", "require_matplotlib", "save", "warned"]
 
 DOTS_PER_INCH = 150
 LETTER = 0.6  # of its height, the width of a letter
@@ -163,13 +163,37 @@ def write_literally(artist: Axes | Text, fonts: list[str]) -> None:
         text.set(**style)
 
 
-def save_figure(path: str | os.PathLike[str], draw: Callable[[], Axes | Figure]) -> None:
-    """Draw into a .png, .svg or .pdf file, which is complete or not written; the target of a link is replaced."""
+def save(path: str | os.PathLike[str], figure: Axes | Figure) -> None:
+    """Save a figure, or the figure of axes, in a file that is complete or not written.
+
+    Parameters
+    ----------
+    path
+        The file; its ending chooses the format: .png, .svg, .pdf. The target of a link is replaced.
+    figure
+        What a function of `regard.show.figures` returned.
+
+    Raises
+    ------
+    ValueError
+        If the ending is unknown.
+    OSError
+        If the file can't be written.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from regard.show.figures import heatmap
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     save(f"{folder}/weights.png", heatmap([[0.9, 0.1]]))
+    ...     [path.name for path in Path(folder).iterdir()]
+    ['weights.png']
+    """
     file_format = picture_format(path)
-    _check.replaceable(path)  # before the work of drawing
-    figure = root_figure(draw())
+    _check.replaceable(path)
     with _files.replacing(path) as file:
-        figure.savefig(file, format=file_format)
+        root_figure(figure).savefig(file, format=file_format)
 
 
 def check_picture(path: str | os.PathLike[str]) -> None:

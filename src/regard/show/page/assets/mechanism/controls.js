@@ -51,7 +51,7 @@ function scoreChoices(options) {
     if (score === "general" || score === "location") return options.weight && options.given === score;
     return options.equal; // of queries and keys of one size
   });
-  return Object.fromEntries(possible.map((score) => [score, SCORE_NAMES[score]]));
+  return Object.fromEntries(possible.map((score) => [score, TEXTS.scores[score].name]));
 }
 
 // The bar of controls for these options. `change` is called after each change, `redraw` where other controls are needed.
@@ -66,7 +66,7 @@ function controls(options, { d, n, m, decoder }, change, redraw) {
   if (options.score === "cosine") parts.push(number("sharpness", "Sharpness", {}));
   parts.push(scaleField(options, d, change, redraw), softcapField(options, change, redraw));
   if (!decoder) parts.push(...maskFields(options, n, m, change, redraw));
-  parts.push(field("Step two", choice(NORMALIZE_NAMES, options.normalize, set("normalize", true))));
+  parts.push(field("Normalization", choice(nameOf(TEXTS.normalize), options.normalize, set("normalize", true))));
   return parts;
 }
 
@@ -78,7 +78,15 @@ function scaleField(options, d, change, redraw) {
     change();
     if (fresh) undo.hidden = false;
   };
-  const { element, set } = regard.number({ value: options.scale ?? usual, name: "Scale", change: setScale });
+  const { element, set } = regard.number({ value: options.scale ?? usual, name: "Scale", change: (x) => (place(x), setScale(x)) });
+  const slider = regard.element("input", { type: "range", min: -2, max: 1, step: 0.01, "aria-label": "Scale, from 0.01 to 10" });
+  const place = (scale) => (slider.value = Math.log10(Math.max(scale, 0.01)));
+  slider.addEventListener("input", () => {
+    const scale = Number((10 ** slider.value).toPrecision(3));
+    set(scale);
+    setScale(scale);
+  });
+  place(options.scale ?? usual);
   const text = usual === 1 ? "1" : `1/\u221a${d}`;
   const undo = regard.element("button", { type: "button", class: "quiet", "data-part": "scale", hidden: options.scale === null, "aria-label": `Scale back to ${text}` }, text);
   undo.addEventListener("click", () => {
@@ -86,7 +94,7 @@ function scaleField(options, d, change, redraw) {
     set(usual);
     redraw();
   });
-  return field("Scale", element, undo);
+  return field("Scale", element, slider, undo);
 }
 
 function softcapField(options, change, redraw) {

@@ -16,8 +16,8 @@ from regard.mask import MaskLike
 from regard.scores import ScoreLike
 from regard.show.page.alignment import alignment, sentence
 from regard.show.page.heads import group, heads, of_model, of_recorded
+from regard.show.page.long_attention import LongAttention, long_section
 from regard.show.page.mechanism import fits, recorded
-from regard.show.page.pyramid import LongAttention, long_section
 from regard.show.page.section import Section
 from regard.weights import NormalizeLike
 
@@ -31,17 +31,7 @@ _DENSE = 1 << 22  # weights that are computed at once; more are summarized by bl
 def sections(shown: Any, query_labels: Labels = None, key_labels: Labels = None) -> list[Section]:
     """Return the sections that show something that has weights.
 
-    Parameters
-    ----------
-    shown : Section, Attention, Translation, Heads, LongAttention, array (..., n, m), or a sequence of one of them
-        What has weights. Several translations are the n best of one source, or sentences if their sources differ.
-    query_labels, key_labels : sequence of str, optional
-        n and m names, where `shown` has none of its own.
-
-    Returns
-    -------
-    list of Section
-        For `Page`.
+    shown (..., n, m).
     """
     if isinstance(shown, Section):
         return [shown]
@@ -76,20 +66,7 @@ def large(
     softcap: float | None = None,
     normalize: NormalizeLike = "softmax",
 ) -> Attention | LongAttention:
-    """Return an attention that is too large to be changed by hand, or of which only parts can be computed at a time.
-
-    Parameters
-    ----------
-    queries, keys, values : array
-        (..., n, d), (..., m, d), (..., m, e).
-    score, mask, scale, softcap, normalize
-        As for `regard.attend`.
-
-    Returns
-    -------
-    Attention or LongAttention
-        The second for more than four million weights.
-    """
+    """Return an attention that is too large to be changed by hand, or of which only parts can be computed at a time."""
     if np.prod(queries.shape[:-1]) * keys.shape[-2] <= _DENSE:
         # As `attend` does it, but nothing is recorded.
         return define(prepare(queries, keys, values, score, mask, None, scale, softcap, normalize, None))

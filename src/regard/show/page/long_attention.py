@@ -1,0 +1,164 @@
+"""Summaries of attention that is too large to be drawn: the largest and the mean weight of blocks, in linear memory.
+
+With the log-sum-exp of a row, its weights in a block of keys follow from the logits of that block alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from regard import _check
+from regard._chunks import Options
+from regard._layout import Region, extent, item_of, slices
+from regard._problem import prepare
+from regard._threads import one_blas_thread
+from regard.attention import log_sum_exp
+from regard.context import define_logits
+from regard.mask import MaskLike
+from regard.position import BiasLike
+from regard.scores import ScoreLike
+from regard.show.page.section import Section, labels, packed
+
+__all__ = ["LongAttention", "Summary", "long_section"]
+
+Array = NDArray[Any]
+Floats = NDArray[np.float32]
+
+_TILE = 1 << 19  # weights that are computed at a time
+_SIDE = 512  # blocks on each side of a summary in a page, at most
+_NUMBERS = 1 << 20  # of the summaries of all heads together: 4 bytes each
+
+
+class Summary(NamedTuple):
+    """The largest and the mean weight of blocks, each (..., rows, columns) of blocks."""
+
+    maximum: Floats
+    mean: Floats
+
+
+@dataclass(frozen=True)
+class _Grid:
+    """Equal blocks of a length; the last one may be shorter."""
+
+    length: int
+    size: int
+
+    @classmethod
+    def of(cls, length: int, most: int) -> _Grid:
+        """Return the smallest blocks of which there are at most `most`."""
+        return cls(length, max(1, -(-length // most)))
+
+    @property
+    def count(self) -> int:
+        return -(-self.length // self.size)
+
+    def tokens(self, blocks: slice) -> slice:
+        """Return the tokens of some blocks."""
+        return slice(blocks.start * self.size, min(blocks.stop * self.size, self.length))
+
+
+class LongAttention:
+    """Attention weights of long sequences, of which any block is computed when it is needed.
+
+    queries (..., n, d); keys (..., m, d).
+    """
+
+    def __init__(
+        self,
+        queries: ArrayLike,
+        keys: ArrayLike,
+        *,
+        score: ScoreLike = "scaled_dot",
+        mask: MaskLike | None = None,
+        bias: BiasLike | None = None,
+        scale: float | None = None,
+        softcap: float | None = None,
+    ) -> None:
+        queries, keys = _check.numeric("queries", queries), _check.numeric("keys", keys)
+        values = np.zeros((*keys.shape[:-1], 1), keys.dtype)
+        problem = prepare(queries, keys, values, score, mask, bias, scale, softcap, "softmax", None)
+        self._layout = problem.layout
+        self.heads, self.n, self.m = self._layout.items, self._layout.n, self._layout.m
+        if not self.heads * self.n * self.m:
+            _check.fail(f"a picture needs at least one query and one key: {queries.shape} and {keys.shape}")
+        added = bias if bias is None or hasattr(bias, "part") else np.asarray(bias)
+        self._options = Options(problem.score, problem.mask, added, scale, softcap, "auto", None)
+        self._arrays = queries, keys, values
+        self._lse: Array = log_sum_exp(problem)
+
+    def summary(self, head: int, side: int) -> Summary:
+        """Return the largest and the mean weight of blocks of a head, up to `side` on each side."""
+        down, across = _Grid.of(self.n, side), _Grid.of(self.m, side)
+        summary = Summary(*np.zeros((2, down.count, across.count), np.float32))
+        high = max(1, min(down.count, 256 // down.size))
+        wide = max(1, _TILE // (high * down.size) // across.size)
+        with one_blas_thread():  # for small products, several are slower where other processes compute
+            for rows in slices(down.count, high):
+                for columns in slices(across.count, wide):
+                    self._summarize(head, (down, across), (rows, columns), summary)
+        return summary
+
+    def _summarize(
+        self, head: int, grids: tuple[_Grid, _Grid], blocks: tuple[slice, slice], summary: Summary
+    ) -> None:
+        """Summarize the weights of some blocks."""
+        rows, columns = (grid.tokens(part) for grid, part in zip(grids, blocks, strict=True))
+        tile = self._weights(head, rows, columns)
+        starts = [np.arange(0, length, grid.size) for length, grid in zip(tile.shape, grids, strict=True)]
+        counts = [np.diff([*own, length]) for own, length in zip(starts, tile.shape, strict=True)]
+        summary.maximum[blocks] = _reduced(np.maximum, tile, starts)
+        summary.mean[blocks] = _reduced(np.add, tile, starts) / np.outer(*counts)
+
+    def _weights(self, head: int, rows: slice, columns: slice) -> Floats:
+        """Return a block of weights of one head."""
+        lead = self._layout.lead
+        index = tuple(int(i) for i in np.unravel_index(head, lead)) if lead else ()
+        region = Region(tuple(slice(i, i + 1) for i in index), rows, columns)
+        ones = (1,) * len(lead)
+        arrays = (item_of(array, lead, index) for array in self._arrays)
+        parts = [
+            own[part].reshape(*ones, -1, own.shape[-1])
+            for own, part in zip(arrays, (rows, columns, columns), strict=True)
+        ]
+        options = self._options.part(self._layout, region, all_visible=False)
+        named = [options[name] for name in ("score", "mask", "bias", "scale", "softcap")]
+        logits = define_logits(prepare(*parts, *named, "softmax", None))
+        logits = logits.reshape(extent(rows), extent(columns))
+        lse = self._lse[index][rows]
+        with np.errstate(all="ignore"):  # as in the attention itself, NaN and inf propagate
+            block = logits - np.where(np.isneginf(lse), 0, lse)[:, None].astype(logits.dtype)
+            return np.exp(block, out=block).astype(np.float32, copy=False)
+
+
+def _reduced(function: np.ufunc, tile: Array, starts: Sequence[Array]) -> Array:
+    """Reduce the blocks of a tile that start at these rows and columns."""
+    rows: Array = function.reduceat(tile, starts[0], axis=0)
+    reduced: Array = function.reduceat(rows, starts[1], axis=1)
+    return reduced
+
+
+def long_section(
+    attention: LongAttention,
+    query_labels: Sequence[str] | None = None,
+    key_labels: Sequence[str] | None = None,
+    *,
+    title: str = "Long attention",
+) -> Section:
+    """Show long attention: summaries of it, from all of it down to blocks of a few tokens."""
+    side = max(1, min(_SIDE, int((_NUMBERS / (2 * attention.heads)) ** 0.5)))
+    summaries = [attention.summary(head, side) for head in range(attention.heads)]
+    data = {
+        "queries": attention.n,
+        "keys": attention.m,
+        "blocks": [_Grid.of(length, side).size for length in (attention.n, attention.m)],
+        "maximum": packed(np.stack([summary.maximum for summary in summaries])),
+        "mean": packed(np.stack([summary.mean for summary in summaries])),
+        "query_labels": None if query_labels is None else labels(query_labels, attention.n, "query"),
+        "key_labels": None if key_labels is None else labels(key_labels, attention.m, "key"),
+    }
+    return Section("long", title, data)
