@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import PAIRS, SIZES, lines, trained
+from exported import KINDS, PAIRS, SIZES, lines, trained
 
 from regard.cli import main
 from regard.seq2seq import Images, Seq2Seq, Vectors
@@ -25,7 +25,13 @@ onnx = pytest.importorskip("onnx", reason="exports are tested with onnx")
 onnxruntime = pytest.importorskip("onnxruntime", reason="exports are tested with onnxruntime")
 pytestmark = pytest.mark.threads  # onnxruntime's
 
-TRANSFORMER = {"model_size": 8, "heads": 2, "feedforward_size": 16, "encoder_layers": 1, "decoder_layers": 2}
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model file, which no test changes."""
+    path = tmp_path_factory.mktemp("run") / "model.safetensors"
+    trained().save(path)
+    return path
 
 
 @pytest.fixture(scope="module")
@@ -123,14 +129,6 @@ def test_without_lines_ten_are_made_of_the_vocabulary(run: Path, tmp_path: Path)
 
 
 # ----------------------------------------------------------------------------------------------- decode.py
-
-UNCOMPARED = {name: size for name, size in SIZES.items() if name != "attention"}
-KINDS: dict[str, dict[str, Any]] = {
-    "recurrent": {},
-    "luong": {"network": UNCOMPARED | {"style": "luong", "score": "general", "cell": "lstm"}},
-    "without attention": {"network": UNCOMPARED | {"score": "none"}},
-    "transformer": {"family": "transformer", "network": TRANSFORMER},
-}
 
 
 @pytest.mark.slow
