@@ -16,10 +16,15 @@ from exported import KINDS, PAIRS, SIZES, lines, trained
 
 from regard.cli import main
 from regard.seq2seq import Images, Seq2Seq, Vectors
+from regard.seq2seq.data.tokenizers import Tokens
+from regard.seq2seq.data.vocabulary import SPECIAL, Vocabulary
 from regard.seq2seq.decoding.beam import beam
 from regard.seq2seq.export import files
 from regard.seq2seq.export.files import FILES, copied, export
 from regard.seq2seq.export.network import check_exportable
+from regard.seq2seq.networks.families import build
+from regard.seq2seq.networks.recurrent.config import RecurrentConfig
+from regard.seq2seq.storage.model_file import Model, write_model
 
 onnx = pytest.importorskip("onnx", reason="exports are tested with onnx")
 onnxruntime = pytest.importorskip("onnxruntime", reason="exports are tested with onnxruntime")
@@ -125,7 +130,22 @@ def test_without_lines_ten_are_made_of_the_vocabulary(run: Path, tmp_path: Path)
     assert main(["export", str(run), "--onnx", str(tmp_path)]) == 0
     rows = (tmp_path / "examples.tsv").read_text("utf-8").splitlines()
     assert 5 <= len(rows) <= 10
+    assert not decoder(tmp_path)("ab").cut
     assert {letter for row in rows for letter in row.split("\t")[0]} <= set("abcd")
+
+
+def test_a_vocabulary_without_tokens_has_an_unknown_line(tmp_path: Path) -> None:
+    network = build(RecurrentConfig(len(SPECIAL), 5, **SIZES))
+    model = Model(network, Tokens(Vocabulary(SPECIAL)), Tokens(Vocabulary([*SPECIAL, "a"])))
+    write_model(tmp_path / "model.safetensors", model)
+    assert main(["export", str(tmp_path), "--onnx", str(tmp_path / "app")]) == 0
+    assert (tmp_path / "app" / "examples.tsv").read_text("utf-8").startswith("?\t")
+
+
+def test_lines_that_a_file_of_columns_cannot_hold_are_no_examples(run: Path, tmp_path: Path) -> None:
+    export(Seq2Seq.load(run).model, tmp_path, ["a\u2028b", "a\x85", "c\td", "ab"])
+    rows = (tmp_path / "examples.tsv").read_text("utf-8").splitlines()
+    assert [row.split("\t")[0] for row in rows] == ["ab"]
 
 
 # ----------------------------------------------------------------------------------------------- decode.py
@@ -149,7 +169,7 @@ def test_the_decoder_finds_what_the_search_finds(kind: str, width: int, tmp_path
 def test_a_beam_of_more_than_all_continuations(run: Path, app: Path) -> None:
     network = Seq2Seq.load(run).model.network
     own = beam(network, np.array([[4, 5, 2]]).T, np.array([3]), width=40)[0][0]
-    tokens, score, _ = decoder(app).search([4, 5], 40)
+    tokens, score, *_ = decoder(app).search([4, 5], 40)
     assert tuple(tokens) == own.tokens
     assert score == pytest.approx(own.score, abs=1e-4)
 
@@ -165,7 +185,7 @@ def test_a_text_that_never_ends_is_cut_off_at_the_limit(run: Path, tmp_path: Pat
     for width in (1, 3):
         found = decoder(tmp_path)("ab", width)
         (own,) = model.translate(["ab"], beam=width)
-        assert len(found.tokens) == 2 * 3 + 5
+        assert (len(found.tokens), found.cut) == (2 * 3 + 5, True)
         assert (found.text, found.weights.shape) == (own.text, own.alignment.shape)
 
 

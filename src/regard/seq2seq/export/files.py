@@ -128,8 +128,11 @@ def export(
             with copied("decode", draft) as module:
                 decoder = module.Decoder(draft)
                 final = [decoder(source).text for source in sources]
-        examples = list(dict(zip(sources, final, strict=True)).items())
-        lines = "".join(f"{source}\t{answer}\n" for source, answer in examples[:_SHOWN])
+        rows_of_text = dict.fromkeys(
+            f"{source}\t{answer}" for source, answer in zip(sources, final, strict=True)
+        )
+        examples = [row for row in rows_of_text if row.count("\t") == 1 and row.splitlines() == [row]]
+        lines = "".join(f"{row}\n" for row in examples[:_SHOWN])
         (draft / _EXAMPLES).write_text(lines, "utf-8", newline="\n")
         if view:
             _write_page(draft, view)
