@@ -128,6 +128,14 @@ def test_subwords_by_both_methods(method: Any, line: str) -> None:
             same(tokenizer, line)
 
 
+def test_an_unknown_character_costs_ten_more_than_the_worst_piece() -> None:
+    tokens, scores = ["▁", "▁xa", "b", "ab", "▁ya"], [-1.0, -8.0, -8.0, -0.5, -8.0]
+    tokenizer = Subwords(Vocabulary([*SPECIAL, *tokens]), [0.0] * 4 + scores)
+    same(tokenizer, "xab")  # by hand: -8 - 8, and not -1 - 18 - 0.5
+    assert text(tokenizer).cut("xab") == ["▁xa", "b"]
+    assert text(tokenizer).cut("zab") == ["▁", "z", "ab"]
+
+
 def test_equal_scores_are_merged_from_the_left_as_in_the_tokenizer() -> None:
     tokens = ["▁", "a", "aa", "▁a", "aaa"]
     for method in ("bpe", "unigram"):
