@@ -16,14 +16,15 @@ from exported import KINDS, PAIRS, SIZES, lines, trained
 
 from regard.cli import main
 from regard.seq2seq import Images, Seq2Seq, Vectors
-from regard.seq2seq.data.tokenizers import Tokens
-from regard.seq2seq.data.vocabulary import SPECIAL, Vocabulary
 from regard.seq2seq.decoding.beam import beam
 from regard.seq2seq.export import files
 from regard.seq2seq.export.files import FILES, copied, export
 from regard.seq2seq.export.network import check_exportable
 from regard.seq2seq.networks.families import build
 from regard.seq2seq.networks.recurrent.config import RecurrentConfig
+from regard.seq2seq.sources.text.source import Text
+from regard.seq2seq.sources.text.tokenizers import Tokens
+from regard.seq2seq.sources.text.vocabulary import SPECIAL, Vocabulary
 from regard.seq2seq.storage.model_file import Model, write_model
 
 onnx = pytest.importorskip("onnx", reason="exports are tested with onnx")
@@ -136,7 +137,7 @@ def test_without_lines_ten_are_made_of_the_vocabulary(run: Path, tmp_path: Path)
 
 def test_a_vocabulary_without_tokens_has_an_unknown_line(tmp_path: Path) -> None:
     network = build(RecurrentConfig(len(SPECIAL), 5, **SIZES))
-    model = Model(network, Tokens(Vocabulary(SPECIAL)), Tokens(Vocabulary([*SPECIAL, "a"])))
+    model = Model(network, Text.of(Tokens(Vocabulary(SPECIAL))), Tokens(Vocabulary([*SPECIAL, "a"])))
     write_model(tmp_path / "model.safetensors", model)
     assert main(["export", str(tmp_path), "--onnx", str(tmp_path / "app")]) == 0
     assert (tmp_path / "app" / "examples.tsv").read_text("utf-8").startswith("?\t")
@@ -347,9 +348,7 @@ def test_extras_are_left_out_on_purpose_only_and_the_cost_is_measured(
     assert settings["network"]["source_tokens"] == len(settings["source"]["tokens"])
 
 
-@pytest.mark.parametrize(
-    "source", [Vectors(2), Images(8, 8, channels=1)], ids=lambda source: source.token_type
-)
+@pytest.mark.parametrize("source", [Vectors(2), Images(8, 8, channels=1)], ids=lambda source: source.kind)
 def test_models_of_arrays_are_refused_before_any_work(
     source: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -357,7 +356,7 @@ def test_models_of_arrays_are_refused_before_any_work(
     examples = [np.full(shape, value, np.float32) for value in (0.1, 0.9)]
     Seq2Seq(source=source, epochs=1, network=SIZES).fit(examples, ["a", "b"]).save(tmp_path / "m.safetensors")
     told = refused([str(tmp_path / "m.safetensors"), "--onnx", str(tmp_path / "app")], capsys)
-    assert told == f"the source must be text to be exported. Got {source.token_type} instead."
+    assert told == f"the source must be text to be exported. Got {source.kind} instead."
     assert not (tmp_path / "app").exists()
 
 

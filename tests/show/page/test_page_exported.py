@@ -22,9 +22,9 @@ from exported import KINDS, trained
 
 from regard.cli import main
 from regard.seq2seq import Seq2Seq
-from regard.seq2seq.data.tokenizers import Subwords, learn
-from regard.seq2seq.data.vocabulary import SPECIAL, Vocabulary
 from regard.seq2seq.export.rules import rules
+from regard.seq2seq.sources.text.tokenizers import Subwords, learn
+from regard.seq2seq.sources.text.vocabulary import SPECIAL, Vocabulary
 
 pytest.importorskip("onnx", reason="exports are tested with onnx")
 pytest.importorskip("onnxruntime", reason="exports are tested with onnxruntime")
@@ -241,8 +241,8 @@ CUT = """async ([rules, lines]) => {
     const { Text } = await import(new URL("text.js", document.baseURI));
     const text = new Text(rules);
     return lines.map((line) => {
-        const tokens = text.cut(line);
-        return [tokens, text.encode(tokens), text.join(tokens), tokens.map((token) => text.plain(token))];
+        const tokens = text.tokenize(line);
+        return [tokens, text.encode(tokens), text.detokenize(tokens), tokens.map((token) => text.tokenText(token))];
     });
 }"""
 
@@ -255,13 +255,16 @@ def subwords(method: Any) -> Subwords:
 
 @pytest.mark.parametrize("kind", ["characters", "tokens", "words", "unigram", "bpe"])
 @pytest.mark.parametrize("form", ["NFC", "NFKC", "none"])
-def test_text_is_cut_as_by_the_tokenizers(tab: Any, kind: str, form: Any) -> None:
+def test_text_is_tokenized_as_by_the_tokenizers(tab: Any, kind: str, form: Any) -> None:
     if kind in ("unigram", "bpe"):
         tokenizer: Any = subwords(kind)
     else:
         tokenizer = learn(kind, LINES, lower=form == "NFKC", normalization=form)
-    own = [tokenizer.cut(line) for line in LINES]
-    expected = [[t, tokenizer.encode(t), tokenizer.glue(t), [tokenizer.plain(one) for one in t]] for t in own]
+    own = [tokenizer.tokenize(line) for line in LINES]
+    expected = [
+        [t, tokenizer.encode(t), tokenizer.detokenize(t), [tokenizer.token_text(one) for one in t]]
+        for t in own
+    ]
     assert tab.evaluate(CUT, [rules(tokenizer), LINES]) == expected
 
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from regard import _check, _files
-from regard.seq2seq.data.packing import Row
+from regard.seq2seq.corpus.packing import Row
 from regard.seq2seq.decoding.search import longest
 from regard.seq2seq.export.comparison import TOLERANCE, Comparison, compare
 from regard.seq2seq.export.graph import require_onnx
@@ -116,7 +116,7 @@ def export(
     """
     require_onnx()
     side, network = model.source_tokenizer, network_alone(model)
-    rows = [side.encode(side.cut(source)) for source in sources]
+    rows = [side.encode(side.tokenize(source)) for source in sources]
     with tempfile.TemporaryDirectory() as scratch:
         draft = Path(scratch)
         _write(draft, network, described(model, card))
@@ -173,7 +173,7 @@ def _compared(
     """Compare the files with the network; raise ValueError where an answer or a log-probability differs."""
     with copied("decode", draft) as module:
         decoder = module.Decoder(draft)
-        cut = [decoder.source.encode(decoder.source.cut(source)) for source in sources]
+        cut = [decoder.source.encode(decoder.source.tokenize(source)) for source in sources]
         if wrong := [i for i, (own, other) in enumerate(zip(rows, cut, strict=True)) if list(own) != other]:
             _refuse(
                 f"{len(wrong)} of {len(rows)} sources are cut otherwise, such as {sources[wrong[0]]!r:.60}"

@@ -17,7 +17,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.seq2seq.data.vocabulary import END, START
+from regard.seq2seq.sources.text.vocabulary import END, START
 
 __all__ = ["LONGEST", "Suffixes", "joined"]
 

@@ -26,10 +26,10 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.seq2seq.data.packing import Row, Rows, unpacked, width
-from regard.seq2seq.data.vocabulary import END, START, UNKNOWN
+from regard.seq2seq.corpus.packing import Row, Rows, unpacked, width
 from regard.seq2seq.extras.base import SourceAugmenter
 from regard.seq2seq.extras.suffixes import LONGEST, Suffixes, joined
+from regard.seq2seq.sources.text.vocabulary import END, START, UNKNOWN
 
 __all__ = ["TranslationMemory"]
 

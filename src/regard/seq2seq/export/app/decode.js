@@ -21,7 +21,7 @@ export class Decoder {
   // Return the source's tokens with its end, and the outputs, the best first: text, tokens, score,
   // weights (row by row), cut (whether it was cut off at the limit).
   async decode(text, beam = 5) {
-    const source = this.source.cut(text);
+    const source = this.source.tokenize(text);
     const names = [...source, "</s>"];
     if (!source.length) return { source: names, outputs: [{ text: "", tokens: [], score: 0, weights: new Float32Array(), cut: false }] };
     const found = await this.search(this.source.encode(source), beam);
@@ -32,10 +32,10 @@ export class Decoder {
     const tokens = ids.map((id, row) => {
       if (id !== UNKNOWN || !rows) return this.target.tokens[id];
       const weights = rows[row].subarray(0, source.length);
-      return this.target.copied(source[weights.indexOf(Math.max(...weights))], this.source); // an unknown token is a copy
+      return this.target.copyToken(source[weights.indexOf(Math.max(...weights))], this.source); // an unknown token is a copy
     });
     const weights = rows && Float32Array.from(rows.slice(0, ids.length).flatMap((row) => Array.from(row)));
-    return { text: this.target.join(tokens), tokens, score, weights, cut };
+    return { text: this.target.detokenize(tokens), tokens, score, weights, cut };
   }
 
   async search(source, beam) {

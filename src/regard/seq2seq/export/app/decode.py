@@ -27,14 +27,14 @@ class Decoder:
 
     def __call__(self, text: str, beam: int = 1) -> Output:
         """Return the best output that a beam of this size finds; 1 is greedy search."""
-        source = self.source.cut(text)
+        source = self.source.tokenize(text)
         if not source:
             return Output("", [], 0.0, np.zeros((0, 1)), False)
         ids, score, weights, cut = self.search(self.source.encode(source), beam)
         tokens = [self.target.tokens[i] for i in ids]
         for row in [row for row, i in enumerate(ids) if i == UNKNOWN and weights.size]:
-            tokens[row] = self.target.copied(source[weights[row, :-1].argmax()], self.source)
-        return Output(self.target.join(tokens), tokens, score, weights, cut)
+            tokens[row] = self.target.copy_token(source[weights[row, :-1].argmax()], self.source)
+        return Output(self.target.detokenize(tokens), tokens, score, weights, cut)
 
     def search(self, ids: list[int], beam: int = 1) -> tuple[list[int], float, Any, bool]:
         """Return the ids of the best output, their score and weights, and whether they were cut off."""
