@@ -1027,6 +1027,10 @@ def test_a_training_that_was_too_short_is_reported_at_the_end(
     )
     assert main([*common, "--epochs", "100"]) == 0
     assert "was short" not in capsys.readouterr().err
+    assert main([*common, "--steps", "1"]) == 0
+    assert re.search(r"the model can become better with --steps \d+\n$", capsys.readouterr().err)
+    assert main([*common, "--steps", "1", "--epochs", "1"]) == 2
+    assert "steps must not be given with epochs" in capsys.readouterr().err
 
 
 MORE = "; 9 times is usual, which takes --minutes 15"
@@ -1048,7 +1052,7 @@ def test_how_often_pairs_will_be_seen(
     a_second: float, epochs_seen: float, minutes: float, config: TrainingConfig, forecast_text: str
 ) -> None:
     assert (
-        forecast(a_second, epochs_seen, minutes, 9, config)
+        forecast(a_second, epochs_seen, minutes, 9, config.epochs, config.minutes)
         == f"at this speed each pair will be seen {forecast_text}"
     )
 

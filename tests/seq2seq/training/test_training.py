@@ -37,7 +37,7 @@ DEFAULTS = {
 
 
 def resolved(**options: Any) -> ResolvedConfig:
-    epochs = {} if "minutes" in options else {"epochs": 9}
+    epochs = {} if {"minutes", "steps"} & options.keys() else {"epochs": 9}
     return ResolvedConfig(**{**DEFAULTS, **epochs, **options})
 
 
@@ -264,7 +264,7 @@ def test_with_minutes_alone_the_rate_decays_with_time() -> None:
 
 
 def test_training_needs_an_end() -> None:
-    with pytest.raises(ValueError, match=r"^epochs must be given without minutes: training needs an end\."):
+    with pytest.raises(ValueError, match=r"^epochs must be given without minutes and steps: "):
         resolved(epochs=None)
 
 
@@ -277,6 +277,43 @@ def test_minutes_replace_the_default_epochs_only() -> None:
     assert timed.epochs is None
     assert dataclasses.replace(timed, epochs=plain.epochs, minutes=None) == plain
     assert choose_training(config, corpus, TrainingConfig(minutes=3.0, epochs=2)).epochs == 2
+
+
+@pytest.mark.parametrize("steps", [3, 7])
+def test_steps_end_a_training_within_an_epoch_or_after_it(steps: int) -> None:
+    training = begun(resolved(steps=steps, batch_tokens=60, warm_up=2, learning_rate=0.25), count=30)
+    assert 3 < training.per_epoch < 7
+    taken = list(training)
+    assert [step.number for step in taken] == list(range(1, steps + 1))
+    assert taken[-1].validation is not None
+    assert taken[-1].total == steps
+    rates = {3: [0.5, 1, 1], 7: [0.5, 1, 1, 0.8, 0.6, 0.4, 0.2]}  # two steps of warm-up, then down to 0
+    assert [step.learning_rate / 0.25 for step in taken] == pytest.approx(rates[steps])
+
+
+def test_steps_choose_no_other_sizes_and_no_epochs() -> None:
+    corpus = begun(resolved()).pairs
+    config = choose_config("recurrent", len(corpus), 10, 10, {})
+    chosen = choose_training(config, corpus, TrainingConfig(steps=80))
+    assert (chosen.steps, chosen.epochs, chosen.minutes, chosen.warm_up) == (80, None, None, 8)
+    by_epochs = choose_training(config, corpus, TrainingConfig())
+    assert chosen.learning_rate == by_epochs.learning_rate
+
+
+@pytest.mark.parametrize("stop", [1, 4, 6])
+def test_a_training_of_steps_is_resumed_exactly(stop: int, tmp_path: Path) -> None:
+    config = resolved(steps=7, batch_tokens=60, warm_up=2)
+    full, first, second = begun(config), begun(config), begun(config)
+    steps = [step._replace(seconds=0.0) for step in full]
+    for step in first:
+        if step.number == stop:
+            write_checkpoint(tmp_path / "it", first.state())
+            break
+    second.resume_from(read_checkpoint(tmp_path / "it"))
+    assert [step._replace(seconds=0.0) for step in second] == steps[stop:]
+    assert second.flat.tobytes() == full.flat.tobytes()
+    with pytest.raises(ValueError, match="training steps was 7, and is 9"):
+        begun(resolved(steps=9, batch_tokens=60, warm_up=2)).resume_from(first.state())
 
 
 def test_a_time_limit_may_be_added_and_removed_when_resuming() -> None:

@@ -161,11 +161,11 @@ def choose_training(config: Config, corpus: Corpus, training: TrainingConfig) ->
     pairs, minutes = len(corpus), training.minutes
     tokens = int(_sentences(pairs) * np.maximum(corpus.source_lengths, corpus.target_lengths).mean())
     usual = choose_epochs(pairs)
-    warm_up = max(min(150, _steps(pairs) * (training.epochs or usual) // 10), 1)
+    steps = training.steps or _steps(pairs) * (training.epochs or usual)
     chosen: dict[str, Any] = {
-        "epochs": usual if minutes is None else None,
+        "epochs": usual if minutes is None and training.steps is None else None,
         "batch_tokens": tokens,
-        "warm_up": warm_up,
+        "warm_up": max(min(150, steps // 10), 1),
         "guided_alignment": 1.0 if corpus.links else 0.0,
         **config.training,
     }
