@@ -162,6 +162,8 @@ class Seq2Seq(Translator):
             option = "extras" if self.extras else "lower"
             rule = f"{option} must not be given with a source of arrays: it is about the source's tokens."
             _check.fail(rule)
+        if isinstance(source, Source) and self.lower is not None:
+            _check.fail("lower must not be given with a Text, which has it. Got both instead.")
         if self._augmented and self.network.get("score") == "none":
             _check.fail(
                 f"extras that append tokens need attention, which reads them. Got {self.extras} instead."
@@ -392,19 +394,11 @@ class Seq2Seq(Translator):
         Training
             Before its first step.
         """
-        reader, target_reader = self.reader, self.target_reader
-        pairs = as_pairs(pairs, reader, target_reader.tokenizer)
-        self._check_links(links, len(pairs))
-        if valid is None:
-            if callable(links):
-                _check.fail("valid must be given where links is a function.")
-            pairs, valid, links = split_validation(pairs, links, self.fits)
-        else:  # pairs with an empty side are left out
-            valid = as_pairs(valid, reader, target_reader.tokenizer, skipped=lambda _: None)
+        pairs, valid, links = self._read_pairs(pairs, valid, links)
         with located("source: "):
-            source = reader.fitted(pair[0] for pair in pairs)
+            source = self.reader.fitted(pair[0] for pair in pairs)
         with located("target: "):
-            target = target_reader.fitted(pair[1] for pair in pairs).tokenizer
+            target = self.target_reader.fitted(pair[1] for pair in pairs).tokenizer
         pairs, valid = (
             [(source.load(one), target.read(two)) for one, two in each] for each in (pairs, valid)
         )
@@ -430,6 +424,19 @@ class Seq2Seq(Translator):
         training = Training(network, learned, validation, chosen, options)
         self._model, self._held_out = files.Model(network, source, target, extras), held_out
         return training
+
+    def _read_pairs(
+        self, pairs: Iterable[Any], valid: Iterable[Any] | None, links: Any
+    ) -> tuple[list[Pair], list[Pair], Any]:
+        """Read training and validation pairs; without the latter, some pairs are held out, and their links."""
+        sides = self.reader, self.target_reader.tokenizer
+        read = as_pairs(pairs, *sides)
+        self._check_links(links, len(read))
+        if valid is not None:  # pairs with an empty side are left out
+            return read, as_pairs(valid, *sides, skipped=lambda _: None), links
+        if callable(links):
+            _check.fail("valid must be given where links is a function.")
+        return split_validation(read, links, self.fits)
 
     def _learn_extras(
         self, learned: Corpus, validation: Corpus, sizes: tuple[int, int]
