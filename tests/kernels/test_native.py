@@ -31,7 +31,7 @@ from strategies import BATCH, DTYPES, HEADS, OPTIONS, Case, case
 
 import regard
 from regard import nn
-from regard.kernels import fast_path, library, matrix, problem, recurrence, search, training
+from regard.kernels import fast_path, library, matrix, nearest, problem, recurrence, search, training
 from regard.kernels import rows as layers
 
 Array = NDArray[Any]
@@ -1212,6 +1212,7 @@ MIRRORS: dict[str, Any] = {
     "Norm": layers.CNorm,
     "Drop": layers.CDrop,
     "Relu": layers.CRelu,
+    "Nearest": nearest.CNearest,
 }
 
 

@@ -12,6 +12,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from drawn import captioner, draw, reader_of_labels, text_model
+from errors import refused
 
 from regard.cli import main
 from regard.seq2seq import Seq2Seq
@@ -43,17 +44,6 @@ def printed(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> list[st
     out, err = capsys.readouterr()
     assert err == ""
     return out.splitlines()
-
-
-def refused(arguments: list[str], capsys: pytest.CaptureFixture[str], before: str = "") -> str:
-    """The one line of an error, after nothing else or after some output."""
-    assert main(arguments) == 2
-    out, err = capsys.readouterr()
-    assert out == before
-    prefix = f"regard {arguments[0]}: error: "
-    assert err.startswith(prefix)
-    assert err.count("\n") == 1
-    return err.removeprefix(prefix).removesuffix("\n")
 
 
 def typed(monkeypatch: pytest.MonkeyPatch, data: bytes) -> None:

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 from drawn import NETWORK, SIZE, captions, draw, labels
+from errors import refusals, refused
 from one_test import in_one_test
 
 from regard import _files, _signals
@@ -1026,6 +1027,10 @@ def test_a_training_that_was_too_short_is_reported_at_the_end(
     )
     assert main([*common, "--epochs", "100"]) == 0
     assert "was short" not in capsys.readouterr().err
+    assert main([*common, "--steps", "1"]) == 0
+    assert re.search(r"the model can become better with --steps \d+\n$", capsys.readouterr().err)
+    assert main([*common, "--steps", "1", "--epochs", "1"]) == 2
+    assert "steps must not be given with epochs" in capsys.readouterr().err
 
 
 MORE = "; 9 times is usual, which takes --minutes 15"
@@ -1047,7 +1052,7 @@ def test_how_often_pairs_will_be_seen(
     a_second: float, epochs_seen: float, minutes: float, config: TrainingConfig, forecast_text: str
 ) -> None:
     assert (
-        forecast(a_second, epochs_seen, minutes, 9, config)
+        forecast(a_second, epochs_seen, minutes, 9, config.epochs, config.minutes)
         == f"at this speed each pair will be seen {forecast_text}"
     )
 
@@ -1094,17 +1099,6 @@ def test_copying_is_shown_where_it_is_not_far_below(
 # --------------------------------------------------------------------------------------------------- bad input
 
 
-def refused(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
-    """The one line of an error, after which nothing has been printed."""
-    assert main(arguments) == 2
-    stdout, stderr = capsys.readouterr()
-    assert stdout == ""
-    assert stderr.count("\n") == 1
-    prefix = f"regard {arguments[0]}: error: "
-    assert stderr.startswith(prefix)
-    return stderr.removeprefix(prefix).removesuffix("\n")
-
-
 BAD_LINES = {
     b"": "{} holds no sentence pairs: it is empty",
     b"a\tb\n\n": "{}, line 2: empty; expected source TAB target",
@@ -1112,9 +1106,6 @@ BAD_LINES = {
     b"a\tb\tc\n": "{}, line 1: expected source TAB target, found 3 columns; choose two with --columns",
     b"a\tb\n\xe9\tb\n": "{}, line 2: not UTF-8 (byte 1 is 0xe9)",
 }
-
-
-NO_SIZE = "--source images needs --size HEIGHT WIDTH: height and width in pixels, multiples of --cell"
 
 
 @pytest.mark.parametrize("option", ["pairs", "--valid", "--test"])
@@ -1177,34 +1168,21 @@ def test_other_files_are_not_overwritten_by_a_model(
     )
 
 
-@in_one_test("option", ["--max-tokens", "--test-max-tokens"])
-@in_one_test("value", ["0", "-1", "x", "1.5"])
-def test_integers_are_checked(option: str, value: str, capsys: pytest.CaptureFixture[str]) -> None:
-    message = refused(["train", "pairs.tsv", f"{option}={value}"], capsys)
-    assert message == f"argument {option}: must be an integer of at least 1. Got {value!r} instead."
+BAD_OPTIONS = """
+--epochs=0 | argument --epochs: must be at least 1. Got 0 instead.
+--epochs=1.5 | argument --epochs: must be an integer. Got 1.5 instead.
+--learning-rate=-1 | argument --learning-rate: must be greater than 0. Got -1.0 instead.
+--minutes=nan | argument --minutes: must be a number. Got 'nan' instead.
+--keep=all | argument --keep: must be one of 'best', 'last'. Got 'all' instead.
+--max-tokens=0 | argument --max-tokens: must be an integer of at least 1. Got '0' instead.
+--test-max-tokens=1.5 | argument --test-max-tokens: must be an integer of at least 1. Got '1.5' instead.
+--network layers=7 --network layers=7 | --network: layers must be given once. Got it twice instead.
+"""
 
 
-def test_options_given_twice_are_rejected(capsys: pytest.CaptureFixture[str]) -> None:
-    message = refused(["train", "pairs.tsv", "--network", "layers=7", "--network", "layers=7"], capsys)
-    assert message == "--network: layers must be given once. Got it twice instead."
-
-
-@in_one_test(
-    ("option", "rule"),
-    [
-        ("--epochs=0", "must be at least 1. Got 0 instead."),
-        ("--epochs=1.5", "must be an integer. Got 1.5 instead."),
-        ("--learning-rate=-1", "must be greater than 0. Got -1.0 instead."),
-        ("--minutes=0", "must be greater than 0. Got 0.0 instead."),
-        ("--minutes=nan", "must be a number. Got 'nan' instead."),
-        ("--dropout=1", "must be less than 1. Got 1.0 instead."),
-        ("--keep=all", "must be one of 'best', 'last'. Got 'all' instead."),
-        ("--seed=-1", "must be at least 0. Got -1 instead."),
-    ],
-)
-def test_options_of_training_are_checked(option: str, rule: str, capsys: pytest.CaptureFixture[str]) -> None:
-    message = refused(["train", "pairs.tsv", option], capsys)
-    assert message == f"argument {option.partition('=')[0]}: {rule}"
+@in_one_test(("options", "error"), refusals(BAD_OPTIONS))
+def test_options_are_checked(options: list[str], error: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert refused(["train", "pairs.tsv", *options], capsys) == error
 
 
 def test_pairs_that_are_too_long_are_errors(
@@ -1217,12 +1195,6 @@ def test_pairs_that_are_too_long_are_errors(
     message = refused(["train", str(long), "--valid", str(pairs), "--out", str(tmp_path / "m")], capsys)
     assert message == "no training pair has between 1 and 50 (max_tokens) tokens on both sides: 1 pair given"
     assert not (tmp_path / "m").exists()
-
-
-@pytest.mark.parametrize("verb", ["train", "translate", "caption"])
-def test_help(verb: str, capsys: pytest.CaptureFixture[Any]) -> None:
-    assert main([verb, "--help"]) == 0
-    assert "examples:" in capsys.readouterr().out
 
 
 # ------------------------------------------------------------------------------------------- images and vectors
@@ -1438,54 +1410,37 @@ def test_bad_files_are_named_with_their_line_before_the_training(
     assert not out.exists()
 
 
-@in_one_test(
-    ("options", "message"),
-    [
-        (["--source", "images"], NO_SIZE),
-        (["--source", "images", "--size", "8"], NO_SIZE),
-        (["--source", "images", "--size", "8", "8", "3"], NO_SIZE),
-        (
-            ["--source", "vectors"],
-            "--source vectors needs --size N: how many numbers each has, without its position",
-        ),
-        (
-            ["--source", "vectors", "--size", "2", "2"],
-            "--source vectors needs --size N: how many numbers each has, without its position",
-        ),
-        (
-            ["--source", "images", "--size", "9", "12"],
-            "height must be a multiple of cell = 4. Got 9 instead; hint: height=12, or another cell",
-        ),
-        ([*SIZE, "--cell", "3"], "cell must be a power of 2. Got 3 instead."),
-        (
-            [*SIZE, "--cell", "8"],
-            "width must be a multiple of cell = 8. Got 12 instead; hint: width=16, or another cell",
-        ),
-        ([*SIZE, "--channels", "65"], "channels must be at most 64. Got 65 instead."),
-        (["--size", "8", "12"], "--size needs --source images or vectors"),
-        (["--channels", "1"], "--channels needs --source images"),
-        (["--cell", "4"], "--cell needs --source images"),
-        (["--order", "set"], "--order needs --source vectors"),
-        (["--positions", "2"], "--positions needs --source vectors"),
-        ([*SIZE, "--order", "set"], "--order needs --source vectors"),
-        (["--source", "vectors", "--size", "2", "--cell", "4"], "--cell needs --source images"),
-        ([*SIZE, "--links", "links"], "--links needs tokens in the source. --source images has none."),
-        ([*SIZE, "--lower"], "--lower needs tokens in the source. --source images has none."),
-        (
-            ["--source", "vectors", "--size", "2", "--extras", "graphones=3"],
-            "--extras needs tokens in the source. --source vectors has none.",
-        ),
-        (
-            [*SIZE, "--no-lower"],
-            "lower must not be given with a source of arrays: it is about the source's tokens.",
-        ),
-        (["--source", "vectors", "--size", "0"], "size must be at least 1. Got 0 instead."),
-        (
-            ["--source", "vectors", "--size", "2", "--positions", "4"],
-            "positions must be at most 3. Got 4 instead.",
-        ),
-    ],
-)
+BAD_OPTIONS_OF_ARRAYS = """
+--source images | --source images needs --size HEIGHT WIDTH: height and width in pixels, multiples of --cell
+--source images --size 8 |
+    --source images needs --size HEIGHT WIDTH: height and width in pixels, multiples of --cell
+--source images --size 8 8 3 |
+    --source images needs --size HEIGHT WIDTH: height and width in pixels, multiples of --cell
+--source vectors | --source vectors needs --size N: how many numbers each has, without its position
+--source vectors --size 2 2 | --source vectors needs --size N: how many numbers each has, without its position
+--source images --size 9 12 | height must be a multiple of cell = 4. Got 9 instead; hint: height=12, or another cell
+--source images --size 8 12 --cell 3 | cell must be a power of 2. Got 3 instead.
+--source images --size 8 12 --cell 8 |
+    width must be a multiple of cell = 8. Got 12 instead; hint: width=16, or another cell
+--source images --size 8 12 --channels 65 | channels must be at most 64. Got 65 instead.
+--size 8 12 | --size needs --source images or vectors
+--channels 1 | --channels needs --source images
+--cell 4 | --cell needs --source images
+--order set | --order needs --source vectors
+--positions 2 | --positions needs --source vectors
+--source images --size 8 12 --order set | --order needs --source vectors
+--source vectors --size 2 --cell 4 | --cell needs --source images
+--source images --size 8 12 --links links | --links needs tokens in the source. --source images has none.
+--source images --size 8 12 --lower | --lower needs tokens in the source. --source images has none.
+--source vectors --size 2 --extras graphones=3 | --extras needs tokens in the source. --source vectors has none.
+--source images --size 8 12 --no-lower |
+    lower must not be given with a source of arrays: it is about the source's tokens.
+--source vectors --size 0 | size must be at least 1. Got 0 instead.
+--source vectors --size 2 --positions 4 | positions must be at most 3. Got 4 instead.
+"""
+
+
+@in_one_test(("options", "message"), refusals(BAD_OPTIONS_OF_ARRAYS))
 def test_options_of_arrays_are_checked_before_files(
     options: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

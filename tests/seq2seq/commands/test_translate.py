@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from errors import refusals
 from hypothesis import given
 from hypothesis import strategies as st
 from one_test import in_one_test
@@ -298,41 +299,29 @@ def test_a_tab_in_a_text_is_no_column(
     assert output_of(["translate", "m", "--scores"], capsys) == "-0.5000\tb c\n"
 
 
-@in_one_test(
-    ("options", "text"),
-    [
-        (["--beam=0"], "argument --beam: must be an integer from 1 to 100. Got '0' instead."),
-        (["--n-best=101"], "argument --n-best: must be an integer from 1 to 100. Got '101' instead."),
-        (["--sample=0"], "argument --sample: must be an integer from 1 to 1000. Got '0' instead."),
-        (["--sample=1001"], "argument --sample: must be an integer from 1 to 1000. Got '1001' instead."),
-        (["--seed=-1"], "argument --seed: must be an integer of at least 0. Got '-1' instead."),
-        (
-            ["--length-penalty=-1"],
-            "argument --length-penalty: must be a number from 0 to 10. Got '-1' instead.",
-        ),
-        (
-            ["--length-penalty=1000"],
-            "argument --length-penalty: must be a number from 0 to 10. Got '1000' instead.",
-        ),
-        (
-            ["--coverage-penalty=x"],
-            "argument --coverage-penalty: must be a number from 0 to 10. Got 'x' instead.",
-        ),
-        (["--temperature=0"], "argument --temperature: must be a number greater than 0. Got '0' instead."),
-        (
-            ["--top-p=1.1"],
-            "argument --top-p: must be a number greater than 0 and at most 1. Got '1.1' instead.",
-        ),
-        (["--temperature=1"], "--temperature needs --sample"),
-        (["--by=tokens"], "--by needs --alignment pharaoh: it is about links"),
-        (["--by=words", "--alignment=text"], "--by needs --alignment pharaoh: it is about links"),
-        (["--top-k=1"], "--top-k needs --sample"),
-        (["--seed=1"], "--seed needs --sample"),
-        (["--sample=1", "--beam=3"], "--beam and --sample exclude each other; hint: give one"),
-        (["--sample=1", "--n-best=3"], "--n-best and --sample exclude each other; hint: give one"),
-        (["--beam=2", "--n-best=3"], "--n-best must be at most --beam = 2. Got 3 instead."),
-    ],
-)
+BAD_OPTIONS = """
+--beam=0 | argument --beam: must be an integer from 1 to 100. Got '0' instead.
+--n-best=101 | argument --n-best: must be an integer from 1 to 100. Got '101' instead.
+--sample=0 | argument --sample: must be an integer from 1 to 1000. Got '0' instead.
+--sample=1001 | argument --sample: must be an integer from 1 to 1000. Got '1001' instead.
+--seed=-1 | argument --seed: must be an integer of at least 0. Got '-1' instead.
+--length-penalty=-1 | argument --length-penalty: must be a number from 0 to 10. Got '-1' instead.
+--length-penalty=1000 | argument --length-penalty: must be a number from 0 to 10. Got '1000' instead.
+--coverage-penalty=x | argument --coverage-penalty: must be a number from 0 to 10. Got 'x' instead.
+--temperature=0 | argument --temperature: must be a number greater than 0. Got '0' instead.
+--top-p=1.1 | argument --top-p: must be a number greater than 0 and at most 1. Got '1.1' instead.
+--temperature=1 | --temperature needs --sample
+--by=tokens | --by needs --alignment pharaoh: it is about links
+--by=words --alignment=text | --by needs --alignment pharaoh: it is about links
+--top-k=1 | --top-k needs --sample
+--seed=1 | --seed needs --sample
+--sample=1 --beam=3 | --beam and --sample exclude each other; hint: give one
+--sample=1 --n-best=3 | --n-best and --sample exclude each other; hint: give one
+--beam=2 --n-best=3 | --n-best must be at most --beam = 2. Got 3 instead.
+"""
+
+
+@in_one_test(("options", "text"), refusals(BAD_OPTIONS))
 def test_options_of_translate_are_checked(
     options: list[str], text: str, model: Model, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -817,23 +806,19 @@ def test_two_files_must_be_equally_long(
     assert (stdout, message) == ("0-0\n\n0-0\n", f"{two}, line 2: not UTF-8 (byte 1 is 0xff)")
 
 
-@pytest.mark.parametrize(
+BAD_OPTIONS_OF_ALIGN = """
+a b c | PAIRS must be one file or two. Got 3 instead.
+a a | PAIRS must be two different files
+a --reverse=m | --reverse needs models of the other direction. Got one of the same model instead.
+a --symmetrize=product | --symmetrize needs --reverse: a model of the other direction
+a --threshold=1 | argument --threshold: must be a number from 0 to less than 1. Got '1' instead.
+no-such-file | no-such-file: No such file or directory
+"""
+
+
+@in_one_test(
     ("options", "text"),
-    [
-        (["a", "b", "c"], "PAIRS must be one file or two. Got 3 instead."),
-        (["a", "a"], "PAIRS must be two different files"),
-        (["a", f"b{os.sep}..{os.sep}a"], "PAIRS must be two different files"),
-        (
-            ["a", "--reverse=m"],
-            "--reverse needs models of the other direction. Got one of the same model instead.",
-        ),
-        (["a", "--symmetrize=product"], "--symmetrize needs --reverse: a model of the other direction"),
-        (
-            ["a", "--threshold=1"],
-            "argument --threshold: must be a number from 0 to less than 1. Got '1' instead.",
-        ),
-        (["no-such-file"], "no-such-file: No such file or directory"),
-    ],
+    [*refusals(BAD_OPTIONS_OF_ALIGN), (["a", f"b{os.sep}..{os.sep}a"], "PAIRS must be two different files")],
 )
 def test_options_of_align_are_checked(
     options: list[str], text: str, model: Model, capsys: pytest.CaptureFixture[str]

@@ -89,6 +89,18 @@ def test_n_grams_of_too_many_pairs_do_not_count(monkeypatch: pytest.MonkeyPatch)
     assert TranslationMemory(1, known, targets).retrieve([(10, 5)]) == [[]]
 
 
+def test_without_the_library_the_same_pairs_are_retrieved(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(2)
+    rows = list(
+        dict.fromkeys(tuple(rng.integers(UNKNOWN, 9, rng.integers(1, 9)).tolist()) for _ in range(300))
+    )
+    memory = TranslationMemory(3, rows[:200], [(4 + i,) for i in range(200)])
+    together = memory.retrieve(rows)
+    assert sum(map(len, together)) > 500
+    monkeypatch.setattr(module, "nearest", lambda *_, **__: None)
+    assert memory.retrieve(rows) == together
+
+
 def test_more_sources_than_one_block(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = [tuple(np.random.default_rng(i).integers(4, 9, 5)) for i in range(40)]
     memory = TranslationMemory(2, list(dict.fromkeys(rows))[:20], [(4 + i,) for i in range(20)])
@@ -132,8 +144,8 @@ def test_damaged(config: dict[str, object], data: dict[str, bytes], message: str
 
 
 def test_ids_of_a_wrong_width() -> None:
+    good = TranslationMemory(1, [(5,)], [(4,)]).data((300, 40))
     with pytest.raises(ValueError, match="numbers of 2 bytes"):
-        good = TranslationMemory(1, [(5,)], [(4,)]).data((300, 40))
         TranslationMemory.restore({"count": 1}, good | {"sources": b"\5\0\2"}, (300, 40))
 
 

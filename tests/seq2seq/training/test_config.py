@@ -21,6 +21,7 @@ from regard.seq2seq.training.config import OPTIONS
 OTHERS: dict[str, Any] = {  # a value for each option that is not its default
     "epochs": 3,
     "minutes": 0.5,
+    "steps": 7,
     "learning_rate": 0.25,
     "batch_tokens": 64,
     "warm_up": 9,
@@ -39,6 +40,7 @@ OTHERS: dict[str, Any] = {  # a value for each option that is not its default
 REFUSED = {
     "epochs": (0, "epochs must be at least 1. Got 0 instead."),
     "minutes": (float("inf"), "minutes must be finite. Got inf instead."),
+    "steps": (0, "steps must be at least 1. Got 0 instead."),
     "learning_rate": (0, "learning_rate must be greater than 0. Got 0.0 instead."),
     "batch_tokens": (1.5, "batch_tokens must be an integer. Got 1.5 instead."),
     "warm_up": (0, "warm_up must be at least 1. Got 0 instead."),
@@ -99,6 +101,15 @@ def test_only_a_default_that_is_chosen_is_none() -> None:
                 TrainingConfig(**{field.name: None})
 
 
+@pytest.mark.parametrize("other", ["epochs", "minutes"])
+def test_steps_are_given_alone(other: str) -> None:
+    options: dict[str, Any] = {"steps": 5, other: 2}
+    with pytest.raises(
+        ValueError, match=rf"^steps must not be given with {other}\. Got 5 and 2(\.0)? instead\.$"
+    ):
+        TrainingConfig(**options)
+
+
 def test_rdrop_needs_dropout() -> None:
     with pytest.raises(ValueError, match=r"^rdrop must be 0 without dropout: .* Got 1\.0 instead\.$"):
         TrainingConfig(rdrop=1, dropout=0)
@@ -118,6 +129,7 @@ def test_every_option_has_an_argument_that_sets_it_alone() -> None:
 
 def test_the_model_of_a_command_has_its_options() -> None:
     values = OTHERS | {"dropout": 0.5, "shift": 0, "noise": 0.0}  # those of pictures need pictures
+    del values["steps"]  # instead of epochs and minutes
     arguments = [text for name, value in values.items() for text in (option(name), str(value))]
     (model,) = make_models(parser().parse_args(["pairs.tsv", *arguments]))
     assert model.training == TrainingConfig(**values)

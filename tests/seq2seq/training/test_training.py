@@ -14,13 +14,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.seq2seq import Seq2Seq, model
+from regard.seq2seq import Seq2Seq
 from regard.seq2seq.corpus.batching import Batch, Corpus, EncodedPair, batches, collate
 from regard.seq2seq.networks.families import build
 from regard.seq2seq.networks.recurrent.config import RecurrentConfig
 from regard.seq2seq.sources import Spec
 from regard.seq2seq.sources.text.vocabulary import END, START
 from regard.seq2seq.storage.checkpoint_file import read_checkpoint, write_checkpoint
+from regard.seq2seq.training import checkpoint as training_checkpoint
 from regard.seq2seq.training import loop
 from regard.seq2seq.training.config import ResolvedConfig, TrainingConfig
 from regard.seq2seq.training.defaults import choose_config, choose_epochs, choose_training
@@ -37,7 +38,7 @@ DEFAULTS = {
 
 
 def resolved(**options: Any) -> ResolvedConfig:
-    epochs = {} if "minutes" in options else {"epochs": 9}
+    epochs = {} if {"minutes", "steps"} & options.keys() else {"epochs": 9}
     return ResolvedConfig(**{**DEFAULTS, **epochs, **options})
 
 
@@ -264,7 +265,7 @@ def test_with_minutes_alone_the_rate_decays_with_time() -> None:
 
 
 def test_training_needs_an_end() -> None:
-    with pytest.raises(ValueError, match=r"^epochs must be given without minutes: training needs an end\."):
+    with pytest.raises(ValueError, match=r"^epochs must be given without minutes and steps: "):
         resolved(epochs=None)
 
 
@@ -277,6 +278,43 @@ def test_minutes_replace_the_default_epochs_only() -> None:
     assert timed.epochs is None
     assert dataclasses.replace(timed, epochs=plain.epochs, minutes=None) == plain
     assert choose_training(config, corpus, TrainingConfig(minutes=3.0, epochs=2)).epochs == 2
+
+
+@pytest.mark.parametrize("steps", [3, 7])
+def test_steps_end_a_training_within_an_epoch_or_after_it(steps: int) -> None:
+    training = begun(resolved(steps=steps, batch_tokens=60, warm_up=2, learning_rate=0.25), count=30)
+    assert 3 < training.per_epoch < 7
+    taken = list(training)
+    assert [step.number for step in taken] == list(range(1, steps + 1))
+    assert taken[-1].validation is not None
+    assert taken[-1].total == steps
+    rates = {3: [0.5, 1, 1], 7: [0.5, 1, 1, 0.8, 0.6, 0.4, 0.2]}  # two steps of warm-up, then down to 0
+    assert [step.learning_rate / 0.25 for step in taken] == pytest.approx(rates[steps])
+
+
+def test_steps_choose_no_other_sizes_and_no_epochs() -> None:
+    corpus = begun(resolved()).pairs
+    config = choose_config("recurrent", len(corpus), 10, 10, {})
+    chosen = choose_training(config, corpus, TrainingConfig(steps=80))
+    assert (chosen.steps, chosen.epochs, chosen.minutes, chosen.warm_up) == (80, None, None, 8)
+    by_epochs = choose_training(config, corpus, TrainingConfig())
+    assert chosen.learning_rate == by_epochs.learning_rate
+
+
+@pytest.mark.parametrize("stop", [1, 4, 6])
+def test_a_training_of_steps_is_resumed_exactly(stop: int, tmp_path: Path) -> None:
+    config = resolved(steps=7, batch_tokens=60, warm_up=2)
+    full, first, second = begun(config), begun(config), begun(config)
+    steps = [step._replace(seconds=0.0) for step in full]
+    for step in first:
+        if step.number == stop:
+            write_checkpoint(tmp_path / "it", first.state())
+            break
+    second.resume_from(read_checkpoint(tmp_path / "it"))
+    assert [step._replace(seconds=0.0) for step in second] == steps[stop:]
+    assert second.flat.tobytes() == full.flat.tobytes()
+    with pytest.raises(ValueError, match="training steps was 7, and is 9"):
+        begun(resolved(steps=9, batch_tokens=60, warm_up=2)).resume_from(first.state())
 
 
 def test_a_time_limit_may_be_added_and_removed_when_resuming() -> None:
@@ -345,7 +383,7 @@ def sides(count: int) -> tuple[list[str], list[str]]:
 
 @pytest.mark.slow
 def test_fit_resumes_from_its_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(model, "CHECKPOINT_EVERY", 0.0)
+    monkeypatch.setattr(training_checkpoint, "CHECKPOINT_EVERY", 0.0)
     sources, targets = sides(80)
     full = Seq2Seq(epochs=4).fit(sources, targets)
     checkpoint = tmp_path / "checkpoint"

@@ -131,6 +131,7 @@ def test_a_large_page_gives_a_warning_and_is_written(
         (["odd.npz"], "keys and values must share their length m: 4 and 3; hint: every key has one value"),
         (["--seed", "-1"], "argument --seed: must be an integer from 0 to 4294967295. Got '-1' instead."),
         (["--title"], "argument --title: expected one argument"),
+        (["my", "--text", ""], "argument --text: must not be empty"),
         (["my.npz", "--serve"], "unrecognized arguments: --serve"),
     ],
 )

@@ -12,12 +12,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from regard import weights
 from regard.seq2seq.translator import Translation
 from regard.show import HtmlPage, page
 from regard.show.page.alignment import aligned, alignment
 from regard.show.page.heads import group, heads
 from regard.show.page.long_attention import LongAttention
 from regard.show.page.section import Section, packed
+from regard.show.steps import TEXTS
 
 HOSTILE = [
     "<script>alert(1)</script>",
@@ -147,6 +149,22 @@ def test_a_notebook_that_is_not_trusted_shows_the_weights_as_text() -> None:
     assert "a &lt; b" in text
     assert "query 1  0.500  0.500" in text
     assert "<style>.regard-text { display: none }</style>" in shown
+
+
+def strings(part: Any) -> list[str]:
+    """All texts inside of nested lists and mappings."""
+    if isinstance(part, dict):
+        return [text for inner in part.values() for text in strings(inner)]
+    return [part] if isinstance(part, str) else []
+
+
+def test_every_term_of_the_texts_is_explained_and_every_normalization_has_words() -> None:
+    terms = {term.lower() for text in strings(TEXTS) for term in re.findall(r"\[([^\]]+)\]", text)}
+    assert {term if term in TEXTS["terms"] else term.removesuffix("s") for term in terms} <= TEXTS[
+        "terms"
+    ].keys()
+    assert TEXTS["normalize"].keys() == weights.NAMED.keys()
+    assert [step["number"] for step in TEXTS["steps"].values()] == [1, 2, 3]
 
 
 def test_a_lone_surrogate_costs_no_page(tmp_path: Path) -> None:

@@ -26,6 +26,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from regard.kernels.nearest import nearest
 from regard.seq2seq.corpus.packing import Row, Rows, unpacked, width
 from regard.seq2seq.extras.base import SourceAugmenter
 from regard.seq2seq.extras.suffixes import LONGEST, Suffixes, joined
@@ -132,16 +133,36 @@ class TranslationMemory(SourceAugmenter):
 
     def _similar(self, queries: Sequence[Row]) -> Ids:
         """Return the pairs (R, count) that are most similar to queries, -1 after the last."""
-        index = self._index(queries)
-        left = index.find(queries)  # (R, G): n-grams of the query that no retrieved pair has
-        taken = [self.sources.places(queries)]
+        grams, excluded = self._grams(queries), self.sources.places(queries)
+        starts, columns = grams.find(queries)
+        found = nearest(
+            self.count,
+            row=starts,
+            grams=columns,
+            first=grams.first,
+            stop=grams.stop,
+            lengths=grams.lengths,
+            weights=grams.weights,
+            entries=self._suffixes.entries,
+            owners=self._suffixes.owners,
+            scales=self._scales,
+            excluded=excluded,
+        )
+        return self._similar_by_products(grams, queries, excluded) if found is None else found
+
+    def _similar_by_products(self, grams: _Grams, queries: Sequence[Row], excluded: Ids) -> Ids:
+        """Return the same, without the library."""
+        numbers, owners = self._suffixes.entries_of(grams.first, grams.stop, grams.lengths)
+        starts = np.searchsorted(numbers, np.arange(len(grams.codes) + 1))
+        values = self._scales[owners] * grams.weights[numbers]
+        shape = len(grams.codes), len(self.sources)
+        weights = _sparse().csr_matrix((values, owners, starts), shape)  # contributions to the similarity
+        left = grams.matrix(queries)  # (R, G): n-grams of the query that no retrieved pair has
+        taken = [excluded]
         for _ in range(self.count):
-            similarity = left @ index.weights  # (R, P)
-            best = _largest(similarity, taken)
-            if (best < 0).all():
-                break
-            shared = left.multiply(index.find([self.sources[pair] if pair >= 0 else () for pair in best]))
-            left = (left - shared).tocsr()
+            best = _largest(left @ weights, taken)
+            retrieved = [self.sources[pair] if pair >= 0 else () for pair in best]
+            left = (left - left.multiply(grams.matrix(retrieved))).tocsr()
             taken.append(best)
         return np.stack(taken, axis=1)[:, 1:]
 
@@ -153,9 +174,9 @@ class TranslationMemory(SourceAugmenter):
     def _scales(self) -> Array:
         return _scales(self._suffixes)
 
-    def _index(self, queries: Sequence[Row]) -> _Index:
+    def _grams(self, queries: Sequence[Row]) -> _Grams:
         """Return the n-grams of queries that are in pairs, without those that are too common."""
-        suffixes, scales, pairs = self._suffixes, self._scales, len(self.sources)
+        suffixes, pairs = self._suffixes, len(self.sources)
         text = _text(queries)
         parts = []
         for length, ((places, codes), (first, stop)) in enumerate(
@@ -169,13 +190,9 @@ class TranslationMemory(SourceAugmenter):
             rare = (frequency <= _COMMON) & (weight > 0)
             lengths = np.full(len(codes), length)
             parts.append([each[rare] for each in (codes, begin, end, lengths, weight)])
-        codes, begin, end, lengths, weight = (np.concatenate(each) for each in zip(*parts, strict=True))
+        codes, *others = (np.concatenate(each) for each in zip(*parts, strict=True))
         order = np.argsort(codes)
-        numbers, owners = suffixes.entries_of(begin[order], end[order], lengths[order])
-        starts = np.searchsorted(numbers, np.arange(len(codes) + 1))
-        values = scales[owners] * weight[order][numbers]
-        weights = _sparse().csr_matrix((values, owners, starts), (len(codes), pairs))
-        return _Index(codes[order], weights)
+        return _Grams(codes[order], *(each[order] for each in others))
 
     def data(self, sizes: tuple[int, int]) -> dict[str, bytes]:
         """Return the pairs and what finds them.
@@ -228,27 +245,37 @@ def _restored_scales(data: bytes, count: int) -> Array:
     return scales.astype(np.float32)
 
 
-class _Index(NamedTuple):
-    """The n-grams of pairs, without those that are too common."""
+class _Grams(NamedTuple):
+    """Some n-grams of pairs."""
 
     codes: Codes  # (G,), sorted
-    weights: Any  # sparse (G, P): contribution of an n-gram to the similarity
+    first: Ids  # (G,): the range of the entries of each
+    stop: Ids  # (G,)
+    lengths: Ids  # (G,)
+    weights: Array  # (G,)
 
-    def find(self, rows: Sequence[Row]) -> Any:
-        """Return the n-grams (R, G) of sources."""
+    def find(self, rows: Sequence[Row]) -> tuple[Ids, Ids]:
+        """Return the n-grams of sources: where those of each begin (R + 1,), and their numbers, rising in each."""
         text = _text(rows)
         of_place = np.cumsum(text == START) - 1
         parts = [self._known(of_place[places], codes) for places, codes in _ngrams(text)]
-        owners, columns = (np.concatenate(side) for side in zip(*parts, strict=True))
-        return _ones(owners, columns, (len(rows), len(self.codes)))
+        keys = np.unique(np.concatenate(parts))
+        numbers, columns = np.divmod(keys, max(len(self.codes), 1))
+        return np.searchsorted(numbers, np.arange(len(rows) + 1)), columns
 
-    def _known(self, owners: Ids, codes: Codes) -> tuple[Ids, Ids]:
-        """Return the owners and columns of those n-grams that pairs have."""
+    def _known(self, owners: Ids, codes: Codes) -> Ids:
+        """Return the owners of those n-grams that are here, times G, plus their numbers."""
         if not len(self.codes):
-            return owners[:0], owners[:0]
+            return owners[:0]
         columns = np.minimum(np.searchsorted(self.codes, codes), len(self.codes) - 1)
         known = self.codes[columns] == codes
-        return owners[known], columns[known]
+        return owners[known] * len(self.codes) + columns[known]
+
+    def matrix(self, rows: Sequence[Row]) -> Any:
+        """Return the n-grams of sources as a sparse matrix (R, G) of ones."""
+        starts, columns = self.find(rows)
+        ones = np.ones(len(columns), np.float32)
+        return _sparse().csr_matrix((ones, columns, starts), (len(rows), len(self.codes)))
 
 
 def _text(rows: Sequence[Row]) -> Array:
@@ -312,19 +339,6 @@ def _sparse() -> Any:
     import scipy.sparse
 
     return scipy.sparse
-
-
-def _ones(rows: Ids, columns: Ids, shape: tuple[int, int]) -> Any:
-    """Return a sparse matrix with ones at these positions, which may repeat."""
-    matrix = _sparse().csr_matrix((np.ones(len(rows), np.float32), (rows, columns)), shape)
-    matrix.sum_duplicates()
-    matrix.data[:] = 1
-    return matrix
-
-
-def _scaled(matrix: Any, factors: Array) -> Any:
-    """Multiply each row of a sparse matrix by its factor."""
-    return _sparse().diags(np.asarray(factors, np.float32)) @ matrix
 
 
 def _largest(matrix: Any, excluded: Iterable[Ids]) -> Ids:

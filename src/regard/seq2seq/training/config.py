@@ -30,6 +30,7 @@ class TrainingConfig:
         "passes over the training pairs", None, "5 to 200, by the pairs; or as many as minutes allow"
     )
     minutes: float | None = positive("time limit of the training", None, "none")
+    steps: int | None = integer("batches that are read, instead of epochs or minutes", None, "by the epochs")
     learning_rate: float | None = positive(
         "largest learning rate of Adam, which falls from it to 0",
         None,
@@ -55,6 +56,11 @@ class TrainingConfig:
 
     def __post_init__(self) -> None:
         check_fields(self)
+        for name in ("epochs", "minutes"):
+            if self.steps is not None and getattr(self, name) is not None:
+                _check.fail(
+                    f"steps must not be given with {name}. Got {self.steps} and {getattr(self, name)} instead."
+                )
         if self.rdrop and self.dropout == 0:
             _check.fail(f"rdrop must be 0 without dropout: nothing differs then. Got {self.rdrop!r} instead.")
 
@@ -68,7 +74,7 @@ OPTIONS = options_of(TrainingConfig)
 
 
 class ResolvedConfig(TrainingConfig):
-    """Options of training whose defaults have been chosen; it has epochs or minutes."""
+    """Options of training whose defaults have been chosen; it has epochs, minutes or steps."""
 
     learning_rate: float
     batch_tokens: int
@@ -78,8 +84,10 @@ class ResolvedConfig(TrainingConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.epochs is None and self.minutes is None:
-            _check.fail("epochs must be given without minutes: training needs an end. Got None instead.")
+        if self.epochs is self.minutes is self.steps is None:
+            _check.fail(
+                "epochs must be given without minutes and steps: training needs an end. Got None instead."
+            )
 
     def rate_at(self, step: int, steps: int, passed: float) -> float:
         """Return Adam's rate at a step counted from 1, when a share `passed` of the time limit is over."""

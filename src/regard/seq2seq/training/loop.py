@@ -56,7 +56,7 @@ class TrainingStep(NamedTuple):
     seconds : float
         Duration of the training so far, without pauses between runs.
     validation : float or None
-        Loss for each token of the validation pairs, after the last step of an epoch (and every 1,000 steps).
+        Loss for each token of the validation pairs, after the last step, that of an epoch, and every 1,000 steps.
     best : bool
         Whether the model is kept: its loss is the lowest so far, or the last is kept. The moment to save it.
     """
@@ -113,7 +113,8 @@ class Training:
         self.validated_step = 0  # the last validation
         self.step, self.seconds, self.begun = 0, 0.0, time.monotonic()
         self.per_epoch = len(batches(pairs, config.batch_tokens, self._rng(_SAMPLE)))
-        self.total = _ENDLESS if config.epochs is None else config.epochs * self.per_epoch
+        epochs = None if config.epochs is None else config.epochs * self.per_epoch
+        self.total = config.steps or epochs or _ENDLESS
 
     def _rng(self, *numbers: int) -> np.random.Generator:
         """Return the random generator of one use. It depends on no earlier use, so that no state must be saved."""
@@ -219,12 +220,12 @@ class Training:
         order = batches(self.pairs, self.config.batch_tokens, self._rng(_ORDER, epoch))
         for i in range(done, self.per_epoch):
             step = self._step(halves, self._augmented(self.pairs.batch(order[i])))
-            last = self._out_of_time() or i + 1 == self.per_epoch
+            last = self._out_of_time() or i + 1 == self.per_epoch or self.step == self.total
             if last or (i + 1) % _EVEN_IN_LONG_EPOCHS == 0:
                 step = self._validated(step)
             yield step
             self._update_seconds()
-            if self._is_over():
+            if self.step == self.total or self._is_over():
                 return
 
     def _augmented(self, batch: Batch) -> Batch:

@@ -221,6 +221,23 @@ struct Relu {
     float* gradient;  // gradient of y, overwritten by the gradient of x
 };
 
+// The sequences that have most in common with queries (kernels/nearest.py mirrors the struct). Letters: R queries, G
+// n-grams, N entries, P sequences.
+struct Nearest {
+    int64_t rows, count, sequences;  // R, results of each, P
+    const int64_t* row;  // (R + 1,) where each query's n-grams begin
+    int64_t* grams;  // numbers of the queries' n-grams, in the order in which their weights are added; overwritten
+    const int64_t *first, *stop, *lengths;  // (G,) the range of each n-gram's entries, and its number of tokens
+    const float* weights;  // (G,)
+    const uint32_t* entries;  // (N,) an n-gram counts where the last three bits are below its length
+    const int32_t* owners;  // (N,) the sequence of each entry
+    const float* scales;  // (P,)
+    float* sums;  // (P,) zeros, before and after
+    int32_t* touched;  // (P,)
+    const int64_t* excluded;  // (R,) a sequence that is not a result
+    int64_t* best;  // (R, count) -1 after the last
+};
+
 // Functions for training. Null for baseline instruction sets, where NumPy does it.
 struct Training {
     int64_t (*scratch)(const Recurrence&);  // bytes

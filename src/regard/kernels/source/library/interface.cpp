@@ -155,6 +155,8 @@ EXPORT void regard_norm(const regard::Norm* p, int32_t backward) { regard::chose
 EXPORT void regard_drop(const regard::Drop* p) { regard::chosen->training.drop(*p); }
 EXPORT void regard_relu_backward(const regard::Relu* p) { regard::chosen->training.relu_backward(*p); }
 
+EXPORT void regard_nearest(const regard::Nearest* p) { regard::nearest(*p); }
+
 EXPORT void regard_exp2(const void* x, void* y, int64_t count, int32_t type) {
     regard::chosen->exp2(x, y, count, type);
 }
@@ -216,7 +218,12 @@ static const Layout* layouts() {
                                                     S(Norm, F(rows) F(size) F(x) F(gain) F(shift) F(y) F(moments) F(dy)
                                                                 F(dresidual) F(dx) F(dgain) F(dshift) F(epsilon))
                                                         S(Drop, F(count) F(random_bits) F(x) F(y) F(threshold) F(scale))
-                                                            S(Relu, F(count) F(y) F(gradient)){nullptr, nullptr}};
+                                                            S(Relu, F(count) F(y) F(gradient))
+                                                                S(Nearest, F(rows) F(count) F(sequences) F(row) F(grams)
+                                                                               F(first) F(stop) F(lengths) F(weights)
+                                                                                   F(entries) F(owners) F(scales)
+                                                                                       F(sums) F(touched) F(excluded)
+                                                                                           F(best)){nullptr, nullptr}};
     return table;
 }
 #undef F

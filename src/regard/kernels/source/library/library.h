@@ -29,6 +29,8 @@ struct Scratch {
     explicit Scratch(int64_t bytes);
 };
 
+void nearest(const Nearest& p);
+
 // Run all phases of an attention, on at most p.threads threads. Returns false if out of memory.
 bool run(const Problem& p, bool backward);
 

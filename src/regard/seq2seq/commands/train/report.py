@@ -18,7 +18,6 @@ from regard.seq2seq.decoding.beam import BEAM
 from regard.seq2seq.evaluation.metrics import is_near
 from regard.seq2seq.model import Seq2Seq
 from regard.seq2seq.sources.text.normalization import normalize
-from regard.seq2seq.training.config import TrainingConfig
 from regard.seq2seq.training.defaults import choose_epochs
 from regard.seq2seq.training.log import Log, entries
 from regard.seq2seq.training.loop import Training, TrainingStep
@@ -201,7 +200,9 @@ class Reporter:
         self.forecast_at, seen = None, _epochs_seen(self.training)
         usual, config = _usual_epochs(self.training), self.training.config
         speed = seen / max(step.seconds, 1e-9)
-        self.progress.write(forecast(speed, seen, step.seconds / 60, usual, config))
+        planned = config.steps / self.training.per_epoch if config.steps else config.epochs
+        option = "--steps" if config.steps else "--epochs"
+        self.progress.write(forecast(speed, seen, step.seconds / 60, usual, planned, config.minutes, option))
 
 
 def measure(model: Seq2Seq, pairs: Sequence[Pair], translations: Sequence[str]) -> Summary:
@@ -224,9 +225,17 @@ def _epochs_seen(training: Training) -> float:
     return training.step / training.per_epoch
 
 
-def forecast(per_second: float, epochs: float, minutes: float, usual: int, config: TrainingConfig) -> str:
-    """Describe how often each pair will be seen at the measured epochs per second."""
-    times, needed = math.inf if config.epochs is None else float(config.epochs), config.minutes
+def forecast(
+    per_second: float,
+    epochs: float,
+    minutes: float,
+    usual: int,
+    planned: float | None,
+    limit: float | None,
+    option: str = "--epochs",
+) -> str:
+    """Describe how often each pair will be seen at the measured epochs per second, within epochs or minutes."""
+    times, needed = math.inf if planned is None else planned, limit
     if needed is None or times < epochs + 60 * (needed - minutes) * per_second:
         needed = minutes + (times - epochs) / per_second / 60
     else:
@@ -234,8 +243,8 @@ def forecast(per_second: float, epochs: float, minutes: float, usual: int, confi
     line = f"at this speed each pair will be seen {_times(times)} in {_minutes(needed)}"
     if times >= _SHORT * usual:
         return line
-    if config.epochs is not None and times >= config.epochs:
-        return f"{line}; {_times(usual)} is usual: see --epochs"
+    if planned is not None and times >= planned:
+        return f"{line}; {_times(usual)} is usual: see {option}"
     enough = math.ceil(minutes + (usual - epochs) / per_second / 60)
     return f"{line}; {_times(usual)} is usual, which takes --minutes {enough}"
 
@@ -245,8 +254,8 @@ def short_warning(name: str, training: Training) -> str:
     config, epochs, usual = training.config, _epochs_seen(training), _usual_epochs(training)
     if epochs >= _SHORT * usual or training.out_of_patience():
         return ""
-    option = "--epochs"
-    if config.epochs is None or training.step < training.total:
+    option = f"--steps {usual * training.per_epoch}" if config.steps else "--epochs"
+    if config.minutes is not None and (config.epochs is None or training.step < training.total):
         option = f"--minutes {math.ceil(training.seconds / 60 * usual / max(epochs, 1e-9))}"
     return (
         f"{name} was short: each pair was seen {_times(epochs)}, and {_times(usual)} is usual"

@@ -286,7 +286,7 @@ class Graphones(Reranker):
             _table("tokens", data["tokens"], sizes),
             _table("fertilities", data["fertilities"], (sizes[0], MAX_FERTILITY + 1)),
         )
-        units = unpacked("units", data["units"], max(sizes))
+        units = list(unpacked("units", data["units"], max(sizes)))
         if not all(_is_unit(unit, sizes) for unit in units):
             raise ValueError(f"units must be a token of the source and at most {MAX_FERTILITY} of the target")
         ngrams = KneserNey.restore(data, len(units) + _FIRST)

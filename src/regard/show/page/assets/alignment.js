@@ -60,7 +60,7 @@ function staged(sentence, hypothesis, rank) {
   if (!hypothesis.weights) return [regard.element("p", { class: "note" }, "This model has no attention: there are no weights to show.")];
   const weights = regard.array(hypothesis.weights).data;
   if (sentence.grid) return [pictureView(sentence, hypothesis, weights)];
-  if (!hypothesis.tokens.length) return [regard.element("p", { class: "note" }, "The translation is empty: no token attends to the source.")];
+  if (!hypothesis.tokens.length) return [regard.element("p", { class: "note" }, "There are no tokens: the translation is empty.")];
   const links = rank === 0 ? sentence.links : []; // given links are those of the first
   const view = regard.weightsView({
     rows: hypothesis.tokens,

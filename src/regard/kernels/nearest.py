@@ -1,0 +1,68 @@
+"""The sequences that have most in common with queries, in the library: `source/library/nearest.cpp`.
+
+`regard.seq2seq.extras.translation_memory` has the same in SciPy. Letters: R queries, G n-grams, N entries, P sequences.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from regard.kernels import library
+
+__all__: list[str] = []
+
+Array = NDArray[Any]
+_ARRAYS: dict[str, Any] = {
+    "row": np.int64,
+    "grams": np.int64,
+    "first": np.int64,
+    "stop": np.int64,
+    "lengths": np.int64,
+    "weights": np.float32,
+    "entries": np.uint32,
+    "owners": np.int32,
+    "scales": np.float32,
+    "sums": np.float32,
+    "touched": np.int32,
+    "excluded": np.int64,
+    "best": np.int64,
+}
+
+
+class CNearest(ctypes.Structure):
+    """`struct Nearest`."""
+
+    _fields_ = [
+        *((name, library.Int) for name in ("rows", "count", "sequences")),
+        *((name, library.Pointer) for name in _ARRAYS),
+    ]
+
+
+_library = library.checked({"Nearest": CNearest})
+
+
+def nearest(count: int, **arrays: Array) -> Array | None:
+    """Return the `count` sequences (R, count) with the largest sums, -1 after the last; None without the library.
+
+    The arrays are those of the struct: row (R + 1,), grams, first, stop, lengths and weights (G,), entries and owners
+    (N,), scales (P,), excluded (R,).
+    """
+    loaded = _library()
+    if loaded is None:
+        return None
+    rows, sequences = len(arrays["row"]) - 1, len(arrays["scales"])
+    arrays = {
+        **{
+            name: library.aligned(x.astype(_ARRAYS[name], copy=name == "grams")) for name, x in arrays.items()
+        },
+        "sums": np.zeros(sequences, np.float32),
+        "touched": np.empty(sequences, np.int32),
+        "best": np.empty((rows, count), np.int64),
+    }
+    c = CNearest(rows, count, sequences, *(library.address(arrays[name], False) for name in _ARRAYS))
+    loaded.regard_nearest(ctypes.byref(c))
+    return arrays["best"]
