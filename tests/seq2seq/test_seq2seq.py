@@ -13,7 +13,6 @@ import pytest
 from one_test import in_one_test
 
 from regard.seq2seq import Seq2Seq, TrainingConfig, translator
-from regard.seq2seq import model as module
 from regard.seq2seq.corpus.batching import Corpus, EncodedPair, Links
 from regard.seq2seq.corpus.pairs import Pair
 from regard.seq2seq.corpus.splits import hold_out
