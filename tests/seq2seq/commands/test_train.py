@@ -1072,7 +1072,7 @@ def test_the_forecast_is_printed_once_after_some_seconds(
         str(tmp_path / "m"),
     ]
     for seconds, count in ((0.0, 1), (float("inf"), 0)):
-        monkeypatch.setattr(report, "_SPEED_AFTER", seconds)
+        monkeypatch.setattr(report, "_FORECAST_SECONDS", seconds)
         assert main(arguments) == 0
         assert capsys.readouterr().err.count("at this speed each pair will be seen 3 times in ") == count
 
