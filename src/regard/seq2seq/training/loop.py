@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from regard import _check
 from regard._threads import TwoThreadMap, one_blas_thread, two_threads
 from regard._version import __version__
 from regard.nn import Adam
@@ -118,15 +119,15 @@ class Training:
     def resume_from(self, state: State) -> None:
         """Resume from a state of a training of the same network with the same pairs and options."""
         if changed := _changed(state.fingerprint, self.fingerprint()):
-            raise ValueError(f"the checkpoint is of another training: {changed}")
+            _check.fail(f"the checkpoint is of another training: {changed}")
         own = self.state().arrays
         shapes, needed = ({name: a.shape for name, a in part.items()} for part in (state.arrays, own))
         if shapes != needed:
-            raise ValueError("the checkpoint doesn't have the arrays of this training")
+            _check.fail("the checkpoint doesn't have the arrays of this training")
         if state.step > self.total:
-            raise ValueError(f"the checkpoint is at step {state.step}, the training has {self.total}")
+            _check.fail(f"the checkpoint is at step {state.step}, the training has {self.total}")
         if (state.arrays["adam_square"] < 0).any():
-            raise ValueError("the checkpoint's adam_square must not be negative: it is a mean of squares")
+            _check.fail("the checkpoint's adam_square must not be negative: it is a mean of squares")
         for name, array in own.items():
             array[...] = state.arrays[name]
         self.step, self.seconds = state.step, state.seconds
