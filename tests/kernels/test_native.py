@@ -1210,6 +1210,7 @@ MIRRORS: dict[str, Any] = {
     "Drop": layers.CDrop,
     "Relu": layers.CRelu,
     "Nearest": nearest.CNearest,
+    "Find": nearest.CFind,
 }
 
 

@@ -32,7 +32,7 @@ from regard.seq2seq.extras import augments, check_options, extra_class
 from regard.seq2seq.extras.base import Extra, SourceAugmenter, augment
 from regard.seq2seq.networks.base import Network
 from regard.seq2seq.networks.encoders.inputs import input_of
-from regard.seq2seq.networks.families import FAMILIES, build, describe
+from regard.seq2seq.networks.families import FAMILIES, Config, build, describe
 from regard.seq2seq.networks.transformer.heads import Heads, head_weights
 from regard.seq2seq.networks.transformer.network import TransformerNetwork
 from regard.seq2seq.storage import model_file as files
@@ -410,17 +410,16 @@ class Seq2Seq(Translator):
         sizes = len(learned), own + (len(tokenizers[1]) if self._augmented else 0), len(tokenizers[1])
         minutes = self.training.minutes
         config = defaults.choose_config(self.family, *sizes, self.network, minutes, self._network_input)
+        begun = time.monotonic()
         extras, held_out = self._learn_extras(learned, validation, (own, len(tokenizers[1])))
         for extra in extras.values():
             if isinstance(extra, SourceAugmenter):
                 learned, validation = _augmented((learned, validation), extra, own, progress)
         chosen = defaults.choose_training(config, learned, self.training)
-        network = build(config)
-        counts = np.bincount(learned.target, minlength=len(tokenizers[1]))
-        counts[START] = 0
-        network.draw(np.random.default_rng(chosen.seed), counts)
+        network = _drawn(config, learned, chosen.seed)
         options = {name: getattr(self, name) for name in ("source", "target", "extras")}
-        training = Training(network, learned, validation, chosen, options)
+        prepared = time.monotonic() - begun if extras else 0.0
+        training = Training(network, learned, validation, chosen, options, prepared)
         self._model, self._held_out = files.Model(network, *tokenizers, extras), held_out
         return training
 
@@ -693,3 +692,12 @@ def _segmentation(subwords: str | None, token_types: tuple[str, str]) -> Method 
     if "subwords" not in token_types:
         _check.fail(f"subwords must not be given where neither side has any. Got {subwords!r:.60} instead.")
     return cast(Method, subwords)
+
+
+def _drawn(config: Config, learned: Corpus, seed: int) -> Network:
+    """Return a network with random parameters."""
+    network = build(config)
+    counts = np.bincount(learned.target, minlength=config.target_tokens)
+    counts[START] = 0
+    network.draw(np.random.default_rng(seed), counts)
+    return network
