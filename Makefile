@@ -1,4 +1,4 @@
-# Few targets; each sets up what it needs in .venv.   make demo | caption | test | quick | docs | clean
+# Few targets; each sets up what it needs in .venv.   make demo | caption | test | quick | docs | release | clean
 
 PYTHON ?= python3
 VENV := .venv
@@ -13,7 +13,7 @@ PIP := $(BIN)/python -m pip install --disable-pip-version-check --quiet
 TESTS := $(BIN)/python -m pytest -n auto --maxprocesses 8 --dist worksteal
 unexport PYTHONDONTWRITEBYTECODE # else every worker compiles all tests, and collecting them takes twice the time
 
-.PHONY: demo caption test quick docs clean
+.PHONY: demo caption test quick docs release clean
 
 # Train a translator on real sentences (under three minutes), translate held-out sentences, and show the attention.
 # An interrupted training is resumed, a finished one starts again.
@@ -59,6 +59,10 @@ docs: $(VENV)/docs
 	rm -rf docs/reference/generated # pages of names that are gone
 	$(BIN)/sphinx-build -W --keep-going -q -j auto -b html docs $(SITE)/html
 	@echo "open $(SITE)/html/index.html; the notebooks are in $(SITE)/html/notebooks"
+
+# Everything that is released, built and checked, in dist; nothing is uploaded.
+release: $(VENV)/dev
+	.ci/release
 
 clean:
 	rm -rf $(VENV) build docs/reference/generated dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

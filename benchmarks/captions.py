@@ -29,17 +29,17 @@ import numpy as np
 from probe import Probe
 from turns import Tools, compare, compete, start_workers, take_turns, training_arguments
 
-from regard._threads import Each, two_threads
+from regard._threads import TwoThreadMap, two_threads
 from regard.nn import Adam
 from regard.seq2seq import Images
-from regard.seq2seq.data.batching import Batch, EncodedPair, collate
-from regard.seq2seq.data.vocabulary import END, SPECIAL, START
-from regard.seq2seq.networks.encoders.images import _EPSILON, ImageInput
-from regard.seq2seq.networks.encoders.inputs import input_of
+from regard.seq2seq.corpus.batching import Batch, EncodedPair, collate
+from regard.seq2seq.networks.inputs.images import _EPSILON, ImageInput
+from regard.seq2seq.networks.inputs.kinds import input_of
 from regard.seq2seq.networks.recurrent.config import RecurrentConfig
 from regard.seq2seq.networks.recurrent.network import RecurrentNetwork
+from regard.seq2seq.sources.text.vocabulary import END, SPECIAL, START
 from regard.seq2seq.training.config import ResolvedConfig
-from regard.seq2seq.training.loop import _Halves
+from regard.seq2seq.training.loop import _TwoThreadGradients
 
 SCENES = Path(__file__).parents[1] / "data" / "digits" / "scenes.py"
 EMBEDDING, ENCODER, STATE, HIDDEN = 64, 64, 128, 64  # as in the Makefile
@@ -101,7 +101,7 @@ class Task:
 
     def inputs(self) -> ImageInput:
         """Return the input of the network."""
-        inputs = input_of(Images(scenes().SIZE, scenes().SIZE))
+        inputs = input_of(Images(scenes().SIZE, scenes().SIZE).spec)
         assert isinstance(inputs, ImageInput)
         return inputs
 
@@ -110,7 +110,7 @@ class Task:
         tokens = len(SPECIAL) + len(self.words)
         config = RecurrentConfig(0, tokens, EMBEDDING, ENCODER, STATE, HIDDEN, inputs=self.inputs())
         network = RecurrentNetwork(config)
-        network.draw(np.random.default_rng(1), np.ones(tokens))
+        network.initialize(np.random.default_rng(1), np.ones(tokens))
         return network
 
     def products(self) -> float:
@@ -132,7 +132,7 @@ class Task:
 # --- the contestants: each makes a step, which returns the loss
 
 
-def regard_step(task: Task, each: Each) -> Step:
+def regard_step(task: Task, each: TwoThreadMap) -> Step:
     """Return a step as `regard train` takes it: two halves of the batch, a thread for each if there are two."""
     network, batch, rng = task.network(), task.batch(), np.random.default_rng(1)
     config = ResolvedConfig(
@@ -144,7 +144,7 @@ def regard_step(task: Task, each: Each) -> Step:
         label_smoothing=0.0,
         guided_alignment=0.0,
     )
-    halves = _Halves(network, config, each)
+    halves = _TwoThreadGradients(network, config, each)
     adam = Adam(network.parameters.flat, beta1=BETAS[0], beta2=BETAS[1], clip=CLIP)
 
     def step() -> float:
@@ -267,7 +267,7 @@ def _turned(name: str, x: Any, from_the_end: str) -> Any:
     return x.copy() if unchanged else np.ascontiguousarray(x.T)
 
 
-CONTESTANTS: Mapping[str, Callable[[Task, Each], Step]] = {
+CONTESTANTS: Mapping[str, Callable[[Task, TwoThreadMap], Step]] = {
     "regard": regard_step,
     "PyTorch": lambda task, _: torch_step(task),
     "PyTorch, compiled": lambda task, _: torch_step(task, compiled=True),
@@ -280,7 +280,7 @@ CONTESTANTS: Mapping[str, Callable[[Task, Each], Step]] = {
 def work(name: str, task: Task) -> None:
     """Answer each line that comes with pictures a second, and the end with the peak memory."""
     with two_threads() as threads:
-        step = CONTESTANTS[name](task, Each(threads if task.threads == 2 else None))
+        step = CONTESTANTS[name](task, TwoThreadMap(threads if task.threads == 2 else None))
         losses = [step(), step()]
         for _ in range(3):
             step()

@@ -18,8 +18,8 @@ from trial import Options, arguments, header, measured, train, translated
 
 from data import Pair, Split, libreoffice, run
 from regard.seq2seq import Ensemble
-from regard.seq2seq.data.tokenizers import cut
 from regard.seq2seq.evaluation.metrics import chrf
+from regard.seq2seq.sources.text.tokenizers import tokenize
 from regard.seq2seq.translator import Translator
 
 TESTED = (12, 15)
@@ -27,7 +27,7 @@ TESTED = (12, 15)
 
 def short(pairs: list[Pair], longest: int) -> list[Pair]:
     """Return the pairs of at most so many tokens on either side."""
-    return [pair for pair in pairs if all(len(cut(side)) <= longest for side in pair)]
+    return [pair for pair in pairs if all(len(tokenize(side)) <= longest for side in pair)]
 
 
 def rows(parts: Split[list[Pair]], minutes: float, args: Namespace) -> Iterator[str]:

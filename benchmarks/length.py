@@ -16,8 +16,8 @@ from trial import Options, arguments, header, train, translated
 
 from data import Pair, libreoffice, run
 from regard.seq2seq import Seq2Seq
-from regard.seq2seq.data.tokenizers import cut
 from regard.seq2seq.evaluation.metrics import LengthRow, bleu, by_length
+from regard.seq2seq.sources.text.tokenizers import tokenize
 from regard.show import figures
 
 LONGEST = 50
@@ -25,7 +25,7 @@ LONGEST = 50
 
 def rows(model: Seq2Seq, test: list[Pair]) -> list[LengthRow]:
     """Return BLEU by groups of lengths."""
-    lengths = [len(cut(source)) for source, _ in test]
+    lengths = [len(tokenize(source)) for source, _ in test]
     measures = {"BLEU": lambda translations, references: bleu(translations, references).score}
     return by_length(lengths, translated(model, test), [target for _, target in test], measures)
 

@@ -33,11 +33,11 @@ from scipy.special import softmax
 
 from data import Missing, Pair, netra, run
 from regard import attend, nn, scores
-from regard.seq2seq.data import vocabulary as text
 from regard.seq2seq.decoding.beam import beam
 from regard.seq2seq.decoding.hypothesis import Scoring
 from regard.seq2seq.evaluation.metrics import edit_distance
 from regard.seq2seq.networks.base import Stepper
+from regard.seq2seq.sources.text import vocabulary as text
 
 Array = NDArray[Any]
 Ids = NDArray[np.int64]

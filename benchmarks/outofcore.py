@@ -34,7 +34,7 @@ from regard import outofcore
 from regard._layout import slices
 
 SIZE = 64
-CHUNK = outofcore.CHUNK // (2 * SIZE * 4)  # keys, the default
+CHUNK = outofcore.CHUNK_BYTES // (2 * SIZE * 4)  # keys, the default
 
 Array = NDArray[Any]
 

@@ -6,7 +6,7 @@
 picture        what it shows                                                         where
 =============  ====================================================================  ==========================
 alignment.png  the attention weights of the default translator for one sentence      README.md
-heads.png      the cross-attention of all heads of a transformer for one sentence    docs/translate.md
+heads.png      the cross-attention of all heads of a transformer for one sentence    docs/align.md
 length.png     BLEU by sentence length, as `benchmarks/length.py` measured it        README.md
 caption.png    where the captioner of `make caption` attends at each word            docs/captions.md
 page.png       the page that `regard show` writes, in Chromium                       docs/show.md
@@ -31,8 +31,7 @@ from trial import sides
 
 from regard.cli import main as command
 from regard.seq2seq import Images, Seq2Seq, read_pairs
-from regard.seq2seq.commands.drawing import save_alignment, save_captioned, save_heads
-from regard.seq2seq.data.array_sources import Loaded
+from regard.seq2seq.commands.drawing import save_alignment, save_heads
 from regard.show.figures import by_length, save
 
 ROOT = Path(__file__).parents[1]
@@ -93,7 +92,7 @@ def caption(path: Path) -> None:
     model, scene = Seq2Seq.load(CAPTIONER), str(CAPTIONER / "scenes" / SCENE)
     (captioned,) = model.translate([scene])
     assert isinstance(model.source, Images)
-    save_captioned(model.source, Loaded(scene, model.source.load(scene)), captioned, path)
+    save_alignment(captioned, path, model.source.picture(scene))
 
 
 def page(path: Path) -> None:

@@ -22,12 +22,12 @@ import numpy as np
 from probe import Probe
 from turns import Tools, compare, compete, start_workers, take_turns, training_arguments
 
-from regard._threads import Each, Workers, two_threads
+from regard._threads import TwoThreadMap, Workers, two_threads
 from regard.nn import Adam
-from regard.seq2seq.data.batching import Batch
-from regard.seq2seq.data.vocabulary import START
+from regard.seq2seq.corpus.batching import Batch
 from regard.seq2seq.networks.recurrent.config import RecurrentConfig
 from regard.seq2seq.networks.recurrent.network import RecurrentNetwork
+from regard.seq2seq.sources.text.vocabulary import START
 
 SENTENCES, TOKENS, EMBEDDING, STATE, HIDDEN = 64, 12, 96, 128, 96
 RATE, SMOOTHING, DROPOUT, CLIP, BETAS = 1e-3, 0.1, 0.2, 1.0, (0.9, 0.99)
@@ -61,7 +61,7 @@ class Task:
             self.vocabulary, self.vocabulary, EMBEDDING, STATE, STATE, HIDDEN, style="bahdanau"
         )
         network = RecurrentNetwork(config)
-        network.draw(np.random.default_rng(1), np.ones(self.vocabulary))
+        network.initialize(np.random.default_rng(1), np.ones(self.vocabulary))
         return network
 
 
@@ -83,7 +83,7 @@ def regard_step(task: Task, threads: Threads) -> Step:
     """Return a step as in `regard train`: two halves of the batch, each with a thread if there are two."""
     network, batch = task.network(), task.batch()
     adam = Adam(network.parameters.flat, beta1=BETAS[0], beta2=BETAS[1], clip=CLIP)
-    each = Each(threads if task.threads == 2 else None)
+    each = TwoThreadMap(threads if task.threads == 2 else None)
     halves = [batch.part(slice(half, None, 2)) for half in range(2)]
     gradient = type(network.parameters)(network.config.shapes())
     rngs = [np.random.default_rng(half) if task.as_trained else None for half in range(2)]

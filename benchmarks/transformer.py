@@ -24,16 +24,16 @@ from peers import installed
 from probe import Probe
 from turns import Tools, arguments, begin, compete, start_workers, take_turns
 
-from regard._threads import Each, two_threads
+from regard._threads import TwoThreadMap, two_threads
 from regard.nn import Adam
 from regard.seq2seq import read_pairs
-from regard.seq2seq.data.batching import Batch, Corpus, EncodedPair, batches
-from regard.seq2seq.data.vocabulary import END, START
+from regard.seq2seq.corpus.batching import Batch, Corpus, EncodedPair, batches
 from regard.seq2seq.networks import output_layer as output
 from regard.seq2seq.networks.transformer.config import TransformerConfig
 from regard.seq2seq.networks.transformer.network import TransformerNetwork
+from regard.seq2seq.sources.text.vocabulary import END, START
 from regard.seq2seq.training.config import ResolvedConfig
-from regard.seq2seq.training.loop import _Halves
+from regard.seq2seq.training.loop import _TwoThreadGradients
 
 DATA = Path(__file__).parents[1] / "data" / "help-en-fr"
 DROPOUT, SMOOTHING, RATE = 0.1, 0.1, 1e-4
@@ -59,10 +59,10 @@ def _encoded(texts: list[list[str]]) -> list[list[int]]:
     return [[ids.get(word, 3) for word in text] for text in texts]
 
 
-def in_regard(config: TransformerConfig, each: Each) -> Step:
+def in_regard(config: TransformerConfig, each: TwoThreadMap) -> Step:
     """Return a training step of regard: two halves of the batch, each with a thread if there are two."""
     network, rng = TransformerNetwork(config), np.random.default_rng(1)
-    network.draw(rng, np.ones(config.target_tokens))
+    network.initialize(rng, np.ones(config.target_tokens))
     training = ResolvedConfig(
         epochs=1,
         batch_tokens=1,
@@ -72,7 +72,7 @@ def in_regard(config: TransformerConfig, each: Each) -> Step:
         label_smoothing=SMOOTHING,
         guided_alignment=0.0,
     )
-    halves = _Halves(network, training, each)
+    halves = _TwoThreadGradients(network, training, each)
     adam = Adam(network.parameters.flat)
 
     def step(batch: Batch) -> object:
@@ -224,7 +224,7 @@ def work(name: str, task: Task) -> None:
     config, training = TransformerConfig(VOCABULARY, VOCABULARY), task.training_batches()
     with two_threads() as threads:
         if name == "regard":
-            step = in_regard(config, Each(threads if task.threads == 2 else None))
+            step = in_regard(config, TwoThreadMap(threads if task.threads == 2 else None))
         else:
             step = in_torch(config, task.threads)
         step(training[0])

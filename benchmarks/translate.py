@@ -17,9 +17,9 @@ from trial import header, sides
 
 from data import Pair
 from regard.seq2seq import Seq2Seq, read_pairs
-from regard.seq2seq.data.tokenizers import cut
 from regard.seq2seq.evaluation.metrics import SacrebleuScore
 from regard.seq2seq.evaluation.metrics import bleu as measured
+from regard.seq2seq.sources.text.tokenizers import tokenize
 
 DATA = Path(__file__).parents[1] / "data" / "help-en-fr"
 LONGEST_LEARNED, LONGEST = 15, 12  # tokens on a side, in training and in the test
@@ -32,7 +32,7 @@ def read(name: str) -> list[Pair]:
 
 def short(pairs: list[Pair]) -> list[Pair]:
     """Return the pairs that are short enough for the test."""
-    return [pair for pair in pairs if all(len(cut(side)) <= LONGEST for side in pair)]
+    return [pair for pair in pairs if all(len(tokenize(side)) <= LONGEST for side in pair)]
 
 
 def bleu(model: Seq2Seq, test: list[Pair], beam: int) -> tuple[SacrebleuScore, float]:

@@ -32,10 +32,10 @@ from turns import Tools, arguments, begin, compete, start_workers, take_turns
 
 from regard._threads import Workers, two_threads
 from regard.seq2seq import Seq2Seq, read_pairs
-from regard.seq2seq.data.batching import Ids, source_batch
-from regard.seq2seq.data.vocabulary import END, START
+from regard.seq2seq.corpus.batching import Ids, source_batch
 from regard.seq2seq.decoding.beam import beam
 from regard.seq2seq.decoding.search import longest
+from regard.seq2seq.sources.text.vocabulary import END, START
 
 DATA = Path(__file__).parents[1] / "data" / "help-en-fr"
 LONGEST, VOCABULARY = 25, 2500  # tokens of a sentence; of each vocabulary
@@ -62,7 +62,7 @@ class Task:
     def batches_of(self, model: Seq2Seq) -> list[SourceBatch]:
         """Return batches of held-out sentences, from short to long ones."""
         tokenizer = model.model.source_tokenizer
-        sources = [tokenizer.cut(source) for source, _ in read_pairs(DATA / "test.tsv.gz")]
+        sources = [tokenizer.tokenize(source) for source, _ in read_pairs(DATA / "test.tsv.gz")]
         rows = sorted(([*tokenizer.encode(s), END] for s in sources if len(s) <= LONGEST), key=len)
         starts = np.linspace(0, len(rows) // SENTENCES - 1, self.batches).astype(int) * SENTENCES
         return [source_batch(rows[start : start + SENTENCES]) for start in starts.tolist()]

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
-import os
 import shutil
-import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -17,7 +13,6 @@ from sphinx.application import Sphinx
 from sphinx.ext import autosummary
 
 import regard.seq2seq
-from regard.cli import VERBS, main
 
 # ------------------------------------------------------------------------------------------------------- what is built
 
@@ -34,11 +29,9 @@ extensions = [
 ]
 templates_path = ["_templates"]
 exclude_patterns = [
-    "conf.py",
-    "diagram.py",
-    "ring.py",
-    "notebooks/*.ipynb",
-]  # the scripts of the notebooks are built
+    *("conf.py", "diagram.py", "options.py", "ring.py"),
+    "notebooks/*.ipynb",  # the scripts of the notebooks are built
+]
 nitpicky = True  # a reference that leads nowhere is a warning, and a warning ends the build
 default_role = "autolink"  # `name` is a link where there is such a name,
 nitpick_ignore_regex = [("py:obj", ".*")]  # and a parameter or an attribute otherwise
@@ -91,25 +84,6 @@ def lead_to_pages(app: Sphinx, name: str, source: list[str]) -> None:
         source[0] = source[0].replace(f"]({path})", f"]({page})")
 
 
-def describe_commands(app: Sphinx) -> None:
-    """Write the page of the command line: the help of each verb."""
-    os.environ["COLUMNS"] = "96"
-    page = ["Command line\n============", "What ``regard VERB --help`` prints."]
-    for verb in VERBS:
-        shown = io.StringIO()
-        with contextlib.redirect_stdout(shown), contextlib.suppress(SystemExit):
-            main([verb, "--help"])
-        title = f"regard {verb}"
-        page += [
-            f"{title}\n{'-' * len(title)}",
-            ".. code-block:: text",
-            textwrap.indent(shown.getvalue(), "   "),
-        ]
-    path = Path(app.srcdir, "reference", "generated", "command-line.rst")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("\n\n".join(page), encoding="utf-8")
-
-
 def keep_formula(app: Sphinx, kind: str, name: str, thing: Any, options: Any, lines: list[str]) -> None:
     """Move the `::` after a summary to a line of its own: numpydoc would shift the formula below it to the margin."""
     end = lines.index("") if "" in lines else len(lines)
@@ -147,7 +121,6 @@ def deliver_notebooks(app: Sphinx, error: Exception | None) -> None:
 
 def setup(app: Sphinx) -> None:
     """Connect the additions."""
-    app.connect("builder-inited", describe_commands)
     app.connect("autodoc-process-docstring", keep_formula, priority=100)  # before numpydoc
     app.connect("source-read", lead_to_pages)
     app.connect("build-finished", deliver_notebooks)

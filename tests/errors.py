@@ -1,10 +1,14 @@
-"""The text of an error, word for word."""
+"""The text of an error, word for word, of a call and of a command."""
 
 from __future__ import annotations
 
+import re
+import shlex
 from typing import Any
 
 import pytest
+
+from regard.cli import main
 
 
 def error(kind: type[Exception], function: Any, *args: Any, **options: Any) -> str:
@@ -13,3 +17,22 @@ def error(kind: type[Exception], function: Any, *args: Any, **options: Any) -> s
         function(*args, **options)
     assert type(caught.value) is kind
     return str(caught.value)
+
+
+def refusals(table: str) -> list[tuple[list[str], str]]:
+    """The rows `arguments | error` of a table; an indented line continues the one before."""
+    rows = re.sub(r"\n +", " ", table.strip()).splitlines()
+    return [
+        (shlex.split(arguments), error.strip()) for arguments, error in (row.split("|", 1) for row in rows)
+    ]
+
+
+def refused(arguments: list[str], capsys: pytest.CaptureFixture[str], before: str = "") -> str:
+    """The one line of an error of a command, after nothing else or after some output."""
+    assert main(arguments) == 2
+    stdout, stderr = capsys.readouterr()
+    assert stdout == before
+    assert stderr.count("\n") == 1
+    prefix = f"regard {arguments[0]}: error: "
+    assert stderr.startswith(prefix)
+    return stderr.removeprefix(prefix).removesuffix("\n")

@@ -141,7 +141,7 @@ page(states, annotations, annotations, score=additive, query_labels=["maison", "
 
 # %%
 from regard.seq2seq import Seq2Seq, read_pairs
-from regard.seq2seq.data.tokenizers import cut, unmarked
+from regard.seq2seq.sources.text.tokenizers import tokenize, unmark
 
 folders = [folder / "data" / "help-en-fr" for folder in (Path.cwd(), *Path.cwd().parents)]
 DATA = next(folder for folder in folders if folder.exists())  # in a clone of the project
@@ -176,7 +176,7 @@ models = {"with attention": learn(True), "without": learn(False)}
 sentence = "Click the icon to open the selected file."
 translated = models["with attention"].translate([sentence])[0]
 figures.heatmap(
-    translated.alignment, list(map(unmarked, translated.tokens)), list(map(unmarked, translated.source))
+    translated.alignment, list(map(unmark, translated.tokens)), list(map(unmark, translated.source))
 )
 
 # %% [markdown]
@@ -195,7 +195,7 @@ translated
 from regard.seq2seq.evaluation.metrics import bleu
 
 sources, references = zip(*test, strict=True)
-lengths = np.array([len(cut(source)) for source in sources])
+lengths = np.array([len(tokenize(source)) for source in sources])
 groups = {"1-4": (1, 4), "5-8": (5, 8), "9-12": (9, 12), "13-15": (13, 15)}
 members = {name: np.flatnonzero((lengths >= low) & (lengths <= high)) for name, (low, high) in groups.items()}
 lines = {}

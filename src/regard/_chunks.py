@@ -18,7 +18,7 @@ from regard.scores import Score
 
 __all__: list[str] = []
 
-EVALUATED = 2**16  # pairs that are evaluated at a time
+EVALUATED_PAIRS = 2**16  # pairs that are evaluated at a time
 
 
 @dataclass(frozen=True)
@@ -33,11 +33,11 @@ class Options:
     kernel: str
     threads: int | None
 
-    def part(self, layout: Layout, region: Region, *, all_visible: bool) -> dict[str, Any]:
+    def restrict(self, layout: Layout, region: Region, *, all_visible: bool) -> dict[str, Any]:
         """Return the options of a block, for `regard.partial`; its mask is left out where all is visible."""
         return {
-            "score": self.score.part(region) if isinstance(self.score, Score) else self.score,
-            "mask": None if self.mask is None or all_visible else self.mask.part(layout, region),
+            "score": self.score.restrict(region) if isinstance(self.score, Score) else self.score,
+            "mask": None if self.mask is None or all_visible else self.mask.restrict(layout, region),
             "bias": _bias_of(self.bias, layout, region),
             "scale": self.scale,
             "softcap": self.softcap,
@@ -50,7 +50,7 @@ def _bias_of(bias: Any, layout: Layout, region: Region) -> Any:
     """Return the bias of a block: of an object, or of an array, or None."""
     if bias is None:
         return None
-    return region.of_pairs(bias) if isinstance(bias, np.ndarray) else bias.part(layout, region)
+    return region.of_pairs(bias) if isinstance(bias, np.ndarray) else bias.restrict(layout, region)
 
 
 def _any_visible(mask: Bound, items: slice, rows: slice, columns: slice) -> bool:
@@ -59,7 +59,7 @@ def _any_visible(mask: Bound, items: slice, rows: slice, columns: slice) -> bool
     while todo:
         rows, columns = todo.pop()
         known, pairs = mask.classify(items, rows, columns), extent(rows) * extent(columns)
-        if known is None and pairs > 1 and pairs * extent(items) > EVALUATED:
+        if known is None and pairs > 1 and pairs * extent(items) > EVALUATED_PAIRS:
             along_rows = extent(rows) >= extent(columns)
             halves = _halves(rows if along_rows else columns)
             todo += [(half, columns) if along_rows else (rows, half) for half in halves]
@@ -69,7 +69,7 @@ def _any_visible(mask: Bound, items: slice, rows: slice, columns: slice) -> bool
 
 
 def _evaluated(mask: Bound, items: slice, rows: slice, columns: slice) -> bool:
-    return any(np.any(mask.block(some, rows, columns)) for some in slices(items.stop, EVALUATED))
+    return any(np.any(mask.block(some, rows, columns)) for some in slices(items.stop, EVALUATED_PAIRS))
 
 
 def _halves(part: slice) -> list[slice]:

@@ -23,9 +23,9 @@ from regard import _check
 __all__: list[str] = []
 
 _TRIES = 100  # to open a lock that another process is removing, or to find an unused random name
-_RANDOM = 6  # bytes in the name of a partial file
+_RANDOM_BYTES = 6  # bytes in the name of a partial file
 _PARTIAL = re.compile(
-    rf"([0-9a-f]{{{2 * _RANDOM}}}|[0-9]+)\.partial"
+    rf"([0-9a-f]{{{2 * _RANDOM_BYTES}}}|[0-9]+)\.partial"
 )  # or a process number, as earlier versions wrote
 _NO_LINK = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
 
@@ -93,7 +93,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
 def _new_partial(target: Path) -> tuple[Path, int]:
     """Create a partial file under a random name, and return it with its descriptor."""
     for _ in range(_TRIES):
-        partial = target.with_name(f".{target.name}.{os.urandom(_RANDOM).hex()}.partial")
+        partial = target.with_name(f".{target.name}.{os.urandom(_RANDOM_BYTES).hex()}.partial")
         with suppress(FileExistsError):
             return partial, os.open(partial, os.O_RDWR | os.O_CREAT | os.O_EXCL | _NO_LINK, 0o666)
     raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), os.fspath(target))

@@ -28,10 +28,10 @@ Array = NDArray[Any]
 class Layout:
     """The leading dimensions and lengths of one attention.
 
-    lead: leading dimensions of the result; split: (key heads, group) or None; n, m: numbers of queries and keys.
+    batch_shape: leading dimensions of the result; split: (key heads, group) or None; n, m: numbers of queries and keys.
     """
 
-    lead: tuple[int, ...]
+    batch_shape: tuple[int, ...]
     split: tuple[int, int] | None
     n: int
     m: int
@@ -39,12 +39,12 @@ class Layout:
     @property
     def inner(self) -> tuple[int, ...]:
         """Leading dimensions with the query heads split into (key heads, group)."""
-        return self.lead if self.split is None else (*self.lead[:-1], *self.split)
+        return self.batch_shape if self.split is None else (*self.batch_shape[:-1], *self.split)
 
     @property
     def items(self) -> int:
         """Number of separate n x m problems."""
-        return math.prod(self.lead)
+        return math.prod(self.batch_shape)
 
     def per_query_head(self, array: Array, trailing: int) -> Array:
         """View an array with the leading dimensions of the queries, with its heads split."""
@@ -60,33 +60,33 @@ class Layout:
 
     def check(self, name: str, array: Array, trailing: tuple[int, ...], letters: str) -> None:
         """Check that an option (a mask, a bias, lengths) broadcasts to the leading dimensions and a trailing shape."""
-        _check.broadcast(name, array.shape, (*self.lead, *trailing), letters)
+        _check.broadcast(name, array.shape, (*self.batch_shape, *trailing), letters)
 
 
 def layout(queries: Array, keys: Array, values: Array) -> Layout:
     """Return the layout of an attention, or raise if the leading dimensions are incompatible."""
     shapes = {"queries": queries, "keys": keys, "values": values}
-    lead_q, lead_k, lead_v = queries.shape[:-2], keys.shape[:-2], values.shape[:-2]
+    batch_q, batch_k, batch_v = queries.shape[:-2], keys.shape[:-2], values.shape[:-2]
     n, m = queries.shape[-2], keys.shape[-2]
-    if lead_q == lead_k == lead_v:
-        return Layout(lead_q, None, n, m)
+    if batch_q == batch_k == batch_v:
+        return Layout(batch_q, None, n, m)
     try:
-        return Layout(np.broadcast_shapes(lead_q, lead_k, lead_v), None, n, m)
+        return Layout(np.broadcast_shapes(batch_q, batch_k, batch_v), None, n, m)
     except ValueError:
         pass
     try:
-        lead_kv = np.broadcast_shapes(lead_k, lead_v)
-        outer = np.broadcast_shapes(lead_q[:-1], lead_kv[:-1])
+        batch_kv = np.broadcast_shapes(batch_k, batch_v)
+        outer = np.broadcast_shapes(batch_q[:-1], batch_kv[:-1])
     except ValueError:
-        _check.fail(f"leading dimensions must broadcast: {lead_q}, {lead_k} and {lead_v}", shapes)
+        _check.fail(f"leading dimensions must broadcast: {batch_q}, {batch_k} and {batch_v}", shapes)
     # With queries (batch, heads, n, d), the batch of keys (batch, m, d) would be taken for heads.
-    if len(lead_kv) < len(lead_q):
+    if len(batch_kv) < len(batch_q):
         _check.fail(
-            f"leading dimensions must broadcast: {lead_q}, {lead_k} and {lead_v}",
+            f"leading dimensions must broadcast: {batch_q}, {batch_k} and {batch_v}",
             shapes,
             "keys and values without a dimension for heads get one by [..., None, :, :]",
         )
-    heads_q, heads_kv = lead_q[-1], lead_kv[-1]
+    heads_q, heads_kv = batch_q[-1], batch_kv[-1]
     if not heads_kv or heads_q % heads_kv:
         _check.fail(
             f"the number of query heads must be a multiple of the number of key heads: {heads_q} and {heads_kv}",
@@ -100,40 +100,40 @@ def layout(queries: Array, keys: Array, values: Array) -> Layout:
 class Region:
     """A block of an attention: slices of the leading dimensions of the result, of the queries and of the keys."""
 
-    lead: tuple[slice, ...]
+    batch: tuple[slice, ...]
     rows: slice
     columns: slice
 
     def layout(self, complete: Layout) -> Layout:
         """Return the layout of the block as an attention of its own, without its groups of heads."""
-        lead = tuple(extent(part) for part in self.lead)
-        return Layout(lead, None, extent(self.rows), extent(self.columns))
+        batch_shape = tuple(extent(part) for part in self.batch)
+        return Layout(batch_shape, None, extent(self.rows), extent(self.columns))
 
-    def of_lead(self, array: Array) -> Array:
+    def of_batch(self, array: Array) -> Array:
         """Return the part of an option that broadcasts to (...)."""
-        return cut(array, self.lead)
+        return cut(array, self.batch)
 
     def of_rows(self, array: Array) -> Array:
         """Return the part of an option that broadcasts to (..., n)."""
-        return cut(array, (*self.lead, self.rows))
+        return cut(array, (*self.batch, self.rows))
 
     def of_columns(self, array: Array) -> Array:
         """Return the part of an option that broadcasts to (..., m)."""
-        return cut(array, (*self.lead, self.columns))
+        return cut(array, (*self.batch, self.columns))
 
     def of_pairs(self, array: Array) -> Array:
         """Return the part of an option that broadcasts to (..., n, m)."""
-        return cut(array, (*self.lead, self.rows, self.columns))
+        return cut(array, (*self.batch, self.rows, self.columns))
 
     def of_axes(self, array: Array, axes: tuple[str, ...]) -> Array:
         """Return the part of an array with these axes: ``n`` and ``M`` are positions of queries and keys."""
-        own = {"...": self.lead, "n": (self.rows,), "M": (self.columns,)}
+        own = {"...": self.batch, "n": (self.rows,), "M": (self.columns,)}
         return cut(array, tuple(part for axis in axes for part in own.get(axis, (slice(None),))))
 
     def __str__(self) -> str:
-        lead = ", ".join(f"{part.start}:{part.stop}" for part in self.lead)
+        batch = ", ".join(f"{part.start}:{part.stop}" for part in self.batch)
         block = f"queries {self.rows.start}:{self.rows.stop}, keys {self.columns.start}:{self.columns.stop}"
-        return f"{block} of [{lead}]" if lead else block
+        return f"{block} of [{batch}]" if batch else block
 
 
 def extent(part: slice) -> int:
@@ -149,10 +149,10 @@ def cut(array: Array, target: tuple[slice, ...]) -> Array:
     ]
 
 
-def item_of(array: Array, lead: tuple[int, ...], index: tuple[int, ...]) -> Array:
+def item_of(array: Array, batch_shape: tuple[int, ...], index: tuple[int, ...]) -> Array:
     """Return the matrix of an input that belongs to an item of the result; a key head serves a group of query heads."""
     own = array.shape[:-2]
-    pairs = zip(own, lead[len(lead) - len(own) :], index[len(index) - len(own) :], strict=True)
+    pairs = zip(own, batch_shape[len(batch_shape) - len(own) :], index[len(index) - len(own) :], strict=True)
     matrix: Array = array[tuple(i * size // full for size, full, i in pairs)]
     return matrix
 
@@ -176,7 +176,7 @@ def flat_stride(shape: tuple[int, ...], strides: tuple[int, ...]) -> int | None:
 
 
 class Items:
-    """An array of shape (lead..., a, b) as a list of `items` arrays (a, b), of which equal ones are stored once.
+    """An array of shape (..., a, b) as a list of `items` arrays (a, b), of which equal ones are stored once.
 
     `source[g]` is the index of the stored array of item g. The gradient of a stored array is the sum of the gradients
     of all items that use it.
@@ -184,20 +184,20 @@ class Items:
 
     def __init__(self, array: Array, inner: tuple[int, ...]) -> None:
         self.array, self.inner = array, inner
-        self.lead = array.shape[:-2]
-        self.stored = math.prod(self.lead)
+        self.batch_shape = array.shape[:-2]
+        self.stored = math.prod(self.batch_shape)
         self.own = self.stored == math.prod(inner)  # whether item g uses stored array g alone
 
     @cached_property
     def source(self) -> NDArray[np.intp]:
         """Index of the stored array of each item."""
-        indices = np.arange(self.stored).reshape(self.lead)
+        indices = np.arange(self.stored).reshape(self.batch_shape)
         return np.broadcast_to(indices, self.inner).reshape(-1)
 
     @cached_property
     def step(self) -> int | None:
         """Stride in bytes from each stored array to the next, or None if it varies."""
-        return flat_stride(self.lead, self.array.strides) if self.array.size else None
+        return flat_stride(self.batch_shape, self.array.strides) if self.array.size else None
 
     @cached_property
     def flat(self) -> Array | None:
@@ -222,7 +222,7 @@ class Items:
     def stored_rows(self, stored: NDArray[np.intp], rows: slice) -> Array:
         """Return some rows of these stored arrays, in one array (..., rows, b); a view for all of them."""
         part = self.array[..., rows, :]
-        return part if len(stored) == self.stored else part[np.unravel_index(stored, self.lead)]
+        return part if len(stored) == self.stored else part[np.unravel_index(stored, self.batch_shape)]
 
     def block(self, items: slice, rows: slice, columns: slice = slice(None)) -> Array:
         """Return the part (items or 1, rows, columns), as a view if possible."""
@@ -231,8 +231,8 @@ class Items:
             return self.flat[picked, rows, columns]
         index = np.arange(picked.start, picked.stop) if isinstance(picked, slice) else picked
         part: Array = (
-            self.array[..., rows, columns][np.unravel_index(index, self.lead)]
-            if self.lead
+            self.array[..., rows, columns][np.unravel_index(index, self.batch_shape)]
+            if self.batch_shape
             else self.array[None, rows, columns]
         )
         return part

@@ -20,7 +20,7 @@ __all__: list[str] = []
 
 Array = NDArray[Any]
 
-ITEMS = 1 << 31  # attentions in one call
+MOST_ITEMS = 1 << 31  # attentions in one call
 
 
 @dataclass(frozen=True)
@@ -68,8 +68,10 @@ def prepare(
     if isinstance(scorer, Score):
         scorer.check(arrays)
     shape = layout(q, k, v)
-    if shape.items > ITEMS:
-        _check.fail(f"the leading dimensions must hold at most {ITEMS} attentions: {shape.items}", arrays)
+    if shape.items > MOST_ITEMS:
+        _check.fail(
+            f"the leading dimensions must hold at most {MOST_ITEMS} attentions: {shape.items}", arrays
+        )
     compute, result = _check.dtypes(q, k, v)
     if scale is None:
         scale = scorer.scale(q.shape[-1]) if isinstance(scorer, Score) else 1.0
@@ -89,7 +91,9 @@ def prepare(
         _check.fail(f'sink needs normalize="softmax". Got {normalize!r:.60} instead.', hint=hint)
     with _check.naming_shapes(arrays):
         if isinstance(normalize, local_p):
-            _check.broadcast("positions", normalize.positions.shape, (*shape.lead, shape.n), "(..., n)")
+            _check.broadcast(
+                "positions", normalize.positions.shape, (*shape.batch_shape, shape.n), "(..., n)"
+            )
         bound_mask = None if mask is None else bound(mask, shape)
         bound_bias = bind_bias(bias, shape, compute)
         bound_sink = None if sink is None else Sink(sink, shape, compute)

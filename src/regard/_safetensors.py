@@ -35,8 +35,8 @@ __all__: list[str] = []
 
 Array = NDArray[Any]
 
-LONGEST_HEADER = 1 << 20  # bytes; ours take a few thousand
-BLOCK = 1 << 20  # bytes that are read at a time for the checksum
+LONGEST_HEADER_BYTES = 1 << 20  # bytes; ours take a few thousand
+BLOCK_BYTES = 1 << 20  # bytes that are read at a time for the checksum
 _DTYPES: dict[str, np.dtype[Any]] = {"F32": np.dtype("<f4"), "U8": np.dtype(np.uint8)}
 
 
@@ -158,7 +158,7 @@ class Container:
         for name, (dtype, shape, *offsets) in self.tensors.items():
             header[name] = {"dtype": dtype, "shape": shape, "data_offsets": offsets}
         self._file.seek(self._start)
-        return _checksum(header, iter(lambda: self._file.read(BLOCK), b""))
+        return _checksum(header, iter(lambda: self._file.read(BLOCK_BYTES), b""))
 
     def expect(self, dtype: str, shapes: Mapping[str, tuple[int, ...]]) -> None:
         """Check dtypes and shapes of arrays, and that they are there."""
@@ -211,12 +211,12 @@ def _read_header(file: BinaryIO, size: int) -> tuple[dict[str, _Tensor], dict[st
     if size < 8:
         raise Wrong(f"{size} bytes are too few")
     length = int.from_bytes(file.read(8), "little")
-    if length > max(size - 8, LONGEST_HEADER):
+    if length > max(size - 8, LONGEST_HEADER_BYTES):
         raise Wrong("it doesn't begin like a safetensors file")
     if length > size - 8:
         raise Wrong(f"its header would be {length} bytes long, the file has {size}")
-    if length > LONGEST_HEADER:
-        raise Wrong(f"its header is {length} bytes long; at most {LONGEST_HEADER} are allowed")
+    if length > LONGEST_HEADER_BYTES:
+        raise Wrong(f"its header is {length} bytes long; at most {LONGEST_HEADER_BYTES} are allowed")
     try:
         header = json.loads(file.read(length).decode("utf-8"), object_pairs_hook=_unique_names)
     except (ValueError, RecursionError):

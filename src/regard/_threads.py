@@ -274,7 +274,7 @@ def _keep_memory() -> None:
     np.empty(31 << 20, np.uint8)
 
 
-class Each:
+class TwoThreadMap:
     """A `map` over two items, one in each of two threads; without threads, one after the other."""
 
     def __init__(self, threads: tuple[Workers, Workers] | None = None) -> None:

@@ -28,8 +28,8 @@ __all__ = ["Gradients", "Partial", "attention", "attention_vjp", "merge", "parti
 
 Array = NDArray[Any]
 INPUTS = ("queries", "keys", "values")
-LARGE = 1e30  # a scale that every dtype can represent
-MANY = 1 << 31  # threads, more than any machine has
+LARGEST_SCALE = 1e30  # a scale that every dtype can represent
+MOST_THREADS = 1 << 31  # threads, more than any machine has
 
 
 @_check.hinted
@@ -127,8 +127,8 @@ def _is_usual(
         and _is(score, "scaled_dot")
         and _is(normalize, "softmax")
         and (_is(kernel, "auto") or _is(kernel, "native"))
-        and (scale is None or (type(scale) is float and abs(scale) < LARGE))
-        and (threads is None or (type(threads) is int and 0 < threads <= MANY))
+        and (scale is None or (type(scale) is float and abs(scale) < LARGEST_SCALE))
+        and (threads is None or (type(threads) is int and 0 < threads <= MOST_THREADS))
         and not recording()
     )
 
@@ -140,11 +140,11 @@ def _is(option: Any, name: str) -> bool:
 def _chosen(kernel: str, threads: int | None, p: Problem) -> ModuleType:
     chosen = choose(kernel, p)
     if threads is not None:
-        _check.integer("threads", threads, least=1, most=MANY)
+        _check.integer("threads", threads, least=1, most=MOST_THREADS)
     return chosen
 
 
-class Forward(NamedTuple):
+class ForwardResult(NamedTuple):
     """The result of a forward kernel: context (items, n, e), statistic (items, 2, n), and both joined with the sink."""
 
     context: Array
@@ -152,28 +152,28 @@ class Forward(NamedTuple):
     joined: Joined | None = None
 
 
-def _forward(chosen: ModuleType, p: Problem, threads: int | None) -> Forward:
+def _forward(chosen: ModuleType, p: Problem, threads: int | None) -> ForwardResult:
     """Run the forward kernel. An empty context needs no statistic, whatever the number of queries."""
     shape = (p.layout.items, p.layout.n, p.values.shape[-1])
-    return Forward(np.empty(shape, p.compute), None) if 0 in shape else _computed(chosen, p, threads)
+    return ForwardResult(np.empty(shape, p.compute), None) if 0 in shape else _computed(chosen, p, threads)
 
 
-def _computed(chosen: ModuleType, p: Problem, threads: int | None) -> Forward:
+def _computed(chosen: ModuleType, p: Problem, threads: int | None) -> ForwardResult:
     """Run a kernel, then apply the sink, which scales the context of a row and is added to its statistic.
 
     The backward pass uses context and statistic only, so this suffices for all other gradients.
     """
     context, statistic = chosen.forward(p, threads)
     if p.sink is None:
-        return Forward(context, statistic)
+        return ForwardResult(context, statistic)
     joined = p.sink.join(statistic, chosen.UNIT)
     with np.errstate(all="ignore"):
         weight = joined.keys.astype(p.compute)[..., None]
-        return Forward(_weighted(weight, context), joined.statistic, joined)
+        return ForwardResult(_weighted(weight, context), joined.statistic, joined)
 
 
 def _context_shape(p: Problem) -> tuple[int, ...]:
-    return (*p.layout.lead, p.layout.n, p.values.shape[-1])
+    return (*p.layout.batch_shape, p.layout.n, p.values.shape[-1])
 
 
 class Gradients(NamedTuple):
@@ -347,7 +347,7 @@ def _gradients(
     kernel: ModuleType,
     p: Problem,
     bias: BiasLike | None,
-    forward: Forward,
+    forward: ForwardResult,
     dcontext: ArrayLike,
     threads: int | None,
 ) -> Gradients:
@@ -376,14 +376,14 @@ def _gradients(
         )
 
 
-def _sink_gradient(p: Problem, forward: Forward, dcontext: Array) -> Array | None:
+def _sink_gradient(p: Problem, forward: ForwardResult, dcontext: Array) -> Array | None:
     """Return the gradient in the shape of the sink, whose value is 0: minus its weight times dcontext . context."""
     if p.sink is None or forward.joined is None:
         return None
     along = np.einsum("gte,gte->gt", dcontext, forward.context, dtype=np.float64)
     # A row without a visible key contributes nothing, whatever its dcontext.
     down = np.where(forward.joined.keys == 0, 0, -forward.joined.sink * along).sum(-1)
-    total = sum_to(down.reshape(p.layout.lead), p.sink.array.shape)
+    total = sum_to(down.reshape(p.layout.batch_shape), p.sink.array.shape)
     return _check.rounded(total, p.sink.array.dtype.newbyteorder("="))
 
 
@@ -397,7 +397,7 @@ def _position_gradient(p: Problem, dpositions: Array | None) -> dict[str, Array]
     if dpositions is None:
         return {}
     assert isinstance(p.normalize, local_p)
-    full = dpositions.reshape(*p.layout.lead, p.layout.n)
+    full = dpositions.reshape(*p.layout.batch_shape, p.layout.n)
     return {"positions": sum_to(full, p.normalize.positions.shape)}
 
 
@@ -573,7 +573,7 @@ def partial_vjp(
     return _gradients(chosen, problem, bias, _as_forward(total, problem, chosen), dcontext, threads)
 
 
-def _as_forward(total: Partial, p: Problem, kernel: ModuleType) -> Forward:
+def _as_forward(total: Partial, p: Problem, kernel: ModuleType) -> ForwardResult:
     """Return a merged result as that of a forward kernel."""
     shape = (p.layout.items, p.layout.n, p.values.shape[-1])
     lse = total.lse.astype(np.float64).reshape(shape[:2])
@@ -582,7 +582,7 @@ def _as_forward(total: Partial, p: Problem, kernel: ModuleType) -> Forward:
         unseen = np.isneginf(lse)
         statistic = np.stack([np.where(unseen, 0, lse / kernel.UNIT), np.where(unseen, -np.inf, 0)], axis=1)
         context = np.ascontiguousarray(total.context, p.compute).reshape(shape)
-        return Forward(context, statistic.astype(p.compute))
+        return ForwardResult(context, statistic.astype(p.compute))
 
 
 def merge(*parts: Partial, sink: ArrayLike | None = None) -> Partial:

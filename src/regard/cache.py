@@ -20,7 +20,7 @@ from regard.mask import Bound, Mask, lengths, window
 __all__ = ["KVCache"]
 
 Array = NDArray[Any]
-CHUNK = 256  # positions that are copied together
+CHUNK_POSITIONS = 256  # positions that are copied together
 
 
 class KVCache:
@@ -32,7 +32,7 @@ class KVCache:
 
     Parameters
     ----------
-    lead : int or tuple of int
+    batch_shape : int or tuple of int
         Leading dimensions of keys and values, usually (batch, key heads); query heads may be a multiple of key heads.
     d : int
         Size of a key.
@@ -85,7 +85,7 @@ class KVCache:
 
     def __init__(
         self,
-        lead: SupportsIndex | Iterable[SupportsIndex],
+        batch_shape: SupportsIndex | Iterable[SupportsIndex],
         d: int,
         e: int | None = None,
         *,
@@ -93,8 +93,12 @@ class KVCache:
         window: int | None = None,
         dtype: DTypeLike = np.float32,
     ) -> None:
-        sizes = lead if isinstance(lead, Iterable) and np.ndim(cast(Any, lead)) else (lead,)
-        self._lead = tuple(_check.integer("lead", size) for size in sizes)
+        sizes = (
+            batch_shape
+            if isinstance(batch_shape, Iterable) and np.ndim(cast(Any, batch_shape))
+            else (batch_shape,)
+        )
+        self._batch_shape = tuple(_check.integer("batch_shape", size) for size in sizes)
         self._d = _check.integer("d", d)
         self._e = self._d if e is None else _check.integer("e", e)
         self._window = None if window is None else _check.integer("window", window)
@@ -102,14 +106,14 @@ class KVCache:
         self._dtype = _storage(dtype)
         # A ring buffer is stored twice in a row, so that any part of it is contiguous in one place.
         slots = self._capacity if window is None else 2 * self._capacity
-        size = math.prod(self._lead) * slots * max(self._d, self._e) * self._dtype.itemsize
+        size = math.prod(self._batch_shape) * slots * max(self._d, self._e) * self._dtype.itemsize
         if size > _check.MOST:
             _check.fail(
                 f"a cache must have at most {_check.MOST} bytes of keys, and of values. Got {size} instead."
             )
-        self._keys = np.empty((*self._lead, slots, self._d), self._dtype)
-        self._values = np.empty((*self._lead, slots, self._e), self._dtype)
-        self._padding = np.zeros(self._lead[:1], np.int64)  # in front of each sequence
+        self._keys = np.empty((*self._batch_shape, slots, self._d), self._dtype)
+        self._values = np.empty((*self._batch_shape, slots, self._e), self._dtype)
+        self._padding = np.zeros(self._batch_shape[:1], np.int64)  # in front of each sequence
         self._length = 0
         self._newest = 0  # number of last positions whose visible keys are all stored
         self._oldest = 0  # the first position that has not been overwritten
@@ -124,12 +128,14 @@ class KVCache:
         vars(self).update(state)
         slots = self._capacity if self._window is None else 2 * self._capacity
         for name in ("_keys", "_values"):
-            array = np.empty((*self._lead, slots, state[name].shape[-1]), self._dtype)
+            array = np.empty((*self._batch_shape, slots, state[name].shape[-1]), self._dtype)
             self._write(array, 0, state[name])
             setattr(self, name, array)
 
     def __repr__(self) -> str:
-        sizes = f"{self._lead}, d={self._d}, e={self._e}, capacity={self._capacity}, window={self._window}"
+        sizes = (
+            f"{self._batch_shape}, d={self._d}, e={self._e}, capacity={self._capacity}, window={self._window}"
+        )
         return f"KVCache({sizes}, dtype={self._dtype.name}): length {self._length}"
 
     @property
@@ -160,7 +166,7 @@ class KVCache:
         hidden = np.clip(self._padding - (self._length - held), 0, held)
         if not hidden.any():
             return newest
-        return newest & ~lengths(hidden.reshape(-1, *(1 for _ in self._lead[1:])))
+        return newest & ~lengths(hidden.reshape(-1, *(1 for _ in self._batch_shape[1:])))
 
     def append(self, keys: ArrayLike, values: ArrayLike, /, *, lengths: ArrayLike | None = None) -> None:
         """Append the keys and values of new positions.
@@ -185,13 +191,13 @@ class KVCache:
         Examples
         --------
         >>> import numpy as np, regard
-        >>> cache = regard.KVCache(lead=(), d=1, window=1)
+        >>> cache = regard.KVCache(batch_shape=(), d=1, window=1)
         >>> for number in range(4):
         ...     cache.append([[number]], [[number]])
         >>> cache.keys, cache.length
         (array([[2.],
                [3.]], dtype=float32), 4)
-        >>> prompts = regard.KVCache(lead=2, d=1, capacity=10)
+        >>> prompts = regard.KVCache(batch_shape=2, d=1, capacity=10)
         >>> prompts.append(np.ones((2, 3, 1)), np.ones((2, 3, 1)), lengths=[3, 1])
         >>> prompts.lengths, prompts.mask.dense(1, 3).astype(int)[:, 0]
         (array([3, 1]), array([[1, 1, 1],
@@ -232,7 +238,7 @@ class KVCache:
         Examples
         --------
         >>> import numpy as np, regard
-        >>> cache = regard.KVCache(lead=(), d=1, capacity=10)
+        >>> cache = regard.KVCache(batch_shape=(), d=1, capacity=10)
         >>> cache.append([[1], [2], [3]], [[1], [2], [3]])
         >>> cache.truncate(1)
         >>> cache.keys
@@ -269,14 +275,14 @@ class KVCache:
         Examples
         --------
         >>> import numpy as np, regard
-        >>> cache = regard.KVCache(lead=3, d=1, capacity=10)
+        >>> cache = regard.KVCache(batch_shape=3, d=1, capacity=10)
         >>> cache.append([[[1]], [[2]], [[3]]], [[[1]], [[2]], [[3]]])
         >>> cache.reorder([2, 2, 0])
         >>> cache.keys.ravel()
         array([3., 3., 1.], dtype=float32)
         """
         chosen = self._sequences(indices)
-        if len(chosen) == self._lead[0]:
+        if len(chosen) == self._batch_shape[0]:
             moved = np.flatnonzero(chosen != np.arange(len(chosen)))
             self._gather(self._keys, self._keys, moved, chosen[moved])
             self._gather(self._values, self._values, moved, chosen[moved])
@@ -286,7 +292,7 @@ class KVCache:
                 array = np.empty((len(chosen), *stored.shape[1:]), self._dtype)
                 self._gather(array, stored, np.arange(len(chosen)), chosen)
                 setattr(self, name, array)
-            self._lead = (len(chosen), *self._lead[1:])
+            self._batch_shape = (len(chosen), *self._batch_shape[1:])
         self._padding = self._padding[chosen]
 
     def _sequences(self, indices: ArrayLike) -> NDArray[np.int64]:
@@ -295,26 +301,28 @@ class KVCache:
         chosen = _check.integer_array("indices", indices, least=0)
         if chosen.ndim != 1:
             _check.fail(f"indices must have shape (B',). Got shape {chosen.shape} instead.")
-        if chosen.size and chosen.max() >= self._lead[0]:
+        if chosen.size and chosen.max() >= self._batch_shape[0]:
             _check.fail(
-                f"indices must be less than the {self._lead[0]} sequences. Got {chosen.max()} instead."
+                f"indices must be less than the {self._batch_shape[0]} sequences. Got {chosen.max()} instead."
             )
         return chosen
 
     def _counts(self, lengths: ArrayLike, most: int) -> NDArray[np.int64]:
         """Check and return the argument `lengths` of `append`."""
         self._check_sequences("lengths")
-        return _check.lengths(lengths, self._lead[0], most)
+        return _check.lengths(lengths, self._batch_shape[0], most)
 
     def _check_sequences(self, name: str) -> None:
-        if not self._lead:
+        if not self._batch_shape:
             hint = "KVCache((batch, heads), ...); KVCache(1, ...) for one sequence"
-            _check.fail(f"{name} needs a first leading dimension, that of the sequences: lead ()", hint=hint)
+            _check.fail(
+                f"{name} needs a first leading dimension, that of the sequences: batch_shape ()", hint=hint
+            )
 
     def _gather(self, out: Array, stored: Array, rows: NDArray[np.intp], sources: NDArray[np.int64]) -> None:
         """Copy the positions of the sequences `sources` to `rows` of `out`, chunk by chunk."""
         for start, stop in self._written():
-            for part in slices(stop - start, CHUNK):
+            for part in slices(stop - start, CHUNK_POSITIONS):
                 chunk = slice(start + part.start, start + part.stop)
                 out[rows, ..., chunk, :] = stored[sources, ..., chunk, :]
 
@@ -354,10 +362,10 @@ class KVCache:
     def _checked(self, name: str, value: ArrayLike, size: int) -> Array:
         """Check the shape of keys or values to append, and return them as an array."""
         array = _check.numeric(name, value)
-        if array.shape[:-2] != self._lead or array.ndim < 2 or array.shape[-1] != size:
+        if array.shape[:-2] != self._batch_shape or array.ndim < 2 or array.shape[-1] != size:
             letters = _check.LETTERS[name]
-            wanted = f"({', '.join([*map(str, self._lead), 'm', str(size)])})"
-            single = array.shape == (*self._lead, size)
+            wanted = f"({', '.join([*map(str, self._batch_shape), 'm', str(size)])})"
+            single = array.shape == (*self._batch_shape, size)
             hint = f"one position is {name}[..., None, :]" if single else ""
             _check.fail(f"{name} must have shape {letters} = {wanted}. Got {array.shape} instead.", hint=hint)
         return array
@@ -455,5 +463,5 @@ class _Newest(window):
             )
         return super().bind(layout)
 
-    def part(self, layout: Layout, region: Region) -> Mask:
-        return super().part(layout, region)  # `bind` only adds checks, so the inherited part is right
+    def restrict(self, layout: Layout, region: Region) -> Mask:
+        return super().restrict(layout, region)  # `bind` only adds checks, so the inherited part is right

@@ -39,7 +39,15 @@ VERBS = {
     "caption": ("regard.seq2seq.commands.caption", "describe images, and show where the model attended"),
     "align": ("regard.seq2seq.commands.align", "link the words of sentences and their translations"),
     "export": ("regard.seq2seq.commands.export", "write a model as ONNX files, for programs without regard"),
-    "evaluate": ("regard.seq2seq.commands.evaluate", "measure models on test pairs"),
+    "evaluate": ("regard.seq2seq.commands.evaluate.run", "measure models on test pairs"),
+    "pronounce": (
+        "regard.pronunciation.commands.pronounce",
+        "write the phones of words, from a dictionary and a trained model",
+    ),
+    "lexicon": (
+        "regard.pronunciation.commands.lexicon",
+        "describe a pronunciation dictionary, or write it in another format",
+    ),
     "curve": ("regard.seq2seq.commands.curve", "draw the learning curves of a training log"),
 }
 

@@ -26,7 +26,7 @@ __all__ = ["Attention", "attend", "named_scope", "record"]
 
 Array = NDArray[Any]
 PARTS = ("scores", "logits", "weights", "context", "lse")
-PAIRS = 1 << 48  # of queries and keys, more than any memory holds
+MOST_PAIRS = 1 << 48  # of queries and keys, more than any memory holds
 
 
 @dataclass(frozen=True, eq=False)
@@ -311,10 +311,10 @@ def attend(
     """
     problem = prepare(queries, keys, values, score, mask, bias, scale, softcap, normalize, sink)
     numbers = problem.layout.items * problem.layout.n * problem.layout.m
-    if numbers > PAIRS:
+    if numbers > MOST_PAIRS:
         shapes = {"queries": problem.queries, "keys": problem.keys, "values": problem.values}
         _check.fail(
-            f"attend keeps arrays (..., n, m), of at most {PAIRS} numbers: {numbers}",
+            f"attend keeps arrays (..., n, m), of at most {MOST_PAIRS} numbers: {numbers}",
             shapes,
             "attention keeps none",
         )
@@ -333,20 +333,20 @@ def define(p: Problem) -> Attention:
         weight = np.ascontiguousarray(_weights(p, joined)[..., : p.layout.m])
         context = _context(weight, values, logits)
         lse = weights.log_sum_exp(joined)
-    lead, n, m = p.layout.lead, p.layout.n, p.layout.m
+    batch_shape, n, m = p.layout.batch_shape, p.layout.n, p.layout.m
     return Attention(
-        scores.reshape(*lead, n, m),
-        logits.reshape(*lead, n, m),
-        weight.reshape(*lead, n, m),
-        _check.rounded(context.reshape(*lead, n, values.shape[-1]), p.result),
-        lse.reshape(*lead, n),
+        scores.reshape(*batch_shape, n, m),
+        logits.reshape(*batch_shape, n, m),
+        weight.reshape(*batch_shape, n, m),
+        _check.rounded(context.reshape(*batch_shape, n, values.shape[-1]), p.result),
+        lse.reshape(*batch_shape, n),
     )
 
 
 def define_logits(p: Problem) -> Array:
     """Compute the logits (..., n, m) alone."""
     with np.errstate(all="ignore"):
-        return _logits(p, _scores(p)).reshape(*p.layout.lead, p.layout.n, p.layout.m)
+        return _logits(p, _scores(p)).reshape(*p.layout.batch_shape, p.layout.n, p.layout.m)
 
 
 def _in_order(p: Problem, array: Array) -> Array:
@@ -362,7 +362,7 @@ def _scores(p: Problem) -> Array:
     queries, keys = _in_order(p, p.queries), _in_order(p, p.keys)
     if p.layout.split is not None and keys.ndim > 2 and keys.shape[-3] > 1:
         keys = np.repeat(keys, p.layout.split[1], axis=-3)  # a score may have a parameter for each query head
-    shape = (*p.layout.lead, p.layout.n, p.layout.m)
+    shape = (*p.layout.batch_shape, p.layout.n, p.layout.m)
     if is_builtin(p.score):
         scores = p.score._define(queries, keys)
     else:

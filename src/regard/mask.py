@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from regard import _check
 from regard._layout import Items, Layout, Region, extent, slices
+from regard._repr import constructor_text, value_text
 
 __all__ = ["Mask", "causal", "documents", "lengths", "prefix", "window"]
 
@@ -232,10 +233,10 @@ class Mask:
     _depth: ClassVar[int] = 0  # levels of composition
 
     def __init_subclass__(cls, **options: Any) -> None:
-        """Drop the inherited `part` of a class that overrides `bind` only."""
+        """Drop the inherited `restrict` of a class that overrides `bind` only."""
         super().__init_subclass__(**options)
-        if "bind" in vars(cls) and "part" not in vars(cls):
-            cls.part = Mask.part  # type: ignore[method-assign]
+        if "bind" in vars(cls) and "restrict" not in vars(cls):
+            cls.restrict = Mask.restrict  # type: ignore[method-assign]
 
     def bind(self, layout: Layout) -> Bound | Evaluate:
         """Check this mask against the shape of an attention, and return its rule for blocks.
@@ -247,11 +248,11 @@ class Mask:
             f"mask must have a method bind(layout). Got {type(self).__name__} without.", kind=TypeError
         )
 
-    def part(self, layout: Layout, region: Region) -> Mask:
+    def restrict(self, layout: Layout, region: Region) -> Mask:
         """Return the mask of a block as that of an attention of its own; `layout` is that of the complete attention."""
         return Block(self, layout, region)
 
-    def lead(self) -> tuple[int, ...]:
+    def batch_shape(self) -> tuple[int, ...]:
         """Return the leading dimensions along which this mask varies."""
         return ()
 
@@ -276,14 +277,14 @@ class Mask:
                [1, 1, 1]])
         """
         n, m = _check.integer("n", n), _check.integer("m", m)
-        shape = Layout(self.lead(), None, n, m)
+        shape = Layout(self.batch_shape(), None, n, m)
         dense, mask = np.empty((shape.items, n, m), bool), bound(self, shape)
         # By blocks, since evaluation builds integer arrays of 8 bytes for each pair.
         rows = max(1, min(n, BLOCK_PAIRS // max(1, m)))
         for items in slices(shape.items, max(1, BLOCK_PAIRS // max(1, rows * m))):
             for part in slices(n, rows):
                 dense[items, part] = mask.block(items, part, slice(0, m))
-        return dense.reshape(*shape.lead, n, m)
+        return dense.reshape(*shape.batch_shape, n, m)
 
     def __and__(self, other: Any) -> Mask:
         return Both(self, as_mask(other))
@@ -302,7 +303,7 @@ class Mask:
         return Not(self)
 
     def __repr__(self) -> str:
-        return _check.constructor_text(self)
+        return constructor_text(self)
 
 
 def bound(mask: Mask, layout: Layout) -> Bound:
@@ -341,14 +342,14 @@ class Both(Mask):
     def __post_init__(self) -> None:
         _nest(self, self.left, self.right)
 
-    def lead(self) -> tuple[int, ...]:
-        return _joined(self.left.lead(), self.right.lead())
+    def batch_shape(self) -> tuple[int, ...]:
+        return _joined(self.left.batch_shape(), self.right.batch_shape())
 
     def bind(self, layout: Layout) -> Bound:
         return bound(self.left, layout) & bound(self.right, layout)
 
-    def part(self, layout: Layout, region: Region) -> Mask:
-        return Both(self.left.part(layout, region), self.right.part(layout, region))
+    def restrict(self, layout: Layout, region: Region) -> Mask:
+        return Both(self.left.restrict(layout, region), self.right.restrict(layout, region))
 
     def __repr__(self) -> str:
         return f"{_part(self.left, Either)} & {_part(self.right, Both, Either)}"
@@ -363,14 +364,14 @@ class Not(Mask):
     def __post_init__(self) -> None:
         _nest(self, self.other)
 
-    def lead(self) -> tuple[int, ...]:
-        return self.other.lead()
+    def batch_shape(self) -> tuple[int, ...]:
+        return self.other.batch_shape()
 
     def bind(self, layout: Layout) -> Bound:
         return ~bound(self.other, layout)
 
-    def part(self, layout: Layout, region: Region) -> Mask:
-        return Not(self.other.part(layout, region))
+    def restrict(self, layout: Layout, region: Region) -> Mask:
+        return Not(self.other.restrict(layout, region))
 
     def __repr__(self) -> str:
         return f"~{_part(self.other, Both, Either)}"
@@ -394,7 +395,7 @@ class Dense(Mask):
 
     array: Bools
 
-    def lead(self) -> tuple[int, ...]:
+    def batch_shape(self) -> tuple[int, ...]:
         return self.array.shape[:-2]
 
     def bind(self, layout: Layout) -> Bound:
@@ -403,11 +404,11 @@ class Dense(Mask):
         array = np.broadcast_to(array, (*array.shape[:-2], layout.n, layout.m))
         return Bound(DenseStep("dense", Items(layout.per_query_head(array, 2), layout.inner)))
 
-    def part(self, layout: Layout, region: Region) -> Mask:
+    def restrict(self, layout: Layout, region: Region) -> Mask:
         return Dense(region.of_pairs(self.array))
 
     def __repr__(self) -> str:
-        return _check.value_text(self.array)
+        return value_text(self.array)
 
 
 def _offset(name: str, align: Align | None, layout: Layout) -> int:
@@ -476,8 +477,8 @@ class window(Mask):
     def bind(self, layout: Layout) -> Bound:
         return Bound(BandStep("band", *self._ends(layout)))
 
-    def part(self, layout: Layout, region: Region) -> Mask:
-        return Band(*self._ends(layout)).part(layout, region)
+    def restrict(self, layout: Layout, region: Region) -> Mask:
+        return Band(*self._ends(layout)).restrict(layout, region)
 
 
 @dataclass(frozen=True, repr=False)
@@ -490,7 +491,7 @@ class Band(Mask):
     def bind(self, layout: Layout) -> Bound:
         return Bound(BandStep("band", self.low, self.high))
 
-    def part(self, layout: Layout, region: Region) -> Mask:
+    def restrict(self, layout: Layout, region: Region) -> Mask:
         moved = region.rows.start - region.columns.start
         return Band(*(None if end is None else end + moved for end in (self.low, self.high)))
 
@@ -564,7 +565,7 @@ class lengths(Mask):
                 counts = _check.integer_array(f"{name} of lengths", getattr(self, name), least=0)
                 object.__setattr__(self, name, counts)
 
-    def lead(self) -> tuple[int, ...]:
+    def batch_shape(self) -> tuple[int, ...]:
         queries = () if self.queries is None else self.queries.shape
         return _check.broadcast_shapes("keys and queries of lengths", self.keys.shape, queries)
 
@@ -575,16 +576,16 @@ class lengths(Mask):
         queries = _per_item("queries of lengths", self.queries, layout, layout.n)
         return of_keys & Bound(CountStep("queries", queries))
 
-    def part(self, layout: Layout, region: Region) -> Mask:
-        keys = _counts_in(region.of_lead(self.keys), region.columns)
-        queries = None if self.queries is None else _counts_in(region.of_lead(self.queries), region.rows)
+    def restrict(self, layout: Layout, region: Region) -> Mask:
+        keys = _counts_in(region.of_batch(self.keys), region.columns)
+        queries = None if self.queries is None else _counts_in(region.of_batch(self.queries), region.rows)
         return lengths(keys, queries)
 
 
 def _per_item(name: str, counts: NDArray[np.int64], layout: Layout, most: int) -> NDArray[np.int64]:
     """Return one count for each item, none above `most`."""
     hint = "one for each sentence of (batch, heads, ...) has shape (batch, 1)"
-    _check.broadcast(name, counts.shape, layout.lead, "(...)", hint if counts.ndim else "")
+    _check.broadcast(name, counts.shape, layout.batch_shape, "(...)", hint if counts.ndim else "")
     if counts.size and int(counts.max()) > most:
         _check.fail(f"{name} must be at most {most}. Got {int(counts.max())} instead.")
     full = np.broadcast_to(layout.per_query_head(counts, 0), layout.inner)
@@ -632,7 +633,7 @@ class documents(Mask):
         )
         object.__setattr__(self, "keys", np.atleast_1d(_check.integer_array("keys of documents", keys)))
 
-    def lead(self) -> tuple[int, ...]:
+    def batch_shape(self) -> tuple[int, ...]:
         leads = self.queries.shape[:-1], self.keys.shape[:-1]
         return _check.broadcast_shapes("queries and keys of documents", *leads)
 
@@ -641,12 +642,12 @@ class documents(Mask):
         keys = _ids("keys of documents", self.keys, layout, layout.m, "(..., m)")
         return Bound(DocumentStep("documents", queries, keys))
 
-    def part(self, layout: Layout, region: Region) -> Mask:
+    def restrict(self, layout: Layout, region: Region) -> Mask:
         return documents(region.of_rows(self.queries), region.of_columns(self.keys))
 
     def __repr__(self) -> str:
         same = np.array_equal(getattr(self, "queries", 0), getattr(self, "keys", 1))
-        return _check.constructor_text(self, keys=None) if same else _check.constructor_text(self)
+        return constructor_text(self, keys=None) if same else constructor_text(self)
 
 
 def _ids(name: str, ids: NDArray[np.int64], layout: Layout, length: int, letters: str) -> Items:
@@ -692,7 +693,7 @@ class prefix(Mask):
         object.__setattr__(self, "length", _check.integer_array("length of prefix", self.length, least=0))
         _check_align(self.align)
 
-    def lead(self) -> tuple[int, ...]:
+    def batch_shape(self) -> tuple[int, ...]:
         shape: tuple[int, ...] = self.length.shape
         return shape
 
@@ -704,8 +705,8 @@ class prefix(Mask):
     def _composed(self) -> Mask:
         return causal(self.align) | lengths(self.length)
 
-    def part(self, layout: Layout, region: Region) -> Mask:
-        return self._composed().part(layout, region)
+    def restrict(self, layout: Layout, region: Region) -> Mask:
+        return self._composed().restrict(layout, region)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -716,12 +717,12 @@ class Block(Mask):
     layout: Layout
     region: Region
 
-    def lead(self) -> tuple[int, ...]:
-        return tuple(extent(part) for part in self.region.lead)
+    def batch_shape(self) -> tuple[int, ...]:
+        return tuple(extent(part) for part in self.region.batch)
 
     def bind(self, layout: Layout) -> Evaluate:
         mask, region = bound(self.mask, self.layout), self.region
-        items_of = np.arange(self.layout.items).reshape(self.layout.lead)[region.lead].reshape(-1)
+        items_of = np.arange(self.layout.items).reshape(self.layout.batch_shape)[region.batch].reshape(-1)
 
         def moved(part: slice, by: int) -> slice:
             return slice(part.start + by, part.stop + by)

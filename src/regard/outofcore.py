@@ -24,17 +24,17 @@ from regard._threads import Workers
 from regard.attention import Partial, merge, partial
 from regard.kernels import KERNELS
 from regard.mask import MaskLike
-from regard.position import BiasLike
+from regard.position import BiasLike, BiasObject
 from regard.scores import Score, ScoreLike
 
 __all__ = ["attention"]
 
 Array = NDArray[Any]
-CHUNK = 1 << 25  # bytes of keys and values that are read at a time
-PAGE = 4096  # bytes, the smallest that systems have
-BETWEEN = 30.0  # seconds between two checkpoints
+CHUNK_BYTES = 1 << 25  # bytes of keys and values that are read at a time
+PAGE_BYTES = 4096  # bytes, the smallest that systems have
+CHECKPOINT_SECONDS = 30.0  # seconds between two checkpoints
 # Modules whose objects are no more than their attributes.
-COMPARED = {"regard.mask", "regard.position", "regard.scores"}
+COMPARED_MODULES = {"regard.mask", "regard.position", "regard.scores"}
 FORMAT, VERSION = "regard.outofcore", "2"
 
 
@@ -153,13 +153,13 @@ def _without_numbers(stored: Any) -> Array:
 
 def _array_or_object(bias: Any) -> Any:
     """Return a bias as an array, without reading it, unless it is an object."""
-    return bias if bias is None or hasattr(bias, "part") else np.asanyarray(bias)
+    return bias if isinstance(bias, BiasObject | None) else np.asanyarray(bias)
 
 
 def _chunk_rows(p: Problem) -> int:
     """Return the default number of keys of a chunk."""
     each = sum(math.prod(array.shape[:-2]) * array.shape[-1] * array.itemsize for array in (p.keys, p.values))
-    return max(1, CHUNK // max(1, int(each)))
+    return max(1, CHUNK_BYTES // max(1, int(each)))
 
 
 @dataclass
@@ -210,14 +210,14 @@ class _Run:
 
     def _nothing(self) -> Partial:
         """Return the attention to no key. float64, so that merging many chunks adds no rounding."""
-        shape = (*self.p.layout.lead, self.p.layout.n, self.p.values.shape[-1])
+        shape = (*self.p.layout.batch_shape, self.p.layout.n, self.p.values.shape[-1])
         return Partial(np.zeros(shape), np.full(shape[:-1], -np.inf))
 
     def _partial(self, columns: slice, whole: bool, keys: Array, values: Array) -> Partial:
         p = self.p
-        lead = tuple(slice(0, size) for size in p.layout.lead)
-        region = Region(lead, slice(0, p.layout.n), columns)
-        options = self.options.part(p.layout, region, all_visible=whole)
+        batch = tuple(slice(0, size) for size in p.layout.batch_shape)
+        region = Region(batch, slice(0, p.layout.n), columns)
+        options = self.options.restrict(p.layout, region, all_visible=whole)
         return partial(p.queries, keys, values, **options)
 
     def _load(self, columns: slice) -> tuple[Array, Array]:
@@ -246,7 +246,9 @@ def _in_memory(part: Any) -> Array:
     """Read the pages of a file that is mapped to memory; otherwise slicing has read the chunk."""
     if isinstance(part, np.memmap):
         row, number = (max(1, abs(stride)) for stride in part.strides[-2:])
-        np.array(part[..., :: max(1, PAGE // row), :: max(1, PAGE // number)])  # a number of each page
+        np.array(
+            part[..., :: max(1, PAGE_BYTES // row), :: max(1, PAGE_BYTES // number)]
+        )  # a number of each page
     return np.asarray(part)
 
 
@@ -294,7 +296,7 @@ class _Checkpoint:
         def save(done: int, total: Partial) -> None:
             nonlocal written
             latest[:] = [(done, total)]
-            if monotonic() - written >= BETWEEN:
+            if monotonic() - written >= CHECKPOINT_SECONDS:
                 self._write(done, total)
                 written = monotonic()
 
@@ -350,7 +352,7 @@ def _update(hashed: Any, name: str, value: Any) -> None:
             hashed.update(np.asarray(block).tobytes())
     elif value is None or isinstance(value, str | int | float):
         hashed.update(f"{value!r},".encode())
-    elif type(value).__module__ in COMPARED:
+    elif type(value).__module__ in COMPARED_MODULES:
         hashed.update(type(value).__qualname__.encode())
         for attribute, part in (value.parameters() if isinstance(value, Score) else vars(value)).items():
             hashed.update(attribute.encode())

@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from regard import _check
 from regard._layout import Items, Layout, Region
+from regard._repr import constructor_text
 from regard.mask import Align, _check_align, _offset
 
 __all__ = ["alibi", "linear", "llama3", "rotary", "rotary_vjp", "sinusoidal", "t5_buckets", "yarn"]
@@ -69,7 +70,7 @@ class ArrayBias:
         """Return the array that accumulates the gradient: (stored, n or 1, m or 1)."""
         if self.total is None:
             n, m = self.items.array.shape[-2:]
-            stored = int(np.prod(self.items.lead))
+            stored = int(np.prod(self.items.batch_shape))
             self.total = np.zeros((stored, 1 if self.once[0] else n, 1 if self.once[1] else m), self.dtype)
         return self.total
 
@@ -98,7 +99,7 @@ class DistanceBias:
         fill: Callable[[Array, Array], Array],
         collect: Callable[[Array, Array], Array],
     ) -> None:
-        heads = layout.lead[-1] if layout.lead else 1
+        heads = layout.batch_shape[-1] if layout.batch_shape else 1
         self.table, self.offset, self.fill, self.collect = table, offset, fill, collect
         self.heads: NDArray[np.intp] = np.arange(layout.items) % heads if layout.items else np.arange(0)
         self.total = np.zeros_like(table)
@@ -138,7 +139,7 @@ class DistanceBias:
 
 
 def _check_heads(name: str, heads: int, layout: Layout) -> None:
-    query_heads = layout.lead[-1] if layout.lead else 1
+    query_heads = layout.batch_shape[-1] if layout.batch_shape else 1
     if heads != query_heads:
         _check.fail(
             f"{name} must have one entry for each of the {query_heads} query heads. Got {heads} instead.",
@@ -183,7 +184,7 @@ class alibi:
     align: Align | None = None
 
     def __repr__(self) -> str:
-        return _check.constructor_text(self)
+        return constructor_text(self)
 
     def __post_init__(self) -> None:
         slopes = self.slopes
@@ -199,7 +200,7 @@ class alibi:
         """Check the bias against the shape of one attention, and bind it."""
         return self._bound(layout, dtype, _offset("alibi", self.align, layout))
 
-    def part(self, layout: Layout, region: Region) -> BlockBias:
+    def restrict(self, layout: Layout, region: Region) -> BlockBias:
         """Return the bias of a block of an attention; `layout` is that of the complete attention."""
         heads = replace(self, slopes=self.slopes[_heads_of(region)])
         return BlockBias(heads, _offset("alibi", self.align, layout), region)
@@ -271,7 +272,7 @@ class t5_buckets:
     align: Align | None = None
 
     def __repr__(self) -> str:
-        return _check.constructor_text(self)
+        return constructor_text(self)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "table", _check.parameter("table", self.table, "(buckets, heads)"))
@@ -323,7 +324,7 @@ class t5_buckets:
         """Check the bias against the shape of one attention, and bind it."""
         return self._bound(layout, dtype, _offset("t5_buckets", self.align, layout))
 
-    def part(self, layout: Layout, region: Region) -> BlockBias:
+    def restrict(self, layout: Layout, region: Region) -> BlockBias:
         """Return the bias of a block of an attention; `layout` is that of the complete attention."""
         heads = replace(self, table=self.table[:, _heads_of(region)])
         return BlockBias(heads, _offset("t5_buckets", self.align, layout), region)
@@ -358,17 +359,18 @@ class BlockBias:
 
 
 def _heads_of(region: Region) -> slice:
-    return region.lead[-1] if region.lead else slice(None)
+    return region.batch[-1] if region.batch else slice(None)
 
 
-BiasLike: TypeAlias = alibi | t5_buckets | BlockBias | ArrayLike
+BiasObject: TypeAlias = alibi | t5_buckets | BlockBias
+BiasLike: TypeAlias = BiasObject | ArrayLike
 
 
 def bind_bias(bias: BiasLike | None, layout: Layout, dtype: np.dtype[Any]) -> BoundBias | None:
     """Check a bias, and bind it to one attention."""
     if bias is None:
         return None
-    if isinstance(bias, alibi | t5_buckets | BlockBias):
+    if isinstance(bias, BiasObject):
         return bias.bind(layout, dtype)
     if isinstance(bias, type) or hasattr(bias, "dense"):
         hint = "pass an object, not a class: position.alibi(heads); a mask is mask="

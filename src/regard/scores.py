@@ -27,6 +27,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from regard import _check
 from regard._layout import Region
+from regard._repr import constructor_text
 
 __all__ = [
     "Score",
@@ -83,11 +84,13 @@ class Score:
 
     def check(self, arrays: dict[str, Array]) -> None:
         """Raise unless the shapes of queries, keys and parameters are compatible."""
-        queries, keys = arrays["queries"], arrays["keys"]
-        hint = "scores.general and scores.additive compare different sizes"
-        _check.same_size(arrays, queries.shape[-1], keys.shape[-1], hint)
+        left, right = (arrays[name].shape[-1] for name in ("queries", "keys"))
+        if left != right:
+            hint = "scores.general and scores.additive compare different sizes"
+            rule = f"queries and keys must share their last dimension d: {left} and {right}"
+            _check.fail(rule, arrays, hint)
 
-    def part(self, region: Region) -> Score:
+    def restrict(self, region: Region) -> Score:
         """Return the score for a block of queries and keys."""
         restricted = copy(self)
         for name, array in self.parameters().items():
@@ -99,7 +102,7 @@ class Score:
         return {name: getattr(self, name) for name in self.learned if getattr(self, name) is not None}
 
     def __repr__(self) -> str:
-        return _check.constructor_text(self)
+        return constructor_text(self)
 
 
 @runtime_checkable
@@ -471,9 +474,9 @@ class location(Score):
     learned: ClassVar[dict[str, str]] = {"weight": "(d, M)"}
 
     def _define(self, queries: Array, keys: Array) -> Array:
-        lead = np.broadcast_shapes(queries.shape[:-2], keys.shape[:-2])
+        batch_shape = np.broadcast_shapes(queries.shape[:-2], keys.shape[:-2])
         scores = queries @ self.weight[:, : keys.shape[-2]]
-        return np.broadcast_to(scores, (*lead, *scores.shape[-2:]))
+        return np.broadcast_to(scores, (*batch_shape, *scores.shape[-2:]))
 
     def check(self, arrays: dict[str, Array]) -> None:
         """Raise unless weight is (d, at least m)."""

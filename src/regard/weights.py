@@ -23,6 +23,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from regard import _check
 from regard._layout import Layout
+from regard._repr import constructor_text
 
 __all__ = ["entmax15", "hard", "local_m", "local_p", "predict_positions", "softmax", "sparsemax"]
 
@@ -261,7 +262,7 @@ class local_m:
     align: Align = "start"
 
     def __repr__(self) -> str:
-        return _check.constructor_text(self)
+        return constructor_text(self)
 
     def __post_init__(self) -> None:
         # A Python integer: NumPy's wrap around.
@@ -303,7 +304,7 @@ class local_p:
     width: float
 
     def __repr__(self) -> str:
-        return _check.constructor_text(self)
+        return constructor_text(self)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "positions", _check.floating("positions", self.positions))
@@ -395,13 +396,13 @@ class Sink:
     def __init__(self, sink: ArrayLike, layout: Layout, dtype: np.dtype[Any]) -> None:
         self.array = _check.floating("sink", sink)
         hint = "one for each head of (batch, heads, n, d) has shape (heads,)"
-        _check.broadcast("sink", self.array.shape, layout.lead, "(...)", hint)
+        _check.broadcast("sink", self.array.shape, layout.batch_shape, "(...)", hint)
         logits = self.array.astype(np.float64)
         if wrong := logits[~(logits < np.inf)].tolist():
             _check.fail(f"sink must be finite, or -inf for no sink. Got {wrong[0]} instead.")
         largest = np.abs(logits[np.isfinite(logits)]).max(initial=0.0)
         _check.representable("sink", float(largest), dtype)
-        self.logits = np.broadcast_to(_check.rounded(self.array, dtype), layout.lead)
+        self.logits = np.broadcast_to(_check.rounded(self.array, dtype), layout.batch_shape)
 
     def join(self, statistic: Array, unit: float) -> Joined:
         """Add the sink to the log-sum-exp of all rows.

@@ -48,12 +48,12 @@ def test_the_part_of_a_mask_is_the_block_of_its_array(drawn: Any, step: int) -> 
     n, m, mask, dense = drawn
     layout = Layout((), None, n, m)
     for region in regions(n, m, step):
-        part = mask.part(layout, region)
+        part = mask.restrict(layout, region)
         block = dense[region.rows, region.columns]
         np.testing.assert_array_equal(part.dense(*block.shape), block)
         # A part of a part, as a worker that cuts its chunk again would take it.
         inner = Region((), slice(0, 1), slice(0, 1))
-        np.testing.assert_array_equal(part.part(region.layout(layout), inner).dense(1, 1), block[:1, :1])
+        np.testing.assert_array_equal(part.restrict(region.layout(layout), inner).dense(1, 1), block[:1, :1])
 
 
 @settings(max_examples=150)
@@ -117,7 +117,7 @@ class Checkerboard(Mask):
 def test_a_mask_of_the_user_has_parts_too() -> None:
     layout, whole = Layout((2,), None, 5, 7), Checkerboard().dense(5, 7)
     for region in regions(5, 7, 2, (2,)):
-        part = Checkerboard().part(layout, region)
+        part = Checkerboard().restrict(layout, region)
         block = whole[region.rows, region.columns]
         np.testing.assert_array_equal(part.dense(*block.shape), block[None])
         assert bound(part, region.layout(layout)).steps() is None
@@ -135,7 +135,7 @@ class Shifted(regard.mask.window):
 
 def test_a_class_that_overrides_bind_inherits_no_part() -> None:
     region = Region((), slice(1, 3), slice(0, 2))
-    part = Shifted(0, 0).part(Layout((), None, 4, 4), region)
+    part = Shifted(0, 0).restrict(Layout((), None, 4, 4), region)
     np.testing.assert_array_equal(part.dense(2, 2), [[False, True], [True, False]])
 
 
@@ -144,7 +144,7 @@ def test_the_mask_of_a_cache_has_parts_that_the_library_evaluates() -> None:
     cache.append(np.ones((2, 6, 1)), np.ones((2, 6, 1)), lengths=[6, 4])
     layout = Layout((2,), None, 3, 6)
     region = Region((slice(1, 2),), slice(1, 3), slice(1, 5))
-    part = cache.mask.part(layout, region)
+    part = cache.mask.restrict(layout, region)
     np.testing.assert_array_equal(part.dense(2, 4), cache.mask.dense(3, 6)[1:, 1:3, 1:5])
     assert bound(part, region.layout(layout)).steps() is not None
 
@@ -174,7 +174,7 @@ def test_blocks_with_the_parts_of_all_options_merge_to_the_whole(name: str) -> N
             for columns in slices(9, 4):
                 region = Region((slice(0, 2), half), rows, columns)
                 arrays = q[:, half, rows], k[:, half, columns], v[:, half, columns]
-                parts.append(regard.partial(*arrays, **options.part(layout, region, all_visible=False)))
+                parts.append(regard.partial(*arrays, **options.restrict(layout, region, all_visible=False)))
             merged = regard.merge(*parts)
             np.testing.assert_allclose(merged.context, whole.context[:, half, rows], rtol=0, atol=1e-12)
             np.testing.assert_allclose(merged.lse, whole.lse[:, half, rows], rtol=1e-12, atol=1e-12)

@@ -425,10 +425,10 @@ ERRORS: dict[str, tuple[Callable[[], object], type[Exception], str]] = {
         ValueError,
         "window must be at least 0. Got -1 instead.",
     ),
-    "lead": (
+    "batch_shape": (
         lambda: KVCache((2.5,), 4, window=1),  # type: ignore[arg-type]
         TypeError,
-        "lead must be an integer. Got 2.5 instead.",
+        "batch_shape must be an integer. Got 2.5 instead.",
     ),
     "d": (lambda: KVCache((2,), -4, window=1), ValueError, "d must be at least 0. Got -4 instead."),
     "e": (lambda: KVCache((2,), 4, -3, window=1), ValueError, "e must be at least 0. Got -3 instead."),
@@ -909,13 +909,13 @@ def test_a_copy_has_lengths_of_its_own() -> None:
         (
             lambda c, x: KVCache((), 1, capacity=2).reorder([0]),
             ValueError,
-            "reorder needs a first leading dimension, that of the sequences: lead ()\n"
+            "reorder needs a first leading dimension, that of the sequences: batch_shape ()\n"
             "  hint: KVCache((batch, heads), ...); KVCache(1, ...) for one sequence",
         ),
         (
             lambda c, x: KVCache((), 1, capacity=9).append(x[0, 0], x[0, 0], lengths=[2]),
             ValueError,
-            "lengths needs a first leading dimension, that of the sequences: lead ()\n"
+            "lengths needs a first leading dimension, that of the sequences: batch_shape ()\n"
             "  hint: KVCache((batch, heads), ...); KVCache(1, ...) for one sequence",
         ),
     ],

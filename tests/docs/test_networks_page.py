@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from regard.seq2seq.networks.encoders.images import ImageInput
-from regard.seq2seq.networks.encoders.inputs import Input
-from regard.seq2seq.networks.encoders.vectors import VectorInput
+from regard.seq2seq.networks.inputs.base import Input
+from regard.seq2seq.networks.inputs.images import ImageInput
+from regard.seq2seq.networks.inputs.vectors import VectorInput
 from regard.seq2seq.networks.recurrent.config import RecurrentConfig
 from regard.seq2seq.networks.recurrent.network import RecurrentNetwork
 from regard.seq2seq.networks.transformer.config import TransformerConfig
@@ -103,12 +103,12 @@ def table(title: str) -> str:
 
 def letters(config: Config) -> dict[str, Any]:
     """Return what the shapes and conditions of the page are made of."""
-    known = dict(vars(config)) | {"null": None, "ordered": getattr(config, "ordered", None)}
+    known = dict(vars(config)) | {"null": None, "ordered": config.input.ordered}
     if isinstance(config, RecurrentConfig):
         known |= {"E": config.embedding, "H": config.encoder, "C": 2 * config.encoder, "D": config.decoder}
         known |= {"A": config.attention, "G": {"gru": 3, "lstm": 4}[config.cell]}
         known |= {"P": {"gru": 1, "lstm": 2}[config.cell], "M": config.encoder_layers or config.layers}
-        known["W"] = known["E"] if config.ordered else known["C"]
+        known["W"] = known["E"] if config.input.ordered else known["C"]
     else:
         known |= {"W": config.model_size, "F": config.feedforward_size}
     if isinstance(config.inputs, VectorInput):
@@ -152,7 +152,7 @@ def test_a_network_computed_from_the_formulas_gives_the_same_logits_and_weights(
     reference = recurrent_steps if isinstance(config, RecurrentConfig) else transformer_steps
     logits, weights = reference(p, config, source, tokens)
 
-    given = PICTURE.cells(source[None]) if config.inputs == PICTURE else source[:, None]
+    given = (PICTURE.cells(source[None]) if config.inputs == PICTURE else source)[:, None]
     stepper = network.stepper(given.astype(np.float32 if config.inputs else np.int64), np.array([len(given)]))
     for step, token in enumerate(tokens):
         network_logits, network_weights = stepper(np.array([[token]]))
@@ -225,7 +225,7 @@ def recurrent_encoder(p: dict[str, Array], config: RecurrentConfig, source: Arra
         annotations = cells_of_picture(p, config.inputs, source)
         return annotations, annotations.mean(axis=0)
     rows = p["source_embedding"][source] if config.inputs is None else vectors(p, source)
-    if not config.ordered:
+    if not config.input.ordered:
         width = rows.shape[1]
         heads = max([n for n in range(1, width // 32 + 1) if width % n == 0], default=1)
         for block in range(config.encoder_layers or config.layers):

@@ -48,6 +48,12 @@ def test_the_diagram_has_two_colours_for_each_name_and_uses_each() -> None:
     assert all(svg.count(f"--{name}: ") == 2 for name in names)
 
 
+def test_the_page_of_options_is_made_of_the_program() -> None:
+    page = runpy.run_path(str(DOCS / "options.py"))["page"]
+    written = (DOCS / "options.md").read_text(encoding="utf-8")
+    assert written == page(), "python docs/options.py writes the page"
+
+
 def described() -> set[str]:
     """The names that the reference describes: those of the modules in its list, with what they import for users."""
     index = (DOCS / "reference" / "index.rst").read_text(encoding="utf-8")
@@ -84,8 +90,23 @@ def test_the_links_between_pages_lead_to_files() -> None:
     notebooks = [*(DOCS / "notebooks").glob("*.py"), DOCS / "gallery.py"]
     for page in [ROOT / "README.md", *DOCS.rglob("*.md"), *notebooks]:
         text = page.read_text(encoding="utf-8")
-        if page.suffix == ".py":  # the text cells
+        if page.suffix == ".py":  # Markdown is in its comments
             text = "\n".join(line for line in text.splitlines() if line.startswith("#"))
         for target in re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", text):
             if not re.match(r"[a-z]+:", target):
                 assert (page.parent / target).exists(), f"{page.name}: {target}"
+
+
+def anchors(page: Path) -> set[str]:
+    """The anchors of the headings of a page, as GitHub makes them."""
+    headings = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def test_the_links_to_headings_lead_to_headings() -> None:
+    pages = [ROOT / "README.md", *DOCS.rglob("*.md")]
+    for page in pages:
+        for target, heading in re.findall(r"\]\(([\w./-]*)#([^)\s]+)\)", page.read_text(encoding="utf-8")):
+            path = (page.parent / target) if target else page
+            if path.suffix == ".md":
+                assert heading in anchors(path), f"{page.name}: {target}#{heading}"

@@ -24,7 +24,7 @@ def problem(score: str, metric: str, degree: int, heads: int, *, prior: bool, ra
         difference = predictions - y[rows]
         return (difference**2).sum(1), 2 * difference
 
-    model = fitting.Heads(
+    model = fitting.MetricHeads(
         score_of(score, metric, 3, rank), readout_of(degree, 3, 2), heads, y.mean(0) if prior else None
     )
     parameters = model.initial(-0.3, x, rng) + 0.1 * rng.standard_normal(model.size)

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 import regard
 from regard import _signals, _threads
 from regard._signals import complete
-from regard._threads import Each, Stopped, Workers, interruptible, stop_if_requested, two_threads
+from regard._threads import Stopped, TwoThreadMap, Workers, interruptible, stop_if_requested, two_threads
 from regard.kernels import fast_path, library, matrix, recurrence
 from regard.seq2seq.decoding.search import keep
 
@@ -308,7 +308,7 @@ BOMBARDED = """
     import itertools, signal
     import numpy as np, regard
     from regard.kernels import fast_path, library, matrix, recurrence, training
-    library.LONG = fast_path.SMALL = 0
+    library.LONG_WORK = fast_path.SHORT_WORK = 0
     x = np.random.default_rng(0).standard_normal((3000, 64)).astype(np.float32)
     left = [0]
 
@@ -467,7 +467,9 @@ def startable(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -
 def test_work_for_two_threads_runs_with_fewer(startable: int) -> None:
     names: list[str] = []
     with two_threads() as threads:
-        assert Each(threads)(lambda i: (names.append(threading.current_thread().name), i)[1], (3, 4)) == [
+        assert TwoThreadMap(threads)(
+            lambda i: (names.append(threading.current_thread().name), i)[1], (3, 4)
+        ) == [
             3,
             4,
         ]

@@ -37,11 +37,14 @@ from regard.kernels import rows as layers
 Array = NDArray[Any]
 SETS = library.instruction_sets()
 needs_library = pytest.mark.skipif(not SETS, reason=library.missing() or "there is a library")
+LACKING = [
+    f"score-{name}" for name in regard.scores.__all__ if getattr(regard.scores, name) not in problem.KINDS
+]
 NATIVE = [
     name
     for name in OPTIONS
     if not (name.startswith("normalize") and "local_m" not in name)
-    and name not in ("score-function", "score-object")
+    and name not in ("score-function", "score-object", *LACKING)
 ]
 REFUSED = [name for name in OPTIONS if name not in NATIVE]
 TILE = {"amx": 64, "avx512bf16": 48, "avx512": 48, "avx2": 24, "baseline": 12, "neon": 12}  # queries, float32

@@ -20,7 +20,7 @@ import strategies
 from numpy.typing import NDArray
 
 import regard
-from regard._threads import VARIABLES, Each, one_blas_thread, two_threads
+from regard._threads import VARIABLES, TwoThreadMap, one_blas_thread, two_threads
 from regard.kernels import library
 from regard.nn import Adam
 
@@ -290,11 +290,11 @@ def test_law_12_no_more_threads_are_started_than_useful() -> None:
 @pytest.mark.threads
 def test_each_item_has_a_thread() -> None:
     with two_threads() as threads:
-        idents = Each(threads)(lambda _: threading.get_ident(), range(2))
+        idents = TwoThreadMap(threads)(lambda _: threading.get_ident(), range(2))
         assert len(set(idents)) == 2
         assert threading.get_ident() not in idents
-    assert Each()(lambda x: 2 * x, (1, 2)) == [2, 4]
-    assert Each()(lambda x: 2 * x, (1,)) == [2]
+    assert TwoThreadMap()(lambda x: 2 * x, (1, 2)) == [2, 4]
+    assert TwoThreadMap()(lambda x: 2 * x, (1,)) == [2]
 
 
 def test_adam_is_the_same_with_two_threads() -> None:
@@ -304,7 +304,7 @@ def test_adam_is_the_same_with_two_threads() -> None:
     with two_threads() as threads:
         for _ in range(2):
             length = alone.step(gradient.copy(), 0.1)
-            assert shared.step(gradient.copy(), 0.1, Each(threads)) == length
+            assert shared.step(gradient.copy(), 0.1, TwoThreadMap(threads)) == length
     assert (alone.parameters == shared.parameters).all()
     assert length == pytest.approx(float(np.linalg.norm(gradient)), rel=1e-5)
 

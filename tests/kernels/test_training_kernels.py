@@ -295,6 +295,6 @@ def test_stored_logits_give_the_gradients_of_recomputed_ones(
         return [loss, *pullback(0.1, 0.2), *pullback(0.1, 0.2)]
 
     stored = gradients()
-    monkeypatch.setattr(training, "_MOST_STORED", 0)
+    monkeypatch.setattr(training, "_STORED_LOGITS", 0)
     for one, other in zip(stored, gradients(), strict=True):
         np.testing.assert_array_equal(one, other)

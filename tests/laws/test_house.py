@@ -27,6 +27,7 @@ LAYERS = [
         "_version",
         "_display",
         "_check",
+        "_repr",
         "_characters",
         "_files",
         "_safetensors",
@@ -50,6 +51,7 @@ LAYERS = [
         "outofcore",
         "dask",
         "seq2seq",
+        "pronunciation",
         "show",
         "_suggest",
     ),
@@ -57,7 +59,17 @@ LAYERS = [
 ]
 # The packages of seq2seq, in the same order: a package imports only from those before it.
 SEQ2SEQ_PACKAGES = [
-    *("data", "alignment", "evaluation", "networks", "decoding", "extras", "storage", "training"),
+    *(
+        "sources",
+        "corpus",
+        "alignment",
+        "evaluation",
+        "networks",
+        "decoding",
+        "extras",
+        "storage",
+        "training",
+    ),
     *("translator", "ensemble", "model", "commands"),
 ]
 # Stricter than the order: the kernels don't import the definition, and `show` doesn't import the models.
@@ -177,9 +189,9 @@ def test_a_package_of_seq2seq_imports_only_from_those_before_it() -> None:
 
 
 def test_the_check_of_packages_finds_a_violation() -> None:
-    assert subpackage_breaches("regard.seq2seq.data.lines", {"regard.seq2seq.model"})
+    assert subpackage_breaches("regard.seq2seq.corpus.lines", {"regard.seq2seq.model"})
     assert subpackage_breaches("regard.seq2seq.toys.lines", set())
-    assert subpackage_breaches("regard.seq2seq.model", {"regard.seq2seq.data.lines", "regard.mask"}) == []
+    assert subpackage_breaches("regard.seq2seq.model", {"regard.seq2seq.corpus.lines", "regard.mask"}) == []
 
 
 def test_no_modules_import_each_other_in_a_circle() -> None:
@@ -291,6 +303,7 @@ def test_the_package_itself_only_imports() -> None:
 
 SUBPACKAGES = {  # and one name of each that must be available without another import
     "nn": "nn.linear",
+    "pronunciation": "pronunciation.read",
     "seq2seq": "seq2seq.Seq2Seq, regard.seq2seq.evaluation.metrics.bleu",
     "show": "show.terminal.heatmap, regard.show.figures.curves",
 }
@@ -565,7 +578,7 @@ def test_the_verbs_of_the_pages_exist(capsys: pytest.CaptureFixture[str]) -> Non
 def loaded_by(statement: str) -> set[str]:
     """The modules that a statement loads where NumPy and small parts of the standard library are loaded already."""
     code = """
-        import __future__, sys, copy, dataclasses, numpy, numpy.typing
+        import __future__, sys, copy, ctypes, dataclasses, numpy, numpy.typing
         before = set(sys.modules)
         STATEMENT
         print(*set(sys.modules) - before)

@@ -1281,7 +1281,7 @@ def test_law_8_parts_give_the_bits_of_one_call(monkeypatch: pytest.MonkeyPatch) 
         option = {"mask": rng.random((*lead, n, 3000)) < 0.5} if masked else {"score": "cosine"}
         full = regard.partial(q, k, v, **option)
         with monkeypatch.context() as patch:
-            patch.setattr("regard.kernels.problem.COPIED", 1 << 16)
+            patch.setattr("regard.kernels.problem.COPIED_BYTES", 1 << 16)
             result = regard.partial(q, *(np.asfortranarray(x) for x in (k, v)), **option)
             foreign = regard.partial(*(x.astype(x.dtype.newbyteorder()) for x in (q, k, v)), **option)
         for part in (result, foreign):

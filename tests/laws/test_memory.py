@@ -379,7 +379,7 @@ READERS = """
     from pathlib import Path
     from regard.seq2seq.alignment.links import read_gold
     from regard.seq2seq.commands.link_files import SkippedPairs
-    from regard.seq2seq.data.parallel_text import read_pairs, read_two
+    from regard.seq2seq.corpus.pairs import read_pairs, read_two
     from regard.seq2seq.training.log import columns, entries
     from regard.show.array_files import read_array, read_arrays
 

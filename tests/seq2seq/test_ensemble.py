@@ -16,8 +16,7 @@ from regard.cli import main
 from regard.seq2seq import Ensemble, Seq2Seq
 from regard.seq2seq.alignment.links import links, spell
 from regard.seq2seq.alignment.symmetrize import posterior_product
-from regard.seq2seq.data.batching import Batch, EncodedPair, collate, source_batch
-from regard.seq2seq.data.vocabulary import END, START
+from regard.seq2seq.corpus.batching import Batch, EncodedPair, collate, source_batch
 from regard.seq2seq.decoding.beam import beam
 from regard.seq2seq.decoding.forced import force
 from regard.seq2seq.decoding.hypothesis import Hypothesis, Scoring
@@ -29,6 +28,7 @@ from regard.seq2seq.networks.recurrent.config import RecurrentConfig
 from regard.seq2seq.networks.recurrent.network import RecurrentNetwork
 from regard.seq2seq.networks.transformer.config import TransformerConfig
 from regard.seq2seq.networks.transformer.network import TransformerNetwork
+from regard.seq2seq.sources.text.vocabulary import END, START
 
 WORDS = st.lists(st.integers(4, 9), min_size=1, max_size=6)
 KINDS = ("bahdanau", "lstm", "blind", "transformer")
@@ -46,7 +46,7 @@ def network(kind: str, seed: int) -> Network:
         if kind == "transformer"
         else RecurrentNetwork(RecurrentConfig(12, 9, 4, 4, 4, 4, **options[kind]))
     )
-    result.draw(np.random.default_rng(seed), np.ones(9))
+    result.initialize(np.random.default_rng(seed), np.ones(9))
     result.parameters.flat[:] += np.random.default_rng(seed + 1).normal(size=result.parameters.flat.shape)
     return result
 
@@ -278,7 +278,7 @@ def test_all_models_use_the_translation_memory() -> None:
 def test_held_out_pairs_do_not_depend_on_the_seed() -> None:
     names = [f"n{i}" for i in range(60)]
     one, two = (Seq2Seq(epochs=1, seed=seed).fit(names, names) for seed in (1, 2))
-    assert one.model.source.tokens == two.model.source.tokens
+    assert one.model.source == two.model.source
     assert not (one.model.network.parameters.flat == two.model.network.parameters.flat).all()
     Ensemble([one, two])
 
@@ -427,7 +427,7 @@ def test_evaluate_together(capsys: pytest.CaptureFixture[str]) -> None:
         (["translate", "one", "lines", "--ensemble", "one/../one"], "must be different files"),
         (
             ["translate", "one", "lines", "--ensemble", "other"],
-            "of the source. Model 2 differs from model 1. hint: train them on the same pairs",
+            "of the source. Model 2 differs from model 1; hint: train them on the same pairs",
         ),
         (["translate", "one", "lines", "--ensemble", "nothing"], "nothing: No such file or directory"),
         (["evaluate", "one", "test", "--ensemble", "one"], "must be different files"),

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from regard.cli import main
 from regard.seq2seq import Ensemble, Seq2Seq
 from regard.seq2seq.commands.drawing import draw_alignment
-from regard.seq2seq.data.tokenizers import Tokens, Words, learn, restore
-from regard.seq2seq.data.vocabulary import SPECIAL
+from regard.seq2seq.sources.text.tokenizers import Tokens, Words, learn, restore
+from regard.seq2seq.sources.text.vocabulary import SPECIAL
 from regard.seq2seq.translator import Translation
 from regard.show.page.alignment import sentence
 
@@ -55,7 +55,7 @@ def test_ids_do_not_depend_on_names(
     other = kind.learn([list(renamed(side)) for side in text], min_count=least, size=size)
     for hostile, plain in ((one, other), (restore(one.describe(), one.data(), size=len(one)), other)):
         assert renamed(hostile.tokens[4:]) == plain.tokens[4:]
-        assert hostile.encode(hostile.cut(asked)) == plain.encode(plain.cut(list(renamed(asked))))
+        assert hostile.encode(hostile.tokenize(asked)) == plain.encode(plain.tokenize(list(renamed(asked))))
         assert [hostile.tokens[i] for i in hostile.encode(text[0])] == [
             token if token in hostile.tokens[4:] else SPECIAL[3] for token in text[0]
         ]
@@ -71,7 +71,7 @@ def test_pieces_do_not_depend_on_letters(name: str, method: Any) -> None:
     other = learn("subwords", [line.translate(swap) for line in text], size=60, method=method)
     assert tuple(piece.translate(swap) for piece in one.tokens[4:]) == other.tokens[4:]
     assert set(name) <= set("".join(one.tokens[4:]))
-    assert one.glue(one.tokens[i] for i in one.encode(one.cut(text[0]))) == text[0]
+    assert one.detokenize(one.tokens[i] for i in one.encode(one.tokenize(text[0]))) == text[0]
 
 
 @pytest.mark.threads
@@ -82,15 +82,15 @@ def test_no_sign_is_unknown_because_sentencepiece_has_reserved_it(method: Any) -
     one = learn("subwords", text, size=30, method=method)
     other = learn("subwords", [line.translate(swap) for line in text], size=30, method=method)
     assert tuple(piece.translate(swap) for piece in one.tokens[4:]) == other.tokens[4:]
-    assert min(one.encode(one.cut(text[1]))) > 3
+    assert min(one.encode(one.tokenize(text[1]))) > 3
 
 
 @pytest.mark.parametrize("token", ["a\uffedb", "\uffed", "\u25cc\u0301", "\u0301", *HOSTILE])
 @pytest.mark.parametrize("source", ["characters", "tokens"])
 def test_a_copied_token_has_no_marks_of_the_target(source: str, token: str) -> None:
-    copied = Words.learn([]).borrow(token, learn(source, ["a"]))
+    copied = Words.learn([]).copy_token(token, learn(source, ["a"]))
     text = token.replace("\u2423", " ") if source == "characters" else token
-    assert Words.learn([]).glue(["x", copied, "y"]).split() == [
+    assert Words.learn([]).detokenize(["x", copied, "y"]).split() == [
         "x",
         *text.replace("\uffed", "\u25a0").split(),
         "y",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,12 +14,13 @@ from one_test import in_one_test
 
 from regard.seq2seq import Seq2Seq, TrainingConfig, translator
 from regard.seq2seq import model as module
-from regard.seq2seq.data.batching import Corpus, EncodedPair, Links
-from regard.seq2seq.data.parallel_text import Pair
-from regard.seq2seq.data.splits import hold_out
-from regard.seq2seq.data.tokenizers import Tokenizer
-from regard.seq2seq.data.vocabulary import END, UNKNOWN
+from regard.seq2seq.corpus.batching import Corpus, EncodedPair, Links
+from regard.seq2seq.corpus.pairs import Pair
+from regard.seq2seq.corpus.splits import hold_out
 from regard.seq2seq.decoding.forced import force
+from regard.seq2seq.sources import Source, Spec
+from regard.seq2seq.sources.text.tokenizers import Tokenizer
+from regard.seq2seq.sources.text.vocabulary import END, UNKNOWN
 from regard.seq2seq.training.defaults import choose_config, choose_training
 
 
@@ -149,7 +151,7 @@ def test_columns_and_arrays_are_sentences(make: Any) -> None:
 def test_translating_is_checked(reverser: Seq2Seq) -> None:
     with pytest.raises(ValueError) as caught:
         reverser.translate(["w1", "w1 " * 1001])
-    assert str(caught.value) == "sentence 2: 1001 tokens; at most 1000 are allowed"
+    assert str(caught.value) == "source 2: 1001 tokens; at most 1000 are allowed"
     with pytest.raises(ValueError) as caught:
         reverser.translate(["w1"], beam=0)
     assert str(caught.value) == "beam must be at least 1. Got 0 instead."
@@ -439,7 +441,8 @@ def test_a_vocabulary_must_have_words() -> None:
     with pytest.raises(ValueError) as caught:
         Seq2Seq(min_count=2).fit(["a a", "b", "a"], ["c", "d", "e"])
     assert str(caught.value) == (
-        "target must have tokens to learn: of 3 pairs none comes at least 2 times.\n  hint: min_count=1 learns them all"
+        "target: there must be tokens to learn: in 3 texts none comes at least 2 times.\n"
+        "  hint: min_count=1 learns them all"
     )
 
 
@@ -482,7 +485,9 @@ def test_networks_are_checked() -> None:
 @pytest.mark.parametrize("pairs", [30, 1200])
 def test_the_score_dot_has_sizes_that_fit(pairs: int) -> None:
     for sizes in ({}, {"encoder": 24}, {"decoder": 48}):
-        config = choose_config("recurrent", pairs, 9, 9, {"style": "luong", "score": "dot", **sizes})
+        config = choose_config(
+            "recurrent", pairs, Spec(tokens=9), 9, {"style": "luong", "score": "dot", **sizes}
+        )
         assert config.decoder == 2 * config.encoder  # type: ignore[union-attr]
         assert Seq2Seq(network={"style": "luong", "score": "dot", **sizes}).network["score"] == "dot"
 
@@ -490,7 +495,7 @@ def test_the_score_dot_has_sizes_that_fit(pairs: int) -> None:
 @pytest.mark.parametrize(("pairs", "rate"), [(99_999, 5e-3), (100_000, 2e-3)])
 def test_many_pairs_have_a_lower_rate(pairs: int, rate: float) -> None:
     corpus = Corpus([EncodedPair([4, 2], [1, 4, 2])] * pairs)
-    config = choose_config("recurrent", pairs, 9, 9, {})
+    config = choose_config("recurrent", pairs, Spec(tokens=9), 9, {})
     assert choose_training(config, corpus, TrainingConfig()).learning_rate == pytest.approx(rate)
     assert choose_training(config, corpus, TrainingConfig(learning_rate=0.5)).learning_rate == 0.5
 
@@ -502,9 +507,9 @@ def test_many_pairs_have_a_lower_rate(pairs: int, rate: float) -> None:
 def test_short_trainings_have_small_networks(
     pairs: int, minutes: float | None, encoder: int, rate: float
 ) -> None:
-    config = choose_config("recurrent", pairs, 9, 9, {}, minutes)
+    config = choose_config("recurrent", pairs, Spec(tokens=9), 9, {}, minutes)
     assert config.encoder == encoder  # type: ignore[union-attr]
-    assert choose_config("recurrent", pairs, 9, 9, {"encoder": 7}, minutes).encoder == 7  # type: ignore[union-attr]
+    assert choose_config("recurrent", pairs, Spec(tokens=9), 9, {"encoder": 7}, minutes).encoder == 7  # type: ignore[union-attr]
     corpus = Corpus([EncodedPair([4, 2], [1, 4, 2])] * pairs)
     assert choose_training(config, corpus, TrainingConfig(minutes=minutes)).learning_rate == pytest.approx(
         rate
@@ -519,12 +524,12 @@ def test_a_transformer_is_small_up_to_a_longer_time(
     pairs: int, minutes: float | None, width: int, rate: float
 ) -> None:
     corpus = Corpus([EncodedPair([4, 2], [1, 4, 2])] * pairs)
-    config = choose_config("transformer", pairs, 9, 9, {}, minutes)
+    config = choose_config("transformer", pairs, Spec(tokens=9), 9, {}, minutes)
     assert config.model_size == width  # type: ignore[union-attr]
     assert choose_training(config, corpus, TrainingConfig(minutes=minutes)).learning_rate == pytest.approx(
         rate
     )
-    large = choose_config("transformer", pairs, 9, 9, {"model_size": 256}, minutes)
+    large = choose_config("transformer", pairs, Spec(tokens=9), 9, {"model_size": 256}, minutes)
     assert (
         choose_training(large, corpus, TrainingConfig(minutes=minutes)).learning_rate == 1e-3
     )  # which a smaller one would allow
@@ -551,8 +556,7 @@ def test_a_loaded_model_tokenizes_text_as_before(options: dict[str, Any], tmp_pa
     first = Seq2Seq(epochs=1, **options).fit(["A ﬁ", "b"], ["b", "a"])
     first.save(tmp_path / "m")
     again = Seq2Seq.load(tmp_path / "m").fit(["A ﬁ", "b"], ["b", "a"])
-    assert again.model.source.describe() == first.model.source.describe()
-    assert again.model.source.tokens == first.model.source.tokens
+    assert again.model.source == first.model.source
 
 
 @pytest.mark.slow
@@ -570,8 +574,8 @@ def test_options_without_effect_are_not_saved(network: dict[str, Any], tmp_path:
 @pytest.mark.parametrize(
     ("sources", "message"),
     [
-        ("one", "sources must be a sequence of sentences. Got str instead."),
-        ([None], "sources must be texts or sequences of tokens. Sentence 1 is NoneType instead."),
+        ("one", "sources must be a sequence of examples. Got str instead.\n  hint: [example], not example"),
+        ([None], "source 1: a text must be a str or a sequence of tokens. Got NoneType instead."),
     ],
 )
 def test_only_sentences_are_translated(sources: Any, message: str, reverser: Seq2Seq) -> None:
@@ -588,7 +592,7 @@ def test_valid_must_be_two_sides() -> None:
 
 
 def test_one_sentence_is_not_a_list_of_sentences() -> None:
-    with pytest.raises(TypeError, match=r"^sources must be a sequence of sentences. Got str instead.$"):
+    with pytest.raises(TypeError, match=r"^sources must be a sequence of examples. Got str instead."):
         Seq2Seq().fit("one", "un")  # type: ignore[arg-type]
 
 
@@ -711,10 +715,10 @@ def test_links_are_learned() -> None:
 
 
 def test_links_may_be_a_function_of_the_tokenizers() -> None:
-    pairs: list[Pair] = [("a b", "c d")] * 3
+    pairs = [("a b", "c d")] * 3
 
-    def links(source: Tokenizer, target: Tokenizer) -> list[Links]:
-        return [frozenset({(len(source) - 5, len(target) - 6)})] * 3
+    def links(source: Source, target: Tokenizer, pairs: Sequence[Pair]) -> list[Links]:
+        return [frozenset({(source.spec.tokens - 5, len(target) - 6)}) for _ in pairs]
 
     training = Seq2Seq().begin(pairs, pairs, links=links)
     assert (

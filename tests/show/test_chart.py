@@ -16,7 +16,7 @@ from regard.show import figures, terminal
 from regard.show.figures import Panel
 from regard.show.figures.curves import running_mean
 from regard.show.figures.figure import root_figure
-from regard.show.terminal import display_width
+from regard.show.terminal.text import display_width
 
 STEPS = np.arange(1, 1001)
 FALLING = 2 + 6 * np.exp(-STEPS / 40)

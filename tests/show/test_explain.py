@@ -15,6 +15,7 @@ from one_test import in_one_test
 import regard
 from regard.cli import main
 
+DRAWN = 'a word is a vector here, as in "1 0; 0 1"; regard explain "the cat sat" draws one for each word'
 FROM_SCRATCH = [
     *("explain", "--query-weight", "2 0 1; 0 0 1; 2 0 1"),
     *("--key-weight", "0 0 0; 0 2 0; 0 0 2", "--value-weight", "0 0 2; 2 2 0; 2 2 0"),
@@ -264,7 +265,7 @@ class Keyboard(io.StringIO):
     [
         ("", "queries = words", "Step 1"),
         ("\n\n", "From scores to logits", "Step 2"),
-        ("\n" * 5, "term by term", "(7 of 6)"),
+        ("\n" * 5, "term by term", "of 6"),
     ],
 )
 def test_on_a_terminal_enter_prints_the_next_step(
@@ -280,7 +281,7 @@ def test_on_a_terminal_enter_prints_the_next_step(
     output = explain(capsys, "--step")
     assert shown in output
     assert not_seen not in output
-    assert "Enter: scores (2 of 6), Ctrl-D: the end " in output
+    assert "Enter: scores, Ctrl-D: the end " in output
     assert output.endswith("\n")
 
 
@@ -505,7 +506,10 @@ def fails(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
             ["long.npz", "keys.npy"],
             "long.npz holds several arrays: give it alone, or each array as a file of its own",
         ),
-        (["a", "b", "c", "d"], "queries, keys and values come in one, two or three files: 4 given"),
+        (
+            ["a.npy", "b.npy", "c.npy", "d.npy"],
+            "queries, keys and values come in one, two or three files: 4 given",
+        ),
         (["long.npz", "--words", "1"], "give files or --words, not both"),
         (["long.npz", "--seed", "1"], "give files or --seed, not both"),
         (["long.npz", "--row", "5"], "--row must be one of the 4 queries, counted from 1: 5"),
@@ -553,7 +557,7 @@ def fails(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
             ["--score", "general", "--score-arrays", "long.npz"],
             "long.npz must hold weight for --score general: it holds only queries, keys, values",
         ),
-        (["--words", ""], "there are no numbers in words"),
+        (["--words", ""], f"there are no numbers in words; {DRAWN}"),
         (["--scale", "nan"], "argument --scale: must be a number that is finite. Got 'nan' instead."),
         (["--png", "weights.doc"], "a picture's name must end in .png, .svg or .pdf: weights.doc"),
         (["--html", "mask.html"], "mask.html: the file exists already, --force replaces it"),
@@ -842,10 +846,10 @@ def test_exponentials_of_an_infinite_logit_are_no_numbers(capsys: pytest.Capture
     words = ["--words", "1e200 1; 0 1", *weights]
     first, second, total = term_by_term(explain(capsys, *words))
     assert first[2:6] == ["inf", "inf", "nan", "nan"]
-    assert second[4:6] == ["0.00000", "nan"]
+    assert second[4:6] == ["0.0", "nan"]
     assert total[1:3] == ["nan", "nan"]
     _, hidden, total = term_by_term(explain(capsys, *words, "--causal"))
-    assert hidden[3:6] == ["-", "0.00000", "0.00000"]
+    assert hidden[3:6] == ["-", "0.0", "0.0"]
     assert total[1:3] == ["nan", "nan"]
 
 
@@ -854,5 +858,5 @@ def test_exponentials_of_a_query_that_sees_nothing_are_0(
 ) -> None:
     np.save(tmp_path / "mask.npy", np.zeros((1, 1)))
     first, total = term_by_term(explain(capsys, "--words", "1", "--mask", "mask.npy"))
-    assert first[3:6] == ["-", "0.00000", "0.00000"]
-    assert total[1:3] == ["0.00000", "0.00000"]
+    assert first[3:6] == ["-", "0.0", "0.0"]
+    assert total[1:3] == ["0.0", "0.0"]

@@ -26,9 +26,9 @@ from regard.show import figures, terminal
 from regard.show.figures.figure import root_figure
 from regard.show.progress import Progress
 from regard.show.steps import matrices
-from regard.show.terminal import (
+from regard.show.terminal import cells, text
+from regard.show.terminal.text import (
     align,
-    cells,
     clean,
     cut,
     display_width,
@@ -38,7 +38,6 @@ from regard.show.terminal import (
     shade,
     shorten,
     side_by_side,
-    text,
     wants_color,
     wrap,
 )

@@ -17,7 +17,7 @@ from regard import _check
 from regard._layout import Region
 from regard.attention import Gradients, Partial, check_differentiable, partial_vjp
 from regard.dask import tasks
-from regard.dask.forward import Forward, Layer, pair_arguments, reduce, with_layers
+from regard.dask.forward import ForwardGraph, Layer, pair_arguments, reduce, with_layers
 from regard.dask.grid import Index, Key, check_dask, cut_into_chunks, sizes, with_checked_blocks
 from regard.mask import MaskLike
 from regard.position import BiasLike, alibi
@@ -90,7 +90,7 @@ def attention_vjp(
     options = {"score": score, "scale": scale, "softcap": softcap, "kernel": kernel, "threads": threads}
     grid = cut_into_chunks((queries, keys, values), mask, bias, sink, **options)
     check_differentiable(grid.problem)
-    forward = Forward(grid)
+    forward = ForwardGraph(grid)
     context = forward.context
 
     def pullback(dcontext: da.Array) -> Gradients:
@@ -100,7 +100,7 @@ def attention_vjp(
             rule = f"dcontext must have the shape of the context (..., n, e) = {context.shape}."
             _check.fail(f"{rule} Got {dcontext.shape} instead.")
         checked = with_checked_blocks("dcontext", dcontext).rechunk(context.chunks)
-        return Backward(forward, checked).gradients(bias)
+        return GradientGraph(forward, checked).gradients(bias)
 
     return context, pullback
 
@@ -116,10 +116,10 @@ class Target:
     block_of: BlockOf
 
 
-class Backward:
+class GradientGraph:
     """The graph of all gradients of one attention, for one gradient of its context."""
 
-    def __init__(self, forward: Forward, dcontext: da.Array) -> None:
+    def __init__(self, forward: ForwardGraph, dcontext: da.Array) -> None:
         self.forward, self.grid, self.dcontext = forward, forward.grid, dcontext
         self.token = tokenize(forward.grid.token, dcontext)
         self.pairs = f"attention-gradients-{self.token}"
@@ -139,14 +139,14 @@ class Backward:
             self.dcontext.name,
             *arrays,
         }
-        for lead, row in grid.blocks():
-            shared = (forward.total[lead, row], (self.dcontext.name, *lead, row, 0))
-            for column, whole in grid.visible[lead][row]:
-                key: Key = (self.pairs, *lead, row, column)
-                pair = tasks.Pair(grid.region(lead, row, column), whole)
-                arguments = pair_arguments(grid, lead, row, column)
+        for batch, row in grid.blocks():
+            shared = (forward.total[batch, row], (self.dcontext.name, *batch, row, 0))
+            for column, whole in grid.visible[batch][row]:
+                key: Key = (self.pairs, *batch, row, column)
+                pair = tasks.ChunkPair(grid.region(batch, row, column), whole)
+                arguments = pair_arguments(grid, batch, row, column)
                 self.layers[self.pairs][key] = (tasks.gradients_of, forward.shared, pair, *shared, *arguments)
-                yield (lead, row, column), key
+                yield (batch, row, column), key
 
     def gradients(self, bias: Any) -> Gradients:
         """Return all gradients as Dask arrays."""
@@ -209,11 +209,11 @@ class Backward:
         if "bias" in self.grid.operands:
             operand = self.grid.operands["bias"]
             return [Target("bias", None, operand.array.chunks, compute, operand.block)]
-        heads = sizes(self.grid.lead[-1]) if self.grid.lead else (1,)
+        heads = sizes(self.grid.batch[-1]) if self.grid.batch else (1,)
         first: tuple[tuple[int, ...], ...] = () if isinstance(bias, alibi) else ((len(bias.table),),)
 
-        def block_of(lead: Index, row: int, column: int) -> Index:
-            return (*(0 for _ in first), lead[-1] if lead else 0)
+        def block_of(batch: Index, row: int, column: int) -> Index:
+            return (*(0 for _ in first), batch[-1] if batch else 0)
 
         return [Target("bias", None, (*first, heads), compute, block_of)]
 
@@ -235,8 +235,8 @@ class Backward:
     def _smallest(self) -> Gradients:
         """Return the gradients of an attention of one query to one key, by a score of the user's."""
         p, one = self.grid.problem, slice(0, 1)
-        region = Region(tuple(one for _ in p.layout.lead), one, one)
-        score = p.score.part(region) if isinstance(p.score, Score) else p.score
+        region = Region(tuple(one for _ in p.layout.batch_shape), one, one)
+        score = p.score.restrict(region) if isinstance(p.score, Score) else p.score
         arrays = (np.zeros((1, 1, array.shape[-1]), p.compute) for array in (p.queries, p.keys, p.values))
         queries, keys, values = arrays
         merged = Partial(np.zeros_like(values), np.zeros((1, 1), p.compute))
@@ -246,9 +246,9 @@ class Backward:
         self, axes: tuple[str, ...], shape: tuple[int, ...]
     ) -> tuple[tuple[tuple[int, ...], ...], BlockOf]:
         """Return the chunks and the blocks of an array: its axes ``...``, n and M are cut like the grid."""
-        grid, rank = self.grid, len(self.grid.lead)
+        grid, rank = self.grid, len(self.grid.batch)
         rest = [slice(grid.layout.m, size) for size in shape[-1:] if size > grid.layout.m]
-        cut = (*grid.lead, grid.rows, (*grid.columns, *rest))
+        cut = (*grid.batch, grid.rows, (*grid.columns, *rest))
         places: dict[str, Sequence[int]] = {"...": range(rank), "n": [rank], "M": [rank + 1]}
         every: list[int | None] = [place for axis in axes for place in places.get(axis, [-1])]
         own = [
@@ -259,8 +259,8 @@ class Backward:
             (size,) if place is None else sizes(cut[place]) for size, place in zip(shape, own, strict=True)
         )
 
-        def block_of(lead: Index, row: int, column: int) -> Index:
-            pair = (*lead, row, column)
+        def block_of(batch: Index, row: int, column: int) -> Index:
+            pair = (*batch, row, column)
             return tuple(0 if place is None else pair[place] for place in own)
 
         return chunks, block_of
@@ -274,10 +274,10 @@ class Backward:
         chunks, block_of = self._of_axes(("...",), sink.shape)
         keys: dict[tuple[Index, int, int], Key] = {}
         self.layers[each] = {}
-        for lead, row in self.grid.blocks():
-            total, dcontext = self.forward.total[lead, row], (self.dcontext.name, *lead, row, 0)
-            keys[lead, row, 0] = key = (each, *lead, row)
-            self.layers[each][key] = (tasks.sink_gradient, total, dcontext, self.grid.sink_of(lead))
+        for batch, row in self.grid.blocks():
+            total, dcontext = self.forward.total[batch, row], (self.dcontext.name, *batch, row, 0)
+            keys[batch, row, 0] = key = (each, *batch, row)
+            self.layers[each][key] = (tasks.sink_gradient, total, dcontext, self.grid.sink_of(batch))
         self.below[each] = {self.forward.merges, self.dcontext.name}
         self.below[self.sums].add(each)
         target = Target("sink", None, chunks, sink.dtype.newbyteorder("="), block_of)

@@ -19,7 +19,7 @@ from regard.scores import ScoreLike
 __all__ = ["attention"]
 
 Layer: TypeAlias = dict[Any, Any]  # key -> task
-TOGETHER = 8  # parts that are merged, or gradients that are added, by one task
+PARTS_OF_A_TASK = 8  # parts that are merged, or gradients that are added, by one task
 
 
 @_check.hinted
@@ -92,10 +92,10 @@ def attention(
     """
     options = {"score": score, "scale": scale, "softcap": softcap, "kernel": kernel, "threads": threads}
     grid = cut_into_chunks((queries, keys, values), mask, bias, sink, **options)
-    return Forward(grid).context
+    return ForwardGraph(grid).context
 
 
-class Forward:
+class ForwardGraph:
     """The graph of the context. `total` has the key of the merged result of each block, which gradients need, too."""
 
     def __init__(self, grid: Grid) -> None:
@@ -110,15 +110,15 @@ class Forward:
             self.merges: {},
             self.contexts: {},
         }
-        self.total = {(lead, row): self._total(lead, row) for lead, row in grid.blocks()}
+        self.total = {(batch, row): self._total(batch, row) for batch, row in grid.blocks()}
 
     @property
     def context(self) -> da.Array:
         """Return the context as a Dask array."""
         p = self.grid.problem
         layer = self.layers[self.contexts]
-        for (lead, row), total in self.total.items():
-            layer[self.contexts, *lead, row, 0] = (tasks.context_of, total, p.result)
+        for (batch, row), total in self.total.items():
+            layer[self.contexts, *batch, row, 0] = (tasks.context_of, total, p.result)
         return da.Array(self.graph(), self.contexts, self.grid.context_chunks(), dtype=p.result)
 
     def graph(self) -> HighLevelGraph:
@@ -132,13 +132,18 @@ class Forward:
         }
         return with_layers(self.layers, below, arrays)
 
-    def _total(self, lead: Index, row: int) -> Key:
+    def _total(self, batch: Index, row: int) -> Key:
         """Return the key of the attention over all keys of a chunk of queries."""
-        layer, sink = self.layers[self.merges], self.grid.sink_of(lead)
-        parts = [self._partial(lead, row, column, whole) for column, whole in self.grid.visible[lead][row]]
-        last: Key = (self.merges, *lead, row)
+        layer, sink = self.layers[self.merges], self.grid.sink_of(batch)
+        parts = [self._partial(batch, row, column, whole) for column, whole in self.grid.visible[batch][row]]
+        last: Key = (self.merges, *batch, row)
         if not parts:
-            layer[last] = (tasks.nothing, self.grid.context_shape(lead, row), self.grid.problem.compute, sink)
+            layer[last] = (
+                tasks.nothing,
+                self.grid.context_shape(batch, row),
+                self.grid.problem.compute,
+                sink,
+            )
             return last
         parts = reduce(layer, last, parts, lambda group: (tasks.merged, group))
         if len(parts) == 1 and sink is None:
@@ -146,10 +151,10 @@ class Forward:
         layer[last] = (tasks.merged, parts, sink)
         return last
 
-    def _partial(self, lead: Index, row: int, column: int, all_visible: bool) -> Key:
-        key = (self.partials, *lead, row, column)
-        pair = tasks.Pair(self.grid.region(lead, row, column), all_visible)
-        arguments = pair_arguments(self.grid, lead, row, column)
+    def _partial(self, batch: Index, row: int, column: int, all_visible: bool) -> Key:
+        key = (self.partials, *batch, row, column)
+        pair = tasks.ChunkPair(self.grid.region(batch, row, column), all_visible)
+        arguments = pair_arguments(self.grid, batch, row, column)
         self.layers[self.partials][key] = (tasks.partial_of, self.shared, pair, *arguments)
         return key
 
@@ -157,18 +162,18 @@ class Forward:
 def reduce(layer: Layer, name: Key, parts: list[Key], task: Callable[[list[Key]], Any]) -> list[Key]:
     """Add a tree of tasks to a layer until few parts are left, and return these."""
     level = 0
-    while len(parts) > TOGETHER:
-        groups = [parts[start : start + TOGETHER] for start in range(0, len(parts), TOGETHER)]
+    while len(parts) > PARTS_OF_A_TASK:
+        groups = [parts[start : start + PARTS_OF_A_TASK] for start in range(0, len(parts), PARTS_OF_A_TASK)]
         parts = [(*name, level, number) for number in range(len(groups))]
         layer.update({key: task(group) for key, group in zip(parts, groups, strict=True)})
         level += 1
     return parts
 
 
-def pair_arguments(grid: Grid, lead: Index, row: int, column: int) -> list[Key | None]:
+def pair_arguments(grid: Grid, batch: Index, row: int, column: int) -> list[Key | None]:
     """Return the keys of the blocks that a pair of chunks reads."""
     names = ("queries", "keys", "values", "mask", "bias")
-    return [grid.operands[name].key(lead, row, column) if name in grid.operands else None for name in names]
+    return [grid.operands[name].key(batch, row, column) if name in grid.operands else None for name in names]
 
 
 def with_layers(

@@ -23,6 +23,7 @@ from regard.dask import tasks
 from regard.dask.tasks import Shared
 from regard.kernels import KERNELS
 from regard.mask import Dense, Mask
+from regard.position import BiasObject
 
 __all__: list[str] = []
 
@@ -37,25 +38,25 @@ ARRAYS = ("queries", "keys", "values")
 class Operand:
     """A Dask array of which each pair of chunks reads one block.
 
-    `lead` has, for each leading dimension of the result, the block of the array that each chunk of it reads; the
+    `batch` has, for each leading dimension of the result, the block of the array that each chunk of it reads; the
     array's own leading dimensions are the last ones. `follows` names what its other dimensions are cut like: "rows"
     (queries), "columns" (keys), or "" for a dimension of one chunk.
     """
 
     array: da.Array
-    lead: tuple[tuple[int, ...], ...]
+    batch: tuple[tuple[int, ...], ...]
     follows: tuple[str, ...]
 
-    def block(self, lead: Index, row: int, column: int) -> Index:
+    def block(self, batch: Index, row: int, column: int) -> Index:
         """Return the index of the block that a pair of chunks reads."""
         own = self.array.ndim - len(self.follows)
-        first = [of[index] for of, index in zip(self.lead, lead, strict=True)][len(lead) - own :]
+        first = [of[index] for of, index in zip(self.batch, batch, strict=True)][len(batch) - own :]
         indices = {"rows": row, "columns": column, "": 0}
         return (*first, *(indices[axis] for axis in self.follows))
 
-    def key(self, lead: Index, row: int, column: int) -> Key:
+    def key(self, batch: Index, row: int, column: int) -> Key:
         """Return the key of that block."""
-        return (self.array.name, *self.block(lead, row, column))
+        return (self.array.name, *self.block(batch, row, column))
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,7 +68,7 @@ class Grid:
 
     problem: Problem  # of arrays of these shapes, without their numbers
     options: Options
-    lead: tuple[tuple[slice, ...], ...]
+    batch: tuple[tuple[slice, ...], ...]
     rows: tuple[slice, ...]
     columns: tuple[slice, ...]
     operands: dict[str, Operand]  # queries, keys, values; mask and bias if they are arrays
@@ -86,36 +87,36 @@ class Grid:
         return Shared(self.options, self.layout)
 
     @cached_property
-    def leads(self) -> list[Index]:
+    def batches(self) -> list[Index]:
         """Return the indices of all chunks of the leading dimensions."""
-        return list(itertools.product(*(range(len(parts)) for parts in self.lead)))
+        return list(itertools.product(*(range(len(parts)) for parts in self.batch)))
 
-    def lead_slices(self, lead: Index) -> tuple[slice, ...]:
+    def batch_slices(self, batch: Index) -> tuple[slice, ...]:
         """Return the slices of a chunk of the leading dimensions."""
-        return tuple(parts[index] for parts, index in zip(self.lead, lead, strict=True))
+        return tuple(parts[index] for parts, index in zip(self.batch, batch, strict=True))
 
-    def region(self, lead: Index, row: int, column: int) -> Region:
+    def region(self, batch: Index, row: int, column: int) -> Region:
         """Return a pair of chunks as slices."""
-        return Region(self.lead_slices(lead), self.rows[row], self.columns[column])
+        return Region(self.batch_slices(batch), self.rows[row], self.columns[column])
 
     @cached_property
     def visible(self) -> dict[Index, list[list[tuple[int, bool]]]]:
         """Return the visible chunks of keys of each chunk of queries, and whether all of the pair is visible."""
         if self._same_for_all:
-            one = self._visible(tuple(slice(0, 1) for _ in self.lead))
-            return dict.fromkeys(self.leads, one)
-        return {lead: self._visible(self.lead_slices(lead)) for lead in self.leads}
+            one = self._visible(tuple(slice(0, 1) for _ in self.batch))
+            return dict.fromkeys(self.batches, one)
+        return {batch: self._visible(self.batch_slices(batch)) for batch in self.batches}
 
     @property
     def _same_for_all(self) -> bool:
         """Return whether the mask does not vary along the leading dimensions; one of a user's class may."""
         mask = self.known_mask
-        return mask is None or (self.problem.steps is not None and math.prod(mask.lead()) == 1)
+        return mask is None or (self.problem.steps is not None and math.prod(mask.batch_shape()) == 1)
 
-    def _visible(self, lead: tuple[slice, ...]) -> list[list[tuple[int, bool]]]:
-        region = Region(lead, slice(0, self.layout.n), slice(0, self.layout.m))
+    def _visible(self, batch: tuple[slice, ...]) -> list[list[tuple[int, bool]]]:
+        region = Region(batch, slice(0, self.layout.n), slice(0, self.layout.m))
         mask = self.known_mask
-        part = None if mask is None else mask.part(self.layout, region)
+        part = None if mask is None else mask.restrict(self.layout, region)
         unknown = mask is None and "mask" in self.operands
         of_rows: list[list[tuple[int, bool]]] = [[] for _ in self.rows]
         pairs = visible_pairs(part, region.layout(self.layout), self.rows, self.columns)
@@ -125,23 +126,23 @@ class Grid:
 
     def blocks(self) -> Iterator[tuple[Index, int]]:
         """Yield all chunks of the leading dimensions and the queries."""
-        for lead in self.leads:
+        for batch in self.batches:
             for row in range(len(self.rows)):
-                yield lead, row
+                yield batch, row
 
-    def context_shape(self, lead: Index, row: int) -> tuple[int, ...]:
+    def context_shape(self, batch: Index, row: int) -> tuple[int, ...]:
         """Return the shape of a chunk of the context."""
-        sizes = (extent(part) for part in (*self.lead_slices(lead), self.rows[row]))
+        sizes = (extent(part) for part in (*self.batch_slices(batch), self.rows[row]))
         return (*sizes, self.problem.values.shape[-1])
 
-    def sink_of(self, lead: Index) -> Array | None:
+    def sink_of(self, batch: Index) -> Array | None:
         """Return the sink of a chunk of the leading dimensions."""
-        return None if self.sink is None else self.region(lead, 0, 0).of_lead(self.sink)
+        return None if self.sink is None else self.region(batch, 0, 0).of_batch(self.sink)
 
     def context_chunks(self) -> tuple[tuple[int, ...], ...]:
         """Return the chunk sizes of the context."""
-        lead = tuple(sizes(parts) for parts in self.lead)
-        return (*lead, sizes(self.rows), (self.problem.values.shape[-1],))
+        batch = tuple(sizes(parts) for parts in self.batch)
+        return (*batch, sizes(self.rows), (self.problem.values.shape[-1],))
 
 
 def sizes(parts: Iterable[slice]) -> tuple[int, ...]:
@@ -153,23 +154,23 @@ def cut_into_chunks(arrays: tuple[Any, Any, Any], mask: Any, bias: Any, sink: An
     """Check the arguments of an attention, and cut it into chunks."""
     p = _checked(arrays, mask, bias, sink, options)
     of_pairs = _array_options(p, mask, bias)
-    lead = _lead_chunks(p.layout, arrays, of_pairs)
+    batch = _batch_chunks(p.layout, arrays, of_pairs)
     rows = _slices(arrays[0].chunks[-2])
     columns = _slices(_common(arrays[1].chunks[-2], arrays[2].chunks[-2]))
-    read, lead_of_keys = _lead_of_keys(lead, p.layout)
+    read, batch_of_keys = _batch_of_keys(batch, p.layout)
     shared = {"mask": p.mask, "bias": bias} | dict.fromkeys(of_pairs)
     arrays = tuple(itertools.starmap(with_checked_blocks, zip(ARRAYS, arrays, strict=True)))
     return Grid(
         p,
         Options(**options | shared | {"score": p.score}),
-        lead,
+        batch,
         rows,
         columns,
         {
-            "queries": _operand(arrays[0], lead, None, rows, ("rows", "")),
-            "keys": _operand(arrays[1], lead_of_keys, read, columns, ("columns", "")),
-            "values": _operand(arrays[2], lead_of_keys, read, columns, ("columns", "")),
-            **{name: _pairs_operand(array, lead, rows, columns) for name, array in of_pairs.items()},
+            "queries": _operand(arrays[0], batch, None, rows, ("rows", "")),
+            "keys": _operand(arrays[1], batch_of_keys, read, columns, ("columns", "")),
+            "values": _operand(arrays[2], batch_of_keys, read, columns, ("columns", "")),
+            **{name: _pairs_operand(array, batch, rows, columns) for name, array in of_pairs.items()},
         },
         None if isinstance(mask, da.Array) else p.mask,
         None if p.sink is None else p.sink.array,
@@ -245,7 +246,7 @@ def _array_options(p: Problem, mask: Any, bias: Any) -> dict[str, Any]:
         of_pairs["mask"] = p.mask.array
     if isinstance(bias, da.Array):
         of_pairs["bias"] = with_checked_blocks("bias", bias)
-    elif bias is not None and not hasattr(bias, "part"):
+    elif not isinstance(bias, BiasObject | None):
         of_pairs["bias"] = _check.numeric("bias", bias)
     return of_pairs
 
@@ -269,15 +270,15 @@ def _common(*chunks: tuple[int, ...]) -> tuple[int, ...]:
     return chunks[0] if len(set(chunks)) == 1 else _between(set().union(*map(_ends, chunks)))
 
 
-def _lead_chunks(
+def _batch_chunks(
     layout: Layout, arrays: tuple[Any, ...], of_pairs: dict[str, Any]
 ) -> tuple[tuple[slice, ...], ...]:
     """Return the chunks of each leading dimension of the result, as fine as those of every array."""
-    ends: list[set[int]] = [{0, size} for size in layout.lead]
+    ends: list[set[int]] = [{0, size} for size in layout.batch_shape]
     for array in (*arrays, *(option for option in of_pairs.values() if isinstance(option, da.Array))):
         own = array.chunks[: max(array.ndim - 2, 0)]
         for axis, chunks in zip(range(-len(own), 0), own, strict=True):
-            if sum(chunks) == layout.lead[axis]:
+            if sum(chunks) == layout.batch_shape[axis]:
                 ends[axis] |= _ends(chunks)
             elif sum(chunks) > 1 and layout.split is not None:  # key heads: each has a group of query heads
                 ends[axis] |= {end * layout.split[1] for end in _ends(chunks)}
@@ -292,44 +293,44 @@ def _at_groups(ends: set[int], group: int) -> set[int]:
     return ends | {end // group * group for end in inside} | {-(-end // group) * group for end in inside}
 
 
-def _lead_of_keys(
-    lead: tuple[tuple[slice, ...], ...], layout: Layout
+def _batch_of_keys(
+    batch: tuple[tuple[slice, ...], ...], layout: Layout
 ) -> tuple[tuple[tuple[int, ...], ...] | None, tuple[tuple[slice, ...], ...]]:
     """Return which chunks of the keys' leading dimensions each chunk of the result's reads, and these chunks."""
     if layout.split is None:
-        return None, lead
+        return None, batch
     heads, group = layout.split
-    parts = _slices(_between({part.start // group for part in lead[-1]} | {heads}))
+    parts = _slices(_between({part.start // group for part in batch[-1]} | {heads}))
     first = [part.start for part in parts]
-    read = tuple(first.index(part.start // group) for part in lead[-1])
-    return (*(tuple(range(len(some))) for some in lead[:-1]), read), (*lead[:-1], parts)
+    read = tuple(first.index(part.start // group) for part in batch[-1])
+    return (*(tuple(range(len(some))) for some in batch[:-1]), read), (*batch[:-1], parts)
 
 
 def _operand(
     array: da.Array,
-    lead: tuple[tuple[slice, ...], ...],
+    batch: tuple[tuple[slice, ...], ...],
     read: tuple[tuple[int, ...], ...] | None,
     along: tuple[slice, ...],
     follows: tuple[str, str],
 ) -> Operand:
     """Rechunk queries, keys or values to the grid."""
     own = array.ndim - 2
-    first = _chunks_like(array.shape[:own], lead)
+    first = _chunks_like(array.shape[:own], batch)
     array = array.rechunk((*first, sizes(along), (array.shape[-1],)))
-    return Operand(array, _read(array, own, lead, read), follows)
+    return Operand(array, _read(array, own, batch, read), follows)
 
 
 def _pairs_operand(
-    array: Any, lead: tuple[tuple[slice, ...], ...], rows: tuple[slice, ...], columns: tuple[slice, ...]
+    array: Any, batch: tuple[tuple[slice, ...], ...], rows: tuple[slice, ...], columns: tuple[slice, ...]
 ) -> Operand:
     """Rechunk an array that broadcasts to (..., n, m) to the grid."""
-    wanted = _chunks_like(array.shape, (*lead, rows, columns))
+    wanted = _chunks_like(array.shape, (*batch, rows, columns))
     # Chunks of NumPy arrays go where they are needed.
     array = array.rechunk(wanted) if isinstance(array, da.Array) else da.from_array(array, chunks=wanted)
     trailing = ("rows", "columns")[2 - min(array.ndim, 2) :]
     sized = array.shape[array.ndim - len(trailing) :]
     full = tuple(axis if size != 1 else "" for axis, size in zip(trailing, sized, strict=True))
-    return Operand(array, _read(array, array.ndim - len(trailing), lead, None), full)
+    return Operand(array, _read(array, array.ndim - len(trailing), batch, None), full)
 
 
 def _chunks_like(
@@ -343,12 +344,12 @@ def _chunks_like(
 def _read(
     array: da.Array,
     own: int,
-    lead: tuple[tuple[slice, ...], ...],
+    batch: tuple[tuple[slice, ...], ...],
     read: tuple[tuple[int, ...], ...] | None,
 ) -> tuple[tuple[int, ...], ...]:
     """Return which block of each leading dimension a chunk of the grid reads: 0 where there is only one."""
-    read = read or tuple(tuple(range(len(parts))) for parts in lead)
-    missing = len(lead) - own
+    read = read or tuple(tuple(range(len(parts))) for parts in batch)
+    missing = len(batch) - own
     return tuple(
         some if axis >= missing and array.shape[axis - missing] != 1 else (0,) * len(some)
         for axis, some in enumerate(read)

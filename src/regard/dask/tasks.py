@@ -31,7 +31,7 @@ class Shared:
 
 
 @dataclass(frozen=True)
-class Pair:
+class ChunkPair:
     """A pair of chunks: where it is, and whether the mask object shows all of it."""
 
     region: Region
@@ -67,9 +67,9 @@ def block(array: Any, name: str, index: tuple[int, ...], shape: tuple[int, ...])
     return np.asarray(array)
 
 
-def _options(shared: Shared, pair: Pair, mask: Array | None, bias: Array | None) -> dict[str, Any]:
+def _options(shared: Shared, pair: ChunkPair, mask: Array | None, bias: Array | None) -> dict[str, Any]:
     """Return the options of a pair of chunks; `mask` and `bias` are blocks of Dask arrays, if there are any."""
-    options = shared.options.part(shared.layout, pair.region, all_visible=pair.all_visible)
+    options = shared.options.restrict(shared.layout, pair.region, all_visible=pair.all_visible)
     if mask is not None and not pair.all_visible:
         options["mask"] = mask
     if bias is not None:
@@ -79,7 +79,7 @@ def _options(shared: Shared, pair: Pair, mask: Array | None, bias: Array | None)
 
 def partial_of(
     shared: Shared,
-    pair: Pair,
+    pair: ChunkPair,
     queries: Array,
     keys: Array,
     values: Array,
@@ -93,7 +93,7 @@ def partial_of(
 
 def gradients_of(
     shared: Shared,
-    pair: Pair,
+    pair: ChunkPair,
     total: Partial,
     dcontext: Array,
     queries: Array,

@@ -20,11 +20,13 @@ __all__ = ["AttentionEstimator", "Attended", "Standard"]
 
 Array = NDArray[Any]
 MOST_FEATURES = 20  # of a line by default: its attention has 250 values a row
-PAIRS = 1 << 22  # of queries and keys, whose weights `explain` computes at a time
-FAR = 1e50  # standard deviations: fourth powers of such numbers, in the gradient of a line, still are finite
+PAIRS_AT_A_TIME = 1 << 22  # of queries and keys, whose weights `explain` computes at a time
+MOST_DEVIATIONS = (
+    1e50  # standard deviations: fourth powers of such numbers, in the gradient of a line, still are finite
+)
 LARGEST = np.finfo(np.float64).max
 LEAST_WEIGHT = np.finfo(np.float64).tiny  # of a row, beside the largest; smaller numbers have fewer digits
-STRONGEST = 1e100  # of the prior
+LARGEST_PRIOR = 1e100  # of the prior
 
 
 class Attended(NamedTuple):
@@ -139,7 +141,7 @@ class AttentionEstimator(BaseEstimator):  # type: ignore[misc]
             self._refuse("degree", "0, 1 or None")
         for name in ("heads", "max_iter", "batch_size"):
             _check.integer(name, getattr(self, name), least=1)
-        _check.number("alpha", self.alpha, least=0, most=STRONGEST)
+        _check.number("alpha", self.alpha, least=0, most=LARGEST_PRIOR)
         _check.number("tol", self.tol, least=0)
         if self.rank is not None:
             _check.integer("rank", self.rank, least=1, most=self.n_features_in_)
@@ -200,7 +202,7 @@ class AttentionEstimator(BaseEstimator):  # type: ignore[misc]
         prior = self._begin(totals, first)
         score = score_of(self.score_function, self.metric, X.shape[1], self.rank)
         readout = readout_of(self._degree(X.shape[1]), X.shape[1], targets.shape[1])
-        self._heads = fitting.Heads(score, readout, int(self.heads), prior)
+        self._heads = fitting.MetricHeads(score, readout, int(self.heads), prior)
         m = len(self.keys_)
         rows = np.sort(rng.permutation(m)[: self.batch_size]) if m > self.batch_size else np.arange(m)
         problem = fitting.LeaveOneOut(
@@ -238,7 +240,7 @@ class AttentionEstimator(BaseEstimator):  # type: ignore[misc]
         return totals, rows[first]
 
     def _begin(self, totals: Array, rows: NDArray[np.int64]) -> Array | None:
-        """Prepare `values_`, of these rows with these weights; return the constant prediction of `Heads`."""
+        """Prepare `values_`, of these rows with these weights; return the constant prediction of the heads."""
         raise NotImplementedError
 
     def _loss(self, predictions: Array, targets: Array) -> tuple[Array, Array]:
@@ -247,10 +249,11 @@ class AttentionEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _near(self, standardised: Array, name: str, rows: NDArray[np.int64]) -> Array:
         """Return standardised numbers (n, d) of these rows if they are small enough to compute with."""
-        far = np.argwhere(np.abs(standardised) > FAR)
+        far = np.argwhere(np.abs(standardised) > MOST_DEVIATIONS)
         if len(far):
             _check.fail(
-                f"{type(self).__name__} needs numbers within {FAR:g} standard deviations of the mean in training: "
+                f"{type(self).__name__} needs numbers within {MOST_DEVIATIONS:g} standard deviations "
+                f"of the mean in training: "
                 f"Input {name} has one farther away in row {rows[far[0, 0]]}, column {far[0, 1]}."
             )
         return standardised
@@ -327,7 +330,7 @@ class AttentionEstimator(BaseEstimator):  # type: ignore[misc]
         """Yield the attention weights of all training rows for a block of queries at a time."""
         heads = self._heads.heads(self.parameters_)
         mixture = self._heads.mixture(self.parameters_)[: len(heads)]
-        step = max(PAIRS // len(self._rows), 1)
+        step = max(PAIRS_AT_A_TIME // len(self._rows), 1)
         for start in range(0, len(queries), step):
             part = slice(start, start + step)
             block = sum(

@@ -18,12 +18,12 @@ from regard.attention import attention, attention_vjp
 from regard.estimators.metrics import Score
 from regard.estimators.readouts import Constant, Linear
 
-__all__ = ["Fitted", "Head", "Heads", "LeaveOneOut", "fit"]
+__all__ = ["Fitted", "Head", "MetricHeads", "LeaveOneOut", "fit"]
 
 Array = NDArray[Any]
 # the predictions of rows -> the loss of each, and its gradient
 Loss = Callable[[Array], tuple[Array, Array]]
-WIDTHS = np.log(2.0) * np.arange(-3.0, 5.0)  # log-factors that are tried first
+FIRST_LOG_FACTORS = np.log(2.0) * np.arange(-3.0, 5.0)  # log-factors that are tried first
 LEAST_LOSS = 1e-8  # keeps the logarithm of the loss finite where the targets are a function of the rows
 LEAST_PRIOR = 1e-3  # of a class probability: no class has probability 0
 
@@ -37,7 +37,7 @@ class Head:
 
 
 @dataclass(frozen=True)
-class Heads:
+class MetricHeads:
     """Several attentions over the same rows, and the mean of their predictions with learned weights.
 
     Parameters
@@ -47,7 +47,7 @@ class Heads:
     readout : Constant or Linear
         What makes predictions of contexts.
     count : int
-        Heads.
+        Number of attentions.
     prior : array (e,) or None
         A constant prediction that takes part in the mean, as for class probabilities.
     """
@@ -131,7 +131,7 @@ class LeaveOneOut:
 
     Parameters
     ----------
-    heads : Heads
+    heads : MetricHeads
         What is fitted.
     x : array (m, d)
         Distinct training rows, standardised.
@@ -145,7 +145,7 @@ class LeaveOneOut:
         Predictions (n, e) to the losses (n,) of these rows and their gradients (n, e).
     """
 
-    heads: Heads
+    heads: MetricHeads
     x: Array
     y: Array
     log_weights: Array
@@ -287,7 +287,9 @@ def fit(
     from scipy.optimize import minimize
 
     offset = -0.5 * np.log(problem.x.shape[1])  # distances grow with the root of the features
-    starts = {offset + width: problem.heads.initial(offset + width, problem.x, rng) for width in WIDTHS}
+    starts = {
+        offset + width: problem.heads.initial(offset + width, problem.x, rng) for width in FIRST_LOG_FACTORS
+    }
     with np.errstate(over="ignore"):
         width = min(starts, key=lambda width: problem.value(starts[width]))
         start = starts[width]
@@ -302,7 +304,7 @@ def fit(
     return Fitted(result.x, problem.value(result.x), int(result.nit), bool(result.success))
 
 
-def contexts(heads: Heads, head: Head, queries: Array, x: Array, y: Array, log_weights: Array) -> Array:
+def contexts(heads: MetricHeads, head: Head, queries: Array, x: Array, y: Array, log_weights: Array) -> Array:
     """Return the predictions (n, e) of one head for new rows (n, d), with all training rows visible."""
     q, k, _ = heads.score(head.score, queries, x)
     context = attention(with_one(q), log_weighted(k, log_weights), heads.readout.values(x, y), scale=1.0)
@@ -310,7 +312,9 @@ def contexts(heads: Heads, head: Head, queries: Array, x: Array, y: Array, log_w
     return heads.readout.predict(head.readout, context, queries, widths)
 
 
-def predict(heads: Heads, parameters: Array, queries: Array, x: Array, y: Array, log_weights: Array) -> Array:
+def predict(
+    heads: MetricHeads, parameters: Array, queries: Array, x: Array, y: Array, log_weights: Array
+) -> Array:
     """Return the predictions (n, e) of all heads together."""
     mixture = heads.mixture(parameters)
     total = sum(

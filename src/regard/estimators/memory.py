@@ -16,7 +16,7 @@ from regard.weights import NormalizeLike
 __all__ = ["AttentionMemory", "Recalled"]
 
 Array = NDArray[Any]
-PAIRS = 1 << 20  # of queries and keys, whose weights are computed at a time
+PAIRS_AT_A_TIME = 1 << 20  # of queries and keys, whose weights are computed at a time
 
 
 class Recalled(NamedTuple):
@@ -217,7 +217,7 @@ class AttentionMemory:
         values = attention(rows, self.keys, self.values, **self._options)
         top = min(top, self._count)
         positions, weights = np.empty((len(rows), top), np.int64), np.empty((len(rows), top))
-        step = max(PAIRS // self._count, 1)
+        step = max(PAIRS_AT_A_TIME // self._count, 1)
         for start in range(0, len(rows), step):
             part = slice(start, start + step)
             block = attend(rows[part], self.keys, self.values, **self._options).weights

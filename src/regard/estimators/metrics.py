@@ -18,8 +18,10 @@ __all__ = ["METRICS", "SCORES", "Metric", "Score", "score_of"]
 Array = NDArray[Any]
 Pullback = Callable[[Array], Array]  # of the output's gradient to that of the parameters
 METRICS = ("scalar", "diagonal", "full")
-LARGEST = 8.0  # of a log-factor: a feature may count e^8 times more or less than its standard deviation
-TINY = 1e-12  # keeps the direction of a zero vector finite
+LARGEST_LOG_FACTOR = (
+    8.0  # of a log-factor: a feature may count e^8 times more or less than its standard deviation
+)
+LEAST_NORM = 1e-12  # keeps the direction of a zero vector finite
 
 
 @dataclass(frozen=True)
@@ -50,7 +52,7 @@ class Metric:
 
     @property
     def bounded(self) -> bool:
-        """Whether the parameters are logarithms, which are bounded by ±`LARGEST`."""
+        """Whether the parameters are logarithms, which are bounded by ±`LARGEST_LOG_FACTOR`."""
         return self.name != "full" and not self.signed
 
     def initial(self, log_factor: float, x: Array) -> Array:
@@ -98,7 +100,9 @@ class Score:
 
     def bounds(self) -> list[tuple[float | None, float | None]]:
         """Return the least and the largest value of each parameter."""
-        return [(-LARGEST, LARGEST) if self.metric.bounded else (None, None)] * self.metric.size
+        return [
+            (-LARGEST_LOG_FACTOR, LARGEST_LOG_FACTOR) if self.metric.bounded else (None, None)
+        ] * self.metric.size
 
     def initial(self, log_factor: float, x: Array) -> Array:
         """Return parameters to begin with; a larger factor gives more weight to near rows."""
@@ -164,7 +168,7 @@ class Cosine(Score):
 
     def bounds(self) -> list[tuple[float | None, float | None]]:
         """Return the least and the largest value of each parameter."""
-        return [(-LARGEST, LARGEST), *super().bounds()][: self.size]
+        return [(-LARGEST_LOG_FACTOR, LARGEST_LOG_FACTOR), *super().bounds()][: self.size]
 
     def initial(self, log_factor: float, x: Array) -> Array:
         """Return parameters to begin with; the factor is that of the distance between directions."""
@@ -191,7 +195,7 @@ class Cosine(Score):
 
     def _direction(self, factors: Array, x: Array) -> tuple[Array, Pullback]:
         u, pullback = self.metric(factors, x)
-        norms = np.sqrt(np.einsum("nd,nd->n", u, u) + TINY)[:, None]
+        norms = np.sqrt(np.einsum("nd,nd->n", u, u) + LEAST_NORM)[:, None]
         direction = u / norms
 
         def through(d: Array) -> Array:

@@ -15,8 +15,8 @@ from regard.estimators.base import AttentionEstimator, Standard, complete, expon
 __all__ = ["AttentionRegressor"]
 
 Array = NDArray[Any]
-MOST = 1e100  # times the targets, of predictions whose squared errors can be added up
-BEYOND = 0.5  # standard deviations by which a line may leave the range of the targets
+LARGEST_PREDICTION = 1e100  # times the targets, of predictions whose squared errors can be added up
+DEVIATIONS_BEYOND = 0.5  # standard deviations by which a line may leave the range of the targets
 
 
 class AttentionRegressor(MultiOutputMixin, RegressorMixin, AttentionEstimator):  # type: ignore[misc]
@@ -189,7 +189,7 @@ class AttentionRegressor(MultiOutputMixin, RegressorMixin, AttentionEstimator): 
         (1, 2)
         """
         prediction = self._predict(X)
-        low, high = self.values_.min(axis=0) - BEYOND, self.values_.max(axis=0) + BEYOND
+        low, high = self.values_.min(axis=0) - DEVIATIONS_BEYOND, self.values_.max(axis=0) + DEVIATIONS_BEYOND
         prediction = self._targets.inverse(np.clip(prediction, low, high))
         return prediction.ravel() if self._one_output else prediction
 
@@ -234,5 +234,5 @@ class AttentionRegressor(MultiOutputMixin, RegressorMixin, AttentionEstimator): 
         if targets.shape != predicted.shape:
             _check.fail(f"y must have shape {predicted.shape}. Got {targets.shape} instead.")
         weights, exponent = self._weights_of(sample_weight, len(predicted)), exponents(targets)
-        near = np.clip(scaled(predicted, exponent), -MOST, MOST)
+        near = np.clip(scaled(predicted, exponent), -LARGEST_PREDICTION, LARGEST_PREDICTION)
         return float(r2_score(scaled(targets, exponent), near, sample_weight=weights))

@@ -25,7 +25,7 @@ from regard._problem import Problem
 from regard.kernels import pairs as pairing
 from regard.kernels.pairs import (
     LANES,
-    PRODUCT,
+    PRODUCT_WORK,
     Named,
     Pairs,
     all_finite,
@@ -44,10 +44,10 @@ Array = NDArray[Any]
 T = TypeVar("T")
 R = TypeVar("R")
 
-TILE = 1 << 17  # elements in the block of a thread
+TILE_NUMBERS = 1 << 17  # elements in the block of a thread
 UNIT = 1.0  # of the logarithms in a statistic
-COUNTED = 1 << 20  # an index is stored as quotient and remainder of this
-WORTH = 1 << 29  # multiplications from which threads are faster, despite the GIL
+INDEX_BASE = 1 << 20  # an index is stored as quotient and remainder of this
+THREADED_WORK = 1 << 29  # multiplications from which threads are faster, despite the GIL
 
 
 @dataclass(frozen=True)
@@ -67,9 +67,10 @@ def plan_forward(p: Problem, pairs: Pairs) -> Plan:
     """Choose block sizes for the forward pass."""
     widest = max(p.values.shape[-1], pairs.left.shape[-1], 1)
     columns = min(
-        _floor_lanes(min(PRODUCT / (LANES * widest), TILE / (LANES * pairs.depth), 256)), max(p.layout.m, 1)
+        _floor_lanes(min(PRODUCT_WORK / (LANES * widest), TILE_NUMBERS / (LANES * pairs.depth), 256)),
+        max(p.layout.m, 1),
     )
-    full_rows = not _is_online(p) and LANES * p.layout.m <= TILE
+    full_rows = not _is_online(p) and LANES * p.layout.m <= TILE_NUMBERS
     return _plan(p, pairs, columns, p.layout.m if full_rows else columns, 256)
 
 
@@ -82,19 +83,22 @@ def plan_backward(p: Problem, pairs: Pairs) -> Plan:
     """Choose block sizes for the backward pass, whose products over the queries are fastest with short tiles."""
     widest = max(p.values.shape[-1], pairs.left.shape[-1], 1)
     columns = min(
-        _floor_lanes(min(PRODUCT / (64 * widest), TILE / (LANES * pairs.depth), 256)), max(p.layout.m, 1)
+        _floor_lanes(min(PRODUCT_WORK / (64 * widest), TILE_NUMBERS / (LANES * pairs.depth), 256)),
+        max(p.layout.m, 1),
     )
     return _plan(p, pairs, columns, columns, 64)
 
 
 def _plan(p: Problem, pairs: Pairs, columns: int, logits: int, most_rows: int) -> Plan:
     rows = min(
-        -(-p.layout.n // LANES) * LANES, most_rows, _floor_lanes(TILE / max(columns * pairs.depth, logits))
+        -(-p.layout.n // LANES) * LANES,
+        most_rows,
+        _floor_lanes(TILE_NUMBERS / max(columns * pairs.depth, logits)),
     )
     real = min(rows, p.layout.n)
     widest = max(p.values.shape[-1], pairs.left.shape[-1])
     size = max(rows * logits, real * columns * pairs.depth, rows * widest // 2, 1)
-    return Plan(columns, rows, max(min(TILE // size, p.layout.items), 1))
+    return Plan(columns, rows, max(min(TILE_NUMBERS // size, p.layout.items), 1))
 
 
 def thread_count(p: Problem, threads: int | None) -> int:
@@ -102,12 +106,12 @@ def thread_count(p: Problem, threads: int | None) -> int:
     if threads is not None:
         return threads
     work = p.layout.items * p.layout.n * p.layout.m * (p.queries.shape[-1] + p.values.shape[-1] + 8)
-    if work < WORTH:
+    if work < THREADED_WORK:
         return 1
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _each(work: Callable[[T], R], tasks: list[T], threads: int) -> Iterator[R]:
+def _map_on_threads(work: Callable[[T], R], tasks: list[T], threads: int) -> Iterator[R]:
     """Run the tasks on `threads` threads and yield the results in the order of the tasks."""
 
     def quiet(task: T) -> R:
@@ -135,7 +139,7 @@ class Kernel:
         self.queries = p.queries.astype(p.compute, copy=False)
         with np.errstate(all="ignore"):
             self.pairs = pairing.make(p, self.queries, p.keys)
-        self.values_items = Items(p.layout.per_key_head(p.values), p.layout.inner)
+        self.values_by_item = Items(p.layout.per_key_head(p.values), p.layout.inner)
         self.tainted = not all_finite(p.values)
         self.power = {"sparsemax": 1, "entmax15": 2}.get(str(p.normalize), 0)
         self.near = self._near()
@@ -152,7 +156,7 @@ class Kernel:
 
     def values(self, items: slice, columns: slice) -> Array:
         """Return a block of values (items or 1, keys, e)."""
-        return self.values_items.block(items, columns).astype(self.p.compute, copy=False)
+        return self.values_by_item.block(items, columns).astype(self.p.compute, copy=False)
 
     def visible(self, items: slice, rows: slice, columns: slice) -> Visible:
         """Return which keys are visible in a block."""
@@ -266,7 +270,7 @@ def forward(p: Problem, threads: int | None = None) -> tuple[Array, Array]:
         for items in slices(p.layout.items, plan.items)
         for rows in slices(p.layout.n, plan.rows)
     ]
-    for _ in _each(work, tasks, thread_count(p, threads)):
+    for _ in _map_on_threads(work, tasks, thread_count(p, threads)):
         pass
     return context, statistic
 
@@ -280,7 +284,7 @@ def lse(statistic: Array) -> Array:
 def _online(kernel: Kernel, plan: Plan, items: slice, rows: slice) -> tuple[Array, Array]:
     """Compute a tile block by block: context (items, t, e) and statistic (items, 2, lanes)."""
     p = kernel.p
-    left = kernel.pairs.left_items.block(items, rows)
+    left = kernel.pairs.queries_by_item.block(items, rows)
     left = np.broadcast_to(left, (items.stop - items.start, *left.shape[1:]))
     lanes = -(-left.shape[1] // LANES) * LANES
     top = np.full((len(left), 1, lanes), -np.inf, p.compute)
@@ -321,12 +325,12 @@ class Logits:
 
     def __init__(self, kernel: Kernel, plan: Plan, items: slice, rows: slice) -> None:
         self.kernel, self.items, self.rows = kernel, items, rows
-        left = kernel.pairs.left_items.block(items, rows)
+        left = kernel.pairs.queries_by_item.block(items, rows)
         self.left = np.broadcast_to(left, (items.stop - items.start, *left.shape[1:]))
         self.shape = (len(self.left), 1, -(-self.left.shape[1] // LANES) * LANES)
         self.columns = slices(kernel.p.layout.m, plan.columns)
         self.stored: Array | None = None
-        if LANES * kernel.p.layout.m <= TILE:
+        if LANES * kernel.p.layout.m <= TILE_NUMBERS:
             stored = np.full((len(self.left), kernel.p.layout.m, self.shape[2]), -np.inf, self.left.dtype)
             for columns, block in self:
                 stored[:, columns] = block
@@ -425,7 +429,7 @@ def _first_largest(logits: Logits) -> Array:
         index = np.where(largest > best, block.argmax(1)[:, None] + columns.start, index)
         best = np.maximum(best, largest)  # NaN propagates
     lost = np.isnan(best) | np.isposinf(best)
-    parts = index // COUNTED, np.where(lost, np.nan, index % COUNTED)
+    parts = index // INDEX_BASE, np.where(lost, np.nan, index % INDEX_BASE)
     return np.concatenate(parts, axis=1).astype(best.dtype)
 
 
@@ -440,7 +444,7 @@ def _weights(kernel: Kernel, block: Array, statistic: Array, columns: slice) -> 
         return root * root, root
     if kernel.p.normalize == "hard":
         positions = np.arange(columns.start, columns.stop)[:, None]
-        chosen = (positions // COUNTED == base) & (positions % COUNTED == statistic)
+        chosen = (positions // INDEX_BASE == base) & (positions % INDEX_BASE == statistic)
         weights = np.where(np.isnan(statistic), np.nan, chosen).astype(block.dtype)
         return weights, np.zeros_like(weights)
     np.subtract(block, base, out=block)
@@ -450,7 +454,7 @@ def _weights(kernel: Kernel, block: Array, statistic: Array, columns: slice) -> 
 
 
 @dataclass
-class Collected:
+class ItemGradients:
     """Gradients of some items: of left, right and values, of learned arrays, of local-p positions."""
 
     items: slice
@@ -468,7 +472,7 @@ def backward(
     queries, keys, dcontext_clean = (finite(x) for x in (kernel.queries, keys, dcontext))
     with np.errstate(all="ignore"):
         clean = pairing.make(p, queries, keys)
-    of = (clean.left_items, clean.right_items, kernel.values_items)
+    of = (clean.queries_by_item, clean.transformed_keys_by_item, kernel.values_by_item)
     sizes = clean.left.shape[-1], clean.right.shape[-1], 0 if p.values_are_constant else p.values.shape[-1]
     totals = [
         np.zeros((where.stored, where.array.shape[-2], size), p.compute)
@@ -481,7 +485,7 @@ def backward(
         # Gradients of a bias and of a user-defined score are summed in the order of the tiles.
         serial = p.bias is not None or isinstance(clean, pairing.Function)
         tasks = slices(p.layout.items, state.chunk)
-        for part in _each(state.chunk_of_items, tasks, 1 if serial else thread_count(p, threads)):
+        for part in _map_on_threads(state.chunk_of_items, tasks, 1 if serial else thread_count(p, threads)):
             for total, where, piece in zip(totals, of, part.arrays, strict=True):
                 if not where.own:
                     where.add(total, part.items, piece)
@@ -515,9 +519,9 @@ class Backward:
         self.plan = plan_backward(kernel.p, clean)
         p = kernel.p
         size = p.layout.n * clean.left.shape[-1] + p.layout.m * (clean.right.shape[-1] + p.values.shape[-1])
-        self.chunk = max(1, min(self.plan.items, 4 * TILE // max(size, 1)))
+        self.chunk = max(1, min(self.plan.items, 4 * TILE_NUMBERS // max(size, 1)))
 
-    def chunk_of_items(self, items: slice) -> Collected:
+    def chunk_of_items(self, items: slice) -> ItemGradients:
         """Compute the gradients of a chunk of items, tile by tile in a fixed order."""
         p, clean = self.kernel.p, self.clean
         count = items.stop - items.start
@@ -527,7 +531,7 @@ class Backward:
             total[items] if where.own else np.zeros((count, *total.shape[1:]), p.compute)
             for where, total in zip(*self.totals, strict=True)
         )
-        collected = Collected(items, arrays, learned, positions)
+        collected = ItemGradients(items, arrays, learned, positions)
         for rows in slices(p.layout.n, self.plan.rows):
             Tile(self, items, rows, collected).run()
         return collected
@@ -536,7 +540,7 @@ class Backward:
 class Tile:
     """The backward pass of some queries of some items."""
 
-    def __init__(self, shared: Backward, items: slice, rows: slice, collected: Collected) -> None:
+    def __init__(self, shared: Backward, items: slice, rows: slice, collected: ItemGradients) -> None:
         self.shared, self.kernel, self.items, self.rows, self.collected = (
             shared,
             shared.kernel,
@@ -546,9 +550,9 @@ class Tile:
         )
         self.dleft, self.dright, self.dvalues = collected.arrays
         count = items.stop - items.start
-        left = self.kernel.pairs.left_items.block(items, rows)
+        left = self.kernel.pairs.queries_by_item.block(items, rows)
         self.left = np.broadcast_to(left, (count, *left.shape[1:]))
-        left = shared.clean.left_items.block(items, rows)
+        left = shared.clean.queries_by_item.block(items, rows)
         self.left_clean = np.ascontiguousarray(np.broadcast_to(left, (count, *left.shape[1:])))
         self.dcontext = shared.dcontext[items, rows]
         self.lanes = -(-self.left.shape[1] // LANES) * LANES
@@ -611,7 +615,7 @@ class Tile:
             if unseen is not None:
                 np.copyto(dlogits, 0, where=unseen)
         dlogits *= p.compute.type(p.scale)
-        right = self.shared.clean.right_items.block(self.items, columns)
+        right = self.shared.clean.transformed_keys_by_item.block(self.items, columns)
         dleft, dright = self.shared.clean.backward(self.left_clean, right, dlogits, self.collected.learned)
         self.dleft[:, self.rows] += dleft
         if self.rows.start == 0:  # the first tile: the gradient is still 0

@@ -14,15 +14,24 @@ from numpy.typing import NDArray
 from regard import _check
 from regard._layout import Layout, flat_stride
 from regard.kernels import library, problem
-from regard.kernels.library import DENSE, DENSE_BACK, WORTH, address, interruptible, load, padded, type_number
-from regard.kernels.native import MANY
+from regard.kernels.library import (
+    DENSE,
+    DENSE_BACK,
+    THREADED_WORK,
+    address,
+    interruptible,
+    load,
+    padded,
+    type_number,
+)
+from regard.kernels.native import MANY_QUERIES
 from regard.mask import BandStep, bound, window
 
 __all__: list[str] = []
 
 Array = NDArray[Any]
 
-SMALL = 1 << 24  # numbers of queries times numbers of values up to which no call is long
+SHORT_WORK = 1 << 24  # numbers of queries times numbers of values up to which no call is long
 
 # The numbers of `CDense` up to the type and from the threads to the band, the scale, and the items' dimensions.
 Dense = tuple[tuple[int, ...], tuple[int, int, int, int], float, tuple[int, ...]]
@@ -39,22 +48,22 @@ def _dense(
         return None
     if not queries.dtype == keys.dtype == values.dtype or load() is None:
         return None
-    lead, (n, d), (m, e) = queries.shape[:-2], queries.shape[-2:], values.shape[-2:]
+    batch_shape, (n, d), (m, e) = queries.shape[:-2], queries.shape[-2:], values.shape[-2:]
     if keys.shape[-2:] != (m, d) or keys.shape[:-2] != values.shape[:-2]:
         return None
-    group = 1 if keys.shape[:-2] == lead else _group(lead, keys.shape[:-2])
+    group = 1 if keys.shape[:-2] == batch_shape else _group(batch_shape, keys.shape[:-2])
     q, k, v = _matrices(queries), _matrices(keys), _matrices(values)
     if not group or q is None or k is None or v is None:
         return None
-    visible = (0, 0, 0) if band is None else _visible(band, Layout(lead, None, n, m))
+    visible = (0, 0, 0) if band is None else _visible(band, Layout(batch_shape, None, n, m))
     if visible is None:
         return None
     items = queries.size // (n * d)
     if threads is None:
-        threads = 1 if items * n * m * (d + e) < WORTH else library.processors()
+        threads = 1 if items * n * m * (d + e) < THREADED_WORK else library.processors()
     dtype = -1 if queries.dtype.char == "l" else type_number(queries.dtype)  # int64 is converted first
     inputs = (*q, *k, *v, items, n, m, d, e, group, dtype)
-    return inputs, (threads, *visible), 1 / d**0.5 if scale is None else scale, lead
+    return inputs, (threads, *visible), 1 / d**0.5 if scale is None else scale, batch_shape
 
 
 def dense(
@@ -65,16 +74,18 @@ def dense(
     if prepared is None:
         return None
     if queries.dtype.char == "l":
-        if keys.nbytes + values.nbytes > problem.COPIED:
+        if keys.nbytes + values.nbytes > problem.COPIED_BYTES:
             return None
         return dense(queries.astype(float), keys.astype(float), values.astype(float), band, scale, threads)
-    inputs, options, scale, lead = prepared
+    inputs, options, scale, batch_shape = prepared
     half, loaded = queries.itemsize == 2, load()
-    context = np.empty((*lead, queries.shape[-2], values.shape[-1]), np.float32 if half else queries.dtype)
+    context = np.empty(
+        (*batch_shape, queries.shape[-2], values.shape[-1]), np.float32 if half else queries.dtype
+    )
     fields = *inputs, address(context), *options, scale
     if loaded is None:
         return None
-    if queries.size * values.size < SMALL:  # too short to be interrupted
+    if queries.size * values.size < SHORT_WORK:  # too short to be interrupted
         failed: int = loaded.regard_dense(DENSE.pack(*fields, 0))
     else:
         items, n, m, d, e = inputs[9:14]
@@ -95,11 +106,11 @@ def dense_vjp(
     Both return None where the general path has to do it.
     """
     prepared = _dense(queries, keys, values, band, scale, threads)
-    if prepared is None or queries.dtype.char not in "fd" or queries.shape[-2] >= MANY:
+    if prepared is None or queries.dtype.char not in "fd" or queries.shape[-2] >= MANY_QUERIES:
         return None
     (n, d), (m, e), dtype = queries.shape[-2:], values.shape[-2:], queries.dtype
-    inputs, options, scale, lead = prepared
-    context = np.empty((*lead, n, e), dtype)
+    inputs, options, scale, batch_shape = prepared
+    context = np.empty((*batch_shape, n, e), dtype)
     statistic = np.empty((queries.size // (n * d), 2, n), dtype)
 
     def run(*gradients: int) -> int:
@@ -165,14 +176,19 @@ def _matrices(x: Array) -> tuple[int, int, int] | None:
     if column != size or row % max(size, 4):  # pairs of half precision are read as one
         return None
     between = flat_stride(x.shape[:-2], x.strides)
-    return None if between is None else (x.ctypes.data, between, row)
+    return None if between is None else (address(x, False), between, row)
 
 
-def _group(lead: tuple[int, ...], of_keys: tuple[int, ...]) -> int:
+def _group(batch_shape: tuple[int, ...], of_keys: tuple[int, ...]) -> int:
     """Return how many query heads read one key head; 0 where the leading dimensions differ in more than that."""
-    if len(lead) != len(of_keys) or not lead or lead[:-1] != of_keys[:-1] or lead[-1] % of_keys[-1]:
+    if (
+        len(batch_shape) != len(of_keys)
+        or not batch_shape
+        or batch_shape[:-1] != of_keys[:-1]
+        or batch_shape[-1] % of_keys[-1]
+    ):
         return 0
-    return lead[-1] // of_keys[-1]
+    return batch_shape[-1] // of_keys[-1]
 
 
 def _cropped(x: Array, columns: int) -> Array:

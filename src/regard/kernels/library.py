@@ -25,12 +25,12 @@ Array = NDArray[Any]
 Mirror = type[ctypes.Structure] | np.dtype[Any]
 
 FILE = {"win32": "regard.dll", "darwin": "libregard.dylib"}.get(sys.platform, "libregard.so")
-WORTH = 1 << 23  # multiplications from which a second thread pays
-LONG = 1 << 31  # multiplications from which a call may take a tenth of a second
-SLOW = 16  # multiplications that take as long as one tanh or square of a pair
+THREADED_WORK = 1 << 23  # multiplications from which a second thread pays
+LONG_WORK = 1 << 31  # multiplications from which a call may take a tenth of a second
+TANH_WORK = 16  # multiplications that take as long as one tanh or square of a pair
 TYPES = {"float32": 0, "float64": 1, "float16": 2, "bfloat16": 3}
-LINE = 64  # bytes; the alignment of the library's workspaces
-FILLED = 16  # rows of gradients are padded to a multiple of this many numbers
+LINE_BYTES = 64  # bytes; the alignment of the library's workspaces
+PADDED_NUMBERS = 16  # rows of gradients are padded to a multiple of this many numbers
 _OTHER = "the library belongs to another version"
 
 Int, Pointer, Double = ctypes.c_int64, ctypes.c_void_p, ctypes.c_double
@@ -233,8 +233,8 @@ def checked(mirrors: Mapping[str, Mirror], **numbers: int) -> Callable[[], ctype
 
 def workspace(size: int) -> Array:
     """Return uninitialised bytes, aligned as the library's workspaces must be."""
-    memory = np.empty(size + LINE, np.uint8)
-    start = -address(memory) % LINE
+    memory = np.empty(size + LINE_BYTES, np.uint8)
+    start = -address(memory) % LINE_BYTES
     return memory[start : start + size]
 
 
@@ -327,7 +327,7 @@ def type_number(dtype: np.dtype[Any]) -> int:
 
 def padded(count: int) -> int:
     """Return the length of a row of `count` gradients in the library's form."""
-    return -(-count // FILLED) * FILLED
+    return -(-count // PADDED_NUMBERS) * PADDED_NUMBERS
 
 
 def processors() -> int:
@@ -346,7 +346,7 @@ def interruptible(call: Callable[[int], int], work: float) -> int:
     `work` is in multiplications. A call that may take a tenth of a second ends on Ctrl-C; a shorter one is not worth
     another thread.
     """
-    if work < LONG:
+    if work < LONG_WORK:
         return call(0)
     from regard import _threads  # imported here so that `import regard` doesn't load threading
 

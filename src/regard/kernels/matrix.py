@@ -19,7 +19,7 @@ __all__: list[str] = []
 Array = NDArray[Any]
 
 _RECTIFIER = 2
-_FEW = 16  # rows; for fewer, packing the other matrix is not worth it
+_FEW_ROWS = 16  # rows; for fewer, packing the other matrix is not worth it
 
 
 class CProduct(ctypes.Structure):
@@ -91,7 +91,7 @@ def _plain(a: Array, b: Array, bias: Array | None, out: Array | None, add: bool,
 
 def _steps(a: Array, b: Array, bias: Array | None, out: Array | None) -> tuple[int, ...] | None:
     """Return the strides of rows and columns of a and b, and of rows of out, in elements; None if the library can't."""
-    if library.trains(_library()) is None or len(a) < _FEW or not a.size or not b.size:
+    if library.trains(_library()) is None or len(a) < _FEW_ROWS or not a.size or not b.size:
         return None
     if a.shape[1] != len(b) or not (bias is None or _fits(bias, b)) or not (out is None or _takes(out, a, b)):
         return None

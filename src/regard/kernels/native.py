@@ -28,9 +28,9 @@ __all__: list[str] = []
 Array = NDArray[Any]
 
 UNIT = math.log(2)  # of the logarithms in a statistic
-DEPTH = 32  # of the library's stack for masks
-PARTS = 4  # into which many queries are split, so that threads can share one head
-MANY = 128  # queries
+STACK_DEPTH = 32  # of the library's stack for masks
+QUERY_PARTS = 4  # into which many queries are split, so that threads can share one head
+MANY_QUERIES = 128  # queries
 
 
 def refusal(p: Problem) -> str:
@@ -43,8 +43,8 @@ def refusal(p: Problem) -> str:
         return f"normalize={p.normalize!r}"
     if p.steps is None:
         return "a mask class of the user's"
-    if _depth(p.steps) > DEPTH:
-        return f"masks nested more than {DEPTH} deep"
+    if _depth(p.steps) > STACK_DEPTH:
+        return f"masks nested more than {STACK_DEPTH} deep"
     if not isinstance(p.bias, ArrayBias | DistanceBias | None):
         return "a bias class of the user's"
     if isinstance(p.bias, ArrayBias) and not _check.is_float(p.bias.items.array.dtype):
@@ -123,9 +123,11 @@ def _run_backward(
     p, c, pairs = prepared.p, prepared.c, prepared.pairs
     c.context, c.statistic = prepared.pointer(context), prepared.pointer(statistic)
     c.dcontext = prepared.matrices(Items(aligned(dcontext), (p.layout.items,)))
-    c.parts = PARTS if p.layout.n >= MANY else 1  # of n only: the order of sums must not depend on the batch
+    c.parts = (
+        QUERY_PARTS if p.layout.n >= MANY_QUERIES else 1
+    )  # of n only: the order of sums must not depend on the batch
     collect_bias = _bias_gradient(prepared)
-    c.merges_parts = int(not c.tasks_span_groups and c.groups >= PARTS)
+    c.merges_parts = int(not c.tasks_span_groups and c.groups >= QUERY_PARTS)
     cut = (c.groups, 1 if c.merges_parts else c.parts)
     dleft = np.zeros((p.layout.items, p.layout.n, c.d), p.compute)
     sizes = c.d, 0 if p.values_are_constant else c.e
@@ -144,8 +146,10 @@ def _run_backward(
             name: dlearned.sum((0, 1))[: x.size].reshape(x.shape) for name, x in pairs.learned.items()
         }
         return (
-            _sum_to_stored(dleft, pairs.left_items, every).reshape(pairs.left.shape),
-            _sum_to_stored(_sum_parts(dright, c.d), pairs.right_items, starts).reshape(pairs.right.shape),
+            _sum_to_stored(dleft, pairs.queries_by_item, every).reshape(pairs.left.shape),
+            _sum_to_stored(_sum_parts(dright, c.d), pairs.transformed_keys_by_item, starts).reshape(
+                pairs.right.shape
+            ),
             _sum_to_stored(_sum_parts(dvalues, c.e), prepared.values, starts),
             of_learned,
         )

@@ -4,8 +4,8 @@ A block of logits has the layout (items, keys, lanes): each query is a *lane*, i
 is computed for 16 lanes at a time with the lanes as columns, so that the result of a query does not depend on the other
 queries, not even by rounding: BLAS may sum the 3rd row of a matrix in another order than the 60th, but all 16 columns
 in the same order. That makes results bitwise equal for any slice of the queries (law 5). Other sums run over arrays in
-C order for the same reason. The products are also small enough (`PRODUCT`) that OpenBLAS never splits them over its own
-threads.
+C order for the same reason. The products are also small enough (`PRODUCT_WORK`) that OpenBLAS never splits them over
+threads of its own.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ Transform = Callable[[Array, slice], Array]
 P = TypeVar("P", bound="Pairs")
 
 LANES = 16
-PRODUCT = 1 << 18  # multiplications up to which OpenBLAS stays on one thread
-BUFFER = 1 << 16  # elements that are checked at a time
+PRODUCT_WORK = 1 << 18  # multiplications up to which OpenBLAS stays on one thread
+CHECKED_NUMBERS = 1 << 16  # elements that are checked at a time
 
 
 def lanes_of(x: Array) -> Array:
@@ -76,7 +76,7 @@ def all_finite(x: Array) -> bool:
     with np.errstate(all="ignore"):
         if np.isfinite(x.sum(dtype=np.float32 if x.itemsize == 2 else None)):
             return True
-        parts = np.nditer(x, ["external_loop", "buffered"], buffersize=BUFFER)
+        parts = np.nditer(x, ["external_loop", "buffered"], buffersize=CHECKED_NUMBERS)
         return all(bool(np.isfinite(part).all()) for part in parts)
 
 
@@ -115,8 +115,8 @@ class Pairs:
 
     left: Array
     keys: Array
-    left_items: Items
-    key_items: Items
+    queries_by_item: Items
+    keys_by_item: Items
     finish: Callable[[Array, Array, Named], tuple[Array, Array, Named]]
     depth: int = 1
     learned: Named = field(default_factory=dict)
@@ -133,16 +133,16 @@ class Pairs:
             return self.of_keys(self.keys, slice(0, self.keys.shape[-2]))
 
     @cached_property
-    def right_items(self) -> Items:
+    def transformed_keys_by_item(self) -> Items:
         """All transformed keys by item."""
         right = self.right
         own = right.ndim == self.keys.ndim  # a location score has one matrix for all
-        lead = self.key_items.lead if own else ()
-        return Items(right.reshape(*lead, *right.shape[-2:]), self.key_items.inner)
+        batch_shape = self.keys_by_item.batch_shape if own else ()
+        return Items(right.reshape(*batch_shape, *right.shape[-2:]), self.keys_by_item.inner)
 
     def right_block(self, items: slice, columns: slice) -> Array:
         """Return a block of keys, transformed (items or 1, keys, c)."""
-        keys = self.key_items.block(items, columns).astype(self.left.dtype, copy=False)
+        keys = self.keys_by_item.block(items, columns).astype(self.left.dtype, copy=False)
         right = self.of_keys(keys, columns)
         return right if right.ndim == 3 else right[None]
 
@@ -164,9 +164,9 @@ class Pairs:
     def backward(self, left: Array, right: Array, dblock: Array, total: Named) -> tuple[Array, Array]:
         """Return (dleft (items, t, c), dright (items, keys, c)) for dblock (items, keys, lanes); add to total."""
         dscored = np.ascontiguousarray(dblock[:, :, : left.shape[1]].swapaxes(1, 2))
-        return self.pull(left, right, dscored, total)
+        return self.pullback(left, right, dscored, total)
 
-    def pull(self, left: Array, right: Array, dscored: Array, total: Named) -> tuple[Array, Array]:
+    def pullback(self, left: Array, right: Array, dscored: Array, total: Named) -> tuple[Array, Array]:
         """Return (dleft, dright) for dscored (items, t, keys); add the gradients of learned arrays to total."""
         raise NotImplementedError
 
@@ -199,7 +199,7 @@ class Perceptron(Pairs):
         scored: Array = np.einsum("gtjh,h->gtj", hidden, self.learned["vector"])
         return scored
 
-    def pull(self, left: Array, right: Array, dscored: Array, total: Named) -> tuple[Array, Array]:
+    def pullback(self, left: Array, right: Array, dscored: Array, total: Named) -> tuple[Array, Array]:
         hidden = np.add(left[:, :, None], right[:, None], order="C")
         np.tanh(hidden, out=hidden)
         total["vector"] += dscored.reshape(-1) @ _flat(hidden)
@@ -219,7 +219,7 @@ class Distances(Pairs):
         scored: Array = -0.5 * np.einsum("gtjd,gtjd->gtj", apart, apart)
         return scored
 
-    def pull(self, left: Array, right: Array, dscored: Array, total: Named) -> tuple[Array, Array]:
+    def pullback(self, left: Array, right: Array, dscored: Array, total: Named) -> tuple[Array, Array]:
         width = self.learned["width"]
         apart = np.subtract(left[:, :, None], right[:, None], order="C")
         apart /= width
@@ -242,7 +242,7 @@ class Function(Pairs):
         _check.broadcast("score(queries, keys)", scored.shape, shape, "(..., n, m)")
         return np.broadcast_to(scored, shape).astype(left.dtype, copy=False)
 
-    def pull(self, left: Array, right: Array, dscored: Array, total: Named) -> tuple[Array, Array]:
+    def pullback(self, left: Array, right: Array, dscored: Array, total: Named) -> tuple[Array, Array]:
         assert isinstance(self.function, scores.Differentiable)
         arguments = _read_only(left, right)
         gradients = self.function.vjp(*arguments)[1](dscored)
@@ -347,8 +347,8 @@ def _cosine(p: Problem, score: scores.Score, queries: Array, keys: Array) -> Pai
         dsharp = np.einsum("...d,...d->...", dleft, left)
         dleft = dleft * sharpness[..., None]
         return (
-            _pull_unit(dleft, left, left_length),
-            _pull_unit(dright, right, right_length),
+            _unit_pullback(dleft, left, left_length),
+            _unit_pullback(dright, right, right_length),
             {"sharpness": sum_to(dsharp, sharpness.shape)},
         )
 
@@ -357,7 +357,7 @@ def _cosine(p: Problem, score: scores.Score, queries: Array, keys: Array) -> Pai
     return pairs
 
 
-def _pull_unit(dunit: Array, unit: Array, length: Array) -> Array:
+def _unit_pullback(dunit: Array, unit: Array, length: Array) -> Array:
     """Return the gradient of x from that of x / |x|."""
     along = np.einsum("...d,...d->...", dunit, unit)[..., None]
     dx: Array = (dunit - along * unit) / length

@@ -40,9 +40,9 @@ KINDS: dict[type[scores.Score], int] = {
 }
 STEPS = {"band": 0, "keys": 1, "queries": 2, "documents": 3, "dense": 4, "both": 5, "not": 6}
 NO_BIAS, ARRAY_BIAS, DISTANCE_BIAS = range(3)
-FAR = 1 << 62  # larger than any distance
-CHUNK = 1024  # keys that the library sums separately: a piece is a multiple
-COPIED = 1 << 20  # bytes of keys and values that are converted at a time
+FAR_DISTANCE = 1 << 62  # larger than any distance
+CHUNK_KEYS = 1024  # keys that the library sums separately: a piece is a multiple
+COPIED_BYTES = 1 << 20  # bytes of keys and values that are converted at a time
 
 
 def thread_count(p: Problem, threads: int | None) -> int:
@@ -50,7 +50,7 @@ def thread_count(p: Problem, threads: int | None) -> int:
     if threads is not None:
         return threads
     work = p.layout.items * p.layout.n * p.layout.m * (p.queries.shape[-1] + p.values.shape[-1])
-    return 1 if work < library.WORTH else library.processors()
+    return 1 if work < library.THREADED_WORK else library.processors()
 
 
 def _readable(x: Array, dtype: np.dtype[Any]) -> Array:
@@ -72,9 +72,9 @@ def _fits(x: Array, dtype: np.dtype[Any]) -> bool:
 
 def addresses(x: Items) -> Addresses:
     """Return the address of each item's matrix."""
-    start: int = x.array.__array_interface__["data"][0]
+    start = library.address(x.array, False)
     starts = np.full((), start, np.int64)
-    for size, stride in zip(x.lead, x.array.strides, strict=False):
+    for size, stride in zip(x.batch_shape, x.array.strides, strict=False):
         starts = starts[..., None] + np.arange(size, dtype=np.int64) * stride
     return np.ascontiguousarray(starts.reshape(-1)[x.source])
 
@@ -120,7 +120,7 @@ def run(c: CProblem, p: Problem, backward: bool, threads: int | None) -> None:
         return failed
 
     # Each number of a pair goes through tanh or a square, unless scores are products.
-    each = library.SLOW if c.score != PRODUCTS else 1
+    each = library.TANH_WORK if c.score != PRODUCTS else 1
     if library.interruptible(
         call, library.work(c.items, c.n, c.to_key - c.from_key, each * (c.d + c.e), backward)
     ):
@@ -148,8 +148,8 @@ def call(p: Problem) -> Call:
         library.type_number(pairs.right.dtype),
         library.type_number(prepared.values.array.dtype),
     )
-    c.keys, c.values = prepared.matrices(pairs.right_items), prepared.matrices(prepared.values)
-    groups = _groups(pairs.right_items, prepared.values)
+    c.keys, c.values = prepared.matrices(pairs.transformed_keys_by_item), prepared.matrices(prepared.values)
+    groups = _groups(pairs.transformed_keys_by_item, prepared.values)
     c.groups, c.group = len(groups) - 1, prepared.pointer(groups)
     return prepared
 
@@ -164,7 +164,7 @@ def _without_keys(p: Problem, keys: Array) -> Call:
     c.items, c.n, c.m = p.layout.items, p.layout.n, p.layout.m
     c.d, c.e = pairs.left.shape[-1], p.values.shape[-1]
     c.compute, c.queries_type = library.type_number(p.compute), library.type_number(pairs.left.dtype)
-    c.queries = prepared.matrices(pairs.left_items)
+    c.queries = prepared.matrices(pairs.queries_by_item)
     c.scale, c.softcap, c.to_key = p.scale, p.softcap or 0, p.layout.m
     _score(prepared)
     _mask(prepared)
@@ -192,14 +192,14 @@ class Pieces:
     @property
     def needed(self) -> bool:
         """Return whether a single call would copy too much at once."""
-        small = self.row * self.p.layout.m * self.prepared.pairs.key_items.stored <= COPIED
+        small = self.row * self.p.layout.m * self.prepared.pairs.keys_by_item.stored <= COPIED_BYTES
         return not (small or (self.keys_fit and self.values_fit))
 
     def __iter__(self) -> Iterator[CProblem]:
         """Yield the structure of each piece, which has to run before the next one is requested."""
         m, items = self.p.layout.m, self.p.layout.items
-        together = max(COPIED // (self.row * min(m, CHUNK)), 1)  # items
-        step = max(COPIED // (self.row * min(together, items)) // CHUNK, 1) * CHUNK  # keys
+        together = max(COPIED_BYTES // (self.row * min(m, CHUNK_KEYS)), 1)  # items
+        step = max(COPIED_BYTES // (self.row * min(together, items)) // CHUNK_KEYS, 1) * CHUNK_KEYS  # keys
         for some in slices(items, together):
             for columns in slices(m, step):
                 yield self._piece(some, columns)
@@ -208,7 +208,7 @@ class Pieces:
         prepared = self.prepared
         c = _of_items(prepared, items)
         pairs = prepared.pairs
-        keys, starts = self._rows(pairs.key_items, items, columns, None if self.keys_fit else self._keys)
+        keys, starts = self._rows(pairs.keys_by_item, items, columns, None if self.keys_fit else self._keys)
         values, of_values = self._rows(
             prepared.values, items, columns, None if self.values_fit else self._values
         )
@@ -314,8 +314,8 @@ def _mask(prepared: Call) -> None:
 def ends(step: BandStep) -> tuple[int, int]:
     """Return the least and the largest visible j - i of a band."""
     return (
-        -FAR if step.low is None else max(step.low, -FAR),
-        FAR if step.high is None else min(step.high, FAR),
+        -FAR_DISTANCE if step.low is None else max(step.low, -FAR_DISTANCE),
+        FAR_DISTANCE if step.high is None else min(step.high, FAR_DISTANCE),
     )
 
 

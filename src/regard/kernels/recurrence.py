@@ -380,7 +380,7 @@ class _Call:
             failed: int = loaded.regard_recur(ctypes.byref(c), int(backward))
             return failed
 
-        each = 3 * c.size * (c.size + c.context) + c.hidden * (c.size + library.SLOW * c.positions)
+        each = 3 * c.size * (c.size + c.context) + c.hidden * (c.size + library.TANH_WORK * c.positions)
         if library.interruptible(call, c.steps * c.batch * each * (2 if backward else 1)):
             raise MemoryError
 

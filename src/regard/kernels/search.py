@@ -23,8 +23,10 @@ __all__: list[str] = []
 Array = NDArray[Any]
 Counts = NDArray[np.int64]
 
-_STEPS = 16  # in a call, at most
-_WORK = 1 << 32  # multiplications of a call, unless one step has more: Ctrl-C waits for the end of a call
+_MOST_STEPS = 16  # in a call, at most
+_CALL_WORK = (
+    1 << 32
+)  # multiplications of a call, unless one step has more: Ctrl-C waits for the end of a call
 _MOST_ROWS = 1 << 32  # more never fit into memory
 
 
@@ -195,7 +197,7 @@ def beam(
 
 def _parts(c: CSearch, most_rows: int) -> Iterator[list[SearchStep]]:
     """Call the library until the search ends, and yield the steps of each call."""
-    steps = min(_STEPS, max(1, _WORK // (most_rows * c.words * c.size)))
+    steps = min(_MOST_STEPS, max(1, _CALL_WORK // (most_rows * c.words * c.size)))
     capacity = c.capacity = most_rows * steps
     while True:
         stop_if_requested()

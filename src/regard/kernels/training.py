@@ -18,9 +18,9 @@ __all__: list[str] = []
 
 Array = NDArray[Any]
 
-_BLOCK = 192  # columns of logits that are computed at a time
-_MOST_STORED = 1 << 21  # logits, 8 MiB
-_PANEL = 48  # columns of a block of packed weights
+_BLOCK_COLUMNS = 192  # columns of logits that are computed at a time
+_STORED_LOGITS = 1 << 21  # logits, 8 MiB
+_PANEL_COLUMNS = 48  # columns of a block of packed weights
 
 
 class CSoftmax(ctypes.Structure):
@@ -79,8 +79,8 @@ class CAdam(ctypes.Structure):
 
 _library = library.checked(
     {"Softmax": CSoftmax, "Prediction": CPrediction, "TopK": CTopK, "Rows": CRows, "Adam": CAdam},
-    panel_columns=_PANEL,
-    word_block=_BLOCK,
+    panel_columns=_PANEL_COLUMNS,
+    word_block=_BLOCK_COLUMNS,
 )
 
 
@@ -137,12 +137,14 @@ class PackedWeights:
 
     def __init__(self, weight: Array, bias: Array) -> None:
         self.count, self.size = weight.shape
-        blocks = -(-self.count // _PANEL)
-        self.weight = np.zeros((blocks, self.size, _PANEL), np.float32)
-        self.bias = np.zeros(blocks * _PANEL, np.float32)
+        blocks = -(-self.count // _PANEL_COLUMNS)
+        self.weight = np.zeros((blocks, self.size, _PANEL_COLUMNS), np.float32)
+        self.bias = np.zeros(blocks * _PANEL_COLUMNS, np.float32)
         self.bias[: self.count] = bias
-        full, rest = divmod(self.count, _PANEL)
-        self.weight[:full] = weight[: self.count - rest].reshape(full, _PANEL, self.size).swapaxes(1, 2)
+        full, rest = divmod(self.count, _PANEL_COLUMNS)
+        self.weight[:full] = (
+            weight[: self.count - rest].reshape(full, _PANEL_COLUMNS, self.size).swapaxes(1, 2)
+        )
         self.weight[full:, :, :rest] = weight[self.count - rest :].T
 
     @classmethod
@@ -200,8 +202,8 @@ def predict(
 
 def _logits_buffer(rows: int, tokens: int) -> Array | None:
     """Allocate memory to keep few logits for the backward pass; many are computed again."""
-    size = rows * (-(-tokens // _BLOCK) * _BLOCK)
-    return np.empty(size, np.float32) if size <= _MOST_STORED else None
+    size = rows * (-(-tokens // _BLOCK_COLUMNS) * _BLOCK_COLUMNS)
+    return np.empty(size, np.float32) if size <= _STORED_LOGITS else None
 
 
 def add_rows(table: Array, indices: NDArray[np.integer[Any]], rows: Array) -> bool:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard import _check
-from regard._threads import Each
+from regard._threads import TwoThreadMap
 from regard.kernels import training
 from regard.kernels.training import AdamStep
 
@@ -17,9 +17,9 @@ __all__ = ["Adam"]
 
 Array = NDArray[Any]
 
-_MIN_SPLIT = 1 << 17  # parameters from which a step is split in two
-_CACHE_LINE = 16  # float32 numbers
-_CHUNK = 1 << 15  # parameters updated at a time, so that all five arrays stay in the cache
+_SPLIT_PARAMETERS = 1 << 17  # parameters from which a step is split in two
+_LINE_NUMBERS = 16  # float32 numbers
+_CHUNK_PARAMETERS = 1 << 15  # parameters updated at a time, so that all five arrays stay in the cache
 
 
 class Adam:
@@ -93,7 +93,7 @@ class Adam:
         self.steps = 0
         self.mean, self.square = np.zeros_like(parameters), np.zeros_like(parameters)
 
-    def step(self, gradient: Array, rate: float, each: Each | None = None) -> float:
+    def step(self, gradient: Array, rate: float, each: TwoThreadMap | None = None) -> float:
         """Take one step.
 
         Parameters
@@ -120,8 +120,8 @@ class Adam:
         if not gradient.flags.writeable:
             _check.fail("gradient must be writable. Got a read-only array instead.")
         rate = _check.number("rate", rate)
-        each = Each() if each is None or len(gradient) < _MIN_SPLIT else each
-        middle = len(gradient) // 2 // _CACHE_LINE * _CACHE_LINE
+        each = TwoThreadMap() if each is None or len(gradient) < _SPLIT_PARAMETERS else each
+        middle = len(gradient) // 2 // _LINE_NUMBERS * _LINE_NUMBERS
         halves = slice(0, middle), slice(middle, len(gradient))
         length = math.sqrt(sum(each(lambda half: _square(gradient[half]), halves)))
         factor = min(1.0, self.clip / length) if length else 1.0
@@ -157,8 +157,8 @@ class Adam:
     def _update(self, half: slice, gradient: Array, step: AdamStep) -> None:
         parameters, mean, square, g = (x[half] for x in (self.parameters, self.mean, self.square, gradient))
         if not training.adam(parameters, mean, square, g, step):
-            for start in range(half.start, half.stop, _CHUNK):
-                chunk = slice(start, min(start + _CHUNK, half.stop))
+            for start in range(half.start, half.stop, _CHUNK_PARAMETERS):
+                chunk = slice(start, min(start + _CHUNK_PARAMETERS, half.stop))
                 self._update_chunk(chunk, gradient[chunk], step)
 
     def _update_chunk(self, chunk: slice, g: Array, step: AdamStep) -> None:

@@ -24,7 +24,7 @@ __all__ = ["convolution"]
 Array = NDArray[Any]
 Block = tuple[slice, slice]  # pictures, and rows of the output
 
-_BLOCK = 1 << 17  # numbers of windows that are gathered at a time, so that they stay in the cache
+_WINDOW_NUMBERS = 1 << 17  # numbers of windows that are gathered at a time, so that they stay in the cache
 _FEW_CHANNELS = (
     8  # channels; with fewer, adding complete pixels is slower than adding one channel of many pixels
 )
@@ -131,7 +131,7 @@ class _Windows:
         self.padded_shape = count, height + size - 1, width + size - 1, channels
         self.depth = size * size * channels
         # the index of a pixel takes as much memory as two numbers
-        rows = max(_BLOCK // max(self.shape[2] * size * size * (channels + 2), 1), 1)
+        rows = max(_WINDOW_NUMBERS // max(self.shape[2] * size * size * (channels + 2), 1), 1)
         self.step = max(rows // max(self.shape[1], 1), 1), min(rows, max(self.shape[1], 1))
 
     def crop(self, padded: Array) -> Array:

@@ -70,7 +70,7 @@ def check_gradients(
     """
     for i, array in enumerate(arrays):
         if array.dtype != np.float64:
-            raise ValueError(f"arrays must be float64. Array {i} is {array.dtype} instead.")
+            _check.fail(f"arrays must be float64. Array {i} is {array.dtype} instead.")
     generator = _check.generator("rng", rng)
     output, pullback = function(*arrays)
     cotangent = np.asarray(generator.standard_normal(np.shape(output)))[()]
@@ -78,7 +78,7 @@ def check_gradients(
     if len(gradients) != len(arrays) or [np.shape(a) for a in arrays] != [
         np.shape(a) if g is None else g.shape for a, g in zip(arrays, gradients, strict=True)
     ]:
-        raise ValueError("gradients must have the shapes of their arrays.")
+        _check.fail("gradients must have the shapes of their arrays.")
     worst = 0.0
     for i, gradient in enumerate(gradients):
         for _ in range(directions if gradient is not None else 0):

@@ -16,7 +16,7 @@ __all__ = ["cross_entropy", "divergence", "linear_cross_entropy"]
 
 Array = NDArray[Any]
 
-_BLOCK = 64  # rows of logits processed at a time, so that they stay in the cache
+_BLOCK_ROWS = 64  # rows of logits processed at a time, so that they stay in the cache
 
 
 def cross_entropy(
@@ -253,11 +253,11 @@ def _in_numpy(
 ) -> tuple[float, Array | None]:
     """Overwrite logits by their gradient, and return the summed loss and the gradient of the bias."""
     loss = 0.0
-    for start in range(0, len(gradient), _BLOCK):
-        rows = gradient[start : start + _BLOCK]
+    for start in range(0, len(gradient), _BLOCK_ROWS):
+        rows = gradient[start : start + _BLOCK_ROWS]
         if bias is not None:
             rows += bias
-        loss += _block(rows, targets[start : start + _BLOCK], smoothing, scale)
+        loss += _block(rows, targets[start : start + _BLOCK_ROWS], smoothing, scale)
     return loss, None if bias is None else gradient.sum(axis=0)
 
 

@@ -17,7 +17,7 @@ __all__ = ["layer_norm", "rms_norm"]
 Array = NDArray[Any]
 Back = Callable[..., tuple[Array, Array, Array]]
 
-_BLOCK = 1 << 16  # numbers processed at a time, so that all arrays stay in the cache
+_BLOCK_NUMBERS = 1 << 16  # numbers processed at a time, so that all arrays stay in the cache
 
 
 def layer_norm(x: Array, gain: Array, shift: Array, *, epsilon: float = 1e-5) -> tuple[Array, Back]:
@@ -104,7 +104,7 @@ def _check_gradient(dy: Array, onto: Array | None, shape: tuple[int, ...]) -> No
 
 
 def _blocks(rows: Array) -> list[slice]:
-    step = max(_BLOCK // max(rows.shape[1], 1), 1)
+    step = max(_BLOCK_NUMBERS // max(rows.shape[1], 1), 1)
     return [slice(start, start + step) for start in range(0, len(rows), step)]
 
 

@@ -3,10 +3,10 @@
 from importlib import import_module
 from types import ModuleType
 
-from regard.seq2seq.data.array_sources import Images, Vectors
-from regard.seq2seq.data.parallel_text import read_pairs
+from regard.seq2seq.corpus.pairs import read_pairs
 from regard.seq2seq.ensemble import Ensemble
 from regard.seq2seq.model import Seq2Seq
+from regard.seq2seq.sources import Images, Vectors
 from regard.seq2seq.training.config import TrainingConfig
 from regard.seq2seq.training.loop import TrainingStep
 from regard.seq2seq.translator import Translation

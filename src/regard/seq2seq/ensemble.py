@@ -14,9 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard import _check
-from regard.seq2seq.data.array_sources import ArraySource
-from regard.seq2seq.data.batching import Ids
-from regard.seq2seq.data.tokenizers import Tokenizer
+from regard.seq2seq.corpus.batching import Ids
 from regard.seq2seq.networks.base import Predictor, Stepper
 from regard.seq2seq.networks.top_tokens import exponential_sums
 from regard.seq2seq.storage.model_file import Model
@@ -180,20 +178,17 @@ def _check_models(models: Any) -> None:
 
 def _requirements(first: Model[Predictor], other: Model[Predictor]) -> list[tuple[str, object, object]]:
     """Return for each requirement its text and the values of both models, which must be equal."""
-    arrays = isinstance(first.source, ArraySource) or isinstance(other.source, ArraySource)
+    arrays = first.source.tokenizer is None or other.source.tokenizer is None
     same_source = "read sources in the same way" if arrays else "know the same tokens of the source"
+    one, two = ((model.target.describe(), model.target.data()) for model in (first, other))
     return [
-        (same_source, _content(first.source), _content(other.source)),
-        ("know the same tokens of the target", _content(first.target), _content(other.target)),
+        (same_source, first.source.settings(), other.source.settings()),
+        ("know the same tokens of the target", one, two),
         *(
             (f"have the same {name}, or none", _shared_part(first, name), _shared_part(other, name))
             for name in {**first.extras, **other.extras}
         ),
     ]
-
-
-def _content(tokenizer: Tokenizer | ArraySource) -> tuple[dict[str, Any], dict[str, bytes]]:
-    return tokenizer.describe(), tokenizer.data()
 
 
 def _shared_part(model: Model[Predictor], name: str) -> object:

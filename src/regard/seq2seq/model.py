@@ -7,7 +7,6 @@ import os
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any, Self, cast
 
@@ -15,33 +14,32 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard import _check, _files
-from regard.seq2seq.data.array_sources import ArraySource, Loaded
-from regard.seq2seq.data.arrays import is_path, located
-from regard.seq2seq.data.batching import Corpus, Links
-from regard.seq2seq.data.dataset import check_links, encode_pairs, keep_tokens, learn_tokenizers, own_tokens
-from regard.seq2seq.data.normalization import as_normalization
-from regard.seq2seq.data.packing import Row
-from regard.seq2seq.data.parallel_text import Pair, Side, Skipped, Source, as_pairs, paired
-from regard.seq2seq.data.splits import split_validation
-from regard.seq2seq.data.subwords import METHODS, Method
-from regard.seq2seq.data.tokenizers import SMALLEST, TOKEN_TYPES, Tokenizer, count_tokens
-from regard.seq2seq.data.vocabulary import END, JOIN, SPECIAL, START
+from regard.seq2seq.corpus.batching import Corpus, Links
+from regard.seq2seq.corpus.dataset import check_links, encode_pairs, is_short, own_tokens
+from regard.seq2seq.corpus.packing import Row
+from regard.seq2seq.corpus.pairs import Pair, as_pairs, paired
+from regard.seq2seq.corpus.splits import split_validation
 from regard.seq2seq.decoding.beam import BEAM
 from regard.seq2seq.decoding.hypothesis import Scoring
 from regard.seq2seq.extras import augments, check_options, extra_class
 from regard.seq2seq.extras.base import Extra, SourceAugmenter, augment
 from regard.seq2seq.networks.base import Network
-from regard.seq2seq.networks.encoders.inputs import input_of
 from regard.seq2seq.networks.families import FAMILIES, Config, build, describe
 from regard.seq2seq.networks.transformer.heads import Heads, head_weights
 from regard.seq2seq.networks.transformer.network import TransformerNetwork
+from regard.seq2seq.sources import Example, Source, Text
+from regard.seq2seq.sources.example import located
+from regard.seq2seq.sources.text.normalization import as_normalization
+from regard.seq2seq.sources.text.subwords import METHODS, Method
+from regard.seq2seq.sources.text.tokenizers import SMALLEST, TOKEN_TYPES, Tokenizer
+from regard.seq2seq.sources.text.vocabulary import END, JOIN, SPECIAL, START
 from regard.seq2seq.storage import model_file as files
 from regard.seq2seq.storage.checkpoint_file import write_checkpoint
 from regard.seq2seq.training import defaults
 from regard.seq2seq.training.checkpoint import checkpoint_path, read_checkpoint, resume
 from regard.seq2seq.training.config import TrainingConfig
 from regard.seq2seq.training.loop import Training, TrainingStep
-from regard.seq2seq.translator import Translation, Translator, paired_examples
+from regard.seq2seq.translator import Translation, Translator
 
 __all__ = ["Seq2Seq"]
 
@@ -61,9 +59,9 @@ class Seq2Seq(Translator):
     network : mapping, optional
         Options of the network, other than the defaults: fields of `RecurrentConfig` or `TransformerConfig` in
         `regard.seq2seq.networks`, such as ``{"style": "luong", "score": "general"}``.
-    source : {"words", "characters", "subwords", "tokens"}, Vectors or Images
+    source : {"words", "characters", "subwords", "tokens"} or Source
         Token type of the source; "tokens" are lists, or texts with spaces between tokens. Or what reads sources that
-        are arrays: sequences or sets of vectors, or pictures.
+        are no text: `Vectors` (sequences or sets of vectors), `Images`, or a `Source` of your own.
     target : {"words", "characters", "subwords", "tokens"}
         Token type of the target.
     vocabulary : int, optional
@@ -122,7 +120,7 @@ class Seq2Seq(Translator):
         family: str = "recurrent",
         attention: bool = True,
         network: Mapping[str, Any] | None = None,
-        source: str | ArraySource = "words",
+        source: str | Source = "words",
         target: str = "words",
         vocabulary: int | None = None,
         min_count: int | None = None,
@@ -138,12 +136,10 @@ class Seq2Seq(Translator):
         training: TrainingConfig | None = None,
     ) -> None:
         _check.choice("family", family, tuple(FAMILIES))
-        is_array = isinstance(source, ArraySource)
-        for name, token_type in (("source", source), ("target", target)):
-            if name == "target" or not is_array:
-                _check.choice(name, token_type, TOKEN_TYPES)
-        self._network_input = input_of(source) if isinstance(source, ArraySource) else None
-        types = (target, target) if isinstance(source, ArraySource) else (source, target)
+        _check.choice("target", target, TOKEN_TYPES)
+        if not isinstance(source, Source):
+            _check.choice("source", source, TOKEN_TYPES)
+        types = target, target if isinstance(source, Source) else source
         self.family, self.source, self.target = family, source, target
         if not isinstance(network, Mapping | None):
             rule = f"network must be a mapping from names to values. Got {network!r:.60} instead."
@@ -161,29 +157,40 @@ class Seq2Seq(Translator):
         self.normalization = as_normalization(normalization)
         self.subwords = _segmentation(subwords, types)
         self.extras = check_options(extras)
-        self._refuse_options_of_tokens()
+        self.max_tokens = _check.integer("max_tokens", max_tokens, least=1)
+        if self.reader.tokenizer is None and (self.extras or self.lower is not None):
+            option = "extras" if self.extras else "lower"
+            rule = f"{option} must not be given with a source of arrays: it is about the source's tokens."
+            _check.fail(rule)
         if self._augmented and self.network.get("score") == "none":
             _check.fail(
                 f"extras that append tokens need attention, which reads them. Got {self.extras} instead."
             )
-        self.max_tokens = _check.integer("max_tokens", max_tokens, least=1)
         short = {"epochs": epochs, "minutes": minutes, "learning_rate": learning_rate, "seed": seed}
         if not isinstance(training, TrainingConfig | None):
             rule = f"training must be a TrainingConfig. Got {training!r:.60} instead."
             _check.fail(rule, hint="training=TrainingConfig(dropout=0.3)", kind=TypeError)
         given: dict[str, Any] = {name: value for name, value in short.items() if value is not None}
         self.training = replace(training or TrainingConfig(), **given)
-        defaults.check(self.family, self.network, self.training, self._network_input)
+        defaults.check(self.family, self.network, self.training, self.reader.spec)
         self._model: files.Model[Network] | None = None
         self._held_out: list[tuple[Row, Row]] = []  # pairs to which the weight of a reranker is fitted
 
-    def _refuse_options_of_tokens(self) -> None:
-        """Check that options that are about the tokens of the source are not given with arrays."""
-        if self._network_input is not None and (self.extras or self.lower is not None):
-            option = "extras" if self.extras else "lower"
-            _check.fail(
-                f"{option} must not be given with a source of arrays: it is about the source's tokens."
-            )
+    @property
+    def reader(self) -> Source:
+        """What reads sources, before it has learned anything: `source`, or a text of this type of tokens."""
+        if isinstance(self.source, Source):
+            return self.source
+        return self._text(self.source, self.source == "words" if self.lower is None else self.lower)
+
+    @property
+    def target_reader(self) -> Text:
+        """What reads targets, before it has learned anything."""
+        return self._text(self.target, lower=False)
+
+    def _text(self, token_type: str, lower: bool) -> Text:
+        options = self.min_count, self.vocabulary, lower, self.normalization
+        return Text(token_type, *options, self.subwords or "unigram")
 
     @property
     def _augmented(self) -> bool:
@@ -207,10 +214,10 @@ class Seq2Seq(Translator):
 
     def fit(
         self,
-        sources: Sequence[Source],
-        targets: Sequence[Side],
+        sources: Sequence[Any],
+        targets: Sequence[Any],
         *,
-        valid: tuple[Sequence[Source], Sequence[Side]] | None = None,
+        valid: tuple[Sequence[Any], Sequence[Any]] | None = None,
         links: Sequence[Links] | None = None,
         checkpoint: str | os.PathLike[str] | None = None,
         listener: Callable[[TrainingStep], object] | None = None,
@@ -226,7 +233,7 @@ class Seq2Seq(Translator):
         Parameters
         ----------
         sources, targets : sequences of str, or of sequences of str
-            As many on both sides: plain text, or tokens. With a source of arrays, what that reads.
+            As many on both sides: plain text, or tokens. With another source, what that reads.
         valid : (sources, targets), optional
             Validation pairs, which choose the best parameters; by default some of the pairs are held out.
         links : sequence of frozensets of (int, int), optional
@@ -257,8 +264,9 @@ class Seq2Seq(Translator):
             _check.fail(
                 f"listener must be a function. Got {type(listener).__name__} instead.", kind=TypeError
             )
-        pairs = self._paired(sources, targets, "targets")
-        validation = None if valid is None else self._paired(*_two_sides(valid), "the targets of valid")
+        sides = self.reader, self.target_reader.tokenizer
+        pairs = paired(sources, targets, *sides)
+        validation = None if valid is None else paired(*_two_sides(valid), *sides, "the targets of valid")
         for step in self.steps(pairs, validation, links=links, checkpoint=checkpoint):
             if listener is not None:
                 listener(step)
@@ -266,8 +274,8 @@ class Seq2Seq(Translator):
 
     def steps(
         self,
-        pairs: Sequence[Pair],
-        valid: Sequence[Pair] | None = None,
+        pairs: Sequence[tuple[Any, Any]],
+        valid: Sequence[tuple[Any, Any]] | None = None,
         *,
         links: Sequence[Links] | None = None,
         checkpoint: str | os.PathLike[str] | None = None,
@@ -361,10 +369,10 @@ class Seq2Seq(Translator):
 
     def begin(
         self,
-        pairs: Sequence[Pair],
-        valid: Sequence[Pair] | None = None,
+        pairs: Sequence[tuple[Any, Any]],
+        valid: Sequence[tuple[Any, Any]] | None = None,
         *,
-        links: Sequence[Links] | Callable[[Tokenizer, Tokenizer], Sequence[Links]] | None = None,
+        links: Sequence[Links] | Callable[[Source, Tokenizer, Sequence[Pair]], Sequence[Links]] | None = None,
         progress: Callable[[int, int], object] | None = None,
     ) -> Training:
         """Learn the vocabularies and initialise the network, before the first step.
@@ -374,7 +382,7 @@ class Seq2Seq(Translator):
         pairs, valid : sequence of (source, target)
             As for `fit`.
         links
-            As for `fit`; or, where `valid` is given, a function from the two tokenizers to the links.
+            As for `fit`; or, where `valid` is given, a function of the source, the target's tokenizer and the pairs.
         progress : callable, optional
             Called with the number of sources to which an extra has appended tokens since the last call, and the number
             of all.
@@ -384,65 +392,43 @@ class Seq2Seq(Translator):
         Training
             Before its first step.
         """
-        pairs = self._checked(pairs)
+        reader, target_reader = self.reader, self.target_reader
+        pairs = as_pairs(pairs, reader, target_reader.tokenizer)
         self._check_links(links, len(pairs))
         if valid is None:
             if callable(links):
                 _check.fail("valid must be given where links is a function.")
             pairs, valid, links = split_validation(pairs, links, self.fits)
         else:  # pairs with an empty side are left out
-            valid = self._checked(valid, skipped=lambda _: None)
-        tokenizers = learn_tokenizers(
-            pairs,
-            (self._fitted_source(pairs), self.target),
-            min_count=self.min_count,
-            size=self.vocabulary,
-            lower=self.lower,
-            normalization=self.normalization,
-            method=self.subwords or "unigram",
+            valid = as_pairs(valid, reader, target_reader.tokenizer, skipped=lambda _: None)
+        with located("source: "):
+            source = reader.fitted(pair[0] for pair in pairs)
+        with located("target: "):
+            target = target_reader.fitted(pair[1] for pair in pairs).tokenizer
+        pairs, valid = (
+            [(source.load(one), target.read(two)) for one, two in each] for each in (pairs, valid)
         )
         if callable(links):
-            assert not isinstance(tokenizers[0], ArraySource)  # as `_check_links` has checked
-            links = links(tokenizers[0], tokenizers[1])
-        learned = encode_pairs(tokenizers, pairs, links, longest=self.max_tokens, what="training")
-        validation = encode_pairs(tokenizers, valid, longest=self.max_tokens, what="validation")
-        own = 0 if isinstance(tokenizers[0], ArraySource) else len(tokenizers[0])
-        sizes = len(learned), own + (len(tokenizers[1]) if self._augmented else 0), len(tokenizers[1])
+            links = links(source, target, pairs)
+        learned = encode_pairs(source, target, pairs, links, longest=self.max_tokens, what="training")
+        validation = encode_pairs(source, target, valid, longest=self.max_tokens, what="validation")
+        own, spec = source.spec.tokens, source.spec
+        if self._augmented:
+            spec = spec._replace(tokens=own + len(target))
         minutes = self.training.minutes
-        config = defaults.choose_config(self.family, *sizes, self.network, minutes, self._network_input)
+        config = defaults.choose_config(self.family, len(learned), spec, len(target), self.network, minutes)
         begun = time.monotonic()
-        extras, held_out = self._learn_extras(learned, validation, (own, len(tokenizers[1])))
+        extras, held_out = self._learn_extras(learned, validation, (own, len(target)))
         for extra in extras.values():
             if isinstance(extra, SourceAugmenter):
                 learned, validation = _augmented((learned, validation), extra, own, progress)
         chosen = defaults.choose_training(config, learned, self.training)
-        network = _drawn(config, learned, chosen.seed)
+        network = _initialized(config, learned, chosen.seed)
         options = {name: getattr(self, name) for name in ("source", "target", "extras")}
         prepared = time.monotonic() - begun if extras else 0.0
         training = Training(network, learned, validation, chosen, options, prepared)
-        self._model, self._held_out = files.Model(network, *tokenizers, extras), held_out
+        self._model, self._held_out = files.Model(network, source, target, extras), held_out
         return training
-
-    def _fitted_source(self, pairs: Sequence[Pair]) -> str | ArraySource:
-        """Return the token type of the source, or a source for arrays like those of the training pairs."""
-        if isinstance(self.source, ArraySource):
-            return self.source.fitted(pair[0] for pair in pairs)
-        return self.source
-
-    def _paired(self, sources: Any, targets: Any, name: str) -> list[Pair]:
-        """Pair texts or arrays with their targets."""
-        if isinstance(self.source, ArraySource):
-            return paired_examples(sources, targets, self.source, name)
-        return paired(sources, targets, name)
-
-    def _checked(
-        self, pairs: Iterable[Any], skipped: Callable[[Skipped], object] | None = None
-    ) -> list[Pair]:
-        """Check pairs; arrays are read, and texts keep their tokens."""
-        if isinstance(self.source, ArraySource):
-            return as_pairs(pairs, skipped=skipped, load=partial(_loaded, self.source))
-        shared: dict[str, str] = {}
-        return [keep_tokens(pair, shared) for pair in as_pairs(pairs, skipped=skipped)]
 
     def _learn_extras(
         self, learned: Corpus, validation: Corpus, sizes: tuple[int, int]
@@ -465,7 +451,7 @@ class Seq2Seq(Translator):
             hypotheses = self._find(sources, BEAM, scoring)
             reranker.fit_weight(sources, hypotheses, [references[source] for source in sources], scoring)
 
-    def fits(self, pair: Pair) -> bool:
+    def fits(self, pair: tuple[Any, Any]) -> bool:
         """Return whether both sides of a pair have between 1 and `max_tokens` tokens, as far as known before learning.
 
         Parameters
@@ -483,13 +469,9 @@ class Seq2Seq(Translator):
         >>> Seq2Seq(max_tokens=2).fits(("two words", "and three words"))
         False
         """
-        types = self.source, self.target
-        counts = [
-            count_tokens(t, side, self.normalization)
-            for t, side in zip(types, pair, strict=True)
-            if isinstance(t, str)
-        ]
-        return all(0 < number <= self.max_tokens for number in counts)
+        reader = self.reader
+        read = reader.load(pair[0]), self.target_reader.load(pair[1])
+        return is_short(reader, read, self.max_tokens)
 
     def _check_links(self, links: Any, count: int) -> None:
         """Check that links, if they are given, fit this model and the number of pairs."""
@@ -498,7 +480,7 @@ class Seq2Seq(Translator):
             _check.fail("guided_alignment must go with links, which it is about. Got no links instead.")
         if links is not None and not attends:
             _check.fail("links must not be given without attention, which learns them.")
-        if links is not None and isinstance(self.source, ArraySource):
+        if links is not None and self.reader.tokenizer is None:
             _check.fail("links must not be given with a source of arrays: they are between tokens.")
         if links is not None and not callable(links):
             check_links(links, count)
@@ -542,13 +524,12 @@ class Seq2Seq(Translator):
         if not isinstance(network, TransformerNetwork):
             rule = f"heads are those of a transformer. Got a {self.family} network instead."
             _check.fail(rule, hint="translation.alignment has the attention weights of other networks")
-        if isinstance(self.model.source, ArraySource):
-            if source is None:
-                _check.fail("source must be given for a source of arrays, which a translation doesn't hold.")
-            (read,) = self._read_all([source])
-        else:
-            (read,) = self._read([translation.source[:-1]])
-        encoder, decoder, weights = head_weights(network, read.ids, [START, *translation.ids, END])
+        if self.model.source.tokenizer is not None:
+            source = Example(translation.source[:-1], self.model.source.layout)
+        elif source is None:
+            _check.fail("source must be given for a source of arrays, which a translation doesn't hold.")
+        (read,) = self._read_all([source])
+        encoder, decoder, weights = head_weights(network, read.rows, [START, *translation.ids, END])
         _check_own(translation, weights[network.config.aligned].mean(axis=0))
         tokens = [token.replace(JOIN, "") for token in translation.tokens]
         return Heads(
@@ -602,29 +583,21 @@ class Seq2Seq(Translator):
         model = files.read_model(files.model_file(path))
         described = describe(model.network.config)
         source, options, unused = model.source, model.target.describe(), model.network.config.unused_options
-        if not isinstance(source, ArraySource):
-            options |= source.describe()  # the source's where both have one
+        if source.tokenizer is not None:
+            options |= source.tokenizer.describe()  # the source's where both have one
         named = {name: described.pop(name) for name in ("family", "source_tokens", "target_tokens", "inputs")}
         loaded = cls(
             family=named["family"],
             network={name: value for name, value in described.items() if name not in unused},
-            source=source if isinstance(source, ArraySource) else source.token_type,
+            source=source if source.tokenizer is None else source.kind,
             target=model.target.token_type,
-            lower=None if isinstance(source, ArraySource) else options["lower"],
+            lower=None if source.tokenizer is None else options["lower"],
             normalization=options["normalization"],
             subwords=options.get("method"),
             extras={name: extra.option for name, extra in model.extras.items()},
         )
         loaded._model = model
         return loaded
-
-
-def _loaded(source: ArraySource, example: Any, where: str) -> Loaded:
-    """Read an example, unless it has been read."""
-    if isinstance(example, Loaded):
-        return example
-    rows = located(source.load, example, where)
-    return Loaded(os.fspath(example) if is_path(example) else "", rows)
 
 
 def _check_own(translation: Translation, weights: NDArray[Any]) -> None:
@@ -661,7 +634,7 @@ def _unseen(pairs: Iterable[tuple[Row, Row]], known: Iterable[tuple[Row, Row]]) 
     ]
 
 
-def _two_sides(valid: Any) -> tuple[Sequence[Source], Sequence[Side]]:
+def _two_sides(valid: Any) -> tuple[Sequence[Any], Sequence[Any]]:
     if not isinstance(valid, tuple | list) or len(valid) != 2:
         _check.fail(f"valid must be (sources, targets). Got {valid!r:.60} instead.", kind=TypeError)
     return valid[0], valid[1]
@@ -694,10 +667,10 @@ def _segmentation(subwords: str | None, token_types: tuple[str, str]) -> Method 
     return cast(Method, subwords)
 
 
-def _drawn(config: Config, learned: Corpus, seed: int) -> Network:
+def _initialized(config: Config, learned: Corpus, seed: int) -> Network:
     """Return a network with random parameters."""
     network = build(config)
     counts = np.bincount(learned.target, minlength=config.target_tokens)
     counts[START] = 0
-    network.draw(np.random.default_rng(seed), counts)
+    network.initialize(np.random.default_rng(seed), counts)
     return network

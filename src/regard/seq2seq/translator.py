@@ -15,15 +15,11 @@ from regard._display import Displayed
 from regard._threads import one_blas_thread, two_threads
 from regard.context import recording
 from regard.seq2seq.alignment.links import copies
-from regard.seq2seq.data.array_sources import ArraySource
-from regard.seq2seq.data.arrays import located
-from regard.seq2seq.data.batching import EncodedPair, Ids, collate, source_batch
-from regard.seq2seq.data.batching import Row as BatchRow
-from regard.seq2seq.data.dataset import target_ids
-from regard.seq2seq.data.packing import Row
-from regard.seq2seq.data.parallel_text import Side, Source, as_sentences, paired
-from regard.seq2seq.data.tokenizers import Tokenizer
-from regard.seq2seq.data.vocabulary import END, SPECIAL, START, UNKNOWN
+from regard.seq2seq.corpus.batching import EncodedPair, Ids, collate, source_batch
+from regard.seq2seq.corpus.batching import Row as BatchRow
+from regard.seq2seq.corpus.dataset import target_ids
+from regard.seq2seq.corpus.packing import Row
+from regard.seq2seq.corpus.pairs import paired, several
 from regard.seq2seq.decoding.beam import BEAM
 from regard.seq2seq.decoding.beam import beam as beam_search
 from regard.seq2seq.decoding.forced import force
@@ -31,6 +27,8 @@ from regard.seq2seq.decoding.hypothesis import Hypothesis, Scoring
 from regard.seq2seq.decoding.sampling import sample
 from regard.seq2seq.extras.base import Reranker
 from regard.seq2seq.networks.base import Predictor
+from regard.seq2seq.sources.example import Example, located
+from regard.seq2seq.sources.text.vocabulary import END, SPECIAL, START, UNKNOWN
 from regard.seq2seq.storage.model_file import Model
 
 __all__ = ["LONGEST_SENTENCE", "Translation", "Translator", "check_length"]
@@ -51,14 +49,11 @@ _PADDED = 1.25  # how much longer the longest of them may be than the shortest
 
 
 class _Read(NamedTuple):
-    """The input of the network for a source: its own tokens, those retrieved by an extra, and the ids of all.
+    """The input of the network for an example: its rows, and those that an extra appends with their tokens."""
 
-    Of an array, the tokens are the names of its vectors or cells, and the array takes the place of the ids.
-    """
-
-    own: Sequence[str]
+    example: Example
+    rows: BatchRow
     retrieved: tuple[str, ...]
-    ids: BatchRow
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,7 +163,7 @@ class Translator(ABC):
 
     def translate(
         self,
-        sources: Sequence[Source],
+        sources: Sequence[Any],
         *,
         beam: int = BEAM,
         scoring: Scoring | None = None,
@@ -179,8 +174,8 @@ class Translator(ABC):
         Parameters
         ----------
         sources : sequence of str, or of sequences of str; or of arrays
-            Plain text, or tokens; the translation of an empty sentence is empty. For a model of `Vectors` or `Images`,
-            what they read.
+            Plain text, or tokens; the translation of an empty sentence is empty. For a model of another source, what
+            that reads.
         beam : int
             Beam size; 1 is greedy search.
         scoring : Scoring, optional
@@ -204,7 +199,7 @@ class Translator(ABC):
 
     def candidates(
         self,
-        sources: Sequence[Source],
+        sources: Sequence[Any],
         *,
         beam: int = BEAM,
         n_best: int | None = None,
@@ -289,7 +284,7 @@ class Translator(ABC):
 
     def sample(
         self,
-        sources: Sequence[Source],
+        sources: Sequence[Any],
         *,
         count: int = 1,
         temperature: float = 1.0,
@@ -322,7 +317,7 @@ class Translator(ABC):
         list of list of Translation
             `count` for each sentence, in the order in which they were drawn.
         """
-        sources = as_examples("sources", sources, self.model.source)
+        sources = several("sources", sources, self.model.source.read)
         generators, ranked = _generators(rng, len(sources)), self._scoring(scoring)
 
         def search(source: Ids, lengths: Ids, positions: Sequence[int]) -> list[list[Hypothesis]]:
@@ -341,7 +336,7 @@ class Translator(ABC):
         return self._search_all(sources, search)
 
     def align(
-        self, sources: Sequence[Source], targets: Sequence[Side], *, posterior: bool = False
+        self, sources: Sequence[Any], targets: Sequence[Any], *, posterior: bool = False
     ) -> list[Translation]:
         """Score given translations, and return their attention weights.
 
@@ -365,19 +360,19 @@ class Translator(ABC):
             If the sides differ in length, or a sentence has more than 1,000 tokens.
         """
         target_side = self.model.target
-        examples = paired_examples(sources, targets, self.model.source)
-        read = self._read_all([source for source, _ in examples])
-        cut = [target_side.cut(target) for _, target in examples]
-        for number, tokens in enumerate(cut, 1):
-            check_length(len(tokens), f"sentence {number}: ")
-        both = list(zip(read, cut, strict=True))
-        keys = [i if source.own or target else -1 for i, (source, target) in enumerate(both)]
+        pairs = paired(sources, targets, self.model.source, target_side)
+        read = self._read_all([source for source, _ in pairs])
+        given = [target_side.read(target, f"target {i}: ") for i, (_, target) in enumerate(pairs, 1)]
+        for number, target in enumerate(given, 1):
+            check_length(len(target), f"target {number}: ")
+        both = list(zip(read, given, strict=True))
+        keys = [i if len(source.example) or len(target) else -1 for i, (source, target) in enumerate(both)]
         once = {key: both[i] for i, key in enumerate(keys)}  # all empty pairs are decoded as one
-        rows = [source.ids for source, _ in once.values()]
-        ids = [target_ids(target_side, target) for _, target in once.values()]
+        rows = [source.rows for source, _ in once.values()]
+        ids = [target_ids(target_side, target.content) for _, target in once.values()]
         forced = self._forced(rows, ids, Scoring(), posterior=posterior)
         aligned = {
-            key: self._translation(source, hypothesis, tuple(target))
+            key: self._translation(source, hypothesis, target.content)
             for (key, (source, target)), hypothesis in zip(once.items(), forced, strict=True)
         }
         return [aligned[key] for key in keys]
@@ -416,29 +411,29 @@ class Translator(ABC):
 
     def _search_all(
         self,
-        sources: Sequence[Source],
+        sources: Sequence[Any],
         search: _Search,
         rank: _Rank | None = None,
         *,
         together: bool = False,
     ) -> list[list[Translation]]:
         """Search for all sources, batched by length, on two threads if possible; rank each batch, or all together."""
-        read = self._read_all(as_examples("sources", sources, self.model.source))
-        some, empty = [i for i, each in enumerate(read) if each.own], self._empty_translation()
-        translations = [[] if each.own else [empty] for each in read]
+        read = self._read_all(several("sources", sources, self.model.source.read))
+        some, empty = [i for i, each in enumerate(read) if len(each.example)], self._empty_translation()
+        translations = [[] if len(each.example) else [empty] for each in read]
 
         def ranked(numbers: Sequence[int], hypotheses: list[list[Hypothesis]]) -> list[list[Hypothesis]]:
             if rank is None or not numbers:
                 return hypotheses
-            return rank([list(read[i].ids[: len(read[i].own)]) for i in numbers], hypotheses)
+            return rank([list(read[i].rows[: len(read[i].example)]) for i in numbers], hypotheses)
 
         def both(source: Ids, lengths: Ids, group: Sequence[int]) -> list[list[Hypothesis]]:
             return ranked(group, search(source, lengths, group))
 
-        rows = {i: read[i].ids for i in some}
+        rows = {i: read[i].rows for i in some}
         hypotheses = ranked(some, _searched(rows, search)) if together else _searched(rows, both)
-        for i, several in zip(some, hypotheses, strict=True):
-            translations[i] = [self._translation(read[i], hypothesis) for hypothesis in several]
+        for i, of_one in zip(some, hypotheses, strict=True):
+            translations[i] = [self._translation(read[i], hypothesis) for hypothesis in of_one]
         return translations
 
     def _find(self, sources: Sequence[Row], width: int, scoring: Scoring) -> list[list[Hypothesis]]:
@@ -453,59 +448,62 @@ class Translator(ABC):
         return augmenter.extend(sources, len(self.model.source_tokenizer))
 
     def _read_all(self, sources: Sequence[Any]) -> list[_Read]:
-        """Cut and encode texts, or read arrays."""
-        side = self.model.source
-        if isinstance(side, ArraySource):
-            rows = [located(side.read, source, f"source {i}: ") for i, source in enumerate(sources, 1)]
-            return [_Read(side.names(len(row)), (), row) for row in rows]
-        tokens = [side.cut(source) for source in sources]
-        for number, words in enumerate(tokens, 1):
-            check_length(len(words), f"sentence {number}: ")
-        return self._read(tokens)
+        """Read sources, and append the tokens of an extra."""
+        source = self.model.source
+        examples = [source.load(given, f"source {number}: ") for number, given in enumerate(sources, 1)]
+        if source.tokenizer is not None:
+            for number, example in enumerate(examples, 1):
+                check_length(len(example), f"source {number}: ")
+        return self._read(examples)
 
-    def _read(self, tokens: Sequence[Sequence[str]]) -> list[_Read]:
-        """Convert sources to ids, and append the tokens of an extra."""
-        source, target = self.model.source_tokenizer, self.model.target
-        names = (*source.tokens, *target.tokens) if self.model.augmenter else ()
+    def _read(self, examples: Sequence[Example]) -> list[_Read]:
+        """Return the inputs of the network for examples."""
+        source, augmenter = self.model.source, self.model.augmenter
+        rows = []
+        for number, example in enumerate(examples, 1):
+            with located(f"source {number}: "):  # a standardised number may be too large
+                rows.append(source.rows(example))
+        if augmenter is None:
+            return [_Read(example, row, ()) for example, row in zip(examples, rows, strict=True)]
+        tokens = *self.model.source_tokenizer.tokens, *self.model.target.tokens
+        extended = self._inputs([row[:-1] for row in rows])
         return [
-            _Read(own, tuple(names[number] for number in row[len(own) + 1 :]), row)
-            for own, row in zip(tokens, self._inputs([source.encode(own) for own in tokens]), strict=True)
+            _Read(example, more, tuple(tokens[number] for number in more[len(row) :]))
+            for example, row, more in zip(examples, rows, extended, strict=True)
         ]
 
     def _translation(
         self, source: _Read, best: Hypothesis, tokens: tuple[str, ...] | None = None
     ) -> Translation:
         """Convert a hypothesis to a translation; without tokens, unknown tokens are copied from the source."""
-        target, own, side = self.model.target, source.own, self.model.source
-        is_array = isinstance(side, ArraySource)
-        aligned, count = best.alignment.shape[-1] > 0, len(source.own) + (not is_array)
+        names = self.model.source.names(source.example)
+        aligned, count = best.alignment.shape[-1] > 0, len(names)
         tokens = tuple(self._target_tokens(source, best)) if tokens is None else tokens
         return Translation(
-            target.glue(tokens),
+            self.model.target.detokenize(tokens),
             tokens,
-            tuple(own) if is_array else (*own, SPECIAL[END]),
+            names,
             best.score,
             best.alignment[:, :count] if aligned else None,
             best.log_probability,
             source.retrieved,
             best.alignment[:, count:] if aligned and self.model.augmenter else None,
             best.tokens,
-            side.grid if isinstance(side, ArraySource) else None,
-            tuple(i for i, _ in enumerate(source.retrieved, count) if source.ids[i] == START),
+            self.model.source.spec.grid,
+            tuple(i for i, _ in enumerate(source.retrieved, count) if source.rows[i] == START),
         )
 
     def _target_tokens(self, source: _Read, best: Hypothesis) -> list[str]:
-        """Return the tokens of a hypothesis; an unknown one is a copy of a source token."""
-        target, own = self.model.target, source.own
+        """Return the tokens of a hypothesis; an unknown one is a copy of a source token, if the source has any."""
+        target, own = self.model.target, source.example.content
         tokens = [target.tokens[token] for token in best.tokens]
         unknown = [i for i, token in enumerate(best.tokens) if token == UNKNOWN]
-        if isinstance(self.model.source, ArraySource):
-            return tokens  # there is nothing to copy
-        if unknown and own and best.alignment.shape[-1]:
+        tokenizer = self.model.source.tokenizer
+        if tokenizer is not None and unknown and own and best.alignment.shape[-1]:
             weights = best.alignment[unknown, : len(own)]
-            chosen = copies(weights, np.array(source.ids[: len(own)]) == UNKNOWN)
+            chosen = copies(weights, np.array(source.rows[: len(own)]) == UNKNOWN)
             for i, position in zip(unknown, chosen, strict=True):
-                tokens[i] = target.borrow(own[position], self.model.source)
+                tokens[i] = target.copy_token(own[position], tokenizer)
         return tokens
 
     def _empty_translation(self) -> Translation:
@@ -560,69 +558,6 @@ def _generators(rng: Any, count: int) -> list[np.random.Generator]:
     if len(rng) != count:
         _check.fail(f"rng must have one seed for each of {count} sentences. Got {len(rng)} instead.")
     return [_check.generator("rng", one) for one in rng]
-
-
-def as_examples(name: str, sources: Any, side: Tokenizer | ArraySource) -> Sequence[Any]:
-    """Check that sources are several texts, or several arrays, as a model reads them.
-
-    Parameters
-    ----------
-    name : str
-        The argument's name, for errors.
-    sources : sequence
-        The sources.
-    side : Tokenizer or ArraySource
-        What reads them.
-
-    Returns
-    -------
-    sequence
-        The sources.
-    """
-    if not isinstance(side, ArraySource):
-        return as_sentences(name, sources)
-    single = isinstance(sources, np.ndarray) and (not sources.ndim or _is_example(sources, side))
-    if single or isinstance(sources, str | bytes | Mapping) or not hasattr(sources, "__len__"):
-        got = f"one array of shape {sources.shape}" if single else type(sources).__name__
-        rule = f"{name} must be a sequence of examples. Got {got} instead."
-        _check.fail(rule, hint="[example], not example", kind=TypeError)
-    return list(sources)
-
-
-def _is_example(array: Array, side: ArraySource) -> bool:
-    """Return whether an array is one example, where several are needed."""
-    try:
-        side.load(array)
-    except (ValueError, TypeError):
-        return False
-    return True
-
-
-def paired_examples(
-    sources: Any, targets: Any, side: Tokenizer | ArraySource, name: str = "targets"
-) -> list[tuple[Any, Side]]:
-    """Check and pair sources, of either kind, and targets.
-
-    Parameters
-    ----------
-    sources, targets : sequence
-        As many.
-    side : Tokenizer or ArraySource
-        What reads the sources.
-    name : str
-        The name of the targets, for errors.
-
-    Returns
-    -------
-    list of (source, target)
-        The pairs.
-    """
-    if not isinstance(side, ArraySource):
-        return paired(sources, targets, name)
-    examples, texts = as_examples("sources", sources, side), as_sentences(name, targets)
-    if len(examples) != len(texts):
-        _check.fail(f"{name} must be as many as sources. Got {len(texts)} for {len(examples)} instead.")
-    return list(zip(examples, texts, strict=True))
 
 
 def check_length(count: int, where: str = "") -> None:

@@ -1,5 +1,6 @@
 """Arrays from untrusted files: .npy, .npz and CSV, checked before they are read and never unpickled."""
 
+import csv
 import math
 import os
 import tokenize
@@ -9,7 +10,7 @@ from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +18,7 @@ from numpy.typing import NDArray
 from regard import _files
 from regard._characters import report
 
-__all__ = ["read_array", "read_arrays", "read_named", "parse_matrix"]
+__all__ = ["Table", "parse_matrix", "parse_table", "read_array", "read_arrays", "read_named", "read_table"]
 
 _LONGEST_LINE = 1 << 20  # bytes of a row as text
 _RATIO = 200  # bytes that one byte of a .npz file may unpack to
@@ -25,7 +26,16 @@ _FREE = (
     1 << 24
 )  # bytes that any .npz file may unpack to: few values that repeat, as in np.eye, are packed tightly
 _BLOCK = 1 << 16  # numbers that are checked at a time
+_TEXT = (".csv", ".tsv", ".txt")
 _TRIPLES = (("queries", "keys", "values"), ("q", "k", "v"), ("Q", "K", "V"))
+
+
+class Table(NamedTuple):
+    """An array, and the names of its rows and columns, where the text has any."""
+
+    numbers: NDArray[Any]
+    rows: list[str] | None = None
+    columns: list[str] | None = None
 
 
 def read_arrays(paths: Sequence[Path]) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
@@ -51,13 +61,18 @@ def _triple(path: Path) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
 
 def read_array(path: Path) -> NDArray[Any]:
     """Read one array of finite real numbers from a .npy or CSV file."""
+    return read_table(path).numbers
+
+
+def read_table(path: Path) -> Table:
+    """Read one array of finite real numbers from a .npy or CSV file, with the names that a CSV file has."""
     suffix = path.suffix.lower()
     if suffix == ".npz":
         raise ValueError(f"{path} holds several arrays: give it alone, or each array as a file of its own")
     if suffix != ".npy":
-        return _finite(_matrix(_lines(path), str(path)), str(path))
+        return _table(_lines(path), str(path))
     with _files.reading(path) as file:
-        return _finite(_npy(file, os.fstat(file.fileno()).st_size, str(path)), str(path))
+        return Table(_finite(_npy(file, os.fstat(file.fileno()).st_size, str(path)), str(path)))
 
 
 def read_named(path: Path, names: Sequence[str] | None = None) -> dict[str, NDArray[Any]]:
@@ -143,9 +158,14 @@ def _first_line(error: Exception) -> str:
 
 def parse_matrix(text: str, name: str) -> NDArray[Any]:
     """Read a matrix from text such as "1 0; 0 1", or from the file that the text names."""
-    if Path(text).suffix.lower() in (".npy", ".csv", ".tsv", ".txt"):
-        return read_array(Path(text))
-    return _finite(_matrix(text.split(";"), name, "row"), name)
+    return parse_table(text, name).numbers
+
+
+def parse_table(text: str, name: str) -> Table:
+    """Read a matrix from text such as "river 1 0; bank 0 1", or from the file that the text names."""
+    if Path(text).suffix.lower() in (".npy", *_TEXT):
+        return read_table(Path(text))
+    return _table(text.split(";"), name, "row")
 
 
 def _lines(path: Path) -> Iterator[str]:
@@ -165,22 +185,55 @@ def _lines(path: Path) -> Iterator[str]:
             yield from text.splitlines()
 
 
-def _matrix(lines: Iterable[str], name: str, unit: str = "line") -> NDArray[Any]:
-    """Parse the numbers of non-empty lines; integers give an integer array."""
-    cells, width = array("d"), 0
+def _table(lines: Iterable[str], name: str, unit: str = "line") -> Table:
+    """Parse the numbers of non-empty lines; integers give an integer array.
+
+    A first line without numbers names the columns, and a first cell that is no number names its row.
+    """
+    cells, width, columns = array("d"), 0, None
+    rows: list[str] | None = None
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
-        row = line.split(",") if "," in line else line.split()
-        if width and len(row) != width:
+        row = _cells(line)
+        if not width:
+            if columns is None and len(row) > 1 and not any(map(_is_number, row)):
+                columns = row
+                continue
+            width, rows = len(row), None if len(row) == 1 or _is_number(row[0]) else []
+        if len(row) != width:
             counts = f"{len(row)} found, {width} in the first {unit}"
             raise ValueError(f"{name}, {unit} {number}: every {unit} must have as many numbers: {counts}")
-        width = len(row)
-        for k, cell in enumerate(row, 1):
-            cells.append(_number(cell.strip(), f"{name}, {unit} {number}, column {k}"))
+        named = rows is not None
+        if rows is not None:
+            rows.append(row[0])
+        for k, cell in enumerate(row[named:], 1 + named):
+            cells.append(_number(cell, f"{name}, {unit} {number}, column {k}"))
     if not width:
         raise ValueError(f"there are no numbers in {name}")
-    return _as_integers(np.frombuffer(cells, np.float64)).reshape(-1, width)
+    numbers = _as_integers(np.frombuffer(cells, np.float64)).reshape(-1, width - (rows is not None))
+    return Table(_finite(numbers, name), rows, _column_names(columns, numbers.shape[1], name, unit))
+
+
+def _cells(line: str) -> list[str]:
+    """Split a line at tabs, at commas outside of quotation marks, or at blanks."""
+    if "\t" not in line and "," not in line:
+        return line.split()
+    try:
+        row = next(csv.reader([line], delimiter="\t" if "\t" in line else ",", skipinitialspace=True))
+    except csv.Error as error:
+        raise ValueError(f"{line!r:.60} is no line of a CSV file: {error}") from None
+    return [cell.strip() for cell in row]
+
+
+def _column_names(columns: list[str] | None, width: int, name: str, unit: str) -> list[str] | None:
+    """Return the names of the columns of numbers; that of the column of names is left out."""
+    if columns is None:
+        return None
+    if not 0 <= len(columns) - width <= 1:
+        counts = f"{len(columns)} names, {width} numbers"
+        raise ValueError(f"{name}, {unit} 1: the first {unit} must name every column: {counts}")
+    return columns[len(columns) - width :]
 
 
 def _as_integers(numbers: NDArray[Any]) -> NDArray[Any]:
@@ -191,6 +244,14 @@ def _as_integers(numbers: NDArray[Any]) -> NDArray[Any]:
     for block in blocks:
         block.view(np.int64)[...] = block.astype(np.int64)
     return numbers.view(np.int64)
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        _number(cell, "")
+    except ValueError:
+        return False
+    return True
 
 
 def _number(cell: str, location: str) -> float:

@@ -14,7 +14,7 @@ from regard.context import Attention, attend
 from regard.mask import MaskLike
 from regard.position import BiasLike
 from regard.scores import ScoreLike
-from regard.show import steps
+from regard.show import latex, steps
 from regard.show.page import HtmlPage
 from regard.show.page import page as page_of
 from regard.show.page.mechanism import is_readable, mechanism, recomputes, with_words
@@ -147,6 +147,28 @@ class Explanation:
     def row(self, row: int) -> str:
         """Return the text of one query, counted from 0, term by term."""
         return self.step("row", row)
+
+    def latex(self, row: int | None = None) -> str:
+        """Return one query as LaTeX: its vectors, scores, logits, weights and context. It needs amsmath.
+
+        Parameters
+        ----------
+        row : int, optional
+            The query, from 0; by default that of the story.
+
+        Returns
+        -------
+        str
+            Displayed formulas without a newline at the end.
+
+        Examples
+        --------
+        >>> import regard
+        >>> story = regard.explain(queries=[[2.0]], keys=[[0.0], [1.0]], values=[[0.0], [4.0]], digits=2)
+        >>> print(story.latex().splitlines()[-1])
+        \\[ c = a V = \\begin{pmatrix} 3.52 \\end{pmatrix} \\]
+        """
+        return latex.query(self, self.chosen if row is None else self._checked_row(row))
 
     def in_browser(self, title: str = "Attention") -> HtmlPage:
         """Return a page of a browser, whose numbers can be changed where it can compute them again."""

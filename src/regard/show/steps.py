@@ -415,29 +415,7 @@ def _integers(numbers: Array) -> Array:
 
 
 def matrices(named: Sequence[tuple[str, ArrayLike]], *, digits: int = 5, width: int | None = None) -> str:
-    """Format named matrices side by side, each under its name and shape, large ones truncated.
-
-    Parameters
-    ----------
-    named
-        Names and (rows, columns) or (columns,) arrays.
-    digits
-        Digits after the decimal point.
-    width
-        The columns of the screen; by default the terminal's, or 80.
-
-    Returns
-    -------
-    str
-        Lines of text without a newline at the end.
-
-    Examples
-    --------
-    >>> print(matrices([("keys", [[1, 0]]), ("values", [[5], [7]])]))
-    keys (1, 2)   values (2, 1)
-    1  0          5
-                  7
-    """
+    """Format named matrices side by side, each under its name and shape, large ones truncated."""
     width = shutil.get_terminal_size().columns if width is None else width
     share = max(24, (width - 3 * (len(named) - 1)) // max(1, len(named)))
     blocks = []

@@ -13,11 +13,12 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from regard.seq2seq.alignment.links import copies
-from regard.seq2seq.data.tokenizers import Words
-from regard.seq2seq.data.vocabulary import END, UNKNOWN, Vocabulary
 from regard.seq2seq.ensemble import Ensemble
 from regard.seq2seq.model import Seq2Seq
 from regard.seq2seq.networks.base import Stepper
+from regard.seq2seq.sources import Text
+from regard.seq2seq.sources.text.tokenizers import Words
+from regard.seq2seq.sources.text.vocabulary import END, UNKNOWN, Vocabulary
 from regard.seq2seq.storage.model_file import Model
 from regard.seq2seq.translator import Translation, Translator
 
@@ -133,7 +134,7 @@ class Reciter(Translator):
 
     @property
     def model(self) -> Model[Any]:
-        return Model(Recited(), SOURCE, VOCABULARY)
+        return Model(Recited(), Text.of(SOURCE), VOCABULARY)
 
     @property
     def attention(self) -> bool:

@@ -21,7 +21,7 @@ from regard.seq2seq.alignment.links import (
     word_numbers,
 )
 from regard.seq2seq.alignment.symmetrize import METHODS, posterior_product, symmetrize
-from regard.seq2seq.data.tokenizers import cut, glue
+from regard.seq2seq.sources.text.tokenizers import detokenize, tokenize
 
 Links = frozenset[tuple[int, int]]
 LINKS = st.frozensets(st.tuples(st.integers(0, 5), st.integers(0, 5)), max_size=16)
@@ -51,13 +51,13 @@ def test_a_row_of_zeros_has_no_link() -> None:
 
 
 def test_words_of_tokens_are_separated_by_spaces() -> None:
-    tokens = cut("Cliquez sur l'icône (deux fois).")
-    assert word_numbers(tokens, glue) == [0, 1, 2, 2, 3, 3, 4, 4, 4]
-    assert word_numbers([], glue) == []
+    tokens = tokenize("Cliquez sur l'icône (deux fois).")
+    assert word_numbers(tokens, detokenize) == [0, 1, 2, 2, 3, 3, 4, 4, 4]
+    assert word_numbers([], detokenize) == []
     # Any blank but a no-break space separates words, as in the tokenizer and in other programs.
     text = "a\u3000b\u2003c d\u00a0: \u202fe"
     assert word_numbers(list(text), "".join) == [0, -1, 1, -1, 2, -1, 3, 3, 3, -1, 4, 4]
-    assert word_numbers(cut(text), glue) == [0, 1, 2, 3, 3, 4, 4]
+    assert word_numbers(tokenize(text), detokenize) == [0, 1, 2, 3, 3, 4, 4]
     assert word_numbers(list(" a  b"), "".join) == [-1, 0, -1, -1, 1]
 
 
@@ -65,12 +65,12 @@ def test_words_of_tokens_are_separated_by_spaces() -> None:
 @given(st.lists(st.text("ab.(' ", min_size=1), max_size=6))
 def test_the_numbers_of_words_are_those_of_the_text(parts: list[str]) -> None:
     text = " ".join(" ".join(parts).split())
-    tokens = cut(text)
-    numbers = word_numbers(tokens, glue)
+    tokens = tokenize(text)
+    numbers = word_numbers(tokens, detokenize)
     words: list[list[str]] = [[] for _ in text.split()]
     for token, number in zip(tokens, numbers, strict=True):
         words[number].append(token)
-    assert [glue(word) for word in words] == text.split()
+    assert [detokenize(word) for word in words] == text.split()
 
 
 def test_words_are_linked_where_their_tokens_are() -> None:

@@ -12,11 +12,12 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from drawn import captioner, draw, reader_of_labels, text_model
+from errors import refused
 
 from regard.cli import main
 from regard.seq2seq import Seq2Seq
 from regard.seq2seq.commands import caption
-from regard.seq2seq.data.array_sources import Images
+from regard.seq2seq.sources import Images
 
 
 @pytest.fixture(scope="module")
@@ -43,17 +44,6 @@ def printed(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> list[st
     out, err = capsys.readouterr()
     assert err == ""
     return out.splitlines()
-
-
-def refused(arguments: list[str], capsys: pytest.CaptureFixture[str], before: str = "") -> str:
-    """The one line of an error, after nothing else or after some output."""
-    assert main(arguments) == 2
-    out, err = capsys.readouterr()
-    assert out == before
-    prefix = f"regard {arguments[0]}: error: "
-    assert err.startswith(prefix)
-    assert err.count("\n") == 1
-    return err.removeprefix(prefix).removesuffix("\n")
 
 
 def typed(monkeypatch: pytest.MonkeyPatch, data: bytes) -> None:
@@ -209,7 +199,7 @@ def test_no_output_overwrites_an_input(
     path = tmp_path / file
     path.write_bytes(Path(CAPTIONER).read_bytes())
     options = [option, str(path), *["--force"] * (option == "--show")]
-    message = f"{path} would be overwritten: give {option} a file of its own"
+    message = f"{path} would be overwritten; hint: give {option} a file of its own"
     arguments = ["caption", CAPTIONER, PICTURES[0], "--ensemble", str(path), *options]
     assert refused(arguments, capsys) == message
     typed(monkeypatch, f"{path}\n".encode())
@@ -220,10 +210,10 @@ def test_no_output_overwrites_an_input(
 def test_no_output_overwrites_another(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     page, archive = str(tmp_path / "page.html"), tmp_path / "two.npz"
     message = refused(["caption", CAPTIONER, PICTURES[0], "--json", page, "--show", page], capsys)
-    assert message == f"{page} would be overwritten: give --show a file of its own"
+    assert message == f"{page} would be overwritten; hint: give --show a file of its own"
     np.savez(archive, low=np.load("0.npy"))
     message = refused(["caption", READER, f"{archive}:low", "--json", str(archive)], capsys)
-    assert message == f"{archive} would be overwritten: give --json a file of its own"
+    assert message == f"{archive} would be overwritten; hint: give --json a file of its own"
 
 
 @pytest.mark.slow
@@ -235,18 +225,18 @@ def test_a_measure_does_not_overwrite_a_picture(
     draw(picture, "red", "left")
     (tmp_path / "pairs.tsv").write_text("0.png\tred\n")
     message = refused(["evaluate", CAPTIONER, str(tmp_path / "pairs.tsv"), option, str(picture)], capsys)
-    assert message == f"{picture} would be overwritten: give {option} a file of its own"
+    assert message == f"{picture} would be overwritten; hint: give {option} a file of its own"
 
 
 def test_a_drawing_does_not_overwrite_a_picture(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(caption.drawing, "save_captioned", lambda *arguments: None)
+    monkeypatch.setattr(caption.drawing, "save_alignment", lambda *arguments: None)
     names = [str(tmp_path / name) for name in ("1.png", "1-1.png")]
     for name in names:
         Path(name).write_bytes(Path(PICTURES[0]).read_bytes())
     assert main(["caption", CAPTIONER, *names, "--show", str(tmp_path)]) == 2
-    message = f"{names[1]} would be overwritten: give --show a folder of its own"
+    message = f"{names[1]} would be overwritten; hint: give --show a folder of its own"
     assert capsys.readouterr().err == f"regard caption: error: {message}\n"
 
 
@@ -346,13 +336,13 @@ def test_an_array_of_an_archive(tmp_path: Path, capsys: pytest.CaptureFixture[st
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["caption", TEXT, PICTURES[0]], f"{TEXT} is a model of text: regard translate uses it"),
-        (["translate", CAPTIONER], f"{CAPTIONER} is a model of images: regard caption uses it"),
-        (["translate", READER], f"{READER} is a model of vectors: regard caption uses it"),
-        (["align", CAPTIONER], f"{CAPTIONER} is a model of images: regard caption uses it"),
+        (["caption", TEXT, PICTURES[0]], f"{TEXT} is a model of text; hint: regard translate uses it"),
+        (["translate", CAPTIONER], f"{CAPTIONER} is a model of images; hint: regard caption uses it"),
+        (["translate", READER], f"{READER} is a model of vectors; hint: regard caption uses it"),
+        (["align", CAPTIONER], f"{CAPTIONER} is a model of images; hint: regard caption uses it"),
         (
             ["align", TEXT, "--reverse", CAPTIONER],
-            f"{CAPTIONER} is a model of images: regard caption uses it",
+            f"{CAPTIONER} is a model of images; hint: regard caption uses it",
         ),
     ],
 )
@@ -368,7 +358,7 @@ def test_each_verb_names_the_one_to_use(
 def test_an_ensemble_is_of_one_kind(verb: str, other: str, capsys: pytest.CaptureFixture[str]) -> None:
     example = "pairs.tsv" if verb == "evaluate" else PICTURES[0]
     message = refused([verb, CAPTIONER, example, "--ensemble", other], capsys)
-    reason = "models must read sources in the same way. Model 2 differs from model 1."
+    reason = "models must read sources in the same way. Model 2 differs from model 1; "
     assert message.startswith(f"{CAPTIONER} and {other}: {reason}")
     assert "\n" not in message
 
@@ -433,11 +423,9 @@ def test_impossible_measures_are_rejected(tmp_path: Path, capsys: pytest.Capture
 def test_a_picture_with_several_captions_is_read_once(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from regard.seq2seq.commands import examples
-
     paths: list[str] = []
-    load = examples.load
-    monkeypatch.setattr(examples, "load", lambda path, source: paths.append(path) or load(path, source))
+    read = Images.read
+    monkeypatch.setattr(Images, "read", lambda source, path: paths.append(path) or read(source, path))
     name = Path(PICTURES[0]).resolve()
     (tmp_path / "pairs.tsv").write_text(f"{name}\tred\n{name}\tleft\n")
     assert main(["evaluate", CAPTIONER, str(tmp_path / "pairs.tsv")]) == 0

@@ -8,18 +8,22 @@ import io
 import json
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from errors import refusals
 from one_test import in_one_test
 
 from regard import cli
 from regard.seq2seq import Seq2Seq
-from regard.seq2seq.commands import curve, drawing, evaluate, loading
-from regard.seq2seq.data.tokenizers import glue
+from regard.seq2seq.commands import curve, drawing, loading
+from regard.seq2seq.commands.evaluate import measures
+from regard.seq2seq.sources import Example, Text
+from regard.seq2seq.sources.text.tokenizers import Words
+from regard.seq2seq.sources.text.vocabulary import SPECIAL, Vocabulary
 from regard.seq2seq.storage.model_file import model_file
 from regard.seq2seq.training.log import Log
 from regard.show import terminal
@@ -31,58 +35,53 @@ def _verbs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
 
 
+class Halves(Words):
+    """Longer words are two tokens; all are known."""
+
+    def _tokenize(self, text: str) -> list[str]:
+        return [
+            part
+            for word in text.split()
+            for part in ([word] if len(word) < 3 else [word[:2], "\uffed" + word[2:]])
+        ]
+
+    def encode(self, tokens: Iterable[str], /) -> list[int]:
+        return [4 for _ in tokens]
+
+
 class Parrot:
     """A model with fixed translations: its file has source TAB translation, and whether it has attention."""
 
     def __init__(self, translations: dict[str, str], attention: bool) -> None:
         self.translations, self.attention = translations, attention
-        source = SimpleNamespace(
-            token_type="words",
-            glue=glue,
-            cut=self.cut,
-            encode=lambda tokens: [4] * len(tokens),
-            plain=str,
-        )
-        self.model = SimpleNamespace(
-            source=source,
-            source_tokenizer=source,
-            target=SimpleNamespace(token_type="words", glue=glue, cut=self.cut, normalization="NFC"),
-        )
+        side = Halves(Vocabulary(SPECIAL))
+        source = Text("words", learned=side)
+        self.model = SimpleNamespace(source=source, source_tokenizer=side, target=side)
 
     @classmethod
     def load(cls, path: Path) -> Parrot:
         first, *lines = model_file(path).read_text(encoding="utf-8").splitlines()
         return cls(dict(line.split("\t") for line in lines), first == "attention")
 
-    def translate(self, sources: Sequence[str], *, beam: int = 5) -> list[SimpleNamespace]:
-        return [
-            SimpleNamespace(text=self.translations.get(source, "") + " !" * (beam == 9)) for source in sources
-        ]
+    def translate(self, sources: Sequence[Example], *, beam: int = 5) -> list[SimpleNamespace]:
+        texts = [self.translations.get(str(source), "") for source in sources]
+        return [SimpleNamespace(text=text + " !" * (beam == 9)) for text in texts]
 
     def align(
-        self, sources: Sequence[str], targets: Sequence[str], *, posterior: bool = False
+        self, sources: Sequence[Example], targets: Sequence[Example], *, posterior: bool = False
     ) -> list[SimpleNamespace]:
-        """Attend to the same position, or in reverse order with `posterior`; longer words are two tokens."""
+        """Attend to the same position, or in reverse order with `posterior`."""
         translations = []
         for source, target in zip(sources, targets, strict=True):
-            from_, to = self.cut(source), self.cut(target)
+            from_, to = source.content, target.content
             weights = np.eye(len(to), len(from_) + 1)[:: -1 if posterior else 1]
             translations.append(SimpleNamespace(source=(*from_, "</s>"), tokens=tuple(to), alignment=weights))
         return translations
 
-    @staticmethod
-    def cut(line: str) -> list[str]:
-        return [
-            part
-            for word in line.split()
-            for part in ([word] if len(word) < 3 else [word[:2], "\uffed" + word[2:]])
-        ]
-
 
 @pytest.fixture
 def parrots(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (loading, evaluate):
-        monkeypatch.setattr(module, "Seq2Seq", Parrot)
+    monkeypatch.setattr(loading, "Seq2Seq", Parrot)
 
 
 def write(name: str, *lines: str) -> str:
@@ -182,7 +181,7 @@ def test_without_sacrebleu_the_rest_is_measured(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     find = importlib.util.find_spec
-    for module in (evaluate, drawing):
+    for module in (measures, drawing):
         monkeypatch.setattr(module, "find_spec", lambda name: None if name == "sacrebleu" else find(name))
     files = ["--hypotheses", write("h", "a b"), "--references", write("r", "a c")]
     out, err = run_evaluate(capsys, *files)
@@ -242,7 +241,7 @@ def test_a_model_is_named_after_its_folder_or_file(
 
 
 @pytest.mark.usefixtures("parrots")
-def test_names_of_wide_letters_are_not_cut(capsys: pytest.CaptureFixture[str]) -> None:
+def test_names_of_wide_letters_are_not_tokenize(capsys: pytest.CaptureFixture[str]) -> None:
     write("test.tsv", *TEST), write("one", *TRANSLATIONS), write("two", *TRANSLATIONS)
     out, _ = run_evaluate(capsys, "one", "test.tsv", "--compare", "two", "--names", "模型二", "モデル")
     assert "模型二" in out
@@ -352,8 +351,8 @@ def test_links_of_tokens(capsys: pytest.CaptureFixture[str]) -> None:
     assert rows(out, "AER %")["model"][-3:] == ["0.0", "100.0", "100.0"]
     write("gold", "3-2")
     assert refused(capsys, "model", "test", "--gold", "gold", "--by", "tokens") == (
-        "gold, line 1: a link must be between tokens of the pair, which has 3 and 3. Got 3-2 instead; if the first "
-        "token has the number 1, give --gold-from 1"
+        "gold, line 1: a link must be between tokens of the pair, which has 3 and 3. Got 3-2 instead; hint: "
+        "if the first token has the number 1, give --gold-from 1"
     )
 
 
@@ -412,56 +411,33 @@ def test_a_model_is_compared_with_links_that_are_counted_from_1(capsys: pytest.C
     assert NOTE not in run_evaluate(capsys, "model", "test", "--gold", "gold", "--gold-from", "0")[1]
 
 
-@in_one_test(
-    ("arguments", "error"),
-    [
-        (["--links", "gold"], "--links needs --gold: the reference links"),
-        (["--links", "short", "--gold", "gold"], "short must have 2 lines, like gold. It has 1."),
-        (["--links", "gold", "--gold", "empty"], "empty has no links: there is nothing to compare with"),
-        (
-            ["--links", "gold", "--links-from", "1", "--gold", "gold"],
-            "gold, line 1: a link must count words from 1 on. Got one with 0 instead; --links-from 0 counts from 0",
-        ),
-        (
-            ["--links", "gold", "--gold", "gold", "--gold-from", "1"],
-            "gold, line 1: a link must count words from 1 on. Got one with 0 instead; --gold-from 0 counts from 0",
-        ),
-        (
-            ["--links", "text", "--gold", "gold"],
-            "text, line 1: a link must be like 0-0 or 0?0. Got 'a' instead.",
-        ),
-        (["--links", "gold", "gold", "--gold", "gold"], "the files of --links must be different files"),
-        (["--links", "-", "--gold", "-"], "only one file can be standard input"),
-        (
-            ["--links", "gold", "--gold", "gold", "--json", "gold"],
-            "gold would be overwritten: give --json a file of its own",
-        ),
-        (["--links", "gold", "--gold", "gold", "--json", "no/x"], "no/x: there is no folder no"),
-        (
-            ["--links", "mine", "gold", "--gold", "gold", "--names", "a", "a"],
-            "--names must all be different",
-        ),
-        (
-            ["--links", "gold", "--gold", "gold", "--names", "a", "b"],
-            "--names must be as many as what is measured: 1. Got 2 instead.",
-        ),
-        *(
-            (
-                [*arguments, "--links", "gold", "--gold", "gold"],
-                f"--links measures files of links: {name} goes with models or translations",
-            )
-            for arguments, name in (
-                (["m"], "MODEL"),
-                (["--beam", "3"], "--beam"),
-                (["--posterior"], "--posterior"),
-                (["--by", "words"], "--by"),
-                (["--hypotheses", "text"], "--hypotheses"),
-            )
-        ),
-        (["m", "text", "--links-from", "1"], "--links-from needs --links"),
-        (["m", "text", "--by", "tokens"], "--by needs --gold: it is the unit of the numbers there"),
-    ],
-)
+ERRORS_OF_LINKS = """
+--links gold | --links needs --gold: the reference links
+--links short --gold gold | short must have 2 lines, like gold. It has 1.
+--links gold --gold empty | empty has no links: there is nothing to compare with
+--links gold --links-from 1 --gold gold | gold, line 1: a link must count words from 1 on. Got one with 0 instead;
+    hint: --links-from 0 counts from 0
+--links gold --gold gold --gold-from 1 | gold, line 1: a link must count words from 1 on. Got one with 0 instead;
+    hint: --gold-from 0 counts from 0
+--links text --gold gold | text, line 1: a link must be like 0-0 or 0?0. Got 'a' instead.
+--links gold gold --gold gold | the files of --links must be different files
+--links - --gold - | only one file can be standard input
+--links gold --gold gold --json gold | gold would be overwritten; hint: give --json a file of its own
+--links gold --gold gold --json no/x | no/x: there is no folder no
+--links mine gold --gold gold --names a a | --names must all be different
+--links gold --gold gold --names a b | --names must be as many as what is measured: 1. Got 2 instead.
+m --links gold --gold gold | --links measures files of links: MODEL goes with models or translations
+--beam 3 --links gold --gold gold | --links measures files of links: --beam goes with models or translations
+--posterior --links gold --gold gold | --links measures files of links: --posterior goes with models or translations
+--by words --links gold --gold gold | --links measures files of links: --by goes with models or translations
+--hypotheses text --links gold --gold gold |
+    --links measures files of links: --hypotheses goes with models or translations
+m text --links-from 1 | --links-from needs --links
+m text --by tokens | --by needs --gold: it is the unit of the numbers there
+"""
+
+
+@in_one_test(("arguments", "error"), refusals(ERRORS_OF_LINKS))
 def test_errors_of_links_are_one_line(
     arguments: list[str], error: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -469,97 +445,51 @@ def test_errors_of_links_are_one_line(
     assert refused(capsys, *arguments) == error
 
 
+ERRORS = """
+ | give MODEL and TEST, or --hypotheses and --references
+model | give MODEL and TEST, or --hypotheses and --references
+model nowhere | nowhere: No such file or directory
+nowhere test | nowhere: No such file or directory
+model gold | gold, line 1: expected source TAB target, found 1 column
+model test --references test | --references goes with --hypotheses
+--hypotheses test | --hypotheses needs --references
+model --hypotheses test | give a model or --hypotheses, not both: MODEL goes with a model
+--hypotheses gold --references test | gold must have 4 lines, like test. It has 1.
+--hypotheses test gold --references test | gold must have 4 lines, like test. It has 1.
+--hypotheses gold --references empty | empty is empty
+model - --gold - | only one file can be standard input
+--hypotheses - --references - | only one file can be standard input
+model test --compare model | the models to compare must be different files
+model test --compare ./model | the models to compare must be different files
+model test --names a b | --names must be as many as what is measured: 1. Got 2 instead.
+model test --compare blind --names a a | --names must all be different
+model test --gold gold | gold must have a line for each of the 4 pairs. It has 1.
+model test --gold test | test, line 1: a link must be like 0-0 or 0?0. Got 'one' instead.
+blind test --gold links | --gold needs attention: one of the models was trained without
+model test --posterior | --posterior needs --gold: it is about links
+model test --gold-from 1 | --gold-from needs --gold: it is the number of the first word there
+model test --gold none | none has no links: there is nothing to compare with
+model test --gold far | far, line 2: a link must be between words of the pair, which has 2 and 2. Got 2-2 instead;
+    hint: if the first word has the number 1, give --gold-from 1
+model test --gold far --gold-from 1 | far, line 3: a link must be between words of the pair, which has 3 and 3.
+    Got 99-99 instead.
+model test --gold links --alternatives | --gold has links for each line of TEST, --alternatives merges lines;
+    hint: give one
+model test --png x.doc | a picture's name must end in .png, .svg or .pdf: x.doc
+model test --json no/x.json | no/x.json: there is no folder no
+model test --json . | . must be a file, or not there yet. It is a folder instead.
+--hypotheses test --references test --beam 3 | give a model or --hypotheses, not both: --beam goes with a model
+model long | long, source 2: 1001 tokens; at most 1000 are allowed
+model wide --gold gold | wide, target 1: 1001 tokens; at most 1000 are allowed
+model test --json test | test would be overwritten; hint: give --json a file of its own
+--hypotheses gold --references gold --json ./gold | gold would be overwritten; hint: give --json a file of its own
+model test --json x.svg --png x.svg | x.svg would be overwritten; hint: give --png a file of its own
+model test --beam 0 | argument --beam: must be an integer from 1 to 100. Got '0' instead.
+"""
+
+
 @pytest.mark.usefixtures("parrots")
-@in_one_test(
-    ("arguments", "error"),
-    [
-        ([], "give MODEL and TEST, or --hypotheses and --references"),
-        (["model"], "give MODEL and TEST, or --hypotheses and --references"),
-        (["model", "nowhere"], "nowhere: No such file or directory"),
-        (["nowhere", "test"], "nowhere: No such file or directory"),
-        (["model", "gold"], "gold, line 1: expected source TAB target, found 1 column"),
-        (["model", "test", "--references", "test"], "--references goes with --hypotheses"),
-        (["--hypotheses", "test"], "--hypotheses needs --references"),
-        (
-            ["model", "--hypotheses", "test"],
-            "give a model or --hypotheses, not both: MODEL goes with a model",
-        ),
-        (["--hypotheses", "gold", "--references", "test"], "gold must have 4 lines, like test. It has 1."),
-        (
-            ["--hypotheses", "test", "gold", "--references", "test"],  # before the first of them is measured
-            "gold must have 4 lines, like test. It has 1.",
-        ),
-        (["--hypotheses", "gold", "--references", "empty"], "empty is empty"),
-        (["model", "-", "--gold", "-"], "only one file can be standard input"),
-        (["--hypotheses", "-", "--references", "-"], "only one file can be standard input"),
-        (["model", "test", "--compare", "model"], "the models to compare must be different files"),
-        (["model", "test", "--compare", "./model"], "the models to compare must be different files"),
-        (
-            ["model", "test", "--names", "a", "b"],
-            "--names must be as many as what is measured: 1. Got 2 instead.",
-        ),
-        (
-            ["model", "test", "--compare", "blind", "--names", "a", "a"],
-            "--names must all be different",
-        ),
-        (["model", "test", "--gold", "gold"], "gold must have a line for each of the 4 pairs. It has 1."),
-        (
-            ["model", "test", "--gold", "test"],
-            "test, line 1: a link must be like 0-0 or 0?0. Got 'one' instead.",
-        ),
-        (
-            ["blind", "test", "--gold", "links"],
-            "--gold needs attention: one of the models was trained without",
-        ),
-        (["model", "test", "--posterior"], "--posterior needs --gold: it is about links"),
-        (
-            ["model", "test", "--gold-from", "1"],
-            "--gold-from needs --gold: it is the number of the first word there",
-        ),
-        (["model", "test", "--gold", "none"], "none has no links: there is nothing to compare with"),
-        (
-            ["model", "test", "--gold", "far"],
-            "far, line 2: a link must be between words of the pair, which has 2 and 2. Got 2-2 instead; if the "
-            "first word has the number 1, give --gold-from 1",
-        ),
-        (
-            ["model", "test", "--gold", "far", "--gold-from", "1"],
-            "far, line 3: a link must be between words of the pair, which has 3 and 3. Got 99-99 instead.",
-        ),
-        (
-            ["model", "test", "--gold", "links", "--alternatives"],
-            "--gold has links for each line of TEST, --alternatives merges lines: give one",
-        ),
-        (["model", "test", "--png", "x.doc"], "a picture's name must end in .png, .svg or .pdf: x.doc"),
-        (["model", "test", "--json", "no/x.json"], "no/x.json: there is no folder no"),
-        (["model", "test", "--json", "."], ". must be a file, or not there yet. It is a folder instead."),
-        (
-            ["--hypotheses", "test", "--references", "test", "--beam", "3"],
-            "give a model or --hypotheses, not both: --beam goes with a model",
-        ),
-        (["model", "long"], "long, source 2: 1001 tokens; at most 1000 are allowed"),
-        (
-            ["model", "wide", "--gold", "gold"],
-            "wide, target 1: 1001 tokens; at most 1000 are allowed",
-        ),
-        (
-            ["model", "test", "--json", "test"],
-            "test would be overwritten: give --json a file of its own",
-        ),
-        (
-            ["--hypotheses", "gold", "--references", "gold", "--json", "./gold"],
-            "gold would be overwritten: give --json a file of its own",
-        ),
-        (
-            ["model", "test", "--json", "x.svg", "--png", "x.svg"],
-            "x.svg would be overwritten: give --png a file of its own",
-        ),
-        (
-            ["model", "test", "--beam", "0"],
-            "argument --beam: must be an integer from 1 to 100. Got '0' instead.",
-        ),
-    ],
-)
+@in_one_test(("arguments", "error"), refusals(ERRORS))
 def test_errors_are_one_line(arguments: list[str], error: str, capsys: pytest.CaptureFixture[str]) -> None:
     write("model", *TRANSLATIONS), write("blind", "none", *TRANSLATIONS[1:]), write("test", *TEST)
     write("gold", "0-0"), write("links", *["0-0"] * 4), write("empty")

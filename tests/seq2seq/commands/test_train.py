@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 from drawn import NETWORK, SIZE, captions, draw, labels
+from errors import refusals, refused
 from one_test import in_one_test
 
 from regard import _files, _signals
@@ -24,13 +25,15 @@ from regard._files import replacing
 from regard.cli import main
 from regard.seq2seq import Seq2Seq
 from regard.seq2seq.commands import drawing, summary
-from regard.seq2seq.commands.link_files import LineLinks, PairLinks
+from regard.seq2seq.commands.link_files import LineLinks, LinkFile, PairLinks
 from regard.seq2seq.commands.summary import summarize
 from regard.seq2seq.commands.train import files, report, run
 from regard.seq2seq.commands.train.files import RunFiles
 from regard.seq2seq.commands.train.report import Reporter, equally_spaced, forecast
-from regard.seq2seq.data.tokenizers import Characters, Subwords, Tokens, Words
-from regard.seq2seq.data.vocabulary import SPECIAL, Vocabulary
+from regard.seq2seq.corpus.batching import Links
+from regard.seq2seq.sources import Text
+from regard.seq2seq.sources.text.tokenizers import Characters, Subwords, Tokenizer, Tokens, Words
+from regard.seq2seq.sources.text.vocabulary import SPECIAL, Vocabulary
 from regard.seq2seq.storage.checkpoint_file import write_checkpoint
 from regard.seq2seq.training.config import TrainingConfig
 from regard.seq2seq.training.log import read_log
@@ -590,7 +593,7 @@ def test_two_processes_do_not_train_the_same(
     try:
         for fresh in ([], ["--fresh"]):
             message = refused(["train", str(pairs), "--out", str(tmp_path / "m"), *fresh], capsys)
-            assert message == f"--out: another process is training {model_path}; give another --out"
+            assert message == f"--out: another process is training {model_path}; hint: give another --out"
     finally:
         process.kill()
         process.communicate(timeout=1800)
@@ -657,7 +660,7 @@ def test_a_finished_model_is_not_overwritten(
     assert not list((tmp_path / "m").glob(".*"))
     capsys.readouterr()
     message = refused([*arguments, *option, "--seed", "2"], capsys)
-    assert message == f"--out: {model_path} is done; --fresh trains it anew, another --out keeps it"
+    assert message == f"--out: {model_path} is done; hint: --fresh trains it anew, another --out keeps it"
     assert model_path.read_bytes() == before
     assert main([*arguments, *option, "--seed", "2", "--fresh"]) == 0
     assert model_path.read_bytes() != before
@@ -893,7 +896,7 @@ def test_links_that_are_counted_from_1(tmp_path: Path, capsys: pytest.CaptureFix
     assert (models[0] == models[2]).all()
     message = refused([*arguments[:-2], "--out", str(tmp_path / "n")], capsys)
     assert re.fullmatch(
-        r".*/links, line \d+: a link .* instead; if the first word .* give --links-from 1", message
+        r".*/links, line \d+: a link .* instead; hint: if the first word .* give --links-from 1", message
     )
     (tmp_path / "links").write_text("1-1\n1-1\n\n" * 10)
     assert main([*arguments[:-2], "--epochs", "1", "--out", str(tmp_path / "o")]) == 0
@@ -901,7 +904,7 @@ def test_links_that_are_counted_from_1(tmp_path: Path, capsys: pytest.CaptureFix
     (tmp_path / "links").write_text("1-1\n1-1\n0-0\n" * 10)
     message = refused([*arguments, "--out", str(tmp_path / "n")], capsys)
     assert message.endswith(
-        "/links, line 3: a link must count words from 1 on. Got one with 0 instead; --links-from 0 counts from 0"
+        "/links, line 3: a link must count words from 1 on. Got one with 0 instead; hint: --links-from 0 counts from 0"
     )
 
 
@@ -927,21 +930,28 @@ def test_output_of_align_can_guide_training(
 
 
 def test_a_words_links_are_those_of_all_its_tokens(tmp_path: Path) -> None:
-    lines, pairs = [LineLinks(7, frozenset({(1, 0), (0, 1)}))], [("Hi, you", "toi ab")]
+    lines = [LineLinks(7, frozenset({(1, 0), (0, 1)}))]
     subwords = Subwords(
         Vocabulary([*SPECIAL, "\u2581", "t", "o", "i", "\u2581toi", "\u2581a", "b"]), -np.arange(11.0)
     )
-    links = PairLinks(tmp_path, lines, pairs, "words", 50)
+    words, characters, tokens = Words.learn([]), Characters.learn([]), Tokens.learn([])
+
+    def links(one: Tokenizer, other: Tokenizer, by: str = "words", longest: int = 50) -> list[Links]:
+        pairs = [(one.read("Hi, you"), other.read("toi ab"))]
+        return PairLinks(LinkFile(tmp_path, by=by), lines, longest)(Text.of(one), other, pairs)
+
     # Hi , you | \u2581toi \u2581a b
-    assert links(Words.learn([]), subwords) == [{(2, 0), (0, 1), (0, 2), (1, 1), (1, 2)}]
+    assert links(words, subwords) == [{(2, 0), (0, 1), (0, 2), (1, 1), (1, 2)}]
     # H i , \u2423 y o u
-    assert links(Characters.learn([]), Tokens.learn([])) == [{(4, 0), (5, 0), (6, 0), (0, 1), (1, 1), (2, 1)}]
-    assert PairLinks(tmp_path, lines, pairs, "tokens", 50)(Words.learn([]), subwords) == [{(1, 0), (0, 1)}]
-    assert PairLinks(tmp_path, lines, pairs, "words", 2)(Words.learn([]), subwords) == [frozenset()]
+    assert links(characters, tokens) == [{(4, 0), (5, 0), (6, 0), (0, 1), (1, 1), (2, 1)}]
+    assert links(words, subwords, "tokens") == [{(1, 0), (0, 1)}]
+    assert links(words, subwords, longest=2) == [frozenset()]
     with pytest.raises(
         ValueError, match=r", line 7: a link must be between words .* has 2 and 1\. Got 0-1 instead"
     ):
-        PairLinks(tmp_path, lines, [("a b", "c")], "words", 50)(Words.learn([]), Words.learn([]))
+        PairLinks(LinkFile(tmp_path), lines, 50)(
+            Text.of(words), words, [(words.read("a b"), words.read("c"))]
+        )
 
 
 @pytest.mark.slow
@@ -975,10 +985,10 @@ def test_a_training_of_other_pairs_is_not_the_same(
     assert main(arguments) == 0
     write_pairs(pairs, seed=1)
     capsys.readouterr()
-    assert "is done; --fresh trains it anew" in refused(arguments, capsys)
+    assert "is done; hint: --fresh trains it anew" in refused(arguments, capsys)
     (tmp_path / "m" / "log.jsonl").unlink()  # its training pairs are unknown
     write_pairs(pairs)
-    assert "is done; --fresh trains it anew" in refused(arguments, capsys)
+    assert "is done; hint: --fresh trains it anew" in refused(arguments, capsys)
 
 
 @pytest.mark.slow
@@ -1031,23 +1041,11 @@ MORE = "; 9 times is usual, which takes --minutes 15"
     [
         (0.1, 0.0, 0.0, TrainingConfig(minutes=3.0), "18 times in 3 minutes"),
         (0.1, 3.0, 0.5, TrainingConfig(minutes=1.5), "9 times in 1.5 minutes"),
-        (
-            0.01,
-            0.0,
-            0.0,
-            TrainingConfig(minutes=5.0),
-            "3 times in 5 minutes" + MORE,
-        ),
+        (0.01, 0.0, 0.0, TrainingConfig(minutes=5.0), "3 times in 5 minutes" + MORE),
         (0.1, 0.0, 0.0, TrainingConfig(epochs=12), "12 times in 2 minutes"),
         (0.1, 0.0, 0.0, TrainingConfig(epochs=12, minutes=60.0), "12 times in 2 minutes"),
         (0.1, 0.0, 0.0, TrainingConfig(epochs=2), "2 times in 0.33 minutes; 9 times is usual: see --epochs"),
-        (
-            0.01,
-            0.0,
-            0.0,
-            TrainingConfig(epochs=9, minutes=1.0),
-            "0.6 times in 1 minute" + MORE,
-        ),
+        (0.01, 0.0, 0.0, TrainingConfig(epochs=9, minutes=1.0), "0.6 times in 1 minute" + MORE),
     ],
 )
 def test_how_often_pairs_will_be_seen(
@@ -1099,17 +1097,6 @@ def test_copying_is_shown_where_it_is_not_far_below(
 
 
 # --------------------------------------------------------------------------------------------------- bad input
-
-
-def refused(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
-    """The one line of an error, after which nothing has been printed."""
-    assert main(arguments) == 2
-    stdout, stderr = capsys.readouterr()
-    assert stdout == ""
-    assert stderr.count("\n") == 1
-    prefix = f"regard {arguments[0]}: error: "
-    assert stderr.startswith(prefix)
-    return stderr.removeprefix(prefix).removesuffix("\n")
 
 
 BAD_LINES = {
@@ -1181,34 +1168,21 @@ def test_other_files_are_not_overwritten_by_a_model(
     )
 
 
-@in_one_test("option", ["--max-tokens", "--test-max-tokens"])
-@in_one_test("value", ["0", "-1", "x", "1.5"])
-def test_integers_are_checked(option: str, value: str, capsys: pytest.CaptureFixture[str]) -> None:
-    message = refused(["train", "pairs.tsv", f"{option}={value}"], capsys)
-    assert message == f"argument {option}: must be an integer of at least 1. Got {value!r} instead."
+BAD_OPTIONS = """
+--epochs=0 | argument --epochs: must be at least 1. Got 0 instead.
+--epochs=1.5 | argument --epochs: must be an integer. Got 1.5 instead.
+--learning-rate=-1 | argument --learning-rate: must be greater than 0. Got -1.0 instead.
+--minutes=nan | argument --minutes: must be a number. Got 'nan' instead.
+--keep=all | argument --keep: must be one of 'best', 'last'. Got 'all' instead.
+--max-tokens=0 | argument --max-tokens: must be an integer of at least 1. Got '0' instead.
+--test-max-tokens=1.5 | argument --test-max-tokens: must be an integer of at least 1. Got '1.5' instead.
+--network layers=7 --network layers=7 | --network: layers must be given once. Got it twice instead.
+"""
 
 
-def test_options_given_twice_are_rejected(capsys: pytest.CaptureFixture[str]) -> None:
-    message = refused(["train", "pairs.tsv", "--network", "layers=7", "--network", "layers=7"], capsys)
-    assert message == "--network: layers must be given once. Got it twice instead."
-
-
-@in_one_test(
-    ("option", "rule"),
-    [
-        ("--epochs=0", "must be at least 1. Got 0 instead."),
-        ("--epochs=1.5", "must be an integer. Got 1.5 instead."),
-        ("--learning-rate=-1", "must be greater than 0. Got -1.0 instead."),
-        ("--minutes=0", "must be greater than 0. Got 0.0 instead."),
-        ("--minutes=nan", "must be a number. Got 'nan' instead."),
-        ("--dropout=1", "must be less than 1. Got 1.0 instead."),
-        ("--keep=all", "must be one of 'best', 'last'. Got 'all' instead."),
-        ("--seed=-1", "must be at least 0. Got -1 instead."),
-    ],
-)
-def test_options_of_training_are_checked(option: str, rule: str, capsys: pytest.CaptureFixture[str]) -> None:
-    message = refused(["train", "pairs.tsv", option], capsys)
-    assert message == f"argument {option.partition('=')[0]}: {rule}"
+@in_one_test(("options", "error"), refusals(BAD_OPTIONS))
+def test_options_are_checked(options: list[str], error: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert refused(["train", "pairs.tsv", *options], capsys) == error
 
 
 def test_pairs_that_are_too_long_are_errors(
@@ -1221,12 +1195,6 @@ def test_pairs_that_are_too_long_are_errors(
     message = refused(["train", str(long), "--valid", str(pairs), "--out", str(tmp_path / "m")], capsys)
     assert message == "no training pair has between 1 and 50 (max_tokens) tokens on both sides: 1 pair given"
     assert not (tmp_path / "m").exists()
-
-
-@pytest.mark.parametrize("verb", ["train", "translate", "caption"])
-def test_help(verb: str, capsys: pytest.CaptureFixture[Any]) -> None:
-    assert main([verb, "--help"]) == 0
-    assert "examples:" in capsys.readouterr().out
 
 
 # ------------------------------------------------------------------------------------------- images and vectors
@@ -1334,7 +1302,7 @@ def test_a_picture_that_changes_makes_another_training(
     stdout = bad_source(caption_training(pairs, out), capsys)
     assert (
         stdout
-        == f"--out: {out / 'model.safetensors'} is done; --fresh trains it anew, another --out keeps it"
+        == f"--out: {out / 'model.safetensors'} is done; hint: --fresh trains it anew, another --out keeps it"
     )
     assert (out / "model.safetensors").read_bytes() == before
 
@@ -1507,57 +1475,37 @@ def test_bad_files_are_named_with_their_line_before_the_training(
     assert not out.exists()
 
 
-@in_one_test(
-    ("options", "message"),
-    [
-        (["--source", "images"], "--source images needs --size HEIGHT WIDTH"),
-        (["--source", "images", "--size", "8"], "--source images needs --size HEIGHT WIDTH"),
-        (["--source", "images", "--size", "8", "8", "3"], "--source images needs --size HEIGHT WIDTH"),
-        (
-            ["--source", "vectors"],
-            "--source vectors needs --size N, the numbers of a vector without its position",
-        ),
-        (
-            ["--source", "vectors", "--size", "2", "2"],
-            "--source vectors needs --size N, the numbers of a vector without its position",
-        ),
-        (
-            ["--source", "images", "--size", "9", "12"],
-            "height must be a multiple of cell = 4. Got 9 instead; hint: height=12, or another cell",
-        ),
-        ([*SIZE, "--cell", "3"], "cell must be a power of 2. Got 3 instead."),
-        (
-            [*SIZE, "--cell", "8"],
-            "width must be a multiple of cell = 8. Got 12 instead; hint: width=16, or another cell",
-        ),
-        ([*SIZE, "--channels", "65"], "channels must be at most 64. Got 65 instead."),
-        (["--size", "8", "12"], "--size needs --source images or vectors"),
-        (["--channels", "1"], "--channels needs --source images"),
-        (["--cell", "4"], "--cell needs --source images"),
-        (["--order", "set"], "--order needs --source vectors"),
-        (["--positions", "2"], "--positions needs --source vectors"),
-        ([*SIZE, "--order", "set"], "--order needs --source vectors"),
-        (["--source", "vectors", "--size", "2", "--cell", "4"], "--cell needs --source images"),
-        ([*SIZE, "--links", "links"], "--links needs tokens in the source. --source images has none."),
-        ([*SIZE, "--lower"], "--lower needs tokens in the source. --source images has none."),
-        (
-            ["--source", "vectors", "--size", "2", "--extras", "graphones=3"],
-            "--extras needs tokens in the source. --source vectors has none.",
-        ),
-        (
-            [*SIZE, "--no-lower"],
-            "lower must not be given with a source of arrays: it is about the source's tokens.",
-        ),
-        (
-            ["--source", "vectors", "--size", "0"],
-            "argument --size: must be an integer of at least 1. Got '0' instead.",
-        ),
-        (
-            ["--source", "vectors", "--size", "2", "--positions", "4"],
-            "argument --positions: must be an integer from 1 to 3. Got '4' instead.",
-        ),
-    ],
-)
+BAD_OPTIONS_OF_ARRAYS = """
+--source images | --source images needs --size HEIGHT WIDTH: height and width in pixels, multiples of --cell
+--source images --size 8 |
+    --source images needs --size HEIGHT WIDTH: height and width in pixels, multiples of --cell
+--source images --size 8 8 3 |
+    --source images needs --size HEIGHT WIDTH: height and width in pixels, multiples of --cell
+--source vectors | --source vectors needs --size N: how many numbers each has, without its position
+--source vectors --size 2 2 | --source vectors needs --size N: how many numbers each has, without its position
+--source images --size 9 12 | height must be a multiple of cell = 4. Got 9 instead; hint: height=12, or another cell
+--source images --size 8 12 --cell 3 | cell must be a power of 2. Got 3 instead.
+--source images --size 8 12 --cell 8 |
+    width must be a multiple of cell = 8. Got 12 instead; hint: width=16, or another cell
+--source images --size 8 12 --channels 65 | channels must be at most 64. Got 65 instead.
+--size 8 12 | --size needs --source images or vectors
+--channels 1 | --channels needs --source images
+--cell 4 | --cell needs --source images
+--order set | --order needs --source vectors
+--positions 2 | --positions needs --source vectors
+--source images --size 8 12 --order set | --order needs --source vectors
+--source vectors --size 2 --cell 4 | --cell needs --source images
+--source images --size 8 12 --links links | --links needs tokens in the source. --source images has none.
+--source images --size 8 12 --lower | --lower needs tokens in the source. --source images has none.
+--source vectors --size 2 --extras graphones=3 | --extras needs tokens in the source. --source vectors has none.
+--source images --size 8 12 --no-lower |
+    lower must not be given with a source of arrays: it is about the source's tokens.
+--source vectors --size 0 | size must be at least 1. Got 0 instead.
+--source vectors --size 2 --positions 4 | positions must be at most 3. Got 4 instead.
+"""
+
+
+@in_one_test(("options", "message"), refusals(BAD_OPTIONS_OF_ARRAYS))
 def test_options_of_arrays_are_checked_before_files(
     options: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -7,7 +7,7 @@ import io
 import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from errors import refusals
 from hypothesis import given
 from hypothesis import strategies as st
 from one_test import in_one_test
@@ -24,43 +25,56 @@ from regard.seq2seq import Seq2Seq
 from regard.seq2seq.commands import read_lines as stream
 from regard.seq2seq.commands import translate
 from regard.seq2seq.commands.read_lines import Failed, Failures, read_blocks, results, windows
-from regard.seq2seq.data.tables import Record
-from regard.seq2seq.data.tokenizers import cut, glue
+from regard.seq2seq.corpus.tables import Record
 from regard.seq2seq.decoding.hypothesis import Scoring
+from regard.seq2seq.sources import Example, Text
+from regard.seq2seq.sources.text.tokenizers import Words, tokenize
+from regard.seq2seq.sources.text.vocabulary import SPECIAL, Vocabulary
 from regard.seq2seq.translator import Translation
 
 
 def translation(source: str, target: str, score: float = -0.5) -> Translation:
     """Each target token attends to the source token at its index, or to the end if there is none."""
-    tokens, words = cut(target), (*cut(source), "</s>")
+    tokens, words = tokenize(target), (*tokenize(source), "</s>")
     weights = np.eye(len(words))[np.minimum(np.arange(len(tokens)), len(words) - 1)]
     return Translation(target, tuple(tokens), words, score, weights)
+
+
+class Known(Words):
+    """Knows every word."""
+
+    def encode(self, tokens: Iterable[str], /) -> list[int]:
+        return [4 for _ in tokens]
 
 
 class Model:
     """Writes each sentence in capitals; its second-best translation ends in a "2"."""
 
     attention = True
-    side = SimpleNamespace(cut=cut, glue=glue, token_type="words", encode=lambda tokens: [4] * len(tokens))
-    model = SimpleNamespace(source=side, source_tokenizer=side, target=side)
+    side = Known(Vocabulary(SPECIAL))
+    model = SimpleNamespace(source=Text("words", learned=side), source_tokenizer=side, target=side)
 
     def __init__(self) -> None:
         self.calls: list[tuple[list[str], dict[str, Any]]] = []
 
-    def candidates(self, sources: Sequence[str], **options: Any) -> list[list[Translation]]:
-        self.calls.append((list(sources), options))
+    def candidates(self, examples: Sequence[Example], **options: Any) -> list[list[Translation]]:
+        sources = list(map(str, examples))
+        self.calls.append((sources, options))
         return [
             [translation(s, s.upper() + f" {i}" * (i > 1), -i / 4) for i in range(1, options["n_best"] + 1)]
             for s in sources
         ]
 
-    def sample(self, sources: Sequence[str], **options: Any) -> list[list[Translation]]:
-        self.calls.append((list(sources), options))
+    def sample(self, examples: Sequence[Example], **options: Any) -> list[list[Translation]]:
+        sources = list(map(str, examples))
+        self.calls.append((sources, options))
         return [[translation(s, f"{s} {i}") for i in range(options["count"])] for s in sources]
 
-    def align(self, sources: Sequence[str], targets: Sequence[str], **options: Any) -> list[Translation]:
-        self.calls.append((list(sources), options))
-        return [translation(*pair) for pair in zip(sources, targets, strict=True)]
+    def align(
+        self, sources: Sequence[Example], targets: Sequence[Example], **options: Any
+    ) -> list[Translation]:
+        self.calls.append((list(map(str, sources)), options))
+        return [translation(str(one), str(two)) for one, two in zip(sources, targets, strict=True)]
 
 
 @pytest.fixture(scope="module")
@@ -139,7 +153,7 @@ def test_options_may_stand_anywhere(
         assert capsys.readouterr().out == expected
     assert refused(["translate", model, a, "--nope"], capsys)[1] == "unrecognized arguments: --nope"
     message = refused(["evaluate", model, "--compare", model, pairs], capsys)[1]
-    assert message.endswith("--references; --compare takes all names after it")
+    assert message.endswith("--references; hint: --compare takes all names after it")
 
 
 # -------------------------------------------------------------------------------------------------------- streams
@@ -285,41 +299,29 @@ def test_a_tab_in_a_text_is_no_column(
     assert output_of(["translate", "m", "--scores"], capsys) == "-0.5000\tb c\n"
 
 
-@in_one_test(
-    ("options", "text"),
-    [
-        (["--beam=0"], "argument --beam: must be an integer from 1 to 100. Got '0' instead."),
-        (["--n-best=101"], "argument --n-best: must be an integer from 1 to 100. Got '101' instead."),
-        (["--sample=0"], "argument --sample: must be an integer from 1 to 1000. Got '0' instead."),
-        (["--sample=1001"], "argument --sample: must be an integer from 1 to 1000. Got '1001' instead."),
-        (["--seed=-1"], "argument --seed: must be an integer of at least 0. Got '-1' instead."),
-        (
-            ["--length-penalty=-1"],
-            "argument --length-penalty: must be a number from 0 to 10. Got '-1' instead.",
-        ),
-        (
-            ["--length-penalty=1000"],
-            "argument --length-penalty: must be a number from 0 to 10. Got '1000' instead.",
-        ),
-        (
-            ["--coverage-penalty=x"],
-            "argument --coverage-penalty: must be a number from 0 to 10. Got 'x' instead.",
-        ),
-        (["--temperature=0"], "argument --temperature: must be a number greater than 0. Got '0' instead."),
-        (
-            ["--top-p=1.1"],
-            "argument --top-p: must be a number greater than 0 and at most 1. Got '1.1' instead.",
-        ),
-        (["--temperature=1"], "--temperature needs --sample"),
-        (["--by=tokens"], "--by needs --alignment pharaoh: it is about links"),
-        (["--by=words", "--alignment=text"], "--by needs --alignment pharaoh: it is about links"),
-        (["--top-k=1"], "--top-k needs --sample"),
-        (["--seed=1"], "--seed needs --sample"),
-        (["--sample=1", "--beam=3"], "--beam and --sample exclude each other: give one"),
-        (["--sample=1", "--n-best=3"], "--n-best and --sample exclude each other: give one"),
-        (["--beam=2", "--n-best=3"], "--n-best must be at most --beam = 2. Got 3 instead."),
-    ],
-)
+BAD_OPTIONS = """
+--beam=0 | argument --beam: must be an integer from 1 to 100. Got '0' instead.
+--n-best=101 | argument --n-best: must be an integer from 1 to 100. Got '101' instead.
+--sample=0 | argument --sample: must be an integer from 1 to 1000. Got '0' instead.
+--sample=1001 | argument --sample: must be an integer from 1 to 1000. Got '1001' instead.
+--seed=-1 | argument --seed: must be an integer of at least 0. Got '-1' instead.
+--length-penalty=-1 | argument --length-penalty: must be a number from 0 to 10. Got '-1' instead.
+--length-penalty=1000 | argument --length-penalty: must be a number from 0 to 10. Got '1000' instead.
+--coverage-penalty=x | argument --coverage-penalty: must be a number from 0 to 10. Got 'x' instead.
+--temperature=0 | argument --temperature: must be a number greater than 0. Got '0' instead.
+--top-p=1.1 | argument --top-p: must be a number greater than 0 and at most 1. Got '1.1' instead.
+--temperature=1 | --temperature needs --sample
+--by=tokens | --by needs --alignment pharaoh: it is about links
+--by=words --alignment=text | --by needs --alignment pharaoh: it is about links
+--top-k=1 | --top-k needs --sample
+--seed=1 | --seed needs --sample
+--sample=1 --beam=3 | --beam and --sample exclude each other; hint: give one
+--sample=1 --n-best=3 | --n-best and --sample exclude each other; hint: give one
+--beam=2 --n-best=3 | --n-best must be at most --beam = 2. Got 3 instead.
+"""
+
+
+@in_one_test(("options", "text"), refusals(BAD_OPTIONS))
 def test_options_of_translate_are_checked(
     options: list[str], text: str, model: Model, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -357,10 +359,7 @@ def speller(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize(
     ("lines", "warning"),
     [
-        (
-            "read\n###\nREAD",
-            "warning: line 2: the model has never seen '#'; their translation is a guess\n",
-        ),
+        ("read\n###\nREAD", "warning: line 2: the model has never seen '#'; their translation is a guess\n"),
         (
             "READ\n#",
             "warning: line 1: the model has never seen 'R', 'E', 'A', 'D'; their translation is a guess;"
@@ -701,7 +700,7 @@ def test_two_directions_are_merged(
     assert [m.calls[-1][1] for m in models.values()] == [{"posterior": True}] * 2
     monkeypatch.setattr(Back, "align", lambda self, s, t, posterior: [translation("other", "a b")])
     _, message = refused([*common, "--by", "tokens"], capsys)
-    assert message == "line 1: --by tokens and --reverse need models that cut text into the same tokens"
+    assert message == "line 1: --by tokens and --reverse need models that split text into the same tokens"
     path.write_bytes(b"a b\tx y\na b\tx\n")
     monkeypatch.setattr(Back, "align", lambda self, s, t, posterior: [translation("x", "a b")] * len(s))
     path.write_bytes(b"a b\tx\na b\tx y\n")
@@ -720,11 +719,7 @@ def test_two_directions_are_merged(
             "line 1: expected source TAB target, found 3 columns; choose two with --columns",
         ),
         (b"a\tb\n\xff\tb\n", "0-0\n\n", "line 2: not UTF-8 (byte 1 is 0xff)"),
-        (
-            b"a\tb\na\t" + b"b " * 1001 + b"\n",
-            "0-0\n\n",
-            "line 2: 1001 tokens; at most 1000 are allowed",
-        ),
+        (b"a\tb\na\t" + b"b " * 1001 + b"\n", "0-0\n\n", "line 2: 1001 tokens; at most 1000 are allowed"),
     ],
 )
 def test_bad_pairs_are_named(
@@ -811,23 +806,19 @@ def test_two_files_must_be_equally_long(
     assert (stdout, message) == ("0-0\n\n0-0\n", f"{two}, line 2: not UTF-8 (byte 1 is 0xff)")
 
 
-@pytest.mark.parametrize(
+BAD_OPTIONS_OF_ALIGN = """
+a b c | PAIRS must be one file or two. Got 3 instead.
+a a | PAIRS must be two different files
+a --reverse=m | --reverse needs models of the other direction. Got one of the same model instead.
+a --symmetrize=product | --symmetrize needs --reverse: a model of the other direction
+a --threshold=1 | argument --threshold: must be a number from 0 to less than 1. Got '1' instead.
+no-such-file | no-such-file: No such file or directory
+"""
+
+
+@in_one_test(
     ("options", "text"),
-    [
-        (["a", "b", "c"], "PAIRS must be one file or two. Got 3 instead."),
-        (["a", "a"], "PAIRS must be two different files"),
-        (["a", f"b{os.sep}..{os.sep}a"], "PAIRS must be two different files"),
-        (
-            ["a", "--reverse=m"],
-            "--reverse needs models of the other direction. Got one of the same model instead.",
-        ),
-        (["a", "--symmetrize=product"], "--symmetrize needs --reverse: a model of the other direction"),
-        (
-            ["a", "--threshold=1"],
-            "argument --threshold: must be a number from 0 to less than 1. Got '1' instead.",
-        ),
-        (["no-such-file"], "no-such-file: No such file or directory"),
-    ],
+    [*refusals(BAD_OPTIONS_OF_ALIGN), (["a", f"b{os.sep}..{os.sep}a"], "PAIRS must be two different files")],
 )
 def test_options_of_align_are_checked(
     options: list[str], text: str, model: Model, capsys: pytest.CaptureFixture[str]
@@ -936,7 +927,9 @@ def test_a_page_does_not_replace_a_model(
     other = tmp_path / "other.html"
     other.write_bytes(trained.read_bytes())
     arguments = ["translate", str(trained), "--ensemble", str(other), "--show", str(other), "--force"]
-    assert refused(arguments, capsys)[1] == f"{other} would be overwritten: give --show a file of its own"
+    assert (
+        refused(arguments, capsys)[1] == f"{other} would be overwritten; hint: give --show a file of its own"
+    )
 
 
 @pytest.mark.parametrize(

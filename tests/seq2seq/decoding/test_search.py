@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 
 from regard import kernels
 from regard.kernels import library, training
-from regard.seq2seq.data.batching import Batch
-from regard.seq2seq.data.vocabulary import END, PAD, START
+from regard.seq2seq.corpus.batching import Batch
 from regard.seq2seq.decoding.beam import _Beam, beam
 from regard.seq2seq.decoding.forced import force
 from regard.seq2seq.decoding.hypothesis import Hypothesis, Scoring
@@ -29,6 +28,7 @@ from regard.seq2seq.networks.recurrent.network import RecurrentNetwork
 from regard.seq2seq.networks.recurrent.stepper import RecurrentStepper
 from regard.seq2seq.networks.transformer.config import TransformerConfig
 from regard.seq2seq.networks.transformer.network import TransformerNetwork
+from regard.seq2seq.sources.text.vocabulary import END, PAD, START
 
 V, STATE = 6, 4  # words 3, 4, 5 and END can follow
 WORDS = (3, 4, 5)

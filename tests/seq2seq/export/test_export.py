@@ -328,9 +328,7 @@ def test_extras_are_left_out_on_purpose_only_and_the_cost_is_measured(
     assert settings["network"]["source_tokens"] == len(settings["source"]["tokens"])
 
 
-@pytest.mark.parametrize(
-    "source", [Vectors(2), Images(8, 8, channels=1)], ids=lambda source: source.token_type
-)
+@pytest.mark.parametrize("source", [Vectors(2), Images(8, 8, channels=1)], ids=lambda source: source.kind)
 def test_models_of_arrays_are_refused_before_any_work(
     source: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -338,7 +336,7 @@ def test_models_of_arrays_are_refused_before_any_work(
     examples = [np.full(shape, value, np.float32) for value in (0.1, 0.9)]
     Seq2Seq(source=source, epochs=1, network=SIZES).fit(examples, ["a", "b"]).save(tmp_path / "m.safetensors")
     told = refused([str(tmp_path / "m.safetensors"), "--onnx", str(tmp_path / "app")], capsys)
-    assert told == f"the source must be text to be exported. Got {source.token_type} instead."
+    assert told == f"the source must be text to be exported. Got {source.kind} instead."
     assert not (tmp_path / "app").exists()
 
 

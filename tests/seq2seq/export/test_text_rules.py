@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.seq2seq.data.tokenizers import Subwords, Tokenizer, Words, learn
-from regard.seq2seq.data.vocabulary import SPECIAL, Vocabulary
 from regard.seq2seq.export.files import copied
 from regard.seq2seq.export.rules import rules, words_pattern
+from regard.seq2seq.sources.text.tokenizers import Subwords, Tokenizer, Words, learn
+from regard.seq2seq.sources.text.vocabulary import SPECIAL, Vocabulary
 
 LINES = [
     *(
@@ -60,11 +60,11 @@ def text(tokenizer: Tokenizer) -> Any:
 
 
 def same(tokenizer: Tokenizer, line: str) -> None:
-    own, other = tokenizer.cut(line), text(tokenizer).cut(line)
+    own, other = tokenizer.tokenize(line), text(tokenizer).cut(line)
     assert other == own
     assert text(tokenizer).encode(own) == tokenizer.encode(own)
-    assert text(tokenizer).join(own) == tokenizer.glue(own)
-    assert [text(tokenizer).plain(token) for token in own] == [tokenizer.plain(token) for token in own]
+    assert text(tokenizer).join(own) == tokenizer.detokenize(own)
+    assert [text(tokenizer).plain(token) for token in own] == [tokenizer.token_text(token) for token in own]
 
 
 COUNTED = {
@@ -82,7 +82,7 @@ def test_lines_of_many_scripts(key: tuple[str, str, bool]) -> None:
 @pytest.mark.parametrize("line", ["", " ", "\t", "\u3000", "\u00a0 \u2028"])
 @pytest.mark.parametrize("kind", ["words", "characters", "tokens"])
 def test_a_blank_line_has_no_tokens(line: str, kind: str) -> None:
-    assert text(COUNTED[kind, "NFC", False]).cut(line) == COUNTED[kind, "NFC", False].cut(line) == []
+    assert text(COUNTED[kind, "NFC", False]).cut(line) == COUNTED[kind, "NFC", False].tokenize(line) == []
 
 
 # What text.py leaves out, to be short: keycaps, marks without a base, more than 30 marks on a letter, and lines of
@@ -103,14 +103,14 @@ KEYCAP, FORMAT = (
     )
 )
 def test_any_text_without_bare_marks(kind: str, line: str) -> None:
-    if line.strip() and COUNTED[kind, "none", False].cut(line):
+    if line.strip() and COUNTED[kind, "none", False].tokenize(line):
         same(COUNTED[kind, "none", False], line)
 
 
 @given(st.text("aàä\u0301\u0308\u200d\u00ad'’-.,!3 \u00a0_x\u1100\u1161😀🏽\U0001f1eb", max_size=12))
 def test_marks_and_joiners_in_words(line: str) -> None:
     line = "a" + re.sub(r"([ \u00a0])[^\w ]+", r"\1", line)  # no mark after a space
-    assert text(COUNTED["words", "none", False]).cut(line) == COUNTED["words", "none", False].cut(line)
+    assert text(COUNTED["words", "none", False]).cut(line) == COUNTED["words", "none", False].tokenize(line)
 
 
 def pieces(method: Any, *, lower: bool = False) -> Subwords:
@@ -124,7 +124,7 @@ def pieces(method: Any, *, lower: bool = False) -> Subwords:
 @given(line=st.text("abcxy ▁A", max_size=20))
 def test_subwords_by_both_methods(method: Any, line: str) -> None:
     for tokenizer in (pieces(method), pieces(method, lower=True)):
-        if tokenizer.cut(line):
+        if tokenizer.tokenize(line):
             same(tokenizer, line)
 
 

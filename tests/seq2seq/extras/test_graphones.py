@@ -18,8 +18,7 @@ from one_test import in_one_test
 
 from regard._safetensors import opened
 from regard.cli import main
-from regard.seq2seq.data.packing import packed, unpacked
-from regard.seq2seq.data.vocabulary import END, START, UNKNOWN
+from regard.seq2seq.corpus.packing import packed, unpacked
 from regard.seq2seq.decoding.hypothesis import Hypothesis, Scoring
 from regard.seq2seq.ensemble import Ensemble
 from regard.seq2seq.evaluation.metrics import edit_distance
@@ -29,6 +28,7 @@ from regard.seq2seq.extras.graphones.em_aligner import MAX_FERTILITY, Aligner, a
 from regard.seq2seq.extras.graphones.kneser_ney import KneserNey
 from regard.seq2seq.extras.graphones.model import DEFAULT_WEIGHT, MAX_ORDER, WEIGHTS, Graphones
 from regard.seq2seq.model import Seq2Seq
+from regard.seq2seq.sources.text.vocabulary import END, START, UNKNOWN
 
 # ---------------------------------------------------------------------------------------------------- rows
 
@@ -576,7 +576,7 @@ def test_translations_are_ranked_by_both(options: dict[str, Any]) -> None:
     )
     alone = model.candidates(sources, beam=4)
     for source, several, before in zip(sources[:-1], candidates, alone, strict=False):
-        row = model.model.source.encode(list(source))
+        row = model.model.source_tokenizer.encode(list(source))
         number = {token: i for i, token in enumerate(model.model.target.tokens)}
         scores = {}
         for one in before:
@@ -604,11 +604,13 @@ def test_proposals_are_ranked_with_the_hypotheses_of_the_beam(speaker: Seq2Seq) 
         assert after[0].score >= before[0].score
     graphones = speaker.model.reranker
     assert graphones is not None
-    rows = [speaker.model.source.encode(list(word)) for word in sources[:2]]
+    rows = [speaker.model.source_tokenizer.encode(list(word)) for word in sources[:2]]
     for row, several in zip(rows, more, strict=False):
         tokens = speaker.model.target.tokens
         every = {" ".join(tokens[i] for i in target) for target in graphones.propose([row], 5)[0]}
-        forced = speaker.align(["".join(speaker.model.source.tokens[i] for i in row)] * len(every), [*every])
+        forced = speaker.align(
+            ["".join(speaker.model.source_tokenizer.tokens[i] for i in row)] * len(every), [*every]
+        )
         scores = [
             one.log_probability + graphones.weight * graphones.log_probabilities([(row, one.ids)])[0]
             for one in forced

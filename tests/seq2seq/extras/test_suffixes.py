@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.seq2seq.data.packing import Rows
-from regard.seq2seq.data.vocabulary import END, START
+from regard.seq2seq.corpus.packing import Rows
 from regard.seq2seq.extras.suffixes import LONGEST, Suffixes, joined
+from regard.seq2seq.sources.text.vocabulary import END, START
 
 ROWS = st.lists(
     st.lists(st.sampled_from([3, 4, 5, 300, 70_000]), max_size=9).map(tuple), min_size=1, max_size=8

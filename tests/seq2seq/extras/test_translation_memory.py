@@ -14,12 +14,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regard.cli import main
-from regard.seq2seq.data.vocabulary import END, START, UNKNOWN
 from regard.seq2seq.decoding.hypothesis import Scoring
 from regard.seq2seq.extras import base
 from regard.seq2seq.extras import translation_memory as module
 from regard.seq2seq.extras.translation_memory import TranslationMemory
 from regard.seq2seq.model import Seq2Seq
+from regard.seq2seq.sources.text.vocabulary import END, START, UNKNOWN
 from regard.seq2seq.translator import Translation
 
 ROWS = st.lists(st.lists(st.integers(UNKNOWN, 9), min_size=1, max_size=8).map(tuple), min_size=1, max_size=12)
@@ -188,9 +188,10 @@ def test_retrieved_targets_are_used(reader: Seq2Seq) -> None:
     """Unseen names are translated as in the memory, to which they are added after training."""
     fresh = names(50, 7)
     model = reader.model
-    texts = model.source, model.target
+    texts = model.source_tokenizer, model.target
     pairs = [
-        (texts[0].encode(texts[0].cut(f"{n}1")), texts[1].encode(texts[1].cut(t))) for n, t in fresh.items()
+        (texts[0].encode(texts[0].tokenize(f"{n}1")), texts[1].encode(texts[1].tokenize(t)))
+        for n, t in fresh.items()
     ]
     swapped = Seq2Seq(source="characters", target="characters", extras={"translation_memory": 1})
     swapped._model = model._replace(extras={"translation_memory": TranslationMemory.learn(1, pairs)})

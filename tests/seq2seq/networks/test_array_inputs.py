@@ -11,23 +11,23 @@ import pytest
 from errors import error
 
 from regard import nn
-from regard.seq2seq.data.array_sources import Images, Vectors
-from regard.seq2seq.data.batching import Batch, EncodedPair, collate, source_batch
-from regard.seq2seq.data.vocabulary import END, START
+from regard.seq2seq.corpus.batching import Batch, EncodedPair, collate, source_batch
 from regard.seq2seq.decoding.beam import beam
-from regard.seq2seq.networks.encoders.images import ImageInput
-from regard.seq2seq.networks.encoders.inputs import (
+from regard.seq2seq.networks.families import FAMILIES, build, describe, read_config
+from regard.seq2seq.networks.inputs.images import ImageInput
+from regard.seq2seq.networks.inputs.kinds import (
     as_input,
     check_fit,
     describe_input,
     input_of,
 )
-from regard.seq2seq.networks.encoders.vectors import VectorInput
-from regard.seq2seq.networks.families import FAMILIES, build, describe, read_config
+from regard.seq2seq.networks.inputs.vectors import VectorInput
 from regard.seq2seq.networks.parameters import Parameters
 from regard.seq2seq.networks.recurrent.config import RecurrentConfig
 from regard.seq2seq.networks.recurrent.encoder import encode
 from regard.seq2seq.networks.transformer.config import TransformerConfig
+from regard.seq2seq.sources import Images, Vectors
+from regard.seq2seq.sources.text.vocabulary import END, START
 
 Input = VectorInput | ImageInput
 
@@ -81,7 +81,7 @@ def make_network(family: str, inputs: Input, options: dict[str, Any], dtype: Any
     config, rng = config_of(family, inputs, options), np.random.default_rng(2)
     size = Parameters(config.shapes()).flat.size
     network = build(config, Parameters(config.shapes(), np.zeros(size, dtype)))
-    network.draw(rng, np.arange(11))
+    network.initialize(rng, np.arange(11))
     network.parameters.flat += 0.3 * rng.standard_normal(size).astype(dtype)
     return network
 
@@ -312,7 +312,7 @@ def test_an_initial_network_predicts_token_frequencies(
     family: str, inputs: Input, options: dict[str, Any]
 ) -> None:
     network = make_network(family, inputs, options, np.float32)
-    network.draw(np.random.default_rng(0), np.array([0, 0, 50, 0, 0, 0, 0, 0, 0, 0, 50]))
+    network.initialize(np.random.default_rng(0), np.array([0, 0, 50, 0, 0, 0, 0, 0, 0, 0, 50]))
     assert np.isfinite(network.parameters.flat).all()
     for name, parameter in network.parameters.items():
         if name.endswith("gain"):
@@ -439,22 +439,22 @@ def test_layers_of_an_encoder_without_layers_have_no_effect() -> None:
 @pytest.mark.parametrize("cell", [2, 4, 8, 64, 128, 4096])
 def test_the_cells_of_a_network_are_those_of_its_source(cell: int) -> None:
     source = Images(cell, 2 * cell if cell < 4096 else cell, 3, cell)
-    inputs = input_of(source)
+    inputs = input_of(source.spec)
     assert isinstance(inputs, ImageInput)
     assert inputs.cell == source.cell
     assert inputs.grid == source.grid
     assert inputs.channels == 3
-    check_fit(inputs, source)
+    check_fit(inputs, source.spec)
 
 
 def test_the_input_of_vectors_has_their_positions() -> None:
-    assert input_of(Vectors(3, "set", 2)) == VectorInput(5, "set")
-    assert input_of(Vectors(3)) == VectorInput(3)
+    assert input_of(Vectors(3, "set", 2).spec) == VectorInput(5, "set")
+    assert input_of(Vectors(3).spec) == VectorInput(3)
 
 
 def test_a_network_and_its_source_fit() -> None:
-    check_fit(VectorInput(3), Vectors(2, positions=1))
-    check_fit(ImageInput(8, 8, 1, (5, 7)), Images(8, 8))  # stages of other sizes
+    check_fit(VectorInput(3), Vectors(2, positions=1).spec)
+    check_fit(ImageInput(8, 8, 1, (5, 7)), Images(8, 8).spec)  # stages of other sizes
     for inputs, source in (
         (VectorInput(3), Vectors(2)),
         (VectorInput(3), Vectors(3, "set")),
@@ -464,5 +464,5 @@ def test_a_network_and_its_source_fit() -> None:
         (ImageInput(8, 16, 1, (5, 7)), Images(8, 8)),
         (ImageInput(8, 8), Vectors(16)),
     ):
-        text = error(ValueError, check_fit, inputs, source)
-        assert text.startswith("the network must read what its source returns. It has ")
+        text = error(ValueError, check_fit, inputs, source.spec)
+        assert text.startswith("the network must read what its source returns. It reads ")

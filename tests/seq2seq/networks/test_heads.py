@@ -10,11 +10,11 @@ import pytest
 
 from regard.cli import main
 from regard.seq2seq import Seq2Seq
-from regard.seq2seq.data.vocabulary import UNKNOWN
 from regard.seq2seq.networks.families import build
 from regard.seq2seq.networks.transformer.config import TransformerConfig
 from regard.seq2seq.networks.transformer.heads import head_weights
 from regard.seq2seq.networks.transformer.network import TransformerNetwork
+from regard.seq2seq.sources.text.vocabulary import UNKNOWN
 
 PAIRS = ["one two", "two", "three one", "two three one"], ["un deux", "deux", "trois un", "deux trois un"]
 SMALL = {"model_size": 16, "heads": 2, "feedforward_size": 16, "encoder_layers": 2, "decoder_layers": 3}

@@ -10,7 +10,7 @@ import scipy.special
 
 from regard import nn, scores
 from regard.context import attend, record
-from regard.seq2seq.data.batching import Batch, EncodedPair, collate, source_batch
+from regard.seq2seq.corpus.batching import Batch, EncodedPair, collate, source_batch
 from regard.seq2seq.networks import output_layer as output
 from regard.seq2seq.networks import top_tokens as ranking
 from regard.seq2seq.networks.families import build, describe, read_config
@@ -320,7 +320,7 @@ def test_outside_training_the_softmax_is_complete() -> None:
 def test_an_initial_network_predicts_token_frequencies(options: dict[str, Any]) -> None:
     network = make_network(options, np.float32)
     counts = np.array([0, 0, 50, 0, 0, 0, 0, 0, 0, 0, 50])
-    network.draw(np.random.default_rng(0), counts)
+    network.initialize(np.random.default_rng(0), counts)
     logits, _ = network.stepper(np.array([[4], [2]]), np.array([2]))(np.array([[1]]))
     assert np.isfinite(network.parameters.flat).all()
     assert sorted(np.argsort(logits[0, 0])[-2:].tolist()) == [2, 10]

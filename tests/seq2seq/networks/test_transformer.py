@@ -11,11 +11,11 @@ import pytest
 
 from regard import nn
 from regard.position import sinusoidal
-from regard.seq2seq.data.batching import Batch, EncodedPair, collate
-from regard.seq2seq.data.vocabulary import END, PAD, START
+from regard.seq2seq.corpus.batching import Batch, EncodedPair, collate
 from regard.seq2seq.networks.parameters import Parameters
 from regard.seq2seq.networks.transformer.config import TransformerConfig
 from regard.seq2seq.networks.transformer.network import TransformerNetwork
+from regard.seq2seq.sources.text.vocabulary import END, PAD, START
 
 TINY = TransformerConfig(
     11, 9, model_size=8, heads=2, feedforward_size=12, encoder_layers=2, decoder_layers=2
@@ -28,7 +28,7 @@ def make_network(
     """A network with random parameters, none of them 0 or 1."""
     network = TransformerNetwork(config, Parameters(config.shapes(), np.zeros(size(config), dtype)))
     rng = np.random.default_rng(seed)
-    network.draw(rng, np.arange(config.target_tokens))
+    network.initialize(rng, np.arange(config.target_tokens))
     network.parameters.flat += 0.1 * rng.standard_normal(network.parameters.flat.shape).astype(dtype)
     return network
 
@@ -238,7 +238,7 @@ def test_initial_parameters_predict_the_frequencies() -> None:
     """At first the logits are of variance 1 about the logarithm of how often each word comes."""
     config = TransformerConfig(50, 400, model_size=64, heads=4, feedforward_size=128)
     network = TransformerNetwork(config)
-    network.draw(np.random.default_rng(0), np.full(400, 10))
+    network.initialize(np.random.default_rng(0), np.full(400, 10))
     logits, _ = network.stepper(np.array([[4], [2]]), np.array([2]))(np.array([[START]]))
     assert 0.7 < logits.std() < 1.3
 
@@ -326,7 +326,7 @@ def test_it_learns_to_reverse() -> None:
         12, 12, model_size=32, heads=4, feedforward_size=64, encoder_layers=1, decoder_layers=1
     )
     network = TransformerNetwork(config)
-    network.draw(rng, np.ones(12))
+    network.initialize(rng, np.ones(12))
 
     def draw(count: int) -> Batch:
         rows = [rng.integers(4, 12, rng.integers(2, 7)).tolist() for _ in range(count)]

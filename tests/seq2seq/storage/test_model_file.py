@@ -27,11 +27,12 @@ from regard import _files, cli
 from regard import _safetensors as container
 from regard.seq2seq import Seq2Seq
 from regard.seq2seq.alignment.links import read_gold
-from regard.seq2seq.data.parallel_text import read_pairs
-from regard.seq2seq.data.tokenizers import Subwords, Words
-from regard.seq2seq.data.vocabulary import SPECIAL, Vocabulary
+from regard.seq2seq.corpus.pairs import read_pairs
 from regard.seq2seq.networks.families import FAMILIES, build, describe
 from regard.seq2seq.networks.recurrent.config import RecurrentConfig
+from regard.seq2seq.sources import Text
+from regard.seq2seq.sources.text.tokenizers import Subwords, Words
+from regard.seq2seq.sources.text.vocabulary import SPECIAL, Vocabulary
 from regard.seq2seq.storage.checkpoint_file import State, read_checkpoint, write_checkpoint
 from regard.seq2seq.storage.model_file import Model, read_model, write_model
 from regard.seq2seq.training.checkpoint import checkpoint_path
@@ -45,7 +46,7 @@ def small_model() -> Model:
     network = build(SIZES)
     network.parameters.flat[:] = np.arange(len(network.parameters.flat)) / 8
     source, target = Vocabulary([*SPECIAL, "é", "cat"], lower=True), Vocabulary([*SPECIAL, "chat"])
-    return Model(network, Words(source), Words(target))
+    return Model(network, Text.of(Words(source)), Words(target))
 
 
 @pytest.fixture(scope="module")
@@ -74,8 +75,7 @@ def test_a_model_is_read_as_it_was_written(tmp_path: Path) -> None:
     again = read_model(tmp_path / "m")
     assert again.network.config == SIZES
     assert (again.network.parameters.flat == model.network.parameters.flat).all()
-    assert again.source.tokens == model.source.tokens
-    assert again.source.describe() == model.source.describe()
+    assert again.source == model.source
     assert again.target.tokens == model.target.tokens
     assert again.target.describe() == model.target.describe()
 
@@ -190,7 +190,7 @@ CASES = {
     "the values of __metadata__ must be strings": lambda good: joined({"__metadata__": {"a": 1}}, b""),
     "the format in __metadata__ is not 'regard.seq2seq'": lambda good: metadata(good, format="pt"),
     "its version is '1', this program reads '2'": lambda good: metadata(good, version="1"),
-    "its source tokenizer is damaged: a vocabulary must have 1 tokens. Got 6 instead.": lambda good: metadata(
+    "its source is damaged: a vocabulary must have 1 tokens. Got 6 instead.": lambda good: metadata(
         good,
         translation_memory='{"count": 1}',  # the target's 5 tokens must be source tokens then
     ),
@@ -266,11 +266,11 @@ def test_weights_must_be_finite(good: bytes, tmp_path: Path) -> None:
         (
             b"\ncat",
             b"_cat",
-            "its source tokenizer is damaged: a vocabulary must have 6 tokens. Got 5 instead.",
+            "its source is damaged: a vocabulary must have 6 tokens. Got 5 instead.",
         ),
-        ("é".encode(), b"\xff\xff", "its source tokenizer is damaged: "),
-        (b"<pad>\n<s>", b"<pad>\n<x>", "its source tokenizer is damaged: "),
-        (b"<unk>\nchat", b"chat\n<unk>", "its target tokenizer is damaged: "),
+        ("é".encode(), b"\xff\xff", "its source is damaged: "),
+        (b"<pad>\n<s>", b"<pad>\n<x>", "its source is damaged: "),
+        (b"<unk>\nchat", b"chat\n<unk>", "its target is damaged: "),
     ],
 )
 def test_vocabularies_are_checked(old: bytes, new: bytes, message: str, good: bytes, tmp_path: Path) -> None:
@@ -367,9 +367,9 @@ def test_any_header(good: bytes, tmp_path: Path, name: str, key: str, value: Any
 def test_subwords_are_saved_and_loaded(tmp_path: Path) -> None:
     pieces = [*SPECIAL, "\u2581", "a", "b", "\u2581ab"]
     subwords = Subwords(Vocabulary(pieces), -np.arange(8.0), method="bpe")
-    model = Model(build(RecurrentConfig(8, 8, 2, 2, 2, 2)), subwords, subwords)
+    model = Model(build(RecurrentConfig(8, 8, 2, 2, 2, 2)), Text.of(subwords), subwords)
     write_model(tmp_path / "m", model)
-    assert read_model(tmp_path / "m").source.cut("ab ba") == subwords.cut("ab ba")
+    assert read_model(tmp_path / "m").source_tokenizer.tokenize("ab ba") == subwords.tokenize("ab ba")
 
 
 # -------------------------------------------------------------------------------------------------- checkpoints
@@ -419,7 +419,7 @@ def test_a_bit_that_changes_anywhere_in_a_model_is_an_error_or_changes_nothing(
             model = read_model(tmp_path / "m")
             assert (model.network.parameters.flat == small_model().network.parameters.flat).all()
             assert model.network.config == SIZES
-            assert [model.source.tokens, model.target.tokens] == [one.tokens for one in small_model()[1:3]]
+            assert (model.source, model.target.tokens) == (small_model().source, small_model().target.tokens)
             read += 1
     assert read <= len("checksum")  # under another name it is not known, and nothing else has changed
 

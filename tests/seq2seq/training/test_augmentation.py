@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regard.seq2seq import Images, Seq2Seq, Vectors
-from regard.seq2seq.data.batching import Batch, source_batch
-from regard.seq2seq.networks.encoders.images import ImageInput
-from regard.seq2seq.networks.encoders.inputs import Input, input_of
-from regard.seq2seq.networks.encoders.vectors import VectorInput
-from regard.seq2seq.training.augmentation import augmented, shifted
+from regard.seq2seq.corpus.batching import Batch, source_batch
+from regard.seq2seq.networks.inputs.base import Input
+from regard.seq2seq.networks.inputs.images import ImageInput, shifted
+from regard.seq2seq.networks.inputs.kinds import input_of
+from regard.seq2seq.networks.inputs.vectors import VectorInput
 from regard.seq2seq.training.config import TrainingConfig
 from regard.seq2seq.training.loop import TrainingStep, mean_loss
 
@@ -59,6 +60,13 @@ def batch_of(sources: list[Any]) -> Batch:
     return Batch(source, lengths, np.tile([[1], [2]], len(sources)))
 
 
+def augmented(batch: Batch, inputs: Input | None, seed: int = 1, shift: int = 0, noise: float = 0) -> Batch:
+    assert inputs is not None
+    rng = np.random.default_rng(seed)
+    source = inputs.augmented(batch.source, batch.lengths, shift=shift, noise=noise, rng=rng)
+    return batch._replace(source=source)
+
+
 # ------------------------------------------------------------------------------------------------- a batch
 
 
@@ -91,17 +99,19 @@ def test_cells_and_images_are_inverse(grid: tuple[int, int], stages: int, channe
     np.testing.assert_array_equal(inputs.images(cells), images)
     source = Images(inputs.height, inputs.width, channels, side)
     for i, image in enumerate(images):
-        np.testing.assert_array_equal(cells[:, i].astype(np.float32), source.read(image))
+        own = cells[i * math.prod(grid) :][: math.prod(grid)]
+        np.testing.assert_array_equal(own.astype(np.float32), source.read(image))
 
 
 def test_each_picture_has_a_shift_of_its_own_within_the_limit() -> None:
     source = Images(6, 8, cell=2)
     picture = np.random.default_rng(0).random((6, 8))
     batch = batch_of([source.read(picture)] * 200)
-    result = augmented(batch, input_of(source), shift=1, noise=0.0, rng=np.random.default_rng(1))
+    result = augmented(batch, input_of(source.spec), shift=1)
     every = [(down, right) for down in (-1, 0, 1) for right in (-1, 0, 1)]
     expected = shifted(np.repeat(picture[None, :, :, None], 9, axis=0), np.array(every)).astype(np.float32)
-    images = ImageInput(6, 8, filters=(2,)).images(result.source)
+    cells = result.source.swapaxes(0, 1).reshape(-1, 4)
+    images = ImageInput(6, 8, filters=(2,)).images(cells)
     which = [[(image == one).all() for one in expected].index(True) for image in images]
     assert set(which) == set(range(9))
 
@@ -115,7 +125,7 @@ def test_each_picture_has_a_shift_of_its_own_within_the_limit() -> None:
 )
 def test_noise_has_its_deviation_and_leaves_padding(source: Vectors, inputs: Input) -> None:
     rows = [np.zeros((length, 3), np.float32) for length in (500, 200)]
-    noisy = augmented(batch_of(rows), inputs, shift=0, noise=0.25, rng=np.random.default_rng(1)).source
+    noisy = augmented(batch_of(rows), inputs, noise=0.25).source
     assert not noisy[200:, 1].any()
     assert noisy[:200].std() == pytest.approx(0.25, rel=0.1)
     assert noisy.dtype == np.float32
@@ -127,9 +137,7 @@ def test_noise_leaves_pixels_in_their_range() -> None:
     noisy = augmented(
         batch_of([Images(8, 8).read(picture) for picture in pictures]),
         ImageInput(8, 8),
-        shift=0,
         noise=0.1,
-        rng=np.random.default_rng(1),
     ).source
     assert noisy.min() == 0
     assert noisy.max() == 1
@@ -142,7 +150,7 @@ def test_a_batch_is_not_changed(kind: str) -> None:
     batch = batch_of([source.read(example) for example in examples(kind)[0]])
     before = batch.source.copy()
     batch.source.flags.writeable = False
-    result = augmented(batch, input_of(source), shift=1, noise=0.1, rng=np.random.default_rng(1))
+    result = augmented(batch, input_of(source.spec), shift=1, noise=0.1)
     np.testing.assert_array_equal(batch.source, before)
     assert result.source.shape == before.shape
     assert (result.source != before).any()

@@ -15,10 +15,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regard.seq2seq import Seq2Seq, model
-from regard.seq2seq.data.batching import Batch, Corpus, EncodedPair, batches, collate
-from regard.seq2seq.data.vocabulary import END, START
+from regard.seq2seq.corpus.batching import Batch, Corpus, EncodedPair, batches, collate
 from regard.seq2seq.networks.families import build
 from regard.seq2seq.networks.recurrent.config import RecurrentConfig
+from regard.seq2seq.sources import Spec
+from regard.seq2seq.sources.text.vocabulary import END, START
 from regard.seq2seq.storage.checkpoint_file import read_checkpoint, write_checkpoint
 from regard.seq2seq.training import loop
 from regard.seq2seq.training.config import ResolvedConfig, TrainingConfig
@@ -51,7 +52,7 @@ def pairs(count: int, seed: int = 0, longest: int = 6) -> list[EncodedPair]:
 
 def begun(config: ResolvedConfig, count: int = 60, prepared: float = 0.0, **options: Any) -> Training:
     network = build(RecurrentConfig(9, 9, **{**SIZES, **options}))
-    network.draw(np.random.default_rng(1), np.ones(9))
+    network.initialize(np.random.default_rng(1), np.ones(9))
     return Training(network, Corpus(pairs(count)), Corpus(pairs(20, 1)), config, prepared=prepared)
 
 
@@ -269,7 +270,7 @@ def test_training_needs_an_end() -> None:
 
 def test_minutes_replace_the_default_epochs_only() -> None:
     corpus = begun(resolved()).pairs
-    config = choose_config("recurrent", len(corpus), 10, 10, {})
+    config = choose_config("recurrent", len(corpus), Spec(tokens=10), 10, {})
     plain = choose_training(config, corpus, TrainingConfig())
     assert plain.epochs == choose_epochs(len(corpus))
     timed = choose_training(config, corpus, TrainingConfig(minutes=3.0))
@@ -307,7 +308,7 @@ def test_preparing_counts_as_training_and_leaves_a_step() -> None:
 
 def test_steps_choose_no_other_sizes_and_no_epochs() -> None:
     corpus = begun(resolved()).pairs
-    config = choose_config("recurrent", len(corpus), 10, 10, {})
+    config = choose_config("recurrent", len(corpus), Spec(tokens=10), 10, {})
     chosen = choose_training(config, corpus, TrainingConfig(steps=80))
     assert (chosen.steps, chosen.epochs, chosen.minutes, chosen.warm_up) == (80, None, None, 8)
     by_epochs = choose_training(config, corpus, TrainingConfig())

@@ -13,6 +13,9 @@ import pytest
 from regard.cli import main
 from regard.show import HtmlPage
 
+DRAWN = 'a word is a vector here, as in "1 0; 0 1"; regard explain "the cat sat" draws one for each word'
+ALONE = "and --weights exclude each other: weights are shown as they are"
+
 
 @pytest.fixture(autouse=True)
 def _in_a_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -41,19 +44,22 @@ def fails(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     return err.removeprefix("regard show: error: ").removesuffix("\n")
 
 
-def test_alone_it_opens_with_the_words_of_the_tutorial_and_a_decoder(
+def test_alone_it_opens_with_examples_the_words_of_the_tutorial_and_a_decoder(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    words, decoder = shows(capsys)
+    examples, decoder = shows(capsys)
+    *meant, words = examples["data"]["examples"]
+    assert len(meant) == 3
     # What the notebook prints for seed 42.
-    assert words["data"]["words"] == {
+    assert words["words"] == {
+        "origin": "drawn with seed 42",
         "embeddings": [[1, 0, 0], [0, 1, 0], [1, 1, 0], [0, 0, 1]],
         "query_weight": [[2, 0, 2], [2, 0, 0], [2, 1, 2]],
         "key_weight": [[2, 2, 2], [0, 2, 1], [0, 1, 1]],
         "value_weight": [[1, 1, 0], [0, 1, 1], [0, 0, 0]],
     }
-    assert words["data"]["values"] == [[1, 1, 0], [0, 1, 1], [1, 2, 1], [0, 0, 0]]
-    assert words["data"]["query_labels"] == ["word 1", "word 2", "word 3", "word 4"]
+    assert words["values"] == [[1, 1, 0], [0, 1, 1], [1, 2, 1], [0, 0, 0]]
+    assert words["query_labels"] == ["word 1", "word 2", "word 3", "word 4"]
     assert decoder["data"]["key_labels"] == ["the", "black", "cat"]
 
 
@@ -103,12 +109,18 @@ def test_a_large_page_gives_a_warning_and_is_written(
         (["my.npz", "--seed", "1"], "give files or --seed, not both"),
         (["--key-labels", "a b c d"], "words have the same names as queries and keys: give --labels"),
         (["no.npz"], "no.npz: No such file or directory"),
-        (["--words", ""], "there are no numbers in words"),
+        (["--words", ""], f"there are no numbers in words; {DRAWN}"),
+        (["--words", "the cat"], f"there are no numbers in words; {DRAWN}"),
+        (["--text", " "], "argument --text: must not be empty"),
         (
-            ["--words", "the cat"],
-            "words, row 1, column 1: 'the' is not a number; "
-            'a word is a vector here, as in "1 0; 0 1", and --labels names them',
+            ["my.npz", "--weights", "w.npy"],
+            f"FILE {ALONE}",
         ),
+        (
+            ["--weights", "w.npy", "--causal"],
+            f"--causal {ALONE}",
+        ),
+        (["the cat", "--words", "1 0"], "give a sentence or --words, not both"),
         (["."], ". is a folder: with --text it may be a model of regard train"),
         (
             ["my.safetensors"],
@@ -119,6 +131,7 @@ def test_a_large_page_gives_a_warning_and_is_written(
         (["odd.npz"], "keys and values must share their length m: 4 and 3; hint: every key has one value"),
         (["--seed", "-1"], "argument --seed: must be an integer from 0 to 4294967295. Got '-1' instead."),
         (["--title"], "argument --title: expected one argument"),
+        (["my", "--text", ""], "argument --text: must not be empty"),
         (["my.npz", "--serve"], "unrecognized arguments: --serve"),
     ],
 )

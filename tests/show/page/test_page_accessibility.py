@@ -61,7 +61,7 @@ def test_a_page_has_no_serious_fault(opened: Any, accessible: Any, name: str, th
 def test_nor_has_it_with_other_options(opened: Any, accessible: Any, normalize: str) -> None:
     tab = opened(HtmlPage([drawn(EYE, 42)]))
     tab.get_by_label("Score", exact=True).select_option("additive")
-    tab.get_by_label("Mask").select_option("window")
+    tab.get_by_label("Mask", exact=True).select_option("window")
     tab.get_by_label("Normalization").select_option(normalize)
     tab.get_by_label("Softcap").check()
     tab.get_by_role("button", name="Step by step").click()

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from regard.seq2seq.data.vocabulary import JOIN, SPECIAL, START
+from regard.seq2seq.sources.text.vocabulary import JOIN, SPECIAL, START
 from regard.seq2seq.translator import Translation
 from regard.show import page
 from regard.show.figures.overlay import captioned
@@ -198,7 +198,8 @@ def test_the_smoothed_weights_over_a_picture_are_those_of_the_figure(
     picture = rng.random((300, 320, 3)).astype(np.float32)
     pair = Translation("a b", ("a", "b"), ("",) * cells, 0.0, weights(2, cells), grid=grid)
     tab = opened(page([alignment(sentence(pair, picture=picture))]))
-    tab.locator(".panel").nth(1).click()
+    assert tab.locator(".panel").first.inner_text() == "the picture"
+    tab.locator(".panel").nth(2).click()
     step = 7
     width, height, drawn = tab.evaluate(PIXELS, step)
     pixels = np.array(drawn).reshape(-(-height // step), -(-width // step), 3)
@@ -210,6 +211,55 @@ def test_the_smoothed_weights_over_a_picture_are_those_of_the_figure(
     ]
     difference = np.abs(pixels - image[np.ix_(*at)])
     assert difference.mean() < 2  # of 255: pixels are placed a little differently
+
+
+def described(name: str, text: str, picture: np.ndarray) -> dict[str, Any]:
+    tokens = tuple(text.split())
+    pair = Translation(text, tokens, ("",) * 4, -0.5, weights(len(tokens), 4), grid=(2, 2))
+    return sentence(pair, picture=picture, name=name)
+
+
+@pytest.mark.slow
+def test_captions_have_the_names_of_their_files_and_the_untouched_picture_first(opened: Any) -> None:
+    pictures = np.random.default_rng(0).integers(0, 256, (2, 480, 480, 3), np.uint8)
+    section = alignment(described("cat.png", "a cat", pictures[0]), described("no.png", "", pictures[1]))
+    assert section.title == "Captions"
+    tab = opened(page(section))
+    assert tab.locator(".source").inner_text() == "cat.png"
+    choice = tab.get_by_label("Picture", exact=True)
+    assert choice.locator("option").all_text_contents() == ["1  cat.png  a cat", "2  no.png"]
+    _, _, drawn = tab.evaluate(PIXELS, 1)
+    assert (np.array(drawn).reshape(pictures[0].shape) == pictures[0]).all()
+    tab.locator(".panel", has_text="cat").click()
+    assert "orange where the model attended" in tab.locator(".large").get_attribute("aria-label")
+    choice.select_option(index=1)
+    assert tab.locator(".source").inner_text() == "no.png"
+    assert tab.locator(".readout").inner_text() == "(no caption)"
+    _, _, drawn = tab.evaluate(PIXELS, 1)
+    assert (np.array(drawn).reshape(pictures[1].shape) == pictures[1]).all()
+
+
+OVERLAPS = """labels => {
+    const boxes = labels.map((label) => label.getBoundingClientRect()).filter((box) => box.height);
+    return boxes.slice(1).filter((box, i) => box.top < boxes[i].top + 10).length;
+}"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("count", [4, 40, 90, 400])
+def test_the_matrix_has_labels_however_long_the_sentence(opened: Any, count: int) -> None:
+    tokens = [f"w{i}" for i in range(count)]
+    tab = opened(page([translation(tokens, tokens)]), width=1280, height=800)
+    labels = tab.locator(".row-labels .label:visible")
+    assert labels.count() >= min(count, 20)
+    assert labels.evaluate_all(OVERLAPS) == 0
+    assert tab.locator(".source").inner_text() == "Source " + " ".join(tokens)
+    assert "mean log-probability" in tab.locator("p.soft:visible").inner_text()
+
+
+def test_the_source_in_one_piece_joins_its_subwords() -> None:
+    pair = translation(["x"], ["un" + JOIN, "known", "word", "</s>"])
+    assert sentence(pair)["text"] == "unknown word"
 
 
 @pytest.mark.slow

@@ -12,12 +12,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from regard import weights
 from regard.seq2seq.translator import Translation
 from regard.show import HtmlPage, page
 from regard.show.page.alignment import aligned, alignment
 from regard.show.page.heads import group, heads
 from regard.show.page.long_attention import LongAttention
 from regard.show.page.section import Section, packed
+from regard.show.steps import TEXTS
 
 HOSTILE = [
     "<script>alert(1)</script>",
@@ -91,7 +93,7 @@ def test_a_page_loads_nothing() -> None:
 
 def test_a_page_of_all_views_is_small_compared_with_its_data() -> None:
     views = ("mechanism", "alignment", "heads", "long")
-    assert len(HtmlPage([Section(view, "", {}) for view in views]).html.encode()) < 150_000
+    assert len(HtmlPage([Section(view, "", {}) for view in views]).html.encode()) < 180_000
 
 
 def test_numbers_that_are_not_finite_are_strings_that_a_browser_reads_as_numbers() -> None:
@@ -138,6 +140,31 @@ def test_a_notebook_shows_a_page_in_a_frame_of_its_own() -> None:
     (inside,) = re.findall(r'srcdoc="([^"]*)"', shown)
     assert "&lt;!doctype html&gt;" in inside
     assert 'title="&quot;a&quot; &amp; b"' in shown
+
+
+def test_a_notebook_that_is_not_trusted_shows_the_weights_as_text() -> None:
+    shown = page(np.eye(2), np.eye(2), np.eye(2), title="a < b", scale=0.0)._repr_html_()
+    left = re.sub(r"<(iframe|style)\b.*?</\1>", "", shown, flags=re.DOTALL)  # what a sanitizer leaves
+    (text,) = re.findall(r"<pre class='regard-text'>(.*)</pre>", left, flags=re.DOTALL)
+    assert "a &lt; b" in text
+    assert "query 1  0.500  0.500" in text
+    assert "<style>.regard-text { display: none }</style>" in shown
+
+
+def strings(part: Any) -> list[str]:
+    """All texts inside of nested lists and mappings."""
+    if isinstance(part, dict):
+        return [text for inner in part.values() for text in strings(inner)]
+    return [part] if isinstance(part, str) else []
+
+
+def test_every_term_of_the_texts_is_explained_and_every_normalization_has_words() -> None:
+    terms = {term.lower() for text in strings(TEXTS) for term in re.findall(r"\[([^\]]+)\]", text)}
+    assert {term if term in TEXTS["terms"] else term.removesuffix("s") for term in terms} <= TEXTS[
+        "terms"
+    ].keys()
+    assert TEXTS["normalize"].keys() == weights.NAMED.keys()
+    assert [step["number"] for step in TEXTS["steps"].values()] == [1, 2, 3]
 
 
 def test_a_lone_surrogate_costs_no_page(tmp_path: Path) -> None:

@@ -21,9 +21,9 @@ import pytest
 
 from regard.cli import main
 from regard.seq2seq import Seq2Seq
-from regard.seq2seq.data.tokenizers import Subwords, learn
-from regard.seq2seq.data.vocabulary import SPECIAL, Vocabulary
 from regard.seq2seq.export.rules import rules
+from regard.seq2seq.sources.text.tokenizers import Subwords, learn
+from regard.seq2seq.sources.text.vocabulary import SPECIAL, Vocabulary
 
 pytest.importorskip("onnx", reason="exports are tested with onnx")
 pytest.importorskip("onnxruntime", reason="exports are tested with onnxruntime")
@@ -281,8 +281,11 @@ def test_text_is_cut_as_by_the_tokenizers(tab: Any, kind: str, form: Any) -> Non
         tokenizer: Any = subwords(kind)
     else:
         tokenizer = learn(kind, LINES, lower=form == "NFKC", normalization=form)
-    own = [tokenizer.cut(line) for line in LINES]
-    expected = [[t, tokenizer.encode(t), tokenizer.glue(t), [tokenizer.plain(one) for one in t]] for t in own]
+    own = [tokenizer.tokenize(line) for line in LINES]
+    expected = [
+        [t, tokenizer.encode(t), tokenizer.detokenize(t), [tokenizer.token_text(one) for one in t]]
+        for t in own
+    ]
     assert tab.evaluate(CUT, [rules(tokenizer), LINES]) == expected
 
 

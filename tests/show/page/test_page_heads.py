@@ -178,7 +178,32 @@ def test_three_hundred_tokens_open_and_a_head_changes(opened: Any) -> None:
     tab.locator(".token[data-side=row]").nth(7).click()
     shown = tab.locator(".token[data-side=column] .value").all_text_contents()
     assert len(shown) == 300
-    np.testing.assert_allclose([float(value) for value in shown], array[1, 1, 7], atol=0.0005001)
+    np.testing.assert_allclose(
+        [float(value.replace("\u2248", "")) for value in shown], array[1, 1, 7], atol=0.0005001
+    )
+
+
+@pytest.mark.slow
+def test_measures_have_units_and_explanations(opened: Any) -> None:
+    tab = opened(page(weights(2, 2, 4, 4)))
+    headings = tab.locator(".head-table thead button").all_text_contents()
+    assert headings == ["Head", "Entropy (bits)", "Distance (tokens)", "Diagonal", "First token"]
+    for name in ("L is the layer, H the head", "0 bits if one token has all of it", "how many tokens away"):
+        assert name in tab.locator(".meaning").inner_text()
+    assert tab.locator(".small-head").first.inner_text() == "L1 H1"
+
+
+@pytest.mark.slow
+def test_a_printed_head_has_all_its_tokens(opened: Any) -> None:
+    tab = opened(page(weights(1, 1, 70, 70)), width=1280, height=800)
+    tab.emulate_media(media="print")
+    tab.evaluate("dispatchEvent(new Event('beforeprint'))")
+    height = tab.locator(".between canvas").evaluate("canvas => canvas.offsetHeight")
+    box = tab.locator(".pairs").evaluate("box => [box.clientHeight, box.scrollHeight]")
+    assert height == 70 * 28
+    assert box[0] == box[1] >= height
+    across = tab.locator(".matrix canvas").evaluate("canvas => canvas.getBoundingClientRect().width")
+    assert across < 718  # between the margins of A4
 
 
 LINES = """async () => {

@@ -165,6 +165,10 @@ def test_the_page_shows_the_summaries_and_zooms_by_keys(opened: Any) -> None:
     blocks_of_row = dense[1, rows].max(axis=0).reshape(-1, 2).max(axis=1)
     best = sorted(blocks_of_row, reverse=True)[:6]
     assert tab.locator(".long-best b").all_text_contents() == [f"{weight:.4f}" for weight in best]
+    rows, columns = (tab.locator(f".ticks.{side} span").all_text_contents() for side in ("rows", "columns"))
+    # A quarter of each side is in view, from 3/8 - 1/40 of it.
+    assert [rows[0], rows[-1]] == ["211", "360"]
+    assert [columns[0], columns[-1]] == ["246", "420"]
     tab.keyboard.press("0")
     tab.locator("button", has_text="mean").click()
     tab.locator("button", has_text="linear").click()

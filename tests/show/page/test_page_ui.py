@@ -11,7 +11,7 @@ import pytest
 import regard
 from regard import scores
 from regard.show import HtmlPage, page
-from regard.show.page.examples import drawn, reordering
+from regard.show.page.examples import drawn, meanings, reordering
 from regard.show.page.mechanism import mechanism
 
 pytestmark = pytest.mark.slow
@@ -27,8 +27,24 @@ def written(x: float, digits: int) -> str:
         return "\u2212\u221e"
     text = f"{x:.{0 if x == 0 else digits}f}"
     if x != 0 and float(text) == 0:
-        text = re.sub(r"e([+-])0*", lambda match: "e" + match[1].replace("+", ""), f"{x:.2e}")
+        return "\u22480" if digits else "0"
     return text.replace("-", "\u2212")
+
+
+def weight_texts(attention: Any, digits: int) -> list[list[str]]:
+    """The weights as a heat map writes them: exact zeros and ones, what rounds to them, and masked ones differ."""
+
+    def text(weight: float, logit: float) -> str:
+        if np.isneginf(logit):
+            return "\u2013"
+        if weight in (0, 1):
+            return str(int(weight))
+        return "\u22481" if round(weight, digits) == 1 else written(weight, digits)
+
+    return [
+        [text(*pair) for pair in zip(*rows, strict=True)]
+        for rows in zip(attention.weights, attention.logits, strict=True)
+    ]
 
 
 def texts(rows: Any, digits: int | None = None) -> list[list[str]]:
@@ -62,13 +78,12 @@ def row(tab: Any, name: str) -> list[str]:
 def agrees(tab: Any, attention: Any, picked: int = 0) -> None:
     """Every number of the page is that of an attention."""
     assert table(tab, "Scores") == texts(attention.scores)
-    weights = [
-        ["0" if w == 0 else "1" if w == 1 else written(w, 3) for w in line] for line in attention.weights
-    ]
-    assert table(tab, "Weights of") == weights
+    assert table(tab, "Weights of") == weight_texts(attention, 3)
     assert table(tab, "Context") == texts(attention.context)
     assert row(tab, "score") == texts(attention.scores[picked])[0]
-    assert row(tab, "weight") == texts(attention.weights[picked])[0]
+    hidden = np.isneginf(attention.logits[picked])
+    own = texts(attention.weights[picked])[0]
+    assert row(tab, "weight") == ["\u2013" if j else text for j, text in zip(hidden, own, strict=True)]
 
 
 def of_words(words: np.ndarray, weights: list[np.ndarray] = WEIGHTS, **options: Any) -> Any:
@@ -168,11 +183,11 @@ def test_a_typed_number_counts_at_once_and_nonsense_does_not(words: Any) -> None
 
 def test_reset_brings_everything_back(words: Any) -> None:
     number(words, "Words, word 1, column 1").fill("7")
-    words.get_by_label("Mask").select_option("causal")
+    words.get_by_label("Mask", exact=True).select_option("causal")
     words.get_by_label("Score", exact=True).select_option("cosine")
     words.get_by_role("button", name="Reset").click()
     agrees(words, of_words(WORDS))
-    assert words.get_by_label("Mask").input_value() == "none"
+    assert words.get_by_label("Mask", exact=True).input_value() == "none"
 
 
 @pytest.mark.parametrize("normalize", ["softmax", "sparsemax", "entmax15", "hard"])
@@ -182,13 +197,13 @@ def test_options_are_chosen_by_hand(words: Any, normalize: str) -> None:
         words.get_by_label("Score", exact=True).select_option(score)
         if score == "gaussian":
             number(words, "Width").fill("0.8")
-        words.get_by_label("Mask").select_option("window")
+        words.get_by_label("Mask", exact=True).select_option("window")
         number(words, "Keys before").fill("2")
         number(words, "Keys after").fill("0")
         agrees(words, of_words(WORDS, score=own, normalize=normalize, mask=regard.mask.window(2, 0)))
-        words.get_by_label("Mask").select_option("causal")
+        words.get_by_label("Mask", exact=True).select_option("causal")
         agrees(words, of_words(WORDS, score=own, normalize=normalize, mask=regard.mask.causal()))
-        words.get_by_label("Mask").select_option("none")
+        words.get_by_label("Mask", exact=True).select_option("none")
 
 
 def test_scale_and_softcap(words: Any) -> None:
@@ -252,20 +267,182 @@ def test_the_theme_is_changed_by_hand(words: Any) -> None:
     assert words.evaluate(paint) == light
 
 
-def test_steps_appear_one_after_the_other(words: Any) -> None:
+def test_the_walk_shows_one_step_at_a_time_and_tells_nothing_of_later_ones(words: Any) -> None:
     visible = words.locator("table.story tbody:visible h3")
-    titles = ["Score", "Scale", "Mask", "Weights", "Weighted sum"]
-    assert [text.split(" ", 1)[-1].split("\n")[-1] for text in visible.all_inner_texts()] == titles
+    titles = ["1 Scores", "2 Weights", "3 Context"]
+    assert [" ".join(text.split()) for text in visible.all_inner_texts()] == titles
     words.get_by_role("button", name="Step by step").click()
-    for count in range(1, 6):
-        assert visible.count() == count
-        assert words.get_by_role("status").inner_text() == f"step {count} of 5: {titles[count - 1].lower()}"
-        if count < 5:
+    for number, title in enumerate(titles, 1):
+        assert [" ".join(text.split()) for text in visible.all_inner_texts()] == [title]
+        assert words.get_by_role("status").inner_text() == f"step {number} of 3: {title[2:].lower()}"
+        assert words.locator("figure.card:visible figcaption", has_text="of all queries").count() == min(
+            number, 2
+        )
+        told = "word 3" in words.locator(".sentence").inner_text()
+        assert told == (number >= 2)
+        assert words.locator(".flow .result").all_text_contents()[1] == ("?" if number == 1 else "0.749")
+        if number < 3:
             words.get_by_role("button", name="Next").click()
     words.get_by_role("button", name="Back").click()
-    assert visible.count() == 4
     words.get_by_role("button", name="Show all steps").click()
-    assert visible.count() == 5
+    assert visible.count() == 3
+
+
+BOX = """element => {
+    const { top, bottom } = element.getBoundingClientRect();
+    return [top, bottom, innerHeight];
+}"""
+
+
+@pytest.mark.parametrize(("width", "height"), [(1280, 800), (1440, 700), (900, 800), (390, 844)])
+def test_the_step_at_work_and_its_button_are_in_the_window(opened: Any, width: int, height: int) -> None:
+    tab = opened(HtmlPage([meanings(), reordering()]), width=width, height=height)
+    for section in (0, 1):
+        tab.get_by_role("button", name="Step by step").nth(0).click()
+        own = tab.locator("section").nth(section)
+        for number in (1, 2, 3):
+            for part in (own.locator(".story tbody:visible h3").first, own.locator(".stepper .primary")):
+                top, bottom, window = part.evaluate(BOX)
+                assert top >= 0
+                assert bottom <= window + 1, (section, number)
+            own.locator(".stepper .primary").click() if number < 3 else None
+        own.get_by_role("button", name="Show all steps").click()
+        own.locator(".account .primary").first.evaluate("button => button.hidden = true")
+
+
+COVERED = """() => {
+    const seen = [...document.querySelectorAll("section figure.card, section .account, section .inputs")];
+    const faults = [];
+    for (let y = 0; y + innerHeight <= document.documentElement.scrollHeight + 97; y += 97) {
+        scrollTo(0, y);
+        const boxes = seen.map((part) => [part, part.getBoundingClientRect()]).filter(([, box]) => box.height);
+        for (const [a, p] of boxes) for (const [b, q] of boxes) {
+            if (a === b || a.contains(b) || b.contains(a)) continue;
+            const across = Math.min(p.right, q.right) - Math.max(p.left, q.left);
+            const down = Math.min(p.bottom, q.bottom) - Math.max(p.top, q.top);
+            const hidden = [a, b].some((part) => part.closest(".inputs") && !part.matches(".inputs"));
+            if (across > 1 && down > 1 && !hidden) faults.push([y, a.className, b.className]);
+        }
+    }
+    return faults;
+}"""
+
+
+@pytest.mark.parametrize(
+    ("width", "height"), [(1280, 800), (1440, 900), (1920, 1080), (901, 600), (390, 844)]
+)
+@pytest.mark.parametrize("count", [4, 8])
+def test_no_part_lies_over_another_at_any_scroll_position(
+    opened: Any, width: int, height: int, count: int
+) -> None:
+    tab = opened(HtmlPage([drawn(np.eye(count), 42), reordering()]), width=width, height=height)
+    assert tab.evaluate(COVERED) == []
+    if width > 900:  # the panel is no higher than the window
+        assert (
+            max(tab.locator(".inputs").evaluate_all("all => all.map((part) => part.offsetHeight)")) <= height
+        )
+
+
+def test_the_column_of_sums_is_in_view_with_many_words(opened: Any) -> None:
+    tab = opened(HtmlPage([drawn(np.eye(9), 42)]), width=1280, height=800)
+    for part in tab.locator(".story td.sum:visible").all():
+        box = part.bounding_box()
+        assert box["x"] + box["width"] <= 1280
+
+
+def test_a_term_explains_itself_on_hover_focus_and_tap(opened: Any) -> None:
+    tab = opened(HtmlPage([meanings()]), width=400, has_touch=True)
+    term, tip = tab.locator("button.term", has_text="softmax").first, tab.get_by_role("tooltip")
+    term.tap()
+    assert "positive shares that sum to 1" in tip.inner_text()
+    tab.keyboard.press("Escape")
+    assert not tip.is_visible()
+    term.hover()
+    assert tip.is_visible()
+    tab.mouse.move(0, 0)
+    term.blur()
+    term.focus()
+    assert term.get_attribute("aria-describedby") == tip.get_attribute("id")
+
+
+def test_an_example_answers_what_its_text_says(opened: Any) -> None:
+    tab = opened(HtmlPage([meanings()]))
+    sentence = tab.locator(".sentence")
+    assert sentence.inner_text().startswith("bank attends mostly to river (98.6")
+    tab.get_by_role("button", name="Do it").click()
+    assert row(tab, "weight × value")[1].split() == ["0", "1.9713"]  # the topic is money
+    tab.get_by_role("button", name="A pronoun and its noun").click()
+    assert sentence.inner_text().startswith("it attends mostly to animal")
+    tab.get_by_role("button", name="Do it").click()
+    assert sentence.inner_text().startswith("it attends mostly to street")
+    tab.get_by_role("button", name="A set without order").click()
+    before = table(tab, "Context")
+    tab.get_by_role("button", name="Do it").click()
+    assert table(tab, "Context") == [before[i] for i in (3, 1, 0, 2)]
+
+
+def test_a_scale_is_found_with_a_slider_and_the_slope_of_the_softmax_shows_it(words: Any) -> None:
+    slider = words.get_by_role("slider")
+    slider.fill("1")  # the scale 10
+    agrees(words, of_words(WORDS, scale=10.0))
+    assert words.locator("tr.worked", has_text="slope").inner_text().endswith("\u2248 0")
+    slider.fill("-2")
+    agrees(words, of_words(WORDS, scale=0.01))
+    weight = of_words(WORDS, scale=0.01).weights[0].max()
+    assert (
+        words.locator("tr.worked", has_text="slope").inner_text().endswith(f"= {weight * (1 - weight):.4f}")
+    )
+
+
+@pytest.mark.parametrize(
+    ("logits", "said"),
+    [
+        ([5.0, 0, 0, 0], "attends mostly to key 1"),
+        ([0.3, 0, 0.1, 0], "attends to several, most to key 1"),
+        ([1.0, 1, 0, 0], "attends about equally to key 1"),
+        ([3.0, 2.999, 0, 0], "attends about equally to key 1"),
+        ([9.0, 0, 0, 0], "attends to key 1"),
+        ([1.0, 1, 1, 1], "attends to all alike"),
+    ],
+)
+def test_words_follow_the_size_and_the_margin_of_a_weight(
+    opened: Any, logits: list[float], said: str
+) -> None:
+    tab = opened(page(np.ones((1, 1)), np.array(logits)[:, None], np.eye(4), scale=1.0))
+    assert said in tab.locator(".sentence").inner_text()
+
+
+INKS = """() => {
+    const parts = [...document.querySelectorAll(".heat button, .story .bar, .story td.picked")];
+    return parts.map((part) => [getComputedStyle(part).backgroundColor, getComputedStyle(part).printColorAdjust]);
+}"""
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_a_printed_page_has_its_colours_on_white_and_no_controls(opened: Any, theme: str) -> None:
+    tab = opened(HtmlPage([drawn(WORDS, 42)]), theme=theme)
+    tab.emulate_media(media="print", color_scheme=theme)
+    tab.evaluate("dispatchEvent(new Event('beforeprint'))")
+    assert {adjust for _, adjust in tab.evaluate(INKS)} == {"exact"}
+    dark = tab.get_by_role("button", name="word 1 to word 3").evaluate(
+        "cell => getComputedStyle(cell).backgroundColor"
+    )
+    red, green, blue = (
+        c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4
+        for c in (int(part) / 255 for part in re.findall(r"\d+", dark))
+    )
+    assert 1.05 / (0.2126 * red + 0.7152 * green + 0.0722 * blue + 0.05) > 4.5  # the largest weight on paper
+    assert tab.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+    for control in (
+        "#theme",
+        ".controls",
+        ".picker",
+        ".controls select",
+        ".stepper",
+        "[data-part=reset]",
+        ".primary",
+    ):
+        assert not tab.locator(control).first.is_visible(), control
 
 
 def test_words_become_vectors_that_can_be_changed(words: Any) -> None:
@@ -293,7 +470,7 @@ def test_a_decoder_goes_on_to_its_next_step(opened: Any) -> None:
     sentences = []
     for _ in range(4):
         sentences.append(tab.locator(".sentence").inner_text().split(" (")[0])
-        tab.get_by_role("button", name="Next step").click()
+        tab.get_by_role("button", name="Next word").click()
     assert sentences == [
         f"{a} attends mostly to {b}"
         for a, b in (("le", "the"), ("chat", "cat"), ("noir", "black"), ("le", "the"))
@@ -333,7 +510,7 @@ def test_two_pages_of_one_notebook_do_not_disturb_each_other(browser: Any) -> No
     tab.set_content("".join(frames))
     first, second = (tab.frame_locator("iframe").nth(i) for i in range(2))
     before = second.locator(".sentence").inner_text()
-    first.get_by_label("Mask").select_option("causal")
+    first.get_by_label("Mask", exact=True).select_option("causal")
     assert first.locator(".sentence").inner_text() == "word 1 sees only word 1 (100.0\u00a0%)"
     assert second.locator(".sentence").inner_text() == before
     tab.close()

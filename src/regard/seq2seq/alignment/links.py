@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard import _check
-from regard.seq2seq.data.parallel_text import file_lines, memoized
+from regard.seq2seq.corpus.pairs import file_lines, memoized
 
 __all__ = [
     "Gold",

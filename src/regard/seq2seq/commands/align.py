@@ -11,7 +11,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from regard import _files
+from regard import _check, _files
 from regard.seq2seq.alignment.links import links, merge, spell
 from regard.seq2seq.alignment.symmetrize import METHODS, posterior_product, symmetrize
 from regard.seq2seq.commands import drawing
@@ -26,9 +26,9 @@ from regard.seq2seq.commands.loading import (
     word_links,
 )
 from regard.seq2seq.commands.read_lines import WINDOW, Failed, Failures, read_blocks, results
-from regard.seq2seq.data.parallel_text import display_name, no_pair, read_lines
-from regard.seq2seq.data.tables import Record, is_csv, note_header, records
-from regard.seq2seq.data.tokenizers import Sentence
+from regard.seq2seq.corpus.pairs import display_name, no_pair, read_lines
+from regard.seq2seq.corpus.tables import Record, is_csv, note_header, records
+from regard.seq2seq.sources import Example
 from regard.seq2seq.storage.model_file import model_file
 from regard.seq2seq.translator import LONGEST_SENTENCE, Translation, Translator, check_length
 from regard.show import argument_types
@@ -36,7 +36,8 @@ from regard.show import argument_types
 __all__ = ["add_arguments", "run"]
 
 Array = NDArray[Any]
-Pair = tuple[str, str]
+Pair = tuple[Example, Example]
+Pairs = tuple[Pair, ...]  # the same pair, as the model of each direction reads it
 Links = frozenset[tuple[int, int]]
 
 DEFAULT = "grow-diag-final-and"
@@ -73,12 +74,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_columns(parser)
     add_ensemble(parser)
     _add_merging(add)
-    add(
-        "--by",
-        choices=("words", "tokens"),
-        default="words",
-        help="what is linked (default words)",
-    )
+    add("--by", choices=("words", "tokens"), default="words", help="what is linked (default words)")
     add(
         "--scores",
         action="store_true",
@@ -127,12 +123,12 @@ def _add_merging(add: Callable[..., Any]) -> None:
 def run(args: argparse.Namespace) -> int:
     """Align pairs and print their links."""
     if len(args.files) > 2:
-        raise ValueError(f"PAIRS must be one file or two. Got {len(args.files)} instead.")
+        _check.fail(f"PAIRS must be one file or two. Got {len(args.files)} instead.")
     if args.symmetrize and not args.reverse:
-        raise ValueError("--symmetrize needs --reverse: a model of the other direction")
+        _check.fail("--symmetrize needs --reverse: a model of the other direction")
     check_one_file(args.columns, args.files, "PAIRS")
     if len(args.files) == 2 and _files.real(args.files[0]) == _files.real(args.files[1]):
-        raise ValueError("PAIRS must be two different files")
+        _check.fail("PAIRS must be two different files")
     failures = Failures("align", "pairs", " and ".join(map(display_name, args.files or ["-"])))
     aligner = _Aligner(args, failures)
     make_picture_folder(args.png)
@@ -198,7 +194,7 @@ def _of_two_files(files: Sequence[Path]) -> Iterator[list[Record]]:
         pending = [lines[count:] for lines in pending]
     if pending[0] or pending[1]:
         longer, shorter = names if pending[0] else names[::-1]
-        raise ValueError(f"{shorter}, line {number + 1}: missing, but {longer} has more lines")
+        _check.fail(f"{shorter}, line {number + 1}: missing, but {longer} has more lines")
 
 
 class _Aligner:
@@ -208,42 +204,42 @@ class _Aligner:
         directions = [[args.model, *args.ensemble], args.reverse]
         files = [{_files.real(model_file(path)) for path in paths} for paths in directions]
         if files[0] & files[1]:
-            raise ValueError(
-                "--reverse needs models of the other direction. Got one of the same model instead."
-            )
+            _check.fail("--reverse needs models of the other direction. Got one of the same model instead.")
         self.models = [load_all(paths[0], paths[1:]) for paths in directions if paths]
         for paths, model in zip(directions, self.models, strict=False):
             if not model.attention:
-                raise ValueError(f"{paths[0]} was trained without attention, so it cannot align")
+                _check.fail(f"{paths[0]} was trained without attention, so it cannot align")
         self.method = args.symmetrize or DEFAULT
         self.threshold: float = args.threshold
         self.unseen, self.failures = Unseen(), failures
         self.by, self.scores, self.posterior = args.by, args.scores, args.posterior
         self.empty: str = "\t" * len(self.models) * args.scores  # the line of a pair that can't be aligned
 
-    def read(self, row: Record) -> Pair | Failed:
-        """Return a pair that can be aligned."""
+    def read(self, row: Record) -> Pairs | Failed:
+        """Return a pair that can be aligned, as each model reads it."""
         return self.failures.read(row, self._checked)
 
-    def _checked(self, row: Record) -> Pair:
-        """Return a pair; raise if it is none or too long for the models, and warn of unseen symbols."""
+    def _checked(self, row: Record) -> Pairs:
+        """Return a pair as each model reads it; raise if it is none or too long, and warn of unseen symbols."""
         if len(row.cells) != 2:
-            raise ValueError(no_pair("\t".join(row.cells)))
-        pair = Sentence(row.cells[0]), Sentence(row.cells[1])
-        for model, sides in zip(self.models, (pair, pair[::-1]), strict=False):
-            tokenizers = model.model.source_tokenizer, model.model.target
-            for side, tokenizer in zip(sides, tokenizers, strict=True):
-                tokens = tokenizer.cut(side)
-                check_length(len(tokens))
-                self.unseen.check(tokenizer, tokens, f"line {row.line}")
-        return pair
+            _check.fail(no_pair("\t".join(row.cells)))
+        sides: Sequence[Any] = row.cells
+        pairs: list[Pair] = []
+        for model in self.models:
+            sides = pair = model.model.source.load(sides[0]), model.model.target.read(sides[1])
+            for side, tokenizer in zip(pair, (model.model.source_tokenizer, model.model.target), strict=True):
+                check_length(len(side))
+                self.unseen.check(tokenizer, side.content, f"line {row.line}")
+            pairs.append(pair)
+            sides = sides[::-1]  # for the model of the other direction
+        return tuple(pairs)
 
-    def align(self, pairs: Sequence[Pair]) -> Iterator[tuple[Translation, ...]]:
+    def align(self, pairs: Sequence[Pairs]) -> Iterator[tuple[Translation, ...]]:
         """Yield the alignments of each pair, by one model or by those of both directions."""
-        sources, targets = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
-        aligned = [self.models[0].align(sources, targets, posterior=self.posterior)]
-        if len(self.models) > 1:
-            aligned.append(self.models[1].align(targets, sources, posterior=self.posterior))
+        aligned = [
+            model.align([pair[0] for pair in own], [pair[1] for pair in own], posterior=self.posterior)
+            for model, own in zip(self.models, zip(*pairs, strict=True), strict=True)
+        ]
         return zip(*aligned, strict=True)
 
     def line(self, number: int, both: Sequence[Translation]) -> str:
@@ -257,7 +253,7 @@ class _Aligner:
     def _links(self, both: Sequence[Translation]) -> Links:
         sides = [(translation.source[:-1], translation.tokens) for translation in both]
         if self.by == "tokens" and len(both) > 1 and sides[0] != sides[1][::-1]:
-            raise ValueError("--by tokens and --reverse need models that cut text into the same tokens")
+            _check.fail("--by tokens and --reverse need models that split text into the same tokens")
         if self.method == PRODUCT:
             product = posterior_product(*map(self._weights, self.models, both))
             return links(product, end=False, threshold=self.threshold)

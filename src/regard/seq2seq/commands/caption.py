@@ -13,22 +13,21 @@ from typing import Any
 
 import numpy as np
 
-from regard import _files
+from regard import _check, _files
 from regard.seq2seq.commands import drawing
-from regard.seq2seq.commands.examples import load
 from regard.seq2seq.commands.loading import add_ensemble, add_model, load_all, make_picture_folder
 from regard.seq2seq.commands.options import add_beam, beam_sizes, check_outputs
-from regard.seq2seq.commands.pages import Collected, check_page, is_page
+from regard.seq2seq.commands.pages import PageParts, check_page, is_page
 from regard.seq2seq.commands.read_lines import Failed, Failures, read_blocks, results, windows
-from regard.seq2seq.data.array_sources import ArraySource, Images, Loaded
-from regard.seq2seq.data.arrays import file_of
-from regard.seq2seq.data.normalization import is_blank
-from regard.seq2seq.data.tables import Record
-from regard.seq2seq.data.vocabulary import JOIN
+from regard.seq2seq.corpus.tables import Record
+from regard.seq2seq.sources import Example, Source
+from regard.seq2seq.sources.arrays import file_of
+from regard.seq2seq.sources.text.normalization import is_blank
+from regard.seq2seq.sources.text.vocabulary import JOIN
 from regard.seq2seq.storage.model_file import model_file
 from regard.seq2seq.translator import Translation, Translator
 from regard.show import argument_types
-from regard.show.terminal import clean
+from regard.show.terminal.text import clean
 
 __all__ = ["add_arguments", "run"]
 
@@ -92,7 +91,6 @@ def run(args: argparse.Namespace) -> int:
     (beam, best), number = beam_sizes(args), 0
     model = load_all(args.model, args.ensemble, arrays=True)
     source = model.model.source
-    assert isinstance(source, ArraySource)  # as `load_all` has checked
     models = [args.model, *args.ensemble]
     inputs = [*models, *map(model_file, models), *(Path(file_of(name)) for name in args.images)]
     shown, records = _Shown(args, model, source, inputs), list[dict[str, Any]]()
@@ -102,7 +100,7 @@ def run(args: argparse.Namespace) -> int:
     for number, (row, example, captions) in enumerate(results(rows, read, search), 1):
         _print(row.cells[0], captions, with_scores=args.n_best is not None)
         records += _records(row.cells[0], captions) if args.json else []
-        if isinstance(example, Loaded) and not isinstance(captions, Failed):
+        if not isinstance(example, Failed) and not isinstance(captions, Failed):
             shown.add(number, example, captions)
     shown.save()
     if args.json:
@@ -115,20 +113,20 @@ class _Shown:
     """Shows where a model attended: as one page, or as a picture for each image in a folder."""
 
     def __init__(
-        self, args: argparse.Namespace, model: Translator, source: ArraySource, inputs: Sequence[Path]
+        self, args: argparse.Namespace, model: Translator, source: Source, inputs: Sequence[Path]
     ) -> None:
         self.path, self.force, self.source = args.show, args.force, source
         self.outputs = {"--json": args.json, "--show": args.show if is_page(args.show) else None}
         self.inputs = set[Path]()
         self.check(inputs)
-        self.page = Collected(model) if is_page(args.show) else None
+        self.page = PageParts(model) if is_page(args.show) else None
         if args.force and self.page is None:
-            raise ValueError("--force needs --show FILE.html")
-        of_images = isinstance(source, Images) or self.page is not None
+            _check.fail("--force needs --show FILE.html")
+        of_images = source.spec.image is not None or self.page is not None
         if args.show and not (model.attention and of_images):
             needs = "attention" if of_images else "a model of pictures"
-            lack = "without" if of_images else f"of {source.token_type}"
-            raise ValueError(f"--show needs {needs}. {args.model} is a model {lack}.")
+            lack = "without" if of_images else f"of {source.kind}"
+            _check.fail(f"--show needs {needs}. {args.model} is a model {lack}.")
         if self.page is None:
             make_picture_folder(args.show)
         else:
@@ -139,16 +137,15 @@ class _Shown:
         check_outputs(self.outputs, inputs)
         self.inputs.update(map(_files.real, inputs))
 
-    def add(self, number: int, example: Loaded, captions: Sequence[Translation]) -> None:
+    def add(self, number: int, example: Example, captions: Sequence[Translation]) -> None:
         """Show the captions of an example."""
         if self.page is not None:
-            picture = self.source.picture(example) if isinstance(self.source, Images) else None
-            self.page.add(captions, example, picture)
-        elif self.path and isinstance(self.source, Images):
-            path = self.path / f"{number}-{Path(example).stem}.png"
+            self.page.add(captions, example, self.source.picture(example), Path(example.name).name)
+        elif self.path:
+            path = self.path / f"{number}-{Path(example.name).stem}.png"
             if _files.real(path) in self.inputs:
-                raise ValueError(f"{path} would be overwritten: give --show a folder of its own")
-            drawing.save_captioned(self.source, example, captions[0], path)
+                _check.fail(f"{path} would be overwritten.", hint="give --show a folder of its own")
+            drawing.save_alignment(captions[0], path, self.source.picture(example))
 
     def save(self) -> None:
         """Write the page, if there is one."""
@@ -164,11 +161,11 @@ def _named(names: Sequence[str], shown: _Shown) -> Iterator[list[Record]]:
         yield group
 
 
-def _load(source: ArraySource, row: Record) -> Loaded:
+def _load(source: Source, row: Record) -> Example:
     (name,) = row.cells
     if is_blank(name):
-        raise ValueError("empty; expected the name of a file")
-    return load(name, source)
+        _check.fail("empty; expected the name of a file")
+    return source.load(name)
 
 
 def _print(name: str, captions: Sequence[Translation] | Failed, *, with_scores: bool) -> None:

@@ -6,7 +6,8 @@ import argparse
 from collections.abc import Sequence
 from typing import Any
 
-from regard.seq2seq.data.tables import check_columns
+from regard import _check
+from regard.seq2seq.corpus.tables import check_columns
 from regard.show import argument_types
 
 __all__ = ["add_columns", "check_one_file"]
@@ -27,4 +28,4 @@ def check_one_file(columns: Sequence[str] | None, files: Sequence[object], name:
     """Check that the chosen columns are of one file, called `name` in errors."""
     check_columns(columns)
     if columns is not None and len(files) > 1:
-        raise ValueError(f"--columns needs one file of pairs. {name} has {len(files)} instead.")
+        _check.fail(f"--columns needs one file of pairs. {name} has {len(files)} instead.")

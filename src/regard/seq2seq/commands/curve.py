@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from numpy.typing import NDArray
 
-from regard import _files
+from regard import _check, _files
 from regard.seq2seq.commands.labels import names_of
 from regard.seq2seq.training.log import LOG_FILE, column, columns, entries
 from regard.show import argument_types, figures, terminal
@@ -56,9 +56,7 @@ def run(args: argparse.Namespace) -> int:
     curves = panels(_read(args.logs), along=args.along)
     if not curves:
         one = len(args.logs) == 1
-        raise ValueError(
-            f"{f'{args.logs[0]} has no loss' if one else 'none of the logs has a validation'} yet"
-        )
+        _check.fail(f"{f'{args.logs[0]} has no loss' if one else 'none of the logs has a validation'} yet")
     if args.png:
         with warned(args.png):
             figures.save(args.png, figures.curves(curves, along=args.along))
@@ -71,7 +69,7 @@ def _read(paths: Sequence[Path]) -> dict[str, Entries]:
     """Read logs by the name of their run."""
     files = [path / LOG_FILE if path.is_dir() else path for path in paths]
     if len({_files.real(file) for file in files}) < len(files):
-        raise ValueError("the logs to compare must be different files")
+        _check.fail("the logs to compare must be different files")
     return {name: entries(file) for name, file in zip(names_of(files), files, strict=True)}
 
 
@@ -80,10 +78,7 @@ def panels(logs: Mapping[str, Entries], *, along: str = "steps") -> list[Panel]:
     tables = {name: columns(log, _READ) for name, log in logs.items()}
     if len(tables) == 1:
         table = next(iter(tables.values()))
-        loss = {
-            "training": _points(table, "loss", along),
-            "validation": _points(table, "validation", along),
-        }
+        loss = {"training": _points(table, "loss", along), "validation": _points(table, "validation", along)}
     else:
         loss = {name: _points(table, "validation", along) for name, table in tables.items()}
     names = {"validation": next(iter(tables.values()))} if len(tables) == 1 else tables

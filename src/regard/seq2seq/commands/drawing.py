@@ -9,14 +9,13 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from regard.seq2seq.data.array_sources import Images, Loaded
-from regard.seq2seq.data.vocabulary import JOIN
 from regard.seq2seq.networks.transformer.heads import Heads
+from regard.seq2seq.sources.text.vocabulary import JOIN
 from regard.seq2seq.translator import Translation
 from regard.show import figures, terminal
 from regard.show.figures.figure import require_matplotlib, warned
 
-__all__ = ["can_draw", "draw_alignment", "missing_extras", "save_alignment", "save_captioned", "save_heads"]
+__all__ = ["can_draw", "draw_alignment", "missing_extras", "save_alignment", "save_heads"]
 
 Array = NDArray[Any]
 
@@ -57,19 +56,6 @@ def _heatmap(translation: Translation) -> tuple[Array, list[str], list[str]]:
     return weights, _labels(translation.tokens), _labels(source, translation.starts)
 
 
-def save_captioned(source: Images, example: Loaded, caption: Translation, path: Path) -> bool:
-    """Save a picture with the attention at each word of its caption; return whether it was saved, and warn if not."""
-    if caption.alignment is None or not caption.tokens:
-        return False
-    with warned(path):
-        picture, words = source.picture(example), _labels(caption.tokens)
-        figures.save(
-            path, figures.captioned(picture, caption.alignment, words, grid=caption.grid, title=caption.text)
-        )
-        return True
-    return False
-
-
 def draw_alignment(translation: Translation) -> str:
     """Return the alignment of a translation as text."""
     if translation.grid is not None:
@@ -78,10 +64,18 @@ def draw_alignment(translation: Translation) -> str:
     return terminal.heatmap(*_heatmap(translation))
 
 
-def save_alignment(translation: Translation, path: Path) -> bool:
-    """Save the alignment of a translation as a PNG file; return whether it was saved, and warn if it was not."""
+def save_alignment(translation: Translation, path: Path, picture: Array | None = None) -> bool:
+    """Save an alignment as a PNG file, in the picture if the source is one; return whether it was saved, or warn."""
+    if translation.alignment is None or not translation.tokens:
+        return False
     with warned(path):
-        figures.save(path, figures.heatmap(*_heatmap(translation), title=translation.text))
+        if picture is None:
+            figure: Any = figures.heatmap(*_heatmap(translation), title=translation.text)
+        else:
+            words, grid = _labels(translation.tokens), translation.grid
+            weights, title = translation.alignment, translation.text
+            figure = figures.captioned(picture, weights, words, grid=grid, title=title)
+        figures.save(path, figure)
         return True
     return False
 

@@ -1,47 +1,42 @@
-"""Sources that are files of arrays or pictures: read once, with progress, before a verb works on them."""
+"""Reading the examples of files of pairs, once, before a verb works on them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
 
-from regard.seq2seq.data.array_sources import ArraySource, Loaded
-from regard.seq2seq.data.arrays import located
-from regard.seq2seq.data.parallel_text import Pair, display_name
+from regard.seq2seq.corpus.pairs import Pair, display_name
+from regard.seq2seq.model import Seq2Seq
+from regard.seq2seq.sources import Example, Source
 from regard.show.progress import Progress
 
-__all__ = ["example_path", "load", "load_pairs", "loaded"]
+__all__ = ["example_path", "load_pairs", "loaded"]
+
+
+def load_pairs(
+    pairs: Sequence[tuple[str, str]], model: Seq2Seq, file: str, lines: Sequence[int]
+) -> list[Pair]:
+    """Read both sides of pairs of a file; `lines` are the line numbers of the pairs."""
+    locations = [f"{display_name(file)}, line {line}" for line in lines]
+    sources = loaded([name for name, _ in pairs], model.reader, file, locations)
+    target = model.target_reader.tokenizer
+    targets = [target.read(text, f"{where}: ") for (_, text), where in zip(pairs, locations, strict=True)]
+    return list(zip(sources, targets, strict=True))
+
+
+def loaded(names: Sequence[str], source: Source, file: str, locations: Sequence[str]) -> list[Example]:
+    """Read texts; or files, whose names are relative to the folder of the file that names them, with progress."""
+    if source.tokenizer is not None:
+        return [source.load(text, f"{where}: ") for text, where in zip(names, locations, strict=True)]
+    examples: dict[str, Example] = {}  # a picture with several captions is read once
+    with Progress(len(set(names)), f"reading {source.kind}", unit=source.unit) as progress:
+        for name, where in zip(names, locations, strict=True):
+            if name not in examples:
+                examples[name] = source.load(example_path(file, name), f"{where}: ")
+                progress.advance()
+    return [examples[name] for name in names]
 
 
 def example_path(file: str, name: str) -> str:
     """Return the path of an example, whose name in a file of pairs is relative to the folder of that file."""
     return name if file == "-" else str(Path(file).parent / name)
-
-
-def load_pairs(pairs: Sequence[Pair], source: ArraySource, file: str, lines: Sequence[int]) -> list[Pair]:
-    """Read the sources of pairs, which are names of files; `lines` are the line numbers of the pairs."""
-    paths = [example_path(file, str(name)) for name, _ in pairs]
-    loads = loaded(paths, source, [f"{display_name(file)}, line {line}" for line in lines])
-    return [(example, target) for example, (_, target) in zip(loads, pairs, strict=True)]
-
-
-def load(path: str, source: ArraySource) -> Loaded:
-    """Read one file in the layout of a model, which standardises the numbers itself."""
-    return Loaded(path, source.load(path))
-
-
-def loaded(paths: Sequence[str], source: ArraySource, locations: Sequence[str]) -> list[Loaded]:
-    """Read files, without standardisation, and report the progress."""
-    examples: dict[str, Loaded] = {}  # a picture with several captions is read once
-    with Progress(len(set(paths)), f"reading {source.token_type}", unit=source.unit) as progress:
-        for path, location in zip(paths, locations, strict=True):
-            if path in examples:
-                continue
-            try:
-                examples[path] = located(lambda name: load(name, source), path, f"{location}: ")
-            except OSError as error:
-                if error.filename is not None:
-                    error.filename = f"{location}: {error.filename}"
-                raise
-            progress.advance()
-    return [examples[path] for path in paths]

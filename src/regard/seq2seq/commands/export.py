@@ -11,20 +11,20 @@ from typing import NamedTuple
 import numpy as np
 
 from regard.seq2seq.commands.loading import add_model
-from regard.seq2seq.data.parallel_text import read_lines
-from regard.seq2seq.data.tokenizers import Tokenizer
-from regard.seq2seq.data.vocabulary import SPECIAL
+from regard.seq2seq.corpus.pairs import read_lines
 from regard.seq2seq.decoding.beam import BEAM
 from regard.seq2seq.evaluation import metrics
 from regard.seq2seq.export.files import FILES, PAGE, VIEW, Exported, export
 from regard.seq2seq.export.graph import require_onnx
 from regard.seq2seq.export.network import check_exportable, network_alone
 from regard.seq2seq.model import Seq2Seq
+from regard.seq2seq.sources.text.tokenizers import Tokenizer
+from regard.seq2seq.sources.text.vocabulary import SPECIAL
 from regard.seq2seq.translator import check_length
 from regard.show import argument_types
 from regard.show.page.document import view_files
 from regard.show.progress import Progress
-from regard.show.terminal import align
+from regard.show.terminal.text import align
 
 __all__ = ["add_arguments", "run"]
 
@@ -86,7 +86,7 @@ def run(args: argparse.Namespace) -> int:
     check_exportable(model.model, without_extras=args.without_extras)
     lines = _drawn(model.model.source_tokenizer) if args.test is None else _read(args.test)
     for number, source in enumerate(lines.sources, 1):
-        check_length(len(model.model.source_tokenizer.cut(source)), f"source {number}: ")
+        check_length(len(model.model.source_tokenizer.tokenize(source)), f"source {number}: ")
     view = view_files("alignment") if args.page else None
     with Progress(len(lines.sources), "comparing") as progress:
         done = export(
@@ -122,8 +122,8 @@ def _drawn(source: Tokenizer) -> _Lines:
     """Draw lines of tokens, frequent ones more often, of 1 to 10 tokens."""
     rng, own = np.random.default_rng(1), source.tokens[len(SPECIAL) :]
     ranks = rng.geometric(min(0.5, 8 / len(own)), (_DRAWN, _DRAWN)) % len(own)
-    drawn = (source.glue([own[i] for i in row[: length + 1]]) for length, row in enumerate(ranks))
-    return _Lines(list(dict.fromkeys(line for line in drawn if source.cut(line))), [])
+    drawn = (source.detokenize([own[i] for i in row[: length + 1]]) for length, row in enumerate(ranks))
+    return _Lines(list(dict.fromkeys(line for line in drawn if source.tokenize(line))), [])
 
 
 def _report(args: argparse.Namespace, model: Seq2Seq, lines: _Lines, done: Exported) -> str:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from regard import _files
+from regard import _check, _files
 from regard.seq2seq.storage.model_file import MODEL_FILE
 from regard.seq2seq.training.log import LOG_FILE
-from regard.show.terminal import clean
+from regard.show.terminal.text import clean
 
 __all__ = ["given_names", "names_of"]
 
@@ -16,9 +16,9 @@ __all__ = ["given_names", "names_of"]
 def given_names(names: Sequence[str], count: int) -> list[str]:
     """Return the names of --names, cleaned, if they are as many as what is measured, and all different."""
     if len(names) != count:
-        raise ValueError(f"--names must be as many as what is measured: {count}. Got {len(names)} instead.")
+        _check.fail(f"--names must be as many as what is measured: {count}. Got {len(names)} instead.")
     if len(set(map(clean, names))) != count:
-        raise ValueError("--names must all be different")
+        _check.fail("--names must all be different")
     return list(map(clean, names))
 
 

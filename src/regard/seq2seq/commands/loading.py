@@ -7,17 +7,16 @@ import errno
 from collections.abc import Sequence
 from pathlib import Path
 
-from regard import _files
+from regard import _check, _files
 from regard.seq2seq.alignment.links import links, of_words, word_numbers
-from regard.seq2seq.data.array_sources import ArraySource
-from regard.seq2seq.data.tokenizers import Tokenizer, unseen
 from regard.seq2seq.ensemble import Ensemble
 from regard.seq2seq.model import Seq2Seq
+from regard.seq2seq.sources.text.tokenizers import Tokenizer, unseen
 from regard.seq2seq.storage.model_file import model_file
 from regard.seq2seq.translator import Translation, Translator
 from regard.show import argument_types
 from regard.show.figures.figure import check_writable, require_matplotlib
-from regard.show.terminal import note
+from regard.show.terminal.text import note
 
 __all__ = [
     "Unseen",
@@ -53,20 +52,18 @@ def add_ensemble(parser: argparse.ArgumentParser) -> None:
 def load_all(path: Path, ensemble: Sequence[Path], *, arrays: bool | None = False) -> Translator:
     """Load a model or an ensemble from files or folders; its source must be text, `arrays`, or either (None)."""
     if len({_files.real(model_file(file)) for file in (path, *ensemble)}) <= len(ensemble):
-        raise ValueError("the models of an ensemble must be different files")
+        _check.fail("the models of an ensemble must be different files")
     models = [Seq2Seq.load(file) for file in (path, *ensemble)]
     source = models[0].model.source
-    if arrays is not None and isinstance(source, ArraySource) is not arrays:
-        source_type = source.token_type if isinstance(source, ArraySource) else "text"
-        raise ValueError(
-            f"{path} is a model of {source_type}: regard {'translate' if arrays else 'caption'} uses it"
-        )
+    if arrays is not None and (source.tokenizer is None) is not arrays:
+        source_type = source.kind if source.tokenizer is None else "text"
+        verb = "translate" if arrays else "caption"
+        _check.fail(f"{path} is a model of {source_type}.", hint=f"regard {verb} uses it")
     for other, model in zip(ensemble, models[1:], strict=True):
         try:
             Ensemble([models[0], model])
         except ValueError as error:
-            message = " ".join(map(str.strip, str(error).splitlines()))  # with its hint, on one line
-            raise ValueError(f"{path} and {other}: {message}") from None
+            _check.fail(f"{path} and {other}: {error}")
     return Ensemble(models) if ensemble else models[0]
 
 
@@ -87,7 +84,7 @@ class Unseen:
             f"warning: {location}: the model has never seen {listed}{more}; their translation is a guess"
         )
         known_in_lower_case = any(
-            lowered != symbol and not unseen(tokenizer, tokenizer.cut(lowered))
+            lowered != symbol and not unseen(tokenizer, tokenizer.tokenize(lowered))
             for symbol in symbols
             for lowered in [symbol.lower()]
         )
@@ -120,5 +117,5 @@ def word_indices(model: Translator, translation: Translation) -> tuple[list[int]
     """Return for each token of a sentence and of its translation the index of its word."""
     tokenizers = model.model.source_tokenizer, model.model.target
     sides = translation.source[:-1], translation.tokens
-    source, target = (word_numbers(side, t.glue) for side, t in zip(sides, tokenizers, strict=True))
+    source, target = (word_numbers(side, t.detokenize) for side, t in zip(sides, tokenizers, strict=True))
     return source, target

@@ -6,8 +6,7 @@ import argparse
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from regard import _files
-from regard._check import replaceable
+from regard import _check, _files
 from regard.seq2seq.decoding.beam import BEAM
 from regard.show import argument_types
 
@@ -25,7 +24,7 @@ def add_beam(parser: argparse.ArgumentParser, n_best: str) -> None:
 def beam_sizes(args: argparse.Namespace) -> tuple[int, int]:
     """Return the beam size and the number of best hypotheses, by the options of `add_beam`."""
     if args.beam and args.n_best and args.n_best > args.beam:
-        raise ValueError(f"--n-best must be at most --beam = {args.beam}. Got {args.n_best} instead.")
+        _check.fail(f"--n-best must be at most --beam = {args.beam}. Got {args.n_best} instead.")
     n_best = args.n_best or 1
     return args.beam or max(BEAM, n_best), n_best
 
@@ -47,7 +46,7 @@ def check_needs(args: argparse.Namespace, rules: Iterable[tuple[str, str, str]])
     """Check rules (option, the option that it needs, the reason or "")."""
     for option, needed, reason in rules:
         if _is_given(args, option) and not _is_given(args, needed):
-            raise ValueError(f"{option} needs {needed}" + (f": {reason}" if reason else ""))
+            _check.fail(f"{option} needs {needed}" + (f": {reason}" if reason else ""))
 
 
 def check_outputs(outputs: Mapping[str, Path | None], inputs: Iterable[Path]) -> None:
@@ -57,14 +56,14 @@ def check_outputs(outputs: Mapping[str, Path | None], inputs: Iterable[Path]) ->
         if path is None:
             continue
         if not path.parent.is_dir():
-            raise ValueError(f"{path}: there is no folder {path.parent}")
-        replaceable(path)
+            _check.fail(f"{path}: there is no folder {path.parent}")
+        _check.replaceable(path)
         if _files.real(path) in used:
-            raise ValueError(f"{path} would be overwritten: give {option} a file of its own")
+            _check.fail(f"{path} would be overwritten.", hint=f"give {option} a file of its own")
         used.add(_files.real(path))
 
 
 def check_standard_input(paths: Iterable[Path | None]) -> None:
     """Check that at most one input is standard input."""
     if sum(str(path) == "-" for path in paths) > 1:
-        raise ValueError("only one file can be standard input")
+        _check.fail("only one file can be standard input")

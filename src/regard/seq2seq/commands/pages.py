@@ -8,6 +8,7 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
+from regard import _check
 from regard.seq2seq.commands.loading import load_all
 from regard.seq2seq.commands.options import check_outputs
 from regard.seq2seq.model import Seq2Seq
@@ -18,7 +19,7 @@ from regard.show.page.document import check_new
 from regard.show.page.heads import of_model
 from regard.show.page.section import Section
 
-__all__ = ["Collected", "check_page", "is_page", "translated"]
+__all__ = ["PageParts", "check_page", "is_page", "translated"]
 
 
 def is_page(path: Path | None) -> bool:
@@ -26,7 +27,7 @@ def is_page(path: Path | None) -> bool:
     return path is not None and path.suffix.lower() in {".html", ".htm"}
 
 
-class Collected:
+class PageParts:
     """Collects sentences, or pictures, with all their hypotheses for one page."""
 
     def __init__(self, model: Translator) -> None:
@@ -34,10 +35,14 @@ class Collected:
         self.heads: Section | None = None
 
     def add(
-        self, hypotheses: Sequence[Translation], source: Any = None, picture: ArrayLike | None = None
+        self,
+        hypotheses: Sequence[Translation],
+        source: Any = None,
+        picture: ArrayLike | None = None,
+        name: str = "",
     ) -> None:
         """Add the hypotheses of one source, and the heads of the first; `source` is the example if it is an array."""
-        self.sentences.append(sentence(hypotheses, picture=picture))
+        self.sentences.append(sentence(hypotheses, picture=picture, name=name))
         best, model = hypotheses[0], self.model
         if (
             self.heads is None
@@ -58,10 +63,11 @@ def translated(path: Path, text: str, *, title: str) -> HtmlPage:
     """Return the page of a model's translations of a sentence: the hypotheses of a beam, and their heads."""
     model = load_all(path, [])
     if not model.attention:
-        raise ValueError(f"{path} was trained without attention: there is no alignment to show")
-    check_length(len(model.model.source_tokenizer.cut(text)))
-    page = Collected(model)
-    for hypotheses in model.candidates([text]):
+        _check.fail(f"{path} was trained without attention: there is no alignment to show")
+    example = model.model.source.load(text)
+    check_length(len(example))
+    page = PageParts(model)
+    for hypotheses in model.candidates([example]):
         page.add(hypotheses)
     return page.page(title)
 
@@ -69,6 +75,6 @@ def translated(path: Path, text: str, *, title: str) -> HtmlPage:
 def check_page(option: str, path: Path, inputs: Sequence[Path], *, force: bool) -> None:
     """Check that a page can be written."""
     if not is_page(path):
-        raise ValueError(f"{option} needs a page's name, which ends in .html. Got {path} instead.")
+        _check.fail(f"{option} needs a page's name, which ends in .html. Got {path} instead.")
     check_new(path, force=force, hint="--force")
     check_outputs({option: path}, inputs)

@@ -11,9 +11,9 @@ from contextlib import closing
 from typing import NamedTuple, TypeVar
 
 from regard._characters import one_line
-from regard.seq2seq.data.parallel_text import Readable, read_lines
-from regard.seq2seq.data.tables import Record
-from regard.show.terminal import note
+from regard.seq2seq.corpus.pairs import Readable, read_lines
+from regard.seq2seq.corpus.tables import Record
+from regard.show.terminal.text import note
 
 __all__ = ["Failed", "Failures", "read_blocks", "results", "windows"]
 
@@ -25,29 +25,13 @@ _REPORTED = 10  # errors that are printed
 
 
 class Failed(NamedTuple):
-    """An input that can't be used.
+    """An input that can't be used."""
 
-    Parameters
-    ----------
-    error : str
-        Why, with the location.
-    """
-
-    error: str
+    error: str  # with the location
 
 
 class Failures:
-    """Counts the inputs that can't be used, and prints the errors of the first ten.
-
-    Parameters
-    ----------
-    verb : str
-        The verb that reads the inputs.
-    units : str
-        What the inputs are, in the plural.
-    file : str
-        The name of the file with the records.
-    """
+    """Counts the inputs of a verb that can't be used, called `units`, and prints the errors of the first ten."""
 
     def __init__(self, verb: str, units: str, file: str = "standard input") -> None:
         self.verb, self.units, self.file, self.count = verb, units, file, 0
@@ -99,18 +83,7 @@ def results(
 
 
 def read_blocks(path: Readable) -> Iterator[list[Record]]:
-    """Read the lines that are available without waiting, at most 2,000 at a time.
-
-    Parameters
-    ----------
-    path : str, path or binary file
-        UTF-8 text, compressed with gzip or not; "-" is standard input.
-
-    Yields
-    ------
-    list of Record
-        Lines, each as one field; a line that can't be read has an error.
-    """
+    """Yield the lines that are available without waiting, at most 2,000 at a time, each as one field or an error."""
     number, errors = 0, dict[int, str]()
     with closing(read_lines(path, errors)) as batches:
         for lines in windows(batches):
@@ -119,20 +92,7 @@ def read_blocks(path: Readable) -> Iterator[list[Record]]:
 
 
 def windows(blocks: Iterator[list[T]], most: int | None = None) -> Iterator[list[T]]:
-    """Split blocks into parts of limited length.
-
-    Parameters
-    ----------
-    blocks : iterator of list
-        Blocks of any length.
-    most : int, optional
-        The largest number of items in a part; by default 2,000.
-
-    Yields
-    ------
-    list
-        At most `most` items.
-    """
+    """Split blocks into parts of at most `most` items, 2,000 by default."""
     size = WINDOW if most is None else most
     for block in blocks:
         for start in range(0, len(block), size):

@@ -12,27 +12,13 @@ __all__ = ["Summary", "summarize"]
 
 
 class Summary(NamedTuple):
-    """Measures of translations; None for those that do not apply.
+    """Measures of translations; None for those that do not apply."""
 
-    Parameters
-    ----------
-    exact : float or None
-        The share of lines that equal their reference.
-    errors : float or None
-        Edits per token of the references.
-    bleu : float or None
-        BLEU in percent.
-    unit : str
-        The unit of errors: "tokens", "characters" or "words".
-    signature : str
-        The signature of BLEU by sacrebleu.
-    """
-
-    exact: float | None
-    errors: float | None
-    bleu: float | None
-    unit: str
-    signature: str
+    exact: float | None  # the share of lines that equal their reference
+    errors: float | None  # edits per token of the references
+    bleu: float | None  # in percent
+    unit: str  # of errors: "tokens", "characters" or "words"
+    signature: str  # of BLEU, by sacrebleu
 
     def __str__(self) -> str:
         parts = [] if self.exact is None else [f"exact {100 * self.exact:.1f} %"]

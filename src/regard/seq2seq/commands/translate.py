@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from regard import _check
 from regard.seq2seq.alignment.links import spell
 from regard.seq2seq.commands import drawing
 from regard.seq2seq.commands.loading import (
@@ -21,19 +22,19 @@ from regard.seq2seq.commands.loading import (
     word_links,
 )
 from regard.seq2seq.commands.options import add_beam, beam_sizes, check_needs, first_given
-from regard.seq2seq.commands.pages import Collected, check_page
+from regard.seq2seq.commands.pages import PageParts, check_page
 from regard.seq2seq.commands.read_lines import Failed, Failures, read_blocks, results
-from regard.seq2seq.data.parallel_text import display_name
-from regard.seq2seq.data.tables import Record
-from regard.seq2seq.data.tokenizers import Sentence
+from regard.seq2seq.corpus.pairs import display_name
+from regard.seq2seq.corpus.tables import Record
 from regard.seq2seq.decoding.hypothesis import LARGEST_PENALTY, Scoring
 from regard.seq2seq.model import Seq2Seq
 from regard.seq2seq.networks.transformer.config import TransformerConfig
+from regard.seq2seq.sources import Example
 from regard.seq2seq.storage.model_file import model_file
 from regard.seq2seq.translator import LONGEST_SENTENCE, Translation, Translator, check_length
 from regard.show import argument_types
 from regard.show.figures import MOST_HEADS
-from regard.show.terminal import clean, note
+from regard.show.terminal.text import clean, note
 
 __all__ = ["add_arguments", "run", "translate_lines"]
 
@@ -42,7 +43,7 @@ class Line(NamedTuple):
     """A line to translate."""
 
     number: int  # from 1
-    text: str
+    text: Example
 
 
 Search = Callable[[Sequence[Line]], Iterable[list[Translation]]]
@@ -175,15 +176,14 @@ def translate_lines(
     model: Translator, lines: Iterable[list[Record]], search: Search, failures: Failures
 ) -> Iterator[list[Translation] | Failed]:
     """Yield the translations of each line, or its error; a line is tokenized once, where it is checked."""
-    source, unseen, warned = model.model.source_tokenizer, Unseen(), False
+    source, unseen, warned = model.model.source, Unseen(), False
 
     def checked(record: Record) -> Line:
         nonlocal warned
-        text = Sentence(record.cells[0])
-        tokens = source.cut(text)
-        check_length(len(tokens))
-        unseen.check(source, tokens, f"line {record.line}")
-        if "\t" in text and not warned:
+        text = source.load(record.cells[0])
+        check_length(len(text))
+        unseen.check(model.model.source_tokenizer, text.content, f"line {record.line}")
+        if "\t" in text.name and not warned:
             warned = True
             rule = "has a TAB, as pairs have: complete lines are translated (cut -f1 gives sources)"
             note(f"line {record.line} {rule}")
@@ -199,7 +199,7 @@ def _check_outputs(model: Translator, args: argparse.Namespace) -> None:
     needs["--coverage-penalty needs attention weights"] = args.coverage_penalty
     for why, needed in needs.items():
         if needed and not model.attention:
-            raise ValueError(f"{args.model} was trained without attention: {why}")
+            _check.fail(f"{args.model} was trained without attention: {why}")
     if args.heads is not None:
         _check_heads(model, args)
     if args.show is not None:
@@ -213,13 +213,13 @@ def _check_heads(model: Translator, args: argparse.Namespace) -> None:
     """Check that --heads is given for one transformer, with no more heads than a picture can have."""
     if not isinstance(model, Seq2Seq) or model.family != "transformer":
         problem = "there are several models" if args.ensemble else f"{args.model} is not a transformer"
-        raise ValueError(f"--heads needs one transformer: {problem}")
+        _check.fail(f"--heads needs one transformer: {problem}")
     config = model.model.network.config
     assert isinstance(config, TransformerConfig)
     layers = max(config.encoder_layers, config.decoder_layers)
     if layers * config.heads > MOST_HEADS:
         rule = f"--heads draws up to {MOST_HEADS} heads"
-        raise ValueError(f"{rule}: {args.model} has {config.heads} in each of {layers} layers")
+        _check.fail(f"{rule}: {args.model} has {config.heads} in each of {layers} layers")
 
 
 _NEEDS = (
@@ -232,7 +232,7 @@ _NEEDS = (
 def _check_options(args: argparse.Namespace) -> None:
     check_needs(args, _NEEDS)
     if args.sample is not None and (option := first_given(args, ("--beam", "--n-best"))):
-        raise ValueError(f"{option} and --sample exclude each other: give one")
+        _check.fail(f"{option} and --sample exclude each other.", hint="give one")
     beam_sizes(args)  # checks them
 
 
@@ -278,7 +278,7 @@ class _Output:
     def __init__(self, model: Translator, args: argparse.Namespace) -> None:
         self.model, self.png, self.heads, self.draws = model, args.png, args.heads, args.alignment == "text"
         self.by = args.by or "words"
-        self.page, self.path, self.force = Collected(model), args.show, args.force
+        self.page, self.path, self.force = PageParts(model), args.show, args.force
         several = args.n_best is not None or args.sample is not None
         self.columns = _Columns(several, several or args.scores, args.alignment == "pharaoh")
 

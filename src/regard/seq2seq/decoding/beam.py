@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from regard import _check
 from regard.kernels.search import BeamOptions, NotFinite, SearchResult
-from regard.seq2seq.data.vocabulary import END, START
 from regard.seq2seq.decoding.hypothesis import BackPointers, Ending, Hypothesis, Scoring, SearchStep
 from regard.seq2seq.decoding.search import (
     FIRST,
@@ -27,6 +26,7 @@ from regard.seq2seq.decoding.search import (
 )
 from regard.seq2seq.networks.base import Predictor, Stepper
 from regard.seq2seq.networks.top_tokens import TopTokens
+from regard.seq2seq.sources.text.vocabulary import END, START
 
 __all__ = ["BEAM", "beam"]
 

@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard import _check
-from regard.seq2seq.data.vocabulary import END, PAD, START
 from regard.seq2seq.decoding.hypothesis import Hypothesis, Scoring, hypothesis
 from regard.seq2seq.decoding.search import check_sentences, keep, log_normalizer
 from regard.seq2seq.networks.base import Predictor
+from regard.seq2seq.sources.text.vocabulary import END, PAD, START
 
 __all__ = ["force"]
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from regard import _check
 from regard.kernels.search import Ending, SearchStep
-from regard.seq2seq.data.vocabulary import END
+from regard.seq2seq.sources.text.vocabulary import END
 
 __all__ = ["LARGEST_PENALTY", "BackPointers", "Ending", "Hypothesis", "Scoring", "SearchStep", "hypothesis"]
 

@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard import _check
-from regard.seq2seq.data.vocabulary import END, START
 from regard.seq2seq.decoding.hypothesis import BackPointers, Ending, Hypothesis, Scoring, SearchStep
 from regard.seq2seq.decoding.search import (
     FIRST,
@@ -26,6 +25,7 @@ from regard.seq2seq.decoding.search import (
     next_rows,
 )
 from regard.seq2seq.networks.base import Predictor, Stepper
+from regard.seq2seq.sources.text.vocabulary import END, START
 
 __all__ = ["sample"]
 

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from regard import _check
 from regard._threads import stop_if_requested
-from regard.seq2seq.data.vocabulary import END, START
 from regard.seq2seq.networks.base import Stepper
 from regard.seq2seq.networks.top_tokens import exponential_sums
+from regard.seq2seq.sources.text.vocabulary import END, START
 
 __all__: list[str] = []
 

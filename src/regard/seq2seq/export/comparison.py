@@ -11,12 +11,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.seq2seq.data.batching import source_batch
-from regard.seq2seq.data.packing import Row
-from regard.seq2seq.data.vocabulary import END, START
+from regard.seq2seq.corpus.batching import source_batch
+from regard.seq2seq.corpus.packing import Row
 from regard.seq2seq.decoding.beam import BEAM, beam
 from regard.seq2seq.decoding.search import log_normalizer
 from regard.seq2seq.networks.base import Predictor
+from regard.seq2seq.sources.text.vocabulary import END, START
 
 __all__ = ["TOLERANCE", "Comparison", "compare"]
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from regard import _check, _files
-from regard.seq2seq.data.packing import Row
+from regard.seq2seq.corpus.packing import Row
 from regard.seq2seq.decoding.search import longest
 from regard.seq2seq.export.comparison import TOLERANCE, Comparison, compare
 from regard.seq2seq.export.graph import require_onnx
@@ -116,7 +116,7 @@ def export(
     """
     require_onnx()
     side, network = model.source_tokenizer, network_alone(model)
-    rows = [side.encode(side.cut(source)) for source in sources]
+    rows = [side.encode(side.tokenize(source)) for source in sources]
     with tempfile.TemporaryDirectory() as scratch:
         draft = Path(scratch)
         _write(draft, network, described(model, card))

@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import Any
 
 from regard import _check
-from regard.seq2seq.data.array_sources import ArraySource
 from regard.seq2seq.export import recurrent, transformer
 from regard.seq2seq.networks.base import Network
 from regard.seq2seq.networks.families import build
@@ -22,8 +21,8 @@ _PARTS = {"graphones": "the reranker graphones", "translation_memory": "the tran
 
 def check_exportable(model: Model[Network], *, without_extras: bool) -> None:
     """Raise ValueError for a model that ONNX files can't hold: of arrays, or with extras that are not left out."""
-    if isinstance(model.source, ArraySource):
-        _check.fail(f"the source must be text to be exported. Got {model.source.token_type} instead.")
+    if model.source.tokenizer is None:
+        _check.fail(f"the source must be text to be exported. Got {model.source.kind} instead.")
     if model.extras and not without_extras:
         names = " and ".join(_PARTS.get(name, name) for name in model.extras)
         rule = f"a model is exported without its extras, and this one has {names}."

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from regard._characters import classes
-from regard.seq2seq.data.tokenizers import TOKEN, Tokenizer
+from regard.seq2seq.sources.text.tokenizers import TOKEN, Tokenizer
 
 __all__ = ["rules"]
 
@@ -30,7 +30,7 @@ def rules(tokenizer: Tokenizer) -> dict[str, Any]:
 
 @cache
 def words_pattern() -> str:
-    """Return the expression of `regard.seq2seq.data.tokenizers.cut` over characters, instead of letters of classes."""
+    """Return the expression by which words are tokenized, over characters instead of letters of classes."""
     of = _ranges()
 
     def characters(found: re.Match[str]) -> str:

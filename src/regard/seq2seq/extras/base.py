@@ -10,9 +10,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Self
 
-from regard.seq2seq.data.batching import Corpus, EncodedPair
-from regard.seq2seq.data.dataset import own_tokens
-from regard.seq2seq.data.packing import Row
+from regard.seq2seq.corpus.batching import Corpus, EncodedPair
+from regard.seq2seq.corpus.dataset import own_tokens
+from regard.seq2seq.corpus.packing import Row
 from regard.seq2seq.decoding.hypothesis import Hypothesis, Scoring
 
 __all__ = ["Extra", "Reranker", "SourceAugmenter", "augment"]

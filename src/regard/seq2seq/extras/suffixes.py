@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.kernels import nearest
-from regard.seq2seq.data.vocabulary import END, START
+from regard.seq2seq.sources.text.vocabulary import END, START
 
 __all__ = ["LONGEST", "Suffixes", "joined"]
 

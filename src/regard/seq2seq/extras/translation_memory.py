@@ -28,10 +28,10 @@ from numpy.typing import NDArray
 
 from regard._threads import two_threads
 from regard.kernels.nearest import nearest
-from regard.seq2seq.data.packing import Row, Rows, unpacked, width
-from regard.seq2seq.data.vocabulary import END, START, UNKNOWN
+from regard.seq2seq.corpus.packing import Row, Rows, unpacked, width
 from regard.seq2seq.extras.base import SourceAugmenter
 from regard.seq2seq.extras.suffixes import LONGEST, Suffixes, joined
+from regard.seq2seq.sources.text.vocabulary import END, START, UNKNOWN
 
 __all__ = ["TranslationMemory"]
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.kernels.search import BeamOptions, SearchResult
-from regard.seq2seq.data.batching import Batch, Ids
+from regard.seq2seq.corpus.batching import Batch, Ids
 from regard.seq2seq.networks.parameters import Parameters
 from regard.seq2seq.networks.top_tokens import TopTokens, top_tokens
 
@@ -84,7 +84,7 @@ class Network(Predictor, Protocol):
     def config(self) -> Any:
         """The configuration, of one of the families."""
 
-    def draw(self, rng: np.random.Generator, target_counts: Array) -> None:
+    def initialize(self, rng: np.random.Generator, target_counts: Array) -> None:
         """Draw the initial parameters; `target_counts` (V,) is the frequency of each target token."""
 
     def loss(

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from regard import _check
 from regard.seq2seq.networks.base import Network
-from regard.seq2seq.networks.encoders.inputs import describe_input
+from regard.seq2seq.networks.inputs.kinds import describe_input
 from regard.seq2seq.networks.parameters import Parameters
 from regard.seq2seq.networks.recurrent.config import RecurrentConfig
 from regard.seq2seq.networks.recurrent.network import RecurrentNetwork

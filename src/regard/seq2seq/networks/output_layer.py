@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from regard.kernels.matrix import multiply
 from regard.nn import divergence, linear_cross_entropy
-from regard.seq2seq.data.vocabulary import PAD
+from regard.seq2seq.sources.text.vocabulary import PAD
 
 __all__ = ["alignment_loss", "log_frequency", "prediction_loss", "sampled_vocabulary"]
 

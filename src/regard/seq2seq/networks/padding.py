@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.seq2seq.data.batching import Ids
+from regard.seq2seq.corpus.batching import Ids
 
 __all__ = ["Padding", "append_identity", "split_heads"]
 

@@ -52,33 +52,14 @@ class State(NamedTuple):
 
 
 def write_checkpoint(path: str | os.PathLike[str], state: State) -> None:
-    """Write a checkpoint atomically.
-
-    Parameters
-    ----------
-    path : str or path
-        The file; an older one is replaced, also where a link points to it.
-    state : State
-        The state of training.
-    """
+    """Write a checkpoint atomically; an older one is replaced, also where a link points to it."""
     numbers = {name: value for name, value in state._asdict().items() if name != "arrays"}
     metadata = {"format": FORMAT, "version": VERSION, "state": json.dumps(numbers)}
     write(path, state.arrays, metadata)
 
 
 def read_checkpoint(path: str | os.PathLike[str]) -> State:
-    """Read a checkpoint.
-
-    Parameters
-    ----------
-    path : str or path
-        A file of `write_checkpoint`, or an untrusted one.
-
-    Returns
-    -------
-    State
-        For `Training.resume_from`, which checks that it fits.
-    """
+    """Read a checkpoint, which may be untrusted; `Training.resume_from` checks that it fits."""
     with opened(path, "checkpoint") as file:
         file.expect_format(FORMAT, VERSION)
         numbers = file.json("state")

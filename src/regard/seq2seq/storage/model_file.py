@@ -7,7 +7,7 @@ metadata::
     format   "regard.seq2seq"
     version  "2"
     config   JSON: the network's family and all its options      see `regard.seq2seq.networks.families.describe`
-    source   JSON: the options of the source's tokenizer          see `regard.seq2seq.data.tokenizers`
+    source   JSON: the options of the source's tokenizer          see `regard.seq2seq.sources.text.tokenizers`
     target   JSON: those of the target's
 
 With extras (`regard.seq2seq.extras`) the metadata has the options of each under its name (JSON), and the file its data
@@ -29,14 +29,14 @@ import numpy as np
 
 from regard import _check
 from regard._safetensors import Container, Wrong, opened, write
-from regard.seq2seq.data.array_sources import ArraySource, restore_source
-from regard.seq2seq.data.tokenizers import Tokenizer, restore
 from regard.seq2seq.extras import EXTRAS, extra_class
 from regard.seq2seq.extras.base import Extra, Reranker, SourceAugmenter
 from regard.seq2seq.networks.base import Network, Predictor
-from regard.seq2seq.networks.encoders.inputs import Input, check_fit
 from regard.seq2seq.networks.families import Config, build, describe, read_config
+from regard.seq2seq.networks.inputs.kinds import check_fit
 from regard.seq2seq.networks.parameters import Parameters
+from regard.seq2seq.sources import Source, restore_source
+from regard.seq2seq.sources.text.tokenizers import Tokenizer, restore
 
 __all__ = [
     "MODEL_FILE",
@@ -60,8 +60,8 @@ class Model(NamedTuple, Generic[Predicts]):
     ----------
     network : Network
         The configuration and the parameters.
-    source : Tokenizer or ArraySource
-        The tokenizer of the source, or what reads its arrays.
+    source : Source
+        What reads and numbers sources.
     target : Tokenizer
         The tokenizer of the target.
     extras : mapping of str to Extra
@@ -69,16 +69,16 @@ class Model(NamedTuple, Generic[Predicts]):
     """
 
     network: Predicts
-    source: Tokenizer | ArraySource
+    source: Source
     target: Tokenizer
     extras: Mapping[str, Extra] = MappingProxyType({})
 
     @property
     def source_tokenizer(self) -> Tokenizer:
-        """The tokenizer of the source; ValueError for a model whose sources are arrays."""
-        if isinstance(self.source, ArraySource):
-            raise ValueError(f"the sources of this model are {self.source.token_type}, not text")
-        return self.source
+        """The tokenizer of the source; ValueError for a model whose sources are no text."""
+        if self.source.tokenizer is None:
+            raise ValueError(f"the sources of this model are {self.source.kind}, not text")
+        return self.source.tokenizer
 
     @property
     def augmenter(self) -> SourceAugmenter | None:
@@ -92,20 +92,13 @@ class Model(NamedTuple, Generic[Predicts]):
 
 
 def write_model(path: str | os.PathLike[str], model: Model[Network]) -> None:
-    """Write a model file atomically.
-
-    Parameters
-    ----------
-    path : str or path
-        The file; an older one is replaced, also where a link points to it.
-    model : Model
-        The model.
-    """
+    """Write a model file atomically; an older one is replaced, also where a link points to it."""
     arrays = dict(model.network.parameters.items())
     metadata = {"format": FORMAT, "version": VERSION, "config": json.dumps(describe(model.network.config))}
-    for side, tokenizer in zip(SIDES, (model.source, model.target), strict=True):
-        metadata[side] = json.dumps(tokenizer.describe())
-        for name, data in tokenizer.data().items():
+    target = model.target.describe(), model.target.data()
+    for side, (settings, learned) in zip(SIDES, (model.source.settings(), target), strict=True):
+        metadata[side] = json.dumps(settings)
+        for name, data in learned.items():
             arrays[f"{side}.{name}"] = np.frombuffer(data, np.uint8)
     for extra, part in model.extras.items():
         metadata[extra] = json.dumps(part.describe())
@@ -115,23 +108,12 @@ def write_model(path: str | os.PathLike[str], model: Model[Network]) -> None:
 
 
 def _sizes(model: Model[Network]) -> tuple[int, int]:
-    """Return the sizes of both vocabularies; 0 for arrays."""
-    return 0 if isinstance(model.source, ArraySource) else len(model.source), len(model.target)
+    """Return the sizes of both vocabularies; 0 for rows of numbers."""
+    return model.source.spec.tokens, len(model.target)
 
 
 def model_file(path: str | os.PathLike[str]) -> Path:
-    """Return the path of a model file, given that path or its folder.
-
-    Parameters
-    ----------
-    path : str or path
-        A model file, or a folder with one.
-
-    Returns
-    -------
-    Path
-        model.safetensors in a folder, otherwise the same path.
-    """
+    """Return the path of a model file: of a folder, that of model.safetensors in it."""
     _check.not_empty(path)
     file = Path(path) / MODEL_FILE
     if file.is_file():
@@ -142,18 +124,7 @@ def model_file(path: str | os.PathLike[str]) -> Path:
 
 
 def read_model(path: str | os.PathLike[str]) -> Model[Network]:
-    """Read a model file, which may be untrusted.
-
-    Parameters
-    ----------
-    path : str or path
-        The file.
-
-    Returns
-    -------
-    Model
-        The network with its tokenizers.
-    """
+    """Read a model file, which may be untrusted."""
     with opened(path, "model file") as file:
         file.expect_format(FORMAT, VERSION, checksum=False)  # other programs may write none
         return _read(file)
@@ -166,22 +137,14 @@ def _read(file: Container) -> Model[Network]:
         raise Wrong(f"its configuration is damaged: {str(error).splitlines()[0]}") from None
     file.expect("F32", config.shapes())  # before anything of these sizes is allocated
     names = [name for name in EXTRAS if name in file.metadata]
-    if names and config.inputs:
+    if names and not config.source_tokens:
         raise Wrong(f"its configuration is damaged: {names[0]} needs a source of tokens")
     augmented = any(issubclass(extra_class(name), SourceAugmenter) for name in names)
     # An augmenter appends target tokens to sources, so these are source tokens, too.
     counts = config.source_tokens - (config.target_tokens if augmented else 0), config.target_tokens
-    restores = [
-        restore_source if config.inputs else partial(restore, size=counts[0]),
-        partial(restore, size=counts[1]),
-    ]
-    whats = "its source" if config.inputs else "its source tokenizer", "its target tokenizer"
-    source, target = (
-        _restored(file, side, restored, what)
-        for side, restored, what in zip(SIDES, restores, whats, strict=True)
-    )
-    if config.inputs and isinstance(source, ArraySource):
-        _check_inputs(config.inputs, source)
+    source = _restored(file, "source", partial(restore_source, tokens=counts[0]), "its source")
+    target = _restored(file, "target", partial(restore, size=counts[1]), "its target")
+    _check_fit(config, source)
     parts = [*SIDES, *names]
     _check_names(
         file, [*config.shapes(), *(f"{part}.{name}" for part in parts for name in _array_names(file, part))]
@@ -191,9 +154,9 @@ def _read(file: Container) -> Model[Network]:
     return _assembled(file, config, source, target, extras)
 
 
-def _check_inputs(inputs: Input, source: ArraySource) -> None:
+def _check_fit(config: Config, source: Source) -> None:
     try:
-        check_fit(inputs, source)
+        check_fit(config.inputs, source.spec)
     except ValueError as error:
         raise Wrong(f"its configuration is damaged: {error}") from None
 
@@ -228,7 +191,7 @@ def _check_names(file: Container, names: list[str]) -> None:
 
 
 def _assembled(
-    file: Container, config: Config, source: Any, target: Any, extras: Mapping[str, Extra]
+    file: Container, config: Config, source: Source, target: Tokenizer, extras: Mapping[str, Extra]
 ) -> Model[Network]:
     """Read the parameters, whose names and shapes have been checked."""
     parameters = Parameters(config.shapes())  # as large as those of the file

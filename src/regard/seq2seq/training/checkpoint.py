@@ -17,18 +17,7 @@ _HINT = "remove it to begin anew"
 
 
 def checkpoint_path(path: str | os.PathLike[str]) -> Path:
-    """Check that a checkpoint can be written to a path, and return the path.
-
-    Parameters
-    ----------
-    path : str or path
-        The checkpoint.
-
-    Returns
-    -------
-    Path
-        The same.
-    """
+    """Check that a checkpoint can be written to a path, and return the path."""
     folder = _check.replaceable(path).parent
     if not folder.is_dir():
         raise FileNotFoundError(errno.ENOENT, f"there is no folder {folder}", os.fspath(path))
@@ -36,20 +25,7 @@ def checkpoint_path(path: str | os.PathLike[str]) -> Path:
 
 
 def read_checkpoint(path: Path, hint: str = "give another name, or remove it if it is of no use") -> State:
-    """Read a checkpoint.
-
-    Parameters
-    ----------
-    path : Path
-        The checkpoint.
-    hint : str
-        The end of the error if it is not a checkpoint.
-
-    Returns
-    -------
-    State
-        The state of a training.
-    """
+    """Read a checkpoint; `hint` ends the error if it is none."""
     try:
         return checkpoint_file.read_checkpoint(path)
     except ValueError as error:
@@ -57,19 +33,7 @@ def read_checkpoint(path: Path, hint: str = "give another name, or remove it if 
 
 
 def resume(training: Training, state: State, path: Path, hint: str = _HINT) -> None:
-    """Resume a training from a checkpoint.
-
-    Parameters
-    ----------
-    training : Training
-        Before its first step.
-    state : State
-        The content of the checkpoint.
-    path : Path
-        The checkpoint, for the error.
-    hint : str
-        The end of the error if it is of another training.
-    """
+    """Resume a training, before its first step, from a checkpoint's state; `hint` ends an error."""
     try:
         training.resume_from(state)
     except ValueError as error:

@@ -10,26 +10,22 @@ from typing import Any
 import numpy as np
 
 from regard import _check
-from regard.seq2seq.data.batching import Corpus
-from regard.seq2seq.networks.encoders.images import ImageInput
-from regard.seq2seq.networks.encoders.inputs import Input
+from regard.seq2seq.corpus.batching import Corpus
 from regard.seq2seq.networks.families import FAMILIES, Config
-from regard.seq2seq.training.augmentation import check_augmentation
+from regard.seq2seq.networks.inputs.kinds import input_of
+from regard.seq2seq.sources import Spec
 from regard.seq2seq.training.config import ResolvedConfig, TrainingConfig
 
 __all__ = ["check", "choose_config", "choose_epochs", "choose_training"]
 
 _LARGEST = 1 << 40  # parameters, at most
 _FEW, _SOME, _MANY = 1000, 5000, 100_000  # pairs
-_OF_IMAGES = 1e-3  # the largest rate: with more, the filters of the first layers never settle
 _OF_MANY = 0.4  # factor of the rate, since many pairs mean many steps and larger networks
 
 _CHOSEN = ("source_tokens", "target_tokens", "inputs")  # of a configuration: by the data
 
 
-def check(
-    family: str, network: Mapping[str, Any], training: TrainingConfig, inputs: Input | None = None
-) -> None:
+def check(family: str, network: Mapping[str, Any], training: TrainingConfig, source: Spec) -> None:
     """Check options of a network and of its training before data are read.
 
     Parameters
@@ -40,13 +36,13 @@ def check(
         Fields of the family's configuration.
     training : TrainingConfig
         Options of training.
-    inputs : Input, optional
-        The network's source, if it is not tokens.
+    source : Spec
+        The source that it will read.
     """
     known = [field.name for field in fields(FAMILIES[family].config) if field.name not in _CHOSEN]
     if unknown := sorted(set(network) - set(known)):
         _check.fail(f"network must have names among {', '.join(known)}. Got {unknown[0]!r:.60} instead.")
-    config = choose_config(family, _SOME, 0 if inputs else 1, 1, network, inputs=inputs)
+    config = choose_config(family, _SOME, source, 1, network)
     for name in network:
         if name in config.unused_options:
             rule = f"{name} needs {config.unused_options[name]}; here it has no effect."
@@ -57,17 +53,16 @@ def check(
             f"network must have at most {_LARGEST} parameters. Got {size} instead.",
             hint=f"choose smaller sizes: {', '.join(config.scaled_sizes)}",
         )
-    check_augmentation(inputs, shift=training.shift, noise=training.noise)
+    config.input.check_augmentation(shift=training.shift, noise=training.noise)
 
 
 def choose_config(
     family: str,
     pairs: int,
-    source_tokens: int,
+    source: Spec,
     target_tokens: int,
     options: Mapping[str, Any],
     minutes: float | None = None,
-    inputs: Input | None = None,
 ) -> Config:
     """Return a network's configuration, with sizes for the number of pairs and the time.
 
@@ -77,14 +72,14 @@ def choose_config(
         "recurrent" or "transformer".
     pairs : int
         Number of training pairs.
-    source_tokens, target_tokens : int
-        Sizes of the vocabularies; 0 source tokens with `inputs`.
+    source : Spec
+        The source that the network will read.
+    target_tokens : int
+        Size of the target's vocabulary.
     options : mapping
         Fields of the configuration that are set.
     minutes : float, optional
         Time limit of the training.
-    inputs : Input, optional
-        The network's source, if it is not tokens.
 
     Returns
     -------
@@ -92,7 +87,7 @@ def choose_config(
         Checked.
     """
     kind = FAMILIES[family].config
-    sides = {"source_tokens": source_tokens, "target_tokens": target_tokens, "inputs": inputs}
+    sides = {"source_tokens": source.tokens, "target_tokens": target_tokens, "inputs": input_of(source)}
     config: Config = kind(**{**sides, **_sized(kind, pairs, minutes, options), **options})
     return config
 
@@ -179,6 +174,5 @@ def choose_training(config: Config, corpus: Corpus, training: TrainingConfig) ->
     halved, first = _sized(type(config), pairs, minutes, {}), config.scaled_sizes[0]
     if getattr(config, first) <= halved[first]:  # a larger network would diverge
         chosen["learning_rate"] *= config.short_training[1] ** _halvings(config, pairs, minutes)
-    if isinstance(config.inputs, ImageInput):
-        chosen["learning_rate"] = min(chosen["learning_rate"], _OF_IMAGES)
+    chosen["learning_rate"] = min(chosen["learning_rate"], config.input.largest_rate)
     return ResolvedConfig(**{**chosen, **training.given()})

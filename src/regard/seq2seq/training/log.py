@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard import _check, _files
-from regard.seq2seq.data.parallel_text import LONGEST_LINE
+from regard.seq2seq.corpus.pairs import LONGEST_LINE
 
 __all__ = ["LOG_FILE", "Log", "column", "columns", "entries", "read_log"]
 
@@ -28,15 +28,7 @@ _LARGEST = 1e100  # so that sums and squares of drawn values are finite
 
 
 class Log:
-    """Write a training log, one line for each call of `write`.
-
-    Parameters
-    ----------
-    path : str or path
-        The file; its folder must exist.
-    resume_at : int, optional
-        Append after this step: lines of later steps are removed. By default a new log replaces an older one.
-    """
+    """Write a training log, one line for each call of `write`; with `resume_at`, after the lines up to that step."""
 
     def __init__(self, path: str | os.PathLike[str], resume_at: int | None = None) -> None:
         self.path = Path(path)
@@ -49,15 +41,7 @@ class Log:
         self._file = self.path.open("a", encoding="utf-8")
 
     def write(self, *, step: int, **values: float | str | None) -> None:
-        """Append a line, which is in the file when this returns.
-
-        Parameters
-        ----------
-        step : int
-            The number of steps so far.
-        values : numbers or str
-            Further fields; None is left out.
-        """
+        """Append a line, which is in the file when this returns; values that are None are left out."""
         try:
             self._file.write(_line({"step": _check.integer("step", step), **values}))
             self._file.flush()
@@ -88,34 +72,12 @@ def _plain(value: Any) -> Any:
 
 
 def read_log(path: str | os.PathLike[str]) -> list[Entry]:
-    """Read a training log, also one that is being written or whose writer was killed.
-
-    Parameters
-    ----------
-    path : str or path
-        The file.
-
-    Returns
-    -------
-    list of dict
-        One for each complete line; each has a "step".
-    """
+    """Return the complete lines of a training log; each has a "step"."""
     return list(entries(path))
 
 
 def entries(path: str | os.PathLike[str]) -> Iterator[Entry]:
-    """Read a training log line by line, as `read_log` does, without keeping it in memory.
-
-    Parameters
-    ----------
-    path : str or path
-        The file.
-
-    Yields
-    ------
-    dict
-        The values of a line; each has a "step".
-    """
+    """Yield the complete lines of a training log; each has a "step"."""
     number = 0
     with _files.reading(path) as file:
         while line := file.readline(LONGEST_LINE + 1):
@@ -137,19 +99,9 @@ def _entry(line: bytes, location: str) -> Entry:
 
 
 def columns(log: Iterable[Mapping[str, Any]], names: Sequence[str]) -> dict[str, NDArray[Any]]:
-    """Return some of a log's values as arrays, eight bytes for each line.
+    """Return named values of a log as arrays (n,) with a number for each line.
 
-    Parameters
-    ----------
-    log : iterable of mapping
-        As `entries` yields them.
-    names : sequence of str
-        Names of values, such as "step" and "loss".
-
-    Returns
-    -------
-    dict of str to array (n,)
-        For each name one number a line; NaN if a line has none, or one above 1e100, which cannot be drawn.
+    It is NaN if a line has none, or one above 1e100, which cannot be drawn.
     """
     values = {name: array("d") for name in names}
     for entry in log:
@@ -160,22 +112,7 @@ def columns(log: Iterable[Mapping[str, Any]], names: Sequence[str]) -> dict[str,
 
 
 def column(table: Mapping[str, NDArray[Any]], name: str, along: str = "step") -> NDArray[Any]:
-    """Return the x and y values of a curve, from the lines that have both.
-
-    Parameters
-    ----------
-    table : mapping of str to array (n,)
-        As `columns` returns it.
-    name : str
-        The y value, such as "loss".
-    along : str
-        The x value: "step" or "seconds". Lines with a negative one are left out.
-
-    Returns
-    -------
-    array (2, n)
-        n is 0 if no line has both.
-    """
+    """Return the values x ("step" or "seconds", not negative) and y of a curve, (2, n), of the lines with both."""
     x, y = table[along], table[name]
     both = (x >= 0) & ~np.isnan(y)
     return np.stack([x[both], y[both]])

@@ -13,14 +13,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from regard._threads import Each, one_blas_thread, two_threads
+from regard._threads import TwoThreadMap, one_blas_thread, two_threads
 from regard._version import __version__
 from regard.nn import Adam
-from regard.seq2seq.data.batching import Batch, Corpus, batches
+from regard.seq2seq.corpus.batching import Batch, Corpus, batches
 from regard.seq2seq.networks.base import Network
 from regard.seq2seq.networks.parameters import Parameters
 from regard.seq2seq.storage.checkpoint_file import State
-from regard.seq2seq.training.augmentation import augmented, check_augmentation
 from regard.seq2seq.training.config import ResolvedConfig
 
 __all__ = ["Diverged", "TrainingStep", "Training", "mean_loss"]
@@ -106,7 +105,7 @@ class Training:
         prepared: float = 0.0,
     ) -> None:
         self.network, self.pairs, self.valid, self.config = network, pairs, valid, config
-        check_augmentation(network.config.inputs, shift=config.shift, noise=config.noise)
+        network.config.input.check_augmentation(shift=config.shift, noise=config.noise)
         self.options = dict(options or {})
         self.flat = network.parameters.flat
         self.adam = Adam(self.flat, clip=config.clip_norm)
@@ -179,7 +178,7 @@ class Training:
             After each step, when the training is in a consistent state.
         """
         with one_blas_thread() as alone, two_threads() as threads:
-            halves = _Halves(self.network, self.config, Each(threads if alone else None))
+            halves = _TwoThreadGradients(self.network, self.config, TwoThreadMap(threads if alone else None))
             self.begun = time.monotonic() - self.seconds
             if self.current is not None:
                 self.flat[...], self.current = self.current, None
@@ -218,7 +217,7 @@ class Training:
         """Return whether the last `patience` validations had no lower loss."""
         return self.config.patience is not None and self.waited >= self.config.patience
 
-    def _epoch(self, halves: _Halves) -> Iterator[TrainingStep]:
+    def _epoch(self, halves: _TwoThreadGradients) -> Iterator[TrainingStep]:
         """Take the remaining steps of the epoch."""
         epoch, done = divmod(self.step, self.per_epoch)
         # The number of batches depends on the lengths alone, not on the order.
@@ -235,13 +234,14 @@ class Training:
 
     def _augmented(self, batch: Batch) -> Batch:
         """Return a batch as this step reads it."""
-        config, inputs = self.config, self.network.config.inputs
-        if inputs is None or not (config.shift or config.noise):
+        how = {"shift": self.config.shift, "noise": self.config.noise}
+        if not any(how.values()):
             return batch
         rng = self._rng(_AUGMENTATION, self.step)
-        return augmented(batch, inputs, shift=config.shift, noise=config.noise, rng=rng)
+        augmented = self.network.config.input.augmented
+        return batch._replace(source=augmented(batch.source, batch.lengths, **how, rng=rng))
 
-    def _step(self, halves: _Halves, batch: Batch) -> TrainingStep:
+    def _step(self, halves: _TwoThreadGradients, batch: Batch) -> TrainingStep:
         rate = self.config.rate_at(self.step + 1, self.total, self._elapsed_share())
         loss, gradient = halves(batch, [self._rng(_DROPOUT, self.step, half) for half in range(2)])
         length = self.adam.step(gradient, rate, halves.each)
@@ -295,13 +295,13 @@ def _replaced(array: Array, values: Array) -> Iterator[None]:
         array[...] = own
 
 
-class _Halves:
+class _TwoThreadGradients:
     """The gradient of a batch, as the sum over its two halves: each has a thread where BLAS keeps to one.
 
     The halves are the same with one thread or two, so the result is, to the bit.
     """
 
-    def __init__(self, network: Network, config: ResolvedConfig, each: Each) -> None:
+    def __init__(self, network: Network, config: ResolvedConfig, each: TwoThreadMap) -> None:
         self.network, self.config, self.each = network, config, each
         self.gradient = Parameters(network.config.shapes(), np.zeros_like(network.parameters.flat))
 

@@ -10,19 +10,39 @@ from numpy.typing import NDArray
 
 from regard.seq2seq.commands.options import first_given
 from regard.show import argument_types
-from regard.show.array_files import read_arrays, read_named
-from regard.show.inputs import add_input, add_labels, check_files_alone, labels_of, seed_of, words_of
+from regard.show.array_files import read_array, read_named
+from regard.show.figures.figure import check_picture
+from regard.show.inputs import Given, add_attention, add_input, given, labels_of
 from regard.show.page import HtmlPage, page
 from regard.show.page.document import check_new
-from regard.show.page.examples import drawn, meanings, reordering
+from regard.show.page.examples import meanings, reordering
+from regard.show.page.mechanism import with_words
+from regard.show.page.section import labels
+from regard.show.weights_figure import save_weights
 
 __all__ = ["add_arguments", "run"]
 
+_PICTURES = (".png", ".svg", ".pdf")
+_INPUT = ("--words", "--seed", "--query-weight", "--key-weight", "--value-weight")
+_ATTENTION = (
+    "--score",
+    "--score-arrays",
+    "--scale",
+    "--softcap",
+    "--normalize",
+    "--causal",
+    "--window",
+    "--align",
+    "--mask",
+)
+_LABELS = ("--labels", "--query-labels", "--key-labels")
 EXAMPLES = """\
 examples:
   regard show --out page.html                                four words whose numbers can be changed, and a decoder
-  regard show --words "1 0; 0 1" --seed 7 --out page.html    your words
+  regard show "the cat sat" --out page.html                  your words, their vectors drawn with seed 42
+  regard show --words vectors.csv --causal --out page.html   your vectors, names in the first column
   regard show my.npz --out page.html                         your queries, keys and values, or your weights
+  regard show --weights w.npy --out weights.svg              weights of any model, as a page or as a picture
   regard show runs/mine --text "two cats" --out page.html    the alignments and heads of a model of regard train
 """
 
@@ -31,28 +51,56 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `regard show` to its parser."""
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = EXAMPLES
-    add = parser.add_argument
     add_input(parser, files="; an .npz with an array weights shows these")
-    add("--out", type=argument_types.path, metavar="FILE.html", help="the page to write")
-    add(
+    add_attention(parser)
+    group = parser.add_argument_group("page")
+    group.add_argument(
+        "--weights",
+        type=argument_types.path,
+        metavar="FILE",
+        help="show weights instead: (n, m), or with layers and heads before, .npy or CSV",
+    )
+    group.add_argument(
         "--text",
+        type=argument_types.non_empty,
         metavar="SENTENCE",
         help="translate a sentence with the model FILE, from regard train, and show its alignments and heads",
     )
-    add("--force", action="store_true", help="replace a page that exists")
-    add_labels(parser)
-    add("--title", metavar="TEXT", default="Attention", help="title of the page (default Attention)")
+    group.add_argument(
+        "--out",
+        type=argument_types.path,
+        metavar="FILE",
+        help="the page to write; a name that ends in .png, .svg or .pdf: a picture of the weights",
+    )
+    group.add_argument("--force", action="store_true", help="replace a page that exists")
+    group.add_argument(
+        "--title", metavar="TEXT", default="Attention", help="title of the page (default Attention)"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
-    """Write the page."""
+    """Write the page or the picture."""
     if args.out is None:
         raise ValueError("give --out FILE.html, the page to write")
+    if args.out.suffix.lower() in _PICTURES:
+        return _draw(args)
     check_new(args.out, force=args.force, hint="--force")
-    document = _text(args) if args.text is not None else _files(args) if args.files else _words(args)
+    document = _page(args)
     document.save(args.out, force=args.force)
     print(f"{args.out} ({args.out.stat().st_size / 1000:.0f} KB): open it in a browser")
     return 0
+
+
+def _page(args: argparse.Namespace) -> HtmlPage:
+    """Return the page of a model's translations, of weights, of the input, or without any of these the examples."""
+    if args.text is not None:
+        return _text(args)
+    if (weights := _weights(args)) is not None:
+        queries, keys = labels_of(args, (None, None))
+        return page(weights, query_labels=queries, key_labels=keys, title=args.title)
+    if not args.files and first_given(args, (*_INPUT, *_ATTENTION, *_LABELS)) is None:
+        return HtmlPage([meanings(), reordering()], title=args.title)
+    return _input(given(args), args.title)
 
 
 def _text(args: argparse.Namespace) -> HtmlPage:
@@ -61,37 +109,66 @@ def _text(args: argparse.Namespace) -> HtmlPage:
 
     if len(args.files) != 1:
         raise ValueError(f"--text needs one FILE, a model from regard train. Got {len(args.files)} instead.")
-    if option := first_given(args, ("--words", "--seed", "--labels", "--query-labels", "--key-labels")):
+    if option := first_given(args, ("--weights", *_INPUT, *_ATTENTION, *_LABELS)):
         raise ValueError(f"{option} and --text exclude each other: give one")
     return translated(args.files[0], args.text, title=args.title)
 
 
-def _words(args: argparse.Namespace) -> HtmlPage:
-    """Return the page of words; where none are given, with Bahdanau's decoder below."""
-    own = args.words is not None or args.seed is not None or args.labels is not None
-    vectors = words_of(args)
-    if args.query_labels is not None or args.key_labels is not None:
-        raise ValueError("words have the same names as queries and keys: give --labels")
-    if not own:
-        return HtmlPage([meanings(), reordering()], title=args.title)
-    return HtmlPage([drawn(vectors, seed_of(args), labels_of(args)[0])], title=args.title)
+def _input(own: Given, title: str) -> HtmlPage:
+    """Return the page of queries, keys and values, which begins with the words they are made of."""
+    queries, keys = own.names() if own.words else own.labels
+    document = page(*own.arrays, **own.options, query_labels=queries, key_labels=keys, title=title)
+    section = document.sections[0]
+    if not own.words or section.view != "mechanism":
+        return document
+    return HtmlPage(
+        [with_words(section, *own.words.values(), origin=own.origin, features=own.features)], title=title
+    )
 
 
-def _files(args: argparse.Namespace) -> HtmlPage:
-    """Return the page of the user's arrays."""
-    check_files_alone(args, ("words", "seed"))
-    query_labels, key_labels = labels_of(args)
+def _weights(args: argparse.Namespace) -> NDArray[Any] | None:
+    """Return the weights of --weights or of an .npz file, or None if there are none."""
+    if args.weights is not None:
+        if option := first_given(args, ("FILES", *_INPUT, *_ATTENTION)):
+            name = "FILE" if option == "FILES" else option
+            raise ValueError(f"{name} and --weights exclude each other: weights are shown as they are")
+        if args.weights.suffix.lower() != ".npz":
+            return read_array(args.weights)
+        return _named_weights(args.weights)
+    if not args.files:
+        return None
     first = args.files[0]
     if first.is_dir() or first.suffix.lower() == ".safetensors":
         kind = "folder" if first.is_dir() else "safetensors file"
         raise ValueError(f"{first} is a {kind}: with --text it may be a model of regard train")
-    weights = _weights(args.files)
-    arrays = read_arrays(args.files) if weights is None else (weights,)
-    return page(*arrays, query_labels=query_labels, key_labels=key_labels, title=args.title)
-
-
-def _weights(paths: list[Path]) -> NDArray[Any] | None:
-    """Return the weights of an .npz file, or None if it has none."""
-    if len(paths) != 1 or paths[0].suffix.lower() != ".npz":
+    if len(args.files) != 1 or first.suffix.lower() != ".npz":
         return None
-    return read_named(paths[0], ["weights"]).get("weights")
+    return read_named(first, ["weights"]).get("weights")
+
+
+def _named_weights(path: Path) -> NDArray[Any]:
+    """Return the array weights of an .npz file."""
+    weights = read_named(path, ["weights"])
+    if not weights:
+        raise ValueError(f"{path} must hold the array weights")
+    return weights["weights"]
+
+
+def _draw(args: argparse.Namespace) -> int:
+    """Write a picture of the weights."""
+    if args.text is not None:
+        raise ValueError(f"--text makes a page: --out must end in .html. Got {args.out} instead.")
+    check_picture(args.out)
+    weights = _weights(args)
+    if weights is None:
+        own = given(args)
+        weights, names = own.attend().weights, own.names()
+    else:
+        own_labels = labels_of(args, (None, None))
+        queries, keys = (
+            labels(*side) for side in zip(own_labels, weights.shape[-2:], ("query", "key"), strict=True)
+        )
+        names = queries, keys
+    save_weights(args.out, weights, names, title="" if args.title == "Attention" else args.title)
+    print(args.out)
+    return 0

@@ -29,8 +29,8 @@ _GAP = 0.16  # inches, between two panels
 _PAD = 4.5  # points, between a panel and the baseline of its word
 _POINTS, _TITLE = 9.0, 12.0  # font sizes
 _PIXELS = 256  # of the longer side of a panel, at least
-_DARK = 0.3  # of a pixel's brightness where the weight is 0
-_LIGHT = 0.35  # of white where the weight is the largest: attention is visible on black, too
+_MARK = (1.0, 96 / 255, 0.0)  # a colour that neither ink nor paper has, as on the pages
+_COVER = 0.7  # of a pixel, where the weight is the largest
 
 Pixels = NDArray[np.float32]
 
@@ -45,10 +45,10 @@ def captioned(
     title: str | None = None,
     columns: int | None = None,
 ) -> Figure:
-    """Draw a picture, and again for each token of its caption with the attended parts bright.
+    """Draw a picture, and again for each token of its caption with a translucent colour over the attended parts.
 
-    Each panel has its own scale: pixels are darkest where the weight is 0, and brightest where it is the largest of
-    this token. Brightness therefore compares cells of one token, not tokens.
+    Each panel has its own scale: pixels are unchanged where the weight is 0, and covered the most where it is the
+    largest of this token. The colour therefore compares cells of one token, not tokens.
 
     Parameters
     ----------
@@ -85,9 +85,10 @@ def captioned(
 
     Notes
     -----
-    Between the centres of cells, weights are interpolated with SciPy's `PchipInterpolator` along each side: a smooth
-    curve without overshoot. So the centre of a cell shows its weight unchanged, no place is brighter than the cell with
-    the largest weight, and none is dark between two bright cells. A Gaussian filter could move the brightest place.
+    Between the centres of cells, weights are interpolated with SciPy's `PchipInterpolator` along each
+    side: a smooth curve without overshoot. So the centre of a cell shows its weight unchanged, no place is covered
+    more than the cell with the largest weight, and none is clear between two covered cells. A Gaussian filter could
+    move the place that is covered the most.
 
     References
     ----------
@@ -116,7 +117,7 @@ def captioned(
     style: dict[str, Any] = {"fontfamily": fonts, "parse_math": False, "usetex": False}
     _draw_panel(figure, pixels, "", style)
     for word, one in zip(words, grids, strict=True):
-        _draw_panel(figure, _lit(pixels, one), wrapped(word, slot, _POINTS), style)
+        _draw_panel(figure, _covered(pixels, one), wrapped(word, slot, _POINTS), style)
     across = min(columns or _across(len(words) + 1, slot), len(words) + 1)
     above = None
     if heading:
@@ -146,13 +147,14 @@ def _float32(array: NDArray[Any]) -> Pixels:
     return array.astype(np.float32)
 
 
-def _lit(pixels: Pixels, weights: NDArray[np.float64]) -> Pixels:
-    """Return a picture that is dark where weights are 0, and lit where they are the largest."""
+def _covered(pixels: Pixels, weights: NDArray[np.float64]) -> Pixels:
+    """Return a picture under a translucent colour that covers the more of it the larger a weight is."""
     share = weights / (weights.max() or 1.0)
     for axis in (0, 1):
         share = _interpolated(share, pixels.shape[axis], axis)
     share = share[..., None]
-    return _float32(pixels * (_DARK + (1 - _DARK - _LIGHT) * share) + _LIGHT * share)
+    cover = _COVER * share
+    return _float32(pixels * (1 - cover) + np.array(_MARK) * cover)
 
 
 def _interpolated(shares: NDArray[np.float64], pixels: int, axis: int) -> NDArray[np.float64]:

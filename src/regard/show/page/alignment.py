@@ -56,11 +56,14 @@ class Translated(Protocol):
         """Return the weights of all tokens that were read, and these tokens."""
 
 
-def alignment(*sentences: dict[str, Any], title: str = "Alignment") -> Section:
+def alignment(*sentences: dict[str, Any], title: str = "") -> Section:
     """Show alignments: tokens joined by lines as strong as their weights, and the same as a matrix."""
     if not sentences:
         _check.fail("alignment needs at least one sentence. Got none instead.")
-    return Section("alignment", title, {"sentences": list(sentences)})
+    noun = "Caption" if all("grid" in one for one in sentences) else "Alignment"
+    heading = title or noun + "s" * (len(sentences) > 1)
+    text = "\n".join(one["text"] for sentence in sentences for one in sentence["hypotheses"])
+    return Section("alignment", heading, {"sentences": list(sentences)}, text=text)
 
 
 def aligned(
@@ -79,6 +82,8 @@ def aligned(
     hypothesis = {"text": readable(text, LONGEST_TEXT), "score": None, "tokens": list(map(readable, rows))}
     return {
         "source": list(map(readable, columns)),
+        "text": "",
+        "name": "",
         "hypotheses": [hypothesis | _weights(array)],
         "links": _checked_links(links, len(columns), len(rows)),
     }
@@ -89,6 +94,7 @@ def sentence(
     *,
     links: Links = (),
     picture: ArrayLike | None = None,
+    name: str = "",
 ) -> dict[str, Any]:
     """Describe the alignments of one source: those of a translation, or of each of the n best.
 
@@ -105,6 +111,8 @@ def sentence(
     read = first.source if first.alignment is None else first.full_alignment()[1]
     shown: dict[str, Any] = {
         "source": _labels(read, first.starts),
+        "text": readable(_joined(first.source), LONGEST_TEXT),
+        "name": readable(name),
         "hypotheses": [_hypothesis(one) for one in several],
         "links": _checked_links(links, len(read), len(first.tokens)),
     }
@@ -153,6 +161,13 @@ def _labels(tokens: Sequence[str], starts: Collection[int] = ()) -> list[str]:
     return [
         "retrieved:" if i in starts else readable(token.replace(_JOIN, "")) for i, token in enumerate(tokens)
     ]
+
+
+def _joined(tokens: Sequence[str]) -> str:
+    """Return tokens as one text, without the end of the sentence."""
+    return "".join(
+        token[:-1] if token.endswith(_JOIN) else f"{token} " for token in tokens if token != "</s>"
+    ).strip()
 
 
 def _pixels(picture: ArrayLike) -> NDArray[np.uint8]:

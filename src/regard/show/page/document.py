@@ -33,6 +33,11 @@ _SCRIPTS = {
     "long": ("long.js",),
 }
 _WEIGHTS = {"alignment", "heads", "long"}  # the views that share weights.js and weights.css
+# An untrusted notebook loses frames and styles, and with the style what hides the text.
+_STAND_IN = (
+    "<style>.regard-text { display: none }</style>"
+    "<pre class='regard-text'>Trust this notebook to see the page.\n\n"
+)
 _FRAME_HEIGHT = 760  # pixels of a page in a notebook
 
 
@@ -50,8 +55,8 @@ class HtmlPage:
 
     Examples
     --------
-    >>> HtmlPage([Section("mechanism", "One word", {})], title="a < b").html.count("a &lt; b")
-    2
+    >>> "<title>a &lt; b</title>" in HtmlPage([Section("mechanism", "One word", {})], title="a < b").html
+    True
     """
 
     def __init__(self, sections: Sequence[Section], *, title: str = "Attention") -> None:
@@ -70,10 +75,20 @@ class HtmlPage:
         return Template(_asset("template.html")).substitute(
             title=html.escape(self.title),
             policy=html.escape(_policy(style, script)),
-            data=_json([vars(section) | {"title": readable(section.title)} for section in self.sections]),
+            data=_json([_drawn(section) for section in self.sections]),
+            text=html.escape(self.text),
             style=style,
             script=script,
         )
+
+    @property
+    def text(self) -> str:
+        """What stands in for the page where no script runs, as in a notebook that is not trusted."""
+        parts = (
+            f"{readable(_encodable(section.title))}\n\n{_encodable(section.text)}".strip()
+            for section in self.sections
+        )
+        return "\n\n".join((self.title, *parts))
 
     def save(self, path: str | os.PathLike[str], *, force: bool = False) -> None:
         """Write the page to a file, which must not exist yet unless `force` is True."""
@@ -89,8 +104,18 @@ class HtmlPage:
         return (
             f'<iframe title="{html.escape(self.title)}" sandbox="allow-scripts" loading="lazy" '
             f'style="width: 100%; height: {_FRAME_HEIGHT}px; border: 0; resize: vertical; overflow: auto" '
-            f'srcdoc="{html.escape(self.html)}"></iframe>'
+            f'srcdoc="{html.escape(self.html)}"></iframe>{_STAND_IN}{html.escape(self.text)}</pre>'
         )
+
+
+def _drawn(section: Section) -> dict[str, Any]:
+    """Return what the scripts read of a section."""
+    return {
+        "view": section.view,
+        "title": readable(section.title),
+        "data": section.data,
+        "warnings": section.warnings,
+    }
 
 
 def check_new(path: str | os.PathLike[str], *, force: bool, hint: str = "force=True") -> None:

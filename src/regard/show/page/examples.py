@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from regard import _check, scores
 from regard.show.inputs import drawn_weights
@@ -49,6 +50,8 @@ def meanings() -> Section:
     )
 
 
+Rows = Sequence[Sequence[float]] | NDArray[np.float64]
+
 WORDS = np.array([[1, 0, 0], [0, 1, 0], [1, 1, 0], [0, 0, 1]])
 
 _FOUR = "Four words without a meaning, as in tutorials: the numbers can be computed by hand."
@@ -70,11 +73,11 @@ def _bank() -> dict[str, Any]:
         row=2,
     )
     about = (
-        "River bank or money bank? bank is about water and about money, and unclear, so it asks for a topic. river "
-        "offers one, so bank attends to it, and its context is about water alone: the bank of a river."
+        'River bank or money bank? "bank" is about water and about money, and unclear, so it asks for a topic. "river" '
+        'offers one, so "bank" attends to it, and its context is about water alone: the bank of a river.'
     )
     first = {
-        "text": "river becomes money: water 0, money 2. The context of bank turns from water to money.",
+        "text": '"river" becomes "money": water 0, money 2. The context of "bank" turns from water to money.',
         "set": [[1, 0, 0], [1, 1, 2]],
     }
     return _example("River bank, money bank", section, about, first)
@@ -92,11 +95,11 @@ def _pronoun() -> dict[str, Any]:
         row=3,
     )
     about = (
-        "The animal crossed the street, because it was late. What is late is alive, so it asks for a noun that is "
-        "alive: animal fits, street is a noun but not alive, crossed is no noun."
+        'The animal crossed the street, because it was late. What is late is alive, so "it" asks for a noun that is '
+        'alive: "animal" fits, "street" is a noun but not alive, "crossed" is no noun.'
     )
     first = {
-        "text": "it was wide: alive of it becomes -1. Now it asks for a thing, and attends to street.",
+        "text": 'because it was wide: "alive" of "it" becomes \N{MINUS SIGN}1. It asks for a thing and finds "street".',
         "set": [[3, 1, -1]],
     }
     return _example("A pronoun and its noun", section, about, first)
@@ -125,18 +128,18 @@ def _set() -> dict[str, Any]:
 def _named(
     words: list[str],
     features: list[str],
-    vectors: ArrayLike,
-    query: ArrayLike,
-    key: ArrayLike,
-    value: ArrayLike,
+    vectors: Rows,
+    query: Rows,
+    key: Rows,
+    value: Rows,
     *,
     row: int,
 ) -> Section:
     """A mechanism of words that are made by hand."""
     weights = [np.array(weight, dtype=np.float64) for weight in (query, key, value)]
-    projected = (np.array(vectors) @ weight for weight in weights)
-    section = mechanism(*projected, row=row, query_labels=words, key_labels=words)
-    return with_words(section, vectors, *weights, origin="made by hand", features=features)
+    queries, keys, values = (np.array(vectors) @ weight for weight in weights)
+    section = mechanism(queries, keys, values, row=row, query_labels=words, key_labels=words)
+    return with_words(section, np.array(vectors), *weights, origin="made by hand", features=features)
 
 
 def _example(name: str, section: Section, about: str, first: dict[str, Any]) -> dict[str, Any]:

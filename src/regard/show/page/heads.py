@@ -154,7 +154,10 @@ def heads(groups: Iterable[dict[str, Any]], *, title: str = "Heads") -> Section:
     several = list(groups)
     if not several:
         _check.fail("heads need at least one group. Got none instead.")
-    return Section("heads", title, {"groups": several})
+    text = "\n".join(
+        "{}: {} x {} heads of {} x {}".format(one["name"], *one["weights"]["shape"]) for one in several
+    )
+    return Section("heads", title, {"groups": several}, text=text)
 
 
 def of_model(model_heads: AllHeads) -> Section:

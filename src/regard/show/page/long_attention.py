@@ -20,7 +20,7 @@ from regard._threads import one_blas_thread
 from regard.attention import log_sum_exp
 from regard.context import define_logits
 from regard.mask import MaskLike
-from regard.position import BiasLike
+from regard.position import BiasLike, BiasObject
 from regard.scores import ScoreLike
 from regard.show.page.section import Section, labels, packed
 
@@ -86,7 +86,7 @@ class LongAttention:
         self.heads, self.n, self.m = self._layout.items, self._layout.n, self._layout.m
         if not self.heads * self.n * self.m:
             _check.fail(f"a picture needs at least one query and one key: {queries.shape} and {keys.shape}")
-        added = bias if bias is None or hasattr(bias, "part") else np.asarray(bias)
+        added = bias if isinstance(bias, BiasObject | None) else np.asarray(bias)
         self._options = Options(problem.score, problem.mask, added, scale, softcap, "auto", None)
         self._arrays = queries, keys, values
         self._lse: Array = log_sum_exp(problem)
@@ -116,23 +116,27 @@ class LongAttention:
 
     def _weights(self, head: int, rows: slice, columns: slice) -> Floats:
         """Return a block of weights of one head."""
-        lead = self._layout.lead
-        index = tuple(int(i) for i in np.unravel_index(head, lead)) if lead else ()
+        batch_shape = self._layout.batch_shape
+        index = tuple(int(i) for i in np.unravel_index(head, batch_shape)) if batch_shape else ()
         region = Region(tuple(slice(i, i + 1) for i in index), rows, columns)
-        ones = (1,) * len(lead)
-        arrays = (item_of(array, lead, index) for array in self._arrays)
+        ones = (1,) * len(batch_shape)
+        arrays = (item_of(array, batch_shape, index) for array in self._arrays)
         parts = [
             own[part].reshape(*ones, -1, own.shape[-1])
             for own, part in zip(arrays, (rows, columns, columns), strict=True)
         ]
-        options = self._options.part(self._layout, region, all_visible=False)
-        named = [options[name] for name in ("score", "mask", "bias", "scale", "softcap")]
-        logits = define_logits(prepare(*parts, *named, "softmax", None))
-        logits = logits.reshape(extent(rows), extent(columns))
+        options = self._options.restrict(self._layout, region, all_visible=False)
+        q, k, v = parts
+        score, mask, bias, scale, softcap = (
+            options[name] for name in ("score", "mask", "bias", "scale", "softcap")
+        )
+        problem = prepare(q, k, v, score, mask, bias, scale, softcap, "softmax", None)
+        logits = define_logits(problem).reshape(extent(rows), extent(columns))
         lse = self._lse[index][rows]
         with np.errstate(all="ignore"):  # as in the attention itself, NaN and inf propagate
             block = logits - np.where(np.isneginf(lse), 0, lse)[:, None].astype(logits.dtype)
-            return np.exp(block, out=block).astype(np.float32, copy=False)
+            weights: Floats = np.exp(block, out=block).astype(np.float32, copy=False)
+        return weights
 
 
 def _reduced(function: np.ufunc, tile: Array, starts: Sequence[Array]) -> Array:
@@ -161,4 +165,4 @@ def long_section(
         "query_labels": None if query_labels is None else labels(query_labels, attention.n, "query"),
         "key_labels": None if key_labels is None else labels(key_labels, attention.m, "key"),
     }
-    return Section("long", title, data)
+    return Section("long", title, data, text=f"{attention.n:,} queries, {attention.m:,} keys")

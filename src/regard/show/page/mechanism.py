@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,10 +11,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from regard import _check, scores
 from regard._problem import prepare
-from regard.context import PARTS, Attention
+from regard.context import PARTS, Attention, define
 from regard.mask import MaskLike, as_mask, causal, window
 from regard.scores import ScoreLike, as_score, is_builtin
-from regard.show.page.section import Section, labels, readable, weight_faults
+from regard.show.page.section import Section, as_text, labels, readable, weight_faults
 
 __all__ = ["decoder", "mechanism", "recorded", "with_words"]
 
@@ -56,7 +57,8 @@ def mechanism(
             hint="page(regard.attend(...)) shows the numbers of any attention",
         )
     q, k, v = arrays
-    prepare(q, k, v, score, mask, None, scale, softcap, normalize, None)  # raises as `attend` does
+    # Raises as `attend` does, and records nothing.
+    weights = define(prepare(q, k, v, score, mask, None, scale, softcap, normalize, None)).weights
     n, m = len(arrays[0]), len(arrays[1])
     data = {
         **dict(zip(("queries", "keys", "values"), (array.tolist() for array in arrays), strict=True)),
@@ -71,7 +73,7 @@ def mechanism(
             **_score(score, arrays[0].shape[1], arrays[1].shape[1]),
         },
     }
-    return Section("mechanism", title, data)
+    return Section("mechanism", title, data, text=as_text(weights, data["query_labels"], data["key_labels"]))
 
 
 def with_words(
@@ -100,9 +102,7 @@ def with_words(
             _check.fail(f"words @ {name}_weight must be the {part} of the section")
     shown: dict[str, Any] = {name: array.tolist() for name, array in parameters.items()}
     names = {} if features is None else {"features": list(map(readable, features))}
-    return Section(
-        section.view, section.title, {**section.data, "words": {**shown, **names, "origin": origin}}
-    )
+    return replace(section, data={**section.data, "words": {**shown, **names, "origin": origin}})
 
 
 def decoder(
@@ -145,7 +145,10 @@ def decoder(
         if array.shape != (rows, sizes[0]):
             _check.fail(f"{name} must have shape {(rows, sizes[0])}. Got shape {array.shape} instead.")
         weights[name] = array.tolist()
-    return Section("mechanism", title, {**section.data, "tied": True, "decoder": {**weights, "steps": steps}})
+    # The states after the first follow from what the page computes.
+    return replace(
+        section, data={**section.data, "tied": True, "decoder": {**weights, "steps": steps}}, text=""
+    )
 
 
 def recorded(
@@ -166,14 +169,15 @@ def recorded(
             f"a page shows the steps of up to {_MOST:,} weights, {_WIDEST} in a row: here are {n} x {m}"
         )
     parts = {part: getattr(attention, part) for part in PARTS if part != "lse" and part in vars(attention)}
-    data = {
+    data: dict[str, Any] = {
         "given": {part: array.astype(np.float64).tolist() for part, array in parts.items()},
         "query_labels": labels(query_labels, n, "query"),
         "key_labels": labels(key_labels, m, "key"),
         "row": 0,
     }
     faults = tuple(weight_faults(attention.weights))
-    return Section("mechanism", title or attention.name or "Attention, step by step", data, faults)
+    text = as_text(attention.weights, data["query_labels"], data["key_labels"])
+    return Section("mechanism", title or attention.name or "Attention, step by step", data, faults, text)
 
 
 def is_readable(*arrays: Array) -> bool:

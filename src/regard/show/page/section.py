@@ -12,10 +12,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from regard import _check
 from regard._characters import limit_marks, shorten
+from regard.show.terminal.heatmap import table
 
-__all__ = ["Section", "labels", "packed", "readable", "weight_faults"]
+__all__ = ["Section", "as_text", "labels", "packed", "readable", "weight_faults"]
 
 _LONGEST, LONGEST_TEXT = 200, 2000  # characters of a label, and of a sentence
+
+_TEXT_WIDTH = 80
 
 _PACKED = (
     "float64",
@@ -31,13 +34,19 @@ _PACKED = (
 class Section:
     """One section of a page: the view that draws it, its heading, and what the view draws, as JSON has it.
 
-    NaN and infinity are allowed in `data`. `warnings` stand above the view.
+    NaN and infinity are allowed in `data`. `warnings` stand above the view, `text` instead of it where no script runs.
     """
 
     view: str
     title: str
     data: Mapping[str, Any]
     warnings: Sequence[str] = ()
+    text: str = ""
+
+
+def as_text(weights: ArrayLike, rows: Sequence[str], columns: Sequence[str]) -> str:
+    """Return weights (n, m) as the text of a section."""
+    return table(weights, rows, columns, digits=3, color=False, width=_TEXT_WIDTH)
 
 
 def packed(array: ArrayLike) -> dict[str, Any]:

@@ -298,6 +298,15 @@ def _room(cells: NDArray[Any], left: list[str], heads: list[str], digits: int, w
     return max(3, (width - max(map(display_width, left), default=0)) // (size + 2))
 
 
+def _places(numbers: NDArray[Any], digits: int) -> int:
+    """Return the least digits, at most these, that show all of the numbers: 0.5 and 2 need one."""
+    with np.errstate(over="ignore"):
+        for places in range(1, digits):
+            if np.allclose(numbers, np.round(numbers, places), rtol=1e-12, atol=1e-15):
+                return places
+    return digits
+
+
 def speller(values: ArrayLike, digits: int) -> Callable[[float], str]:
     """Return a function that formats each number of a table in one format.
 
@@ -324,6 +333,8 @@ def speller(values: ArrayLike, digits: int) -> Callable[[float], str]:
         form = f".{digits}e"
     elif numbers.dtype.kind in "biu":
         form = "z.0f"
+    else:
+        form = f"z.{_places(numbers[np.isfinite(numbers)], digits)}f"
 
     def spell(number: float) -> str:
         return "-" if number == -math.inf else format(number, form)

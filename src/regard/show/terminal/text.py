@@ -67,25 +67,7 @@ def wants_color(stream: TextIO | None = None) -> bool:
 
 
 def shade(text: str, share: float) -> str:
-    """Colour the background of text from white (share 0) to dark blue (share 1), its digits black or white.
-
-    Parameters
-    ----------
-    text
-        Any text.
-    share
-        Between 0 and 1; other values are clipped, and NaN is 0.
-
-    Returns
-    -------
-    str
-        The text between two terminal escapes.
-
-    Examples
-    --------
-    >>> shade("7", 0.0)
-    '\\x1b[38;5;16;48;5;231m7\\x1b[0m'
-    """
+    """Colour the background of text from white (share 0) to dark blue (share 1), its digits black or white."""
     level = round(min(max(0.0, share), 1.0) * (len(_RAMP) - 1))
     ink = 231 if level >= _FIRST_DARK else 16
     return f"\x1b[38;5;{ink};48;5;{_RAMP[level]}m{text}\x1b[0m"
@@ -96,24 +78,7 @@ def display_width(text: str) -> int:
 
     Widths are those of `wcwidth` where it is installed. Without it, categories and East Asian widths decide.
 
-    Parameters
-    ----------
-    text
-        One line.
-
-    Returns
-    -------
-    int
-        Its width in columns.
-
-    References
-    ----------
     Unicode Standard Annex 11, "East Asian Width".
-
-    Examples
-    --------
-    >>> display_width("été"), display_width("注意"), display_width("e\\u0301"), display_width(shade("ok", 1.0))
-    (3, 4, 1, 2)
     """
     text = _ESCAPE.sub("", text)
     return len(text) if text.isascii() else sum(map(_columns, _clusters(text)))
@@ -172,42 +137,12 @@ def _own_width(character: str) -> int:
 
 
 def note(text: str) -> None:
-    """Print a message on standard error, cleaned by `report`.
-
-    Parameters
-    ----------
-    text
-        Lines, which may contain text of files, file names and arguments.
-
-    Examples
-    --------
-    >>> note("reading pairs.tsv")
-    """
+    """Print a message on standard error, cleaned by `report`."""
     print(report(text), file=sys.stderr, flush=True)
 
 
 def fit(text: str, width: int, *, right: bool = False) -> str:
-    """Truncate or pad text to a display width; truncated text ends in an ellipsis.
-
-    Parameters
-    ----------
-    text
-        One line without colours.
-    width
-        Columns to fill, at least 1.
-    right
-        Whether the text is aligned to the right.
-
-    Returns
-    -------
-    str
-        Text of exactly this display width.
-
-    Examples
-    --------
-    >>> fit("attention", 6), fit("be", 4, right=True)
-    ('atten…', '  be')
-    """
+    """Truncate or pad text to a display width; truncated text ends in an ellipsis."""
     text = _begun(text, width)
     if (used := display_width(text)) > width:
         text, used = _beginning(text, width - 1)
@@ -217,25 +152,7 @@ def fit(text: str, width: int, *, right: bool = False) -> str:
 
 
 def cut(text: str, width: int) -> str:
-    """Truncate text to a display width, without padding.
-
-    Parameters
-    ----------
-    text
-        One line without colours.
-    width
-        The most columns, at least 1.
-
-    Returns
-    -------
-    str
-        Text that is no wider; a blank for an empty one.
-
-    Examples
-    --------
-    >>> cut("attention", 6), cut("be", 6)
-    ('atten…', 'be')
-    """
+    """Truncate text to a display width, without padding."""
     return fit(text, min(display_width(text), width) or 1)
 
 
@@ -258,27 +175,7 @@ def _beginning(text: str, width: int) -> tuple[str, int]:
 
 
 def wrap(text: str, width: int, most: int) -> list[str]:
-    """Wrap text between words into lines of at most a display width; truncated text ends in an ellipsis.
-
-    Parameters
-    ----------
-    text
-        One line without colours. A word that is wider than a line is broken, too.
-    width
-        Columns of a line, at least 2.
-    most
-        The largest number of lines.
-
-    Returns
-    -------
-    list of str
-        At least one.
-
-    Examples
-    --------
-    >>> wrap("the model attends to words", 9, 2), wrap("注意力", 4, 3)
-    (['the model', 'attends …'], ['注意', '力'])
-    """
+    """Wrap text between words into lines of at most a display width; truncated text ends in an ellipsis."""
     lines, used = [""], 0
     for piece, gap, size in _pieces(_begun(text, width * most), width):
         gap = gap if lines[-1] else ""
@@ -308,48 +205,13 @@ def _pieces(text: str, width: int) -> Iterator[tuple[str, str, int]]:
 
 
 def pad_lines(lines: Sequence[str]) -> list[str]:
-    """Pad lines with blanks to the display width of the longest.
-
-    Parameters
-    ----------
-    lines
-        Any lines, coloured or not.
-
-    Returns
-    -------
-    list of str
-        The lines, all of one display width.
-
-    Examples
-    --------
-    >>> pad_lines(["a", "注意"])
-    ['a   ', '注意']
-    """
+    """Pad lines with blanks to the display width of the longest."""
     width = max((display_width(line) for line in lines), default=0)
     return [line + " " * (width - display_width(line)) for line in lines]
 
 
 def align(rows: Sequence[Sequence[str]], shares: Mapping[tuple[int, int], float] | None = None) -> str:
-    """Align cells in columns to the right, two blanks apart.
-
-    Parameters
-    ----------
-    rows
-        Rows of equally many cells.
-    shares
-        By (row, column) of a cell, the darkness of its shade, from 0 to 1.
-
-    Returns
-    -------
-    str
-        Lines of equal display width.
-
-    Examples
-    --------
-    >>> print(align([["", "k1"], ["q1", "0.25"]]))
-          k1
-    q1  0.25
-    """
+    """Align cells in columns to the right, two blanks apart."""
     widths = [max(map(display_width, column)) for column in zip(*rows, strict=True)]
     lines = []
     for i, row in enumerate(rows):
@@ -364,26 +226,7 @@ _GAP = 3  # blank columns between two blocks
 
 
 def side_by_side(blocks: Sequence[str], *, width: int) -> str:
-    """Lay out blocks of lines side by side, as many in a row as the screen has room for.
-
-    Parameters
-    ----------
-    blocks
-        Texts of one or more lines.
-    width
-        The columns of the screen.
-
-    Returns
-    -------
-    str
-        The blocks as one text, a blank line between two rows of blocks.
-
-    Examples
-    --------
-    >>> print(side_by_side(["a\\nb", "c\\nd"], width=9))
-    a   c
-    b   d
-    """
+    """Lay out blocks of lines side by side, as many in a row as the screen has room for."""
     rows: list[list[list[str]]] = [[]]
     used = 0
     for block in blocks:

@@ -8,25 +8,26 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from regard import _check
 from regard.seq2seq import extras
 from regard.seq2seq.commands.columns import add_columns
-from regard.seq2seq.commands.link_files import LINKS_FROM
+from regard.seq2seq.commands.link_files import LINKS_FROM, LinkFile
 from regard.seq2seq.commands.options import check_needs, first_given
+from regard.seq2seq.commands.sources import add_source_options, make_source, reads_text
 from regard.seq2seq.commands.train.data import PairFiles
-from regard.seq2seq.data.array_sources import ArraySource, Images, Vectors
-from regard.seq2seq.data.normalization import NORMALIZATIONS
-from regard.seq2seq.data.subwords import METHODS
-from regard.seq2seq.data.tables import is_csv
-from regard.seq2seq.data.tokenizers import TOKEN_TYPES
+from regard.seq2seq.corpus.tables import is_csv
 from regard.seq2seq.model import Seq2Seq
 from regard.seq2seq.networks.families import FAMILIES
+from regard.seq2seq.networks.options import options_of
+from regard.seq2seq.sources import SOURCES
+from regard.seq2seq.sources.text.normalization import NORMALIZATIONS
+from regard.seq2seq.sources.text.subwords import METHODS
+from regard.seq2seq.sources.text.tokenizers import TOKEN_TYPES
 from regard.seq2seq.storage.model_file import MODEL_FILE
 from regard.seq2seq.training.config import OPTIONS, TrainingConfig
 from regard.show import argument_types
 
 __all__ = ["add_arguments", "check_options", "make_models", "model_paths", "pair_files"]
-
-ARRAY_SOURCES = ("images", "vectors")
 
 EXAMPLES = """\
 The best model so far is always saved, and a checkpoint every minute. Training can be stopped at any time with Ctrl-C;
@@ -92,8 +93,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="train anew, and replace an existing checkpoint or finished model",
     )
     _add_model(parser.add_argument_group("the model"))
-    _add_arrays(parser.add_argument_group("sources that are images or vectors").add_argument)
+    add_source_options(parser.add_argument_group("sources that are no text").add_argument)
     _add_training(parser.add_argument_group("training"))
+    for name, family in FAMILIES.items():
+        parser.add_argument_group(f"--network of --family {name}", _describe_network(family.config))
 
 
 def _add_model(group: Any) -> None:
@@ -109,7 +112,7 @@ def _add_model(group: Any) -> None:
         action="extend",
         default=[],
         metavar="NAME=VALUE",
-        help="options of the network: style, score, window, cell, layers, coverage, ... (an unknown name lists all)",
+        help="options of the network, which are listed at the end for each family",
     )
     add(
         "--extras",
@@ -120,53 +123,32 @@ def _add_model(group: Any) -> None:
         help="translation_memory=N: append the targets of the N most similar training pairs to each source; "
         "graphones=N: rerank by joint n-grams of source and target tokens, at most 12-grams (letters to sounds: 8)",
     )
-    arrays = "; or images or vectors, in files that the first column names"
-    for side, more, described in (("source", ARRAY_SOURCES, arrays), ("target", (), "")):
+    others = [kind for kind in SOURCES if kind not in TOKEN_TYPES]
+    files = f"; or {' or '.join(others)}, in files that the first column names"
+    for side, choices, described in (("source", SOURCES, files), ("target", TOKEN_TYPES, "")):
         add(
             f"--{side}",
-            choices=(*TOKEN_TYPES, *more),
+            choices=tuple(choices),
             default="words",
             help=f"type of tokens of the {side} (default words){described}",
         )
-    _add_cutting(add)
+    _add_tokens(add)
 
 
-def _add_arrays(add: Any) -> None:
-    """Add the options of sources that are arrays."""
-    add(
-        "--size",
-        nargs="+",
-        type=argument_types.integer(),
-        metavar="N",
-        help="of images: height and width in pixels, multiples of --cell; of vectors: how many numbers each has,"
-        " without its position",
-    )
-    add(
-        "--channels",
-        type=argument_types.integer(),
-        metavar="N",
-        help="channels of the images: 1 for grey, 3 for colours (default 3)",
-    )
-    add(
-        "--cell",
-        type=argument_types.integer(),
-        metavar="N",
-        help="side in pixels of the square cells that are attended to, a power of 2 (default 4)",
-    )
-    add(
-        "--order",
-        choices=("sequence", "set"),
-        help="whether the order of the vectors of an example matters (default sequence)",
-    )
-    add(
-        "--positions",
-        type=argument_types.integer(1, 3),
-        metavar="N",
-        help="coordinates of positions, which follow the numbers of each vector (default 0)",
+def _describe_network(config: Any) -> str:
+    """Return the options of a network with their values, descriptions and defaults."""
+    lines = []
+    for name, option in options_of(config).items():
+        argument = f"{name}={option.value}"
+        lines += [argument, " " * 22] if len(argument) > 20 else [f"{argument:<22}"]
+        lines[-1] += f"{option.description} (default: {option.default})"
+    sizes = ", ".join(config.scaled_sizes)
+    return "\n".join(
+        [*lines, f"Defaults of {sizes} are for 5,000 to 100,000 pairs, and depend on their number."]
     )
 
 
-def _add_cutting(add: Any) -> None:
+def _add_tokens(add: Any) -> None:
     """Add the options of the vocabularies, and of the longest pairs."""
     add(
         "--lower",
@@ -251,9 +233,9 @@ def _options(name: str, assignments: Sequence[str]) -> dict[str, Any]:
     for option in assignments:
         key, sign, value = option.partition("=")
         if not sign or not key:
-            raise ValueError(f"--{name}: must be NAME=VALUE. Got {option!r:.60} instead.")
+            _check.fail(f"--{name}: must be NAME=VALUE. Got {option!r:.60} instead.")
         if key in options:
-            raise ValueError(f"--{name}: {key} must be given once. Got it twice instead.")
+            _check.fail(f"--{name}: {key} must be given once. Got it twice instead.")
         options[key] = argument_types.value(value)
     return options
 
@@ -261,47 +243,17 @@ def _options(name: str, assignments: Sequence[str]) -> dict[str, Any]:
 def check_options(args: argparse.Namespace) -> None:
     """Check which options go together, which argparse cannot do."""
     if args.compare and _options("network", args.network).get("score") == "none":
-        raise ValueError("--compare needs a score: score=none has no attention to compare with")
-    if isinstance(_source(args), ArraySource) and (option := first_given(args, _OF_TEXT)):
-        raise ValueError(f"{option} needs tokens in the source. --source {args.source} has none.")
+        _check.fail("--compare needs a score: score=none has no attention to compare with")
+    if not reads_text(args) and (option := first_given(args, _OF_TEXT)):
+        _check.fail(f"{option} needs tokens in the source. --source {args.source} has none.")
     check_needs(args, (("--links-by", "--links", ""), (LINKS_FROM, "--links", "")))
     if args.links and args.skip_empty and (args.columns or is_csv(args.pairs[0])):
-        raise ValueError(
+        _check.fail(
             "--links with --skip-empty needs pairs with TABs and no header: links are numbered by lines"
         )
 
 
 _OF_TEXT = ("--links", "--lower", "--extras")
-_OF_IMAGES, _OF_VECTORS = ("--channels", "--cell"), ("--order", "--positions")
-
-
-def _source(args: argparse.Namespace) -> str | ArraySource:
-    """Return the source of the model: a type of tokens, or a reader of arrays."""
-    others = [
-        *(_OF_IMAGES if args.source != "images" else ()),
-        *(_OF_VECTORS if args.source != "vectors" else ()),
-    ]
-    if option := first_given(args, others if args.source in ARRAY_SOURCES else ("--size", *others)):
-        raise ValueError(f"{option} needs {_NEEDED_BY[option]}")
-    if args.source == "vectors":
-        if args.size is None or len(args.size) != 1:
-            raise ValueError("--source vectors needs --size N, the numbers of a vector without its position")
-        return Vectors(args.size[0], order=args.order or "sequence", positions=args.positions or 0)
-    if args.source == "images":
-        if args.size is None or len(args.size) != 2:
-            raise ValueError("--source images needs --size HEIGHT WIDTH")
-        height, width = args.size
-        return Images(height, width, channels=args.channels or 3, cell=args.cell or 4)
-    return str(args.source)
-
-
-_NEEDED_BY = {
-    "--size": "--source images or vectors",
-    **dict.fromkeys(_OF_IMAGES, "--source images"),
-    **dict.fromkeys(_OF_VECTORS, "--source vectors"),
-}
-
-
 _OF_ATTENTION = ("score", "attention")  # options of the network
 
 
@@ -311,7 +263,7 @@ def make_models(args: argparse.Namespace) -> list[Seq2Seq]:
         _model(args, attention) for attention in ([True, False] if args.compare else [not args.no_attention])
     ]
     if args.links and not models[0].attention:
-        raise ValueError("--links needs attention, which learns them")
+        _check.fail("--links needs attention, which learns them")
     return models
 
 
@@ -324,7 +276,7 @@ def _model(args: argparse.Namespace, attention: bool) -> Seq2Seq:
         family=args.family,
         attention=attention,
         network=network,
-        source=_source(args),
+        source=make_source(args),
         target=args.target,
         vocabulary=args.vocabulary,
         min_count=args.min_count,
@@ -353,7 +305,5 @@ def pair_files(args: argparse.Namespace) -> PairFiles:
         args.test,
         columns=args.columns,
         skip_empty=args.skip_empty,
-        links=args.links,
-        links_by=args.links_by or "words",
-        links_from=args.links_from,
+        links=LinkFile(args.links, args.links_from, args.links_by or "words") if args.links else None,
     )

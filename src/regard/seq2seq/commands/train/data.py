@@ -7,18 +7,17 @@ import json
 from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from regard import _check
 from regard.seq2seq.commands.columns import check_one_file
 from regard.seq2seq.commands.examples import load_pairs
-from regard.seq2seq.commands.link_files import LineLinks, PairLinks, SkippedPairs, read_links
-from regard.seq2seq.data.array_sources import ArraySource
-from regard.seq2seq.data.dataset import keep_tokens
-from regard.seq2seq.data.parallel_text import Pair, read_pairs, read_two
-from regard.seq2seq.data.splits import split_validation
+from regard.seq2seq.commands.link_files import LineLinks, LinkFile, PairLinks, SkippedPairs, read_links
+from regard.seq2seq.corpus.dataset import is_short
+from regard.seq2seq.corpus.pairs import Pair, read_pairs, read_two
+from regard.seq2seq.corpus.splits import split_validation
 from regard.seq2seq.model import Seq2Seq
-from regard.show.terminal import note
+from regard.show.terminal.text import note
 
 __all__ = ["Data", "PairFiles", "identity", "read", "short_pairs", "with_noun"]
 
@@ -36,9 +35,7 @@ class PairFiles(NamedTuple):
     test: Sequence[str] | None
     columns: Sequence[str] | None = None
     skip_empty: bool = False
-    links: Path | None = None
-    links_by: str = "words"
-    links_from: int | None = None
+    links: LinkFile | None = None
 
     @property
     def tested(self) -> str:
@@ -74,20 +71,17 @@ def read(files: PairFiles, model: Seq2Seq, longest: int) -> Data:
     train = _pairs(files.train, "PAIRS", files, skipped, model)
     lines: Sequence[LineLinks] | None = None
     if files.links:
-        lines = read_links(files.links, skipped.lines, len(train), files.links_from)
+        lines = read_links(files.links, skipped.lines, len(train))
     if files.valid:
         valid = _pairs(files.valid, "--valid", files, skipped, model)
     else:
         train, valid, lines = split_validation(train, lines, model.fits)
-    valid = list(map(keep_tokens, valid))
-    test = valid
-    if files.test:
-        test = list(map(keep_tokens, _pairs(files.test, "--test", files, skipped, model)))
+    test = _pairs(files.test, "--test", files, skipped, model) if files.test else valid
     if skipped.count:
         note(f"{with_noun(skipped.count, 'pair')} left out: {skipped.first}")
     links = None
     if files.links and lines is not None:
-        links = PairLinks(files.links, lines, train, files.links_by, longest, files.links_from)
+        links = PairLinks(files.links, lines, longest)
     return Data(train, valid, test, links, own_valid=files.valid is not None, own_test=test != valid)
 
 
@@ -97,35 +91,31 @@ def _pairs(
     """Read pairs from one file of pairs, or from a source and a target file; and the files that sources name."""
     if len(paths) > 2:
         rule = f"{name}: must be one file of pairs, or a source and a target file."
-        raise ValueError(f"{rule} Got {len(paths)} files instead.")
+        _check.fail(f"{rule} Got {len(paths)} files instead.")
     check_one_file(files.columns, paths, name)
     on_skipped = skipped.add if files.skip_empty else None
     lines = array("Q")
-    pairs: list[Pair]
     if len(paths) == 2:
-        pairs = list(read_two(*paths, skipped=on_skipped, kept=lines.append))
+        pairs = read_two(*paths, skipped=on_skipped, kept=lines.append)
     else:
-        pairs = list(read_pairs(paths[0], skipped=on_skipped, kept=lines.append, columns=files.columns))
-    return (
-        load_pairs(pairs, model.source, paths[0], lines) if isinstance(model.source, ArraySource) else pairs
-    )
+        pairs = read_pairs(paths[0], skipped=on_skipped, kept=lines.append, columns=files.columns)
+    return load_pairs(pairs, model, paths[0], lines)
 
 
 def short_pairs(model: Seq2Seq, pairs: Sequence[Pair], longest: int) -> list[Pair]:
-    """Return the pairs that have between 1 and `longest` tokens on each side that has tokens."""
-    sides = model.model.source, model.model.target
-
-    def fits(tokenizer: Any, side: Any) -> bool:
-        return isinstance(tokenizer, ArraySource) or 0 < len(tokenizer.cut(side)) <= longest
-
-    return [pair for pair in pairs if all(map(fits, sides, pair))]
+    """Return the pairs that have between 1 and `longest` tokens on each side that has tokens, as a model reads them."""
+    source, target = model.model.source, model.model.target
+    read = [(source.load(one), target.read(two)) for one, two in pairs]
+    return [pair for pair in read if is_short(source, pair, longest)]
 
 
 def identity(model: Seq2Seq, data: Data) -> str:
     """Return a hash of a model's configuration, by the names of its fields, and of the pairs with their links."""
     options = {n: x for n, x in vars(model).items() if not n.startswith("_") and x not in (None, {})}
     options["training"] = model.training.given()
-    links = [] if data.links is None else [data.links.by, *(sorted(line.links) for line in data.links.lines)]
+    links = (
+        [] if data.links is None else [data.links.file.by, *(sorted(line.links) for line in data.links.lines)]
+    )
     digest = hashlib.sha256(json.dumps(options, sort_keys=True, default=repr).encode())
     for part in (data.train, data.valid, links):
         for item in part:

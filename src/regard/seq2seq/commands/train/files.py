@@ -24,14 +24,8 @@ T = TypeVar("T")
 class RunFiles:
     """The files of one training, named after its model file.
 
-    The checkpoint exists from before the first step until `remove_checkpoint`: a model without one is finished.
-
-    Parameters
-    ----------
-    model : Path
-        The file of the best model.
-    fresh : bool
-        Whether to ignore an existing model and checkpoint.
+    The checkpoint exists from before the first step until `remove_checkpoint`: a model without one is finished. With
+    `fresh`, an existing model and its checkpoint are ignored.
     """
 
     def __init__(self, model: Path, *, fresh: bool = False) -> None:
@@ -71,29 +65,25 @@ class RunFiles:
         """Raise if files would be overwritten that no training has written."""
         for folder in self.model.parents:
             if folder.exists() and not folder.is_dir():
-                raise ValueError(f"--out: {folder} is a file, not a folder; nothing is overwritten")
+                _check.fail(f"--out: {folder} is a file, not a folder; nothing is overwritten")
         if self.model.exists():
             if not self._is_model.read():
-                raise ValueError(
-                    f"--out: {self.model} exists and is not a model file; nothing is overwritten"
-                )
+                _check.fail(f"--out: {self.model} exists and is not a model file; nothing is overwritten")
         elif not self.checkpoint.exists() and not _is_log(self.log):
-            raise ValueError(
-                f"--out: {self.log} exists and is not a log of a training; nothing is overwritten"
-            )
+            _check.fail(f"--out: {self.log} exists and is not a log of a training; nothing is overwritten")
         for path in (self.checkpoint, self.log, *self.shown):
             _check.replaceable(path)
         if not any(path.exists() for path in (self.model, self.checkpoint, self.log)):
             for path in self.shown:
                 if path.exists():
-                    raise ValueError(f"--out: {path} exists, and no model next to it; nothing is overwritten")
+                    _check.fail(f"--out: {path} exists, and no model next to it; nothing is overwritten")
 
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Lock the files against other processes, and remove partial files of killed ones."""
         with _files.locked(self.model) as acquired:
             if not acquired:
-                raise ValueError(f"--out: another process is training {self.model}; give another --out")
+                _check.fail(f"--out: another process is training {self.model}.", hint="give another --out")
             self._remove_partial()
             yield
 
@@ -136,7 +126,7 @@ class RunFiles:
 
     def refuse(self) -> NoReturn:
         """Raise for a finished model of another or an unknown command."""
-        raise ValueError(f"--out: {self.model} is done; --fresh trains it anew, another --out keeps it")
+        _check.fail(f"--out: {self.model} is done.", hint="--fresh trains it anew, another --out keeps it")
 
 
 class _CachedFile(Generic[T]):

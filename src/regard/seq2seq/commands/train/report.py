@@ -9,16 +9,15 @@ from pathlib import Path
 from typing import Any
 
 from regard.seq2seq.commands import curve, drawing
-from regard.seq2seq.commands.pages import Collected
+from regard.seq2seq.commands.pages import PageParts
 from regard.seq2seq.commands.summary import Summary, summarize
 from regard.seq2seq.commands.train.data import Data, with_noun
 from regard.seq2seq.commands.train.files import EXAMPLES, RunFiles
-from regard.seq2seq.data.array_sources import ArraySource, Images
-from regard.seq2seq.data.normalization import normalize
-from regard.seq2seq.data.parallel_text import Pair
+from regard.seq2seq.corpus.pairs import Pair
 from regard.seq2seq.decoding.beam import BEAM
 from regard.seq2seq.evaluation.metrics import is_near
 from regard.seq2seq.model import Seq2Seq
+from regard.seq2seq.sources.text.normalization import normalize
 from regard.seq2seq.training.defaults import choose_epochs
 from regard.seq2seq.training.log import Log, entries
 from regard.seq2seq.training.loop import Training, TrainingStep
@@ -26,7 +25,7 @@ from regard.seq2seq.translator import Translation
 from regard.show import figures
 from regard.show.figures.figure import warned
 from regard.show.progress import Progress
-from regard.show.terminal import clean, fit, report
+from regard.show.terminal.text import clean, fit, report
 
 __all__ = [
     "Reporter",
@@ -69,7 +68,7 @@ def describe_pairs(data: Data, model: Seq2Seq, training: Training, test: int, lo
 
 def where_tokens_are(model: Seq2Seq) -> str:
     """Return which sides of a pair have tokens."""
-    return "in the target" if isinstance(model.source, ArraySource) else "on both sides"
+    return "in the target" if model.reader.tokenizer is None else "on both sides"
 
 
 def _describe_test(data: Data, test: Sequence[Pair]) -> str:
@@ -105,22 +104,9 @@ class _Pace:
 
 
 class Reporter:
-    """Reports the steps of a training on the terminal and in the log.
+    """Reports the steps of a training on the terminal and in the log, from the first one on.
 
-    Parameters
-    ----------
-    name : str
-        The name of the training.
-    model : Seq2Seq
-        The model, which translates a sample of the validation pairs after a validation.
-    training : Training
-        The training.
-    log : Path
-        The file of the log.
-    sample : sequence of (source, target)
-        Short validation pairs.
-    first : TrainingStep
-        The first step to report.
+    After a validation the model translates some of the sample, which are short validation pairs.
     """
 
     def __init__(
@@ -139,9 +125,9 @@ class Reporter:
         if done:
             self.progress.write(f"resuming after step {done} of {first.total}")
         self.tokens, self.pairs = _Pace(), _Pace()
-        source = model.source
-        text = self.tokens, model.target
-        self.shown, self.unit = (self.pairs, source.unit) if isinstance(source, ArraySource) else text
+        has_tokens = model.reader.tokenizer is not None
+        self.shown = self.tokens if has_tokens else self.pairs
+        self.unit = model.target if has_tokens else model.reader.unit
         self.forecast_at: float | None = first.seconds + _SPEED_AFTER  # None once it has been printed
         self.last = 0  # the last reported epoch
         self.since: float | None = None  # the time of the first step is unknown
@@ -321,7 +307,7 @@ def print_measures(models: Sequence[Seq2Seq], test: Sequence[Pair], data: Data) 
         how = "with" if model.attention else "without"
         signature = f" ({measures.signature})" if measures.signature else ""
         print(f"{measures} {how} attention, on {_describe_test(data, test)}, beam {BEAM}{signature}")
-    if isinstance(models[0].source, ArraySource):
+    if models[0].reader.tokenizer is None:
         return  # there is nothing to copy
     copied = measure(models[0], test, list(map(str, sources)))
     if any(is_near(copied._asdict(), measures._asdict()) for measures in measured):
@@ -347,36 +333,28 @@ def _show_example(model: Seq2Seq, pair: Pair, translation: Translation, path: Pa
         print(f"{name + ':':<13}{clean(str(text))}")
     if translation.alignment is not None and translation.tokens:
         print(drawing.draw_alignment(translation))
-        if drawing.can_draw() and _draw(model, pair[0], translation, path):
+        picture = model.model.source.picture(pair[0])
+        if drawing.can_draw() and drawing.save_alignment(translation, path, picture):
             print(report(f"drawn in {path}"))
-
-
-def _draw(model: Seq2Seq, source: Any, translation: Translation, path: Path) -> bool:
-    """Save a picture of an alignment, or of the cells that a caption's words attend to; return whether it was saved."""
-    if isinstance(model.source, Images):
-        return drawing.save_captioned(model.source, source, translation, path)
-    return drawing.save_alignment(translation, path)
 
 
 def _save_page(
     model: Seq2Seq, files: RunFiles, sources: Sequence[Any], several: Sequence[Sequence[Translation]]
 ) -> None:
     """Save a page of the examples, each with all its hypotheses."""
-    page, source = Collected(model), model.source
+    page, source = PageParts(model), model.model.source
     with warned(files.page):
         for example, candidates in zip(sources, several, strict=True):
-            picture = source.picture(example) if isinstance(source, Images) else None
-            page.add(candidates, example if isinstance(source, ArraySource) else None, picture)
-        page.page(files.model.stem).save(files.page, force=True)
+            picture = source.picture(example)
+            page.add(candidates, example, picture, "" if picture is None else Path(example.name).name)
+        page.page("Alignments" if picture is None else "Captions").save(files.page, force=True)
         print(report(f"shown in {files.page}: open it in a browser"))
 
 
 def _examples(model: Seq2Seq, test: Sequence[Pair]) -> list[Pair]:
     """Return three pairs with different sources from all parts of the test, long ones if there are enough."""
     different = list({str(pair[0]): pair for pair in test}.values())
-    side = model.model.source
-    if isinstance(side, ArraySource):
-        side = model.model.target  # of which all have some tokens
-    long = [pair for pair in different if 6 <= len(side.cut(pair[side is model.model.target])) <= 40]
+    side = 1 if model.reader.tokenizer is None else 0  # the source, if it has tokens
+    long = [pair for pair in different if 6 <= len(pair[side]) <= 40]
     pairs = long if len(long) >= EXAMPLES else different
     return [pairs[len(pairs) * part // 4] for part in (1, 2, 3)] if len(pairs) >= EXAMPLES else pairs

@@ -10,7 +10,7 @@ from functools import cache
 from itertools import chain
 from types import FrameType
 
-from regard import _signals
+from regard import _check, _signals
 from regard.seq2seq import extras
 from regard.seq2seq.commands import drawing
 from regard.seq2seq.commands.train.arguments import (
@@ -32,14 +32,14 @@ from regard.seq2seq.commands.train.report import (
     show_examples,
     where_tokens_are,
 )
-from regard.seq2seq.data.parallel_text import Pair
+from regard.seq2seq.corpus.pairs import Pair
 from regard.seq2seq.model import Seq2Seq
 from regard.seq2seq.storage.checkpoint_file import write_checkpoint
 from regard.seq2seq.training.checkpoint import resume
 from regard.seq2seq.training.loop import Diverged, Training
 from regard.seq2seq.translator import LONGEST_SENTENCE
 from regard.show.progress import Progress
-from regard.show.terminal import note, report
+from regard.show.terminal.text import note, report
 
 __all__ = ["Run", "Stop", "add_arguments", "run"]
 
@@ -68,7 +68,7 @@ def run(args: argparse.Namespace) -> int:
     test = short_pairs(models[0], data.test, longest)
     if not test:
         most = f"{with_noun(longest, 'token')} {where_tokens_are(models[0])}"
-        raise ValueError(f"{names.tested}: no pair has at most {most}")
+        _check.fail(f"{names.tested}: no pair has at most {most}")
     with _prepared(runs):
         note(describe_pairs(data, models[0], runs[0].training, len(test), args.max_tokens))
         _note_extras(models[0])
@@ -96,8 +96,7 @@ def _report_done(runs: Sequence[Run]) -> int:
 
 def _note_extras(model: Seq2Seq) -> None:
     """Print which extras of the model may help, which packages are missing, and why pictures can't be drawn."""
-    source = model.source if isinstance(model.source, str) else ""
-    for line in filter(None, (extras.hint(source, model.extras), drawing.missing_extras())):
+    for line in filter(None, (extras.hint(model.reader.kind, model.extras), drawing.missing_extras())):
         note(line)
     drawing.can_draw()  # warns before the training
 

@@ -22,9 +22,9 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.seq2seq.data.batching import Links, source_batch
-from regard.seq2seq.data.packing import Row
-from regard.seq2seq.data.vocabulary import PAD, SPECIAL
+from regard.seq2seq.corpus.batching import Links, source_batch
+from regard.seq2seq.corpus.packing import Row
+from regard.seq2seq.sources.text.vocabulary import PAD, SPECIAL
 
 __all__ = ["MAX_CELLS", "MAX_FERTILITY", "Aligner", "align_pairs", "alignable", "check_sizes"]
 

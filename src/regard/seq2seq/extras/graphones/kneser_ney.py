@@ -24,8 +24,8 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.seq2seq.data.packing import Row, numbers, width
-from regard.seq2seq.data.vocabulary import END, START
+from regard.seq2seq.corpus.packing import Row, numbers, width
+from regard.seq2seq.sources.text.vocabulary import END, START
 
 __all__ = ["KneserNey"]
 

@@ -29,13 +29,13 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.seq2seq.data.packing import Row, packed, unpacked
-from regard.seq2seq.data.vocabulary import END, SPECIAL, START, UNKNOWN
+from regard.seq2seq.corpus.packing import Row, packed, unpacked
 from regard.seq2seq.decoding.hypothesis import Hypothesis, Scoring
 from regard.seq2seq.evaluation.metrics import edit_distance
 from regard.seq2seq.extras.base import Reranker
 from regard.seq2seq.extras.graphones.em_aligner import MAX_FERTILITY, Aligner, alignable, check_sizes
 from regard.seq2seq.extras.graphones.kneser_ney import KneserNey
+from regard.seq2seq.sources.text.vocabulary import END, SPECIAL, START, UNKNOWN
 
 __all__ = ["DEFAULT_WEIGHT", "MAX_ORDER", "WEIGHTS", "Graphones"]
 

@@ -9,25 +9,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from regard import _check
-from regard.seq2seq.networks.encoders.images import ImageInput
-from regard.seq2seq.networks.encoders.inputs import Input, check_source
-from regard.seq2seq.networks.encoders.vectors import VectorInput
-from regard.seq2seq.networks.parameters import check_sizes
+from regard.seq2seq.networks.inputs.base import Input
+from regard.seq2seq.networks.inputs.kinds import check_source
+from regard.seq2seq.networks.inputs.tokens import TokenInput
+from regard.seq2seq.networks.options import check_fields, choice, flag, integer, size
 from regard.seq2seq.networks.recurrent.cells import GATES, layer, parts
 
 __all__ = ["SCORES", "RecurrentConfig"]
 
 SCORES = ("additive", "general", "dot", "scaled_dot")
 
-_CHOICES = {
-    "score": ("none", *SCORES),
-    "style": ("conditional", "bahdanau", "luong"),
-    "cell": tuple(GATES),
-}
-_LEAST = {"source_tokens": 0, "target_tokens": 1, "embedding": 1, "encoder": 1, "decoder": 1, "attention": 0}
-_LEAST |= {"layers": 1, "encoder_layers": 0}
-_MOST = {"layers": 32, "encoder_layers": 32}  # an untrusted file may ask for anything
+_MOST = 32  # layers: an untrusted file may ask for anything
 
 Shapes = dict[str, tuple[int, ...]]
 
@@ -63,8 +55,8 @@ class RecurrentConfig:
         of a batch at once, while each layer of the decoder takes a step for each token.
     input_feeding : bool
         In Luong's style, whether each step reads the readout of the step before (input feeding).
-    inputs : VectorInput or ImageInput, optional
-        The source of a network that reads arrays instead of tokens. A sequence of vectors is read by recurrent layers,
+    inputs : Input, optional
+        What a network reads instead of tokens. A sequence of vectors is read by recurrent layers,
         as tokens are. The annotations of a set or of a picture have no order: the decoder's first state is computed
         from their mean (Xu et al. 2015, "Show, Attend and Tell", section 3.1.2), and `encoder_layers` is the number of
         self-attention blocks of a set.
@@ -80,18 +72,22 @@ class RecurrentConfig:
     (8, 4)
     """
 
-    source_tokens: int
-    target_tokens: int
-    embedding: int = 160
-    encoder: int = 128
-    decoder: int = 192
-    attention: int = 128
-    score: str = "additive"
-    style: str = "conditional"
-    cell: str = "gru"
-    layers: int = 1
-    encoder_layers: int = 0
-    input_feeding: bool = True
+    source_tokens: int = size(0)
+    target_tokens: int = size(1)
+    embedding: int = integer("size of embeddings, and of the readout", 160)
+    encoder: int = integer("size of the encoder's state, in each direction", 128)
+    decoder: int = integer("size of the decoder's state; with score=dot, twice that of the encoder", 192)
+    attention: int = integer("size in which decoder states and annotations are compared", 128, least=0)
+    score: str = choice("score function", "additive", ("none", *SCORES))
+    style: str = choice(
+        "when the decoder attends: within a step, before it, or after it",
+        "conditional",
+        ("conditional", "bahdanau", "luong"),
+    )
+    cell: str = choice("recurrent cell", "gru", tuple(GATES))
+    layers: int = integer("layers of the decoder", 1, most=_MOST)
+    encoder_layers: int = integer("layers of the encoder", 0, "0: as many as layers", least=0, most=_MOST)
+    input_feeding: bool = flag("read the readout of the step before, in Luong's style", True)
     inputs: Input | None = None
 
     # how sizes and options of training are chosen by default, see `regard.seq2seq.training.defaults`
@@ -100,10 +96,7 @@ class RecurrentConfig:
     short_training: ClassVar = (16_000, 1.6)
 
     def __post_init__(self) -> None:
-        check_sizes(self, _LEAST, _MOST)
-        for name, choices in _CHOICES.items():
-            _check.choice(name, getattr(self, name), choices)
-        _check.flag("input_feeding", self.input_feeding)
+        check_fields(self)
         check_source(self)
         if self.attends and not self.attention:
             raise ValueError('attention must be at least 1 unless the score is "none". Got 0 instead.')
@@ -119,9 +112,9 @@ class RecurrentConfig:
         return self.score != "none"
 
     @property
-    def ordered(self) -> bool:
-        """Whether recurrent layers read the source."""
-        return self.inputs is None or self.inputs.ordered
+    def input(self) -> Input:
+        """The input: `inputs`, or embeddings of tokens."""
+        return self.inputs or TokenInput(self.source_tokens)
 
     @property
     def projects_keys(self) -> bool:
@@ -150,7 +143,7 @@ class RecurrentConfig:
         needs = {
             "attention": (self.projects_keys, "a score that projects states: additive or scaled_dot"),
             "input_feeding": (self.style == "luong", "the style luong"),
-            "encoder_layers": (not isinstance(self.inputs, ImageInput), "a source of tokens or vectors"),
+            "encoder_layers": (self.input.layered, "a source of tokens or vectors"),
         }
         return {name: need for name, (has_effect, need) in needs.items() if not has_effect}
 
@@ -170,22 +163,15 @@ class RecurrentConfig:
 
     def _encoder(self) -> Shapes:
         h, gates = self.encoder, GATES[self.cell] * self.encoder
-        shapes = self._source()
-        for number in range(self.encoder_depth if self.ordered else 0):
-            shapes[layer("encoder_input", number)] = (2 * h if number else self.embedding, 2, gates)
-            shapes[layer("encoder_bias", number)] = (2, gates)
-            shapes[layer("encoder_state", number)] = (2, h, gates)
+        if not self.input.ordered:
+            shapes = self.input.shapes(2 * h, self.encoder_depth)
+        else:
+            shapes = self.input.shapes(self.embedding)
+            for number in range(self.encoder_depth):
+                shapes[layer("encoder_input", number)] = (2 * h if number else self.embedding, 2, gates)
+                shapes[layer("encoder_bias", number)] = (2, gates)
+                shapes[layer("encoder_state", number)] = (2, h, gates)
         return shapes | {"start_weight": (2 * h, self.state_size), "start_bias": (self.state_size,)}
-
-    def _source(self) -> Shapes:
-        if self.inputs is None:
-            return {"source_embedding": (self.source_tokens, self.embedding)}
-        if self.inputs.ordered:
-            return self.inputs.shapes(self.embedding)
-        shapes = self.inputs.shapes(2 * self.encoder)
-        if isinstance(self.inputs, VectorInput):
-            shapes |= self.inputs.block_shapes(2 * self.encoder, self.encoder_depth)
-        return shapes
 
     def _attention(self) -> Shapes:
         a, d, c = self.attention, self.decoder, 2 * self.encoder

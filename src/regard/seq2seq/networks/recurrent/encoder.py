@@ -16,9 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.nn import dropout, embed, linear, tanh
-from regard.seq2seq.networks.encoders.images import ImageInput, annotate
-from regard.seq2seq.networks.encoders.vectors import annotate_set, embed_vectors, mark_ends
+from regard.nn import dropout, linear, tanh
 from regard.seq2seq.networks.padding import Padding
 from regard.seq2seq.networks.recurrent.attention import Encoded
 from regard.seq2seq.networks.recurrent.cells import SEQUENCES, layer
@@ -67,7 +65,7 @@ def encode(
     pullback : function
         ``pullback(dencoded) -> gradients by parameter name``.
     """
-    if c.ordered:
+    if c.input.ordered:
         values, final, annotate_back = _read(p, c, source, lengths, rate, rng, keep)
     else:
         values, final, annotate_back = _annotate(p, c, source, lengths, rate, rng)
@@ -97,7 +95,8 @@ def _read(
     keep: bool,
 ) -> tuple[Array, Array, Callable[[Array, Array, Array], Named]]:
     """Read a sequence: annotations (B, T, C), and the last states of both directions (B, C)."""
-    embedded, embed_back = _embed(p, c, source, lengths)  # (T, B, E)
+    ends = lengths - 1, np.arange(len(lengths))
+    embedded, embed_back = c.input.embed(p, source, ends)  # (T, B, E)
     states, states_back = _layers(p, c, embedded, lengths, rate, rng, keep)  # (T, B, C)
     size = c.encoder
     final = np.concatenate([states[-1, :, :size], states[0, :, size:]], axis=-1)  # (B, C)
@@ -113,18 +112,6 @@ def _read(
     return np.ascontiguousarray(states.swapaxes(0, 1)), final, pullback
 
 
-def _embed(
-    p: Mapping[str, Array], c: RecurrentConfig, source: Array, lengths: Ids
-) -> tuple[Array, Callable[[Array], Named]]:
-    """Embed tokens or vectors: (T, B, E)."""
-    if c.inputs is not None:
-        rows, rows_back = embed_vectors(p, source)
-        marked, ends_back = mark_ends(p, rows, (lengths - 1, np.arange(len(lengths))))
-        return marked, lambda dmarked: ends_back(dmarked) | rows_back(dmarked)
-    embedded, embed_back = embed(p["source_embedding"], source)
-    return embedded, lambda dembedded: {"source_embedding": embed_back(dembedded)[0]}
-
-
 def _annotate(
     p: Mapping[str, Array],
     c: RecurrentConfig,
@@ -134,22 +121,15 @@ def _annotate(
     rng: np.random.Generator | None,
 ) -> tuple[Array, Array, Callable[[Array, Array, Array], Named]]:
     """Annotate a set or a picture: annotations (B, T, C), and the mean of them for each example (B, C)."""
-    if isinstance(c.inputs, ImageInput):
-        cells, inputs_back = annotate(p, c.inputs, source, rate, rng)  # (T, B, C)
-        values = np.ascontiguousarray(cells.swapaxes(0, 1))
-    else:
-        padding = Padding(lengths, len(source))
-        values, inputs_back = annotate_set(p, source, padding, partial(dropout, rate=rate, rng=rng))
+    drop = partial(dropout, rate=rate, rng=rng)
+    values, inputs_back = c.input.annotate(p, source, Padding(lengths, len(source)), drop)
     averaging = (np.arange(values.shape[1]) < lengths[:, None]) / lengths[:, None].astype(
         values.dtype
     )  # (B, T)
     final = np.einsum("bt,btc->bc", averaging, values)
 
     def pullback(dkeys: Array, dvalues: Array, dfinal: Array) -> Named:
-        dannotations = dkeys + dvalues + averaging[..., None] * dfinal[:, None]
-        if isinstance(c.inputs, ImageInput):
-            dannotations = np.ascontiguousarray(dannotations.swapaxes(0, 1))
-        return inputs_back(dannotations)
+        return inputs_back(dkeys + dvalues + averaging[..., None] * dfinal[:, None])
 
     return values, final, pullback
 

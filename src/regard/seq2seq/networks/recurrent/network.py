@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.seq2seq.data.batching import Batch, Ids
-from regard.seq2seq.networks.encoders.images import ImageInput
+from regard.seq2seq.corpus.batching import Batch, Ids
 from regard.seq2seq.networks.output_layer import alignment_loss, log_frequency, prediction_loss
 from regard.seq2seq.networks.parameters import Parameters
 from regard.seq2seq.networks.recurrent.cells import GATES
@@ -44,7 +43,7 @@ class RecurrentNetwork:
         self.config = config
         self.parameters = Parameters(config.shapes()) if parameters is None else parameters
 
-    def draw(self, rng: np.random.Generator, target_counts: Array) -> None:
+    def initialize(self, rng: np.random.Generator, target_counts: Array) -> None:
         """Draw the initial parameters.
 
         Parameters
@@ -55,12 +54,11 @@ class RecurrentNetwork:
             How often each target token occurs, for the output bias.
         """
         for name, parameter in self.parameters.items():
-            if name.startswith("image_"):
-                parameter[...] = ImageInput.draw(name, parameter.shape, rng)
+            own = self.config.input.initialize(name, parameter.shape, rng)
+            if own is not None:
+                parameter[...] = own
             elif name.endswith(("gain", "shift")):
                 parameter[...] = name.endswith("gain")
-            elif name == "vector_end":  # as large as the normalised vectors of the sequence
-                parameter[...] = rng.normal(0, 1, parameter.shape)
             elif name == "source_embedding":
                 parameter[...] = rng.normal(0, 0.1, parameter.shape)
             elif name in ("target_embedding", "attention_vector"):

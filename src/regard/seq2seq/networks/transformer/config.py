@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import ClassVar
 
-from regard.seq2seq.networks.encoders.inputs import Input, check_source
-from regard.seq2seq.networks.parameters import check_sizes
+from regard.seq2seq.networks.inputs.base import Input
+from regard.seq2seq.networks.inputs.kinds import check_source
+from regard.seq2seq.networks.inputs.tokens import TokenInput
+from regard.seq2seq.networks.options import check_fields, integer, size
 
 __all__ = ["TransformerConfig"]
 
 Shapes = dict[str, tuple[int, ...]]
 
-_MOST = {"encoder_layers": 64, "decoder_layers": 64}  # an untrusted file may ask for anything
+_MOST = 64  # layers: an untrusted file may ask for anything
 
 
 @dataclass(frozen=True)
@@ -34,8 +36,8 @@ class TransformerConfig:
     alignment_layer : int
         The decoder layer, counted from 1, whose cross-attention is the alignment. By default (0) it is the one before
         the last, which aligns best (Garg et al. 2019, section 4.2), or the only one.
-    inputs : VectorInput or ImageInput, optional
-        The source of a network that reads arrays instead of tokens. The vectors of a set and the cells of a picture get
+    inputs : Input, optional
+        What a network reads instead of tokens. The vectors of a set and the cells of a picture get
         no positional encoding (those of a picture have learned positions of their own).
 
     Raises
@@ -49,14 +51,19 @@ class TransformerConfig:
     (8, 24)
     """
 
-    source_tokens: int
-    target_tokens: int
-    model_size: int = 256
-    heads: int = 4
-    feedforward_size: int = 1024
-    encoder_layers: int = 3
-    decoder_layers: int = 3
-    alignment_layer: int = 0
+    source_tokens: int = size(0)
+    target_tokens: int = size(1)
+    model_size: int = integer("the model dimension, a multiple of heads", 256)
+    heads: int = integer("heads of each attention", 4)
+    feedforward_size: int = integer("size of the feed-forward layers", 1024)
+    encoder_layers: int = integer("layers of the encoder", 3, most=_MOST)
+    decoder_layers: int = integer("layers of the decoder", 3, most=_MOST)
+    alignment_layer: int = integer(
+        "the decoder layer, from 1, whose attention is the alignment",
+        0,
+        "0: the one before the last",
+        least=0,
+    )
     inputs: Input | None = None
 
     # how sizes and options of training are chosen by default, see `regard.seq2seq.training.defaults`
@@ -67,8 +74,7 @@ class TransformerConfig:
     unused_options: ClassVar[dict[str, str]] = {}  # options without effect: none
 
     def __post_init__(self) -> None:
-        sizes = [field.name for field in fields(self) if field.name != "inputs"]
-        check_sizes(self, dict.fromkeys(sizes, 1) | {"source_tokens": 0, "alignment_layer": 0}, _MOST)
+        check_fields(self)
         check_source(self)
         if self.model_size % self.heads:
             raise ValueError(
@@ -85,12 +91,15 @@ class TransformerConfig:
         """The decoder layer, counted from 0, whose cross-attention is the alignment."""
         return self.alignment_layer - 1 if self.alignment_layer else max(self.decoder_layers - 2, 0)
 
+    @property
+    def input(self) -> Input:
+        """The input: `inputs`, or embeddings of tokens."""
+        return self.inputs or TokenInput(self.source_tokens)
+
     def shapes(self) -> Shapes:
         """Return the shape of every parameter by its name."""
         w = self.model_size
-        shapes: Shapes = (
-            self.inputs.shapes(w) if self.inputs else {"source_embedding": (self.source_tokens, w)}
-        )
+        shapes = self.input.shapes(w)
         for i in range(self.encoder_layers):
             shapes |= self._block(f"encoder_{i}_self_", 3) | self._hidden(f"encoder_{i}_hidden_")
         shapes |= {"encoder_gain": (w,), "encoder_shift": (w,), "target_embedding": (self.target_tokens, w)}

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from regard._display import Displayed
 from regard.context import Attention, record
-from regard.seq2seq.data.batching import source_batch
+from regard.seq2seq.corpus.batching import source_batch
 from regard.seq2seq.networks.padding import Padding
 from regard.seq2seq.networks.transformer.layers import no_dropout
 from regard.seq2seq.networks.transformer.network import TransformerNetwork

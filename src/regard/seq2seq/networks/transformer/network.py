@@ -11,9 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.nn import dropout as drop_out
-from regard.seq2seq.data.batching import Batch, Ids
-from regard.seq2seq.data.vocabulary import PAD
-from regard.seq2seq.networks.encoders.images import ImageInput
+from regard.seq2seq.corpus.batching import Batch, Ids
 from regard.seq2seq.networks.output_layer import alignment_loss, log_frequency, prediction_loss
 from regard.seq2seq.networks.padding import Padding
 from regard.seq2seq.networks.parameters import Parameters
@@ -21,6 +19,7 @@ from regard.seq2seq.networks.transformer.config import TransformerConfig
 from regard.seq2seq.networks.transformer.layers import no_dropout
 from regard.seq2seq.networks.transformer.stacks import decode, encode
 from regard.seq2seq.networks.transformer.stepper import TransformerStepper
+from regard.seq2seq.sources.text.vocabulary import PAD
 
 __all__ = ["TransformerNetwork"]
 
@@ -47,7 +46,7 @@ class TransformerNetwork:
         self.config = config
         self.parameters = Parameters(config.shapes()) if parameters is None else parameters
 
-    def draw(self, rng: np.random.Generator, target_counts: Array) -> None:
+    def initialize(self, rng: np.random.Generator, target_counts: Array) -> None:
         """Draw the initial parameters.
 
         Parameters
@@ -62,14 +61,13 @@ class TransformerNetwork:
         Glorot and Bengio 2010, eq. 16.
         """
         for name, parameter in self.parameters.items():
-            if name.startswith("image_"):
-                parameter[...] = ImageInput.draw(name, parameter.shape, rng)
+            own = self.config.input.initialize(name, parameter.shape, rng)
+            if own is not None:
+                parameter[...] = own
             elif name.endswith(
                 "embedding"
             ):  # so that embeddings enter with variance 1, and logits leave with it
                 parameter[...] = rng.normal(0, self.config.model_size**-0.5, parameter.shape)
-            elif name == "vector_end":  # as large as the normalised vectors of the sequence
-                parameter[...] = rng.normal(0, 1, parameter.shape)
             elif name.endswith("gain"):
                 parameter[...] = 1
             elif name.endswith(("shift", "bias")):

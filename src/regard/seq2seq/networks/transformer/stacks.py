@@ -12,11 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard import mask
-from regard.nn import embed, layer_norm, linear
+from regard.nn import layer_norm, linear
 from regard.position import sinusoidal
-from regard.seq2seq.data.batching import Ids
-from regard.seq2seq.networks.encoders.images import ImageInput, annotate
-from regard.seq2seq.networks.encoders.vectors import VectorInput, embed_vectors, mark_ends
+from regard.seq2seq.corpus.batching import Ids
+from regard.seq2seq.networks.inputs.tokens import embed_tokens
 from regard.seq2seq.networks.padding import Padding
 from regard.seq2seq.networks.transformer.config import TransformerConfig
 from regard.seq2seq.networks.transformer.layers import (
@@ -54,51 +53,21 @@ def layers(p: Mapping[str, Array], stack: str) -> list[str]:
     return [f"{stack}_{i}_" for i in range(count)]
 
 
-def _embed(table: Array, ids: Ids, padding: Padding, drop: Drop) -> tuple[Array, Callable[[Array], Array]]:
-    """Embed tokens and add their positions: (N, W); the pullback gives the table's gradient (V, W)."""
-    scale = table.dtype.type(table.shape[1] ** 0.5)
-    rows, embed_back = embed(table, ids)
-    rows *= scale
-    rows += sinusoidal(padding.longest, table.shape[1]).astype(table.dtype)[padding.position]
-    rows, drop_back = drop(rows)
-    return rows, lambda drows: embed_back(drop_back(drows)[0] * scale)[0]
-
-
 def _embed_source(
     p: Mapping[str, Array], c: TransformerConfig, source: Array, padding: Padding, drop: Drop
 ) -> tuple[Array, Callable[[Array], Named]]:
-    """Embed the tokens, vectors or cells of the sources: (M, W)."""
-    if c.inputs is None:
-        rows, embed_back = _embed(p["source_embedding"], padding.unpad_ids(source), padding, drop)
-        return rows, lambda drows: {"source_embedding": embed_back(drows)}
-    if isinstance(c.inputs, ImageInput):
-        cells, cells_back = annotate(p, c.inputs, source)  # (T, B, W)
-        rows, inputs_back = (
-            cells.swapaxes(0, 1).reshape(-1, cells.shape[-1]),
-            _of_cells(cells_back, cells.shape),
-        )
-    else:
-        rows, inputs_back = _embed_vectors(p, c.inputs, source, padding)
+    """Embed sources: (M, W), with their positions where these have a meaning."""
+    ends = np.cumsum(padding.lengths) - 1
+    rows, embed_back = c.input.embed(p, padding.unpad_ids(source), ends, c.model_size**0.5)
+    if c.input.ordered:
+        _add_positions(rows, padding)
     rows, drop_back = drop(rows)
-    return rows, lambda drows: inputs_back(drop_back(drows)[0])
+    return rows, lambda drows: embed_back(drop_back(drows)[0])
 
 
-def _embed_vectors(
-    p: Mapping[str, Array], inputs: VectorInput, source: Array, padding: Padding
-) -> tuple[Array, Callable[[Array], Named]]:
-    """Embed vectors: (M, W); those of a sequence with their positions and the mark of its end."""
-    rows, rows_back = embed_vectors(p, padding.unpad_ids(source))
-    if not inputs.ordered:
-        return rows, rows_back
-    marked, ends_back = mark_ends(p, rows, np.cumsum(padding.lengths) - 1)
-    marked += sinusoidal(padding.longest, rows.shape[1]).astype(rows.dtype)[padding.position]
-    return marked, lambda dmarked: ends_back(dmarked) | rows_back(dmarked)
-
-
-def _of_cells(back: Callable[[Array], Named], shape: tuple[int, ...]) -> Callable[[Array], Named]:
-    """Return the pullback of rows (M, W), by that of the cells (T, B, W) of pictures."""
-    positions, examples, width = shape
-    return lambda drows: back(np.ascontiguousarray(drows.reshape(examples, positions, width).swapaxes(0, 1)))
+def _add_positions(rows: Array, padding: Padding) -> None:
+    """Add the sinusoidal encoding of each position to rows (N, W)."""
+    rows += sinusoidal(padding.longest, rows.shape[1]).astype(rows.dtype)[padding.position]
 
 
 def encode(
@@ -195,7 +164,9 @@ def decode(
     ----------
     Vaswani et al. 2017, section 3.1 and 3.4.
     """
-    x, embed_back = _embed(p["target_embedding"], ids, padding, drop)
+    rows, embed_back = embed_tokens(p["target_embedding"], ids, p["target_embedding"].shape[1] ** 0.5)
+    _add_positions(rows, padding)
+    x, drop_back = drop(rows)
     visible = mask.lengths(source_padding.lengths[:, None])
     cross: list[MultiHeadAttention] = []
     backs: list[Callable[[Array, Array, Named], Array]] = []
@@ -214,7 +185,7 @@ def decode(
         dx, g["decoder_gain"], g["decoder_shift"] = norm_back(dreadout)
         for back in reversed(backs):
             dx = back(dx, dmemory, g)
-        g["target_embedding"] = embed_back(dx)
+        g["target_embedding"] = embed_back(drop_back(dx)[0])
         return dmemory, g
 
     return readout, np.zeros((0, 0, 0)) if aligned is None else cross[aligned].weights, pullback

@@ -22,7 +22,7 @@ from regard.cache import KVCache
 from regard.context import attend
 from regard.nn import layer_norm, linear
 from regard.position import sinusoidal
-from regard.seq2seq.data.batching import Ids
+from regard.seq2seq.corpus.batching import Ids
 from regard.seq2seq.networks.base import Stepper
 from regard.seq2seq.networks.padding import Padding, split_heads
 from regard.seq2seq.networks.top_tokens import OutputLayer, TopTokens

@@ -4,11 +4,17 @@
 regard.view("alignment", (root, data) => {
   const state = { sentence: 0, hypothesis: 0 };
   const chooser = regard.element("div", { class: "chooser" });
+  const source = regard.element("p", { class: "source" });
   const list = regard.element("div", { class: "hypotheses", role: "group", "aria-label": "Hypotheses" });
+  const unit = "The number is the score by which hypotheses are ranked: by default the mean log-probability of a token. 0 is certain.";
+  const scored = regard.element("p", { class: "soft" }, unit);
   const stage = regard.element("div", { class: "stage" });
-  root.append(chooser, list, stage);
+  root.append(chooser, source, list, scored, stage);
   const show = () => {
     const sentence = data.sentences[state.sentence];
+    source.replaceChildren(...(sentence.grid ? [sentence.name] : [regard.element("b", {}, sentence.name || "Source"), " ", regard.label(sentence.text || sentence.source.join(" "))]));
+    source.hidden = Boolean(sentence.grid) && !sentence.name;
+    scored.hidden = sentence.hypotheses[0].score === null;
     listHypotheses(list, sentence, state, show);
     stage.replaceChildren(...staged(sentence, sentence.hypotheses[state.hypothesis], state.hypothesis));
   };
@@ -18,8 +24,9 @@ regard.view("alignment", (root, data) => {
 });
 
 function chooseSentence(chooser, sentences, state, show) {
-  const names = sentences.map((sentence, i) => `${i + 1}  ${sentence.grid ? sentence.hypotheses[0].text : sentence.source.join(" ")}`);
-  chooser.append(...regard.list("Sentence", names, (index) => {
+  const of = ({ grid, hypotheses, text, source }) => (grid ? hypotheses[0].text : text || source.join(" "));
+  const names = sentences.map((sentence, i) => [i + 1, sentence.name, of(sentence)].filter(Boolean).join("  "));
+  chooser.append(...regard.list(sentences[0].grid ? "Picture" : "Sentence", names, (index) => {
     Object.assign(state, { sentence: index, hypothesis: 0 });
     show();
   }));
@@ -51,9 +58,9 @@ function listHypotheses(list, sentence, state, show) {
 
 function staged(sentence, hypothesis, rank) {
   if (!hypothesis.weights) return [regard.element("p", { class: "note" }, "This model has no attention: there are no weights to show.")];
-  if (!hypothesis.tokens.length) return [regard.element("p", { class: "note" }, "There are no tokens.")];
   const weights = regard.array(hypothesis.weights).data;
   if (sentence.grid) return [pictureView(sentence, hypothesis, weights)];
+  if (!hypothesis.tokens.length) return [regard.element("p", { class: "note" }, "There are no tokens: the translation is empty.")];
   const links = rank === 0 ? sentence.links : []; // given links are those of the first
   const view = regard.weightsView({
     rows: hypothesis.tokens,
@@ -82,8 +89,8 @@ function legend(links, hypothesis, weights, m) {
 
 // ------------------------------------------------------------------------------------------------------ pictures
 
-const DARK = 0.3; // of a pixel's brightness where the weight is 0, as in the figures of regard.show.figures
-const LIGHT = 0.35; // of white where the weight is the largest
+const MARK = [255, 96, 0]; // a colour that neither ink nor paper has
+const COVER = 0.7; // of a pixel, where the weight is the largest
 
 function pictureView(sentence, hypothesis, weights) {
   const cells = sentence.grid[0] * sentence.grid[1];
@@ -91,24 +98,28 @@ function pictureView(sentence, hypothesis, weights) {
     grid: sentence.grid,
     picture: sentence.picture && regard.array(sentence.picture),
     weights: (k) => weights.subarray(k * cells, (k + 1) * cells),
-    shown: 0,
+    shown: -1,
   };
   const large = regard.element("canvas", { class: "large", role: "img" });
   const line = regard.element("p", { class: "readout", "aria-live": "polite" });
-  const panels = hypothesis.tokens.map((token, k) => panel(token, model, k, show));
+  const first = model.picture || !hypothesis.tokens.length ? -1 : 0; // the picture itself comes first
+  const shown = Array.from({ length: hypothesis.tokens.length - first }, (_, i) => i + first);
+  const panels = shown.map((k) => panel(hypothesis.tokens[k] ?? "the picture", model, k, show));
   function show(k) {
     model.shown = k;
-    panels.forEach((button, i) => button.setAttribute("aria-pressed", String(i === k)));
-    large.setAttribute("aria-label", `The picture, bright where the model attended at token ${k + 1}: ${hypothesis.tokens[k]}`);
+    panels.forEach((button, i) => button.setAttribute("aria-pressed", String(i + first === k)));
+    const where = k < 0 ? "The picture" : `The picture, orange where the model attended at token ${k + 1}: ${hypothesis.tokens[k]}`;
+    large.setAttribute("aria-label", where);
     drawPicture(large, model, k, 480);
-    line.replaceChildren(...strongestCells(hypothesis.tokens[k], model, k));
+    const idle = hypothesis.tokens.length ? "Hover, focus or tap a token: what it attends to is orange, the more the stronger." : "(no caption)";
+    line.replaceChildren(...(k < 0 ? [idle] : strongestCells(hypothesis.tokens[k], model, k)));
   }
   regard.roving([panels]);
   regard.onTheme(() => {
-    panels.forEach((button, k) => drawPicture(button.firstChild, model, k, 120));
+    panels.forEach((button, i) => drawPicture(button.firstChild, model, i + first, 120));
     show(model.shown);
   });
-  show(0);
+  show(first);
   const small = regard.element("div", { class: "panels", role: "group", "aria-label": "Tokens" }, panels);
   return regard.element("div", { class: "picture" }, notWeights(hypothesis.warnings), line, large, small);
 }
@@ -133,7 +144,7 @@ function panel(token, model, k, show) {
 
 function strongestCells(token, model, k) {
   const weights = model.weights(k);
-  const best = largest(weights.length, (cell) => weights[cell], 3);
+  const best = regard.best(weights.length, (cell) => weights[cell], 3);
   const cellName = (cell) => `row ${Math.floor(cell / model.grid[1]) + 1}, column ${(cell % model.grid[1]) + 1} `;
   const list = best.map((cell) => regard.element("span", {}, cellName(cell), regard.element("b", {}, weightText(weights[cell]))));
   return [regard.label(token), " \u2192 ", ...list];
@@ -147,21 +158,21 @@ function drawPicture(canvas, model, k, longest) {
   canvas.height = Math.max(1, Math.round(h * scale));
   const context = canvas.getContext("2d");
   const image = context.createImageData(canvas.width, canvas.height);
-  const shares = smoothed(model.weights(k), model.grid, [canvas.height, canvas.width]);
+  const shares = k < 0 ? new Float64Array(canvas.width * canvas.height) : smoothed(model.weights(k), model.grid, [canvas.height, canvas.width]);
   if (model.picture) light(image, shares, model.picture);
   else regard.colours(shares, image);
   context.putImageData(image, 0, 0);
 }
 
-// Pixels are dark where the weight is 0, and lit where it is the largest of this token.
+// The picture as it is, under a colour that covers the more of it the larger the weight.
 function light(image, shares, { shape: [h, w], data }) {
   for (let y = 0, at = 0; y < image.height; y++) {
     const row = Math.floor((y * h) / image.height) * w;
     for (let x = 0; x < image.width; x++, at++) {
       const from = 3 * (row + Math.floor((x * w) / image.width));
       const share = shares[at];
-      const factor = DARK + (1 - DARK - LIGHT) * share;
-      for (let c = 0; c < 3; c++) image.data[4 * at + c] = Math.round(data[from + c] * factor + 255 * LIGHT * share);
+      const cover = COVER * share;
+      for (let c = 0; c < 3; c++) image.data[4 * at + c] = Math.round(data[from + c] * (1 - cover) + MARK[c] * cover);
       image.data[4 * at + 3] = 255;
     }
   }

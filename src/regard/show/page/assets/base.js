@@ -4,6 +4,7 @@
 const SVG = "http://www.w3.org/2000/svg";
 const views = new Map();
 const themed = [];
+let ids = 0;
 let printing = false; // on white paper, whatever the theme
 
 const regard = {
@@ -48,7 +49,7 @@ const regard = {
   },
 
   // An id that no other element of the page has.
-  unique: (name) => `${name}-${(regard.count = (regard.count ?? 0) + 1)}`,
+  unique: (name) => `${name}-${++ids}`,
 
   // An array of section.packed as {shape, data}.
   array({ dtype, shape, base64 }) {
@@ -113,12 +114,12 @@ const regard = {
     return luminance(shade(t)) > 0.179 ? "#000" : "#fff";
   },
 
-  // Fill the pixels of an ImageData with the colours of numbers from 0 to 1.
-  colours(numbers, image) {
+  // Fill the pixels of an ImageData with the colours of numbers from 0 to `top`.
+  colours(numbers, image, top = 1) {
     const table = shades();
     const pixels = image.data;
     for (let i = 0, at = 0; i < numbers.length; i++, at += 4) {
-      const colour = table[level(numbers[i])];
+      const colour = table[level(numbers[i] / top)];
       pixels[at] = colour[0];
       pixels[at + 1] = colour[1];
       pixels[at + 2] = colour[2];
@@ -137,6 +138,8 @@ const regard = {
   onTheme(callback) {
     themed.push(callback);
   },
+
+  printing: () => printing,
 
   // Show what text() returns in a small box while the pointer is on the target or the target has the focus.
   tooltip(target, text) {
@@ -254,6 +257,42 @@ regard.formula = (text) => {
   });
   return regard.element("span", { class: "math" }, elements);
 };
+
+// A whole number with commas between thousands.
+regard.count = (number) => number.toLocaleString("en-US");
+
+// The indices of the largest of many numbers, the largest first.
+regard.best = (length, value, most) => {
+  const best = [];
+  for (let k = 0; k < length; k++) {
+    if (best.length === most && !(value(k) > value(best.at(-1)))) continue;
+    const at = best.findIndex((other) => value(k) > value(other));
+    best.splice(at < 0 ? best.length : at, 0, k);
+    best.length = Math.min(best.length, most);
+  }
+  return best;
+};
+
+// A canvas with as many pixels as the screen, or paper, has for it.
+regard.sharp = (canvas, width, height) => {
+  const ratio = Math.min(printing ? 2 : devicePixelRatio || 1, 8192 / Math.max(width, height, 1));
+  canvas.width = Math.round(width * ratio);
+  canvas.height = Math.round(height * ratio);
+  const context = canvas.getContext("2d");
+  context.setTransform(ratio, 0, 0, ratio, 0, 0);
+  return context;
+};
+
+// A colour of base.css as a canvas understands it: light-dark() is resolved by an element only.
+regard.themeColour = (name) => {
+  probe ??= document.body.appendChild(regard.element("i", { hidden: true }));
+  probe.style.colorScheme = regard.dark() ? "dark" : "light";
+  probe.style.color = `var(${name})`;
+  return getComputedStyle(probe).color;
+};
+let probe = null;
+
+regard.gradient = () => `linear-gradient(to right, ${[0, 0.25, 0.5, 0.75, 1].map(regard.colour).join(", ")})`;
 
 // ------------------------------------------------------------------------------------------------------ colours
 

@@ -1,11 +1,6 @@
 // Heads: all of them small, one large, and the measures by which they can be sorted.
 
-const MEASURES = {
-  entropy: { name: "Entropy", unit: "bits", digits: 2, of: "how widely a row spreads its weight" },
-  distance: { name: "Distance", unit: "tokens", digits: 2, of: "mean distance |i \u2212 j| of what is attended to" },
-  diagonal: { name: "Diagonal", unit: "", digits: 3, of: "weight of the token at the same position" },
-  first: { name: "First token", unit: "", digits: 3, of: "weight of the first token" },
-};
+const MEASURES = TEXTS.measures;
 const THUMB = 96; // pixels of the longer side of a small picture
 
 regard.view("heads", (root, data) => {
@@ -33,7 +28,9 @@ regard.view("heads", (root, data) => {
     choose(first);
   };
   if (groups.length > 1) root.append(groupButtons(groups, state, start));
-  root.append(regard.element("div", { class: "heads-top" }, grid, table), large);
+  const meaning = Object.values(MEASURES).map(({ name, of }) => [regard.element("b", {}, `${name}: `), `${of}. `]);
+  const head = "L is the layer, H the head. Each measure is the mean over the queries. ";
+  root.append(regard.element("div", { class: "heads-top" }, grid, table), regard.element("p", { class: "soft meaning" }, head, meaning), large);
   regard.onTheme(() => fillGrid(grid, own(), state, choose));
   start();
 });
@@ -54,7 +51,10 @@ function unpackedGroup(group) {
   const head = ({ layer, head }) => {
     const k = layer * heads + head;
     const stored = data.subarray(k * size, (k + 1) * size);
-    return group.step === 1 ? stored : new Float32Array(stored).map((x) => x / group.step);
+    if (group.step === 1) return stored;
+    const weights = new Float32Array(size);
+    for (let i = 0; i < size; i++) weights[i] = stored[i] / group.step;
+    return weights;
   };
   const blocks = (labels) => (group.block === 1 ? labels : spans(labels, group.block));
   return { ...group, count: [layers, heads], n, m, positions, head, rows: blocks(group.rows), columns: blocks(group.columns) };
@@ -93,9 +93,10 @@ function fillTable(table, group, state, choose, order) {
     order();
     table.querySelector(`[data-key="${key}"]`).focus();
   };
-  const headings = [["", { name: "Head" }], ...Object.entries(MEASURES)].map(([key, { name, of }]) => {
+  const headings = [["", { name: "Head" }], ...Object.entries(MEASURES)].map(([key, { name, unit, of }]) => {
     const direction = state.key !== key ? "none" : !key || state.sign > 0 ? "ascending" : "descending";
-    const button = regard.element("button", { type: "button", "data-key": key, title: of ?? "layer and head", onclick: () => sortBy(key) }, name);
+    const button = regard.element("button", { type: "button", "data-key": key, onclick: () => sortBy(key) }, name, unit && ` (${unit})`);
+    regard.tooltip(button, () => of ?? "L: the layer, H: the head in it");
     return regard.element("th", { scope: "col", "aria-sort": direction }, button);
   });
   const rows = inOrder(group, state).map((position) =>
@@ -111,7 +112,7 @@ function fillTable(table, group, state, choose, order) {
   );
 }
 
-const headName = (group, { layer, head }) => `${group.layers[layer]} \u00b7 ${head + 1}`;
+const headName = (group, { layer, head }) => `${/^\d+$/.test(group.layers[layer]) ? "L" : ""}${group.layers[layer]} H${head + 1}`;
 const longName = (group, { layer, head }) => `layer ${group.layers[layer]}, head ${head + 1}`;
 
 function fillGrid(grid, group, state, choose) {
@@ -159,7 +160,7 @@ function drawSmall(canvas, weights, n, m) {
   canvas.style.aspectRatio = `${w} / ${h}`;
   const context = canvas.getContext("2d");
   const scale = scaleOf(most, m);
-  context.putImageData(regard.colours(most.map((weight) => weight / scale), context.createImageData(w, h)), 0, 0);
+  context.putImageData(regard.colours(most, context.createImageData(w, h), scale), 0, 0);
 }
 
 // Build the large head of a group; return the function that shows another of its heads.

@@ -10,12 +10,13 @@ regard.view("long", (root, data) => {
   const line = regard.element("p", { class: "readout", "aria-live": "polite" });
   const legend = regard.element("p", { class: "colour-scale" });
   const row = regard.element("div", { class: "long-row" });
-  const view = { model, canvas, map, line, legend, row, window: fullViewport(data), at: null };
+  const ticks = { rows: regard.element("div", { class: "ticks rows", "aria-hidden": "true" }), columns: regard.element("div", { class: "ticks columns", "aria-hidden": "true" }) };
+  const view = { model, canvas, ticks, map, line, legend, row, window: fullViewport(data), at: null };
   view.redraw = regard.later(() => drawLong(view));
   root.append(
     longControls(view),
     line,
-    regard.element("div", { class: "long-body" }, canvas, regard.element("div", { class: "long-side" }, map, legend, row)),
+    regard.element("div", { class: "long-body" }, regard.element("div", { class: "long-axes" }, ticks.columns, ticks.rows, canvas), regard.element("div", { class: "long-side" }, map, legend, row)),
   );
   moveWithPointer(view);
   moveWithKeys(view);
@@ -29,11 +30,9 @@ regard.view("long", (root, data) => {
 });
 
 const longName = ({ queries, keys }) =>
-  `Attention of ${count(queries)} queries to ${count(keys)} keys. The arrow keys move, plus and minus zoom, 0 shows all, Enter picks the query in the middle.`;
+  `Attention of ${regard.count(queries)} queries to ${regard.count(keys)} keys. The arrow keys move, plus and minus zoom, 0 shows all, Enter picks the query in the middle.`;
 
 const fullViewport = ({ queries, keys }) => ({ top: 0, left: 0, height: queries, width: keys });
-
-const count = (number) => number.toLocaleString("en-US");
 
 // -------------------------------------------------------------------------------------------------------- model
 
@@ -126,6 +125,7 @@ function drawLong(view) {
   drawPicked(context, view, width, height);
   drawMap(map, model, viewport);
   showLegend(view);
+  showTicks(view);
 }
 
 function drawLevel(context, picture, { size: [down, across] }, { top, left, height, width }, w, h) {
@@ -158,8 +158,23 @@ function showLegend({ model, legend }) {
   const top = topOf(model);
   const low = model.scale === "log" ? top / 10 ** DECADES : 0;
   const bar = regard.element("span", { class: "colour-bar", "aria-hidden": "true" });
-  bar.style.background = colourGradient();
-  legend.replaceChildren(regard.format(low, 4), bar, regard.format(top, 4));
+  bar.style.background = regard.gradient();
+  legend.replaceChildren(brief(low), bar, brief(top));
+}
+
+// Two digits of a weight, without an exponent where it can be read.
+const brief = (weight) => String(Number(weight.toPrecision(2))).replace("e-", "e\u2212");
+
+// The numbers of the queries and keys at the sides of the picture.
+function showTicks({ ticks, model, window: { top, left, height, width } }) {
+  const side = (name, first, extent, most) =>
+    [0, 0.25, 0.5, 0.75, 1].map((share) => {
+      const tick = regard.element("span", {}, regard.count(Math.min(most, Math.floor(first + share * extent) + (share < 1 ? 1 : 0))));
+      tick.style.setProperty(name, `${100 * share}%`);
+      return tick;
+    });
+  ticks.rows.replaceChildren(...side("top", top, height, model.data.queries));
+  ticks.columns.replaceChildren(...side("left", left, width, model.data.keys));
 }
 
 // ----------------------------------------------------------------------------------------------------- controls
@@ -304,12 +319,12 @@ function describe(view, at) {
   const { line, model } = view;
   const { queries, keys, query_labels: rows, key_labels: columns } = model.data;
   if (!at) {
-    line.replaceChildren(`${count(queries)} queries, ${count(keys)} keys. Drag to move; + and \u2212 zoom; a click picks a query.`);
+    line.replaceChildren(`${regard.count(queries)} queries, ${regard.count(keys)} keys. Drag to move; + and \u2212 zoom; a click picks a query.`);
     return;
   }
   const cell = summaryAt(view, positionAt(view, at));
   const [down, across] = cell.level.size;
-  const number = (value) => regard.element("b", {}, regard.format(value, 4));
+  const number = (value) => regard.element("b", {}, regard.weight(value, 4));
   const ranges = [range("query", "queries", cell.top, down, queries, rows), " \u2192 ", range("key", "keys", cell.left, across, keys, columns), " "];
   const single = down === 1 && across === 1;
   line.replaceChildren(...ranges, ...(single ? [number(cell.maximum)] : ["largest ", number(cell.maximum), " mean ", number(cell.mean)]));
@@ -317,7 +332,7 @@ function describe(view, at) {
 
 function range(one, many, start, size, length, labels) {
   const stop = Math.min(start + size, length);
-  const name = stop - start === 1 ? `${one} ${count(start + 1)}` : `${many} ${count(start + 1)}\u2013${count(stop)}`;
+  const name = stop - start === 1 ? `${one} ${regard.count(start + 1)}` : `${many} ${regard.count(start + 1)}\u2013${regard.count(stop)}`;
   if (!labels) return name;
   const own = stop - start === 1 ? [labels[start]] : [labels[start], labels[stop - 1]];
   return regard.element("span", {}, `${name} `, own.flatMap((label, k) => [k ? " \u2026 " : null, regard.label(label)]));
@@ -334,9 +349,9 @@ function pickRow(view, row) {
   const i = Math.floor(row / rows);
   const weights = level.maximum.subarray(i * level.columns, (i + 1) * level.columns);
   const { queries, keys, query_labels: queryLabels, key_labels: keyLabels } = model.data;
-  const best = largest(weights.length, (k) => weights[k], 6);
+  const best = regard.best(weights.length, (k) => weights[k], 6);
   const items = best.map((k) =>
-    regard.element("li", {}, regard.element("span", {}, range("key", "keys", k * size, size, keys, keyLabels)), regard.element("b", {}, regard.format(weights[k], 4))),
+    regard.element("li", {}, regard.element("span", {}, range("key", "keys", k * size, size, keys, keyLabels)), regard.element("b", {}, regard.weight(weights[k], 4))),
   );
   const chart = regard.element("canvas", { class: "long-chart", role: "img", "aria-label": "Weights along the keys" });
   box.replaceChildren(

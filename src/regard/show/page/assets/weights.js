@@ -34,7 +34,9 @@ regard.selection = () => {
 
 // The weight of the darkest colour: the largest, but at least four times that of uniform weights.
 function scaleOf(weights, m) {
-  return Math.max(Math.min(1, 4 / m), weights.reduce((most, weight) => (weight > most ? weight : most), 0)) || 1;
+  let most = Math.min(1, 4 / m);
+  for (let i = 0; i < weights.length; i++) if (weights[i] > most) most = weights[i];
+  return most || 1;
 }
 
 // The readout, the lines and the matrix of one array; `update` shows another of the same tokens. `left` is the side that stands left: "row" or "column".
@@ -65,7 +67,9 @@ regard.weightsView = ({ rows, columns, weights, links = [], left = "column", nam
     line,
     regard.element("div", { class: "duo" }, lines, regard.element("div", {}, cells, scale)),
   );
-  new ResizeObserver(() => parts.forEach((part) => part.layout?.())).observe(element);
+  const layout = () => parts.forEach((part) => part.layout?.());
+  new ResizeObserver(layout).observe(element);
+  ["beforeprint", "afterprint"].forEach((name) => addEventListener(name, layout));
   // Other weights of the same tokens: elements stay, and so does the selection.
   const update = (numbers) => {
     take(numbers);
@@ -77,7 +81,7 @@ regard.weightsView = ({ rows, columns, weights, links = [], left = "column", nam
 // The colours and the weights that they stand for.
 function colourScale(model) {
   const bar = regard.element("span", { class: "colour-bar", "aria-hidden": "true" });
-  const paintBar = () => (bar.style.background = colourGradient());
+  const paintBar = () => (bar.style.background = regard.gradient());
   regard.onTheme(paintBar);
   paintBar();
   const most = regard.element("span");
@@ -85,8 +89,6 @@ function colourScale(model) {
   refresh();
   return { element: regard.element("p", { class: "colour-scale" }, "0", bar, most), refresh };
 }
-
-const colourGradient = () => `linear-gradient(to right, ${[0, 0.25, 0.5, 0.75, 1].map(regard.colour).join(", ")})`;
 
 function notWeights(faults) {
   return faults.length ? regard.element("p", { class: "warning", role: "note" }, `These are not attention weights: ${faults.join("; ")}.`) : null;
@@ -108,8 +110,7 @@ function readout(model) {
 
 function linesLeft(levels) {
   const drawn = levels.reduce((sum, [rows]) => sum + rows.length, 0);
-  const number = (count) => count.toLocaleString("en-US");
-  return drawn < levels.all ? ` ${number(drawn)} of ${number(levels.all)} lines are drawn.` : "";
+  return drawn < levels.all ? ` ${regard.count(drawn)} of ${regard.count(levels.all)} lines are drawn.` : "";
 }
 
 function weightsAt(model, row, column) {
@@ -120,25 +121,13 @@ function weightsAt(model, row, column) {
   }
   const [own, others] = row === null ? [model.columns[column], model.rows] : [model.rows[row], model.columns];
   const indices = (k) => (row === null ? [k, column] : [row, k]);
-  const best = largest(others.length, (k) => model.at(...indices(k)), 5);
+  const best = regard.best(others.length, (k) => model.at(...indices(k)), 5);
   const list = best.map((k) => regard.element("span", {}, regard.label(others[k]), " ", number(...indices(k))));
   return [regard.label(own), row === null ? " \u2190 " : " \u2192 ", ...list];
 }
 
 // A weight with three digits, without an exponent.
-const weightText = (weight) => (Math.abs(weight) < 0.0005 ? "0.000" : regard.format(weight, 3));
-
-// The indices of the largest values, the largest first.
-function largest(count, value, most) {
-  const best = [];
-  for (let k = 0; k < count; k++) {
-    if (best.length === most && !(value(k) > value(best.at(-1)))) continue;
-    const at = best.findIndex((other) => value(k) > value(other));
-    best.splice(at < 0 ? best.length : at, 0, k);
-    best.length = Math.min(best.length, most);
-  }
-  return best;
-}
+const weightText = (weight) => regard.weight(weight, 3);
 
 // -------------------------------------------------------------------------------------------------------- lines
 
@@ -157,6 +146,7 @@ function pairs(model) {
   regard.roving(Array.from({ length: Math.max(...ends.map((end) => end.length)) }, (_, i) => ends.flatMap((end) => end[i] ?? [])));
   const draw = () => drawLines(canvas, box, model);
   const layout = () => {
+    box.classList.toggle("printed", regard.printing());
     canvas.style.height = `${Math.min(box.clientHeight, ROW * Math.max(model.rows.length, model.columns.length))}px`;
     draw();
   };
@@ -240,28 +230,10 @@ function strongest({ weights, scale, rows, columns }, { row, column }) {
   return Object.assign(levels, { all: counts.reduce((sum, count) => sum + count, 0) - counts[0] });
 }
 
-// A canvas with as many pixels as the screen has for it.
-function sharp(canvas, width, height) {
-  const ratio = Math.min(devicePixelRatio || 1, 8192 / Math.max(width, height, 1));
-  canvas.width = Math.round(width * ratio);
-  canvas.height = Math.round(height * ratio);
-  const context = canvas.getContext("2d");
-  context.setTransform(ratio, 0, 0, ratio, 0, 0);
-  return context;
-}
-
-// A colour of base.css as a canvas understands it: light-dark() is resolved by an element only.
-let probe = null;
-function themeColour(name) {
-  probe ??= document.body.appendChild(regard.element("i", { hidden: true }));
-  probe.style.color = `var(${name})`;
-  return getComputedStyle(probe).color;
-}
-
 function drawLines(canvas, box, model) {
   const { clientWidth: width, clientHeight: height } = canvas;
   if (!width || !height) return;
-  const context = sharp(canvas, width, height);
+  const context = regard.sharp(canvas, width, height);
   const { row, column } = model.selection.get();
   const selected = row !== null || column !== null;
   const chosen = (i, j) => (row === null || row === i) && (column === null || column === j);
@@ -272,7 +244,7 @@ function drawLines(canvas, box, model) {
     context.moveTo(0, from);
     context.bezierCurveTo(width * 0.4, from, width * 0.6, to, width, to);
   };
-  context.strokeStyle = themeColour("--accent");
+  context.strokeStyle = regard.themeColour("--accent");
   context.lineCap = "round";
   for (const [part, fade] of selected ? [[model.lines, 0.1], [strongest(model, { row, column }), 1]] : [[model.lines, 1]]) {
     part.forEach(([rows, columns], level) => {
@@ -287,7 +259,7 @@ function drawLines(canvas, box, model) {
 }
 
 function drawLinks(context, model, line, selected, chosen) {
-  context.strokeStyle = themeColour("--link");
+  context.strokeStyle = regard.themeColour("--link");
   context.lineWidth = 1.75;
   context.setLineDash([5, 4]);
   for (const part of [true, false]) {
@@ -302,7 +274,8 @@ function drawLinks(context, model, line, selected, chosen) {
 
 const SMALLEST = 2; // pixels of a cell
 const LARGEST = 40;
-const LEGIBLE = 13; // of a cell that has a label
+const LEGIBLE = 13; // between two labels
+const PAPER = 660; // across a page of A4
 const NUMBERED = 34; // of a cell that has its number in it
 
 function matrix(model) {
@@ -321,8 +294,8 @@ function matrix(model) {
   const draw = () => drawMatrix(state, model);
   const layout = () => (placeMatrix(state, model), draw());
   model.selection.onChange((selection) => {
-    [...left.children].forEach((label, i) => label.toggleAttribute("data-chosen", i === selection.row));
-    [...above.children].forEach((label, j) => label.toggleAttribute("data-chosen", j === selection.column));
+    for (const label of left.children) label.toggleAttribute("data-chosen", label.index === selection.row);
+    for (const label of above.children) label.toggleAttribute("data-chosen", label.index === selection.column);
     draw();
   });
   const refresh = () => {
@@ -335,43 +308,37 @@ function matrix(model) {
   return { element: box, layout, refresh };
 }
 
-// Choose the size of the cells, and place the labels beside them.
+// Choose the size of the cells, and place the labels beside them: where there is no room for all, of every k-th token.
 function placeMatrix(state, model) {
   const { left, above, box, canvas, inner } = state;
   const [n, m] = [model.rows.length, model.columns.length];
-  const width = box.clientWidth - 2;
-  const few = width / m >= LEGIBLE; // labels that would never be seen cost a page of many tokens a second
-  if (few && !left.firstChild) {
-    left.append(...model.rows.map(regard.label));
-    above.append(...model.columns.map(regard.label));
+  const width = (regard.printing() ? Math.min(box.clientWidth, PAPER) : box.clientWidth) - 2;
+  const least = regard.printing() ? 0.1 : SMALLEST;
+  const every = Math.max(1, Math.ceil(LEGIBLE / Math.max(least, (width - 130) / m)));
+  if (every !== state.every) {
+    state.every = every;
+    [[left, model.rows], [above, model.columns]].forEach(([side, texts]) =>
+      side.replaceChildren(...texts.flatMap((text, index) => (index % every ? [] : [Object.assign(regard.label(text), { index })]))),
+    );
   }
-  inner.classList.remove("unlabelled");
-  const wide = Math.min(Math.max(...[...left.children].map((label) => label.scrollWidth), 8), 120, width / 3);
-  const high = Math.min(Math.max(...[...above.children].map((label) => label.scrollWidth), 8), 120);
+  const wide = Math.min(Math.max(...[...left.children].map((label) => label.scrollWidth), 8) + 1, 120, width / 3);
+  const high = Math.min(Math.max(...[...above.children].map((label) => label.scrollWidth), 8) + 1, 120);
   const slant = high * 0.6; // how far the last label leans to the right
-  const labelled = Math.floor((width - wide - 8 - slant) / m);
-  const cell = few && labelled >= LEGIBLE ? Math.min(labelled, LARGEST) : Math.max(SMALLEST, Math.min(LEGIBLE - 1, width / m));
-  const shown = few && labelled >= LEGIBLE;
-  inner.classList.toggle("unlabelled", !shown);
-  state.cell = cell;
-  const [x, y] = shown ? [wide + 8, high * 0.8 + 16] : [0, 0];
-  inner.style.width = `${x + cell * m + (shown ? slant : 0)}px`;
+  const fitting = (width - wide - 8 - slant) / m;
+  const cell = (state.cell = fitting >= LEGIBLE ? Math.min(Math.floor(fitting), LARGEST) : Math.max(least, fitting));
+  const [x, y] = [wide + 8, high * 0.8 + 16];
+  inner.style.width = `${x + cell * m + slant}px`;
   inner.style.height = `${y + cell * n}px`;
   Object.assign(canvas.style, { left: `${x}px`, top: `${y}px`, width: `${cell * m}px`, height: `${cell * n}px` });
-  if (!shown) return;
-  [...left.children].forEach((label, i) => {
-    Object.assign(label.style, { width: `${wide}px`, top: `${y + cell * (i + 0.5)}px`, left: "0" });
-  });
-  [...above.children].forEach((label, j) => {
-    Object.assign(label.style, { maxWidth: `${high}px`, left: `${x + cell * (j + 0.5)}px`, top: `${y - 6}px` });
-  });
+  for (const label of left.children) Object.assign(label.style, { width: `${wide}px`, top: `${y + cell * (label.index + 0.5)}px`, left: "0" });
+  for (const label of above.children) Object.assign(label.style, { maxWidth: `${high}px`, left: `${x + cell * (label.index + 0.5)}px`, top: `${y - 6}px` });
 }
 
 function drawMatrix(state, model) {
   const { canvas, cell } = state;
   const [n, m] = [model.rows.length, model.columns.length];
   if (!cell || !n || !m) return;
-  const context = sharp(canvas, cell * m, cell * n);
+  const context = regard.sharp(canvas, cell * m, cell * n);
   state.pixels ??= onePixelACell(model, n, m);
   context.imageSmoothingEnabled = false;
   context.drawImage(state.pixels, 0, 0, cell * m, cell * n);
@@ -384,12 +351,12 @@ function onePixelACell(model, n, m) {
   const small = document.createElement("canvas");
   [small.width, small.height] = [m, n];
   const context = small.getContext("2d");
-  context.putImageData(regard.colours(model.weights.map((weight) => weight / model.scale), context.createImageData(m, n)), 0, 0);
+  context.putImageData(regard.colours(model.weights, context.createImageData(m, n), model.scale), 0, 0);
   return small;
 }
 
 function drawGaps(context, { cell }, n, m) {
-  context.strokeStyle = themeColour("--paper");
+  context.strokeStyle = regard.themeColour("--paper");
   context.lineWidth = 1;
   context.beginPath();
   for (let i = 1; i < n; i++) context.moveTo(0, i * cell), context.lineTo(m * cell, i * cell);
@@ -415,11 +382,11 @@ function drawSelection(context, { cell }, model) {
   const { row, column } = model.selection.get();
   const [n, m] = [model.rows.length, model.columns.length];
   context.lineWidth = Math.min(2, cell / 4);
-  context.strokeStyle = themeColour("--link");
+  context.strokeStyle = regard.themeColour("--link");
   const inset = context.lineWidth;
   model.links.forEach(([j, i]) => context.strokeRect(j * cell + inset, i * cell + inset, cell - 2 * inset, cell - 2 * inset));
   context.lineWidth = 2;
-  context.strokeStyle = themeColour("--accent");
+  context.strokeStyle = regard.themeColour("--accent");
   if (row !== null && column === null) context.strokeRect(1, row * cell, m * cell - 2, cell);
   if (column !== null && row === null) context.strokeRect(column * cell, 1, cell, n * cell - 2);
   if (row === null || column === null) return;

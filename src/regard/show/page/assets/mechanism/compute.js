@@ -48,7 +48,7 @@ function softcapped(x, softcap) {
   return softcap ? softcap * Math.tanh(x / softcap) : x;
 }
 
-// Step two for one row of logits: {weights, and what was computed on the way}. Masked keys have the logit -Infinity.
+// The normalization of one row of logits: {weights, and what was computed on the way}. Masked keys have the logit -Infinity.
 const NORMALIZE = {
   softmax(logits) {
     const most = Math.max(largest(logits), -Number.MAX_VALUE);

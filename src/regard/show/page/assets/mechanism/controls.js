@@ -1,4 +1,4 @@
-// The options of an attention: score, scale, softcap, mask, step two. Each calls change() after it has set its option.
+// The options of an attention: score, scale, softcap, mask, normalization. Each calls change() after it has set its option.
 
 // The controls that have been made of a section, whose names must not be those of another.
 const formed = { section: 0, fields: 0 };

@@ -149,7 +149,7 @@ function weightPart(names, { normalize }, { logits, rows, weights }, row, key) {
   const part = { formula: formulaOf(TEXTS.normalize, normalize, names, {}), text, rows: [all] };
   if (normalize === "softmax") part.rows = [{ name: "exp", numbers: terms, sum: total }, all];
   if (z === -Infinity) part.worked = "hidden, so its weight is 0";
-  else if (normalize === "softmax") part.worked = `exp(${short(z)} \u2212 ${minus(most)}) / ${short(total)} = ${short(a)}; slope ${short(a)} \u00b7 (1 \u2212 ${short(a)}) = ${short(a * (1 - a))}`;
+  else if (normalize === "softmax") part.worked = `exp(${short(z)} \u2212 ${minus(most)}) / ${short(total)} = ${short(a)}; slope ${short(a)} \u00b7 (1 \u2212 ${short(a)}) ${`= ${written(a * (1 - a), 4)}`.replace("= \u2248", "\u2248 ")}`;
   else if (normalize !== "hard") part.worked = `max(${short(z)}${normalize === "entmax15" ? " / 2" : ""} \u2212 ${minus(t)}, 0)${normalize === "entmax15" ? "\u00b2" : ""} = ${short(a)}`;
   return part;
 }

@@ -103,7 +103,7 @@ function reorder(state, order) {
 
 function more() {
   const part = (title, text) => regard.element("details", {}, regard.element("summary", {}, title), regard.element("p", {}, regard.rich(text)));
-  return regard.element("div", { class: "more" }, part("Why the root of d?", TEXTS.root), part("What is different in a real model?", TEXTS.model));
+  return regard.element("div", { class: "more" }, Object.entries(TEXTS.questions).map(([title, text]) => part(title, text)));
 }
 
 function numbers(view, redraw) {

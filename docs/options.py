@@ -1,0 +1,86 @@
+"""Write the page of all options, which is made of the parsers of the command line: python docs/options.py."""
+
+from __future__ import annotations
+
+import argparse
+import pkgutil
+from collections.abc import Iterator
+from pathlib import Path
+
+from regard.cli import VERBS
+from regard.seq2seq.networks.families import FAMILIES
+from regard.seq2seq.networks.options import options_of
+
+PAGE = Path(__file__).with_name("options.md")
+HEAD = """\
+# The options of the command line
+
+`python docs/options.py` writes this page from the program. `regard VERB --help` has the same options, with examples.
+"""
+
+
+def parser_of(verb: str) -> argparse.ArgumentParser:
+    """Return the parser of a verb."""
+    parser = argparse.ArgumentParser(prog=f"regard {verb}", add_help=False)
+    pkgutil.resolve_name(VERBS[verb][0]).add_arguments(parser)
+    return parser
+
+
+def cell(text: str) -> str:
+    """Return text as a cell of a table."""
+    return " ".join(text.split()).replace("|", r"\|").replace("<", r"\<")
+
+
+def names(action: argparse.Action) -> str:
+    """Return the names of an argument with its value, as in its help."""
+    metavar = action.metavar
+    if isinstance(metavar, tuple):
+        value = " ".join(metavar)
+    elif action.nargs == 0:
+        value = ""
+    elif metavar is None and action.choices is not None:
+        value = "|".join(map(str, action.choices))
+    else:
+        value = metavar or action.dest.upper()
+    repeated = " ..." if action.nargs in ("+", "*") else ""
+    shown = ", ".join(action.option_strings)
+    return f"`{f'{shown} {value}'.strip()}{repeated}`".replace("|", r"\|")
+
+
+def table(head: str, rows: list[str]) -> str:
+    """Return a table of two columns."""
+    return "\n".join([f"| {head} | |", "|---|---|", *rows])
+
+
+def tables(verb: str) -> Iterator[str]:
+    """Yield the tables of a verb, one for each group of its arguments."""
+    for group in parser_of(verb)._action_groups:
+        rows = [f"| {names(action)} | {cell(action.help or '')} |" for action in group._group_actions]
+        if rows:
+            titles = {"positional arguments": "argument", "options": "option"}
+            yield table(titles.get(group.title or "", group.title or ""), rows)
+
+
+def networks() -> Iterator[str]:
+    """Yield the tables of the options of networks."""
+    for name, family in FAMILIES.items():
+        rows = [
+            f"| `{option}={made.value}` | {made.description} (default: {made.default}) |".replace(
+                f"={made.value}", "=" + made.value.replace("|", r"\|")
+            )
+            for option, made in options_of(family.config).items()
+        ]
+        yield table(f"`--network` with `--family {name}`", rows)
+
+
+def page() -> str:
+    """Return the page."""
+    blocks = [HEAD.strip()]
+    for verb, (_, summary) in VERBS.items():
+        blocks += [f"## regard {verb}", f"{summary[0].upper()}{summary[1:]}.", *tables(verb)]
+        blocks += networks() if verb == "train" else ()
+    return "\n\n".join(blocks) + "\n"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")

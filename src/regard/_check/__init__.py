@@ -1,0 +1,8 @@
+"""Checks of arguments, before any computation: an invalid call costs nothing and changes nothing."""
+
+from regard._check.arrays import *  # noqa: F403
+from regard._check.errors import *  # noqa: F403
+from regard._check.files import *  # noqa: F403
+from regard._check.layers import *  # noqa: F403
+from regard._check.numbers import *  # noqa: F403
+from regard._check.options import *  # noqa: F403

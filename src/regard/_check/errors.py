@@ -1,0 +1,60 @@
+"""The form of errors: the rule with the numbers that violate it, the shapes of all arrays in letters, and a hint."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any, NoReturn
+
+from numpy.typing import NDArray
+
+__all__ = ["LETTERS", "choice", "fail", "naming_shapes", "one_of"]
+
+Array = NDArray[Any]
+LETTERS = {"queries": "(..., n, d)", "keys": "(..., m, d)", "values": "(..., m, e)"}
+
+
+def fail(
+    rule: str, shapes: dict[str, Array] | None = None, hint: str = "", kind: type[Exception] = ValueError
+) -> NoReturn:
+    """Raise an error in the format of this package."""
+    lines = [rule, *_shape_lines(shapes or {})]
+    if hint:
+        lines.append(f"  hint: {hint}")
+    raise kind("\n".join(lines)) from None
+
+
+def _shape_lines(shapes: dict[str, Array]) -> list[str]:
+    return [f"  {name:<7} {array.shape!s:<16} is {LETTERS[name]}" for name, array in shapes.items()]
+
+
+@contextmanager
+def naming_shapes(shapes: dict[str, Array]) -> Iterator[None]:
+    """Add the shapes of queries, keys and values to an error about an option of incompatible shape."""
+    try:
+        yield
+    except (ValueError, TypeError) as error:
+        rule, *rest = str(error).split("\n")
+        raise type(error)("\n".join([rule, *_shape_lines(shapes), *rest])) from None
+
+
+def one_of(name: str, value: object, choices: Iterable[str], hint: str = "") -> NoReturn:
+    """Raise for an unknown name, with the most similar known one as the hint."""
+    known = list(choices)
+    near = nearest(str(value), known)
+    hint = f"did you mean {near!r}?" if near else hint
+    fail(f"{name} must be one of {', '.join(map(repr, known))}. Got {value!r:.60} instead.", hint=hint)
+
+
+def nearest(name: str, known: list[str]) -> str:
+    """Return the known name that is most similar to another one, or an empty string."""
+    import difflib
+
+    return next(iter(difflib.get_close_matches(name[:60], known, n=1)), "")
+
+
+def choice(name: str, value: object, choices: Iterable[str]) -> None:
+    """Check a name against the known ones."""
+    known = list(choices)
+    if not isinstance(value, str) or value not in known:
+        one_of(name, value, known)

@@ -1,0 +1,94 @@
+"""Checks of the arrays of layers, which are float32 or float64: shapes against letters, sequences, recurrent layers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from regard._check.arrays import integer_array, transpose_hint
+from regard._check.errors import fail
+
+__all__ = ["floats", "has_intermediates", "lengths", "recurrent", "same_shape", "shapes", "step"]
+
+Array = NDArray[Any]
+
+
+def floats(**named: Any) -> None:
+    """Check that dtypes are float32 or float64: integers would round results, half precision overflows in sums.
+
+    None is skipped.
+    """
+    for name, array in named.items():
+        is_plain = isinstance(array, np.ndarray) and not isinstance(array, np.ma.MaskedArray)
+        if array is None or (is_plain and array.dtype.kind == "f" and array.itemsize in (4, 8)):
+            continue
+        got = f"dtype {array.dtype}" if is_plain else type(array).__name__
+        fail(f"{name} must be an array of float32 or float64. Got {got} instead.", kind=TypeError)
+
+
+def same_shape(name: str, array: Array, shape: tuple[int, ...]) -> None:
+    """Check that an array is floating and has this shape."""
+    floats(**{name: array})
+    if array.shape != shape:
+        rule = f"{name} must have shape {shape}. Got {array.shape} instead."
+        fail(rule, hint=transpose_hint(name, array.shape, (*shape[:1], *array.shape[:1])))
+
+
+def shapes(letters: dict[str, int], **named: tuple[Array, str]) -> None:
+    """Check shapes against letters, such as ``(array, "n B 3H")``."""
+    for name, (array, axes) in named.items():
+        factors = [(part[:-1], part[-1]) for part in axes.split()]
+        wanted = tuple(int(factor or 1) * letters[letter] for factor, letter in factors)
+        if array.shape != wanted:
+            listed = ", ".join(axes.split()) + ("," if len(factors) == 1 else "")
+            rule = f"{name} must have shape ({listed}) = {wanted}. Got {array.shape} instead."
+            fail(rule, hint=transpose_hint(name, array.shape, wanted))
+
+
+def step(state: str, before: Array, gates: int, **halves: Array) -> None:
+    """Check that the pre-activations of a step are (..., gates * H), for a previous state (..., H)."""
+    floats(**halves, **{state: before})
+    if not before.ndim:
+        fail(f"{state} must be (..., H). Got shape () instead.")
+    for name, half in halves.items():
+        same_shape(name, half, (*before.shape[:-1], gates * before.shape[-1]))
+
+
+def recurrent(
+    gates: int,
+    x: Array,
+    input_weight: Array,
+    bias: Array,
+    state_weight: Array,
+    state_bias: Array | None = None,
+) -> None:
+    """Check the shapes of inputs and parameters of a recurrent layer with `gates` gates of size H."""
+    floats(x=x, input_weight=input_weight, bias=bias, state_weight=state_weight, state_bias=state_bias)
+    if x.ndim != 3 or state_weight.ndim != 3 or len(state_weight) not in (1, 2):
+        fail(
+            f"x must be (T, B, E) and state_weight (K, H, {gates}H) with K = 1 or 2. "
+            f"Got shapes {x.shape} and {state_weight.shape} instead."
+        )
+    named = {"input_weight": (input_weight, f"E K {gates}H"), "bias": (bias, f"K {gates}H")}
+    named["state_weight"] = state_weight, f"K H {gates}H"
+    if state_bias is not None:
+        named["state_bias"] = state_bias, f"K {gates}H"
+    shapes({"K": len(state_weight), "H": state_weight.shape[1], "E": x.shape[2]}, **named)
+
+
+def has_intermediates(keep: bool) -> None:
+    """Raise for a backward pass without intermediate results."""
+    if not keep:
+        fail("keep must be True for a backward pass. Got False instead.")
+
+
+def lengths(value: ArrayLike, size: int, most: int) -> NDArray[np.int64]:
+    """Return the argument `lengths`: one count for each of `size` sequences."""
+    counts = integer_array("lengths", value, 0)
+    if counts.shape != (size,):
+        fail(f"lengths must have shape (B,) = ({size},). Got {counts.shape} instead.")
+    if counts.size and counts.max() > most:
+        fail(f"lengths must be at most {most}. Got {counts.max()} instead.")
+    return counts

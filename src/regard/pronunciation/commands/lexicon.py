@@ -1,0 +1,131 @@
+"""The verb `lexicon`: describe pronunciation dictionaries, or write them in another format."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from itertools import chain
+from pathlib import Path
+
+from regard.pronunciation import FORMATS, Lexicon, Prepared, prepare, read, read_phone_map, read_symbols
+from regard.pronunciation.stress import STRESS
+from regard.show import argument_types
+from regard.show.terminal.text import clean, note
+
+__all__ = ["add_arguments", "add_output", "joined", "prepared", "run", "saved"]
+
+_SHOWN = 5  # lines that are skipped, reasons why words are left out
+
+EXAMPLES = """\
+formats, recognised from the content of a file:
+{}
+
+examples:
+  regard lexicon words.dict                                             what it contains
+  regard lexicon words.dict --format mfa --stress drop --out mfa.dict
+  regard lexicon words.dict --format sherpa-kokoro --symbols tokens.txt --phone-map map.tsv --out lexicon.txt
+  regard lexicon mine.tsv lexicon.db --format misaki --out words.json   the variants of the first file come first
+""".format("\n".join(f"  {name:<16}{row.description}" for name, row in FORMATS.items()))
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Describe the arguments of `regard lexicon`."""
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.epilog = EXAMPLES
+    add = parser.add_argument
+    add(
+        "files",
+        nargs="+",
+        type=argument_types.path,
+        metavar="FILE",
+        help="a pronunciation dictionary; several are joined",
+    )
+    readable = [name for name, row in FORMATS.items() if row.records is not None and not row.needs_symbols]
+    add("--from", dest="source", choices=readable, metavar="FORMAT", help="the format of all files")
+    add("--skip-bad", action="store_true", help="leave out entries that cannot be read, and list them")
+    add_output(parser)
+    add("--out", type=argument_types.path, metavar="FILE", help="the dictionary to write")
+
+
+def add_output(parser: argparse.ArgumentParser) -> None:
+    """Describe the options of what is written: format, stress, phone map, symbols."""
+    add = parser.add_argument
+    writable = [name for name, row in FORMATS.items() if row.write is not None]
+    add("--format", choices=writable, metavar="FORMAT", help="the format to write")
+    add("--stress", choices=STRESS, default="keep", help="what becomes of stress marks (default keep)")
+    add(
+        "--phone-map",
+        type=argument_types.path,
+        metavar="FILE.tsv",
+        help="replace phones: each line is one or more of them, a TAB, and none or more symbols",
+    )
+    add(
+        "--symbols",
+        type=argument_types.path,
+        metavar="TOKENS.txt",
+        help="the symbols of the voice, each with its number: words with others are left out",
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Describe the dictionaries, or write one."""
+    if (args.format is None) != (args.out is None):
+        raise ValueError(
+            f"--{'format' if args.format is None else 'out'} is missing: a file is written in a format"
+        )
+    lexicon = joined(args.files, args.source, skip_bad=args.skip_bad)
+    if args.format is None:
+        _describe(lexicon)
+    else:
+        saved(prepared(lexicon, args), args.out)
+    return 0
+
+
+def joined(paths: Sequence[Path], format: str | None, *, skip_bad: bool) -> Lexicon:
+    """Read dictionaries, report what each contains, and return them as one."""
+    lexicons = []
+    for path in paths:
+        lexicon = read(path, format=format, skip_bad=skip_bad)
+        variants = sum(map(len, lexicon.values()))
+        note(f"{path}: {lexicon.format}, {len(lexicon):,} words, {variants:,} pronunciations")
+        for message in lexicon.skipped[:_SHOWN]:
+            note(f"skipped: {clean(message)}")
+        if len(lexicon.skipped) > _SHOWN:
+            note(f"skipped: {len(lexicon.skipped):,} entries in all")
+        lexicons.append(lexicon)
+    return Lexicon.of_checked(chain.from_iterable(lexicon.entries() for lexicon in lexicons))
+
+
+def _describe(lexicon: Lexicon) -> None:
+    """Print what a dictionary contains."""
+    variants = [len(found) for found in lexicon.values()]
+    letters = sorted({letter for word in lexicon for letter in word})
+    print(
+        f"words           {len(lexicon):,}, {sum(count > 1 for count in variants):,} of them with several variants"
+    )
+    print(f"pronunciations  {sum(variants):,}")
+    print(f"letters         {len(letters):,}: {clean(' '.join(letters))}")
+    phones = lexicon.phones()
+    print(f"phones          {len(phones):,}: {clean(' '.join(phones))}")
+
+
+def prepared(lexicon: Lexicon, args: argparse.Namespace) -> Prepared:
+    """Convert a dictionary as the options of `add_output` say."""
+    return prepare(
+        lexicon,
+        args.format,
+        stress=args.stress,
+        phone_map=read_phone_map(args.phone_map) if args.phone_map else None,
+        symbols=read_symbols(args.symbols) if args.symbols else None,
+    )
+
+
+def saved(result: Prepared, path: Path) -> None:
+    """Report what is left out, and then write the files."""
+    if result.left_out:
+        others = len(result.left_out)
+        note(f"{len(result.lost):,} words will not be in {path}; {others:,} pronunciations are left out:")
+        for reason, count in [*result.reasons().items()][:_SHOWN]:
+            note(f"  {count:,}: {clean(reason)}")
+    names = result.save(path)
+    note(f"{len(result.lexicon):,} words are in {names[0]}" + "".join(f"; see {name}" for name in names[1:]))

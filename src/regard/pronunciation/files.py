@@ -1,0 +1,59 @@
+"""The content of untrusted files: bytes of limited size, and lines of text."""
+
+from __future__ import annotations
+
+import codecs
+import os
+from collections.abc import Iterator
+
+from regard import _files
+
+__all__ = ["LARGEST", "Path", "decoded", "load", "text_lines"]
+
+Path = str | os.PathLike[str]
+LARGEST = 1 << 28  # bytes: ten times the largest dictionary there is
+_UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+
+
+def load(path: Path, first: int = LARGEST + 1) -> bytes:
+    """Return the bytes of a file, or the first of them; an error if there are more than any dictionary has."""
+    with _files.reading(path) as file:
+        data = file.read(first)
+    if len(data) > LARGEST:
+        raise ValueError(f"{os.fspath(path)} is larger than {LARGEST:,} bytes, so it is no dictionary")
+    return data
+
+
+def decoded(data: bytes) -> list[str | None]:
+    """Return the lines of a text without their ends; None for a line that is not UTF-8.
+
+    Only a line feed, with or without a carriage return, ends a line. A byte order mark is dropped. CMUdict 0.7b, which
+    begins with a comment of its own form, is in Latin-1 where it is not in UTF-8.
+    """
+    if data.startswith(_UTF16):
+        raise ValueError("the text is in UTF-16; it must be in UTF-8")
+    data = data.removeprefix(codecs.BOM_UTF8).removesuffix(b"\n")
+    lines: list[str | None]
+    try:
+        lines = [*data.decode().split("\n")]
+    except UnicodeDecodeError:
+        old = "latin-1" if data.startswith(b";;;") else None
+        lines = [_decoded_line(line, old) for line in data.split(b"\n")]
+    return [line and line.removesuffix("\r") for line in lines]
+
+
+def _decoded_line(line: bytes, otherwise: str | None) -> str | None:
+    """Return a line in UTF-8, or else in another encoding, or else None."""
+    try:
+        return line.decode()
+    except UnicodeDecodeError:
+        return line.decode(otherwise) if otherwise else None
+
+
+def text_lines(path: Path) -> Iterator[tuple[int, str]]:
+    """Yield the lines of a file that are not empty, with their numbers from 1."""
+    for number, line in enumerate(decoded(load(path)), start=1):
+        if line is None:
+            raise ValueError(f"{os.fspath(path)}, line {number}: the text is not UTF-8")
+        if line.strip():
+            yield number, line

@@ -1,0 +1,214 @@
+"""The formats of dictionaries: a row each, and how one is recognised."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Literal, NamedTuple
+
+from regard.pronunciation import gruut, lines, misaki, pls, sherpa
+from regard.pronunciation.files import Path, decoded, load
+from regard.pronunciation.lexicon import Lexicon, Variant, Wrong
+from regard.pronunciation.lines import Entries, Files
+
+__all__ = ["FORMATS", "Format", "recognise"]
+
+
+def _no_role(_: str) -> str:
+    return ""
+
+
+class Format(NamedTuple):
+    """A format of dictionaries: how its files are read and written, and what its readers cannot find.
+
+    `description` is for people, `suffix` the usual end of a file's name. `records` yields what stands for an entry in a
+    file, with its place, and `parse` returns the entries of it; both are None where the format is only written. `write`
+    returns the content of the file and of those beside it; it is None where the format is only read. `spelling` and
+    `role` return how the file writes a word and a role, and `refusal` why an entry cannot be written, or an empty text.
+    Of each word `variants` are written: all, the best one, or one of each role. `needs_symbols` is whether the voice's
+    symbols must be known.
+    """
+
+    description: str
+    suffix: str
+    records: Callable[[Path], Iterator[tuple[str, Any]]] | None = None
+    parse: Callable[[Any], Entries] | None = None
+    write: Callable[[Lexicon], Files] | None = None
+    spelling: Callable[[str], str] = str
+    role: Callable[[str], str] = _no_role
+    refusal: Callable[[str, Variant], str] = lines.tsv_refusal
+    variants: Literal["all", "one", "one of each role"] = "all"
+    needs_symbols: bool = False
+
+
+def _lines(path: Path) -> Iterator[tuple[str, str | None]]:
+    """Yield the lines of a file that are not empty; None is a line that is no UTF-8."""
+    for number, line in enumerate(decoded(load(path)), start=1):
+        if line is None or line.strip(" \t"):
+            yield f"line {number}", line
+
+
+def _line_parser(parse: Callable[[str], Entries]) -> Callable[[str | None], Entries]:
+    """Return a parser of lines that refuses those that are no UTF-8."""
+
+    def parse_line(line: str | None) -> Entries:
+        if line is None:
+            raise Wrong("the text is not UTF-8")
+        return parse(line)
+
+    return parse_line
+
+
+def _of_lines(
+    description: str,
+    suffix: str,
+    parse: Callable[[str], Entries],
+    write: Callable[[Lexicon], Files] | None = None,
+    **options: Any,
+) -> Format:
+    """Return a format with one entry a line."""
+    return Format(description, suffix, _lines, _line_parser(parse), write, **options)
+
+
+def _voice(name: str, write: Callable[[Lexicon], Files], *, latin: bool) -> Format:
+    """Return the format of a kind of voice of sherpa-onnx."""
+    return _of_lines(
+        f"lexicon.txt for {name} in sherpa-onnx",
+        ".txt",
+        lines.parse_kaldi,
+        write,
+        spelling=sherpa.latin_spelling if latin else sherpa.unicode_spelling,
+        refusal=sherpa.latin_refusal if latin else sherpa.unicode_refusal,
+        variants="one",
+        needs_symbols=True,
+    )
+
+
+FORMATS: dict[str, Format] = {
+    "cmudict": _of_lines(
+        "CMUdict, of cmusphinx or 0.7b: word(2) P1 P2 # note",
+        ".dict",
+        lines.parse_cmudict,
+        lines.write_cmudict,
+        refusal=lines.cmudict_refusal,
+    ),
+    "mfa": _of_lines(
+        "Montreal Forced Aligner: word, probability, phones",
+        ".dict",
+        lines.parse_mfa,
+        lines.write_mfa,
+        spelling=lines.mfa_spelling,
+        refusal=lines.mfa_refusal,
+    ),
+    "kaldi": _of_lines(
+        "Kaldi's lexicon.txt: word phones; lexiconp.txt is written beside it",
+        ".txt",
+        lines.parse_kaldi,
+        lines.write_kaldi,
+        refusal=lines.kaldi_refusal,
+    ),
+    "kaldi-weighted": _of_lines(
+        "Kaldi's lexiconp.txt: word probability phones", ".txt", lines.parse_weighted
+    ),
+    "phonetisaurus": _of_lines(
+        "Phonetisaurus: word, tab, phones",
+        ".dict",
+        lines.parse_tsv,
+        lines.write_tsv,
+        refusal=lines.phonetisaurus_refusal,
+    ),
+    "tsv": _of_lines(
+        "word, tab, phones; a word may contain blanks", ".tsv", lines.parse_tsv, lines.write_tsv
+    ),
+    "gruut": Format(
+        "gruut's lexicon.db (SQLite)",
+        ".db",
+        gruut.rows,
+        gruut.parse_row,
+        gruut.write,
+        role=str,
+        refusal=gruut.refusal,
+    ),
+    "misaki": Format(
+        "misaki's JSON: a character is a phone",
+        ".json",
+        lambda path: misaki.items(load(path)),
+        misaki.parse_item,
+        misaki.write,
+        role=misaki.tag,
+        variants="one of each role",
+    ),
+    "pls": Format(
+        "Pronunciation Lexicon Specification 1.0 (XML), in IPA",
+        ".pls",
+        lambda path: pls.lexemes(load(path)),
+        pls.parse_lexeme,
+        pls.write,
+        role=pls.qualified,
+        refusal=pls.refusal,
+    ),
+    "sherpa-vits": _voice("VITS", sherpa.write_vits, latin=True),
+    "sherpa-kokoro": _voice("Kokoro", sherpa.write_both, latin=False),
+    "sherpa-kitten": _voice("Kitten", sherpa.write_both, latin=False),
+    "sherpa-matcha": _voice("Matcha", sherpa.write, latin=True),
+}
+
+_HINT = "say what it is with format="
+_NUMBERED = re.compile(r"^[^\s]+\([0-9]+\)[ \t]", re.MULTILINE)
+_COMMENT = re.compile(r"^;;;|^[^\t\n]* #( |$)", re.MULTILINE)
+_LOOKED_AT = 10_000  # lines, at equal distances
+_NEARLY_ALL = 0.9  # of the lines: the others are errors
+
+
+def recognise(path: Path) -> str:
+    """Return the name of the format of a file, by its content."""
+    if load(path, len(gruut.MAGIC)) == gruut.MAGIC:
+        return "gruut"
+    data = load(path)
+    start = data.removeprefix(b"\xef\xbb\xbf").lstrip()[:1]
+    if start in (b"{", b"<"):
+        return "misaki" if start == b"{" else "pls"
+    if b"\0" in data and not data.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise ValueError(f"it is neither text nor an SQLite database; {_HINT}")
+    return _recognise_lines([line for line in decoded(data) if line and line.strip(" \t")])
+
+
+def _recognise_lines(found: list[str]) -> str:
+    """Return the format of lines, or raise an error that names those that it may be."""
+    text = "\n".join(found)
+    if _NUMBERED.search(text) or _COMMENT.search(text):
+        return "cmudict"
+    seen = found[:: len(found) // _LOOKED_AT + 1]
+    if _share(len(line.split()) > 1 for line in seen) < 1 - _NEARLY_ALL:
+        raise ValueError(f"it is no dictionary: its lines are single words, without phones; {_HINT}")
+    tabs = _share("\t" in line for line in seen)
+    if 1 - _NEARLY_ALL < tabs < _NEARLY_ALL:
+        raise ValueError(f"{tabs:.0%} of its lines have tabs: it may be 'tsv' or 'kaldi'; {_HINT}")
+    plain, weighted = ("tsv", "mfa") if tabs > 0.5 else ("kaldi", "kaldi-weighted")
+    return _with_numbers([_second(line, tab=tabs > 0.5) for line in seen], plain, weighted)
+
+
+def _with_numbers(seconds: list[str], plain: str, weighted: str) -> str:
+    """Return which of two formats it is: that with phones only, or that with a probability before them."""
+    numbers = _share(lines.NUMBER.fullmatch(second) is not None for second in seconds)
+    if not numbers:
+        return plain
+    if numbers >= _NEARLY_ALL and any(not second.isdecimal() for second in seconds):
+        return weighted
+    raise ValueError(
+        f"{numbers:.0%} of its words are followed by a number, which may be a probability or a phone:"
+        f" it may be {plain!r} or {weighted!r}; {_HINT}"
+    )
+
+
+def _second(line: str, *, tab: bool) -> str:
+    """Return what follows the word, up to the next blank, if something follows it."""
+    rest = line.partition("\t")[2] if tab else line
+    parts = rest.split(maxsplit=2)
+    return parts[0 if tab else 1] if len(parts) > (1 if tab else 2) else ""
+
+
+def _share(values: Iterable[bool]) -> float:
+    """Return the share of values that are true; 0 of none."""
+    given = [*values]
+    return sum(given) / len(given) if given else 0.0

@@ -1,0 +1,81 @@
+"""misaki's JSON: a word, and its phones or an object of phones by part of speech. A character is a phone.
+
+References
+----------
+misaki, https://github.com/hexgrad/misaki
+"""
+
+from __future__ import annotations
+
+import json
+import unicodedata
+from collections.abc import Iterator
+from typing import Any
+
+from regard.pronunciation.lexicon import Lexicon, Variant, Wrong
+from regard.pronunciation.lines import Entries, Files
+
+__all__ = ["items", "parse_item", "refusal", "tag", "write"]
+
+DEFAULT = "DEFAULT"
+
+Pairs = list[tuple[str, Any]]
+
+
+def items(data: bytes) -> Iterator[tuple[str, tuple[str, Any]]]:
+    """Yield the words with their values, a word that stands twice too; objects are lists of pairs."""
+    try:
+        pairs = json.loads(data.decode("utf-8-sig"), object_pairs_hook=list)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"the file is no JSON in UTF-8: {error}") from None
+    if not isinstance(pairs, list) or not all(isinstance(pair, tuple) for pair in pairs):
+        raise ValueError("the file is no object of JSON")
+    for number, (word, value) in enumerate(pairs, start=1):
+        yield f"entry {number}", (word, value)
+
+
+def parse_item(item: tuple[str, Any]) -> Entries:
+    """Read an entry; a part of speech whose value is null has no pronunciation."""
+    word, value = item
+    roles = [(DEFAULT, value)] if isinstance(value, str) else value
+    if not isinstance(roles, list) or not all(isinstance(role, tuple) for role in roles):
+        raise Wrong(f"the value of {word!r:.60} is neither text nor an object")
+    found = [(role, text) for role, text in roles if text is not None]
+    if not found or not all(isinstance(text, str) for _, text in found):
+        raise Wrong(f"{word!r:.60} has no pronunciation that is text")
+    return [(word, Variant(_characters(text), None, "" if role == DEFAULT else role)) for role, text in found]
+
+
+def _characters(text: str) -> tuple[str, ...]:
+    """Return the characters of phones; blanks separate them only."""
+    return tuple(unicodedata.normalize("NFC", text).replace(" ", ""))
+
+
+def write(lexicon: Lexicon) -> Files:
+    """Write an object with one entry a line; several variants have the keys DEFAULT and their roles."""
+    return {
+        "": (
+            json.dumps({w: _value(v) for w, v in lexicon.items()}, ensure_ascii=False, indent=1) + "\n"
+        ).encode()
+    }
+
+
+def _value(variants: tuple[Variant, ...]) -> str | dict[str, str]:
+    """Return the value of a word; the first variant is the default if none is."""
+    texts = {variant.role or DEFAULT: "".join(variant.phones) for variant in reversed(variants)}
+    texts.setdefault(DEFAULT, "".join(variants[0].phones))
+    return (
+        {key: texts[key] for key in reversed(texts)}
+        if len(texts) > 1 and len(variants) > 1
+        else texts[DEFAULT]
+    )
+
+
+def tag(role: str) -> str:
+    """Return a part of speech without the name of its set, such as ``gruut:``; none of the default."""
+    return role.rpartition(":")[2].removeprefix(DEFAULT)
+
+
+def refusal(word: str, variant: Variant) -> str:
+    """Return an empty text: every entry can be written."""
+    return ""

@@ -1,0 +1,279 @@
+"""Words to phones: a dictionary for the words that it has, and a trained model for the others."""
+
+from __future__ import annotations
+
+import math
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from typing import TYPE_CHECKING, Literal, Self, get_args
+
+from regard import _check
+from regard._characters import classes
+from regard.pronunciation.files import Path
+from regard.pronunciation.lexicon import MOST_LETTERS, Variant
+
+if TYPE_CHECKING:
+    from regard.seq2seq import Translation
+    from regard.seq2seq.translator import Translator
+
+__all__ = ["UNKNOWN", "Pronouncer", "Pronunciation", "Unknown"]
+
+Unknown = Literal["guess", "skip", "fail"]
+UNKNOWN: tuple[Unknown, ...] = get_args(Unknown)
+BEAM = 5  # hypotheses, by default
+_SENTENCE_END = re.compile("(?<=[.!?…]) ")
+_BLANK = "\u2423"  # as a tokenizer of characters writes it
+_LETTERS = "tokens"  # the kind of tokenizer for which a word is given as its letters
+
+
+@dataclass(frozen=True)
+class Pronunciation:
+    """How a word is pronounced, and from what that is known.
+
+    Parameters
+    ----------
+    word : str
+        The word as it was asked for.
+    phones : tuple of str
+        Its phones; none if the word is skipped.
+    source : {"dictionary", "model", "skipped"}
+        Where they come from.
+    probability : float or None
+        Of the dictionary, that of the variant if it has one; of the model, that of the whole answer.
+    confidence : float
+        The share of this answer in the probability of all hypotheses of the search; 1 of the dictionary.
+    phone_probabilities : tuple of float
+        For each phone, the share of the hypotheses that have it at its place; 1 of the dictionary.
+    links : tuple of (int, int)
+        The letter to which the model attended most at each phone, as pairs of letter and phone; none of the dictionary.
+    unknown : tuple of str
+        The letters that the model has never seen: with any, an answer is a guess.
+    """
+
+    word: str
+    phones: tuple[str, ...]
+    source: Literal["dictionary", "model", "skipped"]
+    probability: float | None = None
+    confidence: float = 1.0
+    phone_probabilities: tuple[float, ...] = ()
+    links: tuple[tuple[int, int], ...] = ()
+    unknown: tuple[str, ...] = ()
+
+
+class Pronouncer:
+    """Pronounces words: those of a dictionary as it lists them, others by a model from letters to phones.
+
+    A word is looked up as it is, and then in the case that all words of the dictionary have, if they have one. The
+    model reads it in the case that all its letters have, too.
+
+    Parameters
+    ----------
+    model : Translator
+        A model from letters to phones: `regard.seq2seq.Seq2Seq` or `regard.seq2seq.Ensemble`.
+    lexicon : mapping, optional
+        The variants of known words: a `Lexicon`.
+    unknown : {"guess", "skip", "fail"}, optional
+        What becomes of a word with letters that the model has never seen: it is pronounced and its letters are named,
+        it has no phones, or it is an error.
+    beam : int, optional
+        Beam size.
+
+    Examples
+    --------
+    >>> from regard.pronunciation import Lexicon, Pronouncer
+    >>> from regard.seq2seq import Seq2Seq
+    >>> model = Seq2Seq(epochs=60, source="characters", target="tokens")
+    >>> pronounce = Pronouncer(model.fit(["ab", "ba", "aab"], ["A B", "B A", "A A B"]), Lexicon([("a", ["X"])]))
+    >>> pronounce("a").phones, pronounce("a").source
+    (('X',), 'dictionary')
+    >>> pronounce("ba").phones, pronounce("ba").source
+    (('B', 'A'), 'model')
+    """
+
+    def __init__(
+        self,
+        model: Translator,
+        lexicon: Mapping[str, Sequence[Variant]] | None = None,
+        *,
+        unknown: Unknown = "guess",
+        beam: int = BEAM,
+    ) -> None:
+        _check.choice("unknown", unknown, UNKNOWN)
+        self.model = model
+        self.lexicon = {} if lexicon is None else lexicon
+        self.unknown = unknown
+        self.beam = _check.integer("beam", beam, least=1)
+        source = model.model.source_tokenizer
+        if source.token_type == "words":
+            _check.fail(
+                "the model must read letters, and this one reads words",
+                hint="train it with source='characters'",
+            )
+        self._letters, self._as_letters = _letters_of(source.tokens), source.token_type == _LETTERS
+        self._phones = frozenset(model.model.target.tokens)
+        self._word_case, self._letter_case = _only_case(self.lexicon), _only_case(self._letters)
+
+    @classmethod
+    def load(
+        cls,
+        path: Path,
+        lexicon: Mapping[str, Sequence[Variant]] | None = None,
+        *,
+        unknown: Unknown = "guess",
+        beam: int = BEAM,
+    ) -> Self:
+        """Load the model from a file, or from the folder that ``regard train`` has written."""
+        from regard.seq2seq import Seq2Seq
+
+        return cls(Seq2Seq.load(path), lexicon, unknown=unknown, beam=beam)
+
+    def __call__(self, word: str) -> Pronunciation:
+        """Return the best pronunciation of a word."""
+        return self.pronounce([word])[0][0]
+
+    def pronounce(self, words: Iterable[str], *, n_best: int = 1) -> list[list[Pronunciation]]:
+        """Return the pronunciations of words: all variants of the dictionary, or the n best of the model."""
+        asked = [unicodedata.normalize("NFC", word) for word in words]
+        found = {word: self._known(word) for word in asked}
+        new = {word: self._readable(word) for word, variants in found.items() if not variants}
+        readable = {word: text for word, text in new.items() if self._may_guess(word, text)}
+        found |= {
+            word: [_skipped(word, self._unseen(text))] for word, text in new.items() if word not in readable
+        }
+        wide = max(self.beam, n_best)
+        sources = [[*text] if self._as_letters else text for text in readable.values()]
+        answers = self.model.candidates(sources, beam=wide) if sources else []
+        for (word, text), candidates in zip(readable.items(), answers, strict=True):
+            found[word] = self._answers(word, text, candidates)[:n_best]
+        return [found[word] for word in asked]
+
+    def codepoints(self, text: str) -> list[list[int]]:
+        """Return the code points of the phones of each sentence: a piper voice's `phoneme_codepoints` in sherpa-onnx.
+
+        A blank stands between words, and punctuation stays where it is.
+        """
+        parts = _divided(text)
+        words = iter(self.pronounce([part for part, is_word in parts if is_word]))
+        spoken = "".join("".join(next(words)[0].phones) if is_word else part for part, is_word in parts)
+        sentences = _SENTENCE_END.split(unicodedata.normalize("NFD", " ".join(spoken.split())))
+        return [[*map(ord, sentence)] for sentence in sentences if sentence]
+
+    def _known(self, word: str) -> list[Pronunciation]:
+        """Return the variants of the dictionary."""
+        variants = self.lexicon.get(word) or self.lexicon.get(_in_case(word, self._word_case)) or ()
+        return [
+            Pronunciation(
+                word, v.phones, "dictionary", v.probability, phone_probabilities=(1.0,) * len(v.phones)
+            )
+            for v in variants
+        ]
+
+    def _readable(self, word: str) -> str:
+        """Return a word in the case and the form of Unicode in which the model knows most of its letters."""
+        text = _in_case(word, self._letter_case)
+        return min(
+            (unicodedata.normalize(form, text) for form in ("NFC", "NFD")), key=lambda t: len(self._unseen(t))
+        )
+
+    def _unseen(self, text: str) -> tuple[str, ...]:
+        """Return the letters that the model has never seen."""
+        return tuple(dict.fromkeys(letter for letter in text if letter not in self._letters))
+
+    def _may_guess(self, word: str, text: str) -> bool:
+        """Return whether the model pronounces a word; raise if it must not have its letters."""
+        if not word.strip() or len(text) > MOST_LETTERS:
+            return False
+        unseen = self._unseen(text)
+        if unseen and self.unknown == "fail":
+            raise ValueError(
+                f"the model has never seen {', '.join(map(repr, unseen))}. Got the word {word!r:.60}."
+            )
+        return not unseen or (self.unknown == "guess" and len(unseen) < len({*text}))
+
+    def _answers(self, word: str, text: str, candidates: Sequence[Translation]) -> list[Pronunciation]:
+        """Return the model's answers with their shares of the probability of all of them."""
+        top = max(candidate.log_probability for candidate in candidates)
+        weights = [math.exp(candidate.log_probability - top) for candidate in candidates]
+        shares = [weight / sum(weights) for weight in weights]
+        phones = [tuple(phone for phone in one.tokens if phone in self._phones) for one in candidates]
+        return [
+            Pronunciation(
+                word,
+                phones[i],
+                "model",
+                math.exp(candidate.log_probability),
+                shares[i],
+                _agreement(phones[i], phones, shares),
+                _links(candidate, len(text), self._phones),
+                self._unseen(text),
+            )
+            for i, candidate in enumerate(candidates)
+            if phones[i]
+        ] or [_skipped(word, self._unseen(text))]
+
+
+def _letters_of(tokens: Iterable[str]) -> frozenset[str]:
+    """Return the letters of a vocabulary, whose special tokens are in angle brackets, with a blank for its sign."""
+    return frozenset(
+        "".join(token for token in tokens if not re.fullmatch("<.+>", token)).replace(_BLANK, " ")
+    )
+
+
+def _skipped(word: str, unseen: tuple[str, ...]) -> Pronunciation:
+    return Pronunciation(word, (), "skipped", confidence=0.0, unknown=unseen)
+
+
+def _only_case(texts: Iterable[str]) -> Literal["", "lower", "upper"]:
+    """Return the case that all letters have that have one; an empty text if there are both or none."""
+    cased = [text for text in texts if text.lower() != text.upper()]
+    lower = all(text == text.lower() for text in cased)
+    upper = all(text == text.upper() for text in cased)
+    return "" if lower == upper else "lower" if lower else "upper"
+
+
+def _in_case(word: str, case: str) -> str:
+    return word.lower() if case == "lower" else word.upper() if case == "upper" else word
+
+
+def _agreement(
+    phones: tuple[str, ...], others: Sequence[tuple[str, ...]], shares: Sequence[float]
+) -> tuple[float, ...]:
+    """Return for each phone the share of the sequences that have it at the same place of an alignment."""
+    total = [0.0] * len(phones)
+    for other, share in zip(others, shares, strict=True):
+        for block in SequenceMatcher(None, phones, other, autojunk=False).get_matching_blocks():
+            for place in range(block.a, block.a + block.size):
+                total[place] += share
+    return tuple(min(value, 1.0) for value in total)
+
+
+def _links(answer: Translation, letters: int, known: frozenset[str]) -> tuple[tuple[int, int], ...]:
+    """Return the letter of the highest weight for each phone; none without attention."""
+    if answer.alignment is None:
+        return ()
+    rows = [
+        row[:letters] for row, phone in zip(answer.alignment, answer.tokens, strict=True) if phone in known
+    ]
+    return tuple((int(row.argmax()), place) for place, row in enumerate(rows) if row.size)
+
+
+def _divided(text: str) -> list[tuple[str, bool]]:
+    """Return the words of a text and what is between them, each with whether it is a word."""
+    parts: list[tuple[str, bool]] = []
+    for letter, is_letter in zip(text, _are_letters(text), strict=True):
+        if parts and parts[-1][1] == is_letter:
+            parts[-1] = (parts[-1][0] + letter, is_letter)
+        else:
+            parts.append((letter, is_letter))
+    return parts
+
+
+def _are_letters(text: str) -> Iterator[bool]:
+    """Yield whether each character belongs to a word: letters, digits, marks; hyphens and apostrophes between them."""
+    kinds = classes(text)
+    for place, kind in enumerate(kinds):
+        inside = 0 < place < len(kinds) - 1 and kinds[place - 1] in "wdmyj" and kinds[place + 1] in "wdmyj"
+        yield kind in "wdmyjz" or (kind in "hq" and inside)

@@ -1,0 +1,111 @@
+"""The test set of `regard evaluate`: items with references, and gold links."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Sequence
+from itertools import chain
+from pathlib import Path
+from typing import NamedTuple
+
+from regard import _check
+from regard.seq2seq.alignment.links import Gold
+from regard.seq2seq.commands.link_files import LinkFile
+from regard.seq2seq.corpus.pairs import display_name, memoized, read_lines, read_pairs
+from regard.seq2seq.evaluation import metrics
+from regard.seq2seq.evaluation.metrics import Reference
+from regard.seq2seq.sources.text.normalization import Normalization, normalize
+from regard.show.terminal.text import note
+
+__all__ = ["Items", "check_same_length", "gold_file", "read_gold", "read_hypotheses", "read_test"]
+
+
+class Items(NamedTuple):
+    """The test set: N items with one or several references each."""
+
+    name: str
+    sources: list[str] | None
+    references: list[Reference]
+    token_types: tuple[str | None, str | None] = (None, None)  # of source and target, if there is a model
+
+    @property
+    def targets(self) -> list[str]:
+        """Return one reference of each item."""
+        return [reference if isinstance(reference, str) else reference[0] for reference in self.references]
+
+    def normalized(self, form: Normalization) -> Items:
+        """Return the test set with references in the Unicode normalization of a model."""
+
+        def of(reference: Reference) -> Reference:
+            if isinstance(reference, str):
+                return normalize(reference, form)
+            return [normalize(one, form) for one in reference]
+
+        return self if form == "none" else self._replace(references=list(map(of, self.references)))
+
+    @property
+    def measured_side(self) -> tuple[str, list[str]]:
+        """Return the side whose lengths are reported, and its lines."""
+        return ("reference", self.targets) if self.sources is None else ("source", self.sources)
+
+    @property
+    def length_unit(self) -> tuple[str, Callable[[str], list[str]]]:
+        """Return the unit of lengths, and the function that cuts a line into units."""
+        return metrics.unit(self.measured_side[1], self.token_types[self.sources is None])
+
+    @property
+    def error_unit(self) -> tuple[str, Callable[[str], list[str]]]:
+        """Return the unit of errors, and the function that cuts a line into units."""
+        return metrics.unit(self.targets, self.token_types[1])
+
+
+def read_test(args: argparse.Namespace) -> Items:
+    if args.hypotheses:
+        files = [_lines(path) for path in args.references]
+        check_same_length([*args.references], files)
+        sources = None if args.sources is None else _lines(args.sources)
+        if sources is not None:
+            check_same_length([args.references[0], args.sources], [files[0], sources])
+        return Items(display_name(args.references[0]), sources, list(zip(*files, strict=True)))
+    pairs = read_pairs(args.test, columns=args.columns)
+    targets: dict[str, list[str]] = {}
+    for source, target in pairs:
+        targets.setdefault(source, []).append(target)
+    if args.alternatives:
+        return Items(display_name(args.test), list(targets), list(targets.values()))
+    if several := sum(len(set(each)) > 1 for each in targets.values()):
+        note(f"sources with several targets: {several}; with --alternatives each of them counts as right")
+    return Items(display_name(args.test), [source for source, _ in pairs], [target for _, target in pairs])
+
+
+def read_hypotheses(args: argparse.Namespace, test: Items) -> list[list[str]]:
+    """Read the lines of each file of hypotheses."""
+    hypotheses = list(map(_lines, args.hypotheses))
+    check_same_length([args.references[0], *args.hypotheses], [test.references, *hypotheses])
+    return hypotheses
+
+
+def gold_file(args: argparse.Namespace) -> LinkFile:
+    """Return the file of reference links."""
+    return LinkFile(args.gold, args.gold_from, args.by or "words", "--gold-from")
+
+
+def read_gold(file: LinkFile) -> list[Gold]:
+    """Read reference links, of which there must be some."""
+    gold = file.read()
+    if not any(links.possible for links in gold):
+        _check.fail(f"{file.path} has no links: there is nothing to compare with")
+    return gold
+
+
+def _lines(path: Path) -> list[str]:
+    shared: Callable[[str], str] = memoized(str)  # equal lines share their memory
+    return list(map(shared, chain.from_iterable(read_lines(path))))
+
+
+def check_same_length(paths: Sequence[Path], files: Sequence[Sequence[object]]) -> None:
+    for path, lines in zip(paths, files, strict=True):
+        if len(lines) != len(files[0]):
+            _check.fail(f"{path} must have {len(files[0])} lines, like {paths[0]}. It has {len(lines)}.")
+    if not files[0]:
+        _check.fail(f"{paths[0]} is empty")

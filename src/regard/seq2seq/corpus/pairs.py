@@ -1,0 +1,538 @@
+"""Read parallel text: one file of lines source TAB target, or two line-aligned files; UTF-8, optionally gzipped.
+
+Lines end with LF or CRLF; a file that has CR only is an error. A byte order mark at the start of the file is ignored. A
+line that cannot be read raises an error with its number. A file that changes while it is read is an error, too.
+"""
+
+from __future__ import annotations
+
+import errno
+import io
+import os
+import stat
+import sys
+import zlib
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from itertools import chain
+from typing import Any, BinaryIO, NamedTuple, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from regard import _check, _files
+from regard.seq2seq.corpus import tables
+from regard.seq2seq.corpus.tables import Columns
+from regard.seq2seq.sources.base import Source
+from regard.seq2seq.sources.example import Example
+from regard.seq2seq.sources.text.normalization import is_blank
+from regard.seq2seq.sources.text.tokenizers import Tokenizer
+
+__all__ = [
+    "Skipped",
+    "as_pairs",
+    "no_pair",
+    "paired",
+    "display_name",
+    "read_lines",
+    "read_pairs",
+    "read_two",
+    "several",
+    "memoized",
+    "standard_input",
+]
+
+Readable = str | os.PathLike[str] | BinaryIO
+Pair = tuple[Example, Example]
+T = TypeVar("T")
+Key = TypeVar("Key", str, tuple[str, str])
+
+LONGEST_LINE = 1 << 20  # bytes; limits memory for a file without line ends
+_BLOCK = 1 << 18  # bytes per read
+_GZIP = b"\x1f\x8b"
+_GZIP_FORMAT = 31  # zlib's wbits for gzip's header and checksum
+_RATIO = 200  # the largest compression ratio; text has 3 to 20, a repeated line 1,000
+_FREE = 1 << 20  # bytes of output that are allowed beyond this ratio
+_RECENT = 1 << 20  # cache size in characters; gzip's window is 32 KiB
+_SIDES = ("source", "target")
+
+
+class Skipped(NamedTuple):
+    """A skipped sentence pair; `str` gives a one-line message.
+
+    Parameters
+    ----------
+    line : int
+        The line number, or the position in a sequence of pairs, from 1.
+    reason : str
+        Why it was skipped.
+    file : str
+        The file name; empty for a sequence of pairs.
+    """
+
+    line: int
+    reason: str
+    file: str = ""
+
+    def __str__(self) -> str:
+        location = f"{self.file}, line" if self.file else "pair"
+        return f"{location} {self.line}: {self.reason}"
+
+
+_OnSkipped = Callable[[Skipped], object]
+_OnKept = Callable[[int], object]
+
+
+def read_pairs(
+    path: Readable,
+    *,
+    skipped: _OnSkipped | None = None,
+    kept: _OnKept | None = None,
+    columns: Columns | None = None,
+) -> list[tuple[str, str]]:
+    """Read sentence pairs from one file.
+
+    Parameters
+    ----------
+    path : str, path or binary file
+        Lines ``source TAB target`` in UTF-8; gzip is recognised by its content. "-" is standard input. A file whose
+        name ends in .csv or .csv.gz is read as CSV, as `regard.seq2seq.corpus.tables.records` does.
+    skipped : callable, optional
+        Called with a `Skipped` for each pair that is skipped because one or both sides are empty. By default such a
+        pair raises an error.
+    kept : callable, optional
+        Called with the line number of each pair that is returned.
+    columns : two of str or int, optional
+        The columns of source and target: names if the first line is a header, or numbers from 1 if there is none.
+
+    Returns
+    -------
+    list of (source, target)
+        In file order.
+
+    Raises
+    ------
+    ValueError
+        If a line does not have exactly one TAB, has an empty side, or is not UTF-8; if there are no pairs or no such
+        column; if the file changes while it is read.
+    OSError
+        If the file cannot be read.
+
+    Warns
+    -----
+    UserWarning
+        If the first line looks like a header, or most fields of a TAB-separated file are quoted.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = pathlib.Path(folder, "pairs.tsv")
+    ...     _ = file.write_text("the cat\\tle chat\\n", encoding="utf-8")
+    ...     read_pairs(file)
+    [('the cat', 'le chat')]
+    """
+    name = display_name(path)
+    with file_lines(path) as lines:
+        if columns is not None or tables.is_csv(name):
+            return _of_table(tables.records(lines, name, columns), name, skipped, kept)
+        return _of_lines(lines, name, skipped, kept)
+
+
+def _of_lines(
+    lines: Iterable[str], name: str, skipped: _OnSkipped | None, kept: _OnKept | None
+) -> list[tuple[str, str]]:
+    """Return the sentence pairs of lines source TAB target."""
+    shared = memoized(_same)
+    pairs: list[tuple[str, str]] = []
+    number = quoted = 0
+    for number, line in enumerate(lines, 1):
+        cells = line.split("\t")
+        if number == 1:
+            tables.note_header(tables.Record(1, cells), name)
+        if '"' in line:
+            quoted += sum(map(tables.is_quoted, cells))
+        if len(cells) == 2 and not is_blank(cells[0]) and not is_blank(cells[1]):
+            pairs.append(shared((cells[0], cells[1])))
+            _keep(number, kept)
+        else:
+            _no_pair(line, cells, name, number, skipped)
+    tables.note_quotes(quoted, 2 * number, name)
+    return _not_empty(pairs, [name], number)
+
+
+def _of_table(
+    records: Iterable[tables.Record], name: str, skipped: _OnSkipped | None, kept: _OnKept | None
+) -> list[tuple[str, str]]:
+    """Return the sentence pairs of a table with two columns."""
+    pairs: list[tuple[str, str]] = []
+    number = 0
+    for number, (line, cells, error) in enumerate(records, 1):  # noqa: B007 - used after the loop
+        if error:
+            raise ValueError(error)
+        filled = [not is_blank(cell) for cell in cells]
+        if all(filled) and cells:
+            pairs.append((cells[0], cells[1]))
+            _keep(line, kept)
+        else:
+            what = (
+                f"the {_SIDES[filled[0]]} is empty"
+                if any(filled)
+                else "empty; expected a source and a target"
+            )
+            _skip(Skipped(line, what, name), skipped)
+    return _not_empty(pairs, [name], number)
+
+
+def _no_pair(line: str, cells: Sequence[str], name: str, number: int, skipped: _OnSkipped | None) -> None:
+    """Skip a line with an empty side; raise an error for any other invalid line."""
+    if is_blank(line):
+        _skip(Skipped(number, "empty; expected source TAB target", name), skipped)
+    elif len(cells) == 2:
+        _skip(Skipped(number, f"the {_SIDES[not is_blank(cells[0])]} is empty", name), skipped)
+    else:
+        raise ValueError(f"{name}, line {number}: {no_pair(line)}")
+
+
+def no_pair(line: str) -> str:
+    """Return the error message for a line without exactly two columns."""
+    count = line.count("\t") + 1
+    signs = [name for sign, name in ((",", "comma"), (";", "semicolon")) if count == 1 and sign in line]
+    hint = f"; a {signs[0]} is not a TAB (the name of a CSV file ends in .csv)" if signs else ""
+    hint = "; choose two with --columns" if count > 2 else hint
+    return f"expected source TAB target, found {count} column{'s' * (count > 1)}{hint}"
+
+
+def _skip(pair: Skipped, skipped: _OnSkipped | None) -> None:
+    if skipped is None:
+        raise ValueError(str(pair))
+    skipped(pair)
+
+
+def _keep(line: int, kept: _OnKept | None) -> None:
+    if kept is not None:
+        kept(line)
+
+
+def _not_empty(pairs: list[tuple[str, str]], names: Sequence[str], count: int) -> list[tuple[str, str]]:
+    """Return the pairs; raise an error if there are none."""
+    if not pairs:
+        hold, they_are = ("holds", "it is") if len(names) == 1 else ("hold", "they are")
+        why = f"all lines were left out, {count} of them" if count else f"{they_are} empty"
+        raise ValueError(f"{' and '.join(names)} {hold} no sentence pairs: {why}")
+    return pairs
+
+
+def read_two(
+    source: Readable,
+    target: Readable,
+    *,
+    skipped: _OnSkipped | None = None,
+    kept: _OnKept | None = None,
+) -> list[tuple[str, str]]:
+    """Read sentence pairs from two line-aligned files, of which one may be "-", standard input.
+
+    `skipped` and `kept` are as for `read_pairs`.
+    """
+    if source == target == "-":
+        raise ValueError("only one of two files can be standard input")
+    paths = [_files.real(path) for path in (source, target) if isinstance(path, str | os.PathLike)]
+    if len(paths) == 2 and paths[0] == paths[1]:
+        raise ValueError(f"source and target must be different files. Got {source} and {target} instead.")
+    names = (display_name(source), display_name(target))
+    with file_lines(source) as sources, file_lines(target) as targets:
+        return _of_two(names, (_Lines(sources), _Lines(targets)), skipped, kept)
+
+
+def _of_two(
+    names: tuple[str, str], files: tuple[_Lines, _Lines], skipped: _OnSkipped | None, kept: _OnKept | None
+) -> list[tuple[str, str]]:
+    """Return the sentence pairs of the lines of two files."""
+    shared = memoized(_same)
+    pairs: list[tuple[str, str]] = []
+    for pair in zip(*files, strict=False):
+        if not any(map(is_blank, pair)):
+            pairs.append(shared(pair))
+            _keep(files[1].count, kept)
+        else:
+            side = not is_blank(pair[0])
+            _skip(Skipped(files[1].count, f"the {_SIDES[side]} is empty", names[side]), skipped)
+    counts = [file.finish() for file in files]
+    if counts[0] != counts[1]:
+        few = int(counts[1] < counts[0])
+        raise ValueError(
+            f"{names[0]} has {counts[0]} lines, {names[1]} has {counts[1]}:"
+            f" line {counts[few] + 1} is missing in {names[few]}"
+        )
+    return _not_empty(pairs, names, counts[0])
+
+
+class _Lines(Iterator[str]):
+    """Iterate over lines and count them."""
+
+    def __init__(self, lines: Iterator[str]) -> None:
+        self.count, self._lines = 0, lines
+
+    def __next__(self) -> str:
+        line = next(self._lines)
+        self.count += 1
+        return line
+
+    def finish(self) -> int:
+        """Read to the end and return the number of lines."""
+        for _ in self:
+            pass
+        return self.count
+
+
+def as_pairs(
+    pairs: Iterable[tuple[Any, Any]],
+    source: Source,
+    target: Tokenizer,
+    *,
+    skipped: _OnSkipped | None = None,
+) -> list[Pair]:
+    """Read pairs of what the source reads, and of a text or a sequence of tokens; or of examples, which have been read.
+
+    `skipped` is as for `read_pairs`, with the position of a pair in place of the line.
+    """
+    complete: list[Pair] = []
+    number = 0
+    for number, pair in enumerate(pairs, 1):
+        if isinstance(pair, str) or not isinstance(pair, Sequence) or len(pair) != 2:
+            raise TypeError(f"pair {number} must be a source and a target. Got {pair!r:.60} instead.")
+        read = source.load(pair[0], f"pair {number}: "), target.read(pair[1], f"pair {number}: ")
+        if empty := [what for what, side in zip(_SIDES, read, strict=True) if not len(side)]:
+            _skip(Skipped(number, f"the {empty[0]} is empty"), skipped)
+        else:
+            complete.append(read)
+    if not complete:
+        got = f"{number} with an empty side" if number else "none"
+        raise ValueError(f"there must be sentence pairs. Got {got} instead.")
+    return complete
+
+
+def several(name: str, given: Any, read: Callable[[Any], object]) -> list[Any]:
+    """Return a list of what a user gives for an argument, after a check that it is several examples, and not one."""
+    single = isinstance(given, np.ndarray) and (not given.ndim or _is_example(given, read))
+    listed = isinstance(given, Sequence) or hasattr(given, "tolist")  # of NumPy, pandas and others
+    if single or not listed or isinstance(given, str | bytes):
+        got = f"one array of shape {given.shape}" if single else type(given).__name__
+        rule = f"{name} must be a sequence of examples. Got {got} instead."
+        _check.fail(rule, hint="[example], not example", kind=TypeError)
+    return list(given) if hasattr(given, "__iter__") else list(given.tolist())
+
+
+def _is_example(array: NDArray[Any], read: Callable[[Any], object]) -> bool:
+    """Return whether an array is one example, where several are needed."""
+    try:
+        read(array)
+    except (ValueError, TypeError):
+        return False
+    return True
+
+
+def paired(
+    sources: Any, targets: Any, source: Source, target: Tokenizer, name: str = "targets"
+) -> list[tuple[Any, Any]]:
+    """Pair sources with targets, `name` in error messages, both unread."""
+    lists = several("sources", sources, source.read), several(name, targets, target.tokenize)
+    if len(lists[0]) != len(lists[1]):
+        got = f"{len(lists[1])} for {len(lists[0])}"
+        _check.fail(f"{name} must be as many as sources. Got {got} instead.")
+    return list(zip(*lists, strict=True))
+
+
+# ------------------------------------------------------------------------------------------------------ lines
+
+
+def _same(pair: tuple[str, str]) -> tuple[str, str]:
+    return pair
+
+
+def memoized(function: Callable[[Key], T]) -> Callable[[Key], T]:
+    """Memoize a function of a string or a pair of strings with a bounded cache; its result must not be modified.
+
+    A compressed file of a few kilobytes may repeat a line a million times: all copies then share one object.
+    """
+    recent: dict[Key, T] = {}
+    size = 0
+
+    def cached(key: Key) -> T:
+        nonlocal size
+        if key in recent:
+            return recent[key]
+        size += 1 + (len(key) if isinstance(key, str) else sum(map(len, key)))
+        if size > _RECENT:
+            recent.clear()
+            size = 0
+        return recent.setdefault(key, function(key))
+
+    return cached
+
+
+@contextmanager
+def file_lines(path: Readable) -> Iterator[Iterator[str]]:
+    """Yield the lines of a file as `read_lines` reads them; the file is closed at the end, after an error, too."""
+    with closing(read_lines(path)) as batches:
+        yield chain.from_iterable(batches)
+
+
+def read_lines(path: Readable, errors: dict[int, str] | None = None) -> Generator[list[str], None, None]:
+    """Read UTF-8, gzipped or not, in batches of the lines available: from a terminal, one by one.
+
+    With `errors`, the error of a line that is not UTF-8, contains a null byte or is too long is kept there by its
+    number, and an empty line takes its place; by default such a line raises it.
+    """
+    name = display_name(path)
+    number, begun = 1, b""
+    with _opened(path, name) as file:
+        for block in _unpacked(_blocks(file), name):
+            data = begun + block
+            end = data.rfind(b"\n") + 1
+            begun = data[end:]
+            if end:
+                yield from _decoded(data[:end], name, number, errors)
+                number += data.count(b"\n", 0, end)
+            if len(begun) > LONGEST_LINE:
+                if errors is None:
+                    break
+                begun = begun[: LONGEST_LINE + 1]  # still too long
+        if number == 1 and b"\r" in begun[:-1]:
+            raise ValueError(f"{name}: lines must end with LF or CRLF. Got CR only instead.")
+        if begun:
+            yield from _decoded(begun, name, number, errors)
+
+
+def _decoded(data: bytes, name: str, number: int, errors: dict[int, str] | None) -> Iterator[list[str]]:
+    """Yield decoded lines in one batch; before an error, yield the valid lines that precede it."""
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError:
+        text = "\0"
+    # Only the first line can be too long: the others lie within one block, which is smaller than the limit.
+    longest = data.index(b"\n") if b"\n" in data else len(data)
+    if "\0" not in text and longest <= LONGEST_LINE:
+        lines = text.removeprefix("\ufeff" if number == 1 else "").removesuffix("\n").split("\n")
+        yield [line.removesuffix("\r") for line in lines] if "\r" in text else lines
+        return
+    good: list[str] = []
+    for i, line in enumerate(data.removesuffix(b"\n").split(b"\n"), number):
+        try:
+            good.append(decode_line(line, f"{name}, line {i}", first=i == 1))
+        except ValueError as error:
+            if errors is None or (i == 1 and _is_utf_16(line)):
+                if good:
+                    yield good
+                raise
+            errors[i] = str(error)
+            good.append("")
+    yield good
+
+
+def _is_utf_16(line: bytes) -> bool:
+    return line.startswith((b"\xff\xfe", b"\xfe\xff"))
+
+
+def decode_line(line: bytes, location: str, *, first: bool = False) -> str:
+    """Decode a line from UTF-8 and remove its line end, and of the first one a byte order mark."""
+    if len(line) > LONGEST_LINE:
+        raise ValueError(f"{location}: longer than {LONGEST_LINE} bytes")
+    try:
+        text = line.decode("utf-8")
+    except UnicodeDecodeError as error:
+        seems = ", but UTF-16, it seems" if _is_utf_16(line) else ""
+        raise ValueError(
+            f"{location}: not UTF-8{seems} (byte {error.start + 1} is 0x{line[error.start]:02x})"
+        ) from None
+    if "\0" in text:
+        raise ValueError(f"{location}: not text (byte {line.index(0) + 1} is zero)")
+    return text.removeprefix("\ufeff" if first else "").removesuffix("\n").removesuffix("\r")
+
+
+# ------------------------------------------------------------------------------------------------------ bytes
+
+
+def display_name(path: Readable) -> str:
+    """Return the name of a file for error messages."""
+    if isinstance(path, str | os.PathLike):
+        return "standard input" if _is_standard(path) else os.fspath(path)
+    name = getattr(path, "name", None)
+    return name if isinstance(name, str) else "the stream"
+
+
+def _is_standard(path: Readable) -> bool:
+    return isinstance(path, str | os.PathLike) and os.fspath(path) == "-"
+
+
+def standard_input() -> BinaryIO:
+    """Return standard input as a binary file."""
+    if sys.stdin is None:
+        raise OSError(errno.EBADF, os.strerror(errno.EBADF), "standard input")
+    return sys.stdin.buffer
+
+
+@contextmanager
+def _opened(path: Readable, name: str) -> Iterator[BinaryIO]:
+    """Open a file for reading, and check afterwards that it has not changed."""
+    if _is_standard(path):
+        yield standard_input()
+    elif isinstance(path, str | os.PathLike):
+        with _files.reading(path, pipes=True) as file:
+            before = _state(file)
+            yield file
+            if _state(file) != before:
+                raise ValueError(f"{name} changed while it was read")
+    elif isinstance(path, io.TextIOBase) or not hasattr(path, "read"):
+        got = "a text file" if isinstance(path, io.TextIOBase) else type(path).__name__
+        raise TypeError(f"{name} must be a path or a binary file. Got {got} instead.")
+    else:
+        yield path
+
+
+def _state(file: BinaryIO) -> tuple[int, int] | None:
+    status = os.fstat(file.fileno())
+    return (status.st_size, status.st_mtime_ns) if stat.S_ISREG(status.st_mode) else None
+
+
+def _blocks(file: BinaryIO) -> Iterator[bytes]:
+    """Yield data as it becomes available, without waiting for a full block if the file supports `read1`."""
+    read = file.read1 if hasattr(file, "read1") else file.read
+    return iter(lambda: read(_BLOCK), b"")
+
+
+def _unpacked(blocks: Iterator[bytes], name: str) -> Iterator[bytes]:
+    first = next(blocks, b"")
+    while len(first) < len(_GZIP) and (more := next(blocks, b"")):
+        first += more
+    data = chain([first], blocks)
+    return _inflated(data, name) if first.startswith(_GZIP) else data
+
+
+def _inflated(blocks: Iterable[bytes], name: str) -> Iterator[bytes]:
+    """Decompress gzip incrementally, with several members and zero padding allowed."""
+    member = zlib.decompressobj(_GZIP_FORMAT)
+    packed = unpacked = 0
+    try:
+        for block in blocks:
+            packed += len(block)
+            while block := block.lstrip(b"\0") if member.eof else block:
+                member = zlib.decompressobj(_GZIP_FORMAT) if member.eof else member
+                part = member.decompress(block, _BLOCK)
+                block = member.unused_data if member.eof else member.unconsumed_tail
+                unpacked += len(part)
+                _check_ratio(packed - len(block), unpacked, name)
+                yield part
+    except zlib.error as error:
+        raise ValueError(f"{name} is not a complete gzip file: {error}") from None
+    if not member.eof:
+        raise ValueError(f"{name} is not a complete gzip file: it is cut off")
+
+
+def _check_ratio(packed: int, unpacked: int, name: str) -> None:
+    """Raise an error if the compression ratio is far above that of text (a decompression bomb)."""
+    if unpacked > _FREE + _RATIO * packed:
+        raise ValueError(
+            f"{name} unpacks to too much: its first {packed} bytes give {unpacked}, more than {_RATIO} times as many;"
+            " unpack it with gunzip if you trust it"
+        )

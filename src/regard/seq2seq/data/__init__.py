@@ -1,3 +1,0 @@
-"""Parallel text, tokenizers, vocabularies, batches."""
-
-__all__: list[str] = []

@@ -1,0 +1,92 @@
+"""The interface of a network's input: what becomes of tokens, vectors or images before the layers of an encoder.
+
+Letters: B sources of T positions, N of them that are not padding, F numbers of a row, W width of an annotation.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from regard import _check
+from regard.seq2seq.corpus.batching import Ids
+from regard.seq2seq.networks.padding import Padding
+from regard.seq2seq.sources.base import Spec
+
+__all__ = ["Input"]
+
+Array = NDArray[Any]
+Named = dict[str, Array]
+Shapes = dict[str, tuple[int, ...]]
+Drop = Callable[[Array], tuple[Array, Callable[[Array], tuple[Array]]]]
+
+
+class Input(ABC):
+    """The input of a network: a frozen dataclass with the sizes of what it reads."""
+
+    kind: ClassVar[str]  #: in model files
+    layered: ClassVar[bool] = True  #: whether layers of a recurrent network's encoder read it
+    largest_rate: ClassVar[float] = float("inf")  #: of learning
+
+    @property
+    @abstractmethod
+    def spec(self) -> Spec:
+        """What it reads."""
+
+    @property
+    def ordered(self) -> bool:
+        """Whether the order of the positions has a meaning."""
+        return self.spec.ordered
+
+    @abstractmethod
+    def shapes(self, width: int, blocks: int = 0) -> Shapes:
+        """Return the shapes of the parameters by name; `blocks` are those of self-attention, where there are any."""
+
+    def initialize(self, name: str, shape: tuple[int, ...], rng: np.random.Generator) -> Array | None:
+        """Return the initial values of a parameter; None for those of the network's own rule."""
+        return None
+
+    @abstractmethod
+    def embed(
+        self, p: Mapping[str, Array], source: Array, ends: Any, scale: float = 1.0
+    ) -> tuple[Array, Callable[[Array], Named]]:
+        """Map tokens (N,) or (T, B), or rows (N, F) or (T, B, F), to vectors (..., W).
+
+        `ends` selects the last position of each source. `scale` is the factor of embeddings of tokens; rows of numbers
+        are normalised. Images have no padding. The pullback is ``pullback(drows) -> gradients by parameter name``.
+        """
+
+    def annotate(
+        self, p: Mapping[str, Array], source: Array, padding: Padding, drop: Drop
+    ) -> tuple[Array, Callable[[Array], Named]]:
+        """Annotate a padded source (T, B, F) that no recurrent layers read: (B, T, W), and the pullback."""
+        rows, embed_back = self.embed(p, padding.unpad_ids(source), np.cumsum(padding.lengths) - 1)
+        dropped, drop_back = drop(np.ascontiguousarray(padding.pad(rows).swapaxes(0, 1)))
+
+        def pullback(dannotations: Array) -> Named:
+            (dpadded,) = drop_back(np.ascontiguousarray(dannotations.swapaxes(0, 1)))
+            drows = np.empty_like(rows)
+            padding.unpad(dpadded.swapaxes(0, 1), drows)
+            return embed_back(drows)
+
+        return np.ascontiguousarray(dropped.swapaxes(0, 1)), pullback
+
+    def augmented(
+        self, source: Array, lengths: Ids, *, shift: int, noise: float, rng: np.random.Generator
+    ) -> Array:
+        """Return a batch of sources (T, B, F) of lengths (B,) with noise and shifts; padding stays 0.
+
+        Each image is shifted by -`shift` to `shift` pixels down and to the right, all equally probable. `noise` is the
+        standard deviation of the Gaussian noise that each number gets: where 1 is the range of an image, from which no
+        pixel leaves; and of vectors, where a model has standardised them, the deviation of their numbers.
+        """
+        return source
+
+    def check_augmentation(self, *, shift: int, noise: float) -> None:
+        """Check that this input can be augmented so."""
+        if shift:
+            _check.fail(f"shift must be 0 for a source that is no picture. Got {shift} instead.")

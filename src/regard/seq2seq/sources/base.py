@@ -1,0 +1,152 @@
+"""The interface of sources, which read what a model translates, and what a network knows about them."""
+
+from __future__ import annotations
+
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import fields
+from typing import Any, ClassVar, NamedTuple, Self, TypeGuard
+
+from numpy.typing import NDArray
+
+from regard.seq2seq.sources.example import Example, located
+from regard.seq2seq.sources.text.tokenizers import Tokenizer
+
+__all__ = ["Option", "Source", "Spec", "is_path"]
+
+Array = NDArray[Any]
+
+
+class Spec(NamedTuple):
+    """All that a network has to know about a source.
+
+    Parameters
+    ----------
+    tokens : int
+        The size of the vocabulary; 0 for rows of numbers.
+    width : int
+        The numbers of a row; 0 for tokens.
+    ordered : bool
+        Whether the order of the rows has a meaning.
+    image : (int, int, int, int) or None
+        Of images, whose rows are square cells: height, width, channels, and the side of a cell.
+    """
+
+    tokens: int = 0
+    width: int = 0
+    ordered: bool = True
+    image: tuple[int, int, int, int] | None = None
+
+    @property
+    def grid(self) -> tuple[int, int] | None:
+        """The rows and columns of cells of an image."""
+        if self.image is None:
+            return None
+        height, width, _, side = self.image
+        return height // side, width // side
+
+
+class Option(NamedTuple):
+    """An option of ``regard train`` for a source.
+
+    Parameters
+    ----------
+    description : str
+        For the help.
+    values : tuple of str
+        The name of each value: of one, or of several such as a height and a width.
+    default : object
+        None if the option must be given. Its values are then arguments of the source by position; others by name.
+    """
+
+    description: str
+    values: tuple[str, ...] = ("N",)
+    default: Any = None
+
+
+class Source(ABC):
+    """The source of a model: it reads, checks, numbers and describes examples.
+
+    A subclass is a frozen dataclass, whose fields are its settings. For rows of numbers it has at least a `kind`, a
+    `spec` and `read`.
+    """
+
+    unit: ClassVar[str] = "examples"  #: of progress
+    options: ClassVar[Mapping[str, Option]] = {}  #: of ``regard train``, by name
+
+    @property
+    @abstractmethod
+    def kind(self) -> str:
+        """The name in `SOURCES`, in model files and for ``--source``."""
+
+    @property
+    @abstractmethod
+    def spec(self) -> Spec:
+        """What a network has to know."""
+
+    @property
+    def tokenizer(self) -> Tokenizer | None:
+        """The tokenizer of a text; None for rows of numbers, which can't be copied, linked or lowercased."""
+        return None
+
+    @property
+    def layout(self) -> Hashable:
+        """A key of how examples are read: sources with equal keys read them alike."""
+        return self
+
+    @abstractmethod
+    def read(self, given: Any) -> Any:
+        """Check what a user gives, and return its tokens, or rows (m, F): at least one."""
+
+    def load(self, given: Any, where: str = "") -> Example:
+        """Read what a user gives, unless it is an example that was read alike; errors begin with `where`."""
+        if isinstance(given, Example):
+            if given.layout == self.layout:
+                return given
+            if not given.name:
+                raise TypeError(
+                    f"{where}an example of another source can be read by its name only. It has none."
+                )
+            given = given.name
+        with located(where):
+            return Example(self.read(given), self.layout, os.fspath(given) if is_path(given) else "")
+
+    def fitted(self, examples: Iterable[Example]) -> Self:
+        """Return the source for examples like these, with a vocabulary or a standardisation learned from them."""
+        return self
+
+    def rows(self, example: Example) -> Any:
+        """Return an example as a network reads it: ids with END, or rows (m, F) of float32, or of uint8 as 0 to 1."""
+        return example.content
+
+    def names(self, example: Example) -> tuple[str, ...]:
+        """Return the names of the columns of an alignment: by default the numbers of the rows, from 1."""
+        return tuple(map(str, range(1, len(example) + 1)))
+
+    def picture(self, example: Example) -> Array | None:
+        """Return the image (height, width, channels) that an example is, if it is one."""
+        return None
+
+    def settings(self) -> tuple[dict[str, Any], dict[str, bytes]]:
+        """Return the settings, for JSON, with "kind"; and what was learned besides, as bytes by name."""
+        own = {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]
+        return {"kind": self.kind, **own}, {}
+
+    @classmethod
+    def restore(
+        cls, settings: Mapping[str, Any], data: Mapping[str, bytes], tokens: int | None = None
+    ) -> Self:
+        """Make a source again from what `settings` returned, perhaps of an untrusted file, for so many tokens."""
+        names = [field.name for field in fields(cls)]  # type: ignore[arg-type]
+        if data:
+            raise ValueError(f"a source of arrays has no data. Got {next(iter(data))!r:.60} instead.")
+        if set(settings) != {"kind", *names}:
+            rule = f"the settings of {settings['kind']} must be kind, {', '.join(names)}."
+            raise ValueError(f"{rule} Got {', '.join(map(str, settings)):.60} instead.")
+        return cls(**{name: settings[name] for name in names})
+
+
+def is_path(given: object) -> TypeGuard[str | os.PathLike[str]]:
+    """Return whether what a user gives is the path of a file: a string, or an object that stands for one."""
+    return isinstance(given, str) or (isinstance(given, os.PathLike) and isinstance(os.fspath(given), str))

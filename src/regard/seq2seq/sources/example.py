@@ -1,0 +1,67 @@
+"""What a source has read, and the beginning of an error about it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Hashable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+__all__ = ["Example", "located"]
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Example:
+    """What a source has read: tokens or rows, which are equal in equal examples.
+
+    Parameters
+    ----------
+    content : tuple of str, or array (m, F)
+        Tokens, or rows before they are standardised.
+    layout : hashable
+        A key of how it was read: sources with equal keys read alike.
+    name : str
+        The text, or the path of the file; empty for an array.
+    """
+
+    content: Any
+    layout: Hashable
+    name: str = ""
+
+    def __len__(self) -> int:
+        return len(self.content)
+
+    def __str__(self) -> str:
+        return self.name
+
+    def __repr__(self) -> str:
+        return f"Example({self.name!r}, {self._key()})"
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (isinstance(other, Example) and self._key() == other._key())
+
+    def __hash__(self) -> int:
+        return hash(self._key())
+
+    def _key(self) -> Hashable:
+        if not isinstance(self.content, np.ndarray):
+            return self.content  # type: ignore[no-any-return]
+        digest = hashlib.sha256(np.ascontiguousarray(self.content).data).hexdigest()
+        return self.content.shape, self.content.dtype.str, digest
+
+
+@contextmanager
+def located(where: str) -> Iterator[None]:
+    """Let the text of an error, or the file name of one of the system, begin with `where`."""
+    try:
+        yield
+    except (ValueError, TypeError) as error:  # a subclass, such as UnicodeError, may need other arguments
+        kind = TypeError if isinstance(error, TypeError) else ValueError
+        raise kind(f"{where}{error}") from None
+    except OSError as error:
+        if where and error.filename is not None:
+            error.filename = f"{where}{error.filename}"
+        raise

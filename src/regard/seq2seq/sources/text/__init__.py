@@ -1,0 +1,3 @@
+"""Text as a source: tokenizers, vocabularies, Unicode."""
+
+__all__: list[str] = []

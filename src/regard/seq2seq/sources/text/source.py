@@ -1,0 +1,121 @@
+"""Text as a source."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+from regard import _check
+from regard.seq2seq.sources.base import Source, Spec
+from regard.seq2seq.sources.example import Example
+from regard.seq2seq.sources.text.normalization import Normalization
+from regard.seq2seq.sources.text.subwords import Method
+from regard.seq2seq.sources.text.tokenizers import Side, Tokenizer, learn, restore, untrained
+from regard.seq2seq.sources.text.vocabulary import END, SPECIAL
+
+__all__ = ["Text"]
+
+LARGEST_VOCABULARY = 30_000  # of words, by default; other types of tokens have no limit
+_MANY_TEXTS = 5000
+
+
+@dataclass(frozen=True, eq=False)
+class Text(Source):
+    """Sources that are text, or tokens.
+
+    Parameters
+    ----------
+    kind : {"words", "characters", "subwords", "tokens"}
+        The type of tokens.
+    min_count, vocabulary, lower, normalization, subwords
+        As for `regard.seq2seq.Seq2Seq`, of this side.
+    learned : Tokenizer, optional
+        The tokenizer that was learned from the training texts.
+    """
+
+    kind: str = "words"
+    min_count: int | None = None
+    vocabulary: int | None = None
+    lower: bool = False
+    normalization: Normalization = "NFC"
+    subwords: Method = "unigram"
+    learned: Tokenizer | None = None
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        """The learned tokenizer; before, one without a vocabulary, which counts words instead of subwords."""
+        return untrained(self.kind, self.normalization) if self.learned is None else self.learned
+
+    @property
+    def spec(self) -> Spec:
+        """Tokens of the vocabulary."""
+        return Spec(tokens=len(self.tokenizer))
+
+    @property
+    def layout(self) -> Hashable:
+        """The key of the segmentation."""
+        return self.tokenizer.segmentation
+
+    def read(self, given: Side) -> tuple[str, ...]:
+        """Return the tokens of a text, none if it is blank."""
+        return tuple(self.tokenizer.tokenize(given))
+
+    def load(self, given: Any, where: str = "") -> Example:
+        """Split a text into tokens, unless it is an example that was split alike; errors begin with `where`."""
+        return self.tokenizer.read(given, where)
+
+    def fitted(self, examples: Iterable[Example]) -> Self:
+        """Return the source with a tokenizer learned from examples."""
+        texts = list(examples)
+        least = _least_count(self.kind, len(texts)) if self.min_count is None else self.min_count
+        tokenizer = learn(
+            self.kind,
+            texts,
+            min_count=least,
+            size=self.vocabulary or (LARGEST_VOCABULARY if self.kind == "words" else None),
+            lower=self.lower,
+            normalization=self.normalization,
+            method=self.subwords,
+        )
+        if len(tokenizer) <= len(SPECIAL):
+            _check.fail(
+                f"there must be tokens to learn: in {len(texts)} texts none comes at least {least} times.",
+                hint="min_count=1 learns them all" * (least > 1),
+            )
+        return replace(self, learned=tokenizer)
+
+    def rows(self, example: Example) -> list[int]:
+        """Return the ids of the tokens, and END."""
+        return [*self.tokenizer.encode(example.content), END]
+
+    def names(self, example: Example) -> tuple[str, ...]:
+        """Return the tokens, and </s>."""
+        return *example.content, SPECIAL[END]
+
+    def settings(self) -> tuple[dict[str, Any], dict[str, bytes]]:
+        """Return those of the tokenizer."""
+        return self.tokenizer.describe(), self.tokenizer.data()
+
+    @classmethod
+    def restore(
+        cls, settings: Mapping[str, Any], data: Mapping[str, bytes], tokens: int | None = None
+    ) -> Self:
+        """Make a text source of the tokenizer of a file."""
+        return cls.of(restore(settings, data, size=tokens))
+
+    @classmethod
+    def of(cls, tokenizer: Tokenizer) -> Self:
+        """Return the source of text that a learned tokenizer splits."""
+        return cls(tokenizer.token_type, normalization=tokenizer.normalization, learned=tokenizer)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Text) and self.settings() == other.settings()
+
+    def __hash__(self) -> int:
+        return hash(self.kind)
+
+
+def _least_count(kind: str, texts: int) -> int:
+    """Return how often a token must come: rare words of many texts are learned badly, and can be copied."""
+    return 3 if kind == "words" and texts >= _MANY_TEXTS else 1

@@ -1,0 +1,46 @@
+"""The weights of an attention as a figure: one heat map, or one for each head."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from regard.show.figures.figure import save
+from regard.show.figures.heatmap import MOST_HEADS, heatmap, heatmaps
+
+__all__: list[str] = []
+
+
+def save_weights(
+    path: Path,
+    weights: NDArray[Any],
+    names: tuple[list[str], list[str]],
+    *,
+    at: tuple[int, ...] = (),
+    title: str = "",
+) -> None:
+    """Draw weights (..., n, m) of one head or of several; `at` chooses in the leading dimensions, from 1."""
+    heads = _heads(weights, at)
+    if heads.ndim == 2:
+        axes = heatmap(heads, *names, title=title)
+        axes.set(xlabel="key", ylabel="query")
+        return save(path, axes)
+    numbers = [",".join(map(str, (*at, *(i + 1 for i in index)))) for index in np.ndindex(heads.shape[:-2])]
+    save(path, heatmaps(heads, *names, names=numbers, title=title))
+
+
+def _heads(weights: NDArray[Any], at: tuple[int, ...]) -> NDArray[Any]:
+    """Return the weights of one head, or of all heads at the indices `at`."""
+    heads: NDArray[Any] = weights[tuple(i - 1 for i in at)]
+    if heads.size == math.prod(heads.shape[-2:]):
+        return heads.reshape(heads.shape[-2:])
+    if heads.ndim > 4 or math.prod(heads.shape[:-2]) > MOST_HEADS:
+        raise ValueError(
+            f"a figure has up to two leading dimensions, of {MOST_HEADS} heads in all: they are {heads.shape[:-2]}. "
+            "regard explain chooses some with --at"
+        )
+    return heads

@@ -1,0 +1,114 @@
+"""The verb `lexicon`: what it prints, the files it writes, and every refused combination."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from regard.cli import main
+
+WORDS = "hello HH AH0 L OW1\nhello(2) HH EH0 L OW1\nx-ray EH1 K S\n"
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A working directory with a dictionary, a voice's symbols and a phone map."""
+    monkeypatch.chdir(tmp_path)
+    Path("words.dict").write_text(WORDS, "utf-8")
+    symbols = ["_", "h", "ə", "l", "ˈ", "O", "ɛ", "s"]
+    Path("tokens.txt").write_text("".join(f"{s} {i}\n" for i, s in enumerate(symbols)), "utf-8")
+    table = {"HH": "h", "AH 0": "ə", "EH 0": "ɛ", "EH 1": "ˈ ɛ", "L": "l", "OW 1": "ˈ O", "S": "s"}
+    Path("map.tsv").write_text(
+        "".join(f"{phones}\t{symbols}\n" for phones, symbols in table.items()), "utf-8"
+    )
+    return tmp_path
+
+
+def test_a_dictionary_is_described(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["lexicon", "words.dict"]) == 0
+    printed = capsys.readouterr()
+    assert printed.err == "words.dict: cmudict, 2 words, 3 pronunciations\n"
+    assert printed.out.splitlines() == [
+        "words           2, 1 of them with several variants",
+        "pronunciations  3",
+        "letters         9: - a e h l o r x y",
+        "phones          8: AH0 EH0 EH1 HH K L OW1 S",
+    ]
+
+
+def test_a_dictionary_is_written_for_a_voice(capsys: pytest.CaptureFixture[str]) -> None:
+    options = [
+        "--format",
+        "sherpa-kokoro",
+        "--stress",
+        "separate",
+        "--phone-map",
+        "map.tsv",
+        "--symbols",
+        "tokens.txt",
+    ]
+    assert main(["lexicon", "words.dict", *options, "--out", "lexicon.txt"]) == 0
+    assert Path("lexicon.txt").read_text("utf-8") == "hello h ə l ˈ O\n"
+    assert Path("lexicon.txt.left-out.tsv").read_text("utf-8").splitlines()[1:] == [
+        "x-ray\tEH1 K S\tK is no symbol of the voice",
+        "hello\th ɛ l ˈ O\ta reader finds one pronunciation of a word, and this is not the first",
+    ]
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.splitlines()[1:] == [
+        "1 words will not be in lexicon.txt; 2 pronunciations are left out:",
+        "  1: K is no symbol of the voice",
+        "  1: a reader finds one pronunciation of a word, and this is not the first",
+        "1 words are in lexicon.txt; see lexicon.txt.left-out.tsv",
+    ]
+
+
+def test_several_dictionaries_are_one(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("mine.tsv").write_text("hello\th o\n", "utf-8")
+    assert main(["lexicon", "mine.tsv", "words.dict", "--format", "tsv", "--out", "all.tsv"]) == 0
+    assert Path("all.tsv").read_text("utf-8").splitlines() == [
+        "hello\th o",
+        "hello\tHH AH0 L OW1",
+        "hello\tHH EH0 L OW1",
+        "x-ray\tEH1 K S",
+    ]
+    assert len(capsys.readouterr().err.splitlines()) == 3
+
+
+def test_bad_lines_are_errors_or_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("words.dict").write_text(WORDS + "bad\n" * 7, "utf-8")
+    assert main(["lexicon", "words.dict"]) == 2
+    assert capsys.readouterr().err == "regard lexicon: error: words.dict, line 4: the word has no phones\n"
+    assert main(["lexicon", "words.dict", "--skip-bad"]) == 0
+    lines = capsys.readouterr().err.splitlines()
+    assert [line.startswith("skipped: ") for line in lines] == [False, *[True] * 6]
+    assert lines[-1] == "skipped: 7 entries in all"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        (["words.dict", "--format", "mfa"], "--out"),
+        (["words.dict", "--out", "x"], "--format"),
+        (["words.dict", "--format", "sherpa-vits", "--out", "x"], "symbols"),
+        (["words.dict", "--format", "espeak", "--out", "x"], "espeak"),
+        (["words.dict", "--from", "gruut"], "gruut"),
+        (["missing.dict"], "missing.dict"),
+        (["map.tsv", "--from", "mfa"], "line 1"),
+        (["words.dict", "--format", "tsv", "--out", "x", "--phone-map", "words.dict"], "line 1"),
+        (["words.dict", "--format", "tsv", "--out", "x", "--symbols", "map.tsv"], "line 1"),
+        ([], "FILE"),
+    ],
+)
+def test_what_is_wrong_is_one_line_and_no_file(
+    arguments: list[str], reason: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = {*folder.iterdir()}
+    try:
+        status = main(["lexicon", *arguments])
+    except SystemExit as stop:
+        status = int(str(stop.code))
+    assert status == 2
+    assert reason in capsys.readouterr().err.splitlines()[-1]
+    assert {*folder.iterdir()} == before

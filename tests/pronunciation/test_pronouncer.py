@@ -1,0 +1,238 @@
+"""Pronouncing words: what is in the dictionary exactly as listed, the others by a model, each marked."""
+
+from __future__ import annotations
+
+import io
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from regard.cli import main
+from regard.pronunciation import Lexicon, Pronouncer, Variant
+from regard.pronunciation.pronouncer import _agreement
+from regard.seq2seq import Seq2Seq
+
+# Each letter has one sound but c, which is K before a and S before e.
+SOUNDS = {"a": "AA", "b": "B", "d": "D", "e": "EH"}
+WORDS = [x + y + z for x in "abcde" for y in "abde" for z in "abcde"]
+LEXICON = Lexicon([("bad", Variant(("X", "Y"), 0.5)), ("bad", ["Z"]), ("Éa", ["AA"]), ("ea", ["E", "A"])])
+
+
+def sounds(word: str) -> str:
+    return " ".join(
+        SOUNDS.get(letter, "S" if word[place + 1 : place + 2] == "e" else "K")
+        for place, letter in enumerate(word)
+    )
+
+
+@pytest.fixture(scope="session")
+def model_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model that has learned the sounds."""
+    path = tmp_path_factory.mktemp("model") / "model.safetensors"
+    model = Seq2Seq(epochs=40, source="characters", target="tokens", learning_rate=0.01)
+    model.fit(WORDS, [sounds(word) for word in WORDS]).save(path)
+    return path
+
+
+@pytest.fixture(scope="session")
+def pronounce(model_path: Path) -> Pronouncer:
+    """A pronouncer with a dictionary, both of whose cases occur."""
+    return Pronouncer.load(model_path, LEXICON)
+
+
+def test_a_known_word_is_as_listed_with_all_variants(pronounce: Pronouncer) -> None:
+    (variants,) = pronounce.pronounce(["bad"])
+    assert [(v.phones, v.source, v.probability, v.confidence) for v in variants] == [
+        (("X", "Y"), "dictionary", 0.5, 1.0),
+        (("Z",), "dictionary", None, 1.0),
+    ]
+    assert pronounce("bad").phone_probabilities == (1.0, 1.0)
+    assert pronounce("E\u0301a").phones == ("AA",)
+
+
+@pytest.mark.slow
+def test_other_words_come_from_the_model(pronounce: Pronouncer) -> None:
+    found = pronounce("cab")
+    assert (found.phones, found.source, found.unknown) == (("K", "AA", "B"), "model", ())
+    assert found.links == ((0, 0), (1, 1), (2, 2))
+    assert found.probability is not None
+    assert 0 < found.probability <= found.confidence <= 1
+    assert all(found.confidence - 1e-9 <= share <= 1 for share in found.phone_probabilities)
+
+
+@pytest.mark.slow
+def test_the_order_and_the_company_of_words_change_nothing(pronounce: Pronouncer) -> None:
+    words = ["cab", "bad", "dec", "cab", "кот", "ebb"]
+    together = pronounce.pronounce(words)
+    assert [one[0].phones for one in together] == [pronounce(word).phones for word in words]
+    assert [one[0].phones for one in pronounce.pronounce(words[::-1])][::-1] == [
+        one[0].phones for one in together
+    ]
+
+
+@pytest.mark.slow
+def test_n_best_are_different_and_their_confidences_add_up(pronounce: Pronouncer) -> None:
+    (found,) = pronounce.pronounce(["cec"], n_best=7)
+    assert 1 < len(found) <= 7
+    assert len({one.phones for one in found}) == len(found)
+    assert sum(one.confidence for one in found) <= 1 + 1e-9
+
+
+@pytest.mark.slow
+def test_case_is_folded_where_the_letters_have_one_case(pronounce: Pronouncer, model_path: Path) -> None:
+    assert pronounce("CAB").phones == pronounce("cab").phones
+    assert pronounce("BAD").source == "model"  # the dictionary has words in both cases
+    one_case = Pronouncer.load(model_path, {"bad": (Variant(("X",)),)})
+    assert one_case("BAD").phones == ("X",)
+
+
+@pytest.mark.slow
+def test_case_is_folded_to_the_capitals_of_a_model() -> None:
+    words = [word.upper() for word in WORDS]
+    model = Seq2Seq(epochs=40, source="characters", target="tokens", learning_rate=0.01)
+    pronouncer = Pronouncer(model.fit(words, [sounds(word) for word in WORDS]))
+    assert pronouncer("cab").phones == pronouncer("CAB").phones == ("K", "AA", "B")
+    assert pronouncer("cab").unknown == ()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("word", "unseen"), [("kab", ("k",)), ("кот", ("к", "о", "т")), ("!!!", ("!",))])
+def test_unknown_letters_are_marked_skipped_or_an_error(
+    word: str, unseen: tuple[str, ...], model_path: Path
+) -> None:
+    guessed = Pronouncer.load(model_path)(word)
+    assert guessed.unknown == unseen
+    assert guessed.source == ("model" if word == "kab" else "skipped")  # nothing of the others is known
+    assert set(guessed.phones) <= {"K", "S", *SOUNDS.values()}
+    skipped = Pronouncer.load(model_path, unknown="skip")(word)
+    assert (skipped.phones, skipped.source, skipped.unknown) == ((), "skipped", unseen)
+    with pytest.raises(ValueError, match=f"never seen '{unseen[0]}'"):
+        Pronouncer.load(model_path, unknown="fail")(word)
+
+
+@pytest.mark.slow
+def test_a_word_without_letters_or_with_too_many_is_skipped(pronounce: Pronouncer) -> None:
+    found = pronounce.pronounce(["", " ", "ab" * 600, "cab"])
+    assert [one[0].source for one in found] == ["skipped", "skipped", "skipped", "model"]
+
+
+@pytest.mark.slow
+def test_a_model_of_tokens_gets_the_letters_of_a_word() -> None:
+    model = Seq2Seq(epochs=40, source="tokens", target="tokens", learning_rate=0.01)
+    pronouncer = Pronouncer(model.fit([[*word] for word in WORDS], [sounds(word) for word in WORDS]))
+    assert pronouncer("cab").phones == ("K", "AA", "B")
+
+
+@pytest.mark.slow
+def test_a_phrase_may_have_blanks_if_the_model_has_seen_them() -> None:
+    model = Seq2Seq(epochs=1, source="characters", target="tokens").fit(["a b", "b a"], ["A B", "B A"])
+    assert Pronouncer(model)("a a").unknown == ()
+    assert Pronouncer(model)("a-a").unknown == ("-",)
+
+
+@pytest.mark.slow
+def test_a_model_that_reads_words_is_refused() -> None:
+    with pytest.raises(ValueError, match="must read letters"):
+        Pronouncer(Seq2Seq(epochs=1).fit(["a b", "b a"], ["A B", "B A"]))
+
+
+@pytest.mark.slow
+def test_code_points_of_sentences(model_path: Path) -> None:
+    entries = [("l'a", ["l", "a"]), ("x-y", ["ã"]), ("b", ["t͡s"]), ("42", ["f"])]
+    pronouncer = Pronouncer.load(model_path, Lexicon(entries))
+    found = pronouncer.codepoints("  l'a x-y, b!  42 (b) -")
+    assert ["".join(map(chr, sentence)) for sentence in found] == ["la a\u0303, t͡s!", "f (t͡s) -"]
+    assert pronouncer.codepoints(" ") == []
+
+
+def test_the_share_of_each_phone_by_hand() -> None:
+    best = ("a", "b", "c")
+    others: Sequence[tuple[str, ...]] = [best, ("a", "c"), ("x", "b", "c")]
+    assert _agreement(best, others, [0.5, 0.25, 0.25]) == (0.75, 0.75, 1.0)
+
+
+# --------------------------------------------------------------------------------------------- the verb
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A working directory with words and a dictionary."""
+    monkeypatch.chdir(tmp_path)
+    Path("words.txt").write_text("cab\n\n bad\r\nкот\nkab\n", "utf-8")
+    Path("words.dict").write_text("bad X Y\nbad(2) Z\nea E A\n", "utf-8")
+    return tmp_path
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("folder")
+def test_each_line_says_where_the_phones_come_from(
+    model_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["pronounce", str(model_path), "words.txt", "--lexicon", "words.dict"]) == 0
+    lines = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
+    assert [(line[0], line[2]) for line in lines] == [
+        ("cab", "model"),
+        ("bad", "dictionary"),
+        ("bad", "dictionary"),
+        ("кот", "skipped"),
+        ("kab", "guess"),
+    ]
+    assert [line[1] for line in lines[:4]] == ["K AA B", "X Y", "Z", ""]
+    assert [len(line) for line in lines] == [5, 3, 3, 3, 5]
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("folder")
+def test_a_dictionary_of_words_is_written_and_the_others_are_listed(model_path: Path) -> None:
+    Path("tokens.txt").write_text("".join(f"{s} {i}\n" for i, s in enumerate(["K", "AA", "X", "Y"])), "utf-8")
+    options = [
+        "--lexicon",
+        "words.dict",
+        "--format",
+        "sherpa-kokoro",
+        "--symbols",
+        "tokens.txt",
+        "--unknown",
+        "skip",
+    ]
+    assert main(["pronounce", str(model_path), "words.txt", *options, "--out", "lexicon.txt"]) == 0
+    assert Path("lexicon.txt").read_text("utf-8") == "bad X Y\n"
+    assert Path("lexicon.txt.left-out.tsv").read_text("utf-8").splitlines()[1:] == [
+        "кот\t\tthe model has never seen к, о, т",
+        "kab\t\tthe model has never seen k",
+        "cab\tK AA B\tB is no symbol of the voice",
+        "bad\tZ\tZ is no symbol of the voice",
+    ]
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("folder")
+def test_words_of_standard_input_and_their_n_best(
+    model_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"cab\ncec\n")))
+    assert main(["pronounce", str(model_path), "--n-best", "2"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.partition("\t")[0] for line in lines] == ["cab", "cab", "cec", "cec"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        (["words.txt", "--unknown", "fail"], "'к'"),
+        (["words.txt", "--format", "mfa"], "--out"),
+        (["words.txt", "--out", "x"], "--format"),
+        (["latin.txt"], "line 2"),
+        (["words.txt", "--lexicon", "words.txt"], "words.txt"),
+        (["words.txt", "--beam", "2", "--n-best", "3"], "--n-best"),
+    ],
+)
+def test_what_is_wrong_is_an_error(
+    arguments: list[str], reason: str, model_path: Path, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "latin.txt").write_bytes(b"cab\nb\xe9b\n")
+    assert main(["pronounce", str(model_path), *arguments]) == 2
+    assert reason in capsys.readouterr().err
