@@ -346,8 +346,8 @@ class Translator(ABC):
             As many on both sides; a side may be empty.
         posterior : bool
             Whether to return posterior attention: the weights given the target token, instead of those before it was
-            predicted. Links between words are far better by it. For recurrent networks; it takes as many predictions
-            as there are source tokens. See `regard.seq2seq.networks.recurrent.posterior`.
+            predicted. Links between words are far better by it. For recurrent networks; see
+            `regard.seq2seq.networks.recurrent.posterior`.
 
         Returns
         -------
