@@ -107,15 +107,7 @@ def _class(character: str) -> str:
 def limit_marks(text: str) -> str:
     """Remove the marks of a letter after the ninth: drawing piled marks takes time and memory with their square.
 
-    Parameters
-    ----------
-    text
-        Any text.
-
-    Returns
-    -------
-    str
-        The text with at most nine marks, joiners or other characters without a width in a row.
+    `text`: any text.
     """
     if text.isascii():
         return text
@@ -133,20 +125,7 @@ def clean(text: str) -> str:
     change the direction of writing, and tags, which carry hidden text. Joiners and variation selectors stay, since
     words contain them. A letter keeps nine marks.
 
-    Parameters
-    ----------
-    text
-        Any text, untrusted or not.
-
-    Returns
-    -------
-    str
-        One line of printable text, as long as `text` if no letter has more marks.
-
-    Examples
-    --------
-    >>> clean("a\\x1b[2Jb\\n")
-    'a·[2Jb·'
+    `text`: any text, untrusted or not.
     """
     return _UNSAFE.sub("·", limit_marks(text))
 
@@ -154,22 +133,7 @@ def clean(text: str) -> str:
 def shorten(text: str, most: int) -> str:
     """Remove the middle of a long text, since its beginning has the subject and its end the problem.
 
-    Parameters
-    ----------
-    text
-        Any text.
-    most
-        Largest length of the result, at least 3.
-
-    Returns
-    -------
-    str
-        The text, or its two ends around an ellipsis.
-
-    Examples
-    --------
-    >>> shorten("abcdefghij", 7), shorten("short", 7)
-    ('abcd…ij', 'short')
+    `text`: any text; `most`: largest length of the result, at least 3.
     """
     if len(text) <= most:
         return text
@@ -180,20 +144,7 @@ def shorten(text: str, most: int) -> str:
 def report(text: str) -> str:
     """Return a message for printing: cleaned, and limited in lines and length.
 
-    Parameters
-    ----------
-    text
-        Lines that may quote a file, its name or an argument.
-
-    Returns
-    -------
-    str
-        At most ten lines of at most 500 characters.
-
-    Examples
-    --------
-    >>> report("a\\x1b.txt: not found")
-    'a·.txt: not found'
+    `text`: lines that may quote a file, its name or an argument.
     """
     return "\n".join(
         clean(shorten(line, _LONGEST_LINE)) for line in text.split("\n", _MOST_LINES)[:_MOST_LINES]

@@ -54,14 +54,8 @@ class _Tensor(NamedTuple):
 def write(path: str | os.PathLike[str], arrays: Mapping[str, Array], metadata: Mapping[str, str]) -> None:
     """Write named arrays to a file atomically.
 
-    Parameters
-    ----------
-    path : str or path
-        The file; an older one is replaced, also where a link points to it.
-    arrays : mapping of str to array
-        uint8 arrays keep their type; others become float32.
-    metadata : mapping of str to str
-        Further text; `checksum` is added.
+    `path`: the file; an older one is replaced, also where a link points to it; `arrays`: uint8 arrays keep their
+    type; others become float32; `metadata`: further text; `checksum` is added.
     """
     data = {
         name: np.ascontiguousarray(array, np.uint8 if array.dtype == np.uint8 else "<f4")
@@ -102,17 +96,8 @@ def _checksum(header: Mapping[str, Any], blocks: Iterable[Any]) -> str:
 def opened(path: str | os.PathLike[str], what: str) -> Iterator[Container]:
     """Open a file and check its header.
 
-    Parameters
-    ----------
-    path : str or path
-        The file, which may be untrusted.
-    what : str
-        What it should be, for errors: "model file".
-
-    Yields
-    ------
-    Container
-        To read arrays from during the ``with`` block; a `Wrong` raised there becomes a ValueError with the file's name.
+    `path`: the file, which may be untrusted; `what`: what it should be, for errors: "model file". Yields a container
+    to read arrays from during the ``with`` block; a `Wrong` raised there becomes a ValueError with the file's name.
     """
     name = os.fspath(path)
     mode = os.stat(path).st_mode
@@ -128,12 +113,7 @@ def opened(path: str | os.PathLike[str], what: str) -> Iterator[Container]:
 class Container:
     """An open file whose header agrees with itself and with the file's size.
 
-    Parameters
-    ----------
-    file : binary file
-        Positioned at the beginning.
-    size : int
-        Its size in bytes.
+    `file`: positioned at the beginning; `size`: its size in bytes.
     """
 
     def __init__(self, file: BinaryIO, size: int) -> None:

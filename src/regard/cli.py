@@ -82,18 +82,10 @@ class _Parser(argparse.ArgumentParser):
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one verb of the command line.
 
-    Parameters
-    ----------
-    argv
-        Arguments without the program's name; by default those of the process.
-
-    Returns
-    -------
-    int
-        0; 1 if the loss of a training is no longer finite; 2 if the input is wrong or the output cannot be written
-        (with a line for each error on standard error) or arguments are missing (with the help there); 128 plus the
-        number of a signal that ends it: 130 for Ctrl-C, 143 for SIGTERM, 129 for SIGHUP; 141 if the reader of the
-        output has gone.
+    `argv`: arguments without the program's name; by default those of the process. Returns 0; 1 if the loss of a
+    training is no longer finite; 2 if the input is wrong or the output cannot be written (with a line for each error
+    on standard error) or arguments are missing (with the help there); 128 plus the number of a signal that ends it:
+    130 for Ctrl-C, 143 for SIGTERM, 129 for SIGHUP; 141 if the reader of the output has gone.
     """
     arguments = sys.argv[1:] if argv is None else list(argv)
     if sys.stdout is None or sys.stderr is None:  # closed by the caller

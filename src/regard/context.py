@@ -122,8 +122,8 @@ _scope: ContextVar[tuple[str, ...]] = ContextVar("regard_scope", default=())
 def record(*, keep: str | Iterable[str] = PARTS, threads: bool = False) -> Iterator[list[Attention]]:
     """Record every attention that is computed inside the block, for inspection of any model.
 
-    This covers `attend`, `attention`, `attention_vjp` and `partial`. `regard.nn.attended_gru` and `conditional_gru`,
-    which attend at every step inside one call, return their weights instead.
+    This covers `attend`, `attention`, `attention_vjp` and `partial`. The recurrent decoders of `seq2seq`, which
+    attend at every step inside one call, return their weights instead.
 
     Parameters
     ----------

@@ -184,12 +184,6 @@ class Bound:
         """Return the program for the library, or None with a mask class of the user's."""
         return None if any(isinstance(step, FunctionStep) for step in self._steps) else self._steps
 
-    def __and__(self, other: Bound) -> Bound:
-        return Bound(*self._steps, *other._steps, BOTH)
-
-    def __invert__(self) -> Bound:
-        return Bound(*self._steps, NOT)
-
 
 def _combined(steps: list[MaskStep], leaves: list[Any]) -> Any:
     """Run a program on what its leaves show: True, False, an array, or None for what is not known."""
@@ -307,9 +301,21 @@ class Mask:
 
 
 def bound(mask: Mask, layout: Layout) -> Bound:
-    """Bind a mask, of a class of the user's too, to the shape of an attention."""
-    rule = mask.bind(layout)
-    return rule if isinstance(rule, Bound) else Bound(FunctionStep("function", rule))
+    """Bind a mask, of a class of the user's too, to the shape of an attention; compositions of any depth."""
+    steps: list[MaskStep] = []
+    todo: list[Mask | MaskStep] = [mask]
+    while todo:
+        part = todo.pop()
+        if isinstance(part, MaskStep):
+            steps.append(part)
+        elif isinstance(part, Both):
+            todo += [BOTH, part.right, part.left]
+        elif isinstance(part, Not):
+            todo += [NOT, part.other]
+        else:
+            rule = part.bind(layout)
+            steps += rule._steps if isinstance(rule, Bound) else [FunctionStep("function", rule)]
+    return Bound(*steps)
 
 
 def _nest(composed: Mask, *parts: Mask) -> None:
@@ -346,7 +352,7 @@ class Both(Mask):
         return _joined(self.left.batch_shape(), self.right.batch_shape())
 
     def bind(self, layout: Layout) -> Bound:
-        return bound(self.left, layout) & bound(self.right, layout)
+        return bound(self, layout)
 
     def restrict(self, layout: Layout, region: Region) -> Mask:
         return Both(self.left.restrict(layout, region), self.right.restrict(layout, region))
@@ -368,7 +374,7 @@ class Not(Mask):
         return self.other.batch_shape()
 
     def bind(self, layout: Layout) -> Bound:
-        return ~bound(self.other, layout)
+        return bound(self, layout)
 
     def restrict(self, layout: Layout, region: Region) -> Mask:
         return Not(self.other.restrict(layout, region))
@@ -570,11 +576,11 @@ class lengths(Mask):
         return _check.broadcast_shapes("keys and queries of lengths", self.keys.shape, queries)
 
     def bind(self, layout: Layout) -> Bound:
-        of_keys = Bound(CountStep("keys", _per_item("keys of lengths", self.keys, layout, layout.m)))
+        keys = CountStep("keys", _per_item("keys of lengths", self.keys, layout, layout.m))
         if self.queries is None:
-            return of_keys
+            return Bound(keys)
         queries = _per_item("queries of lengths", self.queries, layout, layout.n)
-        return of_keys & Bound(CountStep("queries", queries))
+        return Bound(keys, CountStep("queries", queries), BOTH)
 
     def restrict(self, layout: Layout, region: Region) -> Mask:
         keys = _counts_in(region.of_batch(self.keys), region.columns)

@@ -14,6 +14,7 @@ from strategies import unaligned
 from regard import nn, scores
 from regard.context import attend
 from regard.kernels import library, recurrence
+from regard.seq2seq.networks.recurrent.fused import fused_decoder
 
 Array = NDArray[Any]
 SETS = library.instruction_sets()
@@ -38,15 +39,10 @@ def gru_arrays(T: int, B: int, H: int, directions: int = 2, E: int = 3) -> list[
 
 
 def attended_arrays(T: int, B: int, H: int, A: int, C: int, n: int, *, twice: bool = False) -> list[Array]:
-    """The arguments of `nn.attended_gru`, or of `nn.conditional_gru`, which steps twice."""
+    """The arguments of `fused_decoder`, with a second step if `twice`."""
     encoder_arrays = draw(B, T, A), draw(B, T, C), draw(H, A), draw(A), draw(C, 3 * H)
     arrays = [draw(n, B, 3 * H), draw(B, H), *encoder_arrays, draw(H, 3 * H)]
     return [*arrays, draw(H, 3 * H, seed=1), draw(3 * H)] if twice else arrays
-
-
-def unroll(arrays: Sequence[Array], **options: Any) -> Any:
-    """Call the function that takes these arrays."""
-    return (nn.attended_gru if len(arrays) == 8 else nn.conditional_gru)(*arrays, **options)
 
 
 def lengths_of(B: int, most: int) -> NDArray[np.int64]:
@@ -67,7 +63,7 @@ def all_of_gru(arrays: Sequence[Array], **options: Any) -> list[Array]:
 
 def all_of_attended(arrays: Sequence[Array], **options: Any) -> list[Array]:
     """States, contexts, weights and all gradients."""
-    outputs, pullback = unroll(arrays, **options)
+    outputs, pullback = fused_decoder(*arrays, **options)
     cotangents = (draw(*x.shape, seed=7).astype(x.dtype) for x in (outputs[0][1:], *outputs[1:]))
     return [*outputs, *pullback(*cotangents)]
 
@@ -122,7 +118,7 @@ def test_gru_sequence_is_its_steps() -> None:
 def test_attended_gru_is_its_steps() -> None:
     arrays = attended_arrays(4, 2, 3, 5, 6, 3)
     inputs, start, keys, values, query_weight, vector, context_weight, state_weight = arrays
-    (states, contexts, weights), _ = nn.attended_gru(*arrays)
+    (states, contexts, weights), _ = fused_decoder(*arrays)
     state, score = start, scores.additive(None, None, vector)
     for t in range(3):
         attention = attend((state @ query_weight)[:, None], keys, values, score=score, scale=1.0)
@@ -136,7 +132,7 @@ def test_attended_gru_is_its_steps() -> None:
 def test_conditional_gru_is_its_steps() -> None:
     arrays = attended_arrays(4, 2, 3, 5, 6, 3, twice=True)
     inputs, start, keys, values, query_weight, vector, context_weight, state_weight, *after = arrays
-    (states, contexts, weights), _ = nn.conditional_gru(*arrays)
+    (states, contexts, weights), _ = fused_decoder(*arrays)
     state, score = start, scores.additive(None, None, vector)
     for t in range(3):
         between, _ = nn.gru_step(inputs[t], state @ state_weight, state)
@@ -168,7 +164,7 @@ def test_gradients_of_gru_sequence(lengths: list[int] | None) -> None:
 
 def as_one(arrays: Sequence[Array], lengths: Any) -> tuple[Array, Callable[[Array], Any]]:
     """A decoder with its three outputs in one, for the checker."""
-    outputs, pullback = unroll(arrays, lengths=lengths)
+    outputs, pullback = fused_decoder(*arrays, lengths=lengths)
     parts = outputs[0][1:], outputs[1], outputs[2]
 
     def back(d: Array) -> Any:
@@ -179,8 +175,8 @@ def as_one(arrays: Sequence[Array], lengths: Any) -> tuple[Array, Callable[[Arra
 
 
 @pytest.mark.parametrize("twice", [False, True])
-@pytest.mark.parametrize("lengths", [None, [2, 0, 4]])
-def test_gradients_of_unrolled_decoders(lengths: list[int] | None, twice: bool) -> None:
+@pytest.mark.parametrize("lengths", [None, np.array([2, 0, 4])], ids=str)
+def test_gradients_of_unrolled_decoders(lengths: Array | None, twice: bool) -> None:
     arrays = attended_arrays(4, 3, 2, 3, 5, 3, twice=twice)
     assert nn.check_gradients(lambda *a: as_one(a, lengths), arrays) < 1e-6
 
@@ -257,9 +253,9 @@ def test_law_2_padding_has_no_influence(isa: str) -> None:
 @pytest.mark.parametrize("twice", [False, True])
 def test_law_4_a_nan_reaches_the_rows_to_which_it_is_visible_and_no_other(isa: str, twice: bool) -> None:
     arrays = narrow(attended_arrays(4, 3, 5, 6, 7, 2, twice=twice))
-    clean, _ = unroll(arrays)
+    clean, _ = fused_decoder(*arrays)
     arrays[2][1, 2, 3] = np.nan
-    outputs, _ = unroll(arrays)
+    outputs, _ = fused_decoder(*arrays)
     for a, b in zip(outputs, clean, strict=True):
         assert_same([a[:, ::2]], [b[:, ::2]])
     assert np.isnan(outputs[1][:, 1]).all()
@@ -276,13 +272,13 @@ def test_law_5_a_row_does_not_depend_on_the_others(isa: str, twice: bool) -> Non
     inputs, start, keys, values, *others = narrow(attended_arrays(T, B, H, A, C, n, twice=twice))
     states, pullback = nn.gru(x, *weights, lengths=lengths)
     dstates, (dx, *_) = states + 1, pullback(states + 1)
-    outputs, back = unroll([inputs, start, keys, values, *others], lengths=lengths)
+    outputs, back = fused_decoder(inputs, start, keys, values, *others, lengths=lengths)
     gradients = back(outputs[0][1:], outputs[1])
     for rows in (slice(0, 1), slice(3, 12), slice(20, 4, -3)):
         part, pull = nn.gru(x[:, rows], *weights, lengths=lengths[rows])
         assert_same([part, pull(dstates[:, rows])[0]], [states[:, rows], dx[:, rows]])
         some = inputs[:, rows], start[rows], keys[rows], values[rows]
-        parts, pull_part = unroll([*some, *others], lengths=lengths[rows])
+        parts, pull_part = fused_decoder(*some, *others, lengths=lengths[rows])
         assert_same(parts, [y[:, rows] for y in outputs])
         of_part = pull_part(parts[0][1:], parts[1])
         assert_same(of_part[:1], [gradients[0][:, rows]])
@@ -341,7 +337,7 @@ def test_law_8_gradients_in_any_layout(
 @pytest.mark.parametrize("twice", [False, True])
 def test_the_pullback_may_be_called_twice(isa: str, twice: bool) -> None:
     arrays = narrow(attended_arrays(3, 5, 6, 4, 7, 2, twice=twice))
-    outputs, pullback = unroll(arrays)
+    outputs, pullback = fused_decoder(*arrays)
     assert_same(pullback(*(x[-2:] for x in outputs)), pullback(*(x[-2:] for x in outputs)))
     states, back = nn.gru(*narrow(gru_arrays(3, 5, 6)))
     assert_same(back(states), back(states))
@@ -395,24 +391,13 @@ def message(call: Callable[[], Any]) -> str:
 
 
 def test_shapes_are_checked() -> None:
-    arrays, others = gru_arrays(3, 5, 6), attended_arrays(3, 5, 6, 4, 7, 2)
+    arrays = gru_arrays(3, 5, 6)
     assert message(lambda: nn.gru(*arrays[:2], draw(2, 17), *arrays[3:])) == (
         "bias must have shape (K, 3H) = (2, 18). Got (2, 17) instead."
     )
     assert message(lambda: nn.gru(*arrays[:3], draw(3, 6, 18))) == (
         "x must be (T, B, E) and state_weight (K, H, 3H) with K = 1 or 2. "
         "Got shapes (3, 5, 3) and (3, 6, 18) instead."
-    )
-    assert message(lambda: nn.attended_gru(*others[:3], draw(5, 4, 7), *others[4:])) == (
-        "keys must have shape (B, T, A) = (5, 4, 4). Got (5, 3, 4) instead."
-    )
-    assert message(lambda: nn.attended_gru(others[0][0], *others[1:])) == (
-        "inputs must be (n, B, 3D), keys (B, T, A), values (B, T, C) and state_weight (D, 3D). "
-        "Got shapes (5, 18), (5, 3, 4), (5, 3, 7) and (6, 18) instead."
-    )
-    twice = attended_arrays(3, 5, 6, 4, 7, 2, twice=True)
-    assert message(lambda: nn.conditional_gru(*twice[:9], draw(17))) == (
-        "after_bias must have shape (3D,) = (18,). Got (17,) instead."
     )
     assert message(lambda: nn.gru_sequence(draw(2, 3, 6), draw(2, 2), draw(2, 6))) == (
         "start must have shape (B, H) = (3, 2). Got (2, 2) instead."
@@ -435,7 +420,3 @@ def test_gradients_of_a_wrong_shape_are_rejected(isa: str) -> None:
     states, pullback = nn.gru(*narrow(gru_arrays(3, 2, 4)))
     with pytest.raises(ValueError, match="dstates"):
         pullback(states[:2])
-    outputs, back = nn.attended_gru(*narrow(attended_arrays(3, 5, 6, 4, 7, 2)))
-    assert message(lambda: back(outputs[0], outputs[1])) == (
-        "dstates must have shape (n, B, D) = (2, 5, 6). Got (3, 5, 6) instead."
-    )

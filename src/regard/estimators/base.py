@@ -32,12 +32,8 @@ LARGEST_PRIOR = 1e100  # of the prior
 class Attended(NamedTuple):
     """The training rows to which each query attended most.
 
-    Parameters
-    ----------
-    rows : array of int (n, top)
-        Indices of training rows, the most attended first.
-    weights : array (n, top)
-        Their attention weights; all weights of a query sum to 1.
+    `rows` (n, top): indices of training rows, the most attended first; `weights` (n, top): their attention weights;
+    all weights of a query sum to 1.
     """
 
     rows: NDArray[np.int64]
@@ -58,12 +54,8 @@ def scaled(x: Array, exponent: Array) -> Array:
 class Standard(NamedTuple):
     """The standardisation of columns.
 
-    Parameters
-    ----------
-    exponent : array of int (d,)
-        Numbers are first multiplied by ``2^-exponent``, so that no sum or square overflows.
-    center, spread : array (d,)
-        Means and standard deviations of the products; a spread of infinity makes a constant column 0.
+    `exponent` (d,): numbers are first multiplied by ``2^-exponent``, so that no sum or square overflows; `center`,
+    `spread` (d,): means and standard deviations of the products; a spread of infinity makes a constant column 0.
     """
 
     exponent: Array
@@ -290,29 +282,8 @@ class AttentionEstimator(BaseEstimator):  # type: ignore[misc]
     def explain(self, X: ArrayLike, top: int = 5) -> Attended:
         """Return the training rows that the prediction of each row attends to most.
 
-        Parameters
-        ----------
-        X : array (n, d)
-            Rows.
-        top : int
-            Training rows for each; fewer if there are not so many.
-
-        Returns
-        -------
-        Attended
-            Rows and weights, both (n, top); of several heads, the mean of their weights.
-
-        Raises
-        ------
-        ValueError, TypeError
-            If `top` is not an integer of at least 1, or X is not as in training.
-
-        Examples
-        --------
-        >>> from regard.estimators import AttentionRegressor
-        >>> model = AttentionRegressor().fit([[0.0], [1.0], [2.0], [3.0]], [0.0, 1.0, 2.0, 3.0])
-        >>> model.explain([[2.9]], top=1).rows
-        array([[3]])
+        `X` (n, d): rows; `top`: training rows for each; fewer if there are not so many. Returns rows and weights,
+        both (n, top); of several heads, the mean of their weights.
         """
         top = _check.integer("top", top, least=1)
         queries = self._queries(X)

@@ -40,16 +40,8 @@ class Head:
 class MetricHeads:
     """Several attentions over the same rows, and the mean of their predictions with learned weights.
 
-    Parameters
-    ----------
-    score : Score
-        The score function.
-    readout : Constant or Linear
-        What makes predictions of contexts.
-    count : int
-        Number of attentions.
-    prior : array (e,) or None
-        A constant prediction that takes part in the mean, as for class probabilities.
+    `score`: the score function; `readout`: what makes predictions of contexts; `count`: number of attentions; `prior`
+    (e,): a constant prediction that takes part in the mean, as for class probabilities.
     """
 
     score: Score
@@ -129,20 +121,9 @@ def with_one(queries: Array) -> Array:
 class LeaveOneOut:
     """The mean loss of training rows, each predicted by all others.
 
-    Parameters
-    ----------
-    heads : MetricHeads
-        What is fitted.
-    x : array (m, d)
-        Distinct training rows, standardised.
-    y : array (m, e)
-        Their targets.
-    log_weights : array (m,)
-        Logarithms of the rows' weights.
-    rows : array of int (n,)
-        The rows whose loss is computed.
-    loss : function
-        Predictions (n, e) to the losses (n,) of these rows and their gradients (n, e).
+    `heads`: what is fitted; `x` (m, d): distinct training rows, standardised; `y` (m, e): their targets;
+    `log_weights` (m,): logarithms of the rows' weights; `rows` (n,): the rows whose loss is computed; `loss`:
+    predictions (n, e) to the losses (n,) of these rows and their gradients (n, e).
     """
 
     heads: MetricHeads
@@ -264,25 +245,10 @@ def fit(
 ) -> Fitted:
     """Minimise a leave-one-out loss: a search over common widths, then L-BFGS from the best.
 
-    Parameters
-    ----------
-    problem : LeaveOneOut
-        The loss.
-    likelihood : function
-        `of_log_loss` or `of_squared_error`.
-    alpha : float
-        Strength of the prior of the parameters of the score, which is normal about the best common width.
-    max_iter : int
-        Iterations of L-BFGS, at most.
-    tol : float
-        It stops where the loss falls by less than this share, or no component of the gradient is larger.
-    rng : Generator
-        For the differences between heads.
-
-    Returns
-    -------
-    Fitted
-        The best parameters that were found.
+    `problem`: the loss; `likelihood`: `of_log_loss` or `of_squared_error`; `alpha`: strength of the prior of the
+    parameters of the score, which is normal about the best common width; `max_iter`: iterations of L-BFGS, at most;
+    `tol`: it stops where the loss falls by less than this share, or no component of the gradient is larger; `rng`:
+    for the differences between heads.
     """
     from scipy.optimize import minimize
 

@@ -22,14 +22,8 @@ PAIRS_AT_A_TIME = 1 << 20  # of queries and keys, whose weights are computed at 
 class Recalled(NamedTuple):
     """The answer of an `AttentionMemory` to n queries.
 
-    Parameters
-    ----------
-    values : array (n, e)
-        The weighted sums of all stored values.
-    ids : array of int (n, top)
-        The entries attended to most, the most attended first.
-    weights : array (n, top)
-        Their attention weights; all weights of a query sum to 1.
+    `values` (n, e): the weighted sums of all stored values; `ids` (n, top): the entries attended to most, the most
+    attended first; `weights` (n, top): their attention weights; all weights of a query sum to 1.
     """
 
     values: Array

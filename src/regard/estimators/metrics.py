@@ -28,16 +28,8 @@ LEAST_NORM = 1e-12  # keeps the direction of a zero vector finite
 class Metric:
     """A linear map u = M x of one of `METRICS`, from d features to `rank` dimensions.
 
-    Parameters
-    ----------
-    name : {"scalar", "diagonal", "full"}
-        The structure of M.
-    features : int
-        d.
-    rank : int
-        Dimensions of u; d unless M is a matrix.
-    signed : bool
-        Whether factors may be negative; otherwise their logarithms are the parameters.
+    `name`: the structure of M; `features`: d; `rank`: dimensions of u; d unless M is a matrix; `signed`: whether
+    factors may be negative; otherwise their logarithms are the parameters.
     """
 
     name: str
@@ -85,10 +77,7 @@ class Metric:
 class Score:
     """Base class of the score functions: parameters and rows to queries and keys.
 
-    Parameters
-    ----------
-    metric : Metric
-        The learned linear map.
+    `metric`: the learned linear map.
     """
 
     metric: Metric
@@ -211,21 +200,8 @@ SCORES: dict[str, type[Score]] = {"gaussian": Gaussian, "general": General, "cos
 def score_of(name: str, metric: str, features: int, rank: int | None = None) -> Score:
     """Return the score function of a name.
 
-    Parameters
-    ----------
-    name : {"gaussian", "general", "cosine"}
-        The score function.
-    metric : {"scalar", "diagonal", "full"}
-        The structure of its linear map.
-    features : int
-        Features of a row.
-    rank : int, optional
-        Rows of a "full" map; by default the features.
-
-    Returns
-    -------
-    Score
-        Without parameters, which are its first argument.
+    `name`: the score function; `metric`: the structure of its linear map; `features`: features of a row; `rank`: rows
+    of a "full" map; by default the features.
     """
     signed = name == "general"
     return SCORES[name](Metric(metric, features, features if rank is None else rank, signed))

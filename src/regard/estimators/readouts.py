@@ -51,12 +51,7 @@ class Linear:
 
     where E is the weighted mean of a query's keys. The ridge r is learned; a large one gives `Constant`.
 
-    Parameters
-    ----------
-    features : int
-        d.
-    outputs : int
-        e.
+    `features`: d; `outputs`: e.
     """
 
     size = 1
@@ -140,18 +135,6 @@ class Linear:
 def readout_of(degree: int, features: int, outputs: int) -> Constant | Linear:
     """Return the readout of a local polynomial's degree.
 
-    Parameters
-    ----------
-    degree : {0, 1}
-        0 is the mean, 1 the line.
-    features : int
-        Features of a row.
-    outputs : int
-        Targets of a row.
-
-    Returns
-    -------
-    Constant or Linear
-        Without parameters.
+    `degree`: 0 is the mean, 1 the line; `features`: features of a row; `outputs`: targets of a row.
     """
     return Linear(features, outputs) if degree else Constant()

@@ -94,16 +94,9 @@ class BeamOptions:
 class SearchStep(NamedTuple):
     """The R hypotheses before one step of a search, row by row.
 
-    Parameters
-    ----------
-    tokens : integer array (R,)
-        The last token of each; START before the first step.
-    parents : integer array (R,)
-        The row of each in the step before.
-    log_probabilities : array (R,)
-        The log-probability of each last token.
-    weights : array (R, T) or (R, 0)
-        The attention weights of the step.
+    `tokens` (R,): the last token of each; START before the first step; `parents` (R,): the row of each in the step
+    before; `log_probabilities` (R,): the log-probability of each last token; `weights` (R, T) or (R, 0): the
+    attention weights of the step.
     """
 
     tokens: Counts
@@ -115,16 +108,9 @@ class SearchStep(NamedTuple):
 class Ending(NamedTuple):
     """The end of a hypothesis.
 
-    Parameters
-    ----------
-    score : float or None
-        The score that ranks it, if it is known.
-    step, row : int
-        The last step that has it, counted from 0, and its row there.
-    token : int or None
-        The token after that step: END, or another one if the hypothesis was cut off; None if no token was possible.
-    log_probability : float
-        The log-probability of that token.
+    `score`: the score that ranks it, if it is known; `step`, `row`: the last step that has it, counted from 0, and
+    its row there; `token`: the token after that step: END, or another one if the hypothesis was cut off; None if no
+    token was possible; `log_probability`: the log-probability of that token.
     """
 
     score: float | None

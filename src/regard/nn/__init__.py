@@ -5,7 +5,6 @@ A pullback takes the gradient of the output and returns the gradients of the arg
 
 from regard.nn.activation import gelu, relu, silu
 from regard.nn.adam import Adam
-from regard.nn.attended import attended_gru, conditional_gru
 from regard.nn.convolution import convolution
 from regard.nn.gradients import check_gradients
 from regard.nn.gru import gru, gru_sequence, gru_step
@@ -19,9 +18,7 @@ from regard.nn.perceptron import perceptron
 __all__ = [
     "Adam",
     "MultiHeadGradients",
-    "attended_gru",
     "check_gradients",
-    "conditional_gru",
     "convolution",
     "cross_entropy",
     "divergence",

@@ -79,10 +79,7 @@ class Ensemble(Translator):
 class EnsembleNetwork:
     """Networks with the same vocabularies that predict together, as one network for a search.
 
-    Parameters
-    ----------
-    networks : sequence of Predictor
-        Of any families.
+    `networks`: of any families.
     """
 
     def __init__(self, networks: Sequence[Predictor]) -> None:

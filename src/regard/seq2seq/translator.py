@@ -171,28 +171,10 @@ class Translator(ABC):
     ) -> list[Translation]:
         """Translate sentences.
 
-        Parameters
-        ----------
-        sources : sequence of str, or of sequences of str; or of arrays
-            Plain text, or tokens; the translation of an empty sentence is empty. For a model of another source, what
-            that reads.
-        beam : int
-            Beam size; 1 is greedy search.
-        scoring : Scoring, optional
-            How hypotheses are scored; by default by the mean log-probability of their tokens. With a reranker this is
-            so in the beam; its results are reranked.
-        propose : int
-            The number of candidates that the reranker adds to those of the beam.
-
-        Returns
-        -------
-        list of Translation
-            In the order of the sentences.
-
-        Raises
-        ------
-        ValueError
-            If a sentence has more than 1,000 tokens, or the model is not trained.
+        `sources`: plain text, or tokens; the translation of an empty sentence is empty. For a model of another
+        source, what that reads; `beam`: beam size; 1 is greedy search; `scoring`: how hypotheses are scored; by
+        default by the mean log-probability of their tokens. With a reranker this is so in the beam; its results are
+        reranked; `propose`: the number of candidates that the reranker adds to those of the beam.
         """
         candidates = self.candidates(sources, beam=beam, n_best=1, scoring=scoring, propose=propose)
         return [translations[0] for translations in candidates]
@@ -208,22 +190,8 @@ class Translator(ABC):
     ) -> list[list[Translation]]:
         """Return the n best translations of each sentence.
 
-        Parameters
-        ----------
-        sources
-            As for `translate`.
-        beam : int
-            Beam size.
-        n_best : int, optional
-            The number of translations, at most and by default `beam`.
-        scoring, propose
-            As for `translate`.
-
-        Returns
-        -------
-        list of list of Translation
-            For each sentence at least one, the best first, each with its alignment. Texts differ: of hypotheses with
-            the same text, the best is returned.
+        `sources`: as for `translate`; `beam`: beam size; `n_best`: the number of translations, at most and by default
+        `beam`; `scoring`, `propose`: as for `translate`.
         """
         width = _check.integer("beam", beam, least=1)
         wanted = width if n_best is None else _check.integer("n_best", n_best, least=1)
@@ -298,24 +266,10 @@ class Translator(ABC):
         Padding and <s> are never drawn: their probability is distributed over all other tokens. `log_probability` is
         that of the model before this.
 
-        Parameters
-        ----------
-        sources
-            As for `translate`.
-        count : int
-            Samples of each sentence.
-        temperature, top_k, top_p
-            As for `regard.seq2seq.decoding.sampling.sample`.
-        rng : numpy.random.Generator, int, None or sequence of int
-            Random generator, or its seed; None differs in every call. The samples of a sentence depend on its position
-            among the sources, not on the other sources. A sequence has a seed for each sentence.
-        scoring
-            As for `translate`.
-
-        Returns
-        -------
-        list of list of Translation
-            `count` for each sentence, in the order in which they were drawn.
+        `sources`: as for `translate`; `count`: samples of each sentence; `temperature`, `top_k`, `top_p`: as for
+        `regard.seq2seq.decoding.sampling.sample`; `rng`: random generator, or its seed; None differs in every call.
+        The samples of a sentence depend on its position among the sources, not on the other sources. A sequence has a
+        seed for each sentence; `scoring`: as for `translate`.
         """
         sources = several("sources", sources, self.model.source.read)
         generators, ranked = _generators(rng, len(sources)), self._scoring(scoring)
@@ -340,24 +294,10 @@ class Translator(ABC):
     ) -> list[Translation]:
         """Score given translations, and return their attention weights.
 
-        Parameters
-        ----------
-        sources, targets : sequences of str, or of sequences of str
-            As many on both sides; a side may be empty.
-        posterior : bool
-            Whether to return posterior attention: the weights given the target token, instead of those before it was
-            predicted. Links between words are far better by it. For recurrent networks; it takes as many predictions
-            as there are source tokens. See `regard.seq2seq.networks.recurrent.posterior`.
-
-        Returns
-        -------
-        list of Translation
-            With the tokens of the targets, their score and alignment.
-
-        Raises
-        ------
-        ValueError
-            If the sides differ in length, or a sentence has more than 1,000 tokens.
+        `sources`, `targets`: as many on both sides; a side may be empty; `posterior`: whether to return posterior
+        attention: the weights given the target token, instead of those before it was predicted. Links between words
+        are far better by it. For recurrent networks; it takes as many predictions as there are source tokens. See
+        `regard.seq2seq.networks.recurrent.posterior`.
         """
         target_side = self.model.target
         pairs = paired(sources, targets, self.model.source, target_side)
@@ -550,12 +490,7 @@ def _generators(rng: Any, count: int) -> list[np.random.Generator]:
 def check_length(count: int, where: str = "") -> None:
     """Raise if a sentence is too long for a network.
 
-    Parameters
-    ----------
-    count : int
-        The number of tokens.
-    where : str
-        The beginning of the error: which sentence it is.
+    `count`: the number of tokens; `where`: the beginning of the error: which sentence it is.
     """
     if count > LONGEST_SENTENCE:
         raise ValueError(f"{where}{count} tokens; at most {LONGEST_SENTENCE} are allowed")

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 import regard
 from regard import nn, position
 from regard.kernels import fast_path, library, matrix, native, problem, recurrence, search, training
+from regard.seq2seq.networks.recurrent.fused import fused_decoder
 
 Array = NDArray[Any]
 PAGE = mmap.PAGESIZE
@@ -194,7 +195,7 @@ def run_recurrences(T: int, B: int, H: int, A: int, C: int) -> None:
     )
     assert all(np.isfinite(g).all() for g in pullback(guarded(states)))
     encoder_arrays = draw(B, T, A), draw(B, T, C), draw(H, A), draw(A), draw(C, 3 * H), draw(H, 3 * H)
-    outputs, pull = nn.attended_gru(
+    outputs, pull = fused_decoder(
         draw(T, B, 3 * H), draw(B, H), *encoder_arrays, lengths=rng.integers(1, T + 1, B)
     )
     assert all(is_guarded(x) for x in outputs)

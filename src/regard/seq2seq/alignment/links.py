@@ -42,12 +42,7 @@ _WORD = re.compile("(?:\\S|[\u00a0\u202f])+")  # no-break spaces are in it
 class Gold(NamedTuple):
     """Reference links of one sentence pair.
 
-    Parameters
-    ----------
-    sure : frozenset of (int, int)
-        Links that an alignment must have.
-    possible : frozenset of (int, int)
-        Links that an alignment may have, the sure ones included.
+    `sure`: links that an alignment must have; `possible`: links that an alignment may have, the sure ones included.
     """
 
     sure: Links
@@ -60,19 +55,9 @@ class Gold(NamedTuple):
 def links(weights: Array, *, end: bool = True, threshold: float = 0.0) -> Links:
     """Link each target position with the source position of the largest weight.
 
-    Parameters
-    ----------
-    weights : array (n, T)
-        Attention weights of n target positions.
-    end : bool
-        Whether the last source position is the end of the sentence, which is linked with nothing.
-    threshold : float
-        Weights up to this make no link.
-
-    Returns
-    -------
-    frozenset of (source, target)
-        At most one link for each target position. Of equal weights the first counts.
+    `weights` (n, T): attention weights of n target positions; `end`: whether the last source position is the end of
+    the sentence, which is linked with nothing; `threshold`: weights up to this make no link. Returns frozenset of
+    (source, target): at most one link for each target position. Of equal weights the first counts.
     """
     if weights.ndim != 2:
         _check.fail(f"weights must have shape (n, T). Got shape {weights.shape} instead.")
@@ -93,17 +78,8 @@ def copies(weights: Array, unknown: NDArray[np.bool_]) -> list[int]:
     two neighbouring unknown words change their order only where the product is more than e times as large. If there
     are more target words than source words, the rest copy where their weight is largest.
 
-    Parameters
-    ----------
-    weights : array (n, m)
-        Attention weights of n unknown target words over m source words, without the end of the sentence.
-    unknown : bool array (m,)
-        Which source words are not in the vocabulary.
-
-    Returns
-    -------
-    list of int
-        The source position for each of the n target words.
+    `weights` (n, m): attention weights of n unknown target words over m source words, without the end of the
+    sentence; `unknown` (m,): which source words are not in the vocabulary.
     """
     chosen = np.full(len(weights), -1)
     for sources in (np.flatnonzero(unknown), np.flatnonzero(~unknown)):
@@ -135,17 +111,7 @@ def word_numbers(tokens: Sequence[str], glue: Callable[[Sequence[str]], str]) ->
 
     Any white space of Unicode separates words, except no-break spaces, which join a sign to its word.
 
-    Parameters
-    ----------
-    tokens : sequence of str
-        Words, signs, subwords, or characters.
-    glue : callable
-        Joins tokens to text.
-
-    Returns
-    -------
-    list of int
-        As many as tokens.
+    `tokens`: words, signs, subwords, or characters; `glue`: joins tokens to text.
     """
     if _WORD.findall(glue(tokens)) == list(tokens):  # fast path: each is a word
         return list(range(len(tokens)))
@@ -161,20 +127,9 @@ def word_numbers(tokens: Sequence[str], glue: Callable[[Sequence[str]], str]) ->
 def of_words(pairs: Iterable[Link], source: Sequence[int], target: Sequence[int]) -> Links:
     """Convert links between tokens to links between words, which are linked if any of their tokens are.
 
-    Parameters
-    ----------
-    pairs : iterable of (int, int)
-        Links between tokens.
-    source, target : sequence of int
-        The word of each token, as `word_numbers` returns it; -1 for none.
+    `pairs`: links between tokens; `source`, `target`: the word of each token, as `word_numbers` returns it; -1 for
+    none. Returns frozenset of (source, target): links between words.
 
-    Returns
-    -------
-    frozenset of (source, target)
-        Links between words.
-
-    References
-    ----------
     Zenkel, Wuebker and DeNero 2019, "Adding Interpretable Attention to Neural Translation Models Improves Word
     Alignment", section 5.
     """
@@ -185,17 +140,8 @@ def of_words(pairs: Iterable[Link], source: Sequence[int], target: Sequence[int]
 def of_tokens(pairs: Iterable[Link], source: Sequence[int], target: Sequence[int]) -> Links:
     """Convert links between words to links between tokens: all tokens of linked words are linked.
 
-    Parameters
-    ----------
-    pairs : iterable of (int, int)
-        Links between words.
-    source, target : sequence of int
-        The word of each token, as `word_numbers` returns it; -1 for none.
-
-    Returns
-    -------
-    frozenset of (source, target)
-        Links between tokens.
+    `pairs`: links between words; `source`, `target`: the word of each token, as `word_numbers` returns it; -1 for
+    none. Returns frozenset of (source, target): links between tokens.
     """
     rows, columns = _tokens_of(source), _tokens_of(target)
     return frozenset(
@@ -215,20 +161,10 @@ def _tokens_of(words: Sequence[int]) -> dict[int, list[int]]:
 def merge(weights: Array, source: Sequence[int], target: Sequence[int]) -> Array:
     """Convert weights between tokens to weights between words: sums over source tokens, means over target tokens.
 
-    Parameters
-    ----------
-    weights : array (n, T)
-        Attention weights of n target tokens.
-    source, target : sequence of int
-        The word of each token, -1 for none; positions of T after those of source stay as they are.
+    `weights` (n, T): attention weights of n target tokens; `source`, `target`: the word of each token, -1 for none;
+    positions of T after those of source stay as they are. Returns array: a row for each target word, a column for
+    each source word, then the remaining columns.
 
-    Returns
-    -------
-    array
-        A row for each target word, a column for each source word, then the remaining columns.
-
-    References
-    ----------
     Clark et al. 2019, "What Does BERT Look At?", section 4.1.
     """
     columns = [*source, *range(max(source, default=-1) + 1, max(source, default=-1) + 1 + weights.shape[1])]
@@ -250,15 +186,7 @@ def merge(weights: Array, source: Sequence[int], target: Sequence[int]) -> Array
 def spell(pairs: Iterable[Link]) -> str:
     """Format links as a line in Pharaoh's format, ``source-target`` separated by spaces.
 
-    Parameters
-    ----------
-    pairs : iterable of (int, int)
-        Links.
-
-    Returns
-    -------
-    str
-        The links, sorted by the source.
+    `pairs`: links.
     """
     return " ".join(f"{source}-{target}" for source, target in sorted(pairs))
 
@@ -268,17 +196,7 @@ def parse(line: str, *, first: int = 0) -> Gold:
 
     Sure links are written ``1-2`` or ``1-2:S``, links that are only possible ``1?2``, ``1p2`` or ``1-2:P``.
 
-    Parameters
-    ----------
-    line : str
-        Links separated by spaces.
-    first : int
-        The number of the first word in them, 0 or 1.
-
-    Returns
-    -------
-    Gold
-        Links from 0 on.
+    `line`: links separated by spaces; `first`: the number of the first word in them, 0 or 1.
     """
     sure, possible = set(), set()
     for word in line.split():
@@ -297,17 +215,8 @@ def parse(line: str, *, first: int = 0) -> Gold:
 def read_gold(path: str | os.PathLike[str], *, first: int = 0) -> list[Gold]:
     """Read a file in Pharaoh's format, one sentence pair a line.
 
-    Parameters
-    ----------
-    path : str or path
-        UTF-8, compressed with gzip or not; an empty line is a pair without links.
-    first : int
-        The number of the first word in it, 0 or 1.
-
-    Returns
-    -------
-    list of Gold
-        One for each line.
+    `path`: UTF-8, compressed with gzip or not; an empty line is a pair without links; `first`: the number of the
+    first word in it, 0 or 1.
     """
     return list(_golds(os.fspath(path), first))
 

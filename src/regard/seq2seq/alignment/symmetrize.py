@@ -26,20 +26,9 @@ def posterior_product(forward: Array, backward: Array) -> Array:
     ``links(posterior_product(forward, backward), end=False)`` links every target word with the source word on which
     both directions agree most.
 
-    Parameters
-    ----------
-    forward : array (n, m + 1)
-        Attention weights of n target words over m source words and the end.
-    backward : array (m, n + 1)
-        Those of the source words, from the model of the other direction.
+    `forward` (n, m + 1): attention weights of n target words over m source words and the end; `backward` (m, n + 1):
+    those of the source words, from the model of the other direction. Returns array (n, m): from 0 to 1.
 
-    Returns
-    -------
-    array (n, m)
-        From 0 to 1.
-
-    References
-    ----------
     Liang, Taskar and Klein 2006, "Alignment by Agreement" (the product of the posteriors of both directions).
     """
     n, m = len(forward), len(backward)
@@ -62,24 +51,12 @@ def symmetrize(
     it adds the other links, first of forward and then of backward, if neither of their words has a link yet. Links are
     visited by their target word, then by their source word.
 
-    Parameters
-    ----------
-    forward : collection of (int, int)
-        Links (source, target), of a model that translates from source to target.
-    backward : collection of (int, int)
-        Links (source, target), of a model that translates from target to source.
-    method : {"intersection", "grow-diag-final-and"}
-        The heuristic.
+    `forward`: links (source, target), of a model that translates from source to target; `backward`: links (source,
+    target), of a model that translates from target to source; `method`: the heuristic. Returns frozenset of (source,
+    target): the links.
 
-    Returns
-    -------
-    frozenset of (source, target)
-        The links.
-
-    References
-    ----------
-    Och and Ney 2003, "A Systematic Comparison of Various Statistical Alignment Models", section 5; Koehn, Och and Marcu
-    2003, "Statistical Phrase-Based Translation", section 3.1.
+    Och and Ney 2003, "A Systematic Comparison of Various Statistical Alignment Models", section 5; Koehn, Och and
+    Marcu 2003, "Statistical Phrase-Based Translation", section 3.1.
     """
     _check.choice("method", method, METHODS)
     one, two = frozenset(forward), frozenset(backward)

@@ -52,33 +52,13 @@ def beam(
     The search stops when no partial translation can become one of the `n_best` any more. With width 1 it is greedy: the
     most probable token at every step, up to the first END.
 
-    Parameters
-    ----------
-    network : Predictor
-        A network, or an ensemble.
-    source : integer array (T, B)
-        Source sentences, each with END, padded with PAD.
-    lengths : integer array (B,)
-        Tokens of each, END included.
-    width : int
-        The beam size.
-    n_best : int
-        How many hypotheses are returned, `width` at most.
-    scoring : Scoring
-        The score they are ranked by.
-    most : integer array (B,), optional
-        The most tokens of each target, where it is cut off; by default `longest`.
+    `network`: a network, or an ensemble; `source` (T, B): source sentences, each with END, padded with PAD; `lengths`
+    (B,): tokens of each, END included; `width`: the beam size; `n_best`: how many hypotheses are returned, `width` at
+    most; `scoring`: the score they are ranked by; `most` (B,): the most tokens of each target, where it is cut off;
+    by default `longest`.
 
-    Returns
-    -------
-    list of list of Hypothesis
-        For each of the B sentences the best hypotheses in falling order: `n_best`, unless fewer ended; if none did, the
-        best partial one. Of equals, the one that ended first comes first, then the one with smaller ids.
-
-    References
-    ----------
-    Graves 2012, "Sequence Transduction with Recurrent Neural Networks", section 2.5; Huang, Zhao and Ma 2017, "When to
-    Finish? Optimal Beam Search for Neural Text Generation", on when to stop.
+    Graves 2012, "Sequence Transduction with Recurrent Neural Networks", section 2.5; Huang, Zhao and Ma 2017, "When
+    to Finish? Optimal Beam Search for Neural Text Generation", on when to stop.
     """
     check_sentences(source, lengths)
     width = _check.integer("width", width, least=1)

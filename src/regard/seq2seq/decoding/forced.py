@@ -35,26 +35,11 @@ def force(
 ) -> list[Hypothesis]:
     """Decode given translations: the probability of each token, and its attention weights.
 
-    Parameters
-    ----------
-    network : Predictor
-        A network, or an ensemble.
-    source : integer array (T, B)
-        Source sentences, each with END, padded with PAD.
-    lengths : integer array (B,)
-        Tokens of each, END included.
-    target : integer array (n + 1, B)
-        The translations: START, tokens, END (unless it is a prefix), padded with PAD.
-    scoring : Scoring
-        The score of the translations.
-    posterior : bool
-        Whether the alignment is the posterior attention, which knows the token (see
-        `regard.seq2seq.networks.recurrent.posterior`), and not the attention weights of its step.
-
-    Returns
-    -------
-    list of Hypothesis
-        One for each of the B sentences.
+    `network`: a network, or an ensemble; `source` (T, B): source sentences, each with END, padded with PAD; `lengths`
+    (B,): tokens of each, END included; `target` (n + 1, B): the translations: START, tokens, END (unless it is a
+    prefix), padded with PAD; `scoring`: the score of the translations; `posterior`: whether the alignment is the
+    posterior attention, which knows the token (see `regard.seq2seq.networks.recurrent.posterior`), and not the
+    attention weights of its step.
     """
     check_sentences(source, lengths)
     if target.ndim != 2 or target.shape[1] != len(lengths) or not (target[:1] == START).all():

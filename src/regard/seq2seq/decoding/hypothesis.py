@@ -29,17 +29,10 @@ _LEAST_COVERAGE = 1e-6  # a source token without any weight must not cost infini
 class Hypothesis:
     """One translation of a sentence.
 
-    Parameters
-    ----------
-    tokens : tuple of int
-        The n target tokens, without START and END.
-    score : float
-        The score that ranks it; see `Scoring`.
-    log_probabilities : array (n + 1,)
-        The log-probability of each token and of END; (n,) if the hypothesis was cut off before END.
-    alignment : array (n, T)
-        The attention weights of each token over the sentence's T source positions, END included; rows sum to 1. (n, 0)
-        without attention.
+    `tokens`: the n target tokens, without START and END; `score`: the score that ranks it; see `Scoring`;
+    `log_probabilities` (n + 1,): the log-probability of each token and of END; (n,) if the hypothesis was cut off
+    before END; `alignment` (n, T): the attention weights of each token over the sentence's T source positions, END
+    included; rows sum to 1. (n, 0) without attention.
     """
 
     tokens: tuple[int, ...]
@@ -63,17 +56,9 @@ class Scoring:
     The length counts END, j runs over the source's tokens without END, i over the target's tokens with END. The default
     is the mean log-probability of the tokens; Wu et al. have offset 5, and 0.2 for both penalties.
 
-    Parameters
-    ----------
-    length_penalty : float
-        0 ranks by the log-probability; larger values favour longer sentences.
-    coverage_penalty : float
-        0 leaves the second line out, as for a network without attention.
-    offset : float
-        Added to the length.
+    `length_penalty`: 0 ranks by the log-probability; larger values favour longer sentences; `coverage_penalty`: 0
+    leaves the second line out, as for a network without attention; `offset`: added to the length.
 
-    References
-    ----------
     Wu et al. 2016, "Google's Neural Machine Translation System", equation 14.
     """
 
@@ -101,12 +86,7 @@ class Scoring:
 class BackPointers:
     """The steps of a search, from which every hypothesis is read back from its last token to its first.
 
-    Parameters
-    ----------
-    lengths : integer array (B,)
-        Tokens of the sources, END included.
-    scoring : Scoring
-        The score of hypotheses that have none yet.
+    `lengths` (B,): tokens of the sources, END included; `scoring`: the score of hypotheses that have none yet.
     """
 
     def __init__(self, lengths: Ids, scoring: Scoring) -> None:
@@ -160,25 +140,9 @@ def hypothesis(
 ) -> Hypothesis:
     """Make a hypothesis, with its score if that is not known yet.
 
-    Parameters
-    ----------
-    tokens : tuple of int
-        The tokens without END.
-    logs : array (n,)
-        Log-probabilities of the tokens and, if it came, of END.
-    weights : array (n, T)
-        Their attention weights.
-    length : int
-        Tokens of the source, END included.
-    scoring : Scoring
-        The score of the hypothesis.
-    score : float, optional
-        The score, if it is known.
-
-    Returns
-    -------
-    Hypothesis
-        Its alignment is that of the tokens without END.
+    `tokens`: the tokens without END; `logs` (n,): log-probabilities of the tokens and, if it came, of END; `weights`
+    (n, T): their attention weights; `length`: tokens of the source, END included; `scoring`: the score of the
+    hypothesis; `score`: the score, if it is known.
     """
     if score is None:
         score = scoring(float(logs.sum()), max(len(logs), 1), _coverage(weights, length))

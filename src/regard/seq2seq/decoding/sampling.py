@@ -49,40 +49,17 @@ def sample(
 ) -> list[list[Hypothesis]]:
     """Sample each token from the probabilities that the network gives.
 
-    Parameters
-    ----------
-    network : Predictor
-        A network, or an ensemble.
-    source : integer array (T, B)
-        Source sentences, each with END, padded with PAD.
-    lengths : integer array (B,)
-        Tokens of each, END included.
-    rng : numpy.random.Generator, int, None or sequence of B generators
-        One generator for each sentence, or one that spawns them, ``rng.spawn(B)``. The samples of a sentence depend on
-        its own generator alone.
-    count : int
-        Samples of each source.
-    temperature : float
-        Divides the logits: near 0 the most probable token is always drawn, above 1 rare ones come more often.
-    top_k : int, optional
-        Sample from so many most probable tokens only, and those that tie with the last of them.
-    top_p : float, optional
-        Sample from the fewest tokens only that have this probability together, and those that tie with the last.
-    scoring : Scoring
-        The score of the samples.
-    most : integer array (B,), optional
-        The most tokens of each target, where it is cut off; by default `longest`.
+    `network`: a network, or an ensemble; `source` (T, B): source sentences, each with END, padded with PAD; `lengths`
+    (B,): tokens of each, END included; `rng`: one generator for each sentence, or one that spawns them,
+    ``rng.spawn(B)``. The samples of a sentence depend on its own generator alone; `count`: samples of each source;
+    `temperature`: divides the logits: near 0 the most probable token is always drawn, above 1 rare ones come more
+    often; `top_k`: sample from so many most probable tokens only, and those that tie with the last of them; `top_p`:
+    sample from the fewest tokens only that have this probability together, and those that tie with the last;
+    `scoring`: the score of the samples; `most` (B,): the most tokens of each target, where it is cut off; by default
+    `longest`.
 
-    Returns
-    -------
-    list of list of Hypothesis
-        For each of the B sentences `count` samples, in the order in which they were drawn. Their probabilities are
-        those of the network, whatever the temperature.
-
-    References
-    ----------
-    Fan, Lewis and Dauphin 2018, "Hierarchical Neural Story Generation" (top k); Holtzman et al. 2020, "The Curious Case
-    of Neural Text Degeneration" (top p).
+    Fan, Lewis and Dauphin 2018, "Hierarchical Neural Story Generation" (top k); Holtzman et al. 2020, "The Curious
+    Case of Neural Text Degeneration" (top p).
     """
     check_sentences(source, lengths)
     count = _check.integer("count", count, least=1)

@@ -28,15 +28,7 @@ FIRST = END  # of the tokens that may follow: neither PAD nor START
 def longest(lengths: Ids) -> Ids:
     """Return the most tokens of a translation, where it is cut off.
 
-    Parameters
-    ----------
-    lengths : integer array
-        Tokens of the sources, END included.
-
-    Returns
-    -------
-    integer array
-        Tokens of the targets.
+    `lengths`: tokens of the sources, END included. Returns integer array: tokens of the targets.
     """
     return 2 * lengths + 5
 

@@ -59,19 +59,8 @@ class Predictor(Protocol):
     def stepper(self, source: Ids, lengths: Ids, width: int = 1) -> Stepper:
         """Begin a search.
 
-        Parameters
-        ----------
-        source : integer array (T, B)
-            Source sentences, each with END, padded with PAD.
-        lengths : integer array (B,)
-            Tokens of each.
-        width : int
-            Hypotheses of each sentence.
-
-        Returns
-        -------
-        Stepper
-            Before the first token.
+        `source` (T, B): source sentences, each with END, padded with PAD; `lengths` (B,): tokens of each; `width`:
+        hypotheses of each sentence.
         """
 
 
@@ -99,26 +88,9 @@ class Network(Predictor, Protocol):
     ) -> tuple[float, Callable[[float], dict[str, Array]]]:
         """Predict each token of the targets from the tokens before it.
 
-        Parameters
-        ----------
-        batch : Batch
-            Sentence pairs.
-        dropout : float
-            The dropout rate.
-        rng : numpy.random.Generator, optional
-            Random numbers for dropout and for the sampled softmax of a large vocabulary; without it, there is no
-            dropout and the softmax is complete.
-        label_smoothing : float
-            Label smoothing.
-        guided_alignment : float
-            The weight of the cross-entropy between the batch's links and the attention weights.
-        rdrop : float
-            The weight of the divergence between two predictions with dropout of their own.
-
-        Returns
-        -------
-        loss : float
-            The mean over all tokens that are not PAD, with the other two terms.
-        pullback : function
-            ``pullback(dloss) -> gradients by parameter name``; to be called at most once.
+        `batch`: sentence pairs; `dropout`: the dropout rate; `rng`: random numbers for dropout and for the sampled
+        softmax of a large vocabulary; without it, there is no dropout and the softmax is complete; `label_smoothing`:
+        label smoothing; `guided_alignment`: the weight of the cross-entropy between the batch's links and the
+        attention weights; `rdrop`: the weight of the divergence between two predictions with dropout of their own.
+        Returns `pullback`: ``pullback(dloss) -> gradients by parameter name``; to be called at most once.
         """

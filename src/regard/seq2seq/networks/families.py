@@ -36,65 +36,25 @@ FAMILIES = {
 def build(config: Config, parameters: Parameters | None = None) -> Network:
     """Build the network of a configuration.
 
-    Parameters
-    ----------
-    config : Config
-        Of any family.
-    parameters : Parameters, optional
-        Its parameters; zeros by default.
-
-    Returns
-    -------
-    Network
-        The network.
+    `parameters`: its parameters; zeros by default.
     """
     return FAMILIES[family(config)].network(config, parameters)
 
 
 def describe(config: Config) -> dict[str, Any]:
-    """Convert a configuration to values for JSON.
-
-    Parameters
-    ----------
-    config : Config
-        Of any family.
-
-    Returns
-    -------
-    dict
-        With its family's name.
-    """
+    """Convert a configuration to values for JSON."""
     return {"family": family(config)} | asdict(config) | {"inputs": describe_input(config.inputs)}
 
 
 def family(config: Config) -> str:
-    """Return the name of a configuration's family.
-
-    Parameters
-    ----------
-    config : Config
-        Of any family.
-
-    Returns
-    -------
-    str
-        A key of `FAMILIES`.
-    """
+    """Return the name of a configuration's family."""
     return next(name for name, family in FAMILIES.items() if isinstance(config, family.config))
 
 
 def read_config(described: Mapping[str, Any]) -> Config:
     """Return the configuration that `describe` described.
 
-    Parameters
-    ----------
-    described : mapping
-        From a file, which may be untrusted.
-
-    Returns
-    -------
-    Config
-        Checked.
+    `described`: from a file, which may be untrusted.
     """
     options = dict(described)
     name = options.pop("family", None)

@@ -31,34 +31,15 @@ def prediction_loss(
 ) -> tuple[float, Callable[[float], tuple[Array, dict[str, Array]]]]:
     """Return the cross-entropy of predicting each next token by a product with the target embedding.
 
-    Parameters
-    ----------
-    p : mapping of str to array
-        With ``target_embedding`` (V, E), the output matrix, and ``output_bias`` (V,).
-    readout : array (n, B, E)
-        The readout before each token.
-    following : integer array (n, B)
-        The next tokens; PAD is not predicted.
-    label_smoothing : float
-        Label smoothing.
-    rng : numpy.random.Generator or None
-        Random numbers for the sampled softmax of a large vocabulary; None for the complete softmax.
-    rdrop : float
-        The weight of the divergence between the predictions of the columns' first and second half, which have the
-        same tokens.
+    `readout` (n, B, E): the readout before each token; `following` (n, B): the next tokens; PAD is not predicted;
+    `label_smoothing`: label smoothing; `rng`: random numbers for the sampled softmax of a large vocabulary; None for
+    the complete softmax; `rdrop`: the weight of the divergence between the predictions of the columns' first and
+    second half, which have the same tokens. Returns `pullback`: ``pullback(dloss) -> (dreadout (n, B, E), gradients
+    by parameter name)``; to be called at most once.
 
-    Returns
-    -------
-    loss : float
-        The mean over all tokens that are not PAD, plus `rdrop` / 4 times the divergence of the halves.
-    pullback : function
-        ``pullback(dloss) -> (dreadout (n, B, E), gradients by parameter name)``; to be called at most once.
-
-    References
-    ----------
     Press and Wolf 2017, "Using the Output Embedding to Improve Language Models" (one matrix for both). Liang et al.
-    2021, "R-Drop: Regularized Dropout for Neural Networks" (rdrop: its alpha; half of its loss, which is a
-    sum over both halves).
+    2021, "R-Drop: Regularized Dropout for Neural Networks" (rdrop: its alpha; half of its loss, which is a sum over
+    both halves).
     """
     tokens = following.reshape(-1)
     real = np.flatnonzero(tokens != PAD)
@@ -121,15 +102,7 @@ def _divergence(
 def log_frequency(counts: Array) -> Array:
     """Return the logarithm of the relative frequencies of tokens, with 0.1 added to each count.
 
-    Parameters
-    ----------
-    counts : array (V,)
-        How often each token occurs.
-
-    Returns
-    -------
-    array (V,)
-        The initial output bias.
+    `counts` (V,): how often each token occurs. Returns array (V,): the initial output bias.
     """
     more = counts + 0.1
     logs: Array = np.log(more / more.sum())
@@ -143,24 +116,10 @@ def sampled_vocabulary(
 
     Each token of the sample is weighted for those that were not drawn, so that the sum is right on average.
 
-    Parameters
-    ----------
-    following : integer array (N,)
-        The right tokens.
-    tokens : int
-        Size of the vocabulary, whose frequent tokens come first.
-    rng : numpy.random.Generator or None
-        Random numbers; None for all tokens.
+    `following` (N,): the right tokens; `tokens`: size of the vocabulary, whose frequent tokens come first; `rng`:
+    random numbers; None for all tokens. Returns `ids` (C,): different tokens; `log_weights` (C,): logarithm of the
+    number of tokens that each stands for.
 
-    Returns
-    -------
-    ids : integer array (C,)
-        Different tokens.
-    log_weights : array (C,)
-        Logarithm of the number of tokens that each stands for.
-
-    References
-    ----------
     Jean, Cho, Memisevic and Bengio 2015, "On Using Very Large Target Vocabulary for Neural Machine Translation", 3.
     """
     if rng is None or tokens <= 2 * (_FREQUENT + _OTHERS):
@@ -180,24 +139,10 @@ def alignment_loss(
 ) -> tuple[float, Callable[[float], Array | None]]:
     """Return the cross-entropy between links and attention weights: the mean of ``-sum_j links_j log weights_j``.
 
-    Parameters
-    ----------
-    weights : array (n, B, T) or None
-        Attention weights; None without guided alignment.
-    links : array (n, B, T) or None
-        Rows that sum to 1, or to 0 for tokens without links.
-    guided_alignment : float
-        The weight of this loss.
+    `weights` (n, B, T): attention weights; None without guided alignment; `links` (n, B, T): rows that sum to 1, or
+    to 0 for tokens without links; `guided_alignment`: the weight of this loss. Returns `pullback`: ``pullback(dloss)
+    -> dweights``, or None without guided alignment.
 
-    Returns
-    -------
-    loss : float
-        ``guided_alignment`` times the mean over the rows with links; 0 if there are none.
-    pullback : function
-        ``pullback(dloss) -> dweights``, or None without guided alignment.
-
-    References
-    ----------
     Chen, Matusov, Khadivi and Peter 2016, "Guided Alignment Training for Topic-Aware Neural Machine Translation", 3.
     """
     if weights is None or links is None:

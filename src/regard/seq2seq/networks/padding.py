@@ -21,12 +21,7 @@ Array = NDArray[Any]
 class Padding:
     """The positions of the tokens of B sentences among B x T positions.
 
-    Parameters
-    ----------
-    lengths : integer array (B,)
-        Tokens of each sentence.
-    longest : int, optional
-        T; the largest length by default.
+    `lengths` (B,): tokens of each sentence; `longest`: t; the largest length by default.
     """
 
     def __init__(self, lengths: Ids, longest: int | None = None) -> None:
@@ -59,17 +54,8 @@ class Padding:
 def split_heads(x: Array, heads: int) -> Array:
     """Split vectors into those of several heads.
 
-    Parameters
-    ----------
-    x : array (B, T, W)
-        A vector for each position.
-    heads : int
-        A divisor of W.
-
-    Returns
-    -------
-    array (B, heads, T, W / heads)
-        A view.
+    `x` (B, T, W): a vector for each position; `heads`: a divisor of W. Returns array (B, heads, T, W / heads): a
+    view.
     """
     return x.reshape(*x.shape[:-1], heads, x.shape[-1] // heads).swapaxes(1, 2)
 
@@ -77,15 +63,8 @@ def split_heads(x: Array, heads: int) -> Array:
 def append_identity(values: Array) -> Array:
     """Append an identity matrix to values: the weighted sum of its rows is the weights themselves.
 
-    Parameters
-    ----------
-    values : array (..., T, d)
-        A value for each of T positions.
-
-    Returns
-    -------
-    array (..., T, d + T)
-        Values, and a one-hot vector of the position.
+    `values` (..., T, d): a value for each of T positions. Returns array (..., T, d + T): values, and a one-hot vector
+    of the position.
     """
     size = values.shape[-2]
     identity = np.broadcast_to(np.eye(size, dtype=values.dtype), (*values.shape[:-1], size))

@@ -19,12 +19,7 @@ Array = NDArray[Any]
 class Parameters(Mapping[str, Array]):
     """Named views of one flat array, which is all that an optimiser needs.
 
-    Parameters
-    ----------
-    shapes : mapping of str to tuple of int
-        The shape of each.
-    flat : array (P,), optional
-        The numbers; zeros of float32 by default.
+    `shapes`: the shape of each; `flat` (P,): the numbers; zeros of float32 by default.
     """
 
     def __init__(self, shapes: Mapping[str, tuple[int, ...]], flat: Array | None = None) -> None:
@@ -49,14 +44,7 @@ class Parameters(Mapping[str, Array]):
 def check_sizes(config: Any, least: Mapping[str, int], most: Mapping[str, int]) -> None:
     """Check the sizes that a frozen configuration has, and make Python's own numbers of them.
 
-    Parameters
-    ----------
-    config : object
-        That has them.
-    least : mapping of str to int
-        The name of each, and the least it may be.
-    most : mapping of str to int
-        The most that some of them may be.
+    `least`: the name of each, and the least it may be; `most`: the most that some of them may be.
     """
     for name, bound in least.items():
         size = _check.integer(name, getattr(config, name), bound, most.get(name))

@@ -28,14 +28,9 @@ _GROUPS = 256  # of tokens; the largest logits of the groups bound the largest o
 class TopTokens(NamedTuple):
     """The largest logits of N rows.
 
-    Parameters
-    ----------
-    sums : array (N, 2)
-        Each row's largest logit, and the sum of the exponentials of all logits less it.
-    best : array (N, count)
-        The largest logits, in falling order; -inf where there are no more.
-    tokens : integer array (N, count)
-        Their tokens; of equals, the smaller id comes first.
+    `sums` (N, 2): each row's largest logit, and the sum of the exponentials of all logits less it; `best` (N, count):
+    the largest logits, in falling order; -inf where there are no more; `tokens` (N, count): their tokens; of equals,
+    the smaller id comes first.
     """
 
     sums: Array
@@ -46,19 +41,8 @@ class TopTokens(NamedTuple):
 def top_tokens(logits: Array, count: int, first: int = 0) -> TopTokens:
     """Find the largest logits of each row.
 
-    Parameters
-    ----------
-    logits : array (N, V)
-        Logits; a NaN or infinity shows in the sums.
-    count : int
-        The number of logits.
-    first : int
-        Tokens before this one take part in the sums only.
-
-    Returns
-    -------
-    TopTokens
-        Of each row.
+    `logits` (N, V): logits; a NaN or infinity shows in the sums; `count`: the number of logits; `first`: tokens
+    before this one take part in the sums only.
     """
     if (result := training.top_k(logits, count, first)) is not None:
         return TopTokens(*result)
@@ -69,15 +53,7 @@ def top_tokens(logits: Array, count: int, first: int = 0) -> TopTokens:
 def exponential_sums(logits: Array) -> Array:
     """Sum the exponentials of each row.
 
-    Parameters
-    ----------
-    logits : array (N, V)
-        Logits.
-
-    Returns
-    -------
-    array (N, 2)
-        As in `TopTokens`.
+    `logits` (N, V): logits. Returns array (N, 2): as in `TopTokens`.
     """
     if (result := training.top_k(logits, 1)) is not None:
         return result[0]
@@ -122,13 +98,7 @@ def _bars(logits: Array, count: int) -> Array:
 
 
 class OutputLayer:
-    """From readouts to logits by a product with the target embedding, or to the most probable tokens directly.
-
-    Parameters
-    ----------
-    p : mapping of str to array
-        With ``target_embedding`` (V, E), the output matrix, and ``output_bias`` (V,).
-    """
+    """From readouts to logits by a product with the target embedding, or to the most probable tokens directly."""
 
     def __init__(self, p: Mapping[str, Array]) -> None:
         self.embedding, self.bias = p["target_embedding"], p["output_bias"]

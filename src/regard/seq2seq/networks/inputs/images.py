@@ -35,17 +35,9 @@ _MOST_STAGES, _MOST_FILTERS = 12, 2048
 class ImageInput(Input):
     """Images as the input of a network: their size, and the stages of the encoder that annotates them.
 
-    Parameters
-    ----------
-    height, width : int
-        Pixels of an image.
-    channels : int
-        Numbers of a pixel: 1 for grey, 3 for colours.
-    filters : tuple of int
-        The channels of each stage. A stage halves the rows and columns.
+    `height`, `width`: pixels of an image; `channels`: numbers of a pixel: 1 for grey, 3 for colours; `filters`: the
+    channels of each stage. A stage halves the rows and columns.
 
-    References
-    ----------
     He et al. 2015, "Deep Residual Learning for Image Recognition", section 3.
     """
 

@@ -18,10 +18,7 @@ __all__ = ["TokenInput", "embed_tokens"]
 class TokenInput(Input):
     """The input of a network that reads tokens.
 
-    Parameters
-    ----------
-    size : int
-        The size of the vocabulary.
+    `size`: the size of the vocabulary.
     """
 
     size: int

@@ -39,12 +39,7 @@ _HEAD = 32  # numbers of a head, about
 class VectorInput(Input):
     """The input of a network that reads vectors instead of tokens.
 
-    Parameters
-    ----------
-    size : int
-        F, the numbers of a vector.
-    order : {"sequence", "set"}
-        Whether the order of the vectors means anything.
+    `size`: f, the numbers of a vector; `order`: whether the order of the vectors means anything.
     """
 
     size: int
@@ -102,8 +97,6 @@ class VectorInput(Input):
     ) -> tuple[Array, Callable[[Array], Named]]:
         """Annotate the vectors of sets: each attends to all others of its set, wherever they stand.
 
-        References
-        ----------
         Lee et al. 2019, "Set Transformer", section 3.1, with the normalisation of Xiong et al. 2020.
         """
         x, embed_back = self.embed(p, padding.unpad_ids(source), None)  # (N, W)

@@ -30,18 +30,10 @@ Array = NDArray[Any]
 class Encoded(NamedTuple):
     """The encoder's output for a batch; its gradients have the same form.
 
-    Parameters
-    ----------
-    start : array (B, S)
-        The decoder's first states, all layers side by side.
-    keys : array (B, T, A)
-        The annotations, projected once for all decoder steps.
-    values : array (B, T, C)
-        The annotations.
-    final : array (B, C)
-        The last states of both directions, which a decoder without attention reads.
-    lengths : integer array (B,)
-        Tokens of each source; positions from there on are padding and never visible.
+    `start` (B, S): the decoder's first states, all layers side by side; `keys` (B, T, A): the annotations, projected
+    once for all decoder steps; `values` (B, T, C): the annotations; `final` (B, C): the last states of both
+    directions, which a decoder without attention reads; `lengths` (B,): tokens of each source; positions from there
+    on are padding and never visible.
     """
 
     start: Array
@@ -72,24 +64,10 @@ def attend_once(
 ) -> tuple[Array, Array]:
     """Attend to the source, without gradients.
 
-    Parameters
-    ----------
-    p : mapping of str to array
-        The network's parameters.
-    c : RecurrentConfig
-        Its configuration.
-    encoded : Encoded
-        The sources.
-    queries : array (B, k, A)
-        The projected states of k hypotheses of each sentence, which are k queries to the same keys; the states
-        (B, k, D) themselves if the score does not project them, or without attention.
-
-    Returns
-    -------
-    contexts : array (B, k, C)
-        The weighted sums of annotations; the encoder's last states without attention.
-    weights : array (B, k, T)
-        The attention weights; (B, k, 0) without attention.
+    `encoded`: the sources; `queries` (B, k, A): the projected states of k hypotheses of each sentence, which are k
+    queries to the same keys; the states (B, k, D) themselves if the score does not project them, or without
+    attention. Returns `contexts` (B, k, C): the weighted sums of annotations; the encoder's last states without
+    attention; `weights` (B, k, T): the attention weights; (B, k, 0) without attention.
     """
     if not c.attends:
         final = encoded.final[:, None]

@@ -19,17 +19,7 @@ SEQUENCES: dict[str, Callable[..., Any]] = {"gru": gru, "lstm": lstm}
 def layer(name: str, number: int) -> str:
     """Return the name of a layer's parameter.
 
-    Parameters
-    ----------
-    name : str
-        The name in the first layer.
-    number : int
-        The layer, counted from 0.
-
-    Returns
-    -------
-    str
-        The name.
+    `name`: the name in the first layer; `number`: the layer, counted from 0.
     """
     return name if number == 0 else f"{name}_{number + 1}"
 
@@ -37,14 +27,6 @@ def layer(name: str, number: int) -> str:
 def parts(cell: str) -> int:
     """Return how many arrays of size D the state of a layer has: an LSTM has a cell next to its state.
 
-    Parameters
-    ----------
-    cell : str
-        "gru" or "lstm".
-
-    Returns
-    -------
-    int
-        1 or 2.
+    `cell`: "gru" or "lstm".
     """
     return 2 if cell == "lstm" else 1

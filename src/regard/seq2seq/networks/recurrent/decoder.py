@@ -12,10 +12,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.nn import attended_gru, conditional_gru, dropout, embed
+from regard.nn import dropout, embed
 from regard.seq2seq.networks.recurrent.attention import Encoded
 from regard.seq2seq.networks.recurrent.cells import parts
 from regard.seq2seq.networks.recurrent.config import RecurrentConfig
+from regard.seq2seq.networks.recurrent.fused import fused_decoder
 from regard.seq2seq.networks.recurrent.ops import Node, Taped
 from regard.seq2seq.networks.recurrent.step import Stepped, enter, leave, step
 
@@ -29,12 +30,8 @@ Named = dict[str, Array]
 class Decoded(NamedTuple):
     """The decoder's output under teacher forcing.
 
-    Parameters
-    ----------
-    readout : array (n, B, E)
-        What each next token is predicted from, by a product with the target embedding.
-    weights : array (n, B, T) or None
-        The attention weights, if they were requested.
+    `readout` (n, B, E): what each next token is predicted from, by a product with the target embedding; `weights` (n,
+    B, T): the attention weights, if they were requested.
     """
 
     readout: Array
@@ -54,32 +51,12 @@ def decode(
 ) -> tuple[Decoded, Callable[..., tuple[Encoded, Named]]]:
     """Read the target's tokens, each before the next is predicted (teacher forcing).
 
-    Parameters
-    ----------
-    p : mapping of str to array
-        The network's parameters.
-    c : RecurrentConfig
-        Its configuration.
-    encoded : Encoded
-        The source sentences.
-    tokens : integer array (n, B)
-        Target tokens, beginning with START.
-    rates : (float, float)
-        Dropout of the embeddings and of the readout.
-    rng : numpy.random.Generator or None
-        Random numbers for dropout; None outside training.
-    with_weights : bool
-        Whether the attention weights are returned and have a gradient.
-    readings : int
-        How many readouts there are of each position, side by side, each with dropout of its own.
-
-    Returns
-    -------
-    decoded : Decoded
-        Readouts (n, readings B, E) and weights.
-    pullback : function
-        ``pullback(dreadout, dweights=None, onto=None) -> (dencoded, gradients by parameter name)``; the target
-        embedding's gradient is added to the array `onto` if it is given.
+    `encoded`: the source sentences; `tokens` (n, B): target tokens, beginning with START; `rates`: dropout of the
+    embeddings and of the readout; `rng`: random numbers for dropout; None outside training; `with_weights`: whether
+    the attention weights are returned and have a gradient; `readings`: how many readouts there are of each position,
+    side by side, each with dropout of its own. Returns `decoded`: readouts (n, readings B, E) and weights;
+    `pullback`: ``pullback(dreadout, dweights=None, onto=None) -> (dencoded, gradients by parameter name)``; the
+    target embedding's gradient is added to the array `onto` if it is given.
     """
     embedded, embed_back = embed(p["target_embedding"], tokens)  # (n, B, E)
     dropped, embedded_back = dropout(embedded, rates[0], rng)
@@ -122,7 +99,6 @@ def _unrolled(ops: Taped, c: RecurrentConfig, y: Node) -> tuple[Node, Node | Non
     return leave(ops, c, y, states, contexts), weights
 
 
-_FUSED: dict[str, Callable[..., Any]] = {"bahdanau": attended_gru, "conditional": conditional_gru}
 _WEIGHTS = ("query_weight", "attention_vector", "decoder_context", "decoder_state")
 _WEIGHTS_AFTER = ("decoder_state_after", "decoder_bias_after")  # of the conditional style's second cell
 
@@ -131,7 +107,7 @@ def _fused(ops: Taped, c: RecurrentConfig, y: Node) -> tuple[Node, Node]:
     """Return the same as `_unrolled`, all steps in one call of the library, several times as fast."""
     names = (*_WEIGHTS, *_WEIGHTS_AFTER) if c.style == "conditional" else _WEIGHTS
     inputs, source = enter(ops, y), ops.source
-    (all_states, *others), pull = _FUSED[c.style](
+    (all_states, *others), pull = fused_decoder(
         inputs.value, *source[:3], *(ops.p[name] for name in names), lengths=source.lengths
     )
     states, (contexts, weights) = Node(all_states[1:]), map(Node, others)

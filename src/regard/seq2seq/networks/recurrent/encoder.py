@@ -41,29 +41,10 @@ def encode(
 ) -> tuple[Encoded, Callable[[Encoded], Named]]:
     """Annotate sources.
 
-    Parameters
-    ----------
-    p : mapping of str to array
-        The network's parameters.
-    c : RecurrentConfig
-        Its configuration.
-    source : integer array (T, B), or array (T, B, F)
-        Tokens, or vectors or cells of pictures; time first.
-    lengths : integer array (B,)
-        The length of each source; padding has no influence.
-    rate : float
-        Dropout of the embeddings and of every layer's states.
-    rng : numpy.random.Generator or None
-        Random numbers for dropout; None outside training.
-    keep : bool
-        Whether there will be a backward pass.
-
-    Returns
-    -------
-    encoded : Encoded
-        For the decoder.
-    pullback : function
-        ``pullback(dencoded) -> gradients by parameter name``.
+    `source` (T, B), or array (T, B, F): tokens, or vectors or cells of pictures; time first; `lengths` (B,): the
+    length of each source; padding has no influence; `rate`: dropout of the embeddings and of every layer's states;
+    `rng`: random numbers for dropout; None outside training; `keep`: whether there will be a backward pass. Returns
+    `pullback`: ``pullback(dencoded) -> gradients by parameter name``.
     """
     if c.input.ordered:
         values, final, annotate_back = _read(p, c, source, lengths, rate, rng, keep)

@@ -26,15 +26,8 @@ Array = NDArray[Any]
 class RecurrentNetwork:
     """A recurrent encoder-decoder with the readout's output matrix tied to the target embedding.
 
-    Parameters
-    ----------
-    config : RecurrentConfig
-        Its sizes and options.
-    parameters : Parameters, optional
-        Its parameters; zeros by default.
+    `parameters`: its parameters; zeros by default.
 
-    References
-    ----------
     Bahdanau, Cho and Bengio 2014, appendix A; Luong, Pham and Manning 2015; Sennrich et al. 2017, "Nematus: a Toolkit
     for Neural Machine Translation", section 3; Sutskever, Vinyals and Le 2014.
     """
@@ -46,12 +39,8 @@ class RecurrentNetwork:
     def initialize(self, rng: np.random.Generator, target_counts: Array) -> None:
         """Draw the initial parameters.
 
-        Parameters
-        ----------
-        rng : numpy.random.Generator
-            The source of random numbers.
-        target_counts : array (V,)
-            How often each target token occurs, for the output bias.
+        `rng`: the source of random numbers; `target_counts` (V,): how often each target token occurs, for the output
+        bias.
         """
         for name, parameter in self.parameters.items():
             own = self.config.input.initialize(name, parameter.shape, rng)

@@ -33,28 +33,11 @@ def posterior(
 ) -> Array:
     """Return the posterior attention weights of tokens.
 
-    Parameters
-    ----------
-    p : mapping of str to array
-        With ``readout_context`` (C, E), ``target_embedding`` (V, E) and ``output_bias`` (V,).
-    partial_sum : array (B, k, E)
-        The sum in the readout without the context's part.
-    annotations : array (B, T, C)
-        The annotations of the source.
-    weights : array (B, k, T)
-        The attention weights before the tokens were known.
-    tokens : integer array (B, k)
-        The tokens that followed.
-    output : OutputLayer, optional
-        The output layer of these parameters, if there is one already.
+    `partial_sum` (B, k, E): the sum in the readout without the context's part; `annotations` (B, T, C): the
+    annotations of the source; `weights` (B, k, T): the attention weights before the tokens were known; `tokens` (B,
+    k): the tokens that followed; `output`: the output layer of these parameters, if there is one already. Returns
+    array (B, k, T): rows sum to 1; 0 where the attention weight is 0.
 
-    Returns
-    -------
-    array (B, k, T)
-        Rows sum to 1; 0 where the attention weight is 0.
-
-    References
-    ----------
     Shankar and Sarawagi 2019, "Posterior Attention Models for Sequence to Sequence Learning".
     """
     sentence, hypothesis, position = at = np.nonzero(weights)

@@ -43,16 +43,7 @@ class _Last(NamedTuple):
 class RecurrentStepper(Stepper):
     """The decoder steps of a search by the same step as training: k hypotheses of each of B sentences.
 
-    Parameters
-    ----------
-    p : mapping of str to array
-        The network's parameters.
-    c : RecurrentConfig
-        Its configuration.
-    encoded : Encoded
-        The source sentences.
-    width : int
-        k, at first.
+    `encoded`: the source sentences; `width`: k, at first.
     """
 
     has_posterior = True
@@ -204,21 +195,7 @@ def recurrent_stepper(
 ) -> RecurrentStepper:
     """Return the fused stepper if it is possible; in a `record` block the one whose attention is recorded.
 
-    Parameters
-    ----------
-    p : mapping of str to array
-        The network's parameters.
-    c : RecurrentConfig
-        Its configuration.
-    encoded : Encoded
-        The source sentences.
-    width : int
-        Hypotheses of each sentence, at first.
-
-    Returns
-    -------
-    RecurrentStepper
-        Before the first token.
+    `encoded`: the source sentences; `width`: hypotheses of each sentence, at first.
     """
     arrays = p["decoder_state"], p["target_embedding"], p["output_bias"], *encoded[:3]
     fused = c.fused and recurrence.native_does(*arrays) and not recording()

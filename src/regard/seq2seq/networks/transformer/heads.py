@@ -26,21 +26,12 @@ Array = NDArray[Any]
 class Heads(Displayed):
     """Attention weights of all heads: L layers of h heads.
 
-    Parameters
-    ----------
-    source_tokens : tuple of str
-        The m tokens of the encoder: the source's, </s>, and those that a model with a memory has retrieved. Here and
-        below tokens are without markers of spacing.
-    previous_tokens : tuple of str
-        The n tokens that the decoder read: <s>, and all target tokens but the last.
-    target_tokens : tuple of str
-        The n tokens of the translation.
-    encoder : array (L, h, m, m)
-        Self-attention of the encoder.
-    decoder : array (L, h, n, n)
-        Self-attention of the decoder; 0 for later tokens.
-    source : array (L, h, n, m)
-        Attention of the decoder to the source. The mean over the heads of one layer is the translation's alignment.
+    `source_tokens`: the m tokens of the encoder: the source's, </s>, and those that a model with a memory has
+    retrieved. Here and below tokens are without markers of spacing; `previous_tokens`: the n tokens that the decoder
+    read: <s>, and all target tokens but the last; `target_tokens`: the n tokens of the translation; `encoder` (L, h,
+    m, m): self-attention of the encoder; `decoder` (L, h, n, n): self-attention of the decoder; 0 for later tokens;
+    `source` (L, h, n, m): attention of the decoder to the source. The mean over the heads of one layer is the
+    translation's alignment.
     """
 
     source_tokens: tuple[str, ...]
@@ -58,19 +49,9 @@ def head_weights(
 ) -> tuple[Array, Array, Array]:
     """Return the attention weights of all heads for a sentence and its translation.
 
-    Parameters
-    ----------
-    network : TransformerNetwork
-        The network.
-    source : sequence of int, or array (m, F)
-        The m ids of the source, END included; or its vectors or cells.
-    target : sequence of int
-        The n + 2 ids of the target, from START to END.
-
-    Returns
-    -------
-    encoder, decoder, source : array (L, h, m, m), (L, h, n, n), (L, h, n, m)
-        As in `Heads`.
+    `network`: the network; `source` (m, F): the m ids of the source, END included; or its vectors or cells; `target`:
+    the n + 2 ids of the target, from START to END. Returns `encoder`, `decoder`, `source` (L, h, m, m), (L, h, n, n),
+    (L, h, n, m): as in `Heads`.
     """
     p, heads, n = network.parameters, network.config.heads, len(target) - 2
     column, length = source_batch([source])

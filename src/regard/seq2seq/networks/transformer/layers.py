@@ -39,17 +39,7 @@ Attend = Callable[[Array], tuple[Array, Callable[[Array], Array]]]
 def no_dropout(rows: Array) -> tuple[Array, Callable[[Array], tuple[Array]]]:
     """Return rows as they are, where dropout would be in training.
 
-    Parameters
-    ----------
-    rows : array
-        Any.
-
-    Returns
-    -------
-    rows : array
-        The same.
-    pullback : function
-        ``pullback(drows) -> (drows,)``.
+    `rows`: any. Returns `pullback`: ``pullback(drows) -> (drows,)``.
     """
     return rows, lambda drows: (drows,)
 
@@ -57,26 +47,11 @@ def no_dropout(rows: Array) -> tuple[Array, Callable[[Array], tuple[Array]]]:
 class MultiHeadAttention:
     """Multi-head attention between the tokens of two sides, rows in and rows out.
 
-    Parameters
-    ----------
-    queries_padding, keys_padding : Padding
-        The positions of the queries' tokens and of the keys'.
-    heads : int
-        The number of heads.
-    mask : Mask
-        Which keys are visible to which query.
-    with_weights : bool
-        Whether to return the weights.
+    `queries_padding`, `keys_padding`: the positions of the queries' tokens and of the keys'; `heads`: the number of
+    heads; `mask`: which keys are visible to which query; `with_weights`: whether to return the weights. `weights` (B,
+    n, T): the mean of the weights over the heads, if they are requested: set by the call; `dweights` (B, n, T): their
+    gradient, to be set before the backward pass.
 
-    Attributes
-    ----------
-    weights : array (B, n, T)
-        The mean of the weights over the heads, if they are requested: set by the call.
-    dweights : array (B, n, T) or None
-        Their gradient, to be set before the backward pass.
-
-    References
-    ----------
     Vaswani et al. 2017, section 3.2.2.
     """
 
@@ -132,15 +107,8 @@ class MultiHeadAttention:
 def self_attention(attention: MultiHeadAttention) -> Attend:
     """Return the self-attention of an `attention_block`.
 
-    Parameters
-    ----------
-    attention : MultiHeadAttention
-        With the same padding for queries and keys.
-
-    Returns
-    -------
-    function
-        ``attend(projected (N, 3 W)) -> (context (N, W), pullback)``: queries, keys and values come side by side.
+    `attention`: with the same padding for queries and keys. Returns ``attend(projected (N, 3 W)) -> (context (N, W),
+    pullback)``: queries, keys and values come side by side.
     """
 
     def attend(projected: Array) -> tuple[Array, Callable[[Array], Array]]:
@@ -159,17 +127,8 @@ def self_attention(attention: MultiHeadAttention) -> Attend:
 class CrossAttention:
     """The attention of target tokens over the source, for an `attention_block`.
 
-    Parameters
-    ----------
-    attention : MultiHeadAttention
-        From the target's positions to the source's.
-    keys : array (M, 2 W)
-        Keys and values of the source tokens, side by side.
-
-    Attributes
-    ----------
-    dkeys : array (M, 2 W)
-        Their gradient: set by the backward pass.
+    `attention`: from the target's positions to the source's; `keys` (M, 2 W): keys and values of the source tokens,
+    side by side. `dkeys` (M, 2 W): their gradient: set by the backward pass.
     """
 
     def __init__(self, attention: MultiHeadAttention, keys: Array) -> None:
@@ -193,28 +152,10 @@ def attention_block(
 ) -> tuple[Array, Back]:
     """Add attention to each row: ``x + drop(attend(norm(x) @ in) @ out)``.
 
-    Parameters
-    ----------
-    p : mapping of str to array
-        The parameters.
-    name : str
-        The prefix of the names of this block's parameters.
-    x : array (N, W)
-        A row for each token.
-    attend : function
-        ``attend(projected) -> (context (N, W), pullback)``.
-    drop : function
-        Dropout.
+    `name`: the prefix of the names of this block's parameters; `x` (N, W): a row for each token; `attend`:
+    ``attend(projected) -> (context (N, W), pullback)``; `drop`: dropout. Returns `y` (N, W): the rows plus the output
+    of attention; `pullback`: ``pullback(dy, gradients by name) -> dx``.
 
-    Returns
-    -------
-    y : array (N, W)
-        The rows plus the output of attention.
-    pullback : function
-        ``pullback(dy, gradients by name) -> dx``.
-
-    References
-    ----------
     Vaswani et al. 2017, section 3.2.2; Xiong et al. 2020, figure 1b.
     """
     normal, norm_back = layer_norm(x, p[name + "gain"], p[name + "shift"])
@@ -236,26 +177,9 @@ def attention_block(
 def feed_forward_block(p: Mapping[str, Array], name: str, x: Array, drop: Drop) -> tuple[Array, Back]:
     """Add a feed-forward layer to each row: ``x + drop(perceptron(norm(x)))``.
 
-    Parameters
-    ----------
-    p : mapping of str to array
-        The parameters.
-    name : str
-        The prefix of the names of this block's parameters.
-    x : array (N, W)
-        A row for each token.
-    drop : function
-        Dropout.
+    `name`: the prefix of the names of this block's parameters; `x` (N, W): a row for each token; `drop`: dropout.
+    Returns `y` (N, W): the rows after the layer; `pullback`: ``pullback(dy, gradients by name) -> dx``.
 
-    Returns
-    -------
-    y : array (N, W)
-        The rows after the layer.
-    pullback : function
-        ``pullback(dy, gradients by name) -> dx``.
-
-    References
-    ----------
     Vaswani et al. 2017, section 3.3; Xiong et al. 2020, figure 1b.
     """
     weights = [name + part for part in ("in", "in_bias", "out", "out_bias")]

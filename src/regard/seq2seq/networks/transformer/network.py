@@ -29,15 +29,8 @@ Array = NDArray[Any]
 class TransformerNetwork:
     """A transformer with the output matrix tied to the target embedding.
 
-    Parameters
-    ----------
-    config : TransformerConfig
-        Its sizes.
-    parameters : Parameters, optional
-        Its parameters; zeros by default.
+    `parameters`: its parameters; zeros by default.
 
-    References
-    ----------
     Vaswani et al. 2017, "Attention Is All You Need"; Xiong et al. 2020, "On Layer Normalization in the Transformer
     Architecture"; Press and Wolf 2017 (tied embeddings).
     """
@@ -49,15 +42,9 @@ class TransformerNetwork:
     def initialize(self, rng: np.random.Generator, target_counts: Array) -> None:
         """Draw the initial parameters.
 
-        Parameters
-        ----------
-        rng : numpy.random.Generator
-            The source of random numbers.
-        target_counts : array (V,)
-            How often each target token occurs, for the output bias.
+        `rng`: the source of random numbers; `target_counts` (V,): how often each target token occurs, for the output
+        bias.
 
-        References
-        ----------
         Glorot and Bengio 2010, eq. 16.
         """
         for name, parameter in self.parameters.items():
@@ -93,8 +80,6 @@ class TransformerNetwork:
     ) -> tuple[float, Callable[[float], dict[str, Array]]]:
         """Return the loss of a batch, as `Network.loss` describes; with R-Drop there are two complete passes.
 
-        References
-        ----------
         Vaswani et al. 2017, section 5.4; Garg et al. 2019, "Jointly Learning to Align and Translate with Transformer
         Models" (guided alignment, here of the mean over heads).
         """

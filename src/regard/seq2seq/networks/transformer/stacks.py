@@ -37,17 +37,7 @@ Array = NDArray[Any]
 def layers(p: Mapping[str, Array], stack: str) -> list[str]:
     """Return the prefix of the parameter names of each layer.
 
-    Parameters
-    ----------
-    p : mapping of str to array
-        The parameters.
-    stack : str
-        "encoder" or "decoder".
-
-    Returns
-    -------
-    list of str
-        From the first layer to the last.
+    `stack`: "encoder" or "decoder".
     """
     count = sum(name.startswith(stack) and name.endswith("self_in") for name in p)
     return [f"{stack}_{i}_" for i in range(count)]
@@ -75,28 +65,10 @@ def encode(
 ) -> tuple[Array, Callable[[Array], Named]]:
     """Encode sources.
 
-    Parameters
-    ----------
-    p : mapping of str to array
-        The parameters.
-    c : TransformerConfig
-        The configuration.
-    source : integer array (T, B), or array (T, B, F)
-        Tokens, or vectors or cells of pictures; time first.
-    padding : Padding
-        The positions of the M that are not padding.
-    drop : function
-        Dropout.
+    `source` (T, B), or array (T, B, F): tokens, or vectors or cells of pictures; time first; `padding`: the positions
+    of the M that are not padding; `drop`: dropout. Returns `memory` (M, W): the encoder's output, which the decoder
+    attends to; `pullback`: ``pullback(dmemory) -> gradients by name``.
 
-    Returns
-    -------
-    memory : array (M, W)
-        The encoder's output, which the decoder attends to.
-    pullback : function
-        ``pullback(dmemory) -> gradients by name``.
-
-    References
-    ----------
     Vaswani et al. 2017, section 3.1 and 3.4.
     """
     x, source_back = _embed_source(p, c, source, padding, drop)
@@ -132,36 +104,12 @@ def decode(
 ) -> tuple[Array, Array, Callable[[Array, Array | None], tuple[Array, Named]]]:
     """Decode target tokens under teacher forcing: each attends to those before it and to the source.
 
-    Parameters
-    ----------
-    p : mapping of str to array
-        The parameters.
-    ids : integer array (N,)
-        The tokens, each sentence's from START.
-    padding : Padding
-        Their positions.
-    memory : array (M, W)
-        The encoder's output.
-    source_padding : Padding
-        Its positions.
-    drop : function
-        Dropout.
-    heads : int
-        Heads of each attention.
-    aligned : int, optional
-        The layer whose cross-attention weights are returned, counted from 0.
+    `ids` (N,): the tokens, each sentence's from START; `padding`: their positions; `memory` (M, W): the encoder's
+    output; `source_padding`: its positions; `drop`: dropout; `heads`: heads of each attention; `aligned`: the layer
+    whose cross-attention weights are returned, counted from 0. Returns `readout` (N, W): what each next token is
+    predicted from; `weights` (B, n, T): the cross-attention weights of that layer, the mean over its heads; (0, 0, 0)
+    without one; `pullback`: ``pullback(dreadout, dweights or None) -> (dmemory, gradients by name)``.
 
-    Returns
-    -------
-    readout : array (N, W)
-        What each next token is predicted from.
-    weights : array (B, n, T)
-        The cross-attention weights of that layer, the mean over its heads; (0, 0, 0) without one.
-    pullback : function
-        ``pullback(dreadout, dweights or None) -> (dmemory, gradients by name)``.
-
-    References
-    ----------
     Vaswani et al. 2017, section 3.1 and 3.4.
     """
     rows, embed_back = embed_tokens(p["target_embedding"], ids, p["target_embedding"].shape[1] ** 0.5)

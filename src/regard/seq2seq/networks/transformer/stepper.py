@@ -40,20 +40,8 @@ _STEPS = 32  # initial capacity
 class TransformerStepper(Stepper):
     """The decoder steps of a search: k hypotheses of each of B sentences.
 
-    Parameters
-    ----------
-    p : mapping of str to array
-        The network's parameters.
-    heads : int
-        Heads of each attention.
-    aligned : int
-        The layer, counted from 0, whose cross-attention weights are returned.
-    memory : array (M, W)
-        The encoder's output.
-    padding : Padding
-        Its positions.
-    width : int
-        k, at first.
+    `heads`: heads of each attention; `aligned`: the layer, counted from 0, whose cross-attention weights are
+    returned; `memory` (M, W): the encoder's output; `padding`: its positions; `width`: k, at first.
     """
 
     def __init__(
