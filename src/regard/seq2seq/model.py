@@ -163,6 +163,8 @@ class Seq2Seq(Translator):
             option = "extras" if self.extras else "lower"
             rule = f"{option} must not be given with a source of arrays: it is about the source's tokens."
             _check.fail(rule)
+        if isinstance(source, Source) and self.lower is not None:
+            _check.fail("lower must not be given with a Text, which has it. Got both instead.")
         if self._augmented and self.network.get("score") == "none":
             _check.fail(
                 f"extras that append tokens need attention, which reads them. Got {self.extras} instead."
