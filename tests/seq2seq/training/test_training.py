@@ -294,7 +294,7 @@ def test_steps_end_a_training_within_an_epoch_or_after_it(steps: int) -> None:
 
 def test_steps_choose_no_other_sizes_and_no_epochs() -> None:
     corpus = begun(resolved()).pairs
-    config = choose_config("recurrent", len(corpus), 10, 10, {})
+    config = choose_config("recurrent", len(corpus), Spec(tokens=10), 10, {})
     chosen = choose_training(config, corpus, TrainingConfig(steps=80))
     assert (chosen.steps, chosen.epochs, chosen.minutes, chosen.warm_up) == (80, None, None, 8)
     by_epochs = choose_training(config, corpus, TrainingConfig())
