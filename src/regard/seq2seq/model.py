@@ -207,9 +207,8 @@ class Seq2Seq(Translator):
     def model(self) -> files.Model[Network]:
         """The network and the tokenizers of both sides."""
         if self._model is None:
-            raise ValueError(
-                "the model must be trained or loaded first: fit(sources, targets) or Seq2Seq.load(path)"
-            )
+            rule = "the model must be trained or loaded first."
+            _check.fail(rule, hint="fit(sources, targets) or Seq2Seq.load(path)")
         return self._model
 
     @property
