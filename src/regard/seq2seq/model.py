@@ -142,17 +142,7 @@ class Seq2Seq(Translator):
             _check.choice("source", source, TOKEN_TYPES)
         types = target, target if isinstance(source, Source) else source
         self.family, self.source, self.target = family, source, target
-        if not isinstance(network, Mapping | None):
-            rule = f"network must be a mapping from names to values. Got {network!r:.60} instead."
-            _check.fail(rule, kind=TypeError)
-        self.network = {n: x.item() if isinstance(x, np.generic) else x for n, x in (network or {}).items()}
-        if not _check.flag("attention", attention):
-            if family != "recurrent":
-                _check.fail("attention must be True for a transformer: it is made of attention.")
-            if self.network.setdefault("score", "none") != "none":
-                _check.fail(
-                    f"score must not be given without attention. Got {self.network['score']!r:.60} instead."
-                )
+        self.network = _network_options(family, attention, network)
         self.vocabulary, self.min_count = _vocabulary_options(vocabulary, min_count, types)
         self.lower = None if lower is None else _check.flag("lower", lower)
         self.normalization = as_normalization(normalization)
@@ -543,6 +533,20 @@ def _two_sides(valid: Any) -> tuple[Sequence[Any], Sequence[Any]]:
     if not isinstance(valid, tuple | list) or len(valid) != 2:
         _check.fail(f"valid must be (sources, targets). Got {valid!r:.60} instead.", kind=TypeError)
     return valid[0], valid[1]
+
+
+def _network_options(family: str, attention: bool, network: Any) -> dict[str, Any]:
+    """Check the options of the network, and add that it has no attention."""
+    if not isinstance(network, Mapping | None):
+        rule = f"network must be a mapping from names to values. Got {network!r:.60} instead."
+        _check.fail(rule, kind=TypeError)
+    options = {n: x.item() if isinstance(x, np.generic) else x for n, x in (network or {}).items()}
+    if not _check.flag("attention", attention):
+        if family != "recurrent":
+            _check.fail("attention must be True for a transformer: it is made of attention.")
+        if options.setdefault("score", "none") != "none":
+            _check.fail(f"score must not be given without attention. Got {options['score']!r:.60} instead.")
+    return options
 
 
 def _vocabulary_options(
