@@ -149,12 +149,7 @@ class Seq2Seq(Translator):
         self.subwords = _segmentation(subwords, types)
         self.extras = check_options(extras)
         self.max_tokens = _check.integer("max_tokens", max_tokens, least=1)
-        if self.reader.tokenizer is None and (self.extras or self.lower is not None):
-            option = "extras" if self.extras else "lower"
-            rule = f"{option} must not be given with a source of arrays: it is about the source's tokens."
-            _check.fail(rule)
-        if isinstance(source, Source) and self.lower is not None:
-            _check.fail("lower must not be given with a Text, which has it. Got both instead.")
+        self._check_source()
         if self._augmented and self.network.get("score") == "none":
             _check.fail(
                 f"extras that append tokens need attention, which reads them. Got {self.extras} instead."
@@ -168,6 +163,15 @@ class Seq2Seq(Translator):
         defaults.check(self.family, self.network, self.training, self.reader.spec)
         self._model: files.Model[Network] | None = None
         self._held_out: list[tuple[Row, Row]] = []  # pairs to which the weight of a reranker is fitted
+
+    def _check_source(self) -> None:
+        """Check that the options of the source's tokens go with it."""
+        if self.reader.tokenizer is None and (self.extras or self.lower is not None):
+            option = "extras" if self.extras else "lower"
+            rule = f"{option} must not be given with a source of arrays: it is about the source's tokens."
+            _check.fail(rule)
+        if isinstance(self.source, Source) and self.lower is not None:
+            _check.fail("lower must not be given with a Text, which has it. Got both instead.")
 
     @property
     def reader(self) -> Source:

@@ -16,6 +16,7 @@ from regard.seq2seq.commands.train.arguments import add_arguments, make_models
 from regard.seq2seq.commands.train.data import Data, identity
 from regard.seq2seq.networks.families import FAMILIES
 from regard.seq2seq.networks.options import options_of
+from regard.seq2seq.sources import Text
 from regard.seq2seq.training.config import OPTIONS
 
 OTHERS: dict[str, Any] = {  # a value for each option that is not its default
@@ -68,7 +69,8 @@ def parser() -> argparse.ArgumentParser:
     return result
 
 
-PAIRS = Data([("a", "b")], [("c", "d")], [])
+A, B, C, D = map(Text().load, "abcd")
+PAIRS = Data([(A, B)], [(C, D)], [])
 
 
 def fingerprint(**options: Any) -> str:

@@ -38,13 +38,18 @@ class Example:
         return self.name
 
     def __repr__(self) -> str:
-        return f"Example({self.name!r}, {self._key()})"
+        return f"Example({self.identity!r})"
 
     def __eq__(self, other: object) -> bool:
         return self is other or (isinstance(other, Example) and self._key() == other._key())
 
     def __hash__(self) -> int:
         return hash(self._key())
+
+    @property
+    def identity(self) -> Hashable:
+        """What it was read from: the text, however it is split; or the path, and a digest of the rows."""
+        return (self.name, self._key()) if isinstance(self.content, np.ndarray) else self.name
 
     def _key(self) -> Hashable:
         if not isinstance(self.content, np.ndarray):
