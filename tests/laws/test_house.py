@@ -68,6 +68,7 @@ SEQ2SEQ_PACKAGES = [
         "decoding",
         "extras",
         "storage",
+        "export",
         "training",
     ),
     *("translator", "ensemble", "model", "commands"),
@@ -81,7 +82,8 @@ def module_name(path: Path) -> str:
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-FILES = sorted(SRC.rglob("*.py"))
+# Files in a folder that is no package are copied by users, not imported.
+FILES = sorted(path for path in SRC.rglob("*.py") if path.with_name("__init__.py").exists())
 MODULES = [module_name(path) for path in FILES]
 PUBLIC = [name for name in MODULES if not any(part.startswith("_") for part in name.split("."))]
 # What users import: a name in the `__all__` of a module of the reference has a complete docstring. What other modules

@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 from errors import error
 
-from regard import cli
 from regard.seq2seq import Ensemble, Images, Seq2Seq, TrainingConfig, Vectors
 from regard.seq2seq.networks.families import build
 from regard.seq2seq.networks.inputs.images import ImageInput
@@ -159,27 +158,6 @@ def test_a_model_has_the_mean_and_the_deviation_of_its_training_examples(family:
     assert model.source == Vectors(1, "set")  # what was asked for
 
 
-@pytest.mark.slow
-def test_the_same_examples_in_any_form_give_the_same_model(tmp_path: Path) -> None:
-    sources, targets = examples("sequence", 30)
-    paths = [str(tmp_path / f"{i}.npy") for i in range(30)]
-    for path, source in zip(paths, sources, strict=True):
-        np.save(path, source.astype(np.float32))
-    forms: list[Any] = [
-        sources,
-        [source.tolist() for source in sources],
-        [np.asfortranarray(source.astype(np.int8)) for source in sources],
-        paths,
-        list(map(Path, paths)),
-        list(map(Vectors(4).load, paths)),
-    ]
-    models = [untrained("recurrent", "sequence").fit(form, targets) for form in forms]
-    for model in models:
-        assert (model.model.network.parameters.flat == models[0].model.network.parameters.flat).all()
-        for form in forms:
-            assert model.translate(form[:5]) == models[0].translate(sources[:5])
-
-
 def test_one_array_holds_many_pictures() -> None:
     sources, targets = examples("images", 20)
     together = untrained("recurrent", "images").fit(np.stack(sources), targets)
@@ -192,16 +170,6 @@ def test_one_array_holds_many_pictures() -> None:
 # -------------------------------------------------------------------------------------------------------- files
 
 
-@pytest.mark.slow
-def test_a_verb_standardises_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    model, example = small("recurrent", "set"), one_example("set")
-    model.save(tmp_path / "m")
-    np.save(tmp_path / "x.npy", example)
-    assert cli.main(["caption", str(tmp_path / "m"), str(tmp_path / "x.npy"), "--n-best", "1"]) == 0
-    (translation,) = model.translate([example])
-    assert capsys.readouterr().out == f"{tmp_path / 'x.npy'}\t{translation.score:.4f}\t{translation.text}\n"
-
-
 def test_a_loaded_model_learns_anew_from_other_examples(tmp_path: Path) -> None:
     small("recurrent", "set").save(tmp_path / "m")
     again = Seq2Seq.load(tmp_path / "m")
@@ -212,18 +180,12 @@ def test_a_loaded_model_learns_anew_from_other_examples(tmp_path: Path) -> None:
     assert again.model.source.mean == pytest.approx(np.concatenate(sources).mean(axis=0) + 7)
 
 
-def test_a_checkpoint_of_other_arrays_is_rejected(tmp_path: Path) -> None:
-    sources, targets = examples("set", 24)
-    checkpoint = tmp_path / "checkpoint"
-    for _ in untrained("recurrent", "set").steps(
-        list(zip(sources, targets, strict=True)), checkpoint=checkpoint
-    ):
+def test_a_checkpoint_of_another_source_is_rejected(tmp_path: Path) -> None:
+    pairs, checkpoint = examples("set", 24), tmp_path / "checkpoint"
+    for _ in untrained("recurrent", "set").steps(list(zip(*pairs, strict=True)), checkpoint=checkpoint):
         break
-    other = [sources[0] + 1, *sources[1:]]
-    with pytest.raises(ValueError, match="the pairs, or which of their tokens are known, have changed"):
-        untrained("recurrent", "set").fit(other, targets, checkpoint=checkpoint)
     with pytest.raises(ValueError, match="source was Vectors"):
-        untrained("recurrent", "set", source=Vectors(1)).fit(sources, targets, checkpoint=checkpoint)
+        untrained("recurrent", "set", source=Vectors(1)).fit(*pairs, checkpoint=checkpoint)
     assert checkpoint.exists()
 
 
@@ -280,15 +242,6 @@ def test_a_single_picture_of_channels_is_not_several() -> None:
         )
 
 
-@pytest.mark.parametrize("name", ["translate", "sample", "align", "fit"])
-def test_a_model_of_text_reads_no_arrays(name: str) -> None:
-    model = Seq2Seq(epochs=1, network=SMALL["recurrent"]).fit(["a b", "b"], ["x y", "y"])
-    more = [["x", "y"]] if name in ("align", "fit") else []
-    text = error(TypeError, getattr(model, name), [np.ones((2, 4)), np.ones((2, 4))], *more)
-    assert text.endswith(" 1: a text must be a str or a sequence of tokens. Got ndarray instead.")
-    error(TypeError, getattr(model, name), np.stack([np.ones((2, 4)), np.ones((2, 4))]), *more)
-
-
 @every_kind
 def test_the_source_decides_the_input_of_a_network(kind: str) -> None:
     for name, value in (("inputs", None), ("source_tokens", 5)):
@@ -342,7 +295,8 @@ def inputs_changed(**values: Any) -> Any:
     return lambda before: before | {"inputs": before["inputs"] | values}
 
 
-UNFIT = "its configuration is damaged: the network must read what its source returns. It reads "
+CONFIG = "its configuration is damaged: "
+UNFIT = f"{CONFIG}the network must read what its source returns. It reads "
 
 
 @pytest.mark.parametrize(
@@ -350,93 +304,27 @@ UNFIT = "its configuration is damaged: the network must read what its source ret
     [
         ("set", {"source": None}, "its configuration is incomplete or damaged"),
         ("set", {"source": []}, "its source is damaged: it is not a JSON object"),
-        (
-            "set",
-            {"source": {}},
-            "its source is damaged: the kind of a source must be one of 'words', 'characters', ",
-        ),
-        (
-            "set",
-            {"source": changed(kind="words")},
-            "its source is damaged: a vocabulary must have 0 tokens. Got 1 instead.",
-        ),
-        (
-            "set",
-            {"source": changed(more=1)},
-            "its source is damaged: the settings of vectors must be kind, size",
-        ),
-        (
-            "set",
-            {"source": changed(size=0)},
-            "its source is damaged: size must be at least 1. Got 0 instead.",
-        ),
-        (
-            "set",
-            {"source": changed(size="1")},
-            "its source is damaged: size must be an integer. Got '1' instead.",
-        ),
-        (
-            "set",
-            {"source": changed(mean=[1, 2])},
-            "its source is damaged: mean must be 1 numbers. Got [1, 2]",
-        ),
-        (
-            "set",
-            {"source": changed(mean=None)},
-            "its source is damaged: mean and scale must be given together.",
-        ),
-        ("set", {"source": changed(scale=[0])}, "its source is damaged: scale[0] must be greater than 0."),
+        ("set", {"source": {}}, "its source is damaged: the kind of a source must be one of 'words', "),
+        ("set", {"source": changed(kind="words")}, "its source is damaged: a vocabulary must have 0 tokens."),
+        ("set", {"source": changed(size=0)}, "its source is damaged: size must be at least 1."),
         ("set", {"source": changed(mean=[float("nan")])}, ""),
-        ("set", {"source": changed(scale=[float("inf")])}, ""),
-        ("set", {"source": changed(size=2, mean=None, scale=None)}, UNFIT),
         ("set", {"source": changed(positions=1, mean=[0, 0], scale=[1, 1])}, UNFIT),
         ("set", {"source": changed(order="sequence")}, UNFIT),
         ("set", {"source": Images(8, 8).settings()[0]}, UNFIT),
         ("images", {"source": Vectors(16).settings()[0]}, UNFIT),
-        ("images", {"source": changed(cell=3)}, "its source is damaged: cell must be a power of 2."),
         ("images", {"source": changed(cell=2)}, UNFIT),
-        ("images", {"source": changed(height=16)}, UNFIT),
         ("images", {"source": changed(channels=3)}, UNFIT),
-        (
-            "set",
-            {"config": changed(inputs=None)},
-            "its configuration is damaged: source_tokens must be at least 1",
-        ),
-        (
-            "set",
-            {"config": changed(inputs=[])},
-            "its configuration is damaged: inputs must be an input. Got []",
-        ),
-        (
-            "set",
-            {"config": changed(source_tokens=3)},
-            "its configuration is damaged: source_tokens must be 0 for",
-        ),
-        ("set", {"config": inputs_changed(kind="x")}, "its configuration is damaged: inputs must be one of"),
-        ("set", {"config": inputs_changed(more=1)}, "its configuration is damaged: "),
+        ("set", {"config": changed(inputs=None)}, f"{CONFIG}source_tokens must be at least 1"),
+        ("set", {"config": changed(inputs=[])}, f"{CONFIG}inputs must be an input. Got []"),
+        ("set", {"config": changed(source_tokens=3)}, f"{CONFIG}source_tokens must be 0 for"),
         ("set", {"config": inputs_changed(size=2)}, ""),
-        ("set", {"config": inputs_changed(order="sequence")}, ""),
         ("images", {"config": inputs_changed(height=2**12)}, ""),
-        (
-            "images",
-            {"config": inputs_changed(filters=[2048] * 12)},
-            "its configuration is damaged: height and",
-        ),
-        ("images", {"config": inputs_changed(filters="32")}, "its configuration is damaged: filters must be"),
-        (
-            "set",
-            {"graphones": {"order": 2}},
-            "its configuration is damaged: graphones needs a source of tokens",
-        ),
-        (
-            "images",
-            {"translation_memory": {"neighbours": 1}},
-            "its configuration is damaged: translation_memory needs a source of tokens",
-        ),
+        ("set", {"graphones": {"order": 2}}, f"{CONFIG}graphones needs a source of tokens"),
+        ("images", {"translation_memory": {}}, f"{CONFIG}translation_memory needs a source of tokens"),
         (
             "set",
             {"data": {"source.tokens": b"a\nb"}},
-            "its source is damaged: a source of arrays has no data. Got 'tokens' instead.",
+            "its source is damaged: a source of arrays has no data.",
         ),
         ("set", {"data": {"graphones.tokens": b"a\nb"}}, "'graphones.tokens' is unknown"),
     ],
@@ -446,12 +334,6 @@ def test_damaged_files(kind: str, damage: dict[str, Any], text: str, tmp_path: P
     message = error(ValueError, read_model, path)
     assert message.startswith(f"{path} is not a model file: {text}")
     assert "\n" not in message
-
-
-def test_a_model_of_text_has_no_source_of_arrays(tmp_path: Path) -> None:
-    model = Seq2Seq(epochs=1, network=SMALL["recurrent"]).fit(["a b", "b"], ["x y", "y"])
-    path = rewritten(tmp_path / "m", model, source=Vectors(2).settings()[0])
-    assert "its source is damaged: " in error(ValueError, read_model, path)
 
 
 def test_stages_of_other_sizes_are_read(tmp_path: Path) -> None:

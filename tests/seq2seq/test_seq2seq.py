@@ -13,7 +13,6 @@ import pytest
 from one_test import in_one_test
 
 from regard.seq2seq import Seq2Seq, TrainingConfig, translator
-from regard.seq2seq import model as module
 from regard.seq2seq.corpus.batching import Corpus, EncodedPair, Links
 from regard.seq2seq.corpus.pairs import Pair
 from regard.seq2seq.corpus.splits import hold_out
@@ -21,6 +20,7 @@ from regard.seq2seq.decoding.forced import force
 from regard.seq2seq.sources import Source, Spec
 from regard.seq2seq.sources.text.tokenizers import Tokenizer
 from regard.seq2seq.sources.text.vocabulary import END, UNKNOWN
+from regard.seq2seq.training import preparation
 from regard.seq2seq.training.defaults import choose_config, choose_training
 
 
@@ -159,7 +159,7 @@ def test_translating_is_checked(reverser: Seq2Seq) -> None:
         Seq2Seq().translate(["w1"])
     assert (
         str(caught.value)
-        == "the model must be trained or loaded first: fit(sources, targets) or Seq2Seq.load(path)"
+        == "the model must be trained or loaded first.\n  hint: fit(sources, targets) or Seq2Seq.load(path)"
     )
 
 
@@ -256,7 +256,7 @@ def test_a_checkpoint_is_removed_where_it_was_written(tmp_path: Path) -> None:
 
 
 def test_sizes_are_checked_before_slow_work(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module.Seq2Seq, "_learn_extras", None)  # a call of it would fail
+    monkeypatch.setattr(preparation, "_learn_extras", None)  # a call of it would fail
     model = Seq2Seq(
         family="transformer", extras={"translation_memory": 1, "graphones": 3}, network={"heads": 256}
     )

@@ -8,7 +8,10 @@ import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
-from typing import TYPE_CHECKING, Literal, Self, get_args
+from typing import TYPE_CHECKING, Any, Literal, Self, get_args
+
+import numpy as np
+from numpy.typing import NDArray
 
 from regard import _check
 from regard._characters import classes
@@ -25,6 +28,7 @@ Unknown = Literal["guess", "skip", "fail"]
 UNKNOWN: tuple[Unknown, ...] = get_args(Unknown)
 BEAM = 5  # hypotheses, by default
 _SENTENCE_END = re.compile("(?<=[.!?…]) ")
+_LEAST = 1e-9  # of an attention weight
 _BLANK = "\u2423"  # as a tokenizer of characters writes it
 _LETTERS = "tokens"  # the kind of tokenizer for which a word is given as its letters
 
@@ -48,7 +52,8 @@ class Pronunciation:
     phone_probabilities : tuple of float
         For each phone, the share of the hypotheses that have it at its place; 1 of the dictionary.
     links : tuple of (int, int)
-        The letter to which the model attended most at each phone, as pairs of letter and phone; none of the dictionary.
+        Pairs of letter and phone: from left to right, the letters to which the model attended most; none of the
+        dictionary.
     unknown : tuple of str
         The letters that the model has never seen: with any, an answer is a guess.
     """
@@ -251,13 +256,25 @@ def _agreement(
 
 
 def _links(answer: Translation, letters: int, known: frozenset[str]) -> tuple[tuple[int, int], ...]:
-    """Return the letter of the highest weight for each phone; none without attention."""
-    if answer.alignment is None:
+    """Return the letter of each phone; none without attention."""
+    if answer.alignment is None or not letters:
         return ()
-    rows = [
-        row[:letters] for row, phone in zip(answer.alignment, answer.tokens, strict=True) if phone in known
-    ]
-    return tuple((int(row.argmax()), place) for place, row in enumerate(rows) if row.size)
+    spoken = [phone in known for phone in answer.tokens]
+    path = _left_to_right(answer.alignment[spoken, :letters])
+    return tuple((letter, place) for place, letter in enumerate(path))
+
+
+def _left_to_right(weights: NDArray[Any]) -> list[int]:
+    """Return a column for each row, (n, m), never further to the left, with the largest product of weights."""
+    scores = np.log(np.maximum(weights, _LEAST))
+    best = [scores[0]]
+    for row in scores[1:]:
+        best.append(np.maximum.accumulate(best[-1]) + row)
+    path, end = [], weights.shape[1]
+    for row in reversed(best):
+        end = int(row[:end].argmax()) + 1
+        path.append(end - 1)
+    return path[::-1]
 
 
 def _divided(text: str) -> list[tuple[str, bool]]:

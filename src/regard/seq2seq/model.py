@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-import time
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self, cast
@@ -13,37 +12,39 @@ from typing import Any, Self, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from regard import _check, _files
-from regard.seq2seq.corpus.batching import Corpus, Links
-from regard.seq2seq.corpus.dataset import check_links, encode_pairs, is_short, own_tokens
+from regard import _check
+from regard.seq2seq.corpus.batching import Links
+from regard.seq2seq.corpus.dataset import is_short
 from regard.seq2seq.corpus.packing import Row
-from regard.seq2seq.corpus.pairs import Pair, as_pairs, paired
-from regard.seq2seq.corpus.splits import split_validation
+from regard.seq2seq.corpus.pairs import paired
 from regard.seq2seq.decoding.beam import BEAM
 from regard.seq2seq.decoding.hypothesis import Scoring
-from regard.seq2seq.extras import augments, check_options, extra_class
-from regard.seq2seq.extras.base import Extra, SourceAugmenter, augment
+from regard.seq2seq.extras import augments, check_options
 from regard.seq2seq.networks.base import Network
-from regard.seq2seq.networks.families import FAMILIES, build, describe
+from regard.seq2seq.networks.families import FAMILIES, describe
 from regard.seq2seq.networks.transformer.heads import Heads, head_weights
 from regard.seq2seq.networks.transformer.network import TransformerNetwork
 from regard.seq2seq.sources import Example, Source, Text
-from regard.seq2seq.sources.example import located
 from regard.seq2seq.sources.text.normalization import as_normalization
 from regard.seq2seq.sources.text.subwords import METHODS, Method
-from regard.seq2seq.sources.text.tokenizers import SMALLEST, TOKEN_TYPES, Tokenizer
+from regard.seq2seq.sources.text.tokenizers import SMALLEST, TOKEN_TYPES
 from regard.seq2seq.sources.text.vocabulary import END, JOIN, SPECIAL, START
 from regard.seq2seq.storage import model_file as files
-from regard.seq2seq.storage.checkpoint_file import write_checkpoint
 from regard.seq2seq.training import defaults
-from regard.seq2seq.training.checkpoint import checkpoint_path, read_checkpoint, resume
+from regard.seq2seq.training.checkpoint import (
+    checkpoint_path,
+    finish,
+    read_checkpoint,
+    resume,
+    steps_with_checkpoints,
+)
 from regard.seq2seq.training.config import TrainingConfig
 from regard.seq2seq.training.loop import Training, TrainingStep
+from regard.seq2seq.training.preparation import GivenLinks, Progress, prepare
 from regard.seq2seq.translator import Translation, Translator
 
 __all__ = ["Seq2Seq"]
 
-CHECKPOINT_EVERY = 60.0  # seconds
 _FITTED = 1000  # validation sources, at most, that the weight of a reranker is fitted to
 
 
@@ -162,6 +163,8 @@ class Seq2Seq(Translator):
             option = "extras" if self.extras else "lower"
             rule = f"{option} must not be given with a source of arrays: it is about the source's tokens."
             _check.fail(rule)
+        if isinstance(source, Source) and self.lower is not None:
+            _check.fail("lower must not be given with a Text, which has it. Got both instead.")
         if self._augmented and self.network.get("score") == "none":
             _check.fail(
                 f"extras that append tokens need attention, which reads them. Got {self.extras} instead."
@@ -200,9 +203,8 @@ class Seq2Seq(Translator):
     def model(self) -> files.Model[Network]:
         """The network and the tokenizers of both sides."""
         if self._model is None:
-            raise ValueError(
-                "the model must be trained or loaded first: fit(sources, targets) or Seq2Seq.load(path)"
-            )
+            rule = "the model must be trained or loaded first."
+            _check.fail(rule, hint="fit(sources, targets) or Seq2Seq.load(path)")
         return self._model
 
     @property
@@ -343,37 +345,17 @@ class Seq2Seq(Translator):
         self, training: Training, path: Path | None, *, keep: bool
     ) -> Generator[TrainingStep, None, None]:
         """Take the remaining steps, and write checkpoints if there is a path for them."""
-        written = time.monotonic()
-        try:
-            for step in training:
-                if step.validation is None:
-                    yield step
-                else:
-                    with training.best_parameters():
-                        yield step
-                if path is not None and time.monotonic() - written >= CHECKPOINT_EVERY:
-                    write_checkpoint(path, training.state())
-                    written = time.monotonic()
-        except GeneratorExit:
-            if path is not None:
-                write_checkpoint(path, training.state())
-            raise
-        finally:
-            training.use_best()
+        yield from steps_with_checkpoints(training, path)
         self._fit_reranker()
-        if path is not None and keep:
-            write_checkpoint(path, training.state())
-        elif path is not None:
-            _files.real(path).unlink(missing_ok=True)  # the file, and not only a link to it
-            path.unlink(missing_ok=True)
+        finish(training, path, keep=keep)
 
     def begin(
         self,
         pairs: Sequence[tuple[Any, Any]],
         valid: Sequence[tuple[Any, Any]] | None = None,
         *,
-        links: Sequence[Links] | Callable[[Source, Tokenizer, Sequence[Pair]], Sequence[Links]] | None = None,
-        progress: Callable[[int, int], object] | None = None,
+        links: GivenLinks = None,
+        progress: Progress = None,
     ) -> Training:
         """Learn the vocabularies and initialise the network, before the first step.
 
@@ -392,54 +374,8 @@ class Seq2Seq(Translator):
         Training
             Before its first step.
         """
-        reader, target_reader = self.reader, self.target_reader
-        pairs = as_pairs(pairs, reader, target_reader.tokenizer)
-        self._check_links(links, len(pairs))
-        if valid is None:
-            if callable(links):
-                _check.fail("valid must be given where links is a function.")
-            pairs, valid, links = split_validation(pairs, links, self.fits)
-        else:  # pairs with an empty side are left out
-            valid = as_pairs(valid, reader, target_reader.tokenizer, skipped=lambda _: None)
-        with located("source: "):
-            source = reader.fitted(pair[0] for pair in pairs)
-        with located("target: "):
-            target = target_reader.fitted(pair[1] for pair in pairs).tokenizer
-        pairs, valid = (
-            [(source.load(one), target.read(two)) for one, two in each] for each in (pairs, valid)
-        )
-        if callable(links):
-            links = links(source, target, pairs)
-        learned = encode_pairs(source, target, pairs, links, longest=self.max_tokens, what="training")
-        validation = encode_pairs(source, target, valid, longest=self.max_tokens, what="validation")
-        own, spec = source.spec.tokens, source.spec
-        if self._augmented:
-            spec = spec._replace(tokens=own + len(target))
-        minutes = self.training.minutes
-        config = defaults.choose_config(self.family, len(learned), spec, len(target), self.network, minutes)
-        extras, held_out = self._learn_extras(learned, validation, (own, len(target)))
-        for extra in extras.values():
-            if isinstance(extra, SourceAugmenter):
-                learned, validation = _augmented((learned, validation), extra, own, progress)
-        chosen = defaults.choose_training(config, learned, self.training)
-        network = build(config)
-        counts = np.bincount(learned.target, minlength=len(target))
-        counts[START] = 0
-        network.initialize(np.random.default_rng(chosen.seed), counts)
-        options = {name: getattr(self, name) for name in ("source", "target", "extras")}
-        training = Training(network, learned, validation, chosen, options)
-        self._model, self._held_out = files.Model(network, source, target, extras), held_out
+        training, self._model, self._held_out = prepare(self, pairs, valid, links, progress)
         return training
-
-    def _learn_extras(
-        self, learned: Corpus, validation: Corpus, sizes: tuple[int, int]
-    ) -> tuple[dict[str, Extra], list[tuple[Row, Row]]]:
-        """Learn the extras; return also the pairs to which the weight of a reranker will be fitted."""
-        if not self.extras:
-            return {}, []
-        pairs = list(map(own_tokens, learned))
-        extras = {name: extra_class(name).learn(option, pairs, sizes) for name, option in self.extras.items()}
-        return extras, _unseen(map(own_tokens, validation), pairs)
 
     def _fit_reranker(self) -> None:
         """Fit the weight of a reranker to validation pairs, if there are any that were not learned from."""
@@ -473,18 +409,6 @@ class Seq2Seq(Translator):
         reader = self.reader
         read = reader.load(pair[0]), self.target_reader.load(pair[1])
         return is_short(reader, read, self.max_tokens)
-
-    def _check_links(self, links: Any, count: int) -> None:
-        """Check that links, if they are given, fit this model and the number of pairs."""
-        attends = self.network.get("score") != "none"  # `attention` may be that of an earlier model
-        if links is None and self.training.guided_alignment:
-            _check.fail("guided_alignment must go with links, which it is about. Got no links instead.")
-        if links is not None and not attends:
-            _check.fail("links must not be given without attention, which learns them.")
-        if links is not None and self.reader.tokenizer is None:
-            _check.fail("links must not be given with a source of arrays: they are between tokens.")
-        if links is not None and not callable(links):
-            check_links(links, count)
 
     def heads(self, translation: Translation, source: Any = None) -> Heads:
         """Return the attention weights of all heads of a transformer.
@@ -609,30 +533,6 @@ def _check_own(translation: Translation, weights: NDArray[Any]) -> None:
             return
     rule = "translation must be one of this model. Got one whose alignment is another instead."
     _check.fail(rule, hint="model.heads(model.align([source], [target])[0])")
-
-
-def _augmented(
-    corpora: tuple[Corpus, Corpus],
-    augmenter: SourceAugmenter,
-    size: int,
-    progress: Callable[[int, int], object] | None,
-) -> Iterator[Corpus]:
-    """Append tokens to the sources of all corpora, and report progress."""
-    total = sum(map(len, corpora))
-
-    def report(more: int) -> None:
-        if progress is not None:
-            progress(more, total)
-
-    return (augment(corpus, augmenter, size, report) for corpus in corpora)
-
-
-def _unseen(pairs: Iterable[tuple[Row, Row]], known: Iterable[tuple[Row, Row]]) -> list[tuple[Row, Row]]:
-    """Return the pairs that are not among the known ones."""
-    excluded = {(tuple(source), tuple(target)) for source, target in known}
-    return [
-        pair for pair in ((tuple(source), tuple(target)) for source, target in pairs) if pair not in excluded
-    ]
 
 
 def _two_sides(valid: Any) -> tuple[Sequence[Any], Sequence[Any]]:

@@ -53,12 +53,6 @@ def typed(monkeypatch: pytest.MonkeyPatch, data: bytes) -> None:
 # ------------------------------------------------------------------------------------------------- caption
 
 
-def test_one_line_for_each_picture(capsys: pytest.CaptureFixture[str]) -> None:
-    texts = [translation.text for translation in Seq2Seq.load(CAPTIONER).translate(PICTURES)]
-    lines = printed(["caption", CAPTIONER, *PICTURES], capsys)
-    assert lines == [f"{name}\t{text}" for name, text in zip(PICTURES, texts, strict=True)]
-
-
 @pytest.mark.parametrize("sign", ["\t", "\n", "\r", "\x0b", "\x1e", "\x85", "\u2028"])
 def test_a_name_does_not_break_the_line(
     sign: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
@@ -306,19 +300,6 @@ def test_pictures_need_pillow(capsys: pytest.CaptureFixture[str], monkeypatch: p
         assert main(arguments) == 2
         err = capsys.readouterr().err.splitlines()[-1]
         assert err.endswith('error: pictures need Pillow: pip install "regard[images]"')
-
-
-def test_vectors_are_standardised_once(capsys: pytest.CaptureFixture[str]) -> None:
-    """The numbers are far from 0: a model that standardised them twice would read about the same in every file."""
-    arrays = [np.load(f"{number}.npy") for number in range(4)]
-    assert [translation.text for translation in Seq2Seq.load(READER).translate(arrays)] == ["low", "high"] * 2
-    names = [f"{number}.npy" for number in range(4)]
-    assert printed(["caption", READER, *names], capsys) == [
-        "0.npy\tlow",
-        "1.npy\thigh",
-        "2.npy\tlow",
-        "3.npy\thigh",
-    ]
 
 
 def test_an_array_of_an_archive(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import PAIRS, SIZES, lines, trained
+from exported import KINDS, PAIRS, SIZES, lines, trained
 
 from regard.cli import main
 from regard.seq2seq import Images, Seq2Seq, Vectors
@@ -19,12 +20,24 @@ from regard.seq2seq.decoding.beam import beam
 from regard.seq2seq.export import files
 from regard.seq2seq.export.files import FILES, copied, export
 from regard.seq2seq.export.network import check_exportable
+from regard.seq2seq.networks.families import build
+from regard.seq2seq.networks.recurrent.config import RecurrentConfig
+from regard.seq2seq.sources.text.source import Text
+from regard.seq2seq.sources.text.tokenizers import Tokens
+from regard.seq2seq.sources.text.vocabulary import SPECIAL, Vocabulary
+from regard.seq2seq.storage.model_file import Model, write_model
 
 onnx = pytest.importorskip("onnx", reason="exports are tested with onnx")
 onnxruntime = pytest.importorskip("onnxruntime", reason="exports are tested with onnxruntime")
 pytestmark = pytest.mark.threads  # onnxruntime's
 
-TRANSFORMER = {"model_size": 8, "heads": 2, "feedforward_size": 16, "encoder_layers": 1, "decoder_layers": 2}
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model file, which no test changes."""
+    path = tmp_path_factory.mktemp("run") / "model.safetensors"
+    trained().save(path)
+    return path
 
 
 @pytest.fixture(scope="module")
@@ -118,18 +131,25 @@ def test_without_lines_ten_are_made_of_the_vocabulary(run: Path, tmp_path: Path)
     assert main(["export", str(run), "--onnx", str(tmp_path)]) == 0
     rows = (tmp_path / "examples.tsv").read_text("utf-8").splitlines()
     assert 5 <= len(rows) <= 10
+    assert not decoder(tmp_path)("ab").cut
     assert {letter for row in rows for letter in row.split("\t")[0]} <= set("abcd")
 
 
-# ----------------------------------------------------------------------------------------------- decode.py
+def test_a_vocabulary_without_tokens_has_an_unknown_line(tmp_path: Path) -> None:
+    network = build(RecurrentConfig(len(SPECIAL), 5, **SIZES))
+    model = Model(network, Text.of(Tokens(Vocabulary(SPECIAL))), Tokens(Vocabulary([*SPECIAL, "a"])))
+    write_model(tmp_path / "model.safetensors", model)
+    assert main(["export", str(tmp_path), "--onnx", str(tmp_path / "app")]) == 0
+    assert (tmp_path / "app" / "examples.tsv").read_text("utf-8").startswith("?\t")
 
-UNCOMPARED = {name: size for name, size in SIZES.items() if name != "attention"}
-KINDS: dict[str, dict[str, Any]] = {
-    "recurrent": {},
-    "luong": {"network": UNCOMPARED | {"style": "luong", "score": "general", "cell": "lstm"}},
-    "without attention": {"network": UNCOMPARED | {"score": "none"}},
-    "transformer": {"family": "transformer", "network": TRANSFORMER},
-}
+
+def test_lines_that_a_file_of_columns_cannot_hold_are_no_examples(run: Path, tmp_path: Path) -> None:
+    export(Seq2Seq.load(run).model, tmp_path, ["a\u2028b", "a\x85", "c\td", "ab"])
+    rows = (tmp_path / "examples.tsv").read_text("utf-8").splitlines()
+    assert [row.split("\t")[0] for row in rows] == ["ab"]
+
+
+# ----------------------------------------------------------------------------------------------- decode.py
 
 
 @pytest.mark.slow
@@ -150,7 +170,7 @@ def test_the_decoder_finds_what_the_search_finds(kind: str, width: int, tmp_path
 def test_a_beam_of_more_than_all_continuations(run: Path, app: Path) -> None:
     network = Seq2Seq.load(run).model.network
     own = beam(network, np.array([[4, 5, 2]]).T, np.array([3]), width=40)[0][0]
-    tokens, score, _ = decoder(app).search([4, 5], 40)
+    tokens, score, *_ = decoder(app).search([4, 5], 40)
     assert tuple(tokens) == own.tokens
     assert score == pytest.approx(own.score, abs=1e-4)
 
@@ -166,7 +186,7 @@ def test_a_text_that_never_ends_is_cut_off_at_the_limit(run: Path, tmp_path: Pat
     for width in (1, 3):
         found = decoder(tmp_path)("ab", width)
         (own,) = model.translate(["ab"], beam=width)
-        assert len(found.tokens) == 2 * 3 + 5
+        assert (len(found.tokens), found.cut) == (2 * 3 + 5, True)
         assert (found.text, found.weights.shape) == (own.text, own.alignment.shape)
 
 
@@ -419,3 +439,17 @@ def test_the_command_line_loads_no_onnx_before_it_is_needed() -> None:
 
 def test_a_model_is_checked_as_a_library_call_does(run: Path) -> None:
     check_exportable(Seq2Seq.load(run).model, without_extras=False)
+
+
+def test_the_page_of_the_guide_shows_what_works(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = (Path(__file__).parents[3] / "docs" / "onnx.md").read_text("utf-8")
+    (code,) = re.findall(r"```python3\n(.*?)```", page, re.DOTALL)
+    export(Seq2Seq.load(run).model, tmp_path / "app", ["ab"])
+    monkeypatch.chdir(tmp_path)
+    with copied("decode", tmp_path / "app"):
+        names: dict[str, Any] = {}
+        exec(code, names)
+    assert names["best"].weights.shape == (len(names["best"].tokens), len("hello") + 1)
+    assert f"in {len((tmp_path / 'app' / 'decode.py').read_text('utf-8').splitlines())} lines" in page

@@ -60,11 +60,13 @@ def text(tokenizer: Tokenizer) -> Any:
 
 
 def same(tokenizer: Tokenizer, line: str) -> None:
-    own, other = tokenizer.tokenize(line), text(tokenizer).cut(line)
+    own, other = tokenizer.tokenize(line), text(tokenizer).tokenize(line)
     assert other == own
     assert text(tokenizer).encode(own) == tokenizer.encode(own)
-    assert text(tokenizer).join(own) == tokenizer.detokenize(own)
-    assert [text(tokenizer).plain(token) for token in own] == [tokenizer.token_text(token) for token in own]
+    assert text(tokenizer).detokenize(own) == tokenizer.detokenize(own)
+    assert [text(tokenizer).token_text(token) for token in own] == [
+        tokenizer.token_text(token) for token in own
+    ]
 
 
 COUNTED = {
@@ -82,7 +84,9 @@ def test_lines_of_many_scripts(key: tuple[str, str, bool]) -> None:
 @pytest.mark.parametrize("line", ["", " ", "\t", "\u3000", "\u00a0 \u2028"])
 @pytest.mark.parametrize("kind", ["words", "characters", "tokens"])
 def test_a_blank_line_has_no_tokens(line: str, kind: str) -> None:
-    assert text(COUNTED[kind, "NFC", False]).cut(line) == COUNTED[kind, "NFC", False].tokenize(line) == []
+    assert (
+        text(COUNTED[kind, "NFC", False]).tokenize(line) == COUNTED[kind, "NFC", False].tokenize(line) == []
+    )
 
 
 # What text.py leaves out, to be short: keycaps, marks without a base, more than 30 marks on a letter, and lines of
@@ -110,7 +114,9 @@ def test_any_text_without_bare_marks(kind: str, line: str) -> None:
 @given(st.text("aàä\u0301\u0308\u200d\u00ad'’-.,!3 \u00a0_x\u1100\u1161😀🏽\U0001f1eb", max_size=12))
 def test_marks_and_joiners_in_words(line: str) -> None:
     line = "a" + re.sub(r"([ \u00a0])[^\w ]+", r"\1", line)  # no mark after a space
-    assert text(COUNTED["words", "none", False]).cut(line) == COUNTED["words", "none", False].tokenize(line)
+    assert text(COUNTED["words", "none", False]).tokenize(line) == COUNTED["words", "none", False].tokenize(
+        line
+    )
 
 
 def pieces(method: Any, *, lower: bool = False) -> Subwords:
@@ -126,6 +132,14 @@ def test_subwords_by_both_methods(method: Any, line: str) -> None:
     for tokenizer in (pieces(method), pieces(method, lower=True)):
         if tokenizer.tokenize(line):
             same(tokenizer, line)
+
+
+def test_an_unknown_character_costs_ten_more_than_the_worst_piece() -> None:
+    tokens, scores = ["▁", "▁xa", "b", "ab", "▁ya"], [-1.0, -8.0, -8.0, -0.5, -8.0]
+    tokenizer = Subwords(Vocabulary([*SPECIAL, *tokens]), [0.0] * 4 + scores)
+    same(tokenizer, "xab")  # by hand: -8 - 8, and not -1 - 18 - 0.5
+    assert text(tokenizer).tokenize("xab") == ["▁xa", "b"]
+    assert text(tokenizer).tokenize("zab") == ["▁", "z", "ab"]
 
 
 def test_equal_scores_are_merged_from_the_left_as_in_the_tokenizer() -> None:

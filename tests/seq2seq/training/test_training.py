@@ -14,13 +14,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.seq2seq import Seq2Seq, model
+from regard.seq2seq import Seq2Seq
 from regard.seq2seq.corpus.batching import Batch, Corpus, EncodedPair, batches, collate
 from regard.seq2seq.networks.families import build
 from regard.seq2seq.networks.recurrent.config import RecurrentConfig
 from regard.seq2seq.sources import Spec
 from regard.seq2seq.sources.text.vocabulary import END, START
 from regard.seq2seq.storage.checkpoint_file import read_checkpoint, write_checkpoint
+from regard.seq2seq.training import checkpoint as training_checkpoint
 from regard.seq2seq.training import loop
 from regard.seq2seq.training.config import ResolvedConfig, TrainingConfig
 from regard.seq2seq.training.defaults import choose_config, choose_epochs, choose_training
@@ -293,7 +294,7 @@ def test_steps_end_a_training_within_an_epoch_or_after_it(steps: int) -> None:
 
 def test_steps_choose_no_other_sizes_and_no_epochs() -> None:
     corpus = begun(resolved()).pairs
-    config = choose_config("recurrent", len(corpus), 10, 10, {})
+    config = choose_config("recurrent", len(corpus), Spec(tokens=10), 10, {})
     chosen = choose_training(config, corpus, TrainingConfig(steps=80))
     assert (chosen.steps, chosen.epochs, chosen.minutes, chosen.warm_up) == (80, None, None, 8)
     by_epochs = choose_training(config, corpus, TrainingConfig())
@@ -382,7 +383,7 @@ def sides(count: int) -> tuple[list[str], list[str]]:
 
 @pytest.mark.slow
 def test_fit_resumes_from_its_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(model, "CHECKPOINT_EVERY", 0.0)
+    monkeypatch.setattr(training_checkpoint, "CHECKPOINT_EVERY", 0.0)
     sources, targets = sides(80)
     full = Seq2Seq(epochs=4).fit(sources, targets)
     checkpoint = tmp_path / "checkpoint"

@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from exported import KINDS, trained
 
 from regard.cli import main
 from regard.seq2seq import Seq2Seq
@@ -33,26 +34,6 @@ ORT = "onnxruntime-web@1.30.0"
 SHA512 = "q0y+JrrtukXSzsBWEMccVfqX25LRmosXHF+CaRJmg8pZClzcV7svNc4rKY3jL02Vb7QmRMDs1SigqR4CXAfKYQ=="
 RUNTIME = ("ort.wasm.bundle.min.mjs", "ort-wasm-simd-threaded.wasm")
 
-PAIRS = [
-    (word, " ".join(letter.upper() for letter in reversed(word)))
-    for word in ("ab", "ba", "abc", "cab", "bca", "acb", "bad", "dab", "cad", "abcd", "dcba", "badc")
-]
-SIZES: dict[str, Any] = {"embedding": 8, "encoder": 6, "decoder": 12}
-KINDS: dict[str, dict[str, Any]] = {
-    "recurrent": {"network": SIZES | {"attention": 6}},
-    "lstm": {"network": SIZES | {"style": "luong", "score": "general", "cell": "lstm", "layers": 2}},
-    "none": {"network": SIZES | {"score": "none"}},
-    "transformer": {
-        "family": "transformer",
-        "network": {
-            "model_size": 8,
-            "heads": 2,
-            "feedforward_size": 16,
-            "encoder_layers": 1,
-            "decoder_layers": 2,
-        },
-    },
-}
 WORDS = ["ab", "dabc", "a", "xab", "cabbadabba", "bé"]
 
 
@@ -83,9 +64,7 @@ def runtime() -> Path:
 
 @pytest.fixture(scope="module")
 def models() -> dict[str, Seq2Seq]:
-    sides = list(map(list, zip(*PAIRS, strict=True)))
-    options: dict[str, Any] = {"source": "characters", "target": "tokens", "epochs": 3}
-    return {kind: Seq2Seq(**options | own).fit(*sides) for kind, own in KINDS.items()}
+    return {kind: trained(**options) for kind, options in KINDS.items()}
 
 
 @pytest.fixture(scope="module")
@@ -262,8 +241,8 @@ CUT = """async ([rules, lines]) => {
     const { Text } = await import(new URL("text.js", document.baseURI));
     const text = new Text(rules);
     return lines.map((line) => {
-        const tokens = text.cut(line);
-        return [tokens, text.encode(tokens), text.join(tokens), tokens.map((token) => text.plain(token))];
+        const tokens = text.tokenize(line);
+        return [tokens, text.encode(tokens), text.detokenize(tokens), tokens.map((token) => text.tokenText(token))];
     });
 }"""
 
@@ -276,7 +255,7 @@ def subwords(method: Any) -> Subwords:
 
 @pytest.mark.parametrize("kind", ["characters", "tokens", "words", "unigram", "bpe"])
 @pytest.mark.parametrize("form", ["NFC", "NFKC", "none"])
-def test_text_is_cut_as_by_the_tokenizers(tab: Any, kind: str, form: Any) -> None:
+def test_text_is_tokenized_as_by_the_tokenizers(tab: Any, kind: str, form: Any) -> None:
     if kind in ("unigram", "bpe"):
         tokenizer: Any = subwords(kind)
     else:

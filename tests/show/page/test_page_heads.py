@@ -165,7 +165,7 @@ def test_heads_are_sorted_by_each_measure_and_chosen_by_click_and_key(opened: An
     assert tab.locator("h3").inner_text().endswith("layer 1, head 2")
     values = tab.locator(".token[data-side=column] .value").all_text_contents()
     assert values == [f"{w:.3f}" for w in array[0, 1, 1]]  # of the token that was clicked
-    tab.locator(".groups button").nth(1).click()
+    tab.locator(".choices button").nth(1).click()
     assert tab.locator(".small-head").count() == 1
     assert tab.locator(".head-large dd").count() == 4
 

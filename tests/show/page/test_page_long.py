@@ -172,4 +172,4 @@ def test_the_page_shows_the_summaries_and_zooms_by_keys(opened: Any) -> None:
     tab.keyboard.press("0")
     tab.locator("button", has_text="mean").click()
     tab.locator("button", has_text="linear").click()
-    assert tab.locator("button[aria-pressed=true]").all_text_contents() == ["mean", "linear"]
+    assert tab.locator("button[aria-checked=true]").all_text_contents() == ["mean", "linear"]

@@ -371,11 +371,11 @@ def test_an_example_answers_what_its_text_says(opened: Any) -> None:
     assert sentence.inner_text().startswith("bank attends mostly to river (98.6")
     tab.get_by_role("button", name="Do it").click()
     assert row(tab, "weight × value")[1].split() == ["0", "1.9713"]  # the topic is money
-    tab.get_by_role("button", name="A pronoun and its noun").click()
+    tab.get_by_role("radio", name="A pronoun and its noun").click()
     assert sentence.inner_text().startswith("it attends mostly to animal")
     tab.get_by_role("button", name="Do it").click()
     assert sentence.inner_text().startswith("it attends mostly to street")
-    tab.get_by_role("button", name="A set without order").click()
+    tab.get_by_role("radio", name="A set without order").click()
     before = table(tab, "Context")
     tab.get_by_role("button", name="Do it").click()
     assert table(tab, "Context") == [before[i] for i in (3, 1, 0, 2)]

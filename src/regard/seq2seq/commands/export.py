@@ -28,6 +28,7 @@ from regard.show.terminal.text import align
 
 __all__ = ["add_arguments", "run"]
 
+_NO_TOKENS = ("?",)  # of an empty vocabulary: an unknown one
 _DRAWN = 10  # sources, where none are given
 EXAMPLES = f"""\
 FOLDER gets {", ".join(FILES)}: docs/onnx.md describes them. Before anything is written, the
@@ -120,10 +121,10 @@ def _read(path: Path) -> _Lines:
 
 def _drawn(source: Tokenizer) -> _Lines:
     """Draw lines of tokens, frequent ones more often, of 1 to 10 tokens."""
-    rng, own = np.random.default_rng(1), source.tokens[len(SPECIAL) :]
+    rng, own = np.random.default_rng(1), source.tokens[len(SPECIAL) :] or _NO_TOKENS
     ranks = rng.geometric(min(0.5, 8 / len(own)), (_DRAWN, _DRAWN)) % len(own)
     drawn = (source.detokenize([own[i] for i in row[: length + 1]]) for length, row in enumerate(ranks))
-    return _Lines(list(dict.fromkeys(line for line in drawn if source.tokenize(line))), [])
+    return _Lines(list(dict.fromkeys(line for line in drawn if source.tokenize(line))) or [*_NO_TOKENS], [])
 
 
 def _report(args: argparse.Namespace, model: Seq2Seq, lines: _Lines, done: Exported) -> str:

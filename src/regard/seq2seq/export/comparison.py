@@ -82,7 +82,7 @@ def compare(
             tied = not equal and _is_tie([own[k] for own, _, _ in steps], answers[k], found)
             if not i % every:
                 searched = beam(network, source[: lengths[k], [k]], lengths[[k]], width=BEAM)[0][0]
-                tokens, score, _ = decoder.search(list(rows[i]), BEAM)
+                tokens, score, *_ = decoder.search(list(rows[i]), BEAM)
                 close = abs(score - searched.score) <= TOLERANCE
                 tied, equal = tied or (close and equal), equal and (tuple(tokens) == searched.tokens)
             ties += tied and not equal

@@ -7,7 +7,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from importlib import import_module, resources
+from importlib import resources
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -128,8 +128,11 @@ def export(
             with copied("decode", draft) as module:
                 decoder = module.Decoder(draft)
                 final = [decoder(source).text for source in sources]
-        examples = list(dict(zip(sources, final, strict=True)).items())
-        lines = "".join(f"{source}\t{answer}\n" for source, answer in examples[:_SHOWN])
+        rows_of_text = dict.fromkeys(
+            f"{source}\t{answer}" for source, answer in zip(sources, final, strict=True)
+        )
+        examples = [row for row in rows_of_text if row.count("\t") == 1 and row.splitlines() == [row]]
+        lines = "".join(f"{row}\n" for row in examples[:_SHOWN])
         (draft / _EXAMPLES).write_text(lines, "utf-8", newline="\n")
         if view:
             _write_page(draft, view)
@@ -170,7 +173,7 @@ def _compared(
     """Compare the files with the network; raise ValueError where an answer or a log-probability differs."""
     with copied("decode", draft) as module:
         decoder = module.Decoder(draft)
-        cut = [decoder.source.encode(decoder.source.cut(source)) for source in sources]
+        cut = [decoder.source.encode(decoder.source.tokenize(source)) for source in sources]
         if wrong := [i for i, (own, other) in enumerate(zip(rows, cut, strict=True)) if list(own) != other]:
             _refuse(
                 f"{len(wrong)} of {len(rows)} sources are cut otherwise, such as {sources[wrong[0]]!r:.60}"
@@ -196,7 +199,7 @@ def copied(name: str, folder: Path | None = None) -> Iterator[Any]:
     before = {module: sys.modules.pop(module) for module in names if module in sys.modules}
     sys.path.insert(0, str(folder or own))
     try:
-        yield import_module(name)
+        yield __import__(name)
     finally:
         sys.path.remove(str(folder or own))
         for module in names:

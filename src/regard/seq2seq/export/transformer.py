@@ -8,7 +8,7 @@ the encoder returns is those of its attention to the source: (B, T, 2 L W).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -34,7 +34,7 @@ def encoder(p: Mapping[str, Array], c: TransformerConfig) -> Graph:
     seen = g.unsqueezed(g.visible(lengths, length), 1, 2)
 
     def attend(projected: str) -> str:
-        return g.attended(*g.split(projected, [g.width] * 3), seen)[0]
+        return g.attended(g.split(projected, [g.width] * 3), seen)[0]
 
     for i in range(c.encoder_layers):
         x = g.attention_block(f"encoder_{i}_self_", x, attend)
@@ -110,7 +110,7 @@ class _Layers(Graph):
     def source_block(self, name: str, x: str, source: list[str], seen: str) -> tuple[str, str]:
         """Return the block of attention to the source, and its weights (R, heads, 1, T)."""
         queries = self.linear((self.normalized(x, name), name + "in"))
-        context, weights = self.attended(queries, *source, seen)
+        context, weights = self.attended([queries, *source], seen)
         return self.linear((context, name + "out"), added=x), weights
 
     def feed_forward_block(self, name: str, x: str) -> str:
@@ -123,13 +123,12 @@ class _Layers(Graph):
         query, *rows = self.split(projected, [self.width] * 3)
         keys, values = (self.joined(*pair, axis=1) for pair in zip(before, rows, strict=True))
         new += rows
-        return self.attended(query, keys, values)[0]
+        return self.attended([query, keys, values])[0]
 
-    def attended(self, queries: str, keys: str, values: str, seen: str | None = None) -> tuple[str, str]:
-        """Return contexts (B, n, W), and the weights (B, heads, n, T) of all heads."""
-        q, k, v = (
-            self.reshaped(x, 0, 0, self.c.heads, self.width // self.c.heads) for x in (queries, keys, values)
-        )
+    def attended(self, projected: Sequence[str], seen: str | None = None) -> tuple[str, str]:
+        """Return contexts (B, n, W), and the weights (B, heads, n, T), of queries, keys and values."""
+        heads = 0, 0, self.c.heads, self.width // self.c.heads
+        q, k, v = (self.reshaped(x, *heads) for x in projected)
         products = self.node("MatMul", self.transposed(q, 0, 2, 1, 3), self.transposed(k, 0, 2, 3, 1))
         logits = self.multiply(products, self.number((self.width / self.c.heads) ** -0.5))
         weights = self.node("Softmax", logits, axis=-1) if seen is None else self.weights(logits, seen)

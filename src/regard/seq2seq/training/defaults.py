@@ -13,6 +13,7 @@ from regard import _check
 from regard.seq2seq.corpus.batching import Corpus
 from regard.seq2seq.networks.families import FAMILIES, Config
 from regard.seq2seq.networks.inputs.kinds import input_of
+from regard.seq2seq.networks.options import options_of
 from regard.seq2seq.sources import Spec
 from regard.seq2seq.training.config import ResolvedConfig, TrainingConfig
 
@@ -22,24 +23,10 @@ _LARGEST = 1 << 40  # parameters, at most
 _FEW, _SOME, _MANY = 1000, 5000, 100_000  # pairs
 _OF_MANY = 0.4  # factor of the rate, since many pairs mean many steps and larger networks
 
-_CHOSEN = ("source_tokens", "target_tokens", "inputs")  # of a configuration: by the data
-
 
 def check(family: str, network: Mapping[str, Any], training: TrainingConfig, source: Spec) -> None:
-    """Check options of a network and of its training before data are read.
-
-    Parameters
-    ----------
-    family : str
-        "recurrent" or "transformer".
-    network : mapping
-        Fields of the family's configuration.
-    training : TrainingConfig
-        Options of training.
-    source : Spec
-        The source that it will read.
-    """
-    known = [field.name for field in fields(FAMILIES[family].config) if field.name not in _CHOSEN]
+    """Check options of a network and of its training before data are read."""
+    known = options_of(FAMILIES[family].config)
     if unknown := sorted(set(network) - set(known)):
         _check.fail(f"network must have names among {', '.join(known)}. Got {unknown[0]!r:.60} instead.")
     config = choose_config(family, _SOME, source, 1, network)
@@ -64,28 +51,7 @@ def choose_config(
     options: Mapping[str, Any],
     minutes: float | None = None,
 ) -> Config:
-    """Return a network's configuration, with sizes for the number of pairs and the time.
-
-    Parameters
-    ----------
-    family : str
-        "recurrent" or "transformer".
-    pairs : int
-        Number of training pairs.
-    source : Spec
-        The source that the network will read.
-    target_tokens : int
-        Size of the target's vocabulary.
-    options : mapping
-        Fields of the configuration that are set.
-    minutes : float, optional
-        Time limit of the training.
-
-    Returns
-    -------
-    Config
-        Checked.
-    """
+    """Return a network's configuration, with sizes for the number of pairs and the time."""
     kind = FAMILIES[family].config
     sides = {"source_tokens": source.tokens, "target_tokens": target_tokens, "inputs": input_of(source)}
     config: Config = kind(**{**sides, **_sized(kind, pairs, minutes, options), **options})
@@ -116,18 +82,7 @@ def _sized(kind: Any, pairs: int, minutes: float | None, options: Mapping[str, A
 
 
 def choose_epochs(pairs: int) -> int:
-    """Return the default number of epochs.
-
-    Parameters
-    ----------
-    pairs : int
-        Number of training pairs.
-
-    Returns
-    -------
-    int
-        At least 9, from 100,000 pairs on 5; more for few pairs: about 1,500 steps, but at most 200 epochs.
-    """
+    """Return the default number of epochs: about 1,500 steps, between 9 (5 from 100,000 pairs on) and 200 epochs."""
     return max(9 if pairs < _MANY else 5, min(200, 1500 // _steps(pairs)))
 
 
@@ -142,22 +97,7 @@ def _steps(pairs: int) -> int:
 
 
 def choose_training(config: Config, corpus: Corpus, training: TrainingConfig) -> ResolvedConfig:
-    """Choose the options of training that are not given; few pairs need small batches and many epochs.
-
-    Parameters
-    ----------
-    config : Config
-        The configuration of the network.
-    corpus : Corpus
-        The training pairs.
-    training : TrainingConfig
-        The options that are given.
-
-    Returns
-    -------
-    ResolvedConfig
-        For `Training`.
-    """
+    """Choose the options of training that are not given; few pairs need small batches and many epochs."""
     pairs, minutes = len(corpus), training.minutes
     tokens = int(_sentences(pairs) * np.maximum(corpus.source_lengths, corpus.target_lengths).mean())
     usual = choose_epochs(pairs)

@@ -18,23 +18,24 @@ export class Decoder {
     return decoder;
   }
 
-  // Return the source's tokens with its end, and the outputs, the best first: text, tokens, score, weights (row by row).
+  // Return the source's tokens with its end, and the outputs, the best first: text, tokens, score,
+  // weights (row by row), cut (whether it was cut off at the limit).
   async decode(text, beam = 5) {
-    const source = this.source.cut(text);
+    const source = this.source.tokenize(text);
     const names = [...source, "</s>"];
-    if (!source.length) return { source: names, outputs: [{ text: "", tokens: [], score: 0, weights: new Float32Array() }] };
+    if (!source.length) return { source: names, outputs: [{ text: "", tokens: [], score: 0, weights: new Float32Array(), cut: false }] };
     const found = await this.search(this.source.encode(source), beam);
     return { source: names, outputs: found.map((one) => this.output(source, one)) };
   }
 
-  output(source, { ids, score, rows }) {
+  output(source, { ids, score, rows, cut }) {
     const tokens = ids.map((id, row) => {
       if (id !== UNKNOWN || !rows) return this.target.tokens[id];
       const weights = rows[row].subarray(0, source.length);
-      return this.target.copied(source[weights.indexOf(Math.max(...weights))], this.source); // an unknown token is a copy
+      return this.target.copyToken(source[weights.indexOf(Math.max(...weights))], this.source); // an unknown token is a copy
     });
     const weights = rows && Float32Array.from(rows.slice(0, ids.length).flatMap((row) => Array.from(row)));
-    return { text: this.target.join(tokens), tokens, score, weights };
+    return { text: this.target.detokenize(tokens), tokens, score, weights, cut };
   }
 
   async search(source, beam) {
@@ -59,7 +60,8 @@ export class Decoder {
     }
     const outputs = done.length ? done : [{ ...live[0], ids: [...live[0].ids, END], score: live[0].total / most }];
     outputs.sort((first, second) => second.score - first.score);
-    return outputs.slice(0, beam).map(({ ids, score, rows }) => ({ ids: ids.slice(1, -1), score, rows }));
+    const cut = !done.length;
+    return outputs.slice(0, beam).map(({ ids, score, rows }) => ({ ids: ids.slice(1, -1), score, rows, cut }));
   }
 }
 

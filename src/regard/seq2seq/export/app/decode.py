@@ -10,8 +10,8 @@ import numpy as np
 import onnxruntime
 from text import END, START, UNKNOWN, Text
 
-# The best output: its mean log-probability, and how its tokens attended to the source's and to its end.
-Output = namedtuple("Output", "text tokens score weights")
+# The score is the mean log-probability; weights are of tokens to the source's tokens and end; cut: at the limit.
+Output = namedtuple("Output", "text tokens score weights cut")
 
 
 class Decoder:
@@ -27,17 +27,17 @@ class Decoder:
 
     def __call__(self, text: str, beam: int = 1) -> Output:
         """Return the best output that a beam of this size finds; 1 is greedy search."""
-        source = self.source.cut(text)
+        source = self.source.tokenize(text)
         if not source:
-            return Output("", [], 0.0, np.zeros((0, 1)))
-        ids, score, weights = self.search(self.source.encode(source), beam)
+            return Output("", [], 0.0, np.zeros((0, 1)), False)
+        ids, score, weights, cut = self.search(self.source.encode(source), beam)
         tokens = [self.target.tokens[i] for i in ids]
         for row in [row for row, i in enumerate(ids) if i == UNKNOWN and weights.size]:
-            tokens[row] = self.target.copied(source[weights[row, :-1].argmax()], self.source)
-        return Output(self.target.join(tokens), tokens, score, weights)
+            tokens[row] = self.target.copy_token(source[weights[row, :-1].argmax()], self.source)
+        return Output(self.target.detokenize(tokens), tokens, score, weights, cut)
 
-    def search(self, ids: list[int], beam: int = 1) -> tuple[list[int], float, Any]:
-        """Return the ids of the best output, their mean log-probability with the end's, and their weights."""
+    def search(self, ids: list[int], beam: int = 1) -> tuple[list[int], float, Any, bool]:
+        """Return the ids of the best output, their score and weights, and whether they were cut off."""
         source = {"source": np.array([[*ids, END]]), "lengths": np.array([len(ids) + 1])}
         given, most = source | run(self.encoder, source), self.limit[0] * (len(ids) + 1) + self.limit[1]
         live: list[Any] = [(0.0, [START], [])]  # log-probability, ids, weights
@@ -58,9 +58,9 @@ class Decoder:
             if not live or (done and (beam == 1 or max(one[0] for one in done) >= live[0][0] / most)):
                 break  # nothing that is longer can be better
             given["state"] = out["new_state"][[one[3] for one in grown[:beam]]]
-        done = done or [(live[0][0] / most, [*live[0][1], END], live[0][2])]  # cut off
-        score, ids, rows = max(done, key=lambda one: one[0])
-        return ids[1:-1], float(score), np.array(rows)[: len(ids) - 2]
+        partial = [(live[0][0] / most, [*live[0][1], END], live[0][2])] if not done else []
+        score, ids, rows = max(done or partial, key=lambda one: one[0])
+        return ids[1:-1], float(score), np.array(rows)[: len(ids) - 2], not done
 
 
 def run(session: Any, given: dict[str, Any]) -> dict[str, Any]:

@@ -31,7 +31,7 @@ async function decode(decoder) {
     output.value = found.outputs[0].text;
     alignment.replaceChildren();
     regard.draw("alignment", alignment, { sentences: [sentence(found)] });
-    status.textContent = "";
+    status.textContent = found.outputs[0].cut ? "The output was cut off at the limit of its length." : "";
   } catch (error) {
     status.textContent = `This text can't be decoded: ${error.message}`;
   }

@@ -23,7 +23,7 @@ export class Text {
     return tokens.map((token) => this.ids.get(lower ? token.toLowerCase() : token) ?? UNKNOWN);
   }
 
-  cut(given) {
+  tokenize(given) {
     const form = this.rules.normalization;
     let text = given.replace(CONTROL, " ").replaceAll("\ufeff", "");
     if (form !== "none") text = text.normalize(form);
@@ -35,20 +35,20 @@ export class Text {
     return text.replaceAll(BEGIN, "_").split(" ").filter(Boolean).flatMap((word) => this.subwords(BEGIN + word));
   }
 
-  join(tokens) {
+  detokenize(tokens) {
     if (this.kind === "characters") return swapped(tokens.join(""));
     if (this.kind === "subwords") return tokens.join("").replaceAll(BEGIN, " ").replace(/^ +| +$/g, "");
     const line = tokens.filter(Boolean).join(" ");
     return this.kind === "tokens" ? line : line.replaceAll(` ${JOIN}`, "").replaceAll(`${JOIN} `, "").replaceAll(JOIN, "");
   }
 
-  plain(token) {
+  tokenText(token) {
     if (this.kind === "subwords") return token.replaceAll(BEGIN, "");
-    return this.kind === "tokens" ? token : this.join([token]);
+    return this.kind === "tokens" ? token : this.detokenize([token]);
   }
 
-  copied(token, source) {
-    return this.kind === source.kind && this.kind !== "subwords" ? token : source.plain(token).replace(/^ +| +$/g, "");
+  copyToken(token, source) {
+    return this.kind === source.kind && this.kind !== "subwords" ? token : source.tokenText(token).replace(/^ +| +$/g, "");
   }
 
   words(text) {

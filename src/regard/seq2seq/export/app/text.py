@@ -26,7 +26,7 @@ class Text:
         lower = self.rules["lower"] and self.kind != "subwords"
         return [self.ids.get(token.lower() if lower else token, UNKNOWN) for token in tokens]
 
-    def cut(self, text: str) -> list[str]:
+    def tokenize(self, text: str) -> list[str]:
         """Cut a text into tokens."""
         text, form = CONTROL.sub(" ", text).replace("\ufeff", ""), self.rules["normalization"]
         text = text if form == "none" else unicodedata.normalize(form, text)
@@ -43,7 +43,7 @@ class Text:
             p for word in text.replace(BEGIN, "_").split(" ") if word for p in self._subwords(BEGIN + word)
         ]
 
-    def join(self, tokens: list[str]) -> str:
+    def detokenize(self, tokens: list[str]) -> str:
         """Join tokens to a text."""
         if self.kind == "characters":
             return "".join(tokens).translate(SWAPPED)
@@ -54,16 +54,16 @@ class Text:
             return line
         return line.replace(f" {JOIN}", "").replace(f"{JOIN} ", "").replace(JOIN, "")
 
-    def plain(self, token: str) -> str:
+    def token_text(self, token: str) -> str:
         """Return a token without marks of spaces."""
         if self.kind == "subwords":
             return token.replace(BEGIN, "")
-        return token if self.kind == "tokens" else self.join([token])
+        return token if self.kind == "tokens" else self.detokenize([token])
 
-    def copied(self, token: str, source: "Text") -> str:
+    def copy_token(self, token: str, source: "Text") -> str:
         """Return a token of the source as a token of this side."""
         same = self.kind == source.kind != "subwords"
-        return token if same else source.plain(token).strip(" ")
+        return token if same else source.token_text(token).strip(" ")
 
     def _words(self, text: str) -> list[str]:
         tokens, end = list[str](), -1

@@ -161,19 +161,30 @@ const regard = {
     return box;
   },
 
-  // Buttons of which one is pressed: options [[value, text or element], ...].
-  toggles(name, options, current, choose) {
-    const press = (chosen) => options.forEach(([value], k) => buttons[k].setAttribute("aria-pressed", String(value === chosen)));
-    const buttons = options.map(([value, content]) => {
-      const onclick = () => {
-        press(value);
-        choose(value);
+  // Buttons of which one is chosen: options [[value, text or element], ...]. The arrow keys move and choose.
+  choices(name, options, current, choose) {
+    const pick = (k) => {
+      set(options[k][0]);
+      choose(options[k][0]);
+    };
+    const buttons = options.map(([, content], k) => {
+      const onkeydown = (event) => {
+        const next = { ArrowRight: k + 1, ArrowDown: k + 1, ArrowLeft: k - 1, ArrowUp: k - 1, Home: 0, End: options.length - 1 }[event.key];
+        if (next === undefined) return;
+        event.preventDefault();
+        const to = (next + options.length) % options.length;
+        buttons[to].focus();
+        pick(to);
       };
-      return regard.element("button", { type: "button", onclick }, content);
+      return regard.element("button", { type: "button", role: "radio", onclick: () => pick(k), onkeydown }, content);
     });
-    press(current);
-    regard.roving([buttons]);
-    return regard.element("div", { class: "groups", role: "group", "aria-label": name }, buttons);
+    const set = (chosen) =>
+      options.forEach(([value], k) => {
+        buttons[k].setAttribute("aria-checked", String(value === chosen));
+        buttons[k].setAttribute("tabindex", value === chosen ? "0" : "-1");
+      });
+    set(current);
+    return { element: regard.element("div", { class: "choices", role: "radiogroup", "aria-label": name }, buttons), set };
   },
 
   // A list of texts to choose one from, after its name; `choose` gets the index.

@@ -70,10 +70,10 @@ function spans(labels, block) {
 
 function groupButtons(groups, state, show) {
   const options = groups.map(({ name }, k) => [k, regard.label(name)]);
-  return regard.toggles("Attention", options, state.group, (group) => {
+  return regard.choices("Attention", options, state.group, (group) => {
     state.group = group;
     show();
-  });
+  }).element;
 }
 
 const measured = (group, key, { layer, head }) => group.measures[key][layer][head];

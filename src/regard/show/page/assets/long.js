@@ -186,7 +186,7 @@ function longControls(view) {
     view.redraw();
     describe(view, view.at);
   };
-  const choice = (name, options, key) => regard.toggles(name, options, model[key], shown(key));
+  const choice = (name, options, key) => regard.choices(name, options, model[key], shown(key)).element;
   const heads = Array.from({ length: model.heads }, (_, k) => `head ${k + 1}`);
   const zoom = [["\u2212", "zoom out", 2], ["+", "zoom in", 0.5], ["All", "show all", 0]].map(([sign, name, factor]) =>
     regard.element("button", { type: "button", "aria-label": name, onclick: () => zoomBy(view, factor) }, sign),

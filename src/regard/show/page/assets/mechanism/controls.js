@@ -20,30 +20,6 @@ function choice(choices, present, change) {
   return select;
 }
 
-// A group of buttons of which one is pressed, as radio buttons: arrow keys move and choose.
-function choices(name, texts, present, change) {
-  const buttons = texts.map((text, i) => {
-    const button = regard.element("button", { type: "button", role: "radio", "aria-checked": String(i === present) }, text);
-    button.addEventListener("click", () => change(i));
-    button.addEventListener("keydown", (event) => {
-      const next = { ArrowRight: i + 1, ArrowDown: i + 1, ArrowLeft: i - 1, ArrowUp: i - 1, Home: 0, End: texts.length - 1 }[event.key];
-      if (next === undefined) return;
-      event.preventDefault();
-      const to = (next + texts.length) % texts.length;
-      change(to);
-      buttons[to].focus();
-    });
-    return button;
-  });
-  const set = (picked) =>
-    buttons.forEach((button, i) => {
-      button.setAttribute("aria-checked", String(i === picked));
-      button.setAttribute("tabindex", i === picked ? "0" : "-1");
-    });
-  set(present);
-  return { element: regard.element("div", { class: "choices", role: "radiogroup", "aria-label": name }, buttons), set };
-}
-
 function scoreChoices(options) {
   const known = ["scaled_dot", "dot", "additive", "cosine", "gaussian", "general", "location"];
   const possible = known.filter((score) => {

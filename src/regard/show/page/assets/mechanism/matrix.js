@@ -77,7 +77,7 @@ function heat({ rowLabels, columnLabels, pick, ...rest }) {
       element.style.setProperty("color", weight === null ? "" : regard.ink(weight / top));
     };
     const set = (x, all, picked) => {
-      if (element.ariaPressed !== String(picked)) element.setAttribute("aria-pressed", String(picked));
+      if (element.getAttribute("aria-pressed") !== String(picked)) element.setAttribute("aria-pressed", String(picked));
       if (x === weight && all.top === top) return;
       [weight, top] = [x, all.top];
       element.classList.toggle("masked", x === null);

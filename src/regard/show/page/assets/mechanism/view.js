@@ -20,10 +20,10 @@ function reset(view) {
 
 function exampleChoice(view) {
   const names = view.examples.map(({ name }, i) => [i, name]);
-  return regard.toggles("Example", names, 0, (i) => {
+  return regard.choices("Example", names, 0, (i) => {
     view.data = view.examples[i];
     reset(view);
-  });
+  }).element;
 }
 
 const from = (view) => (view.state.words && view.state.source !== "vectors" ? "words" : "vectors");
@@ -166,11 +166,12 @@ function flowNumbers({ state, names }, { queries, keys, values, scale, scores, l
 
 function sourceChoice(view, redraw) {
   if (!view.state.words) return null;
-  return choices("Start from", ["Words", "Vectors"], from(view) === "words" ? 0 : 1, (i) => {
-    if (i === 1) Object.assign(view.state, inputs(view)); // the vectors start as those computed from the words
-    view.state.source = i === 1 ? "vectors" : "words";
+  const options = [["words", "Words"], ["vectors", "Vectors"]];
+  return regard.choices("Start from", options, from(view), (source) => {
+    if (source === "vectors") Object.assign(view.state, inputs(view)); // they start as those computed from the words
+    view.state.source = source;
     redraw();
-    view.root.querySelector('[role="radio"][aria-checked="true"]').focus();
+    view.root.querySelector('.inputs [aria-checked="true"]').focus();
   }).element;
 }
 
@@ -229,7 +230,8 @@ function perceptronCards(options, card, names) {
 function picker(view, pick) {
   const { state } = view;
   const decoder = Boolean(state.decoder);
-  const choice = choices(decoder ? "Word" : "Query", state.query_labels.map((label) => regard.label(label)), state.row, (i) => pick(i));
+  const options = state.query_labels.map((label, i) => [i, regard.label(label)]);
+  const choice = regard.choices(decoder ? "Word" : "Query", options, state.row, (i) => pick(i));
   const next = regard.element("button", { type: "button", "data-part": "next" }, "Next word \u2192");
   next.addEventListener("click", () => pick((state.row + 1) % state.query_labels.length));
   const title = regard.element("span", { class: "soft", "aria-hidden": "true" }, decoder ? "Word" : "Query");
