@@ -79,6 +79,7 @@ class Training:
 
     Between two steps `network` has the current parameters. `best` are those that are kept; the network has them at the
     end, and after an error. A checkpoint must agree with the other options of the model in `options`.
+    `prepared` seconds were needed before the first step; they are a part of the time limit.
     """
 
     def __init__(
@@ -88,6 +89,7 @@ class Training:
         valid: Corpus,
         config: ResolvedConfig,
         options: Mapping[str, object] | None = None,
+        prepared: float = 0.0,
     ) -> None:
         self.network, self.pairs, self.valid, self.config = network, pairs, valid, config
         network.config.input.check_augmentation(shift=config.shift, noise=config.noise)
@@ -99,7 +101,8 @@ class Training:
         self.current: Array | None = None  # the current parameters, while the network has the best
         self.best_loss, self.waited = float("inf"), 0
         self.validated_step = 0  # the last validation
-        self.step, self.seconds, self.begun = 0, 0.0, time.monotonic()
+        self.prepared = prepared  # seconds, which count as training
+        self.step, self.seconds, self.begun = 0, prepared, time.monotonic()
         self.per_epoch = len(batches(pairs, config.batch_tokens, self._rng(_SAMPLE)))
         epochs = None if config.epochs is None else config.epochs * self.per_epoch
         self.total = config.steps or epochs or _ENDLESS
@@ -183,7 +186,7 @@ class Training:
 
     def _is_over(self) -> bool:
         """Return whether patience or time is over; after the time limit, the last step must have been validated."""
-        return self.out_of_patience() or (self._out_of_time() and self.validated_step == self.step)
+        return self.out_of_patience() or (self._out_of_time() and self.validated_step == self.step > 0)
 
     def out_of_patience(self) -> bool:
         """Return whether the last `patience` validations had no lower loss."""
@@ -231,9 +234,11 @@ class Training:
         return TrainingStep(self.step, self._expected_total(), loss, epoch, *size, rate, self.seconds)
 
     def _expected_total(self) -> int:
-        elapsed = self._elapsed_share()
-        paced = max(round(self.step / elapsed), self.step) if elapsed else self.total
-        return min(self.total, paced) if paced < _ENDLESS else self.step
+        if self.config.minutes is None:
+            return self.total
+        left = max(60 * self.config.minutes - self.seconds, 0)
+        paced = self.step + round(self.step * left / max(self.seconds - self.prepared, 1e-9))
+        return min(self.total, paced)
 
     def _validated(self, step: TrainingStep) -> TrainingStep:
         self.validated_step = self.step

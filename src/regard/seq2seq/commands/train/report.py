@@ -199,7 +199,7 @@ class Reporter:
             return
         self.forecast_at, seen = None, _epochs_seen(self.training)
         usual, config = _usual_epochs(self.training), self.training.config
-        speed = seen / max(step.seconds, 1e-9)
+        speed = seen / max(step.seconds - self.training.prepared, 1e-9)
         planned = config.steps / self.training.per_epoch if config.steps else config.epochs
         option = "--steps" if config.steps else "--epochs"
         self.progress.write(forecast(speed, seen, step.seconds / 60, usual, planned, config.minutes, option))
