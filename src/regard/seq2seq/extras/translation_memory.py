@@ -49,12 +49,8 @@ _ODD = np.uint64(0x9E3779B97F4A7C15)  # 2^64 over the golden ratio: codes of dif
 class TranslationMemory(SourceAugmenter):
     """Retrieve the targets of training pairs with similar sources.
 
-    Parameters
-    ----------
-    count : int
-        The largest number of pairs for a source.
-    sources, targets : sequence of sequence of int
-        Ids of their tokens, without START and END; sources are distinct.
+    `count`: the largest number of pairs for a source; `sources`, `targets`: ids of their tokens, without START and
+    END; sources are distinct.
     """
 
     def __init__(self, count: int, sources: Sequence[Row], targets: Sequence[Row]) -> None:
@@ -72,19 +68,7 @@ class TranslationMemory(SourceAugmenter):
     def learn(cls, option: int, pairs: Iterable[tuple[Row, Row]], sizes: tuple[int, int] = (0, 0)) -> Self:
         """Store pairs; of those with the same source the first.
 
-        Parameters
-        ----------
-        option : int
-            The largest number of pairs for a source.
-        pairs : iterable of (source, target)
-            Ids of their tokens.
-        sizes : (int, int)
-            Not used.
-
-        Returns
-        -------
-        TranslationMemory
-            Of these pairs.
+        `option`: the largest number of pairs for a source; `pairs`: ids of their tokens; `sizes`: not used.
         """
         first: dict[tuple[int, ...], Row] = {}
         for source, target in pairs:
@@ -94,15 +78,7 @@ class TranslationMemory(SourceAugmenter):
     def retrieve(self, sources: Sequence[Row]) -> list[list[tuple[int, ...]]]:
         """Retrieve the targets of similar pairs.
 
-        Parameters
-        ----------
-        sources : sequence of sequence of int
-            The queries' tokens.
-
-        Returns
-        -------
-        list of list of tuple of int
-            For each query the targets of up to `count` pairs, the most similar first.
+        `sources`: the queries' tokens.
         """
         queries = list(dict.fromkeys(map(tuple, sources)))
         batches = [queries[start : start + _BATCH] for start in range(0, len(queries), _BATCH)]
@@ -115,17 +91,8 @@ class TranslationMemory(SourceAugmenter):
     def extend(self, sources: Sequence[Row], size: int) -> list[list[int]]:
         """Append retrieved targets to sources.
 
-        Parameters
-        ----------
-        sources : sequence of sequence of int
-            Their tokens.
-        size : int
-            The number of tokens in the source's vocabulary; ids of the target's start there.
-
-        Returns
-        -------
-        list of list of int
-            The source, END, and each retrieved target after START.
+        `sources`: their tokens; `size`: the number of tokens in the source's vocabulary; ids of the target's start
+        there.
         """
         return [
             [*source, END, *(i for target in targets for i in (START, *(size + token for token in target)))]

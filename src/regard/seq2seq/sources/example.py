@@ -17,14 +17,8 @@ __all__ = ["Example", "located"]
 class Example:
     """What a source has read: tokens or rows, which are equal in equal examples.
 
-    Parameters
-    ----------
-    content : tuple of str, or array (m, F)
-        Tokens, or rows before they are standardised.
-    layout : hashable
-        A key of how it was read: sources with equal keys read alike.
-    name : str
-        The text, or the path of the file; empty for an array.
+    `content` (m, F): tokens, or rows before they are standardised; `layout`: a key of how it was read: sources with
+    equal keys read alike; `name`: the text, or the path of the file; empty for an array.
     """
 
     content: Any
