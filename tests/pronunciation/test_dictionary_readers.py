@@ -90,7 +90,7 @@ WORDS = [
         "“a”",
         "'",
     ),
-    *("’", "?"),
+    *("’", "?", "a|b", "a||b", "ÇÊÀÉé", "GRÖßE"),
 ]
 ALPHABET = "abcdefghij"
 TOKENS = "".join(f"{symbol} {number}\n" for number, symbol in enumerate(["_", *ALPHABET, *"^$!?.,", " "]))
