@@ -146,7 +146,7 @@ def _codes(tokens: NDArray[Any], ends: NDArray[Any]) -> NDArray[np.uint64]:
     powers = np.cumprod(np.full(int(lengths.max(initial=1)), 0x9E3779B97F4A7C15, np.uint64))
     mixed = (tokens.astype(np.uint64) + np.uint64(1)) * powers[left]
     mixed ^= mixed >> np.uint64(32)
-    return np.add.reduceat(mixed, ends - lengths + 1) if len(ends) else mixed
+    return np.asarray(np.add.reduceat(mixed, ends - lengths + 1) if len(ends) else mixed, np.uint64)
 
 
 def numbers(name: str, data: bytes, size: int) -> NDArray[Any]:

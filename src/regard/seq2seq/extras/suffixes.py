@@ -17,6 +17,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from regard.kernels import nearest
 from regard.seq2seq.sources.text.vocabulary import END, START
 
 __all__ = ["LONGEST", "Suffixes", "joined"]
@@ -108,7 +109,8 @@ class Suffixes:
     def owners(self) -> NDArray[np.int32]:
         """The sequence (N,) of each entry."""
         of_place = np.repeat(np.arange(len(self.starts), dtype=np.int32), self.ends - self.starts)
-        return of_place[self.entries >> _BITS]
+        owners: NDArray[np.int32] = of_place[self.entries >> _BITS]
+        return owners
 
     @cached_property
     def _again(self) -> list[Ids]:
@@ -130,6 +132,9 @@ class Suffixes:
             For 1 token, 2 and so on: the range of the entries where the n-gram from each place on begins here.
         """
         padded = np.append(tokens, np.zeros(LONGEST, tokens.dtype)).astype(np.int64)
+        if (found := nearest.find(self.text, self.entries, padded, LONGEST)) is not None:
+            yield from zip(*found, strict=True)
+            return
         first, stop = np.zeros(len(tokens), np.int64), np.full(len(tokens), len(self.entries))
         for offset in range(LONGEST):
             wanted = padded[offset : offset + len(tokens)]

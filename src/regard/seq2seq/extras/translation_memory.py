@@ -26,6 +26,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from regard._threads import two_threads
 from regard.kernels.nearest import nearest
 from regard.seq2seq.corpus.packing import Row, Rows, unpacked, width
 from regard.seq2seq.extras.base import SourceAugmenter
@@ -104,10 +105,10 @@ class TranslationMemory(SourceAugmenter):
             For each query the targets of up to `count` pairs, the most similar first.
         """
         queries = list(dict.fromkeys(map(tuple, sources)))
+        batches = [queries[start : start + _BATCH] for start in range(0, len(queries), _BATCH)]
         retrieved: dict[Row, list[tuple[int, ...]]] = {}
-        for start in range(0, len(queries), _BATCH):
-            batch = queries[start : start + _BATCH]
-            for query, pairs in zip(batch, self._similar(batch), strict=True):
+        for batch, found in zip(batches, self._all_similar(batches), strict=True):
+            for query, pairs in zip(batch, found.tolist(), strict=True):
                 retrieved[query] = [self.targets[pair] for pair in pairs if pair >= 0]
         return [retrieved[tuple(source)] for source in sources]
 
@@ -130,6 +131,15 @@ class TranslationMemory(SourceAugmenter):
             [*source, END, *(i for target in targets for i in (START, *(size + token for token in target)))]
             for source, targets in zip(sources, self.retrieve(sources), strict=True)
         ]
+
+    def _all_similar(self, batches: Sequence[Sequence[Row]]) -> list[Ids]:
+        """Return the `_similar` pairs of each batch, on two threads; the first makes what all need."""
+        first = [self._similar(batch) for batch in batches[:1]]
+        if len(batches) < 3:
+            return first + [self._similar(batch) for batch in batches[1:]]
+        with two_threads() as threads:
+            futures = [threads[i % 2].submit(self._similar, batch) for i, batch in enumerate(batches[1:])]
+            return first + [future.result() for future in futures]
 
     def _similar(self, queries: Sequence[Row]) -> Ids:
         """Return the pairs (R, count) that are most similar to queries, -1 after the last."""
@@ -269,7 +279,8 @@ class _Grams(NamedTuple):
             return owners[:0]
         columns = np.minimum(np.searchsorted(self.codes, codes), len(self.codes) - 1)
         known = self.codes[columns] == codes
-        return owners[known] * len(self.codes) + columns[known]
+        keys: Ids = owners[known] * len(self.codes) + columns[known]
+        return keys
 
     def matrix(self, rows: Sequence[Row]) -> Any:
         """Return the n-grams of sources as a sparse matrix (R, G) of ones."""
