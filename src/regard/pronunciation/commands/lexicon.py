@@ -9,10 +9,11 @@ from pathlib import Path
 
 from regard.pronunciation import FORMATS, Lexicon, Prepared, prepare, read, read_phone_map, read_symbols
 from regard.pronunciation.stress import STRESS
+from regard.seq2seq.commands.options import check_outputs
 from regard.show import argument_types
 from regard.show.terminal.text import clean, note
 
-__all__ = ["add_arguments", "add_output", "joined", "prepared", "run", "saved"]
+__all__ = ["add_arguments", "add_output", "check_output", "joined", "prepared", "run", "saved"]
 
 _SHOWN = 5  # lines that are skipped, reasons why words are left out
 
@@ -69,16 +70,21 @@ def add_output(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Describe the dictionaries, or write one."""
-    if (args.format is None) != (args.out is None):
-        raise ValueError(
-            f"--{'format' if args.format is None else 'out'} is missing: a file is written in a format"
-        )
+    check_output(args, args.files)
     lexicon = joined(args.files, args.source, skip_bad=args.skip_bad)
     if args.format is None:
         _describe(lexicon)
     else:
         saved(prepared(lexicon, args), args.out)
     return 0
+
+
+def check_output(args: argparse.Namespace, inputs: Sequence[Path]) -> None:
+    """Check the options of what is written: a file has a format, and replaces no input."""
+    if (args.format is None) != (args.out is None):
+        missing = "format" if args.format is None else "out"
+        raise ValueError(f"--{missing} is missing: a file is written in a format")
+    check_outputs({"--out": args.out}, [*inputs, *filter(None, (args.phone_map, args.symbols))])
 
 
 def joined(paths: Sequence[Path], format: str | None, *, skip_bad: bool) -> Lexicon:
