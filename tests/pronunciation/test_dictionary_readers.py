@@ -22,7 +22,8 @@ from xml.etree import ElementTree
 
 import pytest
 
-from regard.pronunciation import Lexicon, Prepared, Variant, prepare
+from regard.pronunciation import Lexicon, Prepared, Pronouncer, Variant, prepare
+from regard.seq2seq import Seq2Seq
 
 # One phone string for each word, so that a word that is found under another name is seen.
 WORDS = [
@@ -120,8 +121,8 @@ KINDS = {
 }  # and whether they read ASCII's apostrophe only
 
 
-def spoken(kind: str, prepared: Prepared, texts: list[str], folder: Path) -> dict[str, str]:
-    """The symbols that a dummy voice of sherpa-onnx is given for each text."""
+def spoken(kind: str, prepared: Prepared, texts: list[Any], folder: Path) -> list[list[int]]:
+    """The ids of the symbols that a dummy voice of sherpa-onnx is given for each text."""
     pytest.importorskip("sherpa_onnx", reason="sherpa-onnx, which reads these files, is not installed")
     pytest.importorskip("onnx", reason="onnx, which makes the dummy voices, is not installed")
     lexicon = prepared.save(folder / "lexicon.txt")[0]
@@ -130,11 +131,13 @@ def spoken(kind: str, prepared: Prepared, texts: list[str], folder: Path) -> dic
     command = [sys.executable, str(program), kind, str(folder / "tokens.txt"), lexicon, str(folder)]
     done = subprocess.run(command, input=json.dumps(texts), capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
-    ids = json.loads((folder / "spoken.json").read_text())
-    return {
-        text: "".join(ALPHABET[i - 1] for i in found if 0 < i <= len(ALPHABET))
-        for text, found in zip(texts, ids, strict=True)
-    }
+    ids: list[list[int]] = json.loads((folder / "spoken.json").read_text())
+    return ids
+
+
+def letters(ids: list[int]) -> str:
+    """The symbols of ids, without those that are no letters."""
+    return "".join(ALPHABET[i - 1] for i in ids if 0 < i <= len(ALPHABET))
 
 
 @pytest.mark.slow
@@ -144,13 +147,26 @@ def test_a_voice_finds_the_words_that_are_written_and_no_others(kind: str, case:
     lexicon, changed = numbered(WORDS), CASES[case]
     prepared = prepare(lexicon, f"sherpa-{kind}", symbols=ALPHABET)
     texts = {word: changed(word) for word in WORDS if len(changed(word)) == len(word)}
-    heard = spoken(kind, prepared, [*texts.values()], tmp_path)
+    ids = spoken(kind, prepared, [*texts.values()], tmp_path)
+    heard = {text: letters(found) for text, found in zip(texts.values(), ids, strict=True)}
     phones = {word: "".join(lexicon[word][0].phones) for word in texts}
     phones["polish"] = phones["Polish"]  # the readers fold their case, and the first is written
     if KINDS[kind]:
         texts = {word: text for word, text in texts.items() if "\u2019" not in text}
     found = {word for word, text in texts.items() if heard[text] == phones[word]}
     assert found == texts.keys() - {*prepared.lost}
+
+
+@pytest.mark.slow
+def test_a_piper_voice_speaks_the_code_points_of_a_text(tmp_path: Path) -> None:
+    """It begins a sentence with ^, ends it with $, and has _ between the symbols."""
+    lexicon = Lexicon([("one", ["a", "b"]), ("two", ["c"])])
+    model = Seq2Seq(epochs=1, source="characters", target="tokens").fit(["ab", "ba"], ["a b", "b a"])
+    points = Pronouncer(model, lexicon).codepoints("One two! Two.")
+    prepared = prepare(lexicon, "sherpa-vits", symbols=ALPHABET)
+    (ids,) = spoken("piper", prepared, [points], tmp_path)
+    names = dict(enumerate(["_", *ALPHABET, *"^$!?.,", " "]))
+    assert "".join(names[i] for i in ids) == "^_a_b_ _c_!_$^_c_._$"
 
 
 # ------------------------------------------------------------------------------------------------------- MFA

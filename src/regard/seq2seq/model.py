@@ -163,6 +163,8 @@ class Seq2Seq(Translator):
             option = "extras" if self.extras else "lower"
             rule = f"{option} must not be given with a source of arrays: it is about the source's tokens."
             _check.fail(rule)
+        if isinstance(source, Source) and self.lower is not None:
+            _check.fail("lower must not be given with a Text, which has it. Got both instead.")
         if self._augmented and self.network.get("score") == "none":
             _check.fail(
                 f"extras that append tokens need attention, which reads them. Got {self.extras} instead."
@@ -201,9 +203,8 @@ class Seq2Seq(Translator):
     def model(self) -> files.Model[Network]:
         """The network and the tokenizers of both sides."""
         if self._model is None:
-            raise ValueError(
-                "the model must be trained or loaded first: fit(sources, targets) or Seq2Seq.load(path)"
-            )
+            rule = "the model must be trained or loaded first."
+            _check.fail(rule, hint="fit(sources, targets) or Seq2Seq.load(path)")
         return self._model
 
     @property

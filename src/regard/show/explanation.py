@@ -149,7 +149,7 @@ class Explanation:
         return self.step("row", row)
 
     def latex(self, row: int | None = None) -> str:
-        """Return one query as LaTeX: its vectors, scores, logits, weights and context. It needs amsmath.
+        """Return one query as LaTeX for the package amsmath: its vectors, scores, logits, weights and context.
 
         Parameters
         ----------

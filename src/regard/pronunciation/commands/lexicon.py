@@ -87,7 +87,7 @@ def joined(paths: Sequence[Path], format: str | None, *, skip_bad: bool) -> Lexi
     for path in paths:
         lexicon = read(path, format=format, skip_bad=skip_bad)
         variants = sum(map(len, lexicon.values()))
-        note(f"{path}: {lexicon.format}, {len(lexicon):,} words, {variants:,} pronunciations")
+        note(f"{path}: {lexicon.format}, {_count(len(lexicon), 'word')}, {_count(variants, 'pronunciation')}")
         for message in lexicon.skipped[:_SHOWN]:
             note(f"skipped: {clean(message)}")
         if len(lexicon.skipped) > _SHOWN:
@@ -123,9 +123,19 @@ def prepared(lexicon: Lexicon, args: argparse.Namespace) -> Prepared:
 def saved(result: Prepared, path: Path) -> None:
     """Report what is left out, and then write the files."""
     if result.left_out:
-        others = len(result.left_out)
-        note(f"{len(result.lost):,} words will not be in {path}; {others:,} pronunciations are left out:")
+        lost, others = len(result.lost), len(result.left_out)
+        note(
+            f"{_count(others, 'pronunciation')} left out, all of {_count(lost, 'word')}, which {path} will not have:"
+        )
         for reason, count in [*result.reasons().items()][:_SHOWN]:
             note(f"  {count:,}: {clean(reason)}")
     names = result.save(path)
-    note(f"{len(result.lexicon):,} words are in {names[0]}" + "".join(f"; see {name}" for name in names[1:]))
+    note(
+        f"{_count(len(result.lexicon), 'word')} in {names[0]}"
+        + "".join(f"; see {name}" for name in names[1:])
+    )
+
+
+def _count(number: int, noun: str) -> str:
+    """Return a number with its noun in singular or plural."""
+    return f"{number:,} {noun}{'s' * (number != 1)}"
