@@ -189,7 +189,7 @@ def test_neither_arguments_nor_their_help_are_a_part_of_the_identity(monkeypatch
 
 def test_names_of_fields_are_the_format_of_the_identity() -> None:
     """A finished run is recognised by a hash of this text, so a renamed field keeps its name here."""
-    values = OTHERS | {"dropout": 0.5, "shift": 0, "noise": 0.0, "steps": None}
+    values = OTHERS | {"steps": None, "dropout": 0.5, "shift": 0, "noise": 0.0}
     configuration = (
         '{"family": "recurrent", "lower": true, "max_tokens": 7, "min_count": 2, "network": {"encoder": 8},'
         ' "normalization": "NFKC", "source": "tokens", "target": "words", "training": {"batch_tokens": 64,'

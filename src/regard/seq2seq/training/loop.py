@@ -78,8 +78,8 @@ class Training:
     """Train a network: iterate over the steps.
 
     Between two steps `network` has the current parameters. `best` are those that are kept; the network has them at the
-    end, and after an error. A checkpoint must agree with the other options of the model in `options`. `prepared` are
-    the seconds that were needed before the first step; they are a part of the time limit.
+    end, and after an error. A checkpoint must agree with the other options of the model in `options`.
+    `prepared` seconds were needed before the first step; they are a part of the time limit.
     """
 
     def __init__(
