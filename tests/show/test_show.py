@@ -1119,7 +1119,7 @@ def test_invalid_heads(weights: Any, options: dict[str, Any], error: str, tmp_pa
 def test_explain_draws_all_heads_unless_one_is_chosen(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    figure = pytest.importorskip("regard.show.figures.heatmap")
+    figure = pytest.importorskip("regard.show.weights_figure")
     pytest.importorskip("matplotlib")
     drawn: list[np.ndarray] = []
     for name in ("heatmap", "heatmaps"):
