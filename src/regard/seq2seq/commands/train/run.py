@@ -47,7 +47,9 @@ __all__ = ["Run", "Stop", "add_arguments", "run"]
 def run(args: argparse.Namespace) -> int:
     """Train, measure and show."""
     check_options(args)
-    models, paths = make_models(args), model_paths(args)
+    names, paths = pair_files(args), model_paths(args)
+    models = make_models(args, names.words)
+    most = models[0].max_tokens
     runs = [Run(model, RunFiles(path, fresh=args.fresh)) for model, path in zip(models, paths, strict=True)]
     for one in runs:
         one.files.check()
@@ -55,22 +57,21 @@ def run(args: argparse.Namespace) -> int:
     for files in done:
         if files.finished_identity() is None:
             done[0].refuse()
-    names = pair_files(args)
-    data = read(names, models[0], args.max_tokens)
+    data = read(names, models[0], most)
     identities = [identity(model, data) for model in models]
     if done:
         if [one.files.finished_identity() for one in runs] != identities:
             done[0].refuse()
         return _report_done(runs)
-    longest = min(args.test_max_tokens or args.max_tokens, LONGEST_SENTENCE)
+    longest = min(args.test_max_tokens or most, LONGEST_SENTENCE)
     for one in runs:
         one.begin(data, longest)
     test = short_pairs(models[0], data.test, longest)
     if not test:
-        most = f"{with_noun(longest, 'token')} {where_tokens_are(models[0])}"
-        _check.fail(f"{names.tested}: no pair has at most {most}")
+        limit = f"{with_noun(longest, 'token')} {where_tokens_are(models[0])}"
+        _check.fail(f"{names.tested}: no pair has at most {limit}")
     with _prepared(runs):
-        note(describe_pairs(data, models[0], runs[0].training, len(test), args.max_tokens))
+        note(describe_pairs(data, models[0], runs[0].training, len(test), most))
         _note_extras(models[0])
         if status := _train_and_show(runs, test, data):
             return status
