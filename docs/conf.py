@@ -29,7 +29,7 @@ extensions = [
 ]
 templates_path = ["_templates"]
 exclude_patterns = [
-    *("conf.py", "diagram.py", "options.py", "ring.py"),
+    *("conf.py", "diagram.py", "lines.py", "options.py", "ring.py"),
     "notebooks/*.ipynb",  # the scripts of the notebooks are built
 ]
 nitpicky = True  # a reference that leads nowhere is a warning, and a warning ends the build

@@ -65,20 +65,6 @@ def test_masks_by_hand(name: str) -> None:
     assert picture(dense) == expected
 
 
-def test_lengths_differ_by_leading_dimension() -> None:
-    dense = mask.lengths(np.array([[1], [2]]), np.array([1, 2])).dense(2, 2)
-    assert dense.shape == (2, 2, 2, 2)
-    assert picture(dense[0, 0]) == "10 00"
-    assert picture(dense[0, 1]) == "10 10"
-    assert picture(dense[1, 0]) == "11 00"
-    assert picture(dense[1, 1]) == "11 11"
-
-
-def test_documents_differ_by_leading_dimension() -> None:
-    dense = mask.documents(np.array([[0, 0], [0, 1]])).dense(2, 2)
-    assert [picture(x) for x in dense] == ["11 11", "10 01"]
-
-
 def test_expanding_a_mask_takes_little_more_than_its_array() -> None:
     composed = mask.causal(align="start") & mask.window(255, 0, align="start") | ~mask.lengths([[7], [1500]])
     tracemalloc.start()
@@ -160,18 +146,6 @@ def test_an_attention_has_the_visible_keys_of_the_mask(data: st.DataObject, n: i
     composed, dense = data.draw(strategies.mask_objects(n, m, depth=2))
     weights = regard.attend(np.zeros((n, 1)), np.zeros((m, 1)), np.zeros((m, 1)), mask=composed).weights
     np.testing.assert_array_equal(weights > 0, np.broadcast_to(dense, (n, m)))
-
-
-def test_composition_is_boolean_algebra() -> None:
-    a, b, c = mask.causal(), mask.window(1, 2), mask.documents([0, 0, 1, 1, 0])
-
-    def dense(x: Any) -> Bools:
-        return np.asarray(x.dense(5, 5))
-
-    np.testing.assert_array_equal(dense(~(a & b)), dense(~a | ~b))
-    np.testing.assert_array_equal(dense(~(a | b)), dense(~a & ~b))
-    np.testing.assert_array_equal(dense(a & (b | c)), dense((a & b) | (a & c)))
-    np.testing.assert_array_equal(dense(~~a), dense(a))
 
 
 def test_a_mask_can_be_used_again_for_other_shapes() -> None:

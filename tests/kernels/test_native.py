@@ -1213,6 +1213,7 @@ MIRRORS: dict[str, Any] = {
     "Drop": layers.CDrop,
     "Relu": layers.CRelu,
     "Nearest": nearest.CNearest,
+    "Find": nearest.CFind,
 }
 
 

@@ -6,6 +6,7 @@ import ast
 import hashlib
 import json
 import os
+import random
 import re
 import sqlite3
 import subprocess
@@ -22,7 +23,8 @@ from xml.etree import ElementTree
 
 import pytest
 
-from regard.pronunciation import Lexicon, Prepared, Variant, prepare
+from regard.pronunciation import Lexicon, Prepared, Pronouncer, Variant, prepare
+from regard.seq2seq import Seq2Seq
 
 # One phone string for each word, so that a word that is found under another name is seen.
 WORDS = [
@@ -89,7 +91,7 @@ WORDS = [
         "“a”",
         "'",
     ),
-    *("’", "?"),
+    *("’", "?", "a|b", "a||b", "ÇÊÀÉé", "GRÖßE"),
 ]
 ALPHABET = "abcdefghij"
 TOKENS = "".join(f"{symbol} {number}\n" for number, symbol in enumerate(["_", *ALPHABET, *"^$!?.,", " "]))
@@ -98,7 +100,7 @@ TOKENS = "".join(f"{symbol} {number}\n" for number, symbol in enumerate(["_", *A
 def numbered(words: list[str]) -> Lexicon:
     """A dictionary in which the phones of a word are the digits of its place."""
     return Lexicon(
-        (word, [ALPHABET[int(digit)] for digit in f"{place:03d}"])
+        (word, [ALPHABET[int(digit)] for digit in f"{place:04d}"])
         for place, word in enumerate(words, start=1)
     )
 
@@ -120,8 +122,8 @@ KINDS = {
 }  # and whether they read ASCII's apostrophe only
 
 
-def spoken(kind: str, prepared: Prepared, texts: list[str], folder: Path) -> dict[str, str]:
-    """The symbols that a dummy voice of sherpa-onnx is given for each text."""
+def spoken(kind: str, prepared: Prepared, texts: list[Any], folder: Path) -> list[list[int]]:
+    """The ids of the symbols that a dummy voice of sherpa-onnx is given for each text."""
     pytest.importorskip("sherpa_onnx", reason="sherpa-onnx, which reads these files, is not installed")
     pytest.importorskip("onnx", reason="onnx, which makes the dummy voices, is not installed")
     lexicon = prepared.save(folder / "lexicon.txt")[0]
@@ -130,27 +132,85 @@ def spoken(kind: str, prepared: Prepared, texts: list[str], folder: Path) -> dic
     command = [sys.executable, str(program), kind, str(folder / "tokens.txt"), lexicon, str(folder)]
     done = subprocess.run(command, input=json.dumps(texts), capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
-    ids = json.loads((folder / "spoken.json").read_text())
-    return {
-        text: "".join(ALPHABET[i - 1] for i in found if 0 < i <= len(ALPHABET))
-        for text, found in zip(texts, ids, strict=True)
-    }
+    ids: list[list[int]] = json.loads((folder / "spoken.json").read_text())
+    return ids
+
+
+def reached(kind: str, lexicon: Lexicon, texts: dict[str, str], folder: Path) -> tuple[set[str], set[str]]:
+    """The words whose own phones a voice speaks, and those that are written for it; texts stand for the words."""
+    prepared = prepare(lexicon, f"sherpa-{kind}", symbols=ALPHABET)
+    if KINDS[kind]:
+        texts = {word: text for word, text in texts.items() if "\u2019" not in text}
+    ids = spoken(kind, prepared, [*texts.values()], folder)
+    known = {word: "".join(lexicon[word][0].phones) for word in texts}
+    found = {word for word, heard in zip(texts, ids, strict=True) if letters(heard) == known[word]}
+    return found, texts.keys() - {entry.word for entry in prepared.left_out}
+
+
+def letters(ids: list[int]) -> str:
+    """The symbols of ids, without those that are no letters."""
+    return "".join(ALPHABET[i - 1] for i in ids if 0 < i <= len(ALPHABET))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_voice_finds_the_words_that_are_written_and_no_others(kind: str, case: str, tmp_path: Path) -> None:
-    lexicon, changed = numbered(WORDS), CASES[case]
-    prepared = prepare(lexicon, f"sherpa-{kind}", symbols=ALPHABET)
-    texts = {word: changed(word) for word in WORDS if len(changed(word)) == len(word)}
-    heard = spoken(kind, prepared, [*texts.values()], tmp_path)
-    phones = {word: "".join(lexicon[word][0].phones) for word in texts}
-    phones["polish"] = phones["Polish"]  # the readers fold their case, and the first is written
-    if KINDS[kind]:
-        texts = {word: text for word, text in texts.items() if "\u2019" not in text}
-    found = {word for word, text in texts.items() if heard[text] == phones[word]}
-    assert found == texts.keys() - {*prepared.lost}
+    texts = {word: CASES[case](word) for word in WORDS if len(CASES[case](word)) == len(word)}
+    found, written = reached(kind, numbered(WORDS), texts, tmp_path)
+    assert found == written
+
+
+POOLS = [
+    "abcxyz",
+    "ABCXYZ",
+    "éèüñßçàêïôûäö",
+    "ÉÈÜÑÇÀÊÏÔÛÄÖ",
+    "åøłčşþæœ",
+    "ÅØŁČŞÞÆŒ",
+    "дйжю",
+    "ДЙЖЮ",
+    "αςσώ",
+    "ΑΣΏ",
+]
+POOLS += [
+    "'’-_",
+    "019",
+    "!?.,:;…",
+    '#&@()+*/"“”«»|',
+    "日本語かな",
+    "한국",
+    "नमस्ते",
+    "سلام",
+    "ıİ",
+    "ﬁǆǅ",
+    "\u0301\u0323",
+    "ʼˈː",
+    "😀",
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_voice_finds_random_words_that_are_written_and_no_others(kind: str, tmp_path: Path) -> None:
+    rng = random.Random(1)
+    pools = ["".join(rng.sample(POOLS, rng.randint(1, 3))) for _ in range(2000)]
+    made = ("".join(rng.choices(pool, k=rng.randint(1, 6))) for pool in pools)
+    words = list(dict.fromkeys(unicodedata.normalize("NFC", word) for word in made))
+    found, written = reached(kind, numbered(words), {word: word for word in words}, tmp_path)
+    assert found == written
+
+
+@pytest.mark.slow
+def test_a_piper_voice_speaks_the_code_points_of_a_text(tmp_path: Path) -> None:
+    """It begins a sentence with ^, ends it with $, and has _ between the symbols."""
+    lexicon = Lexicon([("one", ["a", "b"]), ("two", ["c"])])
+    model = Seq2Seq(epochs=1, source="characters", target="tokens").fit(["ab", "ba"], ["a b", "b a"])
+    points = Pronouncer(model, lexicon).codepoints("One two! Two.")
+    prepared = prepare(lexicon, "sherpa-vits", symbols=ALPHABET)
+    (ids,) = spoken("piper", prepared, [points], tmp_path)
+    names = dict(enumerate(["_", *ALPHABET, *"^$!?.,", " "]))
+    assert "".join(names[i] for i in ids) == "^_a_b_ _c_!_$^_c_._$"
 
 
 # ------------------------------------------------------------------------------------------------------- MFA

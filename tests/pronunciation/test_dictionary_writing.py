@@ -184,6 +184,9 @@ def test_other_spellings_never_replace_a_word() -> None:
     assert prepare(lexicon, "sherpa-kokoro", symbols="ab").files[""].decode() == "été a\ndon't a\ndon’t b\n"
     lines = prepare(lexicon, "sherpa-vits", symbols="ab").files[""].decode().splitlines()
     assert lines == ["été a", "Été a", "ÉtÉ a", "don't a"]
+    both = Lexicon([("Élan", ["a"]), ("élan", ["b"]), ("ÉLan", ["c"])])
+    lines = prepare(both, "sherpa-vits", symbols="abc").files[""].decode().splitlines()
+    assert lines == ["Élan a", "élan b"]
     lexicon = Lexicon([("l'eau", ["a"])])
     assert prepare(lexicon, "sherpa-kokoro", symbols="ab").files[""].decode() == "l'eau a\nl’eau a\n"
 

@@ -57,10 +57,10 @@ def test_a_dictionary_is_written_for_a_voice(capsys: pytest.CaptureFixture[str])
     printed = capsys.readouterr()
     assert printed.out == ""
     assert printed.err.splitlines()[1:] == [
-        "1 words will not be in lexicon.txt; 2 pronunciations are left out:",
+        "2 pronunciations left out, all of 1 word, which lexicon.txt will not have:",
         "  1: K is no symbol of the voice",
         "  1: a reader finds one pronunciation of a word, and this is not the first",
-        "1 words are in lexicon.txt; see lexicon.txt.left-out.tsv",
+        "1 word in lexicon.txt; see lexicon.txt.left-out.tsv",
     ]
 
 
@@ -95,6 +95,9 @@ def test_bad_lines_are_errors_or_listed(capsys: pytest.CaptureFixture[str]) -> N
         (["words.dict", "--format", "espeak", "--out", "x"], "espeak"),
         (["words.dict", "--from", "gruut"], "gruut"),
         (["missing.dict"], "missing.dict"),
+        (["words.dict", "--format", "tsv", "--out", "words.dict"], "--out"),
+        (["words.dict", "--format", "tsv", "--phone-map", "map.tsv", "--out", "map.tsv"], "--out"),
+        (["words.dict", "--format", "tsv", "--out", "nowhere/x"], "nowhere"),
         (["map.tsv", "--from", "mfa"], "line 1"),
         (["words.dict", "--format", "tsv", "--out", "x", "--phone-map", "words.dict"], "line 1"),
         (["words.dict", "--format", "tsv", "--out", "x", "--symbols", "map.tsv"], "line 1"),

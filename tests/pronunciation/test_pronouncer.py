@@ -242,6 +242,7 @@ def test_words_of_standard_input_and_their_n_best(
         (["words.txt", "--unknown", "fail"], "'к'"),
         (["words.txt", "--format", "mfa"], "--out"),
         (["words.txt", "--out", "x"], "--format"),
+        (["words.txt", "--format", "tsv", "--out", "words.txt"], "--out"),
         (["latin.txt"], "line 2"),
         (["words.txt", "--lexicon", "words.txt"], "words.txt"),
         (["words.txt", "--beam", "2", "--n-best", "3"], "--n-best"),

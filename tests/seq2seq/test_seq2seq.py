@@ -159,7 +159,7 @@ def test_translating_is_checked(reverser: Seq2Seq) -> None:
         Seq2Seq().translate(["w1"])
     assert (
         str(caught.value)
-        == "the model must be trained or loaded first: fit(sources, targets) or Seq2Seq.load(path)"
+        == "the model must be trained or loaded first.\n  hint: fit(sources, targets) or Seq2Seq.load(path)"
     )
 
 

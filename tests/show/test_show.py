@@ -1146,7 +1146,7 @@ def test_explain_draws_all_heads_unless_one_is_chosen(
     for shape in ((2, 2, 2, 4, 5), (257, 1, 1)):
         np.save(path, rng.standard_normal(shape))
         assert main(["explain", str(path), "--png", picture]) == 2
-        assert "choose some with --at" in capsys.readouterr().err
+        assert "some with --at" in capsys.readouterr().err
     assert main(["explain", str(path), "--at", "258"]) == 2
     assert "in the leading dimensions (257,), from 1: (258,)" in capsys.readouterr().err
 

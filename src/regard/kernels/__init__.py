@@ -1,4 +1,4 @@
-"""Kernels: the same function as the definition, by blocks. A kernel never borrows from the definition."""
+"""Kernels: the function of `attend`, computed by blocks; they import nothing of its module."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ KERNELS = ("auto", "native", "blocked")
 
 
 def choose(kernel: str, p: Problem) -> ModuleType:
-    """Return the kernel that does this attention: `blocked` or `native`. One asked for by name is never replaced."""
+    """Return the kernel for this attention: `blocked` or `native`; one that is given by name is not replaced."""
     _check.choice("kernel", kernel, KERNELS)
     if kernel == "blocked":
         return blocked

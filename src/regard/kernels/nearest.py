@@ -1,6 +1,7 @@
-"""The sequences that have most in common with queries, in the library: `source/library/nearest.cpp`.
+"""N-grams of texts, and sequences that have most in common with queries, in the library: `source/library/nearest.cpp`.
 
-`regard.seq2seq.extras.translation_memory` has the same in SciPy. Letters: R queries, G n-grams, N entries, P sequences.
+`regard.seq2seq.extras` has the same in NumPy and SciPy. Letters: R queries, G n-grams, N entries of a text, P
+sequences, M tokens of another text.
 """
 
 from __future__ import annotations
@@ -42,7 +43,33 @@ class CNearest(ctypes.Structure):
     ]
 
 
-_library = library.checked({"Nearest": CNearest})
+class CFind(ctypes.Structure):
+    """`struct Find`."""
+
+    _fields_ = [
+        *((name, library.Int) for name in ("size", "places", "longest", "width")),
+        *((name, library.Pointer) for name in ("text", "entries", "tokens", "first", "stop")),
+    ]
+
+
+_library = library.checked({"Nearest": CNearest, "Find": CFind})
+
+
+def find(text: Array, entries: Array, tokens: NDArray[np.int64], longest: int) -> tuple[Array, Array] | None:
+    """Return the ranges (longest, M) of the entries where n-grams of another text begin; None without the library.
+
+    `tokens` (M + longest,) is the other text; the n-grams of 1 token come first. Entries are places of `text`, times 8.
+    """
+    loaded = _library()
+    if loaded is None:
+        return None
+    assert text.dtype.kind in "iu"
+    text, entries, tokens = (library.aligned(x) for x in (text, entries, tokens))
+    first, stop = np.empty((2, longest, len(tokens) - longest), np.int64)
+    at = (library.address(x, False) for x in (text, entries, tokens, first, stop))
+    c = CFind(len(text), len(tokens) - longest, longest, text.itemsize, *at)
+    loaded.regard_find(ctypes.byref(c))
+    return first, stop
 
 
 def nearest(count: int, **arrays: Array) -> Array | None:

@@ -1,8 +1,8 @@
 """Gated recurrent units over sequences: in the library (`training/recurrence.cpp`) and in NumPy.
 
 `native_does` and the memory layout of the states decide which is used: the library computes in float32 only, on the
-calling thread. `nn` has checked all arrays. Letters: n steps of B sequences, H size of the state; with attention, T
-positions, A size of the attention's perceptron, C size of the values.
+calling thread. The callers have checked all arrays. Letters: n steps of B sequences, H size of the state; with
+attention, T positions, A size of the attention's perceptron, C size of the values.
 
 Padding has no influence, not even as NaN.
 """
@@ -128,10 +128,11 @@ class DecoderSteps:
 
 @dataclass(frozen=True)
 class DecoderGradients:
-    """Gradients of a decoder: of the two summands of the gates (n, B, 3 H), of the projected queries (n, B, A), and of
-    the arrays that the others are named second.
+    """Gradients of a decoder.
 
-    `dsecond` and `dsecond_hidden` are those of the gates of the second unit; without one, of the only unit.
+    `dinputs` and `dhidden` (n, B, 3 H) are those of the summands of the gates, `dqueries` (n, B, A) those of the
+    projected queries, `dstart`, `dkeys`, `dvalues` and `dvector` those of the arrays of these names. `dsecond` and
+    `dsecond_hidden` are those of the gates of the second unit; without a second unit, of the first.
     """
 
     dinputs: Array

@@ -70,15 +70,20 @@ def _of_lines(
     return Format(description, suffix, _lines, _line_parser(parse), write, **options)
 
 
-def _voice(name: str, write: Callable[[Lexicon], Files], *, latin: bool) -> Format:
+def _voice(
+    name: str,
+    write: Callable[[Lexicon], Files],
+    spelling: Callable[[str], str],
+    refusal: Callable[[str, Variant], str],
+) -> Format:
     """Return the format of a kind of voice of sherpa-onnx."""
     return _of_lines(
         f"lexicon.txt for {name} in sherpa-onnx",
         ".txt",
         lines.parse_kaldi,
         write,
-        spelling=sherpa.latin_spelling if latin else sherpa.unicode_spelling,
-        refusal=sherpa.latin_refusal if latin else sherpa.unicode_refusal,
+        spelling=spelling,
+        refusal=refusal,
         variants="one",
         needs_symbols=True,
     )
@@ -147,10 +152,10 @@ FORMATS: dict[str, Format] = {
         role=pls.qualified,
         refusal=pls.refusal,
     ),
-    "sherpa-vits": _voice("VITS", sherpa.write_vits, latin=True),
-    "sherpa-kokoro": _voice("Kokoro", sherpa.write_both, latin=False),
-    "sherpa-kitten": _voice("Kitten", sherpa.write_both, latin=False),
-    "sherpa-matcha": _voice("Matcha", sherpa.write, latin=True),
+    "sherpa-vits": _voice("VITS", sherpa.write_vits, sherpa.ascii_spelling, sherpa.latin_refusal),
+    "sherpa-kokoro": _voice("Kokoro", sherpa.write_both, sherpa.unicode_spelling, sherpa.unicode_refusal),
+    "sherpa-kitten": _voice("Kitten", sherpa.write_both, sherpa.unicode_spelling, sherpa.unicode_refusal),
+    "sherpa-matcha": _voice("Matcha", sherpa.write, sherpa.latin_spelling, sherpa.latin_refusal),
 }
 
 _HINT = "say what it is with format="

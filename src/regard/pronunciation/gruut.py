@@ -42,9 +42,7 @@ def rows(path: str | os.PathLike[str]) -> Iterator[tuple[str, Row]]:
         with closing(sqlite3.connect(address, uri=True)) as database:
             _check_table(database)
             # A word with a number comes after the word itself, whose variant it is.
-            query = (
-                "SELECT id, word, phonemes, role FROM word_phonemes ORDER BY pron_order, word LIKE '%(_)', id"
-            )
+            query = "SELECT id, word, phonemes, role FROM word_phonemes ORDER BY pron_order, word GLOB '?*([0-9])', id"
             for number, *row in database.execute(query):
                 yield f"row {number}", (row[0], row[1], row[2])
     except sqlite3.Error as error:

@@ -14,12 +14,13 @@ sherpa-onnx, https://github.com/k2-fsa/sherpa-onnx
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from regard.pronunciation.lexicon import Lexicon, Variant
 from regard.pronunciation.lines import Files, plain_lines
 
 __all__ = [
+    "ascii_spelling",
     "latin_refusal",
     "latin_spelling",
     "unicode_refusal",
@@ -37,29 +38,44 @@ _CJK = re.compile(
 _ASCII_LOWER = str.maketrans("ABCDEFGHIJKLMNOPQRSTUVWXYZ", "abcdefghijklmnopqrstuvwxyz")
 
 
-def unicode_spelling(word: str) -> str:
+def _lower(word: str) -> str:
     """Return a word in lower case, letter by letter as the readers do."""
     return "".join(letter.lower() if len(letter.lower()) == 1 else letter for letter in word)
 
 
+def _upper(word: str) -> str:
+    """Return a word in capitals, those letters that have one as a single letter."""
+    return "".join(letter.upper() if len(letter.upper()) == 1 else letter for letter in word)
+
+
+def unicode_spelling(word: str) -> str:
+    """Return a word as the readers of Kokoro and Kitten fold it."""
+    return _lower(word).replace("İ", "i")
+
+
 def latin_spelling(word: str) -> str:
-    """Return a word in lower case with the apostrophe that the readers know."""
-    return unicode_spelling(word).replace("\u2019", "'")
+    """Return a word as the reader of Matcha folds it, with the apostrophe that it knows."""
+    return _lower(word).replace("\u2019", "'")
+
+
+def ascii_spelling(word: str) -> str:
+    """Return a word as the reader of VITS folds it, with the apostrophe that it knows."""
+    return word.translate(_ASCII_LOWER).replace("\u2019", "'")
 
 
 def latin_refusal(word: str, variant: Variant) -> str:
     """Return where the readers of VITS and Matcha cut a word, or an empty text."""
-    if len(word) == 1 and word.isalpha():
+    if len(word) == 1 and word.isalpha() and word != "İ":  # which Matcha folds after it has cut
         return ""
-    cut = next((character for character in word if character not in _LATIN), "")
+    cut = next((character for character in word if _lower(character) not in _LATIN), "")
     return _cut(cut) if cut else _no_letter(word)
 
 
 def unicode_refusal(word: str, variant: Variant) -> str:
     """Return where the readers of Kokoro and Kitten cut a word, or an empty text."""
     cut = next((character for character in word if character in _PUNCTUATION or character == " "), "")
-    if cut:
-        return _cut(cut)
+    if cut or "||" in word:
+        return _cut(cut or "||")
     if word.startswith("#"):
         return "the reader takes a word that begins with # for a comment"
     if len({_CJK.match(character) is None for character in word}) > 1:
@@ -87,31 +103,30 @@ def write_both(lexicon: Lexicon) -> Files:
 
 def write_vits(lexicon: Lexicon) -> Files:
     """Write words for VITS."""
-    return _written(lexicon, lambda word: _spellings([word], _fold_ascii))
+    return _written(lexicon, lambda word: _spellings([word], ascii_spelling))
 
 
 def _written(lexicon: Lexicon, spellings: Callable[[str], Iterable[str]]) -> Files:
-    """Return a line for each spelling of a word, other spellings only where they are not words themselves."""
-    return plain_lines(
-        f"{spelling} {' '.join(variants[0].phones)}"
-        for word, variants in lexicon.items()
-        for spelling in spellings(word)
-        if spelling == word or spelling not in lexicon
-    )
+    """Return a line for each spelling of a word, but for those that are words themselves, or an earlier word's."""
+    return plain_lines(_lines(lexicon, spellings))
+
+
+def _lines(lexicon: Lexicon, spellings: Callable[[str], Iterable[str]]) -> Iterator[str]:
+    seen = set(lexicon)
+    for word, variants in lexicon.items():
+        for spelling in spellings(word):
+            if spelling == word or spelling not in seen:
+                seen.add(spelling)
+                yield f"{spelling} {' '.join(variants[0].phones)}"
 
 
 def _apostrophes(word: str) -> list[str]:
     """Return a word, and after it the word with each of the two apostrophes."""
-    typed, typeset = word.replace("\u2019", "'"), word.replace("'", "\u2019")
-    return [word, typed, typeset]
+    return [word, word.replace("\u2019", "'"), word.replace("'", "\u2019")]
 
 
-def _spellings(words: Iterable[str], fold: Callable[[str], str]) -> dict[str, None]:
-    """Return words and what a reader that folds case so makes of their capitals, of the first or of all letters."""
-    capitals = [text for word in words for text in (word, word[0].upper() + word[1:], word.upper())]
-    size = len(capitals[0])
-    return dict.fromkeys([capitals[0], *(fold(text) for text in capitals if len(text) == size)])
-
-
-def _fold_ascii(word: str) -> str:
-    return word.translate(_ASCII_LOWER)
+def _spellings(words: Sequence[str], fold: Callable[[str], str]) -> dict[str, None]:
+    """Return words, and what a reader makes of them in lower case and with a capital or all, if it folds case so."""
+    lower = [_lower(word) for word in words]
+    capitals = [text for word in lower for text in (word, _upper(word[0]) + word[1:], _upper(word))]
+    return dict.fromkeys([words[0], *map(fold, [*words, *capitals])])

@@ -142,27 +142,14 @@ class Seq2Seq(Translator):
             _check.choice("source", source, TOKEN_TYPES)
         types = target, target if isinstance(source, Source) else source
         self.family, self.source, self.target = family, source, target
-        if not isinstance(network, Mapping | None):
-            rule = f"network must be a mapping from names to values. Got {network!r:.60} instead."
-            _check.fail(rule, kind=TypeError)
-        self.network = {n: x.item() if isinstance(x, np.generic) else x for n, x in (network or {}).items()}
-        if not _check.flag("attention", attention):
-            if family != "recurrent":
-                _check.fail("attention must be True for a transformer: it is made of attention.")
-            if self.network.setdefault("score", "none") != "none":
-                _check.fail(
-                    f"score must not be given without attention. Got {self.network['score']!r:.60} instead."
-                )
+        self.network = _network_options(family, attention, network)
         self.vocabulary, self.min_count = _vocabulary_options(vocabulary, min_count, types)
         self.lower = None if lower is None else _check.flag("lower", lower)
         self.normalization = as_normalization(normalization)
         self.subwords = _segmentation(subwords, types)
         self.extras = check_options(extras)
         self.max_tokens = _check.integer("max_tokens", max_tokens, least=1)
-        if self.reader.tokenizer is None and (self.extras or self.lower is not None):
-            option = "extras" if self.extras else "lower"
-            rule = f"{option} must not be given with a source of arrays: it is about the source's tokens."
-            _check.fail(rule)
+        self._check_source()
         if self._augmented and self.network.get("score") == "none":
             _check.fail(
                 f"extras that append tokens need attention, which reads them. Got {self.extras} instead."
@@ -176,6 +163,15 @@ class Seq2Seq(Translator):
         defaults.check(self.family, self.network, self.training, self.reader.spec)
         self._model: files.Model[Network] | None = None
         self._held_out: list[tuple[Row, Row]] = []  # pairs to which the weight of a reranker is fitted
+
+    def _check_source(self) -> None:
+        """Check that the options of the source's tokens go with it."""
+        if self.reader.tokenizer is None and (self.extras or self.lower is not None):
+            option = "extras" if self.extras else "lower"
+            rule = f"{option} must not be given with a source of arrays: it is about the source's tokens."
+            _check.fail(rule)
+        if isinstance(self.source, Source) and self.lower is not None:
+            _check.fail("lower must not be given with a Text, which has it. Got both instead.")
 
     @property
     def reader(self) -> Source:
@@ -203,9 +199,8 @@ class Seq2Seq(Translator):
     def model(self) -> files.Model[Network]:
         """The network and the tokenizers of both sides."""
         if self._model is None:
-            raise ValueError(
-                "the model must be trained or loaded first: fit(sources, targets) or Seq2Seq.load(path)"
-            )
+            rule = "the model must be trained or loaded first."
+            _check.fail(rule, hint="fit(sources, targets) or Seq2Seq.load(path)")
         return self._model
 
     @property
@@ -540,6 +535,20 @@ def _two_sides(valid: Any) -> tuple[Sequence[Any], Sequence[Any]]:
     if not isinstance(valid, tuple | list) or len(valid) != 2:
         _check.fail(f"valid must be (sources, targets). Got {valid!r:.60} instead.", kind=TypeError)
     return valid[0], valid[1]
+
+
+def _network_options(family: str, attention: bool, network: Any) -> dict[str, Any]:
+    """Check the options of the network, and add that it has no attention."""
+    if not isinstance(network, Mapping | None):
+        rule = f"network must be a mapping from names to values. Got {network!r:.60} instead."
+        _check.fail(rule, kind=TypeError)
+    options = {n: x.item() if isinstance(x, np.generic) else x for n, x in (network or {}).items()}
+    if not _check.flag("attention", attention):
+        if family != "recurrent":
+            _check.fail("attention must be True for a transformer: it is made of attention.")
+        if options.setdefault("score", "none") != "none":
+            _check.fail(f"score must not be given without attention. Got {options['score']!r:.60} instead.")
+    return options
 
 
 def _vocabulary_options(

@@ -205,13 +205,13 @@ class Translator(ABC):
         search = self._beam(width, count, ranked)
 
         def rank(rows: Sequence[Row], hypotheses: list[list[Hypothesis]]) -> list[list[Hypothesis]]:
-            if reranker is None:
-                return hypotheses
+            assert reranker is not None
             if propose:
                 hypotheses = self._with_proposals(reranker, propose, rows, hypotheses, ranked)
-            return reranker.rerank(rows, hypotheses, ranked, count)
+            return reranker.rerank(rows, hypotheses, ranked, count if wanted > 1 else 1)
 
-        return [_distinct(several)[:wanted] for several in self._search_all(sources, search, rank)]
+        found = self._search_all(sources, search, rank if reranker else None, together=propose > 0)
+        return [_distinct(several)[:wanted] for several in found]
 
     def _reranker(self, width: int, propose: int) -> Reranker | None:
         """Return the reranker, unless there is one hypothesis only: in greedy search without proposals."""
@@ -350,15 +350,28 @@ class Translator(ABC):
         return scoring
 
     def _search_all(
-        self, sources: Sequence[Any], search: _Search, rank: _Rank | None = None
+        self,
+        sources: Sequence[Any],
+        search: _Search,
+        rank: _Rank | None = None,
+        *,
+        together: bool = False,
     ) -> list[list[Translation]]:
-        """Search for all sources, batched by length, on two threads if possible; rank in this one."""
+        """Search for all sources, batched by length, on two threads if possible; rank each batch, or all together."""
         read = self._read_all(several("sources", sources, self.model.source.read))
         some, empty = [i for i, each in enumerate(read) if len(each.example)], self._empty_translation()
         translations = [[] if len(each.example) else [empty] for each in read]
-        hypotheses = _searched({i: read[i].rows for i in some}, search)
-        if rank and some:
-            hypotheses = rank([list(read[i].rows[: len(read[i].example)]) for i in some], hypotheses)
+
+        def ranked(numbers: Sequence[int], hypotheses: list[list[Hypothesis]]) -> list[list[Hypothesis]]:
+            if rank is None or not numbers:
+                return hypotheses
+            return rank([list(read[i].rows[: len(read[i].example)]) for i in numbers], hypotheses)
+
+        def both(source: Ids, lengths: Ids, group: Sequence[int]) -> list[list[Hypothesis]]:
+            return ranked(group, search(source, lengths, group))
+
+        rows = {i: read[i].rows for i in some}
+        hypotheses = ranked(some, _searched(rows, search)) if together else _searched(rows, both)
         for i, of_one in zip(some, hypotheses, strict=True):
             translations[i] = [self._translation(read[i], hypothesis) for hypothesis in of_one]
         return translations

@@ -13,7 +13,7 @@ from regard.show.inputs import Arrays, add_attention, add_input, given
 from regard.show.page.document import check_new
 from regard.show.steps import Formula, TextFormat
 from regard.show.terminal.text import wants_color
-from regard.show.weights_figure import save_weights
+from regard.show.weights_figure import chosen_heads, save_weights
 
 __all__ = ["add_arguments", "run"]
 
@@ -149,8 +149,9 @@ def run(args: argparse.Namespace) -> int:
         inputs=own.words,
     )
     if args.png is not None:
+        heads = chosen_heads(batch.weights, args.at or ())
         with warned(args.png):
-            save_weights(args.png, batch.weights, names, at=args.at or (), title=args.title or "")
+            save_weights(args.png, heads, names, at=args.at or (), title=args.title or "")
     if args.html is not None:
         explanation.in_browser(args.title or "Attention").save(args.html, force=args.force)
     if args.latex:

@@ -17,14 +17,13 @@ __all__: list[str] = []
 
 def save_weights(
     path: Path,
-    weights: NDArray[Any],
+    heads: NDArray[Any],
     names: tuple[list[str], list[str]],
     *,
     at: tuple[int, ...] = (),
     title: str = "",
 ) -> None:
-    """Draw weights (..., n, m) of one head or of several; `at` chooses in the leading dimensions, from 1."""
-    heads = _heads(weights, at)
+    """Draw the weights (n, m) of one head, or those of several, which `at` has chosen."""
     if heads.ndim == 2:
         axes = heatmap(heads, *names, title=title)
         axes.set(xlabel="key", ylabel="query")
@@ -33,7 +32,7 @@ def save_weights(
     save(path, heatmaps(heads, *names, names=numbers, title=title))
 
 
-def _heads(weights: NDArray[Any], at: tuple[int, ...]) -> NDArray[Any]:
+def chosen_heads(weights: NDArray[Any], at: tuple[int, ...] = ()) -> NDArray[Any]:
     """Return the weights of one head, or of all heads at the indices `at`."""
     heads: NDArray[Any] = weights[tuple(i - 1 for i in at)]
     if heads.size == math.prod(heads.shape[-2:]):

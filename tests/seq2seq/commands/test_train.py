@@ -578,7 +578,7 @@ def test_the_second_trainings_checkpoint_is_read_before_the_first_begins(
     before = sorted(tmp_path.iterdir())
     for pair_file in (str(pairs), "no-such-file"):  # before any pair is read
         message = refused(["train", pair_file, "--compare", "--out", str(tmp_path)], capsys)
-        assert message == f"{checkpoint} is not a checkpoint: 5 bytes are too few; --fresh trains anew"
+        assert message == f"{checkpoint} is not a checkpoint: 5 bytes are too few; hint: --fresh trains anew"
         assert sorted(tmp_path.iterdir()) == before
 
 
@@ -792,16 +792,16 @@ def test_a_checkpoint_of_other_pairs_is_an_error(
         assert main(["train", str(pairs), "--out", str(out), *options]) == 2
         stderr = capsys.readouterr().err.splitlines()[-1]
         error = f"{checkpoint}: the checkpoint is of another training: {changed}"
-        assert stderr == f"regard train: error: {error}; --fresh trains anew"
+        assert stderr == f"regard train: error: {error}; hint: --fresh trains anew"
         assert checkpoint.exists()
     checkpoint.write_bytes(b"short")
     assert main(["train", str(pairs), "--epochs", "1", "--out", str(out)]) == 2
     stderr = capsys.readouterr().err.splitlines()[-1]
     error = f"{checkpoint} is not a checkpoint: 5 bytes are too few"
-    assert stderr == f"regard train: error: {error}; --fresh trains anew"
+    assert stderr == f"regard train: error: {error}; hint: --fresh trains anew"
     with pytest.raises(ValueError) as caught:
         Seq2Seq(epochs=1).fit(["a"], ["b"], checkpoint=checkpoint)
-    assert str(caught.value) == f"{error}; give another name, or remove it if it is of no use"
+    assert str(caught.value) == f"{error}\n  hint: give another name, or remove it if it is of no use"
     assert main(["train", str(pairs), "--epochs", "1", "--out", str(out), "--fresh"]) == 0
     assert not checkpoint.exists()
 
@@ -1072,7 +1072,7 @@ def test_the_forecast_is_printed_once_after_some_seconds(
         str(tmp_path / "m"),
     ]
     for seconds, count in ((0.0, 1), (float("inf"), 0)):
-        monkeypatch.setattr(report, "_SPEED_AFTER", seconds)
+        monkeypatch.setattr(report, "_FORECAST_SECONDS", seconds)
         assert main(arguments) == 0
         assert capsys.readouterr().err.count("at this speed each pair will be seen 3 times in ") == count
 

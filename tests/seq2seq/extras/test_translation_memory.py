@@ -228,7 +228,7 @@ def test_training_and_translating_retrieve_the_same(reader: Seq2Seq) -> None:
     again = Seq2Seq(source="characters", target="characters", extras={"translation_memory": 1})
     training = again.begin([(s, known[s[:-1]]) for s in sources[:500]], [(s, "X") for s in sources[500:]])
     for corpus, queries in ((training.pairs, sources[:500]), (training.valid, sources[500:])):
-        rows = [read.ids for read in again._read([list(source) for source in queries])]
+        rows = [list(map(int, read.rows)) for read in again._read_all(queries)]
         assert [[int(number) for number in pair.source] for pair in corpus] == rows
 
 

@@ -526,6 +526,17 @@ def test_options_of_tokens_are_refused(kind: str) -> None:
     assert text == "links must not be given with a source of arrays: they are between tokens."
 
 
+def test_a_text_is_a_source_as_its_kind_is() -> None:
+    sources, targets = examples("words", 24)
+    one = Seq2Seq(source=Text("words", lower=True), network=SMALL["recurrent"], epochs=2).fit(
+        sources, targets
+    )
+    other = trained("recurrent", "words")
+    assert (one.model.network.parameters.flat == other.model.network.parameters.flat).all()
+    assert one.model.source == other.model.source
+    assert "lower must not be given with a Text" in error(ValueError, Seq2Seq, source=Text(), lower=True)
+
+
 # ------------------------------------------------------------------------------------------------- the command line
 
 

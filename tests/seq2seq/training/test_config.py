@@ -16,6 +16,7 @@ from regard.seq2seq.commands.train.arguments import add_arguments, make_models
 from regard.seq2seq.commands.train.data import Data, identity
 from regard.seq2seq.networks.families import FAMILIES
 from regard.seq2seq.networks.options import options_of
+from regard.seq2seq.sources import Text
 from regard.seq2seq.training.config import OPTIONS
 
 OTHERS: dict[str, Any] = {  # a value for each option that is not its default
@@ -68,7 +69,8 @@ def parser() -> argparse.ArgumentParser:
     return result
 
 
-PAIRS = Data([("a", "b")], [("c", "d")], [])
+A, B, C, D = map(Text().load, "abcd")
+PAIRS = Data([(A, B)], [(C, D)], [])
 
 
 def fingerprint(**options: Any) -> str:
@@ -189,7 +191,7 @@ def test_neither_arguments_nor_their_help_are_a_part_of_the_identity(monkeypatch
 
 def test_names_of_fields_are_the_format_of_the_identity() -> None:
     """A finished run is recognised by a hash of this text, so a renamed field keeps its name here."""
-    values = OTHERS | {"dropout": 0.5, "shift": 0, "noise": 0.0}
+    values = OTHERS | {"steps": None, "dropout": 0.5, "shift": 0, "noise": 0.0}
     configuration = (
         '{"family": "recurrent", "lower": true, "max_tokens": 7, "min_count": 2, "network": {"encoder": 8},'
         ' "normalization": "NFKC", "source": "tokens", "target": "words", "training": {"batch_tokens": 64,'

@@ -51,10 +51,10 @@ def pairs(count: int, seed: int = 0, longest: int = 6) -> list[EncodedPair]:
     return [EncodedPair([*side(), END], [START, *side(), END]) for _ in range(count)]
 
 
-def begun(config: ResolvedConfig, count: int = 60, **options: Any) -> Training:
+def begun(config: ResolvedConfig, count: int = 60, prepared: float = 0.0, **options: Any) -> Training:
     network = build(RecurrentConfig(9, 9, **{**SIZES, **options}))
     network.initialize(np.random.default_rng(1), np.ones(9))
-    return Training(network, Corpus(pairs(count)), Corpus(pairs(20, 1)), config)
+    return Training(network, Corpus(pairs(count)), Corpus(pairs(20, 1)), config, prepared=prepared)
 
 
 # ------------------------------------------------------------------------------------------------------ batches
@@ -292,9 +292,24 @@ def test_steps_end_a_training_within_an_epoch_or_after_it(steps: int) -> None:
     assert [step.learning_rate / 0.25 for step in taken] == pytest.approx(rates[steps])
 
 
+def test_preparing_counts_as_training_and_leaves_a_step() -> None:
+    training = begun(resolved(minutes=1.0, batch_tokens=60), prepared=120.0)
+    (step,) = training
+    assert step.validation is not None
+    assert (step.number, step.total) == (1, 1)
+    assert step.seconds >= 120
+    pairs = [("ab", "X"), ("ac", "Y"), ("bc", "Z")]
+    plain, extra = (
+        Seq2Seq(source="characters", extras=extras, minutes=1).begin(pairs, pairs)
+        for extras in ({}, {"translation_memory": 1})
+    )
+    assert plain.seconds == plain.prepared == 0
+    assert extra.seconds == extra.prepared > 0
+
+
 def test_steps_choose_no_other_sizes_and_no_epochs() -> None:
     corpus = begun(resolved()).pairs
-    config = choose_config("recurrent", len(corpus), 10, 10, {})
+    config = choose_config("recurrent", len(corpus), Spec(tokens=10), 10, {})
     chosen = choose_training(config, corpus, TrainingConfig(steps=80))
     assert (chosen.steps, chosen.epochs, chosen.minutes, chosen.warm_up) == (80, None, None, 8)
     by_epochs = choose_training(config, corpus, TrainingConfig())

@@ -9,10 +9,21 @@ from pathlib import Path
 
 from regard.pronunciation import FORMATS, Lexicon, Prepared, prepare, read, read_phone_map, read_symbols
 from regard.pronunciation.stress import STRESS
+from regard.seq2seq.commands.options import check_outputs
 from regard.show import argument_types
 from regard.show.terminal.text import clean, note
 
-__all__ = ["add_arguments", "add_output", "add_phones", "joined", "note_left_out", "prepared", "run", "saved"]
+__all__ = [
+    "add_arguments",
+    "add_output",
+    "add_phones",
+    "check_output",
+    "joined",
+    "note_left_out",
+    "prepared",
+    "run",
+    "saved",
+]
 
 _SHOWN = 5  # lines that are skipped, reasons why words are left out
 
@@ -75,10 +86,7 @@ def add_phones(parser: argparse.ArgumentParser | argparse._ArgumentGroup) -> Non
 
 def run(args: argparse.Namespace) -> int:
     """Describe the dictionaries, or write one."""
-    if (args.format is None) != (args.out is None):
-        raise ValueError(
-            f"--{'format' if args.format is None else 'out'} is missing: a file is written in a format"
-        )
+    check_output(args, args.files)
     lexicon = joined(args.files, args.source, skip_bad=args.skip_bad)
     if args.format is None:
         _describe(lexicon)
@@ -87,13 +95,21 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
+def check_output(args: argparse.Namespace, inputs: Sequence[Path]) -> None:
+    """Check the options of what is written: a file has a format, and replaces no input."""
+    if (args.format is None) != (args.out is None):
+        missing = "format" if args.format is None else "out"
+        raise ValueError(f"--{missing} is missing: a file is written in a format")
+    check_outputs({"--out": args.out}, [*inputs, *filter(None, (args.phone_map, args.symbols))])
+
+
 def joined(paths: Sequence[Path], format: str | None, *, skip_bad: bool) -> Lexicon:
     """Read dictionaries, report what each contains, and return them as one."""
     lexicons = []
     for path in paths:
         lexicon = read(path, format=format, skip_bad=skip_bad)
         variants = sum(map(len, lexicon.values()))
-        note(f"{path}: {lexicon.format}, {len(lexicon):,} words, {variants:,} pronunciations")
+        note(f"{path}: {lexicon.format}, {_count(len(lexicon), 'word')}, {_count(variants, 'pronunciation')}")
         for message in lexicon.skipped[:_SHOWN]:
             note(f"skipped: {clean(message)}")
         if len(lexicon.skipped) > _SHOWN:
@@ -129,8 +145,10 @@ def prepared(lexicon: Lexicon, args: argparse.Namespace, format: str | None = No
 def note_left_out(result: Prepared, where: object) -> None:
     """Report how many words and pronunciations are left out, with the most frequent reasons."""
     if result.left_out:
-        others = len(result.left_out)
-        note(f"{len(result.lost):,} words will not be in {where}; {others:,} pronunciations are left out:")
+        lost, others = len(result.lost), len(result.left_out)
+        note(
+            f"{_count(others, 'pronunciation')} left out, all of {_count(lost, 'word')}, which {where} will not have:"
+        )
         for reason, count in [*result.reasons().items()][:_SHOWN]:
             note(f"  {count:,}: {clean(reason)}")
 
@@ -139,4 +157,12 @@ def saved(result: Prepared, path: Path) -> None:
     """Report what is left out, and then write the files."""
     note_left_out(result, path)
     names = result.save(path)
-    note(f"{len(result.lexicon):,} words are in {names[0]}" + "".join(f"; see {name}" for name in names[1:]))
+    note(
+        f"{_count(len(result.lexicon), 'word')} in {names[0]}"
+        + "".join(f"; see {name}" for name in names[1:])
+    )
+
+
+def _count(number: int, noun: str) -> str:
+    """Return a number with its noun in singular or plural."""
+    return f"{number:,} {noun}{'s' * (number != 1)}"

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 
 from regard.pronunciation import LeftOut, Lexicon, Pronunciation, Variant
-from regard.pronunciation.commands.lexicon import add_output, joined, prepared, saved
+from regard.pronunciation.commands.lexicon import add_output, check_output, joined, prepared, saved
 from regard.pronunciation.files import Path, decoded, load
 from regard.pronunciation.lexicon import Wrong, checked
 from regard.pronunciation.pronouncer import UNKNOWN, Pronouncer
@@ -55,6 +55,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="a pronunciation dictionary, in any format of regard lexicon; may be repeated",
     )
+    add(
+        "--skip-bad",
+        action="store_true",
+        help="leave out entries of --lexicon that cannot be read, and list them",
+    )
     add_beam(parser, "write the N best pronunciations of each word that is not in the dictionary")
     add(
         "--unknown",
@@ -68,12 +73,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print pronunciations, or write them as a dictionary."""
-    if (args.format is None) != (args.out is None):
-        raise ValueError(
-            f"--{'format' if args.format is None else 'out'} is missing: a file is written in a format"
-        )
+    check_output(args, [args.model, *args.ensemble, *args.lexicon, *([args.file] if args.file else [])])
     beam, n_best = beam_sizes(args)
-    lexicon = joined(args.lexicon, None, skip_bad=False)
+    lexicon = joined(args.lexicon, None, skip_bad=args.skip_bad)
     pronouncer = Pronouncer(load_all(args.model, args.ensemble), lexicon, unknown=args.unknown, beam=beam)
     answers = _answers(pronouncer, _words(args.file), n_best)
     if args.format is None:

@@ -109,7 +109,7 @@ def _add_merging(add: Callable[..., Any]) -> None:
         "--posterior",
         action="store_true",
         help="link by the posterior of the alignment given each target token, not by the attention before it: better "
-        "links, but slower; for recurrent models",
+        "links; for recurrent models",
     )
     add(
         "--threshold",

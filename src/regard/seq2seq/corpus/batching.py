@@ -22,15 +22,8 @@ Row = Sequence[int] | Array  # ids (m,), or vectors or cells of a picture (m, F)
 class EncodedPair(NamedTuple):
     """The token ids of a sentence pair, or an array and the token ids of its target.
 
-    Parameters
-    ----------
-    source : sequence of int, or array (m, F)
-        Ids, END last; or vectors or cells of a picture.
-    target : sequence of int
-        From START to END.
-    links : frozenset of (int, int)
-        Which source token each target token should attend to, as (source, target), both counted from 0; empty without
-        guidance.
+    `source` (m, F): ids, END last; or vectors or cells of a picture; `target`: from START to END; `links`: which
+    source token each target token should attend to, as (source, target), both counted from 0; empty without guidance.
     """
 
     source: Row
@@ -41,16 +34,10 @@ class EncodedPair(NamedTuple):
 class Batch(NamedTuple):
     """A batch of sentence pairs, time first.
 
-    Parameters
-    ----------
-    source : integer array (T, B), or array (T, B, F)
-        Sources, each with END, padded with PAD; or arrays, padded with zeros.
-    lengths : integer array (B,)
-        The length of each source, END included.
-    target : integer array (n + 1, B)
-        Targets from START to END, padded with PAD.
-    links : array (n, B, T) or None
-        Attention weights that the model should have: rows sum to 1, or to 0 where they are unknown.
+    `source` (T, B), or array (T, B, F): sources, each with END, padded with PAD; or arrays, padded with zeros;
+    `lengths` (B,): the length of each source, END included; `target` (n + 1, B): targets from START to END, padded
+    with PAD; `links` (n, B, T): attention weights that the model should have: rows sum to 1, or to 0 where they are
+    unknown.
     """
 
     source: Array
@@ -129,10 +116,7 @@ def _links(pairs: Sequence[EncodedPair], longest: int, n: int) -> Array:
 class Corpus:
     """All pairs of a training, with four bytes for a token, and arrays as they are.
 
-    Parameters
-    ----------
-    pairs : iterable of EncodedPair
-        Read once.
+    `pairs`: read once.
     """
 
     def __init__(self, pairs: Iterable[EncodedPair]) -> None:

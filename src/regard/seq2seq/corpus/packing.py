@@ -19,17 +19,8 @@ Row = Sequence[int]
 def packed(rows: Sequence[Row], size: int) -> bytes:
     """Return sequences of ids as bytes, with END after each.
 
-    Parameters
-    ----------
-    rows : sequence of sequence of int
-        Ids above END and below `size`.
-    size : int
-        The size of the vocabulary: an id has one byte up to 256, two up to 65,536, else four.
-
-    Returns
-    -------
-    bytes
-        The least significant byte of a number first.
+    `rows`: ids above END and below `size`; `size`: the size of the vocabulary: an id has one byte up to 256, two up
+    to 65,536, else four.
     """
     return np.array([token for row in rows for token in (*row, END)], width(size)).tobytes()
 
@@ -37,19 +28,7 @@ def packed(rows: Sequence[Row], size: int) -> bytes:
 def unpacked(name: str, data: bytes, size: int) -> Rows:
     """Return the sequences in bytes of `packed`, or of an untrusted file.
 
-    Parameters
-    ----------
-    name : str
-        The name of the data in errors.
-    data : bytes
-        At least one sequence.
-    size : int
-        As for `packed`.
-
-    Returns
-    -------
-    Rows
-        The sequences.
+    `name`: the name of the data in errors; `data`: at least one sequence; `size`: as for `packed`.
     """
     tokens = numbers(name, data, size)
     if not len(tokens) or tokens[-1] != END:
@@ -62,10 +41,7 @@ def unpacked(name: str, data: bytes, size: int) -> Rows:
 class Rows(Sequence[tuple[int, ...]]):
     """Sequences of ids in one array, which takes little memory.
 
-    Parameters
-    ----------
-    tokens : integer array
-        Ids above END, with END after each sequence.
+    `tokens`: ids above END, with END after each sequence.
     """
 
     def __init__(self, tokens: NDArray[Any]) -> None:
@@ -75,15 +51,7 @@ class Rows(Sequence[tuple[int, ...]]):
     def of(cls, rows: Sequence[Row]) -> Rows:
         """Return these sequences.
 
-        Parameters
-        ----------
-        rows : sequence of sequence of int
-            Ids above END.
-
-        Returns
-        -------
-        Rows
-            Equal to them.
+        `rows`: ids above END.
         """
         return cls(np.array([token for row in rows for token in (*row, END)], np.int64))
 
@@ -111,15 +79,7 @@ class Rows(Sequence[tuple[int, ...]]):
     def places(self, rows: Sequence[Row]) -> NDArray[np.int64]:
         """Return the number of each of other sequences here, -1 of those that are not here.
 
-        Parameters
-        ----------
-        rows : sequence of sequence of int
-            Ids above END.
-
-        Returns
-        -------
-        integer array
-            Of several equal ones, the first.
+        `rows`: ids above END. Returns integer array: of several equal ones, the first.
         """
         other = Rows.of(rows)
         order, codes = self._sorted
@@ -146,25 +106,14 @@ def _codes(tokens: NDArray[Any], ends: NDArray[Any]) -> NDArray[np.uint64]:
     powers = np.cumprod(np.full(int(lengths.max(initial=1)), 0x9E3779B97F4A7C15, np.uint64))
     mixed = (tokens.astype(np.uint64) + np.uint64(1)) * powers[left]
     mixed ^= mixed >> np.uint64(32)
-    return np.add.reduceat(mixed, ends - lengths + 1) if len(ends) else mixed
+    return np.asarray(np.add.reduceat(mixed, ends - lengths + 1) if len(ends) else mixed, np.uint64)
 
 
 def numbers(name: str, data: bytes, size: int) -> NDArray[Any]:
     """Return the ids in bytes, which may be of an untrusted file; those from `size` on are found by the caller.
 
-    Parameters
-    ----------
-    name : str
-        The name of the data in errors.
-    data : bytes
-        Numbers as wide as `size` needs.
-    size : int
-        As for `packed`.
-
-    Returns
-    -------
-    array
-        The numbers, which cannot be changed.
+    `name`: the name of the data in errors; `data`: numbers as wide as `size` needs; `size`: as for `packed`. Returns
+    array: the numbers, which cannot be changed.
     """
     dtype = width(size)
     if len(data) % dtype.itemsize:
@@ -175,14 +124,6 @@ def numbers(name: str, data: bytes, size: int) -> NDArray[Any]:
 def width(size: int) -> np.dtype[Any]:
     """Return the data type for ids below a size.
 
-    Parameters
-    ----------
-    size : int
-        As for `packed`.
-
-    Returns
-    -------
-    dtype
-        Of one byte up to 256, two up to 65,536, else four; little-endian.
+    `size`: as for `packed`.
     """
     return np.dtype("u1" if size <= 1 << 8 else "<u2" if size <= 1 << 16 else "<u4")

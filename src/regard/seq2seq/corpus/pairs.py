@@ -60,14 +60,8 @@ _SIDES = ("source", "target")
 class Skipped(NamedTuple):
     """A skipped sentence pair; `str` gives a one-line message.
 
-    Parameters
-    ----------
-    line : int
-        The line number, or the position in a sequence of pairs, from 1.
-    reason : str
-        Why it was skipped.
-    file : str
-        The file name; empty for a sequence of pairs.
+    `line`: the line number, or the position in a sequence of pairs, from 1; `reason`: why it was skipped; `file`: the
+    file name; empty for a sequence of pairs.
     """
 
     line: int

@@ -48,14 +48,8 @@ _NAMES = frozenset(
 class Record(NamedTuple):
     """A row of a table.
 
-    Parameters
-    ----------
-    line : int
-        The number of its first line, from 1.
-    cells : list of str
-        Its fields.
-    error : str
-        Why it can't be used, with the file and the line; empty if it can.
+    `line`: the number of its first line, from 1; `cells`: its fields; `error`: why it can't be used, with the file
+    and the line; empty if it can.
     """
 
     line: int

@@ -30,16 +30,9 @@ _BEAMED = 200  # sources that are also searched with a beam
 class Comparison(NamedTuple):
     """How an exported model differs from its network on some sources.
 
-    Parameters
-    ----------
-    sources : int
-        How many were compared.
-    different : list of int
-        Those whose answers differ, although their probabilities are not equal up to rounding.
-    ties : int
-        Different answers of equal probability.
-    largest : float
-        The largest difference of two log-probabilities.
+    `sources`: how many were compared; `different`: those whose answers differ, although their probabilities are not
+    equal up to rounding; `ties`: different answers of equal probability; `largest`: the largest difference of two
+    log-probabilities.
     """
 
     sources: int
@@ -53,21 +46,8 @@ def compare(
 ) -> Comparison:
     """Compare greedy answers of all sources, answers of a beam for some, and log-probabilities.
 
-    Parameters
-    ----------
-    network : Predictor
-        The network alone.
-    decoder : object
-        A `Decoder` of the exported model.
-    rows : sequence of sequence of int
-        The sources' tokens, without END; none is empty.
-    done : callable
-        Called with the number of sources that were compared since its last call.
-
-    Returns
-    -------
-    Comparison
-        Of all sources.
+    `network`: the network alone; `decoder`: a `Decoder` of the exported model; `rows`: the sources' tokens, without
+    END; none is empty; `done`: called with the number of sources that were compared since its last call.
     """
     every, different, ties, largest = -(-len(rows) // _BEAMED), list[int](), 0, 0.0
     order = sorted(range(len(rows)), key=lambda i: len(rows[i]))

@@ -47,16 +47,8 @@ Progress = Callable[[int], object]
 class Exported(NamedTuple):
     """The result of an export.
 
-    Parameters
-    ----------
-    sizes : dict of str to int
-        The bytes of each file.
-    comparison : Comparison
-        Of the float32 graphs with the network.
-    answers : list of str
-        The greedy answer of the float32 graphs to each source.
-    quantized : list of str
-        That of the graphs with int8; empty without them.
+    `sizes`: the bytes of each file; `comparison`: of the float32 graphs with the network; `answers`: the greedy
+    answer of the float32 graphs to each source; `quantized`: that of the graphs with int8; empty without them.
     """
 
     sizes: dict[str, int]
@@ -92,27 +84,11 @@ def export(
 ) -> Exported:
     """Write a model that `check_exportable` accepts into a folder, after its graphs have answered as its network does.
 
-    Parameters
-    ----------
-    model : Model
-        The model, whose extras are left out.
-    folder : Path
-        The folder; files of these names in it are replaced.
-    sources : sequence of str
-        The sources to compare on; the first that differ become examples.
-    int8 : bool
-        Whether the weights are quantized.
-    view : (str, str), optional
-        The style and script that draw alignments: with them, the files of a page for browsers are written.
-    card : mapping, optional
-        What is known about the model, for model.json.
-    progress : callable
-        Called with the number of sources that were compared since its last call.
-
-    Returns
-    -------
-    Exported
-        The sizes and the differences.
+    `model`: the model, whose extras are left out; `folder`: the folder; files of these names in it are replaced;
+    `sources`: the sources to compare on; the first that differ become examples; `int8`: whether the weights are
+    quantized; `view`: the style and script that draw alignments: with them, the files of a page for browsers are
+    written; `card`: what is known about the model, for model.json; `progress`: called with the number of sources that
+    were compared since its last call.
     """
     require_onnx()
     side, network = model.source_tokenizer, network_alone(model)

@@ -23,15 +23,7 @@ EXTRAS = {
 def extra_class(name: str) -> type[Extra]:
     """Import the class of an extra.
 
-    Parameters
-    ----------
-    name : str
-        One of `EXTRAS`.
-
-    Returns
-    -------
-    type of Extra
-        A `SourceAugmenter` or a `Reranker` of `regard.seq2seq.extras.base`.
+    `name`: one of `EXTRAS`.
     """
     cls: type[Extra] = pkgutil.resolve_name(EXTRAS[name])
     return cls
@@ -40,15 +32,7 @@ def extra_class(name: str) -> type[Extra]:
 def check_options(options: Any) -> dict[str, int]:
     """Check the option of each extra.
 
-    Parameters
-    ----------
-    options : mapping of str to int, or None
-        Of ``Seq2Seq(extras=...)``.
-
-    Returns
-    -------
-    dict of str to int
-        In the order of `EXTRAS`.
+    `options`: of ``Seq2Seq(extras=...)``.
     """
     if not isinstance(options, Mapping | None):
         _check.fail(
@@ -67,15 +51,7 @@ def check_options(options: Any) -> dict[str, int]:
 def without_attention(options: Mapping[str, int]) -> dict[str, int]:
     """Return the options of the extras that a network without attention can use.
 
-    Parameters
-    ----------
-    options : mapping of str to int
-        As for `check_options`.
-
-    Returns
-    -------
-    dict of str to int
-        Those that append no tokens.
+    `options`: as for `check_options`.
     """
     return {name: value for name, value in options.items() if name not in EXTRAS or not augments(name)}
 
@@ -83,15 +59,7 @@ def without_attention(options: Mapping[str, int]) -> dict[str, int]:
 def augments(name: str) -> bool:
     """Return whether an extra appends tokens to sources.
 
-    Parameters
-    ----------
-    name : str
-        One of `EXTRAS`.
-
-    Returns
-    -------
-    bool
-        Whether it is a `regard.seq2seq.extras.base.SourceAugmenter`.
+    `name`: one of `EXTRAS`.
     """
     from regard.seq2seq.extras.base import SourceAugmenter
 
@@ -101,17 +69,7 @@ def augments(name: str) -> bool:
 def hint(source: str, options: Mapping[str, int]) -> str:
     """Return one line that names an extra worth a try, or nothing.
 
-    Parameters
-    ----------
-    source : str
-        The token type of the source.
-    options : mapping of str to int
-        The extras that the user has set.
-
-    Returns
-    -------
-    str
-        Empty if there is nothing to suggest.
+    `source`: the token type of the source; `options`: the extras that the user has set.
     """
     if source != "characters" or "graphones" in options:
         return ""

@@ -99,21 +99,8 @@ def augment(
 ) -> Corpus:
     """Append tokens to the sources of a corpus.
 
-    Parameters
-    ----------
-    corpus : Corpus
-        Pairs without an augmenter.
-    augmenter : SourceAugmenter
-        The extra that appends them.
-    size : int
-        The number of tokens in the source's vocabulary.
-    progress : callable
-        Called with the number of sources done since its last call.
-
-    Returns
-    -------
-    Corpus
-        The same pairs, with longer sources.
+    `corpus`: pairs without an augmenter; `augmenter`: the extra that appends them; `size`: the number of tokens in
+    the source's vocabulary; `progress`: called with the number of sources done since its last call.
     """
 
     def extended() -> Iterator[EncodedPair]:

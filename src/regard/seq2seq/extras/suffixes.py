@@ -17,6 +17,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from regard.kernels import nearest
 from regard.seq2seq.sources.text.vocabulary import END, START
 
 __all__ = ["LONGEST", "Suffixes", "joined"]
@@ -32,15 +33,8 @@ _REPEATED = (1 << _BITS) - 1
 def joined(tokens: Array) -> Array:
     """Return the text of sequences.
 
-    Parameters
-    ----------
-    tokens : integer array
-        All sequences one after another, END after each.
-
-    Returns
-    -------
-    integer array (N,)
-        The same with START before each.
+    `tokens`: all sequences one after another, END after each. Returns integer array (N,): the same with START before
+    each.
     """
     first = np.append(0, np.flatnonzero(tokens == END)[:-1] + 1)
     return np.insert(tokens, first, START)
@@ -49,13 +43,8 @@ def joined(tokens: Array) -> Array:
 class Suffixes:
     """The sorted places of a text.
 
-    Parameters
-    ----------
-    text : integer array (N,)
-        From `joined`.
-    entries : uint32 array (N,)
-        The places in the order of the LONGEST tokens from there on, each times 8, plus how many of these tokens begin
-        an n-gram that its sequence has had before.
+    `text` (N,): from `joined`; `entries` (N,): the places in the order of the LONGEST tokens from there on, each
+    times 8, plus how many of these tokens begin an n-gram that its sequence has had before.
     """
 
     def __init__(self, text: Array, entries: Array) -> None:
@@ -67,15 +56,7 @@ class Suffixes:
     def of(cls, text: Array) -> Self:
         """Sort the places of a text.
 
-        Parameters
-        ----------
-        text : integer array (N,)
-            From `joined`.
-
-        Returns
-        -------
-        Suffixes
-            Of this text.
+        `text` (N,): from `joined`.
         """
         keys = _keys(text)
         order = np.argsort(keys[0], kind="stable") if len(keys) == 1 else np.lexsort(keys[::-1])
@@ -85,17 +66,7 @@ class Suffixes:
     def restore(cls, text: Array, data: bytes) -> Self:
         """Return the sorted places in bytes, which may be untrusted; raise ValueError if they are invalid.
 
-        Parameters
-        ----------
-        text : integer array (N,)
-            From `joined`.
-        data : bytes
-            `entries`, four bytes each, the least significant first.
-
-        Returns
-        -------
-        Suffixes
-            Of this text.
+        `text` (N,): from `joined`; `data`: `entries`, four bytes each, the least significant first.
         """
         if len(data) != 4 * len(text):
             raise ValueError("order must be a number of 4 bytes for each token of the sources")
@@ -108,7 +79,8 @@ class Suffixes:
     def owners(self) -> NDArray[np.int32]:
         """The sequence (N,) of each entry."""
         of_place = np.repeat(np.arange(len(self.starts), dtype=np.int32), self.ends - self.starts)
-        return of_place[self.entries >> _BITS]
+        owners: NDArray[np.int32] = of_place[self.entries >> _BITS]
+        return owners
 
     @cached_property
     def _again(self) -> list[Ids]:
@@ -119,17 +91,13 @@ class Suffixes:
     def find(self, tokens: Array) -> Iterator[tuple[Ids, Ids]]:
         """Find the n-grams of another text.
 
-        Parameters
-        ----------
-        tokens : integer array (M,)
-            The other text.
-
-        Yields
-        ------
-        first, stop : integer array (M,)
-            For 1 token, 2 and so on: the range of the entries where the n-gram from each place on begins here.
+        `tokens` (M,): the other text. Yields `first`, `stop` (M,): for 1 token, 2 and so on: the range of the entries
+        where the n-gram from each place on begins here.
         """
         padded = np.append(tokens, np.zeros(LONGEST, tokens.dtype)).astype(np.int64)
+        if (found := nearest.find(self.text, self.entries, padded, LONGEST)) is not None:
+            yield from zip(*found, strict=True)
+            return
         first, stop = np.zeros(len(tokens), np.int64), np.full(len(tokens), len(self.entries))
         for offset in range(LONGEST):
             wanted = padded[offset : offset + len(tokens)]
@@ -155,17 +123,8 @@ class Suffixes:
     def sequences(self, first: Ids, stop: Ids, length: int) -> Ids:
         """Return how many sequences have each n-gram.
 
-        Parameters
-        ----------
-        first, stop : integer array (Q,)
-            The ranges of n-grams, from `find`.
-        length : int
-            Their number of tokens.
-
-        Returns
-        -------
-        integer array (Q,)
-            At most P.
+        `first`, `stop` (Q,): the ranges of n-grams, from `find`; `length`: their number of tokens. Returns integer
+        array (Q,): at most P.
         """
         again = self._again[length - 1]
         return stop - first - (np.searchsorted(again, stop) - np.searchsorted(again, first))
@@ -173,15 +132,7 @@ class Suffixes:
     def entries_of(self, first: Ids, stop: Ids, lengths: Ids) -> tuple[Ids, NDArray[np.int32]]:
         """Return the sequences that have n-grams.
 
-        Parameters
-        ----------
-        first, stop, lengths : integer array (Q,)
-            The ranges of n-grams, from `find`, and their numbers of tokens.
-
-        Returns
-        -------
-        numbers, sequences : integer array
-            The number of an n-gram, rising, and a sequence that has it; each such pair once.
+        `first`, `stop`, `lengths` (Q,): the ranges of n-grams, from `find`, and their numbers of tokens.
         """
         numbers = np.repeat(np.arange(len(first)), stop - first)
         ends = np.cumsum(stop - first)

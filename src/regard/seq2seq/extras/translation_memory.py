@@ -26,6 +26,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from regard._threads import two_threads
 from regard.kernels.nearest import nearest
 from regard.seq2seq.corpus.packing import Row, Rows, unpacked, width
 from regard.seq2seq.extras.base import SourceAugmenter
@@ -48,12 +49,8 @@ _ODD = np.uint64(0x9E3779B97F4A7C15)  # 2^64 over the golden ratio: codes of dif
 class TranslationMemory(SourceAugmenter):
     """Retrieve the targets of training pairs with similar sources.
 
-    Parameters
-    ----------
-    count : int
-        The largest number of pairs for a source.
-    sources, targets : sequence of sequence of int
-        Ids of their tokens, without START and END; sources are distinct.
+    `count`: the largest number of pairs for a source; `sources`, `targets`: ids of their tokens, without START and
+    END; sources are distinct.
     """
 
     def __init__(self, count: int, sources: Sequence[Row], targets: Sequence[Row]) -> None:
@@ -71,19 +68,7 @@ class TranslationMemory(SourceAugmenter):
     def learn(cls, option: int, pairs: Iterable[tuple[Row, Row]], sizes: tuple[int, int] = (0, 0)) -> Self:
         """Store pairs; of those with the same source the first.
 
-        Parameters
-        ----------
-        option : int
-            The largest number of pairs for a source.
-        pairs : iterable of (source, target)
-            Ids of their tokens.
-        sizes : (int, int)
-            Not used.
-
-        Returns
-        -------
-        TranslationMemory
-            Of these pairs.
+        `option`: the largest number of pairs for a source; `pairs`: ids of their tokens; `sizes`: not used.
         """
         first: dict[tuple[int, ...], Row] = {}
         for source, target in pairs:
@@ -93,43 +78,35 @@ class TranslationMemory(SourceAugmenter):
     def retrieve(self, sources: Sequence[Row]) -> list[list[tuple[int, ...]]]:
         """Retrieve the targets of similar pairs.
 
-        Parameters
-        ----------
-        sources : sequence of sequence of int
-            The queries' tokens.
-
-        Returns
-        -------
-        list of list of tuple of int
-            For each query the targets of up to `count` pairs, the most similar first.
+        `sources`: the queries' tokens.
         """
         queries = list(dict.fromkeys(map(tuple, sources)))
+        batches = [queries[start : start + _BATCH] for start in range(0, len(queries), _BATCH)]
         retrieved: dict[Row, list[tuple[int, ...]]] = {}
-        for start in range(0, len(queries), _BATCH):
-            batch = queries[start : start + _BATCH]
-            for query, pairs in zip(batch, self._similar(batch), strict=True):
+        for batch, found in zip(batches, self._all_similar(batches), strict=True):
+            for query, pairs in zip(batch, found.tolist(), strict=True):
                 retrieved[query] = [self.targets[pair] for pair in pairs if pair >= 0]
         return [retrieved[tuple(source)] for source in sources]
 
     def extend(self, sources: Sequence[Row], size: int) -> list[list[int]]:
         """Append retrieved targets to sources.
 
-        Parameters
-        ----------
-        sources : sequence of sequence of int
-            Their tokens.
-        size : int
-            The number of tokens in the source's vocabulary; ids of the target's start there.
-
-        Returns
-        -------
-        list of list of int
-            The source, END, and each retrieved target after START.
+        `sources`: their tokens; `size`: the number of tokens in the source's vocabulary; ids of the target's start
+        there.
         """
         return [
             [*source, END, *(i for target in targets for i in (START, *(size + token for token in target)))]
             for source, targets in zip(sources, self.retrieve(sources), strict=True)
         ]
+
+    def _all_similar(self, batches: Sequence[Sequence[Row]]) -> list[Ids]:
+        """Return the `_similar` pairs of each batch, on two threads; the first makes what all need."""
+        first = [self._similar(batch) for batch in batches[:1]]
+        if len(batches) < 3:
+            return first + [self._similar(batch) for batch in batches[1:]]
+        with two_threads() as threads:
+            futures = [threads[i % 2].submit(self._similar, batch) for i, batch in enumerate(batches[1:])]
+            return first + [future.result() for future in futures]
 
     def _similar(self, queries: Sequence[Row]) -> Ids:
         """Return the pairs (R, count) that are most similar to queries, -1 after the last."""
@@ -269,7 +246,8 @@ class _Grams(NamedTuple):
             return owners[:0]
         columns = np.minimum(np.searchsorted(self.codes, codes), len(self.codes) - 1)
         known = self.codes[columns] == codes
-        return owners[known] * len(self.codes) + columns[known]
+        keys: Ids = owners[known] * len(self.codes) + columns[known]
+        return keys
 
     def matrix(self, rows: Sequence[Row]) -> Any:
         """Return the n-grams of sources as a sparse matrix (R, G) of ones."""

@@ -21,7 +21,6 @@ Array = NDArray[Any]
 Ids = NDArray[np.int64]
 
 _NEAR = 1 << 16  # numbers that stay in a cache
-_ROWS = 1 << 20  # logits at a time
 _GROUPS = 256  # of tokens; the largest logits of the groups bound the largest of all from below
 
 
@@ -112,21 +111,6 @@ class OutputLayer:
         if self.packed is not None and readout.dtype == np.float32:
             return TopTokens(*self.packed.top_k(readout, count, first))
         return top_tokens(self.logits(readout), count, first)
-
-    def log_sums(self, readout: Array) -> Array:
-        """Return the logarithms (N,) of the sums of the exponentials of all logits of readouts (N, E)."""
-        sums = np.empty((len(readout), 2), readout.dtype)
-        few = max(1, _ROWS // len(self.bias))
-        for start in range(0, len(readout), few):
-            part = slice(start, start + few)
-            sums[part] = self._sums(readout[part])
-        logs: Array = np.log(sums[:, 1]) + sums[:, 0]
-        return logs
-
-    def _sums(self, readout: Array) -> Array:
-        if self.packed is not None and readout.dtype == np.float32:
-            return self.packed.top_k(readout, 1)[0]
-        return exponential_sums(self.logits(readout))
 
     @cached_property
     def packed(self) -> training.PackedWeights | None:

@@ -21,16 +21,9 @@ Array = NDArray[Any]
 class Spec(NamedTuple):
     """All that a network has to know about a source.
 
-    Parameters
-    ----------
-    tokens : int
-        The size of the vocabulary; 0 for rows of numbers.
-    width : int
-        The numbers of a row; 0 for tokens.
-    ordered : bool
-        Whether the order of the rows has a meaning.
-    image : (int, int, int, int) or None
-        Of images, whose rows are square cells: height, width, channels, and the side of a cell.
+    `tokens`: the size of the vocabulary; 0 for rows of numbers; `width`: the numbers of a row; 0 for tokens;
+    `ordered`: whether the order of the rows has a meaning; `image`: of images, whose rows are square cells: height,
+    width, channels, and the side of a cell.
     """
 
     tokens: int = 0
@@ -50,14 +43,9 @@ class Spec(NamedTuple):
 class Option(NamedTuple):
     """An option of ``regard train`` for a source.
 
-    Parameters
-    ----------
-    description : str
-        For the help.
-    values : tuple of str
-        The name of each value: of one, or of several such as a height and a width.
-    default : object
-        None if the option must be given. Its values are then arguments of the source by position; others by name.
+    `description`: for the help; `values`: the name of each value: of one, or of several such as a height and a width;
+    `default`: none if the option must be given. Its values are then arguments of the source by position; others by
+    name.
     """
 
     description: str

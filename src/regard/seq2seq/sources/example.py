@@ -17,14 +17,8 @@ __all__ = ["Example", "located"]
 class Example:
     """What a source has read: tokens or rows, which are equal in equal examples.
 
-    Parameters
-    ----------
-    content : tuple of str, or array (m, F)
-        Tokens, or rows before they are standardised.
-    layout : hashable
-        A key of how it was read: sources with equal keys read alike.
-    name : str
-        The text, or the path of the file; empty for an array.
+    `content` (m, F): tokens, or rows before they are standardised; `layout`: a key of how it was read: sources with
+    equal keys read alike; `name`: the text, or the path of the file; empty for an array.
     """
 
     content: Any
@@ -38,13 +32,18 @@ class Example:
         return self.name
 
     def __repr__(self) -> str:
-        return f"Example({self.name!r}, {self._key()})"
+        return f"Example({self.identity!r})"
 
     def __eq__(self, other: object) -> bool:
         return self is other or (isinstance(other, Example) and self._key() == other._key())
 
     def __hash__(self) -> int:
         return hash(self._key())
+
+    @property
+    def identity(self) -> Hashable:
+        """What it was read from: the text, however it is split; or the path, and a digest of the rows."""
+        return (self.name, self._key()) if isinstance(self.content, np.ndarray) else self.name
 
     def _key(self) -> Hashable:
         if not isinstance(self.content, np.ndarray):

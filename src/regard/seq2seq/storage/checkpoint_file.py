@@ -27,20 +27,10 @@ _ROUNDING = 0.001  # how far below 0 a cross-entropy may come out
 class State(NamedTuple):
     """The state of training between two steps, as stored in a checkpoint.
 
-    Parameters
-    ----------
-    step : int
-        Steps taken.
-    seconds : float
-        The time they took.
-    best_loss : float
-        The lowest validation loss, infinite before the first.
-    waited : int
-        Validations since then.
-    fingerprint : dict of str to str
-        Of the pairs, the options of training and the network: another training cannot resume from this checkpoint.
-    arrays : dict of str to array (P,)
-        The parameters, Adam's two means, the running mean if there is one, and the best parameters.
+    `step`: steps taken; `seconds`: the time they took; `best_loss`: the lowest validation loss, infinite before the
+    first; `waited`: validations since then; `fingerprint`: of the pairs, the options of training and the network:
+    another training cannot resume from this checkpoint; `arrays` (P,): the parameters, Adam's two means, the running
+    mean if there is one, and the best parameters.
     """
 
     step: int

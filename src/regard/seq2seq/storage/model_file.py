@@ -56,16 +56,8 @@ Predicts = TypeVar("Predicts", bound=Predictor, covariant=True)
 class Model(NamedTuple, Generic[Predicts]):
     """A network, the tokenizers of its two sides, and its extras: the content of a model file.
 
-    Parameters
-    ----------
-    network : Network
-        The configuration and the parameters.
-    source : Source
-        What reads and numbers sources.
-    target : Tokenizer
-        The tokenizer of the target.
-    extras : mapping of str to Extra
-        Optional parts by name, in the order of `regard.seq2seq.extras.EXTRAS`.
+    `network`: the configuration and the parameters; `source`: what reads and numbers sources; `target`: the tokenizer
+    of the target; `extras`: optional parts by name, in the order of `regard.seq2seq.extras.EXTRAS`.
     """
 
     network: Predicts

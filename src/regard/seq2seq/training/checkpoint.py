@@ -33,7 +33,7 @@ def read_checkpoint(path: Path, hint: str = "give another name, or remove it if 
     try:
         return checkpoint_file.read_checkpoint(path)
     except ValueError as error:
-        raise ValueError(f"{error}; {hint}") from None
+        _check.fail(str(error), hint=hint)
 
 
 def resume(training: Training, state: State, path: Path, hint: str = _HINT) -> None:
@@ -41,7 +41,7 @@ def resume(training: Training, state: State, path: Path, hint: str = _HINT) -> N
     try:
         training.resume_from(state)
     except ValueError as error:
-        raise ValueError(f"{path}: {error}; {hint}") from None
+        _check.fail(f"{path}: {error}", hint=hint)
 
 
 def steps_with_checkpoints(training: Training, path: Path | None) -> Generator[TrainingStep, None, None]:

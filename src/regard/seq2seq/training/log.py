@@ -83,7 +83,7 @@ def entries(path: str | os.PathLike[str]) -> Iterator[Entry]:
         while line := file.readline(LONGEST_LINE + 1):
             number += 1
             if len(line) > LONGEST_LINE:
-                raise ValueError(f"{os.fspath(path)}, line {number}: longer than {LONGEST_LINE} bytes")
+                _check.fail(f"{os.fspath(path)}, line {number}: longer than {LONGEST_LINE} bytes")
             if line.endswith(b"\n"):  # otherwise it is the last line, and incomplete
                 yield _entry(line, f"{os.fspath(path)}, line {number}")
 
@@ -94,7 +94,7 @@ def _entry(line: bytes, location: str) -> Entry:
     except (ValueError, RecursionError):
         entry = None
     if not isinstance(entry, dict) or type(entry.get("step")) is not int:
-        raise ValueError(f"{location}: expected a JSON object with a step, as regard train writes them")
+        _check.fail(f"{location}: expected a JSON object with a step, as regard train writes them")
     return entry
 
 

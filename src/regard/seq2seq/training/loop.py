@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from regard import _check
 from regard._threads import TwoThreadMap, one_blas_thread, two_threads
 from regard._version import __version__
 from regard.nn import Adam
@@ -77,20 +78,8 @@ class Training:
     """Train a network: iterate over the steps.
 
     Between two steps `network` has the current parameters. `best` are those that are kept; the network has them at the
-    end, and after an error.
-
-    Parameters
-    ----------
-    network : Network
-        With drawn parameters; trained in place.
-    pairs : Corpus
-        Training pairs.
-    valid : Corpus
-        Validation pairs.
-    config : ResolvedConfig
-        Options of training.
-    options : mapping, optional
-        Other options of the model, which a checkpoint must agree with.
+    end, and after an error. A checkpoint must agree with the other options of the model in `options`.
+    `prepared` seconds were needed before the first step; they are a part of the time limit.
     """
 
     def __init__(
@@ -100,6 +89,7 @@ class Training:
         valid: Corpus,
         config: ResolvedConfig,
         options: Mapping[str, object] | None = None,
+        prepared: float = 0.0,
     ) -> None:
         self.network, self.pairs, self.valid, self.config = network, pairs, valid, config
         network.config.input.check_augmentation(shift=config.shift, noise=config.noise)
@@ -111,7 +101,8 @@ class Training:
         self.current: Array | None = None  # the current parameters, while the network has the best
         self.best_loss, self.waited = float("inf"), 0
         self.validated_step = 0  # the last validation
-        self.step, self.seconds, self.begun = 0, 0.0, time.monotonic()
+        self.prepared = prepared  # seconds, which count as training
+        self.step, self.seconds, self.begun = 0, prepared, time.monotonic()
         self.per_epoch = len(batches(pairs, config.batch_tokens, self._rng(_SAMPLE)))
         epochs = None if config.epochs is None else config.epochs * self.per_epoch
         self.total = config.steps or epochs or _ENDLESS
@@ -129,23 +120,17 @@ class Training:
         return State(self.step, self.seconds, self.best_loss, self.waited, self.fingerprint(), arrays)
 
     def resume_from(self, state: State) -> None:
-        """Resume from a state.
-
-        Parameters
-        ----------
-        state : State
-            Of a training of the same network with the same pairs and options.
-        """
+        """Resume from a state of a training of the same network with the same pairs and options."""
         if changed := _changed(state.fingerprint, self.fingerprint()):
-            raise ValueError(f"the checkpoint is of another training: {changed}")
+            _check.fail(f"the checkpoint is of another training: {changed}")
         own = self.state().arrays
         shapes, needed = ({name: a.shape for name, a in part.items()} for part in (state.arrays, own))
         if shapes != needed:
-            raise ValueError("the checkpoint doesn't have the arrays of this training")
+            _check.fail("the checkpoint doesn't have the arrays of this training")
         if state.step > self.total:
-            raise ValueError(f"the checkpoint is at step {state.step}, the training has {self.total}")
+            _check.fail(f"the checkpoint is at step {state.step}, the training has {self.total}")
         if (state.arrays["adam_square"] < 0).any():
-            raise ValueError("the checkpoint's adam_square must not be negative: it is a mean of squares")
+            _check.fail("the checkpoint's adam_square must not be negative: it is a mean of squares")
         for name, array in own.items():
             array[...] = state.arrays[name]
         self.step, self.seconds = state.step, state.seconds
@@ -166,13 +151,7 @@ class Training:
         return {name: str(value) for name, value in parts.items()}
 
     def __iter__(self) -> Iterator[TrainingStep]:
-        """Train until the end.
-
-        Yields
-        ------
-        TrainingStep
-            After each step, when the training is in a consistent state.
-        """
+        """Train until the end; yield after each step, when the training is in a consistent state."""
         with one_blas_thread() as alone, two_threads() as threads:
             halves = _TwoThreadGradients(self.network, self.config, TwoThreadMap(threads if alone else None))
             self.begun = time.monotonic() - self.seconds
@@ -207,7 +186,7 @@ class Training:
 
     def _is_over(self) -> bool:
         """Return whether patience or time is over; after the time limit, the last step must have been validated."""
-        return self.out_of_patience() or (self._out_of_time() and self.validated_step == self.step)
+        return self.out_of_patience() or (self._out_of_time() and self.validated_step == self.step > 0)
 
     def out_of_patience(self) -> bool:
         """Return whether the last `patience` validations had no lower loss."""
@@ -255,9 +234,11 @@ class Training:
         return TrainingStep(self.step, self._expected_total(), loss, epoch, *size, rate, self.seconds)
 
     def _expected_total(self) -> int:
-        elapsed = self._elapsed_share()
-        paced = max(round(self.step / elapsed), self.step) if elapsed else self.total
-        return min(self.total, paced) if paced < _ENDLESS else self.step
+        if self.config.minutes is None:
+            return self.total
+        left = max(60 * self.config.minutes - self.seconds, 0)
+        paced = self.step + round(self.step * left / max(self.seconds - self.prepared, 1e-9))
+        return min(self.total, paced)
 
     def _validated(self, step: TrainingStep) -> TrainingStep:
         self.validated_step = self.step
@@ -365,20 +346,7 @@ def _changed(before: Mapping[str, str], now: Mapping[str, str]) -> str:
 
 
 def mean_loss(network: Network, corpus: Corpus) -> float:
-    """Return the mean loss for each target token, without dropout and smoothing.
-
-    Parameters
-    ----------
-    network : Network
-        A trained one.
-    corpus : Corpus
-        Validation pairs.
-
-    Returns
-    -------
-    float
-        Natural logarithm; exp of it is the perplexity.
-    """
+    """Return the mean loss for each target token, without dropout and smoothing; exp of it is the perplexity."""
     total, tokens = 0.0, 0
     for numbers in batches(corpus, 1024, np.random.default_rng(0)):
         batch = corpus.batch(numbers)

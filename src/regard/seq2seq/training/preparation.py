@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
@@ -82,6 +83,7 @@ def prepare(
         sizes = sizes._replace(tokens=own + len(target))
     minutes = spec.training.minutes
     config = defaults.choose_config(spec.family, len(learned), sizes, len(target), spec.network, minutes)
+    begun = time.monotonic()
     extras, held_out = _learn_extras(spec.extras, learned, validation, (own, len(target)))
     for extra in extras.values():
         if isinstance(extra, SourceAugmenter):
@@ -92,7 +94,8 @@ def prepare(
     counts[START] = 0
     network.initialize(np.random.default_rng(chosen.seed), counts)
     options = {"source": spec.source, "target": spec.target, "extras": spec.extras}
-    training = Training(network, learned, validation, chosen, options)
+    prepared = time.monotonic() - begun if extras else 0.0
+    training = Training(network, learned, validation, chosen, options, prepared)
     return Prepared(training, Model(network, source, target, extras), held_out)
 
 

@@ -18,7 +18,7 @@ from regard.show.page.document import check_new
 from regard.show.page.examples import meanings, reordering
 from regard.show.page.mechanism import with_words
 from regard.show.page.section import labels
-from regard.show.weights_figure import save_weights
+from regard.show.weights_figure import chosen_heads, save_weights
 
 __all__ = ["add_arguments", "run"]
 
@@ -169,6 +169,8 @@ def _draw(args: argparse.Namespace) -> int:
             labels(*side) for side in zip(own_labels, weights.shape[-2:], ("query", "key"), strict=True)
         )
         names = queries, keys
-    save_weights(args.out, weights, names, title="" if args.title == "Attention" else args.title)
+    save_weights(
+        args.out, chosen_heads(weights), names, title="" if args.title == "Attention" else args.title
+    )
     print(args.out)
     return 0

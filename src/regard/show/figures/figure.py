@@ -36,13 +36,7 @@ _BOXES = "no installed font has some of the letters, so they are drawn as boxes:
 
 
 def require_matplotlib() -> ModuleType:
-    """Import Matplotlib, or raise an error with the command that installs it.
-
-    Returns
-    -------
-    module
-        Matplotlib.
-    """
+    """Import Matplotlib, or raise an error with the command that installs it."""
     try:
         matplotlib = _matplotlib()
         version = tuple(map(int, matplotlib.__version__.split(".")[:2]))
@@ -199,10 +193,7 @@ def save(path: str | os.PathLike[str], figure: Axes | Figure) -> None:
 def check_picture(path: str | os.PathLike[str]) -> None:
     """Check that a figure can be saved in a file later.
 
-    Parameters
-    ----------
-    path
-        The file, which may not exist yet.
+    `path`: the file, which may not exist yet.
     """
     require_matplotlib()
     picture_format(path)
@@ -215,10 +206,7 @@ def check_picture(path: str | os.PathLike[str]) -> None:
 def check_writable(folder: Path) -> None:
     """Check that a folder is writable.
 
-    Parameters
-    ----------
-    folder
-        An existing folder.
+    `folder`: an existing folder.
     """
     if not os.access(folder, os.W_OK | os.X_OK):
         raise PermissionError(errno.EACCES, "no file can be written in this folder", os.fspath(folder))
@@ -228,15 +216,7 @@ def check_writable(folder: Path) -> None:
 def warned(path: str | os.PathLike[str]) -> Iterator[None]:
     """Turn any error in the ``with`` block into one warning, so that a failed figure does not lose a result.
 
-    Parameters
-    ----------
-    path
-        The figure that the block draws.
-
-    Returns
-    -------
-    context manager
-        Raises no exception of the block.
+    `path`: the figure that the block draws.
     """
     try:
         yield

@@ -89,6 +89,7 @@ class LongAttention:
         added = bias if isinstance(bias, BiasObject | None) else np.asarray(bias)
         self._options = Options(problem.score, problem.mask, added, scale, softcap, "auto", None)
         self._arrays = queries, keys, values
+        self._mask = problem.bound_mask
         self._lse: Array = log_sum_exp(problem)
 
     def summary(self, head: int, side: int) -> Summary:
@@ -108,6 +109,8 @@ class LongAttention:
     ) -> None:
         """Summarize the weights of some blocks."""
         rows, columns = (grid.tokens(part) for grid, part in zip(grids, blocks, strict=True))
+        if self._mask is not None and self._mask.classify(slice(head, head + 1), rows, columns) is False:
+            return  # all of their weights are 0
         tile = self._weights(head, rows, columns)
         starts = [np.arange(0, length, grid.size) for length, grid in zip(tile.shape, grids, strict=True)]
         counts = [np.diff([*own, length]) for own, length in zip(starts, tile.shape, strict=True)]

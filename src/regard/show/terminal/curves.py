@@ -86,15 +86,8 @@ def curves(
 def points(lines: Mapping[str, tuple[ArrayLike, ArrayLike]]) -> dict[str, NDArray[np.float64]]:
     """Return the points that can be drawn, without lines that have none.
 
-    Parameters
-    ----------
-    lines
-        By name, x and y of n numbers each.
-
-    Returns
-    -------
-    dict of str to array (2, n)
-        x and y of the points that are finite and not before x = 0.
+    `lines`: by name, x and y of n numbers each. Returns dict of str to array (2, n): x and y of the points that are
+    finite and not before x = 0.
     """
     valid_lines = {}
     for name, (x, y) in lines.items():
@@ -112,15 +105,7 @@ def points(lines: Mapping[str, tuple[ArrayLike, ArrayLike]]) -> dict[str, NDArra
 def finite(numbers: ArrayLike) -> NDArray[np.float64]:
     """Return numbers with NaN for those that cannot be drawn: infinite ones, and those near the largest float.
 
-    Parameters
-    ----------
-    numbers
-        (...), any real numbers.
-
-    Returns
-    -------
-    ndarray
-        (...), in float64.
+    `numbers`: (...), any real numbers. Returns ndarray: (...), in float64.
     """
     array = np.ma.filled(np.ma.asarray(numbers, np.float64), np.nan)  # masked ones are left out
     return np.where(np.abs(array) <= LARGEST, array, np.nan)

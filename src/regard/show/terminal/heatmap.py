@@ -165,17 +165,7 @@ def _header(grid: _Grid, column_labels: list[str], left: int) -> list[str]:
 def hang(flags: Sequence[str], starts: Sequence[int]) -> list[str]:
     """Place labels above columns, each on the lowest line where it overlaps no other label and no leader line.
 
-    Parameters
-    ----------
-    flags
-        Labels from left to right.
-    starts
-        The screen column where each begins, ascending.
-
-    Returns
-    -------
-    list of str
-        Lines from top to bottom.
+    `flags`: labels from left to right; `starts`: the screen column where each begins, ascending.
     """
     heights = [0] * len(flags)
     for j in reversed(range(len(flags))):
@@ -313,17 +303,7 @@ def speller(values: ArrayLike, digits: int) -> Callable[[float], str]:
     Integers have no decimal point; other numbers have `digits` digits after it, or an exponent where the largest is
     too large or too small for that. Minus infinity, the logit of a masked key, is a dash.
 
-    Parameters
-    ----------
-    values
-        (...), all the numbers of one table.
-    digits
-        Digits after the decimal point.
-
-    Returns
-    -------
-    callable
-        From a number to its text.
+    `values`: (...), all the numbers of one table; `digits`: digits after the decimal point.
     """
     numbers = np.asarray(values)
     finite = np.abs(numbers[np.isfinite(numbers)])

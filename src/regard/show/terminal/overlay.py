@@ -87,17 +87,8 @@ def _cell(share: float, size: int, color: bool) -> str:
 def checked_grids(weights: ArrayLike, grid: tuple[int, int] | None = None) -> NDArray[np.float64]:
     """Return the attention weights over the cells of a picture, one grid for each token.
 
-    Parameters
-    ----------
-    weights
-        (n, h, w), or (n, h * w) with `grid`, between 0 and 1.
-    grid
-        (h, w), or None where `weights` has three dimensions.
-
-    Returns
-    -------
-    ndarray
-        (n, h, w) in float64; a masked cell has the weight 0.
+    `weights`: (n, h, w), or (n, h * w) with `grid`, between 0 and 1; `grid`: (h, w), or None where `weights` has
+    three dimensions. Returns ndarray: (n, h, w) in float64; a masked cell has the weight 0.
     """
     array = _check.numeric(
         "weights", weights.filled(0) if isinstance(weights, np.ma.MaskedArray) else weights
@@ -145,17 +136,7 @@ def _hint(dimensions: int) -> str:
 def checked_tokens(tokens: Sequence[str], count: int) -> list[str]:
     """Return one printable line for each token of a caption.
 
-    Parameters
-    ----------
-    tokens
-        The tokens.
-    count
-        The number of tokens that have weights.
-
-    Returns
-    -------
-    list of str
-        `count` lines.
+    `tokens`: the tokens; `count`: the number of tokens that have weights.
     """
     if isinstance(tokens, str):
         _check.fail(

@@ -221,6 +221,16 @@ struct Relu {
     float* gradient;  // gradient of y, overwritten by the gradient of x
 };
 
+// The places of a text where n-grams of another begin (kernels/nearest.py mirrors the struct). Letters: N tokens of the
+// text, M of the other.
+struct Find {
+    int64_t size, places, longest, width;  // N, M, the longest n-gram, bytes of a token of the text
+    const void* text;  // (N,) unsigned
+    const uint32_t* entries;  // (N,) sorted places of the text, times 8
+    const int64_t* tokens;  // (M + longest,)
+    int64_t *first, *stop;  // (longest, M) ranges of entries
+};
+
 // The sequences that have most in common with queries (kernels/nearest.py mirrors the struct). Letters: R queries, G
 // n-grams, N entries, P sequences.
 struct Nearest {

@@ -155,6 +155,7 @@ EXPORT void regard_norm(const regard::Norm* p, int32_t backward) { regard::chose
 EXPORT void regard_drop(const regard::Drop* p) { regard::chosen->training.drop(*p); }
 EXPORT void regard_relu_backward(const regard::Relu* p) { regard::chosen->training.relu_backward(*p); }
 
+EXPORT void regard_find(const regard::Find* p) { regard::find(*p); }
 EXPORT void regard_nearest(const regard::Nearest* p) { regard::nearest(*p); }
 
 EXPORT void regard_exp2(const void* x, void* y, int64_t count, int32_t type) {
@@ -223,7 +224,10 @@ static const Layout* layouts() {
                                                                                F(first) F(stop) F(lengths) F(weights)
                                                                                    F(entries) F(owners) F(scales)
                                                                                        F(sums) F(touched) F(excluded)
-                                                                                           F(best)){nullptr, nullptr}};
+                                                                                           F(best))
+                                                                    S(Find, F(size) F(places) F(longest) F(width)
+                                                                                F(text) F(entries) F(tokens) F(first)
+                                                                                    F(stop)){nullptr, nullptr}};
     return table;
 }
 #undef F

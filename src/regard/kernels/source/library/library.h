@@ -29,6 +29,7 @@ struct Scratch {
     explicit Scratch(int64_t bytes);
 };
 
+void find(const Find& p);
 void nearest(const Nearest& p);
 
 // Run all phases of an attention, on at most p.threads threads. Returns false if out of memory.

@@ -1,4 +1,4 @@
-// The sequences that have most in common with a query: the sum of the weights of common n-grams, each multiplied by a
+// N-grams in sorted places of a text, and the sequences that have most in common with a query: the sum of the weights of common n-grams, each multiplied by a
 // factor of the sequence. The n-grams of each result don't count for the next.
 #include "library/library.h"
 
@@ -6,6 +6,32 @@ namespace regard {
 namespace {
 
 constexpr uint32_t REPEATED = 7;  // the bits of an entry that count its repeated tokens
+constexpr int BITS = 3;
+
+// The first entry from `low` to `high` whose token at an offset is at least the wanted one; 0 after the text.
+template <class T>
+int64_t bisect(const Find& p, int64_t low, int64_t high, int64_t offset, int64_t wanted) {
+    while (low < high) {
+        const int64_t middle = (low + high) / 2, place = int64_t(p.entries[middle] >> BITS) + offset;
+        const int64_t token = place < p.size ? int64_t(static_cast<const T*>(p.text)[place]) : 0;
+        if (token < wanted) low = middle + 1;
+        else high = middle;
+    }
+    return low;
+}
+
+template <class T>
+void find_all(const Find& p) {
+    for (int64_t i = 0; i < p.places; i++) {
+        int64_t first = 0, stop = p.size;
+        for (int64_t offset = 0; offset < p.longest; offset++) {
+            const int64_t token = p.tokens[i + offset];
+            first = bisect<T>(p, first, stop, offset, token);
+            stop = bisect<T>(p, first, stop, offset, token + 1);
+            p.first[offset * p.places + i] = first, p.stop[offset * p.places + i] = stop;
+        }
+    }
+}
 
 // Add what an n-gram contributes; note the sequences whose sum was 0.
 int64_t add(const Nearest& p, int64_t gram, int64_t touched) {
@@ -43,6 +69,13 @@ int64_t largest(const Nearest& p, int64_t touched, int64_t excluded, const int64
 }
 
 }  // namespace
+
+void find(const Find& p) {
+    if (p.width == 1) find_all<uint8_t>(p);
+    else if (p.width == 2) find_all<uint16_t>(p);
+    else if (p.width == 4) find_all<uint32_t>(p);
+    else find_all<uint64_t>(p);
+}
 
 void nearest(const Nearest& p) {
     for (int64_t r = 0; r < p.rows; r++) {

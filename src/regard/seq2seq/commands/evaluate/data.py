@@ -17,7 +17,7 @@ from regard.seq2seq.evaluation.metrics import Reference
 from regard.seq2seq.sources.text.normalization import Normalization, normalize
 from regard.show.terminal.text import note
 
-__all__ = ["Items", "check_same_length", "gold_file", "read_gold", "read_hypotheses", "read_test"]
+__all__ = ["Items", "gold_file", "read_gold", "read_hypotheses", "read_test"]
 
 
 class Items(NamedTuple):
@@ -60,12 +60,13 @@ class Items(NamedTuple):
 
 
 def read_test(args: argparse.Namespace) -> Items:
+    """Read the test set: references with their sources, or pairs."""
     if args.hypotheses:
         files = [_lines(path) for path in args.references]
-        check_same_length([*args.references], files)
+        _check_same_length([*args.references], files)
         sources = None if args.sources is None else _lines(args.sources)
         if sources is not None:
-            check_same_length([args.references[0], args.sources], [files[0], sources])
+            _check_same_length([args.references[0], args.sources], [files[0], sources])
         return Items(display_name(args.references[0]), sources, list(zip(*files, strict=True)))
     pairs = read_pairs(args.test, columns=args.columns)
     targets: dict[str, list[str]] = {}
@@ -81,7 +82,7 @@ def read_test(args: argparse.Namespace) -> Items:
 def read_hypotheses(args: argparse.Namespace, test: Items) -> list[list[str]]:
     """Read the lines of each file of hypotheses."""
     hypotheses = list(map(_lines, args.hypotheses))
-    check_same_length([args.references[0], *args.hypotheses], [test.references, *hypotheses])
+    _check_same_length([args.references[0], *args.hypotheses], [test.references, *hypotheses])
     return hypotheses
 
 
@@ -103,7 +104,7 @@ def _lines(path: Path) -> list[str]:
     return list(map(shared, chain.from_iterable(read_lines(path))))
 
 
-def check_same_length(paths: Sequence[Path], files: Sequence[Sequence[object]]) -> None:
+def _check_same_length(paths: Sequence[Path], files: Sequence[Sequence[object]]) -> None:
     for path, lines in zip(paths, files, strict=True):
         if len(lines) != len(files[0]):
             _check.fail(f"{path} must have {len(files[0])} lines, like {paths[0]}. It has {len(lines)}.")

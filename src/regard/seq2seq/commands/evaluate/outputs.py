@@ -27,7 +27,7 @@ from regard.show.progress import Progress
 
 __all__ = ["Output", "model_outputs", "read_for_models"]
 
-_BLOCK = 256  # sentences between two updates of the progress bar
+_BLOCK_SENTENCES = 256  # between two updates of the progress bar
 
 
 class Output(NamedTuple):
@@ -113,8 +113,8 @@ def _blocks(lines: Sequence[Example], name: str) -> Iterator[list[int]]:
     """Yield the indices of lines in blocks of similar lengths, and print the progress."""
     order = sorted(range(len(lines)), key=lambda i: len(lines[i]))
     with Progress(len(lines), name) as progress:
-        for start in range(0, len(lines), _BLOCK):
-            block = order[start : start + _BLOCK]
+        for start in range(0, len(lines), _BLOCK_SENTENCES):
+            block = order[start : start + _BLOCK_SENTENCES]
             yield block
             progress.advance(len(block))
 

@@ -7,7 +7,7 @@ import json
 from array import array
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from regard import _check
 from regard.pronunciation import Lexicon
@@ -140,7 +140,10 @@ def identity(model: Seq2Seq, data: Data) -> str:
         [] if data.links is None else [data.links.file.by, *(sorted(line.links) for line in data.links.lines)]
     )
     digest = hashlib.sha256(json.dumps(options, sort_keys=True, default=repr).encode())
-    for part in (data.train, data.valid, links):
+    parts: list[list[Any]] = [
+        [tuple(side.identity for side in pair) for pair in part] for part in (data.train, data.valid)
+    ]
+    for part in (*parts, links):
         for item in part:
             digest.update(repr(item).encode("utf-8", "surrogatepass"))
         digest.update(b"\n")

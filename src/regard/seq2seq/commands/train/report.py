@@ -41,12 +41,12 @@ __all__ = [
     "where_tokens_are",
 ]
 
-_SAMPLE = 200  # validation pairs that are translated after each epoch
-_ALL_REPORTED = 10  # epochs; of those after them, only some improvements are reported
-_WIDTH = 100  # columns of an example translation
-_LOG_INTERVAL = 10  # steps between two lines of the log
-_SPEED_AFTER = 5.0  # seconds of training before the forecast
-_SHORT = 0.5  # of the usual epochs; fewer get a warning
+_SAMPLE_PAIRS = 200  # for validation, which are translated after each epoch
+_FIRST_EPOCHS = 10  # which are all reported; of those after them, only some improvements are
+_EXAMPLE_COLUMNS = 100  # of a translation that is printed
+_LOG_STEPS = 10  # between two lines of the log
+_FORECAST_SECONDS = 5.0  # of training before the forecast
+_SHORT_SHARE = 0.5  # of the usual epochs; fewer get a warning
 
 
 # ---------------------------------------------------------------------------------------------------------- pairs
@@ -89,7 +89,7 @@ def _describe_test(data: Data, test: Sequence[Pair]) -> str:
 
 def equally_spaced(pairs: Sequence[Pair]) -> list[Pair]:
     """Return at most 200 pairs at equal distances, because a file may be sorted."""
-    count = min(len(pairs), _SAMPLE)
+    count = min(len(pairs), _SAMPLE_PAIRS)
     return [pairs[i * len(pairs) // count] for i in range(count)]
 
 
@@ -128,7 +128,7 @@ class Reporter:
         has_tokens = model.reader.tokenizer is not None
         self.shown = self.tokens if has_tokens else self.pairs
         self.unit = model.target if has_tokens else model.reader.unit
-        self.forecast_at: float | None = first.seconds + _SPEED_AFTER  # None once it has been printed
+        self.forecast_at: float | None = first.seconds + _FORECAST_SECONDS  # None once it has been printed
         self.last = 0  # the last reported epoch
         self.since: float | None = None  # the time of the first step is unknown
 
@@ -154,13 +154,13 @@ class Reporter:
         self._forecast(step)
         if lines:
             self.progress.write(lines)
-        if step.validation is not None or step.number % _LOG_INTERVAL == 0 or step.number == 1:
+        if step.validation is not None or step.number % _LOG_STEPS == 0 or step.number == 1:
             self._log(step, summary)
         self.since = time.monotonic()
 
     def _is_reported(self, step: TrainingStep) -> bool:
         """Return whether to report a validation: after the first epochs, only improvements at growing intervals."""
-        if step.epoch <= _ALL_REPORTED or step.number == step.total:
+        if step.epoch <= _FIRST_EPOCHS or step.number == step.total:
             return True
         return step.best and step.epoch >= 1.1 * self.last
 
@@ -176,7 +176,7 @@ class Reporter:
         chosen = self.last * 7 % len(texts)
         example = f"  {clean(str(sources[chosen]))} -> {clean(texts[chosen])}"
         line += f", {measures} (greedy, {with_noun(len(texts), 'pair')}){saved}"
-        return f"{line}\n{fit(example, _WIDTH).rstrip()}", measures
+        return f"{line}\n{fit(example, _EXAMPLE_COLUMNS).rstrip()}", measures
 
     def _log(self, step: TrainingStep, summary: Summary | None) -> None:
         pace = self.tokens.mean
@@ -199,7 +199,7 @@ class Reporter:
             return
         self.forecast_at, seen = None, _epochs_seen(self.training)
         usual, config = _usual_epochs(self.training), self.training.config
-        speed = seen / max(step.seconds, 1e-9)
+        speed = seen / max(step.seconds - self.training.prepared, 1e-9)
         planned = config.steps / self.training.per_epoch if config.steps else config.epochs
         option = "--steps" if config.steps else "--epochs"
         self.progress.write(forecast(speed, seen, step.seconds / 60, usual, planned, config.minutes, option))
@@ -241,7 +241,7 @@ def forecast(
     else:
         times = max(epochs + 60 * (needed - minutes) * per_second, epochs)
     line = f"at this speed each pair will be seen {_times(times)} in {_minutes(needed)}"
-    if times >= _SHORT * usual:
+    if times >= _SHORT_SHARE * usual:
         return line
     if planned is not None and times >= planned:
         return f"{line}; {_times(usual)} is usual: see {option}"
@@ -252,7 +252,7 @@ def forecast(
 def short_warning(name: str, training: Training) -> str:
     """Return a warning that the training was too short, with the option to change; empty if it was not."""
     config, epochs, usual = training.config, _epochs_seen(training), _usual_epochs(training)
-    if epochs >= _SHORT * usual or training.out_of_patience():
+    if epochs >= _SHORT_SHARE * usual or training.out_of_patience():
         return ""
     option = f"--steps {usual * training.per_epoch}" if config.steps else "--epochs"
     if config.minutes is not None and (config.epochs is None or training.step < training.total):
@@ -279,7 +279,7 @@ def _minutes(number: float) -> str:
 
 def closing_notes(model: Seq2Seq, training: Training, last: TrainingStep, saved: str) -> Iterator[str]:
     """Yield what is worth knowing at the end of a training; `saved` names the epoch of the best model."""
-    if last.epoch > _ALL_REPORTED and saved:
+    if last.epoch > _FIRST_EPOCHS and saved:
         yield f"the best model is {saved}"
     uniform = math.log(len(model.model.target))
     if training.best_loss > uniform:

@@ -46,16 +46,9 @@ def align_pairs(pairs: Sequence[tuple[Sequence[str], Sequence[str]]]) -> list[Li
 
     Each target token is linked with the one source token that yields it, from nothing but the pairs.
 
-    Parameters
-    ----------
-    pairs : sequence of (source, target)
-        Sequences of tokens, as lists or, of single characters, as text.
-
-    Returns
-    -------
-    list of frozensets of (int, int)
-        For each pair the links (source, target) between positions from 0; none where the target has more than three
-        tokens for each of its source.
+    `pairs`: sequences of tokens, as lists or, of single characters, as text. Returns list of frozensets of (int,
+    int): for each pair the links (source, target) between positions from 0; none where the target has more than three
+    tokens for each of its source.
     """
     sources, size = _numbered([source for source, _ in pairs])
     targets, target_size = _numbered([target for _, target in pairs])
@@ -87,12 +80,8 @@ def _numbered(sequences: Sequence[Sequence[Any]]) -> tuple[list[Row], int]:
 class Aligner:
     """The probabilities of the target tokens that source tokens yield.
 
-    Parameters
-    ----------
-    tokens : float32 array (S, T)
-        Probability of each target token, given the source token that yields it; rows sum to 1.
-    fertilities : float32 array (S, K + 1)
-        Probability of each number of target tokens; rows sum to 1.
+    `tokens` (S, T): probability of each target token, given the source token that yields it; rows sum to 1;
+    `fertilities` (S, K + 1): probability of each number of target tokens; rows sum to 1.
     """
 
     def __init__(self, tokens: Array, fertilities: Array) -> None:
@@ -104,17 +93,7 @@ class Aligner:
     def learn(cls, pairs: Sequence[tuple[Row, Row]], sizes: tuple[int, int]) -> Self:
         """Learn from pairs, or from a sample if there are many.
 
-        Parameters
-        ----------
-        pairs : sequence of (source, target)
-            Ids of tokens; all are `alignable`.
-        sizes : (int, int)
-            S and T.
-
-        Returns
-        -------
-        Aligner
-            Of these pairs.
+        `pairs`: ids of tokens; all are `alignable`; `sizes`: s and T.
         """
         enough = max(_ENOUGH, _PER_TOKEN * sizes[0])
         batches = list(_batches(pairs[:: -(-len(pairs) // enough)]))
@@ -129,15 +108,7 @@ class Aligner:
     def cut(self, pairs: Sequence[tuple[Row, Row]]) -> list[tuple[int, ...]]:
         """Return the most probable cut of each target.
 
-        Parameters
-        ----------
-        pairs : sequence of (source, target)
-            As for `learn`.
-
-        Returns
-        -------
-        list of tuple of int
-            How many target tokens each source token yields.
+        `pairs`: as for `learn`.
         """
         cuts: dict[int, tuple[int, ...]] = {}
         for batch in _batches(pairs):
@@ -206,15 +177,7 @@ class _Batch(NamedTuple):
 def alignable(source: Sequence[Any], target: Sequence[Any]) -> bool:
     """Return whether a target can be cut into as many parts as its source has tokens.
 
-    Parameters
-    ----------
-    source, target : sequence
-        Tokens.
-
-    Returns
-    -------
-    bool
-        Whether it has at most `MAX_FERTILITY` tokens for each of the source.
+    `source`, `target`: tokens.
     """
     return len(target) <= MAX_FERTILITY * len(source)
 
@@ -222,10 +185,7 @@ def alignable(source: Sequence[Any], target: Sequence[Any]) -> bool:
 def check_sizes(sizes: tuple[int, int]) -> None:
     """Check that the table of token probabilities is not too large.
 
-    Parameters
-    ----------
-    sizes : (int, int)
-        S and T.
+    `sizes`: s and T.
     """
     if sizes[0] * sizes[1] > MAX_CELLS:
         raise ValueError(

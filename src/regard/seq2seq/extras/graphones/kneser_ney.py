@@ -39,12 +39,7 @@ _DEFAULT_DISCOUNT = 0.5  # where there are too few n-grams to estimate it
 class KneserNey:
     """The probabilities of sequences.
 
-    Parameters
-    ----------
-    size : int
-        The size of the vocabulary.
-    levels : list of Level
-        N-grams of 1 token, of 2 and so on.
+    `size`: the size of the vocabulary; `levels`: n-grams of 1 token, of 2 and so on.
     """
 
     def __init__(self, size: int, levels: list[Level]) -> None:
@@ -54,19 +49,8 @@ class KneserNey:
     def learn(cls, sequences: Sequence[Row], size: int, order: int) -> Self:
         """Estimate them from sequences.
 
-        Parameters
-        ----------
-        sequences : sequence of sequence of int
-            Token ids above END, to count.
-        size : int
-            The size of the vocabulary.
-        order : int
-            The length of the longest n-grams.
-
-        Returns
-        -------
-        KneserNey
-            Of these sequences.
+        `sequences`: token ids above END, to count; `size`: the size of the vocabulary; `order`: the length of the
+        longest n-grams.
         """
         return cls(size, list(_levels(_flattened(sequences), size, order)))
 
@@ -95,32 +79,14 @@ class KneserNey:
     def restore(cls, data: Mapping[str, bytes], size: int) -> Self:
         """Return the n-grams of `data`, which may be untrusted; raise ValueError if they are invalid.
 
-        Parameters
-        ----------
-        data : mapping of str to bytes
-            From `data`.
-        size : int
-            As for `learn`.
-
-        Returns
-        -------
-        KneserNey
-            With the same probabilities.
+        `data`: from `data`; `size`: as for `learn`.
         """
         return cls(size, list(_restored(data, size)))
 
     def log_probabilities(self, sequences: Sequence[Row]) -> Array:
         """Return the natural logarithms of the probabilities of sequences, their ends included.
 
-        Parameters
-        ----------
-        sequences : sequence of sequence of int
-            As those that were counted.
-
-        Returns
-        -------
-        array (len(sequences),)
-            0 or below.
+        `sequences`: as those that were counted. Returns array (len(sequences),): 0 or below.
         """
         text = _flattened(sequences)
         probabilities = self._probabilities(text)
@@ -130,15 +96,7 @@ class KneserNey:
     def next_log_probabilities(self, windows: Ids) -> Array:
         """Return the natural logarithms of the probabilities of last tokens, given those before them.
 
-        Parameters
-        ----------
-        windows : integer array (N, L)
-            Token ids; START fills short histories up from the left.
-
-        Returns
-        -------
-        array (N,)
-            0 or below.
+        `windows` (N, L): token ids; START fills short histories up from the left. Returns array (N,): 0 or below.
         """
         count, length = windows.shape
         positions = np.tile(np.arange(length), count)

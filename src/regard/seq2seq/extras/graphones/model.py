@@ -53,18 +53,9 @@ _BEAM = 20  # sequences of units in the search for proposals, at least
 class Graphones(Reranker):
     """An n-gram model of units, each a source token with the target tokens that it yields.
 
-    Parameters
-    ----------
-    order : int
-        The number of units in the longest n-grams.
-    aligner : Aligner
-        Cuts pairs into units.
-    units : sequence of sequence of int
-        Each a source token and the target tokens that it yields; sorted.
-    ngrams : KneserNey
-        The n-gram model of units, whose ids start at 4.
-    weight : float
-        Of log P(source, target).
+    `order`: the number of units in the longest n-grams; `aligner`: cuts pairs into units; `units`: each a source
+    token and the target tokens that it yields; sorted; `ngrams`: the n-gram model of units, whose ids start at 4;
+    `weight`: of log P(source, target).
     """
 
     largest = MAX_ORDER
@@ -91,19 +82,8 @@ class Graphones(Reranker):
     def learn(cls, option: int, pairs: Sequence[tuple[Row, Row]], sizes: tuple[int, int]) -> Self:
         """Cut pairs into units; those whose target is too long for its source are left out.
 
-        Parameters
-        ----------
-        option : int
-            The order of the n-grams.
-        pairs : sequence of (source, target)
-            Ids of their tokens.
-        sizes : (int, int)
-            The numbers of tokens in the vocabularies of source and target.
-
-        Returns
-        -------
-        Graphones
-            Of these pairs.
+        `option`: the order of the n-grams; `pairs`: ids of their tokens; `sizes`: the numbers of tokens in the
+        vocabularies of source and target.
         """
         check_sizes(sizes)
         pairs = [pair for pair in pairs if pair[0] and alignable(*pair)]
@@ -120,16 +100,8 @@ class Graphones(Reranker):
     def log_probabilities(self, pairs: Sequence[tuple[Row, Row]]) -> Array:
         """Return the natural logarithms of the probabilities of pairs.
 
-        Parameters
-        ----------
-        pairs : sequence of (source, target)
-            Ids of their tokens.
-
-        Returns
-        -------
-        array (len(pairs),)
-            A target that is too long for its source is as improbable as a sequence of unknown units, one for each of
-            its tokens.
+        `pairs`: ids of their tokens. Returns array (len(pairs),): a target that is too long for its source is as
+        improbable as a sequence of unknown units, one for each of its tokens.
         """
         sequences: list[Row] = [(UNKNOWN,) * len(target) for _, target in pairs]
         numbers = [number for number, pair in enumerate(pairs) if alignable(*pair)]
@@ -150,21 +122,8 @@ class Graphones(Reranker):
     ) -> list[list[Hypothesis]]:
         """Rank hypotheses by the log-probabilities of the network and of the n-grams.
 
-        Parameters
-        ----------
-        sources : sequence of sequence of int
-            Ids of their own tokens.
-        hypotheses : sequence of sequence of Hypothesis
-            Those of each source.
-        scoring : Scoring
-            That of the search.
-        n_best : int
-            The largest number of hypotheses returned for each source.
-
-        Returns
-        -------
-        list of list of Hypothesis
-            The best, with new scores. With weight 0 they stay as they are.
+        `sources`: ids of their own tokens; `hypotheses`: those of each source; `scoring`: that of the search;
+        `n_best`: the largest number of hypotheses returned for each source.
         """
         logs = self._logs(sources, hypotheses) if self.weight else [[] for _ in hypotheses]
         return [
@@ -189,12 +148,8 @@ class Graphones(Reranker):
     ) -> None:
         """Choose the weight of `WEIGHTS` with the fewest edits; of equal ones the nearest to `DEFAULT_WEIGHT`.
 
-        Parameters
-        ----------
-        sources, hypotheses, scoring
-            As for `rerank`.
-        references : sequence of sequence of sequence of int
-            The correct targets of each source; of several, the nearest counts.
+        `sources`, `hypotheses`, `scoring`: as for `rerank`; `references`: the correct targets of each source; of
+        several, the nearest counts.
         """
         logs = self._logs(sources, hypotheses)
         edits = [
@@ -211,17 +166,7 @@ class Graphones(Reranker):
     def propose(self, sources: Sequence[Row], count: int) -> list[list[Row]]:
         """Return the most probable targets by the n-grams alone, from a beam search over units.
 
-        Parameters
-        ----------
-        sources : sequence of sequence of int
-            Ids of their own tokens.
-        count : int
-            The largest number of targets for each source.
-
-        Returns
-        -------
-        list of list of tuple of int
-            Distinct targets, the most probable first. Tokens that no unit has yield nothing.
+        `sources`: ids of their own tokens; `count`: the largest number of targets for each source.
         """
         return [self._decoded(source, count) for source in sources]
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from regard import _check
 from regard.seq2seq.networks.inputs.base import Input
 from regard.seq2seq.networks.inputs.kinds import check_source
 from regard.seq2seq.networks.inputs.tokens import TokenInput
@@ -99,9 +100,9 @@ class RecurrentConfig:
         check_fields(self)
         check_source(self)
         if self.attends and not self.attention:
-            raise ValueError('attention must be at least 1 unless the score is "none". Got 0 instead.')
+            _check.fail('attention must be at least 1 unless the score is "none". Got 0 instead.')
         if self.score == "dot" and self.decoder != 2 * self.encoder:
-            raise ValueError(
+            _check.fail(
                 "with the score dot, decoder must be twice encoder (the annotations are of both directions). "
                 f"Got {self.decoder} and {self.encoder} instead."
             )

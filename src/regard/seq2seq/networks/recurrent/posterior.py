@@ -2,9 +2,11 @@
 
 A decoder attends before it knows the next token. Given the token::
 
-    posterior_j  is proportional to  weights_j p(word | context = annotation_j)
+    posterior_j  is proportional to  weights_j exp(logit of the token, context = annotation_j)
 
-where the probability is that of the readout with all attention on source position j.
+where the logit is that of the readout with all attention on source position j. The softmax over the vocabulary, which
+would make a probability of it, is left out: a trained output layer hardly needs it, links have no more errors without
+it, and it would take most of the time, for each pair of source and target token.
 """
 
 from __future__ import annotations
@@ -14,8 +16,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-
-from regard.seq2seq.networks.top_tokens import OutputLayer
 
 __all__ = ["posterior"]
 
@@ -29,14 +29,12 @@ def posterior(
     annotations: Array,
     weights: Array,
     tokens: Ids,
-    output: OutputLayer | None = None,
 ) -> Array:
     """Return the posterior attention weights of tokens.
 
     `partial_sum` (B, k, E): the sum in the readout without the context's part; `annotations` (B, T, C): the
     annotations of the source; `weights` (B, k, T): the attention weights before the tokens were known; `tokens` (B,
-    k): the tokens that followed; `output`: the output layer of these parameters, if there is one already. Returns
-    array (B, k, T): rows sum to 1; 0 where the attention weight is 0.
+    k): the tokens that followed. Returns array (B, k, T): rows sum to 1; 0 where the attention weight is 0.
 
     Shankar and Sarawagi 2019, "Posterior Attention Models for Sequence to Sequence Learning".
     """
@@ -47,7 +45,7 @@ def posterior(
     token = tokens[sentence, hypothesis]
     logits = np.einsum("ne,ne->n", readout, p["target_embedding"][token]) + p["output_bias"][token]
     logs = np.full_like(weights, -np.inf)
-    logs[at] = np.log(weights[at]) + logits - (output or OutputLayer(p)).log_sums(readout)
+    logs[at] = np.log(weights[at]) + logits
     shares = np.exp(logs - logs.max(axis=-1, keepdims=True))
     normalized: Array = shares / shares.sum(axis=-1, keepdims=True)
     return normalized

@@ -88,7 +88,7 @@ class RecurrentStepper(Stepper):
         state, read, weights = self.last
         terms = readout_terms(self.c, self.p["target_embedding"][read], state)
         partial_sum = Forward(self.p, self.c, self.encoded).linear(*terms, bias="readout_bias")
-        return posterior(self.p, partial_sum, self._annotations(), weights, tokens, self.output)
+        return posterior(self.p, partial_sum, self._annotations(), weights, tokens)
 
     def _annotations(self) -> Array:
         """Return the annotations (B, T, C)."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from regard import _check
 from regard.seq2seq.networks.inputs.base import Input
 from regard.seq2seq.networks.inputs.kinds import check_source
 from regard.seq2seq.networks.inputs.tokens import TokenInput
@@ -77,11 +78,11 @@ class TransformerConfig:
         check_fields(self)
         check_source(self)
         if self.model_size % self.heads:
-            raise ValueError(
+            _check.fail(
                 f"model_size must be a multiple of heads = {self.heads}. Got {self.model_size} instead."
             )
         if self.alignment_layer > self.decoder_layers:
-            raise ValueError(
+            _check.fail(
                 f"alignment_layer must be at most decoder_layers = {self.decoder_layers}. "
                 f"Got {self.alignment_layer} instead."
             )

@@ -24,14 +24,8 @@ _MANY_TEXTS = 5000
 class Text(Source):
     """Sources that are text, or tokens.
 
-    Parameters
-    ----------
-    kind : {"words", "characters", "subwords", "tokens"}
-        The type of tokens.
-    min_count, vocabulary, lower, normalization, subwords
-        As for `regard.seq2seq.Seq2Seq`, of this side.
-    learned : Tokenizer, optional
-        The tokenizer that was learned from the training texts.
+    `kind`: the type of tokens; `min_count`, `vocabulary`, `lower`, `normalization`, `subwords`: as for
+    `regard.seq2seq.Seq2Seq`, of this side; `learned`: the tokenizer that was learned from the training texts.
     """
 
     kind: str = "words"

@@ -36,15 +36,9 @@ _LONG = 64  # characters; longer words are not cached
 class Segmenter:
     """Segment words into subwords.
 
-    Parameters
-    ----------
-    tokens : sequence of str
-        The vocabulary: four special tokens, then the pieces.
-    scores : sequence of float
-        One for each token; those of special tokens are ignored.
-    method : {"unigram", "bpe"}
-        "unigram" maximises the sum of the pieces' scores; "bpe" merges adjacent pieces while the result is a piece,
-        the highest score first.
+    `tokens`: the vocabulary: four special tokens, then the pieces; `scores`: one for each token; those of special
+    tokens are ignored; `method`: "unigram" maximises the sum of the pieces' scores; "bpe" merges adjacent pieces
+    while the result is a piece, the highest score first.
     """
 
     def __init__(self, tokens: Sequence[str], scores: ArrayLike, method: Method) -> None:

@@ -125,14 +125,8 @@ def detokenize(tokens: Iterable[str]) -> str:
 class Tokenizer(Protocol):
     """Convert the text of one side to token ids, and tokens to text.
 
-    Attributes
-    ----------
-    token_type : str
-        "words", "characters", "subwords" or "tokens".
-    tokens : tuple of str
-        The vocabulary; special tokens first.
-    normalization : {"NFC", "NFKC", "none"}
-        Unicode normalization of its tokens.
+    `token_type`: "words", "characters", "subwords" or "tokens"; `tokens`: the vocabulary; special tokens first;
+    `normalization`: unicode normalization of its tokens.
     """
 
     @property
@@ -303,12 +297,7 @@ class _Counted(_Base):
 class Words(_Counted):
     """Words and punctuation, as the function `tokenize` returns them; a marker on a token stands for a missing space.
 
-    Parameters
-    ----------
-    vocabulary : Vocabulary
-        The known words, and whether they are lowercased.
-    normalization : {"NFC", "NFKC", "none"}
-        As for `normalize`.
+    `vocabulary`: the known words, and whether they are lowercased; `normalization`: as for `normalize`.
     """
 
     token_type = "words"
@@ -334,12 +323,7 @@ class Words(_Counted):
 class Characters(_Counted):
     """Characters, spaces included: a space is written as U+2423, and U+2423 as a space.
 
-    Parameters
-    ----------
-    vocabulary : Vocabulary
-        The known characters, and whether they are lowercased.
-    normalization : {"NFC", "NFKC", "none"}
-        As for `normalize`.
+    `vocabulary`: the known characters, and whether they are lowercased; `normalization`: as for `normalize`.
     """
 
     token_type = "characters"
@@ -366,12 +350,7 @@ class Characters(_Counted):
 class Tokens(_Counted):
     """Tokens of the user's, phonemes for example, as a list or as text with spaces between them.
 
-    Parameters
-    ----------
-    vocabulary : Vocabulary
-        The known tokens, and whether they are lowercased.
-    normalization : {"NFC", "NFKC", "none"}
-        As for `normalize`.
+    `vocabulary`: the known tokens, and whether they are lowercased; `normalization`: as for `normalize`.
     """
 
     token_type = "tokens"
@@ -393,23 +372,13 @@ class Subwords(_Base):
 
     sentencepiece learns the pieces; cutting text into them does not need it.
 
-    Parameters
-    ----------
-    vocabulary : Vocabulary
-        The pieces; the first piece of a word begins with U+2581.
-    scores : sequence of float
-        For each piece its log-probability, or its priority in merging.
-    method : {"unigram", "bpe"}
-        The most probable segmentation, or byte-pair encoding: merges in the order in which they were learned.
-    normalization : {"NFC", "NFKC", "none"}
-        As for `normalize`.
-    lower : bool
-        Whether text is lowercased first.
+    `vocabulary`: the pieces; the first piece of a word begins with U+2581; `scores`: for each piece its
+    log-probability, or its priority in merging; `method`: the most probable segmentation, or byte-pair encoding:
+    merges in the order in which they were learned; `normalization`: as for `normalize`; `lower`: whether text is
+    lowercased first.
 
-    References
-    ----------
-    Kudo 2018, "Subword Regularization" (unigram); Sennrich, Haddow and Birch 2016, "Neural Machine Translation of Rare
-    Words with Subword Units" (bpe).
+    Kudo 2018, "Subword Regularization" (unigram); Sennrich, Haddow and Birch 2016, "Neural Machine Translation of
+    Rare Words with Subword Units" (bpe).
     """
 
     token_type = "subwords"

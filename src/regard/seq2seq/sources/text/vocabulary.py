@@ -18,12 +18,8 @@ class Vocabulary:
 
     The special tokens are ids without a text: a token of a text that is spelled like one of them has an id of its own.
 
-    Parameters
-    ----------
-    tokens : sequence of str
-        All tokens in the order of their ids; the first four are `SPECIAL`.
-    lower : bool
-        Whether tokens are lowercased before they are looked up.
+    `tokens`: all tokens in the order of their ids; the first four are `SPECIAL`; `lower`: whether tokens are
+    lowercased before they are looked up.
     """
 
     def __init__(self, tokens: Sequence[str], *, lower: bool = False) -> None:

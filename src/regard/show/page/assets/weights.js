@@ -168,21 +168,8 @@ function tokens(model, side, alignment) {
   const labels = side === "row" ? model.rows : model.columns;
   const values = labels.map(() => regard.element("span", { class: "value" }));
   const buttons = labels.map((text, index) => {
-    const own = { [side]: index, [other]: null };
-    return regard.element(
-      "button",
-      {
-        type: "button",
-        class: "token",
-        "data-side": side,
-        onpointerenter: (event) => event.pointerType !== "touch" && model.selection.show(own),
-        onpointerleave: (event) => event.pointerType !== "touch" && model.selection.leave(),
-        onfocus: (event) => event.target.matches(":focus-visible") && model.selection.show(own),
-        onblur: model.selection.leave,
-        onclick: () => model.selection.keep(own),
-      },
-      alignment === "right" ? [regard.label(text), values[index]] : [values[index], regard.label(text)],
-    );
+    const content = alignment === "right" ? [regard.label(text), values[index]] : [values[index], regard.label(text)];
+    return Object.assign(regard.element("button", { type: "button", class: "token", "data-side": side }, content), { index });
   });
   const show = (selection) => {
     const of = selection[other];
@@ -197,9 +184,18 @@ function tokens(model, side, alignment) {
       button.style.color = strength === null ? "" : regard.ink(strength);
     });
   };
+  // Handlers of the list serve all its tokens: thousands of their own take a moment to make.
+  const of = (event) => ({ [side]: event.target.closest(".token")?.index ?? null, [other]: null });
+  const handlers = {
+    onpointerover: (event) => event.pointerType !== "touch" && model.selection.show(of(event)),
+    onpointerleave: (event) => event.pointerType !== "touch" && model.selection.leave(),
+    onfocusin: (event) => event.target.matches(":focus-visible") && model.selection.show(of(event)),
+    onfocusout: model.selection.leave,
+    onclick: (event) => event.target.closest(".token") && model.selection.keep(of(event)),
+  };
   const list = regard.element(
     "ul",
-    { class: `tokens ${alignment}`, "aria-label": model.names[side] },
+    { class: `tokens ${alignment}`, "aria-label": model.names[side], ...handlers },
     buttons.map((button) => regard.element("li", {}, button)),
   );
   return { element: list, buttons, show };
