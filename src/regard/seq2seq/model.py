@@ -210,6 +210,15 @@ class Seq2Seq(Translator):
             self.network.get("score") != "none" if self._model is None else self.model.network.config.attends
         )
 
+    @property
+    def card(self) -> Mapping[str, Any]:
+        """What is known about the model, in values of JSON; `save` writes it into the file."""
+        return self.model.card
+
+    @card.setter
+    def card(self, card: Mapping[str, Any]) -> None:
+        self._model = self.model._replace(card=card)
+
     def fit(
         self,
         sources: Sequence[Any],

@@ -59,7 +59,7 @@ def made(*texts: object) -> tuple[Seq2Seq, Data]:
     """The model and the pairs of a command."""
     args = arguments(*texts)
     files = pair_files(args)
-    (model,) = make_models(args, files.words)
+    (model,) = make_models(args, files.lexicon or ())
     return model, read(files, model, model.max_tokens)
 
 
@@ -167,7 +167,7 @@ def test_the_command_has_the_preset_of_python(tmp_path: Path) -> None:
 
 def test_compared_models_are_the_same_apart_from_attention(tmp_path: Path) -> None:
     args = arguments(written(tmp_path / "words.dict", words(30)), "--compare")
-    with_attention, without = make_models(args, pair_files(args).words)
+    with_attention, without = make_models(args, pair_files(args).lexicon or ())
     sizes = {name: size for name, size in with_attention.network.items() if name != "attention"}
     assert without.network == {**sizes, "score": "none"}
     assert (without.extras, without.training) == ({"graphones": 8}, with_attention.training)

@@ -9,12 +9,12 @@ import numpy as np
 
 from regard.seq2seq.corpus.pairs import Pair
 
-__all__ = ["hold_out", "split_validation"]
+__all__ = ["SEED", "hold_out", "split_validation"]
 
 T = TypeVar("T")
 
 _FEW = 20  # sources
-_SEED = 1  # the seed of the split
+SEED = 1  # of the split
 
 
 def split_validation(
@@ -44,5 +44,5 @@ def hold_out(
     number = max(min(len(sources) // 10, 10), min(len(sources) // 20, most))
     if len(sources) < _FEW:
         return list(pairs), list(pairs)
-    held_out = {sources[i] for i in np.random.default_rng(_SEED).permutation(len(sources))[:number]}
+    held_out = {sources[i] for i in np.random.default_rng(SEED).permutation(len(sources))[:number]}
     return [p for p in pairs if p[0] not in held_out], [p for p in pairs if p[0] in held_out]

@@ -113,6 +113,7 @@ def _add_preset(group: Any) -> None:
     )
     add_phones(group)
     add("--skip-bad", action="store_true", help="leave out entries that cannot be read, and list them")
+    add("--licence", metavar="TEXT", help="the licence of the dictionary, for the card in the model file")
 
 
 def _add_model(group: Any) -> None:
@@ -270,7 +271,7 @@ def check_options(args: argparse.Namespace) -> None:
 
 
 _OF_TEXT = ("--links", "--lower", "--extras")
-_OF_DICTIONARIES = ("--stress", "--phone-map", "--symbols", "--skip-bad")
+_OF_DICTIONARIES = ("--stress", "--phone-map", "--symbols", "--skip-bad", "--licence")
 _SPELLED = ("characters", "subwords")  # tokens that are letters, or made of them
 _OF_PAIRS = ("--columns", "--skip-empty", "--links", *(f"--source {x}" for x in SOURCES if x not in _SPELLED))
 _OF_ATTENTION = ("score", "attention")  # options of the network

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from array import array
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -38,14 +38,12 @@ class PairFiles(NamedTuple):
     columns: Sequence[str] | None = None
     skip_empty: bool = False
     links: LinkFile | None = None
-    dictionary: Callable[[tuple[str, ...]], Lexicon] | None = (
-        None  # reads files of a pronunciation dictionary
-    )
+    dictionary: Callable[[tuple[str, ...]], Lexicon] | None = None  # reads files, if they are dictionaries
 
     @property
-    def words(self) -> Collection[str]:
-        """The words of the training; none of pairs."""
-        return () if self.dictionary is None else self.dictionary(tuple(self.train))
+    def lexicon(self) -> Lexicon | None:
+        """The words of the training with their pronunciations; None for pairs."""
+        return None if self.dictionary is None else self.dictionary(tuple(self.train))
 
     @property
     def tested(self) -> str:
@@ -63,7 +61,7 @@ class Data:
     links: PairLinks | None = None
     own_valid: bool = False  # whether validation pairs were given
     own_test: bool = False  # whether the test pairs are not the validation pairs
-    sounds: bool = False  # whether the pairs are those of pronunciation dictionaries
+    lexicon: Lexicon | None = None  # the dictionary of which the pairs are
 
     @property
     def too_few(self) -> bool:
@@ -86,8 +84,8 @@ def read(files: PairFiles, model: Seq2Seq, longest: int) -> Data:
     lines: Sequence[LineLinks] | None = None
     if files.links:
         lines = read_links(files.links, skipped.lines, len(train))
-    sounds, test = files.dictionary is not None, None
-    if sounds and not (files.valid or files.test):
+    test = None
+    if files.dictionary and not (files.valid or files.test):
         train, test = hold_out(train, model.fits, most=MOST_TESTED)
     if files.valid:
         valid = _pairs(files.valid, "--valid", files, skipped, model)
@@ -102,7 +100,13 @@ def read(files: PairFiles, model: Seq2Seq, longest: int) -> Data:
     if files.links and lines is not None:
         links = PairLinks(files.links, lines, longest)
     return Data(
-        train, valid, test, links, own_valid=files.valid is not None, own_test=test != valid, sounds=sounds
+        train,
+        valid,
+        test,
+        links,
+        own_valid=files.valid is not None,
+        own_test=test != valid,
+        lexicon=files.lexicon,
     )
 
 
@@ -110,7 +114,7 @@ def _pairs(
     paths: Sequence[str], name: str, files: PairFiles, skipped: SkippedPairs, model: Seq2Seq
 ) -> list[Pair]:
     """Read pairs from one file of pairs, or from a source and a target file; and the files that sources name."""
-    if files.dictionary is not None:
+    if files.dictionary:
         return dictionary_pairs(files.dictionary(tuple(paths)), model)
     if len(paths) > 2:
         rule = f"{name}: must be one file of pairs, or a source and a target file."

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import argparse
 import signal
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
-from functools import cache
+from functools import cache, partial
 from itertools import chain
 from types import FrameType
+from typing import Any
 
 from regard import _check, _signals
 from regard.seq2seq import extras
@@ -20,6 +21,7 @@ from regard.seq2seq.commands.train.arguments import (
     model_paths,
     pair_files,
 )
+from regard.seq2seq.commands.train.card import make_card
 from regard.seq2seq.commands.train.data import Data, identity, read, short_pairs, with_noun
 from regard.seq2seq.commands.train.files import HINT, RunFiles
 from regard.seq2seq.commands.train.report import (
@@ -28,6 +30,7 @@ from regard.seq2seq.commands.train.report import (
     describe_pairs,
     draw_curve,
     print_measures,
+    print_rates,
     short_warning,
     show_examples,
     where_tokens_are,
@@ -48,7 +51,7 @@ def run(args: argparse.Namespace) -> int:
     """Train, measure and show."""
     check_options(args)
     names, paths = pair_files(args), model_paths(args)
-    models = make_models(args, names.words)
+    models = make_models(args, names.lexicon or ())
     most = models[0].max_tokens
     runs = [Run(model, RunFiles(path, fresh=args.fresh)) for model, path in zip(models, paths, strict=True)]
     for one in runs:
@@ -73,7 +76,7 @@ def run(args: argparse.Namespace) -> int:
     with _prepared(runs):
         note(describe_pairs(data, models[0], runs[0].training, len(test), most))
         _note_extras(models[0])
-        if status := _train_and_show(runs, test, data):
+        if status := _train_and_show(runs, test, data, partial(make_card, args)):
             return status
         # Last, so that a command that is stopped before can be resumed.
         for one, own in zip(runs, identities, strict=True):
@@ -102,13 +105,23 @@ def _note_extras(model: Seq2Seq) -> None:
     drawing.can_draw()  # warns before the training
 
 
-def _train_and_show(runs: Sequence[Run], test: Sequence[Pair], data: Data) -> int:
-    """Train, measure and show; return 0, or the exit status of what has stopped it."""
+def _train_and_show(
+    runs: Sequence[Run], test: Sequence[Pair], data: Data, card: Callable[..., dict[str, Any]]
+) -> int:
+    """Train, measure and show; return 0, or the exit status of what has stopped it.
+
+    A model of pronunciation gets its card.
+    """
     try:
         for one in runs:
             if status := one.train():
                 return status
-        print_measures([one.model for one in runs], test, data)
+        if data.lexicon is not None:
+            for one in runs:
+                one.model.card = card(data.lexicon, data, one.model, print_rates(one.model, test, data))
+                one.model.save(one.files.model)
+        else:
+            print_measures([one.model for one in runs], test, data)
         show_examples(runs[0].model, runs[0].files, test)
     except KeyboardInterrupt as error:
         files = runs[0].files
