@@ -7,6 +7,7 @@ Calls are of one kind if they have the same instruction set and function, and ze
 address of unknown memory, or with too much of it, is left out.
 """
 
+import atexit
 import ctypes
 import os
 import weakref
@@ -28,7 +29,8 @@ assert loaded, library.missing()
 isa = library.instruction_sets()[0].encode()
 arrays: dict[int, weakref.ref[Any]] = {}
 kinds: set[object] = set()
-file = open(os.path.join(os.environ["RECORD"], str(os.getpid())), "wb", 0)  # noqa: SIM115 - until the process ends
+file = open(os.path.join(os.environ["RECORD"], str(os.getpid())), "wb", 0)  # noqa: SIM115
+atexit.register(file.close)
 
 
 def address(x: Any, ours: bool = True, original: Any = library.address) -> int:
