@@ -337,7 +337,7 @@ def _describe_words(data: Data, words: Collection[str]) -> str:
     learned = _learned(data, words)
     described = with_noun(len(words), "word" if learned else "held-out word")
     described += f", {learned} of them learned from" * bool(learned)
-    return described if data.own_test else f"{described} that also chose the model"
+    return described if data.own_test else f"{described}{',' * bool(learned)} that also chose the model"
 
 
 def show_examples(model: Seq2Seq, files: RunFiles, test: Sequence[Pair]) -> None:
