@@ -7,9 +7,10 @@
 those listed. PER is the sum of edit distances over the sum of lengths, each word compared with the nearest of its
 listed pronunciations (of several as near, the longest).
 
-The model retrieves the most similar training words and reads their pronunciations
-(`regard.seq2seq.extras.translation_memory`); ``--memory 0`` is without. Its hypotheses are reranked by joint n-grams of
-letters and phonemes (`regard.seq2seq.extras.graphones`); ``--graphones 0`` is without.
+The model is that of the preset "pronunciation". It retrieves the most similar training words and reads their
+pronunciations (`regard.seq2seq.extras.translation_memory`); ``--memory 0`` is without. Its
+hypotheses are reranked by joint n-grams of letters and phonemes (`regard.seq2seq.extras.graphones`); ``--graphones 0``
+is without.
 
 Two peers: Phonetisaurus 0.3.0 is trained on the same words; g2p-en 2.1.0, an encoder-decoder without attention, comes
 trained, on most of these words. The split of the literature is not available, so its figures are for a comparable
@@ -21,7 +22,7 @@ from __future__ import annotations
 import time
 from argparse import Namespace
 from collections.abc import Sequence
-from dataclasses import replace
+from typing import cast
 
 import g2p_en
 import phonetisaurus
@@ -29,25 +30,9 @@ from trial import BEAM, Options, Trained, arguments, header, train
 
 from data import Missing, Split, Words, cmudict, run
 from data import g2p_en as g2p_en_arrays
-from regard.seq2seq import Seq2Seq, TrainingConfig
+from regard.seq2seq import Seq2Seq, preset
 from regard.seq2seq.evaluation.metrics import error_rate, exact
 
-LONGEST = 31  # letters or phonemes of the longest word
-# Words need a lower learning rate than sentences, and no label smoothing; a few minutes train a small network only.
-SMALL: Options = {
-    "network": {"embedding": 112, "encoder": 96, "decoder": 144, "attention": 96},
-    "training": TrainingConfig(
-        learning_rate=2.5e-3, batch_tokens=512, dropout=0.1, label_smoothing=0.0, keep="last"
-    ),
-}
-LARGE: Options = {
-    "network": {"embedding": 128, "encoder": 192, "decoder": 256, "attention": 128},
-    "training": TrainingConfig(
-        learning_rate=1.5e-3, batch_tokens=768, dropout=0.35, label_smoothing=0.0, keep="last"
-    ),
-}
-MANY_MINUTES = 30
-LONGER = 3  # times as many tokens in a batch with a memory: sources contain two other words
 PUBLISHED = (
     ("Bisani and Ney 2008, joint n-grams", 5.88, 24.53),
     ("Yao and Zweig 2015, encoder-decoder", 7.63, 28.61),
@@ -70,14 +55,14 @@ def _percent(pronounced: Sequence[Sequence[str]], words: Words) -> tuple[str, st
     return f"{100 * per:.2f}", f"{100 * wer:.2f}"
 
 
-def pairs(words: Words) -> list[tuple[list[str], list[str]]]:
+def pairs(words: Words) -> list[tuple[str, str]]:
     """Return a pair for each listed pronunciation."""
-    return [(list(word), list(phonemes)) for word, listed in words.items() for phonemes in listed]
+    return [(word, " ".join(phonemes)) for word, listed in words.items() for phonemes in listed]
 
 
 def pronounce(model: Seq2Seq, words: Words, beam: int) -> list[tuple[str, ...]]:
     """Return the phonemes of words."""
-    return [translation.tokens for translation in model.translate([list(word) for word in words], beam=beam)]
+    return [translation.tokens for translation in model.translate(list(words), beam=beam)]
 
 
 def line(name: str, per: str, wer: str, note: str = "") -> None:
@@ -127,23 +112,12 @@ def _phonetisaurus(parts: Split[Words]) -> None:
 
 def trained(parts: Split[Words], args: Namespace) -> Trained:
     """Train a model."""
-    options: Options = {
-        "source": "tokens",
-        "target": "tokens",
+    given = {
         "family": args.family,
-        "max_tokens": LONGEST,
-        "extras": {
-            name: count
-            for name, count in (("translation_memory", args.memory), ("graphones", args.graphones))
-            if count
-        },
+        "minutes": args.minutes,
+        "extras": {"translation_memory": args.memory, "graphones": args.graphones},
     }
-    if args.family == "recurrent":
-        size = LARGE if args.minutes >= MANY_MINUTES else SMALL
-        options = {**options, **size}
-        if args.memory:
-            tokens = LONGER * (size["training"].batch_tokens or 0)
-            options["training"] = replace(size["training"], batch_tokens=tokens)
+    options = cast(Options, preset("pronunciation", parts.train, given))
     return train(pairs(parts.train), pairs(parts.valid), args, options)
 
 

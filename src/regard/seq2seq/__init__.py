@@ -9,6 +9,7 @@ from regard.seq2seq.model import Seq2Seq
 from regard.seq2seq.sources import Images, Vectors
 from regard.seq2seq.training.config import TrainingConfig
 from regard.seq2seq.training.loop import TrainingStep
+from regard.seq2seq.training.presets import preset
 from regard.seq2seq.translator import Translation
 
 __all__ = [
@@ -19,6 +20,7 @@ __all__ = [
     "TrainingStep",
     "Translation",
     "Vectors",
+    "preset",
     "read_pairs",
 ]
 

@@ -25,7 +25,7 @@ from regard.seq2seq.networks.families import FAMILIES, describe
 from regard.seq2seq.networks.transformer.heads import Heads, head_weights
 from regard.seq2seq.networks.transformer.network import TransformerNetwork
 from regard.seq2seq.sources import Example, Source, Text
-from regard.seq2seq.sources.text.normalization import as_normalization
+from regard.seq2seq.sources.text.normalization import Normalization, as_normalization
 from regard.seq2seq.sources.text.subwords import METHODS, Method
 from regard.seq2seq.sources.text.tokenizers import SMALLEST, TOKEN_TYPES
 from regard.seq2seq.sources.text.vocabulary import END, JOIN, SPECIAL, START
@@ -72,8 +72,8 @@ class Seq2Seq(Translator):
         for subwords.
     lower : bool, optional
         Whether the source is lowercased; by default words are.
-    normalization : {"NFC", "NFKC", "none"}
-        Unicode normalization.
+    normalization : {"NFC", "NFKC", "NFD", "none"}
+        Unicode normalization. NFD is that of the source, where the target has NFC.
     subwords : {"unigram", "bpe"}, optional
         How subwords are found: the most probable pieces (Kudo 2018; the default), or pairs that are merged one after
         the other (Sennrich, Haddow and Birch 2016, byte-pair encoding).
@@ -178,15 +178,17 @@ class Seq2Seq(Translator):
         """What reads sources, before it has learned anything: `source`, or a text of this type of tokens."""
         if isinstance(self.source, Source):
             return self.source
-        return self._text(self.source, self.source == "words" if self.lower is None else self.lower)
+        lower = self.source == "words" if self.lower is None else self.lower
+        return self._text(self.source, lower, self.normalization)
 
     @property
     def target_reader(self) -> Text:
         """What reads targets, before it has learned anything."""
-        return self._text(self.target, lower=False)
+        form: Normalization = "NFC" if self.normalization == "NFD" else self.normalization
+        return self._text(self.target, False, form)
 
-    def _text(self, token_type: str, lower: bool) -> Text:
-        options = self.min_count, self.vocabulary, lower, self.normalization
+    def _text(self, token_type: str, lower: bool, form: Normalization) -> Text:
+        options = self.min_count, self.vocabulary, lower, form
         return Text(token_type, *options, self.subwords or "unigram")
 
     @property
@@ -207,6 +209,15 @@ class Seq2Seq(Translator):
         return (
             self.network.get("score") != "none" if self._model is None else self.model.network.config.attends
         )
+
+    @property
+    def card(self) -> Mapping[str, Any]:
+        """What is known about the model, in values of JSON; `save` writes it into the file."""
+        return self.model.card
+
+    @card.setter
+    def card(self, card: Mapping[str, Any]) -> None:
+        self._model = self.model._replace(card=card)
 
     def fit(
         self,

@@ -13,7 +13,17 @@ from regard.seq2seq.commands.options import check_outputs
 from regard.show import argument_types
 from regard.show.terminal.text import clean, note
 
-__all__ = ["add_arguments", "add_output", "check_output", "joined", "prepared", "run", "saved"]
+__all__ = [
+    "add_arguments",
+    "add_output",
+    "add_phones",
+    "check_output",
+    "joined",
+    "note_left_out",
+    "prepared",
+    "run",
+    "saved",
+]
 
 _SHOWN = 5  # lines that are skipped, reasons why words are left out
 
@@ -53,7 +63,13 @@ def add_output(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     writable = [name for name, row in FORMATS.items() if row.write is not None]
     add("--format", choices=writable, metavar="FORMAT", help="the format to write")
-    add("--stress", choices=STRESS, default="keep", help="what becomes of stress marks (default keep)")
+    add_phones(parser)
+
+
+def add_phones(parser: argparse.ArgumentParser | argparse._ArgumentGroup) -> None:
+    """Describe the options of what becomes of phones: stress, phone map, symbols."""
+    add = parser.add_argument
+    add("--stress", choices=STRESS, help="what becomes of stress marks (default keep)")
     add(
         "--phone-map",
         type=argument_types.path,
@@ -115,26 +131,31 @@ def _describe(lexicon: Lexicon) -> None:
     print(f"phones          {len(phones):,}: {clean(' '.join(phones))}")
 
 
-def prepared(lexicon: Lexicon, args: argparse.Namespace) -> Prepared:
-    """Convert a dictionary as the options of `add_output` say."""
+def prepared(lexicon: Lexicon, args: argparse.Namespace, format: str | None = None) -> Prepared:
+    """Convert a dictionary as the options of `add_output` say, or those of `add_phones` and a format."""
     return prepare(
         lexicon,
-        args.format,
-        stress=args.stress,
+        format or args.format,
+        stress=args.stress or "keep",
         phone_map=read_phone_map(args.phone_map) if args.phone_map else None,
         symbols=read_symbols(args.symbols) if args.symbols else None,
     )
 
 
-def saved(result: Prepared, path: Path) -> None:
-    """Report what is left out, and then write the files."""
+def note_left_out(result: Prepared, where: object) -> None:
+    """Report how many words and pronunciations are left out, with the most frequent reasons."""
     if result.left_out:
         lost, others = len(result.lost), len(result.left_out)
         note(
-            f"{_count(others, 'pronunciation')} left out, all of {_count(lost, 'word')}, which {path} will not have:"
+            f"{_count(others, 'pronunciation')} left out, all of {_count(lost, 'word')}, which {where} will not have:"
         )
         for reason, count in [*result.reasons().items()][:_SHOWN]:
             note(f"  {count:,}: {clean(reason)}")
+
+
+def saved(result: Prepared, path: Path) -> None:
+    """Report what is left out, and then write the files."""
+    note_left_out(result, path)
     names = result.save(path)
     note(
         f"{_count(len(result.lexicon), 'word')} in {names[0]}"

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
+from typing import Any
 
 from regard.pronunciation import LeftOut, Lexicon, Pronunciation, Variant
 from regard.pronunciation.commands.lexicon import add_output, check_output, joined, prepared, saved
@@ -14,12 +15,14 @@ from regard.pronunciation.lexicon import Wrong, checked
 from regard.pronunciation.pronouncer import UNKNOWN, Pronouncer
 from regard.seq2seq.commands.loading import add_ensemble, add_model, load_all
 from regard.seq2seq.commands.options import add_beam, beam_sizes
+from regard.seq2seq.model import Seq2Seq
 from regard.show import argument_types
 from regard.show.terminal.text import clean
 
 __all__ = ["add_arguments", "run"]
 
 _TOGETHER = 2_000  # words that are pronounced together
+_DEPTH = 6  # objects inside of one another that are shown of a card
 
 EXAMPLES = """\
 For each word there is a line: the word, its phones, where they come from (dictionary, model, guess or skipped), and of
@@ -29,6 +32,7 @@ letters that the model has never seen. The words of --lexicon come out exactly a
 examples:
   regard pronounce runs/en words.txt --lexicon words.dict --n-best 3
   regard pronounce runs/en words.txt --unknown skip
+  regard pronounce --card runs/en
   regard pronounce runs/en words.txt --format sherpa-kokoro --symbols tokens.txt --out lexicon.txt
 """
 
@@ -67,12 +71,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default="guess",
         help="a word with letters that the model has never seen: marked as a guess (default), left empty, or an error",
     )
+    add(
+        "--card",
+        action="store_true",
+        help="print what is known about the model: its data and its error rates",
+    )
     add_output(parser)
     add("--out", type=argument_types.path, metavar="FILE", help="the dictionary to write")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print pronunciations, or write them as a dictionary."""
+    """Print pronunciations, or write them as a dictionary; or print the card of the model."""
+    if args.card:
+        print(_card(args.model))
+        return 0
     check_output(args, [args.model, *args.ensemble, *args.lexicon, *([args.file] if args.file else [])])
     beam, n_best = beam_sizes(args)
     lexicon = joined(args.lexicon, None, skip_bad=args.skip_bad)
@@ -88,6 +100,34 @@ def run(args: argparse.Namespace) -> int:
         result.lost = (*dict.fromkeys([*(entry.word for entry in missing), *result.lost]),)
         saved(result, args.out)
     return 0
+
+
+def _card(path: Path) -> str:
+    """Return the card of a model, a value a line."""
+    card = Seq2Seq.load(path).card
+    if not card:
+        raise ValueError(f"{path} has no card: regard train --preset pronunciation writes one")
+    return "\n".join(f"{clean(name):<41} {clean(value)}" for name, value in _values("", card))
+
+
+def _values(name: str, value: Any) -> Iterator[tuple[str, str]]:
+    """Yield the values of a JSON object with their names, those of inner objects after a dot."""
+    if isinstance(value, list) and any(isinstance(inner, Mapping) for inner in value):
+        value = {str(number): inner for number, inner in enumerate(value, 1)}
+    if isinstance(value, Mapping) and name.count(".") < _DEPTH:
+        for key, inner in value.items():
+            yield from _values(f"{name}.{key}".removeprefix("."), inner)
+    elif isinstance(value, list):
+        yield name, " ".join(map(_text, value))
+    else:
+        yield name, _text(value)
+
+
+def _text(value: Any) -> str:
+    """Return a value of a card, which may be from an untrusted file; a share in percent."""
+    if isinstance(value, list | Mapping):
+        return "..."
+    return "-" if value is None else f"{100 * value:.2f} %" if isinstance(value, float) else str(value)
 
 
 def _words(path: Path | None) -> Iterator[str]:

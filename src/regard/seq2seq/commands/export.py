@@ -91,7 +91,13 @@ def run(args: argparse.Namespace) -> int:
     view = view_files("alignment") if args.page else None
     with Progress(len(lines.sources), "comparing") as progress:
         done = export(
-            model.model, args.onnx, lines.sources, int8=args.int8, view=view, progress=progress.advance
+            model.model,
+            args.onnx,
+            lines.sources,
+            int8=args.int8,
+            view=view,
+            card=model.card,
+            progress=progress.advance,
         )
     print(_report(args, model, lines, done))
     return 0

@@ -47,17 +47,17 @@ def _described(option: Option) -> str:
 
 
 def reads_text(args: argparse.Namespace) -> bool:
-    """Return whether --source is a type of tokens."""
-    return args.source in TOKEN_TYPES
+    """Return whether --source is a type of tokens, as it is by default."""
+    return args.source is None or args.source in TOKEN_TYPES
 
 
-def make_source(args: argparse.Namespace) -> str | Source:
-    """Return the source of the model: a type of tokens, or a source with the options that are given."""
+def make_source(args: argparse.Namespace) -> str | Source | None:
+    """Return the source of the model: a type of tokens, or a source with given options; None by default."""
     for name, kinds in _options().items():
         if args.source not in kinds and first_given(args, [_flag(name)]):
             _check.fail(f"{_flag(name)} needs --source {' or '.join(reversed(kinds))}")
     if reads_text(args):
-        return str(args.source)
+        return None if args.source is None else str(args.source)
     source = SOURCES[args.source]
     required: list[Any] = []
     named: dict[str, Any] = {}

@@ -9,12 +9,12 @@ import numpy as np
 
 from regard.seq2seq.corpus.pairs import Pair
 
-__all__ = ["hold_out", "split_validation"]
+__all__ = ["SEED", "hold_out", "split_validation"]
 
 T = TypeVar("T")
 
 _FEW = 20  # sources
-_SEED = 1  # the seed of the split
+SEED = 1  # of the split
 
 
 def split_validation(
@@ -32,17 +32,17 @@ def split_validation(
 
 
 def hold_out(
-    pairs: Sequence[Pair], fits: Callable[[Pair], bool] | None = None
+    pairs: Sequence[Pair], fits: Callable[[Pair], bool] | None = None, *, most: int = 500
 ) -> tuple[list[Pair], list[Pair]]:
-    """Hold out some sources with all their pairs: a tenth, from 100 on ten, from 200 on a twentieth, at most 500.
+    """Hold out some sources with all their pairs: a tenth, from 100 on ten, from 200 on a twentieth, at most `most`.
 
     Fewer than 20 sources are not split: then both parts are all pairs. Sources of pairs that do not fit are neither
     counted nor held out. The choice is the same for every seed, so that models of several seeds learn from the same
     pairs, and their losses can be compared.
     """
     sources = list(dict.fromkeys(pair[0] for pair in pairs if fits is None or fits(pair)))
-    number = max(min(len(sources) // 10, 10), min(len(sources) // 20, 500))
+    number = max(min(len(sources) // 10, 10), min(len(sources) // 20, most))
     if len(sources) < _FEW:
         return list(pairs), list(pairs)
-    held_out = {sources[i] for i in np.random.default_rng(_SEED).permutation(len(sources))[:number]}
+    held_out = {sources[i] for i in np.random.default_rng(SEED).permutation(len(sources))[:number]}
     return [p for p in pairs if p[0] not in held_out], [p for p in pairs if p[0] in held_out]

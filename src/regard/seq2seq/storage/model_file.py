@@ -9,6 +9,7 @@ metadata::
     config   JSON: the network's family and all its options      see `regard.seq2seq.networks.families.describe`
     source   JSON: the options of the source's tokenizer          see `regard.seq2seq.sources.text.tokenizers`
     target   JSON: those of the target's
+    card     JSON, optional: what is known about the model
 
 With extras (`regard.seq2seq.extras`) the metadata has the options of each under its name (JSON), and the file its data
 as ``name.part`` (U8); docs/files.md lists both. With one that appends tokens to sources, the network's source
@@ -57,13 +58,15 @@ class Model(NamedTuple, Generic[Predicts]):
     """A network, the tokenizers of its two sides, and its extras: the content of a model file.
 
     `network`: the configuration and the parameters; `source`: what reads and numbers sources; `target`: the tokenizer
-    of the target; `extras`: optional parts by name, in the order of `regard.seq2seq.extras.EXTRAS`.
+    of the target; `extras`: optional parts by name, in the order of `regard.seq2seq.extras.EXTRAS`; `card`: what is
+    known about the model, in values of JSON, such as its data and its error rates.
     """
 
     network: Predicts
     source: Source
     target: Tokenizer
     extras: Mapping[str, Extra] = MappingProxyType({})
+    card: Mapping[str, Any] = MappingProxyType({})
 
     @property
     def source_tokenizer(self) -> Tokenizer:
@@ -87,6 +90,8 @@ def write_model(path: str | os.PathLike[str], model: Model[Network]) -> None:
     """Write a model file atomically; an older one is replaced, also where a link points to it."""
     arrays = dict(model.network.parameters.items())
     metadata = {"format": FORMAT, "version": VERSION, "config": json.dumps(describe(model.network.config))}
+    if model.card:
+        metadata["card"] = json.dumps(dict(model.card))
     target = model.target.describe(), model.target.data()
     for side, (settings, learned) in zip(SIDES, (model.source.settings(), target), strict=True):
         metadata[side] = json.dumps(settings)
@@ -143,7 +148,15 @@ def _read(file: Container) -> Model[Network]:
     )
     sizes = counts
     extras = {name: _restored(file, name, extra_class(name).restore, name, sizes) for name in names}
-    return _assembled(file, config, source, target, extras)
+    return _assembled(file, config, source, target, extras)._replace(card=_card(file))
+
+
+def _card(file: Container) -> Mapping[str, Any]:
+    """Read the card; files of earlier releases have none."""
+    card = file.json("card") if "card" in file.metadata else {}
+    if not isinstance(card, dict):
+        raise Wrong("its card is damaged: it is not a JSON object")
+    return card
 
 
 def _check_fit(config: Config, source: Source) -> None:

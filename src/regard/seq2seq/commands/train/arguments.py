@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
-from functools import partial
+from collections.abc import Collection, Sequence
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 from regard import _check
+from regard.pronunciation.commands.lexicon import add_phones
 from regard.seq2seq import extras
 from regard.seq2seq.commands.columns import add_columns
 from regard.seq2seq.commands.link_files import LINKS_FROM, LinkFile
 from regard.seq2seq.commands.options import check_needs, first_given
 from regard.seq2seq.commands.sources import add_source_options, make_source, reads_text
 from regard.seq2seq.commands.train.data import PairFiles
+from regard.seq2seq.commands.train.dictionary import read_dictionary
 from regard.seq2seq.corpus.tables import is_csv
 from regard.seq2seq.model import Seq2Seq
 from regard.seq2seq.networks.families import FAMILIES
@@ -25,6 +27,7 @@ from regard.seq2seq.sources.text.subwords import METHODS
 from regard.seq2seq.sources.text.tokenizers import TOKEN_TYPES
 from regard.seq2seq.storage.model_file import MODEL_FILE
 from regard.seq2seq.training.config import OPTIONS, TrainingConfig
+from regard.seq2seq.training.presets import PRESETS, preset
 from regard.show import argument_types
 
 __all__ = ["add_arguments", "check_options", "make_models", "model_paths", "pair_files"]
@@ -45,7 +48,7 @@ examples:
   regard train text.en text.fr --out runs/en-fr         two files, line by line
   regard train pairs.csv --columns en fr                a spreadsheet with a header
   regard train train.tsv.gz --valid valid.tsv.gz --test test.tsv.gz --out runs/mine
-  regard train words.tsv --source characters --target tokens      letters to phonemes
+  regard train words.dict --preset pronunciation        a pronunciation dictionary, in any format of regard lexicon
   regard train pairs.tsv --family transformer --source subwords --target subwords
   regard train pairs.tsv --network style=luong score=general cell=lstm layers=2
   regard train pairs.tsv --compare                      also train the same model without attention
@@ -92,6 +95,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="train anew, and replace an existing checkpoint or finished model",
     )
+    _add_preset(parser.add_argument_group("presets, and the dictionaries that they read"))
     _add_model(parser.add_argument_group("the model"))
     add_source_options(parser.add_argument_group("sources that are no text").add_argument)
     _add_training(parser.add_argument_group("training"))
@@ -99,10 +103,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         parser.add_argument_group(f"--network of --family {name}", _describe_network(family.config))
 
 
+def _add_preset(group: Any) -> None:
+    """Add the presets, and the options of pronunciation dictionaries."""
+    add, rows = group.add_argument, "; ".join(f"{name}: {row.description}" for name, row in PRESETS.items())
+    add(
+        "--preset",
+        choices=tuple(PRESETS),
+        help=f"options for a task, each of which a given one replaces. {rows}",
+    )
+    add_phones(group)
+    add("--skip-bad", action="store_true", help="leave out entries that cannot be read, and list them")
+    add("--licence", metavar="TEXT", help="the licence of the dictionary, for the card in the model file")
+
+
 def _add_model(group: Any) -> None:
     """Add the options of the model."""
     add = group.add_argument
-    add("--family", choices=tuple(FAMILIES), default="recurrent", help="kind of network (default recurrent)")
+    add("--family", choices=tuple(FAMILIES), help="kind of network (default recurrent)")
     which = group.add_mutually_exclusive_group()
     which.add_argument("--no-attention", action="store_true", help="train a model without attention")
     which.add_argument("--compare", action="store_true", help="train two models, with and without attention")
@@ -129,7 +146,6 @@ def _add_model(group: Any) -> None:
         add(
             f"--{side}",
             choices=tuple(choices),
-            default="words",
             help=f"type of tokens of the {side} (default words){described}",
         )
     _add_tokens(add)
@@ -158,8 +174,7 @@ def _add_tokens(add: Any) -> None:
     add(
         "--normalization",
         choices=NORMALIZATIONS,
-        default="NFC",
-        help="Unicode normalization of text (default NFC)",
+        help="Unicode normalization of text (default NFC); NFD is that of the source, where the target has NFC",
     )
     add("--subwords", choices=METHODS, help="subword algorithm (default unigram)")
     add(
@@ -177,7 +192,6 @@ def _add_tokens(add: Any) -> None:
     add(
         "--max-tokens",
         type=argument_types.integer(),
-        default=50,
         metavar="N",
         help="longest side of a training pair; longer pairs are left out (default 50)",
     )
@@ -247,6 +261,9 @@ def check_options(args: argparse.Namespace) -> None:
     if not reads_text(args) and (option := first_given(args, _OF_TEXT)):
         _check.fail(f"{option} needs tokens in the source. --source {args.source} has none.")
     check_needs(args, (("--links-by", "--links", ""), (LINKS_FROM, "--links", "")))
+    check_needs(args, ((option, "--preset", "") for option in _OF_DICTIONARIES))
+    if args.preset and (option := first_given(args, _OF_PAIRS)):
+        _check.fail(f"--preset {args.preset} reads pronunciation dictionaries: {option} must not be given")
     if args.links and args.skip_empty and (args.columns or is_csv(args.pairs[0])):
         _check.fail(
             "--links with --skip-empty needs pairs with TABs and no header: links are numbered by lines"
@@ -254,39 +271,47 @@ def check_options(args: argparse.Namespace) -> None:
 
 
 _OF_TEXT = ("--links", "--lower", "--extras")
+_OF_DICTIONARIES = ("--stress", "--phone-map", "--symbols", "--skip-bad", "--licence")
+_SPELLED = ("characters", "subwords")  # tokens that are letters, or made of them
+_OF_PAIRS = ("--columns", "--skip-empty", "--links", *(f"--source {x}" for x in SOURCES if x not in _SPELLED))
 _OF_ATTENTION = ("score", "attention")  # options of the network
 
 
-def make_models(args: argparse.Namespace) -> list[Seq2Seq]:
-    """Return the models to train: one, or one with and one without attention."""
+def make_models(args: argparse.Namespace, words: Collection[str] = ()) -> list[Seq2Seq]:
+    """Return the models to train: one, or one with and one without attention; a preset is for these words."""
     models = [
-        _model(args, attention) for attention in ([True, False] if args.compare else [not args.no_attention])
+        _model(args, attention, words)
+        for attention in ([True, False] if args.compare else [not args.no_attention])
     ]
     if args.links and not models[0].attention:
         _check.fail("--links needs attention, which learns them")
     return models
 
 
-def _model(args: argparse.Namespace, attention: bool) -> Seq2Seq:
-    network, options = _options("network", args.network), _options("extras", args.extras)
+def _model(args: argparse.Namespace, attention: bool, words: Collection[str]) -> Seq2Seq:
+    given = {name: value for name in _OF_MODEL if (value := getattr(args, name)) is not None}
+    if (source := make_source(args)) is not None:
+        given["source"] = source
+    given |= {
+        "attention": not args.no_attention,
+        "network": _options("network", args.network),
+        "extras": _options("extras", args.extras),
+        "training": {n: x for n in OPTIONS if (x := getattr(args, n)) is not None},
+    }
+    options = preset(args.preset, words, given) if args.preset else given
     if args.compare and not attention:  # the same apart from attention
-        network = {name: network[name] for name in network if name not in _OF_ATTENTION}
-        options = extras.without_attention(options)
-    return Seq2Seq(
-        family=args.family,
-        attention=attention,
-        network=network,
-        source=make_source(args),
-        target=args.target,
-        vocabulary=args.vocabulary,
-        min_count=args.min_count,
-        lower=args.lower,
-        normalization=args.normalization,
-        subwords=args.subwords,
-        extras=options,
-        max_tokens=args.max_tokens,
-        training=TrainingConfig(**{n: x for n in OPTIONS if (x := getattr(args, n)) is not None}),
-    )
+        network = {name: value for name, value in options["network"].items() if name not in _OF_ATTENTION}
+        own = {"network": network, "extras": extras.without_attention(options["extras"])}
+        options = {**options, **own, "attention": False}
+    if not args.preset:
+        options["training"] = TrainingConfig(**options["training"])
+    return Seq2Seq(**options)
+
+
+_OF_MODEL = (
+    *("family", "target", "vocabulary", "min_count", "lower", "normalization", "subwords"),
+    "max_tokens",
+)
 
 
 def model_paths(args: argparse.Namespace) -> list[Path]:
@@ -298,7 +323,7 @@ def model_paths(args: argparse.Namespace) -> list[Path]:
 
 
 def pair_files(args: argparse.Namespace) -> PairFiles:
-    """Return the files of the pairs, and how they are read."""
+    """Return the files of the pairs, and how they are read; those of dictionaries are read once."""
     return PairFiles(
         args.pairs,
         args.valid,
@@ -306,4 +331,5 @@ def pair_files(args: argparse.Namespace) -> PairFiles:
         columns=args.columns,
         skip_empty=args.skip_empty,
         links=LinkFile(args.links, args.links_from, args.links_by or "words") if args.links else None,
+        dictionary=cache(partial(read_dictionary, args)) if args.preset else None,
     )

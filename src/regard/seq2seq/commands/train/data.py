@@ -5,17 +5,19 @@ from __future__ import annotations
 import hashlib
 import json
 from array import array
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from regard import _check
+from regard.pronunciation import Lexicon
 from regard.seq2seq.commands.columns import check_one_file
 from regard.seq2seq.commands.examples import load_pairs
 from regard.seq2seq.commands.link_files import LineLinks, LinkFile, PairLinks, SkippedPairs, read_links
+from regard.seq2seq.commands.train.dictionary import MOST_TESTED, dictionary_pairs
 from regard.seq2seq.corpus.dataset import is_short
 from regard.seq2seq.corpus.pairs import Pair, read_pairs, read_two
-from regard.seq2seq.corpus.splits import split_validation
+from regard.seq2seq.corpus.splits import hold_out, split_validation
 from regard.seq2seq.model import Seq2Seq
 from regard.show.terminal.text import note
 
@@ -36,6 +38,12 @@ class PairFiles(NamedTuple):
     columns: Sequence[str] | None = None
     skip_empty: bool = False
     links: LinkFile | None = None
+    dictionary: Callable[[tuple[str, ...]], Lexicon] | None = None  # reads files, if they are dictionaries
+
+    @property
+    def lexicon(self) -> Lexicon | None:
+        """The words of the training with their pronunciations; None for pairs."""
+        return None if self.dictionary is None else self.dictionary(tuple(self.train))
 
     @property
     def tested(self) -> str:
@@ -53,6 +61,7 @@ class Data:
     links: PairLinks | None = None
     own_valid: bool = False  # whether validation pairs were given
     own_test: bool = False  # whether the test pairs are not the validation pairs
+    lexicon: Lexicon | None = None  # the dictionary of which the pairs are
 
     @property
     def too_few(self) -> bool:
@@ -66,29 +75,47 @@ class Data:
 
 
 def read(files: PairFiles, model: Seq2Seq, longest: int) -> Data:
-    """Read the pairs and links for a model; `longest` is the most tokens of a side in training."""
+    """Read the pairs and links for a model; `longest` is the most tokens of a side in training.
+
+    Of a dictionary, words are held out for a test if no other pairs are given, so that they have not chosen the model.
+    """
     skipped = SkippedPairs()
     train = _pairs(files.train, "PAIRS", files, skipped, model)
     lines: Sequence[LineLinks] | None = None
     if files.links:
         lines = read_links(files.links, skipped.lines, len(train))
+    test = None
+    if files.dictionary and not (files.valid or files.test):
+        train, test = hold_out(train, model.fits, most=MOST_TESTED)
     if files.valid:
         valid = _pairs(files.valid, "--valid", files, skipped, model)
     else:
         train, valid, lines = split_validation(train, lines, model.fits)
-    test = _pairs(files.test, "--test", files, skipped, model) if files.test else valid
+    if files.test:
+        test = _pairs(files.test, "--test", files, skipped, model)
+    test = valid if test is None else test
     if skipped.count:
         note(f"{with_noun(skipped.count, 'pair')} left out: {skipped.first}")
     links = None
     if files.links and lines is not None:
         links = PairLinks(files.links, lines, longest)
-    return Data(train, valid, test, links, own_valid=files.valid is not None, own_test=test != valid)
+    return Data(
+        train,
+        valid,
+        test,
+        links,
+        own_valid=files.valid is not None,
+        own_test=test != valid,
+        lexicon=files.lexicon,
+    )
 
 
 def _pairs(
     paths: Sequence[str], name: str, files: PairFiles, skipped: SkippedPairs, model: Seq2Seq
 ) -> list[Pair]:
     """Read pairs from one file of pairs, or from a source and a target file; and the files that sources name."""
+    if files.dictionary:
+        return dictionary_pairs(files.dictionary(tuple(paths)), model)
     if len(paths) > 2:
         rule = f"{name}: must be one file of pairs, or a source and a target file."
         _check.fail(f"{rule} Got {len(paths)} files instead.")

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from regard.seq2seq.commands import curve, drawing
 from regard.seq2seq.commands.pages import PageParts
 from regard.seq2seq.commands.summary import Summary, summarize
+from regard.seq2seq.commands.train.card import describe_rates, rates, tested_words
 from regard.seq2seq.commands.train.data import Data, with_noun
 from regard.seq2seq.commands.train.files import EXAMPLES, RunFiles
 from regard.seq2seq.corpus.pairs import Pair
@@ -36,6 +37,7 @@ __all__ = [
     "forecast",
     "measure",
     "print_measures",
+    "print_rates",
     "short_warning",
     "show_examples",
     "where_tokens_are",
@@ -312,6 +314,30 @@ def print_measures(models: Sequence[Seq2Seq], test: Sequence[Pair], data: Data) 
     copied = measure(models[0], test, list(map(str, sources)))
     if any(is_near(copied._asdict(), measures._asdict()) for measures in measured):
         print(f"{copied} by copying the source")
+
+
+def print_rates(model: Seq2Seq, test: Sequence[Pair], data: Data) -> dict[str, Any]:
+    """Print and return the error rates of a model of pronunciation on the words of the test."""
+    words = tested_words(test)
+    answers = [translation.tokens for translation in model.translate([*words])]
+    measured = rates(answers, [*words.values()])
+    how = "with" if model.attention else "without"
+    print(f"{describe_rates(measured)}, {how} attention, on {_describe_words(data, [*words])}, beam {BEAM}")
+    return {"words": len(words), "learned": _learned(data, words), "beam": BEAM, **measured}
+
+
+def _learned(data: Data, words: Collection[str]) -> int:
+    """Return how many words are training words."""
+    known = {str(source) for source, _ in data.train}
+    return sum(word in known for word in words)
+
+
+def _describe_words(data: Data, words: Collection[str]) -> str:
+    """Describe the words of the test: whether the model was trained on them or chosen by them."""
+    learned = _learned(data, words)
+    described = with_noun(len(words), "word" if learned else "held-out word")
+    described += f", {learned} of them learned from" * bool(learned)
+    return described if data.own_test else f"{described}{',' * bool(learned)} that also chose the model"
 
 
 def show_examples(model: Seq2Seq, files: RunFiles, test: Sequence[Pair]) -> None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import argparse
 import signal
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
-from functools import cache
+from functools import cache, partial
 from itertools import chain
 from types import FrameType
+from typing import Any
 
 from regard import _check, _signals
 from regard.seq2seq import extras
@@ -20,6 +21,7 @@ from regard.seq2seq.commands.train.arguments import (
     model_paths,
     pair_files,
 )
+from regard.seq2seq.commands.train.card import make_card
 from regard.seq2seq.commands.train.data import Data, identity, read, short_pairs, with_noun
 from regard.seq2seq.commands.train.files import HINT, RunFiles
 from regard.seq2seq.commands.train.report import (
@@ -28,6 +30,7 @@ from regard.seq2seq.commands.train.report import (
     describe_pairs,
     draw_curve,
     print_measures,
+    print_rates,
     short_warning,
     show_examples,
     where_tokens_are,
@@ -47,7 +50,9 @@ __all__ = ["Run", "Stop", "add_arguments", "run"]
 def run(args: argparse.Namespace) -> int:
     """Train, measure and show."""
     check_options(args)
-    models, paths = make_models(args), model_paths(args)
+    names, paths = pair_files(args), model_paths(args)
+    models = make_models(args, names.lexicon or ())
+    most = models[0].max_tokens
     runs = [Run(model, RunFiles(path, fresh=args.fresh)) for model, path in zip(models, paths, strict=True)]
     for one in runs:
         one.files.check()
@@ -55,24 +60,23 @@ def run(args: argparse.Namespace) -> int:
     for files in done:
         if files.finished_identity() is None:
             done[0].refuse()
-    names = pair_files(args)
-    data = read(names, models[0], args.max_tokens)
+    data = read(names, models[0], most)
     identities = [identity(model, data) for model in models]
     if done:
         if [one.files.finished_identity() for one in runs] != identities:
             done[0].refuse()
         return _report_done(runs)
-    longest = min(args.test_max_tokens or args.max_tokens, LONGEST_SENTENCE)
+    longest = min(args.test_max_tokens or most, LONGEST_SENTENCE)
     for one in runs:
         one.begin(data, longest)
     test = short_pairs(models[0], data.test, longest)
     if not test:
-        most = f"{with_noun(longest, 'token')} {where_tokens_are(models[0])}"
-        _check.fail(f"{names.tested}: no pair has at most {most}")
+        limit = f"{with_noun(longest, 'token')} {where_tokens_are(models[0])}"
+        _check.fail(f"{names.tested}: no pair has at most {limit}")
     with _prepared(runs):
-        note(describe_pairs(data, models[0], runs[0].training, len(test), args.max_tokens))
+        note(describe_pairs(data, models[0], runs[0].training, len(test), most))
         _note_extras(models[0])
-        if status := _train_and_show(runs, test, data):
+        if status := _train_and_show(runs, test, data, partial(make_card, args)):
             return status
         # Last, so that a command that is stopped before can be resumed.
         for one, own in zip(runs, identities, strict=True):
@@ -101,13 +105,23 @@ def _note_extras(model: Seq2Seq) -> None:
     drawing.can_draw()  # warns before the training
 
 
-def _train_and_show(runs: Sequence[Run], test: Sequence[Pair], data: Data) -> int:
-    """Train, measure and show; return 0, or the exit status of what has stopped it."""
+def _train_and_show(
+    runs: Sequence[Run], test: Sequence[Pair], data: Data, card: Callable[..., dict[str, Any]]
+) -> int:
+    """Train, measure and show; return 0, or the exit status of what has stopped it.
+
+    A model of pronunciation gets its card.
+    """
     try:
         for one in runs:
             if status := one.train():
                 return status
-        print_measures([one.model for one in runs], test, data)
+        if data.lexicon is not None:
+            for one in runs:
+                one.model.card = card(data.lexicon, data, one.model, print_rates(one.model, test, data))
+                one.model.save(one.files.model)
+        else:
+            print_measures([one.model for one in runs], test, data)
         show_examples(runs[0].model, runs[0].files, test)
     except KeyboardInterrupt as error:
         files = runs[0].files

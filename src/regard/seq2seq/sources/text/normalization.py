@@ -17,9 +17,9 @@ from regard.seq2seq.sources.text.vocabulary import JOIN
 
 __all__ = ["NORMALIZATIONS", "Normalization", "as_normalization", "is_blank", "normalize", "normalize_tokens"]
 
-Normalization = Literal["NFC", "NFKC", "none"]
+Normalization = Literal["NFC", "NFKC", "NFD", "none"]
 
-NORMALIZATIONS: tuple[Normalization, ...] = ("NFC", "NFKC", "none")
+NORMALIZATIONS: tuple[Normalization, ...] = ("NFC", "NFKC", "NFD", "none")
 _NOT_TEXT = re.compile("[\0\ud800-\udfff]")
 _CONTROL = re.compile("[\x01-\x1f\x7f-\x9f\u2028\u2029]")
 _MARK = "\ufeff"  # a byte order mark; inside a text it has no meaning
@@ -58,7 +58,8 @@ def normalize(text: str, normalization: Normalization = "NFC") -> str:
     replaced by spaces; byte order marks are removed. They are common in web text and are no error. A null character or
     a lone surrogate is an error: it means that the input was not text.
 
-    NFC composes a letter and its accent into one character. NFKC also replaces compatibility characters: ligatures,
+    NFC composes a letter and its accent into one character, NFD is the reverse, and divides a Hangul syllable into its
+    letters. NFKC also replaces compatibility characters: ligatures,
     full-width letters, superscripts, no-break spaces. Normalisation takes linear time: as in the stream-safe text
     format, a combining grapheme joiner is inserted after 30 consecutive combining marks (Unicode Standard Annex 15).
     """

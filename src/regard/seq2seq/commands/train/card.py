@@ -1,0 +1,98 @@
+"""The card of a model of pronunciation: its data, their split, its symbols and rules, its error rates."""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from regard.pronunciation import Lexicon
+from regard.pronunciation.files import load
+from regard.pronunciation.stress import stressed
+from regard.seq2seq.commands.train.data import Data
+from regard.seq2seq.corpus.pairs import Pair
+from regard.seq2seq.corpus.splits import SEED
+from regard.seq2seq.evaluation.metrics import error_rate, exact
+from regard.seq2seq.model import Seq2Seq
+from regard.seq2seq.sources.text.vocabulary import SPECIAL
+
+__all__ = ["describe_rates", "make_card", "rates", "tested_words"]
+
+Phones = tuple[str, ...]
+
+
+def tested_words(test: Iterable[Pair]) -> dict[str, list[Phones]]:
+    """Return the words of the test, each once, with all their variants in the order of the dictionary."""
+    words: dict[str, list[Phones]] = {}
+    for source, target in test:
+        words.setdefault(str(source), []).append(tuple(target.content))
+    return words
+
+
+def rates(answers: Sequence[Phones], references: Sequence[Sequence[Phones]]) -> dict[str, Any]:
+    """Return the error rates of words and phones, where any variant is right and where the first is.
+
+    Where phones have stress marks, `without_stress` has the rates of what is left when they are dropped.
+    """
+    measured: dict[str, Any] = {
+        "any_variant": _rates(answers, references),
+        "first_variant": _rates(answers, [variants[:1] for variants in references]),
+    }
+    plain = [[stressed(phones, "drop") for phones in variants] for variants in references]
+    if plain != [[*variants] for variants in references]:
+        measured["without_stress"] = rates([stressed(phones, "drop") for phones in answers], plain)
+    return measured
+
+
+def _rates(answers: Sequence[Phones], references: Sequence[Sequence[Phones]]) -> dict[str, float]:
+    lines, right = [*map(" ".join, answers)], [[*map(" ".join, variants)] for variants in references]
+    return {"wer": 1 - exact(lines, right), "per": error_rate(lines, right)}
+
+
+def describe_rates(measured: dict[str, Any]) -> str:
+    """Describe error rates in one line."""
+    parts = [_percent(measured["any_variant"]), f"{_percent(measured['first_variant'])} of the first variant"]
+    if "without_stress" in measured:
+        parts.append(f"{_percent(measured['without_stress']['any_variant'])} without stress")
+    return "; ".join(parts)
+
+
+def _percent(measured: dict[str, float]) -> str:
+    return f"WER {100 * measured['wer']:.1f} %, PER {100 * measured['per']:.1f} %"
+
+
+def make_card(
+    args: argparse.Namespace, lexicon: Lexicon, data: Data, model: Seq2Seq, measured: dict[str, Any]
+) -> dict[str, Any]:
+    """Return the card of a trained model; `measured` are its error rates."""
+    read = model.model
+    return {
+        "files": [{"name": Path(name).name, "sha256": _sha256(name)} for name in args.pairs],
+        "licence": args.licence,
+        "date": datetime.now(UTC).date().isoformat(),
+        "words": len(lexicon),
+        "entries": sum(map(len, lexicon.values())),
+        "split": {
+            "by": "word",
+            "seed": SEED,
+            **{part: len(tested_words(getattr(data, part))) for part in _PARTS},
+        },
+        "letters": [*read.source_tokenizer.tokens[len(SPECIAL) :]],
+        "symbols": [*read.target.tokens[len(SPECIAL) :]],
+        "rules": {
+            "letters": read.source_tokenizer.describe(),
+            "stress": args.stress or "keep",
+            "phone_map": args.phone_map and args.phone_map.name,
+        },
+        "held_out": measured,
+    }
+
+
+_PARTS = ("train", "valid", "test")
+
+
+def _sha256(path: str) -> str:
+    return hashlib.sha256(load(path)).hexdigest()

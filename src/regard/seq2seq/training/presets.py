@@ -1,0 +1,133 @@
+"""Presets: sets of options for a task, of which every option that is given replaces its own."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any, NamedTuple
+
+from regard import _check
+from regard.seq2seq.extras import without_attention
+from regard.seq2seq.training.config import OPTIONS, TrainingConfig
+
+__all__ = ["PRESETS", "Preset", "Recipe", "preset"]
+
+
+class Recipe(NamedTuple):
+    """The sizes of a recurrent network, and its training, from a number of words and a length of training on."""
+
+    words: int
+    long: bool  # whether it is for a training of at least `_LONG`
+    network: Mapping[str, int]
+    training: Mapping[str, Any]
+
+
+class Preset(NamedTuple):
+    """The options of `regard.seq2seq.Seq2Seq` for a task, and recipes of which the first that fits is used."""
+
+    description: str
+    options: Mapping[str, Any]
+    extras: Mapping[str, int]
+    recipes: tuple[Recipe, ...]
+
+
+# Words need a lower learning rate than sentences, and no label smoothing.
+_WORDS = {"label_smoothing": 0.0, "keep": "last"}
+PRESETS = {
+    "pronunciation": Preset(
+        "letters to sounds, from a pronunciation dictionary",
+        {"family": "recurrent", "source": "characters", "target": "tokens"},
+        {"translation_memory": 2, "graphones": 8},
+        (
+            Recipe(
+                20_000,
+                True,
+                {"embedding": 128, "encoder": 192, "decoder": 256, "attention": 128},
+                {"learning_rate": 1.5e-3, "batch_tokens": 768, "dropout": 0.35, **_WORDS},
+            ),
+            Recipe(
+                5_000,
+                False,
+                {"embedding": 112, "encoder": 96, "decoder": 144, "attention": 96},
+                {"learning_rate": 2.5e-3, "batch_tokens": 512, "dropout": 0.1, **_WORDS},
+            ),
+            Recipe(
+                0,
+                False,
+                {"embedding": 112, "encoder": 96, "decoder": 144, "attention": 96},
+                {"learning_rate": 2.5e-3, "batch_tokens": 128, "dropout": 0.35, **_WORDS},
+            ),
+        ),
+    )
+}
+_LONG = {"minutes": 30, "steps": 20_000, "epochs": 15}
+_LONGER = 3  # times as many tokens in a batch with a memory: sources contain two other words
+_WORDS_PER_MINUTE, _LEAST_MINUTES, _MOST_MINUTES = 2_000, 2, 60
+_HANGUL = re.compile("[\uac00-\ud7a3]")  # syllables: each is two or three letters in the form NFD
+
+
+def preset(name: str, words: Collection[str], given: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """Return the options of `regard.seq2seq.Seq2Seq` for a task.
+
+    Without `minutes`, `epochs` and `steps`, training has a minute for 2,000 words: at least 2 minutes, at most 60.
+
+    Parameters
+    ----------
+    name : str
+        One of `PRESETS`.
+    words : collection of str
+        The words to learn, each once: their number and their script decide.
+    given : mapping, optional
+        Options that replace those of the preset: options of `regard.seq2seq.Seq2Seq`, where `network`, `extras` and
+        `training` are mappings of which each value replaces one; an extra of 0 is left out. Another `score` has the
+        usual sizes, and another `family` its usual network and training.
+
+    Returns
+    -------
+    dict
+        The options.
+
+    Examples
+    --------
+    >>> options = preset("pronunciation", ["cat", "dog"], {"minutes": 1, "extras": {"graphones": 0}})
+    >>> options["source"], options["extras"], options["training"].minutes
+    ('characters', {'translation_memory': 2}, 1.0)
+    """
+    _check.choice("preset", name, tuple(PRESETS))
+    chosen = PRESETS[name]
+    options = {**chosen.options, **_script(words), **(given or {})}
+    short = {key: options.pop(key) for key in tuple(OPTIONS) if options.get(key) is not None}
+    own_training = {**options.get("training", {}), **short}
+    network, attends = dict(options.get("network", {})), options.get("attention", True)
+    options["extras"] = _extras(chosen.extras, options.get("extras", {}), attends=attends)
+    end = {key: own_training[key] for key in _LONG if own_training.get(key) is not None} or {
+        "minutes": min(max(len(words) // _WORDS_PER_MINUTE, _LEAST_MINUTES), _MOST_MINUTES)
+    }
+    training: dict[str, Any] = {}
+    if options["family"] == chosen.options["family"]:
+        recipe = _recipe(chosen.recipes, len(words), end)
+        sizes = {} if "score" in network else recipe.network
+        network = {key: size for key, size in sizes.items() if attends or key != "attention"} | network
+        training = dict(recipe.training)
+        if "translation_memory" in options["extras"]:
+            training["batch_tokens"] *= _LONGER
+    options["network"] = network
+    options["training"] = TrainingConfig(**{**training, **end, **own_training})
+    return options
+
+
+def _script(words: Iterable[str]) -> dict[str, str]:
+    """Return the form of Unicode in which a script is written by letters, where that is not the usual one."""
+    return {"normalization": "NFD"} if any(map(_HANGUL.search, words)) else {}
+
+
+def _extras(own: Mapping[str, int], given: Mapping[str, int], *, attends: bool) -> dict[str, int]:
+    """Return the extras of a preset and those that are given, without those of 0."""
+    own = own if attends else without_attention(own)
+    return {key: value for key, value in {**own, **given}.items() if value != 0}
+
+
+def _recipe(recipes: Iterable[Recipe], words: int, end: Mapping[str, float]) -> Recipe:
+    """Return the first recipe for so many words, and for a training with this end."""
+    first = next(key for key in _LONG if key in end)
+    return next(one for one in recipes if words >= one.words and (not one.long or end[first] >= _LONG[first]))

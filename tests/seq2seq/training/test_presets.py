@@ -1,0 +1,146 @@
+"""Presets: sets of options of which each given one replaces its own."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any
+
+import pytest
+
+from regard.seq2seq import Seq2Seq, preset
+from regard.seq2seq.networks.families import FAMILIES
+from regard.seq2seq.training.config import TrainingConfig
+from regard.seq2seq.training.presets import PRESETS
+
+MANY = [f"w{number}" for number in range(20_000)]
+FEW = MANY[:300]
+OTHERS: dict[str, Any] = {
+    "source": "subwords",
+    "target": "characters",
+    "normalization": "NFKC",
+    "lower": True,
+    "max_tokens": 9,
+    "min_count": 2,
+    "vocabulary": 50,
+    "attention": False,
+}
+TRAINING = {
+    "epochs": 3,
+    "learning_rate": 0.25,
+    "batch_tokens": 64,
+    "warm_up": 9,
+    "dropout": 0.5,
+    "seed": 0,
+    "label_smoothing": 0.1,
+    "keep": "best",
+    "ema_decay": 0.5,
+    "clip_norm": 2.0,
+    "patience": 3,
+}
+
+
+def as_model(options: dict[str, Any]) -> dict[str, Any]:
+    """The options of the model that a preset makes."""
+    return {name: value for name, value in vars(Seq2Seq(**options)).items() if not name.startswith("_")}
+
+
+@pytest.mark.parametrize("words", [FEW, MANY], ids=["few", "many"])
+@pytest.mark.parametrize("name", OTHERS)
+def test_an_option_replaces_its_own_alone(name: str, words: list[str]) -> None:
+    made, usual = (
+        as_model(preset("pronunciation", words, {name: OTHERS[name]})),
+        as_model(preset("pronunciation", words)),
+    )
+    if name == "attention":
+        sizes = {key: size for key, size in usual["network"].items() if key != "attention"}
+        assert made["network"] == {**sizes, "score": "none"}
+        assert made["extras"] == {"graphones": 8}
+    else:
+        assert made == {**usual, name: OTHERS[name]}
+
+
+@pytest.mark.parametrize("words", [FEW, MANY], ids=["few", "many"])
+@pytest.mark.parametrize("name", TRAINING)
+def test_a_value_of_training_replaces_its_own_alone(name: str, words: list[str]) -> None:
+    """A value that is the usual default, such as a label smoothing of 0.1, is given, too."""
+    usual = preset("pronunciation", words, {"minutes": 4})
+    made = preset("pronunciation", words, {"minutes": 4, "training": {name: TRAINING[name]}})
+    assert made["training"] == TrainingConfig(**{**usual["training"].given(), name: TRAINING[name]})
+    assert {**made, "training": None} == {**usual, "training": None}
+
+
+@pytest.mark.parametrize("name", ["embedding", "encoder", "decoder", "attention", "cell"])
+def test_an_option_of_the_network_replaces_its_own_alone(name: str) -> None:
+    value = "lstm" if name == "cell" else 24
+    usual, made = preset("pronunciation", FEW), preset("pronunciation", FEW, {"network": {name: value}})
+    assert made == {**usual, "network": {**usual["network"], name: value}}
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        *({"network": {"score": score}} for score in ("dot", "general", "none", "scaled_dot")),
+        *({"family": "transformer"}, {"attention": False}, {"attention": False, "network": {"layers": 2}}),
+    ],
+    ids=str,
+)
+def test_the_options_go_together_with_those_that_are_given(given: dict[str, Any]) -> None:
+    extras = {"extras": {"translation_memory": 0}} if given.get("network") == {"score": "none"} else {}
+    assert Seq2Seq(**preset("pronunciation", FEW, {**given, **extras})).target == "tokens"
+
+
+def test_an_extra_of_zero_is_left_out() -> None:
+    assert preset("pronunciation", FEW, {"extras": {"graphones": 0}})["extras"] == {"translation_memory": 2}
+    assert preset("pronunciation", FEW, {"extras": {"graphones": 4}})["extras"] == {
+        "translation_memory": 2,
+        "graphones": 4,
+    }
+
+
+@pytest.mark.parametrize(("count", "minutes"), [(1, 2), (9_000, 4), (119_999, 59), (600_000, 60)])
+def test_the_time_follows_the_number_of_words(count: int, minutes: int) -> None:
+    training = preset("pronunciation", [*map(str, range(count))])["training"]
+    assert (training.minutes, training.steps, training.epochs) == (minutes, None, None)
+
+
+@pytest.mark.parametrize("end", [{"minutes": 1}, {"steps": 7}, {"epochs": 2}, {"minutes": 1, "epochs": 2}])
+def test_a_given_end_is_the_end(end: dict[str, int]) -> None:
+    training = preset("pronunciation", FEW, {"training": end})["training"]
+    assert {
+        name: getattr(training, name) for name in ("minutes", "steps", "epochs") if getattr(training, name)
+    } == end
+
+
+@pytest.mark.parametrize(
+    ("few", "many"), [({"minutes": 29}, {"minutes": 30}), ({"steps": 100}, {"steps": 20_000})]
+)
+def test_a_long_training_on_many_words_has_a_larger_network(
+    few: dict[str, int], many: dict[str, int]
+) -> None:
+    sizes = [preset("pronunciation", MANY, end)["network"]["encoder"] for end in (few, many)]
+    assert sizes[0] < sizes[1]
+    assert preset("pronunciation", FEW, many)["network"] == preset("pronunciation", FEW, few)["network"]
+
+
+def test_hangul_is_read_by_its_letters() -> None:
+    assert preset("pronunciation", ["abc", "한국"])["normalization"] == "NFD"
+    assert preset("pronunciation", ["한국"], {"normalization": "NFC"})["normalization"] == "NFC"
+    assert "normalization" not in preset("pronunciation", ["été", "かな", "मात्रा"])
+    model = Seq2Seq(source="characters", target="tokens", normalization="NFD")
+    assert len(model.reader.load("한국")) == 6  # three letters each
+    assert model.target_reader.load("e\u0301 a").content == ("é", "a")
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_a_preset_has_options_that_exist_and_a_recipe_for_every_number(name: str) -> None:
+    row = PRESETS[name]
+    known = {field.name for field in fields(FAMILIES[row.options["family"]].config)}
+    for recipe in row.recipes:
+        assert recipe.network.keys() <= known
+        TrainingConfig(**recipe.training)
+    assert (row.recipes[-1].words, row.recipes[-1].long) == (0, False)
+
+
+def test_an_unknown_preset_is_an_error() -> None:
+    with pytest.raises(ValueError, match=r"^preset must be"):
+        preset("poems", FEW)
