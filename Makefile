@@ -8,6 +8,7 @@ RUN := runs/help-en-fr
 CAPTIONER := runs/digits
 SCENES := $(CAPTIONER)/scenes
 SITE := build/docs
+KERNELS := $(wildcard src/regard/kernels/source/*.cpp src/regard/kernels/source/*/*)
 PIP := $(BIN)/python -m pip install --disable-pip-version-check --quiet
 
 TESTS := $(BIN)/python -m pytest -n auto --maxprocesses 8 --dist worksteal
@@ -45,6 +46,7 @@ test: export OPENBLAS_NUM_THREADS ?= 1 # small products: more BLAS threads would
 test: $(VENV)/dev
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
+	$(BIN)/clang-format --dry-run -Werror $(KERNELS)
 	$(BIN)/mypy
 	$(TESTS)
 
@@ -83,6 +85,6 @@ $(VENV)/build: $(VENV)/pyvenv.cfg
 	@touch $@
 
 # An editable install, so that changes in Python take effect at once; repeated when its inputs change.
-$(VENV)/cli $(VENV)/dev $(VENV)/docs: $(VENV)/build pyproject.toml native/CMakeLists.txt $(wildcard src/regard/kernels/source/* src/regard/kernels/source/*/*)
+$(VENV)/cli $(VENV)/dev $(VENV)/docs: $(VENV)/build pyproject.toml native/CMakeLists.txt $(KERNELS)
 	$(PIP) --no-build-isolation --editable '.[$(@F)]'
 	@touch $@

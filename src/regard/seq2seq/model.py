@@ -213,7 +213,7 @@ class Seq2Seq(Translator):
     @property
     def card(self) -> Mapping[str, Any]:
         """What is known about the model, in values of JSON; `save` writes it into the file."""
-        return self.model.card
+        return self.model.card or {}
 
     @card.setter
     def card(self, card: Mapping[str, Any]) -> None:

@@ -555,9 +555,9 @@ def test_arguments_are_checked() -> None:
     sizes = 10**6, 10**9, 10**21  # no more than there is, and no hours or errors of sentencepiece's
     assert len({subwords_of("bpe", size=size).tokens for size in sizes}) == 1
     for kind in TOKEN_TYPES:
-        assert error(ValueError, learn, kind, [], normalization="NFD") == (
-            "normalization must be one of 'NFC', 'NFKC', 'none'. Got 'NFD' instead.\n"
-            "  hint: did you mean 'NFC'?"
+        assert error(ValueError, learn, kind, [], normalization="NFKD") == (
+            "normalization must be one of 'NFC', 'NFKC', 'NFD', 'none'. Got 'NFKD' instead.\n"
+            "  hint: did you mean 'NFD'?"
         )
     assert error(ValueError, learn, "subwords", ["a"], method="bp") == (
         "method must be one of 'unigram', 'bpe'. Got 'bp' instead.\n  hint: did you mean 'bpe'?"
@@ -600,7 +600,7 @@ SMALL = "\n".join([*SPECIAL, "a"]).encode()
         (
             {**GOOD, "normalization": {}},
             {"tokens": SMALL},
-            "normalization must be one of NFC, NFKC, none. Got {} instead.",
+            "normalization must be one of NFC, NFKC, NFD, none. Got {} instead.",
         ),
         (GOOD, {"tokens": b"a"}, "a vocabulary must begin with <pad>, <s>, </s>, <unk>"),
         (GOOD, {"tokens": SMALL + b"\n\xff"}, "a vocabulary must be UTF-8: byte 24 is not"),

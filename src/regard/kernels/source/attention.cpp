@@ -62,12 +62,13 @@ void decode_task(const Problem& p, int64_t task, char* shared, Arena arena) {
     T* local = p.m <= CHUNK ? arena.allocate<T>(size * at.rows) : nullptr;
     for (int64_t c = first; c < last; c++)
         for (int64_t r = 0; r < at.rows; r++)
-            partials[(c - first) * at.rows + r] = {
-                local ? local + r * size
-                      : reinterpret_cast<T*>(shared) + ((at.row_offset + r) * packs.chunks + c) * size,
-                width_of<T>(p.e)};
+            partials[(c - first) * at.rows + r] = {local ? local + r * size
+                                                         : reinterpret_cast<T*>(shared) +
+                                                               ((at.row_offset + r) * packs.chunks + c) * size,
+                                                   width_of<T>(p.e)};
     Decode<T>(p, at.first_item, at.row, at.rows, p.from_key + first * CHUNK,
-           std::min(p.to_key, p.from_key + last * CHUNK), arena).run(partials);
+              std::min(p.to_key, p.from_key + last * CHUNK), arena)
+        .run(partials);
     if (local)
         for (int64_t r = 0; r < at.rows; r++)
             write<T>(p, partials[r], (at.row_offset + r) / p.n, (at.row_offset + r) % p.n);

@@ -66,7 +66,7 @@ class Model(NamedTuple, Generic[Predicts]):
     source: Source
     target: Tokenizer
     extras: Mapping[str, Extra] = MappingProxyType({})
-    card: Mapping[str, Any] = MappingProxyType({})
+    card: Mapping[str, Any] | None = None
 
     @property
     def source_tokenizer(self) -> Tokenizer:
@@ -151,9 +151,11 @@ def _read(file: Container) -> Model[Network]:
     return _assembled(file, config, source, target, extras)._replace(card=_card(file))
 
 
-def _card(file: Container) -> Mapping[str, Any]:
-    """Read the card; files of earlier releases have none."""
-    card = file.json("card") if "card" in file.metadata else {}
+def _card(file: Container) -> Mapping[str, Any] | None:
+    """Read the card, if there is one."""
+    if "card" not in file.metadata:
+        return None
+    card = file.json("card")
     if not isinstance(card, dict):
         raise Wrong("its card is damaged: it is not a JSON object")
     return card

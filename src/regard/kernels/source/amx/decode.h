@@ -14,8 +14,8 @@ void Decode<T>::scores_amx(int64_t j, int64_t keys) {
     for (int64_t c = 0; c < keys; c += TILE_SIDE) {
         const int64_t count = std::min(TILE_SIDE, keys - c);
         const ByteRows at = count == TILE_SIDE ? ByteRows{row_of(p.keys, j + c), p.keys.row}
-                                       : padded_rows(p.keys, first_item, j + c, count, p.d,
-                                                     reinterpret_cast<char*>(keys_buffer));
+                                               : padded_rows(p.keys, first_item, j + c, count, p.d,
+                                                             reinterpret_cast<char*>(keys_buffer));
         __asm__ volatile("" ::: "memory");
         _tile_zero(0);
         int64_t f = 0;
@@ -48,8 +48,8 @@ void Decode<T>::add_values_vector(ByteRows values, int64_t first, int64_t keys, 
             V<T> widened[NV], weight = broadcast(score_block[first + k]);
             if (NV > 1) values_prefetcher.template prefetch<NV * BYTES / 2>(k);
             Half<BFLOAT16>::read(values.at + 2 * f, values.row, k, widened);
-            UNROLL for (int v = 0; v < NV; v++)
-                sums[decltype(odd)::value][v] = fma(weight, widened[v], sums[decltype(odd)::value][v]);
+            UNROLL for (int v = 0; v < NV; v++) sums[decltype(odd)::value][v] =
+                fma(weight, widened[v], sums[decltype(odd)::value][v]);
         };
         int64_t k = 0;
         for (; k + 2 <= keys; k += 2) add(k, std::false_type()), add(k + 1, std::true_type());

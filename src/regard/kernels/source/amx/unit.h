@@ -105,7 +105,7 @@ inline ByteRows padded_rows(const Matrices& x, int64_t item, int64_t row, int64_
 // DOT_STEP rows transposed: out[f * step + r] = element f of row r, and 0 beyond `rows` and up to a multiple of
 // TILE_SIDE elements.
 inline void transpose_step(const Matrices& x, int64_t item, int64_t row, int64_t rows, int64_t columns, uint16_t* out,
-                      int64_t step) {
+                           int64_t step) {
     using P = Segments<uint16_t>;
     const char* start = reinterpret_cast<const char*>(x.at(item)) + row * x.row;
     int64_t f = 0;

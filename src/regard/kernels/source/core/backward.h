@@ -17,14 +17,13 @@ void add_product(T* c, int64_t ldc, int64_t count, int64_t lanes, const T* a, in
             constexpr int R = decltype(size)::value;
             T* at = c + r * ldc + x;
             V<T> sums[R][NV];
-            UNROLL for (int u = 0; u < R; u++)
-                UNROLL for (int v = 0; v < NV; v++) {
-                    sums[u][v] = load(at + u * ldc + v * L<T>);
-                    if (v * BYTES % 64 == 0) __builtin_prefetch(at + (R + u) * ldc + v * L<T>, 1);  // of the next step
-                }
+            UNROLL for (int u = 0; u < R; u++) UNROLL for (int v = 0; v < NV; v++) {
+                sums[u][v] = load(at + u * ldc + v * L<T>);
+                if (v * BYTES % 64 == 0) __builtin_prefetch(at + (R + u) * ldc + v * L<T>, 1);  // of the next step
+            }
             product<T, R, NV, true>(sums, a + r * lda, lda, b + x, ldb, depth);
-            UNROLL for (int u = 0; u < R; u++)
-                UNROLL for (int v = 0; v < NV; v++) store(at + u * ldc + v * L<T>, sums[u][v]);
+            UNROLL for (int u = 0; u < R; u++) UNROLL for (int v = 0; v < NV; v++)
+                store(at + u * ldc + v * L<T>, sums[u][v]);
         });
     };
     int64_t x = 0;
@@ -88,10 +87,11 @@ struct PairsBackward {
                     exact_backward(r, c, dlogit, dkeys), dlogit = 0;
                 dscore_block[c * step + r] = dlogit;
             }
-        if (p.score == PERCEPTRON) for_steps<4>(0, rows, [&](auto size, int64_t r) {
-            constexpr int R = decltype(size)::value;
-            perceptron_backward<R>(r, first, last, dkeys);
-        });
+        if (p.score == PERCEPTRON)
+            for_steps<4>(0, rows, [&](auto size, int64_t r) {
+                constexpr int R = decltype(size)::value;
+                perceptron_backward<R>(r, first, last, dkeys);
+            });
     }
 
     // With s = 1 / (1 + exp(2 x)): tanh x = 1 - 2 s, and its derivative is 4 (s - s^2).
@@ -240,8 +240,8 @@ class BackwardTile : ScoreBlock<T, NV> {
             constexpr int R = decltype(size)::value;
             V<T> sums[R][NV] = {};
             product<T, R, NV, true>(sums, values.at + c * values.stride, values.stride, transposed_dcontext, W, p.e);
-            UNROLL for (int r = 0; r < R; r++)
-                UNROLL for (int v = 0; v < NV; v++) store(dscore_block + (c + r) * W + v * L<T>, sums[r][v]);
+            UNROLL for (int r = 0; r < R; r++) UNROLL for (int v = 0; v < NV; v++)
+                store(dscore_block + (c + r) * W + v * L<T>, sums[r][v]);
         });
         const T factor = p.score == PRODUCTS ? T(p.scale) : T(1);
         const bool scales_last = out.dbias || caps;  // both need the unscaled gradient
@@ -260,14 +260,13 @@ class BackwardTile : ScoreBlock<T, NV> {
                 store(dscore_block + c, load(dscore_block + c) * factor);
         if (p.score == PRODUCTS) products_backward(j, first, last);
         else
-            PairsBackward<T>{p, workspace, left, rows, W, dscore_block, dqueries, out.dparameters}.run(first, last,
-                                                                                      out.dkeys + j * padded(p.d));
+            PairsBackward<T>{p, workspace, left, rows, W, dscore_block, dqueries, out.dparameters}.run(
+                first, last, out.dkeys + j * padded(p.d));
     }
 
     // Replace scores by weights, and write the gradients of the logits times a factor.
     void make_weights(int64_t first, int64_t last, T factor) {
-        for (int64_t c = first; c < last; c++)
-            UNROLL for (int v = 0; v < NV; v++) {
+        for (int64_t c = first; c < last; c++) UNROLL for (int v = 0; v < NV; v++) {
                 T *at = score_block + c * W + v * L<T>, *dat = dscore_block + c * W + v * L<T>;
                 V<T> logit = load(at);
                 I<T> masked = logit == -INF<T>;
@@ -303,17 +302,17 @@ class BackwardTile : ScoreBlock<T, NV> {
 
     void products_backward(int64_t j, int64_t first, int64_t last) {
         add_product<T>(out.dkeys + (j + first) * padded(p.d), padded(p.d), last - first, p.d, dscore_block + first * W,
-                             W, query_rows_finite, padded(p.d), rows);
+                       W, query_rows_finite, padded(p.d), rows);
         Block<T> keys = finite_keys(workspace.keys(j), first, last);
         for_steps<ROWS>(0, p.d, [&](auto size, int64_t c) {
             constexpr int R = decltype(size)::value;
             V<T> sums[R][NV];
-            UNROLL for (int r = 0; r < R; r++)
-                UNROLL for (int v = 0; v < NV; v++) sums[r][v] = load(dqueries + (c + r) * W + v * L<T>);
+            UNROLL for (int r = 0; r < R; r++) UNROLL for (int v = 0; v < NV; v++) sums[r][v] =
+                load(dqueries + (c + r) * W + v * L<T>);
             product<T, R, NV, false>(sums, keys.at + first * keys.stride + c, keys.stride, dscore_block + first * W, W,
                                      last - first);
-            UNROLL for (int r = 0; r < R; r++)
-                UNROLL for (int v = 0; v < NV; v++) store(dqueries + (c + r) * W + v * L<T>, sums[r][v]);
+            UNROLL for (int r = 0; r < R; r++) UNROLL for (int v = 0; v < NV; v++)
+                store(dqueries + (c + r) * W + v * L<T>, sums[r][v]);
         });
     }
 

@@ -138,7 +138,7 @@ struct MathConstants<float> {
     static constexpr int MANTISSA = 23, HALFWAY = 64, ONE = 127;
     static constexpr int FINE = 0;  // fraction bits of x that index a table of powers
     // 2^f = 1 + f * (...) for |f| <= 1/2, relative error below 4e-9
-    static constexpr float EXP2[] = {0.69314722539501108653f,  0.24022651084117293574f,   0.055502973141993247575f,
+    static constexpr float EXP2[] = {0.69314722539501108653f,   0.24022651084117293574f,   0.055502973141993247575f,
                                      0.0096180307825051537978f, 0.0013410000966100157069f, 0.00015469731977475548114f};
     // tanh y = y + y^3 * (...) in y^2 for |y| <= 0.55, relative error below 4e-9
     static constexpr float TANH[] = {-0.33333332007976979681f, 0.1333311372902087191f, -0.053909428827460545439f,
@@ -156,26 +156,38 @@ struct MathConstants<double> {
     static constexpr int FINE = 0;
 #endif
     // relative error below 1e-19
-    static constexpr double EXP2[] = {0.69314718055994530745,    0.24022650695910071224,    0.055504108664821770966,
-                                      0.0096181291076284866168,  0.0013333558146374230244,  0.00015403530393354775175,
-                                      0.000015252733871034374202, 1.3215486823296216342e-6, 1.0178045296501752225e-7,
-                                      7.0548914678111156862e-9,  4.4575330189438569545e-10, 2.5737813502097132775e-11};
+    static constexpr double EXP2[] = {0.69314718055994530745,     0.24022650695910071224,    0.055504108664821770966,
+                                      0.0096181291076284866168,   0.0013333558146374230244,  0.00015403530393354775175,
+                                      0.000015252733871034374202, 1.3215486823296216342e-6,  1.0178045296501752225e-7,
+                                      7.0548914678111156862e-9,   4.4575330189438569545e-10, 2.5737813502097132775e-11};
     // for |f| <= 1/8, relative error below 1e-17
-    static constexpr double EXP2_QUARTER[] = {0.693147180559945,     0.2402265069591007,     0.05550410866508856,
-                                              0.009618129107646981,  0.0013333557618312095,  0.00015403530027328314,
+    static constexpr double EXP2_QUARTER[] = {0.693147180559945,     0.2402265069591007,    0.05550410866508856,
+                                              0.009618129107646981,  0.0013333557618312095, 0.00015403530027328314,
                                               1.525671006663821e-05, 1.3218242873613306e-06};
     // for |f| <= 1/32, relative error below 2e-17; 2^(i / 16)
     static constexpr double EXP2_NEAR[] = {0.6931471805599457,   0.24022650695910075,   0.0555041086566393,
                                            0.009618129106919537, 0.0013333781576784268, 0.00015403723980749256};
-    static constexpr double SIXTEENTHS[] = {1.0,                1.0442737824274138, 1.0905077326652577, 1.1387886347566916,
-                                            1.189207115002721,  1.241857812073484,  1.2968395546510096, 1.3542555469368927,
-                                            1.4142135623730951, 1.4768261459394993, 1.5422108254079407, 1.6104903319492543,
-                                            1.681792830507429,  1.7562521603732995, 1.8340080864093424, 1.9152065613971474};
+    static constexpr double SIXTEENTHS[] = {1.0,
+                                            1.0442737824274138,
+                                            1.0905077326652577,
+                                            1.1387886347566916,
+                                            1.189207115002721,
+                                            1.241857812073484,
+                                            1.2968395546510096,
+                                            1.3542555469368927,
+                                            1.4142135623730951,
+                                            1.4768261459394993,
+                                            1.5422108254079407,
+                                            1.6104903319492543,
+                                            1.681792830507429,
+                                            1.7562521603732995,
+                                            1.8340080864093424,
+                                            1.9152065613971474};
     // relative error below 3e-18
-    static constexpr double TANH[] = {-0.33333333333333332561, 0.13333333333332714826,  -0.053968253967434014504,
-                                      0.021869488493666941903, -0.0088632343978143548378, 0.0035921103786890238773,
-                                      -0.0014556618301007160336, 0.00058893605200740577697, -0.00023463474108872371445,
-                                      0.000085113136855776715155, -0.000020602765376366341605};
+    static constexpr double TANH[] = {
+        -0.33333333333333332561,    0.13333333333332714826,     -0.053968253967434014504,   0.021869488493666941903,
+        -0.0088632343978143548378,  0.0035921103786890238773,   -0.0014556618301007160336,  0.00058893605200740577697,
+        -0.00023463474108872371445, 0.000085113136855776715155, -0.000020602765376366341605};
     static constexpr double EXP_LIMIT = 170.0;
 };
 constexpr double LOG2E = 1.4426950408889634074;
@@ -277,8 +289,8 @@ INLINE void transpose_pair(V<T>& a, V<T>& b, std::index_sequence<C...>) {
 template <class T, int S = 1>
 INLINE void transpose_square(V<T> (&rows)[L<T>]) {
     if constexpr (S < L<T>) {
-        UNROLL for (int i = 0; i < L<T>; i++)
-            if (!(i & S)) transpose_pair<T, S>(rows[i], rows[i | S], std::make_index_sequence<L<T>>());
+        UNROLL for (int i = 0; i < L<T>; i++) if (!(i & S))
+            transpose_pair<T, S>(rows[i], rows[i | S], std::make_index_sequence<L<T>>());
         transpose_square<T, 2 * S>(rows);
     }
 }
@@ -316,8 +328,8 @@ struct Segments {
     // Interleave the first or the second halves of all segments of two vectors.
     template <int HALF, int... C>
     static INLINE V zip(V a, V b, std::integer_sequence<int, C...>) {
-        return __builtin_shufflevector(
-            a, b, (C / SEGMENT * SEGMENT + (C % SEGMENT + HALF * SEGMENT) / 2 + C % 2 * COUNT)...);
+        return __builtin_shufflevector(a, b,
+                                       (C / SEGMENT * SEGMENT + (C % SEGMENT + HALF * SEGMENT) / 2 + C % 2 * COUNT)...);
     }
     static INLINE void transpose_square(V (&x)[SEGMENT]) {
         constexpr auto elements = std::make_integer_sequence<int, COUNT>();
@@ -351,7 +363,7 @@ struct Segments {
 // before every COUNT * SEGMENT elements, and returns it.
 template <class T, class Prefetch>
 NOINLINE Prefetch transpose_rows(const T* in, int64_t stride, int64_t rows, int64_t columns, T* out, int64_t step,
-                                int64_t width, Prefetch prefetch) {
+                                 int64_t width, Prefetch prefetch) {
     using P = Segments<T>;
     for (int64_t r = 0; r < width; r += L<T>) {
         int64_t c = 0;

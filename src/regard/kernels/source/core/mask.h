@@ -5,7 +5,9 @@
 
 namespace regard {
 #if defined(__AVX512BF16__)
-namespace avx512 { extern const Kernel kernel; }  // masks do not depend on the storage type
+namespace avx512 {
+extern const Kernel kernel;
+}  // masks do not depend on the storage type
 namespace ISA {
 inline Visibility classify_block(const Problem& p, int64_t item, int64_t i, int64_t rows, int64_t j, int64_t keys) {
     return avx512::kernel.classify_block(p, item, i, rows, j, keys);
@@ -45,20 +47,24 @@ inline IdRange id_range(const int64_t* at, int64_t count) {
 
 INLINE Visibility classify_leaf(const Node& x, int64_t item, int64_t i, int64_t rows, int64_t j, int64_t keys) {
     switch (x.kind) {
-        case BAND: {
-            int64_t first = j - (i + rows - 1), last = j + keys - 1 - i;  // the smallest and the largest j - i
-            return visibility_of(last >= x.low && first <= x.high, first >= x.low && last <= x.high);
-        }
-        case KEYS: return visibility_of(x.left[item] > j, x.left[item] >= j + keys);
-        case QUERIES: return visibility_of(x.left[item] > i, x.left[item] >= i + rows);
-        case DOCUMENTS: {
-            auto* a = reinterpret_cast<const int64_t*>(x.left[item]) + i;
-            auto* b = reinterpret_cast<const int64_t*>(x.right[item]) + j;
-            const IdRange left = id_range(a, rows), right = id_range(b, keys);
-            return visibility_of(left.lowest <= right.highest && right.lowest <= left.highest,
-                         left.lowest == left.highest && right.lowest == right.highest && left.lowest == right.lowest);
-        }
-        default: return SOME_PAIRS;
+    case BAND: {
+        int64_t first = j - (i + rows - 1), last = j + keys - 1 - i;  // the smallest and the largest j - i
+        return visibility_of(last >= x.low && first <= x.high, first >= x.low && last <= x.high);
+    }
+    case KEYS:
+        return visibility_of(x.left[item] > j, x.left[item] >= j + keys);
+    case QUERIES:
+        return visibility_of(x.left[item] > i, x.left[item] >= i + rows);
+    case DOCUMENTS: {
+        auto* a = reinterpret_cast<const int64_t*>(x.left[item]) + i;
+        auto* b = reinterpret_cast<const int64_t*>(x.right[item]) + j;
+        const IdRange left = id_range(a, rows), right = id_range(b, keys);
+        return visibility_of(left.lowest <= right.highest && right.lowest <= left.highest,
+                             left.lowest == left.highest && right.lowest == right.highest &&
+                                 left.lowest == right.lowest);
+    }
+    default:
+        return SOME_PAIRS;
     }
 }
 
@@ -142,32 +148,34 @@ INLINE void transpose_bits(uint64_t* words) {
 inline void evaluate_leaf(const Node& x, int64_t item, int64_t i, int64_t rows, int64_t j, int64_t keys,
                           MaskWords& words) {
     switch (x.kind) {
-        case BAND:
-            for (int64_t c = 0; c < keys; c++) words[c] = range(j + c - x.high - i, j + c - x.low - i + 1);
-            return;
-        case KEYS:
-            for (int64_t c = 0; c < keys; c++) words[c] = j + c < x.left[item] ? ~uint64_t(0) : 0;
-            return;
-        case QUERIES: std::fill_n(words, keys, range(0, x.left[item] - i)); return;
-        case DOCUMENTS: {
-            auto* left = reinterpret_cast<const int64_t*>(x.left[item]) + i;
-            auto* right = reinterpret_cast<const int64_t*>(x.right[item]) + j;
-            for (int64_t c = 0; c < keys; c++) {
-                if (c && right[c] == right[c - 1]) words[c] = words[c - 1];
-                else words[c] = bits_of(rows, [&](int64_t r) INLINE_LAMBDA { return left[r] == right[c]; });
-            }
-            return;
+    case BAND:
+        for (int64_t c = 0; c < keys; c++) words[c] = range(j + c - x.high - i, j + c - x.low - i + 1);
+        return;
+    case KEYS:
+        for (int64_t c = 0; c < keys; c++) words[c] = j + c < x.left[item] ? ~uint64_t(0) : 0;
+        return;
+    case QUERIES:
+        std::fill_n(words, keys, range(0, x.left[item] - i));
+        return;
+    case DOCUMENTS: {
+        auto* left = reinterpret_cast<const int64_t*>(x.left[item]) + i;
+        auto* right = reinterpret_cast<const int64_t*>(x.right[item]) + j;
+        for (int64_t c = 0; c < keys; c++) {
+            if (c && right[c] == right[c - 1]) words[c] = words[c - 1];
+            else words[c] = bits_of(rows, [&](int64_t r) INLINE_LAMBDA { return left[r] == right[c]; });
         }
-        default:
-            for (int64_t w = 0; w < keys; w += 64) {
-                for (int64_t r = 0; r < 64; r++) {
-                    auto* at = reinterpret_cast<const uint8_t*>(x.left[item]) + (i + r) * x.row + (j + w) * x.column;
-                    // the stride is too large for the hardware prefetcher
-                    __builtin_prefetch(at + KEY_BLOCK * x.column);
-                    words[w + r] = r < rows ? bits_of_bools(at, x.column, std::min<int64_t>(64, keys - w)) : 0;
-                }
-                transpose_bits(words + w);
+        return;
+    }
+    default:
+        for (int64_t w = 0; w < keys; w += 64) {
+            for (int64_t r = 0; r < 64; r++) {
+                auto* at = reinterpret_cast<const uint8_t*>(x.left[item]) + (i + r) * x.row + (j + w) * x.column;
+                // the stride is too large for the hardware prefetcher
+                __builtin_prefetch(at + KEY_BLOCK * x.column);
+                words[w + r] = r < rows ? bits_of_bools(at, x.column, std::min<int64_t>(64, keys - w)) : 0;
             }
+            transpose_bits(words + w);
+        }
     }
 }
 

@@ -88,8 +88,8 @@ struct SequentialReader {
     const char *at, *last;
     template <int BYTES_READ>
     INLINE void read() {
-        UNROLL for (int offset = 0; offset < BYTES_READ; offset += 64)
-            (void)*std::min<const volatile char*>(at + offset, last);
+        UNROLL for (int offset = 0; offset < BYTES_READ; offset += 64)(void) *
+            std::min<const volatile char*>(at + offset, last);
         at += BYTES_READ;
     }
 };

@@ -165,7 +165,7 @@ struct Search {
     int64_t words, size, begin, end;  // V, E; the start and end tokens
     // (V, E); (E, 3H + E), (3H + E,): projections of a word to gates and readout
     const float *embedding, *word_weight, *word_bias;
-    const float *readout_weight;  // (H, E)
+    const float* readout_weight;  // (H, E)
     const float *output_weight, *output_bias;  // as in TopK
     int64_t width, n_best;  // beam size; finished hypotheses to keep
     const int64_t* max_length;  // (S,) maximum length

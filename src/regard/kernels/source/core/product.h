@@ -37,9 +37,8 @@ INLINE void product_of(V<T> (&c)[R][NV], const T* a, int64_t lda, int64_t depth,
 template <class T, int R, int NV, bool ACROSS, class Prefetch>
 INLINE void product(V<T> (&c)[R][NV], const T* a, int64_t lda, const T* b, int64_t ldb, int64_t depth,
                     Prefetch&& prefetch) {
-    auto read = [&](int64_t k, V<T> (&bk)[NV]) INLINE_LAMBDA {
-        UNROLL for (int x = 0; x < NV; x++) bk[x] = load(b + k * ldb + x * L<T>);
-    };
+    auto read = [&](int64_t k, V<T>(&bk)[NV])
+                    INLINE_LAMBDA { UNROLL for (int x = 0; x < NV; x++) bk[x] = load(b + k * ldb + x * L<T>); };
     product_of<T, R, NV, ACROSS>(c, a, lda, depth, read, prefetch);
 }
 template <class T, int R, int NV, bool ACROSS>

@@ -47,14 +47,12 @@ struct Workspace {
     NOINLINE void prefetch_next_tile(int64_t block) {
         const int64_t row = item * p.n + stop, rows = stop - i;
         keys_prefetcher = block == 0   ? block_prefetcher(p.queries, item, stop - K, p.d, p.queries_type, K)
-                     : block == 1 ? block_prefetcher(p.dcontext, item, stop - K, p.e, p.compute, K)
-                     : block == 2 ? line_prefetcher(static_cast<T*>(p.dqueries) + row * p.d, rows * p.d)
-                                  : line_prefetcher(static_cast<T*>(p.context) + row * p.e, rows * p.e);
+                          : block == 1 ? block_prefetcher(p.dcontext, item, stop - K, p.e, p.compute, K)
+                          : block == 2 ? line_prefetcher(static_cast<T*>(p.dqueries) + row * p.d, rows * p.d)
+                                       : line_prefetcher(static_cast<T*>(p.context) + row * p.e, rows * p.e);
     }
 
-    Block<T> keys(int64_t j) {
-        return compact(p.keys, p.keys_type, j, p.d, keys_buffer, is_cached(cached_keys, j));
-    }
+    Block<T> keys(int64_t j) { return compact(p.keys, p.keys_type, j, p.d, keys_buffer, is_cached(cached_keys, j)); }
 
     // Pairs of values are stored in rows of two keys, or transposed for the matrix unit.
     NOINLINE Block<T> values(int64_t j) {
@@ -123,8 +121,7 @@ class ScoreBlock {
             transpose_rows<T>(q.at, q.stride, rows, elements(p.d), queries, W, W);
             std::fill(queries + elements(p.d) * W, queries + elements(padded_columns(p.d)) * W, T(0));
             if (!PAIRS) split_scales<T, NV>(p, scale.factor, queries, score_scale);
-        } else
-            prepare_features<T>(p, left, q, 0, rows);
+        } else prepare_features<T>(p, left, q, 0, rows);
         V<T> change{};
         UNROLL for (int v = 0; v < NV; v++) change = larger(change, score_scale[v] == T(1) ? V<T>{} : broadcast(T(1)));
         scaled = largest<T>(change) != 0;
@@ -154,12 +151,10 @@ class ScoreBlock {
             product<T, R, NV, true>(sums, keys.at + c * keys.stride, keys.stride, queries, W, elements(p.d),
                                     workspace.keys_prefetcher);
             if (scaled)
-                UNROLL for (int r = 0; r < R; r++)
-                    UNROLL for (int v = 0; v < NV; v++) sums[r][v] *= score_scale[v];
+                UNROLL for (int r = 0; r < R; r++) UNROLL for (int v = 0; v < NV; v++) sums[r][v] *= score_scale[v];
             if (masks)
-                UNROLL for (int r = 0; r < R; r++)
-                    UNROLL for (int v = 0; v < NV; v++)
-                        sums[r][v] = apply_mask<T>(mask.words[c + r] >> (v * L<T>), sums[r][v]);
+                UNROLL for (int r = 0; r < R; r++) UNROLL for (int v = 0; v < NV; v++) sums[r][v] =
+                    apply_mask<T>(mask.words[c + r] >> (v * L<T>), sums[r][v]);
             T* to = score_block + c * W;
             UNROLL for (int v = 0; v < NV; v++) {
                 V<T> largest_score = sums[0][v];
@@ -172,14 +167,12 @@ class ScoreBlock {
         });
     }
 
-    inline void scores_amx(int64_t j, int64_t first, int64_t last,
-                               V<T> (&maximum)[NV]);
+    inline void scores_amx(int64_t j, int64_t first, int64_t last, V<T> (&maximum)[NV]);
 
     // Turn scores into logits where they are not products, or have a cap or a bias.
     void finish_logits(int64_t j, const BlockMask& mask, V<T> (&maximum)[NV], T* caps) {
         if (p.bias) load_bias<T>(p, item, i, rows, j, mask.first, mask.last, bias, W);
-        for (int64_t c = mask.first; c < mask.last; c++)
-            UNROLL for (int v = 0; v < NV; v++) {
+        for (int64_t c = mask.first; c < mask.last; c++) UNROLL for (int v = 0; v < NV; v++) {
                 T* at = score_block + c * W + v * L<T>;
                 V<T> x = score_of(p) == PRODUCTS ? load(at) : load(at) * score_scale[v];
                 if (scale.cap != 0) {
@@ -198,8 +191,7 @@ class ScoreBlock {
         V<T> largest_score[NV];
         UNROLL for (int v = 0; v < NV; v++) largest_score[v] = maximum[v];
         T* at = score_block + mask.first * W;
-        for (int64_t c = mask.first; c < mask.last; c++, at += W)
-            UNROLL for (int v = 0; v < NV; v++) {
+        for (int64_t c = mask.first; c < mask.last; c++, at += W) UNROLL for (int v = 0; v < NV; v++) {
                 V<T> x = apply_mask<T>(mask.words[c] >> (v * L<T>), load(at + v * L<T>));
                 store(at + v * L<T>, x);
                 largest_score[v] = larger(largest_score[v], x);

@@ -146,8 +146,7 @@ INLINE void distances(const Problem& p, const PairParameters<T>& w, const Featur
     const T *left = q.rows.at + i * q.rows.stride, *right = k.rows.at + j * k.rows.stride;
     V<T> sums[R] = {};
     int64_t c = 0;
-    for (; c + L<T> <= p.d; c += L<T>)
-        UNROLL for (int r = 0; r < R; r++) {
+    for (; c + L<T> <= p.d; c += L<T>) UNROLL for (int r = 0; r < R; r++) {
             V<T> difference = (load(left + c) - load(right + r * k.rows.stride + c)) * w.inverse;
             sums[r] = fma(difference, difference, sums[r]);
         }
@@ -225,8 +224,7 @@ NOINLINE void split_scales(const Problem& p, T factor, T* queries, V<T> (&score_
     constexpr int64_t W = NV * L<T>;
     T* const end = queries + p.d * W;
     Extent<T> extent[NV];
-    for (T* at = queries; at < end; at += W)
-        UNROLL for (int v = 0; v < NV; v++) extent[v].include(load(at + v * L<T>));
+    for (T* at = queries; at < end; at += W) UNROLL for (int v = 0; v < NV; v++) extent[v].include(load(at + v * L<T>));
     V<T> query_scale[NV];
     UNROLL for (int v = 0; v < NV; v++) {
         const I<T> scales_exactly = extent[v].scales_exactly(factor);
@@ -240,10 +238,14 @@ NOINLINE void split_scales(const Problem& p, T factor, T* queries, V<T> (&score_
 template <class T>
 T bias_value(const Problem& p, const char* at) {
     switch (p.bias_type) {
-        case FLOAT32: return T(*reinterpret_cast<const float*>(at));
-        case FLOAT64: return T(*reinterpret_cast<const double*>(at));
-        case FLOAT16: return T(widen_float16(*reinterpret_cast<const uint16_t*>(at)));
-        default: return T(widen_bfloat16(*reinterpret_cast<const uint16_t*>(at)));
+    case FLOAT32:
+        return T(*reinterpret_cast<const float*>(at));
+    case FLOAT64:
+        return T(*reinterpret_cast<const double*>(at));
+    case FLOAT16:
+        return T(widen_float16(*reinterpret_cast<const uint16_t*>(at)));
+    default:
+        return T(widen_bfloat16(*reinterpret_cast<const uint16_t*>(at)));
     }
 }
 // The bias of query i and key j is at start + i * row + j * column.
@@ -261,14 +263,14 @@ BiasView bias_view(const Problem& p, int64_t item) {
 // Copy a tile of the bias to [key][query].
 template <class T>
 NOINLINE void load_bias(const Problem& p, int64_t item, int64_t i, int64_t rows, int64_t j, int64_t first, int64_t last,
-                T* out, int64_t width) {
+                        T* out, int64_t width) {
     BiasView b = bias_view<T>(p, item);
     const char* at = b.start + i * b.row + (j + first) * b.column;
     constexpr int64_t size = sizeof(T);
     bool same_type = p.bias_type == (size == 4 ? FLOAT32 : FLOAT64) && b.row % size == 0;
     if (same_type && b.column == size)
         return transpose_rows<T>(reinterpret_cast<const T*>(at), b.row / size, rows, last - first, out + first * width,
-                            width, width);
+                                 width, width);
     for (int64_t c = first; c < last; c++, at += b.column)
         if (same_type && b.row == size) memcpy(out + c * width, at, rows * size);
         else

@@ -38,7 +38,7 @@ INLINE V<float> widened(__m128i x) {
     if (TYPE == FLOAT16) return (V<float>)_mm256_cvtph_ps(x);
     constexpr char O = -1;  // index of a zero byte; with a memory operand this is one shuffle and no shift
     const __m256i byte_indices = _mm256_setr_epi8(O, O, 0, 1, O, O, 2, 3, O, O, 4, 5, O, O, 6, 7,  //
-                                            O, O, 8, 9, O, O, 10, 11, O, O, 12, 13, O, O, 14, 15);
+                                                  O, O, 8, 9, O, O, 10, 11, O, O, 12, 13, O, O, 14, 15);
     return (V<float>)_mm256_shuffle_epi8(_mm256_broadcastsi128_si256(x), byte_indices);
 }
 #endif

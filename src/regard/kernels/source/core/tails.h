@@ -19,9 +19,7 @@ NOINLINE inline void store_tail(float* at, Vector x, int64_t count) {
 }
 
 // The first `count` elements, padded with 0.
-INLINE Vector load_partial(const float* at, int64_t count) {
-    return count >= LANES ? load(at) : load_tail(at, count);
-}
+INLINE Vector load_partial(const float* at, int64_t count) { return count >= LANES ? load(at) : load_tail(at, count); }
 INLINE void store_partial(float* at, Vector x, int64_t count) {
     if (count >= LANES) store(at, x);
     else store_tail(at, x, count);

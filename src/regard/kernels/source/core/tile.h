@@ -32,8 +32,7 @@ NOINLINE void merge(Running<T, NV>& x, const Running<T, NV>& y, int64_t e) {
         x.total[v] = fma(x.total[v], a[v], y.total[v] * b[v]);
         x.maximum[v] = maximum;
     }
-    for (int64_t c = 0; c < e; c++)
-        UNROLL for (int v = 0; v < NV; v++) {
+    for (int64_t c = 0; c < e; c++) UNROLL for (int v = 0; v < NV; v++) {
             T* at = x.context + c * width + v * L<T>;
             store(at, fma(load(at), a[v], load(y.context + c * width + v * L<T>) * b[v]));
         }
@@ -154,8 +153,8 @@ class Tile : ScoreBlock<T, NV> {
         transpose_rows<T>(static_cast<const T*>(p.context) + (item * p.n + i) * p.e, p.e, rows, p.e, running.context, W,
                           W);
         for (int64_t r = 0; r < rows; r++) maximum[r] = statistic[r], total[r] = statistic[p.n + r];
-        UNROLL for (int v = 0; v < NV; v++)
-            running.maximum[v] = load(maximum + v * L<T>), running.total[v] = load(total + v * L<T>);
+        UNROLL for (int v = 0; v < NV; v++) running.maximum[v] = load(maximum + v * L<T>),
+                                            running.total[v] = load(total + v * L<T>);
         for (int64_t c = 0; c < rows * p.e && excludes_nonfinite; c++)
             taints[c % p.e * W + c / p.e] = saved_taints()[c];
     }
@@ -163,8 +162,8 @@ class Tile : ScoreBlock<T, NV> {
     COLD void suspend() {
         T maximum[W], total[W], *statistic = static_cast<T*>(p.statistic) + item * 2 * p.n + i;
         store_transposed<T>(running.context, W, rows, p.e, static_cast<T*>(p.context) + (item * p.n + i) * p.e, p.e);
-        UNROLL for (int v = 0; v < NV; v++)
-            store(maximum + v * L<T>, running.maximum[v]), store(total + v * L<T>, running.total[v]);
+        UNROLL for (int v = 0; v < NV; v++) store(maximum + v * L<T>, running.maximum[v]),
+            store(total + v * L<T>, running.total[v]);
         for (int64_t r = 0; r < rows; r++) statistic[r] = maximum[r], statistic[p.n + r] = total[r];
         for (int64_t c = 0; c < rows * p.e && excludes_nonfinite; c++)
             saved_taints()[c] = taints[c % p.e * W + c / p.e];
@@ -196,8 +195,8 @@ class Tile : ScoreBlock<T, NV> {
         for_steps<2>(0, round_up(TILE_SIDE, p.e) / TILE_SIDE, [&](auto size, int64_t index) {
             const int64_t c = index * TILE_SIDE;
             amx_multiply<decltype(size)::value, W>(x.context + c * W, W,
-                                                    byte_rows(values.at + c * values.stride + start, values.stride),
-                                                    byte_rows(score_block + start * W, W), 2 * (stop - start), true);
+                                                   byte_rows(values.at + c * values.stride + start, values.stride),
+                                                   byte_rows(score_block + start * W, W), 2 * (stop - start), true);
         });
 #else
         for_steps<ROWS>(0, p.e, [&](auto size, int64_t c) {
@@ -207,11 +206,10 @@ class Tile : ScoreBlock<T, NV> {
             T* context = x.context + c * W;
             product<T, R, NV, false>(sums, values.at + start * values.stride + c, values.stride,
                                      score_block + start * W, W, stop - start, workspace.values_prefetcher);
-            UNROLL for (int r = 0; r < R; r++)
-                UNROLL for (int v = 0; v < NV; v++) {
-                    T* at = context + r * W + v * L<T>;
-                    store(at, fma(load(at), rescale[v], sums[r][v]));
-                }
+            UNROLL for (int r = 0; r < R; r++) UNROLL for (int v = 0; v < NV; v++) {
+                T* at = context + r * W + v * L<T>;
+                store(at, fma(load(at), rescale[v], sums[r][v]));
+            }
         });
 #endif
     }
@@ -239,19 +237,18 @@ class Tile : ScoreBlock<T, NV> {
         V<T> sums[4][NV] = {};
         for (int64_t c = start; c < stop; c += 4) {
             V<T> weights[4][NV];
-            UNROLL for (int u = 0; u < 4; u++)
-                UNROLL for (int v = 0; v < NV; v++) {
-                    T* at = logits + (c + u) * W + v * L<T>;
-                    weights[u][v] = exp2<T>(load(at) - base[v]);
-                    sums[u][v] += weights[u][v];
-                    if (!PAIRS) store(at, weights[u][v]);
+            UNROLL for (int u = 0; u < 4; u++) UNROLL for (int v = 0; v < NV; v++) {
+                T* at = logits + (c + u) * W + v * L<T>;
+                weights[u][v] = exp2<T>(load(at) - base[v]);
+                sums[u][v] += weights[u][v];
+                if (!PAIRS) store(at, weights[u][v]);
 #if defined(__AVX512BF16__)
-                    if (u % 2) store(logits + (c + u) / 2 * W + v * L<T>, pair(weights[u - 1][v], weights[u][v]));
+                if (u % 2) store(logits + (c + u) / 2 * W + v * L<T>, pair(weights[u - 1][v], weights[u][v]));
 #endif
-                }
+            }
         }
-        UNROLL for (int v = 0; v < NV; v++)
-            x.total[v] = fma(x.total[v], rescale[v], (sums[0][v] + sums[1][v]) + (sums[2][v] + sums[3][v]));
+        UNROLL for (int v = 0; v < NV; v++) x.total[v] =
+            fma(x.total[v], rescale[v], (sums[0][v] + sums[1][v]) + (sums[2][v] + sums[3][v]));
     }
 
     // Copy the values with 0 for non-finite ones, which are recorded for the queries that see them. Products may read

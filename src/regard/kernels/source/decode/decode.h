@@ -25,7 +25,7 @@ class Decode {
     char* key_scratch;
     PairParameters<T> parameters;
     Features<T> left, right;
-    Partial<T> *partials, *partial;  // results of all chunks; of the current chunk
+    Partial<T>*partials, *partial;  // results of all chunks; of the current chunk
     bool excludes_nonfinite = false;
     RowPrefetcher keys_prefetcher, values_prefetcher;
     SequentialReader keys_reader;
@@ -205,8 +205,8 @@ class Decode {
         for (int64_t r = 0; r < rows; r += 4) {
             Four sums[4] = {};
             for (int64_t c = 0; c < stop; c += 4)
-                UNROLL for (int u = 0; u < 4; u++)
-                    sums[u] += *reinterpret_cast<const Four*>(score_block + (r + u) * K + c);
+                UNROLL for (int u = 0; u < 4; u++) sums[u] +=
+                    *reinterpret_cast<const Four*>(score_block + (r + u) * K + c);
             for (int u = 0; u < 4 && r + u < rows; u++) {
                 T& total = partial[r + u].total();
                 total = fma1(total, rescale[r + u], (sums[u][0] + sums[u][1]) + (sums[u][2] + sums[u][3]));
@@ -250,9 +250,9 @@ class Decode {
         else
 #endif
 #if defined(__AVX512BF16__)
-        for (int64_t c = 0; c < rows * K; c += L<T>)  // in place, since pairs are smaller
-            _mm256_storeu_si256(reinterpret_cast<__m256i*>(score_block + c / K * K + c % K / 2),
-                                (__m256i)_mm512_cvtneps_pbh((__m512)load(score_block + c)));
+            for (int64_t c = 0; c < rows * K; c += L<T>)  // in place, since pairs are smaller
+                _mm256_storeu_si256(reinterpret_cast<__m256i*>(score_block + c / K * K + c % K / 2),
+                                    (__m256i)_mm512_cvtneps_pbh((__m512)load(score_block + c)));
 #endif
     }
 
@@ -284,8 +284,8 @@ class Decode {
         // some of the earlier prefetches appear to be dropped.
         const bool read_once = rows <= 4 && p.e <= 8 * L<T> && p.values_type == p.compute;
         values_prefetcher = read_once && hardware_prefetches(p.values, p.e, p.values_type)
-                          ? at_half_rate(row_prefetcher(p.keys, first_item, j, p.d, p.keys_type))
-                          : row_prefetcher(p.values, first_item, j, p.e, p.values_type);
+                                ? at_half_rate(row_prefetcher(p.keys, first_item, j, p.d, p.keys_type))
+                                : row_prefetcher(p.values, first_item, j, p.e, p.values_type);
 #if defined(__AMX_BF16__)
         if (rows > 1) return add_values_amx(j, keys, rescale);
         FlushSubnormals flush_mode;
@@ -350,7 +350,7 @@ class Decode {
 
     template <class S, int R, int NV, int PART>
     INLINE void accumulate(V<T> (&sums)[R][NV], const T* a, int64_t lda, int64_t depth, const char* from, int64_t row,
-                       RowPrefetcher& shared_prefetcher);
+                           RowPrefetcher& shared_prefetcher);
 
     template <class S, int R, int NV>
     inline int64_t add_columns(const char* values, int64_t row, int64_t first, int64_t keys, int64_t c);

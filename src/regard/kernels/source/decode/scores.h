@@ -51,13 +51,12 @@ void Decode<T>::multiply(const char* from, int64_t row, int64_t first, int64_t c
     RowPrefetcher prefetcher = keys_prefetcher;
     SequentialReader next = keys_reader;
     const bool reads_on = R * M == 1 && reads_sequentially();
-    auto add = [&](const V<T> (&widened)[M][H], int64_t f) INLINE_LAMBDA {
+    auto add = [&](const V<T>(&widened)[M][H], int64_t f) INLINE_LAMBDA {
         UNROLL for (int r = 0; r < R; r++) {
             V<T> query = broadcast_element(q[r] + f);
-            UNROLL for (int m = 0; m < M; m++)
-                UNROLL for (int h = 0; h < H; h++)
-                    sums[r][m][h] = MATRIX_UNIT ? fma(broadcast(q[r][2 * f + h]), widened[m][h], sums[r][m][h])
-                                         : add_products<T>(query, widened[m][h], sums[r][m][h]);
+            UNROLL for (int m = 0; m < M; m++) UNROLL for (int h = 0; h < H; h++) sums[r][m][h] =
+                MATRIX_UNIT ? fma(broadcast(q[r][2 * f + h]), widened[m][h], sums[r][m][h])
+                            : add_products<T>(query, widened[m][h], sums[r][m][h]);
         }
     };
     auto join_halves = [&]() INLINE_LAMBDA {  // the order of the matrix unit
@@ -91,8 +90,7 @@ void Decode<T>::multiply(const char* from, int64_t row, int64_t first, int64_t c
         add(widened, f);
     }
     if (MATRIX_UNIT) join_halves();
-    UNROLL for (int r = 0; r < R; r++)
-        UNROLL for (int h = 0; h < (MATRIX_UNIT ? 1 : M * H); h++)
+    UNROLL for (int r = 0; r < R; r++) UNROLL for (int h = 0; h < (MATRIX_UNIT ? 1 : M * H); h++)
         store(score_block + std::min(first + r, rows - 1) * K + c + h * L<T>,
               MATRIX_UNIT ? joined[r] : sums[r][h / H][h % H]);
     keys_prefetcher = prefetcher;
@@ -116,8 +114,8 @@ void Decode<T>::products_in_memory(const char* at, int64_t row, int64_t keys) {
         for (int64_t r = 0; r < rows; r += R) {
             V<T> sums[R][NV] = {};
             accumulate<S, R, NV, 2>(sums, queries + r * p.d, p.d, p.d, key_scratch, W * SIZE, keys_prefetcher);
-            UNROLL for (int u = 0; u < R; u++)
-                UNROLL for (int v = 0; v < NV; v++) store(score_block + (r + u) * K + c + v * L<T>, sums[u][v]);
+            UNROLL for (int u = 0; u < R; u++) UNROLL for (int v = 0; v < NV; v++)
+                store(score_block + (r + u) * K + c + v * L<T>, sums[u][v]);
         }
     }
 }

@@ -87,8 +87,8 @@ int64_t Decode<T>::add_row_wise(const char* values, int64_t row, int64_t first, 
     auto add_rows = [&](auto count) INLINE_LAMBDA {
         constexpr int N = decltype(count)::value;
         V<T> weights[R][N];
-        UNROLL for (int u = 0; u < R; u++)
-            UNROLL for (int i = 0; i < N; i++) weights[u][i] = broadcast(score_block[(r + u) * K + first + k + i]);
+        UNROLL for (int u = 0; u < R; u++) UNROLL for (int i = 0; i < N; i++) weights[u][i] =
+            broadcast(score_block[(r + u) * K + first + k + i]);
         const char* from = values + k * row;
         for (int64_t c = 0; c < stop; c += L<T>, from += SIZE) {
             if ((read += N * SIZE) >= interval) read -= interval, prefetcher.prefetch();
@@ -129,7 +129,7 @@ void Decode<T>::add_tail(const char* values, int64_t row, int64_t first, int64_t
 template <class T>
 template <class S, int R, int NV, int PART>
 void Decode<T>::accumulate(V<T> (&sums)[R][NV], const T* a, int64_t lda, int64_t depth, const char* from, int64_t row,
-                       RowPrefetcher& shared_prefetcher) {
+                           RowPrefetcher& shared_prefetcher) {
     constexpr int SIZE = sizeof(typename S::Stored);
     constexpr int BYTES_READ = NV * L<T> * SIZE * (PAIRS && SIZE == 2 ? 2 : 1) / PART;
     const int64_t interval = std::max<int>(1, RowPrefetcher::BATCH_BYTES / BYTES_READ) * ((rows + R - 1) / R);
@@ -153,10 +153,13 @@ void Decode<T>::accumulate(V<T> (&sums)[R][NV], const T* a, int64_t lda, int64_t
             }
         }
     else
-        product_of<T, R, NV, true>(sums, a, lda, depth, [&](int64_t k, V<T> (&bk)[NV]) INLINE_LAMBDA {
-            prefetch(k);
-            S::read(from, row, k, bk);
-        }, no_prefetch);
+        product_of<T, R, NV, true>(
+            sums, a, lda, depth,
+            [&](int64_t k, V<T>(&bk)[NV]) INLINE_LAMBDA {
+                prefetch(k);
+                S::read(from, row, k, bk);
+            },
+            no_prefetch);
     shared_prefetcher = prefetcher;
 }
 
@@ -171,13 +174,11 @@ int64_t Decode<T>::add_columns(const char* values, int64_t row, int64_t first, i
             V<T> sums[R][NV];
             T* at[R];
             for (int u = 0; u < R; u++) at[u] = sums_of(r + u) + c;
-            UNROLL for (int u = 0; u < R; u++)
-                UNROLL for (int v = 0; v < NV; v++) sums[u][v] = load(at[u] + v * L<T>);
+            UNROLL for (int u = 0; u < R; u++) UNROLL for (int v = 0; v < NV; v++) sums[u][v] = load(at[u] + v * L<T>);
             const char* from = values + c * sizeof(Stored);
             accumulate<S, R, NV, 1>(sums, score_block + r * K + first / (PAIRS + 1), K, elements(keys), from, row,
-                                values_prefetcher);
-            UNROLL for (int u = 0; u < R; u++)
-                UNROLL for (int v = 0; v < NV; v++) store(at[u] + v * L<T>, sums[u][v]);
+                                    values_prefetcher);
+            UNROLL for (int u = 0; u < R; u++) UNROLL for (int v = 0; v < NV; v++) store(at[u] + v * L<T>, sums[u][v]);
         }
     return c;
 }

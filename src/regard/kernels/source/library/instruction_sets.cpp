@@ -14,7 +14,10 @@
 
 namespace regard {
 
-#define DECLARE(ISA) namespace ISA { extern const Kernel kernel; }
+#define DECLARE(ISA)                                                                                                   \
+    namespace ISA {                                                                                                    \
+    extern const Kernel kernel;                                                                                        \
+    }
 #if defined(REGARD_HAVE_AMX)
 DECLARE(amx)
 #endif
@@ -81,7 +84,7 @@ struct Choice {
 };
 
 static const Choice CHOICES[] = {
-    // best first
+// best first
 #if defined(REGARD_HAVE_AMX)
     {&amx::kernel,
      [] {

@@ -27,15 +27,14 @@ struct Part {
 template <int NV, bool ACROSS>
 NOINLINE static void tile(Part a, Part b, int64_t depth, Part start, float* out, int64_t out_row) {
     Vector sums[ROWS][NV];
-    UNROLL for (int r = 0; r < ROWS; r++)
-        UNROLL for (int v = 0; v < NV; v++) {
-            sums[r][v] = load(start.at + r * start.row + v * LANES);
-            // of the next tile, whose rows may have a large stride
-            __builtin_prefetch(out + (ROWS + r) * out_row + v * LANES, 1);
-        }
+    UNROLL for (int r = 0; r < ROWS; r++) UNROLL for (int v = 0; v < NV; v++) {
+        sums[r][v] = load(start.at + r * start.row + v * LANES);
+        // of the next tile, whose rows may have a large stride
+        __builtin_prefetch(out + (ROWS + r) * out_row + v * LANES, 1);
+    }
     product<float, ROWS, NV, ACROSS>(sums, a.at, a.row, b.at, b.row, depth);
-    UNROLL for (int r = 0; r < ROWS; r++)
-        UNROLL for (int v = 0; v < NV; v++) store(out + r * out_row + v * LANES, sums[r][v]);
+    UNROLL for (int r = 0; r < ROWS; r++) UNROLL for (int v = 0; v < NV; v++)
+        store(out + r * out_row + v * LANES, sums[r][v]);
 }
 
 NOINLINE static void apply_tanh(float* x, int64_t count) {
@@ -130,8 +129,8 @@ class Multiply {
 
     void multiply_tile(Part a, Part start, float* out, int64_t out_row) const {
         using Tile = void (*)(Part, Part, int64_t, Part, float*, int64_t);
-        static constexpr Tile tiles[][2] = {{tile<1, false>, tile<1, true>}, {tile<2, false>, tile<2, true>},
-                                            {tile<3, false>, tile<3, true>}};
+        static constexpr Tile tiles[][2] = {
+            {tile<1, false>, tile<1, true>}, {tile<2, false>, tile<2, true>}, {tile<3, false>, tile<3, true>}};
         tiles[vectors() - 1][across](a, b, depth, start, out, out_row);
     }
 

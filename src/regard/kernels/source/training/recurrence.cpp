@@ -75,12 +75,11 @@ void multiply_panel(const float* a, int64_t lda, int64_t rows, const float* pane
     for_tiles<ROWS>(rows, [&](auto size, int64_t r) {
         constexpr int R = decltype(size)::value;
         Vector sums[R][NV];
-        UNROLL for (int i = 0; i < R; i++)
-            UNROLL for (int v = 0; v < NV; v++)
-                sums[i][v] = output == OVERWRITE ? Vector{} : load(out + (r + i) * width + v * LANES);
+        UNROLL for (int i = 0; i < R; i++) UNROLL for (int v = 0; v < NV; v++) sums[i][v] =
+            output == OVERWRITE ? Vector{} : load(out + (r + i) * width + v * LANES);
         product<float, R, NV, true>(sums, a + r * lda, lda, panel, NV * LANES, depth);
-        UNROLL for (int i = 0; i < R; i++)
-            UNROLL for (int v = 0; v < NV; v++) store(out + (r + i) * width + v * LANES, sums[i][v]);
+        UNROLL for (int i = 0; i < R; i++) UNROLL for (int v = 0; v < NV; v++)
+            store(out + (r + i) * width + v * LANES, sums[i][v]);
     });
 }
 
@@ -206,8 +205,8 @@ class Attention {
         for (; c + 4 * LANES <= p.context; c += 4 * LANES) {
             Vector sums[4] = {};
             for (int64_t j = 0; j < p.valid_positions[b]; j++)
-                UNROLL for (int v = 0; v < 4; v++)
-                    sums[v] = fma(broadcast(weights[j]), load(values + j * p.context + c + v * LANES), sums[v]);
+                UNROLL for (int v = 0; v < 4; v++) sums[v] =
+                    fma(broadcast(weights[j]), load(values + j * p.context + c + v * LANES), sums[v]);
             UNROLL for (int v = 0; v < 4; v++) store(context + c + v * LANES, sums[v]);
         }
         for (; c < p.context; c += LANES) {
@@ -429,8 +428,7 @@ class Gru {
             const Vector before = load_partial(state + j, h - j);
             store_partial(out + j, fma(update, before - candidate, candidate), h - j);
             const Vector result[4] = {reset, update, candidate, u[2]};
-            if (saved)
-                UNROLL for (int g = 0; g < 4; g++) {
+            if (saved) UNROLL for (int g = 0; g < 4; g++) {
                     store(saved + 4 * j + g * LANES, result[g]);
                     __builtin_prefetch(saved + gates_row() + 4 * j + g * LANES, 1);  // of the next row
                 }

@@ -42,8 +42,7 @@ class BeamSearch {
     BeamSearch(Search& p, char* scratch)
         : p(p), scratch(scratch), arena{p.workspace}, h(p.decoder.size), input_size(3 * h + p.size),
           // One may be the end token, and all others may extend one row.
-          count(p.width == 1 ? 1 : std::min(p.width + 1, p.words)),
-          max_rows(p.decoder.sentences * p.width) {
+          count(p.width == 1 ? 1 : std::min(p.width + 1, p.words)), max_rows(p.decoder.sentences * p.width) {
         const int64_t gates_size = 4 * width_of<float>(h) + 64;
         sentences = arena.allocate<int64_t>(max_rows), missing = arena.allocate<int64_t>(max_rows);
         recurrence_memory = arena.allocate<char>(recurrence_scratch(decoder(max_rows)));
@@ -112,8 +111,9 @@ class BeamSearch {
                               load_partial(word_part + c, p.size - c) + load_partial(context + c, p.size - c),
                               p.size - c);
         }
-        multiply({p.rows, h, p.size, h, 1, p.size, 1, p.size, states, p.readout_weight, nullptr, readout, nullptr,
-                             true, TANH}, scratch);
+        multiply({p.rows, h, p.size, h, 1, p.size, 1, p.size, states, p.readout_weight, nullptr, readout, nullptr, true,
+                  TANH},
+                 scratch);
         top_k({p.rows, p.words, p.size, count, p.begin + 1, nullptr, readout, p.output_weight, p.output_bias,
                best_logits, statistics, best_words},
               scratch);
@@ -131,7 +131,8 @@ class BeamSearch {
         }
         if (missing_count)
             multiply({missing_count, p.size, input_size, p.size, 1, input_size, 1, input_size, embedded, p.word_weight,
-                                 p.word_bias, computed, nullptr, false, 0}, scratch);
+                      p.word_bias, computed, nullptr, false, 0},
+                     scratch);
         for (int64_t i = 0; i < missing_count; i++)
             memcpy(table + missing[i] * input_size, computed + i * input_size, input_size * sizeof(float));
         for (int64_t r = 0; r < p.rows; r++)
