@@ -36,3 +36,36 @@ def lines(count: int, longest: int = 9) -> list[str]:
     rng = np.random.default_rng(4)
     drawn = ("".join(rng.choice(list("abcdx"), rng.integers(1, longest))) for _ in range(10 * count))
     return list(dict.fromkeys(drawn))[:count]
+
+
+# Text of many scripts, as a tokenizer meets it.
+LINES = [
+    *(
+        "the cat sat",
+        "The CAT, again!",
+        "l'été n'est pas là",
+        "« Où ? » dit-il",
+        "don't, well-known (x) 3.5 %",
+        "a_b c-d",
+    ),
+    *(
+        "ﬁne ﬁnd",
+        "कि नमस्ते",
+        "क़लम",
+        "한국어 사람",
+        "שָׁלוֹם",
+        "ǆ Ǆ",
+        "e\u0301te\u0301 x",
+        "a\tb  c ",
+        "x\ufeffy\u00a0z",
+    ),
+    *(
+        "İSTANBUL ışık",
+        "😀👍🏽 ok",
+        "👩\u200d🚀!",
+        "🇫🇷🇩🇪",
+        "a\uffedb \u2423 \u2581c _d",
+        "zero\u200bwidth",
+        "soft\u00adhyphen",
+    ),
+]

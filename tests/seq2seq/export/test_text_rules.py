@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from exported import LINES
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -18,39 +19,9 @@ from regard.seq2seq.export.rules import rules, words_pattern
 from regard.seq2seq.sources.text.tokenizers import Subwords, Tokenizer, Words, learn
 from regard.seq2seq.sources.text.vocabulary import SPECIAL, Vocabulary
 
-LINES = [
-    *(
-        "the cat sat",
-        "The CAT, again!",
-        "l'été n'est pas là",
-        "« Où ? » dit-il",
-        "don't, well-known (x) 3.5 %",
-        "a_b c-d",
-    ),
-    *(
-        "ﬁne ﬁnd",
-        "कि नमस्ते",
-        "क़लम",
-        "한국어 사람",
-        "שָׁלוֹם",
-        "ǆ Ǆ",
-        "e\u0301te\u0301 x",
-        "a\tb  c ",
-        "x\ufeffy\u00a0z",
-    ),
-    *(
-        "İSTANBUL ışık",
-        "😀👍🏽 ok",
-        "👩\u200d🚀!",
-        "🇫🇷🇩🇪",
-        "a\uffedb \u2423 \u2581c _d",
-        "zero\u200bwidth",
-        "soft\u00adhyphen",
-    ),
-]
 with copied("text") as module:
     TEXT = module.Text
-FORMS = ("NFC", "NFKC", "none")
+FORMS = ("NFC", "NFKC", "NFD", "none")
 
 
 @cache

@@ -13,7 +13,7 @@ from regard.pronunciation.commands.lexicon import add_output, check_output, join
 from regard.pronunciation.files import Path, decoded, load
 from regard.pronunciation.lexicon import Wrong, checked
 from regard.pronunciation.pronouncer import UNKNOWN, Pronouncer
-from regard.seq2seq.commands.loading import add_ensemble, add_model, load_all
+from regard.seq2seq.commands.loading import add_ensemble, add_lines, add_model, load_all
 from regard.seq2seq.commands.options import add_beam, beam_sizes
 from regard.seq2seq.model import Seq2Seq
 from regard.show import argument_types
@@ -43,13 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EXAMPLES
     add = parser.add_argument
     add_model(parser)
-    add(
-        "file",
-        nargs="?",
-        type=argument_types.path,
-        metavar="FILE",
-        help="one word a line, UTF-8; by default standard input",
-    )
+    add_lines(parser, "word")
     add_ensemble(parser)
     add(
         "--lexicon",

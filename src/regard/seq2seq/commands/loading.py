@@ -21,6 +21,7 @@ from regard.show.terminal.text import note
 __all__ = [
     "Unseen",
     "add_ensemble",
+    "add_lines",
     "add_model",
     "load_all",
     "make_picture_folder",
@@ -35,6 +36,12 @@ def add_model(parser: argparse.ArgumentParser) -> None:
     """Add the argument ``MODEL`` to a verb."""
     text = "a model file from regard train, or its folder"
     parser.add_argument("model", type=argument_types.path, metavar="MODEL", help=text)
+
+
+def add_lines(parser: argparse.ArgumentParser, unit: str) -> None:
+    """Add the argument ``FILE``, which has one such unit a line, to a verb."""
+    text = f"one {unit} a line, UTF-8; by default standard input"
+    parser.add_argument("file", nargs="?", type=argument_types.path, metavar="FILE", help=text)
 
 
 def add_ensemble(parser: argparse.ArgumentParser) -> None:

@@ -16,6 +16,7 @@ from regard.seq2seq.commands import drawing
 from regard.seq2seq.commands.loading import (
     Unseen,
     add_ensemble,
+    add_lines,
     add_model,
     load_all,
     make_picture_folder,
@@ -78,13 +79,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EXAMPLES
     add = parser.add_argument
     add_model(parser)
-    add(
-        "file",
-        nargs="?",
-        type=argument_types.path,
-        metavar="FILE",
-        help="one sentence a line, UTF-8; by default standard input",
-    )
+    add_lines(parser, "sentence")
     add_ensemble(parser)
     _add_search(parser)
     _add_sampling(parser)
