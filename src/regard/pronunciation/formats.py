@@ -158,7 +158,7 @@ FORMATS: dict[str, Format] = {
     "sherpa-matcha": _voice("Matcha", sherpa.write, sherpa.latin_spelling, sherpa.latin_refusal),
 }
 
-_HINT = "say what it is with format="
+_HINT = "name the format: regard lexicon --from NAME, or format= in Python"
 _NUMBERED = re.compile(r"^[^\s]+\([0-9]+\)[ \t]", re.MULTILINE)
 _COMMENT = re.compile(r"^;;;|^[^\t\n]* #( |$)", re.MULTILINE)
 _LOOKED_AT = 10_000  # lines, at equal distances
