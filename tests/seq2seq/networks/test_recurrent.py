@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -136,6 +140,33 @@ def test_padding_has_no_influence(options: dict[str, Any]) -> None:
     # The content of padding is never read.
     wider.source[batch.lengths.max() :] = 8
     assert network.loss(wider)[0] == pytest.approx(network.loss(batch)[0], rel=1e-12)
+
+
+@every_network
+def test_a_loss_without_a_backward_pass_leaves_no_arrays_to_the_garbage_collector(
+    options: dict[str, Any],
+) -> None:
+    network, batch = make_network(options, np.float32), collate(PAIRS)
+    network.loss(batch)
+    with unreachable_objects() as garbage:
+        network.loss(batch)
+    pullbacks = [each for each in garbage if isinstance(each, FunctionType)]
+    garbage.clear()
+    assert not pullbacks
+
+
+@contextmanager
+def unreachable_objects() -> Iterator[list[Any]]:
+    """Collect what only the garbage collector frees: a pullback among it would hold its arrays."""
+    gc.collect()
+    gc.disable()
+    gc.set_debug(gc.DEBUG_SAVEALL)
+    try:
+        yield gc.garbage
+        gc.collect()
+    finally:
+        gc.set_debug(0)
+        gc.enable()
 
 
 @every_network
