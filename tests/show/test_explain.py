@@ -420,10 +420,10 @@ def damaged(name: str) -> None:
         ("a.csv", "1,2\n3,x\n", "a.csv, line 2, column 2: 'x' is not a number"),
         ("a.csv", "1,2\n3,\n", "a.csv, line 2, column 2: '' is not a number"),
         ("a.csv", "1,1_0\n", "a.csv, line 1, column 2: '1_0' is not a number"),
-        ("a.csv", "1,2\n3,nan\n", "a.csv must hold finite numbers: nan at row 2, column 2"),
-        ("a.csv", "1,-inf\n", "a.csv must hold finite numbers: -inf at row 1, column 2"),
+        ("a.csv", "1,2\n3,nan\n", "a.csv must hold finite numbers. Got nan in row 2, column 2 instead."),
+        ("a.csv", "1,-inf\n", "a.csv must hold finite numbers. Got -inf in row 1, column 2 instead."),
         ("a.csv", "\n \n", "there are no numbers in a.csv"),
-        ("a.csv", b"1,2\n3,\xe9\n", "a.csv, line 2: not UTF-8 text (byte 0xe9)"),
+        ("a.csv", b"1,2\n3,\xe9\n", "a.csv, line 2: not UTF-8 (byte 3 is 0xe9)"),
         ("a.npz", "hello", "a.npz is not an .npz file"),
         (
             "a.npz",
@@ -435,11 +435,15 @@ def damaged(name: str) -> None:
             {"q": np.eye(2), "k": np.eye(2), "v": np.array(["a"])},
             "a.npz, array v must hold real numbers: it holds <U1",
         ),
-        ("a.npy", np.array([[1, np.nan]]), "a.npy must hold finite numbers: nan at row 1, column 2"),
+        (
+            "a.npy",
+            np.array([[1, np.nan]]),
+            "a.npy must hold finite numbers. Got nan in row 1, column 2 instead.",
+        ),
         (
             "a.npy",
             np.array([[[1, np.inf]]]),
-            "a.npy must hold finite numbers: inf at index (1, 1, 2), counted from 1",
+            "a.npy must hold finite numbers. Got inf at index (1, 1, 2) from 1 instead.",
         ),
         ("a.npy", np.eye(2) * 1j, "a.npy must hold real numbers: it holds complex128"),
         (

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 from numpy.typing import NDArray
 
-__all__ = ["LETTERS", "choice", "fail", "naming_shapes", "one_of"]
+__all__ = ["LETTERS", "choice", "fail", "keys", "mapping", "naming_shapes", "one_of"]
 
 Array = NDArray[Any]
+Name = TypeVar("Name", bound=str)
 LETTERS = {"queries": "(..., n, d)", "keys": "(..., m, d)", "values": "(..., m, e)"}
 
 
@@ -53,8 +54,23 @@ def nearest(name: str, known: list[str]) -> str:
     return next(iter(difflib.get_close_matches(name[:60], known, n=1)), "")
 
 
-def choice(name: str, value: object, choices: Iterable[str]) -> None:
-    """Check a name against the known ones."""
+def choice(name: str, value: object, choices: Iterable[Name]) -> Name:
+    """Return a name if it is one of the known ones."""
     known = list(choices)
     if not isinstance(value, str) or value not in known:
         one_of(name, value, known)
+    return value
+
+
+def mapping(name: str, value: object) -> Mapping[str, Any]:
+    """Return a mapping."""
+    if not isinstance(value, Mapping):
+        fail(f"{name} must be a mapping. Got {value!r:.60} instead.", kind=TypeError)
+    return value
+
+
+def keys(name: str, given: Mapping[str, Any], names: Iterable[str]) -> None:
+    """Check that a mapping has these keys and no other."""
+    if given.keys() != set(wanted := list(names)):
+        got = ", ".join(map(str, given)) or "none"
+        fail(f"{name} must be {', '.join(wanted)}. Got {got:.60} instead.")

@@ -78,8 +78,7 @@ def _split(path: str) -> tuple[str, str | None]:
 
 @contextmanager
 def _opened(path: str) -> Iterator[IO[bytes]]:
-    if "\0" in path:
-        _check.fail(f"a path must not have a null character. Got {path!r} instead.")
+    _check.no_null(path)
     with _files.reading(path) as file:
         yield file
 

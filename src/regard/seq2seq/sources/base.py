@@ -131,9 +131,7 @@ class Source(ABC):
         names = [field.name for field in fields(cls)]  # type: ignore[arg-type]
         if data:
             _check.fail(f"a source of arrays has no data. Got {next(iter(data))!r:.60} instead.")
-        if set(settings) != {"kind", *names}:
-            rule = f"the settings of {settings['kind']} must be kind, {', '.join(names)}."
-            _check.fail(f"{rule} Got {', '.join(map(str, settings)):.60} instead.")
+        _check.keys(f"the settings of {settings['kind']}", settings, ["kind", *names])
         return cls(**{name: settings[name] for name in names})
 
 
