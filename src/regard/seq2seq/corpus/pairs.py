@@ -29,6 +29,7 @@ from regard.seq2seq.sources.text.normalization import is_blank
 from regard.seq2seq.sources.text.tokenizers import Tokenizer
 
 __all__ = [
+    "by_source",
     "Skipped",
     "as_pairs",
     "no_pair",
@@ -343,6 +344,14 @@ def paired(
 
 def _same(pair: tuple[str, str]) -> tuple[str, str]:
     return pair
+
+
+def by_source(pairs: Iterable[tuple[Key, T]]) -> dict[Key, list[T]]:
+    """Return the targets of each source, in the order of the pairs."""
+    targets: dict[Key, list[T]] = {}
+    for source, target in pairs:
+        targets.setdefault(source, []).append(target)
+    return targets
 
 
 def memoized(function: Callable[[Key], T]) -> Callable[[Key], T]:
