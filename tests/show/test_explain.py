@@ -508,14 +508,14 @@ def fails(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
         ),
         (
             ["long.npz", "keys.npy"],
-            "long.npz holds several arrays: give it alone, or each array as a file of its own",
+            "long.npz holds several arrays; hint: give it alone, or each array as a file of its own",
         ),
         (
             ["a.npy", "b.npy", "c.npy", "d.npy"],
             "queries, keys and values come in one, two or three files: 4 given",
         ),
-        (["long.npz", "--words", "1"], "give files or --words, not both"),
-        (["long.npz", "--seed", "1"], "give files or --seed, not both"),
+        (["long.npz", "--words", "1"], "FILES and --words exclude each other; hint: give one"),
+        (["long.npz", "--seed", "1"], "FILES and --seed exclude each other; hint: give one"),
         (["long.npz", "--row", "5"], "--row must be one of the 4 queries, counted from 1: 5"),
         (["--row", "0"], "argument --row: must be an integer of at least 1. Got '0' instead."),
         (["--digits", "-1"], "argument --digits: must be an integer from 0 to 17. Got '-1' instead."),
@@ -526,7 +526,10 @@ def fails(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
             "words, row 2: every row must have as many numbers: 1 found, 2 in the first row",
         ),
         (["--query-weight", "1"], "give all three weights or none: --key-weight and --value-weight missing"),
-        ([*FROM_SCRATCH[1:], "--seed", "1"], "give the three weights or a seed that draws them, not both"),
+        (
+            [*FROM_SCRATCH[1:], "--seed", "1"],
+            "all three weights and --seed exclude each other; hint: give one",
+        ),
         (
             [*FROM_SCRATCH[1:], "--words", "1 0"],
             "query weight must have 2 rows, one for each number of a word: it is (3, 3)",
@@ -534,14 +537,14 @@ def fails(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
         (["--labels", "a b"], "labels must name each word: 2 labels for 4"),
         (["--at", "1"], "--at is for arrays with leading dimensions; these have none"),
         (["--at", "x"], "argument --at: integers between commas are needed: 'x'"),
-        (["--align", "end"], "--align goes with --causal or --window"),
+        (["--align", "end"], "--align needs --causal or --window"),
         (
             ["--mask", "queries.npy"],
             "queries.npy must hold 0 and 1 only (1: the key is visible to the query)",
         ),
         (
             ["--score", "general", "--score-arrays", "long.npz", "--seed", "1", "q.npy"],
-            "give files or --seed, not both",
+            "FILES and --seed exclude each other; hint: give one",
         ),
         (
             ["--step", "queries.npy"],
@@ -561,11 +564,11 @@ def fails(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
             ["--score", "general", "--score-arrays", "long.npz"],
             "long.npz must hold weight for --score general: it holds only queries, keys, values",
         ),
-        (["--words", ""], f"there are no numbers in words; {DRAWN}"),
+        (["--words", ""], f"there are no numbers in words; hint: {DRAWN}"),
         (["--scale", "nan"], "argument --scale: must be a number that is finite. Got 'nan' instead."),
         (["--png", "weights.doc"], "a picture's name must end in .png, .svg or .pdf: weights.doc"),
         (["--html", "mask.html"], "mask.html: the file exists already, --force replaces it"),
-        (["--force"], "--force goes with --html"),
+        (["--force"], "--force needs --html"),
         (["--png", "none/weights.png"], "none/weights.png: No such file or directory"),
     ],
 )

@@ -8,7 +8,7 @@ from typing import Any, NoReturn, TypeVar
 
 from numpy.typing import NDArray
 
-__all__ = ["LETTERS", "choice", "fail", "keys", "mapping", "naming_shapes", "one_of"]
+__all__ = ["LETTERS", "choice", "exclude", "fail", "keys", "located", "mapping", "naming_shapes", "one_of"]
 
 Array = NDArray[Any]
 Name = TypeVar("Name", bound=str)
@@ -39,12 +39,30 @@ def naming_shapes(shapes: dict[str, Array]) -> Iterator[None]:
         raise type(error)("\n".join([rule, *_shape_lines(shapes), *rest])) from None
 
 
+@contextmanager
+def located(where: str) -> Iterator[None]:
+    """Let the text of an error, or the file name of one of the system, begin with `where`."""
+    try:
+        yield
+    except (ValueError, TypeError) as error:  # a subclass, such as UnicodeError, may need other arguments
+        fail(f"{where}{error}", kind=TypeError if isinstance(error, TypeError) else ValueError)
+    except OSError as error:
+        if where and error.filename is not None:
+            error.filename = f"{where}{error.filename}"
+        raise
+
+
 def one_of(name: str, value: object, choices: Iterable[str], hint: str = "") -> NoReturn:
     """Raise for an unknown name, with the most similar known one as the hint."""
     known = list(choices)
     near = nearest(str(value), known)
     hint = f"did you mean {near!r}?" if near else hint
     fail(f"{name} must be one of {', '.join(map(repr, known))}. Got {value!r:.60} instead.", hint=hint)
+
+
+def exclude(first: str, second: str) -> NoReturn:
+    """Raise for two options or arguments of which one can be given."""
+    fail(f"{first} and {second} exclude each other.", hint="give one")
 
 
 def nearest(name: str, known: list[str]) -> str:

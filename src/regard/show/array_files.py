@@ -67,7 +67,7 @@ def read_table(path: Path) -> Table:
     """Read one array of finite real numbers from a .npy or CSV file, with the names that a CSV file has."""
     suffix = path.suffix.lower()
     if suffix == ".npz":
-        _check.fail(f"{path} holds several arrays: give it alone, or each array as a file of its own")
+        _check.fail(f"{path} holds several arrays", hint="give it alone, or each array as a file of its own")
     if suffix != ".npy":
         return _table(_lines(path), str(path))
     with _files.reading(path) as file:
@@ -115,8 +115,8 @@ def _check_sizes(path: Path, members: Sequence[zipfile.ZipInfo]) -> None:
     need, size = sum(member.file_size for member in members), path.stat().st_size
     if need > _FREE + _RATIO * size:
         _check.fail(
-            f"{path} unpacks to too much: {need} bytes from {size}, more than {_RATIO} times as many;"
-            " np.savez packs less tightly than np.savez_compressed"
+            f"{path} unpacks to too much: {need} bytes from {size}, more than {_RATIO} times as many",
+            hint="np.savez packs less tightly than np.savez_compressed",
         )
 
 

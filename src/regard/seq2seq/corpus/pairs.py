@@ -517,6 +517,6 @@ def _check_ratio(packed: int, unpacked: int, name: str) -> None:
     """Raise an error if the compression ratio is far above that of text (a decompression bomb)."""
     if unpacked > _FREE + _RATIO * packed:
         _check.fail(
-            f"{name} unpacks to too much: its first {packed} bytes give {unpacked}, more than {_RATIO} times as many;"
-            " unpack it with gunzip if you trust it"
+            f"{name} unpacks to too much: its first {packed} bytes give {unpacked}, more than {_RATIO} times as many",
+            hint="unpack it with gunzip if you trust it",
         )

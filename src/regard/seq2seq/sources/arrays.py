@@ -90,7 +90,7 @@ def _failing_with(path: str | os.PathLike[str]) -> Iterator[None]:
         yield
     except _DAMAGED as error:
         kind = TypeError if type(error) is TypeError else ValueError
-        raise kind(f"{os.fspath(path)}: {error}") from None
+        _check.fail(f"{os.fspath(path)}: {error}", kind=kind)
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, NamedTuple, Self, TypeGuard
 from numpy.typing import NDArray
 
 from regard import _check
-from regard.seq2seq.sources.example import Example, located
+from regard.seq2seq.sources.example import Example
 from regard.seq2seq.sources.text.tokenizers import Tokenizer
 
 __all__ = ["Option", "Source", "Spec", "is_path"]
@@ -99,7 +99,7 @@ class Source(ABC):
                     kind=TypeError,
                 )
             given = given.name
-        with located(where):
+        with _check.located(where):
             return Example(self.read(given), self.layout, os.fspath(given) if is_path(given) else "")
 
     def fitted(self, examples: Iterable[Example]) -> Self:

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 
 from regard import _check
 from regard._characters import MARKS, classes, is_mark
-from regard.seq2seq.sources.example import Example, located
+from regard.seq2seq.sources.example import Example
 from regard.seq2seq.sources.text.normalization import (
     NORMALIZATIONS,
     Normalization,
@@ -226,7 +226,7 @@ class _Base:
             if given.layout == self.segmentation:
                 return given
             given = given.name
-        with located(where):
+        with _check.located(where):
             tokens = self.tokenize(given)
         text = given if isinstance(given, str) else self.detokenize(tokens)
         return Example(tuple(map(_one_copy, tokens)), self.segmentation, text)
