@@ -1153,7 +1153,7 @@ def test_law_10_a_wrong_pullback_of_the_user_is_an_error() -> None:
     context, pullback = regard.attention_vjp(np.eye(4, 2), np.eye(3, 2), np.eye(3), score=Wrong())
     with pytest.raises(ValueError, match="dqueries must have shape") as error:
         pullback(context)
-    assert str(error.value) == "dqueries must have shape (1, 4, 2). Got shape (1, 4, 1) instead."
+    assert str(error.value) == "dqueries must have shape (1, 4, 2). Got (1, 4, 1) instead."
 
 
 def test_records_may_be_nested() -> None:

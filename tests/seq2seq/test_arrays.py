@@ -303,7 +303,7 @@ UNFIT = f"{CONFIG}the network must read what its source returns. It reads "
     ("kind", "damage", "text"),
     [
         ("set", {"source": None}, "its configuration is incomplete or damaged"),
-        ("set", {"source": []}, "its source is damaged: it is not a JSON object"),
+        ("set", {"source": []}, "its source is damaged: it must be a mapping. Got [] instead."),
         ("set", {"source": {}}, "its source is damaged: the kind of a source must be one of 'words', "),
         ("set", {"source": changed(kind="words")}, "its source is damaged: a vocabulary must have 0 tokens."),
         ("set", {"source": changed(size=0)}, "its source is damaged: size must be at least 1."),

@@ -973,7 +973,7 @@ def test_a_sentence_becomes_a_page_of_its_translations_and_heads(
     ("arguments", "message"),
     [
         (["--text", "a"], "--text needs one FILE, a model from regard train. Got 0 instead."),
-        (["m", "--text", "a", "--seed", "1"], "--seed and --text exclude each other: give one"),
+        (["m", "--text", "a", "--seed", "1"], "--seed and --text exclude each other; hint: give one"),
     ],
 )
 def test_a_text_needs_one_model(

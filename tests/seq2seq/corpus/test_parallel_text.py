@@ -18,9 +18,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from one_test import in_one_test
 
+from regard import _check
 from regard.seq2seq.alignment.links import read_gold
 from regard.seq2seq.corpus import pairs as module
-from regard.seq2seq.corpus.pairs import Skipped, as_pairs, decode_line, read_lines, read_pairs, read_two
+from regard.seq2seq.corpus.pairs import Skipped, as_pairs, read_lines, read_pairs, read_two
 from regard.seq2seq.sources import Text
 
 TWO = [("the cat", "le chat"), ("a", "b")]
@@ -139,7 +140,8 @@ def test_the_first_line_that_is_too_long_is_an_error(
     text: str, size: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "_BLOCK", size)
-    monkeypatch.setattr(module, "LONGEST_LINE", 10)
+    for place in (_check, _check.files):
+        monkeypatch.setattr(place, "LONGEST_LINE", 10)
     lines: list[str] = []
     caught = ""
     try:
@@ -154,7 +156,7 @@ def test_the_first_line_that_is_too_long_is_an_error(
 
 
 def test_a_line_may_be_as_long_as_that() -> None:
-    longest = "x" * module.LONGEST_LINE
+    longest = "x" * _check.LONGEST_LINE
     assert list(read_lines(stream(longest.encode()))) == [[longest]]
     for end in ("\n", "\nand more"):  # the newline is not part of it
         assert next(read_lines(stream((longest + end).encode()))) == [longest]
@@ -179,7 +181,7 @@ def test_a_file_that_ends_lines_with_cr_only_is_refused(data: bytes) -> None:
 
 
 def test_lines_that_cannot_be_read_are_kept_apart_on_request() -> None:
-    longest = b"x" * (module.LONGEST_LINE + 1)
+    longest = b"x" * (_check.LONGEST_LINE + 1)
     data = b"one\nb\xff\nthree\nd\0\n" + longest * 2 + b"\nsix\n" + longest
     errors: dict[int, str] = {}
     lines = [line for block in read_lines(stream(data), errors) for line in block]
@@ -202,9 +204,9 @@ def test_a_source_file_is_not_its_own_target(tmp_path: Path) -> None:
 
 
 def test_a_line_by_itself() -> None:
-    assert decode_line("\ufeffchat\r\n".encode(), "line 1", first=True) == "chat"
-    assert error(ValueError, decode_line, b"a\xff", "it") == "it: not UTF-8 (byte 2 is 0xff)"
-    assert error(ValueError, decode_line, b"a\0", "it") == "it: not text (byte 2 is zero)"
+    assert _check.text_line("\ufeffchat\r\n".encode(), "line 1", first=True) == "chat"
+    assert error(ValueError, _check.text_line, b"a\xff", "it") == "it: not UTF-8 (byte 2 is 0xff)"
+    assert error(ValueError, _check.text_line, b"a\0", "it") == "it: not text (byte 2 is zero)"
 
 
 # -------------------------------------------------------------------------------------------------------- gzip
@@ -247,7 +249,7 @@ def test_a_small_file_that_unpacks_to_a_large_one_takes_little_memory() -> None:
     finally:
         tracemalloc.stop()
     assert message.startswith("the stream unpacks to too much: its first ")
-    assert message.endswith("more than 200 times as many; unpack it with gunzip if you trust it")
+    assert message.endswith("more than 200 times as many\n  hint: unpack it with gunzip if you trust it")
     assert peak < 8 << 20
 
 

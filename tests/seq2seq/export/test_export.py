@@ -120,7 +120,7 @@ def test_files_that_exist_are_replaced_by_force_only(
     (tmp_path / "text.py").write_text("mine")
     assert (
         refused([str(run), "--onnx", str(tmp_path)], capsys)
-        == f"{tmp_path} has text.py already: --force replaces it"
+        == f"{tmp_path} has text.py already; hint: --force replaces it"
     )
     assert [path.name for path in tmp_path.iterdir()] == ["text.py"]
     assert main(["export", str(run), "--onnx", str(tmp_path), "--force"]) == 0

@@ -121,25 +121,26 @@ def test_restored(size: int) -> None:
 @pytest.mark.parametrize(
     ("config", "data", "message"),
     [
-        ({"count": 0}, {}, "count must be"),
-        ({"count": True}, {}, "count must be"),
-        ({"count": 1, "more": 1}, {}, "count must be"),
-        ({"count": 1}, {"more": b""}, "sources, targets, order and scales"),
-        ({"count": 1}, {"order": bytes(4)}, "order must be a number of 4 bytes for each token"),
-        ({"count": 1}, {"order": b"\xff" * 12}, "order must be places of the sources"),
-        ({"count": 1}, {"scales": bytes(3)}, "scales must be a float32 number for each source"),
-        ({"count": 1}, {"scales": bytes(4)}, "scales must be finite, and above 0"),
+        ({"count": 0}, {}, "count must be at least 1. Got 0"),
+        ({"count": True}, {}, "count must be an integer. Got True"),
+        ({"count": 1, "more": 1}, {}, "its settings must be count. Got count, more"),
+        ({"count": 1}, {"more": b""}, "its data must be sources, targets, order, scales"),
+        ({"count": 1}, {"order": bytes(4)}, "order must be 3 numbers of 4 bytes. Got 4 bytes"),
+        ({"count": 1}, {"order": b"\xff" * 12}, "order must be at most 2"),
+        ({"count": 1}, {"scales": bytes(3)}, "scales must be 1 numbers of 4 bytes. Got 3 bytes"),
+        ({"count": 1}, {"scales": bytes(4)}, "scales must be greater than 0. Got 0.0"),
+        ({"count": 1}, {"scales": b"\xff" * 4}, "scales must hold finite numbers"),
         ({"count": 1}, {"sources": b"\5\2", "targets": b""}, "targets are cut off"),
         ({"count": 1}, {"sources": b"\5\2", "targets": b"\4"}, "targets are cut off"),
         ({"count": 1}, {"sources": b"\5\2\6\2", "targets": b"\4\2"}, "don't pair up"),
         ({"count": 1}, {"sources": b"\5\2\5\2", "targets": b"\4\2\4\2"}, "occurs twice"),
-        ({"count": 1}, {"sources": b"\x28\2", "targets": b"\4\2"}, "numbers from 2 to 39"),
-        ({"count": 1}, {"sources": b"\1\2", "targets": b"\4\2"}, "numbers from 2 to 39"),
+        ({"count": 1}, {"sources": b"\x28\2", "targets": b"\4\2"}, "sources must be at most 39. Got 40"),
+        ({"count": 1}, {"sources": b"\1\2", "targets": b"\4\2"}, "sources must be at least 2. Got 1"),
     ],
 )
 def test_damaged(config: dict[str, object], data: dict[str, bytes], message: str) -> None:
     good = TranslationMemory(1, [(5,)], [(4,)]).data((40, 40))
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises((ValueError, TypeError), match=message):
         TranslationMemory.restore(config, good | data, (40, 40))
 
 

@@ -14,7 +14,7 @@ from regard.cli import main
 from regard.show import HtmlPage
 
 DRAWN = 'a word is a vector here, as in "1 0; 0 1"; regard explain "the cat sat" draws one for each word'
-ALONE = "and --weights exclude each other: weights are shown as they are"
+ALONE = "and --weights exclude each other; hint: give one"
 
 
 @pytest.fixture(autouse=True)
@@ -105,22 +105,22 @@ def test_a_large_page_gives_a_warning_and_is_written(
         (["--labels", "a b"], "labels must name each word: 2 labels for 4"),
         (["my.npz", "--labels", "a"], "labels must name each query: 1 label for 3"),
         (["my.npz", "--key-labels", "a b c"], "labels must name each key: 3 labels for 4"),
-        (["my.npz", "--words", "1"], "give files or --words, not both"),
-        (["my.npz", "--seed", "1"], "give files or --seed, not both"),
+        (["my.npz", "--words", "1"], "FILES and --words exclude each other; hint: give one"),
+        (["my.npz", "--seed", "1"], "FILES and --seed exclude each other; hint: give one"),
         (["--key-labels", "a b c d"], "words have the same names as queries and keys: give --labels"),
         (["no.npz"], "no.npz: No such file or directory"),
-        (["--words", ""], f"there are no numbers in words; {DRAWN}"),
-        (["--words", "the cat"], f"there are no numbers in words; {DRAWN}"),
+        (["--words", ""], f"there are no numbers in words; hint: {DRAWN}"),
+        (["--words", "the cat"], f"there are no numbers in words; hint: {DRAWN}"),
         (["--text", " "], "argument --text: must not be empty"),
         (
             ["my.npz", "--weights", "w.npy"],
-            f"FILE {ALONE}",
+            f"FILES {ALONE}",
         ),
         (
             ["--weights", "w.npy", "--causal"],
             f"--causal {ALONE}",
         ),
-        (["the cat", "--words", "1 0"], "give a sentence or --words, not both"),
+        (["the cat", "--words", "1 0"], "a sentence and --words exclude each other; hint: give one"),
         (["."], ". is a folder: with --text it may be a model of regard train"),
         (
             ["my.safetensors"],

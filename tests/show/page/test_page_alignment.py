@@ -85,7 +85,7 @@ def test_translations_of_one_source_are_hypotheses_and_of_several_sources_senten
         ),
         (lambda: aligned(weights(2, 2), ["a"], ["b", "c"]), "labels must name each row: 1 label for 2"),
         (lambda: aligned(weights(1, 2), ["a"], ["b"]), "labels must name each column: 1 label for 2"),
-        (lambda: aligned([1.0], ["a"], ["b"]), r"weights must be \(n, m\). Got \(1,\) instead."),
+        (lambda: aligned([1.0], ["a"], ["b"]), r"weights must be \(n, m\). Got shape \(1,\) instead."),
         (
             lambda: aligned(weights(1, 2), ["a"], ["b", "c"], links=[(2, 0)]),
             "links must be between 2 and 1 tokens, from 0. Got 2-0 instead.",

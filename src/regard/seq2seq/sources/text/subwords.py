@@ -42,15 +42,9 @@ class Segmenter:
     """
 
     def __init__(self, tokens: Sequence[str], scores: ArrayLike, method: Method) -> None:
-        if method not in METHODS:
-            _check.fail(f"method must be one of {', '.join(METHODS)}. Got {method!r:.60} instead.")
-        self.method, self.scores = method, np.asarray(scores, "<f4")
-        if self.scores.shape != (len(tokens),):
-            _check.fail(
-                f"scores must be one for each of {len(tokens)} tokens. Got shape {self.scores.shape} instead."
-            )
-        if not np.isfinite(self.scores).all():
-            _check.fail("scores must be finite. Got one that is not.")
+        self.method, self.scores = _check.choice("method", method, METHODS), np.asarray(scores, "<f4")
+        _check.shape("scores", self.scores.shape, (len(tokens),), "(tokens,)")
+        _check.finite("scores", self.scores)
         first = len(SPECIAL)
         self._scores = dict(zip(tokens[first:], self.scores[first:].tolist(), strict=True))
         self._longest = max(map(len, self._scores), default=1)
@@ -125,9 +119,7 @@ class Segmenter:
 
 def read_scores(data: bytes, count: int) -> NDArray[np.float32]:
     """Read so many scores from little-endian float32 data."""
-    if len(data) != 4 * count:
-        _check.fail(f"the scores of {count} pieces must be {4 * count} bytes. Got {len(data)} instead.")
-    return np.frombuffer(data, "<f4").astype(np.float32)
+    return _check.from_bytes("scores", data, "<f4", (count,)).astype(np.float32)
 
 
 def learn_pieces(sentences: Iterable[str], *, size: int, method: Method) -> tuple[list[str], list[float]]:
