@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -14,13 +13,6 @@ from regard.kernels import library, training
 
 Array = NDArray[Any]
 SETS = library.instruction_sets()
-
-
-@pytest.fixture
-def plain(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
-    """A patch by which a test can switch the library off."""
-    with monkeypatch.context() as patch:
-        yield patch
 
 
 def draw(*shape: int, scale: float = 1.0) -> Array:
@@ -155,15 +147,14 @@ def test_targets_are_checked() -> None:
 
 
 @pytest.mark.parametrize("size", [1, 15, 100_003])
-def test_adam_is_numpys_to_the_bit(isa: str, size: int, plain: pytest.MonkeyPatch) -> None:
+def test_adam_is_numpys_to_the_bit(isa: str, size: int) -> None:
+    """NumPy computes it for parameters with gaps between them."""
     start = draw(size).astype(np.float32)
-    one, two = nn.Adam(start.copy()), nn.Adam(start.copy())
+    one, two = nn.Adam(start.copy()), nn.Adam(np.repeat(start, 2)[::2])
     for step in range(4):
         gradient = draw(size, step + 1)[:, 0].astype(np.float32)
-        one.step(gradient.copy(), 1e-2)
-        with plain.context() as patch:
-            patch.setattr(training, "_library", lambda: None)
-            two.step(gradient.copy(), 1e-2)
+        for adam in (one, two):
+            adam.step(gradient.copy(), 1e-2)
     for a, b in ((one.parameters, two.parameters), (one.mean, two.mean), (one.square, two.square)):
         np.testing.assert_array_equal(a, b)
 

@@ -29,6 +29,7 @@ from regard.seq2seq.networks.recurrent.network import RecurrentNetwork
 from regard.seq2seq.networks.transformer.config import TransformerConfig
 from regard.seq2seq.networks.transformer.network import TransformerNetwork
 from regard.seq2seq.sources.text.vocabulary import END, START
+from regard.seq2seq.storage.model_file import write_model
 
 WORDS = st.lists(st.integers(4, 9), min_size=1, max_size=6)
 KINDS = ("bahdanau", "lstm", "blind", "transformer")
@@ -283,10 +284,12 @@ def test_held_out_pairs_do_not_depend_on_the_seed() -> None:
     Ensemble([one, two])
 
 
-def other_memory() -> Seq2Seq:
-    model = learned(extras={"translation_memory": 1})
-    model._model = model.model._replace(extras={"translation_memory": TranslationMemory(1, [[4]], [[4]])})
-    return model
+def other_memory(folder: Path) -> Seq2Seq:
+    model = learned(extras={"translation_memory": 1}).model
+    write_model(
+        folder / "it", model._replace(extras={"translation_memory": TranslationMemory(1, [[4]], [[4]])})
+    )
+    return Seq2Seq.load(folder / "it")
 
 
 @pytest.mark.parametrize(
@@ -314,9 +317,9 @@ def test_models_that_do_not_go_together_are_rejected(
     )
 
 
-def test_invalid_ensembles_are_rejected(three: list[Seq2Seq]) -> None:
+def test_invalid_ensembles_are_rejected(three: list[Seq2Seq], tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="have the same translation_memory, or none"):
-        Ensemble([learned(extras={"translation_memory": 1}), other_memory()])
+        Ensemble([learned(extras={"translation_memory": 1}), other_memory(tmp_path)])
     with pytest.raises(ValueError, match=r"at least one\. Got none"):
         Ensemble([])
     with pytest.raises(TypeError, match=r"a sequence of translators\. Got Seq2Seq"):

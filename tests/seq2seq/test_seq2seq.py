@@ -17,10 +17,10 @@ from regard.seq2seq.corpus.batching import Corpus, EncodedPair, Links
 from regard.seq2seq.corpus.pairs import Pair
 from regard.seq2seq.corpus.splits import hold_out
 from regard.seq2seq.decoding.forced import force
+from regard.seq2seq.extras.translation_memory import TranslationMemory
 from regard.seq2seq.sources import Source, Spec
 from regard.seq2seq.sources.text.tokenizers import Tokenizer
 from regard.seq2seq.sources.text.vocabulary import END, UNKNOWN
-from regard.seq2seq.training import preparation
 from regard.seq2seq.training.defaults import choose_config, choose_training
 
 
@@ -256,7 +256,7 @@ def test_a_checkpoint_is_removed_where_it_was_written(tmp_path: Path) -> None:
 
 
 def test_sizes_are_checked_before_slow_work(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(preparation, "_learn_extras", None)  # a call of it would fail
+    monkeypatch.setattr(TranslationMemory, "learn", None)  # a call of it would fail
     model = Seq2Seq(
         family="transformer", extras={"translation_memory": 1, "graphones": 3}, network={"heads": 256}
     )

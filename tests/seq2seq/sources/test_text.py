@@ -740,11 +740,13 @@ def ours_and_sentencepiece(request: pytest.FixtureRequest) -> tuple[Subwords, An
     """Ours, and sentencepiece with the model it has learned."""
     library = pytest.importorskip("sentencepiece")
     models = []
+    theirs = library.SentencePieceProcessor
     with pytest.MonkeyPatch.context() as patch:
-        train = subwords._train
-        patch.setattr(subwords, "_train", lambda *args: models.append(train(*args)) or models[0])
+        patch.setattr(
+            library, "SentencePieceProcessor", lambda **of: models.append(theirs(**of)) or models[0]
+        )
         ours = subwords_of(request.param, [f"{a} {b}" for a in SENTENCES for b in SENTENCES], size=60)
-    return ours, library.SentencePieceProcessor(model_proto=models[0])
+    return ours, models[0]
 
 
 @given(text=WRITTEN)
@@ -816,11 +818,11 @@ def test_without_sentencepiece_nothing_is_learned_and_all_is_tokenize(
     assert again.tokenize("the lowest") == sides["bpe"].tokenize("the lowest")
 
 
-def test_of_very_many_sentences_some_are_taken_from_all_over(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(subwords, "_MOST_SENTENCES", 3)
-    side = subwords_of("bpe", ["a", "b", "c", "d", "e", "f", "g"])
-    assert {"\u2581a", "\u2581d", "\u2581g"} <= set(side.tokens)
-    assert not {"b", "c", "e", "f"} & set(side.tokens)
+@pytest.mark.threads
+def test_of_very_many_sentences_some_are_taken_from_all_over() -> None:
+    pieces, _ = learn_pieces("abcdefg", size=40, method="bpe", most_sentences=3)
+    assert {"\u2581a", "\u2581d", "\u2581g"} <= set(pieces)
+    assert not {"b", "c", "e", "f"} & set(pieces)
 
 
 def test_words_are_remembered_up_to_a_number(monkeypatch: pytest.MonkeyPatch) -> None:

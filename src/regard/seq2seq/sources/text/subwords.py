@@ -23,7 +23,6 @@ METHODS: tuple[Method, ...] = ("unigram", "bpe")
 FEWEST = len(SPECIAL) + 2  # tokens: special tokens, the word-start marker, and one character
 LONGEST_PIECE = 64  # characters; sentencepiece's own limit is 16
 _UNKNOWN_COSTS = 10.0  # as in sentencepiece: an unknown character scores this much less than the worst piece
-_MOST_SENTENCES = 500_000  # more hardly change the pieces
 _MOST_PIECES = (
     1_000_000  # sentencepiece's number of candidates; initialising memory for 2^31 would take hours
 )
@@ -132,17 +131,20 @@ def read_scores(data: bytes, count: int) -> NDArray[np.float32]:
     return np.frombuffer(data, "<f4").astype(np.float32)
 
 
-def learn_pieces(sentences: Iterable[str], *, size: int, method: Method) -> tuple[list[str], list[float]]:
+def learn_pieces(
+    sentences: Iterable[str], *, size: int, method: Method, most_sentences: int = 500_000
+) -> tuple[list[str], list[float]]:
     """Train a subword model of text with spaces between words by sentencepiece: tokens, special ones first, and scores.
 
-    More than 500,000 sentences are subsampled at regular intervals. `size` includes the special tokens, and is at most
-    a million; the vocabulary is smaller if the text does not yield enough pieces.
+    More sentences than `most_sentences`, which hardly change the pieces, are subsampled at regular intervals. `size`
+    includes the special tokens, and is at most a million; the vocabulary is smaller if the text does not yield enough
+    pieces.
     """
     _check.choice("method", method, METHODS)
     size = min(_check.integer("size", size, least=FEWEST), _MOST_PIECES)
     library = _sentencepiece()
     lines = [sentence for sentence in sentences if sentence.strip(" ")]
-    lines = lines[:: -(-len(lines) // _MOST_SENTENCES) or 1]
+    lines = lines[:: -(-len(lines) // most_sentences) or 1]
     characters = _frequent(lines, size - len(SPECIAL) - 1)
     if not characters:
         raise ValueError("subwords must be learned from text. Got no sentence with a word in it instead.")
