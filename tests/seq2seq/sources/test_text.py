@@ -7,6 +7,7 @@ import itertools
 import json
 import math
 import os
+import pickle
 import re
 import sys
 import unicodedata
@@ -22,7 +23,6 @@ from one_test import in_one_test
 
 from regard.seq2seq.sources import Text
 from regard.seq2seq.sources.text import normalization as module
-from regard.seq2seq.sources.text import subwords
 from regard.seq2seq.sources.text.normalization import NORMALIZATIONS, is_blank, normalize, normalize_tokens
 from regard.seq2seq.sources.text.subwords import Segmenter, learn_pieces, read_scores
 from regard.seq2seq.sources.text.tokenizers import (
@@ -825,13 +825,17 @@ def test_of_very_many_sentences_some_are_taken_from_all_over() -> None:
     assert not {"b", "c", "e", "f"} & set(pieces)
 
 
-def test_words_are_remembered_up_to_a_number(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(subwords, "_CACHED", 2)
-    cutter = Segmenter([*SPECIAL, "a"], [0.0] * 5, "unigram")
-    for word in ("a", "aa", "aaa", "a" * 1000):
-        assert cutter(word) == cutter(word) == ("a",) * len(word)
-        assert len(cutter._cache) <= 2
-    assert "a" * 1000 not in cutter._cache
+def test_few_and_short_words_are_remembered() -> None:
+    cutter, words = (
+        Segmenter([*SPECIAL, "a"], [0.0] * 5, "unigram", cache_size=2),
+        ("bbb", "ccc", "ddd", "e" * 99),
+    )
+    for word in words:
+        assert cutter(word) == cutter(word) == (word,)
+        kept = [other for other in words if other.encode() in pickle.dumps(cutter)]
+        assert len(kept) <= 2
+    assert "ddd" in kept
+    assert "e" * 99 not in kept
 
 
 @pytest.mark.slow

@@ -47,6 +47,7 @@ def test_measures_are_the_sums_of_their_definition(shape: tuple[int, ...]) -> No
         assert result.first[index] == pytest.approx(math.fsum(head[:, 0]) / n)
 
 
+@pytest.mark.slow
 def test_equal_weights_of_very_many_keys_are_measured_in_parts() -> None:
     m = (1 << 21) + 1
     result = measures(np.full((2, m), 1 / m, np.float32))

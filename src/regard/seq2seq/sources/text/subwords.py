@@ -28,7 +28,6 @@ _MOST_PIECES = (
 )
 _RARE = 0.0005  # share of characters that may be dropped if characters would fill much of the vocabulary
 _RESERVED = "\u2585"  # sentencepiece skips sentences with this character
-_CACHED = 1 << 17  # words in the cache
 _LONG = 64  # characters; longer words are not cached
 
 
@@ -37,10 +36,12 @@ class Segmenter:
 
     `tokens`: the vocabulary: four special tokens, then the pieces; `scores`: one for each token; those of special
     tokens are ignored; `method`: "unigram" maximises the sum of the pieces' scores; "bpe" merges adjacent pieces
-    while the result is a piece, the highest score first.
+    while the result is a piece, the highest score first; `cache_size`: how many words are remembered.
     """
 
-    def __init__(self, tokens: Sequence[str], scores: ArrayLike, method: Method) -> None:
+    def __init__(
+        self, tokens: Sequence[str], scores: ArrayLike, method: Method, *, cache_size: int = 1 << 17
+    ) -> None:
         if method not in METHODS:
             raise ValueError(f"method must be one of {', '.join(METHODS)}. Got {method!r:.60} instead.")
         self.method, self.scores = method, np.asarray(scores, "<f4")
@@ -59,6 +60,7 @@ class Segmenter:
             )
         self._unknown = min(self._scores.values(), default=0.0) - _UNKNOWN_COSTS
         self._cache: dict[str, tuple[str, ...]] = {}
+        self._cache_size = cache_size
 
     def __call__(self, word: str) -> tuple[str, ...]:
         """Segment a word; consecutive unknown characters form one token."""
@@ -71,7 +73,7 @@ class Segmenter:
         return pieces
 
     def _store(self, word: str, pieces: tuple[str, ...]) -> None:
-        if len(self._cache) >= _CACHED:
+        if len(self._cache) >= self._cache_size:
             self._cache = {}
         self._cache[word] = pieces
 
