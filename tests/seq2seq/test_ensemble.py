@@ -243,14 +243,6 @@ def test_models_translate_together(three: list[Seq2Seq]) -> None:
             np.testing.assert_allclose(one.alignment.sum(axis=1), 1, rtol=1e-5)
 
 
-def test_forced_translations_have_the_mean_of_the_alignments(three: list[Seq2Seq]) -> None:
-    together = Ensemble(three).align(LEFT, TARGETS)
-    for number, translation in enumerate(together):
-        each = [model.align([LEFT[number]], [TARGETS[number]])[0].alignment for model in three]
-        assert translation.alignment is not None
-        np.testing.assert_allclose(translation.alignment, np.mean(np.stack(each), axis=0), atol=1e-5)  # type: ignore[arg-type]
-
-
 def test_samples_and_an_ensemble_of_ensembles(three: list[Seq2Seq]) -> None:
     flat, nested = Ensemble(three[:2]), Ensemble([Ensemble([three[0]]), Ensemble([three[1]])])
     (one,), (other,) = (model.sample(["two one"], count=5, rng=4) for model in (flat, nested))
