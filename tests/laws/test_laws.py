@@ -981,6 +981,22 @@ def test_law_13_any_split_in_any_order_is_the_full_attention(kind: str, cuts: li
     np.testing.assert_allclose(merged_parts.lse, full.lse, rtol=1e-13, atol=1e-13)
 
 
+@pytest.mark.parametrize("n", [2, 30])
+def test_law_13_parts_of_many_blocks(n: int) -> None:
+    q, k, v = large(np.float64, n, 1100)
+    mask, bias = np.random.default_rng(3).random((n, 1100)) < 0.3, np.random.default_rng(4).random((n, 1100))
+    mask[0, :1050] = False
+    full = regard.attend(q, k, v, mask=mask, bias=bias)
+    for cuts in ([0, 1, 128, 1024, 1025, 1100], [0, 0, 555, 555, 1100], [0, 1100]):
+        parts = [
+            regard.partial(q, k[:, a:b], v[:, a:b], mask=mask[:, a:b], bias=bias[:, a:b])
+            for a, b in itertools.pairwise(cuts)
+        ]
+        merged_parts = regard.merge(*parts[::-1])
+        np.testing.assert_allclose(merged_parts.context, full.context, rtol=1e-12, atol=1e-12)
+        np.testing.assert_allclose(merged_parts.lse, full.lse, rtol=1e-12, atol=1e-12)
+
+
 def test_law_13_merging_is_associative_and_commutative_within_rounding() -> None:
     arrays = large(np.float64, 5, 40)
     a, b, c = parts_of(arrays, [3, 20], part_options("mask"))
