@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.special
+from losses import loss_of
 
 from regard import nn, scores
 from regard.context import attend, record
@@ -70,25 +71,6 @@ def make_network(options: dict[str, Any], dtype: Any = np.float64) -> RecurrentN
     config = RecurrentConfig(9, 11, **{**sizes, **options})
     flat = np.random.default_rng(2).normal(size=Parameters(config.shapes()).flat.size) * 0.5
     return RecurrentNetwork(config, Parameters(config.shapes(), flat.astype(dtype)))
-
-
-def loss_of(config: RecurrentConfig, batch: Batch, **how: Any) -> Any:
-    """The loss as a function of all parameters, for `check_gradients`, with the same random numbers at every call."""
-
-    def loss(*arrays: Any) -> Any:
-        network = RecurrentNetwork(
-            config, Parameters(config.shapes(), np.concatenate([a.ravel() for a in arrays]))
-        )
-        value, pullback = network.loss(batch, rng=np.random.default_rng(1), **how)
-
-        def back(d: float) -> list[Any]:
-            gradients = pullback(d)
-            assert gradients.keys() == config.shapes().keys()
-            return [gradients[name] for name in config.shapes()]
-
-        return value, back
-
-    return loss
 
 
 @pytest.mark.slow
