@@ -236,13 +236,14 @@ def label(
     top_k: int = TOP_K,
     path: str | os.PathLike[str] | None = None,
     replace: bool = False,
+    hint: str = "remove it, or give another path",
     progress: Progress | None = None,
 ) -> Labels:
     """Return pairs and the answers of a teacher to other sources, with the distributions of their tokens.
 
     Sources of the pairs are not answered. The labels are written to `path`, or read from it if it has the same; other
-    labels there are an error, unless they are to be replaced. `progress` is called with the number of pairs and sources
-    done since its last call.
+    labels there are an error, which ends with `hint`, unless they are to be replaced. `progress` is called with the
+    number of pairs and sources done since its last call.
     """
     n_best, top_k = _check.integer("n_best", n_best, least=1), _check.integer("top_k", top_k, least=1)
     known, target = {pair[0] for pair in pairs}, teacher.model.target
@@ -252,10 +253,10 @@ def label(
     identity = labels_identity(teacher, pairs, others, (n_best, top_k))
     given, answers = sum(len(pair[1]) + 1 for pair in pairs), None
     if path is not None and Path(path).exists():
-        answers = read_answers(path, len(target), given, identity)
+        answers = read_answers(path, (len(target), given, len(others)), identity)
         if answers is None and not replace:
             rule = f"{os.fspath(path)} has labels of other teachers, pairs, sources or options."
-            _check.fail(rule, hint="remove it, or give another path")
+            _check.fail(rule, hint=hint)
     if answers is None:
         answers = _answered(teacher, pairs, others, n_best, top_k, progress)
         if path is not None:
@@ -289,6 +290,8 @@ def _answered(
         targets += [row for _, row in kept]
         numbers += [number * _TOGETHER + i for i, _ in kept]
         _report(progress, len(asked))
+    if not soft:
+        _check.fail("the teacher must answer a source. All its answers are empty or were cut off.")
     return Answers(targets, numbers, SoftTargets(*map(np.concatenate, zip(*soft, strict=True))))
 
 
@@ -329,8 +332,8 @@ def labels_identity(
 ) -> str:
     """Return a hash of what labels depend on."""
     model, digest = teacher.model, hashlib.sha256(json.dumps([__version__, options]).encode())
-    network: Any = model.network
-    for network in network.networks if isinstance(network, EnsembleNetwork) else (network,):
+    alone: Sequence[Any] = [model.network]
+    for network in model.network.networks if isinstance(model.network, EnsembleNetwork) else alone:
         digest.update(repr(network.config).encode())
         digest.update(network.parameters.flat.data)
     sizes = model.source.spec.tokens, len(model.target)

@@ -221,6 +221,7 @@ class _Lessons:
                 top_k=self.args.top_k,
                 path=files.labels,
                 replace=self.args.fresh,
+                hint="--fresh labels anew, another --out keeps them",
                 progress=progress.advance,
             )
         if data.train:
@@ -251,7 +252,7 @@ def _card(
         "licence": args.licence or "; ".join(licences) or None,
         "teachers": [
             {
-                "name": str(path),
+                "name": path.resolve().name,
                 "sha256": sha256(file.read_bytes()).hexdigest(),
                 "licence": one.get("licence"),
             }

@@ -52,17 +52,17 @@ def write_answers(path: str | os.PathLike[str], answers: Answers, size: int, ide
     write(path, arrays, {"format": FORMAT, "version": VERSION, "identity": identity})
 
 
-def read_answers(path: str | os.PathLike[str], size: int, given: int, identity: str) -> Answers | None:
+def read_answers(path: str | os.PathLike[str], sizes: tuple[int, int, int], identity: str) -> Answers | None:
     """Read labels, which may be untrusted; return None if they are those of another identity.
 
-    `size`: that of the target's vocabulary; `given`: the rows of the given pairs.
+    `sizes`: of the target's vocabulary, the rows of the given pairs, and the number of sources.
     """
     with opened(path, "file of labels") as file:
         file.expect_format(FORMAT, VERSION)
-        return _read(file, size, given) if file.metadata.get("identity") == identity else None
+        return _read(file, *sizes) if file.metadata.get("identity") == identity else None
 
 
-def _read(file: Container, size: int, given: int) -> Answers:
+def _read(file: Container, size: int, given: int, asked: int) -> Answers:
     if file.tensors.keys() != {"answers", "sources", "tokens", "log_probabilities"}:
         raise Wrong("it must have answers, sources, tokens and log_probabilities")
     try:
@@ -79,6 +79,9 @@ def _read(file: Container, size: int, given: int) -> Answers:
     sources = file.bytes("sources")
     if len(sources) != 4 * len(targets):
         raise Wrong(f"it must have a source for each of {len(targets)} answers")
+    numbers_of = np.frombuffer(sources, "<u4")
+    if len(numbers_of) and numbers_of.max() >= asked:
+        raise Wrong(f"the number of a source must be less than {asked}. One is {numbers_of.max()} instead.")
     file.expect("F32", {"log_probabilities": shape})
     soft = SoftTargets(tokens.reshape(shape).astype(np.int32), file.array("log_probabilities"))
-    return Answers(targets, np.frombuffer(sources, "<u4").tolist(), soft)
+    return Answers(targets, numbers_of.tolist(), soft)

@@ -102,7 +102,7 @@ def train_all(
         _check.fail(f"{data.tested}: no pair has at most {limit}")
     with _prepared(runs):
         note(describe_pairs(data, models[0], runs[0].training, len(test), most))
-        _note_extras(models[0])
+        _note_extras(models[0], data)
         if status := _train_and_show(runs, test, data, card):
             return status
         # Last, so that a command that is stopped before can be resumed.
@@ -125,9 +125,10 @@ def _report_done(runs: Sequence[Run]) -> int:
     return 0
 
 
-def _note_extras(model: Seq2Seq) -> None:
+def _note_extras(model: Seq2Seq, data: Data) -> None:
     """Print which extras of the model may help, which packages are missing, and why pictures can't be drawn."""
-    for line in filter(None, (extras.hint(model.reader.kind, model.extras), drawing.missing_extras())):
+    hint = extras.hint(model.reader.kind, model.extras) if data.labels is None else ""  # a student needs none
+    for line in filter(None, (hint, drawing.missing_extras())):
         note(line)
     drawing.can_draw()  # warns before the training
 
