@@ -332,8 +332,8 @@ def labels_identity(
 ) -> str:
     """Return a hash of what labels depend on."""
     model, digest = teacher.model, hashlib.sha256(json.dumps([__version__, options]).encode())
-    alone: Sequence[Any] = [model.network]
-    for network in model.network.networks if isinstance(model.network, EnsembleNetwork) else alone:
+    networks: Any = model.network.networks if isinstance(model.network, EnsembleNetwork) else [model.network]
+    for network in networks:
         digest.update(repr(network.config).encode())
         digest.update(network.parameters.flat.data)
     sizes = model.source.spec.tokens, len(model.target)

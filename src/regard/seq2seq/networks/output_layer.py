@@ -77,10 +77,9 @@ def prediction_loss(
     bias = p["output_bias"] if everything else p["output_bias"][ids] + log_weights.astype(rows.dtype)
     positions = np.empty(len(p["output_bias"]), np.int64)
     positions[ids] = np.arange(len(ids))
-    targets = positions[tokens]
     terms: list[tuple[float, Loss]] = []
     if soft is None or soft.weight < 1:
-        hard = linear_cross_entropy(rows, embedding, targets, bias, smoothing=label_smoothing)
+        hard = linear_cross_entropy(rows, embedding, positions[tokens], bias, smoothing=label_smoothing)
         terms.append((1 - (soft.weight if soft else 0), hard))
     if soft is not None:
         own = SoftTargets(positions[soft.targets.tokens], soft.targets.log_probabilities)
@@ -99,13 +98,19 @@ def prediction_loss(
             dreadout = np.zeros((following.size, readout.shape[-1]), readout.dtype)
             dreadout[real] = drows
         g = {"target_embedding": dembedding, "output_bias": dbias}
-        if not everything:  # no token is in ids twice
-            short, g = g, {name: np.zeros_like(p[name]) for name in g}
-            for name, part in short.items():
-                g[name][ids] = part
-        return dreadout.reshape(readout.shape), g
+        return dreadout.reshape(readout.shape), g if everything else _scattered(p, g, ids)
 
     return sum(factor * loss for factor, (loss, _) in terms), pullback
+
+
+def _scattered(
+    p: Mapping[str, Array], short: Mapping[str, Array], ids: NDArray[np.int64]
+) -> dict[str, Array]:
+    """Return gradients of all tokens from those of some, none of which is in `ids` twice."""
+    g = {name: np.zeros_like(p[name]) for name in short}
+    for name, part in short.items():
+        g[name][ids] = part
+    return g
 
 
 def _soft_loss(rows: Array, soft: SoftLoss, weight: Array, bias: Array, log_weights: Array) -> Loss:

@@ -31,8 +31,8 @@ from regard.seq2seq.training.presets import PRESETS, preset
 from regard.show import argument_types
 
 __all__ = [
-    "add_arguments",
     "OF_DICTIONARIES",
+    "add_arguments",
     "add_files",
     "add_networks",
     "add_preset",
