@@ -8,7 +8,7 @@ et al. 2019). The loss of a position is ::
     (1 - soft_weight) H(target) + soft_weight T^2 H(softmax(teacher / T), softmax(student / T))
 
 with the cross-entropy H and the temperature T. Of the teachers' distribution the `top_k` most probable tokens are
-kept, with their probabilities divided by the sum of these (Tan et al. 2019, section 3.2).
+kept, with their probabilities divided by the sum of these (top-K distillation, Tan et al. 2019).
 """
 
 from __future__ import annotations

@@ -32,6 +32,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     vectors = Seq2Seq(source=Vectors(2), target="tokens", network=NETWORK, epochs=1)
     vectors.fit([[[1.0, 2.0]], [[2.0, 1.0]]], ["a", "b"]).save(path / "vectors.safetensors")
     (path / "pairs.tsv").write_text("abc\tA B C\nbca\tB C A\ndea\tD E A\n", "utf-8")
+    (path / "others.tsv").write_text("abc\tA1 B1 C1\n", "utf-8")
     (path / "empty.txt").write_text("\n", "utf-8")
     (path / "unknown.txt").write_text("xyz\n", "utf-8")
     (path / "columns.txt").write_text("abc\n\nbca\tB C A\n", "utf-8")
@@ -215,6 +216,29 @@ def test_a_file_that_is_no_file_of_labels_is_kept(
         assert distill(complete, path.parent, *more) == 2
         assert f"{path} is not a file of labels: " in capsys.readouterr().err
         assert path.read_bytes() == (complete / "one.safetensors").read_bytes()
+
+
+def test_pairs_of_other_symbols_are_an_error(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ["distill", str(folder / "one.safetensors"), "--pairs", str(folder / "others.tsv")]
+    assert main([*command, "--out", str(tmp_path / "small")]) == 2
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[:2] == ["1 pair left out:", "  1: the teacher has never seen 'A1'"]
+    assert "--pairs: the teachers know the tokens of no pair; hint: see --stress" in lines[-1]
+
+
+def test_an_interrupt_while_labelling_is_said(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Translator, "candidates", interrupted)
+    command = ["distill", str(folder / "one.safetensors"), "--sources", str(folder / "more.txt")]
+    assert main([*command, "--out", str(tmp_path / "small")]) == 130
+    assert "the labels are not complete" in capsys.readouterr().err
+    assert not (tmp_path / "small" / "labels.safetensors").exists()
 
 
 def test_only_unknown_sources_leave_nothing(

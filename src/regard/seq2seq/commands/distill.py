@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from functools import partial
 from hashlib import sha256
@@ -37,6 +37,7 @@ from regard.seq2seq.decoding.beam import BEAM
 from regard.seq2seq.distillation import (
     TOP_K,
     Chosen,
+    Labels,
     answerable,
     check_student,
     label,
@@ -98,7 +99,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help=sources,
     )
-    answers = "answers to each source, at most (default 1); none that is a tenth as probable as the best"
+    answers = (
+        "most answers to each source (default 1); those less than a tenth as probable as another are left out"
+    )
     add(
         "--n-best",
         type=argument_types.integer(most=argument_types.BEAMS),
@@ -198,6 +201,10 @@ class _Lessons:
             note(
                 f"{with_noun(len(self.sources) - len(asked), 'source')} left out: held out for validation or test"
             )
+        if data.train and not pairs.kept:
+            _check.fail(
+                "--pairs: the teachers know the tokens of no pair.", hint="see --stress and --phone-map"
+            )
         self.sources = chosen.kept
         return replace(data, train=pairs.kept)
 
@@ -213,22 +220,29 @@ class _Lessons:
         """Return the data with the labels of the teachers, which are read from a file if it has them."""
         files.model.parent.mkdir(parents=True, exist_ok=True)
         with files.locked(), Progress(len(data.train) + len(self.sources), "labelling") as progress:
-            labels = label(
-                self.teacher,
-                data.train,
-                self.sources,
-                n_best=self.args.n_best,
-                top_k=self.args.top_k,
-                path=files.labels,
-                replace=self.args.fresh,
-                hint="--fresh labels anew, another --out keeps them",
-                progress=progress.advance,
-            )
+            try:
+                labels = self._label(data, files.labels, progress.advance)
+            except KeyboardInterrupt:
+                progress.write("interrupted; the labels are not complete, and the same command begins anew")
+                raise
         if data.train:
             return replace(data, labels=labels)
         labels, valid = labels.split()
         note("validation is on answers of the teachers: --pairs has none to hold out")
         return replace(data, labels=labels, valid=valid, test=valid, tested=str(self.args.sources[0]))
+
+    def _label(self, data: Data, path: Path, progress: Callable[[int], object]) -> Labels:
+        return label(
+            self.teacher,
+            data.train,
+            self.sources,
+            n_best=self.args.n_best,
+            top_k=self.args.top_k,
+            path=path,
+            replace=self.args.fresh,
+            hint="--fresh labels anew, another --out keeps them",
+            progress=progress,
+        )
 
 
 def _report(what: str, chosen: Chosen[Any]) -> None:
