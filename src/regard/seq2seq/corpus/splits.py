@@ -10,7 +10,7 @@ import numpy as np
 from regard.seq2seq.corpus.families import families
 from regard.seq2seq.corpus.pairs import Pair
 
-__all__ = ["SEED", "by_family", "hold_out", "split_validation"]
+__all__ = ["SEED", "Groups", "by_family", "hold_out", "split_validation"]
 
 T = TypeVar("T")
 Groups = Callable[[Sequence[Any]], Sequence[Sequence[Any]]]  # of different sources

@@ -31,6 +31,7 @@ FEWEST = 20  # answers of which to learn a calibration
 _LARGEST = 10.0  # of the log-odds: beyond, they are no better known
 _RIDGE = 1e-3  # on the slopes, which are not determined where all answers have the same shares
 _BINS = 10
+_MOST = 1e9  # of a number in a file
 
 
 class Calibration(NamedTuple):
@@ -79,8 +80,8 @@ class Calibration(NamedTuple):
             _check.fail(f"it must have {', '.join(cls._fields)}")
         for name in cls._fields:
             kinds = (int,) if name in ("beam", "answers") else (int, float)
-            if type(values[name]) not in kinds or not math.isfinite(values[name]):
-                _check.fail(f"its {name} must be a finite number")
+            if type(values[name]) not in kinds or not abs(values[name]) <= _MOST:
+                _check.fail(f"its {name} must be a number of at most {_MOST:g}")
         if min(values[name] for name in cls._fields[1:3]) < 0 or min(values["beam"], values["answers"]) < 1:
             _check.fail("its slopes must not be negative, and its beam and answers at least 1")
         return cls(**values)
@@ -88,9 +89,11 @@ class Calibration(NamedTuple):
 
 def _log_odds(logs: Sequence[float]) -> tuple[float, float]:
     """Return the log-odds of the first hypothesis among all, and of all."""
-    first, *others = (math.exp(log) for log in logs)
+    top = max(*logs, -1e300)
+    first, *others = (math.exp(log - top) for log in logs)
     rest = sum(others)
-    return _logit(first, rest), _logit(first + rest, 1 - first - rest)
+    total = (first + rest) * math.exp(top)
+    return _logit(first, rest), _logit(total, 1 - total)
 
 
 def _logit(one: float, other: float) -> float:

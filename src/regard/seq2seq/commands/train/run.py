@@ -22,6 +22,7 @@ from regard.seq2seq.commands.train.arguments import (
     pair_files,
 )
 from regard.seq2seq.commands.train.card import make_card
+from regard.seq2seq.commands.train.confidence import Confidence, calibrate, describe
 from regard.seq2seq.commands.train.data import Data, identity, read, short_pairs, with_noun
 from regard.seq2seq.commands.train.files import HINT, RunFiles
 from regard.seq2seq.commands.train.report import (
@@ -65,7 +66,7 @@ def run(args: argparse.Namespace) -> int:
     if done:
         if [one.files.finished_identity() for one in runs] != identities:
             done[0].refuse()
-        return _report_done(runs)
+        return _report_done(runs, args.licence)
     longest = min(args.test_max_tokens or most, LONGEST_SENTENCE)
     for one in runs:
         one.begin(data, longest)
@@ -89,9 +90,12 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _report_done(runs: Sequence[Run]) -> int:
-    """Report that the same command has finished before."""
+def _report_done(runs: Sequence[Run], licence: str | None) -> int:
+    """Report that the same command has finished before; write another licence into the card."""
     note(f"{runs[0].name} is done already; --fresh trains anew, another --out keeps this model")
+    for one in runs:
+        if licence is not None:
+            one.files.change_card(licence=licence)
     print(report(f"the model is in {runs[0].files.model}"))
     for one in runs:
         one.files.remove_leftovers()
@@ -116,12 +120,16 @@ def _train_and_show(
         for one in runs:
             if status := one.train():
                 return status
-        if data.lexicon is not None:
-            for one in runs:
-                one.model.card = card(data.lexicon, data, one.model, print_rates(one.model, test, data))
-                one.model.save(one.files.model)
-        else:
+        confidences = [one.calibrate(test, data) for one in runs]
+        if data.lexicon is None:
             print_measures([one.model for one in runs], test, data)
+        for one, confidence in zip(runs, confidences, strict=True):
+            if data.lexicon is not None:
+                measured = print_rates(one.model, test, data, confidence)
+                one.model.card = card(data.lexicon, data, one.model, measured)
+                one.model.save(one.files.model)
+            if one.model.reader.tokenizer is not None:
+                note(describe(one.model, confidence))
         show_examples(runs[0].model, runs[0].files, test)
     except KeyboardInterrupt as error:
         files = runs[0].files
@@ -223,6 +231,15 @@ class Run:
             command = "the same command" + " without --fresh" * self.files.fresh
             note(f"{command} goes on from there")
         return self.stop.status
+
+    def calibrate(self, test: Sequence[Pair], data: Data) -> Confidence:
+        """Calibrate the probabilities of the model, and save it; models of other sources than text have none."""
+        if self.model.reader.tokenizer is None:
+            return Confidence([], [])
+        confidence = calibrate(self.model, test, self.sample, data)
+        if self.model.calibration is not None:
+            self.model.save(self.files.model)
+        return confidence
 
     def _report_stop(self, why: str, which: str) -> None:
         saved = self.saved or ("that of an earlier run" if self.files.model.exists() else "")
