@@ -405,8 +405,8 @@ def test_lines_with_unseen_symbols_are_marked_left_empty_or_errors(
     lines.write_text(f"read{pair}\nr#d#{pair}\nera{pair}\n", encoding="utf-8")
     command = [verb, str(speller), str(lines), *options]
     outputs = []
-    for given in ([], ["--unknown", "guess"]):
-        assert main([*command, *given]) == 0
+    for option in ([], ["--unknown", "guess"]):
+        assert main([*command, *option]) == 0
         outputs.append(capsys.readouterr().out.splitlines())
     usual, guessed = outputs
     assert all(usual)

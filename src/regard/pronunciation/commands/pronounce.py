@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+from regard import _check
 from regard.pronunciation import LeftOut, Lexicon, Pronunciation, Variant
 from regard.pronunciation.commands.lexicon import add_output, check_output, joined, prepared, saved
 from regard.pronunciation.files import Path
@@ -108,7 +109,7 @@ def _card(path: Path) -> str:
     """Return the card of a model, a value a line."""
     card = Seq2Seq.load(path).card
     if not card:
-        raise ValueError(f"{path} has no card: regard train --preset pronunciation writes one")
+        _check.fail(f"{path} has no card: regard train --preset pronunciation writes one")
     return "\n".join(f"{clean(name):<41} {clean(value)}" for name, value in _values("", card))
 
 
@@ -154,9 +155,9 @@ def _answers(
 def _check_answer(found: Pronunciation, fails: bool, _: Record) -> None:
     """Raise if a word is too long, or has unknown letters that are to fail."""
     if found.source == "skipped" and len(found.word) > MOST_LETTERS:
-        raise ValueError(f"{len(found.word)} letters; at most {MOST_LETTERS} are allowed")
+        _check.fail(f"{len(found.word)} letters; at most {MOST_LETTERS} are allowed")
     if found.source == "skipped" and found.unknown and fails:
-        raise ValueError(_why(found))
+        _check.fail(_why(found))
 
 
 def _source(found: Pronunciation) -> str:

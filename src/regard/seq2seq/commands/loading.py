@@ -100,7 +100,7 @@ class Unseen:
             return ()
         text = f"the model has never seen {_listed(symbols)}"
         if self.unknown == "fail":
-            raise ValueError(text)
+            _check.fail(text)
         if self.unknown == "skip":
             self.failures.warn(f"{location}: {text}; left empty")
             raise LeftOut(text)
