@@ -236,10 +236,24 @@ def test_words_of_standard_input_and_their_n_best(
 
 
 @pytest.mark.slow
+def test_one_bad_line_does_not_end_the_others(
+    model_path: Path, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "bad.txt").write_bytes(b"cab\nb\xe9b\n" + b"c" * 1001 + b"\nkab\nbad\n")
+    assert main(["pronounce", str(model_path), "bad.txt", "--unknown", "fail"]) == 2
+    out, err = capsys.readouterr()
+    rows = [line.split("\t") for line in out.splitlines()]
+    assert [row[0][:3] for row in rows] == ["cab", "", "ccc", "kab", "bad"]
+    assert [row[2] for row in rows] == ["model", "skipped", "skipped", "skipped", "model"]
+    places = [line.removeprefix("regard pronounce: error: bad.txt, ")[:6] for line in err.splitlines()]
+    assert places == ["line 2", "line 3", "line 4"]
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
-        (["words.txt", "--unknown", "fail"], "'к'"),
+        (["words.txt", "--unknown", "fail"], "к, о, т"),
         (["words.txt", "--format", "mfa"], "--out"),
         (["words.txt", "--out", "x"], "--format"),
         (["words.txt", "--format", "tsv", "--out", "words.txt"], "--out"),

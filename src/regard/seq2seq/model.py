@@ -72,7 +72,7 @@ class Seq2Seq(Translator):
         How often a token must occur to be in the vocabulary; by default 3 for words from 5,000 pairs on, else 1. Not
         for subwords.
     lower : bool, optional
-        Whether the source is lowercased; by default words are.
+        Whether the source is lowercased; by default words are, and other tokens of training sources in one case.
     normalization : {"NFC", "NFKC", "NFD", "none"}
         Unicode normalization. NFD is that of the source, where the target has NFC.
     subwords : {"unigram", "bpe"}, optional
@@ -179,7 +179,7 @@ class Seq2Seq(Translator):
         """What reads sources, before it has learned anything: `source`, or a text of this type of tokens."""
         if isinstance(self.source, Source):
             return self.source
-        lower = self.source == "words" if self.lower is None else self.lower
+        lower = True if self.lower is None and self.source == "words" else self.lower
         return self._text(self.source, lower, self.normalization)
 
     @property
@@ -188,7 +188,7 @@ class Seq2Seq(Translator):
         form: Normalization = "NFC" if self.normalization == "NFD" else self.normalization
         return self._text(self.target, False, form)
 
-    def _text(self, token_type: str, lower: bool, form: Normalization) -> Text:
+    def _text(self, token_type: str, lower: bool | None, form: Normalization) -> Text:
         options = self.min_count, self.vocabulary, lower, form
         return Text(token_type, *options, self.subwords or "unigram")
 

@@ -5,30 +5,34 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import islice
+from functools import partial
 from typing import Any
 
 from regard import _check
 from regard.pronunciation import LeftOut, Lexicon, Pronunciation, Variant
 from regard.pronunciation.commands.lexicon import add_output, check_output, joined, prepared, saved
-from regard.pronunciation.files import Path, decoded, load
-from regard.pronunciation.lexicon import Wrong, checked
-from regard.pronunciation.pronouncer import UNKNOWN, Pronouncer
+from regard.pronunciation.files import Path
+from regard.pronunciation.lexicon import MOST_LETTERS, Wrong, checked
+from regard.pronunciation.pronouncer import UNKNOWN, Pronouncer, Unknown
 from regard.seq2seq.commands.loading import add_ensemble, add_lines, add_model, load_all
 from regard.seq2seq.commands.options import add_beam, beam_sizes
+from regard.seq2seq.commands.read_lines import Failed, Failures, read_blocks
+from regard.seq2seq.corpus.pairs import display_name
+from regard.seq2seq.corpus.tables import Record
 from regard.seq2seq.model import Seq2Seq
 from regard.show import argument_types
 from regard.show.terminal.text import clean
 
 __all__ = ["add_arguments", "run"]
 
-_TOGETHER = 2_000  # words that are pronounced together
 _DEPTH = 6  # objects inside of one another that are shown of a card
 
 EXAMPLES = """\
 For each word there is a line: the word, its phones, where they come from (dictionary, model, guess or skipped), and of
 the model the probability of the answer and its share among all hypotheses. Columns are separated by TABs. A guess has
-letters that the model has never seen. The words of --lexicon come out exactly as listed there, with all variants.
+letters that the model has never seen. The words of --lexicon come out exactly as listed there, with all variants. A
+line that is too long or not UTF-8 gets an error on standard error and a line that says skipped; the exit status is 2 at
+the end.
 
 examples:
   regard pronounce runs/en words.txt --lexicon words.dict --n-best 3
@@ -64,7 +68,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--unknown",
         choices=UNKNOWN,
         default="guess",
-        help="a word with letters that the model has never seen: marked as a guess (default), left empty, or an error",
+        help="a word with letters that the model has never seen: marked as a guess (default), left empty, or an error,"
+        " after which the others go on",
     )
     add(
         "--card",
@@ -83,8 +88,11 @@ def run(args: argparse.Namespace) -> int:
     check_output(args, [args.model, *args.ensemble, *args.lexicon, *([args.file] if args.file else [])])
     beam, n_best = beam_sizes(args)
     lexicon = joined(args.lexicon, None, skip_bad=args.skip_bad)
-    pronouncer = Pronouncer(load_all(args.model, args.ensemble), lexicon, unknown=args.unknown, beam=beam)
-    answers = _answers(pronouncer, _words(args.file), n_best)
+    fails: bool = args.unknown == "fail"  # word by word, so that the others are pronounced
+    unknown: Unknown = "skip" if fails else args.unknown
+    pronouncer = Pronouncer(load_all(args.model, args.ensemble), lexicon, unknown=unknown, beam=beam)
+    failures = Failures("pronounce", "lines", display_name(args.file or "-"))
+    answers = _answers(pronouncer, args.file, n_best, failures, fails=fails)
     if args.format is None:
         for found in answers:
             print("\n".join(map(_line, found)))
@@ -94,7 +102,7 @@ def run(args: argparse.Namespace) -> int:
         result.left_out = (*missing, *result.left_out)
         result.lost = (*dict.fromkeys([*(entry.word for entry in missing), *result.lost]),)
         saved(result, args.out)
-    return 0
+    return failures.status(failures.count)
 
 
 def _card(path: Path) -> str:
@@ -125,20 +133,31 @@ def _text(value: Any) -> str:
     return "-" if value is None else f"{100 * value:.2f} %" if isinstance(value, float) else str(value)
 
 
-def _words(path: Path | None) -> Iterator[str]:
-    """Yield the words of a file or of standard input, without blanks at their ends; a line that is not UTF-8 raises."""
-    lines = decoded(sys.stdin.buffer.read() if path is None else load(path))
-    for number, line in enumerate(lines, start=1):
-        if line is None:
-            _check.fail(f"{path or 'standard input'}, line {number}: the text is not UTF-8")
-        if word := line.strip():
-            yield word
+def _answers(
+    pronouncer: Pronouncer, path: Path | None, n_best: int, failures: Failures, *, fails: bool
+) -> Iterator[Sequence[Pronunciation]]:
+    """Yield the pronunciations of the word of each line that is not blank; none of a line that cannot be read."""
+    for block in read_blocks(path or "-"):
+        words = [failures.read(record, lambda record: record.cells[0].strip()) for record in block]
+        found = iter(
+            pronouncer.pronounce([word for word in words if isinstance(word, str) and word], n_best=n_best)
+        )
+        for record, word in zip(block, words, strict=True):
+            if isinstance(word, Failed):
+                yield [Pronunciation("", (), "skipped", confidence=0.0)]
+            elif word:
+                answers = next(found)
+                failures.read(record, partial(_check_answer, answers[0], fails))
+                yield answers
+        sys.stdout.flush()  # a program at the other end of a pipe may wait
 
 
-def _answers(pronouncer: Pronouncer, words: Iterator[str], n_best: int) -> Iterator[Sequence[Pronunciation]]:
-    """Yield the pronunciations of each word."""
-    while block := [*islice(words, _TOGETHER)]:
-        yield from pronouncer.pronounce(block, n_best=n_best)
+def _check_answer(found: Pronunciation, fails: bool, _: Record) -> None:
+    """Raise if a word is too long, or has unknown letters that are to fail."""
+    if found.source == "skipped" and len(found.word) > MOST_LETTERS:
+        _check.fail(f"{len(found.word)} letters; at most {MOST_LETTERS} are allowed")
+    if found.source == "skipped" and found.unknown and fails:
+        _check.fail(_why(found))
 
 
 def _source(found: Pronunciation) -> str:

@@ -18,6 +18,7 @@ from regard.seq2seq.commands.loading import (
     add_ensemble,
     add_lines,
     add_model,
+    add_unknown,
     load_all,
     make_picture_folder,
     word_links,
@@ -45,6 +46,7 @@ class Line(NamedTuple):
 
     number: int  # from 1
     text: Example
+    unseen: tuple[str, ...] = ()  # symbols that the model does not know
 
 
 Search = Callable[[Sequence[Line]], Iterable[list[Translation]]]
@@ -59,9 +61,10 @@ EXAMPLES = f"""\
 One translation is written for each line, in order; an empty line stays empty. A line of more than {LONGEST_SENTENCE}
 tokens, or one that is not UTF-8, gets an error on standard error and a line whose columns are empty but for its number;
 all others are translated, and the exit status is 2 at the end. Columns are separated by TABs: the number of the line
-(with --n-best and --sample), the score (with those and --scores), the text, and the links between the words of line and
-text (with --alignment pharaoh: 0-2 links the first word of the line with the third of the text). A score is the mean
-log-probability of the tokens, unless penalties or a reranker change it.
+(with --n-best and --sample), the score (with those and --scores), the text, the links between the words of line and
+text (with --alignment pharaoh: 0-2 links the first word of the line with the third of the text), and the symbols of
+the line that the model has never seen (with --unknown guess). A score is the mean log-probability of the tokens, unless
+penalties or a reranker change it.
 
 examples:
   echo "Click the icon." | regard translate model/model.safetensors
@@ -83,6 +86,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_ensemble(parser)
     _add_search(parser)
     _add_sampling(parser)
+    add_unknown(parser, "line")
     add("--scores", action="store_true", help="print the score before each translation")
     add(
         "--alignment",
@@ -161,31 +165,32 @@ def run(args: argparse.Namespace) -> int:
         read_blocks(args.file or "-"),
         Failures("translate", "lines", display_name(args.file or "-")),
     )
-    for number, translations in enumerate(translate_lines(model, lines, search, failures), 1):
-        output.show(number, translations)
+    unseen = Unseen(failures, args.unknown)
+    for number, (line, translations) in enumerate(translate_lines(model, lines, search, unseen), 1):
+        output.show(number, line, translations)
     output.save()
     return failures.status(number)
 
 
 def translate_lines(
-    model: Translator, lines: Iterable[list[Record]], search: Search, failures: Failures
-) -> Iterator[list[Translation] | Failed]:
-    """Yield the translations of each line, or its error; a line is tokenized once, where it is checked."""
-    source, unseen, warned = model.model.source, Unseen(), False
+    model: Translator, lines: Iterable[list[Record]], search: Search, unseen: Unseen
+) -> Iterator[tuple[Line | Failed, list[Translation] | Failed]]:
+    """Yield each line and its translations, or its error; a line is tokenized once, where it is checked."""
+    source, failures, warned = model.model.source, unseen.failures, False
 
     def checked(record: Record) -> Line:
         nonlocal warned
         text = source.load(record.cells[0])
         check_length(len(text))
-        unseen.check(model.model.source_tokenizer, text.content, f"line {record.line}")
+        symbols = unseen.check([(model.model.source_tokenizer, text.content)], f"line {record.line}")
         if "\t" in text.name and not warned:
             warned = True
             rule = "has a TAB, as pairs have: complete lines are translated (cut -f1 gives sources)"
             note(f"line {record.line} {rule}")
-        return Line(record.line, text)
+        return Line(record.line, text, symbols)
 
-    for _, _, translations in results(lines, lambda record: failures.read(record, checked), search):
-        yield translations
+    for _, line, translations in results(lines, lambda record: failures.read(record, checked), search):
+        yield line, translations
 
 
 def _check_outputs(model: Translator, args: argparse.Namespace) -> None:
@@ -265,6 +270,7 @@ class _Columns(NamedTuple):
     number: bool
     score: bool
     links: bool
+    unseen: bool
 
 
 class _Output:
@@ -275,17 +281,19 @@ class _Output:
         self.by = args.by or "words"
         self.page, self.path, self.force = PageParts(model), args.show, args.force
         several = args.n_best is not None or args.sample is not None
-        self.columns = _Columns(several, several or args.scores, args.alignment == "pharaoh")
+        self.columns = _Columns(
+            several, several or args.scores, args.alignment == "pharaoh", args.unknown == "guess"
+        )
 
-    def show(self, number: int, translations: Sequence[Translation] | Failed) -> None:
+    def show(self, number: int, line: Line | Failed, translations: Sequence[Translation] | Failed) -> None:
         """Print and draw the translations of one line."""
-        if isinstance(translations, Failed):
+        if isinstance(line, Failed) or isinstance(translations, Failed):
             print("\t".join([str(number)] * self.columns.number + [""] * sum(self.columns[1:]) + [""]))
             return
         if self.path:
             self.page.add(translations)
         for rank, translation in enumerate(translations, 1):
-            print(self.line(number, translation))
+            print(self.line(number, line, translation))
             if translation.alignment is None or not translation.tokens:
                 continue
             if self.draws:
@@ -302,7 +310,7 @@ class _Output:
         if self.path:
             self.page.page().save(self.path, force=self.force)
 
-    def line(self, number: int, translation: Translation) -> str:
+    def line(self, number: int, line: Line, translation: Translation) -> str:
         """Return the columns of one translation."""
         # The vocabulary of an untrusted model may have control characters.
         text = clean(translation.text) if sys.stdout.isatty() else translation.text
@@ -310,4 +318,5 @@ class _Output:
         columns += [f"{translation.score:.4f}"] if self.columns.score else []
         columns.append(text)
         columns += [spell(word_links(self.model, translation, self.by))] if self.columns.links else []
+        columns += [clean(" ".join(line.unseen))] if self.columns.unseen else []
         return "\t".join(column.replace("\t", " ") for column in columns) if len(columns) > 1 else text

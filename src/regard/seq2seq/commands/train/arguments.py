@@ -175,7 +175,7 @@ def _add_tokens(add: Any) -> None:
     add(
         "--lower",
         action=argparse.BooleanOptionalAction,
-        help="lowercase the source (default: only if its tokens are words)",
+        help="lowercase the source (default: words, and other tokens where all sources have one case)",
     )
     add(
         "--normalization",
