@@ -1,7 +1,7 @@
 """Spelling families: words that are probably inflections of each other, by their first letters alone.
 
 In alphabetical order, a word opens a family unless it belongs to an open one: it begins as the first word of that
-family does, apart from the last two letters of the first word (four letters at least are the same), and has at most
+family does, apart from the last three letters of the first word (four letters at least are the same), and has at most
 four letters more than it. So ``walk, walked, walkers`` are a family, and ``carried, carry``. Neither case nor accents
 count. The rule knows no language: it separates forms that differ in their first four letters (``mouse, mice``; ``cat,
 cats``), and unites some words that are not related (``star, startle``).
@@ -14,7 +14,7 @@ from collections.abc import Iterable
 
 __all__ = ["families"]
 
-_STEM, _ENDING, _MORE = 4, 2, 4  # letters
+_STEM, _ENDING, _MORE = 4, 3, 4  # letters
 
 
 def families(words: Iterable[str]) -> list[list[str]]:

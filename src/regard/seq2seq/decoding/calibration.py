@@ -70,8 +70,9 @@ class Calibration(NamedTuple):
             return float(losses.sum() + ridge @ weights / 2), gradient + ridge
 
         bounds = [(None, None), (0, None), (0, None)]
-        found = minimize(loss, np.zeros(3), jac=True, bounds=bounds, method="L-BFGS-B").x.tolist()
-        return cls(*found, beam=beam, answers=len(positive))
+        fitted = minimize(loss, np.zeros(3), jac=True, bounds=bounds, method="L-BFGS-B").x
+        intercept, share_slope, mass_slope = map(float, fitted)
+        return cls(intercept, share_slope, mass_slope, beam, len(positive))
 
     @classmethod
     def restore(cls, values: Any) -> Calibration:

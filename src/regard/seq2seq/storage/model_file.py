@@ -154,8 +154,8 @@ def _read(file: Container) -> Model[Network]:
     )
     sizes = counts
     extras = {name: _restored(file, name, extra_class(name).restore, name, sizes) for name in names}
-    known = {"card": _card(file), "calibration": _calibration(file)}
-    return _assembled(file, config, source, target, extras)._replace(**known)
+    model = _assembled(file, config, source, target, extras)
+    return model._replace(card=_card(file), calibration=_calibration(file))
 
 
 def _card(file: Container) -> Mapping[str, Any] | None:
