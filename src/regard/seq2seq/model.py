@@ -18,6 +18,7 @@ from regard.seq2seq.corpus.dataset import is_short
 from regard.seq2seq.corpus.packing import Row
 from regard.seq2seq.corpus.pairs import paired
 from regard.seq2seq.decoding.beam import BEAM
+from regard.seq2seq.decoding.calibration import FEWEST, Calibration
 from regard.seq2seq.decoding.hypothesis import Scoring
 from regard.seq2seq.extras import augments, check_options
 from regard.seq2seq.networks.base import Network
@@ -71,7 +72,7 @@ class Seq2Seq(Translator):
         How often a token must occur to be in the vocabulary; by default 3 for words from 5,000 pairs on, else 1. Not
         for subwords.
     lower : bool, optional
-        Whether the source is lowercased; by default words are.
+        Whether the source is lowercased; by default words are, and other tokens of training sources in one case.
     normalization : {"NFC", "NFKC", "NFD", "none"}
         Unicode normalization. NFD is that of the source, where the target has NFC.
     subwords : {"unigram", "bpe"}, optional
@@ -178,7 +179,7 @@ class Seq2Seq(Translator):
         """What reads sources, before it has learned anything: `source`, or a text of this type of tokens."""
         if isinstance(self.source, Source):
             return self.source
-        lower = self.source == "words" if self.lower is None else self.lower
+        lower = True if self.lower is None and self.source == "words" else self.lower
         return self._text(self.source, lower, self.normalization)
 
     @property
@@ -187,7 +188,7 @@ class Seq2Seq(Translator):
         form: Normalization = "NFC" if self.normalization == "NFD" else self.normalization
         return self._text(self.target, False, form)
 
-    def _text(self, token_type: str, lower: bool, form: Normalization) -> Text:
+    def _text(self, token_type: str, lower: bool | None, form: Normalization) -> Text:
         options = self.min_count, self.vocabulary, lower, form
         return Text(token_type, *options, self.subwords or "unigram")
 
@@ -218,6 +219,15 @@ class Seq2Seq(Translator):
     @card.setter
     def card(self, card: Mapping[str, Any]) -> None:
         self._model = self.model._replace(card=card)
+
+    @property
+    def calibration(self) -> Calibration | None:
+        """What makes probabilities of the log-probabilities of a search; `save` writes it into the file."""
+        return self.model.calibration
+
+    @calibration.setter
+    def calibration(self, calibration: Calibration | None) -> None:
+        self._model = self.model._replace(calibration=calibration)
 
     def fit(
         self,
@@ -398,6 +408,36 @@ class Seq2Seq(Translator):
             scoring = Scoring()
             hypotheses = self._find(sources, BEAM, scoring)
             reranker.fit_weight(sources, hypotheses, [references[source] for source in sources], scoring)
+
+    def calibrate(self, sources: Sequence[Any], targets: Sequence[Any]) -> Self:
+        """Learn from held-out pairs how probable it is that an answer is right; `probability` and `save` use it.
+
+        Parameters
+        ----------
+        sources, targets : sequences
+            As for `fit`, of pairs that were not learned from: at least 20 different sources. Any target of a source
+            is right.
+
+        Returns
+        -------
+        Seq2Seq
+            This model.
+
+        Raises
+        ------
+        ValueError
+            If there are fewer sources.
+
+        References
+        ----------
+        Platt 1999, "Probabilistic Outputs for Support Vector Machines and Comparisons to Regularized Likelihood
+        Methods".
+        """
+        judged = self.judge(sources, targets)
+        if len(judged) < FEWEST:
+            _check.fail(f"sources must be at least {FEWEST} different ones. Got {len(judged)} instead.")
+        self.calibration = Calibration.fit([one.logs for one in judged], [one.right for one in judged], BEAM)
+        return self
 
     def fits(self, pair: tuple[Any, Any]) -> bool:
         """Return whether both sides of a pair have between 1 and `max_tokens` tokens, as far as known before learning.

@@ -361,32 +361,82 @@ def speller(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("lines", "warning"),
+    ("lines", "warnings"),
     [
-        ("read\n###\nREAD", "warning: line 2: the model has never seen '#'; their translation is a guess\n"),
+        ("read\n###\nREAD", ["line 2: the model has never seen '#'; their translation is a guess"]),
         (
-            "READ\n#",
-            "warning: line 1: the model has never seen 'R', 'E', 'A', 'D'; their translation is a guess;"
-            " a model trained with --lower does not distinguish capitals\n",
+            "uvwxyz\n#",
+            [
+                "line 1: the model has never seen 'u', 'v', 'w', 'x', 'y' and 1 more; their translation is a guess",
+                "line 2: the model has never seen '#'; their translation is a guess",
+            ],
         ),
+        ("read\n\n \n\u200b\nera", []),
         (
-            "uvwxyz",
-            "warning: line 1: the model has never seen 'u', 'v', 'w', 'x', 'y' and 1 more;"
-            " their translation is a guess\n",
+            "#\n" * 12,
+            [
+                *(
+                    f"line {i}: the model has never seen '#'; their translation is a guess"
+                    for i in range(1, 11)
+                ),
+                "12 of 12 lines have symbols that the model has never seen",
+            ],
         ),
-        ("read\n\n \n\u200b\nera", ""),
     ],
 )
-def test_unseen_symbols_give_one_warning(
+def test_each_line_with_unseen_symbols_has_a_warning(
     lines: str,
-    warning: str,
+    warnings: list[str],
     speller: Path,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     typed(monkeypatch, lines.encode())
     assert main(["translate", str(speller)]) == 0
-    assert capsys.readouterr().err == warning
+    assert capsys.readouterr().err == "".join(f"warning: {line}\n" for line in warnings)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("arguments", [["translate"], ["align", "--by", "tokens"]])
+def test_lines_with_unseen_symbols_are_marked_left_empty_or_errors(
+    arguments: list[str],
+    speller: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    verb, *options = arguments
+    lines, pair = tmp_path / "lines", "\tR IY D" * (verb == "align")
+    lines.write_text(f"read{pair}\nr#d#{pair}\nera{pair}\n", encoding="utf-8")
+    command = [verb, str(speller), str(lines), *options]
+    outputs = []
+    for option in ([], ["--unknown", "guess"]):
+        assert main([*command, *option]) == 0
+        outputs.append(capsys.readouterr().out.splitlines())
+    usual, guessed = outputs
+    assert all(usual)
+    assert guessed == [f"{usual[0]}\t", f"{usual[1]}\t#", f"{usual[2]}\t"]
+    for unknown, status in (("skip", 0), ("fail", 2)):
+        assert main([*command, "--unknown", unknown]) == status
+        out, err = capsys.readouterr()
+        assert out.splitlines() == [usual[0], "", usual[2]]
+        assert "line 2: the model has never seen '#'" in err
+
+
+@pytest.mark.parametrize("kind", ["characters", "tokens", "subwords"])
+@pytest.mark.parametrize(
+    ("sources", "folded"),
+    [(["read", "dear"], True), (["READ", "DEAR"], True), (["read", "Dear"], False), (["1", "2"], False)],
+)
+def test_case_is_folded_where_the_training_sources_have_one(
+    kind: str, sources: list[str], folded: bool
+) -> None:
+    text = Text(kind, lower=None, vocabulary=9 if kind == "subwords" else None).fitted(
+        [*map(Text(kind).load, sources)]
+    )
+    assert text.tokenizer.lower is folded
+    ids = [text.rows(text.load(source)) for source in sources]
+    for other in (str.lower, str.upper, str.title):
+        assert ([text.rows(text.load(other(source))) for source in sources] == ids) or not folded
 
 
 @pytest.mark.slow
@@ -394,14 +444,16 @@ def test_every_verb_warns_of_unseen_symbols(
     speller: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "pairs").write_text("read\tR IY D\nera\tXX\n#\tR\n")
-    for arguments, location, symbol in (
-        (["align", str(speller), str(tmp_path / "pairs")], "line 2", "'XX'"),
-        (["evaluate", str(speller), str(tmp_path / "pairs")], f"{tmp_path / 'pairs'}, source 3", "'#'"),
+    source = f"{tmp_path / 'pairs'}, source 3"
+    for arguments, found in (
+        (["align", str(speller), str(tmp_path / "pairs")], [("line 2", "'XX'"), ("line 3", "'#'")]),
+        (["evaluate", str(speller), str(tmp_path / "pairs")], [(source, "'#'")]),
     ):
         assert main(arguments) == 0
         lines = [line for line in capsys.readouterr().err.splitlines() if line.startswith("warning:")]
         assert lines == [
             f"warning: {location}: the model has never seen {symbol}; their translation is a guess"
+            for location, symbol in found
         ]
 
 

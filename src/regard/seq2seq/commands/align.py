@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from numpy.typing import NDArray
 
@@ -20,6 +20,7 @@ from regard.seq2seq.commands.loading import (
     Unseen,
     add_ensemble,
     add_model,
+    add_unknown,
     load_all,
     make_picture_folder,
     word_indices,
@@ -29,16 +30,25 @@ from regard.seq2seq.commands.read_lines import WINDOW, Failed, Failures, read_bl
 from regard.seq2seq.corpus.pairs import display_name, no_pair, read_lines
 from regard.seq2seq.corpus.tables import Record, is_csv, note_header, records
 from regard.seq2seq.sources import Example
+from regard.seq2seq.sources.text.tokenizers import Tokenizer
 from regard.seq2seq.storage.model_file import model_file
 from regard.seq2seq.translator import LONGEST_SENTENCE, Translation, Translator, check_length
 from regard.show import argument_types
+from regard.show.terminal.text import clean
 
 __all__ = ["add_arguments", "run"]
 
 Array = NDArray[Any]
 Pair = tuple[Example, Example]
-Pairs = tuple[Pair, ...]  # the same pair, as the model of each direction reads it
 Links = frozenset[tuple[int, int]]
+
+
+class Read(NamedTuple):
+    """A pair of a line, as the model of each direction reads it, and its symbols that they do not know."""
+
+    pairs: tuple[Pair, ...]
+    unseen: tuple[str, ...]
+
 
 DEFAULT = "grow-diag-final-and"
 _THRESHOLD = argument_types.number("from 0 to less than 1", lambda number: 0 <= number < 1)
@@ -75,6 +85,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_ensemble(parser)
     _add_merging(add)
     add("--by", choices=("words", "tokens"), default="words", help="what is linked (default words)")
+    add_unknown(parser, "pair")
     add(
         "--scores",
         action="store_true",
@@ -133,9 +144,12 @@ def run(args: argparse.Namespace) -> int:
     aligner = _Aligner(args, failures)
     make_picture_folder(args.png)
     number, aligned = 0, results(_rows(args.files, args.columns), aligner.read, aligner.align)
-    for number, (_, _, both) in enumerate(aligned, 1):
-        print(aligner.empty if isinstance(both, Failed) else aligner.line(number, both))
-        if args.png and not isinstance(both, Failed) and both[0].tokens:
+    for number, (_, line, both) in enumerate(aligned, 1):
+        if isinstance(line, Failed) or isinstance(both, Failed):
+            print(aligner.empty)
+            continue
+        print(aligner.line(number, line, both))
+        if args.png and both[0].tokens:
             drawing.save_alignment(both[0], args.png / f"line-{number}.png")
     return failures.status(number)
 
@@ -211,44 +225,48 @@ class _Aligner:
                 _check.fail(f"{paths[0]} was trained without attention, so it cannot align")
         self.method = args.symmetrize or DEFAULT
         self.threshold: float = args.threshold
-        self.unseen, self.failures = Unseen(), failures
+        self.unseen, self.failures = Unseen(failures, args.unknown), failures
         self.by, self.scores, self.posterior = args.by, args.scores, args.posterior
-        self.empty: str = "\t" * len(self.models) * args.scores  # the line of a pair that can't be aligned
+        self.marks = args.unknown == "guess"
+        # The line of a pair that can't be aligned.
+        self.empty: str = "\t" * (len(self.models) * args.scores + self.marks)
 
-    def read(self, row: Record) -> Pairs | Failed:
+    def read(self, row: Record) -> Read | Failed:
         """Return a pair that can be aligned, as each model reads it."""
         return self.failures.read(row, self._checked)
 
-    def _checked(self, row: Record) -> Pairs:
+    def _checked(self, row: Record) -> Read:
         """Return a pair as each model reads it; raise if it is none or too long, and warn of unseen symbols."""
         if len(row.cells) != 2:
             _check.fail(no_pair("\t".join(row.cells)))
         sides: Sequence[Any] = row.cells
         pairs: list[Pair] = []
+        read: list[tuple[Tokenizer, Sequence[str]]] = []
         for model in self.models:
             sides = pair = model.model.source.load(sides[0]), model.model.target.read(sides[1])
             for side, tokenizer in zip(pair, (model.model.source_tokenizer, model.model.target), strict=True):
                 check_length(len(side))
-                self.unseen.check(tokenizer, side.content, f"line {row.line}")
+                read.append((tokenizer, side.content))
             pairs.append(pair)
             sides = sides[::-1]  # for the model of the other direction
-        return tuple(pairs)
+        return Read(tuple(pairs), self.unseen.check(read, f"line {row.line}"))
 
-    def align(self, pairs: Sequence[Pairs]) -> Iterator[tuple[Translation, ...]]:
+    def align(self, lines: Sequence[Read]) -> Iterator[tuple[Translation, ...]]:
         """Yield the alignments of each pair, by one model or by those of both directions."""
         aligned = [
             model.align([pair[0] for pair in own], [pair[1] for pair in own], posterior=self.posterior)
-            for model, own in zip(self.models, zip(*pairs, strict=True), strict=True)
+            for model, own in zip(self.models, zip(*(line.pairs for line in lines), strict=True), strict=True)
         ]
         return zip(*aligned, strict=True)
 
-    def line(self, number: int, both: Sequence[Translation]) -> str:
+    def line(self, number: int, read: Read, both: Sequence[Translation]) -> str:
         """Return the output for a pair."""
         merged = self.failures.attempt(partial(self._links, both), f"line {number}")
         if isinstance(merged, Failed):  # the two models have different words for this pair
             return self.empty
         columns = [f"{translation.score:.4f}" for translation in both] if self.scores else []
-        return "\t".join([*columns, spell(merged)])
+        marks = [clean(" ".join(read.unseen)).replace("\t", " ")] if self.marks else []
+        return "\t".join([*columns, spell(merged), *marks])
 
     def _links(self, both: Sequence[Translation]) -> Links:
         sides = [(translation.source[:-1], translation.tokens) for translation in both]
