@@ -23,6 +23,7 @@ from regard.seq2seq.commands.train.arguments import (
 )
 from regard.seq2seq.commands.train.card import make_card
 from regard.seq2seq.commands.train.data import Data, identity, read, short_pairs, with_noun
+from regard.seq2seq.commands.train.dictionary import most_repetitions
 from regard.seq2seq.commands.train.files import HINT, RunFiles
 from regard.seq2seq.commands.train.report import (
     Reporter,
@@ -118,6 +119,7 @@ def _train_and_show(
                 return status
         if data.lexicon is not None:
             for one in runs:
+                one.model.repetitions = most_repetitions(data.lexicon)
                 one.model.card = card(data.lexicon, data, one.model, print_rates(one.model, test, data))
                 one.model.save(one.files.model)
         else:
