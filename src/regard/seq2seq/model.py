@@ -229,6 +229,16 @@ class Seq2Seq(Translator):
     def calibration(self, calibration: Calibration | None) -> None:
         self._model = self.model._replace(calibration=calibration)
 
+    @property
+    def repetitions(self) -> int | None:
+        """How often a group of tokens may come in a row in an output; `save` writes it into the file."""
+        return self.model.repetitions
+
+    @repetitions.setter
+    def repetitions(self, most: int | None) -> None:
+        most = None if most is None else _check.integer("repetitions", most, least=1)
+        self._model = self.model._replace(repetitions=most)
+
     def fit(
         self,
         sources: Sequence[Any],
