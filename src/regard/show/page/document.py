@@ -25,7 +25,11 @@ _LARGE = 20_000_000  # bytes
 # Characters that could end the element of the data, or a line of a script of an old browser.
 _ESCAPED = str.maketrans({character: f"\\u{ord(character):04x}" for character in "<>&\u2028\u2029"})
 # The scripts and styles of each view, in the order in which they are joined; `base` is there for all.
-_MECHANISM = ("compute", "number", "matrix", "words", "controls", "story", "picture", "view")
+_MECHANISM = (
+    *("compute", "number", "matrix", "words", "controls", "story", "picture", "state", "account", "exercise"),
+    "view",
+)
+_SHARED = ("base.js", "state.js", "export.js")
 _SCRIPTS = {
     "mechanism": tuple(f"mechanism/{name}.js" for name in _MECHANISM),
     "alignment": ("alignment.js",),
@@ -102,7 +106,7 @@ class HtmlPage:
 
     def _repr_html_(self) -> str:
         return (
-            f'<iframe title="{html.escape(self.title)}" sandbox="allow-scripts" loading="lazy" '
+            f'<iframe title="{html.escape(self.title)}" sandbox="allow-scripts allow-downloads" loading="lazy" '
             f'style="width: 100%; height: {_FRAME_HEIGHT}px; border: 0; resize: vertical; overflow: auto" '
             f'srcdoc="{html.escape(self.html)}"></iframe>{_STAND_IN}{html.escape(self.text)}</pre>'
         )
@@ -135,7 +139,7 @@ def _asset(name: str) -> str:
 
 def _style(views: Sequence[str]) -> str:
     shared = ["weights.css"] * bool(_WEIGHTS.intersection(views))
-    return "\n".join(map(_asset, ["base.css", *shared, *(f"{view}.css" for view in views)]))
+    return "\n".join(map(_asset, ["base.css", "tools.css", *shared, *(f"{view}.css" for view in views)]))
 
 
 def _script(views: Sequence[str]) -> str:
@@ -144,7 +148,7 @@ def _script(views: Sequence[str]) -> str:
     shared.insert(0, f"const TEXTS = {_json(json.loads(_asset('steps.json')))};")
     blocks = ["{\n" + "\n".join(map(_asset, _SCRIPTS[view])) + "\n}" for view in views]
     return "\n".join(
-        ['(() => {\n"use strict";', _asset("base.js"), *shared, *blocks, "regard.start();\n})();"]
+        ['(() => {\n"use strict";', *map(_asset, _SHARED), *shared, *blocks, "regard.start();\n})();"]
     )
 
 

@@ -6,6 +6,7 @@ const views = new Map();
 const themed = [];
 let ids = 0;
 let printing = false; // on white paper, whatever the theme
+let exporting = false; // a picture for a file, in the colours of the light theme
 
 const regard = {
   view(name, draw) {
@@ -27,6 +28,7 @@ const regard = {
       root.append(heading, ...warnings.map((text) => regard.element("p", { class: "warning", role: "note", dir: "auto" }, text)));
       views.get(view)(root, data, { section: index });
     });
+    startState();
   },
 
   // An element with attributes and children. Text always becomes a text node, so labels are never markup.
@@ -100,6 +102,7 @@ const regard = {
   },
 
   percent(weight) {
+    if (weight > 0 && weight < 0.0005) return "\u22480\u00a0%";
     return Number.isFinite(weight) ? `${regard.format(100 * weight, 1)}\u00a0%` : regard.format(weight, 1);
   },
 
@@ -129,7 +132,7 @@ const regard = {
   },
 
   dark() {
-    if (printing) return false;
+    if (printing || exporting) return false;
     const chosen = document.documentElement.dataset.theme;
     return chosen ? chosen === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
   },
@@ -140,6 +143,16 @@ const regard = {
   },
 
   printing: () => printing,
+
+  // Make a picture in the colours of the light theme.
+  onPaper(make) {
+    exporting = true;
+    try {
+      return make();
+    } finally {
+      exporting = false;
+    }
+  },
 
   // Show what text() returns in a small box while the pointer is on the target or the target has the focus.
   tooltip(target, text) {
@@ -181,7 +194,7 @@ const regard = {
     const set = (chosen) =>
       options.forEach(([value], k) => {
         buttons[k].setAttribute("aria-checked", String(value === chosen));
-        buttons[k].setAttribute("tabindex", value === chosen ? "0" : "-1");
+        buttons[k].setAttribute("tabindex", value === chosen || (k === 0 && options.every(([other]) => other !== chosen)) ? "0" : "-1");
       });
     set(current);
     return { element: regard.element("div", { class: "choices", role: "radiogroup", "aria-label": name }, buttons), set };
