@@ -46,7 +46,6 @@ function computed(view) {
 // Make all parts anew, and fill them. The element that had the focus gets it back.
 function draw(view) {
   const { state, root } = view;
-  const focused = root.contains(document.activeElement) ? document.activeElement.id || document.activeElement.dataset.part : null;
   const names = state.decoder ? NAMES.decoder : NAMES.general;
   const update = () => fill(view);
   const redraw = () => draw(view);
@@ -73,9 +72,8 @@ function draw(view) {
     state.given ? null : numbers(view, redraw),
     regard.element("div", { class: "account" }, state.given ? null : controlBar(view, update, redraw), account, state.given ? null : more()),
   );
-  root.replaceChildren(...introduction(view, redraw), both, regard.element("div", { class: "matrices" }, view.matrices.map((part) => part.element)));
+  regard.renew(root, introduction(view, redraw), both, regard.element("div", { class: "matrices" }, view.matrices.map((part) => part.element)));
   fill(view);
-  if (focused) (document.getElementById(focused) ?? root.querySelector(`[data-part="${focused}"]`))?.focus();
 }
 
 // What attention is, and what to try first.
@@ -90,8 +88,7 @@ function introduction({ state }, redraw) {
     set.forEach(([i, j, x]) => (state.words.embeddings[i][j] = x));
     redraw();
   };
-  const watch = [regard.element("b", {}, "Change this first: "), state.first.text, " ", regard.element("button", { type: "button", "data-part": "first", onclick: change }, "Do it")];
-  return [regard.element("div", { class: "intro" }, parts, regard.element("p", {}, state.about), regard.element("p", { class: "note" }, watch))];
+  return [regard.element("div", { class: "intro" }, parts, regard.element("p", {}, state.about), regard.first(state.first.text, change))];
 }
 
 function reorder(state, order) {
