@@ -159,7 +159,7 @@ def strings(part: Any) -> list[str]:
 
 
 def test_every_term_of_the_texts_is_explained_and_every_normalization_has_words() -> None:
-    terms = {term.lower() for text in strings(TEXTS) for term in re.findall(r"\[([^\]]+)\]", text)}
+    terms = {term.lower() for text in strings(TEXTS) for term in re.findall(r"\[([^\]]+)\](?!\()", text)}
     assert {term if term in TEXTS["terms"] else term.removesuffix("s") for term in terms} <= TEXTS[
         "terms"
     ].keys()

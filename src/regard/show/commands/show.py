@@ -16,7 +16,7 @@ from regard.show.figures.figure import check_picture
 from regard.show.inputs import Given, add_attention, add_input, given, labels_of
 from regard.show.page import HtmlPage, page
 from regard.show.page.document import check_new
-from regard.show.page.examples import meanings, reordering
+from regard.show.page.examples import directions, meanings, reordering, word_order
 from regard.show.page.mechanism import with_words
 from regard.show.page.section import labels
 from regard.show.weights_figure import chosen_heads, save_weights
@@ -39,7 +39,7 @@ _ATTENTION = (
 _LABELS = ("--labels", "--query-labels", "--key-labels")
 EXAMPLES = """\
 examples:
-  regard show --out page.html                                four words whose numbers can be changed, and a decoder
+  regard show --out page.html                                examples to change, as numbers and arrows; heads, a decoder
   regard show "the cat sat" --out page.html                  your words, their vectors drawn with seed 42
   regard show --words vectors.csv --causal --out page.html   your vectors, names in the first column
   regard show my.npz --out page.html                         your queries, keys and values, or your weights
@@ -100,7 +100,7 @@ def _page(args: argparse.Namespace) -> HtmlPage:
         queries, keys = labels_of(args, (None, None))
         return page(weights, query_labels=queries, key_labels=keys, title=args.title)
     if not args.files and first_given(args, (*_INPUT, *_ATTENTION, *_LABELS)) is None:
-        return HtmlPage([meanings(), reordering()], title=args.title)
+        return HtmlPage([meanings(), directions(), word_order(), reordering()], title=args.title)
     return _input(given(args), args.title)
 
 

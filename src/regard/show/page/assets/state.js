@@ -121,7 +121,34 @@ regard.CODES = {
       return fitting(fits, rows.map((row) => row.map(Number)), text);
     },
   }),
+  list: () => {
+    const { write, read } = regard.CODES.matrix();
+    return { write: (list) => write([list]), read: (text, base) => read(text, [base])[0] };
+  },
   optional: (code) => ({ write: (x) => (x === null ? "none" : code.write(x)), read: (text, base) => (text === "none" ? null : code.read(text, base)) }),
+};
+
+// Fields {name: {path, code}} of a state: the path leads to its value.
+regard.fields = {
+  at: (state, path) => path.split(".").reduce((part, name) => part?.[name], state) ?? null,
+
+  // The texts of the fields that differ from those of another state.
+  write(fields, state, base) {
+    const texts = Object.entries(fields).map(([name, { path, code }]) => [name, ...[state, base].map((one) => code.write(regard.fields.at(one, path)))]);
+    return Object.fromEntries(texts.filter(([, own, other]) => own !== other));
+  },
+
+  // Put texts into a state.
+  read(fields, texts, state) {
+    for (const [name, text] of Object.entries(texts)) {
+      if (!Object.hasOwn(fields, name)) throw new Error(`it has ${name.slice(0, 30)}, which this page has not`);
+      const { path, code } = fields[name];
+      const inner = path.split(".").slice(0, -1).join(".");
+      const part = inner ? regard.fields.at(state, inner) : state;
+      part[path.split(".").at(-1)] = code.read(text, regard.fields.at(state, path));
+    }
+    return state;
+  },
 };
 
 function fitting(fits, value, text) {

@@ -69,7 +69,7 @@ function write(cell, text) {
 }
 
 // The weights as a heat map whose cells pick a query and a key; a masked weight is null.
-function heat({ rowLabels, columnLabels, pick, names, ...rest }) {
+function heat({ rowLabels, columnLabels, pick, names = NAMES.general, ...rest }) {
   const kind = `heat ${columnLabels.length > MANY ? "plain" : ""}`;
   const cell = (i, j) => {
     const element = regard.element("button", { type: "button", "aria-pressed": "false", onclick: () => pick(i, j) });

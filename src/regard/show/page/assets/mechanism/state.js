@@ -19,12 +19,12 @@ function fieldsOf(state) {
   const vectors = { queries: "queries", keys: "keys", values: "values" };
   const own = words && { words: "words.embeddings", WQ: "words.query_weight", WK: "words.key_weight", WV: "words.value_weight" };
   const steps = decoder && { A: "decoder.state_weight", C: "decoder.context_weight" };
-  const found = Object.entries({ ...own, ...vectors, ...matrices, ...steps }).filter(([, path]) => valueAt(state, path));
+  const found = Object.entries({ ...own, ...vectors, ...matrices, ...steps }).filter(([, path]) => regard.fields.at(state, path));
   const lists = ["vector", "bias"].filter((name) => options[name]);
   return {
     ...place,
     ...Object.fromEntries(found.map(([name, path]) => [name, field(path, matrix())])),
-    ...Object.fromEntries(lists.map((name) => [name, field(`options.${name}`, listOf(matrix()))])),
+    ...Object.fromEntries(lists.map((name) => [name, field(`options.${name}`, regard.CODES.list())])),
     ...(words && { from: field("source", choice(["words", "vectors"])) }),
     names: field("query_labels", texts()),
     key_names: field("key_labels", texts()),
@@ -42,39 +42,17 @@ function fieldsOf(state) {
   };
 }
 
-const listOf = (code) => ({ write: (list) => code.write([list]), read: (text, base) => code.read(text, [base])[0] });
-
-const valueAt = (state, path) => path.split(".").reduce((part, name) => part?.[name], state) ?? null;
-
-function setAt(state, path, value) {
-  const names = path.split(".");
-  const last = names.pop();
-  const part = names.reduce((whole, name) => whole[name], state);
-  part[last] = value;
-}
-
 // Only what differs from the data is written.
 function writtenState(view) {
   const base = fresh(view.data);
-  const fields = {};
   const example = view.examples?.indexOf(view.data) ?? 0;
-  if (example) fields.example = String(example);
-  for (const [name, { path, code }] of Object.entries(fieldsOf(base))) {
-    const [own, other] = [valueAt(view.state, path), valueAt(base, path)].map((value) => code.write(value));
-    if (own !== other) fields[name] = own;
-  }
-  return fields;
+  return { ...(example && { example: String(example) }), ...regard.fields.write(fieldsOf(base), view.state, base) };
 }
 
 // The state of such an object of fields, with the data it began as.
-function parsedState(view, { example, ...fields }) {
+function parsedState(view, { example, ...texts }) {
   const examples = view.examples ?? [view.first];
   const data = examples[example === undefined ? 0 : regard.CODES.integer(examples.length).read(example)];
   const state = fresh(data);
-  const known = fieldsOf(state);
-  for (const [name, text] of Object.entries(fields)) {
-    if (!known[name]) throw new Error(`it has ${name.slice(0, 30)}, which this page has not`);
-    setAt(state, known[name].path, known[name].code.read(text, valueAt(state, known[name].path)));
-  }
-  return { data, state };
+  return { data, state: regard.fields.read(fieldsOf(state), texts, state) };
 }

@@ -1,8 +1,6 @@
 // The picked query, step by step: a column for each key, and below each other what happens to it. The column of the
 // picked key is worked out in numbers.
 
-const TALL = 12; // numbers of a vector that are shown below each other
-
 function story(names, keyLabels, pickKey) {
   const buttons = keyLabels.map((label, j) =>
     regard.element("button", { type: "button", class: "quiet", "data-key": j, onclick: () => pickKey(j) }, regard.label(label)),
@@ -60,8 +58,8 @@ function drawRow({ name, numbers, sum = "", kind = "" }, key) {
 function content(number, digits) {
   const one = (x) => (x === null || x === -Infinity ? regard.element("span", { class: "masked" }, x === null ? "\u2013" : "\u2212\u221e") : written(x, digits));
   if (!Array.isArray(number)) return one(number);
-  const shown = number.slice(0, TALL).map((x) => regard.element("span", {}, one(x)));
-  if (number.length > TALL) shown.push(regard.element("span", { class: "soft" }, "\u22ee"));
+  const shown = shortened(number).map((x) => regard.element("span", {}, one(x)));
+  if (number.length > TALL) shown.push(regard.element("span", { class: "soft" }, `\u2026 ${number.length - SHORTENED} more`));
   return regard.element("span", { class: "stack" }, shown);
 }
 

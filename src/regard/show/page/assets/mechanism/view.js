@@ -58,7 +58,6 @@ function computed(view) {
 // Make all parts anew, and fill them. The element that had the focus gets it back.
 function draw(view) {
   const { state, root } = view;
-  const focused = root.contains(document.activeElement) ? nameOfFocus(document.activeElement) : null;
   const names = state.decoder ? NAMES.decoder : NAMES.general;
   const update = () => {
     fill(view);
@@ -93,14 +92,8 @@ function draw(view) {
     state.given ? null : numbers(view, redraw),
     regard.element("div", { class: "account" }, state.given ? null : controlBar(view, update, redraw), account, state.given ? null : more()),
   );
-  root.replaceChildren(...introduction(view, redraw), both, regard.element("div", { class: "matrices" }, view.matrices.map((part) => part.element)));
+  regard.renew(root, introduction(view, redraw), both, regard.element("div", { class: "matrices" }, view.matrices.map((part) => part.element)));
   fill(view);
-  if (focused) root.querySelector(focused)?.focus({ preventScroll: true });
-}
-
-function nameOfFocus(element) {
-  const name = ["id", "data-part", "aria-label"].find((attribute) => element.getAttribute(attribute));
-  return name ? `[${name}="${CSS.escape(element.getAttribute(name))}"]` : null;
 }
 
 // The picture of the steps, with the control that exports it, and the query, too.
@@ -122,8 +115,7 @@ function introduction({ state }, redraw) {
     set.forEach(([i, j, x]) => (state.words.embeddings[i][j] = x));
     redraw();
   };
-  const watch = [regard.element("b", {}, "Change this first: "), state.first.text, " ", regard.element("button", { type: "button", "data-part": "first", onclick: change }, "Do it")];
-  return [regard.element("div", { class: "intro" }, parts, regard.element("p", { class: "told" }, state.about), regard.element("p", { class: "note told" }, watch))];
+  return [regard.element("div", { class: "intro" }, parts, regard.element("p", { class: "told" }, state.about), regard.element("div", { class: "told" }, regard.first(state.first.text, change)))];
 }
 
 function reorder(state, order) {
