@@ -164,8 +164,8 @@ const unword = (text) => decodeURIComponent(text.replaceAll("~", "%"));
 // ------------------------------------------------------------------------------------------- address, tools, file
 
 // The state that the address has, or else that of a saved copy.
-function readAddress() {
-  const written = location.hash.slice(1);
+function readAddress(address = location.href) {
+  const [, written = ""] = /#(.*)/s.exec(address) ?? [];
   const saved = document.getElementById("sections").dataset.state ?? "";
   const stated = Boolean(written) && !document.getElementById(unescaped(written));
   document.getElementById("broken")?.remove();
@@ -193,6 +193,10 @@ let writing = null;
 function shown() {
   clearTimeout(writing);
   writing = setTimeout(writeAddress, 300);
+  showEnds();
+}
+
+function showEnds() {
   const [back, forth] = document.querySelectorAll(".tools [data-by]");
   back?.setAttribute("aria-disabled", String(past.at === 0));
   forth?.setAttribute("aria-disabled", String(past.at === past.entries.length - 1));
@@ -212,12 +216,12 @@ function startState() {
   addEventListener("keydown", undoKeys);
   readAddress();
   past.entries = [present()];
-  addEventListener("hashchange", () => {
-    readAddress();
+  addEventListener("hashchange", ({ newURL }) => {
+    readAddress(newURL);
     seal();
     regard.changed();
   });
-  shown();
+  showEnds();
 }
 
 function undoKeys(event) {
