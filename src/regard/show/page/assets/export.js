@@ -89,13 +89,14 @@ function closeMenu() {
 }
 
 // The small control of a picture or a matrix. `name` is its title; `of()` returns {svg, table, tex, titles}: an SVG
-// element, {rows, columns, numbers}, the text of a document in LaTeX, titles for the name of the file. Each may be missing.
+// element, {rows, columns, numbers}, the text of a document in LaTeX, titles for the name of the file. Each may be missing;
+// `written` is false for a matrix that is too large for LaTeX.
 regard.exports = (name, of) => {
   const icon = regard.element("svg:svg", { viewBox: "0 0 16 16", width: 16, height: 16, "aria-hidden": "true" }, regard.element("svg:path", { d: "M8 2v8M5 7l3 3 3-3M3 11v3h10v-3" }));
   const title = () => of().titles ?? [document.title, name];
   const items = () => {
-    const { svg, table, tex } = of();
-    const latex = tex ?? (table && (() => matrixLatex(name, table())));
+    const { svg, table, tex, written = true } = of();
+    const latex = tex ?? (table && written && (() => matrixLatex(name, table())));
     return [
       svg && ["Picture as SVG", () => regard.download("svg", svgText(svg()), ...title())],
       svg && ["Picture as PNG", () => png(svg()).then((blob) => regard.download("png", blob, ...title()))],
@@ -209,7 +210,7 @@ function textWidth(text, size) {
 let ruler = null;
 
 const FONT = { "font-family": "system-ui, sans-serif" };
-const pictureText = (text, x, y, own = {}) => regard.element("svg:text", { x, y, "font-size": 13, fill: "#1b1e28", ...own }, shortened(text));
+const pictureText = (text, x, y, own = {}) => regard.element("svg:text", { x, y, "font-size": 13, fill: "#1b1e28", ...own }, text);
 const shortened = (text) => (text.length > 28 ? `${text.slice(0, 27)}\u2026` : text);
 
 // A heat map with labels: {title, rows, columns, weight(i, j): a number, null if hidden; top, names: {row, column}}.
@@ -217,18 +218,18 @@ regard.heatPicture = ({ title, rows, columns, weight, top, names }) => regard.on
   const [n, m] = [rows.length, columns.length];
   const numbers = n * m <= 400 && m <= 20;
   const [w, h] = numbers ? [52, 30] : [Math.max(1, Math.min(18, 900 / m)), Math.max(1, Math.min(18, 900 / n))];
-  const left = Math.ceil(26 + Math.max(...rows.map((row) => textWidth(shortened(row), 13))));
+  const left = Math.ceil(32 + Math.max(...rows.map((row) => textWidth(shortened(row), 13))));
   const slanted = columns.some((column) => textWidth(column, 13) > w - 6);
   const high = slanted ? Math.ceil(0.75 * Math.max(...columns.map((column) => textWidth(shortened(column), 13)))) + 12 : 18;
   const [x, y] = [PADDING + left, 2 * PADDING + 34 + high];
-  const size = [x + w * m + (slanted ? high : 0) + PADDING, y + h * n + PADDING];
+  const size = [Math.max(x + w * m + (slanted ? high : 0), PADDING + 1.15 * textWidth(title, 13)) + PADDING, y + h * n + PADDING];
   const every = (step) => Math.max(1, Math.ceil(14 / step));
   const across = columns.flatMap((column, j) => {
     if (j % every(slanted ? w : 14)) return [];
     const [cx, cy] = [x + w * (j + 0.5), y - 7];
-    return [pictureText(column, cx, cy, slanted ? { transform: `rotate(-45 ${cx} ${cy})` } : { "text-anchor": "middle" })];
+    return [pictureText(shortened(column), cx, cy, slanted ? { transform: `rotate(-45 ${cx} ${cy})` } : { "text-anchor": "middle" })];
   });
-  const down = rows.flatMap((row, i) => (i % every(h) ? [] : [pictureText(row, x - 8, y + h * (i + 0.5) + 4.5, { "text-anchor": "end" })]));
+  const down = rows.flatMap((row, i) => (i % every(h) ? [] : [pictureText(shortened(row), x - 8, y + h * (i + 0.5) + 4.5, { "text-anchor": "end" })]));
   return regard.element(
     "svg:svg",
     { viewBox: `0 0 ${size.map(Math.ceil).join(" ")}`, "aria-label": title, ...FONT },
@@ -263,13 +264,13 @@ function pixelCells(n, m, weight, top, [x, y, width, height]) {
 regard.canvasPicture = (title, pictures, across, side = 150) => {
   const columns = Math.min(across, pictures.length);
   const high = Math.max(...pictures.map(({ canvas }) => (side * canvas.height) / canvas.width));
-  const size = [2 * PADDING + columns * (side + PADDING), 2 * PADDING + 20 + Math.ceil(pictures.length / columns) * (high + 30)];
+  const size = [PADDING + Math.max(columns * (side + PADDING), PADDING + 1.15 * textWidth(title, 13)), 2 * PADDING + 20 + Math.ceil(pictures.length / columns) * (high + 30)];
   const parts = pictures.map(({ canvas, label }, k) => {
     const [x, y] = [PADDING + (k % columns) * (side + PADDING), 2 * PADDING + 16 + Math.floor(k / columns) * (high + 30)];
     const height = (side * canvas.height) / canvas.width;
     return [
       regard.element("svg:image", { x, y, width: side, height, href: canvas.toDataURL(), preserveAspectRatio: "none", "image-rendering": canvas.width < side ? "pixelated" : null }),
-      pictureText(label, x + side / 2, y + height + 16, { "text-anchor": "middle" }),
+      pictureText(shortened(label), x + side / 2, y + height + 16, { "text-anchor": "middle" }),
     ];
   });
   return regard.element("svg:svg", { viewBox: `0 0 ${size.map(Math.ceil).join(" ")}`, "aria-label": title, ...FONT }, pictureText(title, PADDING, PADDING + 13, { "font-weight": 600 }), parts);
