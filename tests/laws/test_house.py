@@ -275,6 +275,25 @@ def test_only_tables_of_lazy_imports_name_a_module_as_text() -> None:
     assert modules - packages == {"regard._display"}
 
 
+def raised_by_hand(source: str) -> list[str]:
+    """The ValueErrors and TypeErrors that a module raises without the helpers of `_check`."""
+    raised = [node.exc for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Raise) and node.exc]
+    kinds = [ast.unparse(error.func if isinstance(error, ast.Call) else error) for error in raised]
+    return [kind for kind in kinds if kind in {"ValueError", "TypeError"}]
+
+
+def test_errors_of_rules_are_raised_by_one_module() -> None:
+    """So every one has the same form: the rule with its numbers, and a hint."""
+    own = [path for path in FILES if path.parent.name != "_check"]
+    by_hand = {str(path.relative_to(SRC)): raised_by_hand(path.read_text("utf-8")) for path in own}
+    assert {name: kinds for name, kinds in by_hand.items() if kinds} == {}
+
+
+@pytest.mark.parametrize("statement", ["raise ValueError('n')", "raise TypeError", "raise ValueError from None"])
+def test_the_check_of_errors_finds_one_that_is_raised_by_hand(statement: str) -> None:
+    assert len(raised_by_hand(f"def check(n):\n    if n < 1:\n        {statement}")) == 1
+
+
 # --------------------------------------------------------------------------------------------- what is public
 
 

@@ -193,7 +193,7 @@ class Pronouncer:
             return False
         unseen = self._unseen(text)
         if unseen and self.unknown == "fail":
-            raise ValueError(
+            _check.fail(
                 f"the model has never seen {', '.join(map(repr, unseen))}. Got the word {word!r:.60}."
             )
         return not unseen or (self.unknown == "guess" and len(unseen) < len({*text}))

@@ -139,7 +139,7 @@ class Translation(Displayed):
         (array([[1., 0.]]), ('the', '</s>'))
         """
         if self.alignment is None:
-            raise ValueError("the model must have attention for an alignment; this one has none")
+            _check.fail("the model must have attention for an alignment; this one has none")
         if self.retrieved_weights is None:
             return self.alignment, self.source
         return np.concatenate([self.alignment, self.retrieved_weights], axis=1), (
@@ -519,7 +519,7 @@ def check_length(count: int, where: str = "") -> None:
     `count`: the number of tokens; `where`: the beginning of the error: which sentence it is.
     """
     if count > LONGEST_SENTENCE:
-        raise ValueError(f"{where}{count} tokens; at most {LONGEST_SENTENCE} are allowed")
+        _check.fail(f"{where}{count} tokens; at most {LONGEST_SENTENCE} are allowed")
 
 
 def _by_length(rows: Sequence[BatchRow]) -> Iterator[list[int]]:

@@ -52,11 +52,13 @@ class Halves(Words):
 class Parrot:
     """A model with fixed translations: its file has source TAB translation, and whether it has attention."""
 
+    card: dict[str, list[str]] | None = None
+
     def __init__(self, translations: dict[str, str], attention: bool) -> None:
         self.translations, self.attention = translations, attention
         side = Halves(Vocabulary(SPECIAL))
         source = Text("words", learned=side)
-        self.model = SimpleNamespace(source=source, source_tokenizer=side, target=side)
+        self.model = SimpleNamespace(source=source, source_tokenizer=side, target=side, card=self.card)
 
     @classmethod
     def load(cls, path: Path) -> Parrot:
@@ -303,6 +305,47 @@ def test_lines_with_one_source_are_alternatives_by_option(capsys: pytest.Capture
     assert rows(out, "exact %")["model"][-2:] == ["100.0", "0.0"]
 
 
+@pytest.mark.parametrize("hypotheses", [["R EH D", "K AE T"], ["R EH D", "K AE T", "R EH D"]])
+def test_lines_of_text_with_one_source_are_alternatives(
+    hypotheses: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    (
+        write("words", "read", "cat", "read"),
+        write("right", "R IY D", "K AE D", "R EH D"),
+        write("h", *hypotheses),
+    )
+    arguments = ["--hypotheses", "h", "--references", "right", "--sources", "words", "--alternatives"]
+    out, err = run_evaluate(capsys, *arguments)
+    assert out.startswith("2 items of right")
+    assert "alternatives" not in err
+    assert rows(out, "exact %")["h"][-2:] == ["50.0", f"{100 / 6:.1f}"]
+
+
+def test_rates_of_phonemes_are_wer_and_per(capsys: pytest.CaptureFixture[str]) -> None:
+    (
+        write("words", "read", "cat", "cat"),
+        write("right", "R IY D", "K AE D", "K A"),
+        write("h", "R IY D", "K AE T"),
+    )
+    arguments = ["--hypotheses", "h", "--references", "right", "--sources", "words", "--alternatives"]
+    out, _ = run_evaluate(capsys, *arguments, "--phonemes", "--json", "it.json", "--measure", "wer")
+    assert rows(out, "PER %")["h"] == ["50.0", f"{100 / 6:.1f}"]
+    assert "exact" not in out.split("\n\n")[1]
+    (scores,) = json.loads(Path("it.json").read_text())["models"]
+    assert (scores["wer"], scores["per"]) == (0.5, pytest.approx(1 / 6))
+
+
+@pytest.mark.usefixtures("parrots")
+@pytest.mark.parametrize("card", [None, {"symbols": ["K"]}])
+def test_a_model_of_a_dictionary_is_measured_by_wer_and_per(
+    card: dict[str, list[str]] | None, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Parrot, "card", card)
+    write("model", "none", "cat\tK A"), write("test", "cat\tK A T")
+    out, _ = run_evaluate(capsys, "model", "test")
+    assert ("WER" in out, "exact %" in out) == (card is not None, card is None)
+
+
 @pytest.mark.usefixtures("parrots")
 @pytest.mark.parametrize("pack", [bytes, gzip.compress])
 def test_standard_input_is_a_file(
@@ -478,6 +521,13 @@ model test --gold links --alternatives | --gold has links for each line of TEST,
 model test --png x.doc | a picture's name must end in .png, .svg or .pdf: x.doc
 model test --json no/x.json | no/x.json: there is no folder no
 model test --json . | . must be a file, or not there yet. It is a folder instead.
+--hypotheses test --references test --alternatives | --alternatives needs --sources: lines with the same source are
+    one item
+--hypotheses gold --references test --sources test --alternatives | gold must have 4 lines, like the sources, or 4, one
+    for each different source. It has 1.
+--hypotheses test --references test --measure wer | --measure must be one of what is measured: bleu, chrf, exact,
+    errors. Got wer instead.
+model test --phonemes --measure bleu | --measure must be one of what is measured: wer, per. Got bleu instead.
 --hypotheses test --references test --beam 3 | give a model or --hypotheses, not both: --beam goes with a model
 model long | long, source 2: 1001 tokens; at most 1000 are allowed
 model wide --gold gold | wide, target 1: 1001 tokens; at most 1000 are allowed

@@ -241,7 +241,7 @@ def test_short_lines_are_measured_by_errors(tmp_path: Path, capsys: pytest.Captu
     stdout, stderr = capsys.readouterr()
     assert "BLEU" not in stdout + stderr
     assert re.search(
-        r"^epoch 1: .*, exact \d+\.\d %, token errors \d+\.\d % \(greedy, 30 pairs\)", stderr, re.MULTILINE
+        r"^epoch 1: .*, exact \d+\.\d %, token errors \d+\.\d % \(greedy, 3 sources\)", stderr, re.MULTILINE
     )
     assert stdout.startswith(
         "exact 100.0 %, token errors 0.0 % with attention, on the 30 training pairs themselves"
@@ -272,6 +272,14 @@ def test_the_most_informative_measure_is_chosen(
     assert (
         re.sub(r"BLEU \d\d?\.\d", "BLEU 0.0", measured) == expected
     )  # the runs that match are sacrebleu's business
+
+
+def test_any_target_of_a_source_is_right() -> None:
+    sources, answers = ["read", "cat", "read"], ["R EH D", "K AE T", "R EH D"]
+    measured = summarize("tokens", sources, answers, ["R IY D", "K AE D", "R EH D"])
+    assert (measured.exact, measured.errors) == (0.5, 1 / 6)
+    assert str(measured._replace(phonemes=True)) == "WER 50.0 %, PER 16.7 %"
+    assert summarize("tokens", ["a b c d"], ["A B C D"], ["A B C D"], phonemes=True).bleu is None
 
 
 @pytest.mark.slow
@@ -1009,6 +1017,14 @@ def test_sample_pairs_are_from_all_parts_of_a_sorted_file() -> None:
         gaps = np.diff([-1, *indices, count])
         assert gaps.min(initial=1) >= 1
         assert gaps.max(initial=0) <= max(2, count // 200)
+
+
+def test_a_sample_has_all_pairs_of_a_source() -> None:
+    pairs = [(str(i % 300), str(i)) for i in range(600)]
+    sample = equally_spaced(pairs)
+    chosen = {source for source, _ in sample}
+    assert len(chosen) == 200
+    assert sample == [pair for pair in pairs if pair[0] in chosen]
 
 
 @pytest.mark.slow

@@ -99,6 +99,23 @@ def test_train_writes_what_it_has_measured(folder: Path) -> None:
 
 
 @pytest.mark.slow
+def test_epochs_are_measured_as_the_words_of_the_end_are(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of two words, one is answered by its second pronunciation: the rates of both lines are the same."""
+    path = written(tmp_path / "words.dict", words(60))
+    test = tmp_path / "test.dict"
+    command = ["train", str(path), "--preset", "pronunciation", "--out", str(tmp_path / "run")]
+    test.write_text("abab AH0 B AH0 B Z\nabab(2) AH0 B\nbbb B B B B\n", "utf-8")
+    assert main([*command, "--valid", str(test), "--test", str(test), *SHORT]) == 0
+    stdout, stderr = capsys.readouterr()
+    epochs = [line for line in stderr.splitlines() if line.startswith("epoch ")]
+    assert epochs
+    assert all(", WER " in line and "(greedy, 2 sources)" in line for line in epochs)
+    assert "exact" not in stdout + stderr
+
+
+@pytest.mark.slow
 def test_the_rates_of_the_card_are_those_of_the_held_out_words(tmp_path: Path) -> None:
     """Of a test that is given, the words are known here: the saved model pronounces them again."""
     train, test = written(tmp_path / "train.dict", words(60)), tmp_path / "test.dict"

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
+from regard import _check
 from regard.pronunciation import LeftOut, Lexicon, Pronunciation, Variant
 from regard.pronunciation.commands.lexicon import add_output, check_output, joined, prepared, saved
 from regard.pronunciation.files import Path, decoded, load
@@ -100,7 +101,7 @@ def _card(path: Path) -> str:
     """Return the card of a model, a value a line."""
     card = Seq2Seq.load(path).card
     if not card:
-        raise ValueError(f"{path} has no card: regard train --preset pronunciation writes one")
+        _check.fail(f"{path} has no card: regard train --preset pronunciation writes one")
     return "\n".join(f"{clean(name):<41} {clean(value)}" for name, value in _values("", card))
 
 
@@ -129,7 +130,7 @@ def _words(path: Path | None) -> Iterator[str]:
     lines = decoded(sys.stdin.buffer.read() if path is None else load(path))
     for number, line in enumerate(lines, start=1):
         if line is None:
-            raise ValueError(f"{path or 'standard input'}, line {number}: the text is not UTF-8")
+            _check.fail(f"{path or 'standard input'}, line {number}: the text is not UTF-8")
         if word := line.strip():
             yield word
 

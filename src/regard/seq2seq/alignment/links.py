@@ -228,4 +228,4 @@ def _golds(name: str, first: int) -> Iterator[Gold]:
             try:
                 yield shared(line)
             except ValueError as error:
-                raise ValueError(f"{name}, line {number}: {error}") from None
+                _check.fail(f"{name}, line {number}: {error}")

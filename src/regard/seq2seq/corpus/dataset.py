@@ -54,7 +54,7 @@ def encode_pairs(
         count = f"{len(pairs)} pair{'s' * (len(pairs) != 1)}"
         where = "in the target" if source.tokenizer is None else "on both sides"
         most = f"{longest} (max_tokens) tokens {where}"
-        raise ValueError(f"no {what} pair has between 1 and {most}: {count} given")
+        _check.fail(f"no {what} pair has between 1 and {most}: {count} given")
     return corpus
 
 

@@ -9,6 +9,7 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
+from regard import _check
 from regard.seq2seq.sources.text.vocabulary import END
 
 __all__ = ["Row", "Rows", "numbers", "packed", "unpacked", "width"]
@@ -32,9 +33,9 @@ def unpacked(name: str, data: bytes, size: int) -> Rows:
     """
     tokens = numbers(name, data, size)
     if not len(tokens) or tokens[-1] != END:
-        raise ValueError(f"{name} are cut off")
+        _check.fail(f"{name} are cut off")
     if tokens.min() < END or tokens.max() >= size:
-        raise ValueError(f"{name} must be numbers from {END} to {size - 1}")
+        _check.fail(f"{name} must be numbers from {END} to {size - 1}")
     return Rows(tokens)
 
 
@@ -117,7 +118,7 @@ def numbers(name: str, data: bytes, size: int) -> NDArray[Any]:
     """
     dtype = width(size)
     if len(data) % dtype.itemsize:
-        raise ValueError(f"{name} must be numbers of {dtype.itemsize} bytes")
+        _check.fail(f"{name} must be numbers of {dtype.itemsize} bytes")
     return np.frombuffer(data, dtype)
 
 

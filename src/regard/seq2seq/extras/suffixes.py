@@ -17,6 +17,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from regard import _check
 from regard.kernels import nearest
 from regard.seq2seq.sources.text.vocabulary import END, START
 
@@ -69,10 +70,10 @@ class Suffixes:
         `text` (N,): from `joined`; `data`: `entries`, four bytes each, the least significant first.
         """
         if len(data) != 4 * len(text):
-            raise ValueError("order must be a number of 4 bytes for each token of the sources")
+            _check.fail("order must be a number of 4 bytes for each token of the sources")
         entries = np.frombuffer(data, "<u4")
         if (entries >> _BITS).max(initial=0) >= len(text):
-            raise ValueError("order must be places of the sources")
+            _check.fail("order must be places of the sources")
         return cls(text, entries)
 
     @cached_property

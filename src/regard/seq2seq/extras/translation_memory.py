@@ -26,6 +26,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from regard import _check
 from regard._threads import two_threads
 from regard.kernels.nearest import nearest
 from regard.seq2seq.corpus.packing import Row, Rows, unpacked, width
@@ -196,16 +197,16 @@ class TranslationMemory(SourceAugmenter):
     def restore(cls, settings: Mapping[str, Any], data: Mapping[str, bytes], sizes: tuple[int, int]) -> Self:
         """Return the memory of `describe` and `data`, which may be untrusted; raise ValueError if it is invalid."""
         if settings.keys() != {"count"} or type(settings["count"]) is not int or not settings["count"] > 0:
-            raise ValueError("count must be an integer of at least 1")
+            _check.fail("count must be an integer of at least 1")
         if data.keys() != {*_SIDES, "order", "scales"}:
-            raise ValueError("it must have sources, targets, order and scales")
+            _check.fail("it must have sources, targets, order and scales")
         sources, targets = (
             unpacked(name, data[name], size) for name, size in zip(_SIDES, sizes, strict=True)
         )
         if len(sources) != len(targets):
-            raise ValueError(f"{len(sources)} sources don't pair up with {len(targets)} targets")
+            _check.fail(f"{len(sources)} sources don't pair up with {len(targets)} targets")
         if sources.repeats():
-            raise ValueError("a source occurs twice")
+            _check.fail("a source occurs twice")
         memory = cls(settings["count"], sources, targets)
         text = joined(sources.tokens)
         memory._suffixes = Suffixes.restore(text, data["order"])
@@ -215,10 +216,10 @@ class TranslationMemory(SourceAugmenter):
 
 def _restored_scales(data: bytes, count: int) -> Array:
     if len(data) != 4 * count:
-        raise ValueError("scales must be a float32 number for each source")
+        _check.fail("scales must be a float32 number for each source")
     scales = np.frombuffer(data, "<f4")
     if not ((scales > 0) & np.isfinite(scales)).all():
-        raise ValueError("scales must be finite, and above 0")
+        _check.fail("scales must be finite, and above 0")
     return scales.astype(np.float32)
 
 

@@ -34,7 +34,7 @@ def restore_source(
     """
     if not isinstance(settings, Mapping):
         got = type(settings).__name__
-        raise TypeError(f"the settings of a source must be a mapping. Got {got} instead.")
+        _check.fail(f"the settings of a source must be a mapping. Got {got} instead.", kind=TypeError)
     kind = settings.get("kind")
     _check.choice("the kind of a source", kind, tuple(SOURCES))
     return SOURCES[str(kind)].restore(settings, data, tokens)

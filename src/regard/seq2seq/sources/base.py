@@ -10,6 +10,7 @@ from typing import Any, ClassVar, NamedTuple, Self, TypeGuard
 
 from numpy.typing import NDArray
 
+from regard import _check
 from regard.seq2seq.sources.example import Example, located
 from regard.seq2seq.sources.text.tokenizers import Tokenizer
 
@@ -93,8 +94,9 @@ class Source(ABC):
             if given.layout == self.layout:
                 return given
             if not given.name:
-                raise TypeError(
-                    f"{where}an example of another source can be read by its name only. It has none."
+                _check.fail(
+                    f"{where}an example of another source can be read by its name only. It has none.",
+                    kind=TypeError,
                 )
             given = given.name
         with located(where):
@@ -128,10 +130,10 @@ class Source(ABC):
         """Make a source again from what `settings` returned, perhaps of an untrusted file, for so many tokens."""
         names = [field.name for field in fields(cls)]  # type: ignore[arg-type]
         if data:
-            raise ValueError(f"a source of arrays has no data. Got {next(iter(data))!r:.60} instead.")
+            _check.fail(f"a source of arrays has no data. Got {next(iter(data))!r:.60} instead.")
         if set(settings) != {"kind", *names}:
             rule = f"the settings of {settings['kind']} must be kind, {', '.join(names)}."
-            raise ValueError(f"{rule} Got {', '.join(map(str, settings)):.60} instead.")
+            _check.fail(f"{rule} Got {', '.join(map(str, settings)):.60} instead.")
         return cls(**{name: settings[name] for name in names})
 
 

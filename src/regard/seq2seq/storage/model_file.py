@@ -72,7 +72,7 @@ class Model(NamedTuple, Generic[Predicts]):
     def source_tokenizer(self) -> Tokenizer:
         """The tokenizer of the source; ValueError for a model whose sources are no text."""
         if self.source.tokenizer is None:
-            raise ValueError(f"the sources of this model are {self.source.kind}, not text")
+            _check.fail(f"the sources of this model are {self.source.kind}, not text")
         return self.source.tokenizer
 
     @property
@@ -116,7 +116,7 @@ def model_file(path: str | os.PathLike[str]) -> Path:
     if file.is_file():
         return file
     if Path(path).is_dir():
-        raise ValueError(f"{path} has no {MODEL_FILE}")
+        _check.fail(f"{path} has no {MODEL_FILE}")
     return Path(path)
 
 
@@ -170,7 +170,7 @@ def _check_fit(config: Config, source: Source) -> None:
 
 def _mapping(value: Any) -> Mapping[str, Any]:
     if not isinstance(value, dict):
-        raise TypeError("it is not a JSON object")
+        _check.fail("it is not a JSON object", kind=TypeError)
     return value
 
 

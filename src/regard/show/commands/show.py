@@ -8,6 +8,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from regard import _check
 from regard.seq2seq.commands.options import first_given
 from regard.show import argument_types
 from regard.show.array_files import read_array, read_named
@@ -88,7 +89,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Write the page or the picture."""
     if args.out is None:
-        raise ValueError("give --out FILE.html, the page to write")
+        _check.fail("give --out FILE.html, the page to write")
     if args.out.suffix.lower() in _PICTURES:
         return _draw(args)
     check_new(args.out, force=args.force, hint="--force")
@@ -103,7 +104,7 @@ def _page(args: argparse.Namespace) -> HtmlPage:
     if args.text is not None:
         return _text(args)
     if args.token is not None:
-        raise ValueError("--token needs --text, the sentence whose translation has the token")
+        _check.fail("--token needs --text, the sentence whose translation has the token")
     if (weights := _weights(args)) is not None:
         queries, keys = labels_of(args, (None, None))
         return page(weights, query_labels=queries, key_labels=keys, title=args.title)
@@ -117,9 +118,9 @@ def _text(args: argparse.Namespace) -> HtmlPage:
     from regard.seq2seq.commands.pages import decoder_step, translated
 
     if len(args.files) != 1:
-        raise ValueError(f"--text needs one FILE, a model from regard train. Got {len(args.files)} instead.")
+        _check.fail(f"--text needs one FILE, a model from regard train. Got {len(args.files)} instead.")
     if option := first_given(args, ("--weights", *_INPUT, *_ATTENTION, *_LABELS)):
-        raise ValueError(f"{option} and --text exclude each other: give one")
+        _check.fail(f"{option} and --text exclude each other: give one")
     if args.token is not None:
         return decoder_step(args.files[0], args.text, args.token, title=args.title)
     return translated(args.files[0], args.text, title=args.title)
@@ -142,7 +143,7 @@ def _weights(args: argparse.Namespace) -> NDArray[Any] | None:
     if args.weights is not None:
         if option := first_given(args, ("FILES", *_INPUT, *_ATTENTION)):
             name = "FILE" if option == "FILES" else option
-            raise ValueError(f"{name} and --weights exclude each other: weights are shown as they are")
+            _check.fail(f"{name} and --weights exclude each other: weights are shown as they are")
         if args.weights.suffix.lower() != ".npz":
             return read_array(args.weights)
         return _named_weights(args.weights)
@@ -151,7 +152,7 @@ def _weights(args: argparse.Namespace) -> NDArray[Any] | None:
     first = args.files[0]
     if first.is_dir() or first.suffix.lower() == ".safetensors":
         kind = "folder" if first.is_dir() else "safetensors file"
-        raise ValueError(f"{first} is a {kind}: with --text it may be a model of regard train")
+        _check.fail(f"{first} is a {kind}: with --text it may be a model of regard train")
     if len(args.files) != 1 or first.suffix.lower() != ".npz":
         return None
     return read_named(first, ["weights"]).get("weights")
@@ -161,14 +162,14 @@ def _named_weights(path: Path) -> NDArray[Any]:
     """Return the array weights of an .npz file."""
     weights = read_named(path, ["weights"])
     if not weights:
-        raise ValueError(f"{path} must hold the array weights")
+        _check.fail(f"{path} must hold the array weights")
     return weights["weights"]
 
 
 def _draw(args: argparse.Namespace) -> int:
     """Write a picture of the weights."""
     if args.text is not None:
-        raise ValueError(f"--text makes a page: --out must end in .html. Got {args.out} instead.")
+        _check.fail(f"--text makes a page: --out must end in .html. Got {args.out} instead.")
     check_picture(args.out)
     weights = _weights(args)
     if weights is None:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from regard import _check
 from regard.show.terminal.cells import LARGEST
 from regard.show.terminal.text import clean, cut
 
@@ -69,7 +70,7 @@ def curves(
     """
     named = [(clean(name), pair) for name, pair in points(lines).items()]
     if not named:
-        raise ValueError("a learning curve needs at least one point: none of the lines has any")
+        _check.fail("a learning curve needs at least one point: none of the lines has any")
     width = min(shutil.get_terminal_size().columns, _WIDEST) if width is None else width
     columns = max(width - 9, 10)
     end = max(float(pair[0].max()) for _, pair in named) or 1.0
@@ -93,7 +94,7 @@ def points(lines: Mapping[str, tuple[ArrayLike, ArrayLike]]) -> dict[str, NDArra
     for name, (x, y) in lines.items():
         across, up = finite(x).reshape(-1), finite(y).reshape(-1)
         if len(across) != len(up):
-            raise ValueError(
+            _check.fail(
                 f"x and y of a line must have one length. {name!r:.60} has {len(across)} and {len(up)}."
             )
         valid = (across >= 0) & ~np.isnan(up)

@@ -252,7 +252,7 @@ def table(
     _check.integer("digits", digits, most=17)
     _check.integer("most_rows", most_rows, least=1)
     if cells.ndim != 2:
-        raise ValueError(f"a table shows an (n, m) array: values are {cells.shape}")
+        _check.fail(f"a table shows an (n, m) array: values are {cells.shape}")
     n, m = cells.shape
     left = labels(rows, n, "rows") if rows is not None else []
     heads = labels(columns, m, "columns") if columns is not None else []

@@ -22,9 +22,11 @@ __all__ = ["add_arguments", "check_options", "model_names", "output_files"]
 EXAMPLES = """\
 Measures, for all lines and by the length of the source:
   BLEU, chrF     by sacrebleu, in percent
-  exact %        lines that equal their reference; where a line is a word, 100 minus this is the word error rate
+  exact %        lines that equal their reference
   errors %       tokens to insert, delete or replace, per 100 tokens of the references; tokens are separated by spaces,
-                 or are characters where most references have no space (phonemes: the phoneme error rate)
+                 or are characters where most references have no space
+  WER %, PER %   of a model of pronunciation, and with --phonemes, instead of all these: 100 - exact %, and errors % of
+                 phonemes, which are separated by spaces
   AER %          alignment error rate against links in Pharaoh format (0-0 1-2 2?3, source first, ? for possible),
                  with precision and recall
 "copying the source" measures the sources themselves as translations; it is printed if it comes near to a model.
@@ -35,6 +37,7 @@ examples:
   regard evaluate one test.tsv --ensemble two --ensemble three --compare one
   regard evaluate model words.tsv --alternatives        several references, one a line
   regard evaluate --hypotheses mine.txt --references theirs.txt
+  regard evaluate --hypotheses peer.txt --references phones.txt --sources words.txt --alternatives --phonemes
   regard evaluate --links mine.txt theirs.txt --gold by-hand.txt
 """
 
@@ -80,7 +83,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "--alternatives",
         action="store_true",
-        help="merge lines of TEST with the same source into one item with several references, of which the best counts",
+        help="merge lines with the same source into one item with several references, of which the best counts;"
+        " --hypotheses have then a line for each line of --sources, or for each different one",
+    )
+    add(
+        "--phonemes",
+        action="store_true",
+        help="targets are phonemes: print WER and PER (a model of a pronunciation dictionary does so by itself)",
     )
     _add_references(parser)
     _add_output(parser)
@@ -131,8 +140,8 @@ def _add_output(parser: argparse.ArgumentParser) -> None:
     )
     add(
         "--measure",
-        choices=("bleu", "chrf", "exact", "errors"),
-        help="measure to draw and to compare by length (default bleu; errors for words and short lines)",
+        choices=("bleu", "chrf", "exact", "errors", "wer", "per"),
+        help="measure to draw and to compare by length (default bleu; errors for words and short lines; per)",
     )
     add(
         "--tokenize",
@@ -156,7 +165,7 @@ def _add_output(parser: argparse.ArgumentParser) -> None:
 
 # Options of text without a model, and of models; then (option, the option that it needs, the reason).
 _TEXT_OPTIONS = ("--references", "--sources")
-_MODEL_OPTIONS = (*("MODEL", "--ensemble", "--compare", "--gold"), *("--columns", "--alternatives", "--beam"))
+_MODEL_OPTIONS = (*("MODEL", "--ensemble", "--compare", "--gold"), *("--columns", "--beam"))
 _NEEDS = (
     ("--hypotheses", "--references", ""),
     ("--posterior", "--gold", "it is about links"),
@@ -171,6 +180,8 @@ def check_options(args: argparse.Namespace) -> None:
     if args.hypotheses:
         if option := first_given(args, _MODEL_OPTIONS):
             _check.fail(f"give a model or --hypotheses, not both: {option} goes with a model")
+        if args.alternatives and not args.sources:
+            _check.fail("--alternatives needs --sources: lines with the same source are one item")
     elif option := first_given(args, _TEXT_OPTIONS):
         _check.fail(f"{option} goes with --hypotheses")
     elif args.test is None:

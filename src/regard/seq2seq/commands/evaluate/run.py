@@ -23,7 +23,7 @@ def run(args: argparse.Namespace) -> int:
     if args.links:
         return links.run(args)
     check_options(args)
-    test = read_test(args)
+    test = read_test(args)._replace(phonemes=args.phonemes)
     gold = None if args.gold is None else read_gold(gold_file(args))
     if gold is not None and len(gold) != (count := len(test.references)):
         _check.fail(f"{args.gold} must have a line for each of the {count} pairs. It has {len(gold)}.")
@@ -38,6 +38,8 @@ def run(args: argparse.Namespace) -> int:
         test, examples = read_for_models(args, test, models)
         outputs = model_outputs(args, models, test, examples, gold, names)
         form = models[0].model.target.normalization
+        if all((model.model.card or {}).get("symbols") for model in models):
+            test = test._replace(phonemes=True)
     columns = make_columns(test, args.tokenize)
     key = named_measure(args.measure, columns, test)
     results = [measure(name, output, columns, test) for name, output in zip(names, outputs, strict=True)]

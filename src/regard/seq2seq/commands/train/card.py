@@ -13,7 +13,7 @@ from regard.pronunciation import Lexicon
 from regard.pronunciation.files import load
 from regard.pronunciation.stress import stressed
 from regard.seq2seq.commands.train.data import Data
-from regard.seq2seq.corpus.pairs import Pair
+from regard.seq2seq.corpus.pairs import Pair, by_source
 from regard.seq2seq.corpus.splits import SEED
 from regard.seq2seq.evaluation.metrics import error_rate, exact
 from regard.seq2seq.model import Seq2Seq
@@ -26,10 +26,7 @@ Phones = tuple[str, ...]
 
 def tested_words(test: Iterable[Pair]) -> dict[str, list[Phones]]:
     """Return the words of the test, each once, with all their variants in the order of the dictionary."""
-    words: dict[str, list[Phones]] = {}
-    for source, target in test:
-        words.setdefault(str(source), []).append(tuple(target.content))
-    return words
+    return by_source((str(source), tuple(target.content)) for source, target in test)
 
 
 def rates(answers: Sequence[Phones], references: Sequence[Sequence[Phones]]) -> dict[str, Any]:

@@ -43,7 +43,7 @@ __all__ = [
     "where_tokens_are",
 ]
 
-_SAMPLE_PAIRS = 200  # for validation, which are translated after each epoch
+_SAMPLE_PAIRS = 200  # sources for validation, which are translated after each epoch
 _FIRST_EPOCHS = 10  # which are all reported; of those after them, only some improvements are
 _EXAMPLE_COLUMNS = 100  # of a translation that is printed
 _LOG_STEPS = 10  # between two lines of the log
@@ -90,9 +90,11 @@ def _describe_test(data: Data, test: Sequence[Pair]) -> str:
 
 
 def equally_spaced(pairs: Sequence[Pair]) -> list[Pair]:
-    """Return at most 200 pairs at equal distances, because a file may be sorted."""
-    count = min(len(pairs), _SAMPLE_PAIRS)
-    return [pairs[i * len(pairs) // count] for i in range(count)]
+    """Return the pairs of at most 200 sources at equal distances, because a file may be sorted."""
+    sources = list(dict.fromkeys(source for source, _ in pairs))
+    count = min(len(sources), _SAMPLE_PAIRS)
+    chosen = {sources[i * len(sources) // count] for i in range(count)}
+    return [pair for pair in pairs if pair[0] in chosen]
 
 
 class _Pace:
@@ -119,8 +121,11 @@ class Reporter:
         log: Path,
         sample: Sequence[Pair],
         first: TrainingStep,
+        *,
+        phonemes: bool = False,
     ) -> None:
         self.model, self.training, self.sample = model, training, equally_spaced(sample)
+        self.phonemes = phonemes
         done = first.number - 1
         self.progress = Progress(first.total, name, done=done)
         self.log = Log(log, resume_at=done if done else None)
@@ -174,10 +179,10 @@ class Reporter:
             return line + saved, None
         sources = [source for source, _ in self.sample]
         texts = [translation.text for translation in self.model.translate(sources, beam=1)]
-        measures = measure(self.model, self.sample, texts)
+        measures = measure(self.model, self.sample, texts, phonemes=self.phonemes)
         chosen = self.last * 7 % len(texts)
         example = f"  {clean(str(sources[chosen]))} -> {clean(texts[chosen])}"
-        line += f", {measures} (greedy, {with_noun(len(texts), 'pair')}){saved}"
+        line += f", {measures} (greedy, {_count(self.sample)}){saved}"
         return f"{line}\n{fit(example, _EXAMPLE_COLUMNS).rstrip()}", measures
 
     def _log(self, step: TrainingStep, summary: Summary | None) -> None:
@@ -207,11 +212,20 @@ class Reporter:
         self.progress.write(forecast(speed, seen, step.seconds / 60, usual, planned, config.minutes, option))
 
 
-def measure(model: Seq2Seq, pairs: Sequence[Pair], translations: Sequence[str]) -> Summary:
+def measure(
+    model: Seq2Seq, pairs: Sequence[Pair], translations: Sequence[str], *, phonemes: bool = False
+) -> Summary:
     """Measure translations of the sources of pairs."""
     form = model.model.target.normalization
     references = [normalize(str(target), form) for _, target in pairs]
-    return summarize(model.target, [str(source) for source, _ in pairs], translations, references)
+    sources = [str(source) for source, _ in pairs]
+    return summarize(model.target, sources, translations, references, phonemes=phonemes)
+
+
+def _count(pairs: Sequence[Pair]) -> str:
+    """Return the number of pairs, or of different sources where some are in several pairs."""
+    sources = len({source for source, _ in pairs})
+    return with_noun(len(pairs), "pair") if sources == len(pairs) else with_noun(sources, "source")
 
 
 # ----------------------------------------------------------------------------------------------------------- duration
@@ -303,11 +317,12 @@ def draw_curve(files: RunFiles) -> None:
 def print_measures(models: Sequence[Seq2Seq], test: Sequence[Pair], data: Data) -> None:
     """Print the measures of each model on the test pairs, and those of the sources if they come near."""
     sources, measured = [source for source, _ in test], []
+    any_target = ", any target of a source right" * (len({*test}) > len({*sources}))
     for model in models:
         measures = measure(model, test, [t.text for t in model.translate(sources)])
         measured.append(measures)
         how = "with" if model.attention else "without"
-        signature = f" ({measures.signature})" if measures.signature else ""
+        signature = f" ({measures.signature})" if measures.signature else any_target
         print(f"{measures} {how} attention, on {_describe_test(data, test)}, beam {BEAM}{signature}")
     if models[0].reader.tokenizer is None:
         return  # there is nothing to copy

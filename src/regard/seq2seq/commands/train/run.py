@@ -172,6 +172,7 @@ class Run:
         self.model, self.files, self.stop = model, files, Stop()
         self.name = "training" if model.attention else "training without attention"
         self.sample: Sequence[Pair] = []  # validation pairs to translate after each epoch
+        self.phonemes = False  # whether targets are phonemes
         self.saved = ""  # names the epoch of the best model
 
     def begin(self, data: Data, longest: int) -> None:
@@ -191,6 +192,7 @@ class Run:
                 progress=lambda more, total: bar(total).advance(more),
             )
         self.sample = short_pairs(self.model, data.valid, longest)
+        self.phonemes = data.lexicon is not None
 
     def resume(self) -> None:
         """Resume from the checkpoint, if there is one; raise if it is of another training."""
@@ -237,7 +239,9 @@ class Run:
                 note(f"{self.name} is done already")
                 return
             log = self.files.log
-            reporter = Reporter(self.name, self.model, self.training, log, self.sample, first)
+            reporter = Reporter(
+                self.name, self.model, self.training, log, self.sample, first, phonemes=self.phonemes
+            )
             stack.enter_context(reporter)
             for step in chain([first], steps):
                 reporter.time(step)

@@ -22,6 +22,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from regard import _check
 from regard.seq2seq.corpus.batching import Links, source_batch
 from regard.seq2seq.corpus.packing import Row
 from regard.seq2seq.sources.text.vocabulary import PAD, SPECIAL
@@ -188,7 +189,7 @@ def check_sizes(sizes: tuple[int, int]) -> None:
     `sizes`: s and T.
     """
     if sizes[0] * sizes[1] > MAX_CELLS:
-        raise ValueError(
+        _check.fail(
             f"graphones need few tokens: the sizes of both vocabularies, multiplied, must be at most {MAX_CELLS:,}. "
             f"They are {sizes[0]:,} x {sizes[1]:,} here."
         )

@@ -43,21 +43,19 @@ class Segmenter:
 
     def __init__(self, tokens: Sequence[str], scores: ArrayLike, method: Method) -> None:
         if method not in METHODS:
-            raise ValueError(f"method must be one of {', '.join(METHODS)}. Got {method!r:.60} instead.")
+            _check.fail(f"method must be one of {', '.join(METHODS)}. Got {method!r:.60} instead.")
         self.method, self.scores = method, np.asarray(scores, "<f4")
         if self.scores.shape != (len(tokens),):
-            raise ValueError(
+            _check.fail(
                 f"scores must be one for each of {len(tokens)} tokens. Got shape {self.scores.shape} instead."
             )
         if not np.isfinite(self.scores).all():
-            raise ValueError("scores must be finite. Got one that is not.")
+            _check.fail("scores must be finite. Got one that is not.")
         first = len(SPECIAL)
         self._scores = dict(zip(tokens[first:], self.scores[first:].tolist(), strict=True))
         self._longest = max(map(len, self._scores), default=1)
         if self._longest > LONGEST_PIECE:
-            raise ValueError(
-                f"a piece must have at most {LONGEST_PIECE} characters. Got {self._longest} instead."
-            )
+            _check.fail(f"a piece must have at most {LONGEST_PIECE} characters. Got {self._longest} instead.")
         self._unknown = min(self._scores.values(), default=0.0) - _UNKNOWN_COSTS
         self._cache: dict[str, tuple[str, ...]] = {}
 
@@ -128,7 +126,7 @@ class Segmenter:
 def read_scores(data: bytes, count: int) -> NDArray[np.float32]:
     """Read so many scores from little-endian float32 data."""
     if len(data) != 4 * count:
-        raise ValueError(f"the scores of {count} pieces must be {4 * count} bytes. Got {len(data)} instead.")
+        _check.fail(f"the scores of {count} pieces must be {4 * count} bytes. Got {len(data)} instead.")
     return np.frombuffer(data, "<f4").astype(np.float32)
 
 
@@ -145,7 +143,7 @@ def learn_pieces(sentences: Iterable[str], *, size: int, method: Method) -> tupl
     lines = lines[:: -(-len(lines) // _MOST_SENTENCES) or 1]
     characters = _frequent(lines, size - len(SPECIAL) - 1)
     if not characters:
-        raise ValueError("subwords must be learned from text. Got no sentence with a word in it instead.")
+        _check.fail("subwords must be learned from text. Got no sentence with a word in it instead.")
     substitute = next(c for c in map(chr, count(ord(_RESERVED) + 1)) if c not in characters)
     lines = [_only(characters, line).replace(_RESERVED, substitute) for line in lines]
     model = _train(library, lines, size, method)
@@ -200,7 +198,7 @@ def _train(library: Any, sentences: Sequence[str], size: int, method: Method) ->
             **_SPECIAL_NUMBERS,
         )
     except RuntimeError as error:
-        raise ValueError(f"sentencepiece could not learn {size} subwords: {error}") from None
+        _check.fail(f"sentencepiece could not learn {size} subwords: {error}")
     return written.getvalue()
 
 

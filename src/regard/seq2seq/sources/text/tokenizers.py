@@ -216,7 +216,7 @@ class _Base:
             return [] if is_blank(text) else self._tokenize(text)
         if not isinstance(text, Sequence):
             rule = f"a text must be a str or a sequence of tokens. Got {type(text).__name__} instead."
-            raise TypeError(rule)
+            _check.fail(rule, kind=TypeError)
         tokens = self._normalized(text)
         return [] if is_blank(self.detokenize(tokens)) else tokens
 
@@ -501,7 +501,7 @@ def _text(sentence: Side | Example, token_type: str) -> str:
 
 
 def _only_text(tokens: object, token_type: str) -> NoReturn:
-    raise TypeError(f"{token_type} must be made of text, a str. Got {tokens!r:.60} instead.")
+    _check.fail(f"{token_type} must be made of text, a str. Got {tokens!r:.60} instead.", kind=TypeError)
 
 
 def learn(
@@ -562,7 +562,7 @@ def restore(settings: Mapping[str, Any], data: Mapping[str, bytes], *, size: int
     token_type = _choice("the token type of a tokenizer", settings.get("kind"), TOKEN_TYPES)
     count = data.get("tokens", b"").count(b"\n") + 1
     if size is not None and count != size:
-        raise ValueError(f"a vocabulary must have {size} tokens. Got {count} instead.")
+        _check.fail(f"a vocabulary must have {size} tokens. Got {count} instead.")
     return _COUNTED.get(token_type, Subwords)._restore(settings, data)
 
 
@@ -585,7 +585,7 @@ def _flag(name: str, value: object) -> bool:
 
 
 def _invalid(rule: str, value: object) -> NoReturn:
-    raise ValueError(f"{rule}. Got {value!r:.60} instead.")
+    _check.fail(f"{rule}. Got {value!r:.60} instead.")
 
 
 def _vocabulary(data: bytes, *, lower: bool) -> Vocabulary:
@@ -593,7 +593,7 @@ def _vocabulary(data: bytes, *, lower: bool) -> Vocabulary:
     try:
         tokens = data.decode("utf-8").split("\n")
     except UnicodeDecodeError as error:
-        raise ValueError(f"a vocabulary must be UTF-8: byte {error.start + 1} is not") from None
+        _check.fail(f"a vocabulary must be UTF-8: byte {error.start + 1} is not")
     if "" in tokens:
-        raise ValueError(f"the tokens of a vocabulary must not be empty: number {tokens.index('')} is")
+        _check.fail(f"the tokens of a vocabulary must not be empty: number {tokens.index('')} is")
     return Vocabulary(tokens, lower=lower)
