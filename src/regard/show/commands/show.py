@@ -45,6 +45,7 @@ examples:
   regard show my.npz --out page.html                         your queries, keys and values, or your weights
   regard show --weights w.npy --out weights.svg              weights of any model, as a page or as a picture
   regard show runs/mine --text "two cats" --out page.html    the alignments and heads of a model of regard train
+  regard show runs/mine --text "two cats" --token 2 --out page.html   how its decoder attends when it writes token 2
 """
 
 
@@ -66,6 +67,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=argument_types.non_empty,
         metavar="SENTENCE",
         help="translate a sentence with the model FILE, from regard train, and show its alignments and heads",
+    )
+    group.add_argument(
+        "--token",
+        type=argument_types.integer(),
+        metavar="N",
+        help="with --text: show the decoder step that writes token N, in all its numbers (recurrent models)",
     )
     group.add_argument(
         "--out",
@@ -96,6 +103,8 @@ def _page(args: argparse.Namespace) -> HtmlPage:
     """Return the page of a model's translations, of weights, of the input, or without any of these the examples."""
     if args.text is not None:
         return _text(args)
+    if args.token is not None:
+        _check.fail("--token needs --text, the sentence whose translation has the token")
     if (weights := _weights(args)) is not None:
         queries, keys = labels_of(args, (None, None))
         return page(weights, query_labels=queries, key_labels=keys, title=args.title)
@@ -106,12 +115,14 @@ def _page(args: argparse.Namespace) -> HtmlPage:
 
 def _text(args: argparse.Namespace) -> HtmlPage:
     """Return the page of a model's translations of a sentence."""
-    from regard.seq2seq.commands.pages import translated
+    from regard.seq2seq.commands.pages import decoder_step, translated
 
     if len(args.files) != 1:
         _check.fail(f"--text needs one FILE, a model from regard train. Got {len(args.files)} instead.")
     if option := first_given(args, ("--weights", *_INPUT, *_ATTENTION, *_LABELS)):
         _check.fail(f"{option} and --text exclude each other: give one")
+    if args.token is not None:
+        return decoder_step(args.files[0], args.text, args.token, title=args.title)
     return translated(args.files[0], args.text, title=args.title)
 
 

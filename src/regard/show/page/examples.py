@@ -171,17 +171,17 @@ def reordering() -> Section:
 def directions() -> Section:
     """Show dishes in a plane of two tastes, and a wish as a query."""
     about = (
-        "Four dishes by two tastes, each from \N{MINUS SIGN}3 to 3: honey is sweet and soft, an apple sweet and crunchy, "
-        "nuts crunchy and hardly sweet, soup neither. The query is a wish: something sweet, and a little crunchy. The "
-        "context is the dish that a mixture by these weights would be."
+        "Four dishes by two tastes, each from \N{MINUS SIGN}3 to 3: honey is sweet and soft, an apple sweet and "
+        "crunchy, nuts crunchy and hardly sweet, soup neither. The query is a wish: something sweet, and a little "
+        "crunchy. The context is the dish that a mixture by these weights would be."
     )
-    first = {
+    first: dict[str, Any] = {
         "text": "make the query longer. The direction stays, and the context moves to the apple. At length 0 all "
         "weights are equal, and the context is the middle of the four dishes.",
         "query": [25, 4],
     }
     section = geometry(
-        [[2.5, -1.5], [2, 2], [-1, 2.5], [-2, -1.5]],
+        [[2.5, -1.5], [2.0, 2.0], [-1.0, 2.5], [-2.0, -1.5]],
         [math.cos(math.radians(25)), math.sin(math.radians(25))],
         features=["sweet", "crunchy"],
         word_labels=["honey", "apple", "nuts", "soup"],
@@ -197,7 +197,7 @@ def word_order() -> Section:
     # The query of a verb is (2, 0). The key of a noun stands 45 degrees from it. In the first head a place before the
     # verb turns it towards the query, in the second one after the verb. Positions that are added do the same.
     query = [[1, 1, -1, -1], [1, -1, 1, -1], [0, 0, 0, 0], [2, 0, 2, 0], [0, 0, 0, 0]]
-    key = [[0, 0.5, 0, -0.5], [0.5, 0, -0.5, 0], [0, 0, 0, 0], [-1, -1, -1, 1], [0, 0, 0, 0]]
+    key = np.array([[0, 1, 0, -1], [1, 0, -1, 0], [0, 0, 0, 0], [-2, -2, -2, 2], [0, 0, 0, 0]]) / 2
     value = [[0, 0, 0, 0], [0, 0, 0, 0], [1, 0, 1, 0], [0, 0, 0, 0], [0, 1, 0, 1]]
     output = [[1, 0], [0, 1], [0, 1], [1, 0]]
     about = (

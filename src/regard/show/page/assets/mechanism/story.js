@@ -84,14 +84,19 @@ function numbered(name, parts, names) {
 }
 
 // The three steps of one query: what drawStep draws.
-function stepsOf({ names, options, result, row, key, decoder }) {
+function stepsOf({ names, options, result, row, key, decoder, trained }) {
   const between = [scalePart(names, options, result, row, key), softcapPart(options, result, row, key), decoder ? null : maskPart(names, options, result, row)];
   const steps = [
-    numbered("scores", [scorePart(names, options, result, row, key)], names),
+    numbered("scores", [trained ? statePart(trained, row) : null, scorePart(names, options, result, row, key)].filter(Boolean), names),
     numbered("weights", [...between.filter(Boolean), weightPart(names, options, result, row, key)], names),
     numbered("context", [contextPart(names, result, row)], names),
   ];
   return decoder ? [...steps, nextState(result, row)] : steps;
+}
+
+// The state of a trained decoder, of which its query is made.
+function statePart({ states, sizes }, row) {
+  return { formula: sizes.projected ? "q = s W_Q" : "q = s", text: regard.rich(TEXTS.real.state, { ...sizes, numbers: vector(states[row]) }), rows: [] };
 }
 
 function scorePart(names, options, { queries, keys, scores }, row, key) {

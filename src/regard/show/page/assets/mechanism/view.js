@@ -5,7 +5,7 @@ const HELP = "Drag a number sideways, press the arrow keys up and down on it, or
 
 regard.view("mechanism", (root, data, { section }) => {
   if (!document.getElementById("number-help")) root.append(regard.element("p", { id: "number-help", class: "hidden-text" }, HELP));
-  const first = data.examples?.[0] ?? data;
+  const first = data.packed ? unpacked(data) : (data.examples?.[0] ?? data);
   const view = { root: regard.element("div"), data: first, first, state: fresh(first), examples: data.examples, section, prefix: section ? `${section}.` : "" };
   view.chooser = exampleChoice(view);
   root.append(...[view.chooser?.element, view.root].filter(Boolean));
@@ -19,6 +19,15 @@ regard.view("mechanism", (root, data, { section }) => {
   });
   regard.onTheme(() => view.matrices.forEach((part) => part.retint?.()));
 });
+
+// The steps of a trained decoder: the queries are its states times their weight.
+function unpacked({ packed, ...data }) {
+  const rows = ({ shape, data }) => Array.from({ length: shape[0] }, (_, i) => Array.from(data.subarray(i * shape[1], (i + 1) * shape[1])));
+  const parts = Object.fromEntries(Object.entries(packed).map(([name, array]) => [name, rows(regard.array(array))]));
+  const { states, query_weight: weight, keys, values } = parts;
+  const trained = { states, sizes: { state: states[0].length, query: keys[0].length, value: values[0].length, projected: Boolean(weight) } };
+  return { ...data, keys, values, queries: weight ? times(states, weight) : states, trained };
+}
 
 function show(view, { data, state }) {
   Object.assign(view, { data, state });
@@ -58,7 +67,8 @@ function computed(view) {
 // Make all parts anew, and fill them. The element that had the focus gets it back.
 function draw(view) {
   const { state, root } = view;
-  const names = state.decoder ? NAMES.decoder : NAMES.general;
+  const names = state.decoder ? NAMES.decoder : state.trained ? NAMES.trained : NAMES.general;
+  const fixed = Boolean(state.given ?? state.trained); // its numbers are not changed one by one
   const update = () => {
     fill(view);
     regard.changed();
@@ -74,7 +84,7 @@ function draw(view) {
   };
   Object.assign(formed, { section: view.section, fields: 0 });
   view.names = names;
-  view.inputs = state.given ? [] : inputCards(view, names, update);
+  view.inputs = fixed ? [] : inputCards(view, names, update);
   view.picker = picker(view, pick);
   view.picture = state.given ? null : picture();
   view.story = story(names, state.key_labels, (key) => {
@@ -88,8 +98,8 @@ function draw(view) {
   const account = [view.picker.element, view.sentence, start, view.exercise?.element, view.picture && pictureFigure(view), view.story.element, view.walk.element].filter(Boolean);
   const both = regard.element(
     "div",
-    { class: state.given ? "view given" : "view" },
-    state.given ? null : numbers(view, redraw),
+    { class: fixed ? "view given" : "view" },
+    fixed ? null : numbers(view, redraw),
     regard.element("div", { class: "account" }, state.given ? null : controlBar(view, update, redraw), account, state.given ? null : more()),
   );
   regard.renew(root, introduction(view, redraw), both, regard.element("div", { class: "matrices" }, view.matrices.map((part) => part.element)));
@@ -105,6 +115,7 @@ function pictureFigure(view) {
 
 // What attention is, and what to try first.
 function introduction({ state }, redraw) {
+  if (state.trained) return trainedIntroduction(state, redraw);
   if (!state.words) return [];
   const origin = state.words.origin ?? "given";
   const parts = [regard.element("p", {}, regard.rich(TEXTS.what)), regard.element("p", { class: "soft" }, regard.rich(TEXTS.drawn, { origin }))];
@@ -116,6 +127,16 @@ function introduction({ state }, redraw) {
     redraw();
   };
   return [regard.element("div", { class: "intro" }, parts, regard.element("p", { class: "told" }, state.about), regard.element("div", { class: "told" }, regard.first(state.first.text, change)))];
+}
+
+function trainedIntroduction(state, redraw) {
+  const { about, unprojected, first } = TEXTS.real;
+  const next = () => {
+    state.row = (state.row + 1) % state.query_labels.length;
+    redraw();
+  };
+  const texts = [about[0], state.trained.sizes.projected ? about[1] : unprojected, ...about.slice(2)];
+  return [regard.element("div", { class: "intro" }, texts.map((text) => regard.element("p", {}, regard.rich(text, state.trained.sizes))), regard.first(first, next))];
 }
 
 function reorder(state, order) {
@@ -152,7 +173,7 @@ function fill(view) {
   const known = (number) => shown >= number;
   const best = Math.max(0, result.weights[row].indexOf(largest(result.weights[row])));
   const key = state.key ?? (known(2) ? best : 0);
-  const steps = state.given ? givenSteps(result, row, names) : stepsOf({ names, options: state.options, result, row, key, decoder: state.decoder });
+  const steps = state.given ? givenSteps(result, row, names) : stepsOf({ names, options: state.options, result, row, key, decoder: state.decoder, trained: state.trained });
   const walked = steps.findIndex(({ number }) => number === shown);
   steps.forEach((step, i) => (step.later = shown < Infinity && i !== walked && !(step.name === "next" && walked === i - 1)));
   view.walk.set(steps, walked);
@@ -256,7 +277,7 @@ function perceptronCards(options, card, names) {
 
 function picker(view, pick) {
   const { state } = view;
-  const decoder = Boolean(state.decoder);
+  const decoder = Boolean(state.decoder ?? state.trained);
   const options = state.query_labels.map((label, i) => [i, regard.label(label)]);
   const choice = regard.choices(decoder ? "Word" : "Query", options, state.row, (i) => pick(i));
   const next = regard.element("button", { type: "button", "data-part": "next" }, "Next word \u2192");
@@ -306,12 +327,18 @@ function matrices(view, names, pick) {
   const { query_labels: rowLabels, key_labels: columnLabels } = view.state;
   const table = (title, note, columns) => results({ title, note, rowLabels, columnLabels: columns, pick: (i) => pick(i), titles: titlesOf(view, title) });
   const scores = table("Scores", "of all queries", columnLabels);
+<<<<<<< HEAD
   const weights = heat({ title: "Weights", note: "of all queries", rowLabels, columnLabels, pick, names, titles: titlesOf(view, "weights") });
   const context = table("Context", "weights \u00d7 values", []);
+=======
+  const weights = heat({ title: "Weights", note: "of all queries", rowLabels, columnLabels, pick });
+  const cut = view.state.trained ? shortened : (line) => line;
+  const context = table("Context", `weights \u00d7 values${view.state.trained ? `, of each the first ${SHORTENED} of ${view.state.trained.sizes.value} numbers` : ""}`, []);
+>>>>>>> w-geometry
   const shown = view.state.given ?? { scores: true, weights: true, context: true };
   return [
     shown.scores && { step: 1, element: scores.element, set: (result, row) => scores.set(result.scores, row) },
     { step: 2, element: weights.element, retint: weights.retint, set: (result, row, key) => weights.set(result.weights.map((line, i) => seen(line, result.logits?.[i])), row, key) },
-    shown.context && { step: 3, element: context.element, set: (result, row) => context.set(result.context, row) },
+    shown.context && { step: 3, element: context.element, set: (result, row) => context.set(result.context.map(cut), row) },
   ].filter(Boolean);
 }

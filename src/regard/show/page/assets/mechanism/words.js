@@ -20,11 +20,13 @@ const NAMES = {
   },
 };
 
+NAMES.trained = { ...NAMES.general, value: "annotation", v: "h_j" };
+
 const nameOf = (table) => Object.fromEntries(Object.entries(table).map(([key, { name }]) => [key, name]));
 
 // A formula of steps.json with the letters of this attention.
 function formulaOf(table, key, names, options) {
-  const own = { bias: options.bias ? " + b" : "", sharpness: options.sharpness === 1 ? "" : `${short(options.sharpness ?? 1)} \u00d7 ` };
+  const own = { W: options.query_weight ? " W" : "", U: options.key_weight ? " U" : "", bias: options.bias ? " + b" : "", sharpness: options.sharpness === 1 ? "" : `${short(options.sharpness ?? 1)} \u00d7 ` };
   return table[key].formula.replace(/\{(\w+)\}/g, (_, name) => names[name] ?? own[name]);
 }
 
