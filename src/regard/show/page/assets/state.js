@@ -15,6 +15,15 @@ regard.keep = (section, { get, parse, show, passing = [], lasting = [] }) => {
   keepers.push({ prefix, get: prefixed, parse, show, passing: named([...passing, ...lasting]), lasting: named(lasting) });
 };
 
+// The same for a view whose state is view.state, has these fields, began as fresh() and is drawn by draw().
+regard.keepFields = (section, view, fresh, fields, draw, passing = []) => {
+  const restored = (state) => {
+    view.state = state;
+    draw();
+  };
+  regard.keep(section, { get: () => regard.fields.write(fields, view.state, fresh()), parse: (texts) => regard.fields.read(fields, texts, fresh()), show: restored, passing });
+};
+
 const present = () => Object.assign({}, ...keepers.map(({ get }) => get()));
 
 const all = (part) => keepers.flatMap((keeper) => keeper[part]);
@@ -25,6 +34,7 @@ const differing = (a, b) => [...new Set([...Object.keys(a), ...Object.keys(b)])]
 // Views call this after a change. Changes of one number that follow each other are one step, until the focus leaves it,
 // or another drag begins.
 regard.changed = () => {
+  if (restoring || !past.entries.length) return;
   const now = present();
   const names = differing(now, past.entries[past.at] ?? {});
   if (!names.length) return;
@@ -54,20 +64,26 @@ function go(by) {
   shown();
 }
 
+const owns = (prefix, name) => (prefix ? name.startsWith(prefix) : !/^\d+\./.test(name));
+
+let restoring = false;
+
 // Draw the views whose fields differ. Nothing is drawn if one of them has a fault.
 function restore(fields, now = present()) {
   const known = new Set();
   const states = keepers.map(({ prefix, parse }) => {
-    const own = Object.keys(fields).filter((name) => (prefix ? name.startsWith(prefix) : !/^\d+\./.test(name)));
+    const own = Object.keys(fields).filter((name) => owns(prefix, name));
     own.forEach((name) => known.add(name));
     return parse(Object.fromEntries(own.map((name) => [name.slice(prefix.length), fields[name]])));
   });
   const unknown = Object.keys(fields).find((name) => !known.has(name));
   if (unknown) throw new Error(`it has ${unknown.slice(0, 30)}, which this page has not`);
   const names = differing(fields, now);
+  restoring = true;
   keepers.forEach(({ prefix, show }, k) => {
-    if (names.some((name) => (prefix ? name.startsWith(prefix) : !/^\d+\./.test(name)))) show(states[k]);
+    if (names.some((name) => owns(prefix, name))) show(states[k]);
   });
+  restoring = false;
 }
 
 // -------------------------------------------------------------------------------------------------- state as text
@@ -106,6 +122,13 @@ function check(text) {
 // can't be read is an Error.
 regard.CODES = {
   integer: (below) => ({ write: String, read: (text) => fitting(/^\d+$/.test(text) && Number(text) < below, Number(text), text) }),
+  integers: (below, different = false) => ({
+    write: (list) => list.join(),
+    read: (text, base) => {
+      const list = text.split(",").map(regard.CODES.integer(below).read);
+      return fitting(list.length === base.length && (!different || new Set(list).size === list.length), list, text);
+    },
+  }),
   number: (fits = () => true) => ({ write: decimal, read: (text) => fitting(isDecimal(text) && fits(Number(text)), Number(text), text) }),
   choice: (choices) => ({ write: String, read: (text) => fitting(choices.includes(text), text, text) }),
   text: () => ({ write: word, read: unword }),

@@ -16,7 +16,7 @@ function fieldsOf(state) {
   };
   if (state.given) return place;
   const matrices = { weight: "options.weight", wq: "options.query_weight", wk: "options.key_weight" };
-  const vectors = { queries: "queries", keys: "keys", values: "values" };
+  const vectors = state.trained ? {} : { queries: "queries", keys: "keys", values: "values" };
   const own = words && { words: "words.embeddings", WQ: "words.query_weight", WK: "words.key_weight", WV: "words.value_weight" };
   const steps = decoder && { A: "decoder.state_weight", C: "decoder.context_weight" };
   const found = Object.entries({ ...own, ...vectors, ...matrices, ...steps }).filter(([, path]) => regard.fields.at(state, path));
@@ -38,7 +38,7 @@ function fieldsOf(state) {
     before: field("options.mask.left", integer(1e6)),
     after: field("options.mask.right", integer(1e6)),
     align: field("options.mask.align", choice(["start", "end"])),
-    exercise: field("exercise", optional(exerciseCode(state))),
+    ...(!state.trained && { exercise: field("exercise", optional(exerciseCode(state))) }),
   };
 }
 

@@ -93,7 +93,7 @@ function draw(view) {
   view.matrices = matrices(view, names, pick);
   view.sentence = regard.element("p", { class: "sentence", "aria-live": "polite", dir: "auto" });
   view.walk = walk(view, update);
-  view.exercise = state.given ? null : exercise(view, update);
+  view.exercise = fixed ? null : exercise(view, update);
   const start = regard.element("div", { class: "start" }, view.walk.start, view.exercise?.start ?? []);
   const account = [view.picker.element, view.sentence, start, view.exercise?.element, view.picture && pictureFigure(view), view.story.element, view.walk.element].filter(Boolean);
   const both = regard.element(
@@ -325,16 +325,12 @@ function walk(view, update) {
 
 function matrices(view, names, pick) {
   const { query_labels: rowLabels, key_labels: columnLabels } = view.state;
-  const table = (title, note, columns) => results({ title, note, rowLabels, columnLabels: columns, pick: (i) => pick(i), titles: titlesOf(view, title) });
+  const table = (title, note, columns) => results({ title, note, rowLabels, columnLabels: columns, pick: (i) => pick(i), titles: titlesOf(view, title.toLowerCase()) });
   const scores = table("Scores", "of all queries", columnLabels);
-<<<<<<< HEAD
   const weights = heat({ title: "Weights", note: "of all queries", rowLabels, columnLabels, pick, names, titles: titlesOf(view, "weights") });
-  const context = table("Context", "weights \u00d7 values", []);
-=======
-  const weights = heat({ title: "Weights", note: "of all queries", rowLabels, columnLabels, pick });
   const cut = view.state.trained ? shortened : (line) => line;
-  const context = table("Context", `weights \u00d7 values${view.state.trained ? `, of each the first ${SHORTENED} of ${view.state.trained.sizes.value} numbers` : ""}`, []);
->>>>>>> w-geometry
+  const note = view.state.trained ? `, of each the first ${SHORTENED} of ${view.state.trained.sizes.value} numbers` : "";
+  const context = results({ title: "Context", note: `weights \u00d7 values${note}`, rowLabels, pick: (i) => pick(i), titles: titlesOf(view, "context"), all: () => view.result.context });
   const shown = view.state.given ?? { scores: true, weights: true, context: true };
   return [
     shown.scores && { step: 1, element: scores.element, set: (result, row) => scores.set(result.scores, row) },
