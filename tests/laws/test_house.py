@@ -289,7 +289,9 @@ def test_errors_of_rules_are_raised_by_one_module() -> None:
     assert {name: kinds for name, kinds in by_hand.items() if kinds} == {}
 
 
-@pytest.mark.parametrize("statement", ["raise ValueError('n')", "raise TypeError", "raise ValueError from None"])
+@pytest.mark.parametrize(
+    "statement", ["raise ValueError('n')", "raise TypeError", "raise ValueError from None"]
+)
 def test_the_check_of_errors_finds_one_that_is_raised_by_hand(statement: str) -> None:
     assert len(raised_by_hand(f"def check(n):\n    if n < 1:\n        {statement}")) == 1
 

@@ -90,6 +90,8 @@ def run(args: argparse.Namespace) -> int:
     """Write the page or the picture."""
     if args.out is None:
         _check.fail("give --out FILE.html, the page to write")
+    if args.token is not None and args.text is None:
+        _check.fail("--token needs --text, the sentence whose translation has the token")
     if args.out.suffix.lower() in _PICTURES:
         return _draw(args)
     check_new(args.out, force=args.force, hint="--force")
@@ -103,8 +105,6 @@ def _page(args: argparse.Namespace) -> HtmlPage:
     """Return the page of a model's translations, of weights, of the input, or without any of these the examples."""
     if args.text is not None:
         return _text(args)
-    if args.token is not None:
-        _check.fail("--token needs --text, the sentence whose translation has the token")
     if (weights := _weights(args)) is not None:
         queries, keys = labels_of(args, (None, None))
         return page(weights, query_labels=queries, key_labels=keys, title=args.title)

@@ -233,12 +233,15 @@ function hull(points) {
 
 const turned = (a, b, c) => (b[0] - a[0]) * (c[1] - a[1]) - (b[1] - a[1]) * (c[0] - a[0]);
 
+const pen = document.createElement("canvas").getContext("2d");
+
 // Labels next to their points, away from the origin, inside the picture; one that would lie over another moves down or up.
 function placed(labels) {
-  const [wide, high] = [6.9, 14]; // of a letter, of a line
+  const high = 14; // of a line
   const boxes = [];
+  pen.font = `600 12px ${getComputedStyle(document.body).fontFamily}`;
   return labels.map(({ point: [px, py], kind, content }) => {
-    const width = content.length * wide;
+    const { width } = pen.measureText(content);
     const left = Math.min(Math.max(px < 0 ? px - 12 - width : px + 12, 2 - HALF), HALF - 2 - width);
     const over = (y) => boxes.some((box) => Math.abs(box.y - y) < high && left < box.right && box.left < left + width);
     const start = Math.min(Math.max(py + 4, high - HALF), HALF - 4);
