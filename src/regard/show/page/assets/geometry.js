@@ -3,7 +3,7 @@
 // the values. The keys are the values here, so that one plane shows both.
 
 const HALF = 180; // half a side of the plane, in units of the picture
-const MARGIN = 1.12; // of the plane around what it shows
+const MARGIN = 1.3; // of the plane around what it shows
 const TURN = 5; // degrees for one press of an arrow key, and the length below
 const LENGTHEN = 0.2;
 const RADIANS = Math.PI / 180;
