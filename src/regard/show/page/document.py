@@ -25,8 +25,10 @@ _LARGE = 20_000_000  # bytes
 # Characters that could end the element of the data, or a line of a script of an old browser.
 _ESCAPED = str.maketrans({character: f"\\u{ord(character):04x}" for character in "<>&\u2028\u2029"})
 # The scripts and styles of each view, in the order in which they are joined; `base` is there for all.
+_ACCOUNT = ("controls", "story", "picture", "account")
+_SHARED = ("base.js", "state.js", "export.js")
 _SCRIPTS = {
-    "mechanism": tuple(f"mechanism/{name}.js" for name in ("controls", "story", "picture", "view")),
+    "mechanism": tuple(f"mechanism/{name}.js" for name in (*_ACCOUNT, "state", "exercise", "view")),
     "geometry": ("geometry.js",),
     "multihead": ("multihead.js",),
     "alignment": ("alignment.js",),
@@ -105,7 +107,7 @@ class HtmlPage:
 
     def _repr_html_(self) -> str:
         return (
-            f'<iframe title="{html.escape(self.title)}" sandbox="allow-scripts" loading="lazy" '
+            f'<iframe title="{html.escape(self.title)}" sandbox="allow-scripts allow-downloads" loading="lazy" '
             f'style="width: 100%; height: {_FRAME_HEIGHT}px; border: 0; resize: vertical; overflow: auto" '
             f'srcdoc="{html.escape(self.html)}"></iframe>{_STAND_IN}{html.escape(self.text)}</pre>'
         )
@@ -139,7 +141,7 @@ def _asset(name: str) -> str:
 def _style(views: Sequence[str]) -> str:
     shared = ["weights.css"] * bool(_WEIGHTS.intersection(views))
     shared += ["mechanism.css"] * bool(set(_COMPUTING).intersection(views))
-    names = dict.fromkeys(["base.css", *shared, *(f"{view}.css" for view in views)])
+    names = dict.fromkeys(["base.css", "tools.css", *shared, *(f"{view}.css" for view in views)])
     return "\n".join(map(_asset, names))
 
 
@@ -152,7 +154,7 @@ def _script(views: Sequence[str]) -> str:
     if computing:
         blocks["computing"] = _block([*map(_asset, _COMPUTATION), *computing])
     return "\n".join(
-        ['(() => {\n"use strict";', _asset("base.js"), *shared, *blocks.values(), "regard.start();\n})();"]
+        ['(() => {\n"use strict";', *map(_asset, _SHARED), *shared, *blocks.values(), "regard.start();\n})();"]
     )
 
 

@@ -7,6 +7,7 @@ const onPage = new Set(); // the views of the page's sections
 const themed = [];
 let ids = 0;
 let printing = false; // on white paper, whatever the theme
+let exporting = false; // a picture for a file, in the colours of the light theme
 
 const regard = {
   view(name, draw) {
@@ -29,6 +30,7 @@ const regard = {
       root.append(heading, ...warnings.map((text) => regard.element("p", { class: "warning", role: "note", dir: "auto" }, text)));
       views.get(view)(root, data, { section: index });
     });
+    startState();
   },
 
   // An element with attributes and children. Text always becomes a text node, so labels are never markup.
@@ -114,11 +116,12 @@ const regard = {
     return regard.element("p", { class: "note" }, regard.element("b", {}, "Change this first: "), text, " ", button);
   },
 
-  // Replace all children. The element that had the focus, by its id or its data-part, gets it back.
+  // Replace all children. The element that had the focus, by its id, its data-part or its name, gets it back.
   renew(root, ...children) {
-    const focused = root.contains(document.activeElement) ? document.activeElement.id || document.activeElement.dataset.part : null;
+    const focused = root.contains(document.activeElement) ? document.activeElement : null;
+    const name = ["id", "data-part", "aria-label"].find((attribute) => focused?.getAttribute(attribute));
     root.replaceChildren(...children.flat(Infinity).filter(Boolean));
-    if (focused) (document.getElementById(focused) ?? root.querySelector(`[data-part="${focused}"]`))?.focus();
+    if (name) root.querySelector(`[${name}="${CSS.escape(focused.getAttribute(name))}"]`)?.focus();
   },
 
   // A word with its explanation, which hovering, the focus or a tap shows.
@@ -131,6 +134,7 @@ const regard = {
   },
 
   percent(weight) {
+    if (weight > 0 && weight < 0.0005) return "\u22480\u00a0%";
     return Number.isFinite(weight) ? `${regard.format(100 * weight, 1)}\u00a0%` : regard.format(weight, 1);
   },
 
@@ -160,7 +164,7 @@ const regard = {
   },
 
   dark() {
-    if (printing) return false;
+    if (printing || exporting) return false;
     const chosen = document.documentElement.dataset.theme;
     return chosen ? chosen === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
   },
@@ -171,6 +175,16 @@ const regard = {
   },
 
   printing: () => printing,
+
+  // Make a picture in the colours of the light theme.
+  onPaper(make) {
+    exporting = true;
+    try {
+      return make();
+    } finally {
+      exporting = false;
+    }
+  },
 
   // Show what text() returns in a small box while the pointer is on the target or the target has the focus.
   tooltip(target, text) {
@@ -212,7 +226,7 @@ const regard = {
     const set = (chosen) =>
       options.forEach(([value], k) => {
         buttons[k].setAttribute("aria-checked", String(value === chosen));
-        buttons[k].setAttribute("tabindex", value === chosen ? "0" : "-1");
+        buttons[k].setAttribute("tabindex", value === chosen || (k === 0 && options.every(([other]) => other !== chosen)) ? "0" : "-1");
       });
     set(current);
     return { element: regard.element("div", { class: "choices", role: "radiogroup", "aria-label": name }, buttons), set };

@@ -14,15 +14,22 @@ const angleOf = ([x, y]) => Math.atan2(y, x) / RADIANS;
 const degrees = (angle) => `${regard.format(angle, Number.isInteger(angle) ? 0 : 1)}\u00b0`;
 const between180 = (angle) => angle - 360 * Math.round(angle / 360);
 
-regard.view("geometry", (root, data) => {
+regard.view("geometry", (root, data, { section }) => {
   const view = { root: regard.element("div", { class: "mechanism" }), data };
   root.append(view.root);
   resetGeometry(view);
+  const { integer, list, matrix } = regard.CODES;
+  const fields = { query: { path: "query", code: list() }, words: { path: "words", code: matrix() }, picked: { path: "picked", code: integer(data.labels.length) } };
+  regard.keepFields(section, view, () => freshGeometry(data), fields, () => drawGeometry(view), ["picked"]);
 });
 
+function freshGeometry(data) {
+  const longest = Math.ceil(Math.max(1, data.query[1], ...data.words.map(norm)) * 1.2);
+  return { ...structuredClone(data), longest };
+}
+
 function resetGeometry(view) {
-  const state = (view.state = structuredClone(view.data));
-  state.longest = Math.ceil(Math.max(1, state.query[1], ...state.words.map(norm)) * 1.2);
+  view.state = freshGeometry(view.data);
   drawGeometry(view);
 }
 
@@ -66,7 +73,7 @@ function drawGeometry(view) {
     regard.element(
       "div",
       { class: "plane-view" },
-      regard.element("figure", { class: "card" }, view.plane.element, regard.element("figcaption", { class: "soft" }, texts.legend)),
+      regard.element("figure", { class: "card" }, view.plane.element, regard.element("figcaption", { class: "soft" }, texts.legend, " ", regard.exports("the plane", () => ({ svg: () => view.plane.element })))),
       regard.element("div", {}, regard.element("div", { class: "controls" }, view.sliders.map((part) => part.element), again), view.sentence, regard.element("div", { class: "picker" }, view.picker.element), view.worked),
     ),
     view.table.element,
@@ -126,6 +133,7 @@ function fillGeometry(view) {
     ),
   );
   view.plane.set({ q, weights, context });
+  regard.changed();
 }
 
 // ------------------------------------------------------------------------------------------------------- the plane

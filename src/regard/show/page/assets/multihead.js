@@ -34,17 +34,32 @@ regard.multiHead = ({ words, heads, output_weight, positions }) => {
   return { added, input, heads: results, joined, output: times(joined, output_weight) };
 };
 
-regard.view("multihead", (root, data) => {
+regard.view("multihead", (root, data, { section }) => {
   const view = { root: regard.element("div", { class: "mechanism" }), data };
   root.append(view.root);
   resetHeads(view);
+  regard.keepFields(section, view, () => freshHeads(data), headFields(data), () => drawHeads(view), ["picked"]);
   regard.onTheme(() => view.parts.forEach((part) => part.retint?.()));
 });
 
+const freshHeads = (data) => ({ ...structuredClone(data), order: data.labels.map((_, i) => i) });
+
 function resetHeads(view) {
-  view.state = structuredClone(view.data);
-  view.state.order = view.data.labels.map((_, i) => i);
+  view.state = freshHeads(view.data);
   drawHeads(view);
+}
+
+function headFields({ labels, heads }) {
+  const { integers, matrix, choice } = regard.CODES;
+  const own = heads.flatMap((_, h) => ["query", "key", "value"].map((name) => [`W${name[0].toUpperCase()}${h + 1}`, { path: `heads.${h}.${name}_weight`, code: matrix() }]));
+  return {
+    words: { path: "words", code: matrix() },
+    WO: { path: "output_weight", code: matrix() },
+    ...Object.fromEntries(own),
+    positions: { path: "positions", code: choice(Object.keys(TEXTS.multihead.kinds)) },
+    order: { path: "order", code: integers(labels.length, true) },
+    picked: { path: "picked", code: integers(labels.length) },
+  };
 }
 
 // The words in the present order.
@@ -169,4 +184,5 @@ function fillHeads(view) {
   const change = largest(compared(view, result).map((line) => line.at(-1)));
   const said = !permuted ? "first" : change === 0 ? "same" : "other";
   view.status.textContent = TEXTS.multihead.status[said].replace("{now}", ordered(state, state.labels).join(" ")).replace("{change}", short(change));
+  regard.changed();
 }
