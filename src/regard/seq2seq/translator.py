@@ -27,7 +27,7 @@ from regard.seq2seq.decoding.hypothesis import Hypothesis, Scoring
 from regard.seq2seq.decoding.sampling import sample
 from regard.seq2seq.extras.base import Reranker
 from regard.seq2seq.networks.base import Predictor
-from regard.seq2seq.sources.example import Example, located
+from regard.seq2seq.sources.example import Example
 from regard.seq2seq.sources.text.vocabulary import END, SPECIAL, START, UNKNOWN
 from regard.seq2seq.storage.model_file import Model
 
@@ -414,7 +414,7 @@ class Translator(ABC):
         source, augmenter = self.model.source, self.model.augmenter
         rows = []
         for number, example in enumerate(examples, 1):
-            with located(f"source {number}: "):  # a standardised number may be too large
+            with _check.located(f"source {number}: "):  # a standardised number may be too large
                 rows.append(source.rows(example))
         if augmenter is None:
             return [_Read(example, row, ()) for example, row in zip(examples, rows, strict=True)]

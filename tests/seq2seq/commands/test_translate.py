@@ -210,15 +210,19 @@ def test_a_packed_file_is_unpacked(
     assert message.startswith(f"{path} is not a complete gzip file: ")
 
 
-def test_typed_lines_are_translated_at_once(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
-    call_counts: list[str] = []
-    real = translate._Output.show
-    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=Typist(b"a\n", b"b\n")))
-    monkeypatch.setattr(
-        translate._Output, "show", lambda *args: (call_counts.append(str(len(model.calls))), real(*args))
-    )
+def test_typed_lines_are_translated_at_once(
+    model: Model, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shown: list[str] = []
+
+    class Watching(Typist):
+        def read1(self, size: int) -> bytes:
+            shown.append(capsys.readouterr().out)
+            return super().read1(size)
+
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=Watching(b"a\n", b"b\n")))
     assert main(["translate", "m"]) == 0
-    assert call_counts == ["1", "2"]
+    assert [text for text in shown if text] == ["A\n", "B\n"]
     assert [sentences for sentences, _ in model.calls] == [["a"], ["b"]]
 
 
@@ -969,11 +973,32 @@ def test_a_sentence_becomes_a_page_of_its_translations_and_heads(
     assert views == (["alignment", "heads"] if several.translate(["a b"])[0].tokens else ["alignment"])
 
 
+@pytest.mark.slow
+def test_a_token_becomes_a_page_of_the_decoder_s_steps(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page, model = tmp_path / "page.html", Seq2Seq(epochs=30).fit(["a b", "b"] * 4, ["b a", "b"] * 4)
+    model.save(tmp_path / "m.safetensors")
+    command = ["show", str(tmp_path / "m.safetensors"), "--text", "a b", "--out", str(page)]
+    assert main([*command, "--token", "2"]) == 0
+    (section,) = page_data(page)
+    assert (section["view"], section["data"]["row"]) == ("mechanism", 1)
+    assert section["data"]["query_labels"] == ["b", "a"]
+    assert section["data"]["key_labels"] == ["a", "b", "</s>"]
+    config = model.model.network.config
+    assert section["data"]["packed"]["query_weight"]["shape"] == [config.decoder, config.attention]
+    capsys.readouterr()
+    assert main([*command, "--force", "--token", "3"]) == 2
+    rule = "--token must be at most 2, the tokens of 'b a'. Got 3 instead."
+    assert capsys.readouterr().err == f"regard show: error: {rule}\n"
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (["--text", "a"], "--text needs one FILE, a model from regard train. Got 0 instead."),
-        (["m", "--text", "a", "--seed", "1"], "--seed and --text exclude each other: give one"),
+        (["m", "--token", "1"], "--token needs --text, the sentence whose translation has the token"),
+        (["m", "--text", "a", "--seed", "1"], "--seed and --text exclude each other; hint: give one"),
     ],
 )
 def test_a_text_needs_one_model(

@@ -12,7 +12,7 @@ from shown import WEIGHTS, WORDS, agrees, number, of_words, row, table, texts
 import regard
 from regard import scores
 from regard.show import HtmlPage, page
-from regard.show.page.examples import drawn, meanings, reordering
+from regard.show.page.examples import directions, drawn, meanings, reordering, word_order
 from regard.show.page.mechanism import mechanism
 
 pytestmark = pytest.mark.slow
@@ -235,7 +235,8 @@ def test_the_step_at_work_and_its_button_are_in_the_window(opened: Any, width: i
 
 
 COVERED = """() => {
-    const seen = [...document.querySelectorAll("section figure.card, section .account, section .inputs")];
+    const names = "figure.card, .account, .inputs, .intro, .plane-view > div, .controls, .sentence, .head-panel, h2";
+    const seen = [...document.querySelectorAll(names)];
     const faults = [];
     for (let y = 0; y + innerHeight <= document.documentElement.scrollHeight + 97; y += 97) {
         scrollTo(0, y);
@@ -259,7 +260,8 @@ COVERED = """() => {
 def test_no_part_lies_over_another_at_any_scroll_position(
     opened: Any, width: int, height: int, count: int
 ) -> None:
-    tab = opened(HtmlPage([drawn(np.eye(count), 42), reordering()]), width=width, height=height)
+    sections = [drawn(np.eye(count), 42), directions(), word_order(), reordering()]
+    tab = opened(HtmlPage(sections), width=width, height=height)
     assert tab.evaluate(COVERED) == []
     if width > 900:  # the panel is no higher than the window
         assert (

@@ -75,7 +75,8 @@ def translated(path: Path, text: str, *, title: str) -> HtmlPage:
 
 def decoder_step(path: Path, text: str, token: int, *, title: str) -> HtmlPage:
     """Return the page of the decoder's steps for a sentence, which opens at the step of a token, from 1."""
-    model = Seq2Seq.load(path)
+    model = load_all(path, [])
+    assert isinstance(model, Seq2Seq)  # as one model is
     (translation,) = model.translate([text])
     steps = model.decoder_steps(translation)
     count = len(steps.target_tokens)

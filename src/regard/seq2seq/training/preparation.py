@@ -19,7 +19,6 @@ from regard.seq2seq.extras.base import Extra, SourceAugmenter, augment
 from regard.seq2seq.networks.base import Network
 from regard.seq2seq.networks.families import build
 from regard.seq2seq.sources import Source, Text
-from regard.seq2seq.sources.example import located
 from regard.seq2seq.sources.text.tokenizers import Tokenizer
 from regard.seq2seq.sources.text.vocabulary import START
 from regard.seq2seq.storage.model_file import Model
@@ -67,9 +66,9 @@ def prepare(
 ) -> Prepared:
     """Prepare a training; without validation pairs, some of the pairs are held out."""
     read, read_valid, links = _read(spec, pairs, valid, links)
-    with located("source: "):
+    with _check.located("source: "):
         source = spec.reader.fitted(pair[0] for pair in read)
-    with located("target: "):
+    with _check.located("target: "):
         target = spec.target_reader.fitted(pair[1] for pair in read).tokenizer
     read, read_valid = (
         [(source.load(one), target.read(two)) for one, two in each] for each in (read, read_valid)

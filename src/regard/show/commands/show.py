@@ -90,6 +90,8 @@ def run(args: argparse.Namespace) -> int:
     """Write the page or the picture."""
     if args.out is None:
         _check.fail("give --out FILE.html, the page to write")
+    if args.token is not None and args.text is None:
+        _check.fail("--token needs --text, the sentence whose translation has the token")
     if args.out.suffix.lower() in _PICTURES:
         return _draw(args)
     check_new(args.out, force=args.force, hint="--force")
@@ -103,8 +105,6 @@ def _page(args: argparse.Namespace) -> HtmlPage:
     """Return the page of a model's translations, of weights, of the input, or without any of these the examples."""
     if args.text is not None:
         return _text(args)
-    if args.token is not None:
-        _check.fail("--token needs --text, the sentence whose translation has the token")
     if (weights := _weights(args)) is not None:
         queries, keys = labels_of(args, (None, None))
         return page(weights, query_labels=queries, key_labels=keys, title=args.title)
@@ -120,7 +120,7 @@ def _text(args: argparse.Namespace) -> HtmlPage:
     if len(args.files) != 1:
         _check.fail(f"--text needs one FILE, a model from regard train. Got {len(args.files)} instead.")
     if option := first_given(args, ("--weights", *_INPUT, *_ATTENTION, *_LABELS)):
-        _check.fail(f"{option} and --text exclude each other: give one")
+        _check.exclude(option, "--text")
     if args.token is not None:
         return decoder_step(args.files[0], args.text, args.token, title=args.title)
     return translated(args.files[0], args.text, title=args.title)
@@ -142,8 +142,7 @@ def _weights(args: argparse.Namespace) -> NDArray[Any] | None:
     """Return the weights of --weights or of an .npz file, or None if there are none."""
     if args.weights is not None:
         if option := first_given(args, ("FILES", *_INPUT, *_ATTENTION)):
-            name = "FILE" if option == "FILES" else option
-            _check.fail(f"{name} and --weights exclude each other: weights are shown as they are")
+            _check.exclude(option, "--weights")
         if args.weights.suffix.lower() != ".npz":
             return read_array(args.weights)
         return _named_weights(args.weights)

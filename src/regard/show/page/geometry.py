@@ -32,7 +32,8 @@ def geometry(
     """
     keys, own = _check.parameter("words", words, "(m, 2)"), _check.parameter("query", query, "(2,)")
     if keys.shape[1] != 2 or len(own) != 2:
-        _check.fail("words and the query must have two features", {"words": keys, "query": own})
+        shapes = f"{keys.shape} and {own.shape}"
+        _check.fail(f"words (m, 2) and the query (2,) must have two features. Got shapes {shapes} instead.")
     named = labels(word_labels, len(keys), "word")
     attention = mechanism(own[None], keys, keys, query_labels=["query"], key_labels=named)
     data = {

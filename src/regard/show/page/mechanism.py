@@ -177,8 +177,7 @@ def decoder(
         ("context_weight", context_weight, sizes[1]),
     ):
         array = _check.parameter(name, weight, "(rows, d)")
-        if array.shape != (rows, sizes[0]):
-            _check.fail(f"{name} must have shape {(rows, sizes[0])}. Got shape {array.shape} instead.")
+        _check.shape(name, array.shape, (rows, sizes[0]))
         weights[name] = array.tolist()
     # The states after the first follow from what the page computes.
     return replace(
@@ -199,10 +198,7 @@ def recorded(
         shape = attention.weights.shape
         _check.fail(f"weights must be a matrix with numbers in it. Got shape {shape} instead.")
     n, m = attention.weights.shape
-    if not fits(n, m):
-        _check.fail(
-            f"a page shows the steps of up to {_MOST:,} weights, {_WIDEST} in a row: here are {n} x {m}"
-        )
+    _check_fits(n, m)
     parts = {part: getattr(attention, part) for part in PARTS if part != "lse" and part in vars(attention)}
     data: dict[str, Any] = {
         "given": {part: array.astype(np.float64).tolist() for part, array in parts.items()},
@@ -221,17 +217,16 @@ def of_decoder(steps: AnySteps, *, row: int = 0, title: str = "") -> Section:
     The page holds the states and the matrix that makes queries of them, keys and values, and shortens what it shows.
     """
     queries, names = steps.queries, (steps.target_tokens, steps.source_tokens)
-    if not fits(len(queries), len(steps.keys)):
-        rule = f"a page shows the steps of up to {_MOST:,} weights, {_WIDEST} in a row"
-        _check.fail(f"{rule}: here are {len(queries)} x {len(steps.keys)}")
+    n, m = len(queries), len(steps.keys)
+    _check_fits(n, m)
     arrays = {name: getattr(steps, name) for name in ("states", "query_weight", "keys", "values")}
-    rows, columns = labels(names[0], len(queries), "step"), labels(names[1], len(steps.keys), "source")
+    rows, columns = labels(names[0], n, "step"), labels(names[1], m, "source")
     data = {
         "packed": {name: packed(array) for name, array in arrays.items() if array is not None},
         "query_labels": rows,
         "key_labels": columns,
-        "row": _check.integer("row", row, most=len(queries) - 1),
-        "options": _options(None, None, "softmax", _mask(None, len(queries), len(steps.keys)))
+        "row": _check.integer("row", row, most=n - 1),
+        "options": _options(None, None, "softmax", _mask(None, n, m))
         | _score(steps.score, queries.shape[1], steps.keys.shape[1]),
     }
     return Section(
@@ -253,6 +248,13 @@ def is_readable(*arrays: Array) -> bool:
 def fits(n: int, m: int) -> bool:
     """Return whether n x m weights can be read as numbers."""
     return n * m <= _MOST and max(n, m) <= _WIDEST
+
+
+def _check_fits(n: int, m: int) -> None:
+    if not fits(n, m):
+        _check.fail(
+            f"a page shows the steps of up to {_MOST:,} weights, {_WIDEST} in a row: here are {n} x {m}"
+        )
 
 
 def recomputes(score: ScoreLike, normalize: object) -> bool:

@@ -53,10 +53,10 @@ def multihead(
     x, *weights = arrays.values()
     multi_head_attention(x, None, *weights, heads=heads)  # checks the shapes
     _check.choice("positions", positions, tuple(TEXTS["multihead"]["kinds"]))
-    if not is_readable(*arrays.values()) or weights[0].shape[1] // heads % 2:
-        _check.fail(
-            "a page changes small matrices of finite numbers, with an even size d of each head", arrays
-        )
+    if not all(is_readable(array, array, array) for array in arrays.values()):
+        _check.fail("a page changes matrices of finite numbers, up to 1,024 of them and 64 words")
+    if (d := weights[0].shape[1] // heads) % 2:
+        _check.fail(f"rotary positions need an even size d of each head. Got {d} instead.")
     size = weights[2].shape[1] // heads
     data = {
         "words": x.tolist(),

@@ -3,7 +3,7 @@
 // the values. The keys are the values here, so that one plane shows both.
 
 const HALF = 180; // half a side of the plane, in units of the picture
-const MARGIN = 1.12; // of the plane around what it shows
+const MARGIN = 1.3; // of the plane around what it shows
 const TURN = 5; // degrees for one press of an arrow key, and the length below
 const LENGTHEN = 0.2;
 const RADIANS = Math.PI / 180;
@@ -241,12 +241,15 @@ function hull(points) {
 
 const turned = (a, b, c) => (b[0] - a[0]) * (c[1] - a[1]) - (b[1] - a[1]) * (c[0] - a[0]);
 
+const pen = document.createElement("canvas").getContext("2d");
+
 // Labels next to their points, away from the origin, inside the picture; one that would lie over another moves down or up.
 function placed(labels) {
-  const [wide, high] = [6.9, 14]; // of a letter, of a line
+  const high = 14; // of a line
   const boxes = [];
+  pen.font = `600 12px ${getComputedStyle(document.body).fontFamily}`;
   return labels.map(({ point: [px, py], kind, content }) => {
-    const width = content.length * wide;
+    const { width } = pen.measureText(content);
     const left = Math.min(Math.max(px < 0 ? px - 12 - width : px + 12, 2 - HALF), HALF - 2 - width);
     const over = (y) => boxes.some((box) => Math.abs(box.y - y) < high && left < box.right && box.left < left + width);
     const start = Math.min(Math.max(py + 4, high - HALF), HALF - 4);
