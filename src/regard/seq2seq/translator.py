@@ -443,6 +443,19 @@ class Translator(ABC):
                 check_length(len(example), f"source {number}: ")
         return self._read(examples)
 
+    def _read_again(self, translation: Translation, source: Any) -> _Read:
+        """Return the input of the network for a translation, which holds its source unless that is an array."""
+        if not isinstance(translation, Translation):
+            got = type(translation).__name__
+            _check.fail(
+                f"translation must be one, as translate gives several. Got {got} instead.", kind=TypeError
+            )
+        if self.model.source.tokenizer is not None:
+            source = Example(translation.source[:-1], self.model.source.layout)
+        elif source is None:
+            _check.fail("source must be given for a source of arrays, which a translation doesn't hold.")
+        return self._read_all([source])[0]
+
     def _read(self, examples: Sequence[Example]) -> list[_Read]:
         """Return the inputs of the network for examples."""
         source, augmenter = self.model.source, self.model.augmenter

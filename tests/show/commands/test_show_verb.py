@@ -47,7 +47,8 @@ def fails(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
 def test_alone_it_opens_with_examples_the_words_of_the_tutorial_and_a_decoder(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    examples, decoder = shows(capsys)
+    examples, plane, heads, decoder = shows(capsys)
+    assert (plane["view"], heads["view"]) == ("geometry", "multihead")
     *meant, words = examples["data"]["examples"]
     assert len(meant) == 3
     # What the notebook prints for seed 42.
