@@ -144,7 +144,7 @@ def test_a_notebook_shows_a_page_in_a_frame_of_its_own() -> None:
 
 def test_a_notebook_that_is_not_trusted_shows_the_weights_as_text() -> None:
     shown = page(np.eye(2), np.eye(2), np.eye(2), title="a < b", scale=0.0)._repr_html_()
-    left = re.sub(r"<(iframe|style)\b.*?</\1>", "", shown, flags=re.DOTALL)  # what a sanitizer leaves
+    left = re.sub(r"<(iframe|script|style)\b.*?</\1>", "", shown, flags=re.DOTALL)  # what a sanitizer leaves
     (text,) = re.findall(r"<pre class='regard-text'>(.*)</pre>", left, flags=re.DOTALL)
     assert "a &lt; b" in text
     assert re.search(r"query 1 +0\.50* +0\.50*", text)

@@ -38,7 +38,7 @@ _STAND_IN = (
     "<style>.regard-text { display: none }</style>"
     "<pre class='regard-text'>Trust this notebook to see the page.\n\n"
 )
-_FRAME_HEIGHT = 760  # pixels of a page in a notebook
+_FRAME_HEIGHT = 760  # pixels of a page in a notebook, until frame.js knows better
 
 
 class HtmlPage:
@@ -102,9 +102,10 @@ class HtmlPage:
 
     def _repr_html_(self) -> str:
         return (
-            f'<iframe title="{html.escape(self.title)}" sandbox="allow-scripts" loading="lazy" '
-            f'style="width: 100%; height: {_FRAME_HEIGHT}px; border: 0; resize: vertical; overflow: auto" '
-            f'srcdoc="{html.escape(self.html)}"></iframe>{_STAND_IN}{html.escape(self.text)}</pre>'
+            f'<iframe class="regard" title="{html.escape(self.title)}" sandbox="allow-scripts" loading="lazy" '
+            f'style="width: 100%; height: {_FRAME_HEIGHT}px; border: 0" '
+            f'srcdoc="{html.escape(self.html)}"></iframe><script>{_asset("frame.js")}</script>'
+            f"{_STAND_IN}{html.escape(self.text)}</pre>"
         )
 
 
