@@ -11,7 +11,9 @@ import pytest
 from regard.show import page
 from regard.show.page import HtmlPage
 
-HOST = "<style>[data-theme=dark] {{ color: #ced6dd; background: #14181e }}</style><div>{0}</div><div>{1}</div>"
+HOST = (
+    "<style>[data-theme=dark] {{ color: #ced6dd; background: #14181e }}</style><div>{0}</div><div>{1}</div>"
+)
 FITS = "() => Math.abs(document.documentElement.getBoundingClientRect().height - innerHeight) < 1"
 
 

@@ -9,6 +9,7 @@ import html
 import json
 import math
 import os
+import textwrap
 import warnings
 from collections.abc import Sequence
 from functools import cached_property
@@ -107,6 +108,9 @@ class HtmlPage:
             f'srcdoc="{html.escape(self.html)}"></iframe><script>{_asset("frame.js")}</script>'
             f"{_STAND_IN}{html.escape(self.text)}</pre>"
         )
+
+    def _repr_markdown_(self) -> str:
+        return textwrap.indent(self.text, "    ")  # a block of code, whatever is in it
 
 
 def _drawn(section: Section) -> dict[str, Any]:
