@@ -62,7 +62,8 @@ docs: export OPENBLAS_NUM_THREADS ?= 1
 docs: export JUPYTERCACHE = $(SITE)/.jupyter_cache
 docs: $(VENV)/docs
 	rm -rf docs/reference/generated # pages of names that are gone
-	mkdir -p $(SITE) && yes | $(BIN)/jcache notebook add --reader jupytext $(NOTEBOOKS) >$(SITE)/notebooks.log
+	mkdir -p $(SITE) && yes | $(BIN)/jcache notebook clear >$(SITE)/notebooks.log # what Sphinx has listed, as another format
+	$(BIN)/jcache notebook add --reader jupytext $(NOTEBOOKS) >>$(SITE)/notebooks.log
 	$(BIN)/jcache project execute --executor local-parallel --timeout 900
 	$(BIN)/sphinx-build -W --keep-going -j auto -b html docs $(SITE)/html
 	$(BIN)/python docs/check.py $(SITE)/html

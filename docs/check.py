@@ -29,14 +29,19 @@ class Page(HTMLParser):
         values = {name: value or "" for name, value in attrs}
         self.links += [values[name] for name in ("href", "src") if name in values]
         self.anchors |= {values[name] for name in ("id", "name") if name in values}
-        if tag == "img" and values.get("alt", "").strip() in ("", values.get("src")):  # Sphinx repeats the name
+        if tag == "img" and values.get("alt", "").strip() in (
+            "",
+            values.get("src"),
+        ):  # Sphinx repeats the name
             self.untold.append(values.get("src", "")[:80])
 
 
 def faults(site: Path) -> Iterator[str]:
     """What is wrong in a site, a line each."""
     site = site.resolve()
-    written = [path for path in sorted(site.rglob("*.html")) if path.parent != site / "_static"]  # the theme's own
+    written = [
+        path for path in sorted(site.rglob("*.html")) if path.parent != site / "_static"
+    ]  # the theme's own
     pages = {path: Page(path.read_text(encoding="utf-8")) for path in written}
     for path, page in pages.items():
         name = path.relative_to(site)

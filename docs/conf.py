@@ -116,7 +116,9 @@ def displayed_math(self: Any, node: nodes.math_block) -> None:
 
 def lead_back(app: Sphinx, page: str, template: str, context: dict[str, Any], doctree: Any) -> None:
     """Mend the links from a source to the reference: viewcode takes all names of a module to be described in one other."""
-    if page.startswith("_modules/"):  # .../regard.show.Page.html#regard.Page.save leads to #regard.show.Page.save
+    if page.startswith(
+        "_modules/"
+    ):  # .../regard.show.Page.html#regard.Page.save leads to #regard.show.Page.save
         described = r"(/(?:[\w.]+\.)?(\w+)\.html)#[\w.]*?\b\2(?=[.\"])"
         context["body"] = re.sub(described, lambda link: f"{link[1]}#{link[1][1:-5]}", context["body"])
 
