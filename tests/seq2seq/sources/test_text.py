@@ -7,6 +7,7 @@ import itertools
 import json
 import math
 import os
+import pickle
 import re
 import sys
 import unicodedata
@@ -22,7 +23,6 @@ from one_test import in_one_test
 
 from regard.seq2seq.sources import Text
 from regard.seq2seq.sources.text import normalization as module
-from regard.seq2seq.sources.text import subwords
 from regard.seq2seq.sources.text.normalization import NORMALIZATIONS, is_blank, normalize, normalize_tokens
 from regard.seq2seq.sources.text.subwords import Segmenter, learn_pieces, read_scores
 from regard.seq2seq.sources.text.tokenizers import (
@@ -744,11 +744,13 @@ def ours_and_sentencepiece(request: pytest.FixtureRequest) -> tuple[Subwords, An
     """Ours, and sentencepiece with the model it has learned."""
     library = pytest.importorskip("sentencepiece")
     models = []
+    theirs = library.SentencePieceProcessor
     with pytest.MonkeyPatch.context() as patch:
-        train = subwords._train
-        patch.setattr(subwords, "_train", lambda *args: models.append(train(*args)) or models[0])
+        patch.setattr(
+            library, "SentencePieceProcessor", lambda **of: models.append(theirs(**of)) or models[0]
+        )
         ours = subwords_of(request.param, [f"{a} {b}" for a in SENTENCES for b in SENTENCES], size=60)
-    return ours, library.SentencePieceProcessor(model_proto=models[0])
+    return ours, models[0]
 
 
 @given(text=WRITTEN)
@@ -820,20 +822,24 @@ def test_without_sentencepiece_nothing_is_learned_and_all_is_tokenize(
     assert again.tokenize("the lowest") == sides["bpe"].tokenize("the lowest")
 
 
-def test_of_very_many_sentences_some_are_taken_from_all_over(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(subwords, "_MOST_SENTENCES", 3)
-    side = subwords_of("bpe", ["a", "b", "c", "d", "e", "f", "g"])
-    assert {"\u2581a", "\u2581d", "\u2581g"} <= set(side.tokens)
-    assert not {"b", "c", "e", "f"} & set(side.tokens)
+@pytest.mark.threads
+def test_of_very_many_sentences_some_are_taken_from_all_over() -> None:
+    pieces, _ = learn_pieces("abcdefg", size=40, method="bpe", most_sentences=3)
+    assert {"\u2581a", "\u2581d", "\u2581g"} <= set(pieces)
+    assert not {"b", "c", "e", "f"} & set(pieces)
 
 
-def test_words_are_remembered_up_to_a_number(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(subwords, "_CACHED", 2)
-    cutter = Segmenter([*SPECIAL, "a"], [0.0] * 5, "unigram")
-    for word in ("a", "aa", "aaa", "a" * 1000):
-        assert cutter(word) == cutter(word) == ("a",) * len(word)
-        assert len(cutter._cache) <= 2
-    assert "a" * 1000 not in cutter._cache
+def test_few_and_short_words_are_remembered() -> None:
+    cutter, words = (
+        Segmenter([*SPECIAL, "a"], [0.0] * 5, "unigram", cache_size=2),
+        ("bbb", "ccc", "ddd", "e" * 99),
+    )
+    for word in words:
+        assert cutter(word) == cutter(word) == (word,)
+        kept = [other for other in words if other.encode() in pickle.dumps(cutter)]
+        assert len(kept) <= 2
+    assert "ddd" in kept
+    assert "e" * 99 not in kept
 
 
 @pytest.mark.slow
