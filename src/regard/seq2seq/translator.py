@@ -336,8 +336,8 @@ class Translator(ABC):
 
         `sources`, `targets`: as many on both sides; a side may be empty; `posterior`: whether to return posterior
         attention: the weights given the target token, instead of those before it was predicted. Links between words
-        are far better by it. For recurrent networks; it takes as many predictions as there are source tokens. See
-        `regard.seq2seq.networks.recurrent.posterior`.
+        from it have far fewer errors. For recurrent networks; it takes as many predictions as there are source tokens.
+        See `regard.seq2seq.networks.recurrent.posterior`.
         """
         target_side = self.model.target
         pairs = paired(sources, targets, self.model.source, target_side)
