@@ -31,7 +31,16 @@ from regard.seq2seq.training.config import OPTIONS, TrainingConfig
 from regard.seq2seq.training.presets import PRESETS, preset
 from regard.show import argument_types
 
-__all__ = ["add_arguments", "check_options", "make_models", "model_paths", "pair_files"]
+__all__ = [
+    "add_arguments",
+    "add_config",
+    "add_network",
+    "check_options",
+    "given_options",
+    "make_models",
+    "model_paths",
+    "pair_files",
+]
 
 EXAMPLES = """\
 The best model so far is always saved, and a checkpoint every minute. Training can be stopped at any time with Ctrl-C;
@@ -99,7 +108,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     _add_preset(parser.add_argument_group("presets, and the dictionaries that they read"))
     _add_model(parser.add_argument_group("the model"))
     add_source_options(parser.add_argument_group("sources that are no text").add_argument)
-    _add_training(parser.add_argument_group("training"))
+    training = parser.add_argument_group("training").add_argument
+    add_config(training)
+    _add_links(training)
     for name, family in FAMILIES.items():
         parser.add_argument_group(f"--network of --family {name}", _describe_network(family.config))
 
@@ -122,20 +133,16 @@ def _add_preset(group: Any) -> None:
     )
 
 
-def _add_model(group: Any) -> None:
-    """Add the options of the model."""
-    add = group.add_argument
+def add_network(add: Any) -> None:
+    """Add the family and the options of the network, and the extras."""
     add("--family", choices=tuple(FAMILIES), help="kind of network (default recurrent)")
-    which = group.add_mutually_exclusive_group()
-    which.add_argument("--no-attention", action="store_true", help="train a model without attention")
-    which.add_argument("--compare", action="store_true", help="train two models, with and without attention")
     add(
         "--network",
         nargs="+",
         action="extend",
         default=[],
         metavar="NAME=VALUE",
-        help="options of the network, which are listed at the end for each family",
+        help="options of the network, which are listed at the end of regard train --help for each family",
     )
     add(
         "--extras",
@@ -146,6 +153,15 @@ def _add_model(group: Any) -> None:
         help="translation_memory=N: append the targets of the N most similar training pairs to each source; "
         "graphones=N: rerank by joint n-grams of source and target tokens, at most 12-grams (letters to sounds: 8)",
     )
+
+
+def _add_model(group: Any) -> None:
+    """Add the options of the model."""
+    add = group.add_argument
+    add_network(add)
+    which = group.add_mutually_exclusive_group()
+    which.add_argument("--no-attention", action="store_true", help="train a model without attention")
+    which.add_argument("--compare", action="store_true", help="train two models, with and without attention")
     others = [kind for kind in SOURCES if kind not in TOKEN_TYPES]
     files = f"; or {' or '.join(others)}, in files that the first column names"
     for side, choices, described in (("source", SOURCES, files), ("target", TOKEN_TYPES, "")):
@@ -209,16 +225,15 @@ def _add_tokens(add: Any) -> None:
     )
 
 
-def _add_training(group: Any) -> None:
-    """Add the options of training, which are the fields of `TrainingConfig`, and those of guided alignment."""
+def add_config(add: Any) -> None:
+    """Add the options of training, which are the fields of `TrainingConfig`."""
     for name, option in OPTIONS.items():
-        group.add_argument(
+        add(
             f"--{name.replace('_', '-')}",
             type=partial(_checked, name),
             metavar=option.value,
             help=f"{option.description} (default: {option.default})",
         )
-    _add_links(group.add_argument)
 
 
 def _checked(name: str, text: str) -> Any:
@@ -300,12 +315,7 @@ def _model(args: argparse.Namespace, attention: bool, words: Collection[str]) ->
     given = {name: value for name in _OF_MODEL if (value := getattr(args, name)) is not None}
     if (source := make_source(args)) is not None:
         given["source"] = source
-    given |= {
-        "attention": not args.no_attention,
-        "network": _options("network", args.network),
-        "extras": _options("extras", args.extras),
-        "training": {n: x for n in OPTIONS if (x := getattr(args, n)) is not None},
-    }
+    given |= {"attention": not args.no_attention, **given_options(args)}
     options = preset(args.preset, words, given) if args.preset else given
     if args.compare and not attention:  # the same apart from attention
         network = {name: value for name, value in options["network"].items() if name not in _OF_ATTENTION}
@@ -314,6 +324,15 @@ def _model(args: argparse.Namespace, attention: bool, words: Collection[str]) ->
     if not args.preset:
         options["training"] = TrainingConfig(**options["training"])
     return Seq2Seq(**options)
+
+
+def given_options(args: argparse.Namespace) -> dict[str, dict[str, Any]]:
+    """Return the options of the network and of training, and the extras, that are given."""
+    return {
+        "network": _options("network", args.network),
+        "extras": _options("extras", args.extras),
+        "training": {n: x for n in OPTIONS if (x := getattr(args, n)) is not None},
+    }
 
 
 _OF_MODEL = (

@@ -45,7 +45,7 @@ from regard.seq2seq.translator import LONGEST_SENTENCE
 from regard.show.progress import Progress
 from regard.show.terminal.text import note, report
 
-__all__ = ["Run", "Stop", "add_arguments", "run"]
+__all__ = ["Run", "Stop", "add_arguments", "prepared_runs", "run"]
 
 
 def run(args: argparse.Namespace) -> int:
@@ -74,7 +74,7 @@ def run(args: argparse.Namespace) -> int:
     if not test:
         limit = f"{with_noun(longest, 'token')} {where_tokens_are(models[0])}"
         _check.fail(f"{names.tested}: no pair has at most {limit}")
-    with _prepared(runs):
+    with prepared_runs(runs):
         note(describe_pairs(data, models[0], runs[0].training, len(test), most))
         _note_extras(models[0])
         if status := _train_and_show(runs, test, data, partial(make_card, args)):
@@ -140,7 +140,7 @@ def _train_and_show(
 
 
 @contextmanager
-def _prepared(runs: Sequence[Run]) -> Iterator[None]:
+def prepared_runs(runs: Sequence[Run]) -> Iterator[None]:
     """Create the folder, lock the files of these runs, and ensure that each has a checkpoint."""
     runs[0].files.model.parent.mkdir(parents=True, exist_ok=True)
     with ExitStack() as stack:
