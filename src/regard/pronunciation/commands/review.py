@@ -146,7 +146,7 @@ class Fold:
                 rule = f"--work: {one.files.model} is of another dictionary or other options."
                 _check.fail(rule, hint="give another folder, or remove this one")
             return 0
-        note(f"{one.name}: learning from {len(self.data.train) + len(self.data.valid):,} entries")
+        note(f"{one.name}: learning other words, to judge {len(self.words):,}")
         one.begin(self.data, one.model.max_tokens)
         with prepared_runs([one]):
             if status := one.train():
