@@ -15,7 +15,14 @@ from regard.pronunciation.commands.lexicon import note_read
 from regard.pronunciation.reading import places
 from regard.pronunciation.reviewing import Doubt, as_folds, doubts, worst_first
 from regard.seq2seq.commands.options import check_outputs
-from regard.seq2seq.commands.train.arguments import add_config, add_network, given_options
+from regard.seq2seq.commands.train.arguments import (
+    add_extras,
+    add_network,
+    add_networks,
+    add_training,
+    given_extras,
+    made,
+)
 from regard.seq2seq.commands.train.data import Data, identity
 from regard.seq2seq.commands.train.dictionary import dictionary_pairs
 from regard.seq2seq.commands.train.files import RunFiles
@@ -24,7 +31,7 @@ from regard.seq2seq.corpus.families import families
 from regard.seq2seq.corpus.splits import by_family, hold_out
 from regard.seq2seq.decoding.calibration import FEWEST
 from regard.seq2seq.model import Seq2Seq
-from regard.seq2seq.training.presets import preset
+from regard.seq2seq.training.config import OF_TEACHERS
 from regard.show import argument_types
 from regard.show.progress import Progress
 from regard.show.terminal.text import clean, note, report
@@ -33,6 +40,7 @@ __all__ = ["add_arguments", "run"]
 
 _TOGETHER = 2_000  # words that are judged together
 _MOST_FOLDS = 100
+_WITHOUT = ("guided_alignment", "shift", "noise")  # options of links and arrays
 _COLUMNS = ("line", "word", "listed", "expected", "doubt", "probability")
 
 EXAMPLES = """\
@@ -78,10 +86,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FOLDER",
         help="of the folds (default: the name of --out, .folds)",
     )
-    add_network(
-        parser.add_argument_group("the model, where it is not that of the preset pronunciation").add_argument
-    )
-    add_config(parser.add_argument_group("training of each fold").add_argument)
+    model = parser.add_argument_group("the model, where it is not that of the preset pronunciation")
+    add_network(model.add_argument)
+    add_extras(model.add_argument)
+    add_training(parser.add_argument_group("training of each fold"), without=(*OF_TEACHERS, *_WITHOUT))
+    add_networks(parser)
+    parser.set_defaults(preset="pronunciation", max_tokens=None)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -128,8 +138,7 @@ class Fold:
     ) -> None:
         self.words = {word: lexicon[word] for word in words}
         others = Lexicon.of_checked(entry for entry in lexicon.entries() if entry[0] not in self.words)
-        family = {} if args.family is None else {"family": args.family}
-        model = Seq2Seq(**preset("pronunciation", others, given_options(args) | family))
+        model = Seq2Seq(**made(args, {"extras": given_extras(args)}, others))
         self.run = Run(model, RunFiles(path))
         self.run.name = name
         train, valid = hold_out(dictionary_pairs(others, model), model.fits, groups=by_family)

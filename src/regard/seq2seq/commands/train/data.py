@@ -18,6 +18,7 @@ from regard.seq2seq.commands.train.dictionary import MOST_TESTED, dictionary_pai
 from regard.seq2seq.corpus.dataset import is_short
 from regard.seq2seq.corpus.pairs import Pair, read_pairs, read_two
 from regard.seq2seq.corpus.splits import Groups, hold_out, split_validation
+from regard.seq2seq.distillation import Labels
 from regard.seq2seq.model import Seq2Seq
 from regard.show.terminal.text import note
 
@@ -64,6 +65,13 @@ class Data:
     own_test: bool = False  # whether the test pairs are not the validation pairs
     lexicon: Lexicon | None = None  # the dictionary of which the pairs are
     groups: Groups | None = None  # of sources that were held out together
+    tested: str = ""  # the first file of the test pairs
+    labels: Labels | None = None  # of teachers, for the training pairs and for other sources
+
+    @property
+    def lessons(self) -> list[Pair]:
+        """The pairs that a model learns: those for training, with answers of teachers if there are any."""
+        return self.train if self.labels is None else self.labels.pairs
 
     @property
     def too_few(self) -> bool:
@@ -72,7 +80,7 @@ class Data:
 
     def learned(self, pairs: Sequence[Pair]) -> int:
         """Return how many pairs are training pairs."""
-        known = {(str(source), str(target)) for source, target in self.train}
+        known = {(str(source), str(target)) for source, target in self.lessons}
         return sum((str(source), str(target)) in known for source, target in pairs)
 
 
@@ -110,6 +118,7 @@ def read(files: PairFiles, model: Seq2Seq, longest: int) -> Data:
         own_test=test != valid,
         lexicon=files.lexicon,
         groups=files.groups,
+        tested=files.tested,
     )
 
 
