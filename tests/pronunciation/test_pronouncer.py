@@ -171,6 +171,60 @@ def test_the_share_of_each_phone_by_hand() -> None:
     assert _agreement(best, others, [0.5, 0.25, 0.25]) == (0.75, 0.75, 1.0)
 
 
+# ------------------------------------------------------------------------------------------------ laws
+
+
+@pytest.fixture(scope="module", params=[1, 2, 3])
+def beginner(request: pytest.FixtureRequest) -> Pronouncer:
+    """A model that has learned next to nothing: it loops, or ends at once."""
+    model = Seq2Seq(epochs=1, source="characters", target="tokens", seed=request.param, network=SMALL)
+    words = WORDS[:: request.param]
+    return Pronouncer(model.fit(words, [" ".join([sounds(word)] * request.param) for word in words]))
+
+
+SMALL = {"embedding": 6, "encoder": 6, "decoder": 6, "attention": 6}
+
+
+def most_in_a_row(phones: Sequence[str]) -> int:
+    """How often a group of phones comes in a row, by the definition."""
+    return max(
+        count
+        for start, end in itertools.combinations(range(len(phones) + 1), 2)
+        for count in range(1, len(phones) + 1)
+        if tuple(phones[start:end]) * count == tuple(phones[start : start + count * (end - start)])
+    )
+
+
+@pytest.mark.slow
+def test_every_short_word_has_an_answer_that_ends_and_has_known_phones_only(beginner: Pronouncer) -> None:
+    letters = "abcde"
+    words = ["".join(word) for size in (1, 2, 3) for word in itertools.product(letters, repeat=size)]
+    words += ["abc" * 30, "a" * 90]
+    known = set(beginner.model.model.target.tokens[4:])
+    for (found, *_), word in zip(beginner.pronounce(words), words, strict=True):
+        assert (found.word, found.source) == (word, "model")
+        assert set(found.phones) <= known
+        assert 1 <= most_in_a_row(found.phones) <= 3
+        assert len(found.phones) <= 2 * len(word) + 7
+
+
+@pytest.mark.slow
+def test_an_answer_depends_on_the_word_alone(beginner: Pronouncer) -> None:
+    words = [*WORDS[:40], "a", "abcde" * 8]
+    alone = {word: beginner(word).phones for word in words}
+    for order in (words, words[::-1], words * 2):
+        assert [found[0].phones for found in beginner.pronounce(order)] == [alone[word] for word in order]
+
+
+def test_as_many_repetitions_as_the_dictionary_has_are_allowed() -> None:
+    words = ["".join(word) for word in itertools.product("ab", repeat=3)]
+    model = Seq2Seq(epochs=60, source="characters", target="tokens", learning_rate=0.01)
+    model.fit(words, ["A A A A A" if word == "aaa" else " ".join(word.upper()) for word in words])
+    assert Pronouncer(model)("aaa").phones != ("A",) * 5
+    model.repetitions = 5
+    assert most_in_a_row(Pronouncer(model)("aaa").phones) <= 5
+
+
 # --------------------------------------------------------------------------------------------- the verb
 
 

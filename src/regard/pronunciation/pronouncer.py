@@ -107,6 +107,8 @@ class Pronouncer:
         unknown: Unknown = "guess",
         beam: int = BEAM,
     ) -> None:
+        from regard.seq2seq.decoding.repetition import USUAL
+
         _check.choice("unknown", unknown, UNKNOWN)
         self.model = model
         self.lexicon = {} if lexicon is None else lexicon
@@ -118,6 +120,7 @@ class Pronouncer:
                 "the model must read letters, and this one reads words",
                 hint="train it with source='characters'",
             )
+        self._repetitions = model.model.repetitions or USUAL
         self._letters, self._as_letters = _letters_of(source.tokens), source.token_type == _LETTERS
         self._phones = frozenset(model.model.target.tokens)
         self._word_case, self._letter_case = _only_case(self.lexicon), _only_case(self._letters)
@@ -151,7 +154,7 @@ class Pronouncer:
         }
         wide = max(self.beam, n_best)
         sources = [[*text] if self._as_letters else text for text in readable.values()]
-        answers = self.model.candidates(sources, beam=wide) if sources else []
+        answers = self.model.candidates(sources, beam=wide, repetitions=self._repetitions) if sources else []
         for (word, text), candidates in zip(readable.items(), answers, strict=True):
             found[word] = self._answers(word, text, candidates)[:n_best]
         return [found[word] for word in asked]

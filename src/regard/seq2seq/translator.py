@@ -25,6 +25,7 @@ from regard.seq2seq.decoding.beam import BEAM
 from regard.seq2seq.decoding.beam import beam as beam_search
 from regard.seq2seq.decoding.forced import distributions, force
 from regard.seq2seq.decoding.hypothesis import Hypothesis, Scoring
+from regard.seq2seq.decoding.repetition import beam_without_loops
 from regard.seq2seq.decoding.sampling import sample
 from regard.seq2seq.decoding.search import FIRST
 from regard.seq2seq.extras.base import Reranker
@@ -201,11 +202,13 @@ class Translator(ABC):
         n_best: int | None = None,
         scoring: Scoring | None = None,
         propose: int = 0,
+        repetitions: int | None = None,
     ) -> list[list[Translation]]:
         """Return the n best translations of each sentence.
 
         `sources`: as for `translate`; `beam`: beam size; `n_best`: the number of translations, at most and by default
-        `beam`; `scoring`, `propose`: as for `translate`.
+        `beam`; `scoring`, `propose`: as for `translate`; `repetitions`: how often a group of tokens may come in a row,
+        and then no translation is empty or has an unknown token; by default that of the model, if it has such a limit.
         """
         width = _check.integer("beam", beam, least=1)
         wanted = width if n_best is None else _check.integer("n_best", n_best, least=1)
@@ -216,7 +219,7 @@ class Translator(ABC):
         reranker = self._reranker(width, _check.integer("propose", propose))
         count = width if wanted > 1 or reranker is not None else 1  # several may have the same text
 
-        search = self._beam(width, count, ranked)
+        search = self._beam(width, count, ranked, repetitions or self.model.repetitions)
 
         def rank(rows: Sequence[Row], hypotheses: list[list[Hypothesis]]) -> list[list[Hypothesis]]:
             assert reranker is not None
@@ -278,13 +281,12 @@ class Translator(ABC):
             candidates[i].append(hypothesis)
         return [sorted(several, key=lambda one: -one.score) for several in candidates]
 
-    def _beam(self, width: int, n_best: int, scoring: Scoring) -> _Search:
-        """Return a beam search."""
+    def _beam(self, width: int, n_best: int, scoring: Scoring, repetitions: int | None = None) -> _Search:
+        """Return a beam search, without loops if there is a limit of repetitions."""
+        found = beam_search if repetitions is None else partial(beam_without_loops, most=repetitions)
 
         def search(source: Ids, lengths: Ids, _: Sequence[int]) -> list[list[Hypothesis]]:
-            return beam_search(
-                self.model.network, source, lengths, width=width, n_best=n_best, scoring=scoring
-            )
+            return found(self.model.network, source, lengths, width=width, n_best=n_best, scoring=scoring)
 
         return search
 
@@ -449,6 +451,19 @@ class Translator(ABC):
             for number, example in enumerate(examples, 1):
                 check_length(len(example), f"source {number}: ")
         return self._read(examples)
+
+    def _read_again(self, translation: Translation, source: Any) -> _Read:
+        """Return the input of the network for a translation, which holds its source unless that is an array."""
+        if not isinstance(translation, Translation):
+            got = type(translation).__name__
+            _check.fail(
+                f"translation must be one, as translate gives several. Got {got} instead.", kind=TypeError
+            )
+        if self.model.source.tokenizer is not None:
+            source = Example(translation.source[:-1], self.model.source.layout)
+        elif source is None:
+            _check.fail("source must be given for a source of arrays, which a translation doesn't hold.")
+        return self._read_all([source])[0]
 
     def _read(self, examples: Sequence[Example]) -> list[_Read]:
         """Return the inputs of the network for examples."""

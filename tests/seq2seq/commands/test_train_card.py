@@ -99,6 +99,7 @@ def test_train_writes_what_it_has_measured(folder: Path) -> None:
     data = (folder / "words.dict").read_bytes()
     assert card["files"] == [{"name": "words.dict", "sha256": hashlib.sha256(data).hexdigest()}]
     assert (card["licence"], card["words"], card["entries"]) == ("BSD 2", 60, 80)
+    assert model.repetitions == 4  # of aaaa, as 0 is written
     assert card["split"]["train"] + card["split"]["valid"] + card["split"]["test"] == 60
     assert sorted(card["symbols"]) == lexicon.phones()
     assert card["rules"]["stress"] == "keep"
@@ -180,22 +181,28 @@ def test_a_card_comes_back_from_a_file(tmp_path: Path) -> None:
     with opened(tmp_path / "without.safetensors", "model file") as file:
         assert "card" not in file.metadata
     assert Seq2Seq.load(tmp_path / "without.safetensors").card == {}
-    model.card = CARD
+    model.card, model.repetitions = CARD, 2
     model.save(tmp_path / "with.safetensors")
     loaded = Seq2Seq.load(tmp_path / "with.safetensors")
-    assert loaded.card == CARD
+    assert (loaded.card, loaded.repetitions) == (CARD, 2)
     assert loaded.translate(["ab"])[0].text == model.translate(["ab"])[0].text
 
 
-@pytest.mark.parametrize("damaged", ["[]", "3", "{", "[" * 100_000])
-def test_a_damaged_card_is_an_error(tmp_path: Path, damaged: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "damaged"),
+    [
+        *(("card", text) for text in ("[]", "3", "{", "[" * 100_000)),
+        *(("repetitions", text) for text in ("0", "true", "1.5", "[3]", "{")),
+    ],
+)
+def test_what_is_known_about_a_model_may_be_damaged(tmp_path: Path, name: str, damaged: str) -> None:
     path = tmp_path / "model.safetensors"
     small().save(path)
     with opened(path, "model file") as file:
         metadata: Mapping[str, str] = file.metadata
         arrays: dict[str, Any] = {name: file.array(name) for name in file.tensors}
-    write(path, arrays, {**metadata, "card": damaged})
-    with pytest.raises(ValueError, match=r"damaged"):
+    write(path, arrays, {**metadata, name: damaged})
+    with pytest.raises(ValueError, match=rf"{name}|damaged"):
         Seq2Seq.load(path)
 
 

@@ -24,6 +24,7 @@ from regard.cli import main
 from regard.seq2seq import Seq2Seq
 from regard.seq2seq.commands import read_lines as stream
 from regard.seq2seq.commands import translate
+from regard.seq2seq.commands.loading import linked_unit
 from regard.seq2seq.commands.read_lines import Failed, Failures, read_blocks, results, windows
 from regard.seq2seq.corpus.tables import Record
 from regard.seq2seq.decoding.hypothesis import Scoring
@@ -455,6 +456,50 @@ def test_every_verb_warns_of_unseen_symbols(
             f"warning: {location}: the model has never seen {symbol}; their translation is a guess"
             for location, symbol in found
         ]
+
+
+@pytest.mark.slow
+def test_letters_are_linked_one_by_one(
+    speller: Path, trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "pairs").write_text("read\tR IY D\nera\tEH R AH\n")
+    command = ["align", str(speller), str(tmp_path / "pairs")]
+    usual = output_of(command, capsys)
+    assert usual == output_of([*command, "--by", "tokens"], capsys)
+    assert usual != output_of([*command, "--by", "words"], capsys)
+    (tmp_path / "line").write_text("read\n")
+    command = ["translate", str(speller), str(tmp_path / "line"), "--alignment", "pharaoh"]
+    assert output_of(command, capsys) == output_of([*command, "--by", "tokens"], capsys)
+    assert linked_unit(None, Seq2Seq.load(trained)) == "words"
+    assert linked_unit("words", Seq2Seq.load(speller)) == "words"
+
+
+@pytest.mark.slow
+def test_the_monotonic_aligner_links_letters_and_sounds_from_left_to_right(
+    speller: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each letter has one sound but h, which has none: the links are known."""
+    rng = np.random.default_rng(0)
+    words = ["".join(rng.choice(list("readh"), size)) for size in rng.integers(3, 7, 300)]
+    words = [word for word in words if word.strip("h")]
+    lines, expected = [], []
+    for word in words:
+        letters = [(place, letter) for place, letter in enumerate(word) if letter != "h"]
+        lines.append(f"{word}\t{' '.join(letter.upper() for _, letter in letters)}")
+        expected.append(" ".join(f"{place}-{i}" for i, (place, _) in enumerate(letters)))
+    lines, expected = [*lines[:5], "bad", *lines[5:]], [*expected[:5], "", *expected[5:]]
+    path = tmp_path / "pairs"
+    path.write_text("\n".join(lines) + "\n")
+    assert main(["align", str(speller), str(path), "--aligner", "monotonic", "--unknown", "guess"]) == 2
+    out, err = capsys.readouterr()
+    assert [line.split("\t")[0] for line in out.splitlines()] == expected
+    assert "line 6" in err
+    assert main(["align", str(speller), str(path), "--aligner", "monotonic", "--by", "words"]) == 2
+    assert {link for line in capsys.readouterr().out.splitlines() for link in line.split()} <= {
+        f"0-{i}" for i in range(6)
+    }
+    assert main(["align", str(speller), str(path), "--aligner", "monotonic", "--scores"]) == 2
+    assert "--scores needs attention" in capsys.readouterr().err
 
 
 INVISIBLE = [
@@ -1025,10 +1070,31 @@ def test_a_sentence_becomes_a_page_of_its_translations_and_heads(
     assert views == (["alignment", "heads"] if several.translate(["a b"])[0].tokens else ["alignment"])
 
 
+@pytest.mark.slow
+def test_a_token_becomes_a_page_of_the_decoder_s_steps(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page, model = tmp_path / "page.html", Seq2Seq(epochs=30).fit(["a b", "b"] * 4, ["b a", "b"] * 4)
+    model.save(tmp_path / "m.safetensors")
+    command = ["show", str(tmp_path / "m.safetensors"), "--text", "a b", "--out", str(page)]
+    assert main([*command, "--token", "2"]) == 0
+    (section,) = page_data(page)
+    assert (section["view"], section["data"]["row"]) == ("mechanism", 1)
+    assert section["data"]["query_labels"] == ["b", "a"]
+    assert section["data"]["key_labels"] == ["a", "b", "</s>"]
+    config = model.model.network.config
+    assert section["data"]["packed"]["query_weight"]["shape"] == [config.decoder, config.attention]
+    capsys.readouterr()
+    assert main([*command, "--force", "--token", "3"]) == 2
+    rule = "--token must be at most 2, the tokens of 'b a'. Got 3 instead."
+    assert capsys.readouterr().err == f"regard show: error: {rule}\n"
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (["--text", "a"], "--text needs one FILE, a model from regard train. Got 0 instead."),
+        (["m", "--token", "1"], "--token needs --text, the sentence whose translation has the token"),
         (["m", "--text", "a", "--seed", "1"], "--seed and --text exclude each other; hint: give one"),
     ],
 )

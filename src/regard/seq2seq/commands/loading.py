@@ -20,10 +20,12 @@ from regard.show.figures.figure import check_writable, require_matplotlib
 
 __all__ = [
     "Unseen",
+    "add_by",
     "add_ensemble",
     "add_lines",
     "add_model",
     "add_unknown",
+    "linked_unit",
     "load_all",
     "make_picture_folder",
     "word_indices",
@@ -130,6 +132,18 @@ def make_picture_folder(folder: Path | None) -> None:
             )
         folder.mkdir(parents=True, exist_ok=True)
         check_writable(folder)
+
+
+def add_by(parser: argparse.ArgumentParser, what: str) -> None:
+    """Add ``--by`` to a verb."""
+    text = f"{what} (default words; tokens where those of a side are characters)"
+    parser.add_argument("--by", choices=("words", "tokens"), help=text)
+
+
+def linked_unit(by: str | None, model: Translator) -> str:
+    """Return what links are between, if it is not given: words, or tokens where those of a side are characters."""
+    sides = model.model.source.tokenizer, model.model.target
+    return by or ("tokens" if any(x and x.token_type == "characters" for x in sides) else "words")
 
 
 def word_links(

@@ -15,10 +15,12 @@ from regard.seq2seq.alignment.links import spell
 from regard.seq2seq.commands import drawing
 from regard.seq2seq.commands.loading import (
     Unseen,
+    add_by,
     add_ensemble,
     add_lines,
     add_model,
     add_unknown,
+    linked_unit,
     load_all,
     make_picture_folder,
     word_links,
@@ -97,7 +99,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default="none",
         help="print the alignment; text: attention weights under each line; pharaoh: links after each line",
     )
-    add("--by", choices=("words", "tokens"), help="what --alignment pharaoh links (default words)")
+    add_by(parser, "what --alignment pharaoh links")
     _add_pictures(add)
 
 
@@ -296,7 +298,7 @@ class _Output:
     def __init__(self, model: Translator, args: argparse.Namespace, calibrated: bool) -> None:
         self.calibrated, self.most, self.threshold = calibrated, args.n_best or 1, Threshold(args, "lines")
         self.model, self.png, self.heads, self.draws = model, args.png, args.heads, args.alignment == "text"
-        self.by = args.by or "words"
+        self.by = linked_unit(args.by, model)
         self.page, self.path, self.force = PageParts(model), args.show, args.force
         several = args.n_best is not None or args.sample is not None
         self.columns = _Columns(

@@ -10,7 +10,7 @@ from regard import _check, _files
 from regard.seq2seq.commands.columns import add_columns, check_one_file
 from regard.seq2seq.commands.labels import given_names, names_of
 from regard.seq2seq.commands.link_files import LINKS_FROM
-from regard.seq2seq.commands.loading import add_ensemble, add_unknown
+from regard.seq2seq.commands.loading import add_by, add_ensemble, add_unknown
 from regard.seq2seq.commands.options import check_needs, check_outputs, check_standard_input, first_given
 from regard.seq2seq.decoding.beam import BEAM
 from regard.seq2seq.storage.model_file import model_file
@@ -114,7 +114,7 @@ def _add_references(parser: argparse.ArgumentParser) -> None:
         help="reference word alignments of TEST, one line a pair, for AER",
     )
     add("--gold-from", type=int, choices=(0, 1), help="the number of the first word in --gold (default 0)")
-    add("--by", choices=("words", "tokens"), help="what the numbers in --gold count (default words)")
+    add_by(parser, "what the numbers in --gold count")
     add(
         "--links",
         **_FILES,

@@ -161,5 +161,5 @@ def _link_score(read: _Read, gold: Sequence[Gold], name: str, args: argparse.Nam
             [sources[i] for i in block], [targets[i] for i in block], posterior=args.posterior
         )
         for i, translation in zip(block, aligned, strict=True):
-            predicted[i] = word_links(model, translation, args.by or "words")
+            predicted[i] = word_links(model, translation, args.by)
     return metrics.alignment_error_rate(predicted, [g.sure for g in gold], [g.possible for g in gold])

@@ -12,7 +12,7 @@ from regard.seq2seq.commands.evaluate.data import gold_file, read_gold, read_hyp
 from regard.seq2seq.commands.evaluate.measures import make_columns, measure, measure_copying, named_measure
 from regard.seq2seq.commands.evaluate.outputs import Output, model_outputs, read_for_models
 from regard.seq2seq.commands.evaluate.report import describe, draw, json_content, write_json
-from regard.seq2seq.commands.loading import load_all
+from regard.seq2seq.commands.loading import linked_unit, load_all
 from regard.seq2seq.commands.read_lines import Failures
 from regard.seq2seq.sources.text.normalization import Normalization
 
@@ -37,6 +37,7 @@ def run(args: argparse.Namespace) -> int:
         together = [(args.model, args.ensemble), *((path, []) for path in args.compare)]
         models = [load_all(path, others, arrays=None) for path, others in together]
         test, examples = read_for_models(args, test, models)
+        args.by = linked_unit(args.by, models[0])
         outputs = model_outputs(args, models, test, examples, gold, names, failures)
         form = models[0].model.target.normalization
         if all((model.model.card or {}).get("symbols") for model in models):

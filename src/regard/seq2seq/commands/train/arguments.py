@@ -294,7 +294,8 @@ def _add_links(add: Any) -> None:
         metavar="FILE",
         help="word alignments of the pairs, which attention learns (one line a pair, 0-0 1-2, as from regard align)",
     )
-    add("--links-by", choices=("words", "tokens"), help="what the numbers in --links count (default words)")
+    by = "what the numbers in --links count (default words; tokens where those of a side are characters)"
+    add("--links-by", choices=("words", "tokens"), help=by)
     add(
         LINKS_FROM,
         "--gold-from",
@@ -395,6 +396,11 @@ def model_paths(args: argparse.Namespace) -> list[Path]:
     return [path, path.with_name(f"{path.stem}-without-attention{path.suffix}")]
 
 
+def _links_by(args: argparse.Namespace) -> str:
+    """Return what links are between."""
+    return args.links_by or ("tokens" if "characters" in (args.source, args.target) else "words")
+
+
 def pair_files(args: argparse.Namespace) -> PairFiles:
     """Return the files of the pairs, and how they are read; those of dictionaries are read once."""
     return PairFiles(
@@ -403,7 +409,7 @@ def pair_files(args: argparse.Namespace) -> PairFiles:
         args.test,
         columns=args.columns,
         skip_empty=args.skip_empty,
-        links=LinkFile(args.links, args.links_from, args.links_by or "words") if args.links else None,
+        links=LinkFile(args.links, args.links_from, _links_by(args)) if args.links else None,
         dictionary=cache(partial(read_dictionary, args)) if args.preset else None,
         groups=by_family if args.preset and args.split != "words" else None,
     )

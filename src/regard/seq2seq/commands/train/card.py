@@ -101,6 +101,7 @@ def make_card(
         "symbols": [*read.target.tokens[len(SPECIAL) :]],
         "rules": {
             "letters": read.source_tokenizer.describe(),
+            "repetitions": model.repetitions,
             "stress": args.stress or "keep",
             "phone_map": args.phone_map and args.phone_map.name,
         },

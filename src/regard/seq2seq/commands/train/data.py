@@ -15,6 +15,7 @@ from regard.seq2seq.commands.columns import check_one_file
 from regard.seq2seq.commands.examples import load_pairs
 from regard.seq2seq.commands.link_files import LineLinks, LinkFile, PairLinks, SkippedPairs, read_links
 from regard.seq2seq.commands.train.dictionary import MOST_TESTED, dictionary_pairs
+from regard.seq2seq.commands.train.notices import notices
 from regard.seq2seq.corpus.dataset import is_short
 from regard.seq2seq.corpus.pairs import Pair, read_pairs, read_two
 from regard.seq2seq.corpus.splits import Groups, hold_out, split_validation
@@ -64,9 +65,9 @@ class Data:
     own_valid: bool = False  # whether validation pairs were given
     own_test: bool = False  # whether the test pairs are not the validation pairs
     lexicon: Lexicon | None = None  # the dictionary of which the pairs are
-    groups: Groups | None = None  # of sources that were held out together
     tested: str = ""  # the first file of the test pairs
     labels: Labels | None = None  # of teachers, for the training pairs and for other sources
+    groups: Groups | None = None  # of sources that were held out together
 
     @property
     def lessons(self) -> list[Pair]:
@@ -91,6 +92,8 @@ def read(files: PairFiles, model: Seq2Seq, longest: int) -> Data:
     """
     skipped = SkippedPairs()
     train = _pairs(files.train, "PAIRS", files, skipped, model)
+    for line in notices(train, model) if files.dictionary is None else ():
+        note(line)
     lines: Sequence[LineLinks] | None = None
     if files.links:
         lines = read_links(files.links, skipped.lines, len(train))
@@ -117,8 +120,8 @@ def read(files: PairFiles, model: Seq2Seq, longest: int) -> Data:
         own_valid=files.valid is not None,
         own_test=test != valid,
         lexicon=files.lexicon,
-        groups=files.groups,
         tested=files.tested,
+        groups=files.groups,
     )
 
 

@@ -25,6 +25,7 @@ from regard.seq2seq.commands.train.arguments import (
 from regard.seq2seq.commands.train.card import make_card
 from regard.seq2seq.commands.train.confidence import Confidence, calibrate, describe
 from regard.seq2seq.commands.train.data import Data, identity, read, short_pairs, with_noun
+from regard.seq2seq.commands.train.dictionary import most_repetitions
 from regard.seq2seq.commands.train.files import HINT, RunFiles
 from regard.seq2seq.commands.train.report import (
     Reporter,
@@ -143,12 +144,15 @@ def _train_and_show(runs: Sequence[Run], test: Sequence[Pair], data: Data, card:
         for one in runs:
             if status := one.train():
                 return status
+        if data.lexicon is not None:
+            for one in runs:
+                one.model.repetitions = most_repetitions(data.lexicon)
         confidences = [one.calibrate(test, data) for one in runs]
-        for one, measured in zip(runs, _measured(runs, test, data, confidences), strict=True):
-            if known := card(data, one.model, measured):
+        measured = _measured(runs, test, data, confidences)
+        for one, confidence, rates in zip(runs, confidences, measured, strict=True):
+            if known := card(data, one.model, rates):
                 one.model.card = known
                 one.model.save(one.files.model)
-        for one, confidence in zip(runs, confidences, strict=True):
             if one.model.reader.tokenizer is not None:
                 note(describe(one.model, confidence))
         show_examples(runs[0].model, runs[0].files, test)
@@ -165,7 +169,10 @@ def _measured(
 ) -> list[dict[str, Any] | None]:
     """Print the measures of all models; return the error rates of those of pronunciation."""
     if data.lexicon is not None:
-        return [print_rates(one.model, test, data, x) for one, x in zip(runs, confidences, strict=True)]
+        return [
+            print_rates(one.model, test, data, confidence)
+            for one, confidence in zip(runs, confidences, strict=True)
+        ]
     print_measures([one.model for one in runs], test, data)
     return [None for _ in runs]
 
