@@ -163,7 +163,7 @@ def test_cmudict_07b_is_latin_1_where_it_is_not_utf_8(make: Make) -> None:
 def test_a_file_of_two_formats_is_an_error_that_names_them_and_the_option(
     content: str, names: list[str], make: Make
 ) -> None:
-    with pytest.raises(ValueError, match=r"words: .*format=") as error:
+    with pytest.raises(ValueError, match=r"words: .*\n.*format=") as error:
         read(make(content))
     assert all(repr(name) in str(error.value) for name in names)
     assert {read(make(content), format=name, skip_bad=True).format for name in names} == {*names}

@@ -40,10 +40,10 @@ from regard.seq2seq.training.checkpoint import (
 )
 from regard.seq2seq.training.config import TrainingConfig
 from regard.seq2seq.training.loop import Training, TrainingStep
-from regard.seq2seq.training.preparation import GivenLinks, Progress, prepare
+from regard.seq2seq.training.preparation import GivenLinks, Progress, Taught, prepare
 from regard.seq2seq.translator import Translation, Translator
 
-__all__ = ["Seq2Seq"]
+__all__ = ["Seq2Seq", "token_options"]
 
 _FITTED = 1000  # validation sources, at most, that the weight of a reranker is fitted to
 
@@ -296,6 +296,7 @@ class Seq2Seq(Translator):
         *,
         links: Sequence[Links] | None = None,
         checkpoint: str | os.PathLike[str] | None = None,
+        taught: Taught | None = None,
     ) -> Generator[TrainingStep, None, None]:
         """Learn as `fit` does, and yield after every step.
 
@@ -308,6 +309,8 @@ class Seq2Seq(Translator):
             As for `fit`.
         links, checkpoint
             As for `fit`.
+        taught : Taught, optional
+            As for `begin`.
 
         Yields
         ------
@@ -318,7 +321,7 @@ class Seq2Seq(Translator):
         state = read_checkpoint(path) if path is not None and path.exists() else None
         before, training = (self._model, self._held_out), None
         try:
-            training = self.begin(pairs, valid, links=links)
+            training = self.begin(pairs, valid, links=links, taught=taught)
             if path is not None and state is not None:
                 resume(training, state, path)
             del state  # as large as parameters, gradients' means and best parameters together
@@ -371,6 +374,7 @@ class Seq2Seq(Translator):
         *,
         links: GivenLinks = None,
         progress: Progress = None,
+        taught: Taught | None = None,
     ) -> Training:
         """Learn the vocabularies and initialise the network, before the first step.
 
@@ -383,13 +387,15 @@ class Seq2Seq(Translator):
         progress : callable, optional
             Called with the number of sources to which an extra has appended tokens since the last call, and the number
             of all.
+        taught : Taught, optional
+            What `regard.seq2seq.distill` gets from teachers, whose tokenizers this model then has.
 
         Returns
         -------
         Training
             Before its first step.
         """
-        training, self._model, self._held_out = prepare(self, pairs, valid, links, progress)
+        training, self._model, self._held_out = prepare(self, pairs, valid, links, progress, taught)
         return training
 
     def _fit_reranker(self) -> None:
@@ -521,23 +527,30 @@ class Seq2Seq(Translator):
             If it can't be read.
         """
         model = files.read_model(files.model_file(path))
-        described = describe(model.network.config)
-        source, options, unused = model.source, model.target.describe(), model.network.config.unused_options
-        if source.tokenizer is not None:
-            options |= source.tokenizer.describe()  # the source's where both have one
+        described, unused = describe(model.network.config), model.network.config.unused_options
         named = {name: described.pop(name) for name in ("family", "source_tokens", "target_tokens", "inputs")}
         loaded = cls(
             family=named["family"],
             network={name: value for name, value in described.items() if name not in unused},
-            source=source if source.tokenizer is None else source.kind,
-            target=model.target.token_type,
-            lower=None if source.tokenizer is None else options["lower"],
-            normalization=options["normalization"],
-            subwords=options.get("method"),
+            **token_options(model),
             extras={name: extra.option for name, extra in model.extras.items()},
         )
         loaded._model = model
         return loaded
+
+
+def token_options(model: files.Model[Any]) -> dict[str, Any]:
+    """Return the options of `Seq2Seq` that choose the source and the tokens of a model."""
+    source, options = model.source, model.target.describe()
+    if source.tokenizer is not None:
+        options |= source.tokenizer.describe()  # the source's where both have one
+    return {
+        "source": source if source.tokenizer is None else source.kind,
+        "target": model.target.token_type,
+        "lower": None if source.tokenizer is None else options["lower"],
+        "normalization": options["normalization"],
+        "subwords": options.get("method"),
+    }
 
 
 def _check_own(translation: Translation, weights: NDArray[Any]) -> None:

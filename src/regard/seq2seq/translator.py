@@ -16,20 +16,21 @@ from regard._display import Displayed
 from regard._threads import one_blas_thread, two_threads
 from regard.context import recording
 from regard.seq2seq.alignment.links import copies
-from regard.seq2seq.corpus.batching import EncodedPair, Ids, collate, source_batch
+from regard.seq2seq.corpus.batching import EncodedPair, Ids, SoftTargets, collate, source_batch
 from regard.seq2seq.corpus.batching import Row as BatchRow
 from regard.seq2seq.corpus.dataset import target_ids
 from regard.seq2seq.corpus.packing import Row
 from regard.seq2seq.corpus.pairs import paired, several
 from regard.seq2seq.decoding.beam import BEAM
 from regard.seq2seq.decoding.beam import beam as beam_search
-from regard.seq2seq.decoding.forced import force
+from regard.seq2seq.decoding.forced import distributions, force
 from regard.seq2seq.decoding.hypothesis import Hypothesis, Scoring
 from regard.seq2seq.decoding.repetition import beam_without_loops
 from regard.seq2seq.decoding.sampling import sample
+from regard.seq2seq.decoding.search import FIRST
 from regard.seq2seq.extras.base import Reranker
 from regard.seq2seq.networks.base import Predictor
-from regard.seq2seq.sources.example import Example, located
+from regard.seq2seq.sources.example import Example
 from regard.seq2seq.sources.text.vocabulary import END, SPECIAL, START, UNKNOWN
 from regard.seq2seq.storage.model_file import Model
 
@@ -328,20 +329,27 @@ class Translator(ABC):
         *,
         posterior: bool = False,
     ) -> list[Hypothesis]:
-        """Decode given targets, those of sources of similar lengths together."""
-        groups, network = list(_by_length(sources)), self.model.network
+        """Decode given targets."""
+        return _decoded(
+            sources, targets, partial(force, self.model.network, scoring=scoring, posterior=posterior)
+        )
 
-        def forced(group: Sequence[int]) -> list[Hypothesis]:
-            with np.errstate(all="ignore"):  # as in `_searched`
-                batch = collate([EncodedPair(sources[i], targets[i]) for i in group])
-                return force(
-                    network, batch.source, batch.lengths, batch.target, scoring=scoring, posterior=posterior
-                )
+    def distributions(
+        self, sources: Sequence[Any], targets: Sequence[Any], *, top_k: int = 8
+    ) -> list[SoftTargets]:
+        """Return the most probable tokens at each position of given translations, and after the last.
 
-        results: dict[int, Hypothesis] = {}
-        for group, of_group in zip(groups, _on_two_threads(forced, groups), strict=True):
-            results.update(zip(group, of_group, strict=True))
-        return [results[i] for i in range(len(sources))]
+        They are those of the network, or the mean of an ensemble's; a reranker has no part in them. Padding and <s> are
+        none of them.
+
+        `sources`, `targets`: as for `align`, none of them empty; `top_k`: how many tokens of each position.
+        """
+        count = min(_check.integer("top_k", top_k, least=1), len(self.model.target) - FIRST)
+        pairs = paired(sources, targets, self.model.source, self.model.target)
+        rows = [read.rows for read in self._read_all([source for source, _ in pairs])]
+        given = [self.model.target.read(target, f"target {i}: ") for i, (_, target) in enumerate(pairs, 1)]
+        ids = [target_ids(self.model.target, target.content) for target in given]
+        return _decoded(rows, ids, partial(distributions, self.model.network, count=count))
 
     def _scoring(self, scoring: Scoring | None) -> Scoring:
         """Return the scoring of hypotheses, checked."""
@@ -404,7 +412,7 @@ class Translator(ABC):
         source, augmenter = self.model.source, self.model.augmenter
         rows = []
         for number, example in enumerate(examples, 1):
-            with located(f"source {number}: "):  # a standardised number may be too large
+            with _check.located(f"source {number}: "):  # a standardised number may be too large
                 rows.append(source.rows(example))
         if augmenter is None:
             return [_Read(example, row, ()) for example, row in zip(examples, rows, strict=True)]
@@ -454,6 +462,23 @@ class Translator(ABC):
         alignment = np.zeros((0, 1), np.float32) if self.attention else None
         retrieved = np.zeros((0, 0), np.float32) if self.model.augmenter else None
         return Translation("", (), (SPECIAL[END],), 0.0, alignment, retrieved_weights=retrieved)
+
+
+def _decoded(
+    sources: Sequence[BatchRow], targets: Sequence[Row], decode: Callable[[Ids, Ids, Ids], list[Result]]
+) -> list[Result]:
+    """Decode given targets, those of sources of similar lengths together, on two threads if possible."""
+    groups = list(_by_length(sources))
+
+    def decoded(group: Sequence[int]) -> list[Result]:
+        with np.errstate(all="ignore"):  # as in `_searched`
+            batch = collate([EncodedPair(sources[i], targets[i]) for i in group])
+            return decode(batch.source, batch.lengths, batch.target)
+
+    results: dict[int, Result] = {}
+    for group, of_group in zip(groups, _on_two_threads(decoded, groups), strict=True):
+        results.update(zip(group, of_group, strict=True))
+    return [results[i] for i in range(len(sources))]
 
 
 def _searched(rows: Mapping[int, BatchRow], search: _Search) -> list[list[Hypothesis]]:

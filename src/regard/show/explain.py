@@ -125,7 +125,7 @@ def _indices(text: str) -> tuple[int, ...]:
 def run(args: argparse.Namespace) -> int:
     """Print the three steps, or a query as LaTeX, and draw the weights with --png."""
     if args.force and args.html is None:
-        _check.fail("--force goes with --html")
+        _check.fail("--force needs --html")
     if args.latex and args.step is not None:
         _check.fail("--latex prints a whole query: leave --step out")
     if args.html is not None:

@@ -521,9 +521,9 @@ model | give MODEL and TEST, or --hypotheses and --references
 model nowhere | nowhere: No such file or directory
 nowhere test | nowhere: No such file or directory
 model gold | gold, line 1: expected source TAB target, found 1 column
-model test --references test | --references goes with --hypotheses
+model test --references test | --references needs --hypotheses
 --hypotheses test | --hypotheses needs --references
-model --hypotheses test | give a model or --hypotheses, not both: MODEL goes with a model
+model --hypotheses test | MODEL and --hypotheses exclude each other; hint: give one
 --hypotheses gold --references test | gold must have 4 lines, like test. It has 1.
 --hypotheses test gold --references test | gold must have 4 lines, like test. It has 1.
 --hypotheses gold --references empty | empty is empty
@@ -555,7 +555,7 @@ model test --json . | . must be a file, or not there yet. It is a folder instead
 --hypotheses test --references test --measure wer | --measure must be one of what is measured: bleu, chrf, exact,
     errors. Got wer instead.
 model test --phonemes --measure bleu | --measure must be one of what is measured: wer, per. Got bleu instead.
---hypotheses test --references test --beam 3 | give a model or --hypotheses, not both: --beam goes with a model
+--hypotheses test --references test --beam 3 | --beam and --hypotheses exclude each other; hint: give one
 model test --json test | test would be overwritten; hint: give --json a file of its own
 --hypotheses gold --references gold --json ./gold | gold would be overwritten; hint: give --json a file of its own
 model test --json x.svg --png x.svg | x.svg would be overwritten; hint: give --png a file of its own

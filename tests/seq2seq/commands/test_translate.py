@@ -211,15 +211,19 @@ def test_a_packed_file_is_unpacked(
     assert message.startswith(f"{path} is not a complete gzip file: ")
 
 
-def test_typed_lines_are_translated_at_once(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
-    call_counts: list[str] = []
-    real = translate._Output.show
-    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=Typist(b"a\n", b"b\n")))
-    monkeypatch.setattr(
-        translate._Output, "show", lambda *args: (call_counts.append(str(len(model.calls))), real(*args))
-    )
+def test_typed_lines_are_translated_at_once(
+    model: Model, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shown: list[str] = []
+
+    class Watching(Typist):
+        def read1(self, size: int) -> bytes:
+            shown.append(capsys.readouterr().out)
+            return super().read1(size)
+
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=Watching(b"a\n", b"b\n")))
     assert main(["translate", "m"]) == 0
-    assert call_counts == ["1", "2"]
+    assert [text for text in shown if text] == ["A\n", "B\n"]
     assert [sentences for sentences, _ in model.calls] == [["a"], ["b"]]
 
 
@@ -1070,7 +1074,7 @@ def test_a_sentence_becomes_a_page_of_its_translations_and_heads(
     ("arguments", "message"),
     [
         (["--text", "a"], "--text needs one FILE, a model from regard train. Got 0 instead."),
-        (["m", "--text", "a", "--seed", "1"], "--seed and --text exclude each other: give one"),
+        (["m", "--text", "a", "--seed", "1"], "--seed and --text exclude each other; hint: give one"),
     ],
 )
 def test_a_text_needs_one_model(

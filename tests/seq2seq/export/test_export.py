@@ -135,7 +135,7 @@ def test_files_that_exist_are_replaced_by_force_only(
     (tmp_path / "text.py").write_text("mine")
     assert (
         refused([str(run), "--onnx", str(tmp_path)], capsys)
-        == f"{tmp_path} has text.py already: --force replaces it"
+        == f"{tmp_path} has text.py already; hint: --force replaces it"
     )
     assert [path.name for path in tmp_path.iterdir()] == ["text.py"]
     assert main(["export", str(run), "--onnx", str(tmp_path), "--force"]) == 0
@@ -275,15 +275,13 @@ def test_what_users_copy_is_short() -> None:
 def test_a_decoder_that_answers_otherwise_fails_and_nothing_is_written(
     file: str, old: str, new: str, told: str, run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:  # fmt: skip
-    write = files._write
+    write = Path.write_bytes
 
-    def broken(draft: Path, *rest: Any) -> None:
-        write(draft, *rest)
-        code = (draft / file).read_text("utf-8")
-        assert old in code
-        (draft / file).write_text(code.replace(old, new), "utf-8")
+    def broken(path: Path, data: bytes) -> int:
+        assert path.name != file or old.encode() in data
+        return write(path, data.replace(old.encode(), new.encode()))
 
-    monkeypatch.setattr(files, "_write", broken)
+    monkeypatch.setattr(Path, "write_bytes", broken)
     with pytest.raises(ValueError, match=f"within 0.0001.*{told}.*nothing was written"):
         export(Seq2Seq.load(run).model, tmp_path / "app", lines(9))
     assert list(tmp_path.iterdir()) == []

@@ -234,7 +234,7 @@ _NEEDS = (
 def _check_options(args: argparse.Namespace) -> None:
     check_needs(args, _NEEDS)
     if args.sample is not None and (option := first_given(args, ("--beam", "--n-best"))):
-        _check.fail(f"{option} and --sample exclude each other.", hint="give one")
+        _check.exclude(option, "--sample")
     beam_sizes(args)  # checks them
 
 

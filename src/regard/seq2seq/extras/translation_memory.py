@@ -195,11 +195,9 @@ class TranslationMemory(SourceAugmenter):
 
     @classmethod
     def restore(cls, settings: Mapping[str, Any], data: Mapping[str, bytes], sizes: tuple[int, int]) -> Self:
-        """Return the memory of `describe` and `data`, which may be untrusted; raise ValueError if it is invalid."""
-        if settings.keys() != {"count"} or type(settings["count"]) is not int or not settings["count"] > 0:
-            _check.fail("count must be an integer of at least 1")
-        if data.keys() != {*_SIDES, "order", "scales"}:
-            _check.fail("it must have sources, targets, order and scales")
+        """Return the memory of `describe` and `data`, which may be untrusted; raise if it is invalid."""
+        _check.keys("its settings", settings, ("count",))
+        _check.keys("its data", data, (*_SIDES, "order", "scales"))
         sources, targets = (
             unpacked(name, data[name], size) for name, size in zip(_SIDES, sizes, strict=True)
         )
@@ -207,7 +205,7 @@ class TranslationMemory(SourceAugmenter):
             _check.fail(f"{len(sources)} sources don't pair up with {len(targets)} targets")
         if sources.repeats():
             _check.fail("a source occurs twice")
-        memory = cls(settings["count"], sources, targets)
+        memory = cls(_check.integer("count", settings["count"], 1), sources, targets)
         text = joined(sources.tokens)
         memory._suffixes = Suffixes.restore(text, data["order"])
         memory._scales = _restored_scales(data["scales"], len(sources))
@@ -215,11 +213,9 @@ class TranslationMemory(SourceAugmenter):
 
 
 def _restored_scales(data: bytes, count: int) -> Array:
-    if len(data) != 4 * count:
-        _check.fail("scales must be a float32 number for each source")
-    scales = np.frombuffer(data, "<f4")
-    if not ((scales > 0) & np.isfinite(scales)).all():
-        _check.fail("scales must be finite, and above 0")
+    scales = _check.from_bytes("scales", data, "<f4", (count,))
+    _check.finite("scales", scales)
+    _check.within("scales", scales, positive=True)
     return scales.astype(np.float32)
 
 

@@ -134,7 +134,7 @@ def read_model(path: str | os.PathLike[str]) -> Model[Network]:
 
 def _read(file: Container) -> Model[Network]:
     try:
-        config = read_config(_mapping(file.json("config")))
+        config = read_config(_check.mapping("it", file.json("config")))
     except (TypeError, ValueError) as error:
         raise Wrong(f"its configuration is damaged: {str(error).splitlines()[0]}") from None
     file.expect("F32", config.shapes())  # before anything of these sizes is allocated
@@ -185,12 +185,6 @@ def _check_fit(config: Config, source: Source) -> None:
         raise Wrong(f"its configuration is damaged: {error}") from None
 
 
-def _mapping(value: Any) -> Mapping[str, Any]:
-    if not isinstance(value, dict):
-        _check.fail("it is not a JSON object", kind=TypeError)
-    return value
-
-
 def _array_names(file: Container, part: str) -> list[str]:
     """Return the names of the arrays of a side or an extra."""
     return [name.removeprefix(f"{part}.") for name in file.tensors if name.startswith(f"{part}.")]
@@ -202,7 +196,7 @@ def _restored(
     """Read a tokenizer or an extra."""
     data = {name: file.bytes(f"{part}.{name}") for name in _array_names(file, part)}
     try:
-        return restore(_mapping(file.json(part)), data, *sizes)
+        return restore(_check.mapping("it", file.json(part)), data, *sizes)
     except (TypeError, ValueError) as error:
         raise Wrong(f"{what} is damaged: {str(error).splitlines()[0]}") from None
 

@@ -111,7 +111,7 @@ def _text(args: argparse.Namespace) -> HtmlPage:
     if len(args.files) != 1:
         _check.fail(f"--text needs one FILE, a model from regard train. Got {len(args.files)} instead.")
     if option := first_given(args, ("--weights", *_INPUT, *_ATTENTION, *_LABELS)):
-        _check.fail(f"{option} and --text exclude each other: give one")
+        _check.exclude(option, "--text")
     return translated(args.files[0], args.text, title=args.title)
 
 
@@ -131,8 +131,7 @@ def _weights(args: argparse.Namespace) -> NDArray[Any] | None:
     """Return the weights of --weights or of an .npz file, or None if there are none."""
     if args.weights is not None:
         if option := first_given(args, ("FILES", *_INPUT, *_ATTENTION)):
-            name = "FILE" if option == "FILES" else option
-            _check.fail(f"{name} and --weights exclude each other: weights are shown as they are")
+            _check.exclude(option, "--weights")
         if args.weights.suffix.lower() != ".npz":
             return read_array(args.weights)
         return _named_weights(args.weights)

@@ -142,8 +142,7 @@ def decoder(
         ("context_weight", context_weight, sizes[1]),
     ):
         array = _check.parameter(name, weight, "(rows, d)")
-        if array.shape != (rows, sizes[0]):
-            _check.fail(f"{name} must have shape {(rows, sizes[0])}. Got shape {array.shape} instead.")
+        _check.shape(name, array.shape, (rows, sizes[0]))
         weights[name] = array.tolist()
     # The states after the first follow from what the page computes.
     return replace(

@@ -189,11 +189,11 @@ def check_options(args: argparse.Namespace) -> None:
     """Check which arguments go together, which argparse cannot do."""
     if args.hypotheses:
         if option := first_given(args, _MODEL_OPTIONS):
-            _check.fail(f"give a model or --hypotheses, not both: {option} goes with a model")
+            _check.exclude(option, "--hypotheses")
         if args.alternatives and not args.sources:
             _check.fail("--alternatives needs --sources: lines with the same source are one item")
     elif option := first_given(args, _TEXT_OPTIONS):
-        _check.fail(f"{option} goes with --hypotheses")
+        _check.fail(f"{option} needs --hypotheses")
     elif args.test is None:
         hint = "--compare takes all names after it" if args.compare else ""
         _check.fail("give MODEL and TEST, or --hypotheses and --references", hint=hint)

@@ -62,10 +62,10 @@ def _percent(measured: dict[str, float]) -> str:
 
 
 def make_card(
-    args: argparse.Namespace, lexicon: Lexicon, data: Data, model: Seq2Seq, measured: dict[str, Any]
+    args: argparse.Namespace, data: Data, model: Seq2Seq, measured: dict[str, Any]
 ) -> dict[str, Any]:
-    """Return the card of a trained model; `measured` are its error rates."""
-    read = model.model
+    """Return the card of a model that is trained on a dictionary; `measured` are its error rates."""
+    read, lexicon = model.model, data.lexicon or Lexicon()
     return {
         "files": [{"name": Path(name).name, "sha256": _sha256(name)} for name in args.pairs],
         "licence": args.licence,

@@ -19,6 +19,7 @@ from regard.seq2seq.commands.train.notices import notices
 from regard.seq2seq.corpus.dataset import is_short
 from regard.seq2seq.corpus.pairs import Pair, read_pairs, read_two
 from regard.seq2seq.corpus.splits import hold_out, split_validation
+from regard.seq2seq.distillation import Labels
 from regard.seq2seq.model import Seq2Seq
 from regard.show.terminal.text import note
 
@@ -63,6 +64,13 @@ class Data:
     own_valid: bool = False  # whether validation pairs were given
     own_test: bool = False  # whether the test pairs are not the validation pairs
     lexicon: Lexicon | None = None  # the dictionary of which the pairs are
+    tested: str = ""  # the first file of the test pairs
+    labels: Labels | None = None  # of teachers, for the training pairs and for other sources
+
+    @property
+    def lessons(self) -> list[Pair]:
+        """The pairs that a model learns: those for training, with answers of teachers if there are any."""
+        return self.train if self.labels is None else self.labels.pairs
 
     @property
     def too_few(self) -> bool:
@@ -71,7 +79,7 @@ class Data:
 
     def learned(self, pairs: Sequence[Pair]) -> int:
         """Return how many pairs are training pairs."""
-        known = {(str(source), str(target)) for source, target in self.train}
+        known = {(str(source), str(target)) for source, target in self.lessons}
         return sum((str(source), str(target)) in known for source, target in pairs)
 
 
@@ -110,6 +118,7 @@ def read(files: PairFiles, model: Seq2Seq, longest: int) -> Data:
         own_valid=files.valid is not None,
         own_test=test != valid,
         lexicon=files.lexicon,
+        tested=files.tested,
     )
 
 

@@ -31,6 +31,7 @@ class RunFiles:
     def __init__(self, model: Path, *, fresh: bool = False) -> None:
         self.model, self.fresh = model, fresh
         self.checkpoint, self.log = self._sibling("checkpoint.safetensors"), self._sibling(LOG_FILE)
+        self.labels = self._sibling("labels.safetensors")  # of `regard distill`
         self.curve, self.page = self._sibling("curve.png"), self._sibling("alignments.html")
         self.alignments = [self._sibling(f"alignment-{number}.png") for number in range(1, EXAMPLES + 1)]
         self._is_model = _CachedFile(model, _is_model)

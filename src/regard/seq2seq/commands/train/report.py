@@ -63,7 +63,7 @@ def describe_pairs(data: Data, model: Seq2Seq, training: Training, test: int, lo
     # Limits of length may differ between validation and test.
     tested = " and test" if not data.own_test and test == count else f", {test} for test"
     return (
-        f"{with_noun(len(data.train), 'training pair')}, {len(training.pairs)} of them with at most"
+        f"{with_noun(len(data.lessons), 'training pair')}, {len(training.pairs)} of them with at most"
         f" {with_noun(longest, 'token')} {where_tokens_are(model)}; {valid} for validation{tested}"
     )
 
@@ -343,7 +343,7 @@ def print_rates(model: Seq2Seq, test: Sequence[Pair], data: Data) -> dict[str, A
 
 def _learned(data: Data, words: Collection[str]) -> int:
     """Return how many words are training words."""
-    known = {str(source) for source, _ in data.train}
+    known = {str(source) for source, _ in data.lessons}
     return sum(word in known for word in words)
 
 
