@@ -17,11 +17,13 @@ unexport PYTHONDONTWRITEBYTECODE # else every worker compiles all tests, and col
 
 .PHONY: demo caption pronounce test quick docs release clean
 
-# Train a translator on real sentences (under three minutes), translate held-out sentences, and show the attention.
+# Train a translator on real sentences (under three minutes), translate held-out sentences, and show the attention;
+# step.html has a step of its decoder in numbers.
 # An interrupted training is resumed, a finished one starts again.
 demo: $(VENV)/cli
 	$(BIN)/regard train $(DATA)/train.tsv.gz --valid $(DATA)/valid.tsv.gz --test $(DATA)/test.tsv.gz --out $(RUN) \
 	    --minutes 2.6 --max-tokens 15 --test-max-tokens 12 $(if $(wildcard $(RUN)/checkpoint.safetensors),,--fresh)
+	$(BIN)/regard show $(RUN) --text "Show the version of the program" --token 3 --out $(RUN)/step.html --force
 
 # Draw scenes of handwritten digits, train a captioner (three minutes), describe scenes of held-out digits, and score the
 # captions and the attention; held_out has pairs of digits that never occur together in training.

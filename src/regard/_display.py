@@ -10,7 +10,7 @@ __all__: list[str] = []
 class Displayed:
     """Something with attention weights that has a view of its own on a page, and that a notebook shows."""
 
-    view: ClassVar[Literal["mechanism", "alignment", "heads"]]
+    view: ClassVar[Literal["mechanism", "alignment", "heads", "steps"]]
 
     def _repr_html_(self) -> str | None:
         return page_html(self)

@@ -15,6 +15,7 @@ from regard.cli import main
 from regard.pronunciation import Lexicon, Pronouncer, Variant
 from regard.pronunciation.pronouncer import _agreement, _left_to_right
 from regard.seq2seq import Seq2Seq
+from regard.seq2seq.decoding.calibration import Calibration
 
 # Each letter has one sound but c, which is K before a and S before e.
 SOUNDS = {"a": "AA", "b": "B", "d": "D", "e": "EH"}
@@ -61,8 +62,8 @@ def test_other_words_come_from_the_model(pronounce: Pronouncer) -> None:
     assert [phone for _, phone in found.links] == [0, 1, 2]
     assert sorted(letter for letter, _ in found.links) == [letter for letter, _ in found.links]
     assert {letter for letter, _ in found.links} <= {0, 1, 2}
-    assert found.probability is not None
-    assert 0 < found.probability <= found.confidence <= 1
+    assert found.probability is None  # the model is not calibrated
+    assert 0 < found.confidence <= 1
     assert all(found.confidence - 1e-9 <= share <= 1 for share in found.phone_probabilities)
 
 
@@ -251,7 +252,53 @@ def test_each_line_says_where_the_phones_come_from(
         ("kab", "guess"),
     ]
     assert [line[1] for line in lines[:4]] == ["K AA B", "X Y", "Z", ""]
-    assert [len(line) for line in lines] == [5, 3, 3, 3, 5]
+    assert [len(line) for line in lines] == [4, 3, 3, 3, 4]
+
+
+CALIBRATION = Calibration(0.0, 0.5, 0.5, 5, 40)
+
+
+@pytest.fixture(scope="session")
+def calibrated(model_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The model with a calibration."""
+    path, model = tmp_path_factory.mktemp("calibrated") / "model.safetensors", Seq2Seq.load(model_path)
+    model.calibration = CALIBRATION
+    model.save(path)
+    return path
+
+
+@pytest.mark.slow
+def test_the_best_answer_has_a_calibrated_probability(calibrated: Path) -> None:
+    pronounce = Pronouncer.load(calibrated, LEXICON)
+    (best, *others) = pronounce.pronounce(["cab"], n_best=3)[0]
+    logs = [one.log_probability for one in pronounce.model.candidates(["cab"], beam=5)[0]]
+    assert best.probability == pytest.approx(CALIBRATION(logs))
+    assert {one.probability for one in others} == {None}
+    assert pronounce("kab").probability is None  # a guess
+    assert pronounce("bad").probability == 0.5  # that of the dictionary
+    assert Pronouncer.load(calibrated, beam=4)("cab").probability is None
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("folder")
+def test_words_below_the_threshold_are_left_empty_and_listed(
+    calibrated: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ["pronounce", str(calibrated), "words.txt", "--lexicon", "words.dict"]
+    probability = Pronouncer.load(calibrated)("cab").probability
+    for least, phones in ((0.0, "K AA B"), (1.0, "")):
+        assert main([*command, "--probabilities", "--threshold", str(least)]) == 0
+        out, err = capsys.readouterr()
+        rows = [line.split("\t") for line in out.splitlines()]
+        assert rows[0][:3] == ["cab", phones, "model" if phones else "skipped"]
+        assert rows[0][4] == f"{probability:.4f}"
+        assert [row[:2] for row in rows[1:3]] == [["bad", "X Y"], ["bad", "Z"]]
+        assert rows[4][:2] == ["kab", rows[4][1] if phones else ""]
+        assert f"{0 if phones else 2} of 2 words " in err  # also the guess, whose probability is not known
+    assert main([*command, "--threshold", "1", "--format", "tsv", "--out", "all.tsv"]) == 0
+    assert Path("all.tsv").read_text("utf-8") == "bad\tX Y\nbad\tZ\n"
+    listed = Path("all.tsv.left-out.tsv").read_text("utf-8")
+    assert "cab\t\tits probability is below the threshold\n" in listed
 
 
 @pytest.mark.slow

@@ -46,7 +46,8 @@ class Pronunciation:
     source : {"dictionary", "model", "skipped"}
         Where they come from.
     probability : float or None
-        Of the dictionary, that of the variant if it has one; of the model, that of the whole answer.
+        Of the dictionary, that of the variant if it has one; of the model, the calibrated probability that its best
+        answer is right: None of its other answers, of a guess, and of a model that is not calibrated.
     confidence : float
         The share of this answer in the probability of all hypotheses of the search; 1 of the dictionary.
     phone_probabilities : tuple of float
@@ -201,6 +202,15 @@ class Pronouncer:
             )
         return not unseen or (self.unknown == "guess" and len(unseen) < len({*text}))
 
+    def _probability(self, candidates: Sequence[Translation]) -> float | None:
+        """Return the calibrated probability of the best answer; None without calibration, or with a smaller beam."""
+        calibration = self.model.model.calibration
+        return (
+            None
+            if calibration is None or self.beam < calibration.beam
+            else self.model.probability(candidates)
+        )
+
     def _answers(self, word: str, text: str, candidates: Sequence[Translation]) -> list[Pronunciation]:
         """Return the model's answers with their shares of the probability of all of them."""
         top = max(candidate.log_probability for candidate in candidates)
@@ -212,7 +222,7 @@ class Pronouncer:
                 word,
                 phones[i],
                 "model",
-                math.exp(candidate.log_probability),
+                self._probability(candidates) if i == 0 and not self._unseen(text) else None,
                 shares[i],
                 _agreement(phones[i], phones, shares),
                 _links(candidate, len(text), self._phones),

@@ -20,7 +20,7 @@ from regard.seq2seq.corpus.batching import EncodedPair, Ids, SoftTargets, collat
 from regard.seq2seq.corpus.batching import Row as BatchRow
 from regard.seq2seq.corpus.dataset import target_ids
 from regard.seq2seq.corpus.packing import Row
-from regard.seq2seq.corpus.pairs import paired, several
+from regard.seq2seq.corpus.pairs import by_source, paired, several
 from regard.seq2seq.decoding.beam import BEAM
 from regard.seq2seq.decoding.beam import beam as beam_search
 from regard.seq2seq.decoding.forced import distributions, force
@@ -34,7 +34,7 @@ from regard.seq2seq.sources.example import Example
 from regard.seq2seq.sources.text.vocabulary import END, SPECIAL, START, UNKNOWN
 from regard.seq2seq.storage.model_file import Model
 
-__all__ = ["LONGEST_SENTENCE", "Translation", "Translator", "check_length"]
+__all__ = ["LONGEST_SENTENCE", "Judged", "Translation", "Translator", "check_length"]
 
 Array = NDArray[Any]
 Item = TypeVar("Item")
@@ -151,6 +151,18 @@ class Translation(Displayed):
         )
 
 
+class Judged(NamedTuple):
+    """The candidates of a source, the best first, and whether that is one of the source's targets."""
+
+    candidates: list[Translation]
+    right: bool
+
+    @property
+    def logs(self) -> list[float]:
+        """The log-probabilities of the candidates."""
+        return [candidate.log_probability for candidate in self.candidates]
+
+
 class Translator(ABC):
     """Translate sentences, and align given translations."""
 
@@ -217,6 +229,30 @@ class Translator(ABC):
 
         found = self._search_all(sources, search, rank if reranker else None, together=propose > 0)
         return [_distinct(several)[:wanted] for several in found]
+
+    def probability(self, candidates: Sequence[Translation]) -> float:
+        """Return the calibrated probability that the first of the candidates of a sentence is right.
+
+        `candidates`: what `candidates` returns for the sentence, from a beam of the size of the model's calibration
+        (`regard.seq2seq.decoding.calibration`) or a larger one.
+        """
+        if self.model.calibration is None:
+            rule = "probabilities need a calibrated model. This one is not."
+            _check.fail(
+                rule, hint="calibrate(sources, targets) of held-out pairs, as regard train does at its end"
+            )
+        return self.model.calibration([candidate.log_probability for candidate in candidates])
+
+    def judge(self, sources: Sequence[Any], targets: Sequence[Any]) -> list[Judged]:
+        """Translate each different source, and compare the translation with all its targets."""
+        source, target = self.model.source, self.model.target
+        pairs = by_source(
+            (source.load(x), target.read(y).content) for x, y in paired(sources, targets, source, target)
+        )
+        return [
+            Judged(several, several[0].text in {*map(target.detokenize, right)})
+            for several, right in zip(self.candidates([*pairs]), pairs.values(), strict=True)
+        ]
 
     def _reranker(self, width: int, propose: int) -> Reranker | None:
         """Return the reranker, unless there is one hypothesis only: in greedy search without proposals."""
@@ -406,6 +442,19 @@ class Translator(ABC):
             for number, example in enumerate(examples, 1):
                 check_length(len(example), f"source {number}: ")
         return self._read(examples)
+
+    def _read_again(self, translation: Translation, source: Any) -> _Read:
+        """Return the input of the network for a translation, which holds its source unless that is an array."""
+        if not isinstance(translation, Translation):
+            got = type(translation).__name__
+            _check.fail(
+                f"translation must be one, as translate gives several. Got {got} instead.", kind=TypeError
+            )
+        if self.model.source.tokenizer is not None:
+            source = Example(translation.source[:-1], self.model.source.layout)
+        elif source is None:
+            _check.fail("source must be given for a source of arrays, which a translation doesn't hold.")
+        return self._read_all([source])[0]
 
     def _read(self, examples: Sequence[Example]) -> list[_Read]:
         """Return the inputs of the network for examples."""

@@ -1070,10 +1070,31 @@ def test_a_sentence_becomes_a_page_of_its_translations_and_heads(
     assert views == (["alignment", "heads"] if several.translate(["a b"])[0].tokens else ["alignment"])
 
 
+@pytest.mark.slow
+def test_a_token_becomes_a_page_of_the_decoder_s_steps(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page, model = tmp_path / "page.html", Seq2Seq(epochs=30).fit(["a b", "b"] * 4, ["b a", "b"] * 4)
+    model.save(tmp_path / "m.safetensors")
+    command = ["show", str(tmp_path / "m.safetensors"), "--text", "a b", "--out", str(page)]
+    assert main([*command, "--token", "2"]) == 0
+    (section,) = page_data(page)
+    assert (section["view"], section["data"]["row"]) == ("mechanism", 1)
+    assert section["data"]["query_labels"] == ["b", "a"]
+    assert section["data"]["key_labels"] == ["a", "b", "</s>"]
+    config = model.model.network.config
+    assert section["data"]["packed"]["query_weight"]["shape"] == [config.decoder, config.attention]
+    capsys.readouterr()
+    assert main([*command, "--force", "--token", "3"]) == 2
+    rule = "--token must be at most 2, the tokens of 'b a'. Got 3 instead."
+    assert capsys.readouterr().err == f"regard show: error: {rule}\n"
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (["--text", "a"], "--text needs one FILE, a model from regard train. Got 0 instead."),
+        (["m", "--token", "1"], "--token needs --text, the sentence whose translation has the token"),
         (["m", "--text", "a", "--seed", "1"], "--seed and --text exclude each other; hint: give one"),
     ],
 )

@@ -17,6 +17,7 @@ from regard.seq2seq.commands.options import check_needs, first_given
 from regard.seq2seq.commands.sources import add_source_options, make_source, reads_text
 from regard.seq2seq.commands.train.data import PairFiles
 from regard.seq2seq.commands.train.dictionary import read_dictionary
+from regard.seq2seq.corpus.splits import by_family
 from regard.seq2seq.corpus.tables import is_csv
 from regard.seq2seq.model import Seq2Seq
 from regard.seq2seq.networks.families import FAMILIES
@@ -141,6 +142,11 @@ def add_preset(group: Any) -> None:
     add_phones(group)
     add("--skip-bad", action="store_true", help="leave out entries that cannot be read, and list them")
     add("--licence", metavar="TEXT", help="the licence of the dictionary, for the card in the model file")
+    add(
+        "--split",
+        choices=("families", "words"),
+        help="what is held out together: words with the same beginning, as inflections have (default), or each alone",
+    )
 
 
 def _add_model(group: Any) -> None:
@@ -307,6 +313,8 @@ def check_options(args: argparse.Namespace) -> None:
         _check.fail(f"{option} needs tokens in the source. --source {args.source} has none.")
     check_needs(args, (("--links-by", "--links", ""), (LINKS_FROM, "--links", "")))
     check_needs(args, ((option, "--preset", "") for option in (*OF_DICTIONARIES, "--licence")))
+    if args.split and args.valid:
+        _check.fail("--split is about words that are held out: --valid must not be given with it")
     check_pairs(args)
     if args.links and args.skip_empty and (args.columns or is_csv(args.pairs[0])):
         _check.fail(
@@ -321,7 +329,7 @@ def check_pairs(args: argparse.Namespace) -> None:
 
 
 _OF_TEXT = ("--links", "--lower", "--extras")
-OF_DICTIONARIES = ("--stress", "--phone-map", "--symbols", "--skip-bad")
+OF_DICTIONARIES = ("--stress", "--phone-map", "--symbols", "--skip-bad", "--split")
 _SPELLED = ("characters", "subwords")  # tokens that are letters, or made of them
 _OF_PAIRS = ("--columns", "--skip-empty", "--links", *(f"--source {x}" for x in SOURCES if x not in _SPELLED))
 _OF_ATTENTION = ("score", "attention")  # options of the network
@@ -390,4 +398,5 @@ def pair_files(args: argparse.Namespace) -> PairFiles:
         skip_empty=args.skip_empty,
         links=LinkFile(args.links, args.links_from, _links_by(args)) if args.links else None,
         dictionary=cache(partial(read_dictionary, args)) if args.preset else None,
+        groups=by_family if args.preset and args.split != "words" else None,
     )
