@@ -47,7 +47,7 @@ def fails(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
 def test_alone_it_opens_with_examples_the_words_of_the_tutorial_and_a_decoder(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    examples, plane, heads, decoder = shows(capsys)
+    examples, plane, heads, decoder, translator = shows(capsys)
     assert (plane["view"], heads["view"]) == ("geometry", "multihead")
     *meant, words = examples["data"]["examples"]
     assert len(meant) == 3
@@ -62,6 +62,7 @@ def test_alone_it_opens_with_examples_the_words_of_the_tutorial_and_a_decoder(
     assert words["values"] == [[1, 1, 0], [0, 1, 1], [1, 2, 1], [0, 0, 0]]
     assert words["query_labels"] == ["word 1", "word 2", "word 3", "word 4"]
     assert decoder["data"]["key_labels"] == ["the", "black", "cat"]
+    assert translator["data"]["query_labels"] == ["Ouvrez", "le", "fichier", "s\u00e9lectionn\u00e9"]
 
 
 def test_it_opens_with_words_of_one_s_own(capsys: pytest.CaptureFixture[str]) -> None:

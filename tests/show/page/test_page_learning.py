@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import math
 import re
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,10 +13,11 @@ import pytest
 
 import regard
 from regard import nn, position
+from regard.cli import main
 from regard.scores import additive
 from regard.seq2seq.networks.recurrent.attended import DecoderSteps
 from regard.show import HtmlPage, page
-from regard.show.page.examples import directions, word_order
+from regard.show.page.examples import directions, translator, word_order
 from regard.show.page.geometry import geometry
 from regard.show.page.mechanism import of_decoder
 from regard.show.page.multihead import multihead
@@ -82,6 +85,25 @@ def test_a_page_of_decoder_steps_has_their_exact_numbers() -> None:
         of_decoder(own, row=3)
 
 
+def test_the_translator_of_the_page_has_true_sizes_and_reads_the_noun_before_the_adjective() -> None:
+    data = translator().data
+    arrays = {
+        name: np.frombuffer(base64.b64decode(part["base64"]), part["dtype"]).reshape(part["shape"])
+        for name, part in data["packed"].items()
+    }
+    n, m = len(data["query_labels"]), len(data["key_labels"])
+    shapes = {"states": (n, 192), "queries": (n, 128), "keys": (m, 128), "values": (m, 256)}
+    assert {name: array.shape for name, array in arrays.items()} == shapes
+    assert data["options"]["query_weight"] is None  # the queries are given
+    score = additive(None, None, data["options"]["vector"])
+    weights = regard.attend(arrays["queries"], arrays["keys"], arrays["values"], score=score).weights
+    read = dict(zip(data["query_labels"], weights.argmax(axis=1), strict=True))
+    assert [data["key_labels"][read[word]] for word in ("fichier", "s\u00e9lectionn\u00e9")] == [
+        "file",
+        "selected",
+    ]
+
+
 # In a browser
 
 
@@ -142,6 +164,19 @@ def test_a_trained_decoder_computes_with_all_its_numbers(opened: Any) -> None:
     tab.get_by_role("button", name="Do it").click()
     assert tab.locator(".sentence").inner_text() != first
     assert tab.get_by_role("radio", name="chats").get_attribute("aria-checked") == "true"
+
+
+@pytest.mark.slow
+def test_the_page_of_a_student_has_a_trained_translator_and_stays_small(
+    opened: Any, tmp_path: Path, accessible: Any
+) -> None:
+    assert main(["show", "--out", str(tmp_path / "all.html")]) == 0
+    assert (tmp_path / "all.html").stat().st_size < 250_000
+    tab = opened(HtmlPage([translator()]))
+    assert tab.locator(".sentence").inner_text().startswith("fichier attends mostly to file")
+    tab.get_by_role("button", name="Do it").click()
+    assert "attends mostly to selected" in tab.locator(".sentence").inner_text()
+    accessible(tab)
 
 
 def query_of(tab: Any) -> list[float]:

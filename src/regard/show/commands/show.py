@@ -16,7 +16,7 @@ from regard.show.figures.figure import check_picture
 from regard.show.inputs import Given, add_attention, add_input, given, labels_of
 from regard.show.page import HtmlPage, page
 from regard.show.page.document import check_new
-from regard.show.page.examples import directions, meanings, reordering, word_order
+from regard.show.page.examples import directions, meanings, reordering, translator, word_order
 from regard.show.page.mechanism import with_words
 from regard.show.page.section import labels
 from regard.show.weights_figure import chosen_heads, save_weights
@@ -109,7 +109,9 @@ def _page(args: argparse.Namespace) -> HtmlPage:
         queries, keys = labels_of(args, (None, None))
         return page(weights, query_labels=queries, key_labels=keys, title=args.title)
     if not args.files and first_given(args, (*_INPUT, *_ATTENTION, *_LABELS)) is None:
-        return HtmlPage([meanings(), directions(), word_order(), reordering()], title=args.title)
+        return HtmlPage(
+            [meanings(), directions(), word_order(), reordering(), translator()], title=args.title
+        )
     return _input(given(args), args.title)
 
 

@@ -154,7 +154,13 @@ def _script(views: Sequence[str]) -> str:
     if computing:
         blocks["computing"] = _block([*map(_asset, _COMPUTATION), *computing])
     return "\n".join(
-        ['(() => {\n"use strict";', *map(_asset, _SHARED), *shared, *blocks.values(), "regard.start();\n})();"]
+        [
+            '(() => {\n"use strict";',
+            *map(_asset, _SHARED),
+            *shared,
+            *blocks.values(),
+            "regard.start();\n})();",
+        ]
     )
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from importlib import resources
 from typing import Any
 
 import numpy as np
@@ -16,8 +18,9 @@ from regard.show.page.geometry import geometry
 from regard.show.page.mechanism import decoder, mechanism, with_words
 from regard.show.page.multihead import multihead
 from regard.show.page.section import Section, labels
+from regard.show.steps import TEXTS
 
-__all__ = ["directions", "drawn", "meanings", "reordering", "word_order"]
+__all__ = ["directions", "drawn", "meanings", "reordering", "translator", "word_order"]
 
 
 def drawn(words: ArrayLike, seed: int, names: list[str] | None = None) -> Section:
@@ -148,6 +151,17 @@ def _named(
 
 def _example(name: str, section: Section, about: str, first: dict[str, Any]) -> dict[str, Any]:
     return {**section.data, "name": name, "about": about, "first": first}
+
+
+def translator() -> Section:
+    """Show the decoder's steps of the translator that `make demo` trains, for one sentence, at their true sizes."""
+    asset = resources.files("regard.show").joinpath("page", "assets", "translator.json")
+    data = json.loads(asset.read_text("utf-8"))
+    about = (
+        'It translates "Open the selected file" from English to French. English has the adjective before the noun, '
+        'French after it: at "fichier" the decoder passes over "selected", and goes back to it at the next word.'
+    )
+    return Section("mechanism", TEXTS["real"]["title"], {**data, "about": about})
 
 
 def reordering() -> Section:

@@ -211,15 +211,17 @@ def recorded(
     return Section("mechanism", title or attention.name or "Attention, step by step", data, faults, text)
 
 
-def of_decoder(steps: AnySteps, *, row: int = 0, title: str = "") -> Section:
+def of_decoder(steps: AnySteps, *, row: int = 0, title: str = "", with_weight: bool = True) -> Section:
     """Show the steps of a trained decoder, as `regard.seq2seq.Seq2Seq.decoder_steps` returns them, at their true sizes.
 
-    The page holds the states and the matrix that makes queries of them, keys and values, and shortens what it shows.
+    The page holds the states and the matrix that makes queries of them, or `with_weight=False` the queries, keys and
+    values, and shortens what it shows.
     """
     queries, names = steps.queries, (steps.target_tokens, steps.source_tokens)
     n, m = len(queries), len(steps.keys)
     _check_fits(n, m)
-    arrays = {name: getattr(steps, name) for name in ("states", "query_weight", "keys", "values")}
+    queried = "query_weight" if with_weight else "queries"
+    arrays = {name: getattr(steps, name) for name in ("states", queried, "keys", "values")}
     rows, columns = labels(names[0], n, "step"), labels(names[1], m, "source")
     data = {
         "packed": {name: packed(array) for name, array in arrays.items() if array is not None},

@@ -95,8 +95,8 @@ function stepsOf({ names, options, result, row, key, decoder, trained }) {
 }
 
 // The state of a trained decoder, of which its query is made.
-function statePart({ states, sizes }, row) {
-  return { formula: sizes.projected ? "q = s W_Q" : "q = s", text: regard.rich(TEXTS.real.state, { ...sizes, numbers: vector(states[row]) }), rows: [] };
+function statePart({ states, kind, sizes }, row) {
+  return { formula: kind === "plain" ? "q = s" : "q = s W_Q", text: regard.rich(TEXTS.real.state, { ...sizes, numbers: vector(states[row]) }), rows: [] };
 }
 
 function scorePart(names, options, { queries, keys, scores }, row, key) {

@@ -20,13 +20,14 @@ regard.view("mechanism", (root, data, { section }) => {
   regard.onTheme(() => view.matrices.forEach((part) => part.retint?.()));
 });
 
-// The steps of a trained decoder: the queries are its states times their weight.
+// The steps of a trained decoder: the queries are its states times their weight, or are given with them.
 function unpacked({ packed, ...data }) {
   const rows = ({ shape, data }) => Array.from({ length: shape[0] }, (_, i) => Array.from(data.subarray(i * shape[1], (i + 1) * shape[1])));
   const parts = Object.fromEntries(Object.entries(packed).map(([name, array]) => [name, rows(regard.array(array))]));
   const { states, query_weight: weight, keys, values } = parts;
-  const trained = { states, sizes: { state: states[0].length, query: keys[0].length, value: values[0].length, projected: Boolean(weight) } };
-  return { ...data, keys, values, queries: weight ? times(states, weight) : states, trained };
+  const kind = weight ? "projected" : parts.queries ? "given" : "plain";
+  const queries = { projected: () => times(states, weight), given: () => parts.queries, plain: () => states }[kind]();
+  return { ...data, keys, values, queries, trained: { states, kind, sizes: { state: states[0].length, query: keys[0].length, value: values[0].length } } };
 }
 
 function show(view, { data, state }) {
@@ -130,13 +131,13 @@ function introduction({ state }, redraw) {
 }
 
 function trainedIntroduction(state, redraw) {
-  const { about, unprojected, first } = TEXTS.real;
+  const { about, queries, first } = TEXTS.real;
   const next = () => {
     state.row = (state.row + 1) % state.query_labels.length;
     redraw();
   };
-  const texts = [about[0], state.trained.sizes.projected ? about[1] : unprojected, ...about.slice(2)];
-  return [regard.element("div", { class: "intro" }, texts.map((text) => regard.element("p", {}, regard.rich(text, state.trained.sizes))), regard.first(first, next))];
+  const texts = [about[0], queries[state.trained.kind], about[1]].map((text) => regard.element("p", {}, regard.rich(text, state.trained.sizes)));
+  return [regard.element("div", { class: "intro" }, texts, state.about ? regard.element("p", {}, state.about) : null, regard.first(first, next))];
 }
 
 function reorder(state, order) {
