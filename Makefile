@@ -1,4 +1,4 @@
-# Few targets; each sets up what it needs in .venv.   make demo | caption | test | quick | docs | release | clean
+# Few targets; each sets up what it needs in .venv.   make demo | caption | pronounce | test | quick | docs | release | clean
 
 PYTHON ?= python3
 VENV := .venv
@@ -7,6 +7,7 @@ DATA := data/help-en-fr
 RUN := runs/help-en-fr
 CAPTIONER := runs/digits
 SCENES := $(CAPTIONER)/scenes
+SPEAKER := runs/sounds
 SITE := build/docs
 KERNELS := $(wildcard src/regard/kernels/source/*.cpp src/regard/kernels/source/*/*)
 PIP := $(BIN)/python -m pip install --disable-pip-version-check --quiet
@@ -14,7 +15,7 @@ PIP := $(BIN)/python -m pip install --disable-pip-version-check --quiet
 TESTS := $(BIN)/python -m pytest -n auto --maxprocesses 8 --dist worksteal
 unexport PYTHONDONTWRITEBYTECODE # else every worker compiles all tests, and collecting them takes twice the time
 
-.PHONY: demo caption test quick docs release clean
+.PHONY: demo caption pronounce test quick docs release clean
 
 # Train a translator on real sentences (under three minutes), translate held-out sentences, and show the attention;
 # step.html has a step of its decoder in numbers.
@@ -42,6 +43,18 @@ caption: $(VENV)/cli
 	    $(BIN)/regard caption $(CAPTIONER)/model-without-attention.safetensors $(SCENES)/$$part/*.png >$$out && \
 	    echo "without attention:" && $(BIN)/python data/digits/score.py $(SCENES)/$$part.tsv $$out || exit; \
 	done)
+
+# Train on a tenth of CMUdict (under three minutes), print the card of the model, pronounce words that it has never seen, and
+# export it for programs without regard. The network is trained without extras, which could not be exported.
+pronounce: $(VENV)/cli
+	$(BIN)/regard train data/cmudict/words.dict --preset pronunciation --extras translation_memory=0 graphones=0 \
+	    --minutes 2.5 --licence "BSD-2-Clause (Carnegie Mellon University)" --out $(SPEAKER) \
+	    $(if $(wildcard $(SPEAKER)/checkpoint.safetensors),,--fresh)
+	$(BIN)/regard pronounce --card $(SPEAKER)
+	printf 'attention\nregardless\nphotosynthesis\n' | $(BIN)/regard pronounce $(SPEAKER) --lexicon data/cmudict/words.dict
+	$(BIN)/python -c 'import onnx, onnxruntime' 2>/dev/null || \
+	    { echo "not exported: pip install 'regard[onnx]', then make pronounce again"; exit 0; }; \
+	    $(BIN)/regard export $(SPEAKER) --onnx $(SPEAKER)/app --force && $(BIN)/python $(SPEAKER)/app/decode.py regardless
 
 # All checks before a change is merged.
 test: export OPENBLAS_NUM_THREADS ?= 1 # small products: more BLAS threads would only wait for each other

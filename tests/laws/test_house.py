@@ -71,7 +71,7 @@ SEQ2SEQ_PACKAGES = [
         "export",
         "training",
     ),
-    *("translator", "ensemble", "model", "commands"),
+    *("translator", "ensemble", "model", "distillation", "commands"),
 ]
 # Stricter than the order: the kernels don't import the definition, and `show` doesn't import the models.
 CLOSED = {"kernels": {"context"}, "show": {"seq2seq"}}

@@ -20,7 +20,6 @@ from one_test import in_one_test
 
 from regard import _check
 from regard.seq2seq.alignment.links import read_gold
-from regard.seq2seq.corpus import pairs as module
 from regard.seq2seq.corpus.pairs import Skipped, as_pairs, read_lines, read_pairs, read_two
 from regard.seq2seq.sources import Text
 

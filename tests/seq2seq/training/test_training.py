@@ -64,14 +64,11 @@ def test_a_corpus_returns_its_sequences() -> None:
     corpus = Corpus(iter(examples))
     assert len(corpus) == 31
     for i, pair in enumerate(examples):
-        assert (list(corpus[i].source), list(corpus[i].target), corpus[i].links) == tuple(map(_plain, pair))
+        assert (list(corpus[i].source), list(corpus[i].target)) == (list(pair.source), list(pair.target))
+        assert (corpus[i].links, corpus[i].soft) == (pair.links, None)
     batch, expected = corpus.batch([3, 30]), collate([examples[3], examples[30]])
     for one, other in zip(batch, expected, strict=True):
         np.testing.assert_array_equal(one, other)
-
-
-def _plain(part: Any) -> Any:
-    return part if isinstance(part, frozenset) else list(part)
 
 
 @pytest.mark.slow

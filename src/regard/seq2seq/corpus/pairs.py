@@ -12,7 +12,7 @@ import os
 import stat
 import sys
 import zlib
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from itertools import chain
 from typing import Any, BinaryIO, NamedTuple, TypeVar
@@ -47,6 +47,7 @@ Readable = str | os.PathLike[str] | BinaryIO
 Pair = tuple[Example, Example]
 T = TypeVar("T")
 Key = TypeVar("Key", str, tuple[str, str])
+SourceKey = TypeVar("SourceKey", bound=Hashable)
 
 _BLOCK = 1 << 18  # bytes per read
 _GZIP = b"\x1f\x8b"
@@ -346,9 +347,9 @@ def _same(pair: tuple[str, str]) -> tuple[str, str]:
     return pair
 
 
-def by_source(pairs: Iterable[tuple[Key, T]]) -> dict[Key, list[T]]:
+def by_source(pairs: Iterable[tuple[SourceKey, T]]) -> dict[SourceKey, list[T]]:
     """Return the targets of each source, in the order of the pairs."""
-    targets: dict[Key, list[T]] = {}
+    targets: dict[SourceKey, list[T]] = {}
     for source, target in pairs:
         targets.setdefault(source, []).append(target)
     return targets

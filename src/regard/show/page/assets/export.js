@@ -62,13 +62,15 @@ function openMenu(button, name, items) {
     button.focus({ preventScroll: true });
     action();
   };
-  const buttons = items.map(([text, action]) => regard.element("button", { type: "button", role: "menuitem", onclick: act(action) }, text));
+  const buttons = items.map(([text, action]) => regard.element("button", { type: "button", role: "menuitem", tabindex: -1, onclick: act(action) }, text));
   const list = regard.element("div", { class: "menu", role: "menu", "aria-label": name }, buttons);
   document.body.append(list);
-  regard.roving(buttons.map((one) => [one]));
   open = { button, list };
   button.setAttribute("aria-expanded", "true");
   list.addEventListener("keydown", (event) => {
+    const at = buttons.indexOf(document.activeElement);
+    const to = { ArrowDown: at + 1, ArrowUp: at - 1 + buttons.length, Home: 0, End: buttons.length - 1 }[event.key];
+    if (to !== undefined) event.preventDefault(), buttons[to % buttons.length].focus();
     if (event.key === "Escape" || event.key === "Tab") closeMenu(), button.focus({ preventScroll: true });
   });
   list.addEventListener("focusout", (event) => list.contains(event.relatedTarget) || closeMenu());
@@ -158,7 +160,7 @@ regard.latex = { escaped: escapedLatex, text: textLatex };
 
 // ------------------------------------------------------------------------------------------------------ pictures
 
-const STYLES = ["fill", "fill-opacity", "stroke", "stroke-width", "stroke-dasharray", "stroke-linecap", "opacity", "font-family", "font-size", "font-weight", "font-style", "text-anchor", "dominant-baseline"];
+const STYLES = ["fill", "fill-opacity", "stroke", "stroke-width", "stroke-dasharray", "stroke-linecap", "stroke-linejoin", "paint-order", "visibility", "opacity", "font-family", "font-size", "font-weight", "font-style", "text-anchor", "dominant-baseline"];
 
 // A picture of the page as a file of its own: the styles of the light theme become attributes.
 function svgText(svg) {
@@ -169,12 +171,12 @@ function svgText(svg) {
     [copy, ...copy.querySelectorAll("*")].forEach((part, i) => inline(part, getComputedStyle(from[i]), part === copy));
     svg.style.removeProperty("color-scheme");
   }
-  const [, , width, height] = copy.getAttribute("viewBox").split(" ");
+  const [x, y, width, height] = copy.getAttribute("viewBox").split(" ");
   Object.entries({ xmlns: SVG, role: "img", width, height }).forEach(([key, value]) => copy.setAttribute(key, value));
   copy.removeAttribute("style");
   const title = copy.getAttribute("aria-label");
   ["aria-label", "class"].forEach((name) => copy.removeAttribute(name));
-  copy.prepend(...(title ? [regard.element("svg:title", {}, title)] : []), regard.element("svg:rect", { width: "100%", height: "100%", fill: "#fff" }));
+  copy.prepend(...(title ? [regard.element("svg:title", {}, title)] : []), regard.element("svg:rect", { x, y, width, height, fill: "#fff" }));
   return new XMLSerializer().serializeToString(copy);
 }
 

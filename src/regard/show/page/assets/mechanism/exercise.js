@@ -4,6 +4,7 @@
 
 const KINDS = ["score", "weight", "context"];
 const TEN = 10; // per cent
+const WEIGHTS_TITLE = "2. How much does each get, in steps of ten per cent?";
 const LONGEST_NOTE = 300;
 
 // "row;kind;index;key;weights;number;note", where a guess that is not made yet is empty.
@@ -66,7 +67,7 @@ function exercise(view, update) {
     element.hidden = !own;
     start.hidden = Boolean(own);
     // A guess that is being made stays while nothing that it is about changes.
-    const about = own && JSON.stringify([own, result.queries, result.logits, result.values, state.key_labels]);
+    const about = own && JSON.stringify([{ ...own, note: "" }, result.queries, result.logits, result.values, state.key_labels]);
     if (about === drawn) return;
     drawn = about;
     body.replaceChildren(...(own ? drawExercise({ view, own, result, draft, guess, begin }).flat(Infinity).filter(Boolean) : []));
@@ -79,11 +80,17 @@ function drawExercise(context) {
   const { query_labels } = view.state;
   const head = regard.element("h3", { tabindex: "-1" }, `Exercise: the ${view.names.query} `, regard.label(query_labels[own.row]));
   const end = regard.element("button", { type: "button", class: "quiet", onclick: () => begin(null) }, "End the exercise");
-  const top = [regard.element("div", { class: "exercise-head" }, head, end), own.note && regard.element("p", { dir: "auto", class: "note" }, own.note)];
+  const top = [regard.element("div", { class: "exercise-head" }, head, end), regard.element("p", { dir: "auto", class: "note", hidden: !own.note }, own.note)];
   const shares = result.weights[own.row];
   if (!(total(shares) > 0)) return [top, regard.element("p", {}, `This ${view.names.query} sees nothing, or its weights are not numbers: there is nothing to guess.`), settings(context)];
   const parts = [top, given(context), guessOfKey(context), own.key !== null && guessOfWeights(context), own.weights && guessOfNumber(context)];
-  return [parts, own.number !== null && again(context), settings(context)];
+  return [parts, onPaper(context), own.number !== null && again(context), settings(context)];
+}
+
+// A printed page asks all questions at once.
+function onPaper({ view, own }) {
+  const later = [own.key === null && WEIGHTS_TITLE, own.weights === null && numberQuestion(view, own)].filter(Boolean);
+  return regard.element("div", { class: "on-paper" }, later.map((title) => question(title)));
 }
 
 // What the present question is computed from.
@@ -146,8 +153,7 @@ function keyFeedback({ state, names }, own, result) {
 function guessOfWeights(context) {
   const { view, own, result, draft, guess } = context;
   const { key_labels } = view.state;
-  const title = "2. How much does each get, in steps of ten per cent?";
-  if (own.weights) return [question(title), weightsFeedback(context)];
+  if (own.weights) return [question(WEIGHTS_TITLE), weightsFeedback(context)];
   draft.weights ??= key_labels.map((_, j) => (j === own.key ? 100 : 0));
   const sum = regard.element("span", { role: "status" });
   const check = checkButton(() => total(draft.weights) === 100 && guess("weights", [...draft.weights]));
@@ -168,7 +174,7 @@ function guessOfWeights(context) {
     return regard.element("div", { class: "share" }, regard.label(label), slider, shown);
   });
   count();
-  return question(title, regard.element("div", { class: "shares" }, rows), regard.element("p", { class: "row" }, check, " ", sum));
+  return question(WEIGHTS_TITLE, regard.element("div", { class: "shares" }, rows), regard.element("p", { class: "row" }, check, " ", sum));
 }
 
 // While a weight is still to be computed, weights are shown to ten per cent.
@@ -313,9 +319,15 @@ function settings({ view, own, begin }) {
   };
   const nouns = { score: "a score", weight: "a weight", context: "a number of the context" };
   const of = own.kind === "context" ? Array.from({ length: contextSize(state) }, (_, i) => `number ${i + 1}`) : state.key_labels;
-  const note = regard.element("input", { type: "text", class: "task", maxlength: LONGEST_NOTE, value: own.note, id: regard.unique("task"), "data-part": "note" });
-  note.addEventListener("change", () => change({ note: note.value }, "note"));
-  const start = () => ({ [view.prefix + "exercise"]: exerciseCode(state).write(asked({ ...present(), note: note.value })) });
+  const note = regard.element("input", { type: "text", class: "task", maxlength: LONGEST_NOTE, value: own.note, id: regard.unique("task") });
+  note.addEventListener("input", () => {
+    state.exercise.note = note.value;
+    const shown = view.root.querySelector(".exercise .note");
+    shown.textContent = note.value;
+    shown.hidden = !note.value;
+    regard.changed();
+  });
+  const start = () => ({ [view.prefix + "exercise"]: exerciseCode(state).write(asked(present())) });
   const share = [
     regard.element("button", { type: "button", onclick: () => regard.save(start()) }, "Save a page that asks this"),
     regard.hasAddress() && regard.element("button", { type: "button", onclick: () => regard.copyLink(start()) }, "Copy a link that asks this"),

@@ -12,12 +12,12 @@ const columnHead = (text) => regard.element("th", { scope: "col" }, regard.label
 // {element, set(values, row, column)}. `cell(i, j, value)` makes {element, set(value, all, picked)} for one position, in
 // which `all` has what the cells share: the digits, and the weight of the darkest colour. `picture` makes
 // its SVG, `all` are the numbers that are exported.
-function matrix({ title, note, rowLabels = [], columnLabels = [], kind = "", cell, skip = null, pick = null, titles, picture = null, all = () => present }) {
+function matrix({ title, note, rowLabels = [], columnLabels = [], kind = "", cell, skip = null, pick = null, titles, picture = null, all = null }) {
   const head = columnLabels.length ? regard.element("tr", {}, rowLabels.length ? regard.element("td") : null, columnLabels.map(columnHead)) : null;
   const body = regard.element("tbody");
   const table = regard.element("table", { class: `matrix ${kind}` }, head ? regard.element("thead", {}, head) : null, body);
   let present = [];
-  const numbers = () => ({ rows: rowLabels, columns: columnLabels, numbers: all().map((row) => row.map((x) => x ?? 0)) });
+  const numbers = () => ({ rows: rowLabels, columns: columnLabels, numbers: (all?.() ?? present).map((row) => row.map((x) => x ?? 0)) });
   const exported = regard.exports(title.replace("= ", ""), () => ({ table: numbers, svg: picture && (() => picture(present)), titles }));
   const heading = regard.element("figcaption", {}, title, note ? regard.element("span", { class: "soft" }, " ", note) : null, " ", exported);
   let cells = null;
