@@ -1,11 +1,12 @@
-// The order of what the search finds: guides before the reference, unless the words are a name of the reference, such as
-// regard.attend. The numbers are Sphinx's own, besides those of score.
+// The order of what the search finds: headings of guides, the entry of the reference with just this name, other guides,
+// the reference. For names such as regard.attend the reference is not behind. All numbers but those of score are Sphinx's.
 const isName = /[._]/.test(new URLSearchParams(location.search).get("q") ?? "");
 
 var Scorer = {
   score([docname, , , , score, , kind]) {
     const guide = !/^(reference\/|changes$)/.test(docname);
-    return score + (guide && !isName ? 200 : 0) + (kind === "title" ? 20 : 0);
+    const titled = kind === "title" ? 20 : 0;
+    return score + titled + (isName ? 0 : guide ? 200 : titled && score >= Scorer.title ? 180 : 0);
   },
   objNameMatch: 11,
   objPartialMatch: 6,
