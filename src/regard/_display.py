@@ -26,7 +26,7 @@ class InNotebook:
 class Displayed(InNotebook):
     """Something with attention weights that has a view of its own on a page."""
 
-    view: ClassVar[Literal["mechanism", "alignment", "heads"]]
+    view: ClassVar[Literal["mechanism", "alignment", "heads", "steps"]]
 
 
 def page_of(shown: Any) -> Any:

@@ -102,12 +102,12 @@ def opened(path: str | os.PathLike[str], what: str) -> Iterator[Container]:
     name = os.fspath(path)
     mode = os.stat(path).st_mode
     if not stat.S_ISREG(mode):
-        raise ValueError(f"{name} is not a {what}: it is {_check.kind_of_file(mode)}")
+        _check.fail(f"{name} is not a {what}: it is {_check.kind_of_file(mode)}")
     try:
         with _files.reading(path) as file:
             yield Container(file, os.fstat(file.fileno()).st_size)
     except Wrong as error:
-        raise ValueError(f"{name} is not a {what}: {report(str(error))}") from None
+        _check.fail(f"{name} is not a {what}: {report(str(error))}")
 
 
 class Container:
@@ -222,7 +222,7 @@ def _read_header(file: BinaryIO, size: int) -> tuple[dict[str, _Tensor], dict[st
 def _unique_names(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     mapping = dict(pairs)
     if len(mapping) != len(pairs):
-        raise ValueError("a name occurs twice")
+        _check.fail("a name occurs twice")
     return mapping
 
 

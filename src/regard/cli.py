@@ -32,6 +32,10 @@ VERBS = {
         "regard.seq2seq.commands.train.run",
         "train a model to translate, or to describe images or vectors",
     ),
+    "distill": (
+        "regard.seq2seq.commands.distill",
+        "train a small model on the answers of others",
+    ),
     "translate": (
         "regard.seq2seq.commands.translate",
         "translate sentences, and show the attention weights",

@@ -71,7 +71,7 @@ SEQ2SEQ_PACKAGES = [
         "export",
         "training",
     ),
-    *("translator", "ensemble", "model", "commands"),
+    *("translator", "ensemble", "model", "distillation", "commands"),
 ]
 # Stricter than the order: the kernels don't import the definition, and `show` doesn't import the models.
 CLOSED = {"kernels": {"context"}, "show": {"seq2seq"}}
@@ -273,6 +273,27 @@ def test_only_tables_of_lazy_imports_name_a_module_as_text() -> None:
     }
     packages = {name for name, path in zip(MODULES, FILES, strict=True) if path.name == "__init__.py"}
     assert modules - packages == {"regard._display"}
+
+
+def raised_by_hand(source: str) -> list[str]:
+    """The ValueErrors and TypeErrors that a module raises without the helpers of `_check`."""
+    raised = [node.exc for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Raise) and node.exc]
+    kinds = [ast.unparse(error.func if isinstance(error, ast.Call) else error) for error in raised]
+    return [kind for kind in kinds if kind in {"ValueError", "TypeError"}]
+
+
+def test_errors_of_rules_are_raised_by_one_module() -> None:
+    """So every one has the same form: the rule with its numbers, and a hint."""
+    own = [path for path in FILES if path.parent.name != "_check"]
+    by_hand = {str(path.relative_to(SRC)): raised_by_hand(path.read_text("utf-8")) for path in own}
+    assert {name: kinds for name, kinds in by_hand.items() if kinds} == {}
+
+
+@pytest.mark.parametrize(
+    "statement", ["raise ValueError('n')", "raise TypeError", "raise ValueError from None"]
+)
+def test_the_check_of_errors_finds_one_that_is_raised_by_hand(statement: str) -> None:
+    assert len(raised_by_hand(f"def check(n):\n    if n < 1:\n        {statement}")) == 1
 
 
 # --------------------------------------------------------------------------------------------- what is public
@@ -637,6 +658,32 @@ def test_no_test_reads_a_clock_or_has_a_deadline() -> None:
     for path in sorted(ROOT.glob("tests/**/*.py")):
         if path.name not in {"conftest.py", "test_house.py"}:
             assert clocks.findall(path.read_text(encoding="utf-8")) == [], path.name
+
+
+# A test that replaces a private name says nothing to a user: most laws show through public names and real limits.
+PATCHED = {
+    "_FEW_ROWS": "both searches must round alike, or near ties are ranked in another order",
+    "_readable": "the native kernel gets copies that end where memory ends",
+    "_wcwidth": "whether a library is installed is found out once in a process",
+}
+
+
+def patched_names(source: str) -> set[str]:
+    """The private names of other objects that a program replaces: by `setattr` or `setitem`, or by assignment."""
+    named = re.findall(r"""\bset(?:attr|item)\([^"']*["'](?:[\w.]+\.)?(_(?!_)\w+)["'],""", source)
+    for targets in re.findall(r"^ *([\w., ]+)(?:: [\w.\[\], ]+)? = ", source, flags=re.MULTILINE):
+        named += re.findall(r"(?<!\bself)\.(_(?!_)\w+)(?=,|$)", targets)
+    return set(named)
+
+
+def test_tests_replace_no_private_names() -> None:
+    paths = [path for path in ROOT.glob("tests/**/*.py") if path != Path(__file__)]
+    assert set().union(*(patched_names(path.read_text("utf-8")) for path in paths)) == PATCHED.keys()
+    calls = (
+        "m.setattr(a, '_B', 1); m.setitem(vars(a), '_c', 2); m.setattr('r._x._d', 3); m.setattr(a, 'b', 4)"
+    )
+    assert patched_names(calls) == {"_B", "_c", "_d"}
+    assert patched_names("a._b, c.d, self._e = 1, 2, 3\na.f: int = a._g") == {"_b"}
 
 
 BASE_ONLY = """

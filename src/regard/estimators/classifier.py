@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from regard import _check
 from regard.estimators._sklearn import ClassifierMixin
 from regard.estimators.base import AttentionEstimator, complete
 
@@ -136,7 +137,7 @@ class AttentionClassifier(ClassifierMixin, AttentionEstimator):  # type: ignore[
         weights = self._weights_of(sample_weight, len(rows))
         self.classes_ = np.unique(labels[weights > 0])
         if (count := len(self.classes_)) < 2:
-            raise ValueError(
+            _check.fail(
                 f"AttentionClassifier needs rows of at least 2 classes. Got {count} class with positive weight."
             )
         targets = (labels[:, None] == self.classes_).astype(np.float64)

@@ -6,7 +6,7 @@ import codecs
 import os
 from collections.abc import Iterator
 
-from regard import _files
+from regard import _check, _files
 
 __all__ = ["LARGEST", "Path", "decoded", "load", "text_lines"]
 
@@ -20,7 +20,7 @@ def load(path: Path, first: int = LARGEST + 1) -> bytes:
     with _files.reading(path) as file:
         data = file.read(first)
     if len(data) > LARGEST:
-        raise ValueError(f"{os.fspath(path)} is larger than {LARGEST:,} bytes, so it is no dictionary")
+        _check.fail(f"{os.fspath(path)} is larger than {LARGEST:,} bytes, so it is no dictionary")
     return data
 
 
@@ -31,7 +31,7 @@ def decoded(data: bytes) -> list[str | None]:
     begins with a comment of its own form, is in Latin-1 where it is not in UTF-8.
     """
     if data.startswith(_UTF16):
-        raise ValueError("the text is in UTF-16; it must be in UTF-8")
+        _check.fail("the text is in UTF-16; it must be in UTF-8")
     data = data.removeprefix(codecs.BOM_UTF8).removesuffix(b"\n")
     lines: list[str | None]
     try:
@@ -54,6 +54,6 @@ def text_lines(path: Path) -> Iterator[tuple[int, str]]:
     """Yield the lines of a file that are not empty, with their numbers from 1."""
     for number, line in enumerate(decoded(load(path)), start=1):
         if line is None:
-            raise ValueError(f"{os.fspath(path)}, line {number}: the text is not UTF-8")
+            _check.fail(f"{os.fspath(path)}, line {number}: the text is not UTF-8")
         if line.strip():
             yield number, line

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Literal, NamedTuple
 
+from regard import _check
 from regard.pronunciation import gruut, lines, misaki, pls, sherpa
 from regard.pronunciation.files import Path, decoded, load
 from regard.pronunciation.lexicon import Lexicon, Variant, Wrong
@@ -174,7 +175,7 @@ def recognise(path: Path) -> str:
     if start in (b"{", b"<"):
         return "misaki" if start == b"{" else "pls"
     if b"\0" in data and not data.startswith((b"\xff\xfe", b"\xfe\xff")):
-        raise ValueError(f"it is neither text nor an SQLite database; {_HINT}")
+        _check.fail("it is neither text nor an SQLite database", hint=_HINT)
     return _recognise_lines([line for line in decoded(data) if line and line.strip(" \t")])
 
 
@@ -185,10 +186,10 @@ def _recognise_lines(found: list[str]) -> str:
         return "cmudict"
     seen = found[:: len(found) // _LOOKED_AT + 1]
     if _share(len(line.split()) > 1 for line in seen) < 1 - _NEARLY_ALL:
-        raise ValueError(f"it is no dictionary: its lines are single words, without phones; {_HINT}")
+        _check.fail("it is no dictionary: its lines are single words, without phones", hint=_HINT)
     tabs = _share("\t" in line for line in seen)
     if 1 - _NEARLY_ALL < tabs < _NEARLY_ALL:
-        raise ValueError(f"{tabs:.0%} of its lines have tabs: it may be 'tsv' or 'kaldi'; {_HINT}")
+        _check.fail(f"{tabs:.0%} of its lines have tabs: it may be 'tsv' or 'kaldi'", hint=_HINT)
     plain, weighted = ("tsv", "mfa") if tabs > 0.5 else ("kaldi", "kaldi-weighted")
     return _with_numbers([_second(line, tab=tabs > 0.5) for line in seen], plain, weighted)
 
@@ -200,9 +201,10 @@ def _with_numbers(seconds: list[str], plain: str, weighted: str) -> str:
         return plain
     if numbers >= _NEARLY_ALL and any(not second.isdecimal() for second in seconds):
         return weighted
-    raise ValueError(
+    _check.fail(
         f"{numbers:.0%} of its words are followed by a number, which may be a probability or a phone:"
-        f" it may be {plain!r} or {weighted!r}; {_HINT}"
+        f" it may be {plain!r} or {weighted!r}",
+        hint=_HINT,
     )
 
 

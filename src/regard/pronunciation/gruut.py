@@ -16,7 +16,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from regard import _files
+from regard import _check, _files
 from regard.pronunciation.lexicon import Lexicon, Variant, Wrong
 from regard.pronunciation.lines import NUMBERED, Entries, Files
 
@@ -46,7 +46,7 @@ def rows(path: str | os.PathLike[str]) -> Iterator[tuple[str, Row]]:
             for number, *row in database.execute(query):
                 yield f"row {number}", (row[0], row[1], row[2])
     except sqlite3.Error as error:
-        raise ValueError(f"{os.fspath(path)} is no lexicon of gruut: {error}") from None
+        _check.fail(f"{os.fspath(path)} is no lexicon of gruut: {error}")
 
 
 def _check_table(database: sqlite3.Connection) -> None:

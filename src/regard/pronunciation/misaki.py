@@ -12,6 +12,7 @@ import unicodedata
 from collections.abc import Iterator
 from typing import Any
 
+from regard import _check
 from regard.pronunciation.lexicon import Lexicon, Variant, Wrong
 from regard.pronunciation.lines import Entries, Files
 
@@ -27,9 +28,9 @@ def items(data: bytes) -> Iterator[tuple[str, tuple[str, Any]]]:
     try:
         pairs = json.loads(data.decode("utf-8-sig"), object_pairs_hook=list)
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"the file is no JSON in UTF-8: {error}") from None
+        _check.fail(f"the file is no JSON in UTF-8: {error}")
     if not isinstance(pairs, list) or not all(isinstance(pair, tuple) for pair in pairs):
-        raise ValueError("the file is no object of JSON")
+        _check.fail("the file is no object of JSON")
     for number, (word, value) in enumerate(pairs, start=1):
         yield f"entry {number}", (word, value)
 

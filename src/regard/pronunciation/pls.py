@@ -16,6 +16,7 @@ from typing import NamedTuple, NoReturn
 from xml.parsers import expat
 from xml.sax.saxutils import escape
 
+from regard import _check
 from regard.pronunciation.lexicon import Lexicon, Variant, Wrong
 from regard.pronunciation.lines import Entries, Files
 
@@ -52,7 +53,7 @@ class _Parser:
 
     def refuse(self, *_: object) -> NoReturn:
         """Refuse entities, which may expand without end or read other files."""
-        raise ValueError("the file declares or uses an entity, which is not read")
+        _check.fail("the file declares or uses an entity, which is not read")
 
     def start(self, name: str, attributes: dict[str, str]) -> None:
         """Begin an element."""
@@ -69,10 +70,10 @@ class _Parser:
     def check_root(self, name: str, attributes: dict[str, str]) -> None:
         """Raise unless the file is a lexicon in IPA."""
         if name != "lexicon":
-            raise ValueError(f"the root of the file is {name}, not a lexicon of PLS")
+            _check.fail(f"the root of the file is {name}, not a lexicon of PLS")
         self.alphabet = attributes.get("alphabet", "")
         if self.alphabet != "ipa":
-            raise ValueError(f'the alphabet of a lexicon must be "ipa", not {self.alphabet!r:.60}')
+            _check.fail(f'the alphabet of a lexicon must be "ipa", not {self.alphabet!r:.60}')
 
     def characters(self, text: str) -> None:
         """Keep the text of a spelling or a pronunciation."""
@@ -100,7 +101,7 @@ def lexemes(data: bytes) -> Iterator[tuple[str, Lexeme]]:
     try:
         parser.parser.Parse(data, True)
     except expat.ExpatError as error:
-        raise ValueError(f"the file is no XML: {error}") from None
+        _check.fail(f"the file is no XML: {error}")
     yield from parser.lexemes
 
 

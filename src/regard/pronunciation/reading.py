@@ -56,9 +56,9 @@ def read(path: Path, /, *, format: str | None = None, skip_bad: bool = False) ->
         skipped: list[str] = []
         entries = list(_entries(path, chosen, skipped, skip_bad))
     except ValueError as error:
-        raise ValueError(str(error) if str(error).startswith(name) else f"{name}: {error}") from None
+        _check.fail(str(error) if str(error).startswith(name) else f"{name}: {error}")
     if not entries:
-        raise ValueError(f"{name}: it has no entry" + (f"; {skipped[0]}" if skipped else ""))
+        _check.fail(f"{name}: it has no entry" + (f"; {skipped[0]}" if skipped else ""))
     return Lexicon.of_checked(entries, chosen, skipped)
 
 
@@ -73,5 +73,5 @@ def _entries(path: Path, name: str, skipped: list[str], skip_bad: bool) -> Itera
         except Wrong as error:
             message = f"{os.fspath(path)}, {place}: {error}"
             if not skip_bad:
-                raise ValueError(message) from None
+                _check.fail(message)
             skipped.append(message)

@@ -6,6 +6,7 @@ import os
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 
+from regard import _check
 from regard.pronunciation.files import Path, text_lines
 from regard.pronunciation.lexicon import Wrong
 
@@ -43,7 +44,7 @@ def read_symbols(path: Path, /) -> dict[str, int]:
     for number, line in text_lines(path):
         *symbol, value = line.rsplit(maxsplit=1)
         if not value.isdecimal():
-            raise ValueError(f"{os.fspath(path)}, line {number}: a line is a symbol and its number")
+            _check.fail(f"{os.fspath(path)}, line {number}: a line is a symbol and its number")
         symbols.setdefault(symbol[0].strip(" ") or " " if symbol else " ", int(value))
     return symbols
 
@@ -79,9 +80,9 @@ def read_phone_map(path: Path, /) -> dict[tuple[str, ...], tuple[str, ...]]:
         left, tab, right = unicodedata.normalize("NFC", line).partition("\t")
         phones = tuple(left.split())
         if not tab or not phones or "\t" in right.strip():
-            raise ValueError(f"{os.fspath(path)}, line {number}: a line is phones, a tab and symbols")
+            _check.fail(f"{os.fspath(path)}, line {number}: a line is phones, a tab and symbols")
         if phones in found:
-            raise ValueError(f"{os.fspath(path)}, line {number}: {left} is replaced twice")
+            _check.fail(f"{os.fspath(path)}, line {number}: {left} is replaced twice")
         found[phones] = tuple(right.split())
     return found
 

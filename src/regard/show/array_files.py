@@ -15,12 +15,11 @@ from typing import IO, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from regard import _files
+from regard import _check, _files
 from regard._characters import report
 
 __all__ = ["Table", "parse_matrix", "parse_table", "read_array", "read_arrays", "read_named", "read_table"]
 
-_LONGEST_LINE = 1 << 20  # bytes of a row as text
 _RATIO = 200  # bytes that one byte of a .npz file may unpack to
 _FREE = (
     1 << 24
@@ -41,7 +40,7 @@ class Table(NamedTuple):
 def read_arrays(paths: Sequence[Path]) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
     """Read queries, keys and values."""
     if not 1 <= len(paths) <= 3:
-        raise ValueError(f"queries, keys and values come in one, two or three files: {len(paths)} given")
+        _check.fail(f"queries, keys and values come in one, two or three files: {len(paths)} given")
     if len(paths) == 1 and paths[0].suffix.lower() == ".npz":
         return _triple(paths[0])
     arrays = [read_array(path) for path in paths]
@@ -56,7 +55,7 @@ def _triple(path: Path) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
     with _opened(path) as archive:
         members = report(", ".join(_names(archive)))
     content = f"only {members}" if members else "nothing"
-    raise ValueError(f"{path} must hold the arrays queries, keys, values (or q, k, v): it holds {content}")
+    _check.fail(f"{path} must hold the arrays queries, keys, values (or q, k, v): it holds {content}")
 
 
 def read_array(path: Path) -> NDArray[Any]:
@@ -68,7 +67,7 @@ def read_table(path: Path) -> Table:
     """Read one array of finite real numbers from a .npy or CSV file, with the names that a CSV file has."""
     suffix = path.suffix.lower()
     if suffix == ".npz":
-        raise ValueError(f"{path} holds several arrays: give it alone, or each array as a file of its own")
+        _check.fail(f"{path} holds several arrays", hint="give it alone, or each array as a file of its own")
     if suffix != ".npy":
         return _table(_lines(path), str(path))
     with _files.reading(path) as file:
@@ -87,7 +86,7 @@ def read_named(path: Path, names: Sequence[str] | None = None) -> dict[str, NDAr
                 with archive.open(f"{name}.npy") as file:
                     array = _npy(file, archive.getinfo(f"{name}.npy").file_size, label)
             except (zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, EOFError) as error:
-                raise ValueError(f"{label} is damaged: {error}") from None
+                _check.fail(f"{label} is damaged: {error}")
             arrays[name] = _finite(array, label)
     return arrays
 
@@ -99,7 +98,7 @@ def _opened(path: Path) -> Iterator[zipfile.ZipFile]:
         try:
             archive = zipfile.ZipFile(file)
         except (zipfile.BadZipFile, NotImplementedError, UnicodeError):
-            raise ValueError(f"{path} is not an .npz file") from None
+            _check.fail(f"{path} is not an .npz file")
         with archive:
             yield archive
 
@@ -112,14 +111,12 @@ def _check_sizes(path: Path, members: Sequence[zipfile.ZipInfo]) -> None:
     """Raise for arrays with an unknown compression, or that unpack to far more than the file's size."""
     for member in members:
         if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-            raise ValueError(
-                f"{path}, array {member.filename.removesuffix('.npy')} is packed in an unknown way"
-            )
+            _check.fail(f"{path}, array {member.filename.removesuffix('.npy')} is packed in an unknown way")
     need, size = sum(member.file_size for member in members), path.stat().st_size
     if need > _FREE + _RATIO * size:
-        raise ValueError(
-            f"{path} unpacks to too much: {need} bytes from {size}, more than {_RATIO} times as many;"
-            " np.savez packs less tightly than np.savez_compressed"
+        _check.fail(
+            f"{path} unpacks to too much: {need} bytes from {size}, more than {_RATIO} times as many",
+            hint="np.savez packs less tightly than np.savez_compressed",
         )
 
 
@@ -133,23 +130,19 @@ def _npy(file: IO[bytes], size: int, name: str) -> NDArray[Any]:
         }
         shape, fortran, dtype = read_header[version](file)
     except (ValueError, TypeError, KeyError, SyntaxError, RecursionError, tokenize.TokenError) as error:
-        raise ValueError(
-            f"{name} is not an array in NumPy's .npy format: {report(_first_line(error))}"
-        ) from None
+        _check.fail(f"{name} is not an array in NumPy's .npy format: {report(_first_line(error))}")
     if dtype.kind not in "biuf":
-        raise ValueError(f"{name} must hold real numbers: it holds {'objects' if dtype.hasobject else dtype}")
+        _check.fail(f"{name} must hold real numbers: it holds {'objects' if dtype.hasobject else dtype}")
     count = math.prod(shape)
     if min(shape, default=0) < 0 or count * dtype.itemsize > size:
-        raise ValueError(
-            f"{name} is cut off: {size} bytes can't hold an array of shape {shape} and type {dtype}"
-        )
+        _check.fail(f"{name} is cut off: {size} bytes can't hold an array of shape {shape} and type {dtype}")
     data = file.read(count * dtype.itemsize)
     if len(data) < count * dtype.itemsize:
-        raise ValueError(f"{name} is cut off: the data of shape {shape} and type {dtype} is missing")
+        _check.fail(f"{name} is cut off: the data of shape {shape} and type {dtype} is missing")
     try:
         return np.frombuffer(data, dtype, count).reshape(shape, order="F" if fortran else "C")
     except (ValueError, OverflowError):  # one size is 0, others are too large for an array
-        raise ValueError(f"{name} has a shape that no array can have: {shape!s:.60}") from None
+        _check.fail(f"{name} has a shape that no array can have: {shape!s:.60}")
 
 
 def _first_line(error: Exception) -> str:
@@ -172,17 +165,9 @@ def _lines(path: Path) -> Iterator[str]:
     """Yield the lines of a text file, one at a time."""
     count = 0
     with _files.reading(path) as file:
-        while data := file.readline(_LONGEST_LINE + 1):
+        while data := file.readline(_check.LONGEST_LINE + 1):
             count += 1
-            if len(data) > _LONGEST_LINE:
-                raise ValueError(f"{path}, line {count}: longer than {_LONGEST_LINE} bytes")
-            try:
-                text = data.decode("utf-8-sig" if count == 1 else "utf-8")
-            except UnicodeDecodeError as error:
-                raise ValueError(
-                    f"{path}, line {count}: not UTF-8 text (byte {data[error.start]:#04x})"
-                ) from None
-            yield from text.splitlines()
+            yield from _check.text_line(data, f"{path}, line {count}", first=count == 1).splitlines() or [""]
 
 
 def _table(lines: Iterable[str], name: str, unit: str = "line") -> Table:
@@ -203,14 +188,14 @@ def _table(lines: Iterable[str], name: str, unit: str = "line") -> Table:
             width, rows = len(row), None if len(row) == 1 or _is_number(row[0]) else []
         if len(row) != width:
             counts = f"{len(row)} found, {width} in the first {unit}"
-            raise ValueError(f"{name}, {unit} {number}: every {unit} must have as many numbers: {counts}")
+            _check.fail(f"{name}, {unit} {number}: every {unit} must have as many numbers: {counts}")
         named = rows is not None
         if rows is not None:
             rows.append(row[0])
         for k, cell in enumerate(row[named:], 1 + named):
             cells.append(_number(cell, f"{name}, {unit} {number}, column {k}"))
     if not width:
-        raise ValueError(f"there are no numbers in {name}")
+        _check.fail(f"there are no numbers in {name}")
     numbers = _as_integers(np.frombuffer(cells, np.float64)).reshape(-1, width - (rows is not None))
     return Table(_finite(numbers, name), rows, _column_names(columns, numbers.shape[1], name, unit))
 
@@ -222,7 +207,7 @@ def _cells(line: str) -> list[str]:
     try:
         row = next(csv.reader([line], delimiter="\t" if "\t" in line else ",", skipinitialspace=True))
     except csv.Error as error:
-        raise ValueError(f"{line!r:.60} is no line of a CSV file: {error}") from None
+        _check.fail(f"{line!r:.60} is no line of a CSV file: {error}")
     return [cell.strip() for cell in row]
 
 
@@ -232,7 +217,7 @@ def _column_names(columns: list[str] | None, width: int, name: str, unit: str) -
         return None
     if not 0 <= len(columns) - width <= 1:
         counts = f"{len(columns)} names, {width} numbers"
-        raise ValueError(f"{name}, {unit} 1: the first {unit} must name every column: {counts}")
+        _check.fail(f"{name}, {unit} 1: the first {unit} must name every column: {counts}")
     return columns[len(columns) - width :]
 
 
@@ -259,19 +244,9 @@ def _number(cell: str, location: str) -> float:
         # float() would also read digits with underscores between them.
         return float(cell.replace("_", "?"))
     except ValueError:
-        raise ValueError(f"{location}: {cell!r:.60} is not a number") from None
+        _check.fail(f"{location}: {cell!r:.60} is not a number")
 
 
 def _finite(array: NDArray[Any], name: str) -> NDArray[Any]:
-    bad = ~np.isfinite(array)
-    if bad.any():
-        index = np.unravel_index(int(bad.argmax()), bad.shape)
-        position = tuple(int(i) + 1 for i in index)
-        raise ValueError(f"{name} must hold finite numbers: {array[index]} at {_described(position)}")
+    _check.finite(name, array, first=1)
     return array
-
-
-def _described(position: tuple[int, ...]) -> str:
-    if len(position) == 2:
-        return f"row {position[0]}, column {position[1]}"
-    return f"index {position}, counted from 1"

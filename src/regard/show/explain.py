@@ -4,6 +4,7 @@ import argparse
 import sys
 from typing import Any
 
+from regard import _check
 from regard._layout import item_of
 from regard.context import PARTS, Attention
 from regard.show import argument_types
@@ -124,9 +125,9 @@ def _indices(text: str) -> tuple[int, ...]:
 def run(args: argparse.Namespace) -> int:
     """Print the three steps, or a query as LaTeX, and draw the weights with --png."""
     if args.force and args.html is None:
-        raise ValueError("--force goes with --html")
+        _check.fail("--force needs --html")
     if args.latex and args.step is not None:
-        raise ValueError("--latex prints a whole query: leave --step out")
+        _check.fail("--latex prints a whole query: leave --step out")
     if args.html is not None:
         check_new(args.html, force=args.force, hint="--force")
     if args.png is not None:
@@ -137,7 +138,7 @@ def run(args: argparse.Namespace) -> int:
     attention, arrays, slice_line = _slice(batch, own.arrays, args.at or ())
     n = len(attention.weights)
     if args.row > n > 0:
-        raise ValueError(f"--row must be one of the {n} queries, counted from 1: {args.row}")
+        _check.fail(f"--row must be one of the {n} queries, counted from 1: {args.row}")
     names = own.names()
     explanation = Explanation(
         attention,
@@ -180,9 +181,9 @@ def _slice(attention: Attention, arrays: Arrays, at: tuple[int, ...]) -> tuple[A
     """Return one slice of the leading dimensions, the first by default, and the line that names it."""
     leading = attention.weights.shape[:-2]
     if at and not leading:
-        raise ValueError("--at is for arrays with leading dimensions; these have none")
+        _check.fail("--at is for arrays with leading dimensions; these have none")
     if len(at) > len(leading) or not all(1 <= i <= size for i, size in zip(at, leading, strict=False)):
-        raise ValueError(f"--at must choose positions in the leading dimensions {leading}, from 1: {at}")
+        _check.fail(f"--at must choose positions in the leading dimensions {leading}, from 1: {at}")
     chosen = at + (1,) * (len(leading) - len(at))
     index = tuple(i - 1 for i in chosen)
     parts = {name: getattr(attention, name)[index] for name in PARTS}

@@ -374,8 +374,7 @@ def projected(*arrays: ArrayLike) -> tuple[tuple[Array, Array, Array], dict[str,
     names = ("words", "query weights", "key weights", "value weights")
     inputs = {name: _check.numeric(name, array) for name, array in zip(names, arrays, strict=True)}
     words, *weights = inputs.values()
-    if words.ndim != 2:
-        _check.fail(f"words must be an (n, d) array: they are {words.shape}")
+    _check.dimensions(words=(words, "(n, d)"))
     for name, weight in zip(names[1:], weights, strict=True):
         if weight.ndim != 2 or weight.shape[0] != words.shape[1]:
             rows = f"must have {words.shape[1]} rows, one for each number of a word"

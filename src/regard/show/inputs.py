@@ -38,6 +38,7 @@ Array = NDArray[Any]
 Arrays = tuple[Array, Array, Array]
 
 _WORDS = "1 0 0; 0 1 0; 1 1 0; 0 0 1"
+_VECTOR = 'a word is a vector here, as in "1 0; 0 1"; regard explain "the cat sat" draws one for each word'
 _SEED = 42
 _FILES = (".npy", ".npz", ".csv", ".tsv", ".txt", ".safetensors")
 _SIZE = 4  # numbers of a vector that is drawn for a word
@@ -182,11 +183,11 @@ def _words_input(args: argparse.Namespace, generator: np.random.RandomState) -> 
     sentence, drawn = _sentence(args) is not None, f"drawn with seed {seed_of(args)}"
     table = _table_of(args, generator)
     if args.query_labels is not None or args.key_labels is not None:
-        raise ValueError("words have the same names as queries and keys: give --labels")
+        _check.fail("words have the same names as queries and keys: give --labels")
     texts = {name: getattr(args, name) for name in _WEIGHTS}
     missing = [f"--{name.replace('_', '-')}" for name, text in texts.items() if text is None]
     if 0 < len(missing) < len(texts):
-        raise ValueError(f"give all three weights or none: {' and '.join(missing)} missing")
+        _check.fail(f"give all three weights or none: {' and '.join(missing)} missing")
     if missing:
         weights = (_normal_weights if sentence else drawn_weights)(generator, table.numbers.shape[-1])
         origin, source = drawn, f"{'their vectors' if sentence else ''} and weights {drawn}"
@@ -209,7 +210,7 @@ def _files_input(args: argparse.Namespace) -> dict[str, Any]:
     """Return what is known of files: the arrays, the names of their rows, and a note about drawn arrays."""
     for name in ("words", *_WEIGHTS):
         if getattr(args, name) is not None:
-            raise ValueError(f"give files or --{name.replace('_', '-')}, not both")
+            _check.exclude("FILES", f"--{name.replace('_', '-')}")
     names: tuple[list[str] | None, list[str] | None] = (None, None)
     if (len(args.files) == 1 and args.files[0].suffix.lower() == ".npz") or len(args.files) > 3:
         arrays = read_arrays(args.files)
@@ -259,18 +260,15 @@ def _table_of(args: argparse.Namespace, generator: np.random.RandomState) -> Tab
     """Return the vectors of the words, those of the tutorial by default."""
     if (words := _sentence(args)) is not None:
         if args.words is not None:
-            raise ValueError("give a sentence or --words, not both")
+            _check.exclude("a sentence", "--words")
         distinct = list(dict.fromkeys(words))
         drawn = generator.normal(size=(len(distinct), _SIZE)).round(1)  # the same word has the same vector
         return Table(drawn[[distinct.index(word) for word in words]], words)
     try:
         return parse_table(_WORDS if args.words is None else args.words, "words")
     except ValueError as error:
-        hint = (
-            'a word is a vector here, as in "1 0; 0 1"; regard explain "the cat sat" draws one for each word'
-        )
         known = "is not a number" in str(error) or "no numbers" in str(error)
-        raise ValueError(f"{error}; {hint}" if known else str(error)) from None
+        _check.fail(str(error), hint=_VECTOR if known else "")
 
 
 def seed_of(args: argparse.Namespace) -> int:
@@ -301,9 +299,9 @@ def _generator(args: argparse.Namespace) -> np.random.RandomState:
     """Return the generator of weights and learned arrays; raise if --seed would draw nothing."""
     if args.seed is not None and not _draws_score(args):
         if args.files and _sentence(args) is None:
-            raise ValueError("give files or --seed, not both")
+            _check.exclude("FILES", "--seed")
         if _sentence(args) is None and all(getattr(args, name) is not None for name in _WEIGHTS):
-            raise ValueError("give the three weights or a seed that draws them, not both")
+            _check.exclude("all three weights", "--seed")
     # The legacy generator: its draws are the same in every release, and those of tutorials.
     return np.random.RandomState(seed_of(args))
 
@@ -321,7 +319,7 @@ def _score(args: argparse.Namespace, generator: np.random.RandomState, arrays: A
     score = args.score or "scaled_dot"
     if score not in _LEARNED_SCORES:
         if args.score_arrays is not None:
-            raise ValueError(f"--score {score} has no learned arrays: leave --score-arrays out")
+            _check.fail(f"--score {score} has no learned arrays: leave --score-arrays out")
         return cast(ScoreLike, score)
     learned = _drawn(score, generator, *arrays) if args.score_arrays is None else _read_score(args)
     return cast(ScoreLike, getattr(scores, score)(**learned))
@@ -359,17 +357,17 @@ def _read_score(args: argparse.Namespace) -> dict[str, Array]:
     elif not set(arrays) <= set(known):
         rule = f"hold only {', '.join(known)} for --score {args.score}: it holds {names}"
     if rule:
-        raise ValueError(f"{args.score_arrays} must {rule}")
+        _check.fail(f"{args.score_arrays} must {rule}")
     return arrays
 
 
 def _mask(args: argparse.Namespace, n: int, m: int) -> Mask | None:
     """Return the intersection of all masks of the command line."""
     if args.align and not (args.causal or args.window):
-        raise ValueError("--align goes with --causal or --window")
+        _check.fail("--align needs --causal or --window")
     if (args.causal or args.window) and args.align is None and n != m:
         which = "--causal" if args.causal else "--window"
-        raise ValueError(f"{which} needs --align start or --align end where n != m: {n} and {m}")
+        _check.fail(f"{which} needs --align start or --align end where n != m: {n} and {m}")
     masks: list[Mask] = []
     if args.causal:
         masks.append(mask.causal(args.align))
@@ -383,6 +381,6 @@ def _mask(args: argparse.Namespace, n: int, m: int) -> Mask | None:
 def _zeros_and_ones(path: Path) -> Array:
     array = read_array(path)
     if not np.all((array == 0) | (array == 1)):
-        raise ValueError(f"{path} must hold 0 and 1 only (1: the key is visible to the query)")
+        _check.fail(f"{path} must hold 0 and 1 only (1: the key is visible to the query)")
     visible: Array = array != 0
     return visible

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from regard import _check
 from regard.show.figures.figure import save
 from regard.show.figures.heatmap import MOST_HEADS, heatmap, heatmaps
 
@@ -38,7 +39,7 @@ def chosen_heads(weights: NDArray[Any], at: tuple[int, ...] = ()) -> NDArray[Any
     if heads.size == math.prod(heads.shape[-2:]):
         return heads.reshape(heads.shape[-2:])
     if heads.ndim > 4 or math.prod(heads.shape[:-2]) > MOST_HEADS:
-        raise ValueError(
+        _check.fail(
             f"a figure has up to two leading dimensions, of {MOST_HEADS} heads in all: they are {heads.shape[:-2]}. "
             "regard explain chooses some with --at"
         )

@@ -52,11 +52,13 @@ class Halves(Words):
 class Parrot:
     """A model with fixed translations: its file has source TAB translation, and whether it has attention."""
 
+    card: dict[str, list[str]] | None = None
+
     def __init__(self, translations: dict[str, str], attention: bool) -> None:
         self.translations, self.attention = translations, attention
         side = Halves(Vocabulary(SPECIAL))
         source = Text("words", learned=side)
-        self.model = SimpleNamespace(source=source, source_tokenizer=side, target=side)
+        self.model = SimpleNamespace(source=source, source_tokenizer=side, target=side, card=self.card)
 
     @classmethod
     def load(cls, path: Path) -> Parrot:
@@ -303,6 +305,47 @@ def test_lines_with_one_source_are_alternatives_by_option(capsys: pytest.Capture
     assert rows(out, "exact %")["model"][-2:] == ["100.0", "0.0"]
 
 
+@pytest.mark.parametrize("hypotheses", [["R EH D", "K AE T"], ["R EH D", "K AE T", "R EH D"]])
+def test_lines_of_text_with_one_source_are_alternatives(
+    hypotheses: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    (
+        write("words", "read", "cat", "read"),
+        write("right", "R IY D", "K AE D", "R EH D"),
+        write("h", *hypotheses),
+    )
+    arguments = ["--hypotheses", "h", "--references", "right", "--sources", "words", "--alternatives"]
+    out, err = run_evaluate(capsys, *arguments)
+    assert out.startswith("2 items of right")
+    assert "alternatives" not in err
+    assert rows(out, "exact %")["h"][-2:] == ["50.0", f"{100 / 6:.1f}"]
+
+
+def test_rates_of_phonemes_are_wer_and_per(capsys: pytest.CaptureFixture[str]) -> None:
+    (
+        write("words", "read", "cat", "cat"),
+        write("right", "R IY D", "K AE D", "K A"),
+        write("h", "R IY D", "K AE T"),
+    )
+    arguments = ["--hypotheses", "h", "--references", "right", "--sources", "words", "--alternatives"]
+    out, _ = run_evaluate(capsys, *arguments, "--phonemes", "--json", "it.json", "--measure", "wer")
+    assert rows(out, "PER %")["h"] == ["50.0", f"{100 / 6:.1f}"]
+    assert "exact" not in out.split("\n\n")[1]
+    (scores,) = json.loads(Path("it.json").read_text())["models"]
+    assert (scores["wer"], scores["per"]) == (0.5, pytest.approx(1 / 6))
+
+
+@pytest.mark.usefixtures("parrots")
+@pytest.mark.parametrize("card", [None, {"symbols": ["K"]}])
+def test_a_model_of_a_dictionary_is_measured_by_wer_and_per(
+    card: dict[str, list[str]] | None, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Parrot, "card", card)
+    write("model", "none", "cat\tK A"), write("test", "cat\tK A T")
+    out, _ = run_evaluate(capsys, "model", "test")
+    assert ("WER" in out, "exact %" in out) == (card is not None, card is None)
+
+
 @pytest.mark.usefixtures("parrots")
 @pytest.mark.parametrize("pack", [bytes, gzip.compress])
 def test_standard_input_is_a_file(
@@ -445,15 +488,42 @@ def test_errors_of_links_are_one_line(
     assert refused(capsys, *arguments) == error
 
 
+@pytest.mark.usefixtures("parrots")
+def test_an_item_that_is_too_long_is_an_empty_answer(capsys: pytest.CaptureFixture[str]) -> None:
+    write("model", "attention", "a\tb", f"{'w ' * 1001}\tb"), write("gold", "0-0", "0-0", "0-0")
+    write("test", "a\tb", f"{'w ' * 1001}\tb", f"a\t{'w ' * 1001}")
+    assert cli.main(["evaluate", "model", "test", "--gold", "gold"]) == 2
+    out, err = capsys.readouterr()
+    assert [line for line in err.splitlines() if "error" in line] == [
+        "regard evaluate: error: test, source 2: 1001 tokens; at most 1000 are allowed",
+        "regard evaluate: error: test, target 3: 1001 tokens; at most 1000 are allowed",
+    ]
+    cells = rows(out, "AER %")["model"]
+    assert (cells[-5], cells[-3:]) == ("33.3", ["50.0", "100.0", "33.3"])  # one of three, one of three links
+
+
+@pytest.mark.usefixtures("parrots")
+@pytest.mark.parametrize(("unknown", "exact"), [("guess", "50.0"), ("skip", "0.0"), ("fail", "0.0")])
+def test_unknown_sources_are_guessed_left_empty_or_errors(
+    unknown: str, exact: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Halves, "encode", lambda self, tokens: [3 if "#" in token else 4 for token in tokens])
+    write("model", "none", "#\tx", "a\ty"), write("test", "#\tx", "a\tb")
+    assert cli.main(["evaluate", "model", "test", "--unknown", unknown]) == 2 * (unknown == "fail")
+    out, err = capsys.readouterr()
+    assert rows(out, "exact %")["model"][-2] == exact
+    assert "test, source 1: the model has never seen '#'" in err
+
+
 ERRORS = """
  | give MODEL and TEST, or --hypotheses and --references
 model | give MODEL and TEST, or --hypotheses and --references
 model nowhere | nowhere: No such file or directory
 nowhere test | nowhere: No such file or directory
 model gold | gold, line 1: expected source TAB target, found 1 column
-model test --references test | --references goes with --hypotheses
+model test --references test | --references needs --hypotheses
 --hypotheses test | --hypotheses needs --references
-model --hypotheses test | give a model or --hypotheses, not both: MODEL goes with a model
+model --hypotheses test | MODEL and --hypotheses exclude each other; hint: give one
 --hypotheses gold --references test | gold must have 4 lines, like test. It has 1.
 --hypotheses test gold --references test | gold must have 4 lines, like test. It has 1.
 --hypotheses gold --references empty | empty is empty
@@ -478,9 +548,14 @@ model test --gold links --alternatives | --gold has links for each line of TEST,
 model test --png x.doc | a picture's name must end in .png, .svg or .pdf: x.doc
 model test --json no/x.json | no/x.json: there is no folder no
 model test --json . | . must be a file, or not there yet. It is a folder instead.
---hypotheses test --references test --beam 3 | give a model or --hypotheses, not both: --beam goes with a model
-model long | long, source 2: 1001 tokens; at most 1000 are allowed
-model wide --gold gold | wide, target 1: 1001 tokens; at most 1000 are allowed
+--hypotheses test --references test --alternatives | --alternatives needs --sources: lines with the same source are
+    one item
+--hypotheses gold --references test --sources test --alternatives | gold must have 4 lines, like the sources, or 4, one
+    for each different source. It has 1.
+--hypotheses test --references test --measure wer | --measure must be one of what is measured: bleu, chrf, exact,
+    errors. Got wer instead.
+model test --phonemes --measure bleu | --measure must be one of what is measured: wer, per. Got bleu instead.
+--hypotheses test --references test --beam 3 | --beam and --hypotheses exclude each other; hint: give one
 model test --json test | test would be overwritten; hint: give --json a file of its own
 --hypotheses gold --references gold --json ./gold | gold would be overwritten; hint: give --json a file of its own
 model test --json x.svg --png x.svg | x.svg would be overwritten; hint: give --png a file of its own
@@ -494,7 +569,6 @@ def test_errors_are_one_line(arguments: list[str], error: str, capsys: pytest.Ca
     write("model", *TRANSLATIONS), write("blind", "none", *TRANSLATIONS[1:]), write("test", *TEST)
     write("gold", "0-0"), write("links", *["0-0"] * 4), write("empty")
     write("none", *[""] * 4), write("far", "", "2?2", "99?99", "")
-    write("long", "a\tb", f"{'w ' * 1001}\tb"), write("wide", f"one\t{'w ' * 1001}")
     assert cli.main(["evaluate", *arguments]) == 2
     captured = capsys.readouterr()
     assert captured.out == ""

@@ -27,7 +27,7 @@ from regard.seq2seq import Seq2Seq
 from regard.seq2seq.commands import drawing, summary
 from regard.seq2seq.commands.link_files import LineLinks, LinkFile, PairLinks
 from regard.seq2seq.commands.summary import summarize
-from regard.seq2seq.commands.train import files, report, run
+from regard.seq2seq.commands.train import files, run
 from regard.seq2seq.commands.train.files import RunFiles
 from regard.seq2seq.commands.train.report import Reporter, equally_spaced, forecast
 from regard.seq2seq.corpus.batching import Links
@@ -241,7 +241,7 @@ def test_short_lines_are_measured_by_errors(tmp_path: Path, capsys: pytest.Captu
     stdout, stderr = capsys.readouterr()
     assert "BLEU" not in stdout + stderr
     assert re.search(
-        r"^epoch 1: .*, exact \d+\.\d %, token errors \d+\.\d % \(greedy, 30 pairs\)", stderr, re.MULTILINE
+        r"^epoch 1: .*, exact \d+\.\d %, token errors \d+\.\d % \(greedy, 3 sources\)", stderr, re.MULTILINE
     )
     assert stdout.startswith(
         "exact 100.0 %, token errors 0.0 % with attention, on the 30 training pairs themselves"
@@ -272,6 +272,14 @@ def test_the_most_informative_measure_is_chosen(
     assert (
         re.sub(r"BLEU \d\d?\.\d", "BLEU 0.0", measured) == expected
     )  # the runs that match are sacrebleu's business
+
+
+def test_any_target_of_a_source_is_right() -> None:
+    sources, answers = ["read", "cat", "read"], ["R EH D", "K AE T", "R EH D"]
+    measured = summarize("tokens", sources, answers, ["R IY D", "K AE D", "R EH D"])
+    assert (measured.exact, measured.errors) == (0.5, 1 / 6)
+    assert str(measured._replace(phonemes=True)) == "WER 50.0 %, PER 16.7 %"
+    assert summarize("tokens", ["a b c d"], ["A B C D"], ["A B C D"], phonemes=True).bleu is None
 
 
 @pytest.mark.slow
@@ -1011,6 +1019,14 @@ def test_sample_pairs_are_from_all_parts_of_a_sorted_file() -> None:
         assert gaps.max(initial=0) <= max(2, count // 200)
 
 
+def test_a_sample_has_all_pairs_of_a_source() -> None:
+    pairs = [(str(i % 300), str(i)) for i in range(600)]
+    sample = equally_spaced(pairs)
+    chosen = {source for source, _ in sample}
+    assert len(chosen) == 200
+    assert sample == [pair for pair in pairs if pair[0] in chosen]
+
+
 @pytest.mark.slow
 def test_a_training_that_was_too_short_is_reported_at_the_end(
     pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -1057,24 +1073,17 @@ def test_how_often_pairs_will_be_seen(
     )
 
 
-@pytest.mark.slow
-def test_the_forecast_is_printed_once_after_some_seconds(
-    pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("a_step", "count"), [(1.0, 0), (2.0, 1)])
+def test_the_forecast_is_printed_once_after_five_seconds(
+    a_step: float, count: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    arguments = [
-        "train",
-        str(pairs),
-        "--epochs",
-        "3",
-        "--no-attention",
-        "--fresh",
-        "--out",
-        str(tmp_path / "m"),
-    ]
-    for seconds, count in ((0.0, 1), (float("inf"), 0)):
-        monkeypatch.setattr(report, "_FORECAST_SECONDS", seconds)
-        assert main(arguments) == 0
-        assert capsys.readouterr().err.count("at this speed each pair will be seen 3 times in ") == count
+    model = Seq2Seq(epochs=5, attention=False)
+    training = model.begin([("a", "b"), ("b", "a")])
+    first, *others = (step._replace(seconds=a_step * step.number) for step in model.run(training))
+    with Reporter("it", model, training, tmp_path / "log.jsonl", [], first) as reporter:
+        for step in (first, *others):
+            reporter.report(step)
+    assert capsys.readouterr().err.count("at this speed each pair will be seen 5 times in ") == count
 
 
 @pytest.mark.slow

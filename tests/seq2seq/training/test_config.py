@@ -12,12 +12,13 @@ import numpy as np
 import pytest
 
 from regard.seq2seq import Seq2Seq, TrainingConfig
+from regard.seq2seq.commands import distill
 from regard.seq2seq.commands.train.arguments import add_arguments, make_models
 from regard.seq2seq.commands.train.data import Data, identity
 from regard.seq2seq.networks.families import FAMILIES
 from regard.seq2seq.networks.options import options_of
 from regard.seq2seq.sources import Text
-from regard.seq2seq.training.config import OPTIONS
+from regard.seq2seq.training.config import OF_TEACHERS, OPTIONS
 
 OTHERS: dict[str, Any] = {  # a value for each option that is not its default
     "epochs": 3,
@@ -32,6 +33,8 @@ OTHERS: dict[str, Any] = {  # a value for each option that is not its default
     "clip_norm": 2.0,
     "patience": 3,
     "guided_alignment": 0.0,
+    "soft_weight": 0.25,
+    "temperature": 3.0,
     "rdrop": 1.0,
     "keep": "last",
     "shift": 1,
@@ -51,6 +54,8 @@ REFUSED = {
     "clip_norm": (-1, "clip_norm must be greater than 0. Got -1.0 instead."),
     "patience": (0, "patience must be at least 1. Got 0 instead."),
     "guided_alignment": (-1, "guided_alignment must be at least 0. Got -1.0 instead."),
+    "soft_weight": (1.5, "soft_weight must be at most 1. Got 1.5 instead."),
+    "temperature": (0, "temperature must be greater than 0. Got 0.0 instead."),
     "rdrop": (-0.5, "rdrop must be at least 0. Got -0.5 instead."),
     "keep": ("all", "keep must be one of 'best', 'last'. Got 'all' instead."),
     "shift": (True, "shift must be an integer. Got True instead."),
@@ -66,6 +71,15 @@ def option(name: str) -> str:
 def parser() -> argparse.ArgumentParser:
     result = argparse.ArgumentParser(prog="regard train")
     add_arguments(result)
+    return result
+
+
+def parser_with(name: str) -> argparse.ArgumentParser:
+    """The parser that has an option: that of `regard distill` where an option is of teachers."""
+    if name not in OF_TEACHERS:
+        return parser()
+    result = argparse.ArgumentParser(prog="regard distill")
+    distill.add_arguments(result)
     return result
 
 
@@ -123,23 +137,24 @@ def test_rdrop_needs_dropout() -> None:
 
 def test_every_option_has_an_argument_that_sets_it_alone() -> None:
     for name, value in OTHERS.items():
-        args = parser().parse_args(["pairs.tsv", option(name), str(value)])
-        given = {n: x for n in OPTIONS if (x := getattr(args, n)) is not None}
+        args = parser_with(name).parse_args(["pairs.tsv", option(name), str(value)])
+        given = {n: x for n in OPTIONS if (x := getattr(args, n, None)) is not None}
         assert given == {name: value}
     assert OTHERS.keys() == OPTIONS.keys()
 
 
 def test_the_model_of_a_command_has_its_options() -> None:
     values = OTHERS | {"dropout": 0.5, "shift": 0, "noise": 0.0}  # those of pictures need pictures
-    del values["steps"]  # instead of epochs and minutes
+    for name in ("steps", *OF_TEACHERS):  # epochs and minutes instead; without teachers
+        del values[name]
     arguments = [text for name, value in values.items() for text in (option(name), str(value))]
     (model,) = make_models(parser().parse_args(["pairs.tsv", *arguments]))
     assert model.training == TrainingConfig(**values)
 
 
 def test_the_help_has_descriptions_and_defaults() -> None:
-    text = " ".join(parser().format_help().split())
     for name, described in OPTIONS.items():
+        text = " ".join(parser_with(name).format_help().split())
         expected = f"{option(name)} {described.value} {described.description} (default: {described.default})"
         assert expected in text
     for field in dataclasses.fields(TrainingConfig):
@@ -197,7 +212,7 @@ def test_names_of_fields_are_the_format_of_the_identity() -> None:
         ' "normalization": "NFKC", "source": "tokens", "target": "words", "training": {"batch_tokens": 64,'
         ' "clip_norm": 2.0, "dropout": 0.5, "ema_decay": 0.5, "epochs": 3, "guided_alignment": 0.0, "keep": "last",'
         ' "label_smoothing": 0.0, "learning_rate": 0.25, "minutes": 0.5, "patience": 3, "rdrop": 1.0, "seed": 0,'
-        ' "warm_up": 9}, "vocabulary": 9}'
+        ' "soft_weight": 0.25, "temperature": 3.0, "warm_up": 9}, "vocabulary": 9}'
     )
     text = configuration + "('a', 'b')\n('c', 'd')\n\n"
     others: dict[str, Any] = {"source": "tokens", "normalization": "NFKC", "max_tokens": 7, "lower": True}

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from itertools import chain
 from pathlib import Path
 
+from regard import _check
 from regard.pronunciation import FORMATS, Lexicon, Prepared, prepare, read, read_phone_map, read_symbols
 from regard.pronunciation.stress import STRESS
 from regard.seq2seq.commands.options import check_outputs
@@ -99,7 +100,7 @@ def check_output(args: argparse.Namespace, inputs: Sequence[Path]) -> None:
     """Check the options of what is written: a file has a format, and replaces no input."""
     if (args.format is None) != (args.out is None):
         missing = "format" if args.format is None else "out"
-        raise ValueError(f"--{missing} is missing: a file is written in a format")
+        _check.fail(f"--{missing} is missing: a file is written in a format")
     check_outputs({"--out": args.out}, [*inputs, *filter(None, (args.phone_map, args.symbols))])
 
 

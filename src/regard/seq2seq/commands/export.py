@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from regard import _check
 from regard.seq2seq.commands.loading import add_model
 from regard.seq2seq.corpus.pairs import read_lines
 from regard.seq2seq.decoding.beam import BEAM
@@ -106,10 +107,10 @@ def run(args: argparse.Namespace) -> int:
 def _check_folder(folder: Path, names: Sequence[str], *, force: bool) -> None:
     """Check that a folder can get the files, before any work."""
     if folder.exists() and not folder.is_dir():
-        raise ValueError(f"--onnx needs a folder, and {folder} is a file")
+        _check.fail(f"--onnx needs a folder, and {folder} is a file")
     known = [name for name in names if (folder / name).exists()]
     if known and not force:
-        raise ValueError(f"{folder} has {known[0]} already: --force replaces it")
+        _check.fail(f"{folder} has {known[0]} already", hint="--force replaces it")
 
 
 def _read(path: Path) -> _Lines:
@@ -118,7 +119,7 @@ def _read(path: Path) -> _Lines:
     counts = {len(parts) for parts in cells}
     if not cells or counts - {1, 2} or len(counts) > 1:
         got = "none" if not cells else f"{' and '.join(map(str, sorted(counts)))} columns"
-        raise ValueError(f"{path} must have lines of one column, or of two. Got {got} instead.")
+        _check.fail(f"{path} must have lines of one column, or of two. Got {got} instead.")
     targets: dict[str, list[str]] = {}
     for source, *target in cells:
         targets.setdefault(source, []).extend(target)

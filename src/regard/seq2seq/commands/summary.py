@@ -1,4 +1,7 @@
-"""The measures of a model in one line: BLEU for sentences, exact matches and error rates for words and short lines."""
+"""The measures of a model in one line: BLEU for sentences, exact matches and error rates for words and short lines.
+
+Of lines with the same source, the first is measured, and all their references are right: only BLEU counts them apart.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ from collections.abc import Sequence
 from importlib.util import find_spec
 from typing import NamedTuple
 
+from regard.seq2seq.corpus.pairs import by_source
 from regard.seq2seq.evaluation import metrics
 
 __all__ = ["Summary", "summarize"]
@@ -19,21 +23,33 @@ class Summary(NamedTuple):
     bleu: float | None  # in percent
     unit: str  # of errors: "tokens", "characters" or "words"
     signature: str  # of BLEU, by sacrebleu
+    phonemes: bool = False  # whether tokens are phonemes, and lines words
 
     def __str__(self) -> str:
+        if self.phonemes and self.exact is not None and self.errors is not None:
+            return f"WER {100 * (1 - self.exact):.1f} %, PER {100 * self.errors:.1f} %"
         parts = [] if self.exact is None else [f"exact {100 * self.exact:.1f} %"]
         parts += [] if self.errors is None else [f"{self.unit[:-1]} errors {100 * self.errors:.1f} %"]
         return ", ".join(parts if self.bleu is None else [*parts, f"BLEU {self.bleu:.1f}"])
 
 
 def summarize(
-    token_type: str, sources: Sequence[str], translations: Sequence[str], references: Sequence[str]
+    token_type: str,
+    sources: Sequence[str],
+    translations: Sequence[str],
+    references: Sequence[str],
+    *,
+    phonemes: bool = False,
 ) -> Summary:
     """Measure translations: BLEU for sentences; exact matches and errors for other lines, characters and tokens."""
-    sentences = metrics.headline(sources, references) == "bleu" and find_spec("sacrebleu") is not None
+    sentences = not phonemes and metrics.headline(sources, references) == "bleu"
+    sentences = sentences and find_spec("sacrebleu") is not None
     bleu, signature = metrics.bleu(translations, references) if sentences else (None, "")
     unit, cut = metrics.unit(references, token_type)
     if sentences and token_type not in ("tokens", "characters"):
         return Summary(None, None, bleu, unit, signature)
-    errors = metrics.error_rate(translations, references, cut=cut)
-    return Summary(metrics.exact(translations, references), errors, bleu, unit, signature)
+    right = by_source(zip(sources, references, strict=True))
+    answers = by_source(zip(sources, translations, strict=True))
+    items = [answer for answer, *_ in answers.values()], [*right.values()]
+    errors = metrics.error_rate(*items, cut=cut)
+    return Summary(metrics.exact(*items), errors, bleu, unit, signature, phonemes)

@@ -12,7 +12,7 @@ import os
 import stat
 import sys
 import zlib
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from itertools import chain
 from typing import Any, BinaryIO, NamedTuple, TypeVar
@@ -29,6 +29,7 @@ from regard.seq2seq.sources.text.normalization import is_blank
 from regard.seq2seq.sources.text.tokenizers import Tokenizer
 
 __all__ = [
+    "by_source",
     "Skipped",
     "as_pairs",
     "no_pair",
@@ -46,8 +47,8 @@ Readable = str | os.PathLike[str] | BinaryIO
 Pair = tuple[Example, Example]
 T = TypeVar("T")
 Key = TypeVar("Key", str, tuple[str, str])
+SourceKey = TypeVar("SourceKey", bound=Hashable)
 
-LONGEST_LINE = 1 << 20  # bytes; limits memory for a file without line ends
 _BLOCK = 1 << 18  # bytes per read
 _GZIP = b"\x1f\x8b"
 _GZIP_FORMAT = 31  # zlib's wbits for gzip's header and checksum
@@ -163,7 +164,7 @@ def _of_table(
     number = 0
     for number, (line, cells, error) in enumerate(records, 1):  # noqa: B007 - used after the loop
         if error:
-            raise ValueError(error)
+            _check.fail(error)
         filled = [not is_blank(cell) for cell in cells]
         if all(filled) and cells:
             pairs.append((cells[0], cells[1]))
@@ -185,7 +186,7 @@ def _no_pair(line: str, cells: Sequence[str], name: str, number: int, skipped: _
     elif len(cells) == 2:
         _skip(Skipped(number, f"the {_SIDES[not is_blank(cells[0])]} is empty", name), skipped)
     else:
-        raise ValueError(f"{name}, line {number}: {no_pair(line)}")
+        _check.fail(f"{name}, line {number}: {no_pair(line)}")
 
 
 def no_pair(line: str) -> str:
@@ -199,7 +200,7 @@ def no_pair(line: str) -> str:
 
 def _skip(pair: Skipped, skipped: _OnSkipped | None) -> None:
     if skipped is None:
-        raise ValueError(str(pair))
+        _check.fail(str(pair))
     skipped(pair)
 
 
@@ -213,7 +214,7 @@ def _not_empty(pairs: list[tuple[str, str]], names: Sequence[str], count: int) -
     if not pairs:
         hold, they_are = ("holds", "it is") if len(names) == 1 else ("hold", "they are")
         why = f"all lines were left out, {count} of them" if count else f"{they_are} empty"
-        raise ValueError(f"{' and '.join(names)} {hold} no sentence pairs: {why}")
+        _check.fail(f"{' and '.join(names)} {hold} no sentence pairs: {why}")
     return pairs
 
 
@@ -229,10 +230,10 @@ def read_two(
     `skipped` and `kept` are as for `read_pairs`.
     """
     if source == target == "-":
-        raise ValueError("only one of two files can be standard input")
+        _check.fail("only one of two files can be standard input")
     paths = [_files.real(path) for path in (source, target) if isinstance(path, str | os.PathLike)]
     if len(paths) == 2 and paths[0] == paths[1]:
-        raise ValueError(f"source and target must be different files. Got {source} and {target} instead.")
+        _check.fail(f"source and target must be different files. Got {source} and {target} instead.")
     names = (display_name(source), display_name(target))
     with file_lines(source) as sources, file_lines(target) as targets:
         return _of_two(names, (_Lines(sources), _Lines(targets)), skipped, kept)
@@ -254,7 +255,7 @@ def _of_two(
     counts = [file.finish() for file in files]
     if counts[0] != counts[1]:
         few = int(counts[1] < counts[0])
-        raise ValueError(
+        _check.fail(
             f"{names[0]} has {counts[0]} lines, {names[1]} has {counts[1]}:"
             f" line {counts[few] + 1} is missing in {names[few]}"
         )
@@ -294,7 +295,9 @@ def as_pairs(
     number = 0
     for number, pair in enumerate(pairs, 1):
         if isinstance(pair, str) or not isinstance(pair, Sequence) or len(pair) != 2:
-            raise TypeError(f"pair {number} must be a source and a target. Got {pair!r:.60} instead.")
+            _check.fail(
+                f"pair {number} must be a source and a target. Got {pair!r:.60} instead.", kind=TypeError
+            )
         read = source.load(pair[0], f"pair {number}: "), target.read(pair[1], f"pair {number}: ")
         if empty := [what for what, side in zip(_SIDES, read, strict=True) if not len(side)]:
             _skip(Skipped(number, f"the {empty[0]} is empty"), skipped)
@@ -302,7 +305,7 @@ def as_pairs(
             complete.append(read)
     if not complete:
         got = f"{number} with an empty side" if number else "none"
-        raise ValueError(f"there must be sentence pairs. Got {got} instead.")
+        _check.fail(f"there must be sentence pairs. Got {got} instead.")
     return complete
 
 
@@ -342,6 +345,14 @@ def paired(
 
 def _same(pair: tuple[str, str]) -> tuple[str, str]:
     return pair
+
+
+def by_source(pairs: Iterable[tuple[SourceKey, T]]) -> dict[SourceKey, list[T]]:
+    """Return the targets of each source, in the order of the pairs."""
+    targets: dict[SourceKey, list[T]] = {}
+    for source, target in pairs:
+        targets.setdefault(source, []).append(target)
+    return targets
 
 
 def memoized(function: Callable[[Key], T]) -> Callable[[Key], T]:
@@ -388,12 +399,12 @@ def read_lines(path: Readable, errors: dict[int, str] | None = None) -> Generato
             if end:
                 yield from _decoded(data[:end], name, number, errors)
                 number += data.count(b"\n", 0, end)
-            if len(begun) > LONGEST_LINE:
+            if len(begun) > _check.LONGEST_LINE:
                 if errors is None:
                     break
-                begun = begun[: LONGEST_LINE + 1]  # still too long
+                begun = begun[: _check.LONGEST_LINE + 1]  # still too long
         if number == 1 and b"\r" in begun[:-1]:
-            raise ValueError(f"{name}: lines must end with LF or CRLF. Got CR only instead.")
+            _check.fail(f"{name}: lines must end with LF or CRLF. Got CR only instead.")
         if begun:
             yield from _decoded(begun, name, number, errors)
 
@@ -406,42 +417,22 @@ def _decoded(data: bytes, name: str, number: int, errors: dict[int, str] | None)
         text = "\0"
     # Only the first line can be too long: the others lie within one block, which is smaller than the limit.
     longest = data.index(b"\n") if b"\n" in data else len(data)
-    if "\0" not in text and longest <= LONGEST_LINE:
+    if "\0" not in text and longest <= _check.LONGEST_LINE:
         lines = text.removeprefix("\ufeff" if number == 1 else "").removesuffix("\n").split("\n")
         yield [line.removesuffix("\r") for line in lines] if "\r" in text else lines
         return
     good: list[str] = []
     for i, line in enumerate(data.removesuffix(b"\n").split(b"\n"), number):
         try:
-            good.append(decode_line(line, f"{name}, line {i}", first=i == 1))
+            good.append(_check.text_line(line, f"{name}, line {i}", first=i == 1))
         except ValueError as error:
-            if errors is None or (i == 1 and _is_utf_16(line)):
+            if errors is None or (i == 1 and _check.is_utf_16(line)):
                 if good:
                     yield good
                 raise
             errors[i] = str(error)
             good.append("")
     yield good
-
-
-def _is_utf_16(line: bytes) -> bool:
-    return line.startswith((b"\xff\xfe", b"\xfe\xff"))
-
-
-def decode_line(line: bytes, location: str, *, first: bool = False) -> str:
-    """Decode a line from UTF-8 and remove its line end, and of the first one a byte order mark."""
-    if len(line) > LONGEST_LINE:
-        raise ValueError(f"{location}: longer than {LONGEST_LINE} bytes")
-    try:
-        text = line.decode("utf-8")
-    except UnicodeDecodeError as error:
-        seems = ", but UTF-16, it seems" if _is_utf_16(line) else ""
-        raise ValueError(
-            f"{location}: not UTF-8{seems} (byte {error.start + 1} is 0x{line[error.start]:02x})"
-        ) from None
-    if "\0" in text:
-        raise ValueError(f"{location}: not text (byte {line.index(0) + 1} is zero)")
-    return text.removeprefix("\ufeff" if first else "").removesuffix("\n").removesuffix("\r")
 
 
 # ------------------------------------------------------------------------------------------------------ bytes
@@ -476,10 +467,10 @@ def _opened(path: Readable, name: str) -> Iterator[BinaryIO]:
             before = _state(file)
             yield file
             if _state(file) != before:
-                raise ValueError(f"{name} changed while it was read")
+                _check.fail(f"{name} changed while it was read")
     elif isinstance(path, io.TextIOBase) or not hasattr(path, "read"):
         got = "a text file" if isinstance(path, io.TextIOBase) else type(path).__name__
-        raise TypeError(f"{name} must be a path or a binary file. Got {got} instead.")
+        _check.fail(f"{name} must be a path or a binary file. Got {got} instead.", kind=TypeError)
     else:
         yield path
 
@@ -518,15 +509,15 @@ def _inflated(blocks: Iterable[bytes], name: str) -> Iterator[bytes]:
                 _check_ratio(packed - len(block), unpacked, name)
                 yield part
     except zlib.error as error:
-        raise ValueError(f"{name} is not a complete gzip file: {error}") from None
+        _check.fail(f"{name} is not a complete gzip file: {error}")
     if not member.eof:
-        raise ValueError(f"{name} is not a complete gzip file: it is cut off")
+        _check.fail(f"{name} is not a complete gzip file: it is cut off")
 
 
 def _check_ratio(packed: int, unpacked: int, name: str) -> None:
     """Raise an error if the compression ratio is far above that of text (a decompression bomb)."""
     if unpacked > _FREE + _RATIO * packed:
-        raise ValueError(
-            f"{name} unpacks to too much: its first {packed} bytes give {unpacked}, more than {_RATIO} times as many;"
-            " unpack it with gunzip if you trust it"
+        _check.fail(
+            f"{name} unpacks to too much: its first {packed} bytes give {unpacked}, more than {_RATIO} times as many",
+            hint="unpack it with gunzip if you trust it",
         )

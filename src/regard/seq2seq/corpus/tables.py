@@ -10,6 +10,8 @@ import warnings
 from collections.abc import Iterable, Iterator, MutableMapping, Sequence
 from typing import NamedTuple
 
+from regard import _check
+
 __all__ = [
     *("Columns", "Record", "check_columns", "is_csv", "is_quoted", "name_like", "note_header", "note_quotes"),
     "records",
@@ -112,7 +114,7 @@ def check_columns(columns: Columns | None) -> None:
     if columns is not None and (
         isinstance(columns, str) or len(columns) != 2 or len(set(map(_plain, columns))) < 2
     ):
-        raise ValueError(f"columns must be two different names or numbers. Got {columns!r:.60} instead.")
+        _check.fail(f"columns must be two different names or numbers. Got {columns!r:.60} instead.")
 
 
 def _plain(column: str | int) -> str | int:
@@ -140,18 +142,16 @@ def _choose(first: Record, name: str, columns: Columns | None) -> tuple[list[int
         if count != 2:
             cells = ", ".join(_shown(cell) for cell in first.cells[:8])
             hint = _STATED if count < 2 and is_csv(name) else "choose two with --columns"
-            raise ValueError(
-                f"{name}, line {first.line}: expected 2 columns, found {count} ({cells}); {hint}"
-            )
+            _check.fail(f"{name}, line {first.line}: expected 2 columns, found {count} ({cells})", hint=hint)
         return [0, 1], False
     if all(_is_number(column) for column in columns):
         indices = [int(column) - 1 for column in columns]
         if wrong := [index + 1 for index in indices if not 0 <= index < count]:
-            raise ValueError(f"{name}, line {first.line}: there is no column {wrong[0]}; there are {count}")
+            _check.fail(f"{name}, line {first.line}: there is no column {wrong[0]}; there are {count}")
         return indices, False
     indices = [_column_index(str(column), first, name) for column in columns]
     if indices[0] == indices[1]:
-        raise ValueError(
+        _check.fail(
             f"{name}, line {first.line}: columns must be two different ones."
             f" Got {columns[0]!r:.60} and {columns[1]!r:.60} instead, which are both column {indices[0] + 1}."
         )
@@ -169,15 +169,14 @@ def _column_index(column: str, first: Record, name: str) -> int:
         if names.count(plain(column)) == 1:
             return names.index(plain(column))
         if names.count(plain(column)) > 1:
-            raise ValueError(
-                f"{name}, line {first.line}: {column!r:.60} is the name of several columns: give numbers"
+            _check.fail(
+                f"{name}, line {first.line}: {column!r:.60} is the name of several columns",
+                hint="give numbers",
             )
     if _is_number(column):
-        raise ValueError(f"columns must be two names or two numbers. Got {column!r:.60} and a name instead.")
+        _check.fail(f"columns must be two names or two numbers. Got {column!r:.60} and a name instead.")
     cells = ", ".join(_shown(cell) for cell in first.cells[:8])
-    raise ValueError(
-        f"{name}, line {first.line}: no column is called {column!r:.60}; the first row has {cells}"
-    )
+    _check.fail(f"{name}, line {first.line}: no column is called {column!r:.60}; the first row has {cells}")
 
 
 def _shown(cell: str) -> str:
@@ -208,7 +207,7 @@ def _csv_rows(
         except StopIteration:
             return
         except csv.Error as error:
-            raise ValueError(f"{name}, line {start}: {_reason(str(error))}") from None
+            _check.fail(f"{name}, line {start}: {_reason(str(error))}")
         of_lines = [errors.pop(i, "") for i in range(start, reader.line_num + skip + 1)]
         yield Record(start, cells if any(map(str.strip, cells)) else [], next(filter(None, of_lines), ""))
 
@@ -264,7 +263,7 @@ def _delimiter(sample: Sequence[str], name: str, columns: Columns | None) -> str
     best = [delimiter for delimiter, fit in plausible.items() if fit.quotes == most]
     if len(best) > 1:
         names = " or a ".join(_DELIMITERS[delimiter] for delimiter in best)
-        raise ValueError(f"{name}: a {names} may be between fields, both fit; {_STATED}")
+        _check.fail(f"{name}: a {names} may be between fields, both fit", hint=_STATED)
     return best[0]
 
 

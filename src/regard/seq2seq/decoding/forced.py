@@ -1,11 +1,11 @@
-"""Forced decoding: the probabilities and the alignment of given translations.
+"""Forced decoding: the probabilities and the alignment of given translations, and the distributions of their tokens.
 
-Letters: B sentences, T source positions, n target tokens, V size of the vocabulary, k hypotheses of a sentence.
+Letters: B sentences, T source positions, n target tokens, V size of the vocabulary, K most probable tokens.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -13,12 +13,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard import _check
+from regard.seq2seq.corpus.batching import SoftTargets
 from regard.seq2seq.decoding.hypothesis import Hypothesis, Scoring, hypothesis
-from regard.seq2seq.decoding.search import check_sentences, keep, log_normalizer
-from regard.seq2seq.networks.base import Predictor
+from regard.seq2seq.decoding.search import FIRST, check_sentences, keep, log_normalizer, log_totals
+from regard.seq2seq.networks.base import Predictor, Stepper
 from regard.seq2seq.sources.text.vocabulary import END, PAD, START
 
-__all__ = ["force"]
+__all__ = ["distributions", "force"]
+
+_RAREST = -1e4  # logarithm of a probability, instead of minus infinity
 
 Array = NDArray[Any]
 Ids = NDArray[np.int64]
@@ -41,25 +44,14 @@ def force(
     posterior attention, which knows the token (see `regard.seq2seq.networks.recurrent.posterior`), and not the
     attention weights of its step.
     """
-    check_sentences(source, lengths)
-    if target.ndim != 2 or target.shape[1] != len(lengths) or not (target[:1] == START).all():
-        _check.fail(
-            f"target must be (n + 1, {len(lengths)}) and begin with START. Got shape {target.shape} instead."
-        )
-    counts = (target != PAD).sum(axis=0) - 1
+    counts = _counts(source, lengths, target)
     stepper = network.stepper(source, lengths)
     if posterior and not stepper.has_posterior:
         _check.fail(
             "posterior must be False for a transformer, alone or in an ensemble: it attends several times for a token."
         )
-    rows = np.arange(len(lengths))
-    forced: list[list[_Forced]] = [[] for _ in rows]
-    for t in range(len(target) - 1):
-        going = counts[rows] > t
-        if not going.any():
-            break
-        keep(stepper, going)
-        rows = rows[going]
+    forced: list[list[_Forced]] = [[] for _ in counts]
+    for t, rows in _steps(stepper, counts):
         logits, weights = stepper(target[t, rows][:, None])
         logs = logits[np.arange(len(rows)), 0, target[t + 1, rows]] - log_normalizer(logits)[:, 0]
         aligned = stepper.posterior(target[t + 1, rows][:, None]) if posterior else weights
@@ -69,6 +61,45 @@ def force(
         _hypothesis(target[1 : counts[i] + 1, i], forced[i], int(lengths[i]), scoring)
         for i in range(len(lengths))
     ]
+
+
+def distributions(
+    network: Predictor, source: Ids, lengths: Ids, target: Ids, count: int
+) -> list[SoftTargets]:
+    """Return the `count` most probable tokens after each prefix of translations; the arguments are as for `force`.
+
+    Returns for each translation of n tokens, END included, arrays (n, count).
+    """
+    counts = _counts(source, lengths, target)
+    stepper = network.stepper(source, lengths)
+    shape = max(len(target) - 1, 0), len(lengths), count
+    tokens, logs = np.zeros(shape, np.int32), np.zeros(shape, np.float32)
+    for t, rows in _steps(stepper, counts):
+        top, _ = stepper.top(target[t, rows][:, None], count, FIRST)
+        tokens[t, rows] = top.tokens
+        logs[t, rows] = np.maximum(top.best - log_totals(top.sums)[:, None], _RAREST)
+    return [SoftTargets(tokens[:n, i].copy(), logs[:n, i].copy()) for i, n in enumerate(counts)]
+
+
+def _counts(source: Ids, lengths: Ids, target: Ids) -> Ids:
+    """Return the number of tokens after START of each target, after a check of the shapes."""
+    check_sentences(source, lengths)
+    if target.ndim != 2 or target.shape[1] != len(lengths) or not (target[:1] == START).all():
+        _check.fail(
+            f"target must be (n + 1, {len(lengths)}) and begin with START. Got shape {target.shape} instead."
+        )
+    counts: Ids = (target != PAD).sum(axis=0) - 1
+    return counts
+
+
+def _steps(stepper: Stepper, counts: Ids) -> Iterator[tuple[int, Ids]]:
+    """Yield each step with the sentences that have a token there, with which the stepper continues."""
+    rows = np.arange(len(counts))
+    for t in range(int(counts.max(initial=0))):
+        going = counts[rows] > t
+        keep(stepper, going)
+        rows = rows[going]
+        yield t, rows
 
 
 class _Forced(NamedTuple):

@@ -26,6 +26,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from regard import _check
 from regard._threads import two_threads
 from regard.kernels.nearest import nearest
 from regard.seq2seq.corpus.packing import Row, Rows, unpacked, width
@@ -194,19 +195,17 @@ class TranslationMemory(SourceAugmenter):
 
     @classmethod
     def restore(cls, settings: Mapping[str, Any], data: Mapping[str, bytes], sizes: tuple[int, int]) -> Self:
-        """Return the memory of `describe` and `data`, which may be untrusted; raise ValueError if it is invalid."""
-        if settings.keys() != {"count"} or type(settings["count"]) is not int or not settings["count"] > 0:
-            raise ValueError("count must be an integer of at least 1")
-        if data.keys() != {*_SIDES, "order", "scales"}:
-            raise ValueError("it must have sources, targets, order and scales")
+        """Return the memory of `describe` and `data`, which may be untrusted; raise if it is invalid."""
+        _check.keys("its settings", settings, ("count",))
+        _check.keys("its data", data, (*_SIDES, "order", "scales"))
         sources, targets = (
             unpacked(name, data[name], size) for name, size in zip(_SIDES, sizes, strict=True)
         )
         if len(sources) != len(targets):
-            raise ValueError(f"{len(sources)} sources don't pair up with {len(targets)} targets")
+            _check.fail(f"{len(sources)} sources don't pair up with {len(targets)} targets")
         if sources.repeats():
-            raise ValueError("a source occurs twice")
-        memory = cls(settings["count"], sources, targets)
+            _check.fail("a source occurs twice")
+        memory = cls(_check.integer("count", settings["count"], 1), sources, targets)
         text = joined(sources.tokens)
         memory._suffixes = Suffixes.restore(text, data["order"])
         memory._scales = _restored_scales(data["scales"], len(sources))
@@ -214,11 +213,9 @@ class TranslationMemory(SourceAugmenter):
 
 
 def _restored_scales(data: bytes, count: int) -> Array:
-    if len(data) != 4 * count:
-        raise ValueError("scales must be a float32 number for each source")
-    scales = np.frombuffer(data, "<f4")
-    if not ((scales > 0) & np.isfinite(scales)).all():
-        raise ValueError("scales must be finite, and above 0")
+    scales = _check.from_bytes("scales", data, "<f4", (count,))
+    _check.finite("scales", scales)
+    _check.within("scales", scales, positive=True)
     return scales.astype(np.float32)
 
 

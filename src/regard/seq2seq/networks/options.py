@@ -12,7 +12,18 @@ from typing import Any, NamedTuple
 
 from regard import _check
 
-__all__ = ["Option", "check_fields", "choice", "flag", "integer", "number", "options_of", "positive", "size"]
+__all__ = [
+    "Option",
+    "check_fields",
+    "choice",
+    "flag",
+    "integer",
+    "number",
+    "options_of",
+    "positive",
+    "share",
+    "size",
+]
 
 
 class Option(NamedTuple):
@@ -51,6 +62,11 @@ def number(
 ) -> Any:
     """Return the field of a number of at least 0, and less than another."""
     return _field("X", partial(_check.number, least=0, below=below), description, default, shown)
+
+
+def share(description: str, default: float | None = None, shown: str = "") -> Any:
+    """Return the field of a number from 0 to 1."""
+    return _field("X", partial(_check.number, least=0, most=1), description, default, shown)
 
 
 def choice(description: str, default: str, choices: tuple[str, ...]) -> Any:

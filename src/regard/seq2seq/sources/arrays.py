@@ -78,8 +78,7 @@ def _split(path: str) -> tuple[str, str | None]:
 
 @contextmanager
 def _opened(path: str) -> Iterator[IO[bytes]]:
-    if "\0" in path:
-        raise ValueError(f"a path must not have a null character. Got {path!r} instead.")
+    _check.no_null(path)
     with _files.reading(path) as file:
         yield file
 
@@ -91,7 +90,7 @@ def _failing_with(path: str | os.PathLike[str]) -> Iterator[None]:
         yield
     except _DAMAGED as error:
         kind = TypeError if type(error) is TypeError else ValueError
-        raise kind(f"{os.fspath(path)}: {error}") from None
+        _check.fail(f"{os.fspath(path)}: {error}", kind=kind)
 
 
 @contextmanager
@@ -103,7 +102,7 @@ def _member(file: IO[bytes], name: str) -> Iterator[tuple[IO[bytes], int]]:
             more = ", ..." if len(names) > _LISTED else ""
             listed = f"it has {', '.join(names[:_LISTED])}{more}" if names else "it has none"
             wanted = f"the archive has no array {name!r:.60}" if name else f"{_ARCHIVE}:NAME names an array"
-            raise ValueError(f"{wanted}; {listed}")
+            _check.fail(f"{wanted}; {listed}")
         with archive.open(f"{name}.npy") as member:
             yield member, archive.getinfo(f"{name}.npy").file_size
 
@@ -111,11 +110,11 @@ def _member(file: IO[bytes], name: str) -> Iterator[tuple[IO[bytes], int]]:
 def _read(file: IO[bytes], check: Check, size: int) -> NDArray[Any]:
     shape, dtype = _header(file)
     if dtype.hasobject:
-        raise ValueError("it must hold numbers. Python objects are not read.")
+        _check.fail("it must hold numbers. Python objects are not read.")
     check(shape, dtype)
     needed = math.prod(shape) * dtype.itemsize
     if size - file.tell() < needed:
-        raise ValueError(f"the file is truncated: {needed} bytes of numbers are needed")
+        _check.fail(f"the file is truncated: {needed} bytes of numbers are needed")
     file.seek(0)
     array: NDArray[Any] = npy.read_array(file, allow_pickle=False)
     return array
@@ -126,17 +125,17 @@ def _header(file: IO[bytes]) -> tuple[tuple[int, ...], np.dtype[Any]]:
     try:
         version = npy.read_magic(file)
     except ValueError:
-        raise ValueError("it is not in NumPy's format") from None
+        _check.fail("it is not in NumPy's format")
     if version != _VERSION:
-        raise ValueError(f"the version of NumPy's format must be 1.0. Got {version[0]}.{version[1]} instead.")
+        _check.fail(f"the version of NumPy's format must be 1.0. Got {version[0]}.{version[1]} instead.")
     try:
         shape, _, dtype = npy.read_array_header_1_0(file)
     except OSError:
         raise
     except Exception:  # it is parsed as Python, which raises anything
-        raise ValueError("its header is damaged") from None
+        _check.fail("its header is damaged")
     if any(side < 0 for side in shape):
-        raise ValueError(f"its header is damaged: shape {shape}")
+        _check.fail(f"its header is damaged: shape {shape}")
     return shape, dtype
 
 

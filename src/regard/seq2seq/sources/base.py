@@ -10,7 +10,8 @@ from typing import Any, ClassVar, NamedTuple, Self, TypeGuard
 
 from numpy.typing import NDArray
 
-from regard.seq2seq.sources.example import Example, located
+from regard import _check
+from regard.seq2seq.sources.example import Example
 from regard.seq2seq.sources.text.tokenizers import Tokenizer
 
 __all__ = ["Option", "Source", "Spec", "is_path"]
@@ -93,11 +94,12 @@ class Source(ABC):
             if given.layout == self.layout:
                 return given
             if not given.name:
-                raise TypeError(
-                    f"{where}an example of another source can be read by its name only. It has none."
+                _check.fail(
+                    f"{where}an example of another source can be read by its name only. It has none.",
+                    kind=TypeError,
                 )
             given = given.name
-        with located(where):
+        with _check.located(where):
             return Example(self.read(given), self.layout, os.fspath(given) if is_path(given) else "")
 
     def fitted(self, examples: Iterable[Example]) -> Self:
@@ -128,10 +130,8 @@ class Source(ABC):
         """Make a source again from what `settings` returned, perhaps of an untrusted file, for so many tokens."""
         names = [field.name for field in fields(cls)]  # type: ignore[arg-type]
         if data:
-            raise ValueError(f"a source of arrays has no data. Got {next(iter(data))!r:.60} instead.")
-        if set(settings) != {"kind", *names}:
-            rule = f"the settings of {settings['kind']} must be kind, {', '.join(names)}."
-            raise ValueError(f"{rule} Got {', '.join(map(str, settings)):.60} instead.")
+            _check.fail(f"a source of arrays has no data. Got {next(iter(data))!r:.60} instead.")
+        _check.keys(f"the settings of {settings['kind']}", settings, ["kind", *names])
         return cls(**{name: settings[name] for name in names})
 
 

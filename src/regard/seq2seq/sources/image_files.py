@@ -46,8 +46,7 @@ def read_image(path: str | os.PathLike[str], *, height: int, width: int, channel
     is read. Colour profiles are ignored.
     """
     _require_pillow()
-    if "\0" in os.fspath(path):
-        raise ValueError(f"a path must not have a null character. Got {os.fspath(path)!r} instead.")
+    _check.no_null(path)
     data = _content(path)
     with _failing_with(os.fspath(path)):
         picture = _decoded(data, "L" if channels == 1 else "RGB")
@@ -83,16 +82,16 @@ def _failing_with(path: str) -> Iterator[None]:
             warnings.simplefilter("error", Image.DecompressionBombWarning)
             yield
     except UnidentifiedImageError:
-        raise ValueError(f"{path}: not a picture ({', '.join(_FORMATS)})") from None
+        _check.fail(f"{path}: not a picture ({', '.join(_FORMATS)})")
     except (Image.DecompressionBombWarning, Image.DecompressionBombError):
-        raise ValueError(f"{path}: a picture must have at most {_MOST_PIXELS:,} pixels") from None
+        _check.fail(f"{path}: a picture must have at most {_MOST_PIXELS:,} pixels")
     except Exception as error:
         if (
             isinstance(error, OSError) and error.errno is not None
         ):  # of the system; it gets its name elsewhere
             raise
         reason = (str(error).splitlines() or [type(error).__name__])[0]
-        raise ValueError(f"{path}: {reason}") from None
+        _check.fail(f"{path}: {reason}")
 
 
 def _decoded(file: BinaryIO, mode: str) -> Image.Image:
@@ -103,7 +102,7 @@ def _decoded(file: BinaryIO, mode: str) -> Image.Image:
         columns, rows = picture.size
         if rows * columns > _MOST_PIXELS:
             rule = f"a picture must have at most {_MOST_PIXELS:,} pixels. Got {rows:,} x {columns:,} instead."
-            raise ValueError(rule)
+            _check.fail(rule)
         stored_as = _stored_as(picture)
         picture.load()
         orientation = _orientation(picture)

@@ -6,9 +6,9 @@ from dataclasses import dataclass, fields
 from typing import Any, Literal
 
 from regard import _check
-from regard.seq2seq.networks.options import check_fields, choice, integer, number, options_of, positive
+from regard.seq2seq.networks.options import check_fields, choice, integer, number, options_of, positive, share
 
-__all__ = ["OPTIONS", "ResolvedConfig", "TrainingConfig"]
+__all__ = ["OF_TEACHERS", "OPTIONS", "ResolvedConfig", "TrainingConfig"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,6 +46,14 @@ class TrainingConfig:
     clip_norm: float = positive("largest norm of the gradient (clipping, Pascanu et al. 2013)", 1)
     patience: int | None = integer("validations without a lower loss that end the training", None, "no end")
     guided_alignment: float | None = number("weight of the loss of given links", None, "1 with --links")
+    soft_weight: float | None = share(
+        "weight of the teachers' distributions in the loss; their answers and the pairs have the rest",
+        None,
+        "0.5 with teachers",
+    )
+    temperature: float = positive(
+        "temperature of the teachers' and the student's distributions (Hinton et al. 2015)", 1
+    )
     rdrop: float = number("weight of R-Drop (Liang et al. 2021)", 0, "0: none")
     keep: Literal["best", "last"] = choice(
         "keep the model of the lowest validation loss, or of the last validation", "best", ("best", "last")
@@ -71,6 +79,7 @@ class TrainingConfig:
 
 
 OPTIONS = options_of(TrainingConfig)
+OF_TEACHERS = ("soft_weight", "temperature")  # options that have no effect without teachers
 
 
 class ResolvedConfig(TrainingConfig):
@@ -81,6 +90,7 @@ class ResolvedConfig(TrainingConfig):
     warm_up: int
     dropout: float
     guided_alignment: float
+    soft_weight: float
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from regard import _check
-from regard.seq2seq.corpus.batching import Corpus, Links
+from regard.seq2seq.corpus.batching import Corpus, Links, SoftTargets
 from regard.seq2seq.corpus.dataset import check_links, encode_pairs, is_short, own_tokens
 from regard.seq2seq.corpus.packing import Row
 from regard.seq2seq.corpus.pairs import Pair, as_pairs
@@ -19,7 +19,6 @@ from regard.seq2seq.extras.base import Extra, SourceAugmenter, augment
 from regard.seq2seq.networks.base import Network
 from regard.seq2seq.networks.families import build
 from regard.seq2seq.sources import Source, Text
-from regard.seq2seq.sources.example import located
 from regard.seq2seq.sources.text.tokenizers import Tokenizer
 from regard.seq2seq.sources.text.vocabulary import START
 from regard.seq2seq.storage.model_file import Model
@@ -27,7 +26,7 @@ from regard.seq2seq.training import defaults
 from regard.seq2seq.training.config import TrainingConfig
 from regard.seq2seq.training.loop import Training
 
-__all__ = ["GivenLinks", "Prepared", "Progress", "Specification", "prepare"]
+__all__ = ["GivenLinks", "Prepared", "Progress", "Specification", "Taught", "prepare"]
 
 Pairs = Sequence[tuple[Any, Any]]
 GivenLinks = Sequence[Links] | Callable[[Source, Tokenizer, Sequence[Pair]], Sequence[Links]] | None
@@ -54,6 +53,14 @@ class Specification(Protocol):
         """What reads targets, before it has learned anything."""
 
 
+class Taught(NamedTuple):
+    """What a student has of its teachers: the tokenizers of both sides, and the distributions of each pair's tokens."""
+
+    source: Source
+    target: Tokenizer
+    soft: Sequence[SoftTargets]
+
+
 class Prepared(NamedTuple):
     """A training before its first step, and the model that it trains."""
 
@@ -63,20 +70,25 @@ class Prepared(NamedTuple):
 
 
 def prepare(
-    spec: Specification, pairs: Pairs, valid: Pairs | None, links: GivenLinks, progress: Progress = None
+    spec: Specification,
+    pairs: Pairs,
+    valid: Pairs | None,
+    links: GivenLinks,
+    progress: Progress = None,
+    taught: Taught | None = None,
 ) -> Prepared:
     """Prepare a training; without validation pairs, some of the pairs are held out."""
-    read, read_valid, links = _read(spec, pairs, valid, links)
-    with located("source: "):
-        source = spec.reader.fitted(pair[0] for pair in read)
-    with located("target: "):
-        target = spec.target_reader.fitted(pair[1] for pair in read).tokenizer
+    _check_taught(spec, valid, taught)
+    reader = (spec.reader, spec.target_reader.tokenizer) if taught is None else taught[:2]
+    read, read_valid, links = _read(spec, reader, pairs, valid, links)
+    source, target = _fitted(spec, read) if taught is None else taught[:2]
     read, read_valid = (
         [(source.load(one), target.read(two)) for one, two in each] for each in (read, read_valid)
     )
     if callable(links):
         links = links(source, target, read)
-    learned = encode_pairs(source, target, read, links, longest=spec.max_tokens, what="training")
+    soft = taught and taught.soft
+    learned = encode_pairs(source, target, read, links, soft, longest=spec.max_tokens, what="training")
     validation = encode_pairs(source, target, read_valid, longest=spec.max_tokens, what="validation")
     own, sizes = source.spec.tokens, source.spec
     if any(map(augments, spec.extras)):
@@ -99,18 +111,34 @@ def prepare(
     return Prepared(training, Model(network, source, target, extras), held_out)
 
 
+def _check_taught(spec: Specification, valid: Pairs | None, taught: Taught | None) -> None:
+    """Check that options of teaching go with teachers, and those with validation pairs."""
+    if taught is None and spec.training.soft_weight:
+        got = spec.training.soft_weight
+        _check.fail(f"soft_weight must be 0 without teachers. Got {got} instead.", hint="seq2seq.distill")
+    if taught is not None and valid is None:
+        _check.fail("valid must be given with the distributions of teachers.")
+
+
+def _fitted(spec: Specification, pairs: Sequence[Pair]) -> tuple[Source, Tokenizer]:
+    """Learn the vocabularies of both sides."""
+    with _check.located("source: "):
+        source = spec.reader.fitted(pair[0] for pair in pairs)
+    with _check.located("target: "):
+        return source, spec.target_reader.fitted(pair[1] for pair in pairs).tokenizer
+
+
 def _read(
-    spec: Specification, pairs: Pairs, valid: Pairs | None, links: GivenLinks
+    spec: Specification, sides: tuple[Source, Tokenizer], pairs: Pairs, valid: Pairs | None, links: GivenLinks
 ) -> tuple[Sequence[Pair], Sequence[Pair], GivenLinks]:
     """Return the pairs for training and validation, and the links of the former."""
-    reader, target = spec.reader, spec.target_reader.tokenizer
-    read = as_pairs(pairs, reader, target)
+    read = as_pairs(pairs, *sides)
     _check_links(spec, links, len(read))
     if valid is not None:  # pairs with an empty side are left out
-        return read, as_pairs(valid, reader, target, skipped=lambda _: None), links
+        return read, as_pairs(valid, *sides, skipped=lambda _: None), links
     if callable(links):
         _check.fail("valid must be given where links is a function.")
-    return split_validation(read, links, lambda pair: is_short(reader, pair, spec.max_tokens))
+    return split_validation(read, links, lambda pair: is_short(sides[0], pair, spec.max_tokens))
 
 
 def _check_links(spec: Specification, links: GivenLinks, count: int) -> None:

@@ -19,7 +19,7 @@ from regard.show.figures.figure import (
     write_literally,
 )
 from regard.show.terminal.cells import LONGEST_LABEL
-from regard.show.terminal.curves import finite, points, settled_range
+from regard.show.terminal.curves import check_points, finite, points, settled_range
 from regard.show.terminal.text import cut, wrap
 
 if TYPE_CHECKING:
@@ -94,8 +94,7 @@ def curves(panels: Sequence[Panel], *, along: str = "steps", title: str | None =
     ['steps']
     """
     shown = [(panel, lines) for panel in panels if (lines := points(panel.lines))]
-    if not shown:
-        raise ValueError("a learning curve needs at least one point: none of the lines has any")
+    check_points(shown)
     names = list(dict.fromkeys(name for _, lines in shown for name in lines))
     texts, fonts = drawable([[panel.title for panel, _ in shown], names, [along, title or ""]])
     labels = dict(zip(names, map(_wrapped, texts[1]), strict=True))
@@ -243,7 +242,7 @@ def by_length(
     sizes = None if counts is None else finite(counts)
     _check_scores(len(labels), scores if sizes is None else {**scores, "counts": sizes}, len(scores))
     if sizes is not None and not (sizes >= 0).all():
-        raise ValueError("counts must be finite, and at least 0")
+        _check.fail("counts must be finite, and at least 0")
     (groups, names, (heading, along)), fonts = drawable(
         [[*labels], [*scores], [measure if title is None else title, along]]
     )
@@ -271,9 +270,9 @@ def by_length(
 
 def _check_scores(groups: int, scores: Mapping[str, NDArray[Any]], lines: int) -> None:
     if not groups or not lines:
-        raise ValueError(f"scores by length need a group and a line: {groups} groups, {lines} lines")
+        _check.fail(f"scores by length need a group and a line: {groups} groups, {lines} lines")
     for name, line in scores.items():
         if line.shape != (groups,):
-            raise ValueError(
+            _check.fail(
                 f"{name!r:.60} must hold a number for each of the {groups} groups. It is {line.shape}."
             )

@@ -239,7 +239,7 @@ def picture_format(path: str | os.PathLike[str]) -> str:
     """Return the format of a file by the ending of its name: "png", "svg" or "pdf"."""
     kind = Path(path).suffix.removeprefix(".").lower()
     if kind not in ("png", "svg", "pdf"):
-        raise ValueError(f"a picture's name must end in .png, .svg or .pdf: {path}")
+        _check.fail(f"a picture's name must end in .png, .svg or .pdf: {path}")
     return kind
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from regard import _check
 from regard.show.figures.figure import (
     DOTS_PER_INCH,
     LETTER,
@@ -106,7 +107,7 @@ def heatmap(
     """
     cells = checked_cells(weights, signed=signed)
     if cells.values.size == 0:
-        raise ValueError(f"a picture needs at least one query and one key: weights are {cells.values.shape}")
+        _check.fail(f"a picture needs at least one query and one key: weights are {cells.values.shape}")
     shape = n, m = cells.values.shape
     names, fonts = drawable([labels(rows, n, "rows"), labels(columns, m, "columns"), [title or ""]])
     scale = _scale(cells, vmax)
@@ -222,13 +223,13 @@ def _checked_heads(weights: ArrayLike | Sequence[ArrayLike], signed: bool) -> Ce
     """Return the cells of one to 256 heads."""
     shapes = dict.fromkeys(map(np.shape, weights)) if isinstance(weights, Sequence) else {}
     if len(shapes) > 1:
-        raise ValueError(f"weights must have one shape: {' and '.join(map(str, shapes))}")
+        _check.fail(f"weights must have one shape: {' and '.join(map(str, shapes))}")
     cells = checked_cells(weights, (3, 4), signed=signed)
     shape = cells.values.shape
     if cells.values.size == 0:
-        raise ValueError(f"a picture needs at least one head, query and key: weights are {shape}")
+        _check.fail(f"a picture needs at least one head, query and key: weights are {shape}")
     if math.prod(shape[:-2]) > MOST_HEADS:
-        raise ValueError(f"a picture shows up to {MOST_HEADS} heads: weights are {shape}")
+        _check.fail(f"a picture shows up to {MOST_HEADS} heads: weights are {shape}")
     return cells
 
 
@@ -241,7 +242,7 @@ def _across(heads: int) -> int:
 def _scale(cells: Cells, vmax: float | None) -> _Scale:
     """Return the range of the colours."""
     if vmax is not None and not 0 < vmax <= LARGEST:
-        raise ValueError(f"vmax must be a positive number, {LARGEST} at most. Got {vmax} instead.")
+        _check.fail(f"vmax must be a positive number, {LARGEST} at most. Got {vmax} instead.")
     top = darkest(cells) if vmax is None else float(vmax)
     beyond = bool((cells.values > top).any()), bool((cells.values < -top).any())
     return _Scale(top, cells.signed, ("neither", "max", "min", "both")[beyond[0] + 2 * beyond[1]])

@@ -35,17 +35,17 @@ def checked_cells(
     values = values.astype(np.float32) if _check.is_half(values.dtype) else values
     if values.ndim not in dimensions or values.dtype.kind not in "biuf":
         shows = "an (n, m) array" if dimensions == (2,) else "(h, n, m) or (layers, h, n, m) arrays"
-        raise ValueError(
-            f"a heat map shows {shows} of real numbers: weights are {values.shape} of type {values.dtype}"
-            f"\n  hint: {_hint(values, dimensions)}"
+        _check.fail(
+            f"a heat map shows {shows} of real numbers: weights are {values.shape} of type {values.dtype}",
+            hint=_hint(values, dimensions),
         )
     outside = (values < 0) | (values > 1 + 1e-6)
     if not signed and outside.any():
         *head, i, j = np.argwhere(outside)[0]
         where = f"row {i + 1}, column {j + 1}" + (f" of {head_name(head)}" if head else "")
-        raise ValueError(
-            f"weights must lie between 0 and 1: {values[(*head, i, j)]} in {where}"
-            "\n  hint: show.figures.heatmap draws scores, logits and differences with signed=True"
+        _check.fail(
+            f"weights must lie between 0 and 1: {values[(*head, i, j)]} in {where}",
+            hint="show.figures.heatmap draws scores, logits and differences with signed=True",
         )
     missing = masked | np.isneginf(values) if signed else masked
     return Cells(np.where(missing, 0, values) if missing.any() else values, missing, signed)
@@ -84,7 +84,7 @@ def labels(names: Sequence[str] | None, count: int, side: str, default: str = ""
         return [f"{default}{i + 1}" for i in range(count)]
     names = _check.listed(side, names)
     if len(names) != count:
-        raise ValueError(f"{side} must name each of the {count} {side}: {len(names)} words given")
+        _check.fail(f"{side} must name each of the {count} {side}: {len(names)} words given")
     return [cut(clean(str(name)), LONGEST_LABEL) for name in names]
 
 

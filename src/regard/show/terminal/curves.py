@@ -5,11 +5,12 @@ from __future__ import annotations
 import itertools
 import shutil
 import textwrap
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Sized
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from regard import _check
 from regard.show.terminal.cells import LARGEST
 from regard.show.terminal.text import clean, cut
 
@@ -68,8 +69,7 @@ def curves(
     · training 1.00   o tests 2.00
     """
     named = [(clean(name), pair) for name, pair in points(lines).items()]
-    if not named:
-        raise ValueError("a learning curve needs at least one point: none of the lines has any")
+    check_points(named)
     width = min(shutil.get_terminal_size().columns, _WIDEST) if width is None else width
     columns = max(width - 9, 10)
     end = max(float(pair[0].max()) for _, pair in named) or 1.0
@@ -83,6 +83,12 @@ def curves(
     )
 
 
+def check_points(found: Sized) -> None:
+    """Raise if no line has a point that can be drawn."""
+    if not found:
+        _check.fail("a learning curve needs at least one point: none of the lines has any")
+
+
 def points(lines: Mapping[str, tuple[ArrayLike, ArrayLike]]) -> dict[str, NDArray[np.float64]]:
     """Return the points that can be drawn, without lines that have none.
 
@@ -93,7 +99,7 @@ def points(lines: Mapping[str, tuple[ArrayLike, ArrayLike]]) -> dict[str, NDArra
     for name, (x, y) in lines.items():
         across, up = finite(x).reshape(-1), finite(y).reshape(-1)
         if len(across) != len(up):
-            raise ValueError(
+            _check.fail(
                 f"x and y of a line must have one length. {name!r:.60} has {len(across)} and {len(up)}."
             )
         valid = (across >= 0) & ~np.isnan(up)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from regard import _check
 from regard.seq2seq.alignment.links import Gold
 from regard.seq2seq.commands.link_files import LinkFile
-from regard.seq2seq.corpus.pairs import display_name, memoized, read_lines, read_pairs
+from regard.seq2seq.corpus.pairs import by_source, display_name, memoized, read_lines, read_pairs
 from regard.seq2seq.evaluation import metrics
 from regard.seq2seq.evaluation.metrics import Reference
 from regard.seq2seq.sources.text.normalization import Normalization, normalize
@@ -27,6 +27,8 @@ class Items(NamedTuple):
     sources: list[str] | None
     references: list[Reference]
     token_types: tuple[str | None, str | None] = (None, None)  # of source and target, if there is a model
+    phonemes: bool = False  # whether targets are phonemes
+    lines: Sequence[str] = ()  # the source of each line, if those with the same source are one item
 
     @property
     def targets(self) -> list[str]:
@@ -67,23 +69,49 @@ def read_test(args: argparse.Namespace) -> Items:
         sources = None if args.sources is None else _lines(args.sources)
         if sources is not None:
             _check_same_length([args.references[0], args.sources], [files[0], sources])
-        return Items(display_name(args.references[0]), sources, list(zip(*files, strict=True)))
-    pairs = read_pairs(args.test, columns=args.columns)
-    targets: dict[str, list[str]] = {}
-    for source, target in pairs:
-        targets.setdefault(source, []).append(target)
-    if args.alternatives:
-        return Items(display_name(args.test), list(targets), list(targets.values()))
-    if several := sum(len(set(each)) > 1 for each in targets.values()):
-        note(f"sources with several targets: {several}; with --alternatives each of them counts as right")
-    return Items(display_name(args.test), [source for source, _ in pairs], [target for _, target in pairs])
+        return _merged(display_name(args.references[0]), sources, list(zip(*files, strict=True)), args)
+    sources, targets = map(list, zip(*read_pairs(args.test, columns=args.columns), strict=True))
+    return _merged(display_name(args.test), sources, targets, args)
+
+
+def _merged(
+    name: str, sources: list[str] | None, references: list[Reference], args: argparse.Namespace
+) -> Items:
+    """Return lines as the test set, those with the same source as one item if that is asked for."""
+    merged = by_source(zip(sources or (), references, strict=False))
+    if sources is not None and args.alternatives:
+        several: list[Reference] = [
+            [*chain.from_iterable([r] if isinstance(r, str) else r for r in each)] for each in merged.values()
+        ]
+        return Items(name, list(merged), several, lines=sources)
+    if count := sum(len(set(each)) > 1 for each in merged.values()):
+        note(f"sources with several targets: {count}; with --alternatives each of them counts as right")
+    return Items(name, sources, references)
 
 
 def read_hypotheses(args: argparse.Namespace, test: Items) -> list[list[str]]:
-    """Read the lines of each file of hypotheses."""
+    """Read a line for each item of each file of hypotheses."""
     hypotheses = list(map(_lines, args.hypotheses))
+    if args.alternatives:
+        return [_of_items(path, lines, test) for path, lines in zip(args.hypotheses, hypotheses, strict=True)]
     _check_same_length([args.references[0], *args.hypotheses], [test.references, *hypotheses])
     return hypotheses
+
+
+def _of_items(path: Path, lines: list[str], test: Items) -> list[str]:
+    """Return a line for each item; there may be one for each line of the sources, which are equal for one item."""
+    items, every = len(test.references), len(test.lines)
+    if len(lines) == items:
+        return lines
+    if len(lines) != every:
+        counts = f"{every} lines, like the sources, or {items}, one for each different source"
+        _check.fail(f"{path} must have {counts}. It has {len(lines)}.")
+    first: dict[str, str] = {}
+    for number, (source, line) in enumerate(zip(test.lines, lines, strict=True), 1):
+        if first.setdefault(source, line) != line:
+            rule = f"{path}, line {number}: must be {first[source]!r:.60}, as before for the same source."
+            _check.fail(f"{rule} Got {line!r:.60} instead.")
+    return list(first.values())
 
 
 def gold_file(args: argparse.Namespace) -> LinkFile:

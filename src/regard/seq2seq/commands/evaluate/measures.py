@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 from typing import NamedTuple
 
+from regard import _check
 from regard.seq2seq.commands import drawing
 from regard.seq2seq.commands.evaluate.data import Items
 from regard.seq2seq.commands.evaluate.outputs import Output
@@ -47,6 +48,9 @@ class Result(NamedTuple):
 def make_columns(test: Items, tokenize: str) -> dict[str, Column]:
     """Return the measures that can be computed."""
     _, cut = test.error_unit
+    if test.phonemes:
+        wer = Column("WER %", 100, lambda h, r: 1 - metrics.exact(h, r))
+        return {"wer": wer, "per": Column("PER %", 100, metrics.error_rate)}
     columns: dict[str, Column] = {}
     if find_spec("sacrebleu") is None:
         note(drawing.missing_extras("sacrebleu"))
@@ -61,14 +65,17 @@ def make_columns(test: Items, tokenize: str) -> dict[str, Column]:
 def named_measure(requested: str | None, columns: dict[str, Column], test: Items) -> str:
     """Return the name of the measure to draw and to compare by length."""
     if requested is not None and requested not in columns:
+        if test.phonemes or requested in ("wer", "per"):
+            measured = ", ".join(columns)
+            _check.fail(f"--measure must be one of what is measured: {measured}. Got {requested} instead.")
         raise ImportError(f'--measure {requested} needs sacrebleu: pip install "regard[cli]"')
-    best = metrics.headline(test.measured_side[1], test.targets)
+    best = "per" if test.phonemes else metrics.headline(test.measured_side[1], test.targets)
     return requested or (best if best in columns else "errors")
 
 
 def measure_copying(test: Items, form: Normalization, columns: dict[str, Column]) -> dict[str, float] | None:
     """Measure the sources as translations, which is a baseline; None where there is no text to copy."""
-    if test.sources is None:
+    if test.sources is None or test.phonemes:
         return None
     lines, references = [normalize(source, form) for source in test.sources], test.normalized(form).references
     return {key: column.number(lines, references) for key, column in columns.items()}

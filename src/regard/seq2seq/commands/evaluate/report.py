@@ -93,6 +93,8 @@ def _range(row: LengthRow) -> str:
 
 def _notes(test: Items, columns: dict[str, Column], result: Result) -> list[str]:
     """Return notes on how the numbers were computed."""
+    if test.phonemes:
+        return ["WER: items without an exact answer; PER: edits for 100 phonemes of the references"]
     unit, _ = test.error_unit
     tokens = "characters" if unit == "characters" else "tokens between blanks"
     definition = f"errors: edits for 100 {tokens} of the references; exact: lines without an error"

@@ -17,6 +17,7 @@ from regard.seq2seq.commands.options import check_needs, first_given
 from regard.seq2seq.commands.sources import add_source_options, make_source, reads_text
 from regard.seq2seq.commands.train.data import PairFiles
 from regard.seq2seq.commands.train.dictionary import read_dictionary
+from regard.seq2seq.corpus.splits import by_family
 from regard.seq2seq.corpus.tables import is_csv
 from regard.seq2seq.model import Seq2Seq
 from regard.seq2seq.networks.families import FAMILIES
@@ -26,11 +27,25 @@ from regard.seq2seq.sources.text.normalization import NORMALIZATIONS
 from regard.seq2seq.sources.text.subwords import METHODS
 from regard.seq2seq.sources.text.tokenizers import TOKEN_TYPES
 from regard.seq2seq.storage.model_file import MODEL_FILE
-from regard.seq2seq.training.config import OPTIONS, TrainingConfig
+from regard.seq2seq.training.config import OF_TEACHERS, OPTIONS, TrainingConfig
 from regard.seq2seq.training.presets import PRESETS, preset
 from regard.show import argument_types
 
-__all__ = ["add_arguments", "check_options", "make_models", "model_paths", "pair_files"]
+__all__ = [
+    "OF_DICTIONARIES",
+    "add_arguments",
+    "add_files",
+    "add_networks",
+    "add_preset",
+    "add_sizes",
+    "add_training",
+    "check_options",
+    "check_pairs",
+    "made",
+    "make_models",
+    "model_paths",
+    "pair_files",
+]
 
 EXAMPLES = """\
 The best model so far is always saved, and a checkpoint every minute. Training can be stopped at any time with Ctrl-C;
@@ -73,6 +88,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="source TAB target, one pair a line, UTF-8, plain or gzip, - for standard input; or a CSV file (.csv); or"
         " two files, one with the sources and one with the targets",
     )
+    add_files(parser)
+    add_preset(parser.add_argument_group("presets, and the dictionaries that they read"))
+    _add_model(parser.add_argument_group("the model"))
+    add_source_options(parser.add_argument_group("sources that are no text").add_argument)
+    training = parser.add_argument_group("training")
+    add_training(training, without=OF_TEACHERS)
+    _add_links(training.add_argument)
+    add_networks(parser)
+
+
+def add_files(parser: argparse.ArgumentParser) -> None:
+    """Add the options of files: pairs for validation and test, and the folder of the result."""
+    add = parser.add_argument
     valid = "validation pairs, which choose the best model, in one file or two (default: a part of PAIRS)"
     add("--valid", nargs="+", action="extend", type=argument_types.non_empty, metavar="FILE", help=valid)
     test = "test pairs, on which the result is measured (default: the validation pairs)"
@@ -95,15 +123,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="train anew, and replace an existing checkpoint or finished model",
     )
-    _add_preset(parser.add_argument_group("presets, and the dictionaries that they read"))
-    _add_model(parser.add_argument_group("the model"))
-    add_source_options(parser.add_argument_group("sources that are no text").add_argument)
-    _add_training(parser.add_argument_group("training"))
+
+
+def add_networks(parser: argparse.ArgumentParser) -> None:
+    """Describe the options of networks, without adding arguments."""
     for name, family in FAMILIES.items():
         parser.add_argument_group(f"--network of --family {name}", _describe_network(family.config))
 
 
-def _add_preset(group: Any) -> None:
+def add_preset(group: Any) -> None:
     """Add the presets, and the options of pronunciation dictionaries."""
     add, rows = group.add_argument, "; ".join(f"{name}: {row.description}" for name, row in PRESETS.items())
     add(
@@ -114,23 +142,20 @@ def _add_preset(group: Any) -> None:
     add_phones(group)
     add("--skip-bad", action="store_true", help="leave out entries that cannot be read, and list them")
     add("--licence", metavar="TEXT", help="the licence of the dictionary, for the card in the model file")
+    add(
+        "--split",
+        choices=("families", "words"),
+        help="what is held out together: words with the same beginning, as inflections have (default), or each alone",
+    )
 
 
 def _add_model(group: Any) -> None:
     """Add the options of the model."""
     add = group.add_argument
-    add("--family", choices=tuple(FAMILIES), help="kind of network (default recurrent)")
+    _add_network(add)
     which = group.add_mutually_exclusive_group()
     which.add_argument("--no-attention", action="store_true", help="train a model without attention")
     which.add_argument("--compare", action="store_true", help="train two models, with and without attention")
-    add(
-        "--network",
-        nargs="+",
-        action="extend",
-        default=[],
-        metavar="NAME=VALUE",
-        help="options of the network, which are listed at the end for each family",
-    )
     add(
         "--extras",
         nargs="+",
@@ -151,6 +176,19 @@ def _add_model(group: Any) -> None:
     _add_tokens(add)
 
 
+def _add_network(add: Any) -> None:
+    """Add the options of the network."""
+    add("--family", choices=tuple(FAMILIES), help="kind of network (default recurrent)")
+    add(
+        "--network",
+        nargs="+",
+        action="extend",
+        default=[],
+        metavar="NAME=VALUE",
+        help="options of the network, which are listed at the end for each family",
+    )
+
+
 def _describe_network(config: Any) -> str:
     """Return the options of a network with their values, descriptions and defaults."""
     lines = []
@@ -169,7 +207,7 @@ def _add_tokens(add: Any) -> None:
     add(
         "--lower",
         action=argparse.BooleanOptionalAction,
-        help="lowercase the source (default: only if its tokens are words)",
+        help="lowercase the source (default: words, and other tokens where all sources have one case)",
     )
     add(
         "--normalization",
@@ -189,6 +227,17 @@ def _add_tokens(add: Any) -> None:
         metavar="N",
         help="how often a token must come to be known (default 1; of words, 3 from 5,000 pairs on)",
     )
+    _add_longest(add)
+
+
+def add_sizes(add: Any) -> None:
+    """Add the options of a network, and of the longest pairs."""
+    _add_network(add)
+    _add_longest(add)
+
+
+def _add_longest(add: Any) -> None:
+    """Add the options of the longest pairs."""
     add(
         "--max-tokens",
         type=argument_types.integer(),
@@ -203,16 +252,17 @@ def _add_tokens(add: Any) -> None:
     )
 
 
-def _add_training(group: Any) -> None:
-    """Add the options of training, which are the fields of `TrainingConfig`, and those of guided alignment."""
+def add_training(group: Any, *, without: Collection[str]) -> None:
+    """Add the options of training, which are the fields of `TrainingConfig`."""
     for name, option in OPTIONS.items():
+        if name in without:
+            continue
         group.add_argument(
             f"--{name.replace('_', '-')}",
             type=partial(_checked, name),
             metavar=option.value,
             help=f"{option.description} (default: {option.default})",
         )
-    _add_links(group.add_argument)
 
 
 def _checked(name: str, text: str) -> Any:
@@ -231,7 +281,8 @@ def _add_links(add: Any) -> None:
         metavar="FILE",
         help="word alignments of the pairs, which attention learns (one line a pair, 0-0 1-2, as from regard align)",
     )
-    add("--links-by", choices=("words", "tokens"), help="what the numbers in --links count (default words)")
+    by = "what the numbers in --links count (default words; tokens where those of a side are characters)"
+    add("--links-by", choices=("words", "tokens"), help=by)
     add(
         LINKS_FROM,
         "--gold-from",
@@ -261,17 +312,24 @@ def check_options(args: argparse.Namespace) -> None:
     if not reads_text(args) and (option := first_given(args, _OF_TEXT)):
         _check.fail(f"{option} needs tokens in the source. --source {args.source} has none.")
     check_needs(args, (("--links-by", "--links", ""), (LINKS_FROM, "--links", "")))
-    check_needs(args, ((option, "--preset", "") for option in _OF_DICTIONARIES))
-    if args.preset and (option := first_given(args, _OF_PAIRS)):
-        _check.fail(f"--preset {args.preset} reads pronunciation dictionaries: {option} must not be given")
+    check_needs(args, ((option, "--preset", "") for option in (*OF_DICTIONARIES, "--licence")))
+    if args.split and args.valid:
+        _check.fail("--split is about words that are held out: --valid must not be given with it")
+    check_pairs(args)
     if args.links and args.skip_empty and (args.columns or is_csv(args.pairs[0])):
         _check.fail(
             "--links with --skip-empty needs pairs with TABs and no header: links are numbered by lines"
         )
 
 
+def check_pairs(args: argparse.Namespace) -> None:
+    """Check that no option of pairs goes with a preset, which reads dictionaries."""
+    if args.preset and (option := first_given(args, _OF_PAIRS)):
+        _check.fail(f"--preset {args.preset} reads pronunciation dictionaries: {option} must not be given")
+
+
 _OF_TEXT = ("--links", "--lower", "--extras")
-_OF_DICTIONARIES = ("--stress", "--phone-map", "--symbols", "--skip-bad", "--licence")
+OF_DICTIONARIES = ("--stress", "--phone-map", "--symbols", "--skip-bad", "--split")
 _SPELLED = ("characters", "subwords")  # tokens that are letters, or made of them
 _OF_PAIRS = ("--columns", "--skip-empty", "--links", *(f"--source {x}" for x in SOURCES if x not in _SPELLED))
 _OF_ATTENTION = ("score", "attention")  # options of the network
@@ -289,29 +347,32 @@ def make_models(args: argparse.Namespace, words: Collection[str] = ()) -> list[S
 
 
 def _model(args: argparse.Namespace, attention: bool, words: Collection[str]) -> Seq2Seq:
-    given = {name: value for name in _OF_MODEL if (value := getattr(args, name)) is not None}
+    given: dict[str, Any] = {"attention": not args.no_attention, "extras": _options("extras", args.extras)}
+    given |= {name: value for name in _OF_TOKENS if (value := getattr(args, name)) is not None}
     if (source := make_source(args)) is not None:
         given["source"] = source
-    given |= {
-        "attention": not args.no_attention,
-        "network": _options("network", args.network),
-        "extras": _options("extras", args.extras),
-        "training": {n: x for n in OPTIONS if (x := getattr(args, n)) is not None},
-    }
-    options = preset(args.preset, words, given) if args.preset else given
+    options = made(args, given, words)
     if args.compare and not attention:  # the same apart from attention
         network = {name: value for name, value in options["network"].items() if name not in _OF_ATTENTION}
         own = {"network": network, "extras": extras.without_attention(options["extras"])}
         options = {**options, **own, "attention": False}
-    if not args.preset:
-        options["training"] = TrainingConfig(**options["training"])
     return Seq2Seq(**options)
 
 
-_OF_MODEL = (
-    *("family", "target", "vocabulary", "min_count", "lower", "normalization", "subwords"),
-    "max_tokens",
-)
+def made(args: argparse.Namespace, own: dict[str, Any], words: Collection[str]) -> dict[str, Any]:
+    """Return the options of a model: its own, and those of the command line for network and training, or a preset's."""
+    given = {name: value for name in ("family", "max_tokens") if (value := getattr(args, name)) is not None}
+    given |= {
+        **own,
+        "network": _options("network", args.network),
+        "training": {n: x for n in OPTIONS if (x := getattr(args, n, None)) is not None},
+    }
+    if args.preset:
+        return preset(args.preset, words, given)
+    return {**given, "training": TrainingConfig(**given["training"])}
+
+
+_OF_TOKENS = ("target", "vocabulary", "min_count", "lower", "normalization", "subwords")
 
 
 def model_paths(args: argparse.Namespace) -> list[Path]:
@@ -322,6 +383,11 @@ def model_paths(args: argparse.Namespace) -> list[Path]:
     return [path, path.with_name(f"{path.stem}-without-attention{path.suffix}")]
 
 
+def _links_by(args: argparse.Namespace) -> str:
+    """Return what links are between."""
+    return args.links_by or ("tokens" if "characters" in (args.source, args.target) else "words")
+
+
 def pair_files(args: argparse.Namespace) -> PairFiles:
     """Return the files of the pairs, and how they are read; those of dictionaries are read once."""
     return PairFiles(
@@ -330,6 +396,7 @@ def pair_files(args: argparse.Namespace) -> PairFiles:
         args.test,
         columns=args.columns,
         skip_empty=args.skip_empty,
-        links=LinkFile(args.links, args.links_from, args.links_by or "words") if args.links else None,
+        links=LinkFile(args.links, args.links_from, _links_by(args)) if args.links else None,
         dictionary=cache(partial(read_dictionary, args)) if args.preset else None,
+        groups=by_family if args.preset and args.split != "words" else None,
     )

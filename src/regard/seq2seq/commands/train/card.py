@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import argparse
 import hashlib
-from collections.abc import Iterable, Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -13,23 +14,20 @@ from regard.pronunciation import Lexicon
 from regard.pronunciation.files import load
 from regard.pronunciation.stress import stressed
 from regard.seq2seq.commands.train.data import Data
-from regard.seq2seq.corpus.pairs import Pair
+from regard.seq2seq.corpus.pairs import Pair, by_source
 from regard.seq2seq.corpus.splits import SEED
 from regard.seq2seq.evaluation.metrics import error_rate, exact
 from regard.seq2seq.model import Seq2Seq
 from regard.seq2seq.sources.text.vocabulary import SPECIAL
 
-__all__ = ["describe_rates", "make_card", "rates", "tested_words"]
+__all__ = ["describe_rates", "make_card", "rates", "rates_by_length", "rates_of", "tested_words"]
 
 Phones = tuple[str, ...]
 
 
 def tested_words(test: Iterable[Pair]) -> dict[str, list[Phones]]:
     """Return the words of the test, each once, with all their variants in the order of the dictionary."""
-    words: dict[str, list[Phones]] = {}
-    for source, target in test:
-        words.setdefault(str(source), []).append(tuple(target.content))
-    return words
+    return by_source((str(source), tuple(target.content)) for source, target in test)
 
 
 def rates(answers: Sequence[Phones], references: Sequence[Sequence[Phones]]) -> dict[str, Any]:
@@ -38,8 +36,8 @@ def rates(answers: Sequence[Phones], references: Sequence[Sequence[Phones]]) -> 
     Where phones have stress marks, `without_stress` has the rates of what is left when they are dropped.
     """
     measured: dict[str, Any] = {
-        "any_variant": _rates(answers, references),
-        "first_variant": _rates(answers, [variants[:1] for variants in references]),
+        "any_variant": rates_of(answers, references),
+        "first_variant": rates_of(answers, [variants[:1] for variants in references]),
     }
     plain = [[stressed(phones, "drop") for phones in variants] for variants in references]
     if plain != [[*variants] for variants in references]:
@@ -47,9 +45,28 @@ def rates(answers: Sequence[Phones], references: Sequence[Sequence[Phones]]) -> 
     return measured
 
 
-def _rates(answers: Sequence[Phones], references: Sequence[Sequence[Phones]]) -> dict[str, float]:
+def rates_of(answers: Sequence[Phones], references: Sequence[Sequence[Phones]]) -> dict[str, float]:
+    """Return the error rates of words and phones, where any variant is right; none without answers."""
+    if not answers:
+        return {}
     lines, right = [*map(" ".join, answers)], [[*map(" ".join, variants)] for variants in references]
     return {"wer": 1 - exact(lines, right), "per": error_rate(lines, right)}
+
+
+def rates_by_length(answers: Sequence[Phones], words: Mapping[str, Sequence[Phones]]) -> list[dict[str, Any]]:
+    """Return the error rates of words of similar lengths, where any variant is right."""
+    grouped: dict[str, list[tuple[Phones, Sequence[Phones]]]] = {name: [] for name in _LENGTHS}
+    for answer, (word, variants) in zip(answers, words.items(), strict=True):
+        name = next(name for name, most in _LENGTHS.items() if len(word) <= most)
+        grouped[name].append((answer, variants))
+    return [
+        {"letters": name, "words": len(found)} | rates_of([a for a, _ in found], [r for _, r in found])
+        for name, found in grouped.items()
+        if found
+    ]
+
+
+_LENGTHS = {"1 to 4": 4, "5 or 6": 6, "7 or 8": 8, "9 or 10": 10, "11 or more": math.inf}
 
 
 def describe_rates(measured: dict[str, Any]) -> str:
@@ -65,10 +82,10 @@ def _percent(measured: dict[str, float]) -> str:
 
 
 def make_card(
-    args: argparse.Namespace, lexicon: Lexicon, data: Data, model: Seq2Seq, measured: dict[str, Any]
+    args: argparse.Namespace, data: Data, model: Seq2Seq, measured: dict[str, Any]
 ) -> dict[str, Any]:
-    """Return the card of a trained model; `measured` are its error rates."""
-    read = model.model
+    """Return the card of a model that is trained on a dictionary; `measured` are its error rates."""
+    read, lexicon = model.model, data.lexicon or Lexicon()
     return {
         "files": [{"name": Path(name).name, "sha256": _sha256(name)} for name in args.pairs],
         "licence": args.licence,
@@ -76,7 +93,7 @@ def make_card(
         "words": len(lexicon),
         "entries": sum(map(len, lexicon.values())),
         "split": {
-            "by": "word",
+            "by": "word" if data.groups is None else "family",
             "seed": SEED,
             **{part: len(tested_words(getattr(data, part))) for part in _PARTS},
         },
@@ -84,6 +101,7 @@ def make_card(
         "symbols": [*read.target.tokens[len(SPECIAL) :]],
         "rules": {
             "letters": read.source_tokenizer.describe(),
+            "repetitions": model.repetitions,
             "stress": args.stress or "keep",
             "phone_map": args.phone_map and args.phone_map.name,
         },

@@ -11,7 +11,8 @@ from typing import Any
 from regard.seq2seq.commands import curve, drawing
 from regard.seq2seq.commands.pages import PageParts
 from regard.seq2seq.commands.summary import Summary, summarize
-from regard.seq2seq.commands.train.card import describe_rates, rates, tested_words
+from regard.seq2seq.commands.train.card import describe_rates, rates, rates_by_length, tested_words
+from regard.seq2seq.commands.train.confidence import Confidence
 from regard.seq2seq.commands.train.data import Data, with_noun
 from regard.seq2seq.commands.train.files import EXAMPLES, RunFiles
 from regard.seq2seq.corpus.pairs import Pair
@@ -43,7 +44,7 @@ __all__ = [
     "where_tokens_are",
 ]
 
-_SAMPLE_PAIRS = 200  # for validation, which are translated after each epoch
+_SAMPLE_PAIRS = 200  # sources for validation, which are translated after each epoch
 _FIRST_EPOCHS = 10  # which are all reported; of those after them, only some improvements are
 _EXAMPLE_COLUMNS = 100  # of a translation that is printed
 _LOG_STEPS = 10  # between two lines of the log
@@ -63,7 +64,7 @@ def describe_pairs(data: Data, model: Seq2Seq, training: Training, test: int, lo
     # Limits of length may differ between validation and test.
     tested = " and test" if not data.own_test and test == count else f", {test} for test"
     return (
-        f"{with_noun(len(data.train), 'training pair')}, {len(training.pairs)} of them with at most"
+        f"{with_noun(len(data.lessons), 'training pair')}, {len(training.pairs)} of them with at most"
         f" {with_noun(longest, 'token')} {where_tokens_are(model)}; {valid} for validation{tested}"
     )
 
@@ -90,9 +91,11 @@ def _describe_test(data: Data, test: Sequence[Pair]) -> str:
 
 
 def equally_spaced(pairs: Sequence[Pair]) -> list[Pair]:
-    """Return at most 200 pairs at equal distances, because a file may be sorted."""
-    count = min(len(pairs), _SAMPLE_PAIRS)
-    return [pairs[i * len(pairs) // count] for i in range(count)]
+    """Return the pairs of at most 200 sources at equal distances, because a file may be sorted."""
+    sources = list(dict.fromkeys(source for source, _ in pairs))
+    count = min(len(sources), _SAMPLE_PAIRS)
+    chosen = {sources[i * len(sources) // count] for i in range(count)}
+    return [pair for pair in pairs if pair[0] in chosen]
 
 
 class _Pace:
@@ -119,8 +122,11 @@ class Reporter:
         log: Path,
         sample: Sequence[Pair],
         first: TrainingStep,
+        *,
+        phonemes: bool = False,
     ) -> None:
         self.model, self.training, self.sample = model, training, equally_spaced(sample)
+        self.phonemes = phonemes
         done = first.number - 1
         self.progress = Progress(first.total, name, done=done)
         self.log = Log(log, resume_at=done if done else None)
@@ -174,10 +180,10 @@ class Reporter:
             return line + saved, None
         sources = [source for source, _ in self.sample]
         texts = [translation.text for translation in self.model.translate(sources, beam=1)]
-        measures = measure(self.model, self.sample, texts)
+        measures = measure(self.model, self.sample, texts, phonemes=self.phonemes)
         chosen = self.last * 7 % len(texts)
         example = f"  {clean(str(sources[chosen]))} -> {clean(texts[chosen])}"
-        line += f", {measures} (greedy, {with_noun(len(texts), 'pair')}){saved}"
+        line += f", {measures} (greedy, {_count(self.sample)}){saved}"
         return f"{line}\n{fit(example, _EXAMPLE_COLUMNS).rstrip()}", measures
 
     def _log(self, step: TrainingStep, summary: Summary | None) -> None:
@@ -207,11 +213,20 @@ class Reporter:
         self.progress.write(forecast(speed, seen, step.seconds / 60, usual, planned, config.minutes, option))
 
 
-def measure(model: Seq2Seq, pairs: Sequence[Pair], translations: Sequence[str]) -> Summary:
+def measure(
+    model: Seq2Seq, pairs: Sequence[Pair], translations: Sequence[str], *, phonemes: bool = False
+) -> Summary:
     """Measure translations of the sources of pairs."""
     form = model.model.target.normalization
     references = [normalize(str(target), form) for _, target in pairs]
-    return summarize(model.target, [str(source) for source, _ in pairs], translations, references)
+    sources = [str(source) for source, _ in pairs]
+    return summarize(model.target, sources, translations, references, phonemes=phonemes)
+
+
+def _count(pairs: Sequence[Pair]) -> str:
+    """Return the number of pairs, or of different sources where some are in several pairs."""
+    sources = len({source for source, _ in pairs})
+    return with_noun(len(pairs), "pair") if sources == len(pairs) else with_noun(sources, "source")
 
 
 # ----------------------------------------------------------------------------------------------------------- duration
@@ -303,11 +318,12 @@ def draw_curve(files: RunFiles) -> None:
 def print_measures(models: Sequence[Seq2Seq], test: Sequence[Pair], data: Data) -> None:
     """Print the measures of each model on the test pairs, and those of the sources if they come near."""
     sources, measured = [source for source, _ in test], []
+    any_target = ", any target of a source right" * (len({*test}) > len({*sources}))
     for model in models:
         measures = measure(model, test, [t.text for t in model.translate(sources)])
         measured.append(measures)
         how = "with" if model.attention else "without"
-        signature = f" ({measures.signature})" if measures.signature else ""
+        signature = f" ({measures.signature})" if measures.signature else any_target
         print(f"{measures} {how} attention, on {_describe_test(data, test)}, beam {BEAM}{signature}")
     if models[0].reader.tokenizer is None:
         return  # there is nothing to copy
@@ -316,11 +332,14 @@ def print_measures(models: Sequence[Seq2Seq], test: Sequence[Pair], data: Data) 
         print(f"{copied} by copying the source")
 
 
-def print_rates(model: Seq2Seq, test: Sequence[Pair], data: Data) -> dict[str, Any]:
+def print_rates(model: Seq2Seq, test: Sequence[Pair], data: Data, confidence: Confidence) -> dict[str, Any]:
     """Print and return the error rates of a model of pronunciation on the words of the test."""
     words = tested_words(test)
-    answers = [translation.tokens for translation in model.translate([*words])]
+    answers = [one.candidates[0].tokens for one in confidence.judged]
     measured = rates(answers, [*words.values()])
+    measured["by_length"] = rates_by_length(answers, words)
+    if confidence.probabilities:
+        measured |= {**confidence.measures(), "by_probability": confidence.by_threshold([*words.values()])}
     how = "with" if model.attention else "without"
     print(f"{describe_rates(measured)}, {how} attention, on {_describe_words(data, [*words])}, beam {BEAM}")
     return {"words": len(words), "learned": _learned(data, words), "beam": BEAM, **measured}
@@ -328,7 +347,7 @@ def print_rates(model: Seq2Seq, test: Sequence[Pair], data: Data) -> dict[str, A
 
 def _learned(data: Data, words: Collection[str]) -> int:
     """Return how many words are training words."""
-    known = {str(source) for source, _ in data.train}
+    known = {str(source) for source, _ in data.lessons}
     return sum(word in known for word in words)
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from functools import cache, partial
 from itertools import chain
+from pathlib import Path
 from types import FrameType
 from typing import Any
 
@@ -22,7 +23,9 @@ from regard.seq2seq.commands.train.arguments import (
     pair_files,
 )
 from regard.seq2seq.commands.train.card import make_card
+from regard.seq2seq.commands.train.confidence import Confidence, calibrate, describe
 from regard.seq2seq.commands.train.data import Data, identity, read, short_pairs, with_noun
+from regard.seq2seq.commands.train.dictionary import most_repetitions
 from regard.seq2seq.commands.train.files import HINT, RunFiles
 from regard.seq2seq.commands.train.report import (
     Reporter,
@@ -44,7 +47,11 @@ from regard.seq2seq.translator import LONGEST_SENTENCE
 from regard.show.progress import Progress
 from regard.show.terminal.text import note, report
 
-__all__ = ["Run", "Stop", "add_arguments", "run"]
+__all__ = ["Run", "Stop", "add_arguments", "run", "train_all"]
+
+Card = Callable[
+    [Data, Seq2Seq, dict[str, Any] | None], dict[str, Any] | None
+]  # of a model and its error rates
 
 
 def run(args: argparse.Namespace) -> int:
@@ -52,6 +59,27 @@ def run(args: argparse.Namespace) -> int:
     check_options(args)
     names, paths = pair_files(args), model_paths(args)
     models = make_models(args, names.lexicon or ())
+    read_data = partial(read, names, models[0], models[0].max_tokens)
+    return train_all(args, models, paths, read_data, partial(_card, args))
+
+
+def _card(
+    args: argparse.Namespace, data: Data, model: Seq2Seq, measured: dict[str, Any] | None
+) -> dict[str, Any] | None:
+    """Return the card of a model of pronunciation."""
+    return None if data.lexicon is None or measured is None else make_card(args, data, model, measured)
+
+
+def train_all(
+    args: argparse.Namespace,
+    models: Sequence[Seq2Seq],
+    paths: Sequence[Path],
+    read_data: Callable[[], Data],
+    card: Card,
+    complete: Callable[[Data, RunFiles], Data] = lambda data, _: data,
+    identity_of: Callable[[Seq2Seq, Data], str] = identity,
+) -> int:
+    """Train models, measure and show them; `complete` adds to the data what takes long."""
     most = models[0].max_tokens
     runs = [Run(model, RunFiles(path, fresh=args.fresh)) for model, path in zip(models, paths, strict=True)]
     for one in runs:
@@ -60,23 +88,24 @@ def run(args: argparse.Namespace) -> int:
     for files in done:
         if files.finished_identity() is None:
             done[0].refuse()
-    data = read(names, models[0], most)
-    identities = [identity(model, data) for model in models]
+    data = read_data()
+    identities = [identity_of(model, data) for model in models]
     if done:
         if [one.files.finished_identity() for one in runs] != identities:
             done[0].refuse()
-        return _report_done(runs)
+        return _report_done(runs, args.licence)
+    data = complete(data, runs[0].files)
     longest = min(args.test_max_tokens or most, LONGEST_SENTENCE)
     for one in runs:
         one.begin(data, longest)
     test = short_pairs(models[0], data.test, longest)
     if not test:
         limit = f"{with_noun(longest, 'token')} {where_tokens_are(models[0])}"
-        _check.fail(f"{names.tested}: no pair has at most {limit}")
+        _check.fail(f"{data.tested}: no pair has at most {limit}")
     with _prepared(runs):
         note(describe_pairs(data, models[0], runs[0].training, len(test), most))
-        _note_extras(models[0])
-        if status := _train_and_show(runs, test, data, partial(make_card, args)):
+        _note_extras(models[0], data)
+        if status := _train_and_show(runs, test, data, card):
             return status
         # Last, so that a command that is stopped before can be resumed.
         for one, own in zip(runs, identities, strict=True):
@@ -89,39 +118,43 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _report_done(runs: Sequence[Run]) -> int:
-    """Report that the same command has finished before."""
+def _report_done(runs: Sequence[Run], licence: str | None) -> int:
+    """Report that the same command has finished before; write another licence into the card."""
     note(f"{runs[0].name} is done already; --fresh trains anew, another --out keeps this model")
+    for one in runs:
+        if licence is not None:
+            one.files.change_card(licence=licence)
     print(report(f"the model is in {runs[0].files.model}"))
     for one in runs:
         one.files.remove_leftovers()
     return 0
 
 
-def _note_extras(model: Seq2Seq) -> None:
+def _note_extras(model: Seq2Seq, data: Data) -> None:
     """Print which extras of the model may help, which packages are missing, and why pictures can't be drawn."""
-    for line in filter(None, (extras.hint(model.reader.kind, model.extras), drawing.missing_extras())):
+    hint = extras.hint(model.reader.kind, model.extras) if data.labels is None else ""  # a student needs none
+    for line in filter(None, (hint, drawing.missing_extras())):
         note(line)
     drawing.can_draw()  # warns before the training
 
 
-def _train_and_show(
-    runs: Sequence[Run], test: Sequence[Pair], data: Data, card: Callable[..., dict[str, Any]]
-) -> int:
-    """Train, measure and show; return 0, or the exit status of what has stopped it.
-
-    A model of pronunciation gets its card.
-    """
+def _train_and_show(runs: Sequence[Run], test: Sequence[Pair], data: Data, card: Card) -> int:
+    """Train, measure and show; return 0, or the exit status of what has stopped it."""
     try:
         for one in runs:
             if status := one.train():
                 return status
         if data.lexicon is not None:
             for one in runs:
-                one.model.card = card(data.lexicon, data, one.model, print_rates(one.model, test, data))
+                one.model.repetitions = most_repetitions(data.lexicon)
+        confidences = [one.calibrate(test, data) for one in runs]
+        measured = _measured(runs, test, data, confidences)
+        for one, confidence, rates in zip(runs, confidences, measured, strict=True):
+            if known := card(data, one.model, rates):
+                one.model.card = known
                 one.model.save(one.files.model)
-        else:
-            print_measures([one.model for one in runs], test, data)
+            if one.model.reader.tokenizer is not None:
+                note(describe(one.model, confidence))
         show_examples(runs[0].model, runs[0].files, test)
     except KeyboardInterrupt as error:
         files = runs[0].files
@@ -129,6 +162,19 @@ def _train_and_show(
         note(f"interrupted; the model is in {files.model}, and {again} prints the rest")
         return _signals.status_of(error)
     return 0
+
+
+def _measured(
+    runs: Sequence[Run], test: Sequence[Pair], data: Data, confidences: Sequence[Confidence]
+) -> list[dict[str, Any] | None]:
+    """Print the measures of all models; return the error rates of those of pronunciation."""
+    if data.lexicon is not None:
+        return [
+            print_rates(one.model, test, data, confidence)
+            for one, confidence in zip(runs, confidences, strict=True)
+        ]
+    print_measures([one.model for one in runs], test, data)
+    return [None for _ in runs]
 
 
 @contextmanager
@@ -172,6 +218,7 @@ class Run:
         self.model, self.files, self.stop = model, files, Stop()
         self.name = "training" if model.attention else "training without attention"
         self.sample: Sequence[Pair] = []  # validation pairs to translate after each epoch
+        self.phonemes = False  # whether targets are phonemes
         self.saved = ""  # names the epoch of the best model
 
     def begin(self, data: Data, longest: int) -> None:
@@ -185,12 +232,14 @@ class Run:
                 return stack.enter_context(Progress(total, "appending tokens to sources"))
 
             self.training = self.model.begin(
-                data.train,
+                data.lessons,
                 data.valid,
                 links=data.links,
                 progress=lambda more, total: bar(total).advance(more),
+                taught=None if data.labels is None else data.labels.taught,
             )
         self.sample = short_pairs(self.model, data.valid, longest)
+        self.phonemes = data.lexicon is not None
 
     def resume(self) -> None:
         """Resume from the checkpoint, if there is one; raise if it is of another training."""
@@ -222,6 +271,15 @@ class Run:
             note(f"{command} goes on from there")
         return self.stop.status
 
+    def calibrate(self, test: Sequence[Pair], data: Data) -> Confidence:
+        """Calibrate the probabilities of the model, and save it; models of other sources than text have none."""
+        if self.model.reader.tokenizer is None:
+            return Confidence([], [])
+        confidence = calibrate(self.model, test, self.sample, data)
+        if self.model.calibration is not None:
+            self.model.save(self.files.model)
+        return confidence
+
     def _report_stop(self, why: str, which: str) -> None:
         saved = self.saved or ("that of an earlier run" if self.files.model.exists() else "")
         result = f"{which}, {saved}, is in {self.files.model}" if saved else "no model has been written"
@@ -237,7 +295,9 @@ class Run:
                 note(f"{self.name} is done already")
                 return
             log = self.files.log
-            reporter = Reporter(self.name, self.model, self.training, log, self.sample, first)
+            reporter = Reporter(
+                self.name, self.model, self.training, log, self.sample, first, phonemes=self.phonemes
+            )
             stack.enter_context(reporter)
             for step in chain([first], steps):
                 reporter.time(step)

@@ -29,6 +29,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from regard import _check
 from regard.seq2seq.corpus.packing import Row, packed, unpacked
 from regard.seq2seq.decoding.hypothesis import Hypothesis, Scoring
 from regard.seq2seq.evaluation.metrics import edit_distance
@@ -88,7 +89,7 @@ class Graphones(Reranker):
         check_sizes(sizes)
         pairs = [pair for pair in pairs if pair[0] and alignable(*pair)]
         if not pairs:
-            raise ValueError(
+            _check.fail(
                 f"graphones need pairs with at most {MAX_FERTILITY} target tokens for each source token. None has."
             )
         aligner = Aligner.learn(pairs, sizes)
@@ -216,16 +217,11 @@ class Graphones(Reranker):
 
     @classmethod
     def restore(cls, settings: Mapping[str, Any], data: Mapping[str, bytes], sizes: tuple[int, int]) -> Self:
-        """Return the graphones of `describe` and `data`, which may be untrusted; raise ValueError if invalid."""
-        if settings.keys() != {"order", "weight"}:
-            raise ValueError("it must have an order and a weight")
-        order, weight = settings["order"], settings["weight"]
-        if type(order) is not int or not 0 < order <= MAX_ORDER:
-            raise ValueError(f"order must be an integer from 1 to {MAX_ORDER}")
-        if type(weight) not in (int, float) or not 0 <= weight <= WEIGHTS[-1]:
-            raise ValueError(f"weight must be a number from 0 to {WEIGHTS[-1]:g}")
-        if data.keys() != _PARTS:
-            raise ValueError(f"it must have {', '.join(sorted(_PARTS))}")
+        """Return the graphones of `describe` and `data`, which may be untrusted; raise if invalid."""
+        _check.keys("its settings", settings, ("order", "weight"))
+        order = _check.integer("order", settings["order"], 1, MAX_ORDER)
+        weight = _check.number("weight", settings["weight"], least=0, most=WEIGHTS[-1])
+        _check.keys("its data", data, sorted(_PARTS))
         check_sizes(sizes)
         aligner = Aligner(
             _table("tokens", data["tokens"], sizes),
@@ -233,20 +229,17 @@ class Graphones(Reranker):
         )
         units = list(unpacked("units", data["units"], max(sizes)))
         if not all(_is_unit(unit, sizes) for unit in units):
-            raise ValueError(f"units must be a token of the source and at most {MAX_FERTILITY} of the target")
+            _check.fail(f"units must be a token of the source and at most {MAX_FERTILITY} of the target")
         ngrams = KneserNey.restore(data, len(units) + _FIRST)
-        graphones = cls(order, aligner, units, ngrams, float(weight))
+        graphones = cls(order, aligner, units, ngrams, weight)
         if not (np.diff(graphones._keys) > 0).all():
-            raise ValueError("units must be sorted")
+            _check.fail("units must be sorted")
         return graphones
 
 
 def _table(name: str, data: bytes, shape: tuple[int, int]) -> Array:
-    if len(data) != 4 * shape[0] * shape[1]:
-        raise ValueError(f"{name} must be {shape[0]} x {shape[1]} float32 numbers")
-    table = np.frombuffer(data, "<f4").reshape(shape)
-    if not ((table > 0) & (table <= 1)).all():
-        raise ValueError(f"{name} must be above 0, and at most 1")
+    table = _check.from_bytes(name, data, "<f4", shape)
+    _check.within(name, table, most=1, positive=True)
     return table.astype(np.float32)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.seq2seq.corpus.batching import Batch, Ids
-from regard.seq2seq.networks.output_layer import alignment_loss, log_frequency, prediction_loss
+from regard.seq2seq.networks.output_layer import SoftLoss, alignment_loss, log_frequency, prediction_loss
 from regard.seq2seq.networks.parameters import Parameters
 from regard.seq2seq.networks.recurrent.cells import GATES
 from regard.seq2seq.networks.recurrent.config import RecurrentConfig
@@ -86,6 +86,8 @@ class RecurrentNetwork:
         label_smoothing: float = 0.0,
         guided_alignment: float = 0.0,
         rdrop: float = 0.0,
+        soft_weight: float = 0.0,
+        temperature: float = 1.0,
     ) -> tuple[float, Callable[[float], dict[str, Array]]]:
         """Return the loss of a batch, as `Network.loss` describes; embeddings and annotations have half the dropout."""
         p, c = self.parameters, self.config
@@ -101,9 +103,15 @@ class RecurrentNetwork:
             with_weights=links is not None,
             readings=2 if rdrop else 1,
         )
-        following = np.tile(batch.target[1:], (1, 2)) if rdrop else batch.target[1:]
+        read = batch.twice() if rdrop else batch
         loss, predict_back = prediction_loss(
-            p, decoded.readout, following, label_smoothing=label_smoothing, rng=rng, rdrop=rdrop
+            p,
+            decoded.readout,
+            read.target[1:],
+            label_smoothing=label_smoothing,
+            rng=rng,
+            rdrop=rdrop,
+            soft=SoftLoss.of(read.soft, soft_weight, temperature),
         )
         guided, guide_back = alignment_loss(decoded.weights, links, guided_alignment)
 

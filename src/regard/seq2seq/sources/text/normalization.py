@@ -65,7 +65,7 @@ def normalize(text: str, normalization: Normalization = "NFC") -> str:
     """
     if not text.isprintable():  # a printable text has none of these
         if match := _NOT_TEXT.search(text):
-            raise ValueError(f"text must be Unicode text: character {match.start() + 1} is {match[0]!a}")
+            _check.fail(f"text must be Unicode text: character {match.start() + 1} is {match[0]!a}")
         text = _CONTROL.sub(" ", text).replace(_MARK, "")
     if normalization == "none" or text.isascii():
         return text
@@ -93,10 +93,10 @@ def normalize_tokens(tokens: Iterable[str], normalization: Normalization = "NFC"
     normalized = []
     for token in tokens:
         if not isinstance(token, str):
-            raise TypeError(f"a token must be a str. Got {token!r:.60} instead.")
+            _check.fail(f"a token must be a str. Got {token!r:.60} instead.", kind=TypeError)
         # JOIN itself is not normalised: NFKC would replace it by another character.
         clean = JOIN.join(normalize(part, normalization) for part in token.split(JOIN))
         if not clean or " " in clean:
-            raise ValueError(f"a token must be text without spaces. Got {token!r:.60} instead.")
+            _check.fail(f"a token must be text without spaces. Got {token!r:.60} instead.")
         normalized.append(clean)
     return normalized

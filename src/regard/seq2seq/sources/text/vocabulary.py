@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
+from regard import _check
+
 __all__ = ["Vocabulary"]
 
 JOIN = "\uffed"  # marks the side on which a token touches its neighbour
@@ -27,10 +29,10 @@ class Vocabulary:
         own = self.tokens[len(SPECIAL) :]
         self._ids = {token: i for i, token in enumerate(own, len(SPECIAL))}
         if self.tokens[: len(SPECIAL)] != SPECIAL:
-            raise ValueError(f"a vocabulary must begin with {', '.join(SPECIAL)}")
+            _check.fail(f"a vocabulary must begin with {', '.join(SPECIAL)}")
         if len(self._ids) != len(own):
             twice = next(token for token, count in Counter(own).items() if count > 1)
-            raise ValueError(f"the tokens of a vocabulary must differ: {twice!r:.60} occurs twice")
+            _check.fail(f"the tokens of a vocabulary must differ: {twice!r:.60} occurs twice")
 
     @classmethod
     def learn(
