@@ -1,6 +1,6 @@
 """Redraw the pictures of the README and the documentation, in docs/images.
 
-    python benchmarks/pictures.py [NAME ...]      all of them, or alignment, heads, length, caption, page
+    python benchmarks/pictures.py [NAME ...]      all of them, or alignment, heads, length, caption, page, step
 
 =============  ====================================================================  ==========================
 picture        what it shows                                                         where
@@ -10,6 +10,7 @@ heads.png      the cross-attention of all heads of a transformer for one sentenc
 length.png     BLEU by sentence length, as `benchmarks/length.py` measured it        README.md
 caption.png    where the captioner of `make caption` attends at each word            docs/captions.md
 page.png       the page that `regard show` writes, in Chromium                       docs/show.md
+step           no picture: the numbers of the decoder of `make demo` in that page    translator.json of its assets
 =============  ====================================================================  ==========================
 
 The captioner and its scenes are those of `make caption`. The other two models are trained on data/help-en-fr, for the
@@ -20,6 +21,7 @@ time that the pages specify, and saved in runs/pictures. Remove that folder to t
 from __future__ import annotations
 
 import argparse
+import json
 import shutil
 import tempfile
 from collections.abc import Callable
@@ -33,12 +35,15 @@ from regard.cli import main as command
 from regard.seq2seq import Images, Seq2Seq, read_pairs
 from regard.seq2seq.commands.drawing import save_alignment, save_heads
 from regard.show.figures import by_length, save
+from regard.show.page.mechanism import of_decoder
 
 ROOT = Path(__file__).parents[1]
 IMAGES, MODELS = ROOT / "docs" / "images", ROOT / "runs" / "pictures"
 TRAIN = ROOT / "data" / "help-en-fr" / "train.tsv.gz"
 LONGEST = 15  # tokens on a side
 COLORS = 256  # of a PNG file with a palette, which is half as large
+TRANSLATOR, STEP = ROOT / "runs" / "help-en-fr", "Open the selected file"  # of `make demo`
+STEPS = ROOT / "src" / "regard" / "show" / "page" / "assets" / "translator.json"
 CAPTIONER, SCENE = ROOT / "runs" / "digits", "test/00495.png"
 ALIGNED = "Change the properties for the selected DDE link."
 HEADS = "Click the icon to open the selected file."
@@ -108,12 +113,21 @@ def page(path: Path) -> None:
         browser.close()
 
 
+def step(path: Path) -> None:
+    """Write the decoder's steps for one sentence, which the page of `regard show` has."""
+    model = Seq2Seq.load(TRANSLATOR)
+    (translation,) = model.translate([STEP])
+    section = of_decoder(model.decoder_steps(translation), row=2, with_weight=False)
+    path.write_text(json.dumps(section.data, ensure_ascii=False, separators=(",", ":")) + "\n", "utf-8")
+
+
 PICTURES: dict[str, Callable[[Path], None]] = {
     "alignment": alignment,
     "heads": heads,
     "length": length,
     "caption": caption,
     "page": page,
+    "step": step,
 }
 
 
@@ -127,10 +141,11 @@ def main() -> None:
     if unknown := set(names) - set(PICTURES):
         parser.error(f"no such picture: {', '.join(sorted(unknown))}")
     for name in names:
-        path = IMAGES / f"{name}.png"
+        path = STEPS if name == "step" else IMAGES / f"{name}.png"
         PICTURES[name](path)
-        with Image.open(path) as image:
-            image.convert("RGB").quantize(COLORS, dither=Image.Dither.NONE).save(path, optimize=True)
+        if path.suffix == ".png":
+            with Image.open(path) as image:
+                image.convert("RGB").quantize(COLORS, dither=Image.Dither.NONE).save(path, optimize=True)
         print(f"{path.relative_to(ROOT)}: {path.stat().st_size:,} bytes")
 
 

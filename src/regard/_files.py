@@ -42,8 +42,8 @@ def reading(path: str | os.PathLike[str], *, pipes: bool = False) -> Iterator[Bi
         mode = os.fstat(file.fileno()).st_mode
         inherited = pipes and stat.S_ISFIFO(mode) and _is_descriptor(path)
         if not stat.S_ISREG(mode) and not inherited:
-            hint = "; only standard input may be a pipe: -" if pipes else ""
-            _check.fail(f"{os.fspath(path)} is not a regular file{hint}")
+            hint = "only standard input may be a pipe: -" if pipes else ""
+            _check.fail(f"{os.fspath(path)} is not a regular file", hint=hint)
         if sys.platform != "win32" and inherited:  # Windows has no such paths, nor set_blocking before 3.12
             os.set_blocking(file.fileno(), True)
         try:

@@ -298,13 +298,8 @@ class KVCache:
     def _sequences(self, indices: ArrayLike) -> NDArray[np.int64]:
         """Check and return the argument of `reorder`."""
         self._check_sequences("reorder")
-        chosen = _check.integer_array("indices", indices, least=0)
-        if chosen.ndim != 1:
-            _check.fail(f"indices must have shape (B',). Got shape {chosen.shape} instead.")
-        if chosen.size and chosen.max() >= self._batch_shape[0]:
-            _check.fail(
-                f"indices must be less than the {self._batch_shape[0]} sequences. Got {chosen.max()} instead."
-            )
+        chosen = _check.integer_array("indices", indices, 0, self._batch_shape[0] - 1)
+        _check.dimensions(indices=(chosen, "(B',)"))
         return chosen
 
     def _counts(self, lengths: ArrayLike, most: int) -> NDArray[np.int64]:

@@ -60,7 +60,7 @@ _NO_SPACE = (errno.ENOSPC, errno.EFBIG, *([errno.EDQUOT] if hasattr(errno, "EDQU
 
 
 class _Parser(argparse.ArgumentParser):
-    """A parser whose errors are one line, as all errors of this command."""
+    """A parser that reports an error in one line, as the rest of the command line does."""
 
     def error(self, message: str) -> NoReturn:
         verb = self.prog.partition(" ")[2]

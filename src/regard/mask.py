@@ -592,8 +592,7 @@ def _per_item(name: str, counts: NDArray[np.int64], layout: Layout, most: int) -
     """Return one count for each item, none above `most`."""
     hint = "one for each sentence of (batch, heads, ...) has shape (batch, 1)"
     _check.broadcast(name, counts.shape, layout.batch_shape, "(...)", hint if counts.ndim else "")
-    if counts.size and int(counts.max()) > most:
-        _check.fail(f"{name} must be at most {most}. Got {int(counts.max())} instead.")
+    _check.within(name, counts, most=most)
     full = np.broadcast_to(layout.per_query_head(counts, 0), layout.inner)
     return np.require(full, requirements=["C", "A"]).reshape(-1)
 

@@ -191,8 +191,7 @@ class alibi:
         if np.ndim(slopes) == 0:
             slopes = _slopes(_check.integer("slopes", slopes, least=1))
         slopes = _check.parameter("slopes", slopes, "(heads,)")
-        if not np.isfinite(slopes).all():
-            _check.fail(f"slopes must be finite. Got {slopes} instead.")
+        _check.finite("slopes", slopes)
         object.__setattr__(self, "slopes", slopes)
         _check_align(self.align)
 
@@ -683,8 +682,7 @@ def rotary_vjp(
     (array([[-2.,  1.]]), array([[1., 2.]]))
     """
     array = _check.numeric("x", x)
-    if array.ndim < 2:
-        _check.fail(f"x must have at least 2 dimensions (..., n, d): {array.ndim}")
+    _check.dimensions(x=(array, "(..., n, d)"))
     compute, result = _check.dtypes(array)
     n, d = array.shape[-2:]
     dims = d if dims is None else _check.integer("dims", dims)

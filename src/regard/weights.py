@@ -33,8 +33,7 @@ Align = Literal["start", "end"]
 
 def _logits(logits: ArrayLike) -> Array:
     array = _check.numeric("logits", logits)
-    if not array.ndim:
-        _check.fail("logits must have at least 1 dimension (..., m): 0")
+    _check.dimensions(logits=(array, "(..., m)"))
     real = _check.is_float(array.dtype)
     return array.astype(array.dtype.newbyteorder("=") if real else float, copy=False)
 

@@ -893,13 +893,13 @@ def test_a_copy_has_lengths_of_its_own() -> None:
         (
             lambda c, x: c.reorder([0, 2]),
             ValueError,
-            "indices must be less than the 2 sequences. Got 2 instead.",
+            "indices must be at most 1. Got 2 instead.",
         ),
         (lambda c, x: c.reorder([0, -1]), ValueError, "indices must be at least 0. Got -1 instead."),
         (
             lambda c, x: c.reorder([[0, 1]]),
             ValueError,
-            "indices must have shape (B',). Got shape (1, 2) instead.",
+            "indices must be (B',). Got shape (1, 2) instead.",
         ),
         (
             lambda c, x: c.reorder([0.0, 1.0]),

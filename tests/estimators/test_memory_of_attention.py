@@ -74,7 +74,7 @@ def test_invalid_arguments_change_nothing() -> None:
         ),
         (
             ValueError,
-            "values must be finite; row 0 is not",
+            "values must hold finite numbers. Got nan in row 0",
             lambda: memory.add([[1.0, 2.0]], [[np.nan, 0.0]]),
         ),
         (

@@ -371,15 +371,6 @@ def test_float64_and_mixed_dtypes_are_computed_by_numpy(isa: str) -> None:
     assert states.dtype == np.float64
 
 
-def test_without_the_library_it_is_numpys(monkeypatch: pytest.MonkeyPatch) -> None:
-    arrays, others = gru_arrays(3, 5, 6), attended_arrays(3, 5, 6, 4, 7, 2)
-    monkeypatch.setattr(recurrence, "_library", lambda: None)
-    assert_near(all_of_gru(narrow(arrays)), all_of_gru(arrays))
-    assert_near(all_of_attended(narrow(others)), all_of_attended(others))
-    twice = attended_arrays(3, 5, 6, 4, 7, 2, twice=True)
-    assert_near(all_of_attended(narrow(twice)), all_of_attended(twice))
-
-
 # ---- errors --------------------------------------------------------------------------------------------------
 
 

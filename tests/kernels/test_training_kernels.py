@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -15,13 +14,6 @@ from regard.kernels import library, training
 
 Array = NDArray[Any]
 SETS = library.instruction_sets()
-
-
-@pytest.fixture
-def plain(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
-    """A patch by which a test can switch the library off."""
-    with monkeypatch.context() as patch:
-        yield patch
 
 
 def draw(*shape: int, scale: float = 1.0) -> Array:
@@ -172,7 +164,7 @@ def test_a_bias_masks_tokens(isa: str) -> None:
 
 @pytest.mark.parametrize("words", [300, 5])
 def test_linear_cross_entropy_rejects(words: int) -> None:
-    with pytest.raises(ValueError, match="targets must be less than V"):
+    with pytest.raises(ValueError, match="targets must be at most"):
         nn.linear_cross_entropy(np.zeros((2, 3)), np.zeros((words, 3)), np.array([0, words]))
 
 
@@ -224,7 +216,7 @@ def test_a_nan_stays_in_its_row(isa: str) -> None:
 
 def test_targets_are_checked() -> None:
     for targets, message in (
-        ([0, 5], "targets must be less than V = 5. Got 5 instead."),
+        ([0, 5], "targets must be at most 4. Got 5 instead."),
         ([0, -1], "targets must be at least 0. Got -1 instead."),
         ([0], "targets must have shape (N,) = (2,). Got (1,) instead."),
     ):
@@ -237,15 +229,14 @@ def test_targets_are_checked() -> None:
 
 
 @pytest.mark.parametrize("size", [1, 15, 100_003])
-def test_adam_is_numpys_to_the_bit(isa: str, size: int, plain: pytest.MonkeyPatch) -> None:
+def test_adam_is_numpys_to_the_bit(isa: str, size: int) -> None:
+    """NumPy computes it for parameters with gaps between them."""
     start = draw(size).astype(np.float32)
-    one, two = nn.Adam(start.copy()), nn.Adam(start.copy())
+    one, two = nn.Adam(start.copy()), nn.Adam(np.repeat(start, 2)[::2])
     for step in range(4):
         gradient = draw(size, step + 1)[:, 0].astype(np.float32)
-        one.step(gradient.copy(), 1e-2)
-        with plain.context() as patch:
-            patch.setattr(training, "_library", lambda: None)
-            two.step(gradient.copy(), 1e-2)
+        for adam in (one, two):
+            adam.step(gradient.copy(), 1e-2)
     for a, b in ((one.parameters, two.parameters), (one.mean, two.mean), (one.square, two.square)):
         np.testing.assert_array_equal(a, b)
 
@@ -346,8 +337,9 @@ def test_nan_logits_are_visible_in_the_sum(isa: str, wrong: float) -> None:
 
 @pytest.mark.parametrize("size", [20, 33, 64])
 def test_the_loss_of_a_row_does_not_depend_on_the_others(isa: str, size: int) -> None:
-    readout, weight, bias = (draw(*shape).astype(np.float32) for shape in ((80, size), (500, size), (500,)))
-    targets = np.arange(80)
+    """The logits of all rows are more than are stored."""
+    readout, weight, bias = (draw(*shape).astype(np.float32) for shape in ((4200, size), (500, size), (500,)))
+    targets = np.arange(4200) % 500
     if (predicted := training.predict(readout, weight, bias, targets)) is None:
         pytest.skip("this instruction set has none")
     loss, pullback = predicted
@@ -360,23 +352,12 @@ def test_the_loss_of_a_row_does_not_depend_on_the_others(isa: str, size: int) ->
 
 
 @pytest.mark.parametrize("sizes", [(3, 5, 7), (700, 500, 20)])
-def test_stored_logits_give_the_gradients_of_recomputed_ones(
-    isa: str, sizes: tuple[int, int, int], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Bitwise, also in a second backward pass, after the first has overwritten them."""
+def test_stored_logits_give_the_gradients_of_recomputed_ones(isa: str, sizes: tuple[int, int, int]) -> None:
+    """The first backward pass overwrites them, and the second computes them again."""
     rows, words, size = sizes
-    readout, weight, bias = (
-        draw(*shape).astype(np.float32) for shape in ((rows, size), (words, size), (words,))
-    )
-    targets = np.arange(rows) % words
-
-    def gradients() -> list[np.ndarray]:
-        if (predicted := training.predict(readout, weight, bias, targets)) is None:
-            pytest.skip("this instruction set has none")
-        loss, pullback = predicted
-        return [loss, *pullback(0.1, 0.2), *pullback(0.1, 0.2)]
-
-    stored = gradients()
-    monkeypatch.setattr(training, "_STORED_LOGITS", 0)
-    for one, other in zip(stored, gradients(), strict=True):
-        np.testing.assert_array_equal(one, other)
+    arrays = (draw(*shape).astype(np.float32) for shape in ((rows, size), (words, size), (words,)))
+    if (predicted := training.predict(*arrays, np.arange(rows) % words)) is None:
+        pytest.skip("this instruction set has none")
+    _, pullback = predicted
+    for stored, recomputed in zip(pullback(0.1, 0.2), pullback(0.1, 0.2), strict=True):
+        np.testing.assert_array_equal(stored, recomputed)

@@ -607,7 +607,7 @@ CALLS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "slopes that are none": (
         lambda: position.alibi([0.5, np.nan]),
         ValueError,
-        "slopes must be finite. Got [0.5 nan] instead.",
+        "slopes must hold finite numbers. Got nan at index (1,) from 0 instead.",
     ),
     "threads 0": (
         lambda: regard.attention(Q, K, V, threads=0),
@@ -766,7 +766,7 @@ CALLS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "rotary vector": (
         lambda: position.rotary(o(4)),
         ValueError,
-        "x must have at least 2 dimensions (..., n, d): 1",
+        "x must be (..., n, d). Got shape (4,) instead.",
     ),
     "rotary positions": (
         lambda: position.rotary(o(3, 4), [1, 2]),

@@ -660,6 +660,32 @@ def test_no_test_reads_a_clock_or_has_a_deadline() -> None:
             assert clocks.findall(path.read_text(encoding="utf-8")) == [], path.name
 
 
+# A test that replaces a private name says nothing to a user: most laws show through public names and real limits.
+PATCHED = {
+    "_FEW_ROWS": "both searches must round alike, or near ties are ranked in another order",
+    "_readable": "the native kernel gets copies that end where memory ends",
+    "_wcwidth": "whether a library is installed is found out once in a process",
+}
+
+
+def patched_names(source: str) -> set[str]:
+    """The private names of other objects that a program replaces: by `setattr` or `setitem`, or by assignment."""
+    named = re.findall(r"""\bset(?:attr|item)\([^"']*["'](?:[\w.]+\.)?(_(?!_)\w+)["'],""", source)
+    for targets in re.findall(r"^ *([\w., ]+)(?:: [\w.\[\], ]+)? = ", source, flags=re.MULTILINE):
+        named += re.findall(r"(?<!\bself)\.(_(?!_)\w+)(?=,|$)", targets)
+    return set(named)
+
+
+def test_tests_replace_no_private_names() -> None:
+    paths = [path for path in ROOT.glob("tests/**/*.py") if path != Path(__file__)]
+    assert set().union(*(patched_names(path.read_text("utf-8")) for path in paths)) == PATCHED.keys()
+    calls = (
+        "m.setattr(a, '_B', 1); m.setitem(vars(a), '_c', 2); m.setattr('r._x._d', 3); m.setattr(a, 'b', 4)"
+    )
+    assert patched_names(calls) == {"_B", "_c", "_d"}
+    assert patched_names("a._b, c.d, self._e = 1, 2, 3\na.f: int = a._g") == {"_b"}
+
+
 BASE_ONLY = """
     import sys, importlib
 

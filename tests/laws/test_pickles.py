@@ -174,3 +174,6 @@ def test_trained_models_and_what_they_return_are_copied(family: str) -> None:
         if family == "transformer":
             all_heads = model.heads(translations[0])
             assert same(copied(all_heads), all_heads)
+        else:
+            steps = model.decoder_steps(model.align(["a b"], ["b"])[0])
+            assert same(copied(steps), steps)

@@ -223,7 +223,7 @@ def test_multi_head_attention_is_one_attention_for_each_head() -> None:
         (
             lambda: nn.merge_heads(draw(3, 4)),
             ValueError,
-            "x must have shape (..., heads, n, d). Got (3, 4) instead.",
+            "x must be (..., heads, n, d). Got shape (3, 4) instead.",
         ),
         (
             lambda: nn.merge_heads(draw(2, 3, 4))[1](draw(2, 3, 4)),

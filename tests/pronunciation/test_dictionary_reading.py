@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import sqlite3
 from collections.abc import Callable
@@ -162,7 +163,7 @@ def test_cmudict_07b_is_latin_1_where_it_is_not_utf_8(make: Make) -> None:
 def test_a_file_of_two_formats_is_an_error_that_names_them_and_the_option(
     content: str, names: list[str], make: Make
 ) -> None:
-    with pytest.raises(ValueError, match=r"words: .*format=") as error:
+    with pytest.raises(ValueError, match=r"words: .*\n.*format=") as error:
         read(make(content))
     assert all(repr(name) in str(error.value) for name in names)
     assert {read(make(content), format=name, skip_bad=True).format for name in names} == {*names}
@@ -406,3 +407,14 @@ def test_a_lexicon_checks_what_it_is_made_of() -> None:
         with pytest.raises(ValueError, match="Got the entry"):
             Lexicon([(word, found)])
     assert json.dumps([*Lexicon([("b", ["a"]), ("a", ["b"]), ("b", ["c"])])]) == '["b", "a"]'
+
+
+def test_the_dictionary_of_the_project_is_that_of_its_readme() -> None:
+    folder = Path(__file__).parents[2] / "data" / "cmudict"
+    if not folder.is_dir():
+        pytest.skip("needs data/cmudict")
+    data = (folder / "words.dict").read_bytes()
+    assert len(data) < 1_000_000
+    assert hashlib.sha256(data).hexdigest() in (folder / "README.md").read_text("utf-8")
+    lexicon = read(folder / "words.dict")
+    assert (lexicon.format, len(lexicon), len(list(lexicon.entries()))) == ("cmudict", 12_606, 13_517)

@@ -15,6 +15,7 @@ from regard.cli import main
 from regard.pronunciation import Lexicon, Pronouncer, Variant
 from regard.pronunciation.pronouncer import _agreement, _left_to_right
 from regard.seq2seq import Seq2Seq
+from regard.seq2seq.decoding.calibration import Calibration
 
 # Each letter has one sound but c, which is K before a and S before e.
 SOUNDS = {"a": "AA", "b": "B", "d": "D", "e": "EH"}
@@ -61,8 +62,8 @@ def test_other_words_come_from_the_model(pronounce: Pronouncer) -> None:
     assert [phone for _, phone in found.links] == [0, 1, 2]
     assert sorted(letter for letter, _ in found.links) == [letter for letter, _ in found.links]
     assert {letter for letter, _ in found.links} <= {0, 1, 2}
-    assert found.probability is not None
-    assert 0 < found.probability <= found.confidence <= 1
+    assert found.probability is None  # the model is not calibrated
+    assert 0 < found.confidence <= 1
     assert all(found.confidence - 1e-9 <= share <= 1 for share in found.phone_probabilities)
 
 
@@ -170,6 +171,60 @@ def test_the_share_of_each_phone_by_hand() -> None:
     assert _agreement(best, others, [0.5, 0.25, 0.25]) == (0.75, 0.75, 1.0)
 
 
+# ------------------------------------------------------------------------------------------------ laws
+
+
+@pytest.fixture(scope="module", params=[1, 2, 3])
+def beginner(request: pytest.FixtureRequest) -> Pronouncer:
+    """A model that has learned next to nothing: it loops, or ends at once."""
+    model = Seq2Seq(epochs=1, source="characters", target="tokens", seed=request.param, network=SMALL)
+    words = WORDS[:: request.param]
+    return Pronouncer(model.fit(words, [" ".join([sounds(word)] * request.param) for word in words]))
+
+
+SMALL = {"embedding": 6, "encoder": 6, "decoder": 6, "attention": 6}
+
+
+def most_in_a_row(phones: Sequence[str]) -> int:
+    """How often a group of phones comes in a row, by the definition."""
+    return max(
+        count
+        for start, end in itertools.combinations(range(len(phones) + 1), 2)
+        for count in range(1, len(phones) + 1)
+        if tuple(phones[start:end]) * count == tuple(phones[start : start + count * (end - start)])
+    )
+
+
+@pytest.mark.slow
+def test_every_short_word_has_an_answer_that_ends_and_has_known_phones_only(beginner: Pronouncer) -> None:
+    letters = "abcde"
+    words = ["".join(word) for size in (1, 2, 3) for word in itertools.product(letters, repeat=size)]
+    words += ["abc" * 30, "a" * 90]
+    known = set(beginner.model.model.target.tokens[4:])
+    for (found, *_), word in zip(beginner.pronounce(words), words, strict=True):
+        assert (found.word, found.source) == (word, "model")
+        assert set(found.phones) <= known
+        assert 1 <= most_in_a_row(found.phones) <= 3
+        assert len(found.phones) <= 2 * len(word) + 7
+
+
+@pytest.mark.slow
+def test_an_answer_depends_on_the_word_alone(beginner: Pronouncer) -> None:
+    words = [*WORDS[:40], "a", "abcde" * 8]
+    alone = {word: beginner(word).phones for word in words}
+    for order in (words, words[::-1], words * 2):
+        assert [found[0].phones for found in beginner.pronounce(order)] == [alone[word] for word in order]
+
+
+def test_as_many_repetitions_as_the_dictionary_has_are_allowed() -> None:
+    words = ["".join(word) for word in itertools.product("ab", repeat=3)]
+    model = Seq2Seq(epochs=60, source="characters", target="tokens", learning_rate=0.01)
+    model.fit(words, ["A A A A A" if word == "aaa" else " ".join(word.upper()) for word in words])
+    assert Pronouncer(model)("aaa").phones != ("A",) * 5
+    model.repetitions = 5
+    assert most_in_a_row(Pronouncer(model)("aaa").phones) <= 5
+
+
 # --------------------------------------------------------------------------------------------- the verb
 
 
@@ -197,7 +252,53 @@ def test_each_line_says_where_the_phones_come_from(
         ("kab", "guess"),
     ]
     assert [line[1] for line in lines[:4]] == ["K AA B", "X Y", "Z", ""]
-    assert [len(line) for line in lines] == [5, 3, 3, 3, 5]
+    assert [len(line) for line in lines] == [4, 3, 3, 3, 4]
+
+
+CALIBRATION = Calibration(0.0, 0.5, 0.5, 5, 40)
+
+
+@pytest.fixture(scope="session")
+def calibrated(model_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The model with a calibration."""
+    path, model = tmp_path_factory.mktemp("calibrated") / "model.safetensors", Seq2Seq.load(model_path)
+    model.calibration = CALIBRATION
+    model.save(path)
+    return path
+
+
+@pytest.mark.slow
+def test_the_best_answer_has_a_calibrated_probability(calibrated: Path) -> None:
+    pronounce = Pronouncer.load(calibrated, LEXICON)
+    (best, *others) = pronounce.pronounce(["cab"], n_best=3)[0]
+    logs = [one.log_probability for one in pronounce.model.candidates(["cab"], beam=5)[0]]
+    assert best.probability == pytest.approx(CALIBRATION(logs))
+    assert {one.probability for one in others} == {None}
+    assert pronounce("kab").probability is None  # a guess
+    assert pronounce("bad").probability == 0.5  # that of the dictionary
+    assert Pronouncer.load(calibrated, beam=4)("cab").probability is None
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("folder")
+def test_words_below_the_threshold_are_left_empty_and_listed(
+    calibrated: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ["pronounce", str(calibrated), "words.txt", "--lexicon", "words.dict"]
+    probability = Pronouncer.load(calibrated)("cab").probability
+    for least, phones in ((0.0, "K AA B"), (1.0, "")):
+        assert main([*command, "--probabilities", "--threshold", str(least)]) == 0
+        out, err = capsys.readouterr()
+        rows = [line.split("\t") for line in out.splitlines()]
+        assert rows[0][:3] == ["cab", phones, "model" if phones else "skipped"]
+        assert rows[0][4] == f"{probability:.4f}"
+        assert [row[:2] for row in rows[1:3]] == [["bad", "X Y"], ["bad", "Z"]]
+        assert rows[4][:2] == ["kab", rows[4][1] if phones else ""]
+        assert f"{0 if phones else 2} of 2 words " in err  # also the guess, whose probability is not known
+    assert main([*command, "--threshold", "1", "--format", "tsv", "--out", "all.tsv"]) == 0
+    assert Path("all.tsv").read_text("utf-8") == "bad\tX Y\nbad\tZ\n"
+    listed = Path("all.tsv.left-out.tsv").read_text("utf-8")
+    assert "cab\t\tits probability is below the threshold\n" in listed
 
 
 @pytest.mark.slow
@@ -236,10 +337,24 @@ def test_words_of_standard_input_and_their_n_best(
 
 
 @pytest.mark.slow
+def test_one_bad_line_does_not_end_the_others(
+    model_path: Path, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "bad.txt").write_bytes(b"cab\nb\xe9b\n" + b"c" * 1001 + b"\nkab\nbad\n")
+    assert main(["pronounce", str(model_path), "bad.txt", "--unknown", "fail"]) == 2
+    out, err = capsys.readouterr()
+    rows = [line.split("\t") for line in out.splitlines()]
+    assert [row[0][:3] for row in rows] == ["cab", "", "ccc", "kab", "bad"]
+    assert [row[2] for row in rows] == ["model", "skipped", "skipped", "skipped", "model"]
+    places = [line.removeprefix("regard pronounce: error: bad.txt, ")[:6] for line in err.splitlines()]
+    assert places == ["line 2", "line 3", "line 4"]
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
-        (["words.txt", "--unknown", "fail"], "'к'"),
+        (["words.txt", "--unknown", "fail"], "к, о, т"),
         (["words.txt", "--format", "mfa"], "--out"),
         (["words.txt", "--out", "x"], "--format"),
         (["words.txt", "--format", "tsv", "--out", "words.txt"], "--out"),

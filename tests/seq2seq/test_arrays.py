@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from array_examples import SMALL, numbers, sequence, square
 from errors import error
 
 from regard.seq2seq import Ensemble, Images, Seq2Seq, TrainingConfig, Vectors
@@ -23,16 +24,6 @@ from regard.seq2seq.storage.model_file import Model, read_model, write_model
 
 Examples = tuple[list[Any], list[str]]
 
-SMALL = {
-    "recurrent": {"embedding": 8, "encoder": 6, "decoder": 8, "attention": 5},
-    "transformer": {
-        "model_size": 8,
-        "heads": 2,
-        "feedforward_size": 8,
-        "encoder_layers": 1,
-        "decoder_layers": 2,
-    },
-}
 SOURCES: dict[str, Source] = {
     "sequence": Vectors(4),
     "set": Vectors(1, "set"),
@@ -45,26 +36,7 @@ quickest_family = pytest.mark.parametrize(
 )
 
 
-def sequences(rng: np.random.Generator) -> tuple[Any, str]:
-    """One-hot vectors, and the letters of the first and the last."""
-    ids = rng.integers(4, size=rng.integers(1, 4))
-    return np.eye(4)[ids], f"{'abcd'[ids[0]]} {'abcd'[ids[-1]]}"
-
-
-def sets(rng: np.random.Generator) -> tuple[Any, str]:
-    """Numbers far from 0, and the largest."""
-    numbers = rng.integers(5, size=rng.integers(1, 5))
-    return 1000 + 10.0 * numbers[:, None], f"n{numbers.max()}"
-
-
-def pictures(rng: np.random.Generator) -> tuple[Any, str]:
-    """A bright square in noise, and where it is."""
-    picture, (i, j) = rng.integers(0, 100, (8, 8), np.uint8), rng.integers(2, size=2)
-    picture[4 * i : 4 * i + 4, 4 * j : 4 * j + 4] += 120
-    return picture, f"{('top', 'bottom')[i]} {('left', 'right')[j]}"
-
-
-MAKE = {"sequence": sequences, "set": sets, "images": pictures}
+MAKE = {"sequence": sequence, "set": numbers, "images": square}
 
 
 def examples(kind: str, count: int, seed: int = 1) -> Examples:
@@ -303,7 +275,7 @@ UNFIT = f"{CONFIG}the network must read what its source returns. It reads "
     ("kind", "damage", "text"),
     [
         ("set", {"source": None}, "its configuration is incomplete or damaged"),
-        ("set", {"source": []}, "its source is damaged: it is not a JSON object"),
+        ("set", {"source": []}, "its source is damaged: it must be a mapping. Got [] instead."),
         ("set", {"source": {}}, "its source is damaged: the kind of a source must be one of 'words', "),
         ("set", {"source": changed(kind="words")}, "its source is damaged: a vocabulary must have 0 tokens."),
         ("set", {"source": changed(size=0)}, "its source is damaged: size must be at least 1."),

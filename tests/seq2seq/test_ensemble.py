@@ -29,6 +29,7 @@ from regard.seq2seq.networks.recurrent.network import RecurrentNetwork
 from regard.seq2seq.networks.transformer.config import TransformerConfig
 from regard.seq2seq.networks.transformer.network import TransformerNetwork
 from regard.seq2seq.sources.text.vocabulary import END, START
+from regard.seq2seq.storage.model_file import write_model
 
 WORDS = st.lists(st.integers(4, 9), min_size=1, max_size=6)
 KINDS = ("bahdanau", "lstm", "blind", "transformer")
@@ -242,14 +243,6 @@ def test_models_translate_together(three: list[Seq2Seq]) -> None:
             np.testing.assert_allclose(one.alignment.sum(axis=1), 1, rtol=1e-5)
 
 
-def test_forced_translations_have_the_mean_of_the_alignments(three: list[Seq2Seq]) -> None:
-    together = Ensemble(three).align(LEFT, TARGETS)
-    for number, translation in enumerate(together):
-        each = [model.align([LEFT[number]], [TARGETS[number]])[0].alignment for model in three]
-        assert translation.alignment is not None
-        np.testing.assert_allclose(translation.alignment, np.mean(np.stack(each), axis=0), atol=1e-5)  # type: ignore[arg-type]
-
-
 def test_samples_and_an_ensemble_of_ensembles(three: list[Seq2Seq]) -> None:
     flat, nested = Ensemble(three[:2]), Ensemble([Ensemble([three[0]]), Ensemble([three[1]])])
     (one,), (other,) = (model.sample(["two one"], count=5, rng=4) for model in (flat, nested))
@@ -283,10 +276,12 @@ def test_held_out_pairs_do_not_depend_on_the_seed() -> None:
     Ensemble([one, two])
 
 
-def other_memory() -> Seq2Seq:
-    model = learned(extras={"translation_memory": 1})
-    model._model = model.model._replace(extras={"translation_memory": TranslationMemory(1, [[4]], [[4]])})
-    return model
+def other_memory(folder: Path) -> Seq2Seq:
+    model = learned(extras={"translation_memory": 1}).model
+    write_model(
+        folder / "it", model._replace(extras={"translation_memory": TranslationMemory(1, [[4]], [[4]])})
+    )
+    return Seq2Seq.load(folder / "it")
 
 
 @pytest.mark.parametrize(
@@ -314,9 +309,9 @@ def test_models_that_do_not_go_together_are_rejected(
     )
 
 
-def test_invalid_ensembles_are_rejected(three: list[Seq2Seq]) -> None:
+def test_invalid_ensembles_are_rejected(three: list[Seq2Seq], tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="have the same translation_memory, or none"):
-        Ensemble([learned(extras={"translation_memory": 1}), other_memory()])
+        Ensemble([learned(extras={"translation_memory": 1}), other_memory(tmp_path)])
     with pytest.raises(ValueError, match=r"at least one\. Got none"):
         Ensemble([])
     with pytest.raises(TypeError, match=r"a sequence of translators\. Got Seq2Seq"):

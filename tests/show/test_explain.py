@@ -420,10 +420,10 @@ def damaged(name: str) -> None:
         ("a.csv", "1,2\n3,x\n", "a.csv, line 2, column 2: 'x' is not a number"),
         ("a.csv", "1,2\n3,\n", "a.csv, line 2, column 2: '' is not a number"),
         ("a.csv", "1,1_0\n", "a.csv, line 1, column 2: '1_0' is not a number"),
-        ("a.csv", "1,2\n3,nan\n", "a.csv must hold finite numbers: nan at row 2, column 2"),
-        ("a.csv", "1,-inf\n", "a.csv must hold finite numbers: -inf at row 1, column 2"),
+        ("a.csv", "1,2\n3,nan\n", "a.csv must hold finite numbers. Got nan in row 2, column 2 instead."),
+        ("a.csv", "1,-inf\n", "a.csv must hold finite numbers. Got -inf in row 1, column 2 instead."),
         ("a.csv", "\n \n", "there are no numbers in a.csv"),
-        ("a.csv", b"1,2\n3,\xe9\n", "a.csv, line 2: not UTF-8 text (byte 0xe9)"),
+        ("a.csv", b"1,2\n3,\xe9\n", "a.csv, line 2: not UTF-8 (byte 3 is 0xe9)"),
         ("a.npz", "hello", "a.npz is not an .npz file"),
         (
             "a.npz",
@@ -435,11 +435,15 @@ def damaged(name: str) -> None:
             {"q": np.eye(2), "k": np.eye(2), "v": np.array(["a"])},
             "a.npz, array v must hold real numbers: it holds <U1",
         ),
-        ("a.npy", np.array([[1, np.nan]]), "a.npy must hold finite numbers: nan at row 1, column 2"),
+        (
+            "a.npy",
+            np.array([[1, np.nan]]),
+            "a.npy must hold finite numbers. Got nan in row 1, column 2 instead.",
+        ),
         (
             "a.npy",
             np.array([[[1, np.inf]]]),
-            "a.npy must hold finite numbers: inf at index (1, 1, 2), counted from 1",
+            "a.npy must hold finite numbers. Got inf at index (1, 1, 2) from 1 instead.",
         ),
         ("a.npy", np.eye(2) * 1j, "a.npy must hold real numbers: it holds complex128"),
         (
@@ -504,14 +508,14 @@ def fails(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
         ),
         (
             ["long.npz", "keys.npy"],
-            "long.npz holds several arrays: give it alone, or each array as a file of its own",
+            "long.npz holds several arrays; hint: give it alone, or each array as a file of its own",
         ),
         (
             ["a.npy", "b.npy", "c.npy", "d.npy"],
             "queries, keys and values come in one, two or three files: 4 given",
         ),
-        (["long.npz", "--words", "1"], "give files or --words, not both"),
-        (["long.npz", "--seed", "1"], "give files or --seed, not both"),
+        (["long.npz", "--words", "1"], "FILES and --words exclude each other; hint: give one"),
+        (["long.npz", "--seed", "1"], "FILES and --seed exclude each other; hint: give one"),
         (["long.npz", "--row", "5"], "--row must be one of the 4 queries, counted from 1: 5"),
         (["--row", "0"], "argument --row: must be an integer of at least 1. Got '0' instead."),
         (["--digits", "-1"], "argument --digits: must be an integer from 0 to 17. Got '-1' instead."),
@@ -522,7 +526,10 @@ def fails(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
             "words, row 2: every row must have as many numbers: 1 found, 2 in the first row",
         ),
         (["--query-weight", "1"], "give all three weights or none: --key-weight and --value-weight missing"),
-        ([*FROM_SCRATCH[1:], "--seed", "1"], "give the three weights or a seed that draws them, not both"),
+        (
+            [*FROM_SCRATCH[1:], "--seed", "1"],
+            "all three weights and --seed exclude each other; hint: give one",
+        ),
         (
             [*FROM_SCRATCH[1:], "--words", "1 0"],
             "query weight must have 2 rows, one for each number of a word: it is (3, 3)",
@@ -530,14 +537,14 @@ def fails(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
         (["--labels", "a b"], "labels must name each word: 2 labels for 4"),
         (["--at", "1"], "--at is for arrays with leading dimensions; these have none"),
         (["--at", "x"], "argument --at: integers between commas are needed: 'x'"),
-        (["--align", "end"], "--align goes with --causal or --window"),
+        (["--align", "end"], "--align needs --causal or --window"),
         (
             ["--mask", "queries.npy"],
             "queries.npy must hold 0 and 1 only (1: the key is visible to the query)",
         ),
         (
             ["--score", "general", "--score-arrays", "long.npz", "--seed", "1", "q.npy"],
-            "give files or --seed, not both",
+            "FILES and --seed exclude each other; hint: give one",
         ),
         (
             ["--step", "queries.npy"],
@@ -557,11 +564,11 @@ def fails(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
             ["--score", "general", "--score-arrays", "long.npz"],
             "long.npz must hold weight for --score general: it holds only queries, keys, values",
         ),
-        (["--words", ""], f"there are no numbers in words; {DRAWN}"),
+        (["--words", ""], f"there are no numbers in words; hint: {DRAWN}"),
         (["--scale", "nan"], "argument --scale: must be a number that is finite. Got 'nan' instead."),
         (["--png", "weights.doc"], "a picture's name must end in .png, .svg or .pdf: weights.doc"),
         (["--html", "mask.html"], "mask.html: the file exists already, --force replaces it"),
-        (["--force"], "--force goes with --html"),
+        (["--force"], "--force needs --html"),
         (["--png", "none/weights.png"], "none/weights.png: No such file or directory"),
     ],
 )

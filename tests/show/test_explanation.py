@@ -320,7 +320,7 @@ EYE = np.eye(2)
         ),
         (
             lambda: regard.explain([1], EYE, EYE, EYE),
-            "ValueError: words must be an (n, d) array: they are (1,)",
+            "ValueError: words must be (n, d). Got shape (1,) instead.",
         ),
         (
             lambda: regard.explain(EYE, EYE, "x", EYE),

@@ -26,7 +26,7 @@ from regard.show import figures, terminal
 from regard.show.figures.figure import root_figure
 from regard.show.progress import Progress
 from regard.show.steps import matrices
-from regard.show.terminal import cells, text
+from regard.show.terminal import cells
 from regard.show.terminal.text import (
     align,
     clean,
@@ -251,9 +251,11 @@ def test_without_and_with_the_library_lines_are_fitted_exactly() -> None:
 def test_fitting_and_wrapping_measure_each_cluster_a_few_times(
     work: Any, unit: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    measured = []
-    columns = text._columns
-    monkeypatch.setattr(text, "_columns", lambda cluster: measured.append(len(cluster)) or columns(cluster))
+    library, measured = pytest.importorskip("wcwidth"), []
+    columns = library.wcswidth
+    monkeypatch.setattr(
+        library, "wcswidth", lambda cluster: measured.append(len(cluster)) or columns(cluster)
+    )
     work(unit * 3000)
     assert sum(measured) <= 3 * len(unit * 3000)
 

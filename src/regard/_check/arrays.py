@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import cache
 from itertools import combinations
 from typing import Any, NoReturn
@@ -18,8 +19,11 @@ __all__ = [
     "axes",
     "broadcast",
     "broadcast_shapes",
+    "dimensions",
     "dtypes",
+    "finite",
     "floating",
+    "from_bytes",
     "hidden",
     "integer_array",
     "is_float",
@@ -30,8 +34,10 @@ __all__ = [
     "parameter",
     "rounded",
     "rows",
+    "shape",
     "three",
     "transpose_hint",
+    "within",
 ]
 
 Array = NDArray[Any]
@@ -103,7 +109,7 @@ def _ragged(name: str, value: Any, of: str = "numbers", otherwise: str = "") -> 
 
 
 def listed(name: str, values: Any) -> Any:
-    """Return labels as a list, since a generator has no count; a string and None as they are."""
+    """Return labels as a list, which has a count where a generator has none; return a string or None unchanged."""
     try:
         return values if values is None or isinstance(values, str) else list(values)
     except TypeError:
@@ -136,16 +142,80 @@ def floating(name: str, value: ArrayLike) -> Array:
     return array if is_float(array.dtype) else array.astype(np.float64)
 
 
-def integer_array(name: str, value: ArrayLike, least: int | None = None) -> NDArray[np.int64]:
-    """Return an int64 array from integers."""
+def integer_array(
+    name: str, value: ArrayLike, least: int | None = None, most: int | None = None
+) -> NDArray[np.int64]:
+    """Return an int64 array from integers within these bounds."""
     array = as_array(name, value)
     if array.dtype.kind not in "iu" and array.size:
         fail(f"{name} must hold integers. Got dtype {array.dtype} instead.", kind=TypeError)
-    if least is not None and array.size and int(array.min()) < least:
-        fail(f"{name} must be at least {least}. Got {int(array.min())} instead.")
-    if array.dtype.kind == "u" and array.size and int(array.max()) > MOST:
-        fail(f"{name} must be at most {MOST}. Got {int(array.max())} instead.")
+    within(name, array, least, MOST if most is None else most)
     return array.astype(np.int64)
+
+
+def within(
+    name: str,
+    array: Array,
+    least: float | None = None,
+    most: float | None = None,
+    *,
+    positive: bool = False,
+) -> None:
+    """Check an array of numbers against bounds; NaN lies outside of them."""
+    low, high = (array.min(), array.max()) if array.size else (math.inf, -math.inf)
+    if positive and not low > 0:
+        fail(f"{name} must be greater than 0. Got {low} instead.")
+    if least is not None and not low >= least:
+        fail(f"{name} must be at least {least}. Got {low} instead.")
+    if most is not None and not high <= most:
+        fail(f"{name} must be at most {most}. Got {high} instead.")
+
+
+def finite(name: str, array: Array, first: int = 0) -> None:
+    """Check that all numbers of an array are finite; positions are counted from `first`."""
+    wrong = ~np.isfinite(array)
+    if wrong.any():
+        index = np.unravel_index(int(wrong.argmax()), array.shape)
+        place = tuple(int(i) + first for i in index)
+        where = "in row {}, column {}".format(*place) if len(place) == 2 else f"at index {place} from {first}"
+        fail(f"{name} must hold finite numbers. Got {array[index]} {where} instead.")
+
+
+def dimensions(**named: tuple[Array, str]) -> None:
+    """Check numbers of dimensions against letters, such as ``(array, "(N, E)")``; ``...`` is any number of them."""
+    if all(_has_axes(array, letters) for array, letters in named.values()):
+        return
+    wanted = _enumerated([f"{name} {letters}" for name, (_, letters) in named.items()])
+    got = _enumerated([str(array.shape) for array, _ in named.values()])
+    fail(f"{wanted.replace(' ', ' must be ', 1)}. Got shape{'s' * (len(named) > 1)} {got} instead.")
+
+
+def _has_axes(array: Array, letters: str) -> bool:
+    own = axes(letters)
+    return array.ndim >= len(own) - 1 if "..." in own else array.ndim == len(own)
+
+
+def _enumerated(parts: list[str]) -> str:
+    return " and ".join(filter(None, [", ".join(parts[:-1]), parts[-1]]))
+
+
+def shape(
+    name: str, own: tuple[int, ...], wanted: tuple[int, ...], letters: str = "", hint: str = ""
+) -> None:
+    """Check a shape against the wanted one, which `letters` may explain."""
+    if own != wanted:
+        equal = f"{letters} = " if letters else ""
+        fail(f"{name} must have shape {equal}{wanted}. Got {own} instead.", hint=hint)
+
+
+def from_bytes(name: str, data: bytes, dtype: str, shape: tuple[int, ...] | None = None) -> Array:
+    """Return the numbers in bytes of an untrusted file, as many as the bytes hold if `shape` is None."""
+    size = np.dtype(dtype).itemsize
+    wanted = (len(data) // size,) if shape is None else shape
+    if len(data) != math.prod(wanted) * size:
+        count = " x ".join(map(str, wanted))
+        fail(f"{name} must be {count} numbers of {size} bytes. Got {len(data)} bytes instead.")
+    return np.frombuffer(data, dtype).reshape(wanted)
 
 
 def rows(**values: ArrayLike) -> dict[str, Array]:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 from numpy.typing import NDArray
 
-__all__ = ["LETTERS", "choice", "fail", "naming_shapes", "one_of"]
+__all__ = ["LETTERS", "choice", "exclude", "fail", "keys", "located", "mapping", "naming_shapes", "one_of"]
 
 Array = NDArray[Any]
+Name = TypeVar("Name", bound=str)
 LETTERS = {"queries": "(..., n, d)", "keys": "(..., m, d)", "values": "(..., m, e)"}
 
 
@@ -38,12 +39,30 @@ def naming_shapes(shapes: dict[str, Array]) -> Iterator[None]:
         raise type(error)("\n".join([rule, *_shape_lines(shapes), *rest])) from None
 
 
+@contextmanager
+def located(where: str) -> Iterator[None]:
+    """Let the text of an error, or the file name of one of the system, begin with `where`."""
+    try:
+        yield
+    except (ValueError, TypeError) as error:  # a subclass, such as UnicodeError, may need other arguments
+        fail(f"{where}{error}", kind=TypeError if isinstance(error, TypeError) else ValueError)
+    except OSError as error:
+        if where and error.filename is not None:
+            error.filename = f"{where}{error.filename}"
+        raise
+
+
 def one_of(name: str, value: object, choices: Iterable[str], hint: str = "") -> NoReturn:
     """Raise for an unknown name, with the most similar known one as the hint."""
     known = list(choices)
     near = nearest(str(value), known)
     hint = f"did you mean {near!r}?" if near else hint
     fail(f"{name} must be one of {', '.join(map(repr, known))}. Got {value!r:.60} instead.", hint=hint)
+
+
+def exclude(first: str, second: str) -> NoReturn:
+    """Raise for two options or arguments of which one can be given."""
+    fail(f"{first} and {second} exclude each other.", hint="give one")
 
 
 def nearest(name: str, known: list[str]) -> str:
@@ -53,8 +72,23 @@ def nearest(name: str, known: list[str]) -> str:
     return next(iter(difflib.get_close_matches(name[:60], known, n=1)), "")
 
 
-def choice(name: str, value: object, choices: Iterable[str]) -> None:
-    """Check a name against the known ones."""
+def choice(name: str, value: object, choices: Iterable[Name]) -> Name:
+    """Return a name if it is one of the known ones."""
     known = list(choices)
     if not isinstance(value, str) or value not in known:
         one_of(name, value, known)
+    return value
+
+
+def mapping(name: str, value: object) -> Mapping[str, Any]:
+    """Return a mapping."""
+    if not isinstance(value, Mapping):
+        fail(f"{name} must be a mapping. Got {value!r:.60} instead.", kind=TypeError)
+    return value
+
+
+def keys(name: str, given: Mapping[str, Any], names: Iterable[str]) -> None:
+    """Check that a mapping has these keys and no other."""
+    if given.keys() != set(wanted := list(names)):
+        got = ", ".join(map(str, given)) or "none"
+        fail(f"{name} must be {', '.join(wanted)}. Got {got:.60} instead.")

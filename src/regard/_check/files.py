@@ -11,7 +11,18 @@ from regard._check.errors import fail
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["kind_of_file", "not_empty", "replaceable"]
+__all__ = [
+    "LONGEST_LINE",
+    "is_utf_16",
+    "kind_of_file",
+    "no_null",
+    "not_empty",
+    "replaceable",
+    "short_line",
+    "text_line",
+]
+
+LONGEST_LINE = 1 << 20  # bytes; limits memory for a file without line ends
 
 
 def replaceable(path: str | os.PathLike[str]) -> Path:
@@ -33,6 +44,36 @@ def not_empty(path: str | os.PathLike[str]) -> None:
     """Raise for an empty path, which would be that of the current folder."""
     if not os.fspath(path):
         fail("the path of a file must not be empty")
+
+
+def no_null(path: str | os.PathLike[str]) -> None:
+    """Raise for a path with a null character, for which the system's own error has no path."""
+    if "\0" in os.fspath(path):
+        fail(f"a path must not have a null character. Got {os.fspath(path)!r} instead.")
+
+
+def text_line(line: bytes, location: str, *, first: bool = False) -> str:
+    """Decode a line from UTF-8 and remove its line end, and of the first one a byte order mark."""
+    short_line(line, location)
+    try:
+        text = line.decode("utf-8")
+    except UnicodeDecodeError as error:
+        seems = ", but UTF-16, it seems" if is_utf_16(line) else ""
+        fail(f"{location}: not UTF-8{seems} (byte {error.start + 1} is 0x{line[error.start]:02x})")
+    if "\0" in text:
+        fail(f"{location}: not text (byte {line.index(0) + 1} is zero)")
+    return text.removeprefix("\ufeff" if first else "").removesuffix("\n").removesuffix("\r")
+
+
+def short_line(line: bytes, location: str) -> None:
+    """Raise for a line of more bytes than a file of lines has, which limits the memory it takes."""
+    if len(line) > LONGEST_LINE:
+        fail(f"{location}: longer than {LONGEST_LINE} bytes")
+
+
+def is_utf_16(data: bytes) -> bool:
+    """Return whether data begins with the byte order mark of UTF-16."""
+    return data.startswith((b"\xff\xfe", b"\xfe\xff"))
 
 
 def kind_of_file(mode: int) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from regard._check.arrays import integer_array, transpose_hint
+from regard._check.arrays import integer_array, shape, transpose_hint, within
 from regard._check.errors import fail
 
 __all__ = ["floats", "has_intermediates", "lengths", "recurrent", "same_shape", "shapes", "step"]
@@ -28,12 +28,12 @@ def floats(**named: Any) -> None:
         fail(f"{name} must be an array of float32 or float64. Got {got} instead.", kind=TypeError)
 
 
-def same_shape(name: str, array: Array, shape: tuple[int, ...]) -> None:
+def same_shape(name: str, array: Array, wanted: tuple[int, ...]) -> None:
     """Check that an array is floating and has this shape."""
     floats(**{name: array})
-    if array.shape != shape:
-        rule = f"{name} must have shape {shape}. Got {array.shape} instead."
-        fail(rule, hint=transpose_hint(name, array.shape, (*shape[:1], *array.shape[:1])))
+    if array.shape != wanted:
+        hint = transpose_hint(name, array.shape, (*wanted[:1], *array.shape[:1]))
+        shape(name, array.shape, wanted, hint=hint)
 
 
 def shapes(letters: dict[str, int], **named: tuple[Array, str]) -> None:
@@ -43,8 +43,7 @@ def shapes(letters: dict[str, int], **named: tuple[Array, str]) -> None:
         wanted = tuple(int(factor or 1) * letters[letter] for factor, letter in factors)
         if array.shape != wanted:
             listed = ", ".join(axes.split()) + ("," if len(factors) == 1 else "")
-            rule = f"{name} must have shape ({listed}) = {wanted}. Got {array.shape} instead."
-            fail(rule, hint=transpose_hint(name, array.shape, wanted))
+            shape(name, array.shape, wanted, f"({listed})", transpose_hint(name, array.shape, wanted))
 
 
 def step(state: str, before: Array, gates: int, **halves: Array) -> None:
@@ -87,8 +86,6 @@ def has_intermediates(keep: bool) -> None:
 def lengths(value: ArrayLike, size: int, most: int) -> NDArray[np.int64]:
     """Return the argument `lengths`: one count for each of `size` sequences."""
     counts = integer_array("lengths", value, 0)
-    if counts.shape != (size,):
-        fail(f"lengths must have shape (B,) = ({size},). Got {counts.shape} instead.")
-    if counts.size and counts.max() > most:
-        fail(f"lengths must be at most {most}. Got {counts.max()} instead.")
+    shape("lengths", counts.shape, (size,), "(B,)")
+    within("lengths", counts, most=most)
     return counts

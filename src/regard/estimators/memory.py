@@ -225,8 +225,7 @@ def _rows(name: str, array: ArrayLike) -> Array:
     rows = _check.numeric(name, array)
     if rows.ndim != 2:
         _check.fail(f"{name} must be a matrix, a row for each. Got an array of shape {rows.shape}.")
-    if not np.isfinite(rows).all():
-        _check.fail(f"{name} must be finite; row {int(np.argwhere(~np.isfinite(rows))[0, 0])} is not")
+    _check.finite(name, rows)
     return rows if rows.dtype == np.float32 else rows.astype(np.float64)
 
 

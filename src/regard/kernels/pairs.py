@@ -250,8 +250,7 @@ class Function(Pairs):
             rule = "pullback(dscores) must return (dqueries, dkeys) or (dqueries, dkeys, {name: gradient})."
             _check.fail(rule, kind=TypeError)
         for name, gradient, of in zip(("dqueries", "dkeys"), gradients, arguments, strict=False):
-            if np.shape(gradient) != of.shape:
-                _check.fail(f"{name} must have shape {of.shape}. Got shape {np.shape(gradient)} instead.")
+            _check.shape(name, np.shape(gradient), of.shape)
         for name, gradient in (gradients[2] if len(gradients) == 3 else {}).items():
             total[name] = total[name] + gradient if name in total else np.array(gradient)
         return np.asarray(gradients[0]), np.asarray(gradients[1])

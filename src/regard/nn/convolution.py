@@ -101,16 +101,12 @@ def convolution(
 def _check_shapes(images: Array, weight: Array, bias: Array) -> None:
     """Check the arguments of `convolution`."""
     _check.floats(images=images, weight=weight, bias=bias)
-    if images.ndim != 4 or weight.ndim != 4:
-        _check.fail(
-            "images must be (B, H, W, C) and weight (k, k, C, D). "
-            f"Got shapes {images.shape} and {weight.shape} instead."
-        )
+    _check.dimensions(images=(images, "(B, H, W, C)"), weight=(weight, "(k, k, C, D)"))
     size, filters = weight.shape[0], weight.shape[3]
-    if weight.shape != (wanted := (size, size, images.shape[3], filters)):
-        turned = weight.shape[1] == images.shape[3] and weight.shape[2] == weight.shape[3]
-        hint = "weight.transpose(2, 3, 1, 0), if it is PyTorch's, which is (D, C, k, k)" if turned else ""
-        _check.fail(f"weight must have shape (k, k, C, D) = {wanted}. Got {weight.shape} instead.", hint=hint)
+    turned = weight.shape[1] == images.shape[3] and weight.shape[2] == weight.shape[3]
+    hint = "weight.transpose(2, 3, 1, 0), if it is PyTorch's, which is (D, C, k, k)" if turned else ""
+    wanted = (size, size, images.shape[3], filters)
+    _check.shape("weight", weight.shape, wanted, "(k, k, C, D)", hint)
     if size % 2 == 0:
         _check.fail(f"weight must be (k, k, C, D) with an odd k. Got k = {size} instead.")
     _check.same_shape("bias", bias, (filters,))

@@ -120,11 +120,7 @@ def gru_sequence(
     array([0.5 , 0.25, 0.25])
     """
     _check.floats(inputs=inputs, start=start, state_weight=state_weight, state_bias=state_bias)
-    if inputs.ndim != 3 or state_weight.ndim != 2:
-        _check.fail(
-            "inputs must be (n, B, 3H) and state_weight (H, 3H). "
-            f"Got shapes {inputs.shape} and {state_weight.shape} instead."
-        )
+    _check.dimensions(inputs=(inputs, "(n, B, 3H)"), state_weight=(state_weight, "(H, 3H)"))
     letters = {"n": len(inputs), "B": inputs.shape[1], "H": len(state_weight)}
     _check.shapes(
         letters, inputs=(inputs, "n B 3H"), start=(start, "B H"), state_weight=(state_weight, "H 3H")

@@ -92,8 +92,7 @@ def merge_heads(x: Array) -> tuple[Array, Callable[[Array], tuple[Array]]]:
     array([[1., 2., 3., 4.]])
     """
     _check.floats(x=x)
-    if x.ndim < 3:
-        _check.fail(f"x must have shape (..., heads, n, d). Got {x.shape} instead.")
+    _check.dimensions(x=(x, "(..., heads, n, d)"))
     heads, n, d = x.shape[-3:]
 
     def pullback(dy: Array) -> tuple[Array]:

@@ -54,11 +54,8 @@ def embed(table: Array, ids: NDArray[np.integer[Any]]) -> tuple[Array, Callable[
            [0., 0., 2.]])
     """
     _check.floats(table=table)
-    if table.ndim != 2:
-        _check.fail(f"table must be (V, E). Got shape {table.shape} instead.")
-    ids = _check.integer_array("ids", ids, 0)
-    if ids.size and ids.max() >= len(table):
-        _check.fail(f"ids must be less than V = {len(table)}. Got {ids.max()} instead.")
+    _check.dimensions(table=(table, "(V, E)"))
+    ids = _check.integer_array("ids", ids, 0, len(table) - 1)
 
     def pullback(drows: Array, onto: Array | None = None) -> tuple[Array]:
         _check.same_shape("drows", drows, (*ids.shape, table.shape[1]))
@@ -132,8 +129,7 @@ def linear(
 def _check_linear(x: Array, weight: Array, bias: Array | None) -> None:
     """Check the arguments of `linear`."""
     _check.floats(x=x, weight=weight, bias=bias)
-    if not x.ndim or weight.ndim != 2:
-        _check.fail(f"x must be (..., d) and weight (d, e). Got shapes {x.shape} and {weight.shape} instead.")
+    _check.dimensions(x=(x, "(..., d)"), weight=(weight, "(d, e)"))
     _check.same_shape("weight", weight, (x.shape[-1], weight.shape[1]))
     if bias is not None:
         _check.same_shape("bias", bias, weight.shape[1:])

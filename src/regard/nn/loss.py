@@ -138,8 +138,7 @@ def linear_cross_entropy(
     (True, [[[0.0]], [[-0.5], [0.5]]])
     """
     _check.floats(x=x, weight=weight, bias=bias)
-    if x.ndim != 2 or weight.ndim != 2:
-        _check.fail(f"x must be (N, E) and weight (V, E). Got shapes {x.shape} and {weight.shape} instead.")
+    _check.dimensions(x=(x, "(N, E)"), weight=(weight, "(V, E)"))
     _check.same_shape("weight", weight, (len(weight), x.shape[1]))
     targets = _checked_targets(targets, len(x), len(weight), bias)
     smoothing = _check.number("smoothing", smoothing, least=0, most=1)
@@ -323,20 +322,17 @@ def _in_one_block(
 def _checked(logits: Array, targets: NDArray[np.integer[Any]], bias: Array | None) -> NDArray[np.int64]:
     """Check shapes and ids, and return the targets."""
     _check.floats(logits=logits, bias=bias)
-    if logits.ndim != 2:
-        _check.fail(f"logits must be (N, V). Got shape {logits.shape} instead.")
+    _check.dimensions(logits=(logits, "(N, V)"))
     return _checked_targets(targets, len(logits), logits.shape[1], bias)
 
 
 def _checked_targets(
     targets: NDArray[np.integer[Any]], rows: int, tokens: int, bias: Array | None
 ) -> NDArray[np.int64]:
-    targets = _check.integer_array("targets", targets, 0)
+    targets = _check.integer_array("targets", targets, 0, tokens - 1)
     _check.shapes({"N": rows, "V": tokens}, targets=(targets, "N"))
     if bias is not None:
         _check.shapes({"V": tokens}, bias=(bias, "V"))
-    if rows and targets.max() >= tokens:
-        _check.fail(f"targets must be less than V = {tokens}. Got {targets.max()} instead.")
     return targets
 
 

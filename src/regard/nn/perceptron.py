@@ -83,11 +83,9 @@ def _check_shapes(
     x: Array, hidden_weight: Array, hidden_bias: Array, output_weight: Array, output_bias: Array
 ) -> None:
     _check.floats(x=x, hidden_weight=hidden_weight, output_weight=output_weight)
-    if not x.ndim or hidden_weight.ndim != 2 or output_weight.ndim != 2:
-        _check.fail(
-            "x must be (..., d), hidden_weight (d, h) and output_weight (h, e). "
-            f"Got shapes {x.shape}, {hidden_weight.shape} and {output_weight.shape} instead."
-        )
+    _check.dimensions(
+        x=(x, "(..., d)"), hidden_weight=(hidden_weight, "(d, h)"), output_weight=(output_weight, "(h, e)")
+    )
     (h, e), d = output_weight.shape, x.shape[-1]
     _check.same_shape("hidden_weight", hidden_weight, (d, h))
     _check.same_shape("hidden_bias", hidden_bias, (h,))

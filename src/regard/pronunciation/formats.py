@@ -22,12 +22,12 @@ def _no_role(_: str) -> str:
 class Format(NamedTuple):
     """A format of dictionaries: how its files are read and written, and what its readers cannot find.
 
-    `description` is for people, `suffix` the usual end of a file's name. `records` yields what stands for an entry in a
-    file, with its place, and `parse` returns the entries of it; both are None where the format is only written. `write`
-    returns the content of the file and of those beside it; it is None where the format is only read. `spelling` and
-    `role` return how the file writes a word and a role, and `refusal` why an entry cannot be written, or an empty text.
-    Of each word `variants` are written: all, the best one, or one of each role. `needs_symbols` is whether the voice's
-    symbols must be known.
+    `description` is for the help, `suffix` the usual end of a file's name. `records` yields what stands for an entry
+    in a file, with its place, and `parse` returns the entries of it; both are None where the format is only written.
+    `write` returns the content of the file and of those beside it; it is None where the format is only read.
+    `spelling` and `role` return how the file writes a word and a role, and `refusal` why an entry cannot be written,
+    or an empty text. Of each word `variants` are written: all, the best one, or one of each role. `needs_symbols` is
+    whether the voice's symbols must be known.
     """
 
     description: str
@@ -175,7 +175,7 @@ def recognise(path: Path) -> str:
     if start in (b"{", b"<"):
         return "misaki" if start == b"{" else "pls"
     if b"\0" in data and not data.startswith((b"\xff\xfe", b"\xfe\xff")):
-        _check.fail(f"it is neither text nor an SQLite database; {_HINT}")
+        _check.fail("it is neither text nor an SQLite database", hint=_HINT)
     return _recognise_lines([line for line in decoded(data) if line and line.strip(" \t")])
 
 
@@ -186,10 +186,10 @@ def _recognise_lines(found: list[str]) -> str:
         return "cmudict"
     seen = found[:: len(found) // _LOOKED_AT + 1]
     if _share(len(line.split()) > 1 for line in seen) < 1 - _NEARLY_ALL:
-        _check.fail(f"it is no dictionary: its lines are single words, without phones; {_HINT}")
+        _check.fail("it is no dictionary: its lines are single words, without phones", hint=_HINT)
     tabs = _share("\t" in line for line in seen)
     if 1 - _NEARLY_ALL < tabs < _NEARLY_ALL:
-        _check.fail(f"{tabs:.0%} of its lines have tabs: it may be 'tsv' or 'kaldi'; {_HINT}")
+        _check.fail(f"{tabs:.0%} of its lines have tabs: it may be 'tsv' or 'kaldi'", hint=_HINT)
     plain, weighted = ("tsv", "mfa") if tabs > 0.5 else ("kaldi", "kaldi-weighted")
     return _with_numbers([_second(line, tab=tabs > 0.5) for line in seen], plain, weighted)
 
@@ -203,7 +203,8 @@ def _with_numbers(seconds: list[str], plain: str, weighted: str) -> str:
         return weighted
     _check.fail(
         f"{numbers:.0%} of its words are followed by a number, which may be a probability or a phone:"
-        f" it may be {plain!r} or {weighted!r}; {_HINT}"
+        f" it may be {plain!r} or {weighted!r}",
+        hint=_HINT,
     )
 
 

@@ -1,4 +1,4 @@
-"""Words to phones: a dictionary for the words that it has, and a trained model for the others."""
+"""Phones of words: from a dictionary for the words in it, and from a trained model for all others."""
 
 from __future__ import annotations
 
@@ -46,7 +46,8 @@ class Pronunciation:
     source : {"dictionary", "model", "skipped"}
         Where they come from.
     probability : float or None
-        Of the dictionary, that of the variant if it has one; of the model, that of the whole answer.
+        Of the dictionary, that of the variant if it has one; of the model, the calibrated probability that its best
+        answer is right: None of its other answers, of a guess, and of a model that is not calibrated.
     confidence : float
         The share of this answer in the probability of all hypotheses of the search; 1 of the dictionary.
     phone_probabilities : tuple of float
@@ -69,10 +70,10 @@ class Pronunciation:
 
 
 class Pronouncer:
-    """Pronounces words: those of a dictionary as it lists them, others by a model from letters to phones.
+    """Pronounces words: by a dictionary where it lists them, otherwise by a model from letters to phones.
 
-    A word is looked up as it is, and then in the case that all words of the dictionary have, if they have one. The
-    model reads it in the case that all its letters have, too.
+    A word is looked up as it is, and then in the case of the dictionary, if all its words have one. The model reads the
+    word in the case of the model's letters, if all of them have one.
 
     Parameters
     ----------
@@ -106,6 +107,8 @@ class Pronouncer:
         unknown: Unknown = "guess",
         beam: int = BEAM,
     ) -> None:
+        from regard.seq2seq.decoding.repetition import USUAL
+
         _check.choice("unknown", unknown, UNKNOWN)
         self.model = model
         self.lexicon = {} if lexicon is None else lexicon
@@ -117,6 +120,7 @@ class Pronouncer:
                 "the model must read letters, and this one reads words",
                 hint="train it with source='characters'",
             )
+        self._repetitions = model.model.repetitions or USUAL
         self._letters, self._as_letters = _letters_of(source.tokens), source.token_type == _LETTERS
         self._phones = frozenset(model.model.target.tokens)
         self._word_case, self._letter_case = _only_case(self.lexicon), _only_case(self._letters)
@@ -150,7 +154,7 @@ class Pronouncer:
         }
         wide = max(self.beam, n_best)
         sources = [[*text] if self._as_letters else text for text in readable.values()]
-        answers = self.model.candidates(sources, beam=wide) if sources else []
+        answers = self.model.candidates(sources, beam=wide, repetitions=self._repetitions) if sources else []
         for (word, text), candidates in zip(readable.items(), answers, strict=True):
             found[word] = self._answers(word, text, candidates)[:n_best]
         return [found[word] for word in asked]
@@ -188,7 +192,7 @@ class Pronouncer:
         return tuple(dict.fromkeys(letter for letter in text if letter not in self._letters))
 
     def _may_guess(self, word: str, text: str) -> bool:
-        """Return whether the model pronounces a word; raise if it must not have its letters."""
+        """Return whether the model pronounces a word; raise if letters are unknown and that is an error."""
         if not word.strip() or len(text) > MOST_LETTERS:
             return False
         unseen = self._unseen(text)
@@ -197,6 +201,15 @@ class Pronouncer:
                 f"the model has never seen {', '.join(map(repr, unseen))}. Got the word {word!r:.60}."
             )
         return not unseen or (self.unknown == "guess" and len(unseen) < len({*text}))
+
+    def _probability(self, candidates: Sequence[Translation]) -> float | None:
+        """Return the calibrated probability of the best answer; None without calibration, or with a smaller beam."""
+        calibration = self.model.model.calibration
+        return (
+            None
+            if calibration is None or self.beam < calibration.beam
+            else self.model.probability(candidates)
+        )
 
     def _answers(self, word: str, text: str, candidates: Sequence[Translation]) -> list[Pronunciation]:
         """Return the model's answers with their shares of the probability of all of them."""
@@ -209,7 +222,7 @@ class Pronouncer:
                 word,
                 phones[i],
                 "model",
-                math.exp(candidate.log_probability),
+                self._probability(candidates) if i == 0 and not self._unseen(text) else None,
                 shares[i],
                 _agreement(phones[i], phones, shares),
                 _links(candidate, len(text), self._phones),
@@ -232,7 +245,7 @@ def _skipped(word: str, unseen: tuple[str, ...]) -> Pronunciation:
 
 
 def _only_case(texts: Iterable[str]) -> Literal["", "lower", "upper"]:
-    """Return the case that all letters have that have one; an empty text if there are both or none."""
+    """Return the case of the cased letters, "upper" or "lower"; an empty text for both or none."""
     cased = [text for text in texts if text.lower() != text.upper()]
     lower = all(text == text.lower() for text in cased)
     upper = all(text == text.upper() for text in cased)

@@ -18,13 +18,16 @@ from regard.seq2seq.corpus.dataset import is_short
 from regard.seq2seq.corpus.packing import Row
 from regard.seq2seq.corpus.pairs import paired
 from regard.seq2seq.decoding.beam import BEAM
+from regard.seq2seq.decoding.calibration import FEWEST, Calibration
 from regard.seq2seq.decoding.hypothesis import Scoring
 from regard.seq2seq.extras import augments, check_options
 from regard.seq2seq.networks.base import Network
 from regard.seq2seq.networks.families import FAMILIES, describe
+from regard.seq2seq.networks.recurrent.attended import DecoderSteps, decoder_steps
+from regard.seq2seq.networks.recurrent.network import RecurrentNetwork
 from regard.seq2seq.networks.transformer.heads import Heads, head_weights
 from regard.seq2seq.networks.transformer.network import TransformerNetwork
-from regard.seq2seq.sources import Example, Source, Text
+from regard.seq2seq.sources import Source, Text
 from regard.seq2seq.sources.text.normalization import Normalization, as_normalization
 from regard.seq2seq.sources.text.subwords import METHODS, Method
 from regard.seq2seq.sources.text.tokenizers import SMALLEST, TOKEN_TYPES
@@ -71,7 +74,7 @@ class Seq2Seq(Translator):
         How often a token must occur to be in the vocabulary; by default 3 for words from 5,000 pairs on, else 1. Not
         for subwords.
     lower : bool, optional
-        Whether the source is lowercased; by default words are.
+        Whether the source is lowercased; by default words are, and other tokens of training sources in one case.
     normalization : {"NFC", "NFKC", "NFD", "none"}
         Unicode normalization. NFD is that of the source, where the target has NFC.
     subwords : {"unigram", "bpe"}, optional
@@ -178,7 +181,7 @@ class Seq2Seq(Translator):
         """What reads sources, before it has learned anything: `source`, or a text of this type of tokens."""
         if isinstance(self.source, Source):
             return self.source
-        lower = self.source == "words" if self.lower is None else self.lower
+        lower = True if self.lower is None and self.source == "words" else self.lower
         return self._text(self.source, lower, self.normalization)
 
     @property
@@ -187,7 +190,7 @@ class Seq2Seq(Translator):
         form: Normalization = "NFC" if self.normalization == "NFD" else self.normalization
         return self._text(self.target, False, form)
 
-    def _text(self, token_type: str, lower: bool, form: Normalization) -> Text:
+    def _text(self, token_type: str, lower: bool | None, form: Normalization) -> Text:
         options = self.min_count, self.vocabulary, lower, form
         return Text(token_type, *options, self.subwords or "unigram")
 
@@ -218,6 +221,25 @@ class Seq2Seq(Translator):
     @card.setter
     def card(self, card: Mapping[str, Any]) -> None:
         self._model = self.model._replace(card=card)
+
+    @property
+    def calibration(self) -> Calibration | None:
+        """What makes probabilities of the log-probabilities of a search; `save` writes it into the file."""
+        return self.model.calibration
+
+    @calibration.setter
+    def calibration(self, calibration: Calibration | None) -> None:
+        self._model = self.model._replace(calibration=calibration)
+
+    @property
+    def repetitions(self) -> int | None:
+        """How often a group of tokens may come in a row in an output; `save` writes it into the file."""
+        return self.model.repetitions
+
+    @repetitions.setter
+    def repetitions(self, most: int | None) -> None:
+        most = None if most is None else _check.integer("repetitions", most, least=1)
+        self._model = self.model._replace(repetitions=most)
 
     def fit(
         self,
@@ -399,6 +421,36 @@ class Seq2Seq(Translator):
             hypotheses = self._find(sources, BEAM, scoring)
             reranker.fit_weight(sources, hypotheses, [references[source] for source in sources], scoring)
 
+    def calibrate(self, sources: Sequence[Any], targets: Sequence[Any]) -> Self:
+        """Learn from held-out pairs how probable it is that an answer is right; `probability` and `save` use it.
+
+        Parameters
+        ----------
+        sources, targets : sequences
+            As for `fit`, of pairs that were not learned from: at least 20 different sources. Any target of a source
+            is right.
+
+        Returns
+        -------
+        Seq2Seq
+            This model.
+
+        Raises
+        ------
+        ValueError
+            If there are fewer sources.
+
+        References
+        ----------
+        Platt 1999, "Probabilistic Outputs for Support Vector Machines and Comparisons to Regularized Likelihood
+        Methods".
+        """
+        judged = self.judge(sources, targets)
+        if len(judged) < FEWEST:
+            _check.fail(f"sources must be at least {FEWEST} different ones. Got {len(judged)} instead.")
+        self.calibration = Calibration.fit([one.logs for one in judged], [one.right for one in judged], BEAM)
+        return self
+
     def fits(self, pair: tuple[Any, Any]) -> bool:
         """Return whether both sides of a pair have between 1 and `max_tokens` tokens, as far as known before learning.
 
@@ -452,30 +504,71 @@ class Seq2Seq(Translator):
         (2, 2, 1, 3)
         """
         network = self.model.network
-        if not isinstance(translation, Translation):
-            got = type(translation).__name__
-            _check.fail(
-                f"translation must be one, as translate gives several. Got {got} instead.", kind=TypeError
-            )
         if not isinstance(network, TransformerNetwork):
             rule = f"heads are those of a transformer. Got a {self.family} network instead."
             _check.fail(rule, hint="translation.alignment has the attention weights of other networks")
-        if self.model.source.tokenizer is not None:
-            source = Example(translation.source[:-1], self.model.source.layout)
-        elif source is None:
-            _check.fail("source must be given for a source of arrays, which a translation doesn't hold.")
-        (read,) = self._read_all([source])
+        read = self._read_again(translation, source)
         encoder, decoder, weights = head_weights(network, read.rows, [START, *translation.ids, END])
         _check_own(translation, weights[network.config.aligned].mean(axis=0))
-        tokens = [token.replace(JOIN, "") for token in translation.tokens]
+        tokens = _without_markers(translation.tokens)
         return Heads(
-            tuple(token.replace(JOIN, "") for token in (*translation.source, *read.retrieved)),
+            _without_markers((*translation.source, *read.retrieved)),
             (SPECIAL[START], *tokens)[: len(tokens)],
-            tuple(tokens),
+            tokens,
             encoder,
             decoder,
             weights,
         )
+
+    def decoder_steps(self, translation: Translation, source: Any = None) -> DecoderSteps:
+        """Return what a recurrent decoder attends with at each step: its states, keys, annotations and score.
+
+        Parameters
+        ----------
+        translation : Translation
+            A sentence that this model has translated, or aligned.
+        source : optional
+            The example that was translated; needed if it is an array.
+
+        Returns
+        -------
+        DecoderSteps
+            The arrays of all steps; ``attend()`` computes scores, weights and contexts from them, and a notebook shows
+            them as a page.
+
+        Raises
+        ------
+        ValueError
+            If the model is a transformer or has no attention, or the translation is empty, or of another model.
+        TypeError
+            If it is not a translation.
+
+        References
+        ----------
+        Bahdanau, Cho and Bengio 2014, appendix A.1.2.
+
+        Examples
+        --------
+        >>> network = {"embedding": 8, "encoder": 4, "decoder": 6, "attention": 5}
+        >>> model = Seq2Seq(network=network, epochs=1).fit(["one", "two"], ["un", "deux"])
+        >>> steps = model.decoder_steps(model.align(["one two"], ["deux"])[0])
+        >>> steps.states.shape, steps.query_weight.shape, steps.keys.shape, steps.attend().context.shape
+        ((1, 6), (6, 5), (3, 5), (1, 8))
+        """
+        network = self.model.network
+        if not isinstance(network, RecurrentNetwork) or not network.config.attends:
+            rule = "decoder steps are those of a recurrent network with attention. "
+            got = f"a {self.family} network" if self.attention else "one without attention"
+            _check.fail(f"{rule}Got {got} instead.", hint="heads(translation) has those of a transformer")
+        read = self._read_again(translation, source)
+        if not translation.tokens:
+            _check.fail("translation must have a token, which a step writes. Got an empty one instead.")
+        names = (*translation.source, *read.retrieved), translation.tokens
+        before = [START, *translation.ids][: len(translation.ids)]
+        source_tokens, target_tokens = map(_without_markers, names)
+        steps = decoder_steps(network, read.rows, before, source_tokens, target_tokens)
+        _check_own(translation, steps.attend().weights)
+        return steps
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model into one file; see `regard.seq2seq.storage.model_file` for its format.
@@ -541,6 +634,10 @@ def token_options(model: files.Model[Any]) -> dict[str, Any]:
         "normalization": options["normalization"],
         "subwords": options.get("method"),
     }
+
+
+def _without_markers(tokens: Sequence[str]) -> tuple[str, ...]:
+    return tuple(token.replace(JOIN, "") for token in tokens)
 
 
 def _check_own(translation: Translation, weights: NDArray[Any]) -> None:

@@ -20,20 +20,21 @@ from regard.seq2seq.corpus.batching import EncodedPair, Ids, SoftTargets, collat
 from regard.seq2seq.corpus.batching import Row as BatchRow
 from regard.seq2seq.corpus.dataset import target_ids
 from regard.seq2seq.corpus.packing import Row
-from regard.seq2seq.corpus.pairs import paired, several
+from regard.seq2seq.corpus.pairs import by_source, paired, several
 from regard.seq2seq.decoding.beam import BEAM
 from regard.seq2seq.decoding.beam import beam as beam_search
 from regard.seq2seq.decoding.forced import distributions, force
 from regard.seq2seq.decoding.hypothesis import Hypothesis, Scoring
+from regard.seq2seq.decoding.repetition import beam_without_loops
 from regard.seq2seq.decoding.sampling import sample
 from regard.seq2seq.decoding.search import FIRST
 from regard.seq2seq.extras.base import Reranker
 from regard.seq2seq.networks.base import Predictor
-from regard.seq2seq.sources.example import Example, located
+from regard.seq2seq.sources.example import Example
 from regard.seq2seq.sources.text.vocabulary import END, SPECIAL, START, UNKNOWN
 from regard.seq2seq.storage.model_file import Model
 
-__all__ = ["LONGEST_SENTENCE", "Translation", "Translator", "check_length"]
+__all__ = ["LONGEST_SENTENCE", "Judged", "Translation", "Translator", "check_length"]
 
 Array = NDArray[Any]
 Item = TypeVar("Item")
@@ -150,6 +151,18 @@ class Translation(Displayed):
         )
 
 
+class Judged(NamedTuple):
+    """The candidates of a source, the best first, and whether that is one of the source's targets."""
+
+    candidates: list[Translation]
+    right: bool
+
+    @property
+    def logs(self) -> list[float]:
+        """The log-probabilities of the candidates."""
+        return [candidate.log_probability for candidate in self.candidates]
+
+
 class Translator(ABC):
     """Translate sentences, and align given translations."""
 
@@ -189,11 +202,13 @@ class Translator(ABC):
         n_best: int | None = None,
         scoring: Scoring | None = None,
         propose: int = 0,
+        repetitions: int | None = None,
     ) -> list[list[Translation]]:
         """Return the n best translations of each sentence.
 
         `sources`: as for `translate`; `beam`: beam size; `n_best`: the number of translations, at most and by default
-        `beam`; `scoring`, `propose`: as for `translate`.
+        `beam`; `scoring`, `propose`: as for `translate`; `repetitions`: how often a group of tokens may come in a row,
+        and then no translation is empty or has an unknown token; by default that of the model, if it has such a limit.
         """
         width = _check.integer("beam", beam, least=1)
         wanted = width if n_best is None else _check.integer("n_best", n_best, least=1)
@@ -204,7 +219,7 @@ class Translator(ABC):
         reranker = self._reranker(width, _check.integer("propose", propose))
         count = width if wanted > 1 or reranker is not None else 1  # several may have the same text
 
-        search = self._beam(width, count, ranked)
+        search = self._beam(width, count, ranked, repetitions or self.model.repetitions)
 
         def rank(rows: Sequence[Row], hypotheses: list[list[Hypothesis]]) -> list[list[Hypothesis]]:
             assert reranker is not None
@@ -214,6 +229,30 @@ class Translator(ABC):
 
         found = self._search_all(sources, search, rank if reranker else None, together=propose > 0)
         return [_distinct(several)[:wanted] for several in found]
+
+    def probability(self, candidates: Sequence[Translation]) -> float:
+        """Return the calibrated probability that the first of the candidates of a sentence is right.
+
+        `candidates`: what `candidates` returns for the sentence, from a beam of the size of the model's calibration
+        (`regard.seq2seq.decoding.calibration`) or a larger one.
+        """
+        if self.model.calibration is None:
+            rule = "probabilities need a calibrated model. This one is not."
+            _check.fail(
+                rule, hint="calibrate(sources, targets) of held-out pairs, as regard train does at its end"
+            )
+        return self.model.calibration([candidate.log_probability for candidate in candidates])
+
+    def judge(self, sources: Sequence[Any], targets: Sequence[Any]) -> list[Judged]:
+        """Translate each different source, and compare the translation with all its targets."""
+        source, target = self.model.source, self.model.target
+        pairs = by_source(
+            (source.load(x), target.read(y).content) for x, y in paired(sources, targets, source, target)
+        )
+        return [
+            Judged(several, several[0].text in {*map(target.detokenize, right)})
+            for several, right in zip(self.candidates([*pairs]), pairs.values(), strict=True)
+        ]
 
     def _reranker(self, width: int, propose: int) -> Reranker | None:
         """Return the reranker, unless there is one hypothesis only: in greedy search without proposals."""
@@ -242,13 +281,12 @@ class Translator(ABC):
             candidates[i].append(hypothesis)
         return [sorted(several, key=lambda one: -one.score) for several in candidates]
 
-    def _beam(self, width: int, n_best: int, scoring: Scoring) -> _Search:
-        """Return a beam search."""
+    def _beam(self, width: int, n_best: int, scoring: Scoring, repetitions: int | None = None) -> _Search:
+        """Return a beam search, without loops if there is a limit of repetitions."""
+        found = beam_search if repetitions is None else partial(beam_without_loops, most=repetitions)
 
         def search(source: Ids, lengths: Ids, _: Sequence[int]) -> list[list[Hypothesis]]:
-            return beam_search(
-                self.model.network, source, lengths, width=width, n_best=n_best, scoring=scoring
-            )
+            return found(self.model.network, source, lengths, width=width, n_best=n_best, scoring=scoring)
 
         return search
 
@@ -298,8 +336,8 @@ class Translator(ABC):
 
         `sources`, `targets`: as many on both sides; a side may be empty; `posterior`: whether to return posterior
         attention: the weights given the target token, instead of those before it was predicted. Links between words
-        are far better by it. For recurrent networks; it takes as many predictions as there are source tokens. See
-        `regard.seq2seq.networks.recurrent.posterior`.
+        from it have far fewer errors. For recurrent networks; it takes as many predictions as there are source tokens.
+        See `regard.seq2seq.networks.recurrent.posterior`.
         """
         target_side = self.model.target
         pairs = paired(sources, targets, self.model.source, target_side)
@@ -405,12 +443,25 @@ class Translator(ABC):
                 check_length(len(example), f"source {number}: ")
         return self._read(examples)
 
+    def _read_again(self, translation: Translation, source: Any) -> _Read:
+        """Return the input of the network for a translation, which holds its source unless that is an array."""
+        if not isinstance(translation, Translation):
+            got = type(translation).__name__
+            _check.fail(
+                f"translation must be one, as translate gives several. Got {got} instead.", kind=TypeError
+            )
+        if self.model.source.tokenizer is not None:
+            source = Example(translation.source[:-1], self.model.source.layout)
+        elif source is None:
+            _check.fail("source must be given for a source of arrays, which a translation doesn't hold.")
+        return self._read_all([source])[0]
+
     def _read(self, examples: Sequence[Example]) -> list[_Read]:
         """Return the inputs of the network for examples."""
         source, augmenter = self.model.source, self.model.augmenter
         rows = []
         for number, example in enumerate(examples, 1):
-            with located(f"source {number}: "):  # a standardised number may be too large
+            with _check.located(f"source {number}: "):  # a standardised number may be too large
                 rows.append(source.rows(example))
         if augmenter is None:
             return [_Read(example, row, ()) for example, row in zip(examples, rows, strict=True)]

@@ -20,7 +20,6 @@ from regard._characters import report
 
 __all__ = ["Table", "parse_matrix", "parse_table", "read_array", "read_arrays", "read_named", "read_table"]
 
-_LONGEST_LINE = 1 << 20  # bytes of a row as text
 _RATIO = 200  # bytes that one byte of a .npz file may unpack to
 _FREE = (
     1 << 24
@@ -68,7 +67,7 @@ def read_table(path: Path) -> Table:
     """Read one array of finite real numbers from a .npy or CSV file, with the names that a CSV file has."""
     suffix = path.suffix.lower()
     if suffix == ".npz":
-        _check.fail(f"{path} holds several arrays: give it alone, or each array as a file of its own")
+        _check.fail(f"{path} holds several arrays", hint="give it alone, or each array as a file of its own")
     if suffix != ".npy":
         return _table(_lines(path), str(path))
     with _files.reading(path) as file:
@@ -116,8 +115,8 @@ def _check_sizes(path: Path, members: Sequence[zipfile.ZipInfo]) -> None:
     need, size = sum(member.file_size for member in members), path.stat().st_size
     if need > _FREE + _RATIO * size:
         _check.fail(
-            f"{path} unpacks to too much: {need} bytes from {size}, more than {_RATIO} times as many;"
-            " np.savez packs less tightly than np.savez_compressed"
+            f"{path} unpacks to too much: {need} bytes from {size}, more than {_RATIO} times as many",
+            hint="np.savez packs less tightly than np.savez_compressed",
         )
 
 
@@ -166,15 +165,9 @@ def _lines(path: Path) -> Iterator[str]:
     """Yield the lines of a text file, one at a time."""
     count = 0
     with _files.reading(path) as file:
-        while data := file.readline(_LONGEST_LINE + 1):
+        while data := file.readline(_check.LONGEST_LINE + 1):
             count += 1
-            if len(data) > _LONGEST_LINE:
-                _check.fail(f"{path}, line {count}: longer than {_LONGEST_LINE} bytes")
-            try:
-                text = data.decode("utf-8-sig" if count == 1 else "utf-8")
-            except UnicodeDecodeError as error:
-                _check.fail(f"{path}, line {count}: not UTF-8 text (byte {data[error.start]:#04x})")
-            yield from text.splitlines()
+            yield from _check.text_line(data, f"{path}, line {count}", first=count == 1).splitlines() or [""]
 
 
 def _table(lines: Iterable[str], name: str, unit: str = "line") -> Table:
@@ -255,15 +248,5 @@ def _number(cell: str, location: str) -> float:
 
 
 def _finite(array: NDArray[Any], name: str) -> NDArray[Any]:
-    bad = ~np.isfinite(array)
-    if bad.any():
-        index = np.unravel_index(int(bad.argmax()), bad.shape)
-        position = tuple(int(i) + 1 for i in index)
-        _check.fail(f"{name} must hold finite numbers: {array[index]} at {_described(position)}")
+    _check.finite(name, array, first=1)
     return array
-
-
-def _described(position: tuple[int, ...]) -> str:
-    if len(position) == 2:
-        return f"row {position[0]}, column {position[1]}"
-    return f"index {position}, counted from 1"

@@ -125,7 +125,7 @@ def _indices(text: str) -> tuple[int, ...]:
 def run(args: argparse.Namespace) -> int:
     """Print the three steps, or a query as LaTeX, and draw the weights with --png."""
     if args.force and args.html is None:
-        _check.fail("--force goes with --html")
+        _check.fail("--force needs --html")
     if args.latex and args.step is not None:
         _check.fail("--latex prints a whole query: leave --step out")
     if args.html is not None:
@@ -163,7 +163,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _print(explanation: Explanation, step: str | int | None) -> None:
-    """Print the story, one step of it, or one step after the other: on a terminal, each after Enter."""
+    """Print all steps, one of them, or one after the other, on a terminal each after Enter."""
     if step != _EACH:
         print(explanation if step is None else explanation.step(step))
         return

@@ -38,6 +38,7 @@ Array = NDArray[Any]
 Arrays = tuple[Array, Array, Array]
 
 _WORDS = "1 0 0; 0 1 0; 1 1 0; 0 0 1"
+_VECTOR = 'a word is a vector here, as in "1 0; 0 1"; regard explain "the cat sat" draws one for each word'
 _SEED = 42
 _FILES = (".npy", ".npz", ".csv", ".tsv", ".txt", ".safetensors")
 _SIZE = 4  # numbers of a vector that is drawn for a word
@@ -178,7 +179,7 @@ def given(args: argparse.Namespace) -> Given:
 
 
 def _words_input(args: argparse.Namespace, generator: np.random.RandomState) -> dict[str, Any]:
-    """Return what is known of words: queries, keys and values are words times weights."""
+    """Return the fields of `Given` for words: queries, keys and values are words times weights."""
     sentence, drawn = _sentence(args) is not None, f"drawn with seed {seed_of(args)}"
     table = _table_of(args, generator)
     if args.query_labels is not None or args.key_labels is not None:
@@ -206,10 +207,10 @@ def _words_input(args: argparse.Namespace, generator: np.random.RandomState) -> 
 
 
 def _files_input(args: argparse.Namespace) -> dict[str, Any]:
-    """Return what is known of files: the arrays, the names of their rows, and a note about drawn arrays."""
+    """Return the fields of `Given` for files: the arrays, the names of their rows, and a note about drawn arrays."""
     for name in ("words", *_WEIGHTS):
         if getattr(args, name) is not None:
-            _check.fail(f"give files or --{name.replace('_', '-')}, not both")
+            _check.exclude("FILES", f"--{name.replace('_', '-')}")
     names: tuple[list[str] | None, list[str] | None] = (None, None)
     if (len(args.files) == 1 and args.files[0].suffix.lower() == ".npz") or len(args.files) > 3:
         arrays = read_arrays(args.files)
@@ -259,18 +260,15 @@ def _table_of(args: argparse.Namespace, generator: np.random.RandomState) -> Tab
     """Return the vectors of the words, those of the tutorial by default."""
     if (words := _sentence(args)) is not None:
         if args.words is not None:
-            _check.fail("give a sentence or --words, not both")
+            _check.exclude("a sentence", "--words")
         distinct = list(dict.fromkeys(words))
         drawn = generator.normal(size=(len(distinct), _SIZE)).round(1)  # the same word has the same vector
         return Table(drawn[[distinct.index(word) for word in words]], words)
     try:
         return parse_table(_WORDS if args.words is None else args.words, "words")
     except ValueError as error:
-        hint = (
-            'a word is a vector here, as in "1 0; 0 1"; regard explain "the cat sat" draws one for each word'
-        )
         known = "is not a number" in str(error) or "no numbers" in str(error)
-        _check.fail(f"{error}; {hint}" if known else str(error))
+        _check.fail(str(error), hint=_VECTOR if known else "")
 
 
 def seed_of(args: argparse.Namespace) -> int:
@@ -301,9 +299,9 @@ def _generator(args: argparse.Namespace) -> np.random.RandomState:
     """Return the generator of weights and learned arrays; raise if --seed would draw nothing."""
     if args.seed is not None and not _draws_score(args):
         if args.files and _sentence(args) is None:
-            _check.fail("give files or --seed, not both")
+            _check.exclude("FILES", "--seed")
         if _sentence(args) is None and all(getattr(args, name) is not None for name in _WEIGHTS):
-            _check.fail("give the three weights or a seed that draws them, not both")
+            _check.exclude("all three weights", "--seed")
     # The legacy generator: its draws are the same in every release, and those of tutorials.
     return np.random.RandomState(seed_of(args))
 
@@ -339,7 +337,7 @@ def _drawn(
         "concat": {"weight": (d + e, h), "vector": (h,)},
         "location": {"weight": (d, m)},
     }[score]
-    # Two digits, so that what is printed is all that there is.
+    # Two digits, so that the printed numbers are exact.
     return {
         name: (generator.normal(size=shape) / max(shape[0], 1) ** 0.5).round(2)
         for name, shape in shapes.items()
@@ -366,7 +364,7 @@ def _read_score(args: argparse.Namespace) -> dict[str, Array]:
 def _mask(args: argparse.Namespace, n: int, m: int) -> Mask | None:
     """Return the intersection of all masks of the command line."""
     if args.align and not (args.causal or args.window):
-        _check.fail("--align goes with --causal or --window")
+        _check.fail("--align needs --causal or --window")
     if (args.causal or args.window) and args.align is None and n != m:
         which = "--causal" if args.causal else "--window"
         _check.fail(f"{which} needs --align start or --align end where n != m: {n} and {m}")

@@ -35,7 +35,7 @@ _STATES = "s is a query (a decoder's state), h a key (an annotation)"
 _LETTERS = {"query_weight": "W", "key_weight": "U", "vector": "v", "bias": "b"}  # of a perceptron
 # Names, formulas and explanations of the steps; the pages of `regard.show.page` read the same file.
 TEXTS: dict[str, Any] = json.loads(
-    resources.files("regard.show.page").joinpath("assets", "steps.json").read_text("utf-8")
+    resources.files("regard.show").joinpath("page", "assets", "steps.json").read_text("utf-8")
 )
 
 

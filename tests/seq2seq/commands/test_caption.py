@@ -16,7 +16,7 @@ from errors import refused
 
 from regard.cli import main
 from regard.seq2seq import Seq2Seq
-from regard.seq2seq.commands import caption
+from regard.seq2seq.commands import drawing
 from regard.seq2seq.sources import Images
 
 
@@ -138,11 +138,11 @@ def test_names_come_from_standard_input(
 def test_many_pictures_are_read_in_parts(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """At most 64 at a time."""
     expected = printed(["caption", CAPTIONER, *PICTURES], capsys)
-    monkeypatch.setattr(caption, "_TOGETHER", 2)
-    assert printed(["caption", CAPTIONER, *PICTURES], capsys) == expected
-    typed(monkeypatch, "\n".join(PICTURES).encode())
-    assert printed(["caption", CAPTIONER], capsys) == expected
+    assert printed(["caption", CAPTIONER, *PICTURES * 22], capsys) == expected * 22
+    typed(monkeypatch, "\n".join(PICTURES * 22).encode())
+    assert printed(["caption", CAPTIONER], capsys) == expected * 22
 
 
 UNREADABLE = {
@@ -225,7 +225,7 @@ def test_a_measure_does_not_overwrite_a_picture(
 def test_a_drawing_does_not_overwrite_a_picture(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(caption.drawing, "save_alignment", lambda *arguments: None)
+    monkeypatch.setattr(drawing, "save_alignment", lambda *arguments: None)
     names = [str(tmp_path / name) for name in ("1.png", "1-1.png")]
     for name in names:
         Path(name).write_bytes(Path(PICTURES[0]).read_bytes())

@@ -488,15 +488,42 @@ def test_errors_of_links_are_one_line(
     assert refused(capsys, *arguments) == error
 
 
+@pytest.mark.usefixtures("parrots")
+def test_an_item_that_is_too_long_is_an_empty_answer(capsys: pytest.CaptureFixture[str]) -> None:
+    write("model", "attention", "a\tb", f"{'w ' * 1001}\tb"), write("gold", "0-0", "0-0", "0-0")
+    write("test", "a\tb", f"{'w ' * 1001}\tb", f"a\t{'w ' * 1001}")
+    assert cli.main(["evaluate", "model", "test", "--gold", "gold"]) == 2
+    out, err = capsys.readouterr()
+    assert [line for line in err.splitlines() if "error" in line] == [
+        "regard evaluate: error: test, source 2: 1001 tokens; at most 1000 are allowed",
+        "regard evaluate: error: test, target 3: 1001 tokens; at most 1000 are allowed",
+    ]
+    cells = rows(out, "AER %")["model"]
+    assert (cells[-5], cells[-3:]) == ("33.3", ["50.0", "100.0", "33.3"])  # one of three, one of three links
+
+
+@pytest.mark.usefixtures("parrots")
+@pytest.mark.parametrize(("unknown", "exact"), [("guess", "50.0"), ("skip", "0.0"), ("fail", "0.0")])
+def test_unknown_sources_are_guessed_left_empty_or_errors(
+    unknown: str, exact: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Halves, "encode", lambda self, tokens: [3 if "#" in token else 4 for token in tokens])
+    write("model", "none", "#\tx", "a\ty"), write("test", "#\tx", "a\tb")
+    assert cli.main(["evaluate", "model", "test", "--unknown", unknown]) == 2 * (unknown == "fail")
+    out, err = capsys.readouterr()
+    assert rows(out, "exact %")["model"][-2] == exact
+    assert "test, source 1: the model has never seen '#'" in err
+
+
 ERRORS = """
  | give MODEL and TEST, or --hypotheses and --references
 model | give MODEL and TEST, or --hypotheses and --references
 model nowhere | nowhere: No such file or directory
 nowhere test | nowhere: No such file or directory
 model gold | gold, line 1: expected source TAB target, found 1 column
-model test --references test | --references goes with --hypotheses
+model test --references test | --references needs --hypotheses
 --hypotheses test | --hypotheses needs --references
-model --hypotheses test | give a model or --hypotheses, not both: MODEL goes with a model
+model --hypotheses test | MODEL and --hypotheses exclude each other; hint: give one
 --hypotheses gold --references test | gold must have 4 lines, like test. It has 1.
 --hypotheses test gold --references test | gold must have 4 lines, like test. It has 1.
 --hypotheses gold --references empty | empty is empty
@@ -528,9 +555,7 @@ model test --json . | . must be a file, or not there yet. It is a folder instead
 --hypotheses test --references test --measure wer | --measure must be one of what is measured: bleu, chrf, exact,
     errors. Got wer instead.
 model test --phonemes --measure bleu | --measure must be one of what is measured: wer, per. Got bleu instead.
---hypotheses test --references test --beam 3 | give a model or --hypotheses, not both: --beam goes with a model
-model long | long, source 2: 1001 tokens; at most 1000 are allowed
-model wide --gold gold | wide, target 1: 1001 tokens; at most 1000 are allowed
+--hypotheses test --references test --beam 3 | --beam and --hypotheses exclude each other; hint: give one
 model test --json test | test would be overwritten; hint: give --json a file of its own
 --hypotheses gold --references gold --json ./gold | gold would be overwritten; hint: give --json a file of its own
 model test --json x.svg --png x.svg | x.svg would be overwritten; hint: give --png a file of its own
@@ -544,7 +569,6 @@ def test_errors_are_one_line(arguments: list[str], error: str, capsys: pytest.Ca
     write("model", *TRANSLATIONS), write("blind", "none", *TRANSLATIONS[1:]), write("test", *TEST)
     write("gold", "0-0"), write("links", *["0-0"] * 4), write("empty")
     write("none", *[""] * 4), write("far", "", "2?2", "99?99", "")
-    write("long", "a\tb", f"{'w ' * 1001}\tb"), write("wide", f"one\t{'w ' * 1001}")
     assert cli.main(["evaluate", *arguments]) == 2
     captured = capsys.readouterr()
     assert captured.out == ""

@@ -27,7 +27,7 @@ from regard.seq2seq import Seq2Seq
 from regard.seq2seq.commands import drawing, summary
 from regard.seq2seq.commands.link_files import LineLinks, LinkFile, PairLinks
 from regard.seq2seq.commands.summary import summarize
-from regard.seq2seq.commands.train import files, report, run
+from regard.seq2seq.commands.train import files, run
 from regard.seq2seq.commands.train.files import RunFiles
 from regard.seq2seq.commands.train.report import Reporter, equally_spaced, forecast
 from regard.seq2seq.corpus.batching import Links
@@ -1073,24 +1073,17 @@ def test_how_often_pairs_will_be_seen(
     )
 
 
-@pytest.mark.slow
-def test_the_forecast_is_printed_once_after_some_seconds(
-    pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("a_step", "count"), [(1.0, 0), (2.0, 1)])
+def test_the_forecast_is_printed_once_after_five_seconds(
+    a_step: float, count: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    arguments = [
-        "train",
-        str(pairs),
-        "--epochs",
-        "3",
-        "--no-attention",
-        "--fresh",
-        "--out",
-        str(tmp_path / "m"),
-    ]
-    for seconds, count in ((0.0, 1), (float("inf"), 0)):
-        monkeypatch.setattr(report, "_FORECAST_SECONDS", seconds)
-        assert main(arguments) == 0
-        assert capsys.readouterr().err.count("at this speed each pair will be seen 3 times in ") == count
+    model = Seq2Seq(epochs=5, attention=False)
+    training = model.begin([("a", "b"), ("b", "a")])
+    first, *others = (step._replace(seconds=a_step * step.number) for step in model.run(training))
+    with Reporter("it", model, training, tmp_path / "log.jsonl", [], first) as reporter:
+        for step in (first, *others):
+            reporter.report(step)
+    assert capsys.readouterr().err.count("at this speed each pair will be seen 5 times in ") == count
 
 
 @pytest.mark.slow

@@ -3,21 +3,29 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from errors import refused
-from test_train_dictionary import SHORT, words, written
+from test_train_dictionary import SHORT, made, words, written
 
 from regard import pronunciation
 from regard._safetensors import opened, write
 from regard.cli import main
-from regard.pronunciation import Pronouncer
-from regard.seq2seq import Seq2Seq
-from regard.seq2seq.commands.train.card import rates
+from regard.pronunciation import Lexicon, Pronouncer
+from regard.seq2seq import Seq2Seq, Translation
+from regard.seq2seq.commands.train.card import rates, rates_by_length
+from regard.seq2seq.commands.train.confidence import Confidence, calibrate
+from regard.seq2seq.commands.train.data import Data
+from regard.seq2seq.decoding.calibration import Calibration
+from regard.seq2seq.sources import Text
+from regard.seq2seq.translator import Judged
 
 Phones = tuple[str, ...]
 
@@ -91,6 +99,7 @@ def test_train_writes_what_it_has_measured(folder: Path) -> None:
     data = (folder / "words.dict").read_bytes()
     assert card["files"] == [{"name": "words.dict", "sha256": hashlib.sha256(data).hexdigest()}]
     assert (card["licence"], card["words"], card["entries"]) == ("BSD 2", 60, 80)
+    assert model.repetitions == 4  # of aaaa, as 0 is written
     assert card["split"]["train"] + card["split"]["valid"] + card["split"]["test"] == 60
     assert sorted(card["symbols"]) == lexicon.phones()
     assert card["rules"]["stress"] == "keep"
@@ -172,22 +181,28 @@ def test_a_card_comes_back_from_a_file(tmp_path: Path) -> None:
     with opened(tmp_path / "without.safetensors", "model file") as file:
         assert "card" not in file.metadata
     assert Seq2Seq.load(tmp_path / "without.safetensors").card == {}
-    model.card = CARD
+    model.card, model.repetitions = CARD, 2
     model.save(tmp_path / "with.safetensors")
     loaded = Seq2Seq.load(tmp_path / "with.safetensors")
-    assert loaded.card == CARD
+    assert (loaded.card, loaded.repetitions) == (CARD, 2)
     assert loaded.translate(["ab"])[0].text == model.translate(["ab"])[0].text
 
 
-@pytest.mark.parametrize("damaged", ["[]", "3", "{", "[" * 100_000])
-def test_a_damaged_card_is_an_error(tmp_path: Path, damaged: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "damaged"),
+    [
+        *(("card", text) for text in ("[]", "3", "{", "[" * 100_000)),
+        *(("repetitions", text) for text in ("0", "true", "1.5", "[3]", "{")),
+    ],
+)
+def test_what_is_known_about_a_model_may_be_damaged(tmp_path: Path, name: str, damaged: str) -> None:
     path = tmp_path / "model.safetensors"
     small().save(path)
     with opened(path, "model file") as file:
         metadata: Mapping[str, str] = file.metadata
         arrays: dict[str, Any] = {name: file.array(name) for name in file.tensors}
-    write(path, arrays, {**metadata, "card": damaged})
-    with pytest.raises(ValueError, match=r"damaged"):
+    write(path, arrays, {**metadata, name: damaged})
+    with pytest.raises(ValueError, match=rf"{name}|damaged"):
         Seq2Seq.load(path)
 
 
@@ -227,3 +242,180 @@ def test_export_carries_the_card_on(tmp_path: Path) -> None:
     model.save(tmp_path / "model.safetensors")
     assert main(["export", str(tmp_path), "--onnx", str(tmp_path / "app")]) == 0
     assert json.loads((tmp_path / "app" / "model.json").read_text("utf-8"))["card"] == CARD
+
+
+# --------------------------------------------------------------------------------- by length, by probability
+
+
+def test_rates_by_length_are_those_of_their_words() -> None:
+    words = dict(zip(("cat", "read", "bat's", "abbreviated", "zz"), RIGHT, strict=True))
+    rows = rates_by_length(ANSWERS, words)
+    assert [(row["letters"], row["words"]) for row in rows] == [
+        ("1 to 4", 3),
+        ("5 or 6", 1),
+        ("11 or more", 1),
+    ]
+    chosen = [0, 1, 4]
+    short = counted([ANSWERS[i] for i in chosen], [RIGHT[i] for i in chosen])
+    assert {name: rows[0][name] for name in short} == pytest.approx(short)
+
+
+def one_judged(right: bool, log: float, phones: Phones = ("A",)) -> Judged:
+    rest = math.log(1 - math.exp(log))
+    answers = [Translation(" ".join(p), p, (), 0.0, None, x) for p, x in ((phones, log), (("X",), rest))]
+    return Judged(answers, right)
+
+
+def test_what_is_kept_by_hand() -> None:
+    """Of the four most probable, all are right; with the fifth, 80 %."""
+    right = [True, True, False, True, True, False]
+    probabilities = [0.99, 0.97, 0.85, 0.96, 0.95, 0.3]
+    answers: list[Phones] = [("A",), ("A",), ("A", "B", "C"), ("A",), ("A",), ("B",)]
+    judged = [one_judged(r, -0.1, phones) for r, phones in zip(right, answers, strict=True)]
+    confidence = Confidence(judged, probabilities)
+    assert confidence.measures()["kept_with_98_percent_right"] == pytest.approx(4 / 6)
+    rows = {row["probability"]: row for row in confidence.by_threshold([[("A",)]] * 6)}
+    assert rows[0.95] == {"probability": 0.95, "kept": pytest.approx(4 / 6), "wer": 0, "per": 0}
+    assert rows[0.8] == {
+        "probability": 0.8,
+        "kept": pytest.approx(5 / 6),
+        "wer": pytest.approx(0.2),
+        "per": pytest.approx(2 / 5),
+    }
+    assert rows[0.98]["kept"] == pytest.approx(1 / 6)
+    assert Confidence(judged, [0.1] * 6).by_threshold([[("A",)]] * 6)[0] == {"probability": 0.5, "kept": 0}
+
+
+class Fixed:
+    """A model whose answers are known: the source is its probability of being right in percent."""
+
+    calibration: Calibration | None = None
+
+    def __init__(self, judged: Mapping[str, Judged]) -> None:
+        self.judged = judged
+
+    def judge(self, sources: Sequence[Any], _: Sequence[Any]) -> list[Judged]:
+        return [self.judged[str(source)] for source in dict.fromkeys(sources)]
+
+
+def split_of(words: Sequence[str]) -> list[tuple[Any, Any]]:
+    text = Text("characters")
+    return [(text.load(word), text.load("A")) for word in words]
+
+
+def test_no_probability_of_the_card_comes_from_its_own_family(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each calibration that is fitted is seen; the probability of a word is that of one without its family."""
+    stems = ["".join("abcdefgh"[number // 8**place % 8] for place in range(4)) for number in range(60)]
+    test = [stem + ending for stem in stems[:40] for ending in ("", "s")]
+    valid, train = stems[40:50], [*stems[50:], test[0]]
+    random = np.random.default_rng(1)
+    judged = {
+        word: one_judged(bool(random.random() < 0.5), -0.1 - 0.7 * random.random())
+        for word in [*test, *valid]
+    }
+    model: Any = Fixed(judged)
+    used: list[list[list[float]]] = []
+
+    class Seen(Calibration):
+        @classmethod
+        def fit(cls, hypotheses: Any, right: Any, beam: int) -> Any:
+            used.append([*hypotheses])
+            number = len(used) - 1  # of the calibration, instead of a probability
+            return lambda logs: number
+
+    monkeypatch.setattr("regard.seq2seq.commands.train.confidence.Calibration", Seen)
+    data = Data(split_of(train), split_of(valid), split_of(test), lexicon=Lexicon())
+    found = calibrate(model, data.test, data.valid, data)
+    word_of = {tuple(one.logs): word for word, one in judged.items()}
+    fitted = [{word_of[tuple(logs)] for logs in one} for one in used]
+    everything = {*test[1:], *valid}  # the first word of the test was learned
+    assert fitted[0] == everything
+    assert [one.right for one in found.judged] == [judged[word].right for word in test]
+    for word, number in zip(test[1:], found.probabilities[1:], strict=True):
+        others = fitted[int(number)]
+        assert not {word[:4], word[:4] + "s"} & others
+        assert {*valid} <= others
+        assert len(others) > len(everything) / 2
+
+
+@pytest.mark.slow
+def test_the_card_has_the_split_the_lengths_and_the_probabilities(folder: Path) -> None:
+    card = Seq2Seq.load(folder / "run").card
+    assert card["split"]["by"] == "family"
+    assert sum(row["words"] for row in card["held_out"]["by_length"]) == card["held_out"]["words"]
+    assert "calibration_error" not in card["held_out"]  # of eight held-out words
+    assert Seq2Seq.load(folder / "run").calibration is None
+
+
+@pytest.mark.slow
+def test_train_calibrates_on_held_out_words(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = written(tmp_path / "words.dict", words(250))
+    command = [
+        "train",
+        str(path),
+        "--preset",
+        "pronunciation",
+        "--split",
+        "words",
+        "--out",
+        str(tmp_path),
+        *SHORT,
+    ]
+    assert main(command) == 0
+    err = capsys.readouterr().err
+    model = Seq2Seq.load(tmp_path)
+    card = model.card
+    assert card["split"]["by"] == "word"
+    assert model.calibration is not None
+    assert model.calibration.answers == card["split"]["valid"] + card["split"]["test"]
+    assert f"calibrated on {model.calibration.answers} held-out" in err
+    assert 0 <= card["held_out"]["calibration_error"] <= 1
+    assert [row["probability"] for row in card["held_out"]["by_probability"]] == [
+        0.5,
+        0.7,
+        0.8,
+        0.9,
+        0.95,
+        0.98,
+    ]
+    (tmp_path / "words.txt").write_text("abba\ncab\n", "utf-8")
+    assert main(["pronounce", str(tmp_path), str(tmp_path / "words.txt"), "--threshold", "0"]) == 0
+
+
+@pytest.mark.slow
+def test_another_licence_changes_the_card_of_a_finished_run(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ["train", str(folder / "words.dict"), "--preset", "pronunciation", "--out", str(folder / "run")]
+    before = Seq2Seq.load(folder / "run")
+    written = (folder / "run" / "model.safetensors").read_bytes()
+    assert main([*command, *SHORT]) == 0
+    assert (folder / "run" / "model.safetensors").read_bytes() == written
+    assert main([*command, "--licence", "CC0", *SHORT]) == 0
+    after = Seq2Seq.load(folder / "run")
+    assert after.card == {**before.card, "licence": "CC0"}
+    assert after.translate(["abba"])[0] == before.translate(["abba"])[0]
+    assert "done already" in capsys.readouterr().err
+    assert main([*command, "--licence", before.card["licence"], *SHORT]) == 0
+    assert (folder / "run" / "model.safetensors").read_bytes() == written
+
+
+def test_the_split_is_by_families_unless_words_are_asked_for(tmp_path: Path) -> None:
+    stems = ["".join("abcdefgh"[number // 8**place % 8] for place in range(4)) for number in range(100)]
+    path = tmp_path / "words.tsv"
+    path.write_text("".join(f"{s}{e}\tA\n" for s in stems for e in ("", "x", "xx")), "utf-8")
+    for given, apart in (([], True), (["--split", "families"], True), (["--split", "words"], False)):
+        _, data = made(path, *given)
+        families = [{str(source)[:4] for source, _ in part} for part in (data.train, data.valid, data.test)]
+        assert all(len(one) > 2 for one in families)
+        shared = [one & two for one, two in itertools.combinations(families, 2)]
+        assert (not any(shared)) == apart
+
+
+@pytest.mark.parametrize(
+    ("given", "reason"), [("--preset pronunciation --valid x", "--valid"), ("", "--split needs --preset")]
+)
+def test_a_split_is_of_dictionaries_without_other_pairs(
+    given: str, reason: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert reason in refused(["train", "words.dict", "--split", "words", *given.split()], capsys)

@@ -24,6 +24,7 @@ from regard.cli import main
 from regard.seq2seq import Seq2Seq
 from regard.seq2seq.commands import read_lines as stream
 from regard.seq2seq.commands import translate
+from regard.seq2seq.commands.loading import linked_unit
 from regard.seq2seq.commands.read_lines import Failed, Failures, read_blocks, results, windows
 from regard.seq2seq.corpus.tables import Record
 from regard.seq2seq.decoding.hypothesis import Scoring
@@ -210,15 +211,19 @@ def test_a_packed_file_is_unpacked(
     assert message.startswith(f"{path} is not a complete gzip file: ")
 
 
-def test_typed_lines_are_translated_at_once(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
-    call_counts: list[str] = []
-    real = translate._Output.show
-    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=Typist(b"a\n", b"b\n")))
-    monkeypatch.setattr(
-        translate._Output, "show", lambda *args: (call_counts.append(str(len(model.calls))), real(*args))
-    )
+def test_typed_lines_are_translated_at_once(
+    model: Model, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shown: list[str] = []
+
+    class Watching(Typist):
+        def read1(self, size: int) -> bytes:
+            shown.append(capsys.readouterr().out)
+            return super().read1(size)
+
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=Watching(b"a\n", b"b\n")))
     assert main(["translate", "m"]) == 0
-    assert call_counts == ["1", "2"]
+    assert [text for text in shown if text] == ["A\n", "B\n"]
     assert [sentences for sentences, _ in model.calls] == [["a"], ["b"]]
 
 
@@ -357,32 +362,82 @@ def speller(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("lines", "warning"),
+    ("lines", "warnings"),
     [
-        ("read\n###\nREAD", "warning: line 2: the model has never seen '#'; their translation is a guess\n"),
+        ("read\n###\nREAD", ["line 2: the model has never seen '#'; their translation is a guess"]),
         (
-            "READ\n#",
-            "warning: line 1: the model has never seen 'R', 'E', 'A', 'D'; their translation is a guess;"
-            " a model trained with --lower does not distinguish capitals\n",
+            "uvwxyz\n#",
+            [
+                "line 1: the model has never seen 'u', 'v', 'w', 'x', 'y' and 1 more; their translation is a guess",
+                "line 2: the model has never seen '#'; their translation is a guess",
+            ],
         ),
+        ("read\n\n \n\u200b\nera", []),
         (
-            "uvwxyz",
-            "warning: line 1: the model has never seen 'u', 'v', 'w', 'x', 'y' and 1 more;"
-            " their translation is a guess\n",
+            "#\n" * 12,
+            [
+                *(
+                    f"line {i}: the model has never seen '#'; their translation is a guess"
+                    for i in range(1, 11)
+                ),
+                "12 of 12 lines have symbols that the model has never seen",
+            ],
         ),
-        ("read\n\n \n\u200b\nera", ""),
     ],
 )
-def test_unseen_symbols_give_one_warning(
+def test_each_line_with_unseen_symbols_has_a_warning(
     lines: str,
-    warning: str,
+    warnings: list[str],
     speller: Path,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     typed(monkeypatch, lines.encode())
     assert main(["translate", str(speller)]) == 0
-    assert capsys.readouterr().err == warning
+    assert capsys.readouterr().err == "".join(f"warning: {line}\n" for line in warnings)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("arguments", [["translate"], ["align", "--by", "tokens"]])
+def test_lines_with_unseen_symbols_are_marked_left_empty_or_errors(
+    arguments: list[str],
+    speller: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    verb, *options = arguments
+    lines, pair = tmp_path / "lines", "\tR IY D" * (verb == "align")
+    lines.write_text(f"read{pair}\nr#d#{pair}\nera{pair}\n", encoding="utf-8")
+    command = [verb, str(speller), str(lines), *options]
+    outputs = []
+    for option in ([], ["--unknown", "guess"]):
+        assert main([*command, *option]) == 0
+        outputs.append(capsys.readouterr().out.splitlines())
+    usual, guessed = outputs
+    assert all(usual)
+    assert guessed == [f"{usual[0]}\t", f"{usual[1]}\t#", f"{usual[2]}\t"]
+    for unknown, status in (("skip", 0), ("fail", 2)):
+        assert main([*command, "--unknown", unknown]) == status
+        out, err = capsys.readouterr()
+        assert out.splitlines() == [usual[0], "", usual[2]]
+        assert "line 2: the model has never seen '#'" in err
+
+
+@pytest.mark.parametrize("kind", ["characters", "tokens", "subwords"])
+@pytest.mark.parametrize(
+    ("sources", "folded"),
+    [(["read", "dear"], True), (["READ", "DEAR"], True), (["read", "Dear"], False), (["1", "2"], False)],
+)
+def test_case_is_folded_where_the_training_sources_have_one(
+    kind: str, sources: list[str], folded: bool
+) -> None:
+    text = Text(kind, lower=None, vocabulary=9 if kind == "subwords" else None).fitted(
+        [*map(Text(kind).load, sources)]
+    )
+    assert text.tokenizer.lower is folded
+    ids = [text.rows(text.load(source)) for source in sources]
+    for other in (str.lower, str.upper, str.title):
+        assert ([text.rows(text.load(other(source))) for source in sources] == ids) or not folded
 
 
 @pytest.mark.slow
@@ -390,15 +445,61 @@ def test_every_verb_warns_of_unseen_symbols(
     speller: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "pairs").write_text("read\tR IY D\nera\tXX\n#\tR\n")
-    for arguments, location, symbol in (
-        (["align", str(speller), str(tmp_path / "pairs")], "line 2", "'XX'"),
-        (["evaluate", str(speller), str(tmp_path / "pairs")], f"{tmp_path / 'pairs'}, source 3", "'#'"),
+    source = f"{tmp_path / 'pairs'}, source 3"
+    for arguments, found in (
+        (["align", str(speller), str(tmp_path / "pairs")], [("line 2", "'XX'"), ("line 3", "'#'")]),
+        (["evaluate", str(speller), str(tmp_path / "pairs")], [(source, "'#'")]),
     ):
         assert main(arguments) == 0
         lines = [line for line in capsys.readouterr().err.splitlines() if line.startswith("warning:")]
         assert lines == [
             f"warning: {location}: the model has never seen {symbol}; their translation is a guess"
+            for location, symbol in found
         ]
+
+
+@pytest.mark.slow
+def test_letters_are_linked_one_by_one(
+    speller: Path, trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "pairs").write_text("read\tR IY D\nera\tEH R AH\n")
+    command = ["align", str(speller), str(tmp_path / "pairs")]
+    usual = output_of(command, capsys)
+    assert usual == output_of([*command, "--by", "tokens"], capsys)
+    assert usual != output_of([*command, "--by", "words"], capsys)
+    (tmp_path / "line").write_text("read\n")
+    command = ["translate", str(speller), str(tmp_path / "line"), "--alignment", "pharaoh"]
+    assert output_of(command, capsys) == output_of([*command, "--by", "tokens"], capsys)
+    assert linked_unit(None, Seq2Seq.load(trained)) == "words"
+    assert linked_unit("words", Seq2Seq.load(speller)) == "words"
+
+
+@pytest.mark.slow
+def test_the_monotonic_aligner_links_letters_and_sounds_from_left_to_right(
+    speller: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each letter has one sound but h, which has none: the links are known."""
+    rng = np.random.default_rng(0)
+    words = ["".join(rng.choice(list("readh"), size)) for size in rng.integers(3, 7, 300)]
+    words = [word for word in words if word.strip("h")]
+    lines, expected = [], []
+    for word in words:
+        letters = [(place, letter) for place, letter in enumerate(word) if letter != "h"]
+        lines.append(f"{word}\t{' '.join(letter.upper() for _, letter in letters)}")
+        expected.append(" ".join(f"{place}-{i}" for i, (place, _) in enumerate(letters)))
+    lines, expected = [*lines[:5], "bad", *lines[5:]], [*expected[:5], "", *expected[5:]]
+    path = tmp_path / "pairs"
+    path.write_text("\n".join(lines) + "\n")
+    assert main(["align", str(speller), str(path), "--aligner", "monotonic", "--unknown", "guess"]) == 2
+    out, err = capsys.readouterr()
+    assert [line.split("\t")[0] for line in out.splitlines()] == expected
+    assert "line 6" in err
+    assert main(["align", str(speller), str(path), "--aligner", "monotonic", "--by", "words"]) == 2
+    assert {link for line in capsys.readouterr().out.splitlines() for link in line.split()} <= {
+        f"0-{i}" for i in range(6)
+    }
+    assert main(["align", str(speller), str(path), "--aligner", "monotonic", "--scores"]) == 2
+    assert "--scores needs attention" in capsys.readouterr().err
 
 
 INVISIBLE = [
@@ -969,11 +1070,32 @@ def test_a_sentence_becomes_a_page_of_its_translations_and_heads(
     assert views == (["alignment", "heads"] if several.translate(["a b"])[0].tokens else ["alignment"])
 
 
+@pytest.mark.slow
+def test_a_token_becomes_a_page_of_the_decoder_s_steps(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page, model = tmp_path / "page.html", Seq2Seq(epochs=30).fit(["a b", "b"] * 4, ["b a", "b"] * 4)
+    model.save(tmp_path / "m.safetensors")
+    command = ["show", str(tmp_path / "m.safetensors"), "--text", "a b", "--out", str(page)]
+    assert main([*command, "--token", "2"]) == 0
+    (section,) = page_data(page)
+    assert (section["view"], section["data"]["row"]) == ("mechanism", 1)
+    assert section["data"]["query_labels"] == ["b", "a"]
+    assert section["data"]["key_labels"] == ["a", "b", "</s>"]
+    config = model.model.network.config
+    assert section["data"]["packed"]["query_weight"]["shape"] == [config.decoder, config.attention]
+    capsys.readouterr()
+    assert main([*command, "--force", "--token", "3"]) == 2
+    rule = "--token must be at most 2, the tokens of 'b a'. Got 3 instead."
+    assert capsys.readouterr().err == f"regard show: error: {rule}\n"
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (["--text", "a"], "--text needs one FILE, a model from regard train. Got 0 instead."),
-        (["m", "--text", "a", "--seed", "1"], "--seed and --text exclude each other: give one"),
+        (["m", "--token", "1"], "--token needs --text, the sentence whose translation has the token"),
+        (["m", "--text", "a", "--seed", "1"], "--seed and --text exclude each other; hint: give one"),
     ],
 )
 def test_a_text_needs_one_model(

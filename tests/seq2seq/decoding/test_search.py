@@ -301,10 +301,9 @@ def test_the_search_of_the_library_equals_that_of_python(
         return
     n_best = data.draw(st.integers(1, width))
     chosen = scoring(data.draw(st.sampled_from([numbers for numbers in SCORING if not numbers[1]])))
-    most = np.array(data.draw(st.lists(st.integers(1, 9), min_size=3, max_size=3)))
+    most = np.array(data.draw(st.lists(st.integers(1, 9) | st.integers(15, 40), min_size=3, max_size=3)))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(kernels.matrix, "_FEW_ROWS", 1)  # the same products on both paths
-        patch.setattr(kernels.search, "_MOST_STEPS", data.draw(st.integers(1, 16)))
         expected = _Beam(lengths, most, width, n_best, chosen).run(network.stepper(source, lengths))
         options: Any = {"width": width, "n_best": n_best, "most": most}
         results = beam(network, source, lengths, scoring=chosen, **options)

@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 
 from regard.cli import main
 from regard.seq2seq.decoding.hypothesis import Scoring
-from regard.seq2seq.extras import base
 from regard.seq2seq.extras import translation_memory as module
 from regard.seq2seq.extras.translation_memory import TranslationMemory
 from regard.seq2seq.model import Seq2Seq
 from regard.seq2seq.sources.text.vocabulary import END, START, UNKNOWN
+from regard.seq2seq.storage.model_file import write_model
 from regard.seq2seq.translator import Translation
 
 ROWS = st.lists(st.lists(st.integers(UNKNOWN, 9), min_size=1, max_size=8).map(tuple), min_size=1, max_size=12)
@@ -82,11 +82,11 @@ def test_of_pairs_with_one_source_the_first_is_stored() -> None:
     assert memory.retrieve([(6, 5, 6, 6)]) == [[(20,)]]
 
 
-def test_n_grams_of_too_many_pairs_do_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
-    known, targets = [(5, 6), (5, 7), (8, 9)], [(20,), (21,), (22,)]
-    assert TranslationMemory(1, known, targets).retrieve([(10, 5)]) == [[(20,)]]
-    monkeypatch.setattr(module, "_COMMON", 1)
-    assert TranslationMemory(1, known, targets).retrieve([(10, 5)]) == [[]]
+def test_n_grams_of_more_than_2_000_pairs_do_not_count() -> None:
+    for count, retrieved in ((2000, [(4,)]), (2001, [])):
+        known = [(5, i) for i in range(20, 20 + count)] + [(6,)] * 9
+        memory = TranslationMemory(1, known, [(4,)] * len(known))
+        assert memory.retrieve([(10, 5)]) == [retrieved]
 
 
 def test_without_the_library_the_same_pairs_are_retrieved(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -95,17 +95,10 @@ def test_without_the_library_the_same_pairs_are_retrieved(monkeypatch: pytest.Mo
         dict.fromkeys(tuple(rng.integers(UNKNOWN, 9, rng.integers(1, 9)).tolist()) for _ in range(300))
     )
     memory = TranslationMemory(3, rows[:200], [(4 + i,) for i in range(200)])
-    together = memory.retrieve(rows)
+    together = memory.retrieve(rows)  # the last of them in a second batch
     assert sum(map(len, together)) > 500
+    assert together[-50:] == memory.retrieve(rows[-50:])
     monkeypatch.setattr(module, "nearest", lambda *_, **__: None)
-    assert memory.retrieve(rows) == together
-
-
-def test_more_sources_than_one_block(monkeypatch: pytest.MonkeyPatch) -> None:
-    rows = [tuple(np.random.default_rng(i).integers(4, 9, 5)) for i in range(40)]
-    memory = TranslationMemory(2, list(dict.fromkeys(rows))[:20], [(4 + i,) for i in range(20)])
-    together = memory.retrieve(rows)
-    monkeypatch.setattr(module, "_BATCH", 7)
     assert memory.retrieve(rows) == together
 
 
@@ -121,25 +114,26 @@ def test_restored(size: int) -> None:
 @pytest.mark.parametrize(
     ("config", "data", "message"),
     [
-        ({"count": 0}, {}, "count must be"),
-        ({"count": True}, {}, "count must be"),
-        ({"count": 1, "more": 1}, {}, "count must be"),
-        ({"count": 1}, {"more": b""}, "sources, targets, order and scales"),
-        ({"count": 1}, {"order": bytes(4)}, "order must be a number of 4 bytes for each token"),
-        ({"count": 1}, {"order": b"\xff" * 12}, "order must be places of the sources"),
-        ({"count": 1}, {"scales": bytes(3)}, "scales must be a float32 number for each source"),
-        ({"count": 1}, {"scales": bytes(4)}, "scales must be finite, and above 0"),
+        ({"count": 0}, {}, "count must be at least 1. Got 0"),
+        ({"count": True}, {}, "count must be an integer. Got True"),
+        ({"count": 1, "more": 1}, {}, "its settings must be count. Got count, more"),
+        ({"count": 1}, {"more": b""}, "its data must be sources, targets, order, scales"),
+        ({"count": 1}, {"order": bytes(4)}, "order must be 3 numbers of 4 bytes. Got 4 bytes"),
+        ({"count": 1}, {"order": b"\xff" * 12}, "order must be at most 2"),
+        ({"count": 1}, {"scales": bytes(3)}, "scales must be 1 numbers of 4 bytes. Got 3 bytes"),
+        ({"count": 1}, {"scales": bytes(4)}, "scales must be greater than 0. Got 0.0"),
+        ({"count": 1}, {"scales": b"\xff" * 4}, "scales must hold finite numbers"),
         ({"count": 1}, {"sources": b"\5\2", "targets": b""}, "targets are cut off"),
         ({"count": 1}, {"sources": b"\5\2", "targets": b"\4"}, "targets are cut off"),
         ({"count": 1}, {"sources": b"\5\2\6\2", "targets": b"\4\2"}, "don't pair up"),
         ({"count": 1}, {"sources": b"\5\2\5\2", "targets": b"\4\2\4\2"}, "occurs twice"),
-        ({"count": 1}, {"sources": b"\x28\2", "targets": b"\4\2"}, "numbers from 2 to 39"),
-        ({"count": 1}, {"sources": b"\1\2", "targets": b"\4\2"}, "numbers from 2 to 39"),
+        ({"count": 1}, {"sources": b"\x28\2", "targets": b"\4\2"}, "sources must be at most 39. Got 40"),
+        ({"count": 1}, {"sources": b"\1\2", "targets": b"\4\2"}, "sources must be at least 2. Got 1"),
     ],
 )
 def test_damaged(config: dict[str, object], data: dict[str, bytes], message: str) -> None:
     good = TranslationMemory(1, [(5,)], [(4,)]).data((40, 40))
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises((ValueError, TypeError), match=message):
         TranslationMemory.restore(config, good | data, (40, 40))
 
 
@@ -184,7 +178,7 @@ def reader(request: pytest.FixtureRequest) -> Seq2Seq:
 
 
 @pytest.mark.slow
-def test_retrieved_targets_are_used(reader: Seq2Seq) -> None:
+def test_retrieved_targets_are_used(reader: Seq2Seq, tmp_path: Path) -> None:
     """Unseen names are translated as in the memory, to which they are added after training."""
     fresh = names(50, 7)
     model = reader.model
@@ -193,9 +187,9 @@ def test_retrieved_targets_are_used(reader: Seq2Seq) -> None:
         (texts[0].encode(texts[0].tokenize(f"{n}1")), texts[1].encode(texts[1].tokenize(t)))
         for n, t in fresh.items()
     ]
-    swapped = Seq2Seq(source="characters", target="characters", extras={"translation_memory": 1})
-    swapped._model = model._replace(extras={"translation_memory": TranslationMemory.learn(1, pairs)})
-    translations = swapped.translate([f"{name}2" for name in fresh])
+    extras = {"translation_memory": TranslationMemory.learn(1, pairs)}
+    write_model(tmp_path / "swapped", model._replace(extras=extras))
+    translations = Seq2Seq.load(tmp_path / "swapped").translate([f"{name}2" for name in fresh])
     right = [translation.text == text for translation, text in zip(translations, fresh.values(), strict=True)]
     assert np.mean(right) > 0.8
     retrieved_weights = [
@@ -284,19 +278,11 @@ def test_a_damaged_file_is_rejected_or_read(tmp_path_factory: pytest.TempPathFac
         Seq2Seq.load(path).translate(["a b c"])
 
 
-def test_retrieval_reports_progress(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(base, "_PER_REPORT", 7)
-    pairs = [(name, text) for name, text in names(30, 3).items()]
-    progress: list[tuple[int, int]] = []
+def test_retrieval_reports_progress() -> None:
+    pairs, progress = [*names(1130, 3).items()], list[tuple[int, int]]()
     model = Seq2Seq(source="characters", target="characters", extras={"translation_memory": 1})
-    parts = model.begin(pairs[:20], pairs[20:], progress=lambda *more: progress.append(more))
-    assert progress == [(7, 30), (7, 30), (6, 30), (7, 30), (3, 30)]
-    monkeypatch.undo()
-    at_once = Seq2Seq(source="characters", target="characters", extras={"translation_memory": 1}).begin(
-        pairs[:20], pairs[20:]
-    )
-    assert np.array_equal(parts.pairs.source, at_once.pairs.source)
-    assert np.array_equal(parts.valid.source, at_once.valid.source)
+    model.begin(pairs[:1100], pairs[1100:], progress=lambda *more: progress.append(more))
+    assert progress == [(1024, 1130), (76, 1130), (30, 1130)]
 
 
 @pytest.mark.slow

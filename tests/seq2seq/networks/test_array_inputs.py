@@ -9,9 +9,10 @@ import budget
 import numpy as np
 import pytest
 from errors import error
+from losses import loss_of
 
 from regard import nn
-from regard.seq2seq.corpus.batching import Batch, EncodedPair, collate, source_batch
+from regard.seq2seq.corpus.batching import EncodedPair, collate, source_batch
 from regard.seq2seq.decoding.beam import beam
 from regard.seq2seq.networks.families import FAMILIES, build, describe, read_config
 from regard.seq2seq.networks.inputs.images import ImageInput
@@ -97,24 +98,6 @@ def pairs_of(inputs: Input, guided: bool = False) -> list[EncodedPair]:
         sources = [source.read(rng.integers(0, 255, shape, np.uint8)) for _ in range(3)]
     links = LINKS if guided else [frozenset()] * 3
     return [EncodedPair(*each) for each in zip(sources, TARGETS, links, strict=True)]
-
-
-def loss_of(config: Any, batch: Batch, **how: Any) -> Any:
-    """The loss as a function of all parameters, for `check_gradients`, with the same random numbers at every call."""
-
-    def loss(*arrays: Any) -> Any:
-        flat = np.concatenate([array.ravel() for array in arrays])
-        network = build(config, Parameters(config.shapes(), flat))
-        value, pullback = network.loss(batch, rng=np.random.default_rng(1), **how)
-
-        def back(d: float) -> list[Any]:
-            gradients = pullback(d)
-            assert gradients.keys() == config.shapes().keys()
-            return [gradients[name] for name in config.shapes()]
-
-        return value, back
-
-    return loss
 
 
 # ---------------------------------------------------------------------------------------------------- gradients

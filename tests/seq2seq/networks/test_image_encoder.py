@@ -256,13 +256,8 @@ def test_a_configuration_comes_back_from_json() -> None:
 
 SIZES: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"height": 0}, ValueError, "height must be at least 1. Got 0 instead."),
-    ({"width": -1}, ValueError, "width must be at least 1. Got -1 instead."),
-    ({"height": 4097}, ValueError, "height must be at most 4096. Got 4097 instead."),
     ({"width": 10**30}, ValueError, f"width must be at most 4096. Got {10**30} instead."),
-    ({"channels": 0}, ValueError, "channels must be at least 1. Got 0 instead."),
     ({"channels": 257}, ValueError, "channels must be at most 256. Got 257 instead."),
-    ({"height": 4.0}, TypeError, "height must be an integer. Got 4.0 instead."),
-    ({"width": True}, TypeError, "width must be an integer. Got True instead."),
     ({"width": None}, TypeError, "width must be an integer. Got None instead."),
     ({"filters": ()}, ValueError, "filters must have 1 to 12 stages. Got 0 instead."),
     ({"filters": [1] * 13}, ValueError, "filters must have 1 to 12 stages. Got 13 instead."),

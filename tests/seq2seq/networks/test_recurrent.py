@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FunctionType
 from typing import Any
 
 import numpy as np
 import pytest
 import scipy.special
+from losses import loss_of
 
 from regard import nn, scores
 from regard.context import attend, record
 from regard.seq2seq.corpus.batching import Batch, EncodedPair, collate, source_batch
-from regard.seq2seq.networks import output_layer as output
 from regard.seq2seq.networks import top_tokens as ranking
 from regard.seq2seq.networks.families import build, describe, read_config
 from regard.seq2seq.networks.output_layer import (
@@ -73,25 +77,6 @@ def make_network(options: dict[str, Any], dtype: Any = np.float64) -> RecurrentN
     return RecurrentNetwork(config, Parameters(config.shapes(), flat.astype(dtype)))
 
 
-def loss_of(config: RecurrentConfig, batch: Batch, **how: Any) -> Any:
-    """The loss as a function of all parameters, for `check_gradients`, with the same random numbers at every call."""
-
-    def loss(*arrays: Any) -> Any:
-        network = RecurrentNetwork(
-            config, Parameters(config.shapes(), np.concatenate([a.ravel() for a in arrays]))
-        )
-        value, pullback = network.loss(batch, rng=np.random.default_rng(1), **how)
-
-        def back(d: float) -> list[Any]:
-            gradients = pullback(d)
-            assert gradients.keys() == config.shapes().keys()
-            return [gradients[name] for name in config.shapes()]
-
-        return value, back
-
-    return loss
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("guided_alignment", [0.0, 0.7])
 @every_network
@@ -110,15 +95,13 @@ def test_the_gradient_of_the_complete_network(options: dict[str, Any], guided_al
 
 
 @pytest.mark.parametrize("rdrop", [0.0, 2.0])
-def test_the_gradient_of_a_sampled_softmax(monkeypatch: pytest.MonkeyPatch, rdrop: float) -> None:
-    monkeypatch.setattr(output, "_FREQUENT", 4)
-    monkeypatch.setattr(output, "_OTHERS", 1)
-    config = RecurrentConfig(9, 40, embedding=4, encoder=3, decoder=5, attention=3)
+def test_the_gradient_of_a_sampled_softmax(rdrop: float) -> None:
+    config = RecurrentConfig(9, 2400, embedding=2, encoder=3, decoder=5, attention=3)
     flat = np.random.default_rng(2).normal(size=Parameters(config.shapes()).flat.size) * 0.5
     parameters = Parameters(config.shapes(), flat)
     batch = collate(PAIRS)
-    ids, _ = sampled_vocabulary(batch.target[batch.target > 0], 40, np.random.default_rng(1))
-    assert len(ids) < 15
+    ids, _ = sampled_vocabulary(batch.target[batch.target > 0], 2400, np.random.default_rng(1))
+    assert len(ids) < 1200
     loss = loss_of(config, batch, dropout=0.2, rdrop=rdrop)
     assert nn.check_gradients(loss, [array.copy() for array in parameters.values()], directions=1) < 1e-7
 
@@ -136,6 +119,33 @@ def test_padding_has_no_influence(options: dict[str, Any]) -> None:
     # The content of padding is never read.
     wider.source[batch.lengths.max() :] = 8
     assert network.loss(wider)[0] == pytest.approx(network.loss(batch)[0], rel=1e-12)
+
+
+@every_network
+def test_a_loss_without_a_backward_pass_leaves_no_arrays_to_the_garbage_collector(
+    options: dict[str, Any],
+) -> None:
+    network, batch = make_network(options, np.float32), collate(PAIRS)
+    network.loss(batch)
+    with unreachable_objects() as garbage:
+        network.loss(batch)
+    pullbacks = [each for each in garbage if isinstance(each, FunctionType)]
+    garbage.clear()
+    assert not pullbacks
+
+
+@contextmanager
+def unreachable_objects() -> Iterator[list[Any]]:
+    """Collect what only the garbage collector frees: a pullback among it would hold its arrays."""
+    gc.collect()
+    gc.disable()
+    gc.set_debug(gc.DEBUG_SAVEALL)
+    try:
+        yield gc.garbage
+        gc.collect()
+    finally:
+        gc.set_debug(0)
+        gc.enable()
 
 
 @every_network

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+from array_examples import SMALL, Pair, numbers, sequence, square
 from audio import Audio
 from errors import error
 
@@ -23,8 +24,6 @@ from regard.seq2seq.networks.inputs.kinds import check_fit, input_of
 from regard.seq2seq.sources import SOURCES, Source, Text, restore_source
 from regard.seq2seq.sources.arrays import scaled
 from regard.seq2seq.sources.text.vocabulary import END
-
-Pair = tuple[Any, str]
 
 
 class Case(NamedTuple):
@@ -46,28 +45,9 @@ def letters(rng: np.random.Generator, folder: Path) -> Pair:
     return text, f"last {text[-1]}"
 
 
-def sequence(rng: np.random.Generator, folder: Path) -> Pair:
-    """One-hot vectors, and the letters of the first and the last."""
-    ids = rng.integers(4, size=rng.integers(1, 4))
-    return np.eye(4)[ids], f"{'abcd'[ids[0]]} {'abcd'[ids[-1]]}"
-
-
-def numbers(rng: np.random.Generator, folder: Path) -> Pair:
-    """Numbers far from 0, and the largest."""
-    several = rng.integers(5, size=rng.integers(1, 5))
-    return 1000 + 10.0 * several[:, None], f"n{several.max()}"
-
-
 def points(rng: np.random.Generator, folder: Path) -> Pair:
     count = rng.integers(1, 4)
     return (rng.integers(3, size=(count, 2)), rng.random((count, 1))), f"n{count}"
-
-
-def square(rng: np.random.Generator, folder: Path) -> Pair:
-    """A bright square in noise, and where it is."""
-    picture, (i, j) = rng.integers(0, 100, (8, 8), np.uint8), rng.integers(2, size=2)
-    picture[4 * i : 4 * i + 4, 4 * j : 4 * j + 4] += 120
-    return picture, f"{('top', 'bottom')[i]} {('left', 'right')[j]}"
 
 
 def colours(rng: np.random.Generator, folder: Path) -> Pair:
@@ -125,16 +105,6 @@ ALL = [pytest.param(kind, marks=SLOW if kind == "subwords" else []) for kind in 
 every_kind = pytest.mark.parametrize("kind", ALL)
 ARRAYS = [kind for kind, case in CASES.items() if case.source.tokenizer is None]
 every_array = pytest.mark.parametrize("kind", ARRAYS)
-SMALL = {
-    "recurrent": {"embedding": 8, "encoder": 6, "decoder": 8, "attention": 5},
-    "transformer": {
-        "model_size": 8,
-        "heads": 2,
-        "feedforward_size": 8,
-        "encoder_layers": 1,
-        "decoder_layers": 2,
-    },
-}
 every_family = pytest.mark.parametrize(
     "family", ["recurrent", pytest.param("transformer", marks=pytest.mark.slow)]
 )

@@ -195,7 +195,9 @@ CASES = {
         translation_memory='{"count": 1}',  # the target's 5 tokens must be source tokens then
     ),
     "its configuration is incomplete or damaged": lambda good: metadata(good, config="{"),
-    "its configuration is damaged: it is not a JSON object": lambda good: metadata(good, config="[]"),
+    "its configuration is damaged: it must be a mapping. Got [] instead.": lambda good: metadata(
+        good, config="[]"
+    ),
     "its configuration is damaged: family must be one of FAMILIES. Got 'x' instead.": lambda good: metadata(
         good, config='{"family": "x"}'
     ),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import replace
 from typing import Any
 
@@ -42,18 +43,17 @@ def test_an_interrupted_fit_leaves_one_model(is_fitted: bool, every: int) -> Non
     model = Seq2Seq(**OPTIONS)
     if is_fitted:
         model.fit(["q"], ["r"], valid=(["q q"], ["r r"]))
-    before, held_out = model._model, model._held_out
     content = bits(model) if is_fitted else b""
-    left = set()
-    for _ in interrupted_everywhere(lambda: fit(model), every):
-        if model._model is before:
-            assert model._held_out is held_out
-            assert not is_fitted or bits(model) == content
+    tried, left = list[Seq2Seq](), set()
+    for _ in interrupted_everywhere(lambda: (tried.append(copy(model)), fit(tried[-1])), every):
+        one = tried.pop()
+        if one._model is model._model:
+            assert one._held_out is model._held_out
+            assert not is_fitted or bits(one) == content
         else:
-            left.add(best.index(bits(model)))
-            assert len(model._held_out) == 2
-            assert model.translate(SOURCES)
-        model._model, model._held_out = before, held_out
+            left.add(best.index(bits(one)))
+            assert len(one._held_out) == 2
+            assert one.translate(SOURCES)
     assert every > 101 or left == set(range(len(best)))
 
 

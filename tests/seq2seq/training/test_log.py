@@ -127,7 +127,7 @@ def test_a_column_has_finite_numbers_only(number: float) -> None:
     np.testing.assert_array_equal(column(table, "loss"), [[2], [-2]])
 
 
-def test_an_error_of_writing_names_the_log(tmp_path: Path) -> None:
+def test_an_error_of_writing_names_the_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     class Full:
         def write(self, _: str) -> int:
             raise OSError(errno.ENOSPC, "No space left on device")
@@ -136,9 +136,8 @@ def test_an_error_of_writing_names_the_log(tmp_path: Path) -> None:
             pass
 
     path = tmp_path / "log.jsonl"
+    monkeypatch.setattr(Path, "open", lambda *_, **__: Full())
     log = Log(path)
-    log.close()
-    log._file = Full()  # type: ignore[assignment]
     with pytest.raises(OSError, match="No space left on device") as caught:
         log.write(step=1)
     assert caught.value.filename == str(path)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import re
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -414,23 +413,6 @@ def test_fit_resumes_from_its_checkpoint(tmp_path: Path, monkeypatch: pytest.Mon
     last = Seq2Seq(epochs=4).fit(sources, targets, checkpoint=checkpoint)
     assert last.model.network.parameters.flat.tobytes() == full.model.network.parameters.flat.tobytes()
     assert not checkpoint.exists()
-
-
-@pytest.mark.slow
-def test_closing_the_generator_leaves_the_best_model_and_a_checkpoint(tmp_path: Path) -> None:
-    sources, targets = sides(80)
-    checkpoint = tmp_path / "checkpoint"
-    translator = Seq2Seq(epochs=4)
-    steps = translator.steps(list(zip(sources, targets, strict=True)), checkpoint=checkpoint)
-    best: Sequence[Any] = []
-    for step in steps:
-        if step.best:
-            best = translator.model.network.parameters.flat.copy()
-        if step.number == 7:
-            break
-    steps.close()
-    assert (translator.model.network.parameters.flat == best).all()
-    assert read_checkpoint(checkpoint).step == 7
 
 
 def test_a_batch_counts_its_tokens() -> None:

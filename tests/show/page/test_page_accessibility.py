@@ -11,7 +11,7 @@ import regard
 from regard.seq2seq.translator import Translation
 from regard.show import HtmlPage, page
 from regard.show.page.alignment import alignment, sentence
-from regard.show.page.examples import drawn, reordering
+from regard.show.page.examples import directions, drawn, reordering, word_order
 from regard.show.page.long_attention import LongAttention
 from regard.show.page.section import Section
 
@@ -46,6 +46,7 @@ PAGES = {
     "heads": lambda: page(np.full((2, 3, 20, 20), 0.05)),
     "long": lambda: page(LongAttention(np.ones((2, 600, 4)), np.ones((2, 700, 4)))),
     "words and a decoder": lambda: HtmlPage([drawn(np.array([[1, 0, 0], [0, 1, 0]]), 42), reordering()]),
+    "geometry and heads": lambda: HtmlPage([directions(), word_order()]),
     "recorded, with a warning": with_a_warning,
     "many": lambda: page(*np.random.default_rng(0).normal(size=(3, 14, 13))),
 }

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import regard
 from regard import weights
 from regard.seq2seq.translator import Translation
 from regard.show import HtmlPage, page
@@ -72,7 +73,7 @@ def test_no_text_of_a_page_is_longer_than_can_be_read_or_has_piled_marks() -> No
             page(translation),
             page(heads([group(text, weights, names, names, layers=[text])])),
         ):
-            assert len(shown.html) < 140_000
+            assert len(shown.html) < 220_000
             assert "\u0301" * 10 not in shown.html
 
 
@@ -93,7 +94,7 @@ def test_a_page_loads_nothing() -> None:
 
 def test_a_page_of_all_views_is_small_compared_with_its_data() -> None:
     views = ("mechanism", "alignment", "heads", "long")
-    assert len(HtmlPage([Section(view, "", {}) for view in views]).html.encode()) < 180_000
+    assert len(HtmlPage([Section(view, "", {}) for view in views]).html.encode()) < 250_000
 
 
 def test_numbers_that_are_not_finite_are_strings_that_a_browser_reads_as_numbers() -> None:
@@ -144,11 +145,32 @@ def test_a_notebook_shows_a_page_in_a_frame_of_its_own() -> None:
 
 def test_a_notebook_that_is_not_trusted_shows_the_weights_as_text() -> None:
     shown = page(np.eye(2), np.eye(2), np.eye(2), title="a < b", scale=0.0)._repr_html_()
-    left = re.sub(r"<(iframe|style)\b.*?</\1>", "", shown, flags=re.DOTALL)  # what a sanitizer leaves
+    left = re.sub(r"<(iframe|script|style)\b.*?</\1>", "", shown, flags=re.DOTALL)  # what a sanitizer leaves
     (text,) = re.findall(r"<pre class='regard-text'>(.*)</pre>", left, flags=re.DOTALL)
     assert "a &lt; b" in text
     assert re.search(r"query 1 +0\.50* +0\.50*", text)
     assert "<style>.regard-text { display: none }</style>" in shown
+
+
+SHOWN = {
+    "attention": lambda: regard.attend(np.eye(2), np.eye(2), np.eye(2), scale=0.0),
+    "explanation": lambda: regard.explain(queries=np.eye(2), keys=np.eye(2), values=np.eye(2), scale=0.0),
+    "page": lambda: page(np.eye(2), np.eye(2), np.eye(2), title="a\n```\n# b", scale=0.0),
+}
+
+
+@pytest.mark.parametrize("name", SHOWN)
+def test_a_notebook_without_pages_has_the_weights_as_a_block_of_code(name: str) -> None:
+    lines = SHOWN[name]()._repr_markdown_().splitlines()
+    assert all(line.startswith("    ") or not line for line in lines)
+    assert any(re.fullmatch(r" +query 2 +0\.50* +0\.50*", line) for line in lines)
+
+
+def test_a_recording_has_the_text_of_its_page() -> None:
+    with regard.record() as recorded:
+        regard.attention(np.eye(2), np.eye(2), np.eye(2))
+    assert recorded._repr_markdown_() == page(recorded)._repr_markdown_()
+    assert regard.attend(np.zeros((0, 2)), np.eye(2), np.eye(2))._repr_markdown_() is None
 
 
 def strings(part: Any) -> list[str]:
@@ -159,7 +181,7 @@ def strings(part: Any) -> list[str]:
 
 
 def test_every_term_of_the_texts_is_explained_and_every_normalization_has_words() -> None:
-    terms = {term.lower() for text in strings(TEXTS) for term in re.findall(r"\[([^\]]+)\]", text)}
+    terms = {term.lower() for text in strings(TEXTS) for term in re.findall(r"\[([^\]]+)\](?!\()", text)}
     assert {term if term in TEXTS["terms"] else term.removesuffix("s") for term in terms} <= TEXTS[
         "terms"
     ].keys()

@@ -12,7 +12,6 @@ import regard
 from regard.context import Attention
 from regard.seq2seq.networks.transformer.heads import Heads
 from regard.show import page
-from regard.show.page import heads as module
 from regard.show.page.heads import group, heads, measures, of_recorded
 from regard.show.page.long_attention import LongAttention
 
@@ -34,8 +33,7 @@ def test_measures_by_hand() -> None:
 
 
 @pytest.mark.parametrize("shape", [(3, 5), (5, 3), (1, 1), (2, 2, 4, 4)])
-def test_measures_are_the_sums_of_their_definition(shape: tuple[int, ...], monkeypatch: Any) -> None:
-    monkeypatch.setattr(module, "_PART", 4)  # some rows at a time
+def test_measures_are_the_sums_of_their_definition(shape: tuple[int, ...]) -> None:
     array = weights(*shape)
     result = measures(array)
     for index in np.ndindex(shape[:-2]):
@@ -47,6 +45,14 @@ def test_measures_are_the_sums_of_their_definition(shape: tuple[int, ...], monke
         assert result.distance[index] == pytest.approx(distance)
         assert result.diagonal[index] == pytest.approx(math.fsum(np.diagonal(head)) / n)
         assert result.first[index] == pytest.approx(math.fsum(head[:, 0]) / n)
+
+
+@pytest.mark.slow
+def test_equal_weights_of_very_many_keys_are_measured_in_parts() -> None:
+    m = (1 << 21) + 1
+    result = measures(np.full((2, m), 1 / m, np.float32))
+    distance = (m * (m - 1) / 2 + (m - 1) * (m - 2) / 2 + 1) / 2 / m  # from 0 to all others, and from 1
+    assert [float(x) for x in result] == pytest.approx([math.log2(m), distance, 1 / m, 1 / m], rel=1e-6)
 
 
 def test_a_row_without_weight_has_no_influence() -> None:
@@ -89,17 +95,17 @@ def test_recorded_attentions_without_weights_are_left_out() -> None:
         of_recorded(recorded)
 
 
-def test_many_weights_are_rounded_and_more_are_reduced_to_the_largest_of_blocks(monkeypatch: Any) -> None:
-    monkeypatch.setattr(module, "_EXACT", 100)
-    monkeypatch.setattr(module, "_MOST", 400)
-    exact, rounded, reduced = (group("g", weights(1, 1, n, n)) for n in (10, 20, 21))
+def test_many_weights_are_rounded_and_more_are_reduced_to_the_largest_of_blocks() -> None:
+    """Up to 2^20 weights are exact; up to 2^22 fit into a page."""
+    one = weights(256, 256)
+    exact, rounded, reduced = (group("g", np.broadcast_to(one, (heads, 256, 256))) for heads in (16, 17, 65))
     assert [(g["step"], g["block"], g["weights"]["dtype"]) for g in (exact, rounded, reduced)] == [
         (1, 1, "float32"),
         (65535, 1, "uint16"),
         (65535, 2, "uint16"),
     ]
-    assert reduced["weights"]["shape"] == [1, 1, 11, 11]
-    assert reduced["measures"]["entropy"][0][0] == pytest.approx(float(measures(weights(21, 21)).entropy))
+    assert reduced["weights"]["shape"] == [1, 65, 128, 128]
+    assert reduced["measures"]["entropy"][0][64] == pytest.approx(float(measures(one).entropy))
 
 
 @pytest.mark.parametrize("shape", [(0, 1, 2, 2), (1, 2, 0), (3,), (1, 1, 1, 2, 2)])

@@ -15,7 +15,6 @@ import pytest
 import regard
 from regard import mask, scores
 from regard.show import page
-from regard.show.page import dispatch, long_attention
 from regard.show.page.long_attention import LongAttention, long_section
 
 RNG = np.random.default_rng(0)
@@ -47,9 +46,8 @@ def blocks(length: int, side: int) -> list[slice]:
 
 @pytest.mark.parametrize("option", OPTIONS)
 @pytest.mark.parametrize("lead_n_m", SHAPES, ids=str)
-def test_summaries_equal_those_of_the_dense_weights(option: str, lead_n_m: Any, monkeypatch: Any) -> None:
+def test_summaries_equal_those_of_the_dense_weights(option: str, lead_n_m: Any) -> None:
     lead, n, m = lead_n_m
-    monkeypatch.setattr(long_attention, "_TILE", 64)  # several tiles
     queries, keys = inputs(lead, n, m)
     options = OPTIONS[option](n, m)
     long = LongAttention(queries, keys, **options)
@@ -62,6 +60,14 @@ def test_summaries_equal_those_of_the_dense_weights(option: str, lead_n_m: Any, 
             mean = [[part.mean() for part in row] for row in parts]
             np.testing.assert_allclose(summary.maximum, maximum, rtol=1e-4, atol=1e-6)
             np.testing.assert_allclose(summary.mean, mean, rtol=1e-4, atol=1e-6)
+
+
+def test_a_summary_of_several_tiles_equals_that_of_the_dense_weights() -> None:
+    queries, keys = inputs((), 300, 2100)
+    summary = LongAttention(queries, keys, mask=regard.mask.causal("end")).summary(0, 512)
+    dense = regard.attend(queries, keys, keys, mask=regard.mask.causal("end")).weights.reshape(300, 420, 5)
+    np.testing.assert_allclose(summary.maximum, dense.max(axis=-1), rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(summary.mean, dense.mean(axis=-1), rtol=1e-4, atol=1e-6)
 
 
 def test_the_mean_of_all_means_is_one_over_the_keys() -> None:
@@ -88,22 +94,21 @@ def test_labels_that_do_not_fit_are_an_error_with_both_numbers() -> None:
         long_section(LongAttention(*inputs((), 50, 70)), None, ["a", "b"])
 
 
-def test_a_page_of_more_weights_than_are_computed_at_once_has_summaries(monkeypatch: Any) -> None:
-    monkeypatch.setattr(dispatch, "_DENSE", 1000)
-    queries, keys = inputs((2,), 50, 70)
+def test_a_page_of_more_weights_than_are_computed_at_once_has_summaries() -> None:
+    queries, keys = inputs((), 2049, 2048)
     (section,) = page(queries, keys, keys).sections
     assert section.view == "long"
-    with pytest.raises(ValueError, match='a page of more than 1,000 weights needs normalize="softmax"'):
+    with pytest.raises(ValueError, match='a page of more than 4,194,304 weights needs normalize="softmax"'):
         page(queries, keys, keys, normalize="sparsemax")
 
 
-def test_heads_share_the_room_of_a_page(monkeypatch: Any) -> None:
-    monkeypatch.setattr(long_attention, "_NUMBERS", 1000)
-    data = long_section(LongAttention(*inputs((5,), 50, 70))).data
+def test_heads_share_the_room_of_a_page() -> None:
+    """Two numbers of each block, 2^20 at most."""
+    data = long_section(LongAttention(*inputs((8,), 257, 400))).data
     numbers = np.frombuffer(base64.b64decode(data["mean"]["base64"]), np.float32)
-    assert 2 * numbers.size <= 1000
-    assert data["mean"]["shape"] == [5, 10, 10]
-    assert data["blocks"] == [5, 7]
+    assert 2 * numbers.size <= 1 << 20
+    assert data["mean"]["shape"] == [8, 129, 200]
+    assert data["blocks"] == [2, 2]
 
 
 @pytest.mark.slow

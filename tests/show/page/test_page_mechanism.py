@@ -239,9 +239,7 @@ def test_words_must_lead_to_the_queries_keys_and_values_of_the_section() -> None
 
 def test_the_matrices_of_a_decoder_must_fit_its_states() -> None:
     eye, score = np.eye(2), scores.additive(np.eye(2), np.eye(2), [1, 1])
-    with pytest.raises(
-        ValueError, match=r"context_weight must have shape \(2, 2\)\. Got shape \(3, 2\) instead\."
-    ):
+    with pytest.raises(ValueError, match=r"context_weight must have shape \(2, 2\)\. Got \(3, 2\) instead\."):
         decoder(eye, [1, 0], score, eye, np.ones((3, 2)), steps=2)
     with pytest.raises(ValueError, match=r"labels must name each step: 3 labels for 2"):
         decoder(eye, [1, 0], score, eye, eye, steps=2, target=["a", "b", "c"])

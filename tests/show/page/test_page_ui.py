@@ -7,91 +7,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+from shown import WEIGHTS, WORDS, agrees, number, of_words, row, table, texts
 
 import regard
 from regard import scores
 from regard.show import HtmlPage, page
-from regard.show.page.examples import drawn, meanings, reordering
+from regard.show.page.examples import directions, drawn, meanings, reordering, word_order
 from regard.show.page.mechanism import mechanism
 
 pytestmark = pytest.mark.slow
-
-WORDS = np.array([[1.0, 0, 0], [0, 1, 0], [1, 1, 0], [0, 0, 1]])
-LEGACY = np.random.RandomState(42)
-WEIGHTS = [LEGACY.randint(3, size=(3, 3)).astype(float) for _ in range(3)]
-
-
-def written(x: float, digits: int) -> str:
-    """A number as the page writes it."""
-    if np.isneginf(x):
-        return "\u2212\u221e"
-    text = f"{x:.{0 if x == 0 else digits}f}"
-    if x != 0 and float(text) == 0:
-        return "\u22480" if digits else "0"
-    return text.replace("-", "\u2212")
-
-
-def weight_texts(attention: Any, digits: int) -> list[list[str]]:
-    """The weights as a heat map writes them: exact zeros and ones, what rounds to them, and masked ones differ."""
-
-    def text(weight: float, logit: float) -> str:
-        if np.isneginf(logit):
-            return "\u2013"
-        if weight in (0, 1):
-            return str(int(weight))
-        return "\u22481" if round(weight, digits) == 1 else written(weight, digits)
-
-    return [
-        [text(*pair) for pair in zip(*rows, strict=True)]
-        for rows in zip(attention.weights, attention.logits, strict=True)
-    ]
-
-
-def texts(rows: Any, digits: int | None = None) -> list[list[str]]:
-    """The numbers of a table as they are shown: whole ones without a point, if all are whole."""
-    array = np.atleast_2d(np.asarray(rows, dtype=float))
-    finite = array[np.isfinite(array)]
-    own = (0 if np.all(finite == np.rint(finite)) else 4) if digits is None else digits
-    return [[written(x, own) for x in row] for row in array]
-
-
-def table(tab: Any, title: str, number: int = 0) -> list[list[str]]:
-    """The numbers of a matrix on the page, by its title."""
-    figure = tab.locator("figure.card", has=tab.locator("figcaption", has_text=re.compile(rf"^{title}"))).nth(
-        number
-    )
-    return figure.locator("tbody tr").evaluate_all(
-        "rows => rows.map((row) => [...row.querySelectorAll('td')].map((cell) => cell.textContent))"
-    )
-
-
-def row(tab: Any, name: str) -> list[str]:
-    """The numbers of the keys in a row of the story."""
-    rows = tab.locator(
-        "table.story tbody:not([hidden]) tr", has=tab.get_by_role("rowheader", name=name, exact=True)
-    )
-    return rows.last.locator("td[data-key]").evaluate_all(
-        "cells => cells.map((cell) => cell.innerText.trim())"
-    )
-
-
-def agrees(tab: Any, attention: Any, picked: int = 0) -> None:
-    """Every number of the page is that of an attention."""
-    assert table(tab, "Scores") == texts(attention.scores)
-    assert table(tab, "Weights of") == weight_texts(attention, 3)
-    assert table(tab, "Context") == texts(attention.context)
-    assert row(tab, "score") == texts(attention.scores[picked])[0]
-    hidden = np.isneginf(attention.logits[picked])
-    own = texts(attention.weights[picked])[0]
-    assert row(tab, "weight") == ["\u2013" if j else text for j, text in zip(hidden, own, strict=True)]
-
-
-def of_words(words: np.ndarray, weights: list[np.ndarray] = WEIGHTS, **options: Any) -> Any:
-    return regard.attend(*(words @ weight for weight in weights), **options)
-
-
-def number(tab: Any, name: str) -> Any:
-    return tab.get_by_role("spinbutton", name=name, exact=True)
 
 
 @pytest.fixture
@@ -272,16 +196,16 @@ def test_the_walk_shows_one_step_at_a_time_and_tells_nothing_of_later_ones(words
     titles = ["1 Scores", "2 Weights", "3 Context"]
     assert [" ".join(text.split()) for text in visible.all_inner_texts()] == titles
     words.get_by_role("button", name="Step by step").click()
-    for number, title in enumerate(titles, 1):
+    for step, title in enumerate(titles, 1):
         assert [" ".join(text.split()) for text in visible.all_inner_texts()] == [title]
-        assert words.get_by_role("status").inner_text() == f"step {number} of 3: {title[2:].lower()}"
+        assert words.get_by_role("status").inner_text() == f"step {step} of 3: {title[2:].lower()}"
         assert words.locator("figure.card:visible figcaption", has_text="of all queries").count() == min(
-            number, 2
+            step, 2
         )
         told = "word 3" in words.locator(".sentence").inner_text()
-        assert told == (number >= 2)
-        assert words.locator(".flow .result").all_text_contents()[1] == ("?" if number == 1 else "0.749")
-        if number < 3:
+        assert told == (step >= 2)
+        assert words.locator(".flow .result").all_text_contents()[1] == ("?" if step == 1 else "0.749")
+        if step < 3:
             words.get_by_role("button", name="Next").click()
     words.get_by_role("button", name="Back").click()
     words.get_by_role("button", name="Show all steps").click()
@@ -300,18 +224,19 @@ def test_the_step_at_work_and_its_button_are_in_the_window(opened: Any, width: i
     for section in (0, 1):
         tab.get_by_role("button", name="Step by step").nth(0).click()
         own = tab.locator("section").nth(section)
-        for number in (1, 2, 3):
+        for step in (1, 2, 3):
             for part in (own.locator(".story tbody:visible h3").first, own.locator(".stepper .primary")):
                 top, bottom, window = part.evaluate(BOX)
                 assert top >= 0
-                assert bottom <= window + 1, (section, number)
-            own.locator(".stepper .primary").click() if number < 3 else None
+                assert bottom <= window + 1, (section, step)
+            own.locator(".stepper .primary").click() if step < 3 else None
         own.get_by_role("button", name="Show all steps").click()
         own.locator(".account .primary").first.evaluate("button => button.hidden = true")
 
 
 COVERED = """() => {
-    const seen = [...document.querySelectorAll("section figure.card, section .account, section .inputs")];
+    const names = "figure.card, .account, .inputs, .intro, .plane-view > div, .controls, .sentence, .head-panel, h2";
+    const seen = [...document.querySelectorAll(names)];
     const faults = [];
     for (let y = 0; y + innerHeight <= document.documentElement.scrollHeight + 97; y += 97) {
         scrollTo(0, y);
@@ -335,7 +260,8 @@ COVERED = """() => {
 def test_no_part_lies_over_another_at_any_scroll_position(
     opened: Any, width: int, height: int, count: int
 ) -> None:
-    tab = opened(HtmlPage([drawn(np.eye(count), 42), reordering()]), width=width, height=height)
+    sections = [drawn(np.eye(count), 42), directions(), word_order(), reordering()]
+    tab = opened(HtmlPage(sections), width=width, height=height)
     assert tab.evaluate(COVERED) == []
     if width > 900:  # the panel is no higher than the window
         assert (

@@ -186,22 +186,7 @@ void run(const Problem& p, bool backward, int phase, int64_t task, char* shared,
     if (supports(p, backward)) forward<float>(p, phase, task, shared, scratch);
     else avx512::kernel.run(p, backward, phase, task, shared, scratch);
 }
-void exp2_all(const void* x, void* y, int64_t count, int32_t type) { avx512::kernel.exp2(x, y, count, type); }
-int64_t recurrence_scratch(const Recurrence& p) { return avx512::kernel.training.scratch(p); }
-void recur(const Recurrence& p, bool backward, char* scratch) { avx512::kernel.training.recur(p, backward, scratch); }
-void multiply(const Product& p, char* scratch) { avx512::kernel.training.multiply(p, scratch); }
-void predict(const Prediction& p, bool backward, char* scratch) {
-    avx512::kernel.training.predict(p, backward, scratch);
-}
-void top_k(const TopK& p, char* scratch) { avx512::kernel.training.top_k(p, scratch); }
-int64_t search_bytes(const Search& p) { return avx512::kernel.training.search_bytes(p); }
-bool search(Search& p, char* scratch) { return avx512::kernel.training.search(p, scratch); }
-void cross_entropy(const Softmax& p) { avx512::kernel.training.cross_entropy(p); }
-void add_rows(const Rows& p) { avx512::kernel.training.add_rows(p); }
-void adam(const Adam& p) { avx512::kernel.training.adam(p); }
-void norm(const Norm& p, bool backward) { avx512::kernel.training.norm(p, backward); }
-void drop(const Drop& p) { avx512::kernel.training.drop(p); }
-void relu_backward(const Relu& p) { avx512::kernel.training.relu_backward(p); }
+constexpr auto exp2_all = of_avx512<&Kernel::exp2>;
 #else
 template <class T>
 int64_t backward_scratch(const Problem& p) {
@@ -306,7 +291,14 @@ void exp2_all(const void* x, void* y, int64_t count, int32_t type) {
 }
 #endif
 
-#if defined(TRAINS)
+#if defined(TRAINS) && defined(__AVX512BF16__)
+constexpr Training training = {
+    of_avx512<&Training::scratch>,      of_avx512<&Training::recur>,         of_avx512<&Training::multiply>,
+    of_avx512<&Training::predict>,      of_avx512<&Training::cross_entropy>, of_avx512<&Training::add_rows>,
+    of_avx512<&Training::adam>,         of_avx512<&Training::top_k>,         of_avx512<&Training::search_bytes>,
+    of_avx512<&Training::search>,       of_avx512<&Training::norm>,          of_avx512<&Training::drop>,
+    of_avx512<&Training::relu_backward>};
+#elif defined(TRAINS)
 constexpr Training training = {recurrence_scratch, recur,  multiply, predict, cross_entropy, add_rows, adam, top_k,
                                search_bytes,       search, norm,     drop,    relu_backward};
 #else

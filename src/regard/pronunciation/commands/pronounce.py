@@ -5,30 +5,37 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import islice
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from regard import _check
 from regard.pronunciation import LeftOut, Lexicon, Pronunciation, Variant
 from regard.pronunciation.commands.lexicon import add_output, check_output, joined, prepared, saved
-from regard.pronunciation.files import Path, decoded, load
-from regard.pronunciation.lexicon import Wrong, checked
-from regard.pronunciation.pronouncer import UNKNOWN, Pronouncer
+from regard.pronunciation.files import Path
+from regard.pronunciation.lexicon import MOST_LETTERS, Wrong, checked
+from regard.pronunciation.pronouncer import UNKNOWN, Pronouncer, Unknown
 from regard.seq2seq.commands.loading import add_ensemble, add_lines, add_model, load_all
 from regard.seq2seq.commands.options import add_beam, beam_sizes
+from regard.seq2seq.commands.probabilities import Threshold, add_probabilities, check_calibrated
+from regard.seq2seq.commands.read_lines import Failed, Failures, read_blocks
+from regard.seq2seq.corpus.pairs import display_name
+from regard.seq2seq.corpus.tables import Record
 from regard.seq2seq.model import Seq2Seq
 from regard.show import argument_types
 from regard.show.terminal.text import clean
 
 __all__ = ["add_arguments", "run"]
 
-_TOGETHER = 2_000  # words that are pronounced together
 _DEPTH = 6  # objects inside of one another that are shown of a card
 
 EXAMPLES = """\
 For each word there is a line: the word, its phones, where they come from (dictionary, model, guess or skipped), and of
-the model the probability of the answer and its share among all hypotheses. Columns are separated by TABs. A guess has
-letters that the model has never seen. The words of --lexicon come out exactly as listed there, with all variants.
+the model the share of the answer among all hypotheses and, with --probabilities, the probability that it is right.
+Columns are separated by TABs. A guess has
+letters that the model has never seen. The words of --lexicon come out exactly as listed there, with all variants. A
+line that is too long or not UTF-8 gets an error on standard error and a line that says skipped; the exit status is 2 at
+the end.
 
 examples:
   regard pronounce runs/en words.txt --lexicon words.dict --n-best 3
@@ -64,8 +71,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--unknown",
         choices=UNKNOWN,
         default="guess",
-        help="a word with letters that the model has never seen: marked as a guess (default), left empty, or an error",
+        help="a word with letters that the model has never seen: marked as a guess (default), left empty, or an error,"
+        " after which the others go on",
     )
+    add_probabilities(parser, "word")
     add(
         "--card",
         action="store_true",
@@ -83,18 +92,25 @@ def run(args: argparse.Namespace) -> int:
     check_output(args, [args.model, *args.ensemble, *args.lexicon, *([args.file] if args.file else [])])
     beam, n_best = beam_sizes(args)
     lexicon = joined(args.lexicon, None, skip_bad=args.skip_bad)
-    pronouncer = Pronouncer(load_all(args.model, args.ensemble), lexicon, unknown=args.unknown, beam=beam)
-    answers = _answers(pronouncer, _words(args.file), n_best)
+    fails: bool = args.unknown == "fail"  # word by word, so that the others are pronounced
+    unknown: Unknown = "skip" if fails else args.unknown
+    model = load_all(args.model, args.ensemble)
+    check_calibrated(args, model, beam)
+    pronouncer, threshold = Pronouncer(model, lexicon, unknown=unknown, beam=beam), Threshold(args, "words")
+    failures = Failures("pronounce", "lines", display_name(args.file or "-"))
+    answers = _answers(pronouncer, args.file, n_best, failures, fails=fails)
+    answers = (_kept(found, threshold) for found in answers)
     if args.format is None:
         for found in answers:
-            print("\n".join(map(_line, found)))
+            print("\n".join(_line(one, probability=args.probabilities) for one in found))
     else:
         pronounced, missing = _as_lexicon(answers)
         result = prepared(pronounced, args)
         result.left_out = (*missing, *result.left_out)
         result.lost = (*dict.fromkeys([*(entry.word for entry in missing), *result.lost]),)
         saved(result, args.out)
-    return 0
+    threshold.report()
+    return failures.status(failures.count)
 
 
 def _card(path: Path) -> str:
@@ -125,20 +141,39 @@ def _text(value: Any) -> str:
     return "-" if value is None else f"{100 * value:.2f} %" if isinstance(value, float) else str(value)
 
 
-def _words(path: Path | None) -> Iterator[str]:
-    """Yield the words of a file or of standard input, without blanks at their ends; a line that is not UTF-8 raises."""
-    lines = decoded(sys.stdin.buffer.read() if path is None else load(path))
-    for number, line in enumerate(lines, start=1):
-        if line is None:
-            _check.fail(f"{path or 'standard input'}, line {number}: the text is not UTF-8")
-        if word := line.strip():
-            yield word
+def _answers(
+    pronouncer: Pronouncer, path: Path | None, n_best: int, failures: Failures, *, fails: bool
+) -> Iterator[Sequence[Pronunciation]]:
+    """Yield the pronunciations of the word of each line that is not blank; none of a line that cannot be read."""
+    for block in read_blocks(path or "-"):
+        words = [failures.read(record, lambda record: record.cells[0].strip()) for record in block]
+        found = iter(
+            pronouncer.pronounce([word for word in words if isinstance(word, str) and word], n_best=n_best)
+        )
+        for record, word in zip(block, words, strict=True):
+            if isinstance(word, Failed):
+                yield [Pronunciation("", (), "skipped", confidence=0.0)]
+            elif word:
+                answers = next(found)
+                failures.read(record, partial(_check_answer, answers[0], fails))
+                yield answers
+        sys.stdout.flush()  # a program at the other end of a pipe may wait
 
 
-def _answers(pronouncer: Pronouncer, words: Iterator[str], n_best: int) -> Iterator[Sequence[Pronunciation]]:
-    """Yield the pronunciations of each word."""
-    while block := [*islice(words, _TOGETHER)]:
-        yield from pronouncer.pronounce(block, n_best=n_best)
+def _check_answer(found: Pronunciation, fails: bool, _: Record) -> None:
+    """Raise if a word is too long, or has unknown letters that are to fail."""
+    if found.source == "skipped" and len(found.word) > MOST_LETTERS:
+        _check.fail(f"{len(found.word)} letters; at most {MOST_LETTERS} are allowed")
+    if found.source == "skipped" and found.unknown and fails:
+        _check.fail(_why(found))
+
+
+def _kept(found: Sequence[Pronunciation], threshold: Threshold) -> Sequence[Pronunciation]:
+    """Return pronunciations, or a skipped one if the best is of the model and below the threshold."""
+    best = found[0]
+    if best.source != "model" or not threshold.drops(best.probability):
+        return found
+    return [replace(best, phones=(), source="skipped", phone_probabilities=(), links=())]
 
 
 def _source(found: Pronunciation) -> str:
@@ -146,11 +181,12 @@ def _source(found: Pronunciation) -> str:
     return "guess" if found.source == "model" and found.unknown else found.source
 
 
-def _line(found: Pronunciation) -> str:
+def _line(found: Pronunciation, *, probability: bool) -> str:
     """Return the line of a pronunciation."""
     columns = [clean(found.word), " ".join(found.phones), _source(found)]
-    if found.source == "model" and found.probability is not None:
-        columns += [f"{found.probability:.4f}", f"{found.confidence:.4f}"]
+    if found.source == "model" or (found.source == "skipped" and found.probability is not None):
+        columns.append(f"{found.confidence:.4f}")
+        columns += ["" if found.probability is None else f"{found.probability:.4f}"] if probability else []
     return "\t".join(columns)
 
 
@@ -159,10 +195,11 @@ def _as_lexicon(answers: Iterable[Sequence[Pronunciation]]) -> tuple[Lexicon, li
     entries: list[tuple[str, Variant]] = []
     missing: list[LeftOut] = []
     for found in answers:
-        best = max((one.probability or 0.0 for one in found), default=0.0)
+        most = max(one.confidence for one in found) or 1.0
         for one in found:
+            own = one.probability if one.source == "dictionary" else one.confidence / most
             try:
-                entries.append(checked(one.word, Variant(one.phones, _relative(one, best))))
+                entries.append(checked(one.word, Variant(one.phones, own or None)))
             except Wrong:
                 missing.append(LeftOut(clean(one.word), (), _why(one)))
     return Lexicon.of_checked(entries), missing
@@ -171,11 +208,8 @@ def _as_lexicon(answers: Iterable[Sequence[Pronunciation]]) -> tuple[Lexicon, li
 def _why(found: Pronunciation) -> str:
     """Return why a word has no phones."""
     unknown = ", ".join(map(clean, found.unknown))
-    return f"the model has never seen {unknown}" if unknown else "the model has no answer"
-
-
-def _relative(found: Pronunciation, best: float) -> float | None:
-    """Return the probability of a variant next to the best one, or that of the dictionary."""
-    if found.source == "dictionary" or not found.probability:
-        return found.probability or None
-    return found.probability / best
+    if unknown:
+        return f"the model has never seen {unknown}"
+    return (
+        "the model has no answer" if found.probability is None else "its probability is below the threshold"
+    )

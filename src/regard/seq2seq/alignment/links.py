@@ -59,8 +59,7 @@ def links(weights: Array, *, end: bool = True, threshold: float = 0.0) -> Links:
     the sentence, which is linked with nothing; `threshold`: weights up to this make no link. Returns frozenset of
     (source, target): at most one link for each target position. Of equal weights the first counts.
     """
-    if weights.ndim != 2:
-        _check.fail(f"weights must have shape (n, T). Got shape {weights.shape} instead.")
+    _check.dimensions(weights=(weights, "(n, T)"))
     words = weights.shape[1] - end
     if words < 1:
         return frozenset()

@@ -7,51 +7,68 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from numpy.typing import NDArray
 
 from regard import _check, _files
-from regard.seq2seq.alignment.links import links, merge, spell
+from regard.seq2seq.alignment.links import links, merge, of_words, spell, word_numbers
 from regard.seq2seq.alignment.symmetrize import METHODS, posterior_product, symmetrize
 from regard.seq2seq.commands import drawing
 from regard.seq2seq.commands.columns import add_columns, check_one_file
 from regard.seq2seq.commands.loading import (
     Unseen,
+    add_by,
     add_ensemble,
     add_model,
+    add_unknown,
+    linked_unit,
     load_all,
     make_picture_folder,
     word_indices,
     word_links,
 )
+from regard.seq2seq.commands.options import first_given
 from regard.seq2seq.commands.read_lines import WINDOW, Failed, Failures, read_blocks, results
 from regard.seq2seq.corpus.pairs import display_name, no_pair, read_lines
 from regard.seq2seq.corpus.tables import Record, is_csv, note_header, records
+from regard.seq2seq.extras.graphones import align_pairs
 from regard.seq2seq.sources import Example
+from regard.seq2seq.sources.text.tokenizers import Tokenizer
 from regard.seq2seq.storage.model_file import model_file
 from regard.seq2seq.translator import LONGEST_SENTENCE, Translation, Translator, check_length
 from regard.show import argument_types
+from regard.show.terminal.text import clean
 
 __all__ = ["add_arguments", "run"]
 
 Array = NDArray[Any]
 Pair = tuple[Example, Example]
-Pairs = tuple[Pair, ...]  # the same pair, as the model of each direction reads it
 Links = frozenset[tuple[int, int]]
+
+
+class Read(NamedTuple):
+    """A pair of a line, as the model of each direction reads it, and its symbols that they do not know."""
+
+    pairs: tuple[Pair, ...]
+    unseen: tuple[str, ...]
+
 
 DEFAULT = "grow-diag-final-and"
 _THRESHOLD = argument_types.number("from 0 to less than 1", lambda number: 0 <= number < 1)
 PRODUCT = "product"  # of weights, not of links
+MONOTONIC = "monotonic"
+_OF_ATTENTION = ("--reverse", "--symmetrize", "--posterior", "--threshold", "--scores", "--png", "--ensemble")
 EXAMPLES = f"""\
 The model predicts the tokens of each given target, and each target word is linked with the source word that got the
 most attention. One line is written for each pair, in order: 0-2 links the first source word with the third target
-word. Words are separated by spaces; --by tokens links the tokens of the model instead. A word that attends to the end
-of the source has no link. An empty side has no links. A line that is not a pair, is not UTF-8 or has a side of more
-than {LONGEST_SENTENCE} tokens gets an error on standard error and an empty line; the others are aligned, and the exit
-status is 2 at the end.
+word. Words are separated by spaces; --by tokens links the tokens of the model instead, such as letters. A word that
+attends to the end of the source has no link. An empty side has no links. A line that is not a pair, is not UTF-8 or has
+a side of more than {LONGEST_SENTENCE} tokens gets an error on standard error and an empty line; the others are aligned,
+and the exit status is 2 at the end.
 
 examples:
+  regard align runs/sounds words.tsv --aligner monotonic
   regard align model/model.safetensors pairs.tsv > links.txt
   regard align en-fr/model.safetensors english.txt french.txt --reverse fr-en/model.safetensors
   regard align en-fr-1 pairs.tsv --ensemble en-fr-2 --reverse fr-en-1 --reverse fr-en-2 --symmetrize product --posterior
@@ -74,7 +91,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_columns(parser)
     add_ensemble(parser)
     _add_merging(add)
-    add("--by", choices=("words", "tokens"), default="words", help="what is linked (default words)")
+    add_by(parser, "what is linked")
+    add_unknown(parser, "pair")
     add(
         "--scores",
         action="store_true",
@@ -90,6 +108,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _add_merging(add: Callable[..., Any]) -> None:
     """Add the options of computing links, and of two directions."""
+    add(
+        "--aligner",
+        choices=("attention", MONOTONIC),
+        default="attention",
+        help=f"attention of the model (default); {MONOTONIC}: links from left to right, as of letters and sounds, which"
+        " are learned from these pairs alone, some hundred or more; MODEL splits them into tokens",
+    )
     add(
         "--reverse",
         action="append",
@@ -114,7 +139,6 @@ def _add_merging(add: Callable[..., Any]) -> None:
     add(
         "--threshold",
         type=_THRESHOLD,
-        default=0.0,
         metavar="X",
         help="link only where the attention weight is above X (default 0)",
     )
@@ -124,6 +148,8 @@ def run(args: argparse.Namespace) -> int:
     """Align pairs and print their links."""
     if len(args.files) > 2:
         _check.fail(f"PAIRS must be one file or two. Got {len(args.files)} instead.")
+    if args.aligner == MONOTONIC and (option := first_given(args, _OF_ATTENTION)):
+        _check.fail(f"{option} needs attention: --aligner {MONOTONIC} has none")
     if args.symmetrize and not args.reverse:
         _check.fail("--symmetrize needs --reverse: a model of the other direction")
     check_one_file(args.columns, args.files, "PAIRS")
@@ -132,10 +158,16 @@ def run(args: argparse.Namespace) -> int:
     failures = Failures("align", "pairs", " and ".join(map(display_name, args.files or ["-"])))
     aligner = _Aligner(args, failures)
     make_picture_folder(args.png)
-    number, aligned = 0, results(_rows(args.files, args.columns), aligner.read, aligner.align)
-    for number, (_, _, both) in enumerate(aligned, 1):
-        print(aligner.empty if isinstance(both, Failed) else aligner.line(number, both))
-        if args.png and not isinstance(both, Failed) and both[0].tokens:
+    number, rows = 0, _rows(args.files, args.columns)
+    if aligner.monotonic:  # learns from all pairs
+        rows = iter([[*chain.from_iterable(rows)]])
+    aligned = results(rows, aligner.read, aligner.align)
+    for number, (_, line, both) in enumerate(aligned, 1):
+        if isinstance(line, Failed) or isinstance(both, Failed):
+            print(aligner.empty)
+            continue
+        print(aligner.line(number, line, both))
+        if args.png and not isinstance(both, frozenset) and both[0].tokens:
             drawing.save_alignment(both[0], args.png / f"line-{number}.png")
     return failures.status(number)
 
@@ -150,6 +182,12 @@ def _rows(files: Sequence[Path], columns: Sequence[str] | None) -> Iterator[list
         lines = chain.from_iterable(read_lines(file, errors))
         return _of_table(records(lines, display_name(file), columns, errors))
     return _of_lines(file)
+
+
+def _contents(line: Read) -> tuple[Sequence[str], Sequence[str]]:
+    """Return the tokens of both sides."""
+    source, target = line.pairs[0]
+    return source.content, target.content
 
 
 def _of_lines(file: Path | str) -> Iterator[list[Record]]:
@@ -207,48 +245,74 @@ class _Aligner:
             _check.fail("--reverse needs models of the other direction. Got one of the same model instead.")
         self.models = [load_all(paths[0], paths[1:]) for paths in directions if paths]
         for paths, model in zip(directions, self.models, strict=False):
-            if not model.attention:
+            if not model.attention and args.aligner != MONOTONIC:
                 _check.fail(f"{paths[0]} was trained without attention, so it cannot align")
         self.method = args.symmetrize or DEFAULT
-        self.threshold: float = args.threshold
-        self.unseen, self.failures = Unseen(), failures
-        self.by, self.scores, self.posterior = args.by, args.scores, args.posterior
-        self.empty: str = "\t" * len(self.models) * args.scores  # the line of a pair that can't be aligned
+        self.threshold: float = args.threshold or 0.0
+        self.unseen, self.failures = Unseen(failures, args.unknown), failures
+        self.by, self.scores, self.posterior = (
+            linked_unit(args.by, self.models[0]),
+            args.scores,
+            args.posterior,
+        )
+        self.monotonic = args.aligner == MONOTONIC
+        self.marks = args.unknown == "guess"
+        # The line of a pair that can't be aligned.
+        self.empty: str = "\t" * (len(self.models) * args.scores + self.marks)
 
-    def read(self, row: Record) -> Pairs | Failed:
+    @property
+    def _tokenizers(self) -> tuple[Tokenizer, Tokenizer]:
+        return self.models[0].model.source_tokenizer, self.models[0].model.target
+
+    def read(self, row: Record) -> Read | Failed:
         """Return a pair that can be aligned, as each model reads it."""
         return self.failures.read(row, self._checked)
 
-    def _checked(self, row: Record) -> Pairs:
+    def _checked(self, row: Record) -> Read:
         """Return a pair as each model reads it; raise if it is none or too long, and warn of unseen symbols."""
         if len(row.cells) != 2:
             _check.fail(no_pair("\t".join(row.cells)))
         sides: Sequence[Any] = row.cells
         pairs: list[Pair] = []
+        read: list[tuple[Tokenizer, Sequence[str]]] = []
         for model in self.models:
             sides = pair = model.model.source.load(sides[0]), model.model.target.read(sides[1])
             for side, tokenizer in zip(pair, (model.model.source_tokenizer, model.model.target), strict=True):
                 check_length(len(side))
-                self.unseen.check(tokenizer, side.content, f"line {row.line}")
+                read.append((tokenizer, side.content))
             pairs.append(pair)
             sides = sides[::-1]  # for the model of the other direction
-        return tuple(pairs)
+        return Read(tuple(pairs), self.unseen.check(read, f"line {row.line}"))
 
-    def align(self, pairs: Sequence[Pairs]) -> Iterator[tuple[Translation, ...]]:
-        """Yield the alignments of each pair, by one model or by those of both directions."""
+    def align(self, lines: Sequence[Read]) -> Iterator[tuple[Translation, ...] | Links]:
+        """Yield the alignments of each pair, by one model or by those of both directions; or the links."""
+        if self.monotonic:
+            return map(self._by_units, lines, align_pairs([_contents(line) for line in lines]))
         aligned = [
             model.align([pair[0] for pair in own], [pair[1] for pair in own], posterior=self.posterior)
-            for model, own in zip(self.models, zip(*pairs, strict=True), strict=True)
+            for model, own in zip(self.models, zip(*(line.pairs for line in lines), strict=True), strict=True)
         ]
         return zip(*aligned, strict=True)
 
-    def line(self, number: int, both: Sequence[Translation]) -> str:
+    def _by_units(self, line: Read, token_links: Links) -> Links:
+        """Return links between tokens as links between what is linked."""
+        if self.by == "tokens":
+            return token_links
+        sides = zip(_contents(line), self._tokenizers, strict=True)
+        return of_words(token_links, *(word_numbers(tokens, one.detokenize) for tokens, one in sides))
+
+    def line(self, number: int, read: Read, both: Sequence[Translation] | Links) -> str:
         """Return the output for a pair."""
+        if isinstance(both, frozenset):
+            return self._joined([], both, read)
         merged = self.failures.attempt(partial(self._links, both), f"line {number}")
         if isinstance(merged, Failed):  # the two models have different words for this pair
             return self.empty
-        columns = [f"{translation.score:.4f}" for translation in both] if self.scores else []
-        return "\t".join([*columns, spell(merged)])
+        return self._joined([f"{one.score:.4f}" for one in both] if self.scores else [], merged, read)
+
+    def _joined(self, columns: list[str], merged: Links, read: Read) -> str:
+        marks = [clean(" ".join(read.unseen)).replace("\t", " ")] if self.marks else []
+        return "\t".join([*columns, spell(merged), *marks])
 
     def _links(self, both: Sequence[Translation]) -> Links:
         sides = [(translation.source[:-1], translation.tokens) for translation in both]

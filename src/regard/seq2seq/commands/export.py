@@ -55,7 +55,7 @@ the page needs onnxruntime-web next to it, and a server, as browsers don't load 
 
 
 class _Lines(NamedTuple):
-    """Sources, each once, and the targets of each: all that are right; none without targets."""
+    """Distinct sources, and the correct targets of each; an empty list where the file has no targets."""
 
     sources: list[str]
     targets: list[list[str]]
@@ -110,7 +110,7 @@ def _check_folder(folder: Path, names: Sequence[str], *, force: bool) -> None:
         _check.fail(f"--onnx needs a folder, and {folder} is a file")
     known = [name for name in names if (folder / name).exists()]
     if known and not force:
-        _check.fail(f"{folder} has {known[0]} already: --force replaces it")
+        _check.fail(f"{folder} has {known[0]} already", hint="--force replaces it")
 
 
 def _read(path: Path) -> _Lines:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import argparse
 import errno
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from regard import _check, _files
 from regard.seq2seq.alignment.links import links, of_words, word_numbers
+from regard.seq2seq.commands.read_lines import Failures, LeftOut
 from regard.seq2seq.ensemble import Ensemble
 from regard.seq2seq.model import Seq2Seq
 from regard.seq2seq.sources.text.tokenizers import Tokenizer, unseen
@@ -16,13 +17,15 @@ from regard.seq2seq.storage.model_file import model_file
 from regard.seq2seq.translator import Translation, Translator
 from regard.show import argument_types
 from regard.show.figures.figure import check_writable, require_matplotlib
-from regard.show.terminal.text import note
 
 __all__ = [
     "Unseen",
+    "add_by",
     "add_ensemble",
     "add_lines",
     "add_model",
+    "add_unknown",
+    "linked_unit",
     "load_all",
     "make_picture_folder",
     "word_indices",
@@ -30,6 +33,7 @@ __all__ = [
 ]
 
 _MOST_SYMBOLS = 5  # in a warning
+_UNKNOWN = ("guess", "skip", "fail")
 
 
 def add_model(parser: argparse.ArgumentParser) -> None:
@@ -74,28 +78,48 @@ def load_all(path: Path, ensemble: Sequence[Path], *, arrays: bool | None = Fals
     return Ensemble(models) if ensemble else models[0]
 
 
+def add_unknown(parser: argparse.ArgumentParser, unit: str) -> None:
+    """Add ``--unknown`` to a verb whose inputs are such units."""
+    parser.add_argument(
+        "--unknown",
+        choices=_UNKNOWN,
+        help=f"a {unit} with symbols that the model has never seen: guess: a warning (default), and if it is given, a"
+        " last column with these symbols; skip: left empty; fail: an error, after which the others go on",
+    )
+
+
 class Unseen:
-    """Warn once that a text has symbols that the model has never seen, because their translation is a guess."""
+    """What becomes of inputs with symbols that the model has never seen: a warning, an empty answer, or an error."""
 
-    def __init__(self) -> None:
-        self.warned = False
+    def __init__(self, failures: Failures, unknown: str | None) -> None:
+        self.failures, self.unknown = failures, unknown or "guess"
 
-    def check(self, tokenizer: Tokenizer, tokens: Sequence[str], location: str) -> None:
-        """Warn, with the location, if this is the first text with such symbols."""
-        if self.warned or not tokens or not (symbols := unseen(tokenizer, tokens)):
-            return
-        self.warned = True
-        listed = ", ".join(f"{symbol!r:.40}" for symbol in symbols[:_MOST_SYMBOLS])
-        more = f" and {len(symbols) - _MOST_SYMBOLS} more" if len(symbols) > _MOST_SYMBOLS else ""
-        message = (
-            f"warning: {location}: the model has never seen {listed}{more}; their translation is a guess"
-        )
+    def check(self, sides: Iterable[tuple[Tokenizer, Sequence[str]]], location: str) -> tuple[str, ...]:
+        """Return the unknown symbols of an input, with a warning; raise if it is not to be used."""
+        found = [(tokenizer, symbol) for tokenizer, tokens in sides for symbol in unseen(tokenizer, tokens)]
+        symbols = tuple(dict.fromkeys(symbol for _, symbol in found))
+        if not symbols:
+            return ()
+        text = f"the model has never seen {_listed(symbols)}"
+        if self.unknown == "fail":
+            _check.fail(text)
+        if self.unknown == "skip":
+            self.failures.warn(f"{location}: {text}; left empty")
+            raise LeftOut(text)
         known_in_lower_case = any(
             lowered != symbol and not unseen(tokenizer, tokenizer.tokenize(lowered))
-            for symbol in symbols
+            for tokenizer, symbol in found
             for lowered in [symbol.lower()]
         )
-        note(message + "; a model trained with --lower does not distinguish capitals" * known_in_lower_case)
+        hint = "; a model trained with --lower does not distinguish capitals" * known_in_lower_case
+        self.failures.warn(f"{location}: {text}; their translation is a guess{hint}")
+        return symbols
+
+
+def _listed(symbols: Sequence[str]) -> str:
+    """Return the first symbols, and how many there are more."""
+    more = f" and {len(symbols) - _MOST_SYMBOLS} more" if len(symbols) > _MOST_SYMBOLS else ""
+    return ", ".join(f"{symbol!r:.40}" for symbol in symbols[:_MOST_SYMBOLS]) + more
 
 
 def make_picture_folder(folder: Path | None) -> None:
@@ -108,6 +132,18 @@ def make_picture_folder(folder: Path | None) -> None:
             )
         folder.mkdir(parents=True, exist_ok=True)
         check_writable(folder)
+
+
+def add_by(parser: argparse.ArgumentParser, what: str) -> None:
+    """Add ``--by`` to a verb."""
+    text = f"{what} (default words; tokens where those of a side are characters)"
+    parser.add_argument("--by", choices=("words", "tokens"), help=text)
+
+
+def linked_unit(by: str | None, model: Translator) -> str:
+    """Return what links are between, if it is not given: words, or tokens where those of a side are characters."""
+    sides = model.model.source.tokenizer, model.model.target
+    return by or ("tokens" if any(x and x.token_type == "characters" for x in sides) else "words")
 
 
 def word_links(

@@ -17,9 +17,10 @@ from regard.show.page import HtmlPage
 from regard.show.page.alignment import alignment, sentence
 from regard.show.page.document import check_new
 from regard.show.page.heads import of_model
+from regard.show.page.mechanism import of_decoder
 from regard.show.page.section import Section
 
-__all__ = ["PageParts", "check_page", "is_page", "translated"]
+__all__ = ["PageParts", "check_page", "decoder_step", "is_page", "translated"]
 
 
 def is_page(path: Path | None) -> bool:
@@ -70,6 +71,20 @@ def translated(path: Path, text: str, *, title: str) -> HtmlPage:
     for hypotheses in model.candidates([example]):
         page.add(hypotheses)
     return page.page(title)
+
+
+def decoder_step(path: Path, text: str, token: int, *, title: str) -> HtmlPage:
+    """Return the page of the decoder's steps for a sentence, which opens at the step of a token, from 1."""
+    model = load_all(path, [])
+    assert isinstance(model, Seq2Seq)  # as one model is
+    (translation,) = model.translate([text])
+    steps = model.decoder_steps(translation)
+    count = len(steps.target_tokens)
+    if token > count:
+        _check.fail(
+            f"--token must be at most {count}, the tokens of {translation.text!r:.60}. Got {token} instead."
+        )
+    return HtmlPage([of_decoder(steps, row=token - 1)], title=title)
 
 
 def check_page(option: str, path: Path, inputs: Sequence[Path], *, force: bool) -> None:

@@ -1,6 +1,7 @@
 """Reading lines as they arrive: in blocks from a file, one by one from a pipe or a terminal.
 
 A line with an error does not end a verb: a `Failed` takes its place in the output, and the exit status is 2 at the end.
+One that is left out on purpose has a `Failed`, too, without that status.
 """
 
 from __future__ import annotations
@@ -30,11 +31,18 @@ class Failed(NamedTuple):
     error: str  # with the location
 
 
+class LeftOut(Exception):
+    """An input is left out, which an option asks for; the text is the error that it would have been."""
+
+
 class Failures:
-    """Counts the inputs of a verb that can't be used, called `units`, and prints the errors of the first ten."""
+    """Counts the inputs of a verb that can't be used, called `units`, and prints the errors of the first ten.
+
+    It does the same for those with symbols that a model has never seen.
+    """
 
     def __init__(self, verb: str, units: str, file: str = "standard input") -> None:
-        self.verb, self.units, self.file, self.count = verb, units, file, 0
+        self.verb, self.units, self.file, self.count, self.unseen = verb, units, file, 0, 0
 
     def read(self, record: Record, parse: Callable[[Record], T]) -> T | Failed:
         """Return what a function makes of a record, or the error of either."""
@@ -47,6 +55,8 @@ class Failures:
         """Return what a function returns, or its error, whose text begins with the location."""
         try:
             return function()
+        except LeftOut as reason:
+            return Failed(str(reason))
         except (ValueError, TypeError, OSError) as error:
             return self._fail(f"{location}: {one_line(error)}" if location else one_line(error))
 
@@ -57,10 +67,18 @@ class Failures:
             self._print(error)
         return Failed(error)
 
+    def warn(self, text: str) -> None:
+        """Count an input with unseen symbols, and print a warning."""
+        self.unseen += 1
+        if self.unseen <= _REPORTED:
+            note(f"warning: {text}")
+
     def status(self, total: int) -> int:
         """Return the exit status, and print the number of the errors if not all were printed."""
         if self.count > _REPORTED:
             self._print(f"{self.count} of {total} {self.units} could not be used")
+        if self.unseen > _REPORTED:
+            note(f"warning: {self.unseen} of {total} {self.units} have symbols that the model has never seen")
         return 2 if self.count else 0
 
     def _print(self, error: str) -> None:

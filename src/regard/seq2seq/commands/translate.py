@@ -15,15 +15,19 @@ from regard.seq2seq.alignment.links import spell
 from regard.seq2seq.commands import drawing
 from regard.seq2seq.commands.loading import (
     Unseen,
+    add_by,
     add_ensemble,
     add_lines,
     add_model,
+    add_unknown,
+    linked_unit,
     load_all,
     make_picture_folder,
     word_links,
 )
 from regard.seq2seq.commands.options import add_beam, beam_sizes, check_needs, first_given
 from regard.seq2seq.commands.pages import PageParts, check_page
+from regard.seq2seq.commands.probabilities import Threshold, add_probabilities, check_calibrated
 from regard.seq2seq.commands.read_lines import Failed, Failures, read_blocks, results
 from regard.seq2seq.corpus.pairs import display_name
 from regard.seq2seq.corpus.tables import Record
@@ -45,6 +49,7 @@ class Line(NamedTuple):
 
     number: int  # from 1
     text: Example
+    unseen: tuple[str, ...] = ()  # symbols that the model does not know
 
 
 Search = Callable[[Sequence[Line]], Iterable[list[Translation]]]
@@ -59,9 +64,11 @@ EXAMPLES = f"""\
 One translation is written for each line, in order; an empty line stays empty. A line of more than {LONGEST_SENTENCE}
 tokens, or one that is not UTF-8, gets an error on standard error and a line whose columns are empty but for its number;
 all others are translated, and the exit status is 2 at the end. Columns are separated by TABs: the number of the line
-(with --n-best and --sample), the score (with those and --scores), the text, and the links between the words of line and
-text (with --alignment pharaoh: 0-2 links the first word of the line with the third of the text). A score is the mean
-log-probability of the tokens, unless penalties or a reranker change it.
+(with --n-best and --sample), the score (with those and --scores), the probability that the best translation is right
+(with --probabilities), the text, the links between the words of line and
+text (with --alignment pharaoh: 0-2 links the first word of the line with the third of the text), and the symbols of
+the line that the model has never seen (with --unknown guess). A score is the mean log-probability of the tokens, unless
+penalties or a reranker change it.
 
 examples:
   echo "Click the icon." | regard translate model/model.safetensors
@@ -83,14 +90,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_ensemble(parser)
     _add_search(parser)
     _add_sampling(parser)
+    add_unknown(parser, "line")
     add("--scores", action="store_true", help="print the score before each translation")
+    add_probabilities(parser, "line")
     add(
         "--alignment",
         choices=("none", "text", "pharaoh"),
         default="none",
         help="print the alignment; text: attention weights under each line; pharaoh: links after each line",
     )
-    add("--by", choices=("words", "tokens"), help="what --alignment pharaoh links (default words)")
+    add_by(parser, "what --alignment pharaoh links")
     _add_pictures(add)
 
 
@@ -156,36 +165,38 @@ def run(args: argparse.Namespace) -> int:
     _check_options(args)
     model = load_all(args.model, args.ensemble)
     _check_outputs(model, args)
-    search, output, number = _search(model, args), _Output(model, args), 0
+    calibrated = check_calibrated(args, model, beam_sizes(args)[0])
+    search, output, number = _search(model, args, every=calibrated), _Output(model, args, calibrated), 0
     lines, failures = (
         read_blocks(args.file or "-"),
         Failures("translate", "lines", display_name(args.file or "-")),
     )
-    for number, translations in enumerate(translate_lines(model, lines, search, failures), 1):
-        output.show(number, translations)
+    unseen = Unseen(failures, args.unknown)
+    for number, (line, translations) in enumerate(translate_lines(model, lines, search, unseen), 1):
+        output.show(number, line, translations)
     output.save()
     return failures.status(number)
 
 
 def translate_lines(
-    model: Translator, lines: Iterable[list[Record]], search: Search, failures: Failures
-) -> Iterator[list[Translation] | Failed]:
-    """Yield the translations of each line, or its error; a line is tokenized once, where it is checked."""
-    source, unseen, warned = model.model.source, Unseen(), False
+    model: Translator, lines: Iterable[list[Record]], search: Search, unseen: Unseen
+) -> Iterator[tuple[Line | Failed, list[Translation] | Failed]]:
+    """Yield each line and its translations, or its error; a line is tokenized once, where it is checked."""
+    source, failures, warned = model.model.source, unseen.failures, False
 
     def checked(record: Record) -> Line:
         nonlocal warned
         text = source.load(record.cells[0])
         check_length(len(text))
-        unseen.check(model.model.source_tokenizer, text.content, f"line {record.line}")
+        symbols = unseen.check([(model.model.source_tokenizer, text.content)], f"line {record.line}")
         if "\t" in text.name and not warned:
             warned = True
             rule = "has a TAB, as pairs have: complete lines are translated (cut -f1 gives sources)"
             note(f"line {record.line} {rule}")
-        return Line(record.line, text)
+        return Line(record.line, text, symbols)
 
-    for _, _, translations in results(lines, lambda record: failures.read(record, checked), search):
-        yield translations
+    for _, line, translations in results(lines, lambda record: failures.read(record, checked), search):
+        yield line, translations
 
 
 def _check_outputs(model: Translator, args: argparse.Namespace) -> None:
@@ -227,17 +238,29 @@ _NEEDS = (
 def _check_options(args: argparse.Namespace) -> None:
     check_needs(args, _NEEDS)
     if args.sample is not None and (option := first_given(args, ("--beam", "--n-best"))):
-        _check.fail(f"{option} and --sample exclude each other.", hint="give one")
+        _check.exclude(option, "--sample")
     beam_sizes(args)  # checks them
+    if args.probabilities or args.threshold is not None:
+        other = first_given(args, ("--sample",)) or _first_changed(args)
+        if other:
+            _check.fail(
+                f"{other} must not be given with --probabilities and --threshold, which are for the usual search"
+            )
 
 
-def _search(model: Translator, args: argparse.Namespace) -> Search:
-    """Return the function that translates lines with these options."""
+def _first_changed(args: argparse.Namespace) -> str:
+    """Return the first penalty that differs from its default."""
+    names = {"--length-penalty": args.length_penalty != 1, "--coverage-penalty": args.coverage_penalty != 0}
+    return next((name for name, changed in names.items() if changed), "")
+
+
+def _search(model: Translator, args: argparse.Namespace, *, every: bool) -> Search:
+    """Return the function that translates lines with these options, and finds the n best or every hypothesis."""
     scoring = Scoring(length_penalty=args.length_penalty, coverage_penalty=args.coverage_penalty)
     if args.sample is not None:
         return partial(_sample, model, args, scoring)
     beam, n_best = beam_sizes(args)
-    search = partial(model.candidates, beam=beam, n_best=n_best, scoring=scoring)
+    search = partial(model.candidates, beam=beam, n_best=beam if every else n_best, scoring=scoring)
     return lambda lines: search([line.text for line in lines])
 
 
@@ -264,28 +287,48 @@ class _Columns(NamedTuple):
 
     number: bool
     score: bool
+    probability: bool
     links: bool
+    unseen: bool
 
 
 class _Output:
     """Prints and draws the translations of lines."""
 
-    def __init__(self, model: Translator, args: argparse.Namespace) -> None:
+    def __init__(self, model: Translator, args: argparse.Namespace, calibrated: bool) -> None:
+        self.calibrated, self.most, self.threshold = calibrated, args.n_best or 1, Threshold(args, "lines")
         self.model, self.png, self.heads, self.draws = model, args.png, args.heads, args.alignment == "text"
-        self.by = args.by or "words"
+        self.by = linked_unit(args.by, model)
         self.page, self.path, self.force = PageParts(model), args.show, args.force
         several = args.n_best is not None or args.sample is not None
-        self.columns = _Columns(several, several or args.scores, args.alignment == "pharaoh")
+        self.columns = _Columns(
+            several,
+            several or args.scores,
+            args.probabilities,
+            args.alignment == "pharaoh",
+            args.unknown == "guess",
+        )
 
-    def show(self, number: int, translations: Sequence[Translation] | Failed) -> None:
+    def show(self, number: int, line: Line | Failed, translations: Sequence[Translation] | Failed) -> None:
         """Print and draw the translations of one line."""
-        if isinstance(translations, Failed):
+        probability = None
+        if (
+            self.calibrated
+            and isinstance(line, Line)
+            and not isinstance(translations, Failed)
+            and len(line.text)
+        ):
+            probability = self.model.probability(translations)
+            translations = translations[: self.most]
+            if self.threshold.drops(probability):
+                translations = Failed("")
+        if isinstance(line, Failed) or isinstance(translations, Failed):
             print("\t".join([str(number)] * self.columns.number + [""] * sum(self.columns[1:]) + [""]))
             return
         if self.path:
             self.page.add(translations)
         for rank, translation in enumerate(translations, 1):
-            print(self.line(number, translation))
+            print(self.line(number, line, translation, probability if rank == 1 else None))
             if translation.alignment is None or not translation.tokens:
                 continue
             if self.draws:
@@ -298,16 +341,21 @@ class _Output:
                 drawing.save_heads(self.model.heads(translation), translation, self.heads, name)
 
     def save(self) -> None:
-        """Write the page, if there is one."""
+        """Write the page, if there is one, and report what was dropped."""
+        self.threshold.report()
         if self.path:
             self.page.page().save(self.path, force=self.force)
 
-    def line(self, number: int, translation: Translation) -> str:
+    def line(
+        self, number: int, line: Line, translation: Translation, probability: float | None = None
+    ) -> str:
         """Return the columns of one translation."""
         # The vocabulary of an untrusted model may have control characters.
         text = clean(translation.text) if sys.stdout.isatty() else translation.text
         columns = [str(number)] if self.columns.number else []
         columns += [f"{translation.score:.4f}"] if self.columns.score else []
+        columns += ["" if probability is None else f"{probability:.4f}"] if self.columns.probability else []
         columns.append(text)
         columns += [spell(word_links(self.model, translation, self.by))] if self.columns.links else []
+        columns += [clean(" ".join(line.unseen))] if self.columns.unseen else []
         return "\t".join(column.replace("\t", " ") for column in columns) if len(columns) > 1 else text

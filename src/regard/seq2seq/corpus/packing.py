@@ -34,8 +34,7 @@ def unpacked(name: str, data: bytes, size: int) -> Rows:
     tokens = numbers(name, data, size)
     if not len(tokens) or tokens[-1] != END:
         _check.fail(f"{name} are cut off")
-    if tokens.min() < END or tokens.max() >= size:
-        _check.fail(f"{name} must be numbers from {END} to {size - 1}")
+    _check.within(name, tokens, END, size - 1)
     return Rows(tokens)
 
 
@@ -116,15 +115,12 @@ def numbers(name: str, data: bytes, size: int) -> NDArray[Any]:
     `name`: the name of the data in errors; `data`: numbers as wide as `size` needs; `size`: as for `packed`. Returns
     array: the numbers, which cannot be changed.
     """
-    dtype = width(size)
-    if len(data) % dtype.itemsize:
-        _check.fail(f"{name} must be numbers of {dtype.itemsize} bytes")
-    return np.frombuffer(data, dtype)
+    return _check.from_bytes(name, data, width(size))
 
 
-def width(size: int) -> np.dtype[Any]:
+def width(size: int) -> str:
     """Return the data type for ids below a size.
 
     `size`: as for `packed`.
     """
-    return np.dtype("u1" if size <= 1 << 8 else "<u2" if size <= 1 << 16 else "<u4")
+    return "u1" if size <= 1 << 8 else "<u2" if size <= 1 << 16 else "<u4"

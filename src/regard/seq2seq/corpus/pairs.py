@@ -12,7 +12,7 @@ import os
 import stat
 import sys
 import zlib
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from itertools import chain
 from typing import Any, BinaryIO, NamedTuple, TypeVar
@@ -47,8 +47,8 @@ Readable = str | os.PathLike[str] | BinaryIO
 Pair = tuple[Example, Example]
 T = TypeVar("T")
 Key = TypeVar("Key", str, tuple[str, str])
+SourceKey = TypeVar("SourceKey", bound=Hashable)
 
-LONGEST_LINE = 1 << 20  # bytes; limits memory for a file without line ends
 _BLOCK = 1 << 18  # bytes per read
 _GZIP = b"\x1f\x8b"
 _GZIP_FORMAT = 31  # zlib's wbits for gzip's header and checksum
@@ -347,9 +347,9 @@ def _same(pair: tuple[str, str]) -> tuple[str, str]:
     return pair
 
 
-def by_source(pairs: Iterable[tuple[Key, T]]) -> dict[Key, list[T]]:
+def by_source(pairs: Iterable[tuple[SourceKey, T]]) -> dict[SourceKey, list[T]]:
     """Return the targets of each source, in the order of the pairs."""
-    targets: dict[Key, list[T]] = {}
+    targets: dict[SourceKey, list[T]] = {}
     for source, target in pairs:
         targets.setdefault(source, []).append(target)
     return targets
@@ -399,10 +399,10 @@ def read_lines(path: Readable, errors: dict[int, str] | None = None) -> Generato
             if end:
                 yield from _decoded(data[:end], name, number, errors)
                 number += data.count(b"\n", 0, end)
-            if len(begun) > LONGEST_LINE:
+            if len(begun) > _check.LONGEST_LINE:
                 if errors is None:
                     break
-                begun = begun[: LONGEST_LINE + 1]  # still too long
+                begun = begun[: _check.LONGEST_LINE + 1]  # still too long
         if number == 1 and b"\r" in begun[:-1]:
             _check.fail(f"{name}: lines must end with LF or CRLF. Got CR only instead.")
         if begun:
@@ -417,40 +417,22 @@ def _decoded(data: bytes, name: str, number: int, errors: dict[int, str] | None)
         text = "\0"
     # Only the first line can be too long: the others lie within one block, which is smaller than the limit.
     longest = data.index(b"\n") if b"\n" in data else len(data)
-    if "\0" not in text and longest <= LONGEST_LINE:
+    if "\0" not in text and longest <= _check.LONGEST_LINE:
         lines = text.removeprefix("\ufeff" if number == 1 else "").removesuffix("\n").split("\n")
         yield [line.removesuffix("\r") for line in lines] if "\r" in text else lines
         return
     good: list[str] = []
     for i, line in enumerate(data.removesuffix(b"\n").split(b"\n"), number):
         try:
-            good.append(decode_line(line, f"{name}, line {i}", first=i == 1))
+            good.append(_check.text_line(line, f"{name}, line {i}", first=i == 1))
         except ValueError as error:
-            if errors is None or (i == 1 and _is_utf_16(line)):
+            if errors is None or (i == 1 and _check.is_utf_16(line)):
                 if good:
                     yield good
                 raise
             errors[i] = str(error)
             good.append("")
     yield good
-
-
-def _is_utf_16(line: bytes) -> bool:
-    return line.startswith((b"\xff\xfe", b"\xfe\xff"))
-
-
-def decode_line(line: bytes, location: str, *, first: bool = False) -> str:
-    """Decode a line from UTF-8 and remove its line end, and of the first one a byte order mark."""
-    if len(line) > LONGEST_LINE:
-        _check.fail(f"{location}: longer than {LONGEST_LINE} bytes")
-    try:
-        text = line.decode("utf-8")
-    except UnicodeDecodeError as error:
-        seems = ", but UTF-16, it seems" if _is_utf_16(line) else ""
-        _check.fail(f"{location}: not UTF-8{seems} (byte {error.start + 1} is 0x{line[error.start]:02x})")
-    if "\0" in text:
-        _check.fail(f"{location}: not text (byte {line.index(0) + 1} is zero)")
-    return text.removeprefix("\ufeff" if first else "").removesuffix("\n").removesuffix("\r")
 
 
 # ------------------------------------------------------------------------------------------------------ bytes
@@ -536,6 +518,6 @@ def _check_ratio(packed: int, unpacked: int, name: str) -> None:
     """Raise an error if the compression ratio is far above that of text (a decompression bomb)."""
     if unpacked > _FREE + _RATIO * packed:
         _check.fail(
-            f"{name} unpacks to too much: its first {packed} bytes give {unpacked}, more than {_RATIO} times as many;"
-            " unpack it with gunzip if you trust it"
+            f"{name} unpacks to too much: its first {packed} bytes give {unpacked}, more than {_RATIO} times as many",
+            hint="unpack it with gunzip if you trust it",
         )

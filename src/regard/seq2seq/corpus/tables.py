@@ -142,7 +142,7 @@ def _choose(first: Record, name: str, columns: Columns | None) -> tuple[list[int
         if count != 2:
             cells = ", ".join(_shown(cell) for cell in first.cells[:8])
             hint = _STATED if count < 2 and is_csv(name) else "choose two with --columns"
-            _check.fail(f"{name}, line {first.line}: expected 2 columns, found {count} ({cells}); {hint}")
+            _check.fail(f"{name}, line {first.line}: expected 2 columns, found {count} ({cells})", hint=hint)
         return [0, 1], False
     if all(_is_number(column) for column in columns):
         indices = [int(column) - 1 for column in columns]
@@ -170,7 +170,8 @@ def _column_index(column: str, first: Record, name: str) -> int:
             return names.index(plain(column))
         if names.count(plain(column)) > 1:
             _check.fail(
-                f"{name}, line {first.line}: {column!r:.60} is the name of several columns: give numbers"
+                f"{name}, line {first.line}: {column!r:.60} is the name of several columns",
+                hint="give numbers",
             )
     if _is_number(column):
         _check.fail(f"columns must be two names or two numbers. Got {column!r:.60} and a name instead.")
@@ -262,7 +263,7 @@ def _delimiter(sample: Sequence[str], name: str, columns: Columns | None) -> str
     best = [delimiter for delimiter, fit in plausible.items() if fit.quotes == most]
     if len(best) > 1:
         names = " or a ".join(_DELIMITERS[delimiter] for delimiter in best)
-        _check.fail(f"{name}: a {names} may be between fields, both fit; {_STATED}")
+        _check.fail(f"{name}: a {names} may be between fields, both fit", hint=_STATED)
     return best[0]
 
 

@@ -47,8 +47,7 @@ def check_sentences(source: Array, lengths: Ids) -> None:
 def limits(lengths: Ids, most: Ids | None) -> Ids:
     """Return the most tokens of each target (B,)."""
     most = longest(lengths) if most is None else _check.integer_array("most", most, least=1)
-    if most.shape != lengths.shape:
-        _check.fail(f"most must have shape {lengths.shape}. Got {most.shape} instead.")
+    _check.shape("most", most.shape, lengths.shape)
     return most
 
 

@@ -67,6 +67,7 @@ def described(model: Model[Network], card: Mapping[str, Any] | None = None) -> d
         "source": rules(model.source_tokenizer),
         "target": rules(model.target),
         "limit": [next_one - least, least],
+        "repetitions": model.repetitions,
         "left_out": list(model.extras),
     }
     return settings | ({"card": dict(card)} if card else {})
@@ -96,7 +97,7 @@ def export(
     with tempfile.TemporaryDirectory() as scratch:
         draft = Path(scratch)
         _write(draft, network, described(model, card))
-        comparison, answers = _compared(draft, network, sources, rows, progress)
+        comparison, answers = _compared(draft, network, sources, rows, progress, model.repetitions)
         final = answers
         if int8:
             for name in _GRAPHS:
@@ -144,7 +145,12 @@ def _copy(names: Sequence[str], draft: Path) -> None:
 
 
 def _compared(
-    draft: Path, network: Network, sources: Sequence[str], rows: Sequence[Row], progress: Progress
+    draft: Path,
+    network: Network,
+    sources: Sequence[str],
+    rows: Sequence[Row],
+    progress: Progress,
+    repetitions: int | None,
 ) -> tuple[Comparison, list[str]]:
     """Compare the files with the network; raise ValueError where an answer or a log-probability differs."""
     with copied("decode", draft) as module:
@@ -154,7 +160,7 @@ def _compared(
             _refuse(
                 f"{len(wrong)} of {len(rows)} sources are cut otherwise, such as {sources[wrong[0]]!r:.60}"
             )
-        comparison = compare(network, decoder, [row for row in rows if row], progress)
+        comparison = compare(network, decoder, [row for row in rows if row], progress, repetitions)
         if comparison.different:
             _refuse(f"{len(comparison.different)} of {len(rows)} answers differ")
         if not comparison.largest <= TOLERANCE:

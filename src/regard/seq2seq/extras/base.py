@@ -46,7 +46,7 @@ class Extra(ABC):
     @classmethod
     @abstractmethod
     def restore(cls, settings: Mapping[str, Any], data: Mapping[str, bytes], sizes: tuple[int, int]) -> Self:
-        """Return the extra of `describe` and `data`; raise ValueError if they are invalid."""
+        """Return the extra of `describe` and `data`; raise if they are invalid."""
 
     @abstractmethod
     def shared(self) -> object:

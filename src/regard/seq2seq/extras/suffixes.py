@@ -65,15 +65,12 @@ class Suffixes:
 
     @classmethod
     def restore(cls, text: Array, data: bytes) -> Self:
-        """Return the sorted places in bytes, which may be untrusted; raise ValueError if they are invalid.
+        """Return the sorted places in bytes, which may be untrusted; raise if they are invalid.
 
         `text` (N,): from `joined`; `data`: `entries`, four bytes each, the least significant first.
         """
-        if len(data) != 4 * len(text):
-            _check.fail("order must be a number of 4 bytes for each token of the sources")
-        entries = np.frombuffer(data, "<u4")
-        if (entries >> _BITS).max(initial=0) >= len(text):
-            _check.fail("order must be places of the sources")
+        entries = _check.from_bytes("order", data, "<u4", (len(text),))
+        _check.within("order", entries >> _BITS, most=len(text) - 1)
         return cls(text, entries)
 
     @cached_property

@@ -11,8 +11,7 @@ more. With the weight w of an n-gram, the logarithm of the number of pairs over 
 
     similarity(query, known) = (sum of w over the n-grams of both) / sqrt(sum of w^2 over all n-grams of known)
 
-N-grams that the first retrieved pair shares with the source don't count for the second, and so on: a second pair
-explains the rest.
+N-grams that the first retrieved pair shares with the source don't count for the second, and so on.
 
 Letters: R queries, P pairs, G n-grams.
 """
@@ -129,7 +128,7 @@ class TranslationMemory(SourceAugmenter):
         return self._similar_by_products(grams, queries, excluded) if found is None else found
 
     def _similar_by_products(self, grams: _Grams, queries: Sequence[Row], excluded: Ids) -> Ids:
-        """Return the same, without the library."""
+        """Return the most similar pairs as the library does, in SciPy."""
         numbers, owners = self._suffixes.entries_of(grams.first, grams.stop, grams.lengths)
         starts = np.searchsorted(numbers, np.arange(len(grams.codes) + 1))
         values = self._scales[owners] * grams.weights[numbers]
@@ -173,7 +172,7 @@ class TranslationMemory(SourceAugmenter):
         return _Grams(codes[order], *(each[order] for each in others))
 
     def data(self, sizes: tuple[int, int]) -> dict[str, bytes]:
-        """Return the pairs and what finds them.
+        """Return the pairs and their index.
 
         "sources" and "targets" are ids as wide as the vocabulary needs, END after each sequence; "order" is that of the
         places of all sources (`suffixes`), and "scales" the reciprocal root of the sum of w^2 for each pair.
@@ -195,11 +194,9 @@ class TranslationMemory(SourceAugmenter):
 
     @classmethod
     def restore(cls, settings: Mapping[str, Any], data: Mapping[str, bytes], sizes: tuple[int, int]) -> Self:
-        """Return the memory of `describe` and `data`, which may be untrusted; raise ValueError if it is invalid."""
-        if settings.keys() != {"count"} or type(settings["count"]) is not int or not settings["count"] > 0:
-            _check.fail("count must be an integer of at least 1")
-        if data.keys() != {*_SIDES, "order", "scales"}:
-            _check.fail("it must have sources, targets, order and scales")
+        """Return the memory of `describe` and `data`, which may be untrusted; raise if it is invalid."""
+        _check.keys("its settings", settings, ("count",))
+        _check.keys("its data", data, (*_SIDES, "order", "scales"))
         sources, targets = (
             unpacked(name, data[name], size) for name, size in zip(_SIDES, sizes, strict=True)
         )
@@ -207,7 +204,7 @@ class TranslationMemory(SourceAugmenter):
             _check.fail(f"{len(sources)} sources don't pair up with {len(targets)} targets")
         if sources.repeats():
             _check.fail("a source occurs twice")
-        memory = cls(settings["count"], sources, targets)
+        memory = cls(_check.integer("count", settings["count"], 1), sources, targets)
         text = joined(sources.tokens)
         memory._suffixes = Suffixes.restore(text, data["order"])
         memory._scales = _restored_scales(data["scales"], len(sources))
@@ -215,11 +212,9 @@ class TranslationMemory(SourceAugmenter):
 
 
 def _restored_scales(data: bytes, count: int) -> Array:
-    if len(data) != 4 * count:
-        _check.fail("scales must be a float32 number for each source")
-    scales = np.frombuffer(data, "<f4")
-    if not ((scales > 0) & np.isfinite(scales)).all():
-        _check.fail("scales must be finite, and above 0")
+    scales = _check.from_bytes("scales", data, "<f4", (count,))
+    _check.finite("scales", scales)
+    _check.within("scales", scales, positive=True)
     return scales.astype(np.float32)
 
 

@@ -32,9 +32,5 @@ def restore_source(
 
     The size of its vocabulary must be `tokens`, if given: it is checked before the bytes are decoded.
     """
-    if not isinstance(settings, Mapping):
-        got = type(settings).__name__
-        _check.fail(f"the settings of a source must be a mapping. Got {got} instead.", kind=TypeError)
-    kind = settings.get("kind")
-    _check.choice("the kind of a source", kind, tuple(SOURCES))
-    return SOURCES[str(kind)].restore(settings, data, tokens)
+    kind = _check.mapping("the settings of a source", settings).get("kind")
+    return SOURCES[_check.choice("the kind of a source", kind, SOURCES)].restore(settings, data, tokens)

@@ -78,8 +78,7 @@ def _split(path: str) -> tuple[str, str | None]:
 
 @contextmanager
 def _opened(path: str) -> Iterator[IO[bytes]]:
-    if "\0" in path:
-        _check.fail(f"a path must not have a null character. Got {path!r} instead.")
+    _check.no_null(path)
     with _files.reading(path) as file:
         yield file
 
@@ -91,7 +90,7 @@ def _failing_with(path: str | os.PathLike[str]) -> Iterator[None]:
         yield
     except _DAMAGED as error:
         kind = TypeError if type(error) is TypeError else ValueError
-        raise kind(f"{os.fspath(path)}: {error}") from None
+        _check.fail(f"{os.fspath(path)}: {error}", kind=kind)
 
 
 @contextmanager

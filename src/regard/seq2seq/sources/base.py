@@ -11,7 +11,7 @@ from typing import Any, ClassVar, NamedTuple, Self, TypeGuard
 from numpy.typing import NDArray
 
 from regard import _check
-from regard.seq2seq.sources.example import Example, located
+from regard.seq2seq.sources.example import Example
 from regard.seq2seq.sources.text.tokenizers import Tokenizer
 
 __all__ = ["Option", "Source", "Spec", "is_path"]
@@ -99,7 +99,7 @@ class Source(ABC):
                     kind=TypeError,
                 )
             given = given.name
-        with located(where):
+        with _check.located(where):
             return Example(self.read(given), self.layout, os.fspath(given) if is_path(given) else "")
 
     def fitted(self, examples: Iterable[Example]) -> Self:
@@ -131,9 +131,7 @@ class Source(ABC):
         names = [field.name for field in fields(cls)]  # type: ignore[arg-type]
         if data:
             _check.fail(f"a source of arrays has no data. Got {next(iter(data))!r:.60} instead.")
-        if set(settings) != {"kind", *names}:
-            rule = f"the settings of {settings['kind']} must be kind, {', '.join(names)}."
-            _check.fail(f"{rule} Got {', '.join(map(str, settings)):.60} instead.")
+        _check.keys(f"the settings of {settings['kind']}", settings, ["kind", *names])
         return cls(**{name: settings[name] for name in names})
 
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Hashable, Iterator
-from contextlib import contextmanager
+from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-__all__ = ["Example", "located"]
+__all__ = ["Example"]
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -50,17 +49,3 @@ class Example:
             return self.content  # type: ignore[no-any-return]
         digest = hashlib.sha256(np.ascontiguousarray(self.content).data).hexdigest()
         return self.content.shape, self.content.dtype.str, digest
-
-
-@contextmanager
-def located(where: str) -> Iterator[None]:
-    """Let the text of an error, or the file name of one of the system, begin with `where`."""
-    try:
-        yield
-    except (ValueError, TypeError) as error:  # a subclass, such as UnicodeError, may need other arguments
-        kind = TypeError if isinstance(error, TypeError) else ValueError
-        raise kind(f"{where}{error}") from None
-    except OSError as error:
-        if where and error.filename is not None:
-            error.filename = f"{where}{error.filename}"
-        raise

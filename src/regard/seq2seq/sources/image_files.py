@@ -46,8 +46,7 @@ def read_image(path: str | os.PathLike[str], *, height: int, width: int, channel
     is read. Colour profiles are ignored.
     """
     _require_pillow()
-    if "\0" in os.fspath(path):
-        _check.fail(f"a path must not have a null character. Got {os.fspath(path)!r} instead.")
+    _check.no_null(path)
     data = _content(path)
     with _failing_with(os.fspath(path)):
         picture = _decoded(data, "L" if channels == 1 else "RGB")

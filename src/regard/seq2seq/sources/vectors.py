@@ -219,10 +219,8 @@ def _as_float32(name: str, array: NDArray[Any]) -> NDArray[np.float32]:
     """Convert an array, and name the first number that is not finite afterwards."""
     result = _check.rounded(array, np.dtype(np.float32))
     if not np.isfinite(result).all():
+        _check.finite(name, array)
         row, column = (int(axis[0]) for axis in np.nonzero(~np.isfinite(result)))
-        value = float(array[row, column])
-        where = f"Got {value:g} in row {row}, column {column}."
-        if np.isfinite(value):
-            _check.fail(f"{name} must hold numbers that float32 can hold, up to {_LARGEST:.3g}. {where}")
-        _check.fail(f"{name} must hold finite numbers. {where}")
+        where = f"Got {float(array[row, column]):g} in row {row}, column {column}."
+        _check.fail(f"{name} must hold numbers that float32 can hold, up to {_LARGEST:.3g}. {where}")
     return np.ascontiguousarray(result)

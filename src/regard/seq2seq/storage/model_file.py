@@ -10,6 +10,8 @@ metadata::
     source   JSON: the options of the source's tokenizer          see `regard.seq2seq.sources.text.tokenizers`
     target   JSON: those of the target's
     card     JSON, optional: what is known about the model
+    calibration  JSON, optional: makes probabilities of the answers of a search
+    repetitions  JSON, optional: how often a group of tokens may come in a row in an output
 
 With extras (`regard.seq2seq.extras`) the metadata has the options of each under its name (JSON), and the file its data
 as ``name.part`` (U8); docs/files.md lists both. With one that appends tokens to sources, the network's source
@@ -30,6 +32,7 @@ import numpy as np
 
 from regard import _check
 from regard._safetensors import Container, Wrong, opened, write
+from regard.seq2seq.decoding.calibration import Calibration
 from regard.seq2seq.extras import EXTRAS, extra_class
 from regard.seq2seq.extras.base import Extra, Reranker, SourceAugmenter
 from regard.seq2seq.networks.base import Network, Predictor
@@ -59,7 +62,9 @@ class Model(NamedTuple, Generic[Predicts]):
 
     `network`: the configuration and the parameters; `source`: what reads and numbers sources; `target`: the tokenizer
     of the target; `extras`: optional parts by name, in the order of `regard.seq2seq.extras.EXTRAS`; `card`: what is
-    known about the model, in values of JSON, such as its data and its error rates.
+    known about the model, in values of JSON, such as its data and its error rates; `calibration`: what makes
+    probabilities of the answers of a search; `repetitions`: how often a group of tokens may come in a row in an
+    output, which then is never empty nor has unknown tokens.
     """
 
     network: Predicts
@@ -67,6 +72,8 @@ class Model(NamedTuple, Generic[Predicts]):
     target: Tokenizer
     extras: Mapping[str, Extra] = MappingProxyType({})
     card: Mapping[str, Any] | None = None
+    calibration: Calibration | None = None
+    repetitions: int | None = None
 
     @property
     def source_tokenizer(self) -> Tokenizer:
@@ -92,6 +99,10 @@ def write_model(path: str | os.PathLike[str], model: Model[Network]) -> None:
     metadata = {"format": FORMAT, "version": VERSION, "config": json.dumps(describe(model.network.config))}
     if model.card:
         metadata["card"] = json.dumps(dict(model.card))
+    if model.calibration:
+        metadata["calibration"] = json.dumps(model.calibration._asdict())
+    if model.repetitions:
+        metadata["repetitions"] = json.dumps(model.repetitions)
     target = model.target.describe(), model.target.data()
     for side, (settings, learned) in zip(SIDES, (model.source.settings(), target), strict=True):
         metadata[side] = json.dumps(settings)
@@ -129,7 +140,7 @@ def read_model(path: str | os.PathLike[str]) -> Model[Network]:
 
 def _read(file: Container) -> Model[Network]:
     try:
-        config = read_config(_mapping(file.json("config")))
+        config = read_config(_check.mapping("it", file.json("config")))
     except (TypeError, ValueError) as error:
         raise Wrong(f"its configuration is damaged: {str(error).splitlines()[0]}") from None
     file.expect("F32", config.shapes())  # before anything of these sizes is allocated
@@ -148,7 +159,8 @@ def _read(file: Container) -> Model[Network]:
     )
     sizes = counts
     extras = {name: _restored(file, name, extra_class(name).restore, name, sizes) for name in names}
-    return _assembled(file, config, source, target, extras)._replace(card=_card(file))
+    model = _assembled(file, config, source, target, extras)
+    return model._replace(card=_card(file), calibration=_calibration(file), repetitions=_repetitions(file))
 
 
 def _card(file: Container) -> Mapping[str, Any] | None:
@@ -161,17 +173,31 @@ def _card(file: Container) -> Mapping[str, Any] | None:
     return card
 
 
+def _calibration(file: Container) -> Calibration | None:
+    """Read the calibration, if there is one."""
+    if "calibration" not in file.metadata:
+        return None
+    try:
+        return Calibration.restore(file.json("calibration"))
+    except ValueError as error:
+        raise Wrong(f"its calibration is damaged: {error}") from None
+
+
+def _repetitions(file: Container) -> int | None:
+    """Read how often a group of tokens may come in a row, if that is known."""
+    if "repetitions" not in file.metadata:
+        return None
+    most = file.json("repetitions")
+    if type(most) is not int or most < 1:
+        raise Wrong(f"its repetitions must be an integer, at least 1. Got {most!r:.60} instead.")
+    return most
+
+
 def _check_fit(config: Config, source: Source) -> None:
     try:
         check_fit(config.inputs, source.spec)
     except ValueError as error:
         raise Wrong(f"its configuration is damaged: {error}") from None
-
-
-def _mapping(value: Any) -> Mapping[str, Any]:
-    if not isinstance(value, dict):
-        _check.fail("it is not a JSON object", kind=TypeError)
-    return value
 
 
 def _array_names(file: Container, part: str) -> list[str]:
@@ -185,7 +211,7 @@ def _restored(
     """Read a tokenizer or an extra."""
     data = {name: file.bytes(f"{part}.{name}") for name in _array_names(file, part)}
     try:
-        return restore(_mapping(file.json(part)), data, *sizes)
+        return restore(_check.mapping("it", file.json(part)), data, *sizes)
     except (TypeError, ValueError) as error:
         raise Wrong(f"{what} is damaged: {str(error).splitlines()[0]}") from None
 

@@ -17,7 +17,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard import _check, _files
-from regard.seq2seq.corpus.pairs import LONGEST_LINE
 
 __all__ = ["LOG_FILE", "Log", "column", "columns", "entries", "read_log"]
 
@@ -80,10 +79,9 @@ def entries(path: str | os.PathLike[str]) -> Iterator[Entry]:
     """Yield the complete lines of a training log; each has a "step"."""
     number = 0
     with _files.reading(path) as file:
-        while line := file.readline(LONGEST_LINE + 1):
+        while line := file.readline(_check.LONGEST_LINE + 1):
             number += 1
-            if len(line) > LONGEST_LINE:
-                _check.fail(f"{os.fspath(path)}, line {number}: longer than {LONGEST_LINE} bytes")
+            _check.short_line(line, f"{os.fspath(path)}, line {number}")
             if line.endswith(b"\n"):  # otherwise it is the last line, and incomplete
                 yield _entry(line, f"{os.fspath(path)}, line {number}")
 

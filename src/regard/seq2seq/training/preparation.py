@@ -19,7 +19,6 @@ from regard.seq2seq.extras.base import Extra, SourceAugmenter, augment
 from regard.seq2seq.networks.base import Network
 from regard.seq2seq.networks.families import build
 from regard.seq2seq.sources import Source, Text
-from regard.seq2seq.sources.example import located
 from regard.seq2seq.sources.text.tokenizers import Tokenizer
 from regard.seq2seq.sources.text.vocabulary import START
 from regard.seq2seq.storage.model_file import Model
@@ -123,9 +122,9 @@ def _check_taught(spec: Specification, valid: Pairs | None, taught: Taught | Non
 
 def _fitted(spec: Specification, pairs: Sequence[Pair]) -> tuple[Source, Tokenizer]:
     """Learn the vocabularies of both sides."""
-    with located("source: "):
+    with _check.located("source: "):
         source = spec.reader.fitted(pair[0] for pair in pairs)
-    with located("target: "):
+    with _check.located("target: "):
         return source, spec.target_reader.fitted(pair[1] for pair in pairs).tokenizer
 
 

@@ -16,7 +16,7 @@ from regard.show.figures.figure import check_picture
 from regard.show.inputs import Given, add_attention, add_input, given, labels_of
 from regard.show.page import HtmlPage, page
 from regard.show.page.document import check_new
-from regard.show.page.examples import meanings, reordering
+from regard.show.page.examples import directions, meanings, reordering, translator, word_order
 from regard.show.page.mechanism import with_words
 from regard.show.page.section import labels
 from regard.show.weights_figure import chosen_heads, save_weights
@@ -39,12 +39,13 @@ _ATTENTION = (
 _LABELS = ("--labels", "--query-labels", "--key-labels")
 EXAMPLES = """\
 examples:
-  regard show --out page.html                                four words whose numbers can be changed, and a decoder
+  regard show --out page.html                                examples to change, as numbers and arrows; heads, a decoder
   regard show "the cat sat" --out page.html                  your words, their vectors drawn with seed 42
   regard show --words vectors.csv --causal --out page.html   your vectors, names in the first column
   regard show my.npz --out page.html                         your queries, keys and values, or your weights
   regard show --weights w.npy --out weights.svg              weights of any model, as a page or as a picture
   regard show runs/mine --text "two cats" --out page.html    the alignments and heads of a model of regard train
+  regard show runs/mine --text "two cats" --token 2 --out page.html   how its decoder attends when it writes token 2
 """
 
 
@@ -68,6 +69,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="translate a sentence with the model FILE, from regard train, and show its alignments and heads",
     )
     group.add_argument(
+        "--token",
+        type=argument_types.integer(),
+        metavar="N",
+        help="with --text: show the decoder step that writes token N, in all its numbers (recurrent models)",
+    )
+    group.add_argument(
         "--out",
         type=argument_types.path,
         metavar="FILE",
@@ -83,6 +90,8 @@ def run(args: argparse.Namespace) -> int:
     """Write the page or the picture."""
     if args.out is None:
         _check.fail("give --out FILE.html, the page to write")
+    if args.token is not None and args.text is None:
+        _check.fail("--token needs --text, the sentence whose translation has the token")
     if args.out.suffix.lower() in _PICTURES:
         return _draw(args)
     check_new(args.out, force=args.force, hint="--force")
@@ -100,18 +109,22 @@ def _page(args: argparse.Namespace) -> HtmlPage:
         queries, keys = labels_of(args, (None, None))
         return page(weights, query_labels=queries, key_labels=keys, title=args.title)
     if not args.files and first_given(args, (*_INPUT, *_ATTENTION, *_LABELS)) is None:
-        return HtmlPage([meanings(), reordering()], title=args.title)
+        return HtmlPage(
+            [meanings(), directions(), word_order(), reordering(), translator()], title=args.title
+        )
     return _input(given(args), args.title)
 
 
 def _text(args: argparse.Namespace) -> HtmlPage:
     """Return the page of a model's translations of a sentence."""
-    from regard.seq2seq.commands.pages import translated
+    from regard.seq2seq.commands.pages import decoder_step, translated
 
     if len(args.files) != 1:
         _check.fail(f"--text needs one FILE, a model from regard train. Got {len(args.files)} instead.")
     if option := first_given(args, ("--weights", *_INPUT, *_ATTENTION, *_LABELS)):
-        _check.fail(f"{option} and --text exclude each other: give one")
+        _check.exclude(option, "--text")
+    if args.token is not None:
+        return decoder_step(args.files[0], args.text, args.token, title=args.title)
     return translated(args.files[0], args.text, title=args.title)
 
 
@@ -131,8 +144,7 @@ def _weights(args: argparse.Namespace) -> NDArray[Any] | None:
     """Return the weights of --weights or of an .npz file, or None if there are none."""
     if args.weights is not None:
         if option := first_given(args, ("FILES", *_INPUT, *_ATTENTION)):
-            name = "FILE" if option == "FILES" else option
-            _check.fail(f"{name} and --weights exclude each other: weights are shown as they are")
+            _check.exclude(option, "--weights")
         if args.weights.suffix.lower() != ".npz":
             return read_array(args.weights)
         return _named_weights(args.weights)

@@ -19,7 +19,7 @@ from regard.show.figures.figure import (
     write_literally,
 )
 from regard.show.terminal.cells import LONGEST_LABEL
-from regard.show.terminal.curves import finite, points, settled_range
+from regard.show.terminal.curves import check_points, finite, points, settled_range
 from regard.show.terminal.text import cut, wrap
 
 if TYPE_CHECKING:
@@ -94,8 +94,7 @@ def curves(panels: Sequence[Panel], *, along: str = "steps", title: str | None =
     ['steps']
     """
     shown = [(panel, lines) for panel in panels if (lines := points(panel.lines))]
-    if not shown:
-        _check.fail("a learning curve needs at least one point: none of the lines has any")
+    check_points(shown)
     names = list(dict.fromkeys(name for _, lines in shown for name in lines))
     texts, fonts = drawable([[panel.title for panel, _ in shown], names, [along, title or ""]])
     labels = dict(zip(names, map(_wrapped, texts[1]), strict=True))
@@ -126,7 +125,7 @@ def _legend_height(labels: Iterable[str]) -> float:
 
 
 def _plain_axes(ax: Axes, title: str) -> None:
-    """Remove everything from axes that competes with the lines."""
+    """Set the title, and keep only the bottom line of the frame and the horizontal grid."""
     ax.set_title(wrapped(title, _WIDTH, 10), loc="left", fontsize=10, fontweight="bold")
     ax.set_facecolor("none")
     ax.spines[["top", "right", "left"]].set_visible(False)

@@ -141,8 +141,7 @@ def _weights(array: Array) -> dict[str, Any]:
 
 def _checked(weights: ArrayLike, rows: Sequence[str], columns: Sequence[str]) -> Array:
     array = _check.numeric("weights", weights)
-    if array.ndim != 2:
-        _check.fail(f"weights must be (n, m). Got {array.shape} instead.")
+    _check.dimensions(weights=(array, "(n, m)"))
     labels(rows, len(array), "row")
     labels(columns, array.shape[1], "column")
     with np.errstate(over="ignore"):

@@ -17,7 +17,7 @@ from regard.scores import ScoreLike
 from regard.show.page.alignment import alignment, sentence
 from regard.show.page.heads import group, heads, of_model, of_recorded
 from regard.show.page.long_attention import LongAttention, long_section
-from regard.show.page.mechanism import fits, recorded
+from regard.show.page.mechanism import fits, of_decoder, recorded
 from regard.show.page.section import Section
 from regard.weights import NormalizeLike
 
@@ -46,6 +46,8 @@ def sections(shown: Any, query_labels: Labels = None, key_labels: Labels = None)
         return [of_model(shown)]
     if view == "alignment":
         return [alignment(sentence(shown))]
+    if view == "steps":
+        return [of_decoder(shown)]
     if isinstance(shown, Sequence) and not isinstance(shown, str | bytes):
         if not shown:
             _check.fail("there is nothing to show: the list is empty")

@@ -9,8 +9,9 @@ import html
 import json
 import math
 import os
+import textwrap
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from importlib import resources
 from string import Template
@@ -25,20 +26,25 @@ _LARGE = 20_000_000  # bytes
 # Characters that could end the element of the data, or a line of a script of an old browser.
 _ESCAPED = str.maketrans({character: f"\\u{ord(character):04x}" for character in "<>&\u2028\u2029"})
 # The scripts and styles of each view, in the order in which they are joined; `base` is there for all.
-_MECHANISM = ("compute", "number", "matrix", "words", "controls", "story", "picture", "view")
+_ACCOUNT = ("controls", "story", "picture", "account")
+_SHARED = ("base.js", "state.js", "export.js")
 _SCRIPTS = {
-    "mechanism": tuple(f"mechanism/{name}.js" for name in _MECHANISM),
+    "mechanism": tuple(f"mechanism/{name}.js" for name in (*_ACCOUNT, "state", "exercise", "view")),
+    "geometry": ("geometry.js",),
+    "multihead": ("multihead.js",),
     "alignment": ("alignment.js",),
     "heads": ("heads.js",),
     "long": ("long.js",),
 }
 _WEIGHTS = {"alignment", "heads", "long"}  # the views that share weights.js and weights.css
+_COMPUTING = ("mechanism", "geometry", "multihead")  # the views that share the following, and mechanism.css
+_COMPUTATION = tuple(f"mechanism/{name}.js" for name in ("compute", "number", "matrix", "words"))
 # An untrusted notebook loses frames and styles, and with the style what hides the text.
 _STAND_IN = (
     "<style>.regard-text { display: none }</style>"
     "<pre class='regard-text'>Trust this notebook to see the page.\n\n"
 )
-_FRAME_HEIGHT = 760  # pixels of a page in a notebook
+_FRAME_HEIGHT = 760  # pixels of a page in a notebook, until frame.js knows better
 
 
 class HtmlPage:
@@ -102,10 +108,14 @@ class HtmlPage:
 
     def _repr_html_(self) -> str:
         return (
-            f'<iframe title="{html.escape(self.title)}" sandbox="allow-scripts" loading="lazy" '
-            f'style="width: 100%; height: {_FRAME_HEIGHT}px; border: 0; resize: vertical; overflow: auto" '
-            f'srcdoc="{html.escape(self.html)}"></iframe>{_STAND_IN}{html.escape(self.text)}</pre>'
+            f'<iframe class="regard" title="{html.escape(self.title)}" sandbox="allow-scripts allow-downloads" loading="lazy" '
+            f'style="width: 100%; height: {_FRAME_HEIGHT}px; border: 0" '
+            f'srcdoc="{html.escape(self.html)}"></iframe><script>{_asset("frame.js")}</script>'
+            f"{_STAND_IN}{html.escape(self.text)}</pre>"
         )
+
+    def _repr_markdown_(self) -> str:
+        return textwrap.indent(self.text, "    ")  # a block of code, whatever is in it
 
 
 def _drawn(section: Section) -> dict[str, Any]:
@@ -135,17 +145,32 @@ def _asset(name: str) -> str:
 
 def _style(views: Sequence[str]) -> str:
     shared = ["weights.css"] * bool(_WEIGHTS.intersection(views))
-    return "\n".join(map(_asset, ["base.css", *shared, *(f"{view}.css" for view in views)]))
+    shared += ["mechanism.css"] * bool(set(_COMPUTING).intersection(views))
+    names = dict.fromkeys(["base.css", "tools.css", *shared, *(f"{view}.css" for view in views)])
+    return "\n".join(map(_asset, names))
 
 
 def _script(views: Sequence[str]) -> str:
     """Return the files in one function, each view in a block of its own: names of one view are not those of another."""
     shared = [_asset("weights.js")] * bool(_WEIGHTS.intersection(views))
     shared.insert(0, f"const TEXTS = {_json(json.loads(_asset('steps.json')))};")
-    blocks = ["{\n" + "\n".join(map(_asset, _SCRIPTS[view])) + "\n}" for view in views]
+    blocks = {view: _block(map(_asset, _SCRIPTS[view])) for view in views}
+    computing = [blocks.pop(view) for view in _COMPUTING if view in blocks]
+    if computing:
+        blocks["computing"] = _block([*map(_asset, _COMPUTATION), *computing])
     return "\n".join(
-        ['(() => {\n"use strict";', _asset("base.js"), *shared, *blocks, "regard.start();\n})();"]
+        [
+            '(() => {\n"use strict";',
+            *map(_asset, _SHARED),
+            *shared,
+            *blocks.values(),
+            "regard.start();\n})();",
+        ]
     )
+
+
+def _block(scripts: Iterable[str]) -> str:
+    return "{\n" + "\n".join(scripts) + "\n}"
 
 
 def _policy(style: str, script: str) -> str:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import math
 from collections.abc import Sequence
+from dataclasses import replace
+from importlib import resources
 from typing import Any
 
 import numpy as np
@@ -10,10 +14,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from regard import _check, scores
 from regard.show.inputs import drawn_weights
+from regard.show.page.geometry import geometry
 from regard.show.page.mechanism import decoder, mechanism, with_words
+from regard.show.page.multihead import multihead
 from regard.show.page.section import Section, labels
+from regard.show.steps import TEXTS
 
-__all__ = ["drawn", "meanings", "reordering"]
+__all__ = ["directions", "drawn", "meanings", "reordering", "translator", "word_order"]
 
 
 def drawn(words: ArrayLike, seed: int, names: list[str] | None = None) -> Section:
@@ -67,8 +74,8 @@ def _bank() -> dict[str, Any]:
         ["the", "river", "bank"],
         ["water", "money", "unclear"],
         [[0, 0, 0], [2, 0, 0], [1, 1, 2]],
-        query=[[0, 0], [0, 0], [1.5, 1.5]],  # what is unclear asks for a topic
-        key=[[1, 0], [0, 1], [-1, -1]],  # and offers none
+        query=[[0, 0], [0, 0], [1.5, 1.5]],  # the query of an unclear word matches both topics
+        key=[[1, 0], [0, 1], [-1, -1]],  # and its key matches neither
         value=[[1, 0], [0, 1], [0, 0]],
         row=2,
     )
@@ -106,7 +113,7 @@ def _pronoun() -> dict[str, Any]:
 
 
 def _set() -> dict[str, Any]:
-    """Words that attend to what is like them, in any order."""
+    """Words that attend to similar words, in any order."""
     section = _named(
         ["cherry", "lemon", "apple", "lime"],
         ["red", "sour", "large"],
@@ -146,6 +153,17 @@ def _example(name: str, section: Section, about: str, first: dict[str, Any]) -> 
     return {**section.data, "name": name, "about": about, "first": first}
 
 
+def translator() -> Section:
+    """Show the decoder's steps of the translator that `make demo` trains, for one sentence, at their true sizes."""
+    asset = resources.files("regard.show").joinpath("page", "assets", "translator.json")
+    data = json.loads(asset.read_text("utf-8"))
+    about = (
+        'It translates "Open the selected file" from English to French. English has the adjective before the noun, '
+        'French after it: at "fichier" the decoder passes over "selected", and goes back to it at the next word.'
+    )
+    return Section("mechanism", TEXTS["real"]["title"], {**data, "about": about})
+
+
 def reordering() -> Section:
     """Show a decoder made by hand that reads "the black cat" in the order of "le chat noir"."""
     eye = np.eye(3)
@@ -162,3 +180,63 @@ def reordering() -> Section:
         source=["the", "black", "cat"],
         target=["le", "chat", "noir"],
     )
+
+
+def directions() -> Section:
+    """Show dishes in a plane of two tastes, and a wish as a query."""
+    about = (
+        "Four dishes by two tastes, each from \N{MINUS SIGN}3 to 3: honey is sweet and soft, an apple sweet and "
+        "crunchy, nuts crunchy and hardly sweet, soup neither. The query is a wish: something sweet, and a little "
+        "crunchy. The context is the dish that a mixture by these weights would be."
+    )
+    first: dict[str, Any] = {
+        "text": "make the query longer. The direction stays, and the context moves to the apple. At length 0 all "
+        "weights are equal, and the context is the middle of the four dishes.",
+        "query": [25, 4],
+    }
+    section = geometry(
+        [[2.5, -1.5], [2.0, 2.0], [-1.0, 2.5], [-2.0, -1.5]],
+        [math.cos(math.radians(25)), math.sin(math.radians(25))],
+        features=["sweet", "crunchy"],
+        word_labels=["honey", "apple", "nuts", "soup"],
+        about=about,
+    )
+    return replace(section, data={**section.data, "first": first})
+
+
+def word_order() -> Section:
+    """Show two heads that find who bites and who is bitten, if they know the order of the words."""
+    # Columns of the words: two that are free for positions; animal; verb, or minus 1 for a noun; human.
+    words = [[0, 0, 1, -1, 0], [0, 0, 0, 1, 0], [0, 0, 0, -1, 1]]
+    # The query of a verb is (2, 0). The key of a noun stands 45 degrees from it. In the first head a place before the
+    # verb turns it towards the query, in the second one after the verb. Positions that are added do the same.
+    query = [[1, 1, -1, -1], [1, -1, 1, -1], [0, 0, 0, 0], [2, 0, 2, 0], [0, 0, 0, 0]]
+    key = np.array([[0, 1, 0, -1], [1, 0, -1, 0], [0, 0, 0, 0], [-2, -2, -2, 2], [0, 0, 0, 0]]) / 2
+    value = [[0, 0, 0, 0], [0, 0, 0, 0], [1, 0, 1, 0], [0, 0, 0, 0], [0, 1, 0, 1]]
+    output = [[1, 0], [0, 1], [0, 1], [1, 0]]
+    about = (
+        "Dog bites man is no news, man bites dog is. The first head looks for who bites, the second for who is bitten; "
+        "both bring whether it is an animal or a human. The output weights make of this what is expected (an animal "
+        "bites, a human is bitten) and what is news (a human bites, an animal is bitten): look at the output of "
+        '"bites".'
+    )
+    section = multihead(
+        words,
+        query,
+        key,
+        value,
+        output,
+        heads=2,
+        word_labels=["dog", "bites", "man"],
+        features=["place", "place", "animal", "verb", "human"],
+        head_names=["who bites", "who is bitten"],
+        values=["animal", "human"],
+        outputs=["expected", "news"],
+        about=about,
+    )
+    first = {
+        "text": 'dog and man change places. Each word keeps its output: "bites" cannot tell who bites whom. Then '
+        "switch positions on.",
+        "order": [2, 1, 0],
+    }
+    return replace(section, data={**section.data, "first": first, "picked": [1, 0]})

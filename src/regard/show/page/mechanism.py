@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,9 +14,10 @@ from regard._problem import prepare
 from regard.context import PARTS, Attention, define
 from regard.mask import MaskLike, as_mask, causal, window
 from regard.scores import ScoreLike, as_score, is_builtin
-from regard.show.page.section import Section, as_text, labels, readable, weight_faults
+from regard.show.page.section import Section, as_text, labels, packed, readable, weight_faults
+from regard.show.steps import TEXTS
 
-__all__ = ["decoder", "mechanism", "recorded", "with_words"]
+__all__ = ["decoder", "mechanism", "of_decoder", "recorded", "with_words"]
 
 Array = NDArray[Any]
 
@@ -28,6 +29,45 @@ _COMPUTED = (  # by the page itself
     *(scores.dot, scores.cosine, scores.general, scores.additive, scores.location, scores.gaussian),
 )
 _TITLE = "Every number can be changed"
+
+
+class AnySteps(Protocol):
+    """The fields of `regard.seq2seq.networks.recurrent.attended.DecoderSteps` that a page shows."""
+
+    @property
+    def source_tokens(self) -> tuple[str, ...]:
+        """The m tokens of the source."""
+
+    @property
+    def target_tokens(self) -> tuple[str, ...]:
+        """The n tokens that the steps write."""
+
+    @property
+    def states(self) -> Array:
+        """The states (n, D) that attend."""
+
+    @property
+    def query_weight(self) -> Array | None:
+        """What makes queries of states (D, A)."""
+
+    @property
+    def queries(self) -> Array:
+        """The queries (n, A)."""
+
+    @property
+    def keys(self) -> Array:
+        """The keys (m, A)."""
+
+    @property
+    def values(self) -> Array:
+        """The annotations (m, C)."""
+
+    @property
+    def score(self) -> ScoreLike:
+        """The score of queries and keys."""
+
+    def attend(self) -> Attention:
+        """Return the attention of all steps."""
 
 
 def mechanism(
@@ -65,13 +105,8 @@ def mechanism(
         "query_labels": labels(query_labels, n, "query"),
         "key_labels": labels(key_labels, m, "key"),
         "row": _check.integer("row", row, most=n - 1),
-        "options": {
-            "scale": None if scale is None else float(scale),
-            "softcap": None if softcap is None else float(softcap),
-            "normalize": normalize,
-            "mask": _mask(mask, n, m),
-            **_score(score, arrays[0].shape[1], arrays[1].shape[1]),
-        },
+        "options": _options(scale, softcap, normalize, _mask(mask, n, m))
+        | _score(score, arrays[0].shape[1], arrays[1].shape[1]),
     }
     return Section("mechanism", title, data, text=as_text(weights, data["query_labels"], data["key_labels"]))
 
@@ -142,8 +177,7 @@ def decoder(
         ("context_weight", context_weight, sizes[1]),
     ):
         array = _check.parameter(name, weight, "(rows, d)")
-        if array.shape != (rows, sizes[0]):
-            _check.fail(f"{name} must have shape {(rows, sizes[0])}. Got shape {array.shape} instead.")
+        _check.shape(name, array.shape, (rows, sizes[0]))
         weights[name] = array.tolist()
     # The states after the first follow from what the page computes.
     return replace(
@@ -164,10 +198,7 @@ def recorded(
         shape = attention.weights.shape
         _check.fail(f"weights must be a matrix with numbers in it. Got shape {shape} instead.")
     n, m = attention.weights.shape
-    if not fits(n, m):
-        _check.fail(
-            f"a page shows the steps of up to {_MOST:,} weights, {_WIDEST} in a row: here are {n} x {m}"
-        )
+    _check_fits(n, m)
     parts = {part: getattr(attention, part) for part in PARTS if part != "lse" and part in vars(attention)}
     data: dict[str, Any] = {
         "given": {part: array.astype(np.float64).tolist() for part, array in parts.items()},
@@ -178,6 +209,34 @@ def recorded(
     faults = tuple(weight_faults(attention.weights))
     text = as_text(attention.weights, data["query_labels"], data["key_labels"])
     return Section("mechanism", title or attention.name or "Attention, step by step", data, faults, text)
+
+
+def of_decoder(steps: AnySteps, *, row: int = 0, title: str = "", with_weight: bool = True) -> Section:
+    """Show the steps of a trained decoder, as `regard.seq2seq.Seq2Seq.decoder_steps` returns them, at their true sizes.
+
+    The page holds the states and the matrix that makes queries of them, or `with_weight=False` the queries, keys and
+    values, and shortens what it shows.
+    """
+    queries, names = steps.queries, (steps.target_tokens, steps.source_tokens)
+    n, m = len(queries), len(steps.keys)
+    _check_fits(n, m)
+    queried = "query_weight" if with_weight else "queries"
+    arrays = {name: getattr(steps, name) for name in ("states", queried, "keys", "values")}
+    rows, columns = labels(names[0], n, "step"), labels(names[1], m, "source")
+    data = {
+        "packed": {name: packed(array) for name, array in arrays.items() if array is not None},
+        "query_labels": rows,
+        "key_labels": columns,
+        "row": _check.integer("row", row, most=n - 1),
+        "options": _options(None, None, "softmax", _mask(None, n, m))
+        | _score(steps.score, queries.shape[1], steps.keys.shape[1]),
+    }
+    return Section(
+        "mechanism",
+        title or TEXTS["real"]["title"],
+        data,
+        text=as_text(steps.attend().weights, rows, columns),
+    )
 
 
 def is_readable(*arrays: Array) -> bool:
@@ -191,6 +250,13 @@ def is_readable(*arrays: Array) -> bool:
 def fits(n: int, m: int) -> bool:
     """Return whether n x m weights can be read as numbers."""
     return n * m <= _MOST and max(n, m) <= _WIDEST
+
+
+def _check_fits(n: int, m: int) -> None:
+    if not fits(n, m):
+        _check.fail(
+            f"a page shows the steps of up to {_MOST:,} weights, {_WIDEST} in a row: here are {n} x {m}"
+        )
 
 
 def recomputes(score: ScoreLike, normalize: object) -> bool:
@@ -207,6 +273,18 @@ def _readable(*arrays: Array) -> list[Array]:
         hint = "page(regard.attend(...)) shows the weights of larger ones, and of several heads"
         _check.fail(rule, dict(zip(("queries", "keys", "values"), arrays, strict=True)), hint)
     return [array.astype(np.float64) for array in arrays]
+
+
+def _options(
+    scale: float | None, softcap: float | None, normalize: str, mask: dict[str, Any]
+) -> dict[str, Any]:
+    """Return the options of an attention but its score."""
+    return {
+        "scale": None if scale is None else float(scale),
+        "softcap": None if softcap is None else float(softcap),
+        "normalize": normalize,
+        "mask": mask,
+    }
 
 
 def _mask(mask: MaskLike | None, n: int, m: int) -> dict[str, Any]:

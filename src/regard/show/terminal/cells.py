@@ -36,16 +36,16 @@ def checked_cells(
     if values.ndim not in dimensions or values.dtype.kind not in "biuf":
         shows = "an (n, m) array" if dimensions == (2,) else "(h, n, m) or (layers, h, n, m) arrays"
         _check.fail(
-            f"a heat map shows {shows} of real numbers: weights are {values.shape} of type {values.dtype}"
-            f"\n  hint: {_hint(values, dimensions)}"
+            f"a heat map shows {shows} of real numbers: weights are {values.shape} of type {values.dtype}",
+            hint=_hint(values, dimensions),
         )
     outside = (values < 0) | (values > 1 + 1e-6)
     if not signed and outside.any():
         *head, i, j = np.argwhere(outside)[0]
         where = f"row {i + 1}, column {j + 1}" + (f" of {head_name(head)}" if head else "")
         _check.fail(
-            f"weights must lie between 0 and 1: {values[(*head, i, j)]} in {where}"
-            "\n  hint: show.figures.heatmap draws scores, logits and differences with signed=True"
+            f"weights must lie between 0 and 1: {values[(*head, i, j)]} in {where}",
+            hint="show.figures.heatmap draws scores, logits and differences with signed=True",
         )
     missing = masked | np.isneginf(values) if signed else masked
     return Cells(np.where(missing, 0, values) if missing.any() else values, missing, signed)

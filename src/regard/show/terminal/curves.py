@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import shutil
 import textwrap
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Sized
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -69,8 +69,7 @@ def curves(
     · training 1.00   o tests 2.00
     """
     named = [(clean(name), pair) for name, pair in points(lines).items()]
-    if not named:
-        _check.fail("a learning curve needs at least one point: none of the lines has any")
+    check_points(named)
     width = min(shutil.get_terminal_size().columns, _WIDEST) if width is None else width
     columns = max(width - 9, 10)
     end = max(float(pair[0].max()) for _, pair in named) or 1.0
@@ -82,6 +81,12 @@ def curves(
     return (
         textwrap.dedent("\n".join([*drawn, *_axis(clean(along), end, columns)])) + "\n" + "   ".join(legend)
     )
+
+
+def check_points(found: Sized) -> None:
+    """Raise if no line has a point that can be drawn."""
+    if not found:
+        _check.fail("a learning curve needs at least one point: none of the lines has any")
 
 
 def points(lines: Mapping[str, tuple[ArrayLike, ArrayLike]]) -> dict[str, NDArray[np.float64]]:

@@ -251,8 +251,7 @@ def table(
     cells = _check.numeric("values", values)
     _check.integer("digits", digits, most=17)
     _check.integer("most_rows", most_rows, least=1)
-    if cells.ndim != 2:
-        _check.fail(f"a table shows an (n, m) array: values are {cells.shape}")
+    _check.dimensions(values=(cells, "(n, m)"))
     n, m = cells.shape
     left = labels(rows, n, "rows") if rows is not None else []
     heads = labels(columns, m, "columns") if columns is not None else []

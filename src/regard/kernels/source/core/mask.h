@@ -7,15 +7,25 @@ namespace regard {
 #if defined(__AVX512BF16__)
 namespace avx512 {
 extern const Kernel kernel;
-}  // masks do not depend on the storage type
+}
 namespace ISA {
-inline Visibility classify_block(const Problem& p, int64_t item, int64_t i, int64_t rows, int64_t j, int64_t keys) {
-    return avx512::kernel.classify_block(p, item, i, rows, j, keys);
-}
-inline Visibility evaluate_mask(const Problem& p, int64_t item, int64_t i, int64_t rows, int64_t j, int64_t keys,
-                                BlockMask& mask) {
-    return avx512::kernel.evaluate_mask(p, item, i, rows, j, keys, mask);
-}
+// What does not depend on bfloat16 is done by AVX-512. Its table is read at each call: copies of its entries would be
+// made while the library is loaded, by instructions that the processor may not have.
+template <auto ENTRY, class F>
+struct Avx512;
+template <auto ENTRY, class R, class... A>
+struct Avx512<ENTRY, R (*Kernel::*)(A...)> {
+    static R call(A... a) { return (avx512::kernel.*ENTRY)(a...); }
+};
+template <auto ENTRY, class R, class... A>
+struct Avx512<ENTRY, R (*Training::*)(A...)> {
+    static R call(A... a) { return (avx512::kernel.training.*ENTRY)(a...); }
+};
+template <auto ENTRY>
+constexpr auto of_avx512 = Avx512<ENTRY, decltype(ENTRY)>::call;
+
+constexpr auto classify_block = of_avx512<&Kernel::classify_block>;
+constexpr auto evaluate_mask = of_avx512<&Kernel::evaluate_mask>;
 }  // namespace ISA
 #else
 namespace ISA {

@@ -10,16 +10,17 @@ from regard import _check, _files
 from regard.seq2seq.commands.columns import add_columns, check_one_file
 from regard.seq2seq.commands.labels import given_names, names_of
 from regard.seq2seq.commands.link_files import LINKS_FROM
-from regard.seq2seq.commands.loading import add_ensemble
+from regard.seq2seq.commands.loading import add_by, add_ensemble, add_unknown
 from regard.seq2seq.commands.options import check_needs, check_outputs, check_standard_input, first_given
 from regard.seq2seq.decoding.beam import BEAM
 from regard.seq2seq.storage.model_file import model_file
+from regard.seq2seq.translator import LONGEST_SENTENCE
 from regard.show import argument_types
 from regard.show.figures.figure import check_picture
 
 __all__ = ["add_arguments", "check_options", "model_names", "output_files"]
 
-EXAMPLES = """\
+EXAMPLES = f"""\
 Measures, for all lines and by the length of the source:
   BLEU, chrF     by sacrebleu, in percent
   exact %        lines that equal their reference
@@ -29,6 +30,8 @@ Measures, for all lines and by the length of the source:
                  phonemes, which are separated by spaces
   AER %          alignment error rate against links in Pharaoh format (0-0 1-2 2?3, source first, ? for possible),
                  with precision and recall
+An item of more than {LONGEST_SENTENCE} tokens gets an error on standard error and counts as an empty answer; the others
+are measured, and the exit status is 2 at the end.
 "copying the source" measures the sources themselves as translations; it is printed if it comes near to a model.
 
 examples:
@@ -80,6 +83,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help=f"beam size (default {BEAM})",
     )
+    add_unknown(parser, "source")
+    _add_items(parser)
+    _add_references(parser)
+    _add_output(parser)
+
+
+def _add_items(parser: argparse.ArgumentParser) -> None:
+    """Add the options of what an item is, and how it is measured."""
+    add = parser.add_argument
     add(
         "--alternatives",
         action="store_true",
@@ -91,8 +103,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="targets are phonemes: print WER and PER (a model of a pronunciation dictionary does so by itself)",
     )
-    _add_references(parser)
-    _add_output(parser)
 
 
 def _add_references(parser: argparse.ArgumentParser) -> None:
@@ -104,7 +114,7 @@ def _add_references(parser: argparse.ArgumentParser) -> None:
         help="reference word alignments of TEST, one line a pair, for AER",
     )
     add("--gold-from", type=int, choices=(0, 1), help="the number of the first word in --gold (default 0)")
-    add("--by", choices=("words", "tokens"), help="what the numbers in --gold count (default words)")
+    add_by(parser, "what the numbers in --gold count")
     add(
         "--links",
         **_FILES,
@@ -165,7 +175,7 @@ def _add_output(parser: argparse.ArgumentParser) -> None:
 
 # Options of text without a model, and of models; then (option, the option that it needs, the reason).
 _TEXT_OPTIONS = ("--references", "--sources")
-_MODEL_OPTIONS = (*("MODEL", "--ensemble", "--compare", "--gold"), *("--columns", "--beam"))
+_MODEL_OPTIONS = (*("MODEL", "--ensemble", "--compare", "--gold"), *("--columns", "--unknown", "--beam"))
 _NEEDS = (
     ("--hypotheses", "--references", ""),
     ("--posterior", "--gold", "it is about links"),
@@ -179,11 +189,11 @@ def check_options(args: argparse.Namespace) -> None:
     """Check which arguments go together, which argparse cannot do."""
     if args.hypotheses:
         if option := first_given(args, _MODEL_OPTIONS):
-            _check.fail(f"give a model or --hypotheses, not both: {option} goes with a model")
+            _check.exclude(option, "--hypotheses")
         if args.alternatives and not args.sources:
             _check.fail("--alternatives needs --sources: lines with the same source are one item")
     elif option := first_given(args, _TEXT_OPTIONS):
-        _check.fail(f"{option} goes with --hypotheses")
+        _check.fail(f"{option} needs --hypotheses")
     elif args.test is None:
         hint = "--compare takes all names after it" if args.compare else ""
         _check.fail("give MODEL and TEST, or --hypotheses and --references", hint=hint)

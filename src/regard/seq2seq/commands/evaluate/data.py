@@ -80,12 +80,12 @@ def _merged(
     """Return lines as the test set, those with the same source as one item if that is asked for."""
     merged = by_source(zip(sources or (), references, strict=False))
     if sources is not None and args.alternatives:
-        several = [
+        several: list[Reference] = [
             [*chain.from_iterable([r] if isinstance(r, str) else r for r in each)] for each in merged.values()
         ]
         return Items(name, list(merged), several, lines=sources)
-    if several := sum(len(set(each)) > 1 for each in merged.values()):
-        note(f"sources with several targets: {several}; with --alternatives each of them counts as right")
+    if count := sum(len(set(each)) > 1 for each in merged.values()):
+        note(f"sources with several targets: {count}; with --alternatives each of them counts as right")
     return Items(name, sources, references)
 
 

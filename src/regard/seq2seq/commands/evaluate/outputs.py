@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,6 +16,7 @@ from regard.seq2seq.commands.examples import example_path, loaded
 from regard.seq2seq.commands.link_files import LineLinks, LinkFile
 from regard.seq2seq.commands.loading import Unseen, word_links
 from regard.seq2seq.commands.options import check_outputs
+from regard.seq2seq.commands.read_lines import Failures
 from regard.seq2seq.decoding.beam import BEAM
 from regard.seq2seq.evaluation import metrics
 from regard.seq2seq.evaluation.metrics import LinkScore
@@ -39,11 +41,13 @@ class Output(NamedTuple):
 
 
 class _Read(NamedTuple):
-    """The items of the test set as a model reads them, targets only where they are aligned."""
+    """The items of the test set as a model reads them, targets only where they are aligned; those that it can use."""
 
     model: Translator
     sources: list[Example]
     targets: list[Example]
+    translated: list[int]
+    aligned: list[int]
 
 
 def read_for_models(
@@ -74,23 +78,28 @@ def model_outputs(
     examples: list[Example],
     gold: list[Gold] | None,
     names: Sequence[str],
+    failures: Failures,
 ) -> Iterator[Output]:
-    """Yield the output of each model, once the test set has been checked with all of them."""
+    """Yield the output of each model, once the test set has been checked with all of them.
+
+    Of an item that a model cannot use, the output is empty.
+    """
     if gold is not None and not all(model.attention for model in models):
         _check.fail("--gold needs attention: one of the models was trained without")
-    inputs, unseen = list[_Read](), Unseen()
+    inputs, unseen = list[_Read](), Unseen(failures, args.unknown)
     targets: list[Any] = [] if gold is None else test.targets
     for model in models:  # those that split text alike share the examples
         source, target = model.model.source, model.model.target
         examples, targets = list(map(source.load, examples)), list(map(target.read, targets))
-        inputs.append(_Read(model, examples, targets))
-        if source.tokenizer is not None:
-            _check_lengths(f"{test.name}, source", examples, source.tokenizer, unseen)
-        _check_lengths(f"{test.name}, target", targets, target)
+        alike = next((read.translated for read in inputs if read.model.model.source == source), None)
+        translated = _usable("source", examples, source.tokenizer, unseen) if alike is None else alike
+        aligned = {*_usable("target", targets, None, unseen)} & {*translated}
+        inputs.append(_Read(model, examples, targets, translated, sorted(aligned)))
         if gold is not None:
             _check_gold(gold_file(args), inputs[-1], gold)
             # Raises for a model without a posterior, before all pairs are translated.
-            model.align(examples[:1], targets[:1], posterior=args.posterior)
+            first = inputs[-1].aligned[:1]
+            model.align([examples[i] for i in first], [targets[i] for i in first], posterior=args.posterior)
     if gold is not None:
         gold_file(args).warn([links.possible for links in gold])
     for name, read in zip(names, inputs, strict=True):
@@ -99,21 +108,27 @@ def model_outputs(
         yield Output(lines, links, read.model.model.target.normalization)
 
 
-def _check_lengths(
-    side: str, examples: Sequence[Example], tokenizer: Tokenizer, unseen: Unseen | None = None
-) -> None:
-    """Check the lengths of all lines before the first is translated; warn of symbols that the model has never seen."""
-    for number, example in enumerate(examples, 1):
-        check_length(len(example), f"{side} {number}: ")
-        if unseen is not None:
-            unseen.check(tokenizer, example.content, f"{side} {number}")
+def _usable(side: str, examples: Sequence[Example], tokenizer: Tokenizer | None, unseen: Unseen) -> list[int]:
+    """Return the items that are not too long, nor to be left out for symbols that the tokenizer does not know."""
+
+    def check(example: Example, location: str) -> None:
+        check_length(len(example))
+        if tokenizer is not None:
+            unseen.check([(tokenizer, example.content)], location)
+
+    usable = list[int]()
+    for i, example in enumerate(examples):
+        location = f"{unseen.failures.file}, {side} {i + 1}"
+        if unseen.failures.attempt(partial(check, example, location), location) is None:
+            usable.append(i)
+    return usable
 
 
-def _blocks(lines: Sequence[Example], name: str) -> Iterator[list[int]]:
+def _blocks(numbers: Sequence[int], lines: Sequence[Example], name: str) -> Iterator[list[int]]:
     """Yield the indices of lines in blocks of similar lengths, and print the progress."""
-    order = sorted(range(len(lines)), key=lambda i: len(lines[i]))
-    with Progress(len(lines), name) as progress:
-        for start in range(0, len(lines), _BLOCK_SENTENCES):
+    order = sorted(numbers, key=lambda i: len(lines[i]))
+    with Progress(len(order), name) as progress:
+        for start in range(0, len(order), _BLOCK_SENTENCES):
             block = order[start : start + _BLOCK_SENTENCES]
             yield block
             progress.advance(len(block))
@@ -121,7 +136,7 @@ def _blocks(lines: Sequence[Example], name: str) -> Iterator[list[int]]:
 
 def _translated(read: _Read, beam: int, name: str) -> list[str]:
     texts = [""] * len(read.sources)
-    for block in _blocks(read.sources, f"translating ({name})"):
+    for block in _blocks(read.translated, read.sources, f"translating ({name})"):
         translations = read.model.translate([read.sources[i] for i in block], beam=beam)
         for i, translation in zip(block, translations, strict=True):
             texts[i] = translation.text
@@ -139,12 +154,12 @@ def _check_gold(file: LinkFile, read: _Read, gold: Sequence[Gold]) -> None:
 
 def _link_score(read: _Read, gold: Sequence[Gold], name: str, args: argparse.Namespace) -> LinkScore:
     """Compare the links of a model, by forced decoding of the targets, with the reference links."""
-    model, sources, targets = read
+    model, sources, targets = read.model, read.sources, read.targets
     predicted: list[frozenset[tuple[int, int]]] = [frozenset() for _ in sources]
-    for block in _blocks(sources, f"aligning ({name})"):
+    for block in _blocks(read.aligned, sources, f"aligning ({name})"):
         aligned = model.align(
             [sources[i] for i in block], [targets[i] for i in block], posterior=args.posterior
         )
         for i, translation in zip(block, aligned, strict=True):
-            predicted[i] = word_links(model, translation, args.by or "words")
+            predicted[i] = word_links(model, translation, args.by)
     return metrics.alignment_error_rate(predicted, [g.sure for g in gold], [g.possible for g in gold])

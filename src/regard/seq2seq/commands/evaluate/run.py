@@ -12,7 +12,8 @@ from regard.seq2seq.commands.evaluate.data import gold_file, read_gold, read_hyp
 from regard.seq2seq.commands.evaluate.measures import make_columns, measure, measure_copying, named_measure
 from regard.seq2seq.commands.evaluate.outputs import Output, model_outputs, read_for_models
 from regard.seq2seq.commands.evaluate.report import describe, draw, json_content, write_json
-from regard.seq2seq.commands.loading import load_all
+from regard.seq2seq.commands.loading import linked_unit, load_all
+from regard.seq2seq.commands.read_lines import Failures
 from regard.seq2seq.sources.text.normalization import Normalization
 
 __all__ = ["add_arguments", "run"]
@@ -27,7 +28,7 @@ def run(args: argparse.Namespace) -> int:
     gold = None if args.gold is None else read_gold(gold_file(args))
     if gold is not None and len(gold) != (count := len(test.references)):
         _check.fail(f"{args.gold} must have a line for each of the {count} pairs. It has {len(gold)}.")
-    names = model_names(args)
+    names, failures = model_names(args), Failures("evaluate", "items", test.name)
     form: Normalization = "none"
     outputs: Iterable[Output]
     if args.hypotheses:
@@ -36,7 +37,8 @@ def run(args: argparse.Namespace) -> int:
         together = [(args.model, args.ensemble), *((path, []) for path in args.compare)]
         models = [load_all(path, others, arrays=None) for path, others in together]
         test, examples = read_for_models(args, test, models)
-        outputs = model_outputs(args, models, test, examples, gold, names)
+        args.by = linked_unit(args.by, models[0])
+        outputs = model_outputs(args, models, test, examples, gold, names, failures)
         form = models[0].model.target.normalization
         if all((model.model.card or {}).get("symbols") for model in models):
             test = test._replace(phonemes=True)
@@ -49,4 +51,4 @@ def run(args: argparse.Namespace) -> int:
         write_json(args.json, json_content(args, test, results, copied))
     if args.png:
         draw(args.png, columns[key], key, test, results)
-    return 0
+    return failures.status(len(test.references))

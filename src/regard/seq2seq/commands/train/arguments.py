@@ -17,6 +17,7 @@ from regard.seq2seq.commands.options import check_needs, first_given
 from regard.seq2seq.commands.sources import add_source_options, make_source, reads_text
 from regard.seq2seq.commands.train.data import PairFiles
 from regard.seq2seq.commands.train.dictionary import read_dictionary
+from regard.seq2seq.corpus.splits import by_family
 from regard.seq2seq.corpus.tables import is_csv
 from regard.seq2seq.model import Seq2Seq
 from regard.seq2seq.networks.families import FAMILIES
@@ -141,6 +142,11 @@ def add_preset(group: Any) -> None:
     add_phones(group)
     add("--skip-bad", action="store_true", help="leave out entries that cannot be read, and list them")
     add("--licence", metavar="TEXT", help="the licence of the dictionary, for the card in the model file")
+    add(
+        "--split",
+        choices=("families", "words"),
+        help="what is held out together: words with the same beginning, as inflections have (default), or each alone",
+    )
 
 
 def _add_model(group: Any) -> None:
@@ -201,7 +207,7 @@ def _add_tokens(add: Any) -> None:
     add(
         "--lower",
         action=argparse.BooleanOptionalAction,
-        help="lowercase the source (default: only if its tokens are words)",
+        help="lowercase the source (default: words, and other tokens where all sources have one case)",
     )
     add(
         "--normalization",
@@ -275,7 +281,8 @@ def _add_links(add: Any) -> None:
         metavar="FILE",
         help="word alignments of the pairs, which attention learns (one line a pair, 0-0 1-2, as from regard align)",
     )
-    add("--links-by", choices=("words", "tokens"), help="what the numbers in --links count (default words)")
+    by = "what the numbers in --links count (default words; tokens where those of a side are characters)"
+    add("--links-by", choices=("words", "tokens"), help=by)
     add(
         LINKS_FROM,
         "--gold-from",
@@ -306,6 +313,8 @@ def check_options(args: argparse.Namespace) -> None:
         _check.fail(f"{option} needs tokens in the source. --source {args.source} has none.")
     check_needs(args, (("--links-by", "--links", ""), (LINKS_FROM, "--links", "")))
     check_needs(args, ((option, "--preset", "") for option in (*OF_DICTIONARIES, "--licence")))
+    if args.split and args.valid:
+        _check.fail("--split is about words that are held out: --valid must not be given with it")
     check_pairs(args)
     if args.links and args.skip_empty and (args.columns or is_csv(args.pairs[0])):
         _check.fail(
@@ -320,7 +329,7 @@ def check_pairs(args: argparse.Namespace) -> None:
 
 
 _OF_TEXT = ("--links", "--lower", "--extras")
-OF_DICTIONARIES = ("--stress", "--phone-map", "--symbols", "--skip-bad")
+OF_DICTIONARIES = ("--stress", "--phone-map", "--symbols", "--skip-bad", "--split")
 _SPELLED = ("characters", "subwords")  # tokens that are letters, or made of them
 _OF_PAIRS = ("--columns", "--skip-empty", "--links", *(f"--source {x}" for x in SOURCES if x not in _SPELLED))
 _OF_ATTENTION = ("score", "attention")  # options of the network
@@ -374,6 +383,11 @@ def model_paths(args: argparse.Namespace) -> list[Path]:
     return [path, path.with_name(f"{path.stem}-without-attention{path.suffix}")]
 
 
+def _links_by(args: argparse.Namespace) -> str:
+    """Return what links are between."""
+    return args.links_by or ("tokens" if "characters" in (args.source, args.target) else "words")
+
+
 def pair_files(args: argparse.Namespace) -> PairFiles:
     """Return the files of the pairs, and how they are read; those of dictionaries are read once."""
     return PairFiles(
@@ -382,6 +396,7 @@ def pair_files(args: argparse.Namespace) -> PairFiles:
         args.test,
         columns=args.columns,
         skip_empty=args.skip_empty,
-        links=LinkFile(args.links, args.links_from, args.links_by or "words") if args.links else None,
+        links=LinkFile(args.links, args.links_from, _links_by(args)) if args.links else None,
         dictionary=cache(partial(read_dictionary, args)) if args.preset else None,
+        groups=by_family if args.preset and args.split != "words" else None,
     )

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import argparse
 import hashlib
-from collections.abc import Iterable, Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from regard.seq2seq.evaluation.metrics import error_rate, exact
 from regard.seq2seq.model import Seq2Seq
 from regard.seq2seq.sources.text.vocabulary import SPECIAL
 
-__all__ = ["describe_rates", "make_card", "rates", "tested_words"]
+__all__ = ["describe_rates", "make_card", "rates", "rates_by_length", "rates_of", "tested_words"]
 
 Phones = tuple[str, ...]
 
@@ -35,8 +36,8 @@ def rates(answers: Sequence[Phones], references: Sequence[Sequence[Phones]]) -> 
     Where phones have stress marks, `without_stress` has the rates of what is left when they are dropped.
     """
     measured: dict[str, Any] = {
-        "any_variant": _rates(answers, references),
-        "first_variant": _rates(answers, [variants[:1] for variants in references]),
+        "any_variant": rates_of(answers, references),
+        "first_variant": rates_of(answers, [variants[:1] for variants in references]),
     }
     plain = [[stressed(phones, "drop") for phones in variants] for variants in references]
     if plain != [[*variants] for variants in references]:
@@ -44,9 +45,28 @@ def rates(answers: Sequence[Phones], references: Sequence[Sequence[Phones]]) -> 
     return measured
 
 
-def _rates(answers: Sequence[Phones], references: Sequence[Sequence[Phones]]) -> dict[str, float]:
+def rates_of(answers: Sequence[Phones], references: Sequence[Sequence[Phones]]) -> dict[str, float]:
+    """Return the error rates of words and phones, where any variant is right; none without answers."""
+    if not answers:
+        return {}
     lines, right = [*map(" ".join, answers)], [[*map(" ".join, variants)] for variants in references]
     return {"wer": 1 - exact(lines, right), "per": error_rate(lines, right)}
+
+
+def rates_by_length(answers: Sequence[Phones], words: Mapping[str, Sequence[Phones]]) -> list[dict[str, Any]]:
+    """Return the error rates of words of similar lengths, where any variant is right."""
+    grouped: dict[str, list[tuple[Phones, Sequence[Phones]]]] = {name: [] for name in _LENGTHS}
+    for answer, (word, variants) in zip(answers, words.items(), strict=True):
+        name = next(name for name, most in _LENGTHS.items() if len(word) <= most)
+        grouped[name].append((answer, variants))
+    return [
+        {"letters": name, "words": len(found)} | rates_of([a for a, _ in found], [r for _, r in found])
+        for name, found in grouped.items()
+        if found
+    ]
+
+
+_LENGTHS = {"1 to 4": 4, "5 or 6": 6, "7 or 8": 8, "9 or 10": 10, "11 or more": math.inf}
 
 
 def describe_rates(measured: dict[str, Any]) -> str:
@@ -73,7 +93,7 @@ def make_card(
         "words": len(lexicon),
         "entries": sum(map(len, lexicon.values())),
         "split": {
-            "by": "word",
+            "by": "word" if data.groups is None else "family",
             "seed": SEED,
             **{part: len(tested_words(getattr(data, part))) for part in _PARTS},
         },
@@ -81,6 +101,7 @@ def make_card(
         "symbols": [*read.target.tokens[len(SPECIAL) :]],
         "rules": {
             "letters": read.source_tokenizer.describe(),
+            "repetitions": model.repetitions,
             "stress": args.stress or "keep",
             "phone_map": args.phone_map and args.phone_map.name,
         },

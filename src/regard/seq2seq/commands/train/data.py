@@ -15,9 +15,10 @@ from regard.seq2seq.commands.columns import check_one_file
 from regard.seq2seq.commands.examples import load_pairs
 from regard.seq2seq.commands.link_files import LineLinks, LinkFile, PairLinks, SkippedPairs, read_links
 from regard.seq2seq.commands.train.dictionary import MOST_TESTED, dictionary_pairs
+from regard.seq2seq.commands.train.notices import notices
 from regard.seq2seq.corpus.dataset import is_short
 from regard.seq2seq.corpus.pairs import Pair, read_pairs, read_two
-from regard.seq2seq.corpus.splits import hold_out, split_validation
+from regard.seq2seq.corpus.splits import Groups, hold_out, split_validation
 from regard.seq2seq.distillation import Labels
 from regard.seq2seq.model import Seq2Seq
 from regard.show.terminal.text import note
@@ -40,6 +41,7 @@ class PairFiles(NamedTuple):
     skip_empty: bool = False
     links: LinkFile | None = None
     dictionary: Callable[[tuple[str, ...]], Lexicon] | None = None  # reads files, if they are dictionaries
+    groups: Groups | None = None  # of sources that are held out together
 
     @property
     def lexicon(self) -> Lexicon | None:
@@ -65,6 +67,7 @@ class Data:
     lexicon: Lexicon | None = None  # the dictionary of which the pairs are
     tested: str = ""  # the first file of the test pairs
     labels: Labels | None = None  # of teachers, for the training pairs and for other sources
+    groups: Groups | None = None  # of sources that were held out together
 
     @property
     def lessons(self) -> list[Pair]:
@@ -89,16 +92,18 @@ def read(files: PairFiles, model: Seq2Seq, longest: int) -> Data:
     """
     skipped = SkippedPairs()
     train = _pairs(files.train, "PAIRS", files, skipped, model)
+    for line in notices(train, model) if files.dictionary is None else ():
+        note(line)
     lines: Sequence[LineLinks] | None = None
     if files.links:
         lines = read_links(files.links, skipped.lines, len(train))
     test = None
     if files.dictionary and not (files.valid or files.test):
-        train, test = hold_out(train, model.fits, most=MOST_TESTED)
+        train, test = hold_out(train, model.fits, most=MOST_TESTED, groups=files.groups)
     if files.valid:
         valid = _pairs(files.valid, "--valid", files, skipped, model)
     else:
-        train, valid, lines = split_validation(train, lines, model.fits)
+        train, valid, lines = split_validation(train, lines, model.fits, files.groups)
     if files.test:
         test = _pairs(files.test, "--test", files, skipped, model)
     test = valid if test is None else test
@@ -116,6 +121,7 @@ def read(files: PairFiles, model: Seq2Seq, longest: int) -> Data:
         own_test=test != valid,
         lexicon=files.lexicon,
         tested=files.tested,
+        groups=files.groups,
     )
 
 

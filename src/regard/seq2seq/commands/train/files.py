@@ -9,7 +9,7 @@ from typing import Generic, NoReturn, TypeVar
 
 from regard import _check, _files
 from regard.seq2seq.storage.checkpoint_file import State
-from regard.seq2seq.storage.model_file import read_model
+from regard.seq2seq.storage.model_file import read_model, write_model
 from regard.seq2seq.training.checkpoint import read_checkpoint
 from regard.seq2seq.training.log import LOG_FILE, Log, entries, read_log
 
@@ -111,6 +111,14 @@ class RunFiles:
         state = self._state.read() if self.resumes() else None
         self._state.clear()
         return state
+
+    def change_card(self, **values: str) -> None:
+        """Replace values of the card in the model file, if they differ."""
+        with self.locked():
+            model = read_model(self.model)
+            card = {**(model.card or {}), **values}
+            if model.card != card:
+                write_model(self.model, model._replace(card=card))
 
     def finished_identity(self) -> str | None:
         """Return the identity of a finished training, if the log has one."""

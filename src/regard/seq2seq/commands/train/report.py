@@ -11,7 +11,8 @@ from typing import Any
 from regard.seq2seq.commands import curve, drawing
 from regard.seq2seq.commands.pages import PageParts
 from regard.seq2seq.commands.summary import Summary, summarize
-from regard.seq2seq.commands.train.card import describe_rates, rates, tested_words
+from regard.seq2seq.commands.train.card import describe_rates, rates, rates_by_length, tested_words
+from regard.seq2seq.commands.train.confidence import Confidence
 from regard.seq2seq.commands.train.data import Data, with_noun
 from regard.seq2seq.commands.train.files import EXAMPLES, RunFiles
 from regard.seq2seq.corpus.pairs import Pair
@@ -315,7 +316,7 @@ def draw_curve(files: RunFiles) -> None:
 
 
 def print_measures(models: Sequence[Seq2Seq], test: Sequence[Pair], data: Data) -> None:
-    """Print the measures of each model on the test pairs, and those of the sources if they come near."""
+    """Print the measures of each model on the test pairs, and of the copied sources if those are nearly as good."""
     sources, measured = [source for source, _ in test], []
     any_target = ", any target of a source right" * (len({*test}) > len({*sources}))
     for model in models:
@@ -331,11 +332,14 @@ def print_measures(models: Sequence[Seq2Seq], test: Sequence[Pair], data: Data) 
         print(f"{copied} by copying the source")
 
 
-def print_rates(model: Seq2Seq, test: Sequence[Pair], data: Data) -> dict[str, Any]:
+def print_rates(model: Seq2Seq, test: Sequence[Pair], data: Data, confidence: Confidence) -> dict[str, Any]:
     """Print and return the error rates of a model of pronunciation on the words of the test."""
     words = tested_words(test)
-    answers = [translation.tokens for translation in model.translate([*words])]
+    answers = [one.candidates[0].tokens for one in confidence.judged]
     measured = rates(answers, [*words.values()])
+    measured["by_length"] = rates_by_length(answers, words)
+    if confidence.probabilities:
+        measured |= {**confidence.measures(), "by_probability": confidence.by_threshold([*words.values()])}
     how = "with" if model.attention else "without"
     print(f"{describe_rates(measured)}, {how} attention, on {_describe_words(data, [*words])}, beam {BEAM}")
     return {"words": len(words), "learned": _learned(data, words), "beam": BEAM, **measured}

@@ -23,7 +23,9 @@ from regard.seq2seq.commands.train.arguments import (
     pair_files,
 )
 from regard.seq2seq.commands.train.card import make_card
+from regard.seq2seq.commands.train.confidence import Confidence, calibrate, describe
 from regard.seq2seq.commands.train.data import Data, identity, read, short_pairs, with_noun
+from regard.seq2seq.commands.train.dictionary import most_repetitions
 from regard.seq2seq.commands.train.files import HINT, RunFiles
 from regard.seq2seq.commands.train.report import (
     Reporter,
@@ -91,7 +93,7 @@ def train_all(
     if done:
         if [one.files.finished_identity() for one in runs] != identities:
             done[0].refuse()
-        return _report_done(runs)
+        return _report_done(runs, args.licence)
     data = complete(data, runs[0].files)
     longest = min(args.test_max_tokens or most, LONGEST_SENTENCE)
     for one in runs:
@@ -116,9 +118,12 @@ def train_all(
     return 0
 
 
-def _report_done(runs: Sequence[Run]) -> int:
-    """Report that the same command has finished before."""
+def _report_done(runs: Sequence[Run], licence: str | None) -> int:
+    """Report that the same command has finished before; write another licence into the card."""
     note(f"{runs[0].name} is done already; --fresh trains anew, another --out keeps this model")
+    for one in runs:
+        if licence is not None:
+            one.files.change_card(licence=licence)
     print(report(f"the model is in {runs[0].files.model}"))
     for one in runs:
         one.files.remove_leftovers()
@@ -139,10 +144,17 @@ def _train_and_show(runs: Sequence[Run], test: Sequence[Pair], data: Data, card:
         for one in runs:
             if status := one.train():
                 return status
-        for one, measured in zip(runs, _measured(runs, test, data), strict=True):
-            if known := card(data, one.model, measured):
+        if data.lexicon is not None:
+            for one in runs:
+                one.model.repetitions = most_repetitions(data.lexicon)
+        confidences = [one.calibrate(test, data) for one in runs]
+        measured = _measured(runs, test, data, confidences)
+        for one, confidence, rates in zip(runs, confidences, measured, strict=True):
+            if known := card(data, one.model, rates):
                 one.model.card = known
                 one.model.save(one.files.model)
+            if one.model.reader.tokenizer is not None:
+                note(describe(one.model, confidence))
         show_examples(runs[0].model, runs[0].files, test)
     except KeyboardInterrupt as error:
         files = runs[0].files
@@ -152,10 +164,15 @@ def _train_and_show(runs: Sequence[Run], test: Sequence[Pair], data: Data, card:
     return 0
 
 
-def _measured(runs: Sequence[Run], test: Sequence[Pair], data: Data) -> list[dict[str, Any] | None]:
+def _measured(
+    runs: Sequence[Run], test: Sequence[Pair], data: Data, confidences: Sequence[Confidence]
+) -> list[dict[str, Any] | None]:
     """Print the measures of all models; return the error rates of those of pronunciation."""
     if data.lexicon is not None:
-        return [print_rates(one.model, test, data) for one in runs]
+        return [
+            print_rates(one.model, test, data, confidence)
+            for one, confidence in zip(runs, confidences, strict=True)
+        ]
     print_measures([one.model for one in runs], test, data)
     return [None for _ in runs]
 
@@ -253,6 +270,15 @@ class Run:
             command = "the same command" + " without --fresh" * self.files.fresh
             note(f"{command} goes on from there")
         return self.stop.status
+
+    def calibrate(self, test: Sequence[Pair], data: Data) -> Confidence:
+        """Calibrate the probabilities of the model, and save it; models of other sources than text have none."""
+        if self.model.reader.tokenizer is None:
+            return Confidence([], [])
+        confidence = calibrate(self.model, test, self.sample, data)
+        if self.model.calibration is not None:
+            self.model.save(self.files.model)
+        return confidence
 
     def _report_stop(self, why: str, which: str) -> None:
         saved = self.saved or ("that of an earlier run" if self.files.model.exists() else "")

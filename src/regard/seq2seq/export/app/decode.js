@@ -1,7 +1,7 @@
 // Decode texts with an exported model, by onnxruntime-web. The same as decode.py, with all outputs that a beam finds.
 
 import * as ort from "./ort.wasm.bundle.min.mjs";
-import { END, START, Text, UNKNOWN } from "./text.js";
+import { blocked, END, START, Text, UNKNOWN } from "./text.js";
 
 ort.env.wasm.numThreads = 1; // more threads need a page that is isolated from others
 
@@ -13,6 +13,7 @@ export class Decoder {
     decoder.source = new Text(rules.source);
     decoder.target = new Text(rules.target);
     decoder.limit = rules.limit;
+    decoder.repetitions = rules.repetitions;
     decoder.encoder = await ort.InferenceSession.create(new URL("encoder.onnx", folder).href);
     decoder.step = await ort.InferenceSession.create(new URL("step.onnx", folder).href);
     return decoder;
@@ -48,7 +49,7 @@ export class Decoder {
     for (let length = 1; length <= most; length++) {
       const out = await run(this.step, { ...given, token: integers(live.map(({ ids }) => ids.at(-1))) });
       const grown = [];
-      best(live, out.log_probs, 2 * beam).forEach(({ total, parent, token }, rank) => {
+      best(live, out.log_probs, 2 * beam, this.repetitions).forEach(({ total, parent, token }, rank) => {
         const rows = out.weights && [...live[parent].rows, row(out.weights, parent)];
         const one = { total, ids: [...live[parent].ids, token], rows, parent };
         if (token !== END) grown.push(one);
@@ -88,10 +89,12 @@ function selected(state, rows) {
 }
 
 // The most probable continuations, in falling order; of equals, the first.
-function best(live, { data, dims }, count) {
+function best(live, { data, dims }, count, repetitions) {
   const kept = [];
-  live.forEach(({ total }, parent) => {
+  live.forEach(({ total, ids }, parent) => {
+    const never = new Set(blocked(ids.slice(1), repetitions));
     for (let token = END; token < dims[1]; token++) {
+      if (never.has(token)) continue;
       const sum = total + data[parent * dims[1] + token];
       if (kept.length === count && sum <= kept[count - 1].total) continue;
       let at = kept.length;

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import onnxruntime
-from text import END, START, UNKNOWN, Text
+from text import END, START, UNKNOWN, Text, blocked
 
 # The score is the mean log-probability; weights are of tokens to the source's tokens and end; cut: at the limit.
 Output = namedtuple("Output", "text tokens score weights cut")
@@ -19,7 +19,8 @@ class Decoder:
 
     def __init__(self, folder: Path) -> None:
         rules = json.loads((folder / "model.json").read_text("utf-8"))
-        self.source, self.target, self.limit = Text(rules["source"]), Text(rules["target"]), rules["limit"]
+        self.source, self.target = Text(rules["source"]), Text(rules["target"])
+        self.limit, self.repetitions = rules["limit"], rules["repetitions"]
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = 1  # for small products, threads only wait
         files = folder / "encoder.onnx", folder / "step.onnx"
@@ -45,7 +46,8 @@ class Decoder:
         for length in range(1, most + 1):
             out = run(self.step, given | {"token": np.array([ids[-1] for _, ids, _ in live])})
             totals, grown = out["log_probs"] + np.array([[one[0]] for one in live]), []
-            totals[:, :END] = -np.inf
+            for i, one in enumerate(live):
+                totals[i, blocked(one[1][1:], self.repetitions)] = -np.inf
             order = np.argsort(-totals, axis=None, kind="stable")[: 2 * beam]  # half of them may be ends
             for rank, place in enumerate(order[totals.flat[order] > -np.inf].tolist()):
                 i, token = divmod(place, totals.shape[1])

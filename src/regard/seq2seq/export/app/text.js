@@ -7,6 +7,17 @@ const CONTROL = /[\x01-\x1f\x7f-\x9f\u2028\u2029]/g;
 
 const swapped = (text) => text.replace(/[ \u2423]/g, (sign) => (sign === " " ? "\u2423" : " ")); // how a space is written
 
+// The ids that must not follow: with a limit, those of a group that would come more often in a row.
+export function blocked(ids, most) {
+  if (most === null) return [0, START];
+  const found = ids.length ? [0, START, UNKNOWN] : [0, START, UNKNOWN, END];
+  for (let size = 1; size * (most + 1) <= ids.length + 1; size++) {
+    const tail = ids.slice(ids.length + 1 - (most + 1) * size);
+    if (tail.slice(size).every((id, i) => id === tail[i])) found.push(ids.at(-size));
+  }
+  return found;
+}
+
 export class Text {
   constructor(rules) {
     this.rules = rules;

@@ -12,6 +12,18 @@ SWAPPED = str.maketrans(" \u2423", "\u2423 ")  # in characters: how a space is w
 CONTROL = re.compile("[\1-\x1f\x7f-\x9f\u2028\u2029]")
 
 
+def blocked(ids: list[int], most: int | None) -> list[int]:
+    """Return the ids that must not follow: with a limit, those of a group that would come more often in a row."""
+    if most is None:
+        return [0, START]
+    found = [0, START, UNKNOWN] if ids else [0, START, UNKNOWN, END]
+    for size in range(1, (len(ids) + 1) // (most + 1) + 1):
+        tail = ids[len(ids) + 1 - (most + 1) * size :]
+        if tail[size:] == tail[:-size]:
+            found.append(ids[-size])
+    return found
+
+
 class Text:
     """The rules of one side: "characters", "tokens" between spaces, "words", or "subwords"."""
 

@@ -35,7 +35,6 @@ Ids = NDArray[np.int64]
 MAX_FERTILITY = 3  # target tokens of one source token
 MAX_CELLS = 1 << 22  # S T: the probabilities of tokens are a table
 _INITIAL = (0.1, 0.8, 0.08, 0.02)  # probabilities of fertilities before the first round
-_ROUNDS = 10
 _ENOUGH, _PER_TOKEN = 5000, 20  # pairs to learn from: at least, and for each token of the source's vocabulary
 _BATCH, _BATCH_CELLS = 1024, 1 << 19  # pairs, and products of the lengths of source and target, summed
 # Smoothing, in counts: unseen events are improbable, and a token without any count is like the others.
@@ -91,15 +90,15 @@ class Aligner:
         self._logs[1][PAD] = [0, *[-np.inf] * MAX_FERTILITY]  # padding yields nothing
 
     @classmethod
-    def learn(cls, pairs: Sequence[tuple[Row, Row]], sizes: tuple[int, int]) -> Self:
+    def learn(cls, pairs: Sequence[tuple[Row, Row]], sizes: tuple[int, int], rounds: int = 10) -> Self:
         """Learn from pairs, or from a sample if there are many.
 
-        `pairs`: ids of tokens; all are `alignable`; `sizes`: s and T.
+        `pairs`: ids of tokens; all are `alignable`; `sizes`: s and T; `rounds`: of expectation maximization.
         """
         enough = max(_ENOUGH, _PER_TOKEN * sizes[0])
         batches = list(_batches(pairs[:: -(-len(pairs) // enough)]))
         tokens, fertilities = np.ones(sizes), np.tile(_INITIAL, (sizes[0], 1))
-        for _ in range(_ROUNDS):
+        for _ in range(rounds):
             aligner = cls(_normalized(tokens), _normalized(fertilities))
             tokens, fertilities = np.zeros(sizes), np.zeros((sizes[0], MAX_FERTILITY + 1))
             for batch in batches:

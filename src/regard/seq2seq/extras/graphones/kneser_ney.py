@@ -78,7 +78,7 @@ class KneserNey:
 
     @classmethod
     def restore(cls, data: Mapping[str, bytes], size: int) -> Self:
-        """Return the n-grams of `data`, which may be untrusted; raise ValueError if they are invalid.
+        """Return the n-grams of `data`, which may be untrusted; raise if they are invalid.
 
         `data`: from `data`; `size`: as for `learn`.
         """
@@ -164,14 +164,17 @@ class _Counts(NamedTuple):
 def _restored(data: Mapping[str, bytes], size: int) -> Iterator[Level]:
     """Yield the n-grams of each length."""
     last, children = (numbers(name, data[name], size) for name in ("last", "children"))
-    values = np.frombuffer(data["values"], "<f8") if len(data["values"]) % 8 == 0 else np.zeros(0)
-    if not len(values) or not ((values >= 0) & (values <= 1)).all():
-        _check.fail("values must be float64 numbers from 0 to 1")
+    values = _check.from_bytes("values", data["values"], "<f8")
+    _check.within("values", values, 0, 1)
     own, backoff = (numbers(name, data[name], len(values)) for name in ("own", "backoff"))
     if len(own) != len(last) or len(backoff) != len(children) or not len(children):
         _check.fail("n-grams and their shares must be as many")
-    if max(own.max(initial=0), backoff.max(initial=0)) >= len(values) or last.max(initial=0) >= size:
-        _check.fail("n-grams must be tokens, and places among the values")
+    for name, places, most in (
+        ("own", own, len(values)),
+        ("backoff", backoff, len(values)),
+        ("last", last, size),
+    ):
+        _check.within(name, places, most=most - 1)
     histories, begin, first = 1, 0, 0  # of a level: its histories, the first of them, and the first n-gram
     while begin < len(children):
         of_history = children[begin : begin + histories].astype(np.int64)

@@ -5,12 +5,12 @@ tokens (`em_aligner`). A source token with what it yields is a unit (a graphone)
 n-gram model of units (`kneser_ney`) gives the probability of a pair: the joint-sequence model of Bisani and Ney 2008,
 "Joint-sequence models for grapheme-to-phoneme conversion", with one source token in each unit.
 
-Counts are exact where a network generalises, and don't generalise. The two make different errors, and of the
-translations in a beam those are better that both find probable. They are ranked by ::
+The n-gram model knows exact counts, and the network generalises. Their errors differ, so translations that both find
+probable are better. The translations of a beam are ranked by ::
 
     log P(target | source) + weight log P(source, target)
 
-The source is the same for all of them, so that the second is as good as a conditional probability. The weight is
+The source is the same for all of them, so the joint probability ranks them as the conditional one would. The weight is
 fitted to validation pairs: it is the one of `WEIGHTS` whose best translations have the smallest edit distance to the
 references (Och 2003, "Minimum Error Rate Training in Statistical Machine Translation"). It may be 0: then the network
 ranks alone.
@@ -217,16 +217,11 @@ class Graphones(Reranker):
 
     @classmethod
     def restore(cls, settings: Mapping[str, Any], data: Mapping[str, bytes], sizes: tuple[int, int]) -> Self:
-        """Return the graphones of `describe` and `data`, which may be untrusted; raise ValueError if invalid."""
-        if settings.keys() != {"order", "weight"}:
-            _check.fail("it must have an order and a weight")
-        order, weight = settings["order"], settings["weight"]
-        if type(order) is not int or not 0 < order <= MAX_ORDER:
-            _check.fail(f"order must be an integer from 1 to {MAX_ORDER}")
-        if type(weight) not in (int, float) or not 0 <= weight <= WEIGHTS[-1]:
-            _check.fail(f"weight must be a number from 0 to {WEIGHTS[-1]:g}")
-        if data.keys() != _PARTS:
-            _check.fail(f"it must have {', '.join(sorted(_PARTS))}")
+        """Return the graphones of `describe` and `data`, which may be untrusted; raise if invalid."""
+        _check.keys("its settings", settings, ("order", "weight"))
+        order = _check.integer("order", settings["order"], 1, MAX_ORDER)
+        weight = _check.number("weight", settings["weight"], least=0, most=WEIGHTS[-1])
+        _check.keys("its data", data, sorted(_PARTS))
         check_sizes(sizes)
         aligner = Aligner(
             _table("tokens", data["tokens"], sizes),
@@ -236,18 +231,15 @@ class Graphones(Reranker):
         if not all(_is_unit(unit, sizes) for unit in units):
             _check.fail(f"units must be a token of the source and at most {MAX_FERTILITY} of the target")
         ngrams = KneserNey.restore(data, len(units) + _FIRST)
-        graphones = cls(order, aligner, units, ngrams, float(weight))
+        graphones = cls(order, aligner, units, ngrams, weight)
         if not (np.diff(graphones._keys) > 0).all():
             _check.fail("units must be sorted")
         return graphones
 
 
 def _table(name: str, data: bytes, shape: tuple[int, int]) -> Array:
-    if len(data) != 4 * shape[0] * shape[1]:
-        _check.fail(f"{name} must be {shape[0]} x {shape[1]} float32 numbers")
-    table = np.frombuffer(data, "<f4").reshape(shape)
-    if not ((table > 0) & (table <= 1)).all():
-        _check.fail(f"{name} must be above 0, and at most 1")
+    table = _check.from_bytes(name, data, "<f4", shape)
+    _check.within(name, table, most=1, positive=True)
     return table.astype(np.float32)
 
 

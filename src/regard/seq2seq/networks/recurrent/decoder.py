@@ -112,7 +112,7 @@ def _fused(ops: Taped, c: RecurrentConfig, y: Node) -> tuple[Node, Node]:
     )
     states, (contexts, weights) = Node(all_states[1:]), map(Node, others)
 
-    def back() -> None:
+    def back(ops: Taped) -> None:
         gradients = pull(states.summed(), contexts.summed(), weights.gradient)
         for node, gradient in zip((inputs, ops.start, ops.keys, ops.values), gradients[:4], strict=True):
             node.add(gradient)

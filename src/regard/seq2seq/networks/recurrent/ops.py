@@ -117,7 +117,9 @@ class Node:
 class Taped:
     """The operations on nodes (B, ...): each writes its backward pass on a tape, which `backward` runs from the end.
 
-    The gradient of a weight is one product, of what all its uses have multiplied and of what came back to them.
+    The gradient of a weight is one product, of what all its uses have multiplied and of what came back to them. The
+    functions on the tape get the `Taped` as an argument: a reference to it from its own tape would be a cycle, which
+    keeps the arrays of a loss without a backward pass until the garbage collector runs.
     """
 
     def __init__(
@@ -126,7 +128,7 @@ class Taped:
         self.p, self.c, self.source, self.with_weights = p, c, source, c.attends and with_weights
         self.forward = Forward(p, c, source)
         self.start, self.keys, self.values, self.final = map(Node, source[:4])
-        self.tape: list[Callable[[], None]] = []
+        self.tape: list[Callable[[Taped], None]] = []
         self.uses: dict[tuple[str, str | None], list[tuple[Array, Array]]] = {}
         self.g: Named = {}
 
@@ -141,14 +143,14 @@ class Taped:
         arrays = [(x.value, weight) for x, weight in terms]
         y = Node(self.forward.linear(*arrays, bias=bias, added=added.value if added else None, squash=squash))
 
-        def back() -> None:
+        def back(ops: Taped) -> None:
             dy = y.summed()
             if squash:
                 dy = (1 - y.value * y.value) * dy
             rows, own = as_rows(dy), bias
             for x, weight in terms:
-                x.add(multiply(rows, self.p[weight].T).reshape(x.value.shape))
-                self.uses.setdefault((weight, own), []).append((as_rows(x.value), rows))
+                x.add(multiply(rows, ops.p[weight].T).reshape(x.value.shape))
+                ops.uses.setdefault((weight, own), []).append((as_rows(x.value), rows))
                 own = None  # the bias goes with the first weight
             if added:
                 added.add(dy)
@@ -162,7 +164,7 @@ class Taped:
         new, pull = _cell(*(node.value for node in before))
         nodes = tuple(map(Node, new))
 
-        def back() -> None:
+        def back(_: Taped) -> None:
             for node, gradient in zip(before, pull(*(node.summed() for node in nodes)), strict=True):
                 if gradient is not None:
                     node.add(gradient)
@@ -182,14 +184,14 @@ class Taped:
         context = Node(both[:, 0, :size])
         weights = Node(both[:, 0, size:]) if self.with_weights else None
 
-        def back() -> None:
+        def back(ops: Taped) -> None:
             parts = [context.summed()] + ([weights.summed()] if weights else [])
             gradients = pull(np.concatenate(parts, axis=-1)[:, None])
             query.add(gradients.queries[:, 0])
-            self.keys.add(gradients.keys)
-            self.values.add(gradients.values[..., :size])
+            ops.keys.add(gradients.keys)
+            ops.values.add(gradients.values[..., :size])
             if "vector" in gradients.score:
-                self._add("attention_vector", gradients.score["vector"])
+                ops._add("attention_vector", gradients.score["vector"])
 
         self.tape.append(back)
         return context, weights
@@ -197,20 +199,20 @@ class Taped:
     def split(self, node: Node, count: int) -> list[Node]:
         """Return equal parts of a node along its last axis."""
         nodes = list(map(Node, np.split(node.value, count, axis=-1)))
-        self.tape.append(lambda: node.add(np.concatenate([part.summed() for part in nodes], axis=-1)))
+        self.tape.append(lambda _: node.add(np.concatenate([part.summed() for part in nodes], axis=-1)))
         return nodes
 
     def rows(self, node: Node) -> list[Node]:
         """Return the parts of a node along its first axis."""
         nodes = list(map(Node, node.value))
-        self.tape.append(lambda: node.add(np.stack([row.summed() for row in nodes])))
+        self.tape.append(lambda _: node.add(np.stack([row.summed() for row in nodes])))
         return nodes
 
     def stack(self, nodes: Sequence[Node]) -> Node:
         """Return an array of several nodes along a new first axis."""
         stacked = Node(np.stack([node.value for node in nodes]))
 
-        def back() -> None:
+        def back(_: Taped) -> None:
             for node, gradient in zip(nodes, stacked.summed(), strict=True):
                 node.add(gradient)
 
@@ -220,7 +222,7 @@ class Taped:
     def backward(self) -> tuple[Encoded, Named]:
         """Return the gradients of the encoder's output and of the parameters, once those of the results are set."""
         while self.tape:
-            self.tape.pop()()
+            self.tape.pop()(self)
         for (weight, bias), uses in self.uses.items():
             x, dy = (
                 parts[0] if len(parts) == 1 else np.concatenate(parts) for parts in zip(*uses, strict=True)

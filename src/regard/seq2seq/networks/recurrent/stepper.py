@@ -73,13 +73,16 @@ class RecurrentStepper(Stepper):
         return readout, weights
 
     def _read_out(self, tokens: Ids) -> tuple[Array, Array]:
-        embedding, ops = self.p["target_embedding"][tokens], Forward(self.p, self.c, self.encoded)
+        embedding, ops = self.p["target_embedding"][tokens], self._operations()
         done = step(ops, self.c, enter(ops, embedding), self.memory, self.readout)
         self.memory = done.memory
         readout = leave(ops, self.c, embedding, done.state, done.context)
         if self.c.feeds:
             self.readout = readout
         return readout, done.weights
+
+    def _operations(self) -> Forward:
+        return Forward(self.p, self.c, self.encoded)
 
     def posterior(self, tokens: Ids) -> Array:
         """Return the posterior attention (B, k, T) of the last step, given the tokens (B, k) that followed it."""

@@ -25,13 +25,14 @@ class Text(Source):
     """Sources that are text, or tokens.
 
     `kind`: the type of tokens; `min_count`, `vocabulary`, `lower`, `normalization`, `subwords`: as for
-    `regard.seq2seq.Seq2Seq`, of this side; `learned`: the tokenizer that was learned from the training texts.
+    `regard.seq2seq.Seq2Seq`, of this side; with `lower` None they are lowercased if the training texts have one case;
+    `learned`: the tokenizer that was learned from the training texts.
     """
 
     kind: str = "words"
     min_count: int | None = None
     vocabulary: int | None = None
-    lower: bool = False
+    lower: bool | None = False
     normalization: Normalization = "NFC"
     subwords: Method = "unigram"
     learned: Tokenizer | None = None
@@ -68,7 +69,7 @@ class Text(Source):
             texts,
             min_count=least,
             size=self.vocabulary or (LARGEST_VOCABULARY if self.kind == "words" else None),
-            lower=self.lower,
+            lower=_has_one_case(texts) if self.lower is None else self.lower,
             normalization=self.normalization,
             method=self.subwords,
         )
@@ -88,7 +89,7 @@ class Text(Source):
         return *example.content, SPECIAL[END]
 
     def settings(self) -> tuple[dict[str, Any], dict[str, bytes]]:
-        """Return those of the tokenizer."""
+        """Return the settings and the data of the tokenizer."""
         return self.tokenizer.describe(), self.tokenizer.data()
 
     @classmethod
@@ -108,6 +109,17 @@ class Text(Source):
 
     def __hash__(self) -> int:
         return hash(self.kind)
+
+
+def _has_one_case(texts: Iterable[Example]) -> bool:
+    """Return whether all letters that have a case have the same one: capitals are read as small letters are then."""
+    lower = upper = True
+    for text in map(str, texts):
+        lower = lower and text == text.lower()
+        upper = upper and text == text.upper()
+        if not (lower or upper):
+            return False
+    return lower != upper
 
 
 def _least_count(kind: str, texts: int) -> int:

@@ -23,13 +23,11 @@ METHODS: tuple[Method, ...] = ("unigram", "bpe")
 FEWEST = len(SPECIAL) + 2  # tokens: special tokens, the word-start marker, and one character
 LONGEST_PIECE = 64  # characters; sentencepiece's own limit is 16
 _UNKNOWN_COSTS = 10.0  # as in sentencepiece: an unknown character scores this much less than the worst piece
-_MOST_SENTENCES = 500_000  # more hardly change the pieces
 _MOST_PIECES = (
     1_000_000  # sentencepiece's number of candidates; initialising memory for 2^31 would take hours
 )
 _RARE = 0.0005  # share of characters that may be dropped if characters would fill much of the vocabulary
 _RESERVED = "\u2585"  # sentencepiece skips sentences with this character
-_CACHED = 1 << 17  # words in the cache
 _LONG = 64  # characters; longer words are not cached
 
 
@@ -38,19 +36,15 @@ class Segmenter:
 
     `tokens`: the vocabulary: four special tokens, then the pieces; `scores`: one for each token; those of special
     tokens are ignored; `method`: "unigram" maximises the sum of the pieces' scores; "bpe" merges adjacent pieces
-    while the result is a piece, the highest score first.
+    while the result is a piece, the highest score first; `cache_size`: how many words are remembered.
     """
 
-    def __init__(self, tokens: Sequence[str], scores: ArrayLike, method: Method) -> None:
-        if method not in METHODS:
-            _check.fail(f"method must be one of {', '.join(METHODS)}. Got {method!r:.60} instead.")
-        self.method, self.scores = method, np.asarray(scores, "<f4")
-        if self.scores.shape != (len(tokens),):
-            _check.fail(
-                f"scores must be one for each of {len(tokens)} tokens. Got shape {self.scores.shape} instead."
-            )
-        if not np.isfinite(self.scores).all():
-            _check.fail("scores must be finite. Got one that is not.")
+    def __init__(
+        self, tokens: Sequence[str], scores: ArrayLike, method: Method, *, cache_size: int = 1 << 17
+    ) -> None:
+        self.method, self.scores = _check.choice("method", method, METHODS), np.asarray(scores, "<f4")
+        _check.shape("scores", self.scores.shape, (len(tokens),), "(tokens,)")
+        _check.finite("scores", self.scores)
         first = len(SPECIAL)
         self._scores = dict(zip(tokens[first:], self.scores[first:].tolist(), strict=True))
         self._longest = max(map(len, self._scores), default=1)
@@ -58,6 +52,7 @@ class Segmenter:
             _check.fail(f"a piece must have at most {LONGEST_PIECE} characters. Got {self._longest} instead.")
         self._unknown = min(self._scores.values(), default=0.0) - _UNKNOWN_COSTS
         self._cache: dict[str, tuple[str, ...]] = {}
+        self._cache_size = cache_size
 
     def __call__(self, word: str) -> tuple[str, ...]:
         """Segment a word; consecutive unknown characters form one token."""
@@ -70,7 +65,7 @@ class Segmenter:
         return pieces
 
     def _store(self, word: str, pieces: tuple[str, ...]) -> None:
-        if len(self._cache) >= _CACHED:
+        if len(self._cache) >= self._cache_size:
             self._cache = {}
         self._cache[word] = pieces
 
@@ -125,22 +120,23 @@ class Segmenter:
 
 def read_scores(data: bytes, count: int) -> NDArray[np.float32]:
     """Read so many scores from little-endian float32 data."""
-    if len(data) != 4 * count:
-        _check.fail(f"the scores of {count} pieces must be {4 * count} bytes. Got {len(data)} instead.")
-    return np.frombuffer(data, "<f4").astype(np.float32)
+    return _check.from_bytes("scores", data, "<f4", (count,)).astype(np.float32)
 
 
-def learn_pieces(sentences: Iterable[str], *, size: int, method: Method) -> tuple[list[str], list[float]]:
+def learn_pieces(
+    sentences: Iterable[str], *, size: int, method: Method, most_sentences: int = 500_000
+) -> tuple[list[str], list[float]]:
     """Train a subword model of text with spaces between words by sentencepiece: tokens, special ones first, and scores.
 
-    More than 500,000 sentences are subsampled at regular intervals. `size` includes the special tokens, and is at most
-    a million; the vocabulary is smaller if the text does not yield enough pieces.
+    More sentences than `most_sentences`, which hardly change the pieces, are subsampled at regular intervals. `size`
+    includes the special tokens, and is at most a million; the vocabulary is smaller if the text does not yield enough
+    pieces.
     """
     _check.choice("method", method, METHODS)
     size = min(_check.integer("size", size, least=FEWEST), _MOST_PIECES)
     library = _sentencepiece()
     lines = [sentence for sentence in sentences if sentence.strip(" ")]
-    lines = lines[:: -(-len(lines) // _MOST_SENTENCES) or 1]
+    lines = lines[:: -(-len(lines) // most_sentences) or 1]
     characters = _frequent(lines, size - len(SPECIAL) - 1)
     if not characters:
         _check.fail("subwords must be learned from text. Got no sentence with a word in it instead.")

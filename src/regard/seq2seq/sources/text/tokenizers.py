@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 
 from regard import _check
 from regard._characters import MARKS, classes, is_mark
-from regard.seq2seq.sources.example import Example, located
+from regard.seq2seq.sources.example import Example
 from regard.seq2seq.sources.text.normalization import (
     NORMALIZATIONS,
     Normalization,
@@ -226,7 +226,7 @@ class _Base:
             if given.layout == self.segmentation:
                 return given
             given = given.name
-        with located(where):
+        with _check.located(where):
             tokens = self.tokenize(given)
         text = given if isinstance(given, str) else self.detokenize(tokens)
         return Example(tuple(map(_one_copy, tokens)), self.segmentation, text)
@@ -286,11 +286,12 @@ class _Counted(_Base):
 
     @classmethod
     def _restore(cls, settings: Mapping[str, Any], data: Mapping[str, bytes]) -> Self:
-        _check_keys("settings", settings, ("kind", "normalization", "lower"))
-        _check_keys("data", data, ("tokens",))
-        normalization = _choice("normalization", settings["normalization"], NORMALIZATIONS)
+        _check.keys("the settings of a tokenizer", settings, ("kind", "normalization", "lower"))
+        _check.keys("the data of a tokenizer", data, ("tokens",))
+        normalization = _check.choice("normalization", settings["normalization"], NORMALIZATIONS)
         return cls(
-            _vocabulary(data["tokens"], lower=_flag("lower", settings["lower"])), normalization=normalization
+            _vocabulary(data["tokens"], lower=_check.flag("lower", settings["lower"])),
+            normalization=normalization,
         )
 
 
@@ -451,15 +452,15 @@ class Subwords(_Base):
 
     @classmethod
     def _restore(cls, settings: Mapping[str, Any], data: Mapping[str, bytes]) -> Self:
-        _check_keys("settings", settings, ("kind", "normalization", "lower", "method"))
-        _check_keys("data", data, ("tokens", "scores"))
+        _check.keys("the settings of a tokenizer", settings, ("kind", "normalization", "lower", "method"))
+        _check.keys("the data of a tokenizer", data, ("tokens", "scores"))
         vocabulary = _vocabulary(data["tokens"], lower=False)
         return cls(
             vocabulary,
             read_scores(data["scores"], len(vocabulary)),
-            method=_choice("method", settings["method"], METHODS),
-            normalization=_choice("normalization", settings["normalization"], NORMALIZATIONS),
-            lower=_flag("lower", settings["lower"]),
+            method=_check.choice("method", settings["method"], METHODS),
+            normalization=_check.choice("normalization", settings["normalization"], NORMALIZATIONS),
+            lower=_check.flag("lower", settings["lower"]),
         )
 
 
@@ -557,35 +558,12 @@ def restore(settings: Mapping[str, Any], data: Mapping[str, bytes], *, size: int
 
     The vocabulary must have `size` tokens, if given: it is checked before the bytes are decoded.
     """
-    if not isinstance(settings, Mapping):
-        _invalid("the settings of a tokenizer must be a mapping", settings)
-    token_type = _choice("the token type of a tokenizer", settings.get("kind"), TOKEN_TYPES)
+    _check.mapping("the settings of a tokenizer", settings)
+    token_type = _check.choice("the token type of a tokenizer", settings.get("kind"), TOKEN_TYPES)
     count = data.get("tokens", b"").count(b"\n") + 1
     if size is not None and count != size:
         _check.fail(f"a vocabulary must have {size} tokens. Got {count} instead.")
     return _COUNTED.get(token_type, Subwords)._restore(settings, data)
-
-
-def _check_keys(what: str, mapping: Mapping[str, Any], names: Sequence[str]) -> None:
-    if set(mapping) != set(names):
-        _invalid(f"the {what} of a tokenizer must be {', '.join(names)}", ", ".join(map(str, mapping)))
-
-
-def _choice(name: str, value: object, choices: Sequence[Name]) -> Name:
-    for choice in choices:
-        if value == choice:
-            return choice
-    _invalid(f"{name} must be one of {', '.join(choices)}", value)
-
-
-def _flag(name: str, value: object) -> bool:
-    if not isinstance(value, bool):
-        _invalid(f"{name} must be true or false", value)
-    return value
-
-
-def _invalid(rule: str, value: object) -> NoReturn:
-    _check.fail(f"{rule}. Got {value!r:.60} instead.")
 
 
 def _vocabulary(data: bytes, *, lower: bool) -> Vocabulary:

@@ -69,6 +69,7 @@ function staged(sentence, hypothesis, rank) {
     links,
     names: { row: "Target tokens", column: "source tokens" },
     warnings: hypothesis.warnings,
+    titles: () => [document.title, hypothesis.text || sentence.name],
   });
   return [view.element, links.length ? legend(links, hypothesis, weights, sentence.source.length) : null].filter(Boolean);
 }
@@ -121,7 +122,15 @@ function pictureView(sentence, hypothesis, weights) {
   });
   show(first);
   const small = regard.element("div", { class: "panels", role: "group", "aria-label": "Tokens" }, panels);
-  return regard.element("div", { class: "picture" }, notWeights(hypothesis.warnings), line, large, small);
+  const svg = () => regard.onPaper(() => regard.canvasPicture(hypothesis.text, shown.map((k) => ({ canvas: drawn(model, k), label: hypothesis.tokens[k] ?? "" })), 5));
+  const exported = regard.element("div", { class: "exports" }, regard.exports("the pictures", () => ({ svg, titles: [document.title, hypothesis.text] })));
+  return regard.element("div", { class: "picture" }, notWeights(hypothesis.warnings), line, regard.element("div", {}, exported, large), small);
+}
+
+function drawn(model, k) {
+  const canvas = regard.element("canvas");
+  drawPicture(canvas, model, k, 300);
+  return canvas;
 }
 
 function panel(token, model, k, show) {

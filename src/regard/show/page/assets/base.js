@@ -3,9 +3,11 @@
 
 const SVG = "http://www.w3.org/2000/svg";
 const views = new Map();
+const onPage = new Set(); // the views of the page's sections
 const themed = [];
 let ids = 0;
 let printing = false; // on white paper, whatever the theme
+let exporting = false; // a picture for a file, in the colours of the light theme
 
 const regard = {
   view(name, draw) {
@@ -19,7 +21,9 @@ const regard = {
 
   start() {
     startTheme();
+    if (parent !== window) startFrame();
     const sections = JSON.parse(document.getElementById("data").textContent);
+    sections.forEach(({ view }) => onPage.add(view));
     sections.forEach(({ view, title, data, warnings }, index) => {
       const root = regard.element("section", { class: view, "aria-labelledby": `title-${index}` });
       const heading = regard.element("h2", { id: `title-${index}`, dir: "auto" }, title);
@@ -27,6 +31,7 @@ const regard = {
       root.append(heading, ...warnings.map((text) => regard.element("p", { class: "warning", role: "note", dir: "auto" }, text)));
       views.get(view)(root, data, { section: index });
     });
+    startState();
   },
 
   // An element with attributes and children. Text always becomes a text node, so labels are never markup.
@@ -84,10 +89,40 @@ const regard = {
     return w < 1 && w > 1 - 0.5 * 10 ** -digits ? "\u22481" : regard.format(w, digits);
   },
 
-  // A text of steps.json: {name} becomes a value, and [term] a word that explains itself.
+  // A text of steps.json: {name} becomes a value, [term] a word that explains itself, and [text](view) a link to the
+  // section of that view.
   rich(text, values = {}) {
     const filled = text.replace(/\{(\w+)\}/g, (_, name) => values[name] ?? "");
-    return filled.split(/\[([^\]]+)\]/).map((part, i) => (i % 2 ? regard.term(part) : part));
+    const parts = filled.split(/\[([^\]]+)\](?:\((\w+)\))?/);
+    const word = (text, view) => (view ? regard.linked(text, view) : regard.term(text));
+    return parts.map((part, i) => (i % 3 === 1 ? word(part, parts[i + 1]) : i % 3 ? null : part));
+  },
+
+  // A link to the first section of a view, or its text if there is none on the page.
+  linked(text, view) {
+    if (!onPage.has(view)) return text;
+    const go = (event) => {
+      event.preventDefault();
+      const heading = document.querySelector(`section.${view} > h2`);
+      heading.setAttribute("tabindex", "-1");
+      heading.focus({ preventScroll: true });
+      heading.scrollIntoView();
+    };
+    return regard.element("a", { href: `#${view}`, onclick: go }, text);
+  },
+
+  // What to change first and what to watch, with a button that does it.
+  first(text, act) {
+    const button = regard.element("button", { type: "button", "data-part": "first", onclick: act }, "Do it");
+    return regard.element("p", { class: "note" }, regard.element("b", {}, "Change this first: "), text, " ", button);
+  },
+
+  // Replace all children. The element that had the focus, by its id, its data-part or its name, gets it back.
+  renew(root, ...children) {
+    const focused = root.contains(document.activeElement) ? document.activeElement : null;
+    const name = ["id", "data-part", "aria-label"].find((attribute) => focused?.getAttribute(attribute));
+    root.replaceChildren(...children.flat(Infinity).filter(Boolean));
+    if (name) root.querySelector(`[${name}="${CSS.escape(focused.getAttribute(name))}"]`)?.focus();
   },
 
   // A word with its explanation, which hovering, the focus or a tap shows.
@@ -100,6 +135,7 @@ const regard = {
   },
 
   percent(weight) {
+    if (weight > 0 && weight < 0.0005) return "\u22480\u00a0%";
     return Number.isFinite(weight) ? `${regard.format(100 * weight, 1)}\u00a0%` : regard.format(weight, 1);
   },
 
@@ -129,7 +165,7 @@ const regard = {
   },
 
   dark() {
-    if (printing) return false;
+    if (printing || exporting) return false;
     const chosen = document.documentElement.dataset.theme;
     return chosen ? chosen === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
   },
@@ -140,6 +176,16 @@ const regard = {
   },
 
   printing: () => printing,
+
+  // Make a picture in the colours of the light theme.
+  onPaper(make) {
+    exporting = true;
+    try {
+      return make();
+    } finally {
+      exporting = false;
+    }
+  },
 
   // Show what text() returns in a small box while the pointer is on the target or the target has the focus.
   tooltip(target, text) {
@@ -181,7 +227,7 @@ const regard = {
     const set = (chosen) =>
       options.forEach(([value], k) => {
         buttons[k].setAttribute("aria-checked", String(value === chosen));
-        buttons[k].setAttribute("tabindex", value === chosen ? "0" : "-1");
+        buttons[k].setAttribute("tabindex", value === chosen || (k === 0 && options.every(([other]) => other !== chosen)) ? "0" : "-1");
       });
     set(current);
     return { element: regard.element("div", { class: "choices", role: "radiogroup", "aria-label": name }, buttons), set };
@@ -352,26 +398,39 @@ function luminance(colour) {
 
 // -------------------------------------------------------------------------------------------- theme and tooltip
 
+function showTheme() {
+  document.getElementById("theme").setAttribute("aria-pressed", String(regard.dark()));
+  themed.forEach((callback) => callback());
+}
+
 function startTheme() {
-  const button = document.getElementById("theme");
-  const show = () => {
-    button.setAttribute("aria-pressed", String(regard.dark()));
-    themed.forEach((callback) => callback());
-  };
-  button.addEventListener("click", () => {
+  document.getElementById("theme").addEventListener("click", () => {
     document.documentElement.dataset.theme = regard.dark() ? "light" : "dark";
-    show();
+    showTheme();
   });
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", show);
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", showTheme);
   const print = (now) => () => {
     printing = now;
     document.querySelectorAll("details").forEach((part) => part.toggleAttribute("open", now || part.open));
-    show();
+    showTheme();
   };
   addEventListener("beforeprint", print(true));
   addEventListener("afterprint", print(false));
   addEventListener("pointerdown", (event) => event.target.closest(".term") || hideTip());
-  show();
+  showTheme();
+}
+
+// In a frame: tell frame.js around it the height of the page, and take the theme that it tells.
+function startFrame() {
+  let told = null;
+  addEventListener("message", ({ source, data }) => {
+    if (source !== parent || !data.regardTheme || data.regardTheme === told) return;
+    told = document.documentElement.dataset.theme = data.regardTheme;
+    showTheme();
+  });
+  const root = document.documentElement;
+  const tell = () => root.offsetHeight && parent.postMessage({ regardHeight: Math.ceil(root.getBoundingClientRect().height) }, "*");
+  new ResizeObserver(tell).observe(root);
 }
 
 let tip = null;

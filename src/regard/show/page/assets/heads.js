@@ -30,7 +30,10 @@ regard.view("heads", (root, data) => {
   if (groups.length > 1) root.append(groupButtons(groups, state, start));
   const meaning = Object.values(MEASURES).map(({ name, of }) => [regard.element("b", {}, `${name}: `), `${of}. `]);
   const head = "L is the layer, H the head. Each measure is the mean over the queries. ";
-  root.append(regard.element("div", { class: "heads-top" }, grid, table), regard.element("p", { class: "soft meaning" }, head, meaning), large);
+  const pictures = () => inOrder(own(), state).map((position) => ({ canvas: smallCanvas(own(), position), label: headName(own(), position) }));
+  const svg = () => regard.onPaper(() => regard.canvasPicture(own().name, pictures(), Math.min(8, own().count[1]), 96));
+  const exported = regard.element("div", { class: "exports" }, regard.exports("all heads", () => ({ svg, table: () => measureTable(own(), state), titles: [document.title, own().name, "heads"] })));
+  root.append(exported, regard.element("div", { class: "heads-top" }, grid, table), regard.element("p", { class: "soft meaning" }, head, meaning), large);
   regard.onTheme(() => fillGrid(grid, own(), state, choose));
   start();
 });
@@ -125,8 +128,7 @@ function fillGrid(grid, group, state, choose) {
 }
 
 function smallHead(group, position, key, choose) {
-  const canvas = regard.element("canvas", { "aria-hidden": "true" });
-  drawSmall(canvas, group.head(position), group.n, group.m);
+  const canvas = smallCanvas(group, position);
   const value = key ? measureText(group, key, position) : "";
   return regard.element(
     "button",
@@ -142,6 +144,18 @@ function smallHead(group, position, key, choose) {
     canvas,
     regard.element("span", {}, regard.label(headName(group, position)), value && regard.element("small", {}, value)),
   );
+}
+
+const measureTable = (group, state) => ({
+  rows: inOrder(group, state).map((position) => headName(group, position)),
+  columns: Object.values(MEASURES).map(({ name }) => name),
+  numbers: inOrder(group, state).map((position) => Object.keys(MEASURES).map((key) => Number(measured(group, key, position)))),
+});
+
+function smallCanvas(group, position) {
+  const canvas = regard.element("canvas", { "aria-hidden": "true" });
+  drawSmall(canvas, group.head(position), group.n, group.m);
+  return canvas;
 }
 
 // A small picture has the largest weight of each of its pixels, so that thin lines stay visible.
@@ -165,6 +179,7 @@ function drawSmall(canvas, weights, n, m) {
 
 // Build the large head of a group; return the function that shows another of its heads.
 function largeHead(box, group, first) {
+  let shown = first;
   const view = regard.weightsView({
     rows: group.rows,
     columns: group.columns,
@@ -172,12 +187,12 @@ function largeHead(box, group, first) {
     left: "row",
     names: { row: "Queries", column: "keys" },
     warnings: group.warnings,
+    titles: () => [document.title, `${group.name} ${longName(group, shown)}`],
   });
   const heading = regard.element("h3");
   const list = regard.element("dl", { class: "measures" });
   const note = `Each cell is the largest weight of ${group.block} \u00d7 ${group.block}; the measures are those of all weights.`;
   box.replaceChildren(heading, list, ...(group.block > 1 ? [regard.element("p", { class: "note" }, note)] : []), view.element);
-  let shown = first;
   return (position) => {
     heading.replaceChildren(regard.label(group.name), ` ${longName(group, position)}`);
     list.replaceChildren(...Object.keys(MEASURES).map((key) => measure(group, key, position)));

@@ -117,15 +117,20 @@ function drawLong(view) {
   [canvas.width, canvas.height] = [width, height];
   const context = canvas.getContext("2d");
   context.imageSmoothingEnabled = false;
-  // The finest level whose blocks have a pixel each: a thinner row would be lost.
-  const dots = Math.min(width / viewport.width, height / viewport.height);
-  let depth = 0;
-  while (levelOf(model, depth).size[0] * dots < 1 && levelOf(model, depth).rows > 1) depth++;
+  const depth = depthFor(model, viewport, canvas);
   drawLevel(context, paint(model, depth), levelOf(model, depth), viewport, width, height);
   drawPicked(context, view, width, height);
   drawMap(map, model, viewport);
   showLegend(view);
   showTicks(view);
+}
+
+// The finest level whose blocks have a pixel each: a thinner row would be lost.
+function depthFor(model, viewport, { width, height }) {
+  const dots = Math.min(width / viewport.width, height / viewport.height);
+  let depth = 0;
+  while (levelOf(model, depth).size[0] * dots < 1 && levelOf(model, depth).rows > 1) depth++;
+  return depth;
 }
 
 function drawLevel(context, picture, { size: [down, across] }, { top, left, height, width }, w, h) {
@@ -167,14 +172,35 @@ const brief = (weight) => String(Number(weight.toPrecision(2))).replace("e-", "e
 
 // The numbers of the queries and keys at the sides of the picture.
 function showTicks({ ticks, model, window: { top, left, height, width } }) {
-  const side = (name, first, extent, most) =>
-    [0, 0.25, 0.5, 0.75, 1].map((share) => {
-      const tick = regard.element("span", {}, regard.count(Math.min(most, Math.floor(first + share * extent) + (share < 1 ? 1 : 0))));
-      tick.style.setProperty(name, `${100 * share}%`);
-      return tick;
-    });
+  const side = (name, ...range) => tickTexts(...range).map(([share, text]) => regard.element("span", { style: { [name]: `${100 * share}%` } }, text));
   ticks.rows.replaceChildren(...side("top", top, height, model.data.queries));
   ticks.columns.replaceChildren(...side("left", left, width, model.data.keys));
+}
+
+const tickTexts = (first, extent, most) => [0, 0.25, 0.5, 0.75, 1].map((share) => [share, regard.count(Math.min(most, Math.floor(first + share * extent) + (share < 1 ? 1 : 0)))]);
+
+// What is seen at present, with the indices of queries and keys.
+function longPicture({ model, canvas, window: viewport }) {
+  const size = [canvas.clientWidth, canvas.clientHeight];
+  const copy = regard.element("canvas", { width: 2 * size[0], height: 2 * size[1] });
+  const context = copy.getContext("2d");
+  context.imageSmoothingEnabled = false;
+  model.painted.clear();
+  drawLevel(context, paint(model, depthFor(model, viewport, copy)), levelOf(model, depthFor(model, viewport, copy)), viewport, copy.width, copy.height);
+  model.painted.clear();
+  const [x, y] = [80, 70];
+  const { top, left, height, width } = viewport;
+  const title = `Head ${model.head + 1}, ${model.kind === "mean" ? "mean" : "largest"} weight of a block`;
+  return regard.element(
+    "svg:svg",
+    { viewBox: `0 0 ${x + size[0] + 40} ${y + size[1] + 20}`, "aria-label": title, ...FONT },
+    pictureText(title, 12, 25, { "font-weight": 600 }),
+    pictureText("Keys", x + size[0] / 2, 44, { "text-anchor": "middle" }),
+    pictureText("Queries", 16, y + size[1] / 2, { "text-anchor": "middle", transform: `rotate(-90 16 ${y + size[1] / 2})` }),
+    tickTexts(left, width, model.data.keys).map(([share, text]) => pictureText(text, x + share * size[0], y - 8, { "text-anchor": "middle" })),
+    tickTexts(top, height, model.data.queries).map(([share, text]) => pictureText(text, x - 8, y + share * size[1] + 4.5, { "text-anchor": "end" })),
+    regard.element("svg:image", { x, y, width: size[0], height: size[1], href: copy.toDataURL(), preserveAspectRatio: "none" }),
+  );
 }
 
 // ----------------------------------------------------------------------------------------------------- controls
@@ -201,6 +227,7 @@ function longControls(view) {
     choice("Summary of a block", [["maximum", "largest"], ["mean", "mean"]], "kind"),
     choice("Scale", [["log", "log"], ["linear", "linear"]], "scale"),
     regard.element("div", { class: "groups" }, zoom),
+    regard.exports("this part", () => ({ svg: () => regard.onPaper(() => longPicture(view)), titles: [document.title, `head ${model.head + 1}`] })),
   );
 }
 

@@ -40,7 +40,7 @@ function scaleOf(weights, m) {
 }
 
 // The readout, the lines and the matrix of one array; `update` shows another of the same tokens. `left` is the side that stands left: "row" or "column".
-regard.weightsView = ({ rows, columns, weights, links = [], left = "column", names, warnings = [] }) => {
+regard.weightsView = ({ rows, columns, weights, links = [], left = "column", names, warnings = [], titles = () => [document.title] }) => {
   const m = columns.length;
   const model = {
     rows,
@@ -65,7 +65,7 @@ regard.weightsView = ({ rows, columns, weights, links = [], left = "column", nam
     { class: "weights-view" },
     notWeights(warnings),
     line,
-    regard.element("div", { class: "duo" }, lines, regard.element("div", {}, cells, scale)),
+    regard.element("div", { class: "duo" }, regard.element("div", {}, exportedLines(model, titles), lines), regard.element("div", {}, exportedMatrix(model, titles), cells, scale)),
   );
   const layout = () => parts.forEach((part) => part.layout?.());
   new ResizeObserver(layout).observe(element);
@@ -425,4 +425,47 @@ function moveAmongCells({ canvas }, model) {
     else return;
     event.preventDefault();
   });
+}
+
+// ------------------------------------------------------------------------------------------------------ pictures
+
+const MOST_WRITTEN = 64; // rows or columns of a matrix in LaTeX
+
+const exportBar = (name, of) => regard.element("div", { class: "exports" }, regard.exports(name, of));
+
+const exportedLines = (model, titles) => exportBar("the lines", () => ({ svg: () => regard.onPaper(() => linesPicture(model, titles().at(-1))), titles: [...titles(), "lines"] }));
+
+function exportedMatrix(model, titles) {
+  const { rows, columns, names } = model;
+  const numbers = () => ({ rows, columns, numbers: rows.map((_, i) => columns.map((_, j) => model.at(i, j))) });
+  const svg = () => regard.heatPicture({ title: titles().at(-1), rows, columns, weight: model.at, top: model.scale, names: { row: names.row, column: names.column.replace(/^./, (x) => x.toUpperCase()) } });
+  const fits = Math.max(rows.length, columns.length) <= MOST_WRITTEN;
+  return exportBar("the weights", () => ({ svg, table: numbers, written: fits, titles: [...titles(), "weights"] }));
+}
+
+// The tokens of both sides, joined by lines.
+function linesPicture(model, title) {
+  const sides = model.left === "row" ? [model.rows, model.columns] : [model.columns, model.rows];
+  const [first, second] = sides.map((texts) => 20 + Math.ceil(Math.max(0, ...texts.map((text) => textWidth(shortened(text), 13)))));
+  const [left, right, wide] = [first, first + 240, Math.max(first + 240 + second, 24 + 1.15 * textWidth(title, 13))];
+  const y = (k) => 44 + ROW * (k + 0.5);
+  const path = (row, column) => {
+    const [a, b] = model.left === "row" ? [y(row), y(column)] : [y(column), y(row)];
+    return `M${left} ${a}C${left + 96} ${a} ${left + 144} ${b} ${right} ${b}`;
+  };
+  const accent = regard.themeColour("--accent");
+  const lines = model.lines.map(([rows, columns], level) =>
+    rows.length ? regard.element("svg:path", { d: rows.map((row, k) => path(row, columns[k])).join(""), fill: "none", stroke: accent, "stroke-opacity": 0.08 + (0.92 * level) / LEVELS, "stroke-width": 0.75 + (3.25 * level) / LEVELS, "stroke-linecap": "round" }) : [],
+  );
+  const links = model.links.map(([column, row]) => regard.element("svg:path", { d: path(row, column), fill: "none", stroke: regard.themeColour("--link"), "stroke-width": 1.75, "stroke-dasharray": "5 4" }));
+  const side = (texts, x, anchor) => texts.map((text, k) => pictureText(shortened(text), x, y(k) + 4.5, { "text-anchor": anchor }));
+  return regard.element(
+    "svg:svg",
+    { viewBox: `0 0 ${Math.ceil(wide)} ${Math.ceil(y(Math.max(model.rows.length, model.columns.length)))}`, "aria-label": title, ...FONT },
+    pictureText(title, 12, 25, { "font-weight": 600 }),
+    lines,
+    links,
+    side(sides[0], left - 8, "end"),
+    side(sides[1], right + 8, "start"),
+  );
 }

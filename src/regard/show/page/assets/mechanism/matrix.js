@@ -10,12 +10,16 @@ const rowHead = (text) => regard.element("th", { scope: "row" }, regard.label(te
 const columnHead = (text) => regard.element("th", { scope: "col" }, regard.label(text));
 
 // {element, set(values, row, column)}. `cell(i, j, value)` makes {element, set(value, all, picked)} for one position, in
-// which `all` has what the cells share: the digits, and the weight of the darkest colour.
-function matrix({ title, note, rowLabels = [], columnLabels = [], kind = "", cell, skip = null, pick = null }) {
+// which `all` has what the cells share: the digits, and the weight of the darkest colour. `picture` makes
+// its SVG, `all` are the numbers that are exported.
+function matrix({ title, note, rowLabels = [], columnLabels = [], kind = "", cell, skip = null, pick = null, titles, picture = null, all = null }) {
   const head = columnLabels.length ? regard.element("tr", {}, rowLabels.length ? regard.element("td") : null, columnLabels.map(columnHead)) : null;
   const body = regard.element("tbody");
   const table = regard.element("table", { class: `matrix ${kind}` }, head ? regard.element("thead", {}, head) : null, body);
-  const heading = regard.element("figcaption", {}, title, note ? regard.element("span", { class: "soft" }, " ", note) : null);
+  let present = [];
+  const numbers = () => ({ rows: rowLabels, columns: columnLabels, numbers: (all?.() ?? present).map((row) => row.map((x) => x ?? 0)) });
+  const exported = regard.exports(title.replace("= ", ""), () => ({ table: numbers, svg: picture && (() => picture(present)), titles }));
+  const heading = regard.element("figcaption", {}, title, note ? regard.element("span", { class: "soft" }, " ", note) : null, " ", exported);
   let cells = null;
   const make = (values) => {
     cells = values.map((row, i) => row.map((x, j) => cell(i, j, x)));
@@ -26,6 +30,7 @@ function matrix({ title, note, rowLabels = [], columnLabels = [], kind = "", cel
     if (skip) regard.roving(cells.map((row) => row.map((part) => part.element)), { skip });
   };
   const set = (values, row = null, column = null) => {
+    present = values;
     if (!cells) make(values);
     const flat = values.flat();
     const all = { digits: digitsOf(flat), top: darkest(flat, values[0].length) };
@@ -39,13 +44,13 @@ function matrix({ title, note, rowLabels = [], columnLabels = [], kind = "", cel
 }
 
 // A matrix of numbers that can be changed; change(i, j, value). One tab stop: left and right move between its numbers.
-function editable({ title, note, values, rowLabels = [], columnLabels = [], change }) {
+function editable({ title, note, values, rowLabels = [], columnLabels = [], change, titles }) {
   const cell = (i, j, value) => {
     const column = columnLabels[j] ?? `column ${j + 1}`;
     const name = `${title}, ${rowLabels[i] ?? `row ${i + 1}`}, ${values[i].length > 1 ? column : "number"}`;
     return regard.number({ value, name, change: (x) => change(i, j, x) });
   };
-  const made = matrix({ title, note, rowLabels, columnLabels, kind: "editable", cell, skip: ["ArrowUp", "ArrowDown", "Home", "End"] });
+  const made = matrix({ title, note, rowLabels, columnLabels, kind: "editable", cell, titles, skip: ["ArrowUp", "ArrowDown", "Home", "End"] });
   made.set(values);
   return { ...made, set: () => {} };
 }
@@ -65,7 +70,7 @@ function write(cell, text) {
 }
 
 // The weights as a heat map whose cells pick a query and a key; a masked weight is null.
-function heat({ rowLabels, columnLabels, pick, ...rest }) {
+function heat({ rowLabels, columnLabels, pick, names = NAMES.general, ...rest }) {
   const kind = `heat ${columnLabels.length > MANY ? "plain" : ""}`;
   const cell = (i, j) => {
     const element = regard.element("button", { type: "button", "aria-pressed": "false", onclick: () => pick(i, j) });
@@ -87,8 +92,12 @@ function heat({ rowLabels, columnLabels, pick, ...rest }) {
     };
     return { element, set, retint };
   };
-  return matrix({ ...rest, rowLabels, columnLabels, kind, cell, skip: [] });
+  const axes = { row: plural(names.query), column: plural(names.key) };
+  const picture = (weights) => regard.heatPicture({ title: rest.title, rows: rowLabels, columns: columnLabels, weight: (i, j) => weights[i][j], top: darkest(weights.flat(), columnLabels.length), names: axes });
+  return matrix({ ...rest, rowLabels, columnLabels, kind, cell, skip: [], picture });
 }
+
+const plural = (noun) => `${noun[0].toUpperCase()}${noun.slice(1)}s`.replace("Querys", "Queries");
 
 // Equal weights are never dark where there are many keys: the darkest colour is four times their share, at least.
 const darkest = (weights, m) => Math.max(Math.min(1, 4 / m), largest(weights.filter(Number.isFinite)));

@@ -1,8 +1,6 @@
 // The picked query, step by step: a column for each key, and below each other what happens to it. The column of the
 // picked key is worked out in numbers.
 
-const TALL = 12; // numbers of a vector that are shown below each other
-
 function story(names, keyLabels, pickKey) {
   const buttons = keyLabels.map((label, j) =>
     regard.element("button", { type: "button", class: "quiet", "data-key": j, onclick: () => pickKey(j) }, regard.label(label)),
@@ -60,8 +58,8 @@ function drawRow({ name, numbers, sum = "", kind = "" }, key) {
 function content(number, digits) {
   const one = (x) => (x === null || x === -Infinity ? regard.element("span", { class: "masked" }, x === null ? "\u2013" : "\u2212\u221e") : written(x, digits));
   if (!Array.isArray(number)) return one(number);
-  const shown = number.slice(0, TALL).map((x) => regard.element("span", {}, one(x)));
-  if (number.length > TALL) shown.push(regard.element("span", { class: "soft" }, "\u22ee"));
+  const shown = shortened(number).map((x) => regard.element("span", {}, one(x)));
+  if (number.length > TALL) shown.push(regard.element("span", { class: "soft" }, `\u2026 ${number.length - SHORTENED} more`));
   return regard.element("span", { class: "stack" }, shown);
 }
 
@@ -86,14 +84,19 @@ function numbered(name, parts, names) {
 }
 
 // The three steps of one query: what drawStep draws.
-function stepsOf({ names, options, result, row, key, decoder }) {
+function stepsOf({ names, options, result, row, key, decoder, trained }) {
   const between = [scalePart(names, options, result, row, key), softcapPart(options, result, row, key), decoder ? null : maskPart(names, options, result, row)];
   const steps = [
-    numbered("scores", [scorePart(names, options, result, row, key)], names),
+    numbered("scores", [trained ? statePart(trained, row) : null, scorePart(names, options, result, row, key)].filter(Boolean), names),
     numbered("weights", [...between.filter(Boolean), weightPart(names, options, result, row, key)], names),
     numbered("context", [contextPart(names, result, row)], names),
   ];
   return decoder ? [...steps, nextState(result, row)] : steps;
+}
+
+// The state of a trained decoder, of which its query is made.
+function statePart({ states, kind, sizes }, row) {
+  return { formula: kind === "plain" ? "q = s" : "q = s W_Q", text: regard.rich(TEXTS.real.state, { ...sizes, numbers: vector(states[row]) }), rows: [] };
 }
 
 function scorePart(names, options, { queries, keys, scores }, row, key) {

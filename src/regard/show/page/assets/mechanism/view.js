@@ -1,29 +1,51 @@
-// One attention of which every number can be changed. The state is the section's data; reset takes a fresh copy of it.
+// One attention of which every number can be changed. All is drawn from view.state, a copy of the section's data with
+// what a reader has changed: draw makes the parts, fill writes the numbers into them.
 
 const HELP = "Drag a number sideways, press the arrow keys up and down on it, or type.";
 
 regard.view("mechanism", (root, data, { section }) => {
   if (!document.getElementById("number-help")) root.append(regard.element("p", { id: "number-help", class: "hidden-text" }, HELP));
-  const view = { root: regard.element("div"), data: data.examples?.[0] ?? data, examples: data.examples, section };
-  if (view.examples) root.append(exampleChoice(view));
-  root.append(view.root);
-  reset(view);
+  const first = data.packed ? unpacked(data) : (data.examples?.[0] ?? data);
+  const view = { root: regard.element("div"), data: first, first, state: fresh(first), examples: data.examples, section, prefix: section ? `${section}.` : "" };
+  view.chooser = exampleChoice(view);
+  root.append(...[view.chooser?.element, view.root].filter(Boolean));
+  draw(view);
+  regard.keep(section, {
+    get: () => writtenState(view),
+    parse: (fields) => parsedState(view, fields),
+    show: (restored) => show(view, restored),
+    passing: ["query", "key", "step"],
+    lasting: ["exercise"],
+  });
   regard.onTheme(() => view.matrices.forEach((part) => part.retint?.()));
 });
 
-function reset(view) {
-  view.state = structuredClone(view.data);
-  view.state.key = null;
-  view.state.shown = Infinity;
+// The steps of a trained decoder: the queries are its states times their weight, or are given with them.
+function unpacked({ packed, ...data }) {
+  const rows = ({ shape, data }) => Array.from({ length: shape[0] }, (_, i) => Array.from(data.subarray(i * shape[1], (i + 1) * shape[1])));
+  const parts = Object.fromEntries(Object.entries(packed).map(([name, array]) => [name, rows(regard.array(array))]));
+  const { states, query_weight: weight, keys, values } = parts;
+  const kind = weight ? "projected" : parts.queries ? "given" : "plain";
+  const queries = { projected: () => times(states, weight), given: () => parts.queries, plain: () => states }[kind]();
+  return { ...data, keys, values, queries, trained: { states, kind, sizes: { state: states[0].length, query: keys[0].length, value: values[0].length } } };
+}
+
+function show(view, { data, state }) {
+  Object.assign(view, { data, state });
+  view.chooser?.set(view.examples.indexOf(data));
   draw(view);
 }
 
+// A change of a reader, after which all is drawn again.
+function restart(view, data) {
+  show(view, { data, state: fresh(data) });
+  regard.changed();
+}
+
 function exampleChoice(view) {
+  if (!view.examples) return null;
   const names = view.examples.map(({ name }, i) => [i, name]);
-  return regard.choices("Example", names, 0, (i) => {
-    view.data = view.examples[i];
-    reset(view);
-  }).element;
+  return regard.choices("Example", names, 0, (i) => restart(view, view.examples[i]));
 }
 
 const from = (view) => (view.state.words && view.state.source !== "vectors" ? "words" : "vectors");
@@ -46,10 +68,16 @@ function computed(view) {
 // Make all parts anew, and fill them. The element that had the focus gets it back.
 function draw(view) {
   const { state, root } = view;
-  const focused = root.contains(document.activeElement) ? document.activeElement.id || document.activeElement.dataset.part : null;
-  const names = state.decoder ? NAMES.decoder : NAMES.general;
-  const update = () => fill(view);
-  const redraw = () => draw(view);
+  const names = state.decoder ? NAMES.decoder : state.trained ? NAMES.trained : NAMES.general;
+  const fixed = Boolean(state.given ?? state.trained); // its numbers are not changed one by one
+  const update = () => {
+    fill(view);
+    regard.changed();
+  };
+  const redraw = () => {
+    draw(view);
+    regard.changed();
+  };
   const pick = (row, key) => {
     state.row = row;
     state.key = key ?? null;
@@ -57,7 +85,7 @@ function draw(view) {
   };
   Object.assign(formed, { section: view.section, fields: 0 });
   view.names = names;
-  view.inputs = state.given ? [] : inputCards(view, names, update);
+  view.inputs = fixed ? [] : inputCards(view, names, update);
   view.picker = picker(view, pick);
   view.picture = state.given ? null : picture();
   view.story = story(names, state.key_labels, (key) => {
@@ -66,20 +94,29 @@ function draw(view) {
   view.matrices = matrices(view, names, pick);
   view.sentence = regard.element("p", { class: "sentence", "aria-live": "polite", dir: "auto" });
   view.walk = walk(view, update);
-  const account = [view.picker.element, view.sentence, view.walk.start, view.picture?.element, view.story.element, view.walk.element];
+  view.exercise = fixed ? null : exercise(view, update);
+  const start = regard.element("div", { class: "start" }, view.walk.start, view.exercise?.start ?? []);
+  const account = [view.picker.element, view.sentence, start, view.exercise?.element, view.picture && pictureFigure(view), view.story.element, view.walk.element].filter(Boolean);
   const both = regard.element(
     "div",
-    { class: state.given ? "view given" : "view" },
-    state.given ? null : numbers(view, redraw),
+    { class: fixed ? "view given" : "view" },
+    fixed ? null : numbers(view, redraw),
     regard.element("div", { class: "account" }, state.given ? null : controlBar(view, update, redraw), account, state.given ? null : more()),
   );
-  root.replaceChildren(...introduction(view, redraw), both, regard.element("div", { class: "matrices" }, view.matrices.map((part) => part.element)));
+  regard.renew(root, introduction(view, redraw), both, regard.element("div", { class: "matrices" }, view.matrices.map((part) => part.element)));
   fill(view);
-  if (focused) (document.getElementById(focused) ?? root.querySelector(`[data-part="${focused}"]`))?.focus();
+}
+
+// The picture of the steps, with the control that exports it, and the query, too.
+function pictureFigure(view) {
+  const titles = () => [view.data.name ?? document.title, view.names.query, view.state.query_labels[view.state.row]];
+  const of = () => ({ svg: () => view.picture.element.querySelector("svg"), tex: () => accountLatex(view.state, view.result, view.state.row), titles: titles() });
+  return regard.element("div", { class: "flow-figure" }, view.picture.element, regard.element("div", { class: "exports" }, regard.exports("this query", of)));
 }
 
 // What attention is, and what to try first.
 function introduction({ state }, redraw) {
+  if (state.trained) return trainedIntroduction(state, redraw);
   if (!state.words) return [];
   const origin = state.words.origin ?? "given";
   const parts = [regard.element("p", {}, regard.rich(TEXTS.what)), regard.element("p", { class: "soft" }, regard.rich(TEXTS.drawn, { origin }))];
@@ -90,8 +127,17 @@ function introduction({ state }, redraw) {
     set.forEach(([i, j, x]) => (state.words.embeddings[i][j] = x));
     redraw();
   };
-  const watch = [regard.element("b", {}, "Change this first: "), state.first.text, " ", regard.element("button", { type: "button", "data-part": "first", onclick: change }, "Do it")];
-  return [regard.element("div", { class: "intro" }, parts, regard.element("p", {}, state.about), regard.element("p", { class: "note" }, watch))];
+  return [regard.element("div", { class: "intro" }, parts, regard.element("p", { class: "told" }, state.about), regard.element("div", { class: "told" }, regard.first(state.first.text, change)))];
+}
+
+function trainedIntroduction(state, redraw) {
+  const { about, queries, first } = TEXTS.real;
+  const next = () => {
+    state.row = (state.row + 1) % state.query_labels.length;
+    redraw();
+  };
+  const texts = [about[0], queries[state.trained.kind], about[1]].map((text) => regard.element("p", {}, regard.rich(text, state.trained.sizes)));
+  return [regard.element("div", { class: "intro" }, texts, state.about ? regard.element("p", {}, state.about) : null, regard.first(first, next))];
 }
 
 function reorder(state, order) {
@@ -115,7 +161,7 @@ function controlBar(view, update, redraw) {
   const { queries, keys } = inputs(view);
   const shape = { d: queries[0].length, n: queries.length, m: keys.length, decoder: view.state.decoder };
   const again = regard.element("button", { type: "button", class: "quiet", "data-part": "reset" }, "Reset");
-  again.addEventListener("click", () => reset(view));
+  again.addEventListener("click", () => restart(view, view.data));
   return regard.element("div", { class: "controls" }, controls(view.state.options, shape, update, redraw), regard.element("div", { class: "field" }, again));
 }
 
@@ -128,12 +174,13 @@ function fill(view) {
   const known = (number) => shown >= number;
   const best = Math.max(0, result.weights[row].indexOf(largest(result.weights[row])));
   const key = state.key ?? (known(2) ? best : 0);
-  const steps = state.given ? givenSteps(result, row, names) : stepsOf({ names, options: state.options, result, row, key, decoder: state.decoder });
+  const steps = state.given ? givenSteps(result, row, names) : stepsOf({ names, options: state.options, result, row, key, decoder: state.decoder, trained: state.trained });
   const walked = steps.findIndex(({ number }) => number === shown);
   steps.forEach((step, i) => (step.later = shown < Infinity && i !== walked && !(step.name === "next" && walked === i - 1)));
   view.walk.set(steps, walked);
   view.story.set(steps, key);
   view.picker.set(row);
+  view.exercise?.set(result);
   const said = known(2) ? sentence(state.query_labels[row], state.key_labels, result.weights[row], result.logits?.[row]) : [`Which ${names.key} will get most of the attention of `, regard.label(state.query_labels[row]), "?"];
   view.sentence.replaceChildren(...said.flat(Infinity).filter((part) => part !== null));
   view.picture?.set({ ...flowNumbers(view, result, row, key), step: shown < Infinity ? shown : null });
@@ -181,15 +228,17 @@ function inputCards(view, names, update) {
     rows[i][j] = x;
     update();
   };
-  const card = (title, note, values, rowLabels, columnLabels) => editable({ title, note: note && regard.formula(note), values, rowLabels, columnLabels, change: setter(values) });
-  const parts = state.decoder ? decoderCards(state, card) : from(view) === "words" ? wordCards(state, card) : vectorCards(state, card);
+  const card = (title, note, values, rowLabels, columnLabels) => editable({ title, note: note && regard.formula(note), values, rowLabels, columnLabels, change: setter(values), titles: titlesOf(view, title) });
+  const parts = state.decoder ? decoderCards(state, card) : from(view) === "words" ? wordCards(state, card, (part) => titlesOf(view, part)) : vectorCards(state, card);
   return [...parts, ...perceptronCards(state.options, card, names)];
 }
 
-function wordCards({ words, query_labels }, card) {
+const titlesOf = ({ data }, title) => [data.name ?? document.title, title];
+
+function wordCards({ words, query_labels }, card, titles) {
   const weightCard = (title, letter, weight, part) => {
     const own = card(title, `W_${letter}`, weight, words.features);
-    const product = results({ title: `= ${part}`, rowLabels: query_labels });
+    const product = results({ title: `= ${part}`, rowLabels: query_labels, titles: titles(part) });
     const element = regard.element("div", { class: "pair" }, own.element, product.element);
     return { element, set: (result) => product.set(result[part]) };
   };
@@ -229,7 +278,7 @@ function perceptronCards(options, card, names) {
 
 function picker(view, pick) {
   const { state } = view;
-  const decoder = Boolean(state.decoder);
+  const decoder = Boolean(state.decoder ?? state.trained);
   const options = state.query_labels.map((label, i) => [i, regard.label(label)]);
   const choice = regard.choices(decoder ? "Word" : "Query", options, state.row, (i) => pick(i));
   const next = regard.element("button", { type: "button", "data-part": "next" }, "Next word \u2192");
@@ -277,14 +326,16 @@ function walk(view, update) {
 
 function matrices(view, names, pick) {
   const { query_labels: rowLabels, key_labels: columnLabels } = view.state;
-  const table = (title, note, columns) => results({ title, note, rowLabels, columnLabels: columns, pick: (i) => pick(i) });
+  const table = (title, note, columns) => results({ title, note, rowLabels, columnLabels: columns, pick: (i) => pick(i), titles: titlesOf(view, title.toLowerCase()) });
   const scores = table("Scores", "of all queries", columnLabels);
-  const weights = heat({ title: "Weights", note: "of all queries", rowLabels, columnLabels, pick });
-  const context = table("Context", "weights \u00d7 values", []);
+  const weights = heat({ title: "Weights", note: "of all queries", rowLabels, columnLabels, pick, names, titles: titlesOf(view, "weights") });
+  const cut = view.state.trained ? shortened : (line) => line;
+  const note = view.state.trained ? `, of each the first ${SHORTENED} of ${view.state.trained.sizes.value} numbers` : "";
+  const context = results({ title: "Context", note: `weights \u00d7 values${note}`, rowLabels, pick: (i) => pick(i), titles: titlesOf(view, "context"), all: () => view.result.context });
   const shown = view.state.given ?? { scores: true, weights: true, context: true };
   return [
     shown.scores && { step: 1, element: scores.element, set: (result, row) => scores.set(result.scores, row) },
     { step: 2, element: weights.element, retint: weights.retint, set: (result, row, key) => weights.set(result.weights.map((line, i) => seen(line, result.logits?.[i])), row, key) },
-    shown.context && { step: 3, element: context.element, set: (result, row) => context.set(result.context, row) },
+    shown.context && { step: 3, element: context.element, set: (result, row) => context.set(result.context.map(cut), row) },
   ].filter(Boolean);
 }

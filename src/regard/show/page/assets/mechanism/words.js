@@ -1,6 +1,9 @@
 // What the three steps are called, with the letters of one attention. In Bahdanau's decoder a query is the state before
 // the step, and keys and values are the annotations of the source.
 
+const TALL = 12; // numbers of a vector that are all shown; of a longer one the first SHORTENED
+const SHORTENED = 6;
+
 const NAMES = {
   general: { query: "query", key: "key", value: "value", q: "q", k: "k_j", v: "v_j", e: "e_j", a: "\u03b1_j", z: "z_j", c: "c" },
   decoder: {
@@ -17,24 +20,27 @@ const NAMES = {
   },
 };
 
+NAMES.trained = { ...NAMES.general, value: "annotation", v: "h_j" };
+
 const nameOf = (table) => Object.fromEntries(Object.entries(table).map(([key, { name }]) => [key, name]));
 
 // A formula of steps.json with the letters of this attention.
 function formulaOf(table, key, names, options) {
-  const own = { bias: options.bias ? " + b" : "", sharpness: options.sharpness === 1 ? "" : `${short(options.sharpness ?? 1)} \u00d7 ` };
+  const own = { W: options.query_weight ? " W" : "", U: options.key_weight ? " U" : "", bias: options.bias ? " + b" : "", sharpness: options.sharpness === 1 ? "" : `${short(options.sharpness ?? 1)} \u00d7 ` };
   return table[key].formula.replace(/\{(\w+)\}/g, (_, name) => names[name] ?? own[name]);
 }
 
 // "2·3 + 0·1 = 6", as many terms as are read with pleasure.
 function products(left, right, total) {
-  const most = 6;
-  const terms = left.slice(0, most).map((x, i) => `${minus(x)}\u00b7${minus(right[i])}`);
-  return `${terms.join(" + ")}${left.length > most ? " + \u2026" : ""} = ${short(total)}`;
+  const terms = left.slice(0, SHORTENED).map((x, i) => `${minus(x)}\u00b7${minus(right[i])}`);
+  const rest = left.length - SHORTENED;
+  return `${terms.join(" + ")}${rest > 0 ? ` + \u2026 ${rest} more` : ""} = ${short(total)}`;
 }
 
 const minus = (x) => (x < 0 ? `(${short(x)})` : short(x));
 
-const vector = (x) => `(${x.slice(0, TALL).map(short).join(", ")}${x.length > TALL ? ", \u2026" : ""})`;
+const shortened = (x) => (x.length > TALL ? x.slice(0, SHORTENED) : x);
+const vector = (x) => `(${shortened(x).map(short).join(", ")}${x.length > TALL ? `, \u2026 ${x.length - SHORTENED} more` : ""})`;
 
 // How a score of one pair comes about.
 function workedScore(o, q, k, score, j) {

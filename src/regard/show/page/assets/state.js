@@ -1,0 +1,271 @@
+// The state of a page: what its views keep, as one object of texts. The address after #, a saved copy and the list of
+// undo are this object, and a page is drawn from it alone.
+
+const keepers = []; // {prefix, get, parse, show} of each view with a state
+const past = { entries: [], at: 0, changed: "" };
+const MOST_STEPS = 200; // that can be undone
+
+// A view keeps its state: get() returns {field: text} of what differs from the page as it was made; parse(fields) the
+// state of such an object, or throws an Error; show(state) draws it. `passing` are fields whose change is no step of undo,
+// and `lasting` those that undo leaves as they are.
+regard.keep = (section, { get, parse, show, passing = [], lasting = [] }) => {
+  const prefix = section ? `${section}.` : "";
+  const named = (names) => names.map((name) => prefix + name);
+  const prefixed = () => Object.fromEntries(Object.entries(get()).map(([name, text]) => [prefix + name, text]));
+  keepers.push({ prefix, get: prefixed, parse, show, passing: named([...passing, ...lasting]), lasting: named(lasting) });
+};
+
+// The same for a view whose state is view.state, has these fields, began as fresh() and is drawn by draw().
+regard.keepFields = (section, view, fresh, fields, draw, passing = []) => {
+  const restored = (state) => {
+    view.state = state;
+    draw();
+  };
+  regard.keep(section, { get: () => regard.fields.write(fields, view.state, fresh()), parse: (texts) => regard.fields.read(fields, texts, fresh()), show: restored, passing });
+};
+
+const present = () => Object.assign({}, ...keepers.map(({ get }) => get()));
+
+const all = (part) => keepers.flatMap((keeper) => keeper[part]);
+
+// The names of the fields that differ.
+const differing = (a, b) => [...new Set([...Object.keys(a), ...Object.keys(b)])].filter((name) => a[name] !== b[name]).sort();
+
+// Views call this after a change. Changes of one number that follow each other are one step, until the focus leaves it,
+// or another drag begins.
+regard.changed = () => {
+  if (restoring || !past.entries.length) return;
+  const now = present();
+  const names = differing(now, past.entries[past.at] ?? {});
+  if (!names.length) return;
+  const edited = names.filter((name) => !all("passing").includes(name)).join();
+  if (edited && edited !== past.changed) past.entries.splice(++past.at, Infinity, now);
+  else past.entries[past.at] = now;
+  if (edited) {
+    past.entries.length = past.at + 1;
+    past.changed = edited;
+    // A number that is dragged there and back has not changed.
+    if (past.at && !differing(now, past.entries[past.at - 1]).length) (past.entries.length = past.at--), seal();
+  }
+  if (past.entries.length > MOST_STEPS) past.entries.shift(), past.at--;
+  shown();
+};
+
+function go(by) {
+  const to = past.entries[past.at + by];
+  if (!to) return;
+  const now = present();
+  const next = { ...to };
+  all("lasting").forEach((name) => (name in now ? (next[name] = now[name]) : delete next[name]));
+  past.at += by;
+  past.changed = "";
+  restore(next, now);
+  past.entries[past.at] = present();
+  shown();
+}
+
+const owns = (prefix, name) => (prefix ? name.startsWith(prefix) : !/^\d+\./.test(name));
+
+let restoring = false;
+
+// Draw the views whose fields differ. Nothing is drawn if one of them has a fault.
+function restore(fields, now = present()) {
+  const known = new Set();
+  const states = keepers.map(({ prefix, parse }) => {
+    const own = Object.keys(fields).filter((name) => owns(prefix, name));
+    own.forEach((name) => known.add(name));
+    return parse(Object.fromEntries(own.map((name) => [name.slice(prefix.length), fields[name]])));
+  });
+  const unknown = Object.keys(fields).find((name) => !known.has(name));
+  if (unknown) throw new Error(`it has ${unknown.slice(0, 30)}, which this page has not`);
+  const names = differing(fields, now);
+  restoring = true;
+  keepers.forEach(({ prefix, show }, k) => {
+    if (names.some((name) => owns(prefix, name))) show(states[k]);
+  });
+  restoring = false;
+}
+
+// -------------------------------------------------------------------------------------------------- state as text
+
+// Letters, digits and ._,;~- only, which no program that passes a link on changes. The check at the end finds a link that
+// was cut off.
+regard.written = (fields = present()) => {
+  const text = Object.entries(fields).map(([name, own]) => `${name}=${own}`).join("&");
+  return text && `${text}&check=${check(text)}`;
+};
+
+regard.read = (written) => {
+  const text = unescaped(written);
+  const [, inside, sum] = /^(.*)&check=(\w+)$/s.exec(text) ?? [];
+  if (inside === undefined) throw new Error("its end is missing");
+  if (check(inside) !== sum) throw new Error("a part of it is missing or changed");
+  return Object.fromEntries(inside.split("&").map((part) => part.split("=")));
+};
+
+function unescaped(text) {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
+}
+
+// FNV-1a with 32 bits.
+function check(text) {
+  let sum = 0x811c9dc5;
+  for (let i = 0; i < text.length; i++) sum = Math.imul(sum ^ text.charCodeAt(i), 0x01000193);
+  return (sum >>> 0).toString(36);
+}
+
+// How values are written: {write(value), read(text, base)}, where `base` is the value of the page as it was made. What
+// can't be read is an Error.
+regard.CODES = {
+  integer: (below) => ({ write: String, read: (text) => fitting(/^\d+$/.test(text) && Number(text) < below, Number(text), text) }),
+  integers: (below, different = false) => ({
+    write: (list) => list.join(),
+    read: (text, base) => {
+      const list = text.split(",").map(regard.CODES.integer(below).read);
+      return fitting(list.length === base.length && (!different || new Set(list).size === list.length), list, text);
+    },
+  }),
+  number: (fits = () => true) => ({ write: decimal, read: (text) => fitting(isDecimal(text) && fits(Number(text)), Number(text), text) }),
+  choice: (choices) => ({ write: String, read: (text) => fitting(choices.includes(text), text, text) }),
+  text: () => ({ write: word, read: unword }),
+  texts: () => ({
+    write: (texts) => texts.map(word).join(),
+    read: (text, base) => fitting(text.split(",").length === base.length, text.split(",").map(unword), text),
+  }),
+  matrix: () => ({
+    write: (rows) => rows.map((row) => row.map(decimal).join()).join(";"),
+    read: (text, base) => {
+      const rows = text.split(";").map((row) => row.split(","));
+      const fits = rows.length === base.length && rows.every((row, i) => row.length === base[i].length && row.every(isDecimal));
+      return fitting(fits, rows.map((row) => row.map(Number)), text);
+    },
+  }),
+  list: () => {
+    const { write, read } = regard.CODES.matrix();
+    return { write: (list) => write([list]), read: (text, base) => read(text, [base])[0] };
+  },
+  optional: (code) => ({ write: (x) => (x === null ? "none" : code.write(x)), read: (text, base) => (text === "none" ? null : code.read(text, base)) }),
+};
+
+// Fields {name: {path, code}} of a state: the path leads to its value.
+regard.fields = {
+  at: (state, path) => path.split(".").reduce((part, name) => part?.[name], state) ?? null,
+
+  // The texts of the fields that differ from those of another state.
+  write(fields, state, base) {
+    const texts = Object.entries(fields).map(([name, { path, code }]) => [name, ...[state, base].map((one) => code.write(regard.fields.at(one, path)))]);
+    return Object.fromEntries(texts.filter(([, own, other]) => own !== other));
+  },
+
+  // Put texts into a state.
+  read(fields, texts, state) {
+    for (const [name, text] of Object.entries(texts)) {
+      if (!Object.hasOwn(fields, name)) throw new Error(`it has ${name.slice(0, 30)}, which this page has not`);
+      const { path, code } = fields[name];
+      const inner = path.split(".").slice(0, -1).join(".");
+      const part = inner ? regard.fields.at(state, inner) : state;
+      part[path.split(".").at(-1)] = code.read(text, regard.fields.at(state, path));
+    }
+    return state;
+  },
+};
+
+function fitting(fits, value, text) {
+  if (!fits) throw new Error(`"${text.slice(0, 30)}" does not fit`);
+  return value;
+}
+
+const decimal = (x) => (Object.is(x, -0) ? "-0" : String(x).replace("+", ""));
+const isDecimal = (text) => /^-?\d+(\.\d+)?(e-?\d+)?$/.test(text) && Number.isFinite(Number(text));
+const word = (text) => encodeURIComponent(text.replace(/\p{Surrogate}/gu, "?")).replace(/[~!'()*]/g, (x) => `%${x.charCodeAt(0).toString(16)}`).replaceAll("%", "~");
+const unword = (text) => decodeURIComponent(text.replaceAll("~", "%"));
+
+// ------------------------------------------------------------------------------------------- address, tools, file
+
+// The state that the address has, or else that of a saved copy.
+function readAddress(address = location.href) {
+  const [, written = ""] = /#(.*)/s.exec(address) ?? [];
+  const saved = document.getElementById("sections").dataset.state ?? "";
+  const stated = Boolean(written) && !document.getElementById(unescaped(written));
+  document.getElementById("broken")?.remove();
+  try {
+    restore(stated || saved ? regard.read(stated ? written : saved) : {});
+  } catch (fault) {
+    const text = `The address of this page says after # in which state it opens. That part can't be read: ${fault.message}. It is left out.`;
+    document.getElementById("sections").before(regard.element("p", { id: "broken", class: "warning", role: "alert" }, text));
+    if (saved && stated) restore(regard.read(saved));
+  }
+}
+
+function writeAddress() {
+  const written = regard.written();
+  try {
+    history.replaceState(history.state, "", written ? `#${written}` : location.href.replace(/#.*/s, ""));
+  } catch {
+    // the address of srcdoc, or of a frame in a sandbox, is not the page's
+  }
+}
+
+let writing = null;
+
+// Browsers refuse to write the address more often than some times in a second.
+function shown() {
+  clearTimeout(writing);
+  writing = setTimeout(writeAddress, 300);
+  showEnds();
+}
+
+function showEnds() {
+  const [back, forth] = document.querySelectorAll(".tools [data-by]");
+  back?.setAttribute("aria-disabled", String(past.at === 0));
+  forth?.setAttribute("aria-disabled", String(past.at === past.entries.length - 1));
+}
+
+const seal = () => (past.changed = "");
+
+function startState() {
+  if (!keepers.length) return;
+  const step = (by, text, key) => regard.element("button", { type: "button", class: "quiet", "data-by": by, title: `${text} (${key})`, onclick: () => go(by) }, text);
+  const share = regard.menu("Share", "Share", () => [
+    ["Save a copy of this page as it is", regard.save],
+    ...(regard.hasAddress() ? [["Copy a link to this state", regard.copyLink]] : []),
+  ]);
+  document.getElementById("theme").before(regard.element("div", { class: "tools", role: "group", "aria-label": "Page" }, step(-1, "Undo", "Ctrl+Z"), step(1, "Redo", "Ctrl+Shift+Z"), share));
+  ["pointerdown", "focusout"].forEach((name) => addEventListener(name, seal));
+  addEventListener("keydown", undoKeys);
+  readAddress();
+  past.entries = [present()];
+  addEventListener("hashchange", ({ newURL }) => {
+    readAddress(newURL);
+    seal();
+    regard.changed();
+  });
+  showEnds();
+}
+
+function undoKeys(event) {
+  if (event.key === "Enter") seal();
+  const by = { z: event.shiftKey ? 1 : -1, y: 1 }[event.key.toLowerCase()];
+  if (!by || !(event.ctrlKey || event.metaKey) || event.altKey) return;
+  if (event.target.matches("textarea, input:not(.number, [type='range'], [type='checkbox'])")) return;
+  event.preventDefault();
+  go(by);
+}
+
+regard.hasAddress = () => !/^(about|blob|data):/.test(location.protocol);
+
+regard.copyLink = (changed = {}) => regard.copy(`${location.href.replace(/#.*/s, "")}#${regard.written({ ...present(), ...changed })}`, "link");
+
+// The page as a file that opens in this state: the elements of the file itself, without what was drawn into it.
+regard.save = (changed = {}) => {
+  const copy = document.documentElement.cloneNode(true);
+  copy.querySelector("#sections").replaceChildren();
+  copy.querySelectorAll(".tools, #broken, body > :not(header, main, script, noscript)").forEach((part) => part.remove());
+  copy.removeAttribute("data-theme");
+  copy.querySelector("#sections").dataset.state = regard.written({ ...present(), ...changed });
+  regard.download("html", `<!doctype html>\n${copy.outerHTML}\n`, document.title);
+};

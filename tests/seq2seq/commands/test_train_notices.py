@@ -1,0 +1,61 @@
+"""Pairs that look like a dictionary, or like single words, are noticed before they are learned."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from regard.seq2seq import Seq2Seq
+from regard.seq2seq.commands.train.notices import notices
+
+WORDS = ["".join(word) for word in itertools.product("abcd", repeat=3)]
+
+
+def found(pairs: list[tuple[str, str]], **options: str) -> list[str]:
+    """The warnings of pairs for a model of words, unless another type of tokens is given."""
+    model = Seq2Seq(**options)  # type: ignore[arg-type]
+    source, target = model.reader, model.target_reader
+    return list(notices([(source.load(x), target.load(y)) for x, y in pairs], model))
+
+
+SOUNDS = [(word, " ".join(word.upper())) for word in WORDS]
+SPELLED = [(word, word[::-1]) for word in WORDS]
+SENTENCES = [(f"{word} and {word}", f"{word} et {word}") for word in WORDS]
+AS_SOUNDS = {"source": "characters", "target": "tokens"}
+
+
+def test_numbers_and_comments_of_a_dictionary() -> None:
+    (numbered,) = found([*SOUNDS, ("abc(2)", "A B")], **AS_SOUNDS)
+    assert "'abc(2)'" in numbered
+    assert "--preset pronunciation" in numbered
+    for line in ((";;;", "a comment"), ("#", "a comment"), ("abcd", "A B # note")):
+        (comment,) = found([*SOUNDS, line], **AS_SOUNDS)
+        assert "1 of 65 pairs" in comment
+        assert "--preset pronunciation" in comment
+
+
+def test_single_words_that_are_not_spelled() -> None:
+    (words,) = found(SPELLED)
+    assert words.endswith("--source characters --target characters")
+    (sounds,) = found(SOUNDS)
+    assert "--source characters --target tokens, or --preset pronunciation" in sounds
+    (variants,) = found([*SOUNDS, *((word, f"{target} X") for word, target in SOUNDS[:30])])
+    assert variants == sounds
+
+
+@pytest.mark.parametrize(
+    ("pairs", "options"),
+    [
+        (SOUNDS, AS_SOUNDS),
+        (SPELLED, {"source": "characters", "target": "characters"}),
+        (SPELLED, {"source": "subwords", "target": "subwords"}),
+        (SENTENCES, {}),
+        (SPELLED[:19], {}),  # too few to say anything
+        (SENTENCES + SPELLED[:5], {}),
+        ([("yes", "oui"), ("no", "non")] * 40, {}),
+        ([("f(2)", "four"), ("# title", "# titre"), ("number 4", "le numéro # 4"), *SENTENCES], {}),
+    ],
+)
+def test_other_pairs_are_learned_in_silence(pairs: list[tuple[str, str]], options: dict[str, str]) -> None:
+    assert found(pairs, **options) == []
