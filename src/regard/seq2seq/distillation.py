@@ -317,17 +317,13 @@ def _learned(answers: Sequence[Translation], n_best: int, length: int) -> list[R
     That is its share of `n_best`, by its probability next to that of the others, and once at least for the best one.
     Empty answers, and those that the search cut off, are left out.
     """
-    logs = np.array([one.log_probability for one in answers])
-    shares = np.exp(logs - logs.max())
-    counts = np.rint(n_best * shares / shares.sum()).astype(int).tolist()
     most = int(longest(np.array([length + 1]))[0])
-    counts[0] = max(counts[0], 1)
-    return [
-        one.ids
-        for one, count in zip(answers, counts, strict=True)
-        if 0 < len(one.ids) < most
-        for _ in range(count)
-    ]
+    usable = [one for one in answers if 0 < len(one.ids) < most]
+    logs = np.array([one.log_probability for one in usable])
+    shares = np.exp(logs - logs.max(initial=-np.inf))
+    counts = np.rint(n_best * shares / shares.sum()).astype(int)
+    counts[:1] = np.maximum(counts[:1], 1)
+    return [one.ids for one, count in zip(usable, counts, strict=True) for _ in range(count)]
 
 
 def _answer(target: Tokenizer, row: Row) -> Example:
