@@ -115,7 +115,7 @@ def displayed_math(self: Any, node: nodes.math_block) -> None:
 
 
 def lead_back(app: Sphinx, page: str, template: str, context: dict[str, Any], doctree: Any) -> None:
-    """Mend the links from a source to the reference: viewcode takes all names of a module to be described in one other."""
+    """Mend the links from a source to the reference: viewcode takes all names to be described in one module."""
     if page.startswith(
         "_modules/"
     ):  # .../regard.show.Page.html#regard.Page.save leads to #regard.show.Page.save

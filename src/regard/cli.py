@@ -52,6 +52,10 @@ VERBS = {
         "regard.pronunciation.commands.lexicon",
         "describe a pronunciation dictionary, or write it in another format",
     ),
+    "review": (
+        "regard.pronunciation.commands.review",
+        "list the entries of a pronunciation dictionary that models doubt",
+    ),
     "curve": ("regard.seq2seq.commands.curve", "draw the learning curves of a training log"),
 }
 

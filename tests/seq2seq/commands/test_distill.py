@@ -67,10 +67,7 @@ def test_a_student_of_pronunciation(
 ) -> None:
     assert distill(complete, tmp_path / "small") == 0
     stdout, stderr = capsys.readouterr()
-    assert (
-        "2 sources left out:\n  1: the teacher has never seen 'x'\n  1: the teacher has never seen 'B'\n"
-        in stderr
-    )
+    assert "1 source left out:\n  1: the teacher has never seen 'x'\n" in stderr
     assert "graphones" not in stderr  # a student needs no extras
     assert ", of the teachers, beam 5\n" in stdout
     student, teacher = (Seq2Seq.load(path) for path in (tmp_path / "small", complete / "teacher"))
@@ -83,7 +80,8 @@ def test_a_student_of_pronunciation(
     ]
     assert card["split"] == teacher.card["split"]
     assert card["held_out"]["learned"] == 0
-    assert card["held_out_teachers"] == {n: x for n, x in teacher.card["held_out"].items() if n != "learned"}
+    of_teachers = card["held_out_teachers"]
+    assert of_teachers == {name: teacher.card["held_out"][name] for name in of_teachers}
     names = {path.name for path in (tmp_path / "small").iterdir()}
     assert {"model.safetensors", "labels.safetensors", "log.jsonl"} <= names
     assert "checkpoint.safetensors" not in names

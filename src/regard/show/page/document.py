@@ -108,8 +108,8 @@ class HtmlPage:
 
     def _repr_html_(self) -> str:
         return (
-            f'<iframe class="regard" title="{html.escape(self.title)}" sandbox="allow-scripts allow-downloads" loading="lazy" '
-            f'style="width: 100%; height: {_FRAME_HEIGHT}px; border: 0" '
+            f'<iframe class="regard" title="{html.escape(self.title)}" sandbox="allow-scripts allow-downloads" '
+            f'loading="lazy" style="width: 100%; height: {_FRAME_HEIGHT}px; border: 0" '
             f'srcdoc="{html.escape(self.html)}"></iframe><script>{_asset("frame.js")}</script>'
             f"{_STAND_IN}{html.escape(self.text)}</pre>"
         )
