@@ -269,7 +269,7 @@ def label(
     both = [*pairs, *((others[i], one) for i, one in zip(answers.sources, own, strict=True))]
     ids = np.concatenate([[*target.encode(pair[1].content), END] for pair in both])
     soft = _rows(_agreeing(answers.soft, ids), [len(pair[1]) + 1 for pair in both])
-    return Labels(both, Taught(teacher.model.source, target, soft))
+    return Labels(both, Taught(teacher.model.source, target, soft, teacher.model.repetitions))
 
 
 def _answered(
@@ -350,7 +350,8 @@ def labels_identity(
     teacher: Translator, pairs: Sequence[Pair], sources: Sequence[Example], options: tuple[int, ...]
 ) -> str:
     """Return a hash of what labels depend on."""
-    model, digest = teacher.model, hashlib.sha256(json.dumps([__version__, options]).encode())
+    model = teacher.model
+    digest = hashlib.sha256(json.dumps([__version__, options, model.repetitions]).encode())
     networks: Any = model.network.networks if isinstance(model.network, EnsembleNetwork) else [model.network]
     for network in networks:
         digest.update(repr(network.config).encode())
