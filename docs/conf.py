@@ -57,7 +57,7 @@ html_theme = "pydata_sphinx_theme"
 html_title = "regard"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
-html_search_scorer = "_static/scorer.js"
+html_search_scorer = str(Path(__file__).with_name("scorer.js"))
 html_show_sourcelink = False
 html_sidebars = {page: [] for page in ("index", "gallery", "changes", "search", "genindex")}
 html_context = {"default_mode": "auto"}  # light or dark as the system is
@@ -115,10 +115,9 @@ def displayed_math(self: Any, node: nodes.math_block) -> None:
 
 
 def lead_back(app: Sphinx, page: str, template: str, context: dict[str, Any], doctree: Any) -> None:
-    """Mend the links from a source to the reference: viewcode takes all names to be described in one module."""
-    if page.startswith(
-        "_modules/"
-    ):  # .../regard.show.Page.html#regard.Page.save leads to #regard.show.Page.save
+    """Mend the links from sources to the reference: viewcode puts all names of a module into one other module."""
+    if page.startswith("_modules/"):
+        # .../regard.show.Page.html#regard.Page.save becomes .../regard.show.Page.html#regard.show.Page.save
         described = r"(/(?:[\w.]+\.)?(\w+)\.html)#[\w.]*?\b\2(?=[.\"])"
         context["body"] = re.sub(described, lambda link: f"{link[1]}#{link[1][1:-5]}", context["body"])
 
