@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -29,7 +30,7 @@ extensions = [
 ]
 templates_path = ["_templates"]
 exclude_patterns = [
-    *("conf.py", "diagram.py", "lines.py", "options.py", "ring.py"),
+    *("check.py", "conf.py", "diagram.py", "lines.py", "options.py", "ring.py"),
     "notebooks/*.ipynb",  # the scripts of the notebooks are built
 ]
 nitpicky = True  # a reference that leads nowhere is a warning, and a warning ends the build
@@ -56,6 +57,7 @@ html_theme = "pydata_sphinx_theme"
 html_title = "regard"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
+html_search_scorer = str(Path(__file__).with_name("scorer.js"))
 html_show_sourcelink = False
 html_sidebars = {page: [] for page in ("index", "gallery", "changes", "search", "genindex")}
 html_context = {"default_mode": "auto"}  # light or dark as the system is
@@ -112,6 +114,14 @@ def displayed_math(self: Any, node: nodes.math_block) -> None:
     raise nodes.SkipNode
 
 
+def lead_back(app: Sphinx, page: str, template: str, context: dict[str, Any], doctree: Any) -> None:
+    """Mend the links from sources to the reference: viewcode puts all names of a module into one other module."""
+    if page.startswith("_modules/"):
+        # .../regard.show.Page.html#regard.Page.save becomes .../regard.show.Page.html#regard.show.Page.save
+        described = r"(/(?:[\w.]+\.)?(\w+)\.html)#[\w.]*?\b\2(?=[.\"])"
+        context["body"] = re.sub(described, lambda link: f"{link[1]}#{link[1][1:-5]}", context["body"])
+
+
 def deliver_notebooks(app: Sphinx, error: Exception | None) -> None:
     """Put the executed notebooks next to the pages, which link to them."""
     if error is None and app.builder.name == "html":
@@ -122,6 +132,7 @@ def deliver_notebooks(app: Sphinx, error: Exception | None) -> None:
 def setup(app: Sphinx) -> None:
     """Connect the additions."""
     app.connect("autodoc-process-docstring", keep_formula, priority=100)  # before numpydoc
+    app.connect("html-page-context", lead_back)
     app.connect("source-read", lead_to_pages)
     app.connect("build-finished", deliver_notebooks)
     app.add_html_math_renderer("mathml", (inline_math, None), (displayed_math, None))

@@ -2,6 +2,7 @@
 # jupyter:
 #   jupytext:
 #     text_representation:
+#       extension: .py
 #       format_name: percent
 #   kernelspec:
 #     name: python3
@@ -27,7 +28,7 @@ rng = np.random.default_rng(0)
 #
 # A row for each query, a column for each key. Masked pairs are grey.
 
-# %%
+# %% mystnb={"image": {"alt": "Heat map of five words, grey above the diagonal."}}
 words = ["the", "red", "house", "is", "old"]
 vectors = rng.standard_normal((5, 8))
 attention = regard.attend(vectors, vectors, vectors, mask=regard.mask.causal())
@@ -38,7 +39,7 @@ figures.heatmap(np.ma.masked_array(attention.weights, np.isneginf(attention.logi
 #
 # Any real numbers, in two colours around 0.
 
-# %%
+# %% mystnb={"image": {"alt": "Heat map of scores in red and blue."}}
 figures.heatmap(attention.scores, words, words, signed=True)
 
 # %% [markdown]
@@ -46,7 +47,7 @@ figures.heatmap(attention.scores, words, words, signed=True)
 #
 # With one scale for all of them.
 
-# %%
+# %% mystnb={"image": {"alt": "Eight heat maps, two layers of four heads."}}
 x = rng.standard_normal((4, 12, 16))
 with regard.record(keep="weights") as layers:
     for _ in range(2):
@@ -58,7 +59,7 @@ figures.heatmaps([layer.weights for layer in layers])
 #
 # A pixel shows the largest weight of its block, so that a single peak among a million weights is not lost.
 
-# %%
+# %% mystnb={"image": {"alt": "Heat map of 1,500 positions, largest along the diagonal."}}
 positions = regard.position.sinusoidal(1500, 32)
 long = regard.attend(positions, positions, positions, scale=0.8)
 figures.heatmap(long.weights)
@@ -76,7 +77,7 @@ print(terminal.heatmap(attention.weights, words, words, color=False))
 #
 # `regard train` leaves this picture in the folder of the model.
 
-# %%
+# %% mystnb={"image": {"alt": "Two curves that fall from about 5 to about 1.5."}}
 steps = np.arange(1, 301)
 loss = 1.2 + 4 * np.exp(-steps / 60)
 noisy = loss + rng.normal(0, 0.25, 300)
@@ -89,7 +90,7 @@ figures.curves(
 #
 # BLEU of two translators, measured by `benchmarks/length.py` (35,849 pairs to learn from, five minutes each).
 
-# %%
+# %% mystnb={"image": {"alt": "BLEU by length: level with attention, falling without."}}
 lengths = ["1-5", "6-10", "11-15", "16-20", "21-25", "26-30", "31-35", "36-48"]
 lines = {
     "with attention": [44.9, 52.7, 49.8, 49.6, 45.7, 46.6, 48.0, 51.2],
@@ -110,4 +111,4 @@ figures.by_length(lengths, lines, [538, 705, 782, 553, 282, 146, 60, 42], along=
 #
 # Where a captioner attends at each word (`make caption`):
 #
-# ![A scene of three digits, again for each word of its caption, bright where the model attended.](images/caption.png)
+# ![A scene of three digits, again for each word of its caption, coloured where the model attended.](images/caption.png)

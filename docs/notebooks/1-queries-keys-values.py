@@ -2,6 +2,7 @@
 # jupyter:
 #   jupytext:
 #     text_representation:
+#       extension: .py
 #       format_name: percent
 #   kernelspec:
 #     name: python3
@@ -144,7 +145,7 @@ print(same)
 # %% [markdown]
 # As a picture: one row for each query, one column for each key.
 
-# %%
+# %% mystnb={"image": {"alt": "Heat map: words 1, 3 and 4 attend mostly to word 3, word 2 to words 1 and 3."}}
 names = ["word 1", "word 2", "word 3", "word 4"]
 figures.heatmap(result.weights, names, names)
 

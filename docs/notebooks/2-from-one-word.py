@@ -2,6 +2,7 @@
 # jupyter:
 #   jupytext:
 #     text_representation:
+#       extension: .py
 #       format_name: percent
 #   kernelspec:
 #     name: python3
@@ -149,7 +150,7 @@ print(regard.attention(Q, K, V))
 # %% [markdown]
 # `regard.attend` keeps everything in between. This is what each of the words attends to:
 
-# %%
+# %% mystnb={"image": {"alt": "Heat map of the weights of all four words."}}
 result = regard.attend(Q, K, V)
 names = ["word 1", "word 2", "word 3", "word 4"]
 figures.heatmap(result.weights, names, names)

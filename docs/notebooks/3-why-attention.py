@@ -2,6 +2,7 @@
 # jupyter:
 #   jupytext:
 #     text_representation:
+#       extension: .py
 #       format_name: percent
 #   kernelspec:
 #     name: python3
@@ -113,7 +114,7 @@ print(context.round(3))
 # Now let the decoder write a noun first and then an adjective, as French does in "maison rouge". Its states are two
 # queries, and `regard.attend` takes all steps for both; `additive` is the little network from above.
 
-# %%
+# %% mystnb={"image": {"alt": "Heat map: maison attends to house, rouge to red."}}
 states = np.array([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]])
 additive = regard.scores.additive(W, U, v)
 result = regard.attend(states, annotations, annotations, score=additive)
@@ -172,7 +173,7 @@ models = {"with attention": learn(True), "without": learn(False)}
 # Each row is a word of the translation, and shows to which words of the source the decoder attended. The model has
 # learned that without examples of it.
 
-# %%
+# %% mystnb={"image": {"alt": "Heat map of the words of the translation and those of the source."}}
 sentence = "Click the icon to open the selected file."
 translated = models["with attention"].translate([sentence])[0]
 figures.heatmap(
@@ -191,7 +192,7 @@ translated
 # BLEU compares word sequences of a translation with those of a human one; 100 is the same text. Both models translate
 # sentences that they have not seen, and the figures are taken by the length of the source.
 
-# %%
+# %% mystnb={"image": {"alt": "BLEU by length of the source, with attention and without."}}
 from regard.seq2seq.evaluation.metrics import bleu
 
 sources, references = zip(*test, strict=True)

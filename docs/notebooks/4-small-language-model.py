@@ -2,6 +2,7 @@
 # jupyter:
 #   jupytext:
 #     text_representation:
+#       extension: .py
 #       format_name: percent
 #   kernelspec:
 #     name: python3

@@ -7,17 +7,30 @@ from typing import Any, ClassVar, Literal
 __all__: list[str] = []
 
 
-class Displayed:
-    """Something with attention weights that has a view of its own on a page, and that a notebook shows."""
+class InNotebook:
+    """Something that a notebook shows as a page; as text where no page can be, such as in what nbconvert prints."""
+
+    def _page(self) -> Any:
+        """Return the page, or None where there is nothing to show."""
+        return page_of(self)
+
+    def _repr_html_(self) -> str | None:
+        page = self._page()
+        return None if page is None else str(page._repr_html_())
+
+    def _repr_markdown_(self) -> str | None:
+        page = self._page()
+        return None if page is None else str(page._repr_markdown_())
+
+
+class Displayed(InNotebook):
+    """Something with attention weights that has a view of its own on a page."""
 
     view: ClassVar[Literal["mechanism", "alignment", "heads", "steps"]]
 
-    def _repr_html_(self) -> str | None:
-        return page_html(self)
 
-
-def page_html(shown: Any) -> str:
-    """Return the page of an object, or of a list of them, as HTML for a notebook."""
+def page_of(shown: Any) -> Any:
+    """Return the page of an object, or of a list of them."""
     import pkgutil  # rarely needed, and `import regard` stays light
 
-    return str(pkgutil.resolve_name("regard.show.page:page")(shown)._repr_html_())
+    return pkgutil.resolve_name("regard.show.page:page")(shown)

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from regard import _check, weights
-from regard._display import Displayed, page_html
+from regard._display import Displayed, InNotebook, page_of
 from regard._problem import Problem, prepare
 from regard.mask import MaskLike
 from regard.position import BiasLike
@@ -81,10 +81,10 @@ class Attention(Displayed):
             raise AttributeError(f"{name} was not kept: record(keep=...) kept {recorded or 'nothing'}")
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
-    def _repr_html_(self) -> str | None:
-        """Return the HTML for a notebook: a page, or None if there are no weights."""
+    def _page(self) -> Any:
+        """Return the page for a notebook, or None if there are no weights."""
         shown = "weights" in vars(self) and self.weights.size > 0
-        return page_html(self) if shown else None
+        return page_of(self) if shown else None
 
     def _only(self, keep: tuple[str, ...]) -> Attention:
         """Return an attention with these parts only, and its name."""
@@ -93,12 +93,12 @@ class Attention(Displayed):
         return part_of
 
 
-class _Recording(list[Attention]):
+class _Recording(InNotebook, list[Attention]):
     """A list of attentions, which a notebook shows as a page."""
 
-    def _repr_html_(self) -> str | None:
+    def _page(self) -> Any:
         shown = [attention for attention in self if "weights" in vars(attention) and attention.weights.size]
-        return page_html(shown) if shown else None
+        return page_of(shown) if shown else None
 
 
 @dataclass(frozen=True, eq=False)

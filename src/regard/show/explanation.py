@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from regard import _check
+from regard._display import InNotebook
 from regard.context import Attention, attend
 from regard.mask import MaskLike
 from regard.position import BiasLike
@@ -33,7 +34,7 @@ MOST_WEIGHTS = 1 << 22
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Explanation:
+class Explanation(InNotebook):
     """One attention, explained: `print` prints all steps, `step` returns one, and the numbers are attributes.
 
     `explain` makes it.
@@ -193,8 +194,8 @@ class Explanation:
         )
         return HtmlPage([with_words(section, *inputs) if inputs else section], title=title)
 
-    def _repr_html_(self) -> str | None:
-        return self.in_browser()._repr_html_() if self.weights.size else None
+    def _page(self) -> HtmlPage | None:
+        return self.in_browser() if self.weights.size else None
 
     def _checked_row(self, row: int) -> int:
         n = len(self.weights)

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import regard
 from regard import weights
 from regard.seq2seq.translator import Translation
 from regard.show import HtmlPage, page
@@ -144,11 +145,32 @@ def test_a_notebook_shows_a_page_in_a_frame_of_its_own() -> None:
 
 def test_a_notebook_that_is_not_trusted_shows_the_weights_as_text() -> None:
     shown = page(np.eye(2), np.eye(2), np.eye(2), title="a < b", scale=0.0)._repr_html_()
-    left = re.sub(r"<(iframe|style)\b.*?</\1>", "", shown, flags=re.DOTALL)  # what a sanitizer leaves
+    left = re.sub(r"<(iframe|script|style)\b.*?</\1>", "", shown, flags=re.DOTALL)  # what a sanitizer leaves
     (text,) = re.findall(r"<pre class='regard-text'>(.*)</pre>", left, flags=re.DOTALL)
     assert "a &lt; b" in text
     assert re.search(r"query 1 +0\.50* +0\.50*", text)
     assert "<style>.regard-text { display: none }</style>" in shown
+
+
+SHOWN = {
+    "attention": lambda: regard.attend(np.eye(2), np.eye(2), np.eye(2), scale=0.0),
+    "explanation": lambda: regard.explain(queries=np.eye(2), keys=np.eye(2), values=np.eye(2), scale=0.0),
+    "page": lambda: page(np.eye(2), np.eye(2), np.eye(2), title="a\n```\n# b", scale=0.0),
+}
+
+
+@pytest.mark.parametrize("name", SHOWN)
+def test_a_notebook_without_pages_has_the_weights_as_a_block_of_code(name: str) -> None:
+    lines = SHOWN[name]()._repr_markdown_().splitlines()
+    assert all(line.startswith("    ") or not line for line in lines)
+    assert any(re.fullmatch(r" +query 2 +0\.50* +0\.50*", line) for line in lines)
+
+
+def test_a_recording_has_the_text_of_its_page() -> None:
+    with regard.record() as recorded:
+        regard.attention(np.eye(2), np.eye(2), np.eye(2))
+    assert recorded._repr_markdown_() == page(recorded)._repr_markdown_()
+    assert regard.attend(np.zeros((0, 2)), np.eye(2), np.eye(2))._repr_markdown_() is None
 
 
 def strings(part: Any) -> list[str]:

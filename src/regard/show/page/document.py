@@ -9,6 +9,7 @@ import html
 import json
 import math
 import os
+import textwrap
 import warnings
 from collections.abc import Iterable, Sequence
 from functools import cached_property
@@ -43,7 +44,7 @@ _STAND_IN = (
     "<style>.regard-text { display: none }</style>"
     "<pre class='regard-text'>Trust this notebook to see the page.\n\n"
 )
-_FRAME_HEIGHT = 760  # pixels of a page in a notebook
+_FRAME_HEIGHT = 760  # pixels of a page in a notebook, until frame.js knows better
 
 
 class HtmlPage:
@@ -107,10 +108,14 @@ class HtmlPage:
 
     def _repr_html_(self) -> str:
         return (
-            f'<iframe title="{html.escape(self.title)}" sandbox="allow-scripts allow-downloads" loading="lazy" '
-            f'style="width: 100%; height: {_FRAME_HEIGHT}px; border: 0; resize: vertical; overflow: auto" '
-            f'srcdoc="{html.escape(self.html)}"></iframe>{_STAND_IN}{html.escape(self.text)}</pre>'
+            f'<iframe class="regard" title="{html.escape(self.title)}" sandbox="allow-scripts allow-downloads" '
+            f'loading="lazy" style="width: 100%; height: {_FRAME_HEIGHT}px; border: 0" '
+            f'srcdoc="{html.escape(self.html)}"></iframe><script>{_asset("frame.js")}</script>'
+            f"{_STAND_IN}{html.escape(self.text)}</pre>"
         )
+
+    def _repr_markdown_(self) -> str:
+        return textwrap.indent(self.text, "    ")  # a block of code, whatever is in it
 
 
 def _drawn(section: Section) -> dict[str, Any]:

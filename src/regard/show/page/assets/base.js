@@ -21,6 +21,7 @@ const regard = {
 
   start() {
     startTheme();
+    if (parent !== window) startFrame();
     const sections = JSON.parse(document.getElementById("data").textContent);
     sections.forEach(({ view, data }) => onPage.add(view).add(data.anchor));
     sections.forEach(({ view, title, data, warnings }, index) => {
@@ -397,26 +398,39 @@ function luminance(colour) {
 
 // -------------------------------------------------------------------------------------------- theme and tooltip
 
+function showTheme() {
+  document.getElementById("theme").setAttribute("aria-pressed", String(regard.dark()));
+  themed.forEach((callback) => callback());
+}
+
 function startTheme() {
-  const button = document.getElementById("theme");
-  const show = () => {
-    button.setAttribute("aria-pressed", String(regard.dark()));
-    themed.forEach((callback) => callback());
-  };
-  button.addEventListener("click", () => {
+  document.getElementById("theme").addEventListener("click", () => {
     document.documentElement.dataset.theme = regard.dark() ? "light" : "dark";
-    show();
+    showTheme();
   });
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", show);
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", showTheme);
   const print = (now) => () => {
     printing = now;
     document.querySelectorAll("details").forEach((part) => part.toggleAttribute("open", now || part.open));
-    show();
+    showTheme();
   };
   addEventListener("beforeprint", print(true));
   addEventListener("afterprint", print(false));
   addEventListener("pointerdown", (event) => event.target.closest(".term") || hideTip());
-  show();
+  showTheme();
+}
+
+// In a frame: tell frame.js around it the height of the page, and take the theme that it tells.
+function startFrame() {
+  let told = null;
+  addEventListener("message", ({ source, data }) => {
+    if (source !== parent || !data.regardTheme || data.regardTheme === told) return;
+    told = document.documentElement.dataset.theme = data.regardTheme;
+    showTheme();
+  });
+  const root = document.documentElement;
+  const tell = () => root.offsetHeight && parent.postMessage({ regardHeight: Math.ceil(root.getBoundingClientRect().height) }, "*");
+  new ResizeObserver(tell).observe(root);
 }
 
 let tip = null;
