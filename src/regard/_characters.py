@@ -25,7 +25,7 @@ import unicodedata
 __all__: list[str] = []
 
 MARKS = "mjzvk"  # classes that belong to the character before them
-FOLLOWING = f"{MARKS}fy"  # and those that take no room of their own after it
+FOLLOWING = f"{MARKS}fy"  # and characters of width 0
 MOST_MARKS = 9  # on one letter: Tibetan has eight, the longest emoji nine
 
 _NAMED = {

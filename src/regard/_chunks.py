@@ -1,6 +1,6 @@
 """Chunks of an attention: which pairs of chunks of queries and keys are visible, and the options of such a pair.
 
-A pair of chunks is an attention of its own, for `regard.partial`. Out-of-core and distributed attention consist of
+`regard.partial` computes the attention of one pair of chunks. Out-of-core and distributed attention consist of
 these.
 """
 

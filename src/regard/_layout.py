@@ -142,7 +142,7 @@ def extent(part: slice) -> int:
 
 
 def cut(array: Array, target: tuple[slice, ...]) -> Array:
-    """Return the part of an array that broadcasts to some shape which belongs to these slices of that shape."""
+    """Return the part of an array that broadcasts to these slices of the shape to which the whole array broadcasts."""
     own = target[len(target) - array.ndim :]
     return array[
         tuple(part if size != 1 else slice(None) for part, size in zip(own, array.shape, strict=True))

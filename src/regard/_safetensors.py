@@ -70,7 +70,7 @@ def write(path: str | os.PathLike[str], arrays: Mapping[str, Array], metadata: M
 def _header(data: Mapping[str, Array], metadata: Mapping[str, str]) -> bytes:
     """Return the length and the JSON that come before the numbers."""
     header: dict[str, Any] = {"__metadata__": {**metadata}}
-    header["__metadata__"].pop("checksum", None)  # of another file, whose metadata these are
+    header["__metadata__"].pop("checksum", None)  # the metadata may be those of a file that was read
     begin = 0
     for name, array in data.items():
         end = begin + array.nbytes
@@ -132,7 +132,7 @@ class Container:
             raise Wrong("it is damaged: its numbers or its header don't agree with its checksum")
 
     def _checksum(self) -> str:
-        """Return the checksum of what the file has."""
+        """Return the checksum of the file's header and data."""
         metadata = {name: value for name, value in self.metadata.items() if name != "checksum"}
         header: dict[str, Any] = {"__metadata__": metadata}
         for name, (dtype, shape, *offsets) in self.tensors.items():

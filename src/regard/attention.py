@@ -153,7 +153,7 @@ class ForwardResult(NamedTuple):
 
 
 def _forward(chosen: ModuleType, p: Problem, threads: int | None) -> ForwardResult:
-    """Run the forward kernel. An empty context needs no statistic, whatever the number of queries."""
+    """Run the forward kernel. For an empty context the statistic is not computed."""
     shape = (p.layout.items, p.layout.n, p.values.shape[-1])
     return ForwardResult(np.empty(shape, p.compute), None) if 0 in shape else _computed(chosen, p, threads)
 
@@ -377,7 +377,7 @@ def _gradients(
 
 
 def _sink_gradient(p: Problem, forward: ForwardResult, dcontext: Array) -> Array | None:
-    """Return the gradient in the shape of the sink, whose value is 0: minus its weight times dcontext . context."""
+    """Return the gradient of the sink, in its shape: minus its weight times dcontext . context, as its value is 0."""
     if p.sink is None or forward.joined is None:
         return None
     along = np.einsum("gte,gte->gt", dcontext, forward.context, dtype=np.float64)
@@ -403,7 +403,7 @@ def _position_gradient(p: Problem, dpositions: Array | None) -> dict[str, Array]
 
 @dataclass(frozen=True, eq=False)
 class Partial:
-    """Attention over some of the keys, which `merge` can combine with that over the others.
+    """Attention over some of the keys; `merge` combines it with the attention over the other keys.
 
     Parameters
     ----------
@@ -513,8 +513,8 @@ def partial_vjp(
 ) -> Gradients:
     """Compute the gradients that go through a part of the keys, from the attention over all of them.
 
-    The gradients of queries, bias and score add up over the parts. Parts share nothing but `merged`, so they can be
-    computed in any order, and on different machines.
+    The gradients of queries, bias and score add up over the parts. Of the other parts each needs only `merged`, so
+    parts can be computed in any order and on different machines.
 
     Parameters
     ----------

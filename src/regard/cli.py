@@ -52,6 +52,10 @@ VERBS = {
         "regard.pronunciation.commands.lexicon",
         "describe a pronunciation dictionary, or write it in another format",
     ),
+    "review": (
+        "regard.pronunciation.commands.review",
+        "list the entries of a pronunciation dictionary that models doubt",
+    ),
     "curve": ("regard.seq2seq.commands.curve", "draw the learning curves of a training log"),
 }
 
@@ -60,7 +64,7 @@ _NO_SPACE = (errno.ENOSPC, errno.EFBIG, *([errno.EDQUOT] if hasattr(errno, "EDQU
 
 
 class _Parser(argparse.ArgumentParser):
-    """A parser whose errors are one line, as all errors of this command."""
+    """A parser that reports an error in one line, as the rest of the command line does."""
 
     def error(self, message: str) -> NoReturn:
         verb = self.prog.partition(" ")[2]

@@ -33,7 +33,7 @@ Array = NDArray[Any]
 CHUNK_BYTES = 1 << 25  # bytes of keys and values that are read at a time
 PAGE_BYTES = 4096  # bytes, the smallest that systems have
 CHECKPOINT_SECONDS = 30.0  # seconds between two checkpoints
-# Modules whose objects are no more than their attributes.
+# Modules whose objects are determined by their attributes.
 COMPARED_MODULES = {"regard.mask", "regard.position", "regard.scores"}
 FORMAT, VERSION = "regard.outofcore", "2"
 

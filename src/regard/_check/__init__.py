@@ -1,4 +1,4 @@
-"""Checks of arguments, before any computation: an invalid call costs nothing and changes nothing."""
+"""Checks of arguments, made before any computation, so that an invalid call changes no array."""
 
 from regard._check.arrays import *  # noqa: F403
 from regard._check.errors import *  # noqa: F403

@@ -109,7 +109,7 @@ def _ragged(name: str, value: Any, of: str = "numbers", otherwise: str = "") -> 
 
 
 def listed(name: str, values: Any) -> Any:
-    """Return labels as a list, since a generator has no count; a string and None as they are."""
+    """Return labels as a list, which has a count where a generator has none; return a string or None unchanged."""
     try:
         return values if values is None or isinstance(values, str) else list(values)
     except TypeError:

@@ -107,7 +107,7 @@ def attention_vjp(
 
 @dataclass(frozen=True)
 class Target:
-    """A gradient: where pairs of chunks contribute to which block of it, and what it is called in `Gradients`."""
+    """A gradient: the block to which each pair of chunks contributes, and the gradient's name in `Gradients`."""
 
     name: str
     key: str | None  # of a learned array of the score

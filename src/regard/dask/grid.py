@@ -181,7 +181,7 @@ def cut_into_chunks(arrays: tuple[Any, Any, Any], mask: Any, bias: Any, sink: An
 def _checked(
     arrays: tuple[Any, Any, Any], mask: Any, bias: Any, sink: Any, options: dict[str, Any]
 ) -> Problem:
-    """Check the arguments of an attention like those of one process, by the shapes of its arrays."""
+    """Check the arguments of an attention by the rules of one process, from the shapes of its arrays."""
     for name, array in zip(ARRAYS, arrays, strict=True):
         check_dask(name, array)
     if options["threads"] is not None:
@@ -266,7 +266,7 @@ def _between(ends: set[int]) -> tuple[int, ...]:
 
 
 def _common(*chunks: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the coarsest chunks that all of these are made of."""
+    """Return the coarsest chunks of which each given chunk is a union."""
     return chunks[0] if len(set(chunks)) == 1 else _between(set().union(*map(_ends, chunks)))
 
 
@@ -296,7 +296,7 @@ def _at_groups(ends: set[int], group: int) -> set[int]:
 def _batch_of_keys(
     batch: tuple[tuple[slice, ...], ...], layout: Layout
 ) -> tuple[tuple[tuple[int, ...], ...] | None, tuple[tuple[slice, ...], ...]]:
-    """Return which chunks of the keys' leading dimensions each chunk of the result's reads, and these chunks."""
+    """Return which chunks of the keys' leading dimensions each chunk of the result reads, and the keys' chunks."""
     if layout.split is None:
         return None, batch
     heads, group = layout.split

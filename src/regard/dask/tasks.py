@@ -57,7 +57,7 @@ def _naming(region: Region) -> Iterator[None]:
 
 
 def block(array: Any, name: str, index: tuple[int, ...], shape: tuple[int, ...]) -> Array:
-    """Return a block of a Dask array if it is what the array's chunks say."""
+    """Return a block of a Dask array if it has the shape that the array's chunks state."""
     masked = np.ma.getmask(np.ma.asarray(array))
     if masked.any():
         raise RuntimeError(f"block {index} of {name} has {int(masked.sum())} masked numbers")
@@ -150,7 +150,7 @@ def finished(
 
 
 def sink_gradient(total: Partial, dcontext: Array, sink: Array) -> Array:
-    """Return the gradient of a sink, whose value is 0: minus its weight times dcontext . context."""
+    """Return the gradient of a sink: minus its weight times dcontext . context, as its value is 0."""
     with np.errstate(all="ignore"):
         along = np.einsum("...te,...te->...t", _wide(dcontext), total.context, dtype=np.float64)
         weight = np.exp(sink[..., None].astype(np.float64) - total.lse)

@@ -64,7 +64,7 @@ class Standard(NamedTuple):
 
     @classmethod
     def of(cls, x: Array, totals: Array, least: float = 0.0) -> Standard:
-        """Return that of rows x (n, d) with weights (n,); a spread up to `least`, relative to the mean, is rounding."""
+        """Standardise rows x (n, d) with weights (n,); a spread up to `least` times the mean is rounding."""
         exponent, shares = exponents(x), totals / totals.sum()
         x = scaled(x, exponent)
         center = shares @ x
@@ -78,7 +78,7 @@ class Standard(NamedTuple):
             return np.asarray((x - self.center) / self.spread)
 
     def inverse(self, z: Array) -> Array:
-        """Return rows before they were standardised; what is beyond the largest number becomes that."""
+        """Undo the standardisation of rows; numbers that overflow become the largest number."""
         spread = np.where(np.isinf(self.spread), 0.0, self.spread)
         return np.clip(scaled(z * spread + self.center, -self.exponent), -LARGEST, LARGEST)
 
@@ -148,7 +148,7 @@ class AttentionEstimator(BaseEstimator):  # type: ignore[misc]
         _check.fail(f"The {name!r} parameter of {type(self).__name__} must be {rule}. Got {got} instead.")
 
     def _refit(self, X: Any, y: Any, sample_weight: Any) -> Self:
-        """Fit a copy, and become it at the end: a fit that fails or is interrupted leaves everything as it was."""
+        """Fit a copy, and take over its attributes at the end: a failed or interrupted fit changes nothing."""
         complete(X=X, y=y)
         fitted = copy(self)
         fitted._learn(X, y, sample_weight)
@@ -219,7 +219,7 @@ class AttentionEstimator(BaseEstimator):  # type: ignore[misc]
     ) -> tuple[Array, NDArray[np.int64]]:
         """Keep each distinct row once, with the mean of its targets; return the sum of its weights, and its index.
 
-        The attention is the same; and a row is not predicted by a copy of itself in the leave-one-out loss.
+        The attention stays the same, and the leave-one-out loss predicts no row by a copy of it.
         """
         distinct, first, inverse = np.unique(X, axis=0, return_index=True, return_inverse=True)
         inverse = inverse.ravel()

@@ -40,8 +40,8 @@ class Head:
 class MetricHeads:
     """Several attentions over the same rows, and the mean of their predictions with learned weights.
 
-    `score`: the score function; `readout`: what makes predictions of contexts; `count`: number of attentions; `prior`
-    (e,): a constant prediction that takes part in the mean, as for class probabilities.
+    `score`: the score function; `readout`: the function from contexts to predictions; `count`: number of attentions;
+    `prior` (e,): a constant prediction that takes part in the mean, as for class probabilities.
     """
 
     score: Score
@@ -64,7 +64,7 @@ class MetricHeads:
         return [Head(row[: self.score.size], row[self.score.size :]) for row in rows]
 
     def mixture(self, parameters: Array) -> Array:
-        """Return the weights of the heads' predictions, and at last that of the prior."""
+        """Return the weights of the heads' predictions, followed by the weight of the prior."""
         logits = parameters[self.size - self._mixed :]
         weights = np.exp(logits - logits.max())
         weights /= weights.sum()
@@ -212,7 +212,7 @@ def of_log_loss(loss: float) -> tuple[float, float]:
 def of_squared_error(loss: float) -> tuple[float, float]:
     """Return the negative log-likelihood of a row with normal errors, whose variance is the loss, and its derivative.
 
-    So a prior counts alike whatever the share of the variance that can be explained.
+    So the influence of a prior does not depend on the share of the variance that can be explained.
     """
     return 0.5 * float(np.log(loss + LEAST_LOSS)), 0.5 / (loss + LEAST_LOSS)
 

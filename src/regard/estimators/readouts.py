@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 __all__ = ["Constant", "Linear", "readout_of"]
 
 Array = NDArray[Any]
-REACH_WIDTHS = 2.0  # for which a line is followed: what is farther away has almost no weight in it
+REACH_WIDTHS = 2.0  # for which a line is followed: rows farther away have almost no weight in it
 
 
 class Constant:
@@ -123,8 +123,8 @@ class Linear:
     def predict(self, parameters: Array, context: Array, x: Array, widths: Callable[[Array], Array]) -> Array:
         """Return predictions (n, e) for new rows x (n, d), for which a line is followed `REACH_WIDTHS` widths at most.
 
-        `widths` gives the lengths (n,) of vectors (n, d) in widths. Far from all rows the attention sees few of them,
-        and a line through these says nothing.
+        `widths` gives the lengths (n,) of vectors (n, d) in widths. Far from all rows, few rows have weight, and a
+        line through few rows predicts badly.
         """
         mean_y, mean_x, _, slopes = self._lines(parameters, context)
         offset = x - mean_x

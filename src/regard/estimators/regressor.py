@@ -155,7 +155,7 @@ class AttentionRegressor(MultiOutputMixin, RegressorMixin, AttentionEstimator): 
         self._fit(rows, scaled(targets, self._exponent), weights)
 
     def _begin(self, totals: Array, rows: NDArray[np.int64]) -> None:
-        """Standardise the targets, so that the loss of each output counts alike."""
+        """Standardise the targets, so that all outputs have equal influence on the loss."""
         self._targets = Standard.of(self.values_, totals)
         self.values_ = self._near(self._targets(self.values_), "y", rows)
         self._targets = self._targets._replace(exponent=self._targets.exponent + self._exponent)

@@ -1,4 +1,4 @@
-"""Kernels: the function of `attend`, computed by blocks; they import nothing of its module."""
+"""Kernels compute the function of `attend` by blocks; they import nothing from the module of `attend`."""
 
 from __future__ import annotations
 

@@ -345,7 +345,7 @@ class Logits:
                 yield columns, block
 
     def parts(self) -> Iterator[tuple[slice, Array]]:
-        """Yield the same logits, as a single block if they are kept."""
+        """Yield the logits of all blocks, as a single block if they are kept."""
         return iter(self) if self.stored is None else iter([(slice(0, self.kernel.p.layout.m), self.stored)])
 
 

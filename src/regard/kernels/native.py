@@ -103,7 +103,7 @@ def backward(
     p: Problem, context: Array, statistic: Array, dcontext: Array, threads: int | None = None
 ) -> tuple[Array, Array, Array | None, Named, Array | None]:
     """Compute all gradients; that of the bias is added to the bias object, not returned."""
-    # Non-finite numbers have made weights NaN where they are visible, and must not reach anything else.
+    # Visible non-finite numbers have already made the weights NaN; masked ones must have no influence.
     queries, keys = (finite(x.astype(p.compute, copy=False)) for x in (p.queries, p.keys))
     with np.errstate(all="ignore"):
         pairs = pairing.make(p, queries, keys)

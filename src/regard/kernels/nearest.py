@@ -1,6 +1,6 @@
-"""N-grams of texts, and sequences that have most in common with queries, in the library: `source/library/nearest.cpp`.
+"""N-grams of texts, and the sequences most similar to queries, in the library: `source/library/nearest.cpp`.
 
-`regard.seq2seq.extras` has the same in NumPy and SciPy. Letters: R queries, G n-grams, N entries of a text, P
+`regard.seq2seq.extras` computes the same in NumPy and SciPy. Letters: R queries, G n-grams, N entries of a text, P
 sequences, M tokens of another text.
 """
 

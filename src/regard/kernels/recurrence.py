@@ -4,7 +4,7 @@
 calling thread. The callers have checked all arrays. Letters: n steps of B sequences, H size of the state; with
 attention, T positions, A size of the attention's perceptron, C size of the values.
 
-Padding has no influence, not even as NaN.
+Padding has no influence, even where it is NaN.
 """
 
 from __future__ import annotations

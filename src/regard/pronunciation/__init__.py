@@ -1,7 +1,7 @@
 """Pronunciation dictionaries: words and their phones, in the formats of twelve programs and in the symbols of a voice.
 
-A dictionary is read with `read`, which recognises the format from the content, and written with `write`, which says
-what the format or the voice cannot have::
+A dictionary is read with `read`, which recognises the format from the content, and written with `write`, which lists
+what the format or the voice cannot represent::
 
     lexicon = pronunciation.read("words.dict")
     symbols = pronunciation.read_symbols("tokens.txt")

@@ -32,10 +32,10 @@ class Variant(NamedTuple):
 class Lexicon(Mapping[str, tuple[Variant, ...]]):
     """A pronunciation dictionary: a mapping from words to their variants, in the order of the file.
 
-    It is made from pairs of a word and a variant in any order: those of a word are kept together, where the first
-    of them stands, and of several with the same phones and role the most probable one is kept. Words and phones are in
-    Unicode's form NFC. `format` is the name of the format from which the dictionary was read, and
-    `skipped` has a message for each line that could not be read.
+    It is made from pairs of a word and a variant in any order. The variants of a word are kept together, at the place
+    of the first one; of several with the same phones and role the most probable one is kept. Words and phones are in
+    Unicode's form NFC. `format` is the name of the format from which the dictionary was read, and `skipped` has a
+    message for each line that could not be read.
     """
 
     def __init__(
@@ -159,7 +159,7 @@ def _check_characters(what: str, text: str, most: int) -> None:
 
 
 def _can_be_written(character: str) -> bool:
-    """Return whether a character is none of a control character, a surrogate, a byte order mark, a noncharacter."""
+    """Return whether a character is neither a control character, a surrogate, a byte order mark nor a noncharacter."""
     is_mark = character == "\ufeff" or ord(character) & 0xFFFE == 0xFFFE
     return unicodedata.category(character) not in ("Cc", "Cs") and not is_mark
 

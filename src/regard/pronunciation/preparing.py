@@ -1,4 +1,4 @@
-"""What a dictionary becomes in a format and for a voice: its entries, and those that are left out, with the reasons."""
+"""Dictionaries prepared for a format and a voice: the entries that are written, those left out, and the reasons."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ class Prepared:
     """A dictionary as a format has it.
 
     `lexicon` has the entries that will be written, spelled as the format's readers look them up; `left_out` has the
-    pronunciations that will not be, and `lost` the words of which none will be. `files` has the bytes of each file:
-    those of the dictionary under an empty name, those of files beside it under their names.
+    pronunciations that are left out, and `lost` the words that lose all of theirs. `files` has the bytes of
+    each file: those of the dictionary under an empty name, those of files beside it under their names.
     """
 
     def __init__(
@@ -87,7 +87,7 @@ def prepare(
 ) -> Prepared:
     """Return a dictionary as a format has it, before anything is written.
 
-    Stress comes first, then the map, then the symbols: a phone that is none is spelled with several if it can be.
+    The stress is changed first, then phones are mapped, then spelled in symbols: several for a phone where necessary.
 
     Parameters
     ----------
@@ -219,7 +219,7 @@ def write(
     phone_map: PhoneMap | None = None,
     symbols: Iterable[str] | None = None,
 ) -> Prepared:
-    """Write a dictionary in a format, and beside it a list of what the format or the voice cannot have.
+    """Write a dictionary in a format, and beside it a list of what the format or the voice cannot represent.
 
     Parameters
     ----------

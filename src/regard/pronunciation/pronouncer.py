@@ -1,4 +1,4 @@
-"""Words to phones: a dictionary for the words that it has, and a trained model for the others."""
+"""Phones of words: from a dictionary for the words in it, and from a trained model for all others."""
 
 from __future__ import annotations
 
@@ -70,10 +70,10 @@ class Pronunciation:
 
 
 class Pronouncer:
-    """Pronounces words: those of a dictionary as it lists them, others by a model from letters to phones.
+    """Pronounces words: by a dictionary where it lists them, otherwise by a model from letters to phones.
 
-    A word is looked up as it is, and then in the case that all words of the dictionary have, if they have one. The
-    model reads it in the case that all its letters have, too.
+    A word is looked up as it is, and then in the case of the dictionary, if all its words have one. The model reads the
+    word in the case of the model's letters, if all of them have one.
 
     Parameters
     ----------
@@ -192,7 +192,7 @@ class Pronouncer:
         return tuple(dict.fromkeys(letter for letter in text if letter not in self._letters))
 
     def _may_guess(self, word: str, text: str) -> bool:
-        """Return whether the model pronounces a word; raise if it must not have its letters."""
+        """Return whether the model pronounces a word; raise if letters are unknown and that is an error."""
         if not word.strip() or len(text) > MOST_LETTERS:
             return False
         unseen = self._unseen(text)
@@ -245,7 +245,7 @@ def _skipped(word: str, unseen: tuple[str, ...]) -> Pronunciation:
 
 
 def _only_case(texts: Iterable[str]) -> Literal["", "lower", "upper"]:
-    """Return the case that all letters have that have one; an empty text if there are both or none."""
+    """Return the case of the cased letters, "upper" or "lower"; an empty text for both or none."""
     cased = [text for text in texts if text.lower() != text.upper()]
     lower = all(text == text.lower() for text in cased)
     upper = all(text == text.upper() for text in cased)

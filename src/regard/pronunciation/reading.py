@@ -10,7 +10,7 @@ from regard.pronunciation.files import Path
 from regard.pronunciation.formats import FORMATS, recognise
 from regard.pronunciation.lexicon import Lexicon, Variant, Wrong, checked
 
-__all__ = ["read"]
+__all__ = ["places", "read"]
 
 
 def read(path: Path, /, *, format: str | None = None, skip_bad: bool = False) -> Lexicon:
@@ -54,7 +54,7 @@ def read(path: Path, /, *, format: str | None = None, skip_bad: bool = False) ->
     try:
         chosen = recognise(path) if format is None else format
         skipped: list[str] = []
-        entries = list(_entries(path, chosen, skipped, skip_bad))
+        entries = [entry for _, entry in _entries(path, chosen, skipped, skip_bad)]
     except ValueError as error:
         _check.fail(str(error) if str(error).startswith(name) else f"{name}: {error}")
     if not entries:
@@ -62,14 +62,24 @@ def read(path: Path, /, *, format: str | None = None, skip_bad: bool = False) ->
     return Lexicon.of_checked(entries, chosen, skipped)
 
 
-def _entries(path: Path, name: str, skipped: list[str], skip_bad: bool) -> Iterator[tuple[str, Variant]]:
-    """Yield the entries of a file; a bad one raises or is listed."""
+def places(path: Path, lexicon: Lexicon) -> dict[tuple[str, tuple[str, ...]], str]:
+    """Return where each word with its phones stands first in the file from which a dictionary was read."""
+    found: dict[tuple[str, tuple[str, ...]], str] = {}
+    for place, (word, variant) in _entries(path, lexicon.format, [], skip_bad=True):
+        found.setdefault((word, variant.phones), place)
+    return found
+
+
+def _entries(
+    path: Path, name: str, skipped: list[str], skip_bad: bool
+) -> Iterator[tuple[str, tuple[str, Variant]]]:
+    """Yield the entries of a file with their places; a bad one raises or is listed."""
     records, parse = FORMATS[name].records, FORMATS[name].parse
     assert records is not None
     assert parse is not None
     for place, record in records(path):
         try:
-            yield from [checked(*entry) for entry in parse(record)]
+            yield from [(place, checked(*entry)) for entry in parse(record)]
         except Wrong as error:
             message = f"{os.fspath(path)}, {place}: {error}"
             if not skip_bad:

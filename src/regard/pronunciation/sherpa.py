@@ -44,7 +44,7 @@ def _lower(word: str) -> str:
 
 
 def _upper(word: str) -> str:
-    """Return a word in capitals, those letters that have one as a single letter."""
+    """Return a word in capitals, except letters whose capital is several letters."""
     return "".join(letter.upper() if len(letter.upper()) == 1 else letter for letter in word)
 
 
@@ -107,7 +107,7 @@ def write_vits(lexicon: Lexicon) -> Files:
 
 
 def _written(lexicon: Lexicon, spellings: Callable[[str], Iterable[str]]) -> Files:
-    """Return a line for each spelling of a word, but for those that are words themselves, or an earlier word's."""
+    """Return a line for each spelling of a word that is neither a word itself nor a spelling of an earlier word."""
     return plain_lines(_lines(lexicon, spellings))
 
 

@@ -330,14 +330,20 @@ class Translator(ABC):
         return self._search_all(sources, search)
 
     def align(
-        self, sources: Sequence[Any], targets: Sequence[Any], *, posterior: bool = False
+        self,
+        sources: Sequence[Any],
+        targets: Sequence[Any],
+        *,
+        posterior: bool = False,
+        rerank: bool = False,
     ) -> list[Translation]:
         """Score given translations, and return their attention weights.
 
         `sources`, `targets`: as many on both sides; a side may be empty; `posterior`: whether to return posterior
         attention: the weights given the target token, instead of those before it was predicted. Links between words
-        are far better by it. For recurrent networks; it takes as many predictions as there are source tokens. See
-        `regard.seq2seq.networks.recurrent.posterior`.
+        from it have far fewer errors. For recurrent networks; it takes as many predictions as there are source tokens.
+        See `regard.seq2seq.networks.recurrent.posterior`; `rerank`: whether the scores are those of a reranker, if
+        there is one, as those of `candidates` are.
         """
         target_side = self.model.target
         pairs = paired(sources, targets, self.model.source, target_side)
@@ -351,6 +357,9 @@ class Translator(ABC):
         rows = [source.rows for source, _ in once.values()]
         ids = [target_ids(target_side, target.content) for _, target in once.values()]
         forced = self._forced(rows, ids, Scoring(), posterior=posterior)
+        if rerank and (reranker := self.model.reranker):
+            own = [list(source.rows[: len(source.example)]) for source, _ in once.values()]
+            forced = [one for (one,) in reranker.rerank(own, [[one] for one in forced], Scoring(), 1)]
         aligned = {
             key: self._translation(source, hypothesis, target.content)
             for (key, (source, target)), hypothesis in zip(once.items(), forced, strict=True)

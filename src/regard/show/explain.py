@@ -163,7 +163,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _print(explanation: Explanation, step: str | int | None) -> None:
-    """Print the story, one step of it, or one step after the other: on a terminal, each after Enter."""
+    """Print all steps, one of them, or one after the other, on a terminal each after Enter."""
     if step != _EACH:
         print(explanation if step is None else explanation.step(step))
         return

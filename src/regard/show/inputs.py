@@ -179,7 +179,7 @@ def given(args: argparse.Namespace) -> Given:
 
 
 def _words_input(args: argparse.Namespace, generator: np.random.RandomState) -> dict[str, Any]:
-    """Return what is known of words: queries, keys and values are words times weights."""
+    """Return the fields of `Given` for words: queries, keys and values are words times weights."""
     sentence, drawn = _sentence(args) is not None, f"drawn with seed {seed_of(args)}"
     table = _table_of(args, generator)
     if args.query_labels is not None or args.key_labels is not None:
@@ -207,7 +207,7 @@ def _words_input(args: argparse.Namespace, generator: np.random.RandomState) -> 
 
 
 def _files_input(args: argparse.Namespace) -> dict[str, Any]:
-    """Return what is known of files: the arrays, the names of their rows, and a note about drawn arrays."""
+    """Return the fields of `Given` for files: the arrays, the names of their rows, and a note about drawn arrays."""
     for name in ("words", *_WEIGHTS):
         if getattr(args, name) is not None:
             _check.exclude("FILES", f"--{name.replace('_', '-')}")
@@ -337,7 +337,7 @@ def _drawn(
         "concat": {"weight": (d + e, h), "vector": (h,)},
         "location": {"weight": (d, m)},
     }[score]
-    # Two digits, so that what is printed is all that there is.
+    # Two digits, so that the printed numbers are exact.
     return {
         name: (generator.normal(size=shape) / max(shape[0], 1) ** 0.5).round(2)
         for name, shape in shapes.items()

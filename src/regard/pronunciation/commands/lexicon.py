@@ -21,6 +21,7 @@ __all__ = [
     "check_output",
     "joined",
     "note_left_out",
+    "note_read",
     "prepared",
     "run",
     "saved",
@@ -109,14 +110,19 @@ def joined(paths: Sequence[Path], format: str | None, *, skip_bad: bool) -> Lexi
     lexicons = []
     for path in paths:
         lexicon = read(path, format=format, skip_bad=skip_bad)
-        variants = sum(map(len, lexicon.values()))
-        note(f"{path}: {lexicon.format}, {_count(len(lexicon), 'word')}, {_count(variants, 'pronunciation')}")
-        for message in lexicon.skipped[:_SHOWN]:
-            note(f"skipped: {clean(message)}")
-        if len(lexicon.skipped) > _SHOWN:
-            note(f"skipped: {len(lexicon.skipped):,} entries in all")
+        note_read(path, lexicon)
         lexicons.append(lexicon)
     return Lexicon.of_checked(chain.from_iterable(lexicon.entries() for lexicon in lexicons))
+
+
+def note_read(path: Path, lexicon: Lexicon) -> None:
+    """Report what a dictionary contains, and which entries were skipped."""
+    variants = sum(map(len, lexicon.values()))
+    note(f"{path}: {lexicon.format}, {_count(len(lexicon), 'word')}, {_count(variants, 'pronunciation')}")
+    for message in lexicon.skipped[:_SHOWN]:
+        note(f"skipped: {clean(message)}")
+    if len(lexicon.skipped) > _SHOWN:
+        note(f"skipped: {len(lexicon.skipped):,} entries in all")
 
 
 def _describe(lexicon: Lexicon) -> None:

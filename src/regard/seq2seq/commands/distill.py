@@ -99,9 +99,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help=sources,
     )
-    answers = (
-        "most answers to each source (default 1); those less than a tenth as probable as another are left out"
-    )
+    answers = "most answers to each source (default 1); each is learned as often as its share of N by its probability"
     add(
         "--n-best",
         type=argument_types.integer(most=argument_types.BEAMS),
@@ -260,6 +258,7 @@ def _card(
     models = teacher.models if isinstance(teacher, Ensemble) else (teacher,)
     cards = [one.model.card or {} for one in models]
     licences = dict.fromkeys(one["licence"] for one in cards if isinstance(one.get("licence"), str))
+    model.repetitions = model.repetitions or teacher.model.repetitions
     made = {} if data.lexicon is None or measured is None else make_card(args, data, model, measured)
     files = map(model_file, args.teachers)
     return made | {

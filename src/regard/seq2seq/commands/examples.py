@@ -25,7 +25,7 @@ def load_pairs(
 
 
 def loaded(names: Sequence[str], source: Source, file: str, locations: Sequence[str]) -> list[Example]:
-    """Read texts; or files, whose names are relative to the folder of the file that names them, with progress."""
+    """Read texts, or files whose names are relative to the folder of the list, with progress."""
     if source.tokenizer is not None:
         return [source.load(text, f"{where}: ") for text, where in zip(names, locations, strict=True)]
     examples: dict[str, Example] = {}  # a picture with several captions is read once
@@ -38,5 +38,5 @@ def loaded(names: Sequence[str], source: Source, file: str, locations: Sequence[
 
 
 def example_path(file: str, name: str) -> str:
-    """Return the path of an example, whose name in a file of pairs is relative to the folder of that file."""
+    """Return the path of an example; names in a file of pairs are relative to the folder of that file."""
     return name if file == "-" else str(Path(file).parent / name)

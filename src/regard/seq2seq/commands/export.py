@@ -55,7 +55,7 @@ the page needs onnxruntime-web next to it, and a server, as browsers don't load 
 
 
 class _Lines(NamedTuple):
-    """Sources, each once, and the targets of each: all that are right; none without targets."""
+    """Distinct sources, and the correct targets of each; an empty list where the file has no targets."""
 
     sources: list[str]
     targets: list[list[str]]

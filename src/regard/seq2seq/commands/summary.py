@@ -1,6 +1,6 @@
 """The measures of a model in one line: BLEU for sentences, exact matches and error rates for words and short lines.
 
-Of lines with the same source, the first is measured, and all their references are right: only BLEU counts them apart.
+Of lines with the same source the first is measured, against all their references; only BLEU measures each line.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ Array = NDArray[Any]
 Ids = NDArray[np.int64]
 
 LARGEST_PENALTY = 10.0  # nothing overflows, whatever a sentence's length
-_LEAST_COVERAGE = 1e-6  # a source token without any weight must not cost infinitely much
+_LEAST_COVERAGE = 1e-6  # bounds the penalty of a source token without any weight
 
 
 @dataclass(frozen=True, eq=False)  # arrays are not compared

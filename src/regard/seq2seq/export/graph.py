@@ -154,7 +154,7 @@ class Graph:
         return self.node("Softmax", masked, axis=-1)
 
     def log_probabilities(self, readout: str) -> str:
-        """Return those of the tokens, of readouts (B, E)."""
+        """Return the log-probabilities of all tokens for readouts (B, E)."""
         names = self.parameter("target_embedding"), self.parameter("output_bias")
         return self.node("LogSoftmax", self.node("Gemm", readout, *names, transB=1), axis=-1)
 

@@ -11,8 +11,7 @@ more. With the weight w of an n-gram, the logarithm of the number of pairs over 
 
     similarity(query, known) = (sum of w over the n-grams of both) / sqrt(sum of w^2 over all n-grams of known)
 
-N-grams that the first retrieved pair shares with the source don't count for the second, and so on: a second pair
-explains the rest.
+N-grams that the first retrieved pair shares with the source don't count for the second, and so on.
 
 Letters: R queries, P pairs, G n-grams.
 """
@@ -129,7 +128,7 @@ class TranslationMemory(SourceAugmenter):
         return self._similar_by_products(grams, queries, excluded) if found is None else found
 
     def _similar_by_products(self, grams: _Grams, queries: Sequence[Row], excluded: Ids) -> Ids:
-        """Return the same, without the library."""
+        """Return the most similar pairs as the library does, in SciPy."""
         numbers, owners = self._suffixes.entries_of(grams.first, grams.stop, grams.lengths)
         starts = np.searchsorted(numbers, np.arange(len(grams.codes) + 1))
         values = self._scales[owners] * grams.weights[numbers]
@@ -173,7 +172,7 @@ class TranslationMemory(SourceAugmenter):
         return _Grams(codes[order], *(each[order] for each in others))
 
     def data(self, sizes: tuple[int, int]) -> dict[str, bytes]:
-        """Return the pairs and what finds them.
+        """Return the pairs and their index.
 
         "sources" and "targets" are ids as wide as the vocabulary needs, END after each sequence; "order" is that of the
         places of all sources (`suffixes`), and "scales" the reciprocal root of the sum of w^2 for each pair.

@@ -135,7 +135,7 @@ class Training:
             array[...] = state.arrays[name]
         self.step, self.seconds = state.step, state.seconds
         self.best_loss, self.waited = state.best_loss, state.waited
-        # A training that ran out of time is validated once more: better than never.
+        # A step may be validated again: a training whose time is over needs one validation.
         in_epoch = self.step % self.per_epoch
         self.validated_step = self.step - (in_epoch % _EVEN_IN_LONG_EPOCHS if in_epoch else 0)
         self.adam.steps = state.step
@@ -273,7 +273,7 @@ def _replaced(array: Array, values: Array) -> Iterator[None]:
 class _TwoThreadGradients:
     """The gradient of a batch, as the sum over its two halves: each has a thread where BLAS keeps to one.
 
-    The halves are the same with one thread or two, so the result is, to the bit.
+    The halves are the same with one thread or two, so the result is equal to the bit.
     """
 
     def __init__(self, network: Network, config: ResolvedConfig, each: TwoThreadMap) -> None:

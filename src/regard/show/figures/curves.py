@@ -125,7 +125,7 @@ def _legend_height(labels: Iterable[str]) -> float:
 
 
 def _plain_axes(ax: Axes, title: str) -> None:
-    """Remove everything from axes that competes with the lines."""
+    """Set the title, and keep only the bottom line of the frame and the horizontal grid."""
     ax.set_title(wrapped(title, _WIDTH, 10), loc="left", fontsize=10, fontweight="bold")
     ax.set_facecolor("none")
     ax.spines[["top", "right", "left"]].set_visible(False)

@@ -74,8 +74,8 @@ def _bank() -> dict[str, Any]:
         ["the", "river", "bank"],
         ["water", "money", "unclear"],
         [[0, 0, 0], [2, 0, 0], [1, 1, 2]],
-        query=[[0, 0], [0, 0], [1.5, 1.5]],  # what is unclear asks for a topic
-        key=[[1, 0], [0, 1], [-1, -1]],  # and offers none
+        query=[[0, 0], [0, 0], [1.5, 1.5]],  # the query of an unclear word matches both topics
+        key=[[1, 0], [0, 1], [-1, -1]],  # and its key matches neither
         value=[[1, 0], [0, 1], [0, 0]],
         row=2,
     )
@@ -113,7 +113,7 @@ def _pronoun() -> dict[str, Any]:
 
 
 def _set() -> dict[str, Any]:
-    """Words that attend to what is like them, in any order."""
+    """Words that attend to similar words, in any order."""
     section = _named(
         ["cherry", "lemon", "apple", "lime"],
         ["red", "sour", "large"],

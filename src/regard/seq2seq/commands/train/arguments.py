@@ -34,13 +34,16 @@ from regard.show import argument_types
 __all__ = [
     "OF_DICTIONARIES",
     "add_arguments",
+    "add_extras",
     "add_files",
+    "add_network",
     "add_networks",
     "add_preset",
     "add_sizes",
     "add_training",
     "check_options",
     "check_pairs",
+    "given_extras",
     "made",
     "make_models",
     "model_paths",
@@ -152,19 +155,11 @@ def add_preset(group: Any) -> None:
 def _add_model(group: Any) -> None:
     """Add the options of the model."""
     add = group.add_argument
-    _add_network(add)
+    add_network(add)
     which = group.add_mutually_exclusive_group()
     which.add_argument("--no-attention", action="store_true", help="train a model without attention")
     which.add_argument("--compare", action="store_true", help="train two models, with and without attention")
-    add(
-        "--extras",
-        nargs="+",
-        action="extend",
-        default=[],
-        metavar="NAME=N",
-        help="translation_memory=N: append the targets of the N most similar training pairs to each source; "
-        "graphones=N: rerank by joint n-grams of source and target tokens, at most 12-grams (letters to sounds: 8)",
-    )
+    add_extras(add)
     others = [kind for kind in SOURCES if kind not in TOKEN_TYPES]
     files = f"; or {' or '.join(others)}, in files that the first column names"
     for side, choices, described in (("source", SOURCES, files), ("target", TOKEN_TYPES, "")):
@@ -176,7 +171,25 @@ def _add_model(group: Any) -> None:
     _add_tokens(add)
 
 
-def _add_network(add: Any) -> None:
+def add_extras(add: Any) -> None:
+    """Add the extras."""
+    add(
+        "--extras",
+        nargs="+",
+        action="extend",
+        default=[],
+        metavar="NAME=N",
+        help="translation_memory=N: append the targets of the N most similar training pairs to each source; "
+        "graphones=N: rerank by joint n-grams of source and target tokens, at most 12-grams (letters to sounds: 8)",
+    )
+
+
+def given_extras(args: argparse.Namespace) -> dict[str, Any]:
+    """Return the extras that are given, with their options."""
+    return _options("extras", args.extras)
+
+
+def add_network(add: Any) -> None:
     """Add the options of the network."""
     add("--family", choices=tuple(FAMILIES), help="kind of network (default recurrent)")
     add(
@@ -207,7 +220,7 @@ def _add_tokens(add: Any) -> None:
     add(
         "--lower",
         action=argparse.BooleanOptionalAction,
-        help="lowercase the source (default: words, and other tokens where all sources have one case)",
+        help="lowercase the source (default: only if its tokens are words)",
     )
     add(
         "--normalization",
@@ -232,7 +245,7 @@ def _add_tokens(add: Any) -> None:
 
 def add_sizes(add: Any) -> None:
     """Add the options of a network, and of the longest pairs."""
-    _add_network(add)
+    add_network(add)
     _add_longest(add)
 
 
@@ -313,8 +326,6 @@ def check_options(args: argparse.Namespace) -> None:
         _check.fail(f"{option} needs tokens in the source. --source {args.source} has none.")
     check_needs(args, (("--links-by", "--links", ""), (LINKS_FROM, "--links", "")))
     check_needs(args, ((option, "--preset", "") for option in (*OF_DICTIONARIES, "--licence")))
-    if args.split and args.valid:
-        _check.fail("--split is about words that are held out: --valid must not be given with it")
     check_pairs(args)
     if args.links and args.skip_empty and (args.columns or is_csv(args.pairs[0])):
         _check.fail(
@@ -323,7 +334,9 @@ def check_options(args: argparse.Namespace) -> None:
 
 
 def check_pairs(args: argparse.Namespace) -> None:
-    """Check that no option of pairs goes with a preset, which reads dictionaries."""
+    """Check that no option of pairs goes with a preset, which reads dictionaries, and what is held out."""
+    if args.split and args.valid:
+        _check.fail("--split is about words that are held out: --valid must not be given with it")
     if args.preset and (option := first_given(args, _OF_PAIRS)):
         _check.fail(f"--preset {args.preset} reads pronunciation dictionaries: {option} must not be given")
 
@@ -347,7 +360,7 @@ def make_models(args: argparse.Namespace, words: Collection[str] = ()) -> list[S
 
 
 def _model(args: argparse.Namespace, attention: bool, words: Collection[str]) -> Seq2Seq:
-    given: dict[str, Any] = {"attention": not args.no_attention, "extras": _options("extras", args.extras)}
+    given: dict[str, Any] = {"attention": not args.no_attention, "extras": given_extras(args)}
     given |= {name: value for name in _OF_TOKENS if (value := getattr(args, name)) is not None}
     if (source := make_source(args)) is not None:
         given["source"] = source

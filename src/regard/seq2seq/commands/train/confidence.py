@@ -65,7 +65,7 @@ def calibrate(model: Seq2Seq, test: Sequence[Pair], valid: Sequence[Pair], data:
 
     Of pairs that are not of a dictionary, at most 500 sources of each are translated.
     """
-    learned = {source for source, _ in data.train}
+    learned = {source for source, _ in data.lessons}
     of_test = by_source(test)
     others = {s: targets for s, targets in by_source(valid).items() if s not in of_test and s not in learned}
     if data.lexicon is None:

@@ -316,7 +316,7 @@ def draw_curve(files: RunFiles) -> None:
 
 
 def print_measures(models: Sequence[Seq2Seq], test: Sequence[Pair], data: Data) -> None:
-    """Print the measures of each model on the test pairs, and those of the sources if they come near."""
+    """Print the measures of each model on the test pairs, and of the copied sources if those are nearly as good."""
     sources, measured = [source for source, _ in test], []
     any_target = ", any target of a source right" * (len({*test}) > len({*sources}))
     for model in models:

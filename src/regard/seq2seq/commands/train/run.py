@@ -47,7 +47,7 @@ from regard.seq2seq.translator import LONGEST_SENTENCE
 from regard.show.progress import Progress
 from regard.show.terminal.text import note, report
 
-__all__ = ["Run", "Stop", "add_arguments", "run", "train_all"]
+__all__ = ["Run", "Stop", "add_arguments", "prepared_runs", "run", "train_all"]
 
 Card = Callable[
     [Data, Seq2Seq, dict[str, Any] | None], dict[str, Any] | None
@@ -102,7 +102,7 @@ def train_all(
     if not test:
         limit = f"{with_noun(longest, 'token')} {where_tokens_are(models[0])}"
         _check.fail(f"{data.tested}: no pair has at most {limit}")
-    with _prepared(runs):
+    with prepared_runs(runs):
         note(describe_pairs(data, models[0], runs[0].training, len(test), most))
         _note_extras(models[0], data)
         if status := _train_and_show(runs, test, data, card):
@@ -178,7 +178,7 @@ def _measured(
 
 
 @contextmanager
-def _prepared(runs: Sequence[Run]) -> Iterator[None]:
+def prepared_runs(runs: Sequence[Run]) -> Iterator[None]:
     """Create the folder, lock the files of these runs, and ensure that each has a checkpoint."""
     runs[0].files.model.parent.mkdir(parents=True, exist_ok=True)
     with ExitStack() as stack:
@@ -272,8 +272,8 @@ class Run:
         return self.stop.status
 
     def calibrate(self, test: Sequence[Pair], data: Data) -> Confidence:
-        """Calibrate the probabilities of the model, and save it; models of other sources than text have none."""
-        if self.model.reader.tokenizer is None:
+        """Calibrate the model, and save it, unless its source is no text, or all targets are answers of teachers."""
+        if self.model.reader.tokenizer is None or not data.train:
             return Confidence([], [])
         confidence = calibrate(self.model, test, self.sample, data)
         if self.model.calibration is not None:

@@ -5,12 +5,12 @@ tokens (`em_aligner`). A source token with what it yields is a unit (a graphone)
 n-gram model of units (`kneser_ney`) gives the probability of a pair: the joint-sequence model of Bisani and Ney 2008,
 "Joint-sequence models for grapheme-to-phoneme conversion", with one source token in each unit.
 
-Counts are exact where a network generalises, and don't generalise. The two make different errors, and of the
-translations in a beam those are better that both find probable. They are ranked by ::
+The n-gram model knows exact counts, and the network generalises. Their errors differ, so translations that both find
+probable are better. The translations of a beam are ranked by ::
 
     log P(target | source) + weight log P(source, target)
 
-The source is the same for all of them, so that the second is as good as a conditional probability. The weight is
+The source is the same for all of them, so the joint probability ranks them as the conditional one would. The weight is
 fitted to validation pairs: it is the one of `WEIGHTS` whose best translations have the smallest edit distance to the
 references (Och 2003, "Minimum Error Rate Training in Statistical Machine Translation"). It may be 0: then the network
 ranks alone.

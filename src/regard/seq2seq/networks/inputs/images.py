@@ -116,7 +116,7 @@ class ImageInput(Input):
             return np.zeros(shape, np.float32)
         if name in ("image_rows", "image_columns"):
             return rng.normal(0, _POSITIONS, shape).astype(np.float32)
-        gain = 1 if name == "image_out_weight" else 2  # a rectifier follows the others, or will
+        gain = 1 if name == "image_out_weight" else 2  # all others are followed by a rectifier
         return rng.normal(0, math.sqrt(gain / math.prod(shape[:-1])), shape).astype(np.float32)
 
     def embed(

@@ -42,7 +42,7 @@ class TokenInput(Input):
         return rows, lambda drows: {"source_embedding": back(drows)}
 
     def check_augmentation(self, *, shift: int, noise: float) -> None:
-        """Check that there is none."""
+        """Raise for an augmentation, as tokens have none."""
         if noise:
             _check.fail(
                 f"noise must be 0 for a source of tokens, to which numbers can't be added. Got {noise!r} instead."

@@ -89,7 +89,7 @@ class Text(Source):
         return *example.content, SPECIAL[END]
 
     def settings(self) -> tuple[dict[str, Any], dict[str, bytes]]:
-        """Return those of the tokenizer."""
+        """Return the settings and the data of the tokenizer."""
         return self.tokenizer.describe(), self.tokenizer.data()
 
     @classmethod

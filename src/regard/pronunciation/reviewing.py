@@ -1,0 +1,81 @@
+"""Which entries of a dictionary are doubtful: those that a model which has never seen their words finds improbable."""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from regard.pronunciation.lexicon import Variant
+
+if TYPE_CHECKING:
+    from regard.seq2seq import Translation
+    from regard.seq2seq.translator import Translator
+
+__all__ = ["Doubt", "as_folds", "doubts"]
+
+_SEED = 1  # of the folds
+
+
+class Doubt(NamedTuple):
+    """An entry whose phones are not those that a model expects.
+
+    `doubt`: how much more probable the expected phones are (log-odds, over the square root of the number of listed
+    phones and the end); `probability`: that the expected ones are right, if the model is calibrated.
+    """
+
+    word: str
+    listed: tuple[str, ...]
+    expected: tuple[str, ...]
+    doubt: float
+    probability: float | None
+
+
+def as_folds(families: Sequence[Sequence[str]], count: int) -> list[list[str]]:
+    """Return parts of similar numbers of words; all words of a family are in one.
+
+    In random order, each family joins the smallest part so far.
+    """
+    folds: list[list[str]] = [[] for _ in range(count)]
+    sizes = [(0, number) for number in range(count)]
+    for i in np.random.default_rng(_SEED).permutation(len(families)):
+        size, number = heapq.heappop(sizes)
+        folds[number] += families[i]
+        heapq.heappush(sizes, (size + len(families[i]), number))
+    return folds
+
+
+def doubts(model: Translator, words: Mapping[str, Sequence[Variant]]) -> list[Doubt]:
+    """Return the entries of these words whose phones are less probable than others, in their order.
+
+    The log-odds are those by which a model ranks its answers: with a reranker, that of network and reranker together.
+    """
+    entries = [(word, variant.phones) for word, variants in words.items() for variant in variants]
+    listed = model.align(
+        [word for word, _ in entries], [" ".join(phones) for _, phones in entries], rerank=True
+    )
+    candidates = dict(zip(words, model.candidates([*words]), strict=True))
+    found = []
+    for (word, phones), own in zip(entries, listed, strict=True):
+        best = candidates[word][0]
+        doubt = (_total(best) - _total(own)) / math.sqrt(len(phones) + 1)
+        if best.tokens != phones and doubt > 0:
+            found.append(Doubt(word, phones, best.tokens, doubt, _probability(model, candidates[word])))
+    return found
+
+
+def _total(answer: Translation) -> float:
+    """Return the log-probability by which an answer is ranked: its score is the mean over its tokens and the end."""
+    return answer.score * (len(answer.ids) + 1)
+
+
+def _probability(model: Translator, candidates: Sequence[Translation]) -> float | None:
+    return None if model.model.calibration is None else model.probability(candidates)
+
+
+def worst_first(found: Iterable[Doubt]) -> list[Doubt]:
+    """Return doubts in the order in which to look at them; of equal ones, the earlier first."""
+    return sorted(found, key=lambda one: -one.doubt)
