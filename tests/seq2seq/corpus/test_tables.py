@@ -126,6 +126,25 @@ def test_errors_have_the_number_of_the_line(data: bytes, tmp_path: Path) -> None
     assert str(caught.value) == f"{path}{text}"
 
 
+@pytest.mark.parametrize("columns", [["1+2", "3"], ["lemma+tags", "form"], ["Lemma+TAGS", "form"]])
+def test_a_side_of_several_columns(columns: list[str], tmp_path: Path) -> None:
+    header = [] if columns[0] == "1+2" else ["lemma\ttags\tform"]
+    lines = [*header, "walk\tV;PST\twalked", "go \t V;PST\twent", "be\t \tbe"]
+    path = saved(tmp_path / "p.tsv", "\n".join(lines).encode())
+    expected = [("walk V;PST", "walked"), ("go V;PST", "went"), ("be", "be")]
+    assert read_pairs(path, columns=columns) == expected
+    csv_path = saved(tmp_path / "p.csv", written([line.split("\t") for line in lines]))
+    assert read_pairs(csv_path, columns=columns) == expected
+
+
+def test_a_column_may_have_a_plus_in_its_name(tmp_path: Path) -> None:
+    path = saved(tmp_path / "p.tsv", b"a+b\ta\tb\n1\t2\t3\n")
+    assert read_pairs(path, columns=["a+b", "b"]) == [("1", "3")]
+    for columns, error in ((["1+9", "2"], "there is no column 9"), (["a+c", "b"], "no column is called 'c'")):
+        with pytest.raises(ValueError, match=error):
+            read_pairs(path, columns=columns)
+
+
 def test_columns_are_two() -> None:
     for wrong in (["en"], ["en", "en"], "en", [1, 1], [1, 2, 3], ["1", "01"], [1, "1"]):
         with pytest.raises(ValueError, match=r"^columns must be two different names or numbers\. Got "):

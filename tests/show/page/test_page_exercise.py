@@ -129,6 +129,7 @@ def test_feedback_names_what_was_done_otherwise(opened: Any, kind: str, guess: A
     assert said in feedback(tab)
 
 
+WORD_NAMES = ["un", "deux", "trois", "quatre"]
 LEGACY = np.random.RandomState(42)
 VALUE_WEIGHTS = [LEGACY.randint(3, size=(3, 3)) for _ in range(3)][2]
 
@@ -182,6 +183,12 @@ def test_a_lecturer_sets_a_question_and_passes_it_on(opened: Any, tmp_path: Any)
     tab.get_by_role("combobox", name="Query").select_option("word 3")
     tab.get_by_role("combobox", name="Compute").select_option("a weight")
     tab.get_by_role("combobox", name="Of", exact=True).select_option("word 2")
+    words = tab.get_by_role("textbox", name="Words")
+    words.fill("a b c")
+    tab.get_by_role("button", name="Rename").click()
+    assert "4 words are needed, here are 3" in tab.locator(".settings").inner_text()
+    words.fill(" ".join(WORD_NAMES))
+    tab.get_by_role("button", name="Rename").click()
     tab.get_by_label("Text above it").fill("Task 1: \u00fcber & <b>bold</b>; 50%")
     with tab.expect_download() as download:
         tab.get_by_role("button", name="Save a page").click()
@@ -189,10 +196,10 @@ def test_a_lecturer_sets_a_question_and_passes_it_on(opened: Any, tmp_path: Any)
     download.value.save_as(path)
     student = tab.context.new_page()
     student.goto(path.as_uri())
-    assert student.locator(".exercise h3").inner_text() == "Exercise: the query word 3"
+    assert student.locator(".exercise h3").inner_text() == "Exercise: the query trois"
     assert student.locator(".exercise .note").inner_text() == "Task 1: \u00fcber & <b>bold</b>; 50%"
     own = of_words(changed)
-    student.get_by_role("radio", name=f"word {own.weights[2].argmax() + 1}").click()
+    student.get_by_role("radio", name=WORD_NAMES[own.weights[2].argmax()]).click()
     student.get_by_role("button", name="Check").click()
     assert feedback(student).startswith("Right.")
     for slider, share in zip(
@@ -200,9 +207,7 @@ def test_a_lecturer_sets_a_question_and_passes_it_on(opened: Any, tmp_path: Any)
     ):
         slider.fill(str(share))
     student.get_by_role("button", name="Check").click()
-    assert (
-        "Compute the weight of \u201cword 2\u201d" in student.locator(".question:visible").last.inner_text()
-    )
+    assert "Compute the weight of \u201cdeux\u201d" in student.locator(".question:visible").last.inner_text()
     student.get_by_role("textbox", name="Your number").fill(f"{own.weights[2, 1]:.2f}")
     student.get_by_role("button", name="Check").click()
     assert feedback(student).startswith("Right.")

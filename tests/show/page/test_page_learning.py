@@ -17,7 +17,7 @@ from regard.cli import main
 from regard.scores import additive
 from regard.seq2seq.networks.recurrent.attended import DecoderSteps
 from regard.show import HtmlPage, page
-from regard.show.page.examples import directions, translator, word_order
+from regard.show.page.examples import directions, meanings, translator, word_order
 from regard.show.page.geometry import geometry
 from regard.show.page.mechanism import of_decoder
 from regard.show.page.multihead import multihead
@@ -303,12 +303,15 @@ def test_changed_numbers_of_a_head_count_at_once(opened: Any) -> None:
 
 @pytest.mark.slow
 def test_a_question_leads_to_the_section_that_answers_it(opened: Any) -> None:
-    from regard.show.page.examples import meanings
-
-    tab = opened(HtmlPage([meanings(), directions(), word_order()]), height=800)
-    tab.get_by_text("What is different in a real model?").click()
-    tab.get_by_role("link", name="Eight or more heads").click()
-    heading = tab.get_by_role("heading", name="Several heads, and word order")
-    assert 0 <= heading.bounding_box()["y"] < 800
+    tab = opened(HtmlPage([meanings(), directions(), word_order(), translator()]), height=800)
+    for link, title in (
+        ("directions", "Attention as geometry"),
+        ("Eight or more heads", "Several heads, and word order"),
+        ("A trained translator", "A trained translator, one step at a time"),
+    ):
+        tab.get_by_text("What is different in a real model?").first.click()
+        tab.get_by_role("link", name=link).first.click()
+        assert -1 <= tab.get_by_role("heading", name=title).bounding_box()["y"] < 800
+        tab.get_by_text("What is different in a real model?").first.click()
     alone = opened(HtmlPage([meanings()]))
     assert alone.get_by_role("link").count() == 0

@@ -14,7 +14,7 @@ from shown import WORDS, agrees, number, of_words, table, texts, weight_texts
 
 import regard
 from regard.show import HtmlPage
-from regard.show.page.examples import drawn, meanings, reordering
+from regard.show.page.examples import directions, drawn, meanings, reordering, word_order
 
 pytestmark = pytest.mark.slow
 
@@ -361,3 +361,25 @@ def test_an_example_is_a_step_that_can_be_undone(opened: Any) -> None:
     for _ in range(2):
         tab.get_by_role("button", name="Redo").click()
     assert table(tab, "Context") == after
+
+
+def test_a_plane_and_heads_keep_their_state_and_undo_it(opened: Any) -> None:
+    tab = opened(HtmlPage([directions(), word_order()]))
+    tab.locator(".handle").focus()
+    tab.keyboard.press("ArrowUp")
+    tab.get_by_role("button", name="Move dog one place on").click()
+    tab.get_by_role("radio", name="rotary").click()
+    number(tab, "Output weights, animal 1, news").fill("0.5")
+    state = of_address(tab)
+    assert set(state) == {"query", "1.order", "1.positions", "1.WO"}
+    texts_of = "[...document.querySelectorAll('.matrix td')].map((cell) => cell.textContent)"
+    shown = tab.evaluate(texts_of)
+    for left in ({"query", "1.order", "1.positions"}, {"query", "1.order"}, {"query"}, set()):
+        tab.keyboard.press("Control+z")
+        assert set(of_address(tab)) == left
+    go(tab, state)
+    assert of_address(tab) == state
+    assert tab.evaluate(texts_of) == shown
+    for broken in ("0,0,1", "0,1", "0,1,3"):
+        go(tab, {"1.order": broken})
+        assert tab.get_by_role("alert").is_visible()

@@ -12,7 +12,7 @@ from shown import WEIGHTS, WORDS, agrees, number, of_words, row, table, texts
 import regard
 from regard import scores
 from regard.show import HtmlPage, page
-from regard.show.page.examples import directions, drawn, meanings, reordering, word_order
+from regard.show.page.examples import directions, drawn, meanings, reordering, translator, word_order
 from regard.show.page.mechanism import mechanism
 
 pytestmark = pytest.mark.slow
@@ -220,8 +220,8 @@ BOX = """element => {
 
 @pytest.mark.parametrize(("width", "height"), [(1280, 800), (1440, 700), (900, 800), (390, 844)])
 def test_the_step_at_work_and_its_button_are_in_the_window(opened: Any, width: int, height: int) -> None:
-    tab = opened(HtmlPage([meanings(), reordering()]), width=width, height=height)
-    for section in (0, 1):
+    tab = opened(HtmlPage([meanings(), reordering(), translator()]), width=width, height=height)
+    for section in (0, 1, 2):
         tab.get_by_role("button", name="Step by step").nth(0).click()
         own = tab.locator("section").nth(section)
         for step in (1, 2, 3):
@@ -260,7 +260,7 @@ COVERED = """() => {
 def test_no_part_lies_over_another_at_any_scroll_position(
     opened: Any, width: int, height: int, count: int
 ) -> None:
-    sections = [drawn(np.eye(count), 42), directions(), word_order(), reordering()]
+    sections = [drawn(np.eye(count), 42), directions(), word_order(), reordering(), translator()]
     tab = opened(HtmlPage(sections), width=width, height=height)
     assert tab.evaluate(COVERED) == []
     if width > 900:  # the panel is no higher than the window

@@ -20,7 +20,8 @@ def add_columns(parser: argparse.ArgumentParser | Any) -> None:
         nargs=2,
         type=argument_types.non_empty,
         metavar=("SOURCE", "TARGET"),
-        help="the columns of source and target: names in the first line, or numbers from 1 (default: the only two)",
+        help="the columns of source and target: names in the first line, or numbers from 1 (default: the only two);"
+        " SOURCE may be several, such as 1+2, which are joined with a blank",
     )
 
 

@@ -98,7 +98,8 @@ def read_pairs(
     kept : callable, optional
         Called with the line number of each pair that is returned.
     columns : two of str or int, optional
-        The columns of source and target: names if the first line is a header, or numbers from 1 if there is none.
+        The columns of source and target: names if the first line is a header, or numbers from 1 if there is none. A
+        side may be several columns, "1+2", between which a blank is put.
 
     Returns
     -------

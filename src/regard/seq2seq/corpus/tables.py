@@ -75,8 +75,9 @@ def records(
     If the file's name ends in .csv or .csv.gz, fields are delimited by commas, semicolons, TABs or vertical bars, or by
     the character of a first line ``sep=;``, and may be quoted. Otherwise they are delimited by TABs, and quotes are
     part of the text. Columns are names if the first row is a header, or numbers from 1 if there is none; by default
-    there are two and no header. An empty row has no fields. A row with another number of fields than the first, or with
-    one of the `errors` of `read_lines`, has an error and no fields.
+    there are two and no header. A side may be several columns, 1+2, which are joined with blanks. An empty row has no
+    fields. A row with another number of fields than the first, or with one of the `errors` of `read_lines`, has an
+    error and no fields.
     """
     check_columns(columns)
     errors = {} if errors is None else errors
@@ -99,7 +100,7 @@ def records(
             error = (
                 f"{name}, line {row.line}: {_counted(len(cells))}, but the first row has {len(first.cells)}"
             )
-        yield Record(row.line, [_one_line(cells[i]) for i in chosen] if cells and not error else [], error)
+        yield Record(row.line, [_joined(cells, own) for own in chosen] if cells and not error else [], error)
 
 
 def _trimmed(cells: list[str], least: int) -> list[str]:
@@ -130,32 +131,47 @@ def _one_line(cell: str) -> str:
     return " ".join(re.split(r"[\r\n]+", cell)) if "\n" in cell or "\r" in cell else cell
 
 
+def _joined(cells: Sequence[str], indices: Sequence[int]) -> str:
+    """Return cells as one text."""
+    if len(indices) == 1:
+        return _one_line(cells[indices[0]])
+    return " ".join(part for i in indices if (part := _one_line(cells[i]).strip()))
+
+
 def _tab_rows(lines: Iterable[str], errors: MutableMapping[int, str]) -> Iterator[Record]:
     for number, line in enumerate(lines, 1):
         yield Record(number, line.split("\t") if line.strip() else [], errors.pop(number, ""))
 
 
-def _choose(first: Record, name: str, columns: Columns | None) -> tuple[list[int], bool]:
-    """Return the indices of the two columns, and whether the first row is a header."""
+def _choose(first: Record, name: str, columns: Columns | None) -> tuple[list[list[int]], bool]:
+    """Return the indices of the columns of both sides, and whether the first row is a header."""
     count = len(first.cells)
     if columns is None:
         if count != 2:
             cells = ", ".join(_shown(cell) for cell in first.cells[:8])
             hint = _STATED if count < 2 and is_csv(name) else "choose two with --columns"
             _check.fail(f"{name}, line {first.line}: expected 2 columns, found {count} ({cells})", hint=hint)
-        return [0, 1], False
-    if all(_is_number(column) for column in columns):
-        indices = [int(column) - 1 for column in columns]
-        if wrong := [index + 1 for index in indices if not 0 <= index < count]:
+        return [[0], [1]], False
+    sides = [_parts(column, first) for column in columns]
+    if all(_is_number(column) for side in sides for column in side):
+        indices = [[int(column) - 1 for column in side] for side in sides]
+        if wrong := [index + 1 for side in indices for index in side if not 0 <= index < count]:
             _check.fail(f"{name}, line {first.line}: there is no column {wrong[0]}; there are {count}")
         return indices, False
-    indices = [_column_index(str(column), first, name) for column in columns]
+    indices = [[_column_index(str(column), first, name) for column in side] for side in sides]
     if indices[0] == indices[1]:
         _check.fail(
             f"{name}, line {first.line}: columns must be two different ones."
-            f" Got {columns[0]!r:.60} and {columns[1]!r:.60} instead, which are both column {indices[0] + 1}."
+            f" Got {columns[0]!r:.60} and {columns[1]!r:.60} instead, which are both column {indices[0][0] + 1}."
         )
     return indices, True
+
+
+def _parts(column: str | int, first: Record) -> list[str | int]:
+    """Return the columns of a side: a+b is two, if no column has this name."""
+    if isinstance(column, int) or column in first.cells or "" in column.split("+"):
+        return [column]
+    return [*column.split("+")]
 
 
 def _is_number(column: str | int) -> bool:

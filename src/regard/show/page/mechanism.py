@@ -224,6 +224,7 @@ def of_decoder(steps: AnySteps, *, row: int = 0, title: str = "", with_weight: b
     arrays = {name: getattr(steps, name) for name in ("states", queried, "keys", "values")}
     rows, columns = labels(names[0], n, "step"), labels(names[1], m, "source")
     data = {
+        "anchor": "trained",
         "packed": {name: packed(array) for name, array in arrays.items() if array is not None},
         "query_labels": rows,
         "key_labels": columns,

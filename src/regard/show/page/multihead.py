@@ -62,7 +62,9 @@ def multihead(
         "words": x.tolist(),
         "labels": labels(word_labels, len(x), "word"),
         "features": labels(features, x.shape[1], "feature"),
-        "heads": _heads(weights[:3], labels(head_names, heads, "head"), labels(values, size, "value")),
+        "heads": _heads(
+            weights[:3], labels(head_names or [""] * heads, heads, "head"), labels(values, size, "value")
+        ),
         "output_weight": weights[3].tolist(),
         "outputs": labels(outputs, weights[3].shape[1], "output"),
         "positions": positions,

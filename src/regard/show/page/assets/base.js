@@ -3,7 +3,7 @@
 
 const SVG = "http://www.w3.org/2000/svg";
 const views = new Map();
-const onPage = new Set(); // the views of the page's sections
+const onPage = new Set(); // the views of the page's sections, and their anchors
 const themed = [];
 let ids = 0;
 let printing = false; // on white paper, whatever the theme
@@ -23,9 +23,9 @@ const regard = {
     startTheme();
     if (parent !== window) startFrame();
     const sections = JSON.parse(document.getElementById("data").textContent);
-    sections.forEach(({ view }) => onPage.add(view));
+    sections.forEach(({ view, data }) => onPage.add(view).add(data.anchor));
     sections.forEach(({ view, title, data, warnings }, index) => {
-      const root = regard.element("section", { class: view, "aria-labelledby": `title-${index}` });
+      const root = regard.element("section", { class: `${view} ${data.anchor ?? ""}`.trim(), "aria-labelledby": `title-${index}` });
       const heading = regard.element("h2", { id: `title-${index}`, dir: "auto" }, title);
       document.getElementById("sections").append(root);
       root.append(heading, ...warnings.map((text) => regard.element("p", { class: "warning", role: "note", dir: "auto" }, text)));
@@ -98,7 +98,7 @@ const regard = {
     return parts.map((part, i) => (i % 3 === 1 ? word(part, parts[i + 1]) : i % 3 ? null : part));
   },
 
-  // A link to the first section of a view, or its text if there is none on the page.
+  // A link to the first section of a view, or with an anchor, or its text if there is none on the page.
   linked(text, view) {
     if (!onPage.has(view)) return text;
     const go = (event) => {

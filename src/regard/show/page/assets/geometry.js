@@ -243,10 +243,11 @@ const turned = (a, b, c) => (b[0] - a[0]) * (c[1] - a[1]) - (b[1] - a[1]) * (c[0
 
 const pen = document.createElement("canvas").getContext("2d");
 
-// Labels next to their points, away from the origin, inside the picture; one that would lie over another moves down or up.
+// Labels next to their points, away from the origin, inside the picture; one that would lie over another, or over a point,
+// moves down or up.
 function placed(labels) {
   const high = 14; // of a line
-  const boxes = [];
+  const boxes = labels.map(({ point: [x, y] }) => ({ y: y + 4, left: x - 9, right: x + 9 }));
   pen.font = `600 12px ${getComputedStyle(document.body).fontFamily}`;
   return labels.map(({ point: [px, py], kind, content }) => {
     const { width } = pen.measureText(content);

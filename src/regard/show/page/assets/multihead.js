@@ -123,7 +123,7 @@ function headPanel(view, { head, h, labels, card, table, part, pick }) {
   return regard.element(
     "div",
     { class: "head-panel" },
-    regard.element("h3", {}, `${TEXTS.multihead.head} ${h + 1}: ${head.name}`),
+    regard.element("h3", {}, `${TEXTS.multihead.head} ${h + 1}${head.name ? `: ${head.name}` : ""}`),
     regard.element("div", { class: "pair" }, part(card(TEXTS.multihead.query, "W_Q", head.query_weight, features, axes)), part(card(TEXTS.multihead.key, "W_K", head.key_weight, features, axes)), part(card(TEXTS.multihead.value, "W_V", head.value_weight, features, head.values))),
     regard.element("div", { class: "pair" }, part(table("Queries", "", axes, own("queries"))), part(table("Keys", "", axes, own("keys"))), part(table("Values", "", head.values, own("values")))),
     regard.element("div", { class: "pair" }, part(filled), part(table("Context", "", head.values, own("context")))),

@@ -40,7 +40,7 @@ const answerOf = ({ row, kind, index }, { scores, weights, context }) => ({ scor
 // Nobody computes more digits by hand than these.
 const close = (x, y) => Math.abs(x - y) <= 0.01 * Math.max(1, Math.abs(y));
 
-function exercise(view, update) {
+function exercise(view, update, redraw) {
   const { state } = view;
   const draft = {};
   const start = regard.element("button", { type: "button", "data-part": "exercise", onclick: () => begin(asked({ row: state.row })) }, "Exercise");
@@ -70,7 +70,7 @@ function exercise(view, update) {
     const about = own && JSON.stringify([{ ...own, note: "" }, result.queries, result.logits, result.values, state.key_labels]);
     if (about === drawn) return;
     drawn = about;
-    body.replaceChildren(...(own ? drawExercise({ view, own, result, draft, guess, begin }).flat(Infinity).filter(Boolean) : []));
+    body.replaceChildren(...(own ? drawExercise({ view, own, result, draft, guess, begin, redraw }).flat(Infinity).filter(Boolean) : []));
   };
   return { start, element, set };
 }
@@ -303,7 +303,7 @@ function again({ view: { state }, own, result, begin }) {
 }
 
 // A lecturer's choice of the question.
-function settings({ view, own, begin }) {
+function settings({ view, own, begin, redraw }) {
   const { state, names } = view;
   const present = () => state.exercise;
   const change = (part, from) => {
@@ -345,6 +345,30 @@ function settings({ view, own, begin }) {
       pick("Of", of, own.index, (index) => ({ index })),
       regard.element("div", { class: "field wide" }, regard.element("label", { for: note.id }, "Text above it"), regard.element("div", { class: "row" }, note)),
     ),
+    state.words ? renaming(view, redraw) : null,
     regard.element("div", { class: "row" }, share.filter(Boolean)),
   );
+}
+
+// Other names for the words, as many as there are.
+function renaming(view, redraw) {
+  const { state } = view;
+  const present = state.query_labels;
+  const split = (text) => text.split(text.includes(",") ? "," : /\s+/).map((name) => name.trim()).filter(Boolean);
+  const input = regard.element("input", { type: "text", class: "task", value: present.join(/\s/.test(present.join("")) ? ", " : " "), id: regard.unique("names") });
+  const says = regard.element("span", { class: "soft", role: "status" });
+  const rename = () => {
+    const names = split(input.value);
+    const fits = names.length === present.length;
+    input.setAttribute("aria-invalid", String(!fits));
+    says.textContent = fits ? "" : `${present.length} words are needed, here ${names.length === 1 ? "is" : "are"} ${names.length}`;
+    if (!fits) return;
+    Object.assign(state, { query_labels: names, key_labels: [...names] });
+    redraw();
+    view.root.querySelector(".settings").setAttribute("open", "");
+    view.root.querySelector('.settings [data-part="rename"]').focus();
+  };
+  input.addEventListener("keydown", (event) => event.key === "Enter" && rename());
+  const button = regard.element("button", { type: "button", "data-part": "rename", onclick: rename }, "Rename the words");
+  return regard.element("div", { class: "field" }, regard.element("label", { for: input.id }, "Words"), regard.element("div", { class: "row" }, input, button, says));
 }

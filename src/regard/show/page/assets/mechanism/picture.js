@@ -56,6 +56,7 @@ function drawFlow(svg, at, { names, query, key, q, k, v, c, score, how, weight, 
   const [into, out] = [([x, y, w, h]) => (narrow ? [x + w / 2, y] : [x, y + h / 2]), ([x, y]) => (narrow ? [x, y + RADIUS] : [x + RADIUS, y])];
   const to = ([x, y]) => (narrow ? [x, y - RADIUS] : [x - RADIUS, y]);
   svg.setAttribute("viewBox", `0 0 ${at.size.join(" ")}`);
+  svg.style.setProperty("max-width", `${narrow ? 440 : at.size[0]}px`); // a page on paper may be wider than the window was
   svg.setAttribute("aria-label", flowLabel({ names, query, key, score, weight, done }));
   svg.replaceChildren(
     part(1, arrow(right(at.q), towards(at.dot, right(at.q))), arrow(right(at.k), towards(at.dot, right(at.k))), box(at.q, `${names.query} ${query}`, brief(q)), box(at.k, `${names.key} ${key}`, brief(k)), circle(at.dot, "\u00b7")),

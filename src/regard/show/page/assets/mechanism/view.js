@@ -94,7 +94,7 @@ function draw(view) {
   view.matrices = matrices(view, names, pick);
   view.sentence = regard.element("p", { class: "sentence", "aria-live": "polite", dir: "auto" });
   view.walk = walk(view, update);
-  view.exercise = fixed ? null : exercise(view, update);
+  view.exercise = fixed ? null : exercise(view, update, redraw);
   const start = regard.element("div", { class: "start" }, view.walk.start, view.exercise?.start ?? []);
   const account = [view.picker.element, view.sentence, start, view.exercise?.element, view.picture && pictureFigure(view), view.story.element, view.walk.element].filter(Boolean);
   const both = regard.element(
