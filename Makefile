@@ -49,12 +49,12 @@ caption: $(VENV)/cli
 # export it for programs without regard. The network is trained without extras, which could not be exported.
 pronounce: $(VENV)/cli
 	$(BIN)/regard train data/cmudict/words.dict --preset pronunciation --extras translation_memory=0 graphones=0 \
-	    --minutes 2.5 --licence "BSD-2-Clause (Carnegie Mellon University)" --out $(SPEAKER) \
+	    --minutes 2.3 --licence "BSD-2-Clause (Carnegie Mellon University)" --out $(SPEAKER) \
 	    $(if $(wildcard $(SPEAKER)/checkpoint.safetensors),,--fresh)
 	$(BIN)/regard pronounce --card $(SPEAKER)
 	printf 'attention\nregardless\nphotosynthesis\n' | $(BIN)/regard pronounce $(SPEAKER) --lexicon data/cmudict/words.dict
 	$(BIN)/python -c 'import onnx, onnxruntime' 2>/dev/null || \
-	    { echo "not exported: pip install 'regard[onnx]', then make pronounce again"; exit 0; }; \
+	    { echo "not exported: $(BIN)/pip install '.[onnx]' first"; exit 0; }; \
 	    $(BIN)/regard export $(SPEAKER) --onnx $(SPEAKER)/app --force && $(BIN)/python $(SPEAKER)/app/decode.py regardless
 
 # All checks before a change is merged.
