@@ -153,8 +153,7 @@ def _train_and_show(runs: Sequence[Run], test: Sequence[Pair], data: Data, card:
             if known := card(data, one.model, rates):
                 one.model.card = known
                 one.model.save(one.files.model)
-            if one.model.reader.tokenizer is not None:
-                note(describe(one.model, confidence))
+            note(describe(one.model, confidence))
         show_examples(runs[0].model, runs[0].files, test)
     except KeyboardInterrupt as error:
         files = runs[0].files
@@ -272,8 +271,8 @@ class Run:
         return self.stop.status
 
     def calibrate(self, test: Sequence[Pair], data: Data) -> Confidence:
-        """Calibrate the model, and save it, unless its source is no text, or all targets are answers of teachers."""
-        if self.model.reader.tokenizer is None or not data.train:
+        """Calibrate the model, and save it, unless all targets are answers of teachers."""
+        if not data.train:
             return Confidence([], [])
         confidence = calibrate(self.model, test, self.sample, data)
         if self.model.calibration is not None:
