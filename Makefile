@@ -27,7 +27,8 @@ demo: $(VENV)/cli
 	$(BIN)/regard show $(RUN) --text "Open the selected file" --token 1 --out $(RUN)/step.html --force
 
 # Draw scenes of handwritten digits, train a captioner (three minutes), describe scenes of held-out digits, and score the
-# captions and the attention; held_out has pairs of digits that never occur together in training.
+# captions and the attention; held_out has pairs of digits that never occur together in training. At the end, how many scenes
+# and how many pictures without digits it warns of.
 # COMPARE=1 also trains the same model without attention, for as long again, and scores its captions.
 caption: $(VENV)/cli
 	test -f $(SCENES)/boxes.jsonl || $(BIN)/python data/digits/scenes.py $(SCENES)
@@ -39,6 +40,9 @@ caption: $(VENV)/cli
 	    $(BIN)/regard caption $(CAPTIONER) $(SCENES)/$$part/*.png --json $(CAPTIONER)/$$part.jsonl >$(CAPTIONER)/$$part.tsv && \
 	    $(BIN)/python data/digits/score.py $(SCENES)/$$part.tsv $(CAPTIONER)/$$part.tsv --cells $(CAPTIONER)/$$part.jsonl || exit; \
 	done
+	$(BIN)/python data/digits/foreign.py $(SCENES)/foreign
+	$(BIN)/regard caption $(CAPTIONER) $(SCENES)/foreign/*/*.png --json $(CAPTIONER)/foreign.jsonl >$(CAPTIONER)/foreign.tsv
+	$(BIN)/python data/digits/foreign.py --count $(patsubst %,$(CAPTIONER)/%.jsonl,test held_out foreign)
 	$(if $(COMPARE),for part in test held_out; do \
 	    out=$(CAPTIONER)/$$part-without-attention.tsv; \
 	    $(BIN)/regard caption $(CAPTIONER)/model-without-attention.safetensors $(SCENES)/$$part/*.png >$$out && \

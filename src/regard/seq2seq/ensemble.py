@@ -180,7 +180,7 @@ def _requirements(first: Model[Predictor], other: Model[Predictor]) -> list[tupl
     same_source = "read sources in the same way" if arrays else "know the same tokens of the source"
     one, two = ((model.target.describe(), model.target.data()) for model in (first, other))
     return [
-        (same_source, first.source.settings(), other.source.settings()),
+        (same_source, *(model.source if arrays else model.source.settings() for model in (first, other))),
         ("know the same tokens of the target", one, two),
         *(
             (f"have the same {name}, or none", _shared_part(first, name), _shared_part(other, name))

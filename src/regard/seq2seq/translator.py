@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -242,6 +243,19 @@ class Translator(ABC):
                 rule, hint="calibrate(sources, targets) of held-out pairs, as regard train does at its end"
             )
         return self.model.calibration([candidate.log_probability for candidate in candidates])
+
+    def doubts(self, source: Any, candidates: Sequence[Translation]) -> tuple[str, ...]:
+        """Return the reasons, with numbers, for which the first of the candidates of a source may be a guess.
+
+        They are what of the source lies far outside the training examples, and a probability of the answer that is
+        lower than that of 99 of 100 held-out sources, where the model knows them.
+        """
+        calibration, log = self.model.calibration, candidates[0].log_probability
+        reasons = self.model.source.unusual(self.model.source.load(source))
+        if calibration is None or calibration.usual is None or log >= calibration.usual:
+            return reasons
+        least = f"{math.exp(calibration.usual):.3g} or more for 99 of 100 held out"
+        return *reasons, f"probability {math.exp(log):.3g} ({least})"
 
     def judge(self, sources: Sequence[Any], targets: Sequence[Any]) -> list[Judged]:
         """Translate each different source, and compare the translation with all its targets."""

@@ -31,13 +31,15 @@ from regard.show.terminal.text import clean
 
 __all__ = ["add_arguments", "run"]
 
+NO_CAPTION = "(no caption)"  # is printed where that is empty
 _TOGETHER = 64  # pictures that are read before they are described
 
 EXAMPLES = """\
 One line is printed for each image: its name, a TAB, and the caption. With --n-best there are N lines for each image,
 with the score of the caption between the name and the caption. Pictures of any size are scaled to the size of the
 model. Arrays must have that size. An image that can't be read gets an error on standard error and a line without a
-caption ("error" in --json); the others are described, and the exit status is 2 at the end.
+caption ("error" in --json); the others are described, and the exit status is 2 at the end. Of a picture that is unlike
+those of the training, and of a caption that is less probable than usual, a warning says so ("doubts" in --json).
 
 examples:
   regard caption runs/mine photo.png
@@ -94,14 +96,18 @@ def run(args: argparse.Namespace) -> int:
     models = [args.model, *args.ensemble]
     inputs = [*models, *map(model_file, models), *(Path(file_of(name)) for name in args.images)]
     shown, records = _Shown(args, model, source, inputs), list[dict[str, Any]]()
-    failures, search = Failures("caption", "images"), partial(model.candidates, beam=beam, n_best=best)
+    failures = Failures("caption", "images", warned_of="captions that are guesses")
+    search = partial(model.candidates, beam=beam, n_best=best)
     rows = _named(args.images, shown)
     read = partial(failures.read, parse=partial(_load, source))
     for number, (row, example, captions) in enumerate(results(rows, read, search), 1):
         _print(row.cells[0], captions, with_scores=args.n_best is not None)
-        records += _records(row.cells[0], captions) if args.json else []
+        doubts: tuple[str, ...] = ()
         if not isinstance(example, Failed) and not isinstance(captions, Failed):
             shown.add(number, example, captions)
+            if doubts := model.doubts(example, captions):
+                failures.warn(f"{row.cells[0]}: the caption is a guess: {', '.join(doubts)}")
+        records += _records(row.cells[0], captions, doubts) if args.json else []
     shown.save()
     if args.json:
         with _files.replacing(args.json) as file:
@@ -172,7 +178,9 @@ def _print(name: str, captions: Sequence[Translation] | Failed, *, with_scores: 
     if isinstance(captions, Failed):
         rows = [[name, *([""] if with_scores else []), ""]]
     else:
-        rows = [[name, *([f"{one.score:.4f}"] if with_scores else []), one.text] for one in captions]
+        rows = [
+            [name, *([f"{one.score:.4f}"] if with_scores else []), one.text or NO_CAPTION] for one in captions
+        ]
     for columns in rows:
         one_line = [
             " ".join(re.split(r"[\t\n\v\f\r\x1c-\x1e\x85\u2028\u2029]", column)) for column in columns
@@ -181,11 +189,13 @@ def _print(name: str, captions: Sequence[Translation] | Failed, *, with_scores: 
         print("\t".join(map(clean, one_line) if sys.stdout.isatty() else one_line))
 
 
-def _records(name: str, captions: Sequence[Translation] | Failed) -> list[dict[str, Any]]:
+def _records(
+    name: str, captions: Sequence[Translation] | Failed, doubts: Sequence[str]
+) -> list[dict[str, Any]]:
     """Return the captions of an example, or its error, for JSON."""
     if isinstance(captions, Failed):
         return [{"path": name, "error": captions.error}]
-    return [_record(name, caption) for caption in captions]
+    return [_record(name, caption) | ({"doubts": [*doubts]} if doubts else {}) for caption in captions]
 
 
 def _record(name: str, caption: Translation) -> dict[str, Any]:

@@ -38,11 +38,18 @@ class LeftOut(Exception):
 class Failures:
     """Counts the inputs of a verb that can't be used, called `units`, and prints the errors of the first ten.
 
-    It does the same for those with symbols that a model has never seen.
+    It does the same for those of which it warns, by default for symbols that a model has never seen.
     """
 
-    def __init__(self, verb: str, units: str, file: str = "standard input") -> None:
-        self.verb, self.units, self.file, self.count, self.unseen = verb, units, file, 0, 0
+    def __init__(
+        self,
+        verb: str,
+        units: str,
+        file: str = "standard input",
+        warned_of: str = "symbols that the model has never seen",
+    ) -> None:
+        self.verb, self.units, self.file, self.warned_of = verb, units, file, warned_of
+        self.count = self.warned = 0
 
     def read(self, record: Record, parse: Callable[[Record], T]) -> T | Failed:
         """Return what a function makes of a record, or the error of either."""
@@ -68,17 +75,17 @@ class Failures:
         return Failed(error)
 
     def warn(self, text: str) -> None:
-        """Count an input with unseen symbols, and print a warning."""
-        self.unseen += 1
-        if self.unseen <= _REPORTED:
+        """Count an input of which it warns, and print the warning."""
+        self.warned += 1
+        if self.warned <= _REPORTED:
             note(f"warning: {text}")
 
     def status(self, total: int) -> int:
         """Return the exit status, and print the number of the errors if not all were printed."""
         if self.count > _REPORTED:
             self._print(f"{self.count} of {total} {self.units} could not be used")
-        if self.unseen > _REPORTED:
-            note(f"warning: {self.unseen} of {total} {self.units} have symbols that the model has never seen")
+        if self.warned > _REPORTED:
+            note(f"warning: {self.warned} of {total} {self.units} have {self.warned_of}")
         return 2 if self.count else 0
 
     def _print(self, error: str) -> None:

@@ -31,6 +31,7 @@ FEWEST = 20  # answers of which to learn a calibration
 _LARGEST = 10.0  # of the log-odds: beyond, they are no better known
 _RIDGE = 1e-3  # on the slopes, which are not determined where all answers have the same shares
 _BINS = 10
+_UNUSUAL = 0.01  # share of the answers that have a lower log-probability than usual
 _MOST = 1e9  # of a number in a file
 
 
@@ -38,7 +39,7 @@ class Calibration(NamedTuple):
     """Makes the probability that the answer of a search is right of the log-probabilities of its hypotheses.
 
     `intercept`, `share_slope`, `mass_slope`: of the log-odds; `beam`: the beam size of the search; `answers`: how many
-    it was fitted to.
+    it was fitted to; `usual`: the log-probability that 99 of 100 of them have at least; None in older files.
     """
 
     intercept: float
@@ -46,6 +47,7 @@ class Calibration(NamedTuple):
     mass_slope: float
     beam: int
     answers: int
+    usual: float | None = None
 
     def __call__(self, logs: Sequence[float]) -> float:
         """Return the probability of an answer, given its log-probability and those of the next hypotheses."""
@@ -72,14 +74,16 @@ class Calibration(NamedTuple):
         bounds = [(None, None), (0, None), (0, None)]
         fitted = minimize(loss, np.zeros(3), jac=True, bounds=bounds, method="L-BFGS-B").x
         intercept, share_slope, mass_slope = map(float, fitted)
-        return cls(intercept, share_slope, mass_slope, beam, len(positive))
+        usual = float(np.quantile([logs[0] for logs in hypotheses], _UNUSUAL, method="lower"))
+        return cls(intercept, share_slope, mass_slope, beam, len(positive), usual)
 
     @classmethod
     def restore(cls, values: Any) -> Calibration:
         """Return the calibration of `_asdict`, which may be untrusted; raise ValueError if it is invalid."""
-        if not isinstance(values, dict) or values.keys() != {*cls._fields}:
+        values = {"usual": None, **values} if isinstance(values, dict) else {}
+        if values.keys() != {*cls._fields}:
             _check.fail(f"it must have {', '.join(cls._fields)}")
-        for name in cls._fields:
+        for name in cls._fields[: None if values["usual"] is not None else -1]:
             kinds = (int,) if name in ("beam", "answers") else (int, float)
             if type(values[name]) not in kinds or not abs(values[name]) <= _MOST:
                 _check.fail(f"its {name} must be a number of at most {_MOST:g}")

@@ -100,7 +100,10 @@ class Source(ABC):
                 )
             given = given.name
         with _check.located(where):
-            return Example(self.read(given), self.layout, os.fspath(given) if is_path(given) else "")
+            return self._example(given, os.fspath(given) if is_path(given) else "")
+
+    def _example(self, given: Any, name: str) -> Example:
+        return Example(self.read(given), self.layout, name)
 
     def fitted(self, examples: Iterable[Example]) -> Self:
         """Return the source for examples like these, with a vocabulary or a standardisation learned from them."""
@@ -117,6 +120,10 @@ class Source(ABC):
     def picture(self, example: Example) -> Array | None:
         """Return the image (height, width, channels) that an example is, if it is one."""
         return None
+
+    def unusual(self, example: Example) -> tuple[str, ...]:
+        """Return what of an example lies far outside the examples that this source was fitted to, with numbers."""
+        return ()
 
     def settings(self) -> tuple[dict[str, Any], dict[str, bytes]]:
         """Return the settings, for JSON, with "kind"; and what was learned besides, as bytes by name."""

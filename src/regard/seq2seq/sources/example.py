@@ -17,12 +17,14 @@ class Example:
     """What a source has read: tokens or rows, which are equal in equal examples.
 
     `content` (m, F): tokens, or rows before they are standardised; `layout`: a key of how it was read: sources with
-    equal keys read alike; `name`: the text, or the path of the file; empty for an array.
+    equal keys read alike; `name`: the text, or the path of the file; empty for an array; `size`: of a picture that was made to fit,
+    its rows and columns before.
     """
 
     content: Any
     layout: Hashable
     name: str = ""
+    size: tuple[int, int] | None = None
 
     def __len__(self) -> int:
         return len(self.content)

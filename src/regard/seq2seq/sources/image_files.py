@@ -32,13 +32,17 @@ _LARGEST_GRAY = {
 }  # Pillow stretches the pixels to 255, but not the transparent value
 
 
-def read_image(path: str | os.PathLike[str], *, height: int, width: int, channels: int) -> NDArray[np.uint8]:
+def read_image(
+    path: str | os.PathLike[str], *, height: int, width: int, channels: int
+) -> tuple[NDArray[np.uint8], tuple[int, int]]:
     """Read a PNG, JPEG, WebP, GIF, BMP, TIFF or PNM file, and make it fit: uint8 (height, width, channels).
+
+    Returns also the rows and columns that it had before.
 
     Its content decides about the format, not its name. The picture is scaled to the largest size that fits within
     height x width with its proportions kept (Lanczos filter, antialiased), so small pictures are enlarged. It is
-    centred on white; of an odd number of rows or columns that are left, the larger half is below or to the right. A
-    picture that has the size already keeps its pixels. One channel is gray (ITU-R 601 luma of coloured pictures), three
+    centred on the median colour of its border; of an odd number of rows or columns that are left, the larger half is
+    below or to the right. A picture that has the size already keeps its pixels. One channel is gray (ITU-R 601 luma of coloured pictures), three
     are red, green and blue.
 
     The orientation in EXIF is applied; where that can't be read, the pixels are taken as they are stored. Transparent
@@ -51,7 +55,7 @@ def read_image(path: str | os.PathLike[str], *, height: int, width: int, channel
     with _failing_with(os.fspath(path)):
         picture = _decoded(data, "L" if channels == 1 else "RGB")
         pixels = np.asarray(_fitted(picture, height, width))
-    return pixels.reshape(height, width, channels)
+    return pixels.reshape(height, width, channels), (picture.height, picture.width)
 
 
 def _require_pillow() -> None:
@@ -188,7 +192,7 @@ def _on_white(picture: Image.Image) -> Image.Image:
 
 
 def _fitted(picture: Image.Image, height: int, width: int) -> Image.Image:
-    """Scale a picture with its proportions unchanged, and centre it on white."""
+    """Scale a picture with its proportions unchanged, and centre it on the median colour of its border."""
     from PIL import Image
 
     columns, rows = picture.size
@@ -196,13 +200,21 @@ def _fitted(picture: Image.Image, height: int, width: int) -> Image.Image:
         size = (_scaled_side(columns, height, rows), height)
     else:
         size = (width, _scaled_side(rows, width, columns))
-    if size != picture.size:
-        picture = picture.resize(size, Image.Resampling.LANCZOS)
+    scaled = picture if size == picture.size else picture.resize(size, Image.Resampling.LANCZOS)
     if size == (width, height):
-        return picture
-    canvas = Image.new(picture.mode, (width, height), "white")
-    canvas.paste(picture, ((width - size[0]) // 2, (height - size[1]) // 2))
+        return scaled
+    canvas = Image.new(picture.mode, (width, height), _border_colour(picture))
+    canvas.paste(scaled, ((width - size[0]) // 2, (height - size[1]) // 2))
     return canvas
+
+
+def _border_colour(picture: Image.Image) -> tuple[int, ...]:
+    """Return the median of each channel of the pixels at the edge; a corner counts twice."""
+    columns, rows = picture.size
+    edges = (0, 0, columns, 1), (0, rows - 1, columns, rows), (0, 0, 1, rows), (columns - 1, 0, columns, rows)
+    channels = len(picture.getbands())
+    border = np.concatenate([np.asarray(picture.crop(edge)).reshape(-1, channels) for edge in edges])
+    return tuple(np.median(border, axis=0).astype(int).tolist())
 
 
 def _scaled_side(side: int, target: int, other: int) -> int:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,11 +15,13 @@ from regard.seq2seq.sources.arrays import is_array_file, is_float, load_array, r
 from regard.seq2seq.sources.base import Option, Source, Spec, is_path
 from regard.seq2seq.sources.example import Example
 from regard.seq2seq.sources.image_files import read_image
+from regard.seq2seq.sources.image_limits import Limits, as_limits, limits, measures, outside
 
 __all__ = ["Images"]
 
 _MOST_PIXELS = 1 << 12  # of a side
 _MOST_CHANNELS = 64
+_MEASURED = 2000  # pictures, of which limits are learned
 
 
 @dataclass(frozen=True)
@@ -36,6 +38,8 @@ class Images(Source):
         1 for gray, 3 for red, green and blue. Arrays may have any number up to 64, picture files have 1 or 3.
     cell : int
         The side of a cell in pixels: a model attends to cells. A power of 2 that divides both sides, 2 at least.
+    seen : mapping, optional
+        The limits of brightness, contrast and other measures of the training pictures, which a model sets.
 
     Raises
     ------
@@ -64,6 +68,7 @@ class Images(Source):
     width: int
     channels: int = 1
     cell: int = 4
+    seen: Limits | None = field(default=None, compare=False)  # pictures are read alike, whatever was seen
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "height", _check.integer("height", self.height, 1, _MOST_PIXELS))
@@ -72,6 +77,8 @@ class Images(Source):
         object.__setattr__(self, "cell", _check.integer("cell", self.cell, 2, _MOST_PIXELS))
         if self.cell & (self.cell - 1):
             _check.fail(f"cell must be a power of 2. Got {self.cell} instead.")
+        if self.seen is not None:
+            object.__setattr__(self, "seen", as_limits(self.seen))
         for name in ("height", "width"):
             if (side := getattr(self, name)) % self.cell:
                 near = -(-side // self.cell) * self.cell
@@ -88,6 +95,32 @@ class Images(Source):
     def grid(self) -> tuple[int, int]:
         """The rows and columns of cells."""
         return self.height // self.cell, self.width // self.cell
+
+    def fitted(self, examples: Iterable[Example]) -> Self:
+        """Return a source that knows the limits of the measures of pictures like these: of 2,000 at equal distances."""
+        every = [*examples]
+        count = min(len(every), _MEASURED)
+        chosen = (every[i * len(every) // count] for i in range(count))
+        return replace(self, seen=limits([self._measures(one) for one in chosen])) if count else self
+
+    def unusual(self, example: Example) -> tuple[str, ...]:
+        """Return which measures of a picture lie far outside those of the training pictures."""
+        return () if self.seen is None else outside(self._measures(example), self.seen)
+
+    def _measures(self, example: Example) -> dict[str, float]:
+        return measures(self.picture(example), example.size)
+
+    def settings(self) -> tuple[dict[str, Any], dict[str, bytes]]:
+        """Return the settings as `Source.settings` does, with "seen" where that is known."""
+        own, data = super().settings()
+        return {name: value for name, value in own.items() if value is not None}, data
+
+    @classmethod
+    def restore(
+        cls, settings: Mapping[str, Any], data: Mapping[str, bytes], tokens: int | None = None
+    ) -> Self:
+        """Make a source again from what `settings` returned, now or in versions without "seen"."""
+        return super().restore({"seen": None, **settings}, data, tokens)
 
     def names(self, example: Example) -> tuple[str, ...]:
         """Return the names of the cells: row and column, both counted from 1."""
@@ -132,8 +165,8 @@ class Images(Source):
         Notes
         -----
         A picture is scaled to the largest size that fits with its proportions kept (Lanczos filter; small ones are
-        enlarged), and centred on white. Its orientation in EXIF is applied, transparency is composed on white, of 16
-        bits the upper 8 are taken, and of an animation the first frame.
+        enlarged), and centred on the median colour of its border. Its orientation in EXIF is applied, transparency is
+        composed on white, of 16 bits the upper 8 are taken, and of an animation the first frame.
 
         Examples
         --------
@@ -142,17 +175,26 @@ class Images(Source):
         >>> Images(2, 4, channels=3, cell=2).read("dots.ppm").shape
         (2, 12)
         """
+        return self._read(given)[0]
+
+    def _example(self, given: Any, name: str) -> Example:
+        content, size = self._read(given)
+        return Example(content, self.layout, name, size)
+
+    def _read(self, given: Any) -> tuple[NDArray[Any], tuple[int, int] | None]:
+        """Return the cells of an image, and the rows and columns of a picture in a file."""
         if not is_path(given):
             if hasattr(given, "getpalette"):  # an image of Pillow: its array may hold indices of colours
                 self._is_picture(given)
-            return self._rows("an image", real_array("an image", given))
+            return self._rows("an image", real_array("an image", given)), None
         if is_array_file(given):
             array = load_array(given, lambda shape, dtype: self._check_array("an image", shape, dtype))
-            return self._rows(f"{os.fspath(given)}: an image", array)
+            return self._rows(f"{os.fspath(given)}: an image", array), None
         if self.channels not in (1, 3):
             rule = f"{os.fspath(given)}: channels must be 1 or 3 for picture files."
             _check.fail(f"{rule} The model has {self.channels}.", hint="save the image as an array in .npy")
-        return self._cells(read_image(given, height=self.height, width=self.width, channels=self.channels))
+        pixels, size = read_image(given, height=self.height, width=self.width, channels=self.channels)
+        return self._cells(pixels), size
 
     def _cells(self, pixels: NDArray[Any]) -> NDArray[Any]:
         (rows, columns), cell = self.grid, self.cell

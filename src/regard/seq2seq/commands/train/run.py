@@ -272,8 +272,8 @@ class Run:
         return self.stop.status
 
     def calibrate(self, test: Sequence[Pair], data: Data) -> Confidence:
-        """Calibrate the model, and save it, unless its source is no text, or all targets are answers of teachers."""
-        if self.model.reader.tokenizer is None or not data.train:
+        """Calibrate the model, and save it, unless all targets are answers of teachers."""
+        if not data.train:
             return Confidence([], [])
         confidence = calibrate(self.model, test, self.sample, data)
         if self.model.calibration is not None:
