@@ -24,7 +24,7 @@ unexport PYTHONDONTWRITEBYTECODE # else every worker compiles all tests, and col
 demo: $(VENV)/cli
 	$(BIN)/regard train $(DATA)/train.tsv.gz --valid $(DATA)/valid.tsv.gz --test $(DATA)/test.tsv.gz --out $(RUN) \
 	    --minutes 2.6 --max-tokens 15 --test-max-tokens 12 $(if $(wildcard $(RUN)/checkpoint.safetensors),,--fresh)
-	$(BIN)/regard show $(RUN) --text "Show the version of the program" --token 3 --out $(RUN)/step.html --force
+	$(BIN)/regard show $(RUN) --text "Open the selected file" --token 1 --out $(RUN)/step.html --force
 
 # Draw scenes of handwritten digits, train a captioner (three minutes), describe scenes of held-out digits, and score the
 # captions and the attention; held_out has pairs of digits that never occur together in training.
