@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
-import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import jupytext
+import nbformat
 from docutils import nodes
+from jupyter_cache import get_cache
 from latex2mathml.converter import convert
 from sphinx.application import Sphinx
 from sphinx.ext import autosummary
@@ -123,10 +125,12 @@ def lead_back(app: Sphinx, page: str, template: str, context: dict[str, Any], do
 
 
 def deliver_notebooks(app: Sphinx, error: Exception | None) -> None:
-    """Put the executed notebooks next to the pages, which link to them."""
+    """Put the executed notebooks next to the pages, which link to them: MyST-NB forgets the results of its cache."""
     if error is None and app.builder.name == "html":
-        for notebook in Path(app.outdir).parent.glob("jupyter_execute/notebooks/*.ipynb"):
-            shutil.copy(notebook, Path(app.outdir, "notebooks"))
+        cache = get_cache(Path(app.outdir).parent / ".jupyter_cache")
+        for script in Path(app.srcdir, "notebooks").glob("*.py"):
+            _, executed = cache.merge_match_into_notebook(jupytext.read(script))
+            nbformat.write(executed, Path(app.outdir, "notebooks", f"{script.stem}.ipynb"))
 
 
 def setup(app: Sphinx) -> None:

@@ -58,9 +58,6 @@ def test_a_frame_has_no_scroll_bar_of_its_own(host: Any, width: int) -> None:
 @pytest.mark.slow
 def test_a_frame_grows_and_shrinks_with_its_page(host: Any) -> None:
     frame = first_frame(host)
-    host.evaluate(
-        "scrollTo(0, 0)"
-    )  # browsers lay out only what is near the window, before and after it shrinks
     for height in (3000, 200):
         frame.evaluate(f"document.body.replaceChildren(); document.body.style.height = '{height}px'")
         frame.wait_for_function(FITS)
