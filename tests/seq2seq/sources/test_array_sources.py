@@ -827,7 +827,10 @@ def test_proportions_are_kept_and_the_rest_has_the_colour_of_the_border(
 ) -> None:
     color = np.array([30, 60, 90] if channels == 3 else [77], np.uint8)
     x = np.full((*stored, channels), color)
-    x[stored[0] // 2 : stored[0] // 2 + stored[0] // 8 + 1, stored[1] // 2 : stored[1] // 2 + stored[1] // 8 + 1] = 250
+    x[
+        stored[0] // 2 : stored[0] // 2 + stored[0] // 8 + 1,
+        stored[1] // 2 : stored[1] // 2 + stored[1] // 8 + 1,
+    ] = 250
     expected = np.full((*model, channels), color)
     size = box[1].stop - box[1].start, box[0].stop - box[0].start
     shrunk = Image.fromarray(x if channels == 3 else x[..., 0]).resize(size, Image.Resampling.LANCZOS)

@@ -68,7 +68,9 @@ def as_limits(given: Any) -> Limits:
     """Check limits, perhaps of an untrusted file."""
     given = _check.mapping("seen", given)
     if not set(_OF_PIXELS) <= set(given) <= {*_OF_PIXELS, *_OF_FILES}:
-        rule = f"seen must have limits of {', '.join(_OF_PIXELS)}, and may have those of {', '.join(_OF_FILES)}."
+        rule = (
+            f"seen must have limits of {', '.join(_OF_PIXELS)}, and may have those of {', '.join(_OF_FILES)}."
+        )
         _check.fail(f"{rule} Got {', '.join(map(str, given))!r:.60} instead.")
     return {name: _pair(name, pair) for name, pair in given.items()}
 
