@@ -24,7 +24,7 @@ unexport PYTHONDONTWRITEBYTECODE # else every worker compiles all tests, and col
 demo: $(VENV)/cli
 	$(BIN)/regard train $(DATA)/train.tsv.gz --valid $(DATA)/valid.tsv.gz --test $(DATA)/test.tsv.gz --out $(RUN) \
 	    --minutes 2.6 --max-tokens 15 --test-max-tokens 12 $(if $(wildcard $(RUN)/checkpoint.safetensors),,--fresh)
-	$(BIN)/regard show $(RUN) --text "Show the version of the program" --token 3 --out $(RUN)/step.html --force
+	$(BIN)/regard show $(RUN) --text "Open the selected file" --token 1 --out $(RUN)/step.html --force
 
 # Draw scenes of handwritten digits, train a captioner (three minutes), describe scenes of held-out digits, and score the
 # captions and the attention; held_out has pairs of digits that never occur together in training. At the end, how many scenes
@@ -53,12 +53,12 @@ caption: $(VENV)/cli
 # export it for programs without regard. The network is trained without extras, which could not be exported.
 pronounce: $(VENV)/cli
 	$(BIN)/regard train data/cmudict/words.dict --preset pronunciation --extras translation_memory=0 graphones=0 \
-	    --minutes 2.5 --licence "BSD-2-Clause (Carnegie Mellon University)" --out $(SPEAKER) \
+	    --minutes 2.3 --licence "BSD-2-Clause (Carnegie Mellon University)" --out $(SPEAKER) \
 	    $(if $(wildcard $(SPEAKER)/checkpoint.safetensors),,--fresh)
 	$(BIN)/regard pronounce --card $(SPEAKER)
 	printf 'attention\nregardless\nphotosynthesis\n' | $(BIN)/regard pronounce $(SPEAKER) --lexicon data/cmudict/words.dict
 	$(BIN)/python -c 'import onnx, onnxruntime' 2>/dev/null || \
-	    { echo "not exported: pip install 'regard[onnx]', then make pronounce again"; exit 0; }; \
+	    { echo "not exported: $(BIN)/pip install '.[onnx]' first"; exit 0; }; \
 	    $(BIN)/regard export $(SPEAKER) --onnx $(SPEAKER)/app --force && $(BIN)/python $(SPEAKER)/app/decode.py regardless
 
 # All checks before a change is merged.

@@ -17,7 +17,7 @@ No two pictures have the same name, so nobody can name a held-out picture by fin
 picture, by the sum of squared differences of pixels, always has another name. It shows how far that name is off.
 Another fortieth is for validation. The models with and without attention are trained on the same four shifted copies of
 each picture, for as many epochs, with the same seeds. They stay in runs/emoji, so that the next run takes a minute;
-remove that folder to train anew. --draw writes docs/images/emoji.png.
+remove that folder to train anew. --draw writes docs/images/emoji.png, and one for dark pages.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ import tempfile
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,6 +37,9 @@ from trial import header, load_or_train
 from data import Emoji, emoji, run
 from regard.seq2seq import Images, Seq2Seq, TrainingConfig
 from regard.seq2seq.evaluation.metrics import bleu, chrf, exact
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 SEED = 7  # of the split
 LEAST = 3  # names that have a word
@@ -211,39 +214,41 @@ def _named(model: Seq2Seq, pictures: Iterable[Any]) -> list[str]:
 
 
 def draw(data: Data, model: Seq2Seq, path: Path) -> None:
-    """Draw where a model attended in held-out pictures of as many roles, drawn by lot."""
-    from PIL import Image
+    """Draw where a model attended in held-out pictures of as many roles, drawn by lot; for dark pages, too."""
+    from pictures import DARK, dark, darkened
 
-    from regard.show.figures import captioned, save
+    from regard.show.figures import captioned
 
     rng, by_role = np.random.default_rng(SEED), defaultdict(list)
     for i, name in enumerate(data.names["persons"]):
         by_role[parsed(name).role].append(i)
-    chosen = [int(rng.choice(by_role[role])) for role in rng.permutation(sorted(by_role))[:SHOWN]]
+    figures = []
+    for role in rng.permutation(sorted(by_role))[:SHOWN]:
+        i = int(rng.choice(by_role[role]))
+        picture = data.pictures["persons"][i]
+        (found,) = model.translate([picture])
+        title = f"{data.names['persons'][i]}, named: {found.text}"
+        assert found.alignment is not None  # the model has attention
+        drawn = captioned(picture, found.alignment, found.tokens, grid=found.grid, title=title, columns=10)
+        figures.append(drawn)
+    save_sheet(figures, path, "white")
+    save_sheet([darkened(figure) for figure in figures], dark(path), DARK)
+
+
+def save_sheet(figures: Sequence[Figure], path: Path, ground: str) -> None:
+    """Save figures below each other."""
+    from PIL import Image
+
+    from regard.show.figures import save
+
     with tempfile.TemporaryDirectory() as folder:
         drawings = []
-        for i in chosen:
-            picture, (translation,) = (
-                data.pictures["persons"][i],
-                model.translate([data.pictures["persons"][i]]),
-            )
-            title = f"{data.names['persons'][i]}, named: {translation.text}"
+        for i, figure in enumerate(figures):
             file = Path(folder, f"{i}.png")
-            assert translation.alignment is not None  # the model has attention
-            save(
-                file,
-                captioned(
-                    picture,
-                    translation.alignment,
-                    translation.tokens,
-                    grid=translation.grid,
-                    title=title,
-                    columns=10,
-                ),
-            )
+            save(file, figure)
             drawings.append(Image.open(file).convert("RGB"))
     sheet = Image.new(
-        "RGB", (max(one.width for one in drawings), sum(one.height for one in drawings)), "white"
+        "RGB", (max(one.width for one in drawings), sum(one.height for one in drawings)), ground
     )
     top = 0
     for one in drawings:

@@ -28,20 +28,24 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from matplotlib.figure import Figure
+from matplotlib.text import Text
 from PIL import Image
 from trial import sides
 
 from regard.cli import main as command
 from regard.seq2seq import Images, Seq2Seq, read_pairs
 from regard.seq2seq.commands.drawing import save_alignment, save_heads
-from regard.show.figures import by_length, save
+from regard.show.figures import by_length, captioned, save
 from regard.show.page.mechanism import of_decoder
 
 ROOT = Path(__file__).parents[1]
-IMAGES, MODELS = ROOT / "docs" / "images", ROOT / "runs" / "pictures"
+IMAGES, STATIC = ROOT / "docs" / "images", ROOT / "docs" / "_static"
+MODELS = ROOT / "runs" / "pictures"
 TRAIN = ROOT / "data" / "help-en-fr" / "train.tsv.gz"
 LONGEST = 15  # tokens on a side
 COLORS = 256  # of a PNG file with a palette, which is half as large
+DARK = "#14181e"  # the ground of the site's dark theme
 TRANSLATOR, STEP = ROOT / "runs" / "help-en-fr", "Open the selected file"  # of `make demo`
 STEPS = ROOT / "src" / "regard" / "show" / "page" / "assets" / "translator.json"
 CAPTIONER, SCENE = ROOT / "runs" / "digits", "test/00495.png"
@@ -95,9 +99,34 @@ def length(path: Path) -> None:
 def caption(path: Path) -> None:
     """Draw where the captioner of handwritten digits attends in a scene of three."""
     model, scene = Seq2Seq.load(CAPTIONER), str(CAPTIONER / "scenes" / SCENE)
-    (captioned,) = model.translate([scene])
+    (found,) = model.translate([scene])
     assert isinstance(model.source, Images)
-    save_alignment(captioned, path, model.source.picture(scene))
+    assert found.alignment is not None  # the model has attention
+    picture, weights = model.source.picture(scene), found.alignment
+    figure = captioned(picture, weights, found.tokens, grid=found.grid, title=found.text)
+    save(path, figure)
+    save(dark(path), darkened(figure))
+
+
+def dark(path: Path) -> Path:
+    """Return the path of a picture for dark pages; those without photographs are inverted there instead."""
+    return STATIC / f"{path.stem}-dark.png"
+
+
+def darkened(figure: Figure) -> Figure:
+    """Give a figure the ground of the site's dark theme, and light text."""
+    figure.set_facecolor(DARK)
+    for text in figure.findobj(Text):
+        text.set_color("white")
+    return figure
+
+
+def reduce(path: Path) -> None:
+    """Write a PNG file with a palette instead, and print the size of any file."""
+    if path.suffix == ".png":
+        with Image.open(path) as image:
+            image.convert("RGB").quantize(COLORS, dither=Image.Dither.NONE).save(path, optimize=True)
+    print(f"{path.relative_to(ROOT)}: {path.stat().st_size:,} bytes")
 
 
 def page(path: Path) -> None:
@@ -143,10 +172,8 @@ def main() -> None:
     for name in names:
         path = STEPS if name == "step" else IMAGES / f"{name}.png"
         PICTURES[name](path)
-        if path.suffix == ".png":
-            with Image.open(path) as image:
-                image.convert("RGB").quantize(COLORS, dither=Image.Dither.NONE).save(path, optimize=True)
-        print(f"{path.relative_to(ROOT)}: {path.stat().st_size:,} bytes")
+        for written in filter(Path.exists, (path, dark(path))):
+            reduce(written)
 
 
 if __name__ == "__main__":

@@ -17,6 +17,9 @@ With ``--distill`` two teachers, of two seeds and with both extras, learn some o
 the teachers' labels of three times as many other spellings, and is compared with the same network that learns the words
 alone, for as many steps.
 
+The last line is of its probabilities, calibrated on the words for validation and measured on those of the test: the
+calibration error, and the largest share of words of which 98 % are right.
+
 Two peers: Phonetisaurus 0.3.0 is trained on the same words; g2p-en 2.1.0, an encoder-decoder without attention, comes
 trained, on most of these words. The split of the literature is not available, so its figures are for a comparable
 setting, not for the same words. Phonetisaurus, which has joint n-grams as Bisani and Ney do, shows how comparable.
@@ -37,6 +40,7 @@ from trial import BEAM, Options, Trained, arguments, header, sides, train
 from data import Missing, Split, Words, cmudict, run
 from data import g2p_en as g2p_en_arrays
 from regard.seq2seq import Ensemble, Seq2Seq, distill, preset
+from regard.seq2seq.commands.train.confidence import Confidence
 from regard.seq2seq.evaluation.metrics import error_rate, exact
 from regard.seq2seq.translator import Translator
 
@@ -110,6 +114,17 @@ def main() -> None:
     model, seconds = trained(parts, args)
     pronounced = pronounce(model, parts.test, args.beam)
     line(f"regard, {args.family}", *_percent(pronounced, parts.test), f"{seconds / 60:.1f} minutes")
+    error, kept = confidence(model, parts).measures().values()
+    print(
+        f"probabilities: calibration error {100 * error:.1f} %, {100 * kept:.1f} % of words kept with 98 % right"
+    )
+
+
+def confidence(model: Seq2Seq, parts: Split[Words]) -> Confidence:
+    """Return the test words with their probabilities, which are calibrated on the words for validation."""
+    model.calibrate(*zip(*pairs(parts.valid), strict=True))
+    judged = model.judge(*zip(*pairs(parts.test), strict=True))
+    return Confidence(judged, [model.probability(one.candidates) for one in judged])
 
 
 def distilled(parts: Split[Words], args: Namespace) -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
-import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import jupytext
+import nbformat
 from docutils import nodes
+from jupyter_cache import get_cache
 from latex2mathml.converter import convert
 from sphinx.application import Sphinx
 from sphinx.ext import autosummary
@@ -57,7 +59,7 @@ html_theme = "pydata_sphinx_theme"
 html_title = "regard"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
-html_search_scorer = "_static/scorer.js"
+html_search_scorer = str(Path(__file__).with_name("scorer.js"))
 html_show_sourcelink = False
 html_sidebars = {page: [] for page in ("index", "gallery", "changes", "search", "genindex")}
 html_context = {"default_mode": "auto"}  # light or dark as the system is
@@ -115,19 +117,20 @@ def displayed_math(self: Any, node: nodes.math_block) -> None:
 
 
 def lead_back(app: Sphinx, page: str, template: str, context: dict[str, Any], doctree: Any) -> None:
-    """Mend the links from a source to the reference: viewcode takes all names to be described in one module."""
-    if page.startswith(
-        "_modules/"
-    ):  # .../regard.show.Page.html#regard.Page.save leads to #regard.show.Page.save
+    """Mend the links from sources to the reference: viewcode puts all names of a module into one other module."""
+    if page.startswith("_modules/"):
+        # .../regard.show.Page.html#regard.Page.save becomes .../regard.show.Page.html#regard.show.Page.save
         described = r"(/(?:[\w.]+\.)?(\w+)\.html)#[\w.]*?\b\2(?=[.\"])"
         context["body"] = re.sub(described, lambda link: f"{link[1]}#{link[1][1:-5]}", context["body"])
 
 
 def deliver_notebooks(app: Sphinx, error: Exception | None) -> None:
-    """Put the executed notebooks next to the pages, which link to them."""
+    """Put the executed notebooks next to the pages, which link to them: MyST-NB forgets the results of its cache."""
     if error is None and app.builder.name == "html":
-        for notebook in Path(app.outdir).parent.glob("jupyter_execute/notebooks/*.ipynb"):
-            shutil.copy(notebook, Path(app.outdir, "notebooks"))
+        cache = get_cache(Path(app.outdir).parent / ".jupyter_cache")
+        for script in Path(app.srcdir, "notebooks").glob("*.py"):
+            _, executed = cache.merge_match_into_notebook(jupytext.read(script))
+            nbformat.write(executed, Path(app.outdir, "notebooks", f"{script.stem}.ipynb"))
 
 
 def setup(app: Sphinx) -> None:

@@ -1,4 +1,4 @@
-"""Draw the diagram of the mechanism, docs/images/mechanism.svg.
+"""Draw the diagram of the mechanism, docs/images/mechanism.svg, and a narrow one for phones in docs/_static.
 
     python docs/diagram.py
 
@@ -13,17 +13,43 @@ import re
 from collections.abc import Iterator
 from html import escape
 from pathlib import Path
+from typing import NamedTuple
 
-IMAGE = Path(__file__).parent / "images" / "mechanism.svg"
-WIDTH, HEIGHT = 936, 576
+DOCS = Path(__file__).parent
+IMAGE, NARROW_IMAGE = DOCS / "images" / "mechanism.svg", DOCS / "_static" / "mechanism-narrow.svg"
+VALUE = 26  # how far to the right of the middle of a state the same comes down as a value
+DECODER = 92  # the middle of the decoder's lane
+STATES, ALIGNMENT, SOFTMAX, TIMES, SUM = 84, 196, 300, 396, 496  # heights of the five rows
+
+
+class Layout(NamedTuple):
+    """A size, the words with their weights, and where the notes to the four parts stand: left edge, heights."""
+
+    width: int
+    height: int
+    weights: dict[str, float]
+    notes: int
+    rows: tuple[int, int, int, int]
+
+    @property
+    def columns(self) -> list[int]:
+        """The middle of each encoder state."""
+        return [238 + 88 * i for i in range(len(self.weights))]
+
 
 # A decoder that has written "la" and is about to write "maison". The weights are made up, and sum to 1.
-WORDS = ("the", "red", "house", "is", "old")
-WEIGHTS = (0.06, 0.17, 0.65, 0.08, 0.04)
-COLUMNS = tuple(range(238, 238 + 88 * len(WORDS), 88))  # the middle of each encoder state
-VALUE = 26  # how far to the right of it the same state comes down as a value
-DECODER, NOTES = 92, 654  # the middle of the decoder's lane, the left edge of the notes
-STATES, ALIGNMENT, SOFTMAX, TIMES, SUM = 84, 196, 300, 396, 496  # heights of the five rows
+WIDE = Layout(
+    *(936, 576),
+    weights={"the": 0.06, "red": 0.17, "house": 0.65, "is": 0.08, "old": 0.04},
+    notes=654,
+    rows=(STATES, ALIGNMENT, SOFTMAX, SUM - 40),
+)
+NARROW = Layout(
+    *(480, 920),
+    weights={"the": 0.1, "red": 0.2, "house": 0.7},
+    notes=46,
+    rows=(612, 688, 772, 856),
+)
 
 # Light and dark colours of: card, text, faint text, lines; encoder, decoder, attention, and the fill of each.
 COLOURS = {
@@ -38,6 +64,12 @@ COLOURS = {
     "attention": ("#11693a", "#6fd39a"),
     "attention-fill": ("#e4f6ea", "#0f2e1d"),
 }
+
+NOTES = (
+    ("1  Alignment model", "e_{t,i} = a(s_{t−1}, h_{i})", "scores of the query for each key"),
+    ("2  Softmax", "α_{t,i} = exp(e_{t,i}) / Σ_{k} exp(e_{t,k})", "weights, which sum to 1"),
+    ("3  Weighted sum", "c_{t} = Σ_{i} α_{t,i} h_{i}", "context, read by the next state"),
+)
 
 RULES = """
 text { fill: var(--text); font: 16px system-ui, -apple-system, "Segoe UI", Roboto, "DejaVu Sans", sans-serif; }
@@ -119,14 +151,14 @@ def tips() -> str:
     return f"<defs>{''.join(marks)}</defs>"
 
 
-def encoder() -> Iterator[str]:
+def encoder(at: Layout) -> Iterator[str]:
     """The words, and the encoder states that a bidirectional network makes of them."""
-    for i, (x, word) in enumerate(zip(COLUMNS, WORDS, strict=True), start=1):
+    for i, (x, word) in enumerate(zip(at.columns, at.weights, strict=True), start=1):
         yield text(x, STATES - 48, word, "middle faint")
         yield line(f"M{x} {STATES - 42} V{STATES - 20}")
         yield box(x, STATES, 60, 40, "encoder")
         yield math(x, STATES + 6, f"h_{{{i}}}")
-    for left, right in itertools.pairwise(COLUMNS):
+    for left, right in itertools.pairwise(at.columns):
         yield line(f"M{left + 30} {STATES} H{right - 30}", both=True)
 
 
@@ -143,11 +175,11 @@ def decoder() -> Iterator[str]:
     yield text(DECODER, SUM + 60, "next word: maison", "middle faint")
 
 
-def alignment() -> Iterator[str]:
+def alignment(at: Layout) -> Iterator[str]:
     """The alignment model: the previous state of the decoder next to each state of the encoder."""
     rail = ALIGNMENT - 42
-    yield line(f"M{DECODER + 38} {ALIGNMENT} H{DECODER + 74} V{rail} H{COLUMNS[-1] - 13}", "query", tip="")
-    for i, x in enumerate(COLUMNS, start=1):
+    yield line(f"M{DECODER + 38} {ALIGNMENT} H{DECODER + 74} V{rail} H{at.columns[-1] - 13}", "query", tip="")
+    for i, x in enumerate(at.columns, start=1):
         yield line(f"M{x - 13} {rail} V{ALIGNMENT - 18}", "query", tip="decoder")
         yield line(f"M{x} {STATES + 20} V{ALIGNMENT - 18}")
         yield box(x, ALIGNMENT, 42, 36, "attention")
@@ -156,65 +188,64 @@ def alignment() -> Iterator[str]:
         yield math(x - 20, ALIGNMENT + 49, f"e_{{t,{i}}}")
 
 
-def softmax() -> Iterator[str]:
+def softmax(at: Layout) -> Iterator[str]:
     """One box over all scores, with the weights as bars in it."""
-    middle, width = (COLUMNS[0] + COLUMNS[-1]) / 2, COLUMNS[-1] - COLUMNS[0] + 84
+    first, *_, last = at.columns
+    middle, width = (first + last) / 2, last - first + 84
     yield box(middle, SOFTMAX, width, 48, "attention")
-    for i, (x, weight) in enumerate(zip(COLUMNS, WEIGHTS, strict=True), start=1):
+    for i, (x, weight) in enumerate(zip(at.columns, at.weights.values(), strict=True), start=1):
         height = 3 + 50 * weight
         yield f'<rect x="{x - 12}" y="{SOFTMAX + 20 - height:.1f}" width="24" height="{height:.1f}" class="bar"/>'
         yield line(f"M{x} {SOFTMAX + 24} V{TIMES - 13}")
         yield math(x - 21, SOFTMAX + 56, f"α_{{t,{i}}}")
 
 
-def weighted_sum() -> Iterator[str]:
+def weighted_sum(at: Layout) -> Iterator[str]:
     """Each state times its weight, then the sum: the context."""
-    middle = COLUMNS[len(COLUMNS) // 2]
-    for x, weight in zip(COLUMNS, WEIGHTS, strict=True):
+    first, middle = at.columns[0], at.columns[len(at.columns) // 2]
+    for x, weight in zip(at.columns, at.weights.values(), strict=True):
         yield line(f"M{x} {TIMES + 12} C{x} {SUM - 40} {middle} {TIMES + 40} {middle} {SUM - 20}", "weighted",
                    tip="", width=1 + 9 * weight)  # fmt: skip
         yield circle(x, TIMES, 12, "attention")
         yield line(f"M{x - 4.5} {TIMES - 4.5} l9 9 m0 -9 l-9 9", "arrow", tip="")
     yield circle(middle, SUM, 20, "attention")
     yield text(middle, SUM + 6, "Σ", "middle")
-    yield line(f"M{middle - 20} {SUM} H{COLUMNS[0] + 30}", "weighted", tip="attention", width=1.5)
-    yield box(COLUMNS[0], SUM, 60, 40, "attention")
-    yield math(COLUMNS[0], SUM + 6, "c_{t}")
-    yield line(f"M{COLUMNS[0] - 30} {SUM} H{DECODER + 38}", "weighted", tip="attention", width=1.5)
+    yield line(f"M{middle - 20} {SUM} H{first + 30}", "weighted", tip="attention", width=1.5)
+    yield box(first, SUM, 60, 40, "attention")
+    yield math(first, SUM + 6, "c_{t}")
+    yield line(f"M{first - 30} {SUM} H{DECODER + 38}", "weighted", tip="attention", width=1.5)
 
 
-def values() -> Iterator[str]:
+def values(at: Layout) -> Iterator[str]:
     """The encoder states once more, on their way to the weighted sum; drawn first, behind everything else."""
-    for x in COLUMNS:
+    for x in at.columns:
         yield line(f"M{x + VALUE} {STATES + 20} V{TIMES - 14} L{x + 11} {TIMES - 5}", "value", tip="encoder")
 
 
-def notes() -> Iterator[str]:
+def notes(at: Layout) -> Iterator[str]:
     """The names of the steps, with the three formulas, next to the rows that compute them."""
-    yield text(NOTES, STATES - 6, "Encoder: annotations", "name of-encoder")
-    yield text(NOTES, STATES + 16, "keys and, dashed, values", "faint")
-    for y, title, formula, meaning in (
-        (ALIGNMENT, "1  Alignment model", "e_{t,i} = a(s_{t−1}, h_{i})", "scores of the query for each key"),
-        (SOFTMAX, "2  Softmax", "α_{t,i} = exp(e_{t,i}) / Σ_{k} exp(e_{t,k})", "weights, which sum to 1"),
-        (SUM - 40, "3  Weighted sum", "c_{t} = Σ_{i} α_{t,i} h_{i}", "context, read by the next state"),
-    ):
-        yield text(NOTES, y - 20, title, "name of-attention")
-        yield math(NOTES, y + 8, formula, "")
-        yield text(NOTES, y + 34, meaning, "faint")
+    top, *rows = at.rows
+    yield text(at.notes, top - 6, "Encoder: annotations", "name of-encoder")
+    yield text(at.notes, top + 16, "keys and, dashed, values", "faint")
+    for y, (title, formula, meaning) in zip(rows, NOTES, strict=True):
+        yield text(at.notes, y - 20, title, "name of-attention")
+        yield math(at.notes, y + 8, formula, "")
+        yield text(at.notes, y + 34, meaning, "faint")
     yield text(DECODER, ALIGNMENT - 86, "Decoder", "middle name of-decoder")
     yield text(DECODER, ALIGNMENT - 68, "its state is the query", "middle faint")
 
 
-def drawing() -> str:
+def drawing(at: Layout = WIDE) -> str:
     """The complete picture as SVG."""
     title = "The attention mechanism of an encoder-decoder"
-    parts = (values(), encoder(), decoder(), alignment(), softmax(), weighted_sum(), notes())
-    body = [style(), tips(), f'<rect width="{WIDTH}" height="{HEIGHT}" rx="12" class="card"/>']
+    parts = (values(at), encoder(at), decoder(), alignment(at), softmax(at), weighted_sum(at), notes(at))
+    body = [style(), tips(), f'<rect width="{at.width}" height="{at.height}" rx="12" class="card"/>']
     body += [element for part in parts for element in part]
-    size = f'viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" height="{HEIGHT}"'
+    size = f'viewBox="0 0 {at.width} {at.height}" width="{at.width}" height="{at.height}"'
     head = f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img">'
     return "\n".join([head, f"<title>{title}</title>", *body, "</svg>", ""])
 
 
 if __name__ == "__main__":
     IMAGE.write_text(drawing(), encoding="utf-8")
+    NARROW_IMAGE.write_text(drawing(NARROW), encoding="utf-8")

@@ -117,7 +117,8 @@ def reduced(letter: str) -> np.ndarray:
     square = Image.new("L", (side, side))
     square.paste(ink, ((side - ink.width) // 2, (side - ink.height) // 2))
     values = np.asarray(square.resize((8, 8), Image.Resampling.BOX))
-    return np.rint(16 * (values / values.max()))
+    sample: np.ndarray = np.rint(16 * (values / values.max()))
+    return sample
 
 
 KINDS: dict[str, Draw] = {

@@ -426,7 +426,10 @@ def test_evaluate_together(capsys: pytest.CaptureFixture[str]) -> None:
         ),
         (["translate", "one", "lines", "--ensemble", "nothing"], "nothing: No such file or directory"),
         (["evaluate", "one", "test", "--ensemble", "one"], "must be different files"),
-        (["evaluate", "--hypotheses", "lines", "--ensemble", "one"], "--ensemble goes with a model"),
+        (
+            ["evaluate", "--hypotheses", "lines", "--ensemble", "one"],
+            "--ensemble and --hypotheses exclude each other",
+        ),
         (
             ["evaluate", "one", "test", "--ensemble", "three", "--gold", "gold", "--posterior"],
             "posterior must be False for a transformer, alone or in an ensemble",

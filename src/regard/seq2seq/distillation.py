@@ -8,14 +8,15 @@ et al. 2019). The loss of a position is ::
     (1 - soft_weight) H(target) + soft_weight T^2 H(softmax(teacher / T), softmax(student / T))
 
 with the cross-entropy H and the temperature T. Of the teachers' distribution the `top_k` most probable tokens are
-kept, with their probabilities divided by the sum of these (top-K distillation, Tan et al. 2019).
+kept, with their probabilities divided by the sum of these (top-K distillation, Tan et al. 2019). Where the most
+probable one is not the target, the target alone is learned (as in Wen et al. 2019, "Preparing Lessons: Improve
+Knowledge Distillation with Better Supervision").
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
@@ -26,17 +27,19 @@ import numpy as np
 
 from regard import _check
 from regard._version import __version__
-from regard.seq2seq.corpus.batching import SoftTargets
+from regard.seq2seq.corpus.batching import Ids, SoftTargets
 from regard.seq2seq.corpus.dataset import is_short
 from regard.seq2seq.corpus.packing import Row
 from regard.seq2seq.corpus.pairs import Pair, as_pairs, paired, several
 from regard.seq2seq.corpus.splits import hold_out, split_validation
 from regard.seq2seq.decoding.beam import BEAM
+from regard.seq2seq.decoding.forced import RAREST
 from regard.seq2seq.decoding.search import longest
 from regard.seq2seq.ensemble import EnsembleNetwork
 from regard.seq2seq.model import Seq2Seq, token_options
 from regard.seq2seq.sources.example import Example
 from regard.seq2seq.sources.text.tokenizers import Tokenizer, unseen
+from regard.seq2seq.sources.text.vocabulary import END
 from regard.seq2seq.storage.labels_file import Answers, read_answers, write_answers
 from regard.seq2seq.training.loop import TrainingStep
 from regard.seq2seq.training.preparation import Taught
@@ -56,7 +59,6 @@ __all__ = [
 Item = TypeVar("Item")
 
 TOP_K = 8  # tokens of a distribution that are kept
-_LEAST_SHARE = 0.1  # of the most probable answer: less probable ones are not learned
 _TOGETHER = 512  # sources between two reports of progress
 
 Progress = Callable[[int], object]
@@ -91,8 +93,9 @@ def distill(
 
     An answer is that of the complete teacher: of an ensemble, and with extras such as a translation memory or a
     reranker. The distributions are those of the network with what a memory appends, or the mean of an ensemble's; a
-    reranker has no part in them. ``TrainingConfig(soft_weight=..., temperature=...)`` of the student is their weight
-    and temperature; with weight 0 it learns the answers alone.
+    reranker has no part in them. Where their most probable token is not that of the target, which the pairs or the
+    reranker know better, the student learns the target alone. ``TrainingConfig(soft_weight=..., temperature=...)`` of
+    the student is their weight and temperature; with weight 0 it learns the answers alone.
 
     Parameters
     ----------
@@ -109,7 +112,8 @@ def distill(
         Validation pairs, which choose the best parameters; by default some of `pairs` are held out, as `Seq2Seq.fit`
         does, or else some of the answered sources.
     n_best : int
-        Answers to each source, at most. Those less than a tenth as probable as the most probable one are left out.
+        Answers to each source, at most. Each is learned as often as its share of this number, by its probability, and
+        the best at least once.
     top_k : int
         How many tokens of a distribution are kept.
     labels : path, optional
@@ -263,8 +267,9 @@ def label(
             write_answers(path, answers, len(target), identity)
     own = [_answer(target, row) for row in answers.targets]
     both = [*pairs, *((others[i], one) for i, one in zip(answers.sources, own, strict=True))]
-    soft = _rows(answers.soft, [len(pair[1]) + 1 for pair in both])
-    return Labels(both, Taught(teacher.model.source, target, soft))
+    ids = np.concatenate([[*target.encode(pair[1].content), END] for pair in both])
+    soft = _rows(_agreeing(answers.soft, ids), [len(pair[1]) + 1 for pair in both])
+    return Labels(both, Taught(teacher.model.source, target, soft, teacher.model.repetitions))
 
 
 def _answered(
@@ -284,7 +289,9 @@ def _answered(
         _report(progress, len(block))
     for number, asked in enumerate(_blocks(sources)):
         found = teacher.candidates(asked, beam=max(BEAM, n_best), n_best=n_best)
-        kept = [(i, row) for i, answers in enumerate(found) for row in _probable(answers, len(asked[i]))]
+        kept = [
+            (i, row) for i, answers in enumerate(found) for row in _learned(answers, n_best, len(asked[i]))
+        ]
         own = [_answer(teacher.model.target, row) for _, row in kept]
         soft += teacher.distributions([asked[i] for i, _ in kept], own, top_k=top_k)
         targets += [row for _, row in kept]
@@ -304,21 +311,33 @@ def _report(progress: Progress | None, count: int) -> None:
         progress(count)
 
 
-def _probable(answers: Sequence[Translation], length: int) -> list[Row]:
-    """Return the ids of the best answer, and of others that are probable; none that is empty or was cut off."""
-    least = max(one.log_probability for one in answers) + math.log(_LEAST_SHARE)
+def _learned(answers: Sequence[Translation], n_best: int, length: int) -> list[Row]:
+    """Return the ids of the answers to a source of this length, each as often as it is learned.
+
+    That is its share of `n_best`, by its probability next to that of the others, and once at least for the best one.
+    Empty answers, and those that the search cut off, are left out.
+    """
     most = int(longest(np.array([length + 1]))[0])
-    return [
-        one.ids
-        for one in answers
-        if 0 < len(one.ids) < most and (one is answers[0] or one.log_probability >= least)
-    ]
+    usable = [one for one in answers if 0 < len(one.ids) < most]
+    logs = np.array([one.log_probability for one in usable])
+    shares = np.exp(logs - logs.max(initial=-np.inf))
+    counts = np.rint(n_best * shares / shares.sum()).astype(int)
+    counts[:1] = np.maximum(counts[:1], 1)
+    return [one.ids for one, count in zip(usable, counts, strict=True) for _ in range(count)]
 
 
 def _answer(target: Tokenizer, row: Row) -> Example:
     """Return an answer as an example."""
     tokens = tuple(target.tokens[i] for i in row)
     return Example(tokens, target.segmentation, target.detokenize(tokens))
+
+
+def _agreeing(soft: SoftTargets, ids: Ids) -> SoftTargets:
+    """Return distributions (N, K) whose most probable token is that of the target (N,): others are the target alone."""
+    tokens, logs = (part.copy() for part in soft)
+    wrong = tokens[:, 0] != ids
+    tokens[wrong, 0], logs[wrong, 0], logs[wrong, 1:] = ids[wrong], 0, RAREST
+    return SoftTargets(tokens, logs)
 
 
 def _rows(soft: SoftTargets, lengths: Sequence[int]) -> list[SoftTargets]:
@@ -331,7 +350,8 @@ def labels_identity(
     teacher: Translator, pairs: Sequence[Pair], sources: Sequence[Example], options: tuple[int, ...]
 ) -> str:
     """Return a hash of what labels depend on."""
-    model, digest = teacher.model, hashlib.sha256(json.dumps([__version__, options]).encode())
+    model = teacher.model
+    digest = hashlib.sha256(json.dumps([__version__, options, model.repetitions]).encode())
     networks: Any = model.network.networks if isinstance(model.network, EnsembleNetwork) else [model.network]
     for network in networks:
         digest.update(repr(network.config).encode())

@@ -107,3 +107,22 @@ def test_a_search_that_is_not_calibrated_is_refused(
     given: str, reason: str, model: Path, lines: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert reason in refused(["translate", str(model), lines, *given.split()], capsys)
+
+
+@pytest.mark.slow
+def test_train_calibrates_on_held_out_lines(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A model of lines, without a dictionary; the same command leaves it as it is."""
+    numbers = [f"{number:03}" for number in range(800)]
+    path = tmp_path / "pairs.tsv"
+    path.write_text("".join(f"{' '.join(x)}\t{' '.join(x[::-1])}\n" for x in numbers), "utf-8")
+    command = ["train", str(path), "--steps", "2", "--out", str(tmp_path / "run")]
+    assert main(command) == 0
+    assert (
+        "probabilities are calibrated on 40 held-out sources: calibration error " in capsys.readouterr().err
+    )
+    calibration = Seq2Seq.load(tmp_path / "run").calibration
+    assert calibration is not None
+    assert calibration.answers == 40  # a twentieth, which also chose the model
+    before = (tmp_path / "run" / "model.safetensors").read_bytes()
+    assert main(command) == 0
+    assert (tmp_path / "run" / "model.safetensors").read_bytes() == before

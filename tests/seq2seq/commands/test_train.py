@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import re
@@ -28,6 +29,7 @@ from regard.seq2seq.commands import drawing, summary
 from regard.seq2seq.commands.link_files import LineLinks, LinkFile, PairLinks
 from regard.seq2seq.commands.summary import summarize
 from regard.seq2seq.commands.train import files, run
+from regard.seq2seq.commands.train.arguments import add_arguments, pair_files
 from regard.seq2seq.commands.train.files import RunFiles
 from regard.seq2seq.commands.train.report import Reporter, equally_spaced, forecast
 from regard.seq2seq.corpus.batching import Links
@@ -1017,6 +1019,24 @@ def test_sample_pairs_are_from_all_parts_of_a_sorted_file() -> None:
         gaps = np.diff([-1, *indices, count])
         assert gaps.min(initial=1) >= 1
         assert gaps.max(initial=0) <= max(2, count // 200)
+
+
+@pytest.mark.parametrize(
+    ("given", "by"),
+    [
+        ([], "words"),
+        (["--source", "subwords"], "words"),
+        (["--source", "characters", "--target", "tokens"], "tokens"),
+        (["--target", "characters"], "tokens"),
+        (["--target", "characters", "--links-by", "words"], "words"),
+    ],
+)
+def test_links_are_between_tokens_where_these_are_characters(given: list[str], by: str) -> None:
+    parser = argparse.ArgumentParser()
+    add_arguments(parser)
+    links = pair_files(parser.parse_args(["pairs", "--links", "links", *given])).links
+    assert links is not None
+    assert links.by == by
 
 
 def test_a_sample_has_all_pairs_of_a_source() -> None:

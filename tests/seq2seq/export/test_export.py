@@ -17,6 +17,7 @@ from exported import KINDS, PAIRS, SIZES, lines, trained
 from regard.cli import main
 from regard.seq2seq import Images, Seq2Seq, Vectors
 from regard.seq2seq.decoding.beam import beam
+from regard.seq2seq.decoding.calibration import Calibration
 from regard.seq2seq.decoding.repetition import has_loops, repetitions
 from regard.seq2seq.export import files
 from regard.seq2seq.export.files import FILES, copied, export
@@ -364,6 +365,15 @@ def test_extras_are_left_out_on_purpose_only_and_the_cost_is_measured(
     settings = json.loads((tmp_path / "app" / "model.json").read_text("utf-8"))
     assert settings["left_out"] == ["translation_memory", "graphones"]
     assert settings["network"]["source_tokens"] == len(settings["source"]["tokens"])
+
+
+def test_a_calibration_is_carried_on_unless_it_is_of_extras_that_are_left_out() -> None:
+    calibration = Calibration(0.5, 1.0, 0.25, 5, 40)
+    for extras, carried in (({}, True), ({"graphones": 2}, False)):
+        model = trained(extras=extras, epochs=1)
+        assert "calibration" not in files.described(model.model)
+        model.calibration = calibration
+        assert files.described(model.model).get("calibration") == (calibration._asdict() if carried else None)
 
 
 @pytest.mark.parametrize("source", [Vectors(2), Images(8, 8, channels=1)], ids=lambda source: source.kind)

@@ -13,8 +13,11 @@ import pytest
 from shown import WORDS, agrees, number, of_words, table, texts, weight_texts
 
 import regard
+from regard.seq2seq.translator import Translation
 from regard.show import HtmlPage
+from regard.show.page.alignment import alignment, sentence
 from regard.show.page.examples import directions, drawn, meanings, reordering, word_order
+from regard.show.page.heads import group, heads
 
 pytestmark = pytest.mark.slow
 
@@ -383,3 +386,34 @@ def test_a_plane_and_heads_keep_their_state_and_undo_it(opened: Any) -> None:
     for broken in ("0,0,1", "0,1", "0,1,3"):
         go(tab, {"1.order": broken})
         assert tab.get_by_role("alert").is_visible()
+
+
+def test_a_sentence_and_a_head_are_in_the_address(opened: Any) -> None:
+    weights = np.eye(2)
+    source = ("a", "b")
+    two = [
+        alignment(
+            *(
+                sentence([Translation(f"{x} {k}", (x, str(k)), source, -k, weights) for k in range(3)])
+                for x in "xy"
+            )
+        ),
+        heads(
+            [group(name, np.full((2, 3, 4, 4), 0.25), list("abcd"), list("abcd")) for name in ("one", "two")]
+        ),
+    ]
+    tab = opened(HtmlPage(two))
+    assert tab.get_by_role("button", name="Undo").count() == 0
+    tab.get_by_label("Sentence").select_option(index=1)
+    tab.get_by_role("button", name="y 2").click()
+    tab.get_by_role("radio", name="two").click()
+    tab.locator('tr[data-layer="1"][data-head="2"]').click()
+    state = {"sentence": "1", "hypothesis": "2", "1.group": "1", "1.layer": "1", "1.head": "2"}
+    assert of_address(tab) == state
+    tab.wait_for_url(re.compile("check"))
+    tab.evaluate("location.hash = ''")
+    tab.locator("h3", has_text="one layer 1, head 1").wait_for()
+    go(tab, state)
+    assert of_address(tab) == state
+    assert tab.locator(".head-large h3").inner_text() == "two layer 2, head 3"
+    assert tab.locator(".hypothesis[aria-pressed=true]").inner_text().endswith("y 2")

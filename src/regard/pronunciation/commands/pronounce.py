@@ -40,6 +40,7 @@ the end.
 examples:
   regard pronounce runs/en words.txt --lexicon words.dict --n-best 3
   regard pronounce runs/en words.txt --unknown skip
+  regard pronounce runs/en words.txt --threshold 0.9 --format tsv --out sure.tsv
   regard pronounce --card runs/en
   regard pronounce runs/en words.txt --format sherpa-kokoro --symbols tokens.txt --out lexicon.txt
 """

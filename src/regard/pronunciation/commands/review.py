@@ -24,7 +24,7 @@ from regard.seq2seq.commands.train.arguments import (
     made,
 )
 from regard.seq2seq.commands.train.data import Data, identity
-from regard.seq2seq.commands.train.dictionary import dictionary_pairs
+from regard.seq2seq.commands.train.dictionary import dictionary_pairs, most_repetitions
 from regard.seq2seq.commands.train.files import RunFiles
 from regard.seq2seq.commands.train.run import Run, prepared_runs
 from regard.seq2seq.corpus.families import families
@@ -136,7 +136,7 @@ class Fold:
     def __init__(
         self, args: argparse.Namespace, lexicon: Lexicon, words: list[str], path: Path, name: str
     ) -> None:
-        self.words = {word: lexicon[word] for word in words}
+        self.lexicon, self.words = lexicon, {word: lexicon[word] for word in words}
         others = Lexicon.of_checked(entry for entry in lexicon.entries() if entry[0] not in self.words)
         model = Seq2Seq(**made(args, {"extras": given_extras(args)}, others))
         self.run = Run(model, RunFiles(path))
@@ -169,6 +169,7 @@ class Fold:
         if (known := self._known()) is not None:
             return known
         model = Seq2Seq.load(self.run.files.model)
+        model.repetitions = most_repetitions(self.lexicon)
         held_out = {str(source) for source, _ in self.data.valid} - {
             str(source) for source, _ in self.data.train
         }

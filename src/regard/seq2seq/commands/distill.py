@@ -99,9 +99,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help=sources,
     )
-    answers = (
-        "most answers to each source (default 1); those less than a tenth as probable as another are left out"
-    )
+    answers = "most answers to each source (default 1); each is learned as often as its share of N by its probability"
     add(
         "--n-best",
         type=argument_types.integer(most=argument_types.BEAMS),

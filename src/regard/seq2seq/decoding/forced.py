@@ -19,9 +19,9 @@ from regard.seq2seq.decoding.search import FIRST, check_sentences, keep, log_nor
 from regard.seq2seq.networks.base import Predictor, Stepper
 from regard.seq2seq.sources.text.vocabulary import END, PAD, START
 
-__all__ = ["distributions", "force"]
+__all__ = ["RAREST", "distributions", "force"]
 
-_RAREST = -1e4  # logarithm of a probability, instead of minus infinity
+RAREST = -1e4  # logarithm of a probability, instead of minus infinity
 
 Array = NDArray[Any]
 Ids = NDArray[np.int64]
@@ -77,7 +77,7 @@ def distributions(
     for t, rows in _steps(stepper, counts):
         top, _ = stepper.top(target[t, rows][:, None], count, FIRST)
         tokens[t, rows] = top.tokens
-        logs[t, rows] = np.maximum(top.best - log_totals(top.sums)[:, None], _RAREST)
+        logs[t, rows] = np.maximum(top.best - log_totals(top.sums)[:, None], RAREST)
     return [SoftTargets(tokens[:n, i].copy(), logs[:n, i].copy()) for i, n in enumerate(counts)]
 
 

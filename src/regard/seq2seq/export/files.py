@@ -70,6 +70,8 @@ def described(model: Model[Network], card: Mapping[str, Any] | None = None) -> d
         "repetitions": model.repetitions,
         "left_out": list(model.extras),
     }
+    if model.calibration and not model.extras:  # it is of the probabilities of the whole model
+        settings["calibration"] = model.calibration._asdict()
     return settings | ({"card": dict(card)} if card else {})
 
 

@@ -26,7 +26,10 @@ def check_exportable(model: Model[Network], *, without_extras: bool) -> None:
     if model.extras and not without_extras:
         names = " and ".join(_PARTS.get(name, name) for name in model.extras)
         rule = f"a model is exported without its extras, and this one has {names}."
-        hint = "--without-extras exports the network alone; with --test, what this costs is measured"
+        hint = (
+            "--without-extras exports the network alone, and --test measures what this costs; regard distill trains a"
+            " network on the answers of the whole model"
+        )
         _check.fail(rule, hint=hint)
 
 

@@ -59,6 +59,7 @@ class Taught(NamedTuple):
     source: Source
     target: Tokenizer
     soft: Sequence[SoftTargets]
+    repetitions: int | None = None  # how often they let a group of tokens come in a row
 
 
 class Prepared(NamedTuple):
@@ -108,7 +109,8 @@ def prepare(
     options = {"source": spec.source, "target": spec.target, "extras": spec.extras}
     prepared = time.monotonic() - begun if extras else 0.0
     training = Training(network, learned, validation, chosen, options, prepared)
-    return Prepared(training, Model(network, source, target, extras), held_out)
+    model = Model(network, source, target, extras, repetitions=taught.repetitions if taught else None)
+    return Prepared(training, model, held_out)
 
 
 def _check_taught(spec: Specification, valid: Pairs | None, taught: Taught | None) -> None:

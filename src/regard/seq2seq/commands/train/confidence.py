@@ -112,11 +112,9 @@ def _fitted(
     return Calibration.fit([one.logs for one in chosen], [one.right for one in chosen], BEAM)
 
 
-def describe(model: Seq2Seq, confidence: Confidence) -> str:
+def describe(calibration: Calibration, confidence: Confidence) -> str:
     """Describe how far the probabilities of a model hold."""
-    if model.calibration is None:
-        return f"probabilities are not calibrated: that needs {FEWEST} held-out sources"
-    line = f"probabilities are calibrated on {model.calibration.answers} held-out sources"
+    line = f"probabilities are calibrated on {calibration.answers} held-out sources"
     if not confidence.probabilities:
         return line
     error, kept = confidence.measures().values()

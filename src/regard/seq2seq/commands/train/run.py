@@ -153,7 +153,8 @@ def _train_and_show(runs: Sequence[Run], test: Sequence[Pair], data: Data, card:
             if known := card(data, one.model, rates):
                 one.model.card = known
                 one.model.save(one.files.model)
-            note(describe(one.model, confidence))
+            if one.model.calibration is not None:
+                note(describe(one.model.calibration, confidence))
         show_examples(runs[0].model, runs[0].files, test)
     except KeyboardInterrupt as error:
         files = runs[0].files

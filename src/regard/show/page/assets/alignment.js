@@ -1,8 +1,9 @@
 // Alignments: the weights between the tokens of two sides, for each sentence and each hypothesis; of a picture, where
 // each token looked.
 
-regard.view("alignment", (root, data) => {
-  const state = { sentence: 0, hypothesis: 0 };
+regard.view("alignment", (root, data, { section }) => {
+  const first = { sentence: 0, hypothesis: 0 };
+  const view = { state: { ...first } };
   const chooser = regard.element("div", { class: "chooser" });
   const source = regard.element("p", { class: "source" });
   const list = regard.element("div", { class: "hypotheses", role: "group", "aria-label": "Hypotheses" });
@@ -10,26 +11,39 @@ regard.view("alignment", (root, data) => {
   const scored = regard.element("p", { class: "soft" }, unit);
   const stage = regard.element("div", { class: "stage" });
   root.append(chooser, source, list, scored, stage);
+  const select = data.sentences.length > 1 ? chooseSentence(chooser, data.sentences, view, () => show()) : null;
   const show = () => {
+    const { state } = view;
     const sentence = data.sentences[state.sentence];
+    if (select) select.selectedIndex = state.sentence;
     source.replaceChildren(...(sentence.grid ? [sentence.name] : [regard.element("b", {}, sentence.name || "Source"), " ", regard.label(sentence.text || sentence.source.join(" "))]));
     source.hidden = Boolean(sentence.grid) && !sentence.name;
     scored.hidden = sentence.hypotheses[0].score === null;
     listHypotheses(list, sentence, state, show);
     stage.replaceChildren(...staged(sentence, sentence.hypotheses[state.hypothesis], state.hypothesis));
+    regard.changed();
   };
-  if (data.sentences.length > 1) chooseSentence(chooser, data.sentences, state, show);
-  else chooser.remove();
+  if (!select) chooser.remove();
   show();
+  const { integer } = regard.CODES;
+  const most = Math.max(...data.sentences.map(({ hypotheses }) => hypotheses.length));
+  const fields = { sentence: { path: "sentence", code: integer(data.sentences.length) }, hypothesis: { path: "hypothesis", code: integer(most) } };
+  const restored = () => {
+    view.state.hypothesis = Math.min(view.state.hypothesis, data.sentences[view.state.sentence].hypotheses.length - 1);
+    show();
+  };
+  regard.keepFields(section, view, () => ({ ...first }), fields, restored, Object.keys(fields));
 });
 
-function chooseSentence(chooser, sentences, state, show) {
+function chooseSentence(chooser, sentences, view, show) {
   const of = ({ grid, hypotheses, text, source }) => (grid ? hypotheses[0].text : text || source.join(" "));
   const names = sentences.map((sentence, i) => [i + 1, sentence.name, of(sentence)].filter(Boolean).join("  "));
-  chooser.append(...regard.list(sentences[0].grid ? "Picture" : "Sentence", names, (index) => {
-    Object.assign(state, { sentence: index, hypothesis: 0 });
+  const [label, select] = regard.list(sentences[0].grid ? "Picture" : "Sentence", names, (index) => {
+    Object.assign(view.state, { sentence: index, hypothesis: 0 });
     show();
-  }));
+  });
+  chooser.append(label, select);
+  return select;
 }
 
 function listHypotheses(list, sentence, state, show) {

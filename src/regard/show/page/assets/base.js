@@ -16,7 +16,7 @@ const regard = {
 
   // Draw a view into an element of a page, with other data than those of its sections.
   draw(name, root, data) {
-    views.get(name)(root, data, { section: 0 });
+    views.get(name)(root, data, { section: null });
   },
 
   start() {

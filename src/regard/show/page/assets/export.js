@@ -31,11 +31,14 @@ regard.copy = (text, noun) => {
   else prompt(`Copy the ${noun}:`, text);
 };
 
-// A short message that is read out, and seen for some seconds.
+// A short message that is read out, and seen for some seconds below what has the focus.
 regard.announce = (text) => {
   note ??= document.body.appendChild(regard.element("p", { class: "announcement", role: "status" }));
   note.textContent = text;
   note.hidden = false;
+  const box = document.activeElement.getBoundingClientRect();
+  note.style.setProperty("left", `${Math.max(8, Math.min(box.left, innerWidth - note.offsetWidth - 8)) + scrollX}px`);
+  note.style.setProperty("top", `${box.bottom + 6 + scrollY}px`);
   clearTimeout(fading);
   fading = setTimeout(() => (note.hidden = true), 4000);
 };

@@ -185,21 +185,24 @@ function drawPlane({ words, labels, features, picked, query }, at, { q, weights,
   const tips = words.map(at);
   const [center, tip] = [at(context), at(q)];
   const inner = HALF - 4;
+  const axes = [
+    { x: inner, y: 14, anchor: "end", content: `${clipped(features[0])} \u2192` },
+    { x: 5, y: 9 - inner, anchor: "start", content: `\u2191 ${clipped(features[1])}` },
+  ];
   const [k, unit] = [words[picked], query[1] > 0 ? q.map((x) => x / query[1]) : origin];
   const foot = at(unit.map((x) => x * dot(unit, k)));
   return [
     regard.element("svg:polygon", { class: "hull", points: hull(tips).map((point) => point.join()).join(" ") }),
     line([-inner, 0], [inner, 0], "axis"),
     line([0, inner], [0, -inner], "axis"),
-    text(inner, 14, "end", "soft", `${features[0]} \u2192`),
-    text(5, 9 - inner, "start", "soft", `\u2191 ${features[1]}`),
+    axes.map(({ x, y, anchor, content }) => text(x, y, anchor, "soft", content)),
     tips.map((point, j) => line(center, point, "pull", { "stroke-width": 10 * weights[j] })),
     tips.map((point, j) => pointer(origin, point, j === picked ? "key picked" : "key")),
     query[1] > 0 && norm(k) > 0 ? [line(tips[picked], foot, "drop"), line(origin, foot, "shadow"), arc(query[0], angleOf(k))] : null,
     tips.map(([cx, cy], j) => regard.element("svg:circle", { cx, cy, r: 2.5 + 7 * Math.sqrt(weights[j]), class: j === picked ? "value picked" : "value" })),
     pointer(origin, tip, "query"),
     regard.element("svg:circle", { cx: center[0], cy: center[1], r: 6, class: "context" }),
-    placed([
+    placed(axes, [
       ...tips.map((point, j) => ({ point, kind: j === picked ? "picked" : "", content: `${clipped(labels[j])} ${regard.weight(weights[j], 2)}` })),
       { point: center, kind: "of-context", content: TEXTS.geometry.context },
       { point: tip, kind: "of-query", content: TEXTS.geometry.query },
@@ -243,12 +246,16 @@ const turned = (a, b, c) => (b[0] - a[0]) * (c[1] - a[1]) - (b[1] - a[1]) * (c[0
 
 const pen = document.createElement("canvas").getContext("2d");
 
-// Labels next to their points, away from the origin, inside the picture; one that would lie over another, or over a point,
-// moves down or up.
-function placed(labels) {
-  const high = 14; // of a line
-  const boxes = labels.map(({ point: [x, y] }) => ({ y: y + 4, left: x - 9, right: x + 9 }));
+// Labels next to their points, away from the origin, inside the picture; one that would lie over another, over a point
+// or over the name of an axis moves down or up.
+function placed(axes, labels) {
+  const high = 15; // of a line
   pen.font = `600 12px ${getComputedStyle(document.body).fontFamily}`;
+  const boxes = labels.map(({ point: [x, y] }) => ({ y: y + 4, left: x - 9, right: x + 9 }));
+  axes.forEach(({ x, y, anchor, content }) => {
+    const { width } = pen.measureText(content);
+    boxes.push({ y, left: anchor === "end" ? x - width : x, right: anchor === "end" ? x : x + width });
+  });
   return labels.map(({ point: [px, py], kind, content }) => {
     const { width } = pen.measureText(content);
     const left = Math.min(Math.max(px < 0 ? px - 12 - width : px + 12, 2 - HALF), HALF - 2 - width);

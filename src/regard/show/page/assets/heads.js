@@ -3,7 +3,7 @@
 const MEASURES = TEXTS.measures;
 const THUMB = 96; // pixels of the longer side of a small picture
 
-regard.view("heads", (root, data) => {
+regard.view("heads", (root, data, { section }) => {
   const groups = data.groups.map(unpackedGroup);
   const state = { group: 0, layer: 0, head: 0, key: "", sign: -1 };
   const grid = regard.element("div", { class: "head-grid", role: "group", "aria-label": "All heads" });
@@ -15,19 +15,22 @@ regard.view("heads", (root, data) => {
     Object.assign(state, position);
     markChosen(root, state);
     show(state);
+    regard.changed();
   };
   const order = () => {
     fillGrid(grid, own(), state, choose);
     fillTable(table, own(), state, choose, order);
     markChosen(root, state);
   };
-  const start = () => {
-    const first = { layer: 0, head: 0 };
+  const start = ({ layer, head } = { layer: 0, head: 0 }) => {
+    const [layers, heads] = own().count;
+    const first = { layer: Math.min(layer, layers - 1), head: Math.min(head, heads - 1) };
     order();
     show = largeHead(large, own(), first);
     choose(first);
   };
-  if (groups.length > 1) root.append(groupButtons(groups, state, start));
+  const buttons = groups.length > 1 ? groupButtons(groups, state, () => start()) : null;
+  if (buttons) root.append(buttons.element);
   const meaning = Object.values(MEASURES).map(({ name, of }) => [regard.element("b", {}, `${name}: `), `${of}. `]);
   const head = "L is the layer, H the head. Each measure is the mean over the queries. ";
   const pictures = () => inOrder(own(), state).map((position) => ({ canvas: smallCanvas(own(), position), label: headName(own(), position) }));
@@ -36,7 +39,24 @@ regard.view("heads", (root, data) => {
   root.append(exported, regard.element("div", { class: "heads-top" }, grid, table), regard.element("p", { class: "soft meaning" }, head, meaning), large);
   regard.onTheme(() => fillGrid(grid, own(), state, choose));
   start();
+  keepHead(section, groups, state, () => {
+    buttons?.set(state.group);
+    start(state);
+  });
 });
+
+// The group and the head that are looked at.
+function keepHead(section, groups, state, draw) {
+  const { integer } = regard.CODES;
+  const most = (axis) => Math.max(...groups.map(({ count }) => count[axis]));
+  const fields = { group: { path: "group", code: integer(groups.length) }, layer: { path: "layer", code: integer(most(0)) }, head: { path: "head", code: integer(most(1)) } };
+  const view = { state };
+  const restored = () => {
+    view.state = Object.assign(state, view.state);
+    draw();
+  };
+  regard.keepFields(section, view, () => ({ ...state, group: 0, layer: 0, head: 0 }), fields, restored, Object.keys(fields));
+}
 
 function markChosen(root, { layer, head }) {
   root.querySelectorAll("[data-head]").forEach((part) => {
@@ -76,7 +96,7 @@ function groupButtons(groups, state, show) {
   return regard.choices("Attention", options, state.group, (group) => {
     state.group = group;
     show();
-  }).element;
+  });
 }
 
 const measured = (group, key, { layer, head }) => group.measures[key][layer][head];

@@ -8,11 +8,13 @@ const MOST_STEPS = 200; // that can be undone
 // A view keeps its state: get() returns {field: text} of what differs from the page as it was made; parse(fields) the
 // state of such an object, or throws an Error; show(state) draws it. `passing` are fields whose change is no step of undo,
 // and `lasting` those that undo leaves as they are.
-regard.keep = (section, { get, parse, show, passing = [], lasting = [] }) => {
+// `undone` is false where nothing can be. A view that is drawn outside of the sections of a page keeps nothing.
+regard.keep = (section, { get, parse, show, passing = [], lasting = [], undone = true }) => {
+  if (section === null) return;
   const prefix = section ? `${section}.` : "";
   const named = (names) => names.map((name) => prefix + name);
   const prefixed = () => Object.fromEntries(Object.entries(get()).map(([name, text]) => [prefix + name, text]));
-  keepers.push({ prefix, get: prefixed, parse, show, passing: named([...passing, ...lasting]), lasting: named(lasting) });
+  keepers.push({ prefix, get: prefixed, parse, show, undone, passing: named([...passing, ...lasting]), lasting: named(lasting) });
 };
 
 // The same for a view whose state is view.state, has these fields, began as fresh() and is drawn by draw().
@@ -21,7 +23,7 @@ regard.keepFields = (section, view, fresh, fields, draw, passing = []) => {
     view.state = state;
     draw();
   };
-  regard.keep(section, { get: () => regard.fields.write(fields, view.state, fresh()), parse: (texts) => regard.fields.read(fields, texts, fresh()), show: restored, passing });
+  regard.keep(section, { get: () => regard.fields.write(fields, view.state, fresh()), parse: (texts) => regard.fields.read(fields, texts, fresh()), show: restored, passing, undone: passing.length < Object.keys(fields).length });
 };
 
 const present = () => Object.assign({}, ...keepers.map(({ get }) => get()));
@@ -230,11 +232,12 @@ const seal = () => (past.changed = "");
 function startState() {
   if (!keepers.length) return;
   const step = (by, text, key) => regard.element("button", { type: "button", class: "quiet", "data-by": by, title: `${text} (${key})`, onclick: () => go(by) }, text);
+  const steps = keepers.some(({ undone }) => undone) ? [step(-1, "Undo", "Ctrl+Z"), step(1, "Redo", "Ctrl+Shift+Z")] : [];
   const share = regard.menu("Share", "Share", () => [
     ["Save a copy of this page as it is", regard.save],
     ...(regard.hasAddress() ? [["Copy a link to this state", regard.copyLink]] : []),
   ]);
-  document.getElementById("theme").before(regard.element("div", { class: "tools", role: "group", "aria-label": "Page" }, step(-1, "Undo", "Ctrl+Z"), step(1, "Redo", "Ctrl+Shift+Z"), share));
+  document.getElementById("theme").before(regard.element("div", { class: "tools", role: "group", "aria-label": "Page" }, steps, share));
   ["pointerdown", "focusout"].forEach((name) => addEventListener(name, seal));
   addEventListener("keydown", undoKeys);
   readAddress();
