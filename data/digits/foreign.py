@@ -1,7 +1,7 @@
 """Draw pictures in which a captioner of digits knows nothing, and count those of which `regard caption` warns.
 
-    python data/digits/foreign.py OUT                                    draws 50 of each kind: OUT/noise/00.png, ...
-    python data/digits/foreign.py --count captions.jsonl [MORE.jsonl ...]  reads what `regard caption --json` has written
+    python data/digits/foreign.py OUT                           draws 50 of each kind: OUT/noise/00.png, ...
+    python data/digits/foreign.py --count captions.jsonl [...]  reads what `regard caption --json` has written
 
 ==========  ==================================================================================
 kind        40 x 40 grey pictures
@@ -55,7 +55,8 @@ def gradients(rng: np.random.Generator, number: int) -> np.ndarray:
     slopes = rng.uniform(-1, 1, 2)
     rise = slopes[0] * rows + slopes[1] * columns
     rise = (rise - rise.min()) / np.ptp(rise)
-    return 255 * (0.5 + 0.5 * np.sin(rng.uniform(5, 30) * rise) if number % 2 else rise)
+    shades: np.ndarray = 255 * (0.5 + 0.5 * np.sin(rng.uniform(5, 30) * rise) if number % 2 else rise)
+    return shades
 
 
 def inverted(rng: np.random.Generator, number: int) -> np.ndarray:
@@ -73,14 +74,15 @@ def shapes(rng: np.random.Generator, number: int) -> np.ndarray:
     for _ in range(rng.integers(1, 4)):
         (x, y), (width, height) = rng.integers(2, 20, 2).tolist(), rng.integers(8, 18, 2).tolist()
         box, shade = (x, y, x + width, y + height), int(rng.integers(180, 256))
-        triangle = (x, y + height, x + width, y + height, x + width // 2, y)
-        kinds: list[Callable[[], None]] = [
-            lambda box=box, shade=shade: draw.rectangle(box, fill=shade),
-            lambda box=box, shade=shade: draw.ellipse(box, fill=shade),
-            lambda box=box, shade=shade: draw.line(box, fill=shade, width=2),
-            lambda corners=triangle, shade=shade: draw.polygon(corners, outline=shade),
-        ]
-        kinds[rng.integers(4)]()
+        match rng.integers(4):
+            case 0:
+                draw.rectangle(box, fill=shade)
+            case 1:
+                draw.ellipse(box, fill=shade)
+            case 2:
+                draw.line(box, fill=shade, width=2)
+            case _:
+                draw.polygon((x, y + height, x + width, y + height, x + width // 2, y), outline=shade)
     return np.asarray(picture)
 
 
@@ -114,7 +116,9 @@ def reduced(letter: str) -> np.ndarray:
     side = max(ink.size)
     square = Image.new("L", (side, side))
     square.paste(ink, ((side - ink.width) // 2, (side - ink.height) // 2))
-    return np.rint(np.asarray(square.resize((8, 8), Image.Resampling.BOX)) / 255 * 16)
+    values = np.asarray(square.resize((8, 8), Image.Resampling.BOX))
+    sample: np.ndarray = np.rint(16 * (values / values.max()))
+    return sample
 
 
 KINDS: dict[str, Draw] = {
@@ -141,9 +145,7 @@ def count(lines: Iterable[str]) -> dict[str, tuple[int, int]]:
     """Return for each folder how many of its pictures have doubts, and how many it has."""
     records = [json.loads(line) for line in lines]
     folders = [Path(record["path"]).parent.name for record in records]
-    flagged = Counter(
-        folder for folder, record in zip(folders, records, strict=True) if record.get("doubts")
-    )
+    flagged = Counter(folder for folder, record in zip(folders, records, strict=True) if record.get("doubts"))
     return {folder: (flagged[folder], total) for folder, total in Counter(folders).items()}
 
 

@@ -254,6 +254,34 @@ def test_the_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out.splitlines()[-1].split() == ["all", "2", "50.0%", "66.7%", "-", "-"]
 
 
+# ------------------------------------------------------------------------------------------ pictures without digits
+
+
+@pytest.mark.slow
+def test_foreign_pictures_are_drawn(tmp_path: Path) -> None:
+    pytest.importorskip("PIL.ImageFont", reason="letters need Pillow")
+    foreign = load("foreign")
+    foreign.main([str(tmp_path)])
+    for kind in foreign.KINDS:
+        drawn = {path.read_bytes() for path in (tmp_path / kind).glob("*.png")}
+        assert len(drawn) == foreign.COUNT  # all differ
+
+
+def test_warnings_are_counted_by_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("PIL.ImageFont", reason="letters need Pillow")
+    records: list[dict[str, Any]] = [
+        {"path": f"a/test/{number}.png", "caption": "an eight"} for number in range(3)
+    ]
+    records += [
+        {"path": "a/noise/0.png", "caption": "", "doubts": ["size 9"]},
+        {"path": "a/noise/1.png", "caption": ""},
+    ]
+    (tmp_path / "x.jsonl").write_text("\n".join(map(json.dumps, records)))
+    load("foreign").main(["--count", str(tmp_path / "x.jsonl")])
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert lines[1:] == [["test", "0", "3"], ["noise", "1", "2"]]
+
+
 def test_a_missing_caption_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as stopped:
         score.main(write(tmp_path, {"test/0.png": "a seven"}))

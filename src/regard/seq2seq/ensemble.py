@@ -178,9 +178,10 @@ def _requirements(first: Model[Predictor], other: Model[Predictor]) -> list[tupl
     """Return for each requirement its text and the values of both models, which must be equal."""
     arrays = first.source.tokenizer is None or other.source.tokenizer is None
     same_source = "read sources in the same way" if arrays else "know the same tokens of the source"
+    how: list[object] = [model.source if arrays else model.source.settings() for model in (first, other)]
     one, two = ((model.target.describe(), model.target.data()) for model in (first, other))
     return [
-        (same_source, *(model.source if arrays else model.source.settings() for model in (first, other))),
+        (same_source, how[0], how[1]),
         ("know the same tokens of the target", one, two),
         *(
             (f"have the same {name}, or none", _shared_part(first, name), _shared_part(other, name))

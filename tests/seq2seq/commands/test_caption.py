@@ -17,7 +17,9 @@ from errors import refused
 from regard.cli import main
 from regard.seq2seq import Seq2Seq
 from regard.seq2seq.commands import drawing
-from regard.seq2seq.sources import Images
+from regard.seq2seq.decoding.calibration import Calibration
+from regard.seq2seq.sources import Images, images
+from regard.seq2seq.sources.text.vocabulary import END
 
 
 @pytest.fixture(scope="module")
@@ -120,7 +122,9 @@ def test_n_best_captions_with_their_scores(capsys: pytest.CaptureFixture[str]) -
     expected = Seq2Seq.load(CAPTIONER).candidates(PICTURES[:2], n_best=3)
     assert all(2 <= len(each) <= 3 for each in expected)  # texts differ, and there are few
     assert [row[0] for row in rows] == [PICTURES[0]] * len(expected[0]) + [PICTURES[1]] * len(expected[1])
-    assert [row[1:] for row in rows] == [[f"{one.score:.4f}", one.text] for each in expected for one in each]
+    assert [row[1:] for row in rows] == [
+        [f"{one.score:.4f}", one.text or "(no caption)"] for each in expected for one in each
+    ]
     scores = [float(row[1]) for row in rows[: len(expected[0])]]
     assert scores == sorted(scores, reverse=True)
     message = refused(["caption", CAPTIONER, PICTURES[0], "--n-best", "3", "--beam", "2"], capsys)
@@ -171,6 +175,58 @@ def test_an_image_that_cannot_be_read_has_no_caption(
         written = [json.loads(line) for line in records.read_text().splitlines()]
         assert [record["path"] for record in written] == [PICTURES[0], name, PICTURES[1]]
         assert written[1] == {"path": name, "error": UNREADABLE[name]}
+
+
+def test_a_picture_unlike_the_training_pictures_gets_its_line_and_a_warning(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("PIL.Image", reason="picture files need Pillow").new("RGB", (12, 8)).save(
+        tmp_path / "black.png"
+    )
+    black, file = str(tmp_path / "black.png"), tmp_path / "captions.jsonl"
+    usual = printed(["caption", CAPTIONER, PICTURES[0]], capsys)
+    assert main(["caption", CAPTIONER, black, PICTURES[0], "--json", str(file)]) == 0
+    out, err = capsys.readouterr()
+    assert [line.split("\t")[0] for line in out.splitlines()] == [black, PICTURES[0]]
+    assert out.splitlines()[1:] == usual
+    (warning,) = err.splitlines()
+    doubts, none = (json.loads(line).get("doubts") for line in file.read_text().splitlines())
+    assert none is None
+    assert "brightness 0" in [doubt.partition(" (")[0] for doubt in doubts]
+    assert warning.startswith("warning: ")
+    assert black in warning
+    assert all(doubt in warning for doubt in doubts)
+
+
+def test_many_warnings_are_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    np.save(tmp_path / "black.npy", np.zeros((8, 12, 3), np.uint8))
+    assert main(["caption", CAPTIONER, *[str(tmp_path / "black.npy")] * 12]) == 0
+    *warnings, last = capsys.readouterr().err.splitlines()
+    assert len(warnings) == 10
+    assert last == "warning: 12 of 12 images have captions that are guesses"
+
+
+def test_a_caption_that_is_less_probable_than_usual_gets_a_warning(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model = Seq2Seq.load(CAPTIONER)
+    (candidates,) = model.candidates(PICTURES[:1])
+    log, path = candidates[0].log_probability, tmp_path / "calibrated.safetensors"
+    for usual, doubted in ((log + 0.1, True), (log - 0.1, False), (None, False)):
+        model.calibration = Calibration(0.0, 1.0, 1.0, 5, 40, usual)
+        model.save(path)
+        assert main(["caption", str(path), PICTURES[0]]) == 0
+        assert ("probability" in capsys.readouterr().err) == doubted
+
+
+def test_an_empty_caption_is_printed_as_such(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    model = Seq2Seq.load(CAPTIONER)
+    model.model.network.parameters["output_bias"][END] = 100  # it ends at once
+    model.save(tmp_path / "silent")
+    file = tmp_path / "captions.jsonl"
+    (line,) = printed(["caption", str(tmp_path / "silent"), PICTURES[0], "--json", str(file)], capsys)
+    assert line == f"{PICTURES[0]}\t(no caption)"
+    assert json.loads(file.read_text())["caption"] == ""
 
 
 def test_the_score_of_an_unreadable_image_is_empty(capsys: pytest.CaptureFixture[str]) -> None:
@@ -405,8 +461,8 @@ def test_a_picture_with_several_captions_is_read_once(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     paths: list[str] = []
-    read = Images.read
-    monkeypatch.setattr(Images, "read", lambda source, path: paths.append(path) or read(source, path))
+    read = images.read_image
+    monkeypatch.setattr(images, "read_image", lambda path, **size: paths.append(path) or read(path, **size))
     name = Path(PICTURES[0]).resolve()
     (tmp_path / "pairs.tsv").write_text(f"{name}\tred\n{name}\tleft\n")
     assert main(["evaluate", CAPTIONER, str(tmp_path / "pairs.tsv")]) == 0

@@ -98,6 +98,12 @@ def test_few_equal_answers_are_never_certain(right: bool) -> None:
     assert calibration([math.log(0.9)]) == pytest.approx(21 / 22 if right else 1 / 22, abs=1e-3)
 
 
+@pytest.mark.parametrize(("answers", "usual"), [(20, -20.0), (100, -100.0), (101, -100.0), (301, -298.0)])
+def test_99_of_100_answers_have_the_usual_log_probability(answers: int, usual: float) -> None:
+    logs = [[-float(number), -400.0] for number in range(1, answers + 1)]
+    assert Calibration.fit(logs, [True] * answers, 5).usual == usual
+
+
 def test_the_calibration_error_by_hand() -> None:
     # ten bins of two: in nine the share is the probability, in the last it is 0 instead of 0.75
     probabilities, right = [0.5] * 18 + [0.75] * 2, [True, False] * 9 + [False, False]
@@ -161,7 +167,7 @@ def test_a_model_without_calibration_has_no_probability() -> None:
         *("[]", "3", "{", "{}"),
         *(
             json.dumps({**VALUES, **wrong})
-            for wrong in ({"beam": 0}, {"share_slope": -1}, {"beam": 2.5}, {"more": 1})
+            for wrong in ({"beam": 0}, {"share_slope": -1}, {"beam": 2.5}, {"more": 1}, {"usual": "1"})
         ),
         *(
             json.dumps({**VALUES, "intercept": wrong})

@@ -17,8 +17,8 @@ class Example:
     """What a source has read: tokens or rows, which are equal in equal examples.
 
     `content` (m, F): tokens, or rows before they are standardised; `layout`: a key of how it was read: sources with
-    equal keys read alike; `name`: the text, or the path of the file; empty for an array; `size`: of a picture that was made to fit,
-    its rows and columns before.
+    equal keys read alike; `name`: the text, or the path of the file; empty for an array; `size`: the rows and columns
+    of a picture in a file, before it was made to fit.
     """
 
     content: Any

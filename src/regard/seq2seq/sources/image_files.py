@@ -42,8 +42,8 @@ def read_image(
     Its content decides about the format, not its name. The picture is scaled to the largest size that fits within
     height x width with its proportions kept (Lanczos filter, antialiased), so small pictures are enlarged. It is
     centred on the median colour of its border; of an odd number of rows or columns that are left, the larger half is
-    below or to the right. A picture that has the size already keeps its pixels. One channel is gray (ITU-R 601 luma of coloured pictures), three
-    are red, green and blue.
+    below or to the right. A picture that has the size already keeps its pixels. One channel is gray (ITU-R 601 luma of
+    coloured pictures), three are red, green and blue.
 
     The orientation in EXIF is applied; where that can't be read, the pixels are taken as they are stored. Transparent
     pixels are composed on white. Of 16 bits the upper 8 are taken. Of an animation or a file of several pages the first

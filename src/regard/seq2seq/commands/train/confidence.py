@@ -78,8 +78,7 @@ def calibrate(model: Seq2Seq, test: Sequence[Pair], valid: Sequence[Pair], data:
     ]
     judged = model.judge([source for source, _ in pairs], [target for _, target in pairs])
     # A fold is a fifth of the test: None for what was learned from, and -1 for validation.
-    by_source_alone = _folds(of_test, arrays=model.reader.tokenizer is None)
-    folds = [None if source in learned else fold for source, fold in by_source_alone.items()]
+    folds = [None if source in learned else fold for source, fold in _folds(of_test).items()]
     every: list[int | None] = [*folds, *[-1] * len(others)]
     model.calibration = _fitted(judged, every, leave_out=None)
     crossed = {fold: _fitted(judged, every, leave_out=fold) for fold in range(_FOLDS)}
@@ -94,9 +93,10 @@ def _spread(items: dict[Example, list[Any]]) -> dict[Example, list[Any]]:
     return {key: items[key] for key in (keys[i * len(keys) // count] for i in range(count))}
 
 
-def _folds(sources: Iterable[Example], *, arrays: bool) -> dict[Example, int]:
-    """Return the fold of each source: that of its family, if it is a text."""
+def _folds(sources: Iterable[Example]) -> dict[Example, int]:
+    """Return the fold of each source: that of its family, unless it is an array."""
     sources = [*sources]
+    arrays = any(isinstance(source.content, np.ndarray) for source in sources)
     families = [[source] for source in sources] if arrays else by_family(sources)
     of_family = {source: number % _FOLDS for number, family in enumerate(families) for source in family}
     return {source: of_family[source] for source in sources}
