@@ -18,8 +18,11 @@ __all__: list[str] = []
 
 Array = NDArray[Any]
 _ARRAYS: dict[str, Any] = {
+    "text": None,
+    "starts": np.int64,
     "row": np.int64,
     "grams": np.int64,
+    "rarest": np.int64,
     "first": np.int64,
     "stop": np.int64,
     "lengths": np.int64,
@@ -38,7 +41,7 @@ class CNearest(ctypes.Structure):
     """`struct Nearest`."""
 
     _fields_ = [
-        *((name, library.Int) for name in ("rows", "count", "sequences")),
+        *((name, library.Int) for name in ("rows", "count", "sequences", "size", "width")),
         *((name, library.Pointer) for name in _ARRAYS),
     ]
 
@@ -48,25 +51,28 @@ class CFind(ctypes.Structure):
 
     _fields_ = [
         *((name, library.Int) for name in ("size", "places", "longest", "width")),
-        *((name, library.Pointer) for name in ("text", "entries", "tokens", "first", "stop")),
+        *((name, library.Pointer) for name in ("text", "entries", "tokens", "order", "first", "stop")),
     ]
 
 
 _library = library.checked({"Nearest": CNearest, "Find": CFind})
 
 
-def find(text: Array, entries: Array, tokens: NDArray[np.int64], longest: int) -> tuple[Array, Array] | None:
+def find(
+    text: Array, entries: Array, tokens: NDArray[np.int64], order: Array, longest: int
+) -> tuple[Array, Array] | None:
     """Return the ranges (longest, M) of the entries where n-grams of another text begin; None without the library.
 
-    `tokens` (M + longest,) is the other text; the n-grams of 1 token come first. Entries are places of `text`, times 8.
+    `tokens` (M + longest,) is the other text; `order` (M,) are its places, sorted by the longest n-grams; the n-grams
+    of 1 token come first. Entries are places of `text`, times 8.
     """
     loaded = _library()
     if loaded is None:
         return None
     assert text.dtype.kind in "iu"
-    text, entries, tokens = (library.aligned(x) for x in (text, entries, tokens))
+    text, entries, tokens, order = (library.aligned(x) for x in (text, entries, tokens, order))
     first, stop = np.empty((2, longest, len(tokens) - longest), np.int64)
-    at = (library.address(x, False) for x in (text, entries, tokens, first, stop))
+    at = (library.address(x, False) for x in (text, entries, tokens, order, first, stop))
     c = CFind(len(text), len(tokens) - longest, longest, text.itemsize, *at)
     loaded.regard_find(ctypes.byref(c))
     return first, stop
@@ -75,21 +81,24 @@ def find(text: Array, entries: Array, tokens: NDArray[np.int64], longest: int) -
 def nearest(count: int, **arrays: Array) -> Array | None:
     """Return the `count` sequences (R, count) with the largest sums, -1 after the last; None without the library.
 
-    The arrays are those of the struct: row (R + 1,), grams, first, stop, lengths and weights (G,), entries and owners
+    The arrays are those of the struct: text (N,), starts (P + 1,), row (R + 1,), grams, first, stop, lengths and weights (G,), entries and owners
     (N,), scales (P,), excluded (R,).
     """
     loaded = _library()
     if loaded is None:
         return None
-    rows, sequences = len(arrays["row"]) - 1, len(arrays["scales"])
+    rows, sequences, text = len(arrays["row"]) - 1, len(arrays["scales"]), arrays["text"]
+    assert text.dtype.kind in "iu"
     arrays = {
         **{
-            name: library.aligned(x.astype(_ARRAYS[name], copy=name == "grams")) for name, x in arrays.items()
+            name: library.aligned(x.astype(_ARRAYS[name] or x.dtype, copy=name == "grams"))
+            for name, x in arrays.items()
         },
+        "rarest": np.empty(int(np.diff(arrays["row"]).max(initial=0)), np.int64),
         "sums": np.zeros(sequences, np.float32),
         "touched": np.empty(sequences, np.int32),
         "best": np.empty((rows, count), np.int64),
     }
-    c = CNearest(rows, count, sequences, *(library.address(arrays[name], False) for name in _ARRAYS))
+    c = CNearest(rows, count, sequences, len(text), text.itemsize, *(library.address(arrays[name], False) for name in _ARRAYS))
     loaded.regard_nearest(ctypes.byref(c))
     return arrays["best"]

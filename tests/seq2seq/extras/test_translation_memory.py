@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from regard.cli import main
 from regard.seq2seq.decoding.hypothesis import Scoring
+from regard.seq2seq.extras import base
 from regard.seq2seq.extras import translation_memory as module
 from regard.seq2seq.extras.translation_memory import TranslationMemory
 from regard.seq2seq.model import Seq2Seq
@@ -98,6 +99,20 @@ def test_without_the_library_the_same_pairs_are_retrieved(monkeypatch: pytest.Mo
     together = memory.retrieve(rows)  # the last of them in a second batch
     assert sum(map(len, together)) > 500
     assert together[-50:] == memory.retrieve(rows[-50:])
+    monkeypatch.setattr(module, "nearest", lambda *_, **__: None)
+    assert memory.retrieve(rows) == together
+
+
+@pytest.mark.parametrize(("letters", "most"), [(2, 8), (4, 12), (20, 25), (70_000, 9)])
+def test_sequences_that_cannot_win_are_skipped_without_a_difference(
+    letters: int, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Words of common beginnings and ends, so that rare n-grams decide and common ones are left out."""
+    rng = np.random.default_rng(letters)
+    parts = [tuple(rng.integers(UNKNOWN, UNKNOWN + letters, rng.integers(1, most)).tolist()) for _ in range(40)]
+    rows = list(dict.fromkeys(parts[i] + parts[k] + parts[j] for i, j, k in rng.integers(40, size=(900, 3))))
+    memory = TranslationMemory(4, rows[:600], [(4 + i,) for i in range(600)])
+    together = memory.retrieve(rows)
     monkeypatch.setattr(module, "nearest", lambda *_, **__: None)
     assert memory.retrieve(rows) == together
 
@@ -278,7 +293,8 @@ def test_a_damaged_file_is_rejected_or_read(tmp_path_factory: pytest.TempPathFac
         Seq2Seq.load(path).translate(["a b c"])
 
 
-def test_retrieval_reports_progress() -> None:
+def test_retrieval_reports_progress(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(base, "_PER_REPORT", 1024)
     pairs, progress = [*names(1130, 3).items()], list[tuple[int, int]]()
     model = Seq2Seq(source="characters", target="characters", extras={"translation_memory": 1})
     model.begin(pairs[:1100], pairs[1100:], progress=lambda *more: progress.append(more))

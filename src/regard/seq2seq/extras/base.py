@@ -17,7 +17,7 @@ from regard.seq2seq.decoding.hypothesis import Hypothesis, Scoring
 
 __all__ = ["Extra", "Reranker", "SourceAugmenter", "augment"]
 
-_PER_REPORT = 1024  # sources between two reports of progress
+_PER_REPORT = 4096  # sources between two reports of progress
 
 
 class Extra(ABC):

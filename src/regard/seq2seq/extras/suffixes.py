@@ -59,8 +59,7 @@ class Suffixes:
 
         `text` (N,): from `joined`.
         """
-        keys = _keys(text)
-        order = np.argsort(keys[0], kind="stable") if len(keys) == 1 else np.lexsort(keys[::-1])
+        order = _order(text)
         return cls(text, ((order << _BITS) + _repeated(text)[order]).astype(np.uint32))
 
     @classmethod
@@ -93,7 +92,7 @@ class Suffixes:
         where the n-gram from each place on begins here.
         """
         padded = np.append(tokens, np.zeros(LONGEST, tokens.dtype)).astype(np.int64)
-        if (found := nearest.find(self.text, self.entries, padded, LONGEST)) is not None:
+        if (found := nearest.find(self.text, self.entries, padded, _order(tokens), LONGEST)) is not None:
             yield from zip(*found, strict=True)
             return
         first, stop = np.zeros(len(tokens), np.int64), np.full(len(tokens), len(self.entries))
@@ -157,6 +156,12 @@ class Suffixes:
             of_place = np.empty(len(places), np.int64)
             of_place[places] = counts[group]
             yield of_place, first
+
+
+def _order(text: Array) -> Ids:
+    """Return the places (N,) of a text, sorted by the LONGEST tokens from there on."""
+    keys = _keys(text)
+    return np.argsort(keys[0], kind="stable") if len(keys) == 1 else np.lexsort(keys[::-1])
 
 
 def _keys(text: Array) -> list[Array]:

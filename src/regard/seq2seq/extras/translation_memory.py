@@ -41,7 +41,7 @@ Ids = NDArray[np.int64]
 
 _SIDES = ("sources", "targets")
 _COMMON = 2000  # an n-gram of more pairs is ignored
-_BATCH = 256  # queries
+_BATCH = 1024  # queries
 _ROWS = 8192  # sequences whose weights are summed at a time
 _ODD = np.uint64(0x9E3779B97F4A7C15)  # 2^64 over the golden ratio: codes of different n-grams differ
 
@@ -114,6 +114,8 @@ class TranslationMemory(SourceAugmenter):
         starts, columns = grams.find(queries)
         found = nearest(
             self.count,
+            text=self._suffixes.text,
+            starts=np.append(self._suffixes.starts, len(self._suffixes.text)),
             row=starts,
             grams=columns,
             first=grams.first,
@@ -145,7 +147,8 @@ class TranslationMemory(SourceAugmenter):
 
     @cached_property
     def _suffixes(self) -> Suffixes:
-        return Suffixes.of(joined(self.sources.tokens))
+        tokens = self.sources.tokens
+        return Suffixes.of(joined(tokens.astype(np.min_scalar_type(tokens.max()))))
 
     @cached_property
     def _scales(self) -> Array:

@@ -228,15 +228,19 @@ struct Find {
     const void* text;  // (N,) unsigned
     const uint32_t* entries;  // (N,) sorted places of the text, times 8
     const int64_t* tokens;  // (M + longest,)
+    const int64_t* order;  // (M,) the places of the other text, sorted by the longest n-gram from there on
     int64_t *first, *stop;  // (longest, M) ranges of entries
 };
 
 // The sequences that have most in common with queries (kernels/nearest.py mirrors the struct). Letters: R queries, G
 // n-grams, N entries, P sequences.
 struct Nearest {
-    int64_t rows, count, sequences;  // R, results of each, P
+    int64_t rows, count, sequences, size, width;  // R, results of each, P, N, bytes of a token of the text
+    const void* text;  // (N,) unsigned
+    const int64_t* starts;  // (P + 1,) where each sequence begins in the text; its end last
     const int64_t* row;  // (R + 1,) where each query's n-grams begin
     int64_t* grams;  // numbers of the queries' n-grams, in the order in which their weights are added; overwritten
+    int64_t* rarest;  // as many numbers as the longest query has n-grams
     const int64_t *first, *stop, *lengths;  // (G,) the range of each n-gram's entries, and its number of tokens
     const float* weights;  // (G,)
     const uint32_t* entries;  // (N,) an n-gram counts where the last three bits are below its length
