@@ -81,8 +81,9 @@ def find(
 def nearest(count: int, **arrays: Array) -> Array | None:
     """Return the `count` sequences (R, count) with the largest sums, -1 after the last; None without the library.
 
-    The arrays are those of the struct: text (N,), starts (P + 1,), row (R + 1,), grams, first, stop, lengths and weights (G,), entries and owners
-    (N,), scales (P,), excluded (R,).
+    The arrays are those of the struct: text (N,), starts (P + 1,), row (R + 1,), grams, first, stop, lengths and weights
+    (G,), entries and owners (N,), scales (P,), excluded (R,). Scales are at most the reciprocal roots of the sums of
+    squares of the sequences' weights.
     """
     loaded = _library()
     if loaded is None:
@@ -99,6 +100,13 @@ def nearest(count: int, **arrays: Array) -> Array | None:
         "touched": np.empty(sequences, np.int32),
         "best": np.empty((rows, count), np.int64),
     }
-    c = CNearest(rows, count, sequences, len(text), text.itemsize, *(library.address(arrays[name], False) for name in _ARRAYS))
+    c = CNearest(
+        rows,
+        count,
+        sequences,
+        len(text),
+        text.itemsize,
+        *(library.address(arrays[name], False) for name in _ARRAYS),
+    )
     loaded.regard_nearest(ctypes.byref(c))
     return arrays["best"]

@@ -43,7 +43,7 @@ from regard.seq2seq.training.checkpoint import (
 )
 from regard.seq2seq.training.config import TrainingConfig
 from regard.seq2seq.training.loop import Training, TrainingStep
-from regard.seq2seq.training.preparation import GivenLinks, Progress, Taught, prepare
+from regard.seq2seq.training.preparation import GivenLinks, Taught, prepare
 from regard.seq2seq.translator import Translation, Translator
 
 __all__ = ["Seq2Seq", "token_options"]
@@ -385,7 +385,7 @@ class Seq2Seq(Translator):
         valid: Sequence[tuple[Any, Any]] | None = None,
         *,
         links: GivenLinks = None,
-        progress: Progress = None,
+        progress: Callable[[str, int, int], object] | None = None,
         taught: Taught | None = None,
     ) -> Training:
         """Learn the vocabularies and initialise the network, before the first step.
@@ -397,8 +397,8 @@ class Seq2Seq(Translator):
         links
             As for `fit`; or, where `valid` is given, a function of the source, the target's tokenizer and the pairs.
         progress : callable, optional
-            Called with the number of sources to which an extra has appended tokens since the last call, and the number
-            of all.
+            Called with what the extras do ("learning graphones", "appending tokens to sources"), the number of steps
+            or sources since the last call, and the number of all.
         taught : Taught, optional
             What `regard.seq2seq.distill` gets from teachers, whose tokenizers this model then has.
 

@@ -30,6 +30,7 @@ from regard.seq2seq.extras.graphones.model import DEFAULT_WEIGHT, MAX_ORDER, WEI
 from regard.seq2seq.model import Seq2Seq
 from regard.seq2seq.sources.text.vocabulary import END, START, UNKNOWN
 from regard.seq2seq.storage.model_file import write_model
+from regard.seq2seq.training import preparation
 
 # ---------------------------------------------------------------------------------------------------- rows
 
@@ -101,6 +102,32 @@ def test_n_gram_probabilities_are_those_of_kneser_and_ney(
     slow = Slow(training, 8, order)
     log_probabilities = KneserNey.learn(training, 8, order).log_probabilities(queries)
     np.testing.assert_allclose(log_probabilities, [slow.log_probability(row) for row in queries], rtol=1e-10)
+
+
+@pytest.mark.parametrize("order", [2, 8])  # eight units are more than a pair has
+def test_learning_reports_progress(order: int) -> None:
+    reports: list[tuple[str, int, int]] = []
+    Graphones.learn(order, [((4, 5), (5,))], SIZES, lambda *report: reports.append(report))
+    steps = em_aligner.ROUNDS + 1 + order
+    assert {(name, total) for name, _, total in reports} == {("learning graphones", steps)}
+    assert sum(more for _, more, _ in reports) == steps
+    assert all(more > 0 for _, more, _ in reports)
+    assert len(reports) > em_aligner.ROUNDS
+
+
+def test_learning_is_a_part_of_the_training_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+    monkeypatch.setattr(preparation.time, "monotonic", lambda: now[0])
+
+    def minute(*_: object) -> None:
+        now[0] += 60
+
+    model = Seq2Seq(
+        source="characters", target="characters", extras={"graphones": 2, "translation_memory": 1}
+    )
+    training = model.begin([("ab", "xy"), ("ba", "yx")], [("aab", "xxy")], progress=minute)
+    calls = em_aligner.ROUNDS + 1 + 2 + 2  # two corpora get appended tokens
+    assert training.prepared == training.seconds == 60 * calls
 
 
 def test_a_row_by_hand() -> None:

@@ -109,7 +109,9 @@ def test_sequences_that_cannot_win_are_skipped_without_a_difference(
 ) -> None:
     """Words of common beginnings and ends, so that rare n-grams decide and common ones are left out."""
     rng = np.random.default_rng(letters)
-    parts = [tuple(rng.integers(UNKNOWN, UNKNOWN + letters, rng.integers(1, most)).tolist()) for _ in range(40)]
+    parts = [
+        tuple(rng.integers(UNKNOWN, UNKNOWN + letters, rng.integers(1, most)).tolist()) for _ in range(40)
+    ]
     rows = list(dict.fromkeys(parts[i] + parts[k] + parts[j] for i, j, k in rng.integers(40, size=(900, 3))))
     memory = TranslationMemory(4, rows[:600], [(4 + i,) for i in range(600)])
     together = memory.retrieve(rows)
@@ -295,10 +297,10 @@ def test_a_damaged_file_is_rejected_or_read(tmp_path_factory: pytest.TempPathFac
 
 def test_retrieval_reports_progress(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(base, "_PER_REPORT", 1024)
-    pairs, progress = [*names(1130, 3).items()], list[tuple[int, int]]()
+    pairs, progress = [*names(1130, 3).items()], list[tuple[str, int, int]]()
     model = Seq2Seq(source="characters", target="characters", extras={"translation_memory": 1})
     model.begin(pairs[:1100], pairs[1100:], progress=lambda *more: progress.append(more))
-    assert progress == [(1024, 1130), (76, 1130), (30, 1130)]
+    assert progress == [("appending tokens to sources", more, 1130) for more in (1024, 76, 30)]
 
 
 @pytest.mark.slow

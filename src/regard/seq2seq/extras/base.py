@@ -15,7 +15,9 @@ from regard.seq2seq.corpus.dataset import own_tokens
 from regard.seq2seq.corpus.packing import Row
 from regard.seq2seq.decoding.hypothesis import Hypothesis, Scoring
 
-__all__ = ["Extra", "Reranker", "SourceAugmenter", "augment"]
+__all__ = ["Extra", "Progress", "Reranker", "SourceAugmenter", "augment"]
+
+Progress = Callable[[str, int, int], object]  # what is done, its steps since the last call, and all of them
 
 _PER_REPORT = 4096  # sources between two reports of progress
 
@@ -32,7 +34,13 @@ class Extra(ABC):
 
     @classmethod
     @abstractmethod
-    def learn(cls, option: int, pairs: Sequence[tuple[Row, Row]], sizes: tuple[int, int]) -> Self:
+    def learn(
+        cls,
+        option: int,
+        pairs: Sequence[tuple[Row, Row]],
+        sizes: tuple[int, int],
+        progress: Progress | None = None,
+    ) -> Self:
         """Learn from pairs of token ids, with vocabularies of these sizes."""
 
     @abstractmethod

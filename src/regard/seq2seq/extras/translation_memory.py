@@ -29,7 +29,7 @@ from regard import _check
 from regard._threads import two_threads
 from regard.kernels.nearest import nearest
 from regard.seq2seq.corpus.packing import Row, Rows, unpacked, width
-from regard.seq2seq.extras.base import SourceAugmenter
+from regard.seq2seq.extras.base import Progress, SourceAugmenter
 from regard.seq2seq.extras.suffixes import LONGEST, Suffixes, joined
 from regard.seq2seq.sources.text.vocabulary import END, START, UNKNOWN
 
@@ -65,10 +65,16 @@ class TranslationMemory(SourceAugmenter):
         return self.count
 
     @classmethod
-    def learn(cls, option: int, pairs: Iterable[tuple[Row, Row]], sizes: tuple[int, int] = (0, 0)) -> Self:
+    def learn(
+        cls,
+        option: int,
+        pairs: Iterable[tuple[Row, Row]],
+        sizes: tuple[int, int] = (0, 0),
+        progress: Progress | None = None,
+    ) -> Self:
         """Store pairs; of those with the same source the first.
 
-        `option`: the largest number of pairs for a source; `pairs`: ids of their tokens; `sizes`: not used.
+        `option`: the largest number of pairs for a source; `pairs`: ids of their tokens; `sizes`, `progress`: not used.
         """
         first: dict[tuple[int, ...], Row] = {}
         for source, target in pairs:

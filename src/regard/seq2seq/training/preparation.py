@@ -15,7 +15,7 @@ from regard.seq2seq.corpus.packing import Row
 from regard.seq2seq.corpus.pairs import Pair, as_pairs
 from regard.seq2seq.corpus.splits import split_validation
 from regard.seq2seq.extras import augments, extra_class
-from regard.seq2seq.extras.base import Extra, SourceAugmenter, augment
+from regard.seq2seq.extras.base import Extra, Progress, SourceAugmenter, augment
 from regard.seq2seq.networks.base import Network
 from regard.seq2seq.networks.families import build
 from regard.seq2seq.sources import Source, Text
@@ -30,7 +30,6 @@ __all__ = ["GivenLinks", "Prepared", "Progress", "Specification", "Taught", "pre
 
 Pairs = Sequence[tuple[Any, Any]]
 GivenLinks = Sequence[Links] | Callable[[Source, Tokenizer, Sequence[Pair]], Sequence[Links]] | None
-Progress = Callable[[int, int], object] | None  # of sources with appended tokens: more, and all
 
 
 class Specification(Protocol):
@@ -75,7 +74,7 @@ def prepare(
     pairs: Pairs,
     valid: Pairs | None,
     links: GivenLinks,
-    progress: Progress = None,
+    progress: Progress | None = None,
     taught: Taught | None = None,
 ) -> Prepared:
     """Prepare a training; without validation pairs, some of the pairs are held out."""
@@ -97,7 +96,7 @@ def prepare(
     minutes = spec.training.minutes
     config = defaults.choose_config(spec.family, len(learned), sizes, len(target), spec.network, minutes)
     begun = time.monotonic()
-    extras, held_out = _learn_extras(spec.extras, learned, validation, (own, len(target)))
+    extras, held_out = _learn_extras(spec.extras, learned, validation, (own, len(target)), progress)
     for extra in extras.values():
         if isinstance(extra, SourceAugmenter):
             learned, validation = _augmented((learned, validation), extra, own, progress)
@@ -156,13 +155,19 @@ def _check_links(spec: Specification, links: GivenLinks, count: int) -> None:
 
 
 def _learn_extras(
-    options: Mapping[str, int], learned: Corpus, validation: Corpus, sizes: tuple[int, int]
+    options: Mapping[str, int],
+    learned: Corpus,
+    validation: Corpus,
+    sizes: tuple[int, int],
+    progress: Progress | None,
 ) -> tuple[dict[str, Extra], list[tuple[Row, Row]]]:
     """Learn the extras; return also the validation pairs that are no training pairs."""
     if not options:
         return {}, []
     pairs = list(map(own_tokens, learned))
-    extras = {name: extra_class(name).learn(option, pairs, sizes) for name, option in options.items()}
+    extras = {
+        name: extra_class(name).learn(option, pairs, sizes, progress) for name, option in options.items()
+    }
     return extras, _unseen(map(own_tokens, validation), pairs)
 
 
@@ -170,14 +175,14 @@ def _augmented(
     corpora: tuple[Corpus, Corpus],
     augmenter: SourceAugmenter,
     size: int,
-    progress: Progress,
+    progress: Progress | None,
 ) -> Iterator[Corpus]:
     """Append tokens to the sources of all corpora, and report progress."""
     total = sum(map(len, corpora))
 
     def report(more: int) -> None:
         if progress is not None:
-            progress(more, total)
+            progress("appending tokens to sources", more, total)
 
     return (augment(corpus, augmenter, size, report) for corpus in corpora)
 

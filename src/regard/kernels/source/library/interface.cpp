@@ -223,13 +223,16 @@ static const Layout* layouts() {
                                                         F(rate)) S(Rows, F(rows) F(size) F(indices) F(updates) F(table))
                                             S(Norm, F(rows) F(size) F(x) F(gain) F(shift) F(y) F(moments) F(dy)
                                                         F(dresidual) F(dx) F(dgain) F(dshift) F(epsilon))
-                                                S(Drop, F(count) F(random_bits) F(x) F(y) F(threshold)
-                                                            F(scale)) S(Relu, F(count) F(y) F(gradient))
-                                                    S(Nearest, F(rows) F(count) F(sequences) F(size) F(width) F(text) F(starts) F(row) F(grams) F(rarest) F(first)
-                                                                   F(stop) F(lengths) F(weights) F(entries) F(owners)
-                                                                       F(scales) F(sums) F(touched) F(excluded) F(best))
-                                                        S(Find, F(size) F(places) F(longest) F(width) F(text) F(entries)
-                                                                    F(tokens) F(order) F(first) F(stop)){nullptr, nullptr}};
+                                                S(Drop, F(count) F(random_bits) F(x) F(y) F(threshold) F(scale))
+                                                    S(Relu, F(count) F(y) F(gradient))
+                                                        S(Nearest, F(rows) F(count) F(sequences) F(size) F(width)
+                                                                       F(text) F(starts) F(row) F(grams) F(rarest)
+                                                                           F(first) F(stop) F(lengths) F(weights)
+                                                                               F(entries) F(owners) F(scales) F(sums)
+                                                                                   F(touched) F(excluded) F(best))
+                                                            S(Find, F(size) F(places) F(longest) F(width) F(text)
+                                                                        F(entries) F(tokens) F(order) F(first)
+                                                                            F(stop)){nullptr, nullptr}};
     return table;
 }
 #undef F

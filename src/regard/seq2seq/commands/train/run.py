@@ -227,15 +227,21 @@ class Run:
             note(f"learning {' and '.join(self.model.extras)}")
         with ExitStack() as stack:
 
-            @cache  # one bar, and none if no extra appends tokens
-            def bar(total: int) -> Progress:
-                return stack.enter_context(Progress(total, "appending tokens to sources"))
+            @cache
+            def bar(name: str, total: int) -> Progress:
+                return stack.enter_context(Progress(total, name))
+
+            def advance(name: str, more: int, total: int) -> None:
+                progress = bar(name, total)
+                progress.advance(more)
+                if progress.done == total:  # before the next bar
+                    progress.close()
 
             self.training = self.model.begin(
                 data.lessons,
                 data.valid,
                 links=data.links,
-                progress=lambda more, total: bar(total).advance(more),
+                progress=advance,
                 taught=None if data.labels is None else data.labels.taught,
             )
         self.sample = short_pairs(self.model, data.valid, longest)

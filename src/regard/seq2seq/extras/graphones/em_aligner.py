@@ -16,7 +16,7 @@ K = MAX_FERTILITY.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -27,13 +27,14 @@ from regard.seq2seq.corpus.batching import Links, source_batch
 from regard.seq2seq.corpus.packing import Row
 from regard.seq2seq.sources.text.vocabulary import PAD, SPECIAL
 
-__all__ = ["MAX_CELLS", "MAX_FERTILITY", "Aligner", "align_pairs", "alignable", "check_sizes"]
+__all__ = ["MAX_CELLS", "MAX_FERTILITY", "ROUNDS", "Aligner", "align_pairs", "alignable", "check_sizes"]
 
 Array = NDArray[Any]
 Ids = NDArray[np.int64]
 
 MAX_FERTILITY = 3  # target tokens of one source token
 MAX_CELLS = 1 << 22  # S T: the probabilities of tokens are a table
+ROUNDS = 10  # of expectation maximization
 _INITIAL = (0.1, 0.8, 0.08, 0.02)  # probabilities of fertilities before the first round
 _ENOUGH, _PER_TOKEN = 5000, 20  # pairs to learn from: at least, and for each token of the source's vocabulary
 _BATCH, _BATCH_CELLS = 1024, 1 << 19  # pairs, and products of the lengths of source and target, summed
@@ -90,10 +91,18 @@ class Aligner:
         self._logs[1][PAD] = [0, *[-np.inf] * MAX_FERTILITY]  # padding yields nothing
 
     @classmethod
-    def learn(cls, pairs: Sequence[tuple[Row, Row]], sizes: tuple[int, int], rounds: int = 10) -> Self:
+    def learn(
+        cls,
+        pairs: Sequence[tuple[Row, Row]],
+        sizes: tuple[int, int],
+        report: Callable[[], object] = lambda: None,
+        *,
+        rounds: int = ROUNDS,
+    ) -> Self:
         """Learn from pairs, or from a sample if there are many.
 
-        `pairs`: ids of tokens; all are `alignable`; `sizes`: s and T; `rounds`: of expectation maximization.
+        `pairs`: ids of tokens; all are `alignable`; `sizes`: s and T; `report`: called after each round;
+        `rounds`: of expectation maximization.
         """
         enough = max(_ENOUGH, _PER_TOKEN * sizes[0])
         batches = list(_batches(pairs[:: -(-len(pairs) // enough)]))
@@ -103,6 +112,7 @@ class Aligner:
             tokens, fertilities = np.zeros(sizes), np.zeros((sizes[0], MAX_FERTILITY + 1))
             for batch in batches:
                 aligner._expect(batch, tokens, fertilities)
+            report()
         return cls(_normalized(tokens), _normalized(fertilities))
 
     def cut(self, pairs: Sequence[tuple[Row, Row]]) -> list[tuple[int, ...]]:

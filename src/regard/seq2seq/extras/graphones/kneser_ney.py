@@ -16,7 +16,7 @@ Letters: R n-grams of one length, H n-grams one shorter, N tokens of all sequenc
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any, NamedTuple, Self
@@ -47,13 +47,23 @@ class KneserNey:
         self.size, self.levels = size, levels
 
     @classmethod
-    def learn(cls, sequences: Sequence[Row], size: int, order: int) -> Self:
+    def learn(
+        cls,
+        sequences: Sequence[Row],
+        size: int,
+        order: int,
+        report: Callable[[], object] = lambda: None,
+    ) -> Self:
         """Estimate them from sequences.
 
         `sequences`: token ids above END, to count; `size`: the size of the vocabulary; `order`: the length of the
-        longest n-grams.
+        longest n-grams; `report`: called after each length.
         """
-        return cls(size, list(_levels(_flattened(sequences), size, order)))
+        levels = []
+        for level in _levels(_flattened(sequences), size, order):
+            levels.append(level)
+            report()
+        return cls(size, levels)
 
     def data(self) -> dict[str, bytes]:
         """Return all n-grams, the shorter ones first, each after the history that it continues.

@@ -33,8 +33,8 @@ from regard import _check
 from regard.seq2seq.corpus.packing import Row, packed, unpacked
 from regard.seq2seq.decoding.hypothesis import Hypothesis, Scoring
 from regard.seq2seq.evaluation.metrics import edit_distance
-from regard.seq2seq.extras.base import Reranker
-from regard.seq2seq.extras.graphones.em_aligner import MAX_FERTILITY, Aligner, alignable, check_sizes
+from regard.seq2seq.extras.base import Progress, Reranker
+from regard.seq2seq.extras.graphones.em_aligner import MAX_FERTILITY, ROUNDS, Aligner, alignable, check_sizes
 from regard.seq2seq.extras.graphones.kneser_ney import KneserNey
 from regard.seq2seq.sources.text.vocabulary import END, SPECIAL, START, UNKNOWN
 
@@ -80,11 +80,18 @@ class Graphones(Reranker):
         return self.order
 
     @classmethod
-    def learn(cls, option: int, pairs: Sequence[tuple[Row, Row]], sizes: tuple[int, int]) -> Self:
+    def learn(
+        cls,
+        option: int,
+        pairs: Sequence[tuple[Row, Row]],
+        sizes: tuple[int, int],
+        progress: Progress | None = None,
+    ) -> Self:
         """Cut pairs into units; those whose target is too long for its source are left out.
 
         `option`: the order of the n-grams; `pairs`: ids of their tokens; `sizes`: the numbers of tokens in the
-        vocabularies of source and target.
+        vocabularies of source and target; `progress`: called after each round of the aligner, after cutting, and
+        after each length of n-grams.
         """
         check_sizes(sizes)
         pairs = [pair for pair in pairs if pair[0] and alignable(*pair)]
@@ -92,11 +99,21 @@ class Graphones(Reranker):
             _check.fail(
                 f"graphones need pairs with at most {MAX_FERTILITY} target tokens for each source token. None has."
             )
-        aligner = Aligner.learn(pairs, sizes)
+        steps = ROUNDS + 1 + option
+
+        def report(more: int = 1) -> None:
+            if progress is not None:
+                progress("learning graphones", more, steps)
+
+        aligner = Aligner.learn(pairs, sizes, report)
         keys, numbers = np.unique(_unit_keys(pairs, aligner.cut(pairs), sizes[1]), return_inverse=True)
+        report()
         units = [_unit(key, sizes[1]) for key in keys.tolist()]
         sequences = _split(numbers + _FIRST, pairs)
-        return cls(option, aligner, units, KneserNey.learn(sequences, len(units) + _FIRST, option))
+        ngrams = KneserNey.learn(sequences, len(units) + _FIRST, option, report)
+        if shorter := option - len(ngrams.levels):  # no sequence is as long
+            report(shorter)
+        return cls(option, aligner, units, ngrams)
 
     def log_probabilities(self, pairs: Sequence[tuple[Row, Row]]) -> Array:
         """Return the natural logarithms of the probabilities of pairs.
