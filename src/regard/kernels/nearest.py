@@ -81,8 +81,8 @@ def find(
 def nearest(count: int, **arrays: Array) -> Array | None:
     """Return the `count` sequences (R, count) with the largest sums, -1 after the last; None without the library.
 
-    The arrays are those of the struct: text (N,), starts (P + 1,), row (R + 1,), grams, first, stop, lengths and weights
-    (G,), entries and owners (N,), scales (P,), excluded (R,). Scales are at most the reciprocal roots of the sums of
+    The arrays are those of the struct: text (N,), starts (P + 1,), row (R + 1,), grams, first, stop, lengths and
+    weights (G,), entries and owners (N,), scales (P,), excluded (R,). Scales are at most the reciprocal roots of the sums of
     squares of the sequences' weights.
     """
     loaded = _library()

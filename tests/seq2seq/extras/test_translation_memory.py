@@ -296,7 +296,7 @@ def test_a_damaged_file_is_rejected_or_read(tmp_path_factory: pytest.TempPathFac
 
 
 def test_retrieval_reports_progress(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(base, "_PER_REPORT", 1024)
+    monkeypatch.setattr(base, "PER_REPORT", 1024)
     pairs, progress = [*names(1130, 3).items()], list[tuple[str, int, int]]()
     model = Seq2Seq(source="characters", target="characters", extras={"translation_memory": 1})
     model.begin(pairs[:1100], pairs[1100:], progress=lambda *more: progress.append(more))

@@ -15,11 +15,11 @@ from regard.seq2seq.corpus.dataset import own_tokens
 from regard.seq2seq.corpus.packing import Row
 from regard.seq2seq.decoding.hypothesis import Hypothesis, Scoring
 
-__all__ = ["Extra", "Progress", "Reranker", "SourceAugmenter", "augment"]
+__all__ = ["PER_REPORT", "Extra", "Progress", "Reranker", "SourceAugmenter", "augment"]
 
 Progress = Callable[[str, int, int], object]  # what is done, its steps since the last call, and all of them
 
-_PER_REPORT = 4096  # sources between two reports of progress
+PER_REPORT = 4096  # sources between two reports of progress
 
 
 class Extra(ABC):
@@ -112,8 +112,8 @@ def augment(
     """
 
     def extended() -> Iterator[EncodedPair]:
-        for start in range(0, len(corpus), _PER_REPORT):
-            pairs = [corpus[i] for i in range(start, min(start + _PER_REPORT, len(corpus)))]
+        for start in range(0, len(corpus), PER_REPORT):
+            pairs = [corpus[i] for i in range(start, min(start + PER_REPORT, len(corpus)))]
             sources = augmenter.extend([own_tokens(pair)[0] for pair in pairs], size)
             yield from (pair._replace(source=row) for pair, row in zip(pairs, sources, strict=True))
             progress(len(pairs))

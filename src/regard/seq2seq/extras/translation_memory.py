@@ -100,10 +100,12 @@ class TranslationMemory(SourceAugmenter):
         `sources`: their tokens; `size`: the number of tokens in the source's vocabulary; ids of the target's start
         there.
         """
-        return [
-            [*source, END, *(i for target in targets for i in (START, *(size + token for token in target)))]
-            for source, targets in zip(sources, self.retrieve(sources), strict=True)
-        ]
+        rows = [[*source, END] for source in sources]
+        for row, targets in zip(rows, self.retrieve(sources), strict=True):
+            for target in targets:
+                row.append(START)
+                row.extend([size + token for token in target])
+        return rows
 
     def _all_similar(self, batches: Sequence[Sequence[Row]]) -> list[Ids]:
         """Return the `_similar` pairs of each batch, on two threads; the first makes what all need."""
