@@ -82,8 +82,8 @@ def nearest(count: int, **arrays: Array) -> Array | None:
     """Return the `count` sequences (R, count) with the largest sums, -1 after the last; None without the library.
 
     The arrays are those of the struct: text (N,), starts (P + 1,), row (R + 1,), grams, first, stop, lengths and
-    weights (G,), entries and owners (N,), scales (P,), excluded (R,). Scales are at most the reciprocal roots of the sums of
-    squares of the sequences' weights.
+    weights (G,), entries and owners (N,), scales (P,), excluded (R,). Scales are at most the reciprocal roots of the
+    sums of the squares of the sequences' weights.
     """
     loaded = _library()
     if loaded is None:
