@@ -536,7 +536,7 @@ def test_the_command_line(
     if model.model.source.tokenizer is None:
         assert main(["caption", "m", *names]) == 0
         assert capsys.readouterr().out.splitlines() == [
-            f"{name}\t{text}" for name, text in zip(names, texts, strict=True)
+            f"{name}\t{text or '(no caption)'}" for name, text in zip(names, texts, strict=True)
         ]
     else:
         Path("sources").write_text("".join(f"{name}\n" for name in names))

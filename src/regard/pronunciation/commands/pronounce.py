@@ -32,10 +32,9 @@ _DEPTH = 6  # objects inside of one another that are shown of a card
 EXAMPLES = """\
 For each word there is a line: the word, its phones, where they come from (dictionary, model, guess or skipped), and of
 the model the share of the answer among all hypotheses and, with --probabilities, the probability that it is right.
-Columns are separated by TABs. A guess has
-letters that the model has never seen. The words of --lexicon come out exactly as listed there, with all variants. A
-line that is too long or not UTF-8 gets an error on standard error and a line that says skipped; the exit status is 2 at
-the end.
+Columns are separated by TABs. A guess has letters that the model has never seen. The words of --lexicon come out
+exactly as listed there, with all variants. A line that is too long or not UTF-8 gets an error on standard error and a
+line that says skipped; the exit status is 2 at the end.
 
 examples:
   regard pronounce runs/en words.txt --lexicon words.dict --n-best 3

@@ -41,8 +41,8 @@ function picture() {
   return { element, set: (numbers) => ((present = numbers), redraw()) };
 }
 
-// numbers: {names, query, key, q, k, v, c, score, how, weight, step: the step at work or null}
-function drawFlow(svg, at, { names, query, key, q, k, v, c, score, how, weight, step }) {
+// numbers: {names, query, key, q, k, v, c, sign: of the score, score, how, weight, step: the step at work or null}
+function drawFlow(svg, at, { names, query, key, q, k, v, c, sign, score, how, weight, step }) {
   const done = (number) => step === null || step >= number;
   const part = (number, ...children) =>
     regard.element("svg:g", { class: step === number ? "at-work" : done(number) ? null : "to-come" }, children.flat(Infinity).filter(Boolean));
@@ -50,7 +50,7 @@ function drawFlow(svg, at, { names, query, key, q, k, v, c, score, how, weight, 
     regard.element("svg:rect", { x, y, width: w, height: h, rx: 8 }),
     lines.map((line, i) => words(line, x + w / 2, y + (h * (i + 1)) / (lines.length + 1) + 5, w, i ? "" : "name")),
   ];
-  const circle = ([cx, cy], sign) => [regard.element("svg:circle", { cx, cy, r: RADIUS }), words(sign, cx, cy + 6, 40, "sign")];
+  const circle = ([cx, cy], text) => [regard.element("svg:circle", { cx, cy, r: RADIUS }), words(text, cx, cy + 6, 40, "sign")];
   const narrow = at === NARROW;
   const [right, below] = [([x, y, w, h]) => (narrow ? [x + w / 2, y + h] : [x + w, y + h / 2]), ([x, y, w]) => (narrow ? [x, y + 27] : [x + w / 2, y])];
   const [into, out] = [([x, y, w, h]) => (narrow ? [x + w / 2, y] : [x, y + h / 2]), ([x, y]) => (narrow ? [x, y + RADIUS] : [x + RADIUS, y])];
@@ -59,7 +59,7 @@ function drawFlow(svg, at, { names, query, key, q, k, v, c, score, how, weight, 
   svg.style.setProperty("max-width", `${narrow ? 440 : at.size[0]}px`); // a page on paper may be wider than the window was
   svg.setAttribute("aria-label", flowLabel({ names, query, key, score, weight, done }));
   svg.replaceChildren(
-    part(1, arrow(right(at.q), towards(at.dot, right(at.q))), arrow(right(at.k), towards(at.dot, right(at.k))), box(at.q, `${names.query} ${query}`, brief(q)), box(at.k, `${names.key} ${key}`, brief(k)), circle(at.dot, "\u00b7")),
+    part(1, arrow(right(at.q), towards(at.dot, right(at.q))), arrow(right(at.k), towards(at.dot, right(at.k))), box(at.q, `${names.query} ${query}`, brief(q)), box(at.k, `${names.key} ${key}`, brief(k)), circle(at.dot, sign)),
     part(2, arrow(out(at.dot), into(at.soft)), arrow(right(at.soft), to(at.times)), box(at.soft, ...how)),
     part(3, arrow(below(at.v), narrow ? [at.times[0] + RADIUS, at.times[1]] : [at.times[0], at.times[1] + RADIUS]), arrow(out(at.times), to(at.sum)), arrow(out(at.sum), into(at.c)), box(at.v, `${names.value} ${key}`, brief(v)), circle(at.times, "\u00d7"), circle(at.sum, "\u03a3"), box(at.c, `context`, done(3) ? brief(c) : "?")),
     part(1, words(done(1) ? short(score) : "?", ...at.score, 90, "result")),

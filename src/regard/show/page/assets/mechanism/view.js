@@ -203,6 +203,7 @@ function flowNumbers({ state, names }, { queries, keys, values, scale, scores, l
     k: keys[key],
     v: values[key],
     c: context[row],
+    sign: ["scaled_dot", "dot"].includes(options.score) ? "\u00b7" : "e",
     score: scores[row][key],
     how: [before, TEXTS.normalize[options.normalize].name].filter(Boolean),
     weight: logits[row][key] === -Infinity ? null : weights[row][key],
