@@ -19,7 +19,7 @@ __all__ = ["PER_REPORT", "Extra", "Progress", "Reranker", "SourceAugmenter", "au
 
 Progress = Callable[[str, int, int], object]  # what is done, its steps since the last call, and all of them
 
-PER_REPORT = 4096  # sources between two reports of progress
+PER_REPORT = 1 << 14  # sources between two reports of progress
 
 
 class Extra(ABC):

@@ -86,7 +86,7 @@ class TranslationMemory(SourceAugmenter):
 
         `sources`: the queries' tokens.
         """
-        queries = list(dict.fromkeys(map(tuple, sources)))
+        queries = sorted(set(map(tuple, sources)))  # neighbours share n-grams
         batches = [queries[start : start + _BATCH] for start in range(0, len(queries), _BATCH)]
         retrieved: dict[Row, list[tuple[int, ...]]] = {}
         for batch, found in zip(batches, self._all_similar(batches), strict=True):
