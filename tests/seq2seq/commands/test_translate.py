@@ -423,7 +423,9 @@ def test_lines_with_unseen_symbols_are_marked_left_empty_or_errors(
         assert "line 2: the model has never seen '#'" in err
 
 
-@pytest.mark.parametrize("kind", ["characters", "tokens", "subwords"])
+@pytest.mark.parametrize(
+    "kind", ["characters", "tokens", pytest.param("subwords", marks=pytest.mark.threads)]
+)
 @pytest.mark.parametrize(
     ("sources", "folded"),
     [(["read", "dear"], True), (["READ", "DEAR"], True), (["read", "Dear"], False), (["1", "2"], False)],
