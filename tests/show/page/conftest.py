@@ -17,6 +17,7 @@ import pytest
 from regard.show import HtmlPage
 
 Opener = Callable[..., Any]
+_PATIENCE = 600_000  # milliseconds until what never appears is an error, on any machine
 
 
 @pytest.fixture(scope="module")
@@ -48,6 +49,7 @@ def opened(browser: Any, tmp_path: Path) -> Iterator[Opener]:
             **options,
         )
         contexts.append(context)
+        context.set_default_timeout(_PATIENCE)
         tab = context.new_page()
         path = tmp_path / f"page-{len(contexts)}.html"
         with warnings.catch_warnings():

@@ -17,6 +17,11 @@ HOST = (
 FITS = "() => Math.abs(document.documentElement.getBoundingClientRect().height - innerHeight) < 1"
 
 
+# A frame outside of the window draws nothing: it is asked by the clock, not at each frame that is drawn.
+def wait_for(frame: Any, condition: str) -> None:
+    frame.wait_for_function(condition, polling=50)
+
+
 def mechanism(words: int) -> HtmlPage:
     return page(*np.random.default_rng(words).normal(size=(3, words, 3)))
 
@@ -50,7 +55,7 @@ def first_frame(tab: Any) -> Any:
 def test_a_frame_has_no_scroll_bar_of_its_own(host: Any, width: int) -> None:
     host.set_viewport_size({"width": width, "height": 700})
     for frame in frames(host):
-        frame.wait_for_function(FITS)
+        wait_for(frame, FITS)
         assert frame.evaluate("document.documentElement.scrollHeight === innerHeight")
         assert frame.evaluate("innerWidth === document.documentElement.clientWidth")
 
@@ -60,7 +65,7 @@ def test_a_frame_grows_and_shrinks_with_its_page(host: Any) -> None:
     frame = first_frame(host)
     for height in (3000, 200):
         frame.evaluate(f"document.body.replaceChildren(); document.body.style.height = '{height}px'")
-        frame.wait_for_function(FITS)
+        wait_for(frame, FITS)
         assert frame.evaluate("innerHeight") == height
 
 
@@ -68,7 +73,7 @@ def test_a_frame_grows_and_shrinks_with_its_page(host: Any) -> None:
 def test_frames_follow_the_theme_around_them(host: Any) -> None:
     for theme, frame in itertools.product(("dark", "light", "dark"), frames(host)):
         host.evaluate(f"document.documentElement.dataset.theme = '{theme}'")
-        frame.wait_for_function(f"() => document.documentElement.dataset.theme === '{theme}'")
+        wait_for(frame, f"() => document.documentElement.dataset.theme === '{theme}'")
         pressed = frame.get_by_role("button", name="Dark").get_attribute("aria-pressed")
         assert pressed == str(theme == "dark").lower()
 
@@ -76,9 +81,9 @@ def test_frames_follow_the_theme_around_them(host: Any) -> None:
 @pytest.mark.slow
 def test_a_theme_chosen_in_a_frame_stays_until_that_around_it_changes(host: Any) -> None:
     frame = first_frame(host)
-    frame.wait_for_function("() => document.documentElement.dataset.theme === 'light'")
+    wait_for(frame, "() => document.documentElement.dataset.theme === 'light'")
     frame.get_by_role("button", name="Dark").click()
     host.evaluate("document.body.dataset.other = ''")  # changes nothing that is seen
     frame.evaluate("document.body.style.paddingBottom = '600px'")  # so that it tells its height again
-    frame.wait_for_function(FITS)
+    wait_for(frame, FITS)
     assert frame.evaluate("document.documentElement.dataset.theme") == "dark"

@@ -215,7 +215,7 @@ def test_a_saved_copy_opens_in_its_state(both: Any, tmp_path: Path) -> None:
     assert of_address(tab) == state
 
 
-def test_a_page_in_a_frame_without_an_address_works(opened: Any, tmp_path: Path) -> None:
+def test_a_page_in_a_frame_without_an_address_works(browser: Any, tmp_path: Path) -> None:
     inside = html.escape(HtmlPage([drawn(WORDS, 42)]).html)
     for sandbox in ("allow-scripts", "allow-scripts allow-downloads"):
         frame = (
@@ -223,9 +223,8 @@ def test_a_page_in_a_frame_without_an_address_works(opened: Any, tmp_path: Path)
         )
         path = tmp_path / "frame.html"
         path.write_text(f"<!doctype html>{frame}", "utf-8")
-        tab = opened(HtmlPage([]))
         faults: list[str] = []
-        other = tab.context.new_page()
+        other = browser.new_page(viewport={"width": 1400, "height": 1000})
         other.on("pageerror", lambda error, all_of=faults: all_of.append(str(error)))
         other.goto(path.as_uri())
         part = other.frame_locator("iframe")
@@ -237,6 +236,7 @@ def test_a_page_in_a_frame_without_an_address_works(opened: Any, tmp_path: Path)
         assert part.get_by_role("menuitem").all_text_contents() == ["Save a copy of this page as it is"]
         other.wait_for_timeout(400)  # until the address would have been written
         assert faults == []
+        other.close()
 
 
 # ------------------------------------------------------------------------------------------------------------ undo
