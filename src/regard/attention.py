@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from regard import _check
+from regard._einsum import einsum
 from regard._layout import Layout
 from regard._problem import Problem, prepare
 from regard.context import record_problem, recording
@@ -380,7 +381,7 @@ def _sink_gradient(p: Problem, forward: ForwardResult, dcontext: Array) -> Array
     """Return the gradient of the sink, in its shape: minus its weight times dcontext . context, as its value is 0."""
     if p.sink is None or forward.joined is None:
         return None
-    along = np.einsum("gte,gte->gt", dcontext, forward.context, dtype=np.float64)
+    along = einsum("gte,gte->gt", dcontext, forward.context, dtype=np.float64)
     # A row without a visible key contributes nothing, whatever its dcontext.
     down = np.where(forward.joined.keys == 0, 0, -forward.joined.sink * along).sum(-1)
     total = sum_to(down.reshape(p.layout.batch_shape), p.sink.array.shape)

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from regard import _check
+from regard._einsum import einsum
 from regard._layout import Items, Layout, Region
 from regard._repr import constructor_text
 from regard.mask import Align, _check_align, _offset
@@ -214,7 +215,7 @@ class alibi:
             return bias
 
         def collect(distances: Array, dlogits: Array) -> Array:
-            dslopes: Array = -np.einsum("gij,ij->g", dlogits, np.abs(distances).astype(dtype))
+            dslopes: Array = -einsum("gij,ij->g", dlogits, np.abs(distances).astype(dtype))
             return dslopes
 
         return DistanceBias(_check.rounded(self.slopes, dtype), layout, offset, fill, collect)

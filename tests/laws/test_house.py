@@ -33,6 +33,7 @@ LAYERS = [
         "_safetensors",
         "_signals",
         "_threads",
+        "_einsum",
         "_layout",
         "scores",
         "weights",
@@ -273,6 +274,12 @@ def test_only_tables_of_lazy_imports_name_a_module_as_text() -> None:
     }
     packages = {name for name, path in zip(MODULES, FILES, strict=True) if path.name == "__init__.py"}
     assert modules - packages == {"regard._display"}
+
+
+def test_sums_of_products_are_written_by_one_module() -> None:
+    """NumPy's own reads memory where an array has no elements."""
+    found = [path.relative_to(SRC).as_posix() for path in FILES if "np.einsum(" in path.read_text("utf-8")]
+    assert found == ["_einsum.py"]
 
 
 def raised_by_hand(source: str) -> list[str]:

@@ -20,6 +20,7 @@ import pytest
 import strategies
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 from one_test import in_one_test
 from strategies import (
@@ -35,6 +36,7 @@ from strategies import (
 )
 
 import regard
+from regard._einsum import einsum
 from regard.kernels import library
 
 Array = NDArray[Any]
@@ -343,6 +345,48 @@ def test_memory_that_was_never_written_has_no_influence(
         monkeypatch.setattr(np, "empty", partial(filled, byte))
         result = gradients(c.arrays, dcontext, **options)
         assert {k: v.tobytes() for k, v in result.items()} == {k: v.tobytes() for k, v in expected.items()}
+
+
+@pytest.mark.parametrize("name", SMOOTH_OPTIONS)
+@pytest.mark.parametrize("kernel", ["auto", "blocked"])
+def test_memory_of_arrays_without_elements_has_no_influence(
+    kernel: str, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    c = case(name, e=0)
+    options = c.option.regard | {"kernel": kernel}
+    for function in ("empty", "zeros"):
+        monkeypatch.setattr(np, function, partial(made, getattr(np, function)))
+    result = gradients(c.arrays, pointing((BATCH, HEADS, 7, 0), np.float32), **options)
+    assert all(not x.any() for x in result.values())
+
+
+@pytest.mark.parametrize("second", ["pointing", "view", "new"])
+@pytest.mark.parametrize("first", ["pointing", "view", "new"])
+@pytest.mark.parametrize("subscripts", ["gte,gte->gt", "gte,gje->gtj", "...te,...te->...t", "gtje,e->gtj"])
+def test_a_sum_of_no_products_is_zero(subscripts: str, first: str, second: str) -> None:
+    without_elements: dict[str, Callable[..., Array]] = {
+        "pointing": pointing,
+        "view": lambda shape: np.full((*shape[:-1], 3), np.nan)[..., 1:1],
+        "new": np.ones,
+    }
+    sizes = {"g": 8, "t": 7, "j": 5, "e": 0}
+    axes = subscripts.replace("...", "g").partition("->")[0].split(",")
+    arrays = [
+        without_elements[how](tuple(sizes[axis] for axis in of))
+        for how, of in zip((first, second), axes, strict=True)
+    ]
+    assert not einsum(subscripts, *arrays).any()
+    assert not einsum(subscripts, *arrays, dtype=np.float64).any()
+
+
+def made(make: Callable[..., Array], shape: Any, dtype: Any = float) -> Array:
+    """`np.empty` or `np.zeros`, with a NaN in the place of no elements."""
+    return make(shape, dtype) if np.prod(shape) else pointing(shape, dtype)
+
+
+def pointing(shape: Any, dtype: Any = float) -> Array:
+    """An array without elements, in whose place lies a NaN."""
+    return as_strided(np.full(1, np.nan, np.float32).astype(dtype), shape, [0] * len(shape))
 
 
 def filled(byte: int, shape: Any, dtype: Any = float) -> Array:

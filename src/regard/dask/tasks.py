@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from regard import _check
 from regard._chunks import Options
+from regard._einsum import einsum
 from regard._layout import Layout, Region
 from regard.attention import Gradients, Partial, merge, partial, partial_vjp
 from regard.kernels.pairs import sum_to
@@ -152,7 +153,7 @@ def finished(
 def sink_gradient(total: Partial, dcontext: Array, sink: Array) -> Array:
     """Return the gradient of a sink: minus its weight times dcontext . context, as its value is 0."""
     with np.errstate(all="ignore"):
-        along = np.einsum("...te,...te->...t", _wide(dcontext), total.context, dtype=np.float64)
+        along = einsum("...te,...te->...t", _wide(dcontext), total.context, dtype=np.float64)
         weight = np.exp(sink[..., None].astype(np.float64) - total.lse)
         # A row without a visible key contributes nothing, whatever its dcontext.
         down = np.where((weight >= 1) | (weight == 0), 0, -weight * along).sum(-1)

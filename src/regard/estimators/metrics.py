@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from regard._einsum import einsum
+
 __all__ = ["METRICS", "SCORES", "Metric", "Score", "score_of"]
 
 Array = NDArray[Any]
@@ -65,7 +67,7 @@ class Metric:
         chain = 1.0 if self.signed else factors
 
         def pullback(du: Array) -> Array:
-            per_feature = np.einsum("nd,nd->d", x, du)
+            per_feature = einsum("nd,nd->d", x, du)
             return np.asarray(
                 (per_feature if self.name == "diagonal" else per_feature.sum(keepdims=True)) * chain
             )
@@ -128,7 +130,7 @@ class Gaussian(Score):
         """Return queries [u, 1] and keys [v, -|v|^2 / 2]."""
         u, of_queries = self.metric(parameters, queries)
         v, of_keys = self.metric(parameters, keys)
-        norms = -0.5 * np.einsum("md,md->m", v, v)
+        norms = -0.5 * einsum("md,md->m", v, v)
 
         def pullback(dq: Array, dk: Array) -> Array:
             return of_queries(dq[:, :-1]) + of_keys(dk[:, :-1] - v * dk[:, -1:])
@@ -184,11 +186,11 @@ class Cosine(Score):
 
     def _direction(self, factors: Array, x: Array) -> tuple[Array, Pullback]:
         u, pullback = self.metric(factors, x)
-        norms = np.sqrt(np.einsum("nd,nd->n", u, u) + LEAST_NORM)[:, None]
+        norms = np.sqrt(einsum("nd,nd->n", u, u) + LEAST_NORM)[:, None]
         direction = u / norms
 
         def through(d: Array) -> Array:
-            along = np.einsum("nd,nd->n", d, direction)[:, None]
+            along = einsum("nd,nd->n", d, direction)[:, None]
             return pullback((d - along * direction) / norms)
 
         return direction, through

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from regard._einsum import einsum
+
 __all__ = ["Constant", "Linear", "readout_of"]
 
 Array = NDArray[Any]
@@ -102,16 +104,16 @@ class Linear:
             solved = np.linalg.solve(covariance, offset[:, :, None] * dy[:, None, :])
             dcovariance = -solved @ slopes.swapaxes(1, 2)
             symmetric = dcovariance + dcovariance.swapaxes(1, 2)
-            dmean_y = dy - np.einsum("nde,nd->ne", solved, mean_x)
+            dmean_y = dy - einsum("nde,nd->ne", solved, mean_x)
             dmean_x = -(
-                np.einsum("nde,ne->nd", slopes, dy)
-                + np.einsum("ndk,nk->nd", symmetric, mean_x)
-                + np.einsum("nde,ne->nd", solved, mean_y)
+                einsum("nde,ne->nd", slopes, dy)
+                + einsum("ndk,nk->nd", symmetric, mean_x)
+                + einsum("nde,ne->nd", solved, mean_y)
             )
-            dridge = ridge * np.einsum("ndd->", dcovariance)
+            dridge = ridge * einsum("ndd->", dcovariance)
             return np.array([dridge]), self._join(dmean_y, dmean_x, dcovariance, solved)
 
-        return mean_y + np.einsum("nd,nde->ne", offset, slopes), pullback
+        return mean_y + einsum("nd,nde->ne", offset, slopes), pullback
 
     def _lines(self, parameters: Array, context: Array) -> tuple[Array, Array, Array, Array]:
         """Return E[y] (n, e), E[x] (n, d), the covariance with the ridge (n, d, d) and the slopes b (n, d, e)."""
@@ -129,7 +131,7 @@ class Linear:
         mean_y, mean_x, _, slopes = self._lines(parameters, context)
         offset = x - mean_x
         offset *= (REACH_WIDTHS / np.maximum(widths(offset), REACH_WIDTHS))[:, None]
-        return np.asarray(mean_y + np.einsum("nd,nde->ne", offset, slopes))
+        return np.asarray(mean_y + einsum("nd,nde->ne", offset, slopes))
 
 
 def readout_of(degree: int, features: int, outputs: int) -> Constant | Linear:

@@ -20,6 +20,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from regard._einsum import einsum
 from regard._layout import Items, slices
 from regard._problem import Problem
 from regard.kernels import pairs as pairing
@@ -567,7 +568,7 @@ class Tile:
         """Return the mean of dweights weighted by g (items, 1, lanes)."""
         if not self.kernel.power:
             return self._lane_row(
-                np.einsum("gte,gte->gt", self.dcontext, self.shared.context[self.items, self.rows])
+                einsum("gte,gte->gt", self.dcontext, self.shared.context[self.items, self.rows])
             )
         total: Any = 0
         weight: Any = 0

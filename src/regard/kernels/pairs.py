@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard import _check, scores
+from regard._einsum import einsum
 from regard._layout import Items
 from regard._problem import Problem
 
@@ -155,7 +156,7 @@ class Pairs:
 
         For scores that cost a tanh or more for each pair, this product is cheap, and is computed without lanes.
         """
-        return to_lanes(np.einsum("gtc,gjc->gtj", np.ascontiguousarray(rows), contiguous(right)))
+        return to_lanes(einsum("gtc,gjc->gtj", np.ascontiguousarray(rows), contiguous(right)))
 
     def score(self, left: Array, right: Array) -> Array:
         """Score rows left (items, t, c) against right (items or 1, keys, c): (items, t, keys)."""
@@ -196,7 +197,7 @@ class Perceptron(Pairs):
     def score(self, left: Array, right: Array) -> Array:
         hidden = np.add(left[:, :, None], right[:, None], order="C")  # (items, t, keys, h)
         np.tanh(hidden, out=hidden)
-        scored: Array = np.einsum("gtjh,h->gtj", hidden, self.learned["vector"])
+        scored: Array = einsum("gtjh,h->gtj", hidden, self.learned["vector"])
         return scored
 
     def pullback(self, left: Array, right: Array, dscored: Array, total: Named) -> tuple[Array, Array]:
@@ -216,18 +217,18 @@ class Distances(Pairs):
     def score(self, left: Array, right: Array) -> Array:
         apart = np.subtract(left[:, :, None], right[:, None], order="C")
         apart /= self.learned["width"]
-        scored: Array = -0.5 * np.einsum("gtjd,gtjd->gtj", apart, apart)
+        scored: Array = -0.5 * einsum("gtjd,gtjd->gtj", apart, apart)
         return scored
 
     def pullback(self, left: Array, right: Array, dscored: Array, total: Named) -> tuple[Array, Array]:
         width = self.learned["width"]
         apart = np.subtract(left[:, :, None], right[:, None], order="C")
         apart /= width
-        squares = np.einsum("gtjd,gtjd->gtj", apart, apart)
+        squares = einsum("gtjd,gtjd->gtj", apart, apart)
         np.copyto(squares, 0, where=dscored == 0)  # masked keys at infinite distance have no influence
         total["width"] += np.sum(squares * dscored) / width
-        dleft = np.einsum("gtjd,gtj->gtd", apart, dscored) / -width
-        dright = np.einsum("gtjd,gtj->gjd", apart, dscored) / width
+        dleft = einsum("gtjd,gtj->gtd", apart, dscored) / -width
+        dright = einsum("gtjd,gtj->gjd", apart, dscored) / width
         return dleft, dright
 
 
@@ -333,7 +334,7 @@ def _unit(x: Array) -> tuple[Array, Array]:
     largest = np.abs(x).max(-1, keepdims=True, initial=0)
     largest[largest == 0] = 1
     x = x / largest  # no square over- or underflows
-    length = np.sqrt(np.einsum("...d,...d->...", x, x))[..., None]
+    length = np.sqrt(einsum("...d,...d->...", x, x))[..., None]
     length[length == 0] = 1
     return x / length, length * largest
 
@@ -343,7 +344,7 @@ def _cosine(p: Problem, score: scores.Score, queries: Array, keys: Array) -> Pai
 
     def finish(dleft: Array, dright: Array, total: Named) -> tuple[Array, Array, Named]:
         right, right_length = _unit(keys)
-        dsharp = np.einsum("...d,...d->...", dleft, left)
+        dsharp = einsum("...d,...d->...", dleft, left)
         dleft = dleft * sharpness[..., None]
         return (
             _unit_pullback(dleft, left, left_length),
@@ -358,7 +359,7 @@ def _cosine(p: Problem, score: scores.Score, queries: Array, keys: Array) -> Pai
 
 def _unit_pullback(dunit: Array, unit: Array, length: Array) -> Array:
     """Return the gradient of x from that of x / |x|."""
-    along = np.einsum("...d,...d->...", dunit, unit)[..., None]
+    along = einsum("...d,...d->...", dunit, unit)[..., None]
     dx: Array = (dunit - along * unit) / length
     return dx
 

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard import _check
+from regard._einsum import einsum
 from regard.kernels import library
 
 __all__: list[str] = []
@@ -316,7 +317,7 @@ def _attention_pullback(
     dsum = dscores[..., None] * masked.vector * (1 - hidden * hidden)  # (B, T, A)
     d.dvalues[...] += weights[..., None] * dcontext[:, None]
     d.dkeys[...] += dsum
-    d.dvector[...] += np.einsum("bt,bta->a", dscores, hidden)
+    d.dvector[...] += einsum("bt,bta->a", dscores, hidden)
     dquery: Array = dsum.sum(1)
     return dquery
 

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard import _check
+from regard._einsum import einsum
 from regard._layout import as_rows
 from regard.kernels import rows as library
 
@@ -115,7 +116,7 @@ def _standardize(x: Array, normal: Array, epsilon: float) -> Array:
     np.subtract(
         x, (x @ mean_weights)[:, None], out=normal
     )  # sums by BLAS are several times as fast as NumPy's own
-    variance = np.einsum("ij,ij->i", normal, normal)[:, None] * factor
+    variance = einsum("ij,ij->i", normal, normal)[:, None] * factor
     inverse: Array = 1 / np.sqrt(variance + x.dtype.type(epsilon))
     normal *= inverse
     return inverse
@@ -182,7 +183,7 @@ def rms_norm(
     epsilon = _check.number("epsilon", epsilon, least=0)
     rows = as_rows(x)
     factor = x.dtype.type(1 / max(rows.shape[1], 1))
-    square = np.einsum("ij,ij->i", rows, rows)[:, None] * factor
+    square = einsum("ij,ij->i", rows, rows)[:, None] * factor
     inverse = 1 / np.sqrt(square + x.dtype.type(epsilon))
     normal = rows * inverse
 
@@ -190,8 +191,8 @@ def rms_norm(
         _check.same_shape("dy", dy, x.shape)
         drows = dy.reshape(rows.shape)
         dnormal = drows * gain
-        along = np.einsum("ij,ij->i", dnormal, normal)[:, None] * factor
+        along = einsum("ij,ij->i", dnormal, normal)[:, None] * factor
         dx = (dnormal - normal * along) * inverse
-        return dx.reshape(x.shape), np.einsum("ij,ij->j", drows, normal)
+        return dx.reshape(x.shape), einsum("ij,ij->j", drows, normal)
 
     return (normal * gain).reshape(x.shape), pullback

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from regard._einsum import einsum
 from regard.nn import dropout, linear, tanh
 from regard.seq2seq.networks.padding import Padding
 from regard.seq2seq.networks.recurrent.attention import Encoded
@@ -107,7 +108,7 @@ def _annotate(
     averaging = (np.arange(values.shape[1]) < lengths[:, None]) / lengths[:, None].astype(
         values.dtype
     )  # (B, T)
-    final = np.einsum("bt,btc->bc", averaging, values)
+    final = einsum("bt,btc->bc", averaging, values)
 
     def pullback(dkeys: Array, dvalues: Array, dfinal: Array) -> Named:
         return inputs_back(dkeys + dvalues + averaging[..., None] * dfinal[:, None])

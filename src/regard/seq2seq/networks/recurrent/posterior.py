@@ -17,6 +17,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from regard._einsum import einsum
+
 __all__ = ["posterior"]
 
 Array = NDArray[Any]
@@ -43,7 +45,7 @@ def posterior(
     readout += (annotations @ p["readout_context"])[sentence, position]
     np.tanh(readout, out=readout)
     token = tokens[sentence, hypothesis]
-    logits = np.einsum("ne,ne->n", readout, p["target_embedding"][token]) + p["output_bias"][token]
+    logits = einsum("ne,ne->n", readout, p["target_embedding"][token]) + p["output_bias"][token]
     logs = np.full_like(weights, -np.inf)
     logs[at] = np.log(weights[at]) + logits
     shares = np.exp(logs - logs.max(axis=-1, keepdims=True))
