@@ -16,6 +16,7 @@ libreoffice-de    the same, English and German                                  
 bible             verses of the New Testament, Greek and English, aligned by hand             CC BY 4.0
 netra             a trained encoder-decoder with Bahdanau's attention, and its data           MIT
 g2p-en            a trained encoder-decoder without attention, letters to phonemes            Apache-2.0
+gruut             words and their pronunciations in ten languages                             MIT
 phonetisaurus     programs for letters to phonemes by n-grams of pairs                        MIT, BSD
 emoji             the pictures of Noto's emoji, and their English names                       OFL 1.1, BSD
 vowels            640 utterances of two vowels by nine men, as frames of 12 numbers           UCI's; BSD (aeon)
@@ -30,9 +31,11 @@ import hashlib
 import importlib.util
 import json
 import os
+import random
 import re
 import subprocess
 import sys
+import tarfile
 import tempfile
 import zipfile
 from collections import defaultdict
@@ -71,12 +74,13 @@ def run(main: Callable[[], None]) -> NoReturn:
 
 @dataclass(frozen=True)
 class Package:
-    """A pinned package, of Debian if `apt` is True, else of Python."""
+    """A pinned package, of Debian if `apt` is True, else of Python: a wheel, or its source if `source` is True."""
 
     name: str
     version: str
     sha256: str
     apt: bool = False
+    source: bool = False
 
     def download(self, folder: Path) -> None:
         """Fetch the archive into a folder."""
@@ -84,7 +88,8 @@ class Package:
             _call(["apt-get", "download", f"{self.name}={self.version}"], folder, self.name)
             return
         # data are the same for any version of Python
-        options = ["--quiet", "--no-deps", "--only-binary=:all:", "--ignore-requires-python"]
+        kind = "--no-binary=:all:" if self.source else "--only-binary=:all:"
+        options = ["--quiet", "--no-deps", kind, "--ignore-requires-python"]
         pip = [sys.executable, "-m", "pip", "download", *options]
         _call([*pip, f"{self.name}=={self.version}"], folder, self.name)
 
@@ -92,6 +97,9 @@ class Package:
         """Unpack the archive into a folder."""
         if self.apt:
             _call(["dpkg-deb", "-x", str(archive), str(folder)], folder.parent, self.name)
+        elif self.source:
+            with tarfile.open(archive) as file:
+                file.extractall(folder, filter="data")
         else:
             zipfile.ZipFile(archive).extractall(folder)
 
@@ -171,7 +179,7 @@ def cmudict() -> Split[Words]:
     equal are merged. Words for the test and for validation are drawn with `CMUDICT_SEED` from the sorted list. A word
     has all its pronunciations in one split, so that no test word is in training, although its plural can be.
     """
-    words = _pronunciations(unpacked(CMUDICT) / "cmudict" / "data" / "cmudict.dict")
+    words = without_stress(_listed())
     names = sorted(words)
     order = [names[i] for i in np.random.default_rng(CMUDICT_SEED).permutation(len(names))]
     ends = (CMUDICT_TEST, CMUDICT_TEST + CMUDICT_VALID)
@@ -179,15 +187,98 @@ def cmudict() -> Split[Words]:
     return Split(*({name: words[name] for name in sorted(part)} for part in (train, valid, test)))
 
 
-def _pronunciations(path: Path) -> Words:
+def _listed() -> Words:
+    """Return the words of CMUdict and their pronunciations, with stress."""
     words: Words = {}
+    path = unpacked(CMUDICT) / "cmudict" / "data" / "cmudict.dict"
     for line in path.read_text(encoding="utf-8").splitlines():
         word, *phonemes = line.partition(" #")[0].split()
-        unstressed = tuple(phoneme.rstrip("012") for phoneme in phonemes)
         listed = words.setdefault(re.sub(r"\(\d+\)$", "", word), [])
-        if unstressed not in listed:
-            listed.append(unstressed)
+        if tuple(phonemes) not in listed:
+            listed.append(tuple(phonemes))
     return words
+
+
+def without_stress(words: Words) -> Words:
+    """Return pronunciations without stress (``AH0`` becomes ``AH``), each once."""
+    plain = {
+        word: [tuple(x.rstrip("012") for x in phonemes) for phonemes in listed]
+        for word, listed in words.items()
+    }
+    return {word: list(dict.fromkeys(listed)) for word, listed in plain.items()}
+
+
+PHONEBOX_SEED, PHONEBOX_MOST = 1729, 10_000
+PHONEBOX_PARTS = (  # SHA-256 of [[word, phonemes], ..] in JSON
+    "1e354b709ae151e8a2ad259e44e212c555531a443f6195a5304ba469c96d6a91",
+    "7e2b6b3e0efde4284806dc7876e3ec52d096ada3cfc5acba8e66ba3906897566",
+    "356328cf3a8b87ce01cc087c0f129f6eff41b2ebddce6351a6fb64f862b86dfc",
+)
+
+
+def cmudict_of_phonebox() -> Split[Words]:
+    """Return words and their pronunciations, with stress, in the split of phonebox 0.3.0, which is checked by hashes.
+
+    A tenth of the words, at most 10,000, is the test, and a tenth of the others validation, drawn word by word.
+    """
+    words = _listed()
+    names, most = sorted(words), min(PHONEBOX_MOST, len(words) // 10)
+    random.Random(PHONEBOX_SEED).shuffle(names)
+    test, others = names[:most], sorted(names[most:])
+    random.Random(PHONEBOX_SEED).shuffle(others)
+    valid, train = others[: len(others) // 10], others[len(others) // 10 :]
+    parts = Split(*({name: words[name] for name in part} for part in (train, valid, test)))
+    for part, digest in zip(parts, PHONEBOX_PARTS, strict=True):
+        pairs = [[word, phonemes] for word, listed in part.items() for phonemes in listed]
+        found = hashlib.sha256(json.dumps(pairs, separators=(",", ":")).encode()).hexdigest()
+        if found != digest:
+            raise Missing(f"the split has sha256 {found}, need {digest}")
+    return parts
+
+
+# ------------------------------------------------------------------------------------------------------ gruut
+
+GRUUT = {
+    name: Package(f"gruut-lang-{name}", version, sha256, source=True)
+    for name, version, sha256 in (
+        ("ca", "2.0.1", "2d0f932b4d1a0d4c4e5884a638247c754a36d063cb36d1fbbf18dd6bb976ea18"),
+        ("cs", "2.0.1", "16c5b9971399b18bb4cd937adf4e7341e3bf85312d2c776c65016352d5d05eb8"),
+        ("de", "2.0.1", "483ea98e094fcb5fe7191b6b8679cdf2fec85b3ec7f867a492d48fb0b7b415c0"),
+        ("es", "2.0.1", "f872b373c512865097a89a8308c4ef99b958ae5bb9b006471bf00342f94182f3"),
+        ("fr", "2.0.2", "d2de9fc2f92ede277cb6dfe72afdba1b902d329b3cc1f1c706e66b31f0d436bd"),
+        ("it", "2.0.1", "1ffdbc0d4daf6957aa9ea67184f77212f3b486e867d8c03c054256eed0519f4b"),
+        ("nl", "2.0.2", "e39a9880c98dc9dfbaa554e9c116e0eb71bfe3b281d32e6123526d3bbb3b7d65"),
+        ("pt", "2.0.1", "00e22c75b90ec733dfb3e70e429a37568402667a064560cacda24ce23281b840"),
+        ("ru", "2.0.1", "9f025500cde3aa6f5925339a9a4001b4ce505c0ae3c1c1fc2f6e3549d1ab236c"),
+        ("sv", "2.0.1", "736263daedd607271d96e5a69a7bdc20bda6201189d48dca03d7ad3c1991dd40"),
+    )
+}
+GRUUT_SEED, GRUUT_WORDS = 1, 60_000
+
+
+def gruut(language: str) -> Split[Words]:
+    """Return words of a language and their pronunciations: those of a lexicon, or 60,000 of a larger one.
+
+    A tenth of the words is the test, a fiftieth validation. The words of a spelling family
+    (`regard.seq2seq.corpus.families`) are in one part.
+    """
+    from regard.pronunciation import read
+    from regard.seq2seq.corpus.families import families
+
+    (path,) = unpacked(GRUUT[language]).glob(f"*/gruut_lang_{language}/lexicon.db")
+    lexicon = read(path)
+    words: Words = {
+        word: [variant.phones for variant in variants]
+        for word, variants in lexicon.items()
+        if len(word.split()) == 1
+    }
+    found, most = families(words), min(GRUUT_WORDS, len(words))
+    test, valid, train = parts = Split[Words]({}, {}, {})
+    for i in np.random.default_rng(GRUUT_SEED).permutation(len(found)):
+        part = test if len(test) < most // 10 else valid if len(valid) < most // 50 else train
+        if sum(map(len, parts)) < most:
+            part.update({word: words[word] for word in found[i]})
+    return Split(train, valid, test)
 
 
 # ----------------------------------------------------------------------------------------- LibreOffice's help
@@ -501,6 +592,7 @@ def _count_netra() -> str:
 
 KNOWN: dict[str, Callable[[], str]] = {
     "cmudict": lambda: f"{_count(cmudict())} words",
+    "gruut": lambda: ", ".join(f"{_count(gruut(name))} {name}" for name in GRUUT),
     "libreoffice-fr": lambda: f"{_count(libreoffice('fr'))} pairs of at most 15 tokens",
     "libreoffice-de": lambda: f"{_count(libreoffice('de'))} pairs of at most 15 tokens",
     "bible": _count_bible,
