@@ -115,7 +115,7 @@ def checked(word: object, variant: Variant | Iterable[str]) -> tuple[str, Varian
         raise Wrong(f"a word must be text, not {type(word).__name__}")
     word = unicodedata.normalize("NFC", word)
     _check_characters("the word", word, MOST_LETTERS)
-    if word != " ".join(word.split(" ")).strip(" ") or "  " in word:
+    if word != word.strip(" ") or "  " in word:
         raise Wrong("the word has a blank at an end, or two in a row")
     if variant.role:
         _check_characters("the role", variant.role, MOST_LETTERS)
@@ -126,12 +126,14 @@ def checked(word: object, variant: Variant | Iterable[str]) -> tuple[str, Varian
 
 def _checked_phones(phones: Iterable[str]) -> tuple[str, ...]:
     """Return phones in form NFC, without blanks in them."""
-    joined = unicodedata.normalize(
-        "NFC", "\n".join(phones)
-    )  # one call for all; NFC never crosses a line feed
+    given = tuple(phones)
+    # One call for all; NFC never crosses a line feed.
+    joined = unicodedata.normalize("NFC", "\n".join(given))
     if not joined:
         raise Wrong("the word has no phones")
     normal = tuple(joined.split("\n"))
+    if len(normal) != len(given):
+        raise Wrong("a phone contains U+000A")
     if len(normal) > MOST_PHONES:
         raise Wrong(f"a word has at most {MOST_PHONES:,} phones, not {len(normal):,}")
     if not joined.isascii() or not joined.replace("\n", "").isalnum():

@@ -54,9 +54,11 @@ class Pronunciation:
         For each phone, the share of the hypotheses that have it at its place; 1 of the dictionary.
     links : tuple of (int, int)
         Pairs of letter and phone: from left to right, the letters to which the model attended most; none of the
-        dictionary.
+        dictionary, and none of a model that reads subwords or has no attention.
     unknown : tuple of str
         The letters that the model has never seen: with any, an answer is a guess.
+    role : str
+        Of the dictionary, that of the variant: its part of speech.
     """
 
     word: str
@@ -67,6 +69,7 @@ class Pronunciation:
     phone_probabilities: tuple[float, ...] = ()
     links: tuple[tuple[int, int], ...] = ()
     unknown: tuple[str, ...] = ()
+    role: str = ""
 
 
 class Pronouncer:
@@ -122,6 +125,7 @@ class Pronouncer:
             )
         self._repetitions = model.model.repetitions or USUAL
         self._letters, self._as_letters = _letters_of(source.tokens), source.token_type == _LETTERS
+        self._is_spelled = source.token_type in ("characters", _LETTERS)
         self._phones = frozenset(model.model.target.tokens)
         self._word_case, self._letter_case = _only_case(self.lexicon), _only_case(self._letters)
 
@@ -145,6 +149,7 @@ class Pronouncer:
 
     def pronounce(self, words: Iterable[str], *, n_best: int = 1) -> list[list[Pronunciation]]:
         """Return the pronunciations of words: all variants of the dictionary, or the n best of the model."""
+        n_best = _check.integer("n_best", n_best, least=1)
         asked = [unicodedata.normalize("NFC", word) for word in words]
         found = {word: self._known(word) for word in asked}
         new = {word: self._readable(word) for word, variants in found.items() if not variants}
@@ -175,7 +180,12 @@ class Pronouncer:
         variants = self.lexicon.get(word) or self.lexicon.get(_in_case(word, self._word_case)) or ()
         return [
             Pronunciation(
-                word, v.phones, "dictionary", v.probability, phone_probabilities=(1.0,) * len(v.phones)
+                word,
+                v.phones,
+                "dictionary",
+                v.probability,
+                phone_probabilities=(1.0,) * len(v.phones),
+                role=v.role,
             )
             for v in variants
         ]
@@ -225,7 +235,7 @@ class Pronouncer:
                 self._probability(candidates) if i == 0 and not self._unseen(text) else None,
                 shares[i],
                 _agreement(phones[i], phones, shares),
-                _links(candidate, len(text), self._phones),
+                _links(candidate, len(text) if self._is_spelled else 0, self._phones),
                 self._unseen(text),
             )
             for i, candidate in enumerate(candidates)
@@ -269,7 +279,7 @@ def _agreement(
 
 
 def _links(answer: Translation, letters: int, known: frozenset[str]) -> tuple[tuple[int, int], ...]:
-    """Return the letter of each phone; none without attention."""
+    """Return the letter of each phone; none without attention, or without letters."""
     if answer.alignment is None or not letters:
         return ()
     spoken = [phone in known for phone in answer.tokens]

@@ -160,7 +160,7 @@ def distill(
     held_out = {pair[0] for pair in validation or ()}
     chosen = answerable(teacher, (one for one in read if one not in held_out), most)
     made = label(
-        teacher, learnable(teacher, given).kept, chosen.kept, n_best=n_best, top_k=top_k, path=labels
+        teacher, learnable(teacher, given, most).kept, chosen.kept, n_best=n_best, top_k=top_k, path=labels
     )
     if validation is None:
         made, validation = made.split()
@@ -217,14 +217,16 @@ def answerable(teacher: Translator, sources: Iterable[Example], longest: int) ->
     return chosen
 
 
-def learnable(teacher: Translator, pairs: Iterable[Pair]) -> Chosen[Pair]:
-    """Return the pairs whose tokens a teacher knows on both sides."""
+def learnable(teacher: Translator, pairs: Iterable[Pair], longest: int) -> Chosen[Pair]:
+    """Return the pairs that a student learns from: with tokens that a teacher knows, not too many, on both sides."""
     sides, chosen = (teacher.model.source_tokenizer, teacher.model.target), Chosen[Pair]([], {})
     for pair in pairs:
         unknown = [
             token for side, one in zip(sides, pair, strict=True) for token in unseen(side, one.content)
         ]
-        if unknown:
+        if not is_short(teacher.model.source, pair, longest):
+            chosen.left_out[pair] = f"a student learns from 1 to {longest} tokens of each side"
+        elif unknown:
             chosen.left_out[pair] = f"the teacher has never seen {unknown[0]!r:.40}"
         else:
             chosen.kept.append(pair)

@@ -647,7 +647,7 @@ def _check_own(translation: Translation, weights: NDArray[Any]) -> None:
         if own.shape == weights.shape and np.allclose(own, weights, atol=0.01):
             return
     rule = "translation must be one of this model. Got one whose alignment is another instead."
-    _check.fail(rule, hint="model.heads(model.align([source], [target])[0])")
+    _check.fail(rule, hint="model.align([source], [target])[0] is one")
 
 
 def _two_sides(valid: Any) -> tuple[Sequence[Any], Sequence[Any]]:

@@ -26,7 +26,7 @@ from regard.seq2seq.decoding.beam import BEAM
 from regard.seq2seq.decoding.beam import beam as beam_search
 from regard.seq2seq.decoding.forced import distributions, force
 from regard.seq2seq.decoding.hypothesis import Hypothesis, Scoring
-from regard.seq2seq.decoding.repetition import beam_without_loops
+from regard.seq2seq.decoding.repetition import beam_without_loops, has_loops
 from regard.seq2seq.decoding.sampling import sample
 from regard.seq2seq.decoding.search import FIRST
 from regard.seq2seq.extras.base import Reranker
@@ -220,12 +220,15 @@ class Translator(ABC):
         reranker = self._reranker(width, _check.integer("propose", propose))
         count = width if wanted > 1 or reranker is not None else 1  # several may have the same text
 
-        search = self._beam(width, count, ranked, repetitions or self.model.repetitions)
+        most = self.model.repetitions
+        if repetitions is not None:
+            most = _check.integer("repetitions", repetitions, least=1)
+        search = self._beam(width, count, ranked, most)
 
         def rank(rows: Sequence[Row], hypotheses: list[list[Hypothesis]]) -> list[list[Hypothesis]]:
             assert reranker is not None
             if propose:
-                hypotheses = self._with_proposals(reranker, propose, rows, hypotheses, ranked)
+                hypotheses = self._with_proposals(reranker, propose, rows, hypotheses, ranked, most)
             return reranker.rerank(rows, hypotheses, ranked, count if wanted > 1 else 1)
 
         found = self._search_all(sources, search, rank if reranker else None, together=propose > 0)
@@ -282,13 +285,15 @@ class Translator(ABC):
         sources: Sequence[Row],
         hypotheses: Sequence[Sequence[Hypothesis]],
         scoring: Scoring,
+        repetitions: int | None,
     ) -> list[list[Hypothesis]]:
         """Add the reranker's candidates to the hypotheses of a beam, with the network's probabilities."""
         candidates = [list(several) for several in hypotheses]
         inputs, new = self._inputs(sources), list[tuple[int, Row]]()
         for i, proposed in enumerate(reranker.propose(sources, count)):
             known = {one.tokens for one in hypotheses[i]}
-            new += [(i, target) for target in proposed if target not in known]
+            allowed = (one for one in proposed if repetitions is None or not has_loops(one, repetitions))
+            new += [(i, target) for target in allowed if target not in known]
         targets = [[START, *target, END] for _, target in new]
         forced = self._forced([inputs[i] for i, _ in new], targets, scoring)
         for (i, _), hypothesis in zip(new, forced, strict=True):
@@ -362,9 +367,7 @@ class Translator(ABC):
         target_side = self.model.target
         pairs = paired(sources, targets, self.model.source, target_side)
         read = self._read_all([source for source, _ in pairs])
-        given = [target_side.read(target, f"target {i}: ") for i, (_, target) in enumerate(pairs, 1)]
-        for number, target in enumerate(given, 1):
-            check_length(len(target), f"target {number}: ")
+        given = self._read_targets([target for _, target in pairs])
         both = list(zip(read, given, strict=True))
         keys = [i if len(source.example) or len(target) else -1 for i, (source, target) in enumerate(both)]
         once = {key: both[i] for i, key in enumerate(keys)}  # all empty pairs are decoded as one
@@ -379,6 +382,13 @@ class Translator(ABC):
             for (key, (source, target)), hypothesis in zip(once.items(), forced, strict=True)
         }
         return [aligned[key] for key in keys]
+
+    def _read_targets(self, targets: Sequence[Any]) -> list[Example]:
+        """Read targets, and check how long they are."""
+        read = [self.model.target.read(target, f"target {i}: ") for i, target in enumerate(targets, 1)]
+        for number, target in enumerate(read, 1):
+            check_length(len(target), f"target {number}: ")
+        return read
 
     def _forced(
         self,
@@ -406,7 +416,7 @@ class Translator(ABC):
         count = min(_check.integer("top_k", top_k, least=1), len(self.model.target) - FIRST)
         pairs = paired(sources, targets, self.model.source, self.model.target)
         rows = [read.rows for read in self._read_all([source for source, _ in pairs])]
-        given = [self.model.target.read(target, f"target {i}: ") for i, (_, target) in enumerate(pairs, 1)]
+        given = self._read_targets([target for _, target in pairs])
         ids = [target_ids(self.model.target, target.content) for target in given]
         return _decoded(rows, ids, partial(distributions, self.model.network, count=count))
 

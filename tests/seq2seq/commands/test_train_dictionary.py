@@ -10,6 +10,7 @@ import pytest
 from errors import refused
 
 from regard import pronunciation
+from regard.cli import main
 from regard.pronunciation import FORMATS, Lexicon, Variant
 from regard.seq2seq import Seq2Seq, preset
 from regard.seq2seq.commands.train.arguments import add_arguments, check_options, make_models, pair_files
@@ -163,6 +164,20 @@ def test_the_command_has_the_preset_of_python(tmp_path: Path) -> None:
     lexicon = words(30)
     model = made(written(tmp_path / "words.dict", lexicon), "--minutes", "1")[0]
     assert vars(model) == vars(Seq2Seq(**preset("pronunciation", lexicon, {"minutes": 1})))
+
+
+def test_the_time_that_the_preset_has_chosen_is_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("regard.seq2seq.commands.train.run.train_all", lambda *_: 0)
+    command = ["train", str(written(tmp_path / "words.dict", words(30))), "--preset", "pronunciation"]
+    assert main(command) == 0
+    said = capsys.readouterr().err
+    assert "training takes 2 minutes" in said
+    assert "--minutes 60" in said
+    for end in ("--minutes", "--steps", "--epochs"):
+        assert main([*command, end, "3"]) == 0
+        assert "training takes" not in capsys.readouterr().err
 
 
 def test_compared_models_are_the_same_apart_from_attention(tmp_path: Path) -> None:

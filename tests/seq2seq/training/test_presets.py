@@ -10,7 +10,7 @@ import pytest
 from regard.seq2seq import Seq2Seq, preset
 from regard.seq2seq.networks.families import FAMILIES
 from regard.seq2seq.training.config import TrainingConfig
-from regard.seq2seq.training.presets import PRESETS
+from regard.seq2seq.training.presets import PRESETS, expected_time
 
 MANY = [f"w{number}" for number in range(20_000)]
 FEW = MANY[:300]
@@ -101,6 +101,12 @@ def test_an_extra_of_zero_is_left_out() -> None:
 def test_the_time_follows_the_number_of_words(count: int, minutes: int) -> None:
     training = preset("pronunciation", [*map(str, range(count))])["training"]
     assert (training.minutes, training.steps, training.epochs) == (minutes, None, None)
+
+
+def test_what_an_hour_brings_is_said_of_shorter_trainings() -> None:
+    hour = PRESETS["pronunciation"].hour
+    assert hour in expected_time("pronunciation", 4)
+    assert hour not in expected_time("pronunciation", 60)
 
 
 @pytest.mark.parametrize("end", [{"minutes": 1}, {"steps": 7}, {"epochs": 2}, {"minutes": 1, "epochs": 2}])

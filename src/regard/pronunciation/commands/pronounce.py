@@ -199,7 +199,7 @@ def _as_lexicon(answers: Iterable[Sequence[Pronunciation]]) -> tuple[Lexicon, li
         for one in found:
             own = one.probability if one.source == "dictionary" else one.confidence / most
             try:
-                entries.append(checked(one.word, Variant(one.phones, own or None)))
+                entries.append(checked(one.word, Variant(one.phones, own or None, one.role)))
             except Wrong:
                 missing.append(LeftOut(clean(one.word), (), _why(one)))
     return Lexicon.of_checked(entries), missing

@@ -145,7 +145,7 @@ def _check_options(args: argparse.Namespace) -> None:
     check_standard_input([*map(Path, args.pairs), *args.sources])
     check_needs(args, ((option, "--preset", "") for option in OF_DICTIONARIES))
     check_pairs(args)
-    for option in () if args.pairs else ("--valid", "--test", "--columns", "--skip-empty", "--stress"):
+    for option in () if args.pairs else ("--valid", "--test", "--columns", "--skip-empty", *OF_DICTIONARIES):
         if first_given(args, [option]):
             _check.fail(f"{option} needs --pairs")
 
@@ -189,10 +189,12 @@ class _Lessons:
     def choose(self, data: Data) -> Data:
         """Choose the pairs that the teachers know, and the sources that they can answer; report the others."""
         source, target = self.teacher.model.source, self.teacher.model.target
-        pairs = learnable(self.teacher, [(source.load(one), target.read(two)) for one, two in data.train])
+        most = self.student.max_tokens
+        given = [(source.load(one), target.read(two)) for one, two in data.train]
+        pairs = learnable(self.teacher, given, most)
         held_out = {source.load(pair[0]) for pair in (*data.valid, *data.test)} if not data.too_few else set()
         asked = [one for one in self.sources if one not in held_out]
-        chosen = answerable(self.teacher, asked, self.student.max_tokens)
+        chosen = answerable(self.teacher, asked, most)
         _report("pair", pairs)
         _report("source", chosen)
         if asked != self.sources:

@@ -10,7 +10,7 @@ from regard import _check
 from regard.seq2seq.extras import without_attention
 from regard.seq2seq.training.config import OPTIONS, TrainingConfig
 
-__all__ = ["PRESETS", "Preset", "Recipe", "preset"]
+__all__ = ["PRESETS", "Preset", "Recipe", "expected_time", "preset"]
 
 
 class Recipe(NamedTuple):
@@ -26,6 +26,7 @@ class Preset(NamedTuple):
     """The options of `regard.seq2seq.Seq2Seq` for a task, and recipes of which the first that fits is used."""
 
     description: str
+    hour: str  # what a training of an hour brought, next to a short one
     options: Mapping[str, Any]
     extras: Mapping[str, int]
     recipes: tuple[Recipe, ...]
@@ -36,6 +37,7 @@ _WORDS = {"label_smoothing": 0.0, "keep": "last"}
 PRESETS = {
     "pronunciation": Preset(
         "letters to sounds, from a pronunciation dictionary",
+        "of CMUdict's words, with stress and without extras, 29 % are wrong after an hour, 39 % after six minutes",
         {"family": "recurrent", "source": "characters", "target": "tokens"},
         {"translation_memory": 2, "graphones": 8},
         (
@@ -114,6 +116,14 @@ def preset(name: str, words: Collection[str], given: Mapping[str, Any] | None = 
     options["network"] = network
     options["training"] = TrainingConfig(**{**training, **end, **own_training})
     return options
+
+
+def expected_time(name: str, minutes: float) -> str:
+    """Return how long a preset has chosen to train, and what an hour would bring if that is shorter."""
+    line = f"training takes {minutes:g} minutes, by the number of words"
+    if minutes >= _MOST_MINUTES:
+        return line
+    return f"{line}; --minutes {_MOST_MINUTES} makes fewer errors: {PRESETS[name].hour}"
 
 
 def _script(words: Iterable[str]) -> dict[str, str]:

@@ -117,14 +117,15 @@ def group(
     block = 1
     while size // block**2 > _MOST:
         block += 1
+    drawn = _largest(array, block)
     return {
         "name": readable(name),
         "layers": labels(_numbers(len(array)) if layers is None else layers, len(array), "layer"),
         "rows": labels(_numbers(n) if rows is None else rows, n, "query"),
         "columns": labels(_numbers(m) if columns is None else columns, m, "key"),
         "block": block,
-        "weights": packed(_rounded(_largest(array, block))),
-        "step": _STEP if size // block**2 > _EXACT else 1,
+        "weights": packed(_rounded(drawn)),
+        "step": _STEP if drawn.size > _EXACT else 1,
         "measures": {key: value.tolist() for key, value in measures(array)._asdict().items()},
         "warnings": weight_faults(array),
     }

@@ -54,7 +54,7 @@ def curves(
     Raises
     ------
     ValueError
-        If there is no point to draw, or x and y of a line have different lengths.
+        If there is no point to draw, x and y of a line have different lengths, or `height` is less than 2.
 
     Examples
     --------
@@ -68,6 +68,7 @@ def curves(
           0     steps      2
     · training 1.00   o tests 2.00
     """
+    height = _check.integer("height", height, least=2)
     named = [(clean(name), pair) for name, pair in points(lines).items()]
     check_points(named)
     width = min(shutil.get_terminal_size().columns, _WIDEST) if width is None else width

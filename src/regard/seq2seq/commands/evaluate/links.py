@@ -20,7 +20,16 @@ __all__ = ["run"]
 # Arguments of models and of translations, which exclude --links.
 _OTHERS = (
     *("MODEL", "TEST", "--ensemble", "--compare", "--beam", "--alternatives", "--posterior", "--by"),
-    *("--hypotheses", "--references", "--sources", "--measure", "--png"),
+    *(
+        "--hypotheses",
+        "--references",
+        "--sources",
+        "--measure",
+        "--png",
+        "--phonemes",
+        "--columns",
+        "--unknown",
+    ),
 )
 
 

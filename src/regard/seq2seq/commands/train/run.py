@@ -43,6 +43,7 @@ from regard.seq2seq.model import Seq2Seq
 from regard.seq2seq.storage.checkpoint_file import write_checkpoint
 from regard.seq2seq.training.checkpoint import resume
 from regard.seq2seq.training.loop import Diverged, Training
+from regard.seq2seq.training.presets import expected_time
 from regard.seq2seq.translator import LONGEST_SENTENCE
 from regard.show.progress import Progress
 from regard.show.terminal.text import note, report
@@ -60,6 +61,9 @@ def run(args: argparse.Namespace) -> int:
     names, paths = pair_files(args), model_paths(args)
     models = make_models(args, names.lexicon or ())
     read_data = partial(read, names, models[0], models[0].max_tokens)
+    chosen = models[0].training.minutes
+    if args.preset and args.minutes is None and chosen is not None:
+        note(expected_time(args.preset, chosen))
     return train_all(args, models, paths, read_data, partial(_card, args))
 
 
