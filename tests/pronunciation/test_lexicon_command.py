@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from regard.cli import main
+from regard.pronunciation import Lexicon, write
 
 WORDS = "hello HH AH0 L OW1\nhello(2) HH EH0 L OW1\nx-ray EH1 K S\n"
 
@@ -115,3 +116,29 @@ def test_what_is_wrong_is_one_line_and_no_file(
     assert status == 2
     assert reason in capsys.readouterr().err.splitlines()[-1]
     assert {*folder.iterdir()} == before
+
+
+@pytest.mark.parametrize(
+    ("source", "options", "out"),
+    [
+        ("lexiconp.txt", ["--from", "kaldi-weighted", "--format", "kaldi"], "lexicon.txt"),
+        ("words.tsv.left-out.tsv", ["--from", "kaldi", "--format", "tsv"], "words.tsv"),
+        ("words.dict", ["--format", "kaldi"], "lexiconp.txt"),  # which would be written twice
+        ("words.dict", ["--format", "kaldi"], "same.txt"),
+    ],
+)
+def test_no_file_that_is_written_beside_another_replaces_an_input(
+    source: str, options: list[str], out: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "same.txt").symlink_to("lexiconp.txt")
+    (folder / source).write_text("a 1.0 b\n", "utf-8")
+    assert main(["lexicon", source, *options, "--out", out]) == 2
+    assert "lexiconp.txt" in (error := capsys.readouterr().err) or "left-out" in error
+    assert (folder / source).read_text("utf-8") == "a 1.0 b\n"
+    assert not (folder / "lexicon.txt").exists()
+
+
+def test_two_files_of_one_dictionary_have_two_names(folder: Path) -> None:
+    with pytest.raises(ValueError, match=r"lexiconp\.txt"):
+        write(Lexicon([("a", ["b"])]), folder / "lexiconp.txt", "kaldi")
+    assert not (folder / "lexiconp.txt").exists()

@@ -358,6 +358,7 @@ def test_one_bad_line_does_not_end_the_others(
         (["words.txt", "--format", "mfa"], "--out"),
         (["words.txt", "--out", "x"], "--format"),
         (["words.txt", "--format", "tsv", "--out", "words.txt"], "--out"),
+        (["words.txt", "--format", "tsv", "--out", "runs/model.safetensors"], "--out"),
         (["latin.txt"], "line 2"),
         (["words.txt", "--lexicon", "words.txt"], "words.txt"),
         (["words.txt", "--beam", "2", "--n-best", "3"], "--n-best"),
@@ -367,5 +368,8 @@ def test_what_is_wrong_is_an_error(
     arguments: list[str], reason: str, model_path: Path, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (folder / "latin.txt").write_bytes(b"cab\nb\xe9b\n")
-    assert main(["pronounce", str(model_path), *arguments]) == 2
+    (folder / "runs").mkdir()
+    copied = (folder / "runs" / "model.safetensors").write_bytes(model_path.read_bytes())
+    assert main(["pronounce", "runs", *arguments]) == 2
+    assert (folder / "runs" / "model.safetensors").stat().st_size == copied
     assert reason in capsys.readouterr().err

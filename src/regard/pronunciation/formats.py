@@ -26,8 +26,8 @@ class Format(NamedTuple):
     in a file, with its place, and `parse` returns the entries of it; both are None where the format is only written.
     `write` returns the content of the file and of those beside it; it is None where the format is only read.
     `spelling` and `role` return how the file writes a word and a role, and `refusal` why an entry cannot be written,
-    or an empty text. Of each word `variants` are written: all, the best one, or one of each role. `needs_symbols` is
-    whether the voice's symbols must be known.
+    or an empty text. Of each word `variants` are written: all, the best one, or one of each role. `beside` has the
+    names of other files that `write` returns. `needs_symbols` is whether the voice's symbols must be known.
     """
 
     description: str
@@ -39,6 +39,7 @@ class Format(NamedTuple):
     role: Callable[[str], str] = _no_role
     refusal: Callable[[str, Variant], str] = lines.tsv_refusal
     variants: Literal["all", "one", "one of each role"] = "all"
+    beside: tuple[str, ...] = ()
     needs_symbols: bool = False
 
 
@@ -112,6 +113,7 @@ FORMATS: dict[str, Format] = {
         lines.parse_kaldi,
         lines.write_kaldi,
         refusal=lines.kaldi_refusal,
+        beside=(lines.WEIGHTED,),
     ),
     "kaldi-weighted": _of_lines(
         "Kaldi's lexiconp.txt: word probability phones", ".txt", lines.parse_weighted

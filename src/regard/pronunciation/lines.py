@@ -49,6 +49,7 @@ NUMBER = re.compile(r"[0-9]+(\.[0-9]*)?([eE][-+]?[0-9]+)?|\.[0-9]+")
 MFA_NUMBER = re.compile(r"([0-9]+\.[0-9]+|1)\b")
 FORBIDDEN_WORDS = {"<s>", "</s>", "<eps>", "#0"}  # of Kaldi
 FORBIDDEN_PHONE = re.compile(r"#.*|.*_[BESI]|<eps>")
+WEIGHTED = "lexiconp.txt"  # Kaldi's file of probabilities
 RESERVED = "}|_"  # in Phonetisaurus's files of aligned words
 
 
@@ -177,7 +178,7 @@ def write_kaldi(lexicon: Lexicon) -> Files:
         f"{word} {decimal(variant.probability)} {' '.join(variant.phones)}"
         for word, variant in lexicon.entries()
     )
-    return plain | {"lexiconp.txt": weighted[""]}
+    return plain | {WEIGHTED: weighted[""]}
 
 
 def kaldi_refusal(word: str, variant: Variant) -> str:

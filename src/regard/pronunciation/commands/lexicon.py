@@ -9,6 +9,7 @@ from pathlib import Path
 
 from regard import _check
 from regard.pronunciation import FORMATS, Lexicon, Prepared, prepare, read, read_phone_map, read_symbols
+from regard.pronunciation.preparing import saved_files
 from regard.pronunciation.stress import STRESS
 from regard.seq2seq.commands.options import check_outputs
 from regard.show import argument_types
@@ -98,11 +99,13 @@ def run(args: argparse.Namespace) -> int:
 
 
 def check_output(args: argparse.Namespace, inputs: Sequence[Path]) -> None:
-    """Check the options of what is written: a file has a format, and replaces no input."""
+    """Check the options of what is written: a file has a format, and no file replaces an input."""
     if (args.format is None) != (args.out is None):
         missing = "format" if args.format is None else "out"
         _check.fail(f"--{missing} is missing: a file is written in a format")
-    check_outputs({"--out": args.out}, [*inputs, *filter(None, (args.phone_map, args.symbols))])
+    read = [*inputs, *filter(None, (args.phone_map, args.symbols))]
+    for path in saved_files(args.out, args.format).values() if args.out else ():
+        check_outputs({"--out": path}, read)
 
 
 def joined(paths: Sequence[Path], format: str | None, *, skip_bad: bool) -> Lexicon:
