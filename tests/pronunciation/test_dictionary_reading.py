@@ -85,6 +85,23 @@ def test_probabilities_are_kept(make: Make) -> None:
         assert [variant.probability for variant in variants] == [probability, 0.5]
 
 
+@pytest.mark.parametrize(
+    ("line", "phones"),
+    [  # as MFA reads them: a number has digits after a point, or is 1
+        ("w\t1.0\t9 f", "9 f"),
+        ("w\t1.0\t2", "2"),
+        ("w\t1.0 9 f", "9 f"),
+        ("w\t0.5\t0.1\t1.2\t0.9\t9 f", "9 f"),
+        ("w\t0.5\t0.1\t1.2\t0.9\t2", "2"),
+        ("w\t0.5 0.1 1 0.9 0.3 f", "0.3 f"),
+        ("w\t1\t1e-05\t2\t.5\tf", "f"),  # and as they were meant where each number has a cell of its own
+    ],
+)
+def test_a_phone_of_mfa_may_be_a_digit(line: str, phones: str, make: Make) -> None:
+    (variant,) = read(make(f"{line}\n"), format="mfa")["w"]
+    assert " ".join(variant.phones) == phones
+
+
 def test_gruut(tmp_path: Path) -> None:
     path = database(
         tmp_path / "lexicon.db",

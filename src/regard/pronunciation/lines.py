@@ -14,6 +14,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterable
+from itertools import takewhile
 
 from regard.pronunciation.lexicon import Lexicon, Variant, Wrong
 
@@ -117,15 +118,17 @@ def _blank(word: str) -> str:
 
 
 def parse_mfa(line: str) -> Entries:
-    """Read ``word TAB probability TAB phones``, with up to three more numbers, which are not kept."""
-    word, *cells = [cell for cell in line.split("\t") if cell.strip(" ")]
+    """Read ``word TAB probability TAB phones``, with up to three more numbers, which are not kept.
+
+    A further number fills a cell, or is one for MFA: in ``word TAB 1.0 TAB 9 f`` 9 is a phone.
+    """
+    word, *cells = [cell.strip(" ") for cell in line.split("\t") if cell.strip(" ")]
     rest = _fields(" ".join(cells))
-    numbers = 0
-    while numbers < min(4, len(rest)) and NUMBER.fullmatch(rest[numbers]):
-        numbers += 1
-    if not numbers:
+    if not rest or not NUMBER.fullmatch(rest[0]):
         raise Wrong("the word has no probability")
-    return _entry(word.strip(" "), rest[numbers:], rest[0])
+    own = len([*takewhile(NUMBER.fullmatch, cells[:-1])])
+    numbers = [*takewhile(lambda i: i < own or MFA_NUMBER.fullmatch(rest[i]), range(1, min(4, len(rest))))]
+    return _entry(word, rest[1 + len(numbers) :], rest[0])
 
 
 def write_mfa(lexicon: Lexicon) -> Files:
