@@ -54,6 +54,10 @@ CONTENT = {  # a file, the format that is recognised, and what it contains
     "cmusphinx": ("read R EH1 D\nread(2) R IY1 D # now\nbee B IY1\n", "cmudict"),
     "0.7b": (";;; note\nREAD  R EH1 D\nREAD(1)  R IY1 D\nBEE  B IY1\n", "cmudict"),
     "tabs and numbers": ("read\tR EH1 D\nread(2)\tR IY1 D\nbee\tB IY1\n", "cmudict"),
+    "tabs before notes": (
+        ";;; a\tb\nread R EH1 D\t# then\nread(2) \tR IY1 D # a\tb\nbee\tB IY1\n",
+        "cmudict",
+    ),
     "mfa": ("read\t0.99\tR EH1 D\nread\t0.5\t0.1\t1.2\t0.9\tR IY1 D\nbee\t1.0\tB IY1\n", "mfa"),
     "lexicon.txt": ("read R EH1 D\nread R IY1 D\nbee B IY1\n", "kaldi"),
     "lexiconp.txt": ("read 1 R EH1 D\nread 0.5 R IY1 D\nbee 1.0 B IY1\n", "kaldi-weighted"),
@@ -175,6 +179,10 @@ def test_cmudict_07b_is_latin_1_where_it_is_not_utf_8(make: Make) -> None:
         ("a\t1 b\nc\t0 d\n", ["tsv", "mfa"]),
         ("a\t0.5\tb\nc\td\n", ["tsv", "mfa"]),
         ("a\tb\nc d\n", ["tsv", "kaldi"]),
+        ("ice cream\tAY S\nread(2)\tR IY D\n", ["cmudict", "tsv"]),
+        (";;; a note\nice cream\tAY S\n", ["cmudict", "tsv"]),
+        ("read\t1.0\tR EH D\nread(2)\t0.5\tR IY D\n", ["cmudict", "mfa"]),
+        ("read 1.0 R EH D\nread(2) 0.5 R IY D\n", ["cmudict", "kaldi-weighted"]),
     ],
 )
 def test_a_file_of_two_formats_is_an_error_that_names_them_and_the_option(

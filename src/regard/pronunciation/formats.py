@@ -164,6 +164,8 @@ FORMATS: dict[str, Format] = {
 _HINT = "name the format: regard lexicon --from NAME, or format= in Python"
 _NUMBERED = re.compile(r"^[^\s]+\([0-9]+\)[ \t]", re.MULTILINE)
 _COMMENT = re.compile(r"^;;;|^[^\t\n]* #( |$)", re.MULTILINE)
+# A word with a blank, a tab and phones: a tab before a note is none.
+_PHRASE = re.compile(r"^(?!;;;)[^ \t\n]+ +[^ \t\n#][^\t\n#]*\t[ \t]*[^ \t\n#].*", re.MULTILINE)
 _LOOKED_AT = 10_000  # lines, at equal distances
 _NEARLY_ALL = 0.9  # of the lines: the others are errors
 
@@ -184,9 +186,9 @@ def recognise(path: Path) -> str:
 def _recognise_lines(found: list[str]) -> str:
     """Return the format of lines, or raise an error that names those that it may be."""
     text = "\n".join(found)
-    if _NUMBERED.search(text) or _COMMENT.search(text):
-        return "cmudict"
     seen = found[:: len(found) // _LOOKED_AT + 1]
+    if _NUMBERED.search(text) or _COMMENT.search(text):
+        return _numbered(text, seen)
     if _share(len(line.split()) > 1 for line in seen) < 1 - _NEARLY_ALL:
         _check.fail("it is no dictionary: its lines are single words, without phones", hint=_HINT)
     tabs = _share("\t" in line for line in seen)
@@ -194,6 +196,18 @@ def _recognise_lines(found: list[str]) -> str:
         _check.fail(f"{tabs:.0%} of its lines have tabs: it may be 'tsv' or 'kaldi'", hint=_HINT)
     plain, weighted = ("tsv", "mfa") if tabs > 0.5 else ("kaldi", "kaldi-weighted")
     return _with_numbers([_second(line, tab=tabs > 0.5) for line in seen], plain, weighted)
+
+
+def _numbered(text: str, seen: list[str]) -> str:
+    """Return the format of lines with comments or numbered words, unless phrases or probabilities leave two."""
+    numbers = _share(lines.NUMBER.fullmatch(_second(line, tab="\t" in line)) is not None for line in seen)
+    if phrase := _PHRASE.search(text):
+        what, other = f"{phrase[0]!r:.60} has a blank before its tab", "tsv"
+    elif numbers >= _NEARLY_ALL:
+        what, other = "its words are followed by numbers", "mfa" if "\t" in text else "kaldi-weighted"
+    else:
+        return "cmudict"
+    _check.fail(f"{what}, and words have numbers or comments: it may be 'cmudict' or {other!r}", hint=_HINT)
 
 
 def _with_numbers(seconds: list[str], plain: str, weighted: str) -> str:
