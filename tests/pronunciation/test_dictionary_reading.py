@@ -219,6 +219,41 @@ def test_an_unknown_format_is_an_error(make: Make) -> None:
         read(make("a b\n"), format="cmudct")
 
 
+@pytest.mark.parametrize("first", ["<SIL> SIL", "<unk> spn", "{LG} spn", "{OOV}\tspn", "<lexical> a"])
+def test_a_word_in_brackets_makes_no_xml_and_no_json(first: str, make: Make) -> None:
+    tab = "\t" if "\t" in first else " "
+    lexicon = read(make(f"{first}\nread{tab}R EH1 D\n"))
+    assert lexicon.format == ("tsv" if tab == "\t" else "kaldi")
+    assert phones(lexicon) == {first.split()[0]: [first.split()[1]], "read": ["R EH1 D"]}
+
+
+@pytest.mark.parametrize("start", ["", "\ufeff", " \n"])
+@pytest.mark.parametrize(
+    ("content", "format"),
+    [
+        (PLS.format(LEXEME.format("a", "b")), "pls"),
+        ("<!-- <a> -->" + PLS.format(LEXEME.format("a", "b")), "pls"),
+        ('{"a": "b"}', "misaki"),
+        ('{\r\n"a": "b"}', "misaki"),
+    ],
+)
+def test_xml_and_json_are_recognised_by_their_beginning(
+    content: str, format: str, start: str, make: Make
+) -> None:
+    assert read(make(start + content)).format == format
+
+
+@pytest.mark.parametrize("content", ["", "\n", "\ufeff", " \t\r\n\n"])
+def test_an_empty_file_is_named_so(content: str, make: Make) -> None:
+    with pytest.raises(ValueError, match="the file is empty"):
+        read(make(content))
+
+
+def test_an_error_of_recognition_says_how_to_convert_the_file(make: Make) -> None:
+    with pytest.raises(ValueError, match=r"regard lexicon FILE --from \S+ --format \S+ --out \S+"):
+        read(make("a 1 b\n"))
+
+
 # ------------------------------------------------------------------------------------------------ wrong files
 
 
@@ -355,7 +390,7 @@ def test_entities_of_xml_are_refused(declared: str, make: Make) -> None:
         (PLS.format("").replace("ipa", "x-sampa"), "alphabet"),
         (PLS.format("").replace(' alphabet="ipa"', ""), "alphabet"),
         (PLS.format(LEXEME.format("a", "b"))[:-5], "no XML"),
-        ("<a>" * 100_000, "root of the file is a"),
+        ("<?xml version='1.0'?>" + "<a>" * 100_000, "root of the file is a"),
     ],
 )
 def test_xml_that_is_no_lexicon_in_ipa_is_refused(content: str, reason: str, make: Make) -> None:

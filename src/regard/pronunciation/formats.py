@@ -161,7 +161,11 @@ FORMATS: dict[str, Format] = {
     "sherpa-matcha": _voice("Matcha", sherpa.write, sherpa.latin_spelling, sherpa.latin_refusal),
 }
 
-_HINT = "name the format: regard lexicon --from NAME, or format= in Python"
+_HINT = "name the format: regard lexicon FILE --from FORMAT --format tsv --out FILE.tsv converts it; in Python, format="
+_BEGINNINGS = {  # a word of a list may begin with a bracket, too: <unk>
+    "pls": re.compile(rb"<(\?xml|!|(\w+:)?lexicon\b)"),
+    "misaki": re.compile(rb'\{([\s"}]|$)'),
+}
 _NUMBERED = re.compile(r"^[^\s]+\([0-9]+\)[ \t]", re.MULTILINE)
 _COMMENT = re.compile(r"^;;;|^[^\t\n]* #( |$)", re.MULTILINE)
 # A word with a blank, a tab and phones: a tab before a note is none.
@@ -175,9 +179,12 @@ def recognise(path: Path) -> str:
     if load(path, len(gruut.MAGIC)) == gruut.MAGIC:
         return "gruut"
     data = load(path)
-    start = data.removeprefix(b"\xef\xbb\xbf").lstrip()[:1]
-    if start in (b"{", b"<"):
-        return "misaki" if start == b"{" else "pls"
+    start = data.removeprefix(b"\xef\xbb\xbf").lstrip()
+    if not start:
+        _check.fail("the file is empty")
+    for name, beginning in _BEGINNINGS.items():
+        if beginning.match(start):
+            return name
     if b"\0" in data and not data.startswith((b"\xff\xfe", b"\xfe\xff")):
         _check.fail("it is neither text nor an SQLite database", hint=_HINT)
     return _recognise_lines([line for line in decoded(data) if line and line.strip(" \t")])
