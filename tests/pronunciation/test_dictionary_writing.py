@@ -100,6 +100,7 @@ def test_words_that_a_line_cannot_have() -> None:
         ("phonetisaurus", ["a|b", "c }", "_"]),
         ("cmudict", ["a # b", "#1"]),
         ("pls", ["AH0 B", "a B"]),
+        ("misaki", ["HH AH0 L OW1", "ˈAH", "B IY", "a 1"]),
     ],
 )
 def test_phones_that_a_reader_takes_for_something_else(format: str, phones: list[str]) -> None:
@@ -107,6 +108,14 @@ def test_phones_that_a_reader_takes_for_something_else(format: str, phones: list
     prepared = prepare(Lexicon([*entries, ("good", ["a", "b"])]), format)
     assert [*prepared.lexicon] == ["good"]
     assert [*prepared.lost] == [word for word, _ in entries]
+
+
+def test_the_capitals_of_misaki_are_written() -> None:
+    prepared = prepare(
+        Lexicon([("boy", ["b", "ˈ", "Y"]), ("eye", ["ˈI"]), ("how", ["h", "W", "A", "O"])]), "misaki"
+    )
+    assert prepared.left_out == ()
+    assert '"how": "hWAO"' in prepared.files[""].decode()
 
 
 def test_words_that_voices_cannot_find() -> None:

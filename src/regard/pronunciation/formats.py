@@ -144,6 +144,7 @@ FORMATS: dict[str, Format] = {
         misaki.parse_item,
         misaki.write,
         role=misaki.tag,
+        refusal=misaki.refusal,
         variants="one of each role",
     ),
     "pls": Format(
