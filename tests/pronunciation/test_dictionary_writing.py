@@ -164,6 +164,14 @@ def test_a_second_variant_of_a_role_is_listed() -> None:
     assert [entry.phones for entry in prepared.left_out] == [("d",)]
 
 
+def test_of_a_role_the_most_probable_variant_is_written() -> None:
+    entries = [("b", 0.3, ""), ("c", 0.2, "N"), ("d", 1.0, ""), ("e", 0.4, "N"), ("f", 0.4, "N")]
+    lexicon = Lexicon([("a", Variant((phone,), share, role)) for phone, share, role in entries])
+    prepared = prepare(lexicon, "misaki")
+    assert prepared.files[""].decode() == '{\n "a": {\n  "DEFAULT": "d",\n  "N": "e"\n }\n}\n'
+    assert [entry.phones for entry in prepared.left_out] == [("b",), ("c",), ("f",)]
+
+
 def test_the_list_of_what_is_left_out_is_beside_the_file_and_never_out_of_date(tmp_path: Path) -> None:
     path, listed = tmp_path / "lexicon.txt", tmp_path / "lexicon.txt.left-out.tsv"
     lexicon = Lexicon([("a", ["b"]), ("x-ray", ["b", "b"])])

@@ -51,8 +51,24 @@ def test_a_known_word_is_as_listed_with_all_variants(pronounce: Pronouncer) -> N
         (("X", "Y"), "dictionary", 0.5, 1.0),
         (("Z",), "dictionary", None, 1.0),
     ]
-    assert pronounce("bad").phone_probabilities == (1.0, 1.0)
+    assert variants[0].phone_probabilities == (1.0, 1.0)
     assert pronounce("E\u0301a").phones == ("AA",)
+
+
+def test_the_best_of_several_variants_is_the_most_probable_one(model_path: Path) -> None:
+    lexicon = Lexicon(
+        [
+            *(("a", Variant((phone,), share)) for phone, share in (("EY", 0.03), ("AH", 1.0), ("AA", 1.0))),
+            *(("b", Variant((phone,), share)) for phone, share in (("B", 0.9), ("P", None), ("V", 1.0))),
+        ]
+    )
+    pronounce = Pronouncer.load(model_path, lexicon)
+    assert [pronounce(word).phones for word in "ab"] == [
+        ("AH",),
+        ("P",),
+    ]  # of equals the first; None is the highest
+    assert ["".join(map(chr, found)) for found in pronounce.codepoints("a b")] == ["AH P"]
+    assert [one.phones for one in pronounce.pronounce(["a"])[0]] == [("EY",), ("AH",), ("AA",)]
 
 
 @pytest.mark.slow
@@ -275,7 +291,7 @@ def test_the_best_answer_has_a_calibrated_probability(calibrated: Path) -> None:
     assert best.probability == pytest.approx(CALIBRATION(logs))
     assert {one.probability for one in others} == {None}
     assert pronounce("kab").probability is None  # a guess
-    assert pronounce("bad").probability == 0.5  # that of the dictionary
+    assert pronounce.pronounce(["bad"])[0][0].probability == 0.5  # that of the dictionary
     assert Pronouncer.load(calibrated, beam=4)("cab").probability is None
 
 

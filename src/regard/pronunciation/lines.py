@@ -16,7 +16,7 @@ import unicodedata
 from collections.abc import Iterable
 from itertools import takewhile
 
-from regard.pronunciation.lexicon import Lexicon, Variant, Wrong
+from regard.pronunciation.lexicon import Lexicon, Variant, Wrong, known
 
 __all__ = [
     "Entries",
@@ -24,7 +24,6 @@ __all__ = [
     "cmudict_refusal",
     "decimal",
     "kaldi_refusal",
-    "known",
     "mfa_refusal",
     "mfa_spelling",
     "parse_cmudict",
@@ -134,15 +133,11 @@ def parse_mfa(line: str) -> Entries:
 def write_mfa(lexicon: Lexicon) -> Files:
     """Write probabilities relative to the best variant of the word, whose probability is 1.0."""
     return plain_lines(
-        f"{word}\t{decimal(known(variant) / max(map(known, variants)))}\t{' '.join(variant.phones)}"
+        f"{word}\t{decimal(known(variant.probability) / best)}\t{' '.join(variant.phones)}"
         for word, variants in lexicon.items()
+        for best in [max(known(variant.probability) for variant in variants)]
         for variant in variants
     )
-
-
-def known(variant: Variant) -> float:
-    """Return the probability of a variant, 1 if it is not known."""
-    return 1.0 if variant.probability is None else variant.probability
 
 
 def mfa_spelling(word: str) -> str:

@@ -11,8 +11,8 @@ from typing import NamedTuple
 from regard import _check, _files
 from regard.pronunciation.files import Path
 from regard.pronunciation.formats import FORMATS, Format
-from regard.pronunciation.lexicon import Lexicon, Variant, Wrong
-from regard.pronunciation.lines import known, plain_lines
+from regard.pronunciation.lexicon import Lexicon, Variant, Wrong, known
+from regard.pronunciation.lines import plain_lines
 from regard.pronunciation.stress import STRESS, Stress, stressed
 from regard.pronunciation.symbols import PhoneMap, replaced, spoken, written_symbols
 
@@ -200,12 +200,12 @@ def _fitting(chosen: Format, entries: list[tuple[str, Variant]]) -> tuple[Lexico
     kept: list[tuple[str, Variant]] = []
     others: list[LeftOut] = []
     for spelling, variants in spelled.items():
-        if chosen.variants == "one":  # the best, whatever the order
-            variants.sort(key=lambda entry: -known(entry[1]))
         taken: dict[object, tuple[str, ...]] = {}
+        best_first = sorted(variants, key=lambda entry: -known(entry[1].probability))
+        for _, variant in best_first:
+            taken.setdefault(_place(chosen, variant), variant.phones)
         for word, variant in variants:
-            key = _place(chosen, variant)
-            if taken.setdefault(key, variant.phones) == variant.phones:
+            if taken[_place(chosen, variant)] == variant.phones:
                 kept.append((spelling, variant))
             else:
                 others.append(LeftOut(word, variant.phones, _AGAIN[chosen.variants]))

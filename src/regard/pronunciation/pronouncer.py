@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from regard import _check
 from regard._characters import classes
 from regard.pronunciation.files import Path
-from regard.pronunciation.lexicon import MOST_LETTERS, Variant
+from regard.pronunciation.lexicon import MOST_LETTERS, Variant, known
 
 if TYPE_CHECKING:
     from regard.seq2seq import Translation
@@ -144,8 +144,8 @@ class Pronouncer:
         return cls(Seq2Seq.load(path), lexicon, unknown=unknown, beam=beam)
 
     def __call__(self, word: str) -> Pronunciation:
-        """Return the best pronunciation of a word."""
-        return self.pronounce([word])[0][0]
+        """Return the best pronunciation of a word: of the dictionary the most probable variant."""
+        return _best(self.pronounce([word])[0])
 
     def pronounce(self, words: Iterable[str], *, n_best: int = 1) -> list[list[Pronunciation]]:
         """Return the pronunciations of words: all variants of the dictionary, or the n best of the model."""
@@ -170,8 +170,8 @@ class Pronouncer:
         A blank stands between words, and punctuation stays where it is.
         """
         parts = _divided(text)
-        words = iter(self.pronounce([part for part, is_word in parts if is_word]))
-        spoken = "".join("".join(next(words)[0].phones) if is_word else part for part, is_word in parts)
+        words = map(_best, self.pronounce([part for part, is_word in parts if is_word]))
+        spoken = "".join("".join(next(words).phones) if is_word else part for part, is_word in parts)
         sentences = _SENTENCE_END.split(unicodedata.normalize("NFD", " ".join(spoken.split())))
         return [[*map(ord, sentence)] for sentence in sentences if sentence]
 
@@ -248,6 +248,11 @@ def _letters_of(tokens: Iterable[str]) -> frozenset[str]:
     return frozenset(
         "".join(token for token in tokens if not re.fullmatch("<.+>", token)).replace(_BLANK, " ")
     )
+
+
+def _best(found: Sequence[Pronunciation]) -> Pronunciation:
+    """Return the most probable variant of the dictionary, the first of equals; the first answer of a model."""
+    return max(found, key=lambda one: known(one.probability)) if found[0].source == "dictionary" else found[0]
 
 
 def _skipped(word: str, unseen: tuple[str, ...]) -> Pronunciation:
