@@ -7,6 +7,7 @@ import itertools
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -87,7 +88,8 @@ def test_other_words_come_from_the_model(pronounce: Pronouncer) -> None:
 def test_the_order_and_the_company_of_words_change_nothing(pronounce: Pronouncer) -> None:
     words = ["cab", "bad", "dec", "cab", "кот", "ebb"]
     together = pronounce.pronounce(words)
-    assert [one[0].phones for one in together] == [pronounce(word).phones for word in words]
+    alone = [pronounce.pronounce([word])[0] for word in words]
+    assert [one[0].phones for one in together] == [one[0].phones for one in alone]
     assert [one[0].phones for one in pronounce.pronounce(words[::-1])][::-1] == [
         one[0].phones for one in together
     ]
@@ -185,6 +187,53 @@ def test_the_share_of_each_phone_by_hand() -> None:
     best = ("a", "b", "c")
     others: Sequence[tuple[str, ...]] = [best, ("a", "c"), ("x", "b", "c")]
     assert _agreement(best, others, [0.5, 0.25, 0.25]) == (0.75, 0.75, 1.0)
+
+
+def read_by(words: list[str], **options: Any) -> Pronouncer:
+    """A pronouncer whose model has seen these words, but learned nothing."""
+    model = Seq2Seq(**({"source": "characters", "target": "tokens", "network": SMALL} | options), epochs=1)
+    return Pronouncer(model.fit(words, ["A B", "B"][: len(words)]))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["characters", "tokens"])
+def test_a_dotted_capital_is_folded_to_one_letter(kind: str) -> None:
+    for text in ("İSA", "I\u0307SA", "İsa"):
+        pronounce = (
+            read_by(["isa", "as"], source=kind)
+            if kind == "characters"
+            else read_by([[*"isa"], [*"as"]], source=kind)
+        )  # type: ignore[list-item]
+        assert (pronounce(text).source, pronounce(text).unknown) == ("model", ())
+        pronounce.lexicon = Lexicon([("isa", ["X"])])
+        assert Pronouncer(pronounce.model, pronounce.lexicon)(text).phones == ("X",)
+
+
+@pytest.mark.slow
+def test_a_final_sigma_is_that_of_the_model() -> None:
+    both, one = read_by(["οδος", "σο"]), read_by(["ΟΔΟΣ", "ΣΟ"], lower=True)
+    assert both("ΟΔΟΣ").unknown == both("οδος").unknown == one("ΟΔΟΣ").unknown == one("οδοσ").unknown == ()
+    assert Pronouncer(one.model, Lexicon([("οδος", ["X"])]))("ΟΔΟΣ").phones == ("X",)
+
+
+@pytest.mark.slow
+def test_letters_are_unseen_where_the_model_reads_an_unknown_token() -> None:
+    apart = ["e\u0323\u0300ko", "ọ\u0301e"]  # ẹ̀ has no single character: its mark is a letter of the model
+    for form, unseen in (("NFC", ("é",)), ("NFD", ())):
+        found = read_by([*apart], normalization=form)("éko")
+        assert (found.source, found.unknown) == ("model", unseen)
+    assert read_by([[*"e\u0301ko"], [*"oe"]], source="tokens")("éko").unknown == ()  # type: ignore[list-item]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("form", ["NFC", "NFKC"])
+def test_what_is_no_token_is_an_unknown_letter(form: str) -> None:
+    pronounce = read_by([[*"ab"], [*"ba"]], source="tokens", normalization=form)  # type: ignore[list-item]
+    words = ["ab", "a b", "a\u00a0b", "a\u00b4b", "a\ufeffb", "a\tb", "\ufeff", "ba"]
+    found = [one for (one, *_) in pronounce.pronounce(words)]
+    assert [one.source for one in found] == ["model"] * 6 + ["skipped", "model"]
+    assert (found[0].unknown, found[1].unknown, found[4].unknown) == ((), (" ",), ())
+    assert all(found[i].unknown for i in (2, 3, 5))
 
 
 # ------------------------------------------------------------------------------------------------ laws
