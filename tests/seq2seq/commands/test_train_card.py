@@ -21,8 +21,10 @@ from regard.cli import main
 from regard.pronunciation import Lexicon, Pronouncer
 from regard.seq2seq import Seq2Seq, Translation
 from regard.seq2seq.commands.train.card import rates, rates_by_length
+from regard.seq2seq.commands.train.card import tested_words as variants_of_words
 from regard.seq2seq.commands.train.confidence import Confidence, calibrate
 from regard.seq2seq.commands.train.data import Data
+from regard.seq2seq.corpus.pairs import by_source
 from regard.seq2seq.decoding.calibration import Calibration
 from regard.seq2seq.sources import Text
 from regard.seq2seq.translator import Judged
@@ -62,6 +64,18 @@ RIGHT: list[list[Phones]] = [
     [("AH1", "B", "IY0"), ("AH0", "B")],
     [("AH0",), ("Z", "Z")],
 ]
+
+
+def test_words_that_a_model_reads_alike_are_one_word_of_the_test() -> None:
+    reader, target = Text("characters", normalization="NFKC"), Text("tokens")
+    rows = [("ﬁn", "F IH N"), ("a", "AH"), ("fin", "F AY N"), ("ﬁne", "F"), ("a", "EY")]
+    test = [(reader.load(word), target.load(phones)) for word, phones in rows]
+    assert variants_of_words(test) == {
+        "ﬁn": [("F", "IH", "N"), ("F", "AY", "N")],
+        "a": [("AH",), ("EY",)],
+        "ﬁne": [("F",)],
+    }
+    assert len(variants_of_words(test)) == len(by_source(test))  # of which each has an answer
 
 
 def test_rates_are_those_of_a_plain_count() -> None:

@@ -26,8 +26,12 @@ Phones = tuple[str, ...]
 
 
 def tested_words(test: Iterable[Pair]) -> dict[str, list[Phones]]:
-    """Return the words of the test, each once, with all their variants in the order of the dictionary."""
-    return by_source((str(source), tuple(target.content)) for source, target in test)
+    """Return the words of the test with all their variants in the order of the dictionary, as often as they are judged.
+
+    Words that the model reads alike are judged once, under the first of them.
+    """
+    found = by_source((source, tuple(target.content)) for source, target in test)
+    return {str(source): variants for source, variants in found.items()}
 
 
 def rates(answers: Sequence[Phones], references: Sequence[Sequence[Phones]]) -> dict[str, Any]:
