@@ -165,6 +165,11 @@ def test_the_same_entry_twice_is_one_with_the_higher_probability(make: Make) -> 
     assert variant.probability == 0.75
 
 
+def test_comments_of_cmudict_with_a_number_sign_are_no_words(make: Make) -> None:
+    content = "# my words\n## more\n#\n#SHARP-SIGN SH AA1 R P\nread R EH1 D # note\nread(2) R IY1 D\n"
+    assert [*read(make(content))] == ["#SHARP-SIGN", "read"]
+
+
 def test_cmudict_07b_is_latin_1_where_it_is_not_utf_8(make: Make) -> None:
     assert [*read(make(";;; a\nDÉJÀ  D EY1\nÀ  AA1\n".encode("latin-1")))] == ["DÉJÀ", "À"]
 

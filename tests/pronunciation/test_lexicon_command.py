@@ -88,6 +88,31 @@ def test_bad_lines_are_errors_or_listed(capsys: pytest.CaptureFixture[str]) -> N
 
 
 @pytest.mark.parametrize(
+    ("content", "noted"),
+    [
+        ("# my words\nread R EH1 D\n", "#"),
+        ("read\t1.0\tR EH1 D\n#\t0.5\tHH AE SH\n", "#"),  # MFA may have the word
+        ("word\tphones\nread\tR EH1 D\n", "word phones"),
+        ("Word Pronunciation\nread R EH1 D\n", "Word Pronunciation"),
+        ("WORD\tphonemes\nread\tR EH1 D\n", "WORD phonemes"),
+        ("read R EH1 D\nword phones\n", None),
+        ("word W ER1 D\n#1 N AH1 M\n", None),
+        ('{"#": "hæʃ", "b": "bi"}', None),
+    ],
+)
+def test_what_may_be_a_comment_or_a_header_is_noted_and_kept(
+    content: str, noted: str | None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("x").write_text(content, "utf-8")
+    assert main(["lexicon", "x"]) == 0
+    out, err = capsys.readouterr()
+    assert "words           2" in out
+    lines = err.splitlines()[1:]
+    assert len(lines) == (noted is not None)
+    assert all(f"{noted!r}" in line for line in lines)
+
+
+@pytest.mark.parametrize(
     ("arguments", "reason"),
     [
         (["words.dict", "--format", "mfa"], "--out"),

@@ -44,6 +44,7 @@ Entries = list[tuple[str, Variant]]
 Files = dict[str, bytes]
 
 NUMBERED = re.compile(r"(.+)\([0-9]+\)")  # the further variants of a word, in CMUdict
+COMMENTS = (";;;", "# ", "##")  # of CMUdict; "#SHARP-SIGN" is a word
 NUMBER = re.compile(r"[0-9]+(\.[0-9]*)?([eE][-+]?[0-9]+)?|\.[0-9]+")
 # MFA takes what begins so for a number, wherever one may stand.
 MFA_NUMBER = re.compile(r"([0-9]+\.[0-9]+|1)\b")
@@ -81,7 +82,7 @@ def decimal(value: float | None) -> str:
 
 def parse_cmudict(line: str) -> Entries:
     """Read ``word P1 P2``, ``word(2) P1 P2 # note`` or a comment."""
-    if line.startswith(";;;"):
+    if line.startswith(COMMENTS) or line.strip() == "#":
         return []
     word, *phones = _fields(line)
     comment = next((i for i, phone in enumerate(phones) if phone.startswith("#")), None)
@@ -102,7 +103,7 @@ def cmudict_refusal(word: str, variant: Variant) -> str:
     """Return why CMUdict's form cannot express an entry, or an empty text."""
     if NUMBERED.fullmatch(word):
         return "the end of the word reads as the number of a variant"
-    if word.startswith(";;;"):
+    if f"{word} ".startswith(COMMENTS):
         return "the word reads as the beginning of a comment"
     if any(phone.startswith("#") for phone in variant.phones):
         return "a phone that begins with # reads as a comment"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 
@@ -29,6 +29,8 @@ __all__ = [
 ]
 
 _SHOWN = 5  # lines that are skipped, reasons why words are left out
+_OF_LINES = ("cmudict", "mfa", "kaldi", "kaldi-weighted", "phonetisaurus", "tsv")
+_HEADERS = {("word", name) for name in ("phones", "phonemes", "pronunciation")}
 
 EXAMPLES = """\
 formats, recognised from the content of a file:
@@ -122,10 +124,21 @@ def note_read(path: Path, lexicon: Lexicon) -> None:
     """Report what a dictionary contains, and which entries were skipped."""
     variants = sum(map(len, lexicon.values()))
     note(f"{path}: {lexicon.format}, {_count(len(lexicon), 'word')}, {_count(variants, 'pronunciation')}")
+    for entry in _no_entries(lexicon):
+        note(f"{clean(repr(entry))} has been read as an entry: is it a comment or a header?")
     for message in lexicon.skipped[:_SHOWN]:
         note(f"skipped: {clean(message)}")
     if len(lexicon.skipped) > _SHOWN:
         note(f"skipped: {len(lexicon.skipped):,} entries in all")
+
+
+def _no_entries(lexicon: Lexicon) -> Iterator[str]:
+    """Yield what may be no entry in a file of lines: the word # of comments, and the names of columns."""
+    if lexicon.format in _OF_LINES and "#" in lexicon:
+        yield "#"
+    word, first = next(lexicon.entries())
+    if (word.lower(), *map(str.lower, first.phones)) in _HEADERS:
+        yield f"{word} {first.phones[0]}"
 
 
 def _describe(lexicon: Lexicon) -> None:
