@@ -260,6 +260,25 @@ def test_a_word_that_a_map_leaves_without_phones_is_listed() -> None:
     assert prepared.lost == ("a",)
 
 
+def test_variants_that_are_joined_to_one_text_are_one_phoneme(tmp_path: Path) -> None:
+    entries = [
+        (("tʃ",), ""),
+        (("t", "ʃ"), ""),
+        (("a",), "x:N"),
+        (("tʃ",), ""),
+        (("t", "ʃ"), "x:N"),
+        (("tʃ",), "x:N"),
+    ]
+    lexicon = Lexicon([("ch", Variant(phones, None, role)) for phones, role in entries])
+    written = prepare(lexicon, "pls").files[""].decode()
+    assert [line.count("<phoneme>tʃ</phoneme>") for line in written.splitlines() if "<lexeme" in line] == [
+        1,
+        1,
+    ]
+    (tmp_path / "x").write_text(written, "utf-8")
+    assert prepare(read(tmp_path / "x"), "pls").files[""].decode() == written
+
+
 def test_variants_that_become_equal_are_one() -> None:
     lexicon = Lexicon([("a", Variant(("AH0",), 0.5)), ("a", Variant(("AH1",), 1.0))])
     prepared = prepare(lexicon, "mfa", stress="drop")
@@ -276,6 +295,9 @@ PHONES = [
     "ã",
     "a\u0303",
     "t͡ʃ",
+    "tʃ",
+    "t",
+    "ʃ",
     "oʊ",
     "AH0",
     "B",

@@ -392,6 +392,21 @@ def test_a_dictionary_of_words_is_written_and_the_others_are_listed(model_path: 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("folder")
+def test_the_list_has_the_reason_why_a_word_is_no_entry(model_path: Path) -> None:
+    words = ["cab", "a\u00a0b", "a  b", "c" * 1001, "кот"]
+    Path("words.txt").write_text("\n".join(words), "utf-8")
+    assert main(["pronounce", str(model_path), "words.txt", "--format", "tsv", "--out", "x.tsv"]) == 2
+    rows = [line.split("\t") for line in Path("x.tsv.left-out.tsv").read_text("utf-8").splitlines()[1:]]
+    assert [row[2] for row in rows] == [
+        "the word contains U+00A0 (NO-BREAK SPACE)",
+        "the word has a blank at an end, or two in a row",
+        "the word has 1,001 characters; at most 1,000 are read",
+        "the model has never seen к, о, т",
+    ]
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("folder")
 def test_words_of_standard_input_and_their_n_best(
     model_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

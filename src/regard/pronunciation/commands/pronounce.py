@@ -202,8 +202,9 @@ def _as_lexicon(answers: Iterable[Sequence[Pronunciation]]) -> tuple[Lexicon, li
             own = one.probability if one.source == "dictionary" else one.confidence / most
             try:
                 entries.append(checked(one.word, Variant(one.phones, own or None, one.role)))
-            except Wrong:
-                missing.append(LeftOut(clean(one.word), (), _why(one)))
+            except Wrong as error:
+                reason = str(error) if one.phones or len(one.word) > MOST_LETTERS else _why(one)
+                missing.append(LeftOut(clean(one.word), one.phones, reason))
     return Lexicon.of_checked(entries), missing
 
 
