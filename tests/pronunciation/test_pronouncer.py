@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import itertools
+import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -73,6 +74,35 @@ def test_the_best_of_several_variants_is_the_most_probable_one(model_path: Path)
 
 
 @pytest.mark.slow
+def test_a_known_word_keeps_the_roles_of_its_variants(model_path: Path, tmp_path: Path) -> None:
+    entries = [("ab", Variant(("A", "B"), None, "NOUN")), ("ab", Variant(("B", "A"), None, "VERB"))]
+    pronounce = Pronouncer.load(model_path, Lexicon(entries))
+    assert [one.role for one in pronounce.pronounce(["ab"])[0]] == ["NOUN", "VERB"]
+    assert pronounce("ba").role == ""
+    written, out = tmp_path / "in.json", tmp_path / "out.json"
+    written.write_text('{"ab": {"DEFAULT": "AB", "VERB": "BA"}}', "utf-8")
+    (tmp_path / "words.txt").write_text("ab\n", "utf-8")
+    command = ["pronounce", model_path, tmp_path / "words.txt", "--lexicon", written, "--format", "misaki"]
+    assert main([*map(str, command), "--out", str(out)]) == 0
+    assert json.loads(out.read_text("utf-8")) == {"ab": {"DEFAULT": "AB", "VERB": "BA"}}
+
+
+@pytest.mark.parametrize("count", [0, -1, 1.5])
+def test_n_best_is_a_number_of_answers(pronounce: Pronouncer, count: Any) -> None:
+    with pytest.raises((ValueError, TypeError), match="n_best must be"):
+        pronounce.pronounce(["ab"], n_best=count)
+
+
+@pytest.mark.threads
+def test_answers_of_a_model_of_subwords_have_no_links() -> None:
+    pytest.importorskip("sentencepiece")
+    words = [x + y + z for x in "abd" for y in "ab" for z in "abd"]
+    options = {"source": "subwords", "target": "tokens", "vocabulary": 12, "epochs": 2}
+    pronounce = Pronouncer(Seq2Seq(**options).fit(words, [" ".join(word.upper()) for word in words]))
+    assert pronounce("dab").phones
+    assert pronounce("dab").links == ()
+
+
 def test_other_words_come_from_the_model(pronounce: Pronouncer) -> None:
     found = pronounce("cab")
     assert (found.phones, found.source, found.unknown) == (("K", "AA", "B"), "model", ())

@@ -146,11 +146,17 @@ def test_what_a_teacher_cannot_read_is_left_out_with_its_reason(two: list[Seq2Se
         ("", "0 tokens, and a student learns from 1 to 3"),
         ("aaaa", "4 tokens, and a student learns from 1 to 3"),
     ]
-    given = [("dab", "D A B"), ("dib", "D I B"), ("dab", "D AH B")]
-    pairs = learnable(two[0], as_pairs(given, two[0].model.source, two[0].model.target))
+    given = [("dab", "D A B"), ("dib", "D I B"), ("dab", "D AH B"), ("dab", "D A A B"), ("daab", "D A B")]
+    pairs = learnable(two[0], as_pairs(given, two[0].model.source, two[0].model.target), 3)
     assert [target.name for _, target in pairs.kept] == ["D A B"]
-    reasons = ["the teacher has never seen 'i'", "the teacher has never seen 'AH'"]
+    long = "a student learns from 1 to 3 tokens of each side"
+    reasons = ["the teacher has never seen 'i'", "the teacher has never seen 'AH'", long, long]
     assert list(pairs.left_out.values()) == reasons
+
+
+def test_distributions_of_a_target_that_is_too_long_are_an_error(two: list[Seq2Seq]) -> None:
+    with pytest.raises(ValueError, match=r"target 2: .*1,?001"):
+        two[0].distributions(["dab", "dab"], ["D A B", " ".join(["A"] * 1001)])
 
 
 # ------------------------------------------------------------------------------------------------ the file of labels

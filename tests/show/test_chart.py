@@ -244,6 +244,12 @@ def test_text_curves_by_hand() -> None:
     ]
 
 
+@pytest.mark.parametrize("height", [1, 0, -3, 2.5])
+def test_text_curves_have_at_least_two_lines(height: Any) -> None:
+    with pytest.raises((ValueError, TypeError), match="height must be"):
+        terminal.curves({"a": ([0, 1], [1, 2])}, height=height)
+
+
 def test_masked_numbers_of_a_curve_are_left_out() -> None:
     masked = np.ma.masked_array([1.0, 1e36, 3.0], [False, True, False])
     assert terminal.curves({"a": ([0, 1, 2], masked)}) == terminal.curves({"a": ([0, 2], [1.0, 3.0])})

@@ -206,7 +206,7 @@ class AttentionEstimator(BaseEstimator):  # type: ignore[misc]
             options = {"alpha": float(self.alpha), "max_iter": self.max_iter, "tol": float(self.tol)}
             fitted = fitting.fit(problem, self._likelihood, rng=rng, **options)
         else:  # no other row predicts the only one
-            fitted = fitting.Fitted(self._heads.initial(0.0, self.keys_, rng), 0.0, 1, True)
+            fitted = fitting.Fitted(self._heads.initial(0.0, self.keys_, rng), 0.0, 1)
         self.parameters_, self.loss_ = fitted.parameters, fitted.loss
         self.n_iter_ = max(fitted.iterations, 1)
 

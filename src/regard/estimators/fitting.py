@@ -193,12 +193,11 @@ class LeaveOneOut:
 
 @dataclass(frozen=True)
 class Fitted:
-    """The result of `fit`: parameters, the loss, iterations, and whether L-BFGS has converged."""
+    """The result of `fit`: parameters, the loss, and iterations of L-BFGS."""
 
     parameters: Array
     loss: float
     iterations: int
-    converged: bool
 
 
 Likelihood = Callable[[float], tuple[float, float]]
@@ -267,7 +266,7 @@ def fit(
             bounds=problem.heads.bounds(),
             options={"maxiter": max_iter, "gtol": tol, "ftol": tol},
         )
-    return Fitted(result.x, problem.value(result.x), int(result.nit), bool(result.success))
+    return Fitted(result.x, problem.value(result.x), int(result.nit))
 
 
 def contexts(heads: MetricHeads, head: Head, queries: Array, x: Array, y: Array, log_weights: Array) -> Array:

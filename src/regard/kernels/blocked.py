@@ -12,7 +12,6 @@ the threads. The number of queries and items of a tile depends on its memory, an
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -24,6 +23,7 @@ from regard._einsum import einsum
 from regard._layout import Items, slices
 from regard._problem import Problem
 from regard.kernels import pairs as pairing
+from regard.kernels.library import processors
 from regard.kernels.pairs import (
     LANES,
     PRODUCT_WORK,
@@ -109,7 +109,7 @@ def thread_count(p: Problem, threads: int | None) -> int:
     work = p.layout.items * p.layout.n * p.layout.m * (p.queries.shape[-1] + p.values.shape[-1] + 8)
     if work < THREADED_WORK:
         return 1
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return processors()
 
 
 def _map_on_threads(work: Callable[[T], R], tasks: list[T], threads: int) -> Iterator[R]:

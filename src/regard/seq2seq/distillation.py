@@ -358,9 +358,8 @@ def labels_identity(
     for network in networks:
         digest.update(repr(network.config).encode())
         digest.update(network.parameters.flat.data)
-    sizes = model.source.spec.tokens, len(model.target)
     described = [model.source.settings(), (model.target.describe(), model.target.data())]
-    described += [(extra.describe(), extra.data(sizes)) for extra in model.extras.values()]
+    described += [(extra.describe(), extra.data(model.sizes)) for extra in model.extras.values()]
     for settings, data in described:
         digest.update(json.dumps(settings, sort_keys=True).encode())
         for name in sorted(data):

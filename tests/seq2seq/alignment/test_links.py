@@ -124,7 +124,6 @@ def test_sure_and_possible_links() -> None:
     gold = Gold(frozenset({(0, 0)}), frozenset({(0, 0), (1, 2), (3, 1)}))
     for line in ("0-0 1?2 3p1", " 3p1\t0-0  1p2 \n", "0-0:S 1-2:P 3-1:P"):
         assert parse(line) == gold
-    assert parse("1-1 2?3 4p2", first=1) == gold
     assert parse("") == (frozenset(), frozenset())
 
 
@@ -147,12 +146,6 @@ def test_an_invalid_link_is_an_error(line: str, text: str, tmp_path: Path) -> No
     with pytest.raises(ValueError) as caught:
         read_gold(path)
     assert str(caught.value) == f"{path}, line 3: {text}"
-
-
-def test_a_number_below_the_first_is_an_error() -> None:
-    with pytest.raises(ValueError) as caught:
-        parse("0-1", first=1)
-    assert str(caught.value) == "a link must count words from 1 on. Got '0-1' instead."
 
 
 def test_a_file_of_links(tmp_path: Path) -> None:

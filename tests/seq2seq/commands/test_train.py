@@ -31,7 +31,7 @@ from regard.seq2seq.commands.summary import summarize
 from regard.seq2seq.commands.train import files, run
 from regard.seq2seq.commands.train.arguments import add_arguments, pair_files
 from regard.seq2seq.commands.train.files import RunFiles
-from regard.seq2seq.commands.train.report import Reporter, equally_spaced, forecast
+from regard.seq2seq.commands.train.report import Reporter, forecast, sample_pairs
 from regard.seq2seq.corpus.batching import Links
 from regard.seq2seq.sources import Text
 from regard.seq2seq.sources.text.tokenizers import Characters, Subwords, Tokenizer, Tokens, Words
@@ -1014,7 +1014,7 @@ def test_speed_is_in_the_displayed_unit(
 
 def test_sample_pairs_are_from_all_parts_of_a_sorted_file() -> None:
     for count in (0, 1, 200, 201, 399, 1000):
-        indices = [int(source) for source, _ in equally_spaced([(str(i), "") for i in range(count)])]
+        indices = [int(source) for source, _ in sample_pairs([(str(i), "") for i in range(count)])]
         assert len(indices) == min(count, 200)
         gaps = np.diff([-1, *indices, count])
         assert gaps.min(initial=1) >= 1
@@ -1041,7 +1041,7 @@ def test_links_are_between_tokens_where_these_are_characters(given: list[str], b
 
 def test_a_sample_has_all_pairs_of_a_source() -> None:
     pairs = [(str(i % 300), str(i)) for i in range(600)]
-    sample = equally_spaced(pairs)
+    sample = sample_pairs(pairs)
     chosen = {source for source, _ in sample}
     assert len(chosen) == 200
     assert sample == [pair for pair in pairs if pair[0] in chosen]

@@ -136,6 +136,8 @@ def test_epochs_are_measured_as_the_words_of_the_end_are(
     assert epochs
     assert all(", WER " in line and "(greedy, 2 sources)" in line for line in epochs)
     assert "exact" not in stdout + stderr
+    split = Seq2Seq.load(tmp_path / "run").card["split"]
+    assert (split["by"], split["seed"]) == ("file", None)
 
 
 @pytest.mark.slow

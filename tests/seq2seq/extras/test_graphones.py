@@ -648,6 +648,30 @@ def test_proposals_are_ranked_with_the_hypotheses_of_the_beam(speaker: Seq2Seq) 
         learned(extras={}, epochs=1).translate(["walk"], propose=2)
 
 
+def test_proposals_obey_the_limit_of_repetitions(speaker: Seq2Seq, monkeypatch: pytest.MonkeyPatch) -> None:
+    graphones, target = speaker.model.reranker, speaker.model.target
+    assert graphones is not None
+    (k,), (w,) = target.encode(["K"]), target.encode(["W"])
+    proposed = [(), (k,) * 4, (w, k) * 3, (w, k, w), (w, 3)]
+    monkeypatch.setattr(graphones, "propose", lambda sources, count: [proposed] * len(sources))
+    scored: list[tuple[int, ...]] = []
+    log_probabilities = graphones.log_probabilities
+
+    def seen(pairs: Any) -> Any:
+        scored.extend(tuple(target) for _, target in pairs)
+        return log_probabilities(pairs)
+
+    monkeypatch.setattr(graphones, "log_probabilities", seen)
+    speaker.candidates(["walk"], beam=2, propose=5, repetitions=2)
+    assert {*proposed} & {*scored} == {(w, k, w)}
+
+
+@pytest.mark.parametrize("count", [0, -1])
+def test_a_limit_of_repetitions_is_at_least_one(speaker: Seq2Seq, count: int) -> None:
+    with pytest.raises(ValueError, match=f"repetitions must be at least 1. Got {count} instead"):
+        speaker.candidates(["walk"], repetitions=count)
+
+
 def test_letters_are_linked_with_their_sounds() -> None:
     words = {
         "cat": "KAT",

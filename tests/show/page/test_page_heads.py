@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import math
 from typing import Any
 
@@ -106,6 +107,14 @@ def test_many_weights_are_rounded_and_more_are_reduced_to_the_largest_of_blocks(
     ]
     assert reduced["weights"]["shape"] == [1, 65, 128, 128]
     assert reduced["measures"]["entropy"][0][64] == pytest.approx(float(measures(one).entropy))
+
+
+def test_blocks_that_make_too_many_weights_to_be_exact_are_rounded() -> None:
+    """Of 774 x 5,419 weights, blocks of 2 x 2 leave 387 x 2,710, as sides are rounded up: more than 2^20."""
+    found = group("g", np.full((774, 5419), np.float32(0.25)))
+    number = np.frombuffer(base64.b64decode(found["weights"]["base64"]), found["weights"]["dtype"])[0]
+    assert found["weights"]["shape"][-2:] == [387, 2710]
+    assert number / found["step"] == pytest.approx(0.25, abs=1e-5)
 
 
 @pytest.mark.parametrize("shape", [(0, 1, 2, 2), (1, 2, 0), (3,), (1, 1, 1, 2, 2)])

@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -190,38 +189,35 @@ def spell(pairs: Iterable[Link]) -> str:
     return " ".join(f"{source}-{target}" for source, target in sorted(pairs))
 
 
-def parse(line: str, *, first: int = 0) -> Gold:
+def parse(line: str) -> Gold:
     """Parse a line in Pharaoh's format.
 
     Sure links are written ``1-2`` or ``1-2:S``, links that are only possible ``1?2``, ``1p2`` or ``1-2:P``.
 
-    `line`: links separated by spaces; `first`: the number of the first word in them, 0 or 1.
+    `line`: links separated by spaces.
     """
     sure, possible = set(), set()
     for word in line.split():
         match = _LINK.fullmatch(word)
         if match is None:
             _check.fail(f"a link must be like 0-0 or 0?0. Got {word[:40]!r} instead.")
-        link = int(match[1]) - first, int(match[3]) - first
-        if min(link) < 0:
-            _check.fail(f"a link must count words from {first} on. Got {word!r:.60} instead.")
+        link = int(match[1]), int(match[3])
         possible.add(link)
         if match[2] == "-" and match[4] != "P":
             sure.add(link)
     return Gold(frozenset(sure), frozenset(possible))
 
 
-def read_gold(path: str | os.PathLike[str], *, first: int = 0) -> list[Gold]:
+def read_gold(path: str | os.PathLike[str]) -> list[Gold]:
     """Read a file in Pharaoh's format, one sentence pair a line.
 
-    `path`: UTF-8, compressed with gzip or not; an empty line is a pair without links; `first`: the number of the
-    first word in it, 0 or 1.
+    `path`: UTF-8, compressed with gzip or not; an empty line is a pair without links.
     """
-    return list(_golds(os.fspath(path), first))
+    return list(_golds(os.fspath(path)))
 
 
-def _golds(name: str, first: int) -> Iterator[Gold]:
-    shared: Callable[[str], Gold] = memoized(partial(parse, first=first))
+def _golds(name: str) -> Iterator[Gold]:
+    shared: Callable[[str], Gold] = memoized(parse)
     with file_lines(name) as lines:
         for number, line in enumerate(lines, 1):
             try:

@@ -31,12 +31,10 @@ _BEAMED = 200  # sources that are also searched with a beam
 class Comparison(NamedTuple):
     """How an exported model differs from its network on some sources.
 
-    `sources`: how many were compared; `different`: those whose answers differ, although their probabilities are not
-    equal up to rounding; `ties`: different answers of equal probability; `largest`: the largest difference of two
-    log-probabilities.
+    `different`: the sources whose answers differ, although their probabilities are not equal up to rounding; `ties`:
+    different answers of equal probability; `largest`: the largest difference of two log-probabilities.
     """
 
-    sources: int
     different: list[int]
     ties: int
     largest: float
@@ -75,7 +73,7 @@ def compare(
             ties += tied and not equal
             different += [i] * (not equal and not tied)
         done(len(group))
-    return Comparison(len(rows), sorted(different), ties, largest)
+    return Comparison(sorted(different), ties, largest)
 
 
 def _both(

@@ -1,15 +1,17 @@
-"""What a source has read, and the beginning of an error about it."""
+"""What a source has read."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
-__all__ = ["Example"]
+__all__ = ["Example", "equally_spaced"]
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -51,3 +53,9 @@ class Example:
             return self.content  # type: ignore[no-any-return]
         digest = hashlib.sha256(np.ascontiguousarray(self.content).data).hexdigest()
         return self.content.shape, self.content.dtype.str, digest
+
+
+def equally_spaced(items: Sequence[T], most: int) -> list[T]:
+    """Return at most so many items, at equal distances."""
+    count = min(len(items), most)
+    return [items[i * len(items) // count] for i in range(count)]

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from regard import _check
 from regard.seq2seq.sources.arrays import is_array_file, is_float, load_array, real_array
 from regard.seq2seq.sources.base import Option, Source, Spec, is_path
-from regard.seq2seq.sources.example import Example
+from regard.seq2seq.sources.example import Example, equally_spaced
 from regard.seq2seq.sources.image_files import read_image
 from regard.seq2seq.sources.image_limits import Limits, as_limits, limits, measures, outside
 
@@ -98,10 +98,8 @@ class Images(Source):
 
     def fitted(self, examples: Iterable[Example]) -> Self:
         """Return a source that knows the limits of the measures of pictures like these: of 2,000 at equal distances."""
-        every = [*examples]
-        count = min(len(every), _MEASURED)
-        chosen = (every[i * len(every) // count] for i in range(count))
-        return replace(self, seen=limits([self._measures(one) for one in chosen])) if count else self
+        chosen = equally_spaced([*examples], _MEASURED)
+        return replace(self, seen=limits([self._measures(one) for one in chosen])) if chosen else self
 
     def unusual(self, example: Example) -> tuple[str, ...]:
         """Return which measures of a picture lie far outside those of the training pictures."""

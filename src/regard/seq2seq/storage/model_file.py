@@ -33,7 +33,7 @@ import numpy as np
 from regard import _check
 from regard._safetensors import Container, Wrong, opened, write
 from regard.seq2seq.decoding.calibration import Calibration
-from regard.seq2seq.extras import EXTRAS, extra_class
+from regard.seq2seq.extras import EXTRAS, augments, extra_class
 from regard.seq2seq.extras.base import Extra, Reranker, SourceAugmenter
 from regard.seq2seq.networks.base import Network, Predictor
 from regard.seq2seq.networks.families import Config, build, describe, read_config
@@ -76,6 +76,11 @@ class Model(NamedTuple, Generic[Predicts]):
     repetitions: int | None = None
 
     @property
+    def sizes(self) -> tuple[int, int]:
+        """The sizes of both vocabularies; 0 for rows of numbers."""
+        return self.source.spec.tokens, len(self.target)
+
+    @property
     def source_tokenizer(self) -> Tokenizer:
         """The tokenizer of the source; ValueError for a model whose sources are no text."""
         if self.source.tokenizer is None:
@@ -110,14 +115,9 @@ def write_model(path: str | os.PathLike[str], model: Model[Network]) -> None:
             arrays[f"{side}.{name}"] = np.frombuffer(data, np.uint8)
     for extra, part in model.extras.items():
         metadata[extra] = json.dumps(part.describe())
-        for name, data in part.data(_sizes(model)).items():
+        for name, data in part.data(model.sizes).items():
             arrays[f"{extra}.{name}"] = np.frombuffer(data, np.uint8)
     write(path, arrays, metadata)
-
-
-def _sizes(model: Model[Network]) -> tuple[int, int]:
-    """Return the sizes of both vocabularies; 0 for rows of numbers."""
-    return model.source.spec.tokens, len(model.target)
 
 
 def model_file(path: str | os.PathLike[str]) -> Path:
@@ -147,17 +147,16 @@ def _read(file: Container) -> Model[Network]:
     names = [name for name in EXTRAS if name in file.metadata]
     if names and not config.source_tokens:
         raise Wrong(f"its configuration is damaged: {names[0]} needs a source of tokens")
-    augmented = any(issubclass(extra_class(name), SourceAugmenter) for name in names)
     # An augmenter appends target tokens to sources, so these are source tokens, too.
-    counts = config.source_tokens - (config.target_tokens if augmented else 0), config.target_tokens
-    source = _restored(file, "source", partial(restore_source, tokens=counts[0]), "its source")
-    target = _restored(file, "target", partial(restore, size=counts[1]), "its target")
+    appended = config.target_tokens if any(map(augments, names)) else 0
+    sizes = config.source_tokens - appended, config.target_tokens
+    source = _restored(file, "source", partial(restore_source, tokens=sizes[0]), "its source")
+    target = _restored(file, "target", partial(restore, size=sizes[1]), "its target")
     _check_fit(config, source)
     parts = [*SIDES, *names]
     _check_names(
         file, [*config.shapes(), *(f"{part}.{name}" for part in parts for name in _array_names(file, part))]
     )
-    sizes = counts
     extras = {name: _restored(file, name, extra_class(name).restore, name, sizes) for name in names}
     model = _assembled(file, config, source, target, extras)
     return model._replace(card=_card(file), calibration=_calibration(file), repetitions=_repetitions(file))

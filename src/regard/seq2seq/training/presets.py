@@ -45,7 +45,7 @@ PRESETS = {
                 20_000,
                 True,
                 {"embedding": 128, "encoder": 192, "decoder": 256, "attention": 128},
-                {"learning_rate": 1.5e-3, "batch_tokens": 768, "dropout": 0.35, **_WORDS},
+                {"learning_rate": 1.5e-3, "batch_tokens": 768, "dropout": 0.35, "rdrop": 1.0, **_WORDS},
             ),
             Recipe(
                 5_000,

@@ -21,8 +21,8 @@ __all__ = ["decoder", "mechanism", "of_decoder", "recorded", "with_words"]
 
 Array = NDArray[Any]
 
-_MOST = 1024  # weights, and numbers of each matrix, that are drawn as numbers of their own
-_WIDEST = 64  # queries, and keys
+MOST = 1024  # weights, and numbers of each matrix, that are drawn as numbers of their own
+WIDEST = 64  # queries, and keys
 _UNITS = 3  # of the perceptron that a reader may choose where the attention has none
 _SEED = 42
 _COMPUTED = (  # by the page itself
@@ -244,19 +244,19 @@ def is_readable(*arrays: Array) -> bool:
     """Return whether queries, keys and values are small matrices of finite numbers, which can be changed by hand."""
     if any(array.ndim != 2 or not array.size for array in arrays):
         return False
-    small = fits(len(arrays[0]), len(arrays[1])) and max(array.size for array in arrays) <= _MOST
+    small = fits(len(arrays[0]), len(arrays[1])) and max(array.size for array in arrays) <= MOST
     return small and all(np.isfinite(array.astype(np.float64)).all() for array in arrays)
 
 
 def fits(n: int, m: int) -> bool:
     """Return whether n x m weights can be read as numbers."""
-    return n * m <= _MOST and max(n, m) <= _WIDEST
+    return n * m <= MOST and max(n, m) <= WIDEST
 
 
 def _check_fits(n: int, m: int) -> None:
     if not fits(n, m):
         _check.fail(
-            f"a page shows the steps of up to {_MOST:,} weights, {_WIDEST} in a row: here are {n} x {m}"
+            f"a page shows the steps of up to {MOST:,} weights, {WIDEST} in a row: here are {n} x {m}"
         )
 
 
@@ -270,7 +270,7 @@ def recomputes(score: ScoreLike, normalize: object) -> bool:
 def _readable(*arrays: Array) -> list[Array]:
     """Return queries, keys and values as float64 matrices that fit a page."""
     if not is_readable(*arrays):
-        rule = f"a page changes matrices of finite numbers, up to {_MOST:,} of them and of weights"
+        rule = f"a page changes matrices of finite numbers, up to {MOST:,} of them and of weights"
         hint = "page(regard.attend(...)) shows the weights of larger ones, and of several heads"
         _check.fail(rule, dict(zip(("queries", "keys", "values"), arrays, strict=True)), hint)
     return [array.astype(np.float64) for array in arrays]

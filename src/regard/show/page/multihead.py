@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from regard import _check
 from regard.nn import multi_head_attention
-from regard.show.page.mechanism import is_readable
+from regard.show.page.mechanism import MOST, WIDEST, is_readable
 from regard.show.page.section import Section, labels
 from regard.show.steps import TEXTS
 
@@ -54,7 +54,7 @@ def multihead(
     multi_head_attention(x, None, *weights, heads=heads)  # checks the shapes
     _check.choice("positions", positions, tuple(TEXTS["multihead"]["kinds"]))
     if not all(is_readable(array, array, array) for array in arrays.values()):
-        _check.fail("a page changes matrices of finite numbers, up to 1,024 of them and 64 words")
+        _check.fail(f"a page changes matrices of finite numbers, up to {MOST:,} of them and {WIDEST} words")
     if (d := weights[0].shape[1] // heads) % 2:
         _check.fail(f"rotary positions need an even size d of each head. Got {d} instead.")
     size = weights[2].shape[1] // heads

@@ -12,11 +12,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from regard import _check
 from regard.show.terminal.cells import LONGEST_LABEL, checked_cells, darkest, labels, percent
-from regard.show.terminal.text import align, cut, display_width, fit, pad_lines, shade, wants_color
+from regard.show.terminal.text import BLOCKS, align, cut, display_width, fit, pad_lines, shade, wants_color
 
 __all__ = ["heatmap", "table"]
 
-_BLOCKS = " ░▒▓█"
 _LONGEST_HEAD = 12
 _MOST_ROWS = 48
 _MOST_FLAGS = 24  # more columns than this get numbers and a legend
@@ -141,7 +140,7 @@ def _cell(weight: float, top: float, largest: float, size: int, color: bool) -> 
         return {4: "nan ", 2: "??", 1: "?"}[size]
     share = weight / top
     level = max(min(int(share * 5), 4), int(weight == largest > 0))
-    text = " " * size if color else _BLOCKS[level] * size
+    text = " " * size if color else BLOCKS[level] * size
     if size == 4:
         text = f"{percent(weight):>3} "
     return shade(text, share) if color else text

@@ -8,11 +8,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from regard import _check
 from regard.show.pixels import MARGIN
-from regard.show.terminal.text import clean, display_width, fit, shade, side_by_side, wants_color
+from regard.show.terminal.text import BLOCKS, clean, display_width, fit, shade, side_by_side, wants_color
 
 __all__ = ["captioned", "checked_grids", "checked_tokens"]
-
-_BLOCKS = " ░▒▓█"
 
 
 def captioned(
@@ -81,7 +79,7 @@ def _block(token: str, weights: NDArray[np.float64], cell: int, color: bool) -> 
 
 
 def _cell(share: float, size: int, color: bool) -> str:
-    return shade(" " * size, share) if color else _BLOCKS[round(4 * share)] * size
+    return shade(" " * size, share) if color else BLOCKS[round(4 * share)] * size
 
 
 def checked_grids(weights: ArrayLike, grid: tuple[int, int] | None = None) -> NDArray[np.float64]:

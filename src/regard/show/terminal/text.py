@@ -28,6 +28,7 @@ __all__ = [
 
 # White to dark blue among the 256 fixed terminal colours: the same picture on dark and on light terminals.
 _RAMP = (231, 189, 153, 117, 75, 33, 32, 26, 25, 18)
+BLOCKS = " ░▒▓█"  # shades without colours
 _FIRST_DARK = 5  # from this shade on, white digits are easier to read than black ones
 _ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
 # Clusters in the letters of `classes`: none begins with a character of width 0, and a joiner joins any two characters

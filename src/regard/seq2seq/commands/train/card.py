@@ -97,8 +97,8 @@ def make_card(
         "words": len(lexicon),
         "entries": sum(map(len, lexicon.values())),
         "split": {
-            "by": "word" if data.groups is None else "family",
-            "seed": SEED,
+            "by": data.split,
+            "seed": None if data.split == "file" else SEED,
             **{part: len(tested_words(getattr(data, part))) for part in _PARTS},
         },
         "letters": [*read.source_tokenizer.tokens[len(SPECIAL) :]],

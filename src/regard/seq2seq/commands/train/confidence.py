@@ -20,6 +20,7 @@ from regard.seq2seq.decoding.beam import BEAM
 from regard.seq2seq.decoding.calibration import FEWEST, Calibration, calibration_error
 from regard.seq2seq.model import Seq2Seq
 from regard.seq2seq.sources import Example
+from regard.seq2seq.sources.example import equally_spaced
 from regard.seq2seq.translator import Judged
 
 __all__ = ["Confidence", "calibrate", "describe"]
@@ -89,8 +90,7 @@ def calibrate(model: Seq2Seq, test: Sequence[Pair], valid: Sequence[Pair], data:
 
 def _spread(items: dict[Example, list[Any]]) -> dict[Example, list[Any]]:
     """Return at most 500 items at equal distances."""
-    keys, count = [*items], min(len(items), _MOST)
-    return {key: items[key] for key in (keys[i * len(keys) // count] for i in range(count))}
+    return {key: items[key] for key in equally_spaced([*items], _MOST)}
 
 
 def _folds(sources: Iterable[Example]) -> dict[Example, int]:

@@ -67,7 +67,7 @@ class Data:
     lexicon: Lexicon | None = None  # the dictionary of which the pairs are
     tested: str = ""  # the first file of the test pairs
     labels: Labels | None = None  # of teachers, for the training pairs and for other sources
-    groups: Groups | None = None  # of sources that were held out together
+    split: str = ""  # how the test words of a dictionary were chosen: by "family", "word" or "file"
 
     @property
     def lessons(self) -> list[Pair]:
@@ -97,8 +97,8 @@ def read(files: PairFiles, model: Seq2Seq, longest: int) -> Data:
     lines: Sequence[LineLinks] | None = None
     if files.links:
         lines = read_links(files.links, skipped.lines, len(train))
-    test = None
-    if files.dictionary and not (files.valid or files.test):
+    test, given = None, bool(files.valid or files.test)
+    if files.dictionary and not given:
         train, test = hold_out(train, model.fits, most=MOST_TESTED, groups=files.groups)
     if files.valid:
         valid = _pairs(files.valid, "--valid", files, skipped, model)
@@ -121,7 +121,7 @@ def read(files: PairFiles, model: Seq2Seq, longest: int) -> Data:
         own_test=test != valid,
         lexicon=files.lexicon,
         tested=files.tested,
-        groups=files.groups,
+        split="file" if given else "word" if files.groups is None else "family",
     )
 
 

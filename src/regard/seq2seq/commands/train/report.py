@@ -19,6 +19,7 @@ from regard.seq2seq.corpus.pairs import Pair
 from regard.seq2seq.decoding.beam import BEAM
 from regard.seq2seq.evaluation.metrics import is_near
 from regard.seq2seq.model import Seq2Seq
+from regard.seq2seq.sources.example import equally_spaced
 from regard.seq2seq.sources.text.normalization import normalize
 from regard.seq2seq.training.defaults import choose_epochs
 from regard.seq2seq.training.log import Log, entries
@@ -34,11 +35,11 @@ __all__ = [
     "closing_notes",
     "describe_pairs",
     "draw_curve",
-    "equally_spaced",
     "forecast",
     "measure",
     "print_measures",
     "print_rates",
+    "sample_pairs",
     "short_warning",
     "show_examples",
     "where_tokens_are",
@@ -90,11 +91,9 @@ def _describe_test(data: Data, test: Sequence[Pair]) -> str:
 # --------------------------------------------------------------------------------------------------- while it trains
 
 
-def equally_spaced(pairs: Sequence[Pair]) -> list[Pair]:
+def sample_pairs(pairs: Sequence[Pair]) -> list[Pair]:
     """Return the pairs of at most 200 sources at equal distances, because a file may be sorted."""
-    sources = list(dict.fromkeys(source for source, _ in pairs))
-    count = min(len(sources), _SAMPLE_PAIRS)
-    chosen = {sources[i * len(sources) // count] for i in range(count)}
+    chosen = {*equally_spaced([*dict.fromkeys(source for source, _ in pairs)], _SAMPLE_PAIRS)}
     return [pair for pair in pairs if pair[0] in chosen]
 
 
@@ -125,7 +124,7 @@ class Reporter:
         *,
         phonemes: bool = False,
     ) -> None:
-        self.model, self.training, self.sample = model, training, equally_spaced(sample)
+        self.model, self.training, self.sample = model, training, sample_pairs(sample)
         self.phonemes = phonemes
         done = first.number - 1
         self.progress = Progress(first.total, name, done=done)
