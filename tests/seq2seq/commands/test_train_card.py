@@ -106,6 +106,14 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+def test_the_card_has_the_hash_of_the_dictionary_that_was_read(tmp_path: Path) -> None:
+    path = written(tmp_path / "words.dict", words(60))
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    _, data = made(path, *SHORT)
+    path.write_text("another\n")
+    assert data.files == [{"name": "words.dict", "sha256": digest}]
+
+
 @pytest.mark.slow
 def test_train_writes_what_it_has_measured(folder: Path) -> None:
     model, lexicon = Seq2Seq.load(folder / "run"), pronunciation.read(folder / "words.dict")

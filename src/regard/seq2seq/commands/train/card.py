@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import hashlib
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 from regard.pronunciation import Lexicon
-from regard.pronunciation.files import load
 from regard.pronunciation.stress import stressed
 from regard.seq2seq.commands.train.data import Data
 from regard.seq2seq.corpus.pairs import Pair, by_source
@@ -91,7 +88,7 @@ def make_card(
     """Return the card of a model that is trained on a dictionary; `measured` are its error rates."""
     read, lexicon = model.model, data.lexicon or Lexicon()
     return {
-        "files": [{"name": Path(name).name, "sha256": _sha256(name)} for name in args.pairs],
+        "files": [*data.files],
         "licence": args.licence,
         "date": datetime.now(UTC).date().isoformat(),
         "words": len(lexicon),
@@ -114,7 +111,3 @@ def make_card(
 
 
 _PARTS = ("train", "valid", "test")
-
-
-def _sha256(path: str) -> str:
-    return hashlib.sha256(load(path)).hexdigest()
