@@ -131,6 +131,7 @@ def test_equal_scores_are_merged_from_the_left_as_in_the_tokenizer() -> None:
         tokenizer = Subwords(Vocabulary([*SPECIAL, *tokens]), [0.0] * 4 + [-1.0] * 5, method=method)  # type: ignore[arg-type]
         for count in range(1, 9):
             same(tokenizer, "a" * count)
+    same(pieces("unigram"), "axaxaxxaxaaaaa")  # aa a aa and a aa aa have the same sum of scores
 
 
 def test_special_tokens_in_a_text_have_ids_of_their_own() -> None:
