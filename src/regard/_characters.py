@@ -78,6 +78,11 @@ class _Classes(dict[int, str]):
 _CLASSES = _Classes()
 
 
+def lowered(text: str) -> str:
+    """Return a text in lower case; of the dotted capital of Turkish only the letter i, where Unicode adds a mark."""
+    return text.replace("İ", "i").lower()
+
+
 def classes(text: str) -> str:
     """Return the class of each character, as one string of the same length."""
     return text.translate(_CLASSES)

@@ -23,7 +23,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from regard.pronunciation import Lexicon, Prepared, Pronouncer, Variant, prepare
+from regard.pronunciation import Lexicon, Prepared, Pronouncer, Variant, prepare, read
 from regard.seq2seq import Seq2Seq
 
 # One phone string for each word, so that a word that is found under another name is seen.
@@ -273,11 +273,14 @@ def test_mfa_reads_the_words_phones_and_probabilities(
     ]
     lexicon = Lexicon([*entries, *numbered(WORDS).entries(), *weighted, ("a b", ["a"]), ("<eps>", ["a"])])
     prepared = prepare(lexicon, "mfa")
-    read = [*mfa_parser(Path(prepared.save(tmp_path / "words.dict")[0]))]
-    assert [(word, phones) for word, phones, *_ in read] == [
+    path = Path(prepared.save(tmp_path / "words.dict")[0])
+    found = [*mfa_parser(path)]
+    assert [(word, phones) for word, phones, *_ in found] == [
         (word, variant.phones) for word, variant in prepared.lexicon.entries()
     ]
-    assert [entry[2:] for entry in read if entry[0] == "é"] == [
+    own = [(word, variant.phones) for word, variant in read(path, format="mfa").entries()]
+    assert own == [(word, phones) for word, phones, *_ in found]
+    assert [entry[2:] for entry in found if entry[0] == "é"] == [
         (p, None, None, None) for p in (0.5, 1.0, 0.000001)
     ]
     assert {*prepared.lost} >= {"a b", "<eps>", "w00", "w10", "w20", "w30"}

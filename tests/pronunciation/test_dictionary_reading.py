@@ -54,6 +54,10 @@ CONTENT = {  # a file, the format that is recognised, and what it contains
     "cmusphinx": ("read R EH1 D\nread(2) R IY1 D # now\nbee B IY1\n", "cmudict"),
     "0.7b": (";;; note\nREAD  R EH1 D\nREAD(1)  R IY1 D\nBEE  B IY1\n", "cmudict"),
     "tabs and numbers": ("read\tR EH1 D\nread(2)\tR IY1 D\nbee\tB IY1\n", "cmudict"),
+    "tabs before notes": (
+        ";;; a\tb\nread R EH1 D\t# then\nread(2) \tR IY1 D # a\tb\nbee\tB IY1\n",
+        "cmudict",
+    ),
     "mfa": ("read\t0.99\tR EH1 D\nread\t0.5\t0.1\t1.2\t0.9\tR IY1 D\nbee\t1.0\tB IY1\n", "mfa"),
     "lexicon.txt": ("read R EH1 D\nread R IY1 D\nbee B IY1\n", "kaldi"),
     "lexiconp.txt": ("read 1 R EH1 D\nread 0.5 R IY1 D\nbee 1.0 B IY1\n", "kaldi-weighted"),
@@ -83,6 +87,23 @@ def test_probabilities_are_kept(make: Make) -> None:
     for name, probability in (("mfa", 0.99), ("lexiconp.txt", 1.0)):
         variants = read(make(CONTENT[name][0]))["read"]
         assert [variant.probability for variant in variants] == [probability, 0.5]
+
+
+@pytest.mark.parametrize(
+    ("line", "phones"),
+    [  # as MFA reads them: a number has digits after a point, or is 1
+        ("w\t1.0\t9 f", "9 f"),
+        ("w\t1.0\t2", "2"),
+        ("w\t1.0 9 f", "9 f"),
+        ("w\t0.5\t0.1\t1.2\t0.9\t9 f", "9 f"),
+        ("w\t0.5\t0.1\t1.2\t0.9\t2", "2"),
+        ("w\t0.5 0.1 1 0.9 0.3 f", "0.3 f"),
+        ("w\t1\t1e-05\t2\t.5\tf", "f"),  # and as they were meant where each number has a cell of its own
+    ],
+)
+def test_a_phone_of_mfa_may_be_a_digit(line: str, phones: str, make: Make) -> None:
+    (variant,) = read(make(f"{line}\n"), format="mfa")["w"]
+    assert " ".join(variant.phones) == phones
 
 
 def test_gruut(tmp_path: Path) -> None:
@@ -144,6 +165,11 @@ def test_the_same_entry_twice_is_one_with_the_higher_probability(make: Make) -> 
     assert variant.probability == 0.75
 
 
+def test_comments_of_cmudict_with_a_number_sign_are_no_words(make: Make) -> None:
+    content = "# my words\n## more\n#\n#SHARP-SIGN SH AA1 R P\nread R EH1 D # note\nread(2) R IY1 D\n"
+    assert [*read(make(content))] == ["#SHARP-SIGN", "read"]
+
+
 def test_cmudict_07b_is_latin_1_where_it_is_not_utf_8(make: Make) -> None:
     assert [*read(make(";;; a\nDÉJÀ  D EY1\nÀ  AA1\n".encode("latin-1")))] == ["DÉJÀ", "À"]
 
@@ -158,6 +184,10 @@ def test_cmudict_07b_is_latin_1_where_it_is_not_utf_8(make: Make) -> None:
         ("a\t1 b\nc\t0 d\n", ["tsv", "mfa"]),
         ("a\t0.5\tb\nc\td\n", ["tsv", "mfa"]),
         ("a\tb\nc d\n", ["tsv", "kaldi"]),
+        ("ice cream\tAY S\nread(2)\tR IY D\n", ["cmudict", "tsv"]),
+        (";;; a note\nice cream\tAY S\n", ["cmudict", "tsv"]),
+        ("read\t1.0\tR EH D\nread(2)\t0.5\tR IY D\n", ["cmudict", "mfa"]),
+        ("read 1.0 R EH D\nread(2) 0.5 R IY D\n", ["cmudict", "kaldi-weighted"]),
     ],
 )
 def test_a_file_of_two_formats_is_an_error_that_names_them_and_the_option(
@@ -192,6 +222,41 @@ def test_what_is_no_dictionary_is_an_error_with_the_file(content: str, make: Mak
 def test_an_unknown_format_is_an_error(make: Make) -> None:
     with pytest.raises(ValueError, match="format must be one of"):
         read(make("a b\n"), format="cmudct")
+
+
+@pytest.mark.parametrize("first", ["<SIL> SIL", "<unk> spn", "{LG} spn", "{OOV}\tspn", "<lexical> a"])
+def test_a_word_in_brackets_makes_no_xml_and_no_json(first: str, make: Make) -> None:
+    tab = "\t" if "\t" in first else " "
+    lexicon = read(make(f"{first}\nread{tab}R EH1 D\n"))
+    assert lexicon.format == ("tsv" if tab == "\t" else "kaldi")
+    assert phones(lexicon) == {first.split()[0]: [first.split()[1]], "read": ["R EH1 D"]}
+
+
+@pytest.mark.parametrize("start", ["", "\ufeff", " \n"])
+@pytest.mark.parametrize(
+    ("content", "format"),
+    [
+        (PLS.format(LEXEME.format("a", "b")), "pls"),
+        ("<!-- <a> -->" + PLS.format(LEXEME.format("a", "b")), "pls"),
+        ('{"a": "b"}', "misaki"),
+        ('{\r\n"a": "b"}', "misaki"),
+    ],
+)
+def test_xml_and_json_are_recognised_by_their_beginning(
+    content: str, format: str, start: str, make: Make
+) -> None:
+    assert read(make(start + content)).format == format
+
+
+@pytest.mark.parametrize("content", ["", "\n", "\ufeff", " \t\r\n\n"])
+def test_an_empty_file_is_named_so(content: str, make: Make) -> None:
+    with pytest.raises(ValueError, match="the file is empty"):
+        read(make(content))
+
+
+def test_an_error_of_recognition_says_how_to_convert_the_file(make: Make) -> None:
+    with pytest.raises(ValueError, match=r"regard lexicon FILE --from \S+ --format \S+ --out \S+"):
+        read(make("a 1 b\n"))
 
 
 # ------------------------------------------------------------------------------------------------ wrong files
@@ -330,7 +395,7 @@ def test_entities_of_xml_are_refused(declared: str, make: Make) -> None:
         (PLS.format("").replace("ipa", "x-sampa"), "alphabet"),
         (PLS.format("").replace(' alphabet="ipa"', ""), "alphabet"),
         (PLS.format(LEXEME.format("a", "b"))[:-5], "no XML"),
-        ("<a>" * 100_000, "root of the file is a"),
+        ("<?xml version='1.0'?>" + "<a>" * 100_000, "root of the file is a"),
     ],
 )
 def test_xml_that_is_no_lexicon_in_ipa_is_refused(content: str, reason: str, make: Make) -> None:

@@ -79,10 +79,11 @@ def test_gruut_is_a_table_of_variants_in_order(tmp_path: Path) -> None:
 def test_words_that_a_line_cannot_have() -> None:
     blank = "the word contains a blank, at which the reader splits"
     number = "the end of the word reads as the number of a variant"
-    assert lost("a b\na(2)\n;;;a", "cmudict") == {
+    comment = "the word reads as the beginning of a comment"
+    assert lost("a b\na(2)\n;;;a\n#\n##a\n#a", "cmudict") == {
         "a b": blank,
         "a(2)": number,
-        ";;;a": "the word reads as the beginning of a comment",
+        **dict.fromkeys([";;;a", "#", "##a"], comment),
     }
     assert lost("a b\n<s>\na(2)", "kaldi") == {"a b": blank, "<s>": "Kaldi reserves the word <s>"}
     assert lost("a b\n</s>", "mfa") == {"a b": blank, "</s>": "Kaldi reserves the word </s>"}
@@ -100,6 +101,7 @@ def test_words_that_a_line_cannot_have() -> None:
         ("phonetisaurus", ["a|b", "c }", "_"]),
         ("cmudict", ["a # b", "#1"]),
         ("pls", ["AH0 B", "a B"]),
+        ("misaki", ["HH AH0 L OW1", "ˈAH", "B IY", "a 1"]),
     ],
 )
 def test_phones_that_a_reader_takes_for_something_else(format: str, phones: list[str]) -> None:
@@ -107,6 +109,14 @@ def test_phones_that_a_reader_takes_for_something_else(format: str, phones: list
     prepared = prepare(Lexicon([*entries, ("good", ["a", "b"])]), format)
     assert [*prepared.lexicon] == ["good"]
     assert [*prepared.lost] == [word for word, _ in entries]
+
+
+def test_the_capitals_of_misaki_are_written() -> None:
+    prepared = prepare(
+        Lexicon([("boy", ["b", "ˈ", "Y"]), ("eye", ["ˈI"]), ("how", ["h", "W", "A", "O"])]), "misaki"
+    )
+    assert prepared.left_out == ()
+    assert '"how": "hWAO"' in prepared.files[""].decode()
 
 
 def test_words_that_voices_cannot_find() -> None:
@@ -153,6 +163,14 @@ def test_a_second_variant_of_a_role_is_listed() -> None:
     prepared = prepare(Lexicon(entries), "misaki")
     assert prepared.files[""].decode() == '{\n "a": {\n  "N": "b",\n  "DEFAULT": "c"\n }\n}\n'
     assert [entry.phones for entry in prepared.left_out] == [("d",)]
+
+
+def test_of_a_role_the_most_probable_variant_is_written() -> None:
+    entries = [("b", 0.3, ""), ("c", 0.2, "N"), ("d", 1.0, ""), ("e", 0.4, "N"), ("f", 0.4, "N")]
+    lexicon = Lexicon([("a", Variant((phone,), share, role)) for phone, share, role in entries])
+    prepared = prepare(lexicon, "misaki")
+    assert prepared.files[""].decode() == '{\n "a": {\n  "DEFAULT": "d",\n  "N": "e"\n }\n}\n'
+    assert [entry.phones for entry in prepared.left_out] == [("b",), ("c",), ("f",)]
 
 
 def test_the_list_of_what_is_left_out_is_beside_the_file_and_never_out_of_date(tmp_path: Path) -> None:
@@ -242,6 +260,25 @@ def test_a_word_that_a_map_leaves_without_phones_is_listed() -> None:
     assert prepared.lost == ("a",)
 
 
+def test_variants_that_are_joined_to_one_text_are_one_phoneme(tmp_path: Path) -> None:
+    entries = [
+        (("tʃ",), ""),
+        (("t", "ʃ"), ""),
+        (("a",), "x:N"),
+        (("tʃ",), ""),
+        (("t", "ʃ"), "x:N"),
+        (("tʃ",), "x:N"),
+    ]
+    lexicon = Lexicon([("ch", Variant(phones, None, role)) for phones, role in entries])
+    written = prepare(lexicon, "pls").files[""].decode()
+    assert [line.count("<phoneme>tʃ</phoneme>") for line in written.splitlines() if "<lexeme" in line] == [
+        1,
+        1,
+    ]
+    (tmp_path / "x").write_text(written, "utf-8")
+    assert prepare(read(tmp_path / "x"), "pls").files[""].decode() == written
+
+
 def test_variants_that_become_equal_are_one() -> None:
     lexicon = Lexicon([("a", Variant(("AH0",), 0.5)), ("a", Variant(("AH1",), 1.0))])
     prepared = prepare(lexicon, "mfa", stress="drop")
@@ -258,6 +295,9 @@ PHONES = [
     "ã",
     "a\u0303",
     "t͡ʃ",
+    "tʃ",
+    "t",
+    "ʃ",
     "oʊ",
     "AH0",
     "B",
@@ -265,6 +305,8 @@ PHONES = [
     "²s",
     "ː",
     "1",
+    "2",
+    "9",
     "0.5",
     "#",
     "x_B",
@@ -323,7 +365,7 @@ def test_writing_reading_and_writing_is_the_identity(
     assert {FORMATS[format].spelling(word) for word in lexicon} == {*written} | {
         FORMATS[format].spelling(word) for word in prepared.lost
     }
-    if format in ("cmudict", "phonetisaurus", "tsv", "gruut"):
+    if format in ("cmudict", "mfa", "phonetisaurus", "tsv", "gruut"):
         assert [(w, v.phones) for w, v in again.entries()] == [
             *dict.fromkeys((w, v.phones) for w, v in written.entries())
         ] or format == "gruut"

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from regard.cli import main
+from regard.pronunciation import Lexicon, write
 
 WORDS = "hello HH AH0 L OW1\nhello(2) HH EH0 L OW1\nx-ray EH1 K S\n"
 
@@ -87,6 +88,31 @@ def test_bad_lines_are_errors_or_listed(capsys: pytest.CaptureFixture[str]) -> N
 
 
 @pytest.mark.parametrize(
+    ("content", "noted"),
+    [
+        ("# my words\nread R EH1 D\n", "#"),
+        ("read\t1.0\tR EH1 D\n#\t0.5\tHH AE SH\n", "#"),  # MFA may have the word
+        ("word\tphones\nread\tR EH1 D\n", "word phones"),
+        ("Word Pronunciation\nread R EH1 D\n", "Word Pronunciation"),
+        ("WORD\tphonemes\nread\tR EH1 D\n", "WORD phonemes"),
+        ("read R EH1 D\nword phones\n", None),
+        ("word W ER1 D\n#1 N AH1 M\n", None),
+        ('{"#": "hæʃ", "b": "bi"}', None),
+    ],
+)
+def test_what_may_be_a_comment_or_a_header_is_noted_and_kept(
+    content: str, noted: str | None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("x").write_text(content, "utf-8")
+    assert main(["lexicon", "x"]) == 0
+    out, err = capsys.readouterr()
+    assert "words           2" in out
+    lines = err.splitlines()[1:]
+    assert len(lines) == (noted is not None)
+    assert all(f"{noted!r}" in line for line in lines)
+
+
+@pytest.mark.parametrize(
     ("arguments", "reason"),
     [
         (["words.dict", "--format", "mfa"], "--out"),
@@ -115,3 +141,29 @@ def test_what_is_wrong_is_one_line_and_no_file(
     assert status == 2
     assert reason in capsys.readouterr().err.splitlines()[-1]
     assert {*folder.iterdir()} == before
+
+
+@pytest.mark.parametrize(
+    ("source", "options", "out"),
+    [
+        ("lexiconp.txt", ["--from", "kaldi-weighted", "--format", "kaldi"], "lexicon.txt"),
+        ("words.tsv.left-out.tsv", ["--from", "kaldi", "--format", "tsv"], "words.tsv"),
+        ("words.dict", ["--format", "kaldi"], "lexiconp.txt"),  # which would be written twice
+        ("words.dict", ["--format", "kaldi"], "same.txt"),
+    ],
+)
+def test_no_file_that_is_written_beside_another_replaces_an_input(
+    source: str, options: list[str], out: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "same.txt").symlink_to("lexiconp.txt")
+    (folder / source).write_text("a 1.0 b\n", "utf-8")
+    assert main(["lexicon", source, *options, "--out", out]) == 2
+    assert "lexiconp.txt" in (error := capsys.readouterr().err) or "left-out" in error
+    assert (folder / source).read_text("utf-8") == "a 1.0 b\n"
+    assert not (folder / "lexicon.txt").exists()
+
+
+def test_two_files_of_one_dictionary_have_two_names(folder: Path) -> None:
+    with pytest.raises(ValueError, match=r"lexiconp\.txt"):
+        write(Lexicon([("a", ["b"])]), folder / "lexiconp.txt", "kaldi")
+    assert not (folder / "lexiconp.txt").exists()

@@ -53,8 +53,24 @@ def test_a_known_word_is_as_listed_with_all_variants(pronounce: Pronouncer) -> N
         (("X", "Y"), "dictionary", 0.5, 1.0),
         (("Z",), "dictionary", None, 1.0),
     ]
-    assert pronounce("bad").phone_probabilities == (1.0, 1.0)
+    assert variants[0].phone_probabilities == (1.0, 1.0)
     assert pronounce("E\u0301a").phones == ("AA",)
+
+
+def test_the_best_of_several_variants_is_the_most_probable_one(model_path: Path) -> None:
+    lexicon = Lexicon(
+        [
+            *(("a", Variant((phone,), share)) for phone, share in (("EY", 0.03), ("AH", 1.0), ("AA", 1.0))),
+            *(("b", Variant((phone,), share)) for phone, share in (("B", 0.9), ("P", None), ("V", 1.0))),
+        ]
+    )
+    pronounce = Pronouncer.load(model_path, lexicon)
+    assert [pronounce(word).phones for word in "ab"] == [
+        ("AH",),
+        ("P",),
+    ]  # of equals the first; None is the highest
+    assert ["".join(map(chr, found)) for found in pronounce.codepoints("a b")] == ["AH P"]
+    assert [one.phones for one in pronounce.pronounce(["a"])[0]] == [("EY",), ("AH",), ("AA",)]
 
 
 @pytest.mark.slow
@@ -102,7 +118,8 @@ def test_other_words_come_from_the_model(pronounce: Pronouncer) -> None:
 def test_the_order_and_the_company_of_words_change_nothing(pronounce: Pronouncer) -> None:
     words = ["cab", "bad", "dec", "cab", "кот", "ebb"]
     together = pronounce.pronounce(words)
-    assert [one[0].phones for one in together] == [pronounce(word).phones for word in words]
+    alone = [pronounce.pronounce([word])[0] for word in words]
+    assert [one[0].phones for one in together] == [one[0].phones for one in alone]
     assert [one[0].phones for one in pronounce.pronounce(words[::-1])][::-1] == [
         one[0].phones for one in together
     ]
@@ -200,6 +217,53 @@ def test_the_share_of_each_phone_by_hand() -> None:
     best = ("a", "b", "c")
     others: Sequence[tuple[str, ...]] = [best, ("a", "c"), ("x", "b", "c")]
     assert _agreement(best, others, [0.5, 0.25, 0.25]) == (0.75, 0.75, 1.0)
+
+
+def read_by(words: list[str], **options: Any) -> Pronouncer:
+    """A pronouncer whose model has seen these words, but learned nothing."""
+    model = Seq2Seq(**({"source": "characters", "target": "tokens", "network": SMALL} | options), epochs=1)
+    return Pronouncer(model.fit(words, ["A B", "B"][: len(words)]))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["characters", "tokens"])
+def test_a_dotted_capital_is_folded_to_one_letter(kind: str) -> None:
+    for text in ("İSA", "I\u0307SA", "İsa"):
+        pronounce = (
+            read_by(["isa", "as"], source=kind)
+            if kind == "characters"
+            else read_by([[*"isa"], [*"as"]], source=kind)
+        )  # type: ignore[list-item]
+        assert (pronounce(text).source, pronounce(text).unknown) == ("model", ())
+        pronounce.lexicon = Lexicon([("isa", ["X"])])
+        assert Pronouncer(pronounce.model, pronounce.lexicon)(text).phones == ("X",)
+
+
+@pytest.mark.slow
+def test_a_final_sigma_is_that_of_the_model() -> None:
+    both, one = read_by(["οδος", "σο"]), read_by(["ΟΔΟΣ", "ΣΟ"], lower=True)
+    assert both("ΟΔΟΣ").unknown == both("οδος").unknown == one("ΟΔΟΣ").unknown == one("οδοσ").unknown == ()
+    assert Pronouncer(one.model, Lexicon([("οδος", ["X"])]))("ΟΔΟΣ").phones == ("X",)
+
+
+@pytest.mark.slow
+def test_letters_are_unseen_where_the_model_reads_an_unknown_token() -> None:
+    apart = ["e\u0323\u0300ko", "ọ\u0301e"]  # ẹ̀ has no single character: its mark is a letter of the model
+    for form, unseen in (("NFC", ("é",)), ("NFD", ())):
+        found = read_by([*apart], normalization=form)("éko")
+        assert (found.source, found.unknown) == ("model", unseen)
+    assert read_by([[*"e\u0301ko"], [*"oe"]], source="tokens")("éko").unknown == ()  # type: ignore[list-item]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("form", ["NFC", "NFKC"])
+def test_what_is_no_token_is_an_unknown_letter(form: str) -> None:
+    pronounce = read_by([[*"ab"], [*"ba"]], source="tokens", normalization=form)  # type: ignore[list-item]
+    words = ["ab", "a b", "a\u00a0b", "a\u00b4b", "a\ufeffb", "a\tb", "\ufeff", "ba"]
+    found = [one for (one, *_) in pronounce.pronounce(words)]
+    assert [one.source for one in found] == ["model"] * 6 + ["skipped", "model"]
+    assert (found[0].unknown, found[1].unknown, found[4].unknown) == ((), (" ",), ())
+    assert all(found[i].unknown for i in (2, 3, 5))
 
 
 # ------------------------------------------------------------------------------------------------ laws
@@ -306,7 +370,7 @@ def test_the_best_answer_has_a_calibrated_probability(calibrated: Path) -> None:
     assert best.probability == pytest.approx(CALIBRATION(logs))
     assert {one.probability for one in others} == {None}
     assert pronounce("kab").probability is None  # a guess
-    assert pronounce("bad").probability == 0.5  # that of the dictionary
+    assert pronounce.pronounce(["bad"])[0][0].probability == 0.5  # that of the dictionary
     assert Pronouncer.load(calibrated, beam=4)("cab").probability is None
 
 
@@ -358,6 +422,21 @@ def test_a_dictionary_of_words_is_written_and_the_others_are_listed(model_path: 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("folder")
+def test_the_list_has_the_reason_why_a_word_is_no_entry(model_path: Path) -> None:
+    words = ["cab", "a\u00a0b", "a  b", "c" * 1001, "кот"]
+    Path("words.txt").write_text("\n".join(words), "utf-8")
+    assert main(["pronounce", str(model_path), "words.txt", "--format", "tsv", "--out", "x.tsv"]) == 2
+    rows = [line.split("\t") for line in Path("x.tsv.left-out.tsv").read_text("utf-8").splitlines()[1:]]
+    assert [row[2] for row in rows] == [
+        "the word contains U+00A0 (NO-BREAK SPACE)",
+        "the word has a blank at an end, or two in a row",
+        "the word has 1,001 characters; at most 1,000 are read",
+        "the model has never seen к, о, т",
+    ]
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("folder")
 def test_words_of_standard_input_and_their_n_best(
     model_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -389,6 +468,7 @@ def test_one_bad_line_does_not_end_the_others(
         (["words.txt", "--format", "mfa"], "--out"),
         (["words.txt", "--out", "x"], "--format"),
         (["words.txt", "--format", "tsv", "--out", "words.txt"], "--out"),
+        (["words.txt", "--format", "tsv", "--out", "runs/model.safetensors"], "--out"),
         (["latin.txt"], "line 2"),
         (["words.txt", "--lexicon", "words.txt"], "words.txt"),
         (["words.txt", "--beam", "2", "--n-best", "3"], "--n-best"),
@@ -398,5 +478,8 @@ def test_what_is_wrong_is_an_error(
     arguments: list[str], reason: str, model_path: Path, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (folder / "latin.txt").write_bytes(b"cab\nb\xe9b\n")
-    assert main(["pronounce", str(model_path), *arguments]) == 2
+    (folder / "runs").mkdir()
+    copied = (folder / "runs" / "model.safetensors").write_bytes(model_path.read_bytes())
+    assert main(["pronounce", "runs", *arguments]) == 2
+    assert (folder / "runs" / "model.safetensors").stat().st_size == copied
     assert reason in capsys.readouterr().err

@@ -26,8 +26,8 @@ class Format(NamedTuple):
     in a file, with its place, and `parse` returns the entries of it; both are None where the format is only written.
     `write` returns the content of the file and of those beside it; it is None where the format is only read.
     `spelling` and `role` return how the file writes a word and a role, and `refusal` why an entry cannot be written,
-    or an empty text. Of each word `variants` are written: all, the best one, or one of each role. `needs_symbols` is
-    whether the voice's symbols must be known.
+    or an empty text. Of each word `variants` are written: all, the best one, or one of each role. `beside` has the
+    names of other files that `write` returns. `needs_symbols` is whether the voice's symbols must be known.
     """
 
     description: str
@@ -39,6 +39,7 @@ class Format(NamedTuple):
     role: Callable[[str], str] = _no_role
     refusal: Callable[[str, Variant], str] = lines.tsv_refusal
     variants: Literal["all", "one", "one of each role"] = "all"
+    beside: tuple[str, ...] = ()
     needs_symbols: bool = False
 
 
@@ -112,6 +113,7 @@ FORMATS: dict[str, Format] = {
         lines.parse_kaldi,
         lines.write_kaldi,
         refusal=lines.kaldi_refusal,
+        beside=(lines.WEIGHTED,),
     ),
     "kaldi-weighted": _of_lines(
         "Kaldi's lexiconp.txt: word probability phones", ".txt", lines.parse_weighted
@@ -142,6 +144,7 @@ FORMATS: dict[str, Format] = {
         misaki.parse_item,
         misaki.write,
         role=misaki.tag,
+        refusal=misaki.refusal,
         variants="one of each role",
     ),
     "pls": Format(
@@ -159,9 +162,15 @@ FORMATS: dict[str, Format] = {
     "sherpa-matcha": _voice("Matcha", sherpa.write, sherpa.latin_spelling, sherpa.latin_refusal),
 }
 
-_HINT = "name the format: regard lexicon --from NAME, or format= in Python"
+_HINT = "name the format: regard lexicon FILE --from FORMAT --format tsv --out FILE.tsv converts it; in Python, format="
+_BEGINNINGS = {  # a word of a list may begin with a bracket, too: <unk>
+    "pls": re.compile(rb"<(\?xml|!|(\w+:)?lexicon\b)"),
+    "misaki": re.compile(rb'\{([\s"}]|$)'),
+}
 _NUMBERED = re.compile(r"^[^\s]+\([0-9]+\)[ \t]", re.MULTILINE)
 _COMMENT = re.compile(r"^;;;|^[^\t\n]* #( |$)", re.MULTILINE)
+# A word with a blank, a tab and phones: a tab before a note is none.
+_PHRASE = re.compile(r"^(?!;;;)[^ \t\n]+ +[^ \t\n#][^\t\n#]*\t[ \t]*[^ \t\n#].*", re.MULTILINE)
 _LOOKED_AT = 10_000  # lines, at equal distances
 _NEARLY_ALL = 0.9  # of the lines: the others are errors
 
@@ -171,9 +180,12 @@ def recognise(path: Path) -> str:
     if load(path, len(gruut.MAGIC)) == gruut.MAGIC:
         return "gruut"
     data = load(path)
-    start = data.removeprefix(b"\xef\xbb\xbf").lstrip()[:1]
-    if start in (b"{", b"<"):
-        return "misaki" if start == b"{" else "pls"
+    start = data.removeprefix(b"\xef\xbb\xbf").lstrip()
+    if not start:
+        _check.fail("the file is empty")
+    for name, beginning in _BEGINNINGS.items():
+        if beginning.match(start):
+            return name
     if b"\0" in data and not data.startswith((b"\xff\xfe", b"\xfe\xff")):
         _check.fail("it is neither text nor an SQLite database", hint=_HINT)
     return _recognise_lines([line for line in decoded(data) if line and line.strip(" \t")])
@@ -182,9 +194,9 @@ def recognise(path: Path) -> str:
 def _recognise_lines(found: list[str]) -> str:
     """Return the format of lines, or raise an error that names those that it may be."""
     text = "\n".join(found)
-    if _NUMBERED.search(text) or _COMMENT.search(text):
-        return "cmudict"
     seen = found[:: len(found) // _LOOKED_AT + 1]
+    if _NUMBERED.search(text) or _COMMENT.search(text):
+        return _numbered(text, seen)
     if _share(len(line.split()) > 1 for line in seen) < 1 - _NEARLY_ALL:
         _check.fail("it is no dictionary: its lines are single words, without phones", hint=_HINT)
     tabs = _share("\t" in line for line in seen)
@@ -192,6 +204,18 @@ def _recognise_lines(found: list[str]) -> str:
         _check.fail(f"{tabs:.0%} of its lines have tabs: it may be 'tsv' or 'kaldi'", hint=_HINT)
     plain, weighted = ("tsv", "mfa") if tabs > 0.5 else ("kaldi", "kaldi-weighted")
     return _with_numbers([_second(line, tab=tabs > 0.5) for line in seen], plain, weighted)
+
+
+def _numbered(text: str, seen: list[str]) -> str:
+    """Return the format of lines with comments or numbered words, unless phrases or probabilities leave two."""
+    numbers = _share(lines.NUMBER.fullmatch(_second(line, tab="\t" in line)) is not None for line in seen)
+    if phrase := _PHRASE.search(text):
+        what, other = f"{phrase[0]!r:.60} has a blank before its tab", "tsv"
+    elif numbers >= _NEARLY_ALL:
+        what, other = "its words are followed by numbers", "mfa" if "\t" in text else "kaldi-weighted"
+    else:
+        return "cmudict"
+    _check.fail(f"{what}, and words have numbers or comments: it may be 'cmudict' or {other!r}", hint=_HINT)
 
 
 def _with_numbers(seconds: list[str], plain: str, weighted: str) -> str:

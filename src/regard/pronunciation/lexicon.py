@@ -8,7 +8,7 @@ from typing import NamedTuple, Self
 
 from regard import _check
 
-__all__ = ["Lexicon", "Variant", "Wrong", "checked"]
+__all__ = ["Lexicon", "Variant", "Wrong", "checked", "known"]
 
 MOST_LETTERS, MOST_PHONES = 1_000, 1_000  # of an entry: no word has as many, and a damaged file may
 
@@ -27,6 +27,11 @@ class Variant(NamedTuple):
     phones: tuple[str, ...]
     probability: float | None = None
     role: str = ""
+
+
+def known(probability: float | None) -> float:
+    """Return a probability, 1 if it is not known."""
+    return 1.0 if probability is None else probability
 
 
 class Lexicon(Mapping[str, tuple[Variant, ...]]):

@@ -14,8 +14,9 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterable
+from itertools import takewhile
 
-from regard.pronunciation.lexicon import Lexicon, Variant, Wrong
+from regard.pronunciation.lexicon import Lexicon, Variant, Wrong, known
 
 __all__ = [
     "Entries",
@@ -23,7 +24,6 @@ __all__ = [
     "cmudict_refusal",
     "decimal",
     "kaldi_refusal",
-    "known",
     "mfa_refusal",
     "mfa_spelling",
     "parse_cmudict",
@@ -44,11 +44,13 @@ Entries = list[tuple[str, Variant]]
 Files = dict[str, bytes]
 
 NUMBERED = re.compile(r"(.+)\([0-9]+\)")  # the further variants of a word, in CMUdict
+COMMENTS = (";;;", "# ", "##")  # of CMUdict; "#SHARP-SIGN" is a word
 NUMBER = re.compile(r"[0-9]+(\.[0-9]*)?([eE][-+]?[0-9]+)?|\.[0-9]+")
 # MFA takes what begins so for a number, wherever one may stand.
 MFA_NUMBER = re.compile(r"([0-9]+\.[0-9]+|1)\b")
 FORBIDDEN_WORDS = {"<s>", "</s>", "<eps>", "#0"}  # of Kaldi
 FORBIDDEN_PHONE = re.compile(r"#.*|.*_[BESI]|<eps>")
+WEIGHTED = "lexiconp.txt"  # Kaldi's file of probabilities
 RESERVED = "}|_"  # in Phonetisaurus's files of aligned words
 
 
@@ -80,7 +82,7 @@ def decimal(value: float | None) -> str:
 
 def parse_cmudict(line: str) -> Entries:
     """Read ``word P1 P2``, ``word(2) P1 P2 # note`` or a comment."""
-    if line.startswith(";;;"):
+    if line.startswith(COMMENTS) or line.strip() == "#":
         return []
     word, *phones = _fields(line)
     comment = next((i for i, phone in enumerate(phones) if phone.startswith("#")), None)
@@ -101,7 +103,7 @@ def cmudict_refusal(word: str, variant: Variant) -> str:
     """Return why CMUdict's form cannot express an entry, or an empty text."""
     if NUMBERED.fullmatch(word):
         return "the end of the word reads as the number of a variant"
-    if word.startswith(";;;"):
+    if f"{word} ".startswith(COMMENTS):
         return "the word reads as the beginning of a comment"
     if any(phone.startswith("#") for phone in variant.phones):
         return "a phone that begins with # reads as a comment"
@@ -116,29 +118,27 @@ def _blank(word: str) -> str:
 
 
 def parse_mfa(line: str) -> Entries:
-    """Read ``word TAB probability TAB phones``, with up to three more numbers, which are not kept."""
-    word, *cells = [cell for cell in line.split("\t") if cell.strip(" ")]
+    """Read ``word TAB probability TAB phones``, with up to three more numbers, which are not kept.
+
+    A further number fills a cell, or is one for MFA: in ``word TAB 1.0 TAB 9 f`` 9 is a phone.
+    """
+    word, *cells = [cell.strip(" ") for cell in line.split("\t") if cell.strip(" ")]
     rest = _fields(" ".join(cells))
-    numbers = 0
-    while numbers < min(4, len(rest)) and NUMBER.fullmatch(rest[numbers]):
-        numbers += 1
-    if not numbers:
+    if not rest or not NUMBER.fullmatch(rest[0]):
         raise Wrong("the word has no probability")
-    return _entry(word.strip(" "), rest[numbers:], rest[0])
+    own = len([*takewhile(NUMBER.fullmatch, cells[:-1])])
+    numbers = [*takewhile(lambda i: i < own or MFA_NUMBER.fullmatch(rest[i]), range(1, min(4, len(rest))))]
+    return _entry(word, rest[1 + len(numbers) :], rest[0])
 
 
 def write_mfa(lexicon: Lexicon) -> Files:
     """Write probabilities relative to the best variant of the word, whose probability is 1.0."""
     return plain_lines(
-        f"{word}\t{decimal(known(variant) / max(map(known, variants)))}\t{' '.join(variant.phones)}"
+        f"{word}\t{decimal(known(variant.probability) / best)}\t{' '.join(variant.phones)}"
         for word, variants in lexicon.items()
+        for best in [max(known(variant.probability) for variant in variants)]
         for variant in variants
     )
-
-
-def known(variant: Variant) -> float:
-    """Return the probability of a variant, 1 if it is not known."""
-    return 1.0 if variant.probability is None else variant.probability
 
 
 def mfa_spelling(word: str) -> str:
@@ -177,7 +177,7 @@ def write_kaldi(lexicon: Lexicon) -> Files:
         f"{word} {decimal(variant.probability)} {' '.join(variant.phones)}"
         for word, variant in lexicon.entries()
     )
-    return plain | {"lexiconp.txt": weighted[""]}
+    return plain | {WEIGHTED: weighted[""]}
 
 
 def kaldi_refusal(word: str, variant: Variant) -> str:

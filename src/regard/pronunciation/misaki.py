@@ -8,6 +8,7 @@ misaki, https://github.com/hexgrad/misaki
 from __future__ import annotations
 
 import json
+import re
 import unicodedata
 from collections.abc import Iterator
 from typing import Any
@@ -78,5 +79,6 @@ def tag(role: str) -> str:
 
 
 def refusal(word: str, variant: Variant) -> str:
-    """Return an empty text: every entry can be written."""
-    return ""
+    """Return which phone has several characters of ARPAbet, or an empty text; misaki has single capitals."""
+    other = next((phone for phone in variant.phones if re.search("[0-9]|[A-Z]{2}", phone)), "")
+    return f"the phone {other} is not in misaki's characters: a phone map is needed" if other else ""

@@ -12,6 +12,8 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterator
+from itertools import groupby
+from operator import itemgetter
 from typing import NamedTuple, NoReturn
 from xml.parsers import expat
 from xml.sax.saxutils import escape
@@ -160,18 +162,12 @@ def write(lexicon: Lexicon) -> Files:
 
 
 def _lexemes(word: str, variants: tuple[Variant, ...]) -> Iterator[str]:
-    """Yield the lexemes of a word: successive variants with the same role are one."""
-    role: str | None = None
-    line = ""
-    for variant in variants:
-        if variant.role != role:
-            if line:
-                yield f"{line}</lexeme>"
-            role = variant.role
-            named = f' role="{role}"' if role else ""
-            line = f"<lexeme{named}><grapheme>{escape(word)}</grapheme>"
-        line += f"<phoneme>{escape(unicodedata.normalize('NFC', ''.join(variant.phones)))}</phoneme>"
-    yield f"{line}</lexeme>"
+    """Yield the lexemes of a word: successive variants with the same role are one, and so are those of one text."""
+    texts = dict.fromkeys((v.role, unicodedata.normalize("NFC", "".join(v.phones))) for v in variants)
+    for role, group in groupby(texts, itemgetter(0)):
+        named = f' role="{role}"' if role else ""
+        phonemes = "".join(f"<phoneme>{escape(text)}</phoneme>" for _, text in group)
+        yield f"<lexeme{named}><grapheme>{escape(word)}</grapheme>{phonemes}</lexeme>"
 
 
 def qualified(role: str) -> str:

@@ -11,12 +11,14 @@ from typing import NamedTuple
 from regard import _check, _files
 from regard.pronunciation.files import Path
 from regard.pronunciation.formats import FORMATS, Format
-from regard.pronunciation.lexicon import Lexicon, Variant, Wrong
-from regard.pronunciation.lines import known, plain_lines
+from regard.pronunciation.lexicon import Lexicon, Variant, Wrong, known
+from regard.pronunciation.lines import plain_lines
 from regard.pronunciation.stress import STRESS, Stress, stressed
 from regard.pronunciation.symbols import PhoneMap, replaced, spoken, written_symbols
 
-__all__ = ["LeftOut", "Prepared", "prepare", "write"]
+__all__ = ["LeftOut", "Prepared", "prepare", "saved_files", "write"]
+
+_LEFT_OUT = ".left-out.tsv"  # the end of a list's name
 
 
 class LeftOut(NamedTuple):
@@ -59,15 +61,27 @@ class Prepared:
         The list is a table of word, phones and reason; its name is that of the dictionary and ``.left-out.tsv``. A list
         that an earlier call has written is replaced in any case.
         """
-        target = FilePath(path)
-        files = {target.with_name(name) if name else target: data for name, data in self.files.items()}
-        listed = target.with_name(f"{target.name}.left-out.tsv")
+        paths = saved_files(path, self.format)
+        files = {paths[name]: data for name, data in self.files.items()}
+        listed = paths[_LEFT_OUT]
         if self.left_out or listed.exists():
             files[listed] = plain_lines(_left_out_lines(self.left_out))[""]
         for name, data in files.items():
             with _files.replacing(name) as file:
                 file.write(data)
         return [os.fspath(name) for name in files]
+
+
+def saved_files(path: Path, format: str) -> dict[str, FilePath]:
+    """Return every file that `Prepared.save` may write, by its name in `Prepared.files`; raise if two are one file."""
+    target = FilePath(path)
+    names = {"": target, _LEFT_OUT: target.with_name(f"{target.name}{_LEFT_OUT}")}
+    names |= {name: target.with_name(name) for name in FORMATS[format].beside}
+    if len(set(map(_files.real, names.values()))) < len(names):
+        _check.fail(
+            f"two of {', '.join(map(str, names.values()))} are one file.", hint="give the first another name"
+        )
+    return names
 
 
 def _left_out_lines(left_out: Iterable[LeftOut]) -> Iterator[str]:
@@ -186,12 +200,12 @@ def _fitting(chosen: Format, entries: list[tuple[str, Variant]]) -> tuple[Lexico
     kept: list[tuple[str, Variant]] = []
     others: list[LeftOut] = []
     for spelling, variants in spelled.items():
-        if chosen.variants == "one":  # the best, whatever the order
-            variants.sort(key=lambda entry: -known(entry[1]))
         taken: dict[object, tuple[str, ...]] = {}
+        best_first = sorted(variants, key=lambda entry: -known(entry[1].probability))
+        for _, variant in best_first:
+            taken.setdefault(_place(chosen, variant), variant.phones)
         for word, variant in variants:
-            key = _place(chosen, variant)
-            if taken.setdefault(key, variant.phones) == variant.phones:
+            if taken[_place(chosen, variant)] == variant.phones:
                 kept.append((spelling, variant))
             else:
                 others.append(LeftOut(word, variant.phones, _AGAIN[chosen.variants]))

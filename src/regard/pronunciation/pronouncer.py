@@ -8,15 +8,15 @@ import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
-from typing import TYPE_CHECKING, Any, Literal, Self, get_args
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from regard import _check
-from regard._characters import classes
+from regard._characters import classes, lowered
 from regard.pronunciation.files import Path
-from regard.pronunciation.lexicon import MOST_LETTERS, Variant
+from regard.pronunciation.lexicon import MOST_LETTERS, Variant, known
 
 if TYPE_CHECKING:
     from regard.seq2seq import Translation
@@ -72,6 +72,14 @@ class Pronunciation:
     role: str = ""
 
 
+class _Reading(NamedTuple):
+    """How a model reads a word: what it is given, the letters of that, and those that it has never seen."""
+
+    given: str | list[str]
+    letters: list[str]
+    unseen: tuple[str, ...]
+
+
 class Pronouncer:
     """Pronounces words: by a dictionary where it lists them, otherwise by a model from letters to phones.
 
@@ -124,10 +132,10 @@ class Pronouncer:
                 hint="train it with source='characters'",
             )
         self._repetitions = model.model.repetitions or USUAL
-        self._letters, self._as_letters = _letters_of(source.tokens), source.token_type == _LETTERS
+        self._as_letters = source.token_type == _LETTERS
         self._is_spelled = source.token_type in ("characters", _LETTERS)
         self._phones = frozenset(model.model.target.tokens)
-        self._word_case, self._letter_case = _only_case(self.lexicon), _only_case(self._letters)
+        self._word_case, self._letter_case = _only_case(self.lexicon), _only_case(_letters_of(source.tokens))
 
     @classmethod
     def load(
@@ -144,24 +152,24 @@ class Pronouncer:
         return cls(Seq2Seq.load(path), lexicon, unknown=unknown, beam=beam)
 
     def __call__(self, word: str) -> Pronunciation:
-        """Return the best pronunciation of a word."""
-        return self.pronounce([word])[0][0]
+        """Return the best pronunciation of a word: of the dictionary the most probable variant."""
+        return _best(self.pronounce([word])[0])
 
     def pronounce(self, words: Iterable[str], *, n_best: int = 1) -> list[list[Pronunciation]]:
         """Return the pronunciations of words: all variants of the dictionary, or the n best of the model."""
         n_best = _check.integer("n_best", n_best, least=1)
         asked = [unicodedata.normalize("NFC", word) for word in words]
         found = {word: self._known(word) for word in asked}
-        new = {word: self._readable(word) for word, variants in found.items() if not variants}
-        readable = {word: text for word, text in new.items() if self._may_guess(word, text)}
+        new = {word: self._reading(word) for word, variants in found.items() if not variants}
+        readable = {word: reading for word, reading in new.items() if self._may_guess(word, reading)}
         found |= {
-            word: [_skipped(word, self._unseen(text))] for word, text in new.items() if word not in readable
+            word: [_skipped(word, reading.unseen)] for word, reading in new.items() if word not in readable
         }
         wide = max(self.beam, n_best)
-        sources = [[*text] if self._as_letters else text for text in readable.values()]
+        sources = [reading.given for reading in readable.values()]
         answers = self.model.candidates(sources, beam=wide, repetitions=self._repetitions) if sources else []
-        for (word, text), candidates in zip(readable.items(), answers, strict=True):
-            found[word] = self._answers(word, text, candidates)[:n_best]
+        for (word, reading), candidates in zip(readable.items(), answers, strict=True):
+            found[word] = self._answers(word, reading, candidates)[:n_best]
         return [found[word] for word in asked]
 
     def codepoints(self, text: str) -> list[list[int]]:
@@ -170,8 +178,8 @@ class Pronouncer:
         A blank stands between words, and punctuation stays where it is.
         """
         parts = _divided(text)
-        words = iter(self.pronounce([part for part, is_word in parts if is_word]))
-        spoken = "".join("".join(next(words)[0].phones) if is_word else part for part, is_word in parts)
+        words = map(_best, self.pronounce([part for part, is_word in parts if is_word]))
+        spoken = "".join("".join(next(words).phones) if is_word else part for part, is_word in parts)
         sentences = _SENTENCE_END.split(unicodedata.normalize("NFD", " ".join(spoken.split())))
         return [[*map(ord, sentence)] for sentence in sentences if sentence]
 
@@ -190,27 +198,50 @@ class Pronouncer:
             for v in variants
         ]
 
-    def _readable(self, word: str) -> str:
-        """Return a word in the case and the form of Unicode in which the model knows most of its letters."""
-        text = _in_case(word, self._letter_case)
-        return min(
-            (unicodedata.normalize(form, text) for form in ("NFC", "NFD")), key=lambda t: len(self._unseen(t))
-        )
+    def _reading(self, word: str) -> _Reading:
+        """Return a word in the case and the form of Unicode in which the model knows most of its letters.
 
-    def _unseen(self, text: str) -> tuple[str, ...]:
-        """Return the letters that the model has never seen."""
-        return tuple(dict.fromkeys(letter for letter in text if letter not in self._letters))
+        The small letter of a capital sigma depends on its place in the word, unless the model reads letter by letter.
+        """
+        start, case = word[: MOST_LETTERS + 1], self._letter_case  # more are never read
+        texts = _in_case(start, case), "".join(_in_case(letter, case) for letter in start)
+        forms = dict.fromkeys(unicodedata.normalize(form, text) for text in texts for form in ("NFC", "NFD"))
+        return min(map(self._read, forms), key=lambda reading: len(reading.unseen))
 
-    def _may_guess(self, word: str, text: str) -> bool:
+    def _read(self, text: str) -> _Reading:
+        """Return what the tokenizer of the model makes of a text."""
+        from regard.seq2seq.sources.text.tokenizers import unseen
+
+        tokenizer = self.model.model.source_tokenizer
+        given = self._as_tokens(text) if self._as_letters else text
+        tokens = tokenizer.tokenize(given)
+        letters, unknown = map(self._spelled, (map(tokenizer.token_text, tokens), unseen(tokenizer, tokens)))
+        return _Reading(given, letters, tuple(dict.fromkeys(unknown)))
+
+    def _as_tokens(self, text: str) -> list[str]:
+        """Return the letters of a text as tokens, which have no blanks and are not empty."""
+        from regard.seq2seq.sources.text.normalization import normalize
+
+        form = self.model.model.source_tokenizer.normalization
+        letters = (normalize(letter, form).replace(" ", _BLANK) for letter in text)
+        return [letter for letter in letters if letter]
+
+    def _spelled(self, tokens: Iterable[str]) -> list[str]:
+        """Return the letters of tokens."""
+        if self._as_letters:
+            return [token.replace(_BLANK, " ") for token in tokens]
+        return [letter for token in tokens for letter in token]
+
+    def _may_guess(self, word: str, reading: _Reading) -> bool:
         """Return whether the model pronounces a word; raise if letters are unknown and that is an error."""
-        if not word.strip() or len(text) > MOST_LETTERS:
+        unseen = reading.unseen
+        if not reading.letters or max(len(word), len(reading.letters)) > MOST_LETTERS:
             return False
-        unseen = self._unseen(text)
         if unseen and self.unknown == "fail":
             _check.fail(
                 f"the model has never seen {', '.join(map(repr, unseen))}. Got the word {word!r:.60}."
             )
-        return not unseen or (self.unknown == "guess" and len(unseen) < len({*text}))
+        return not unseen or (self.unknown == "guess" and not {*reading.letters} <= {*unseen})
 
     def _probability(self, candidates: Sequence[Translation]) -> float | None:
         """Return the calibrated probability of the best answer; None without calibration, or with a smaller beam."""
@@ -221,7 +252,9 @@ class Pronouncer:
             else self.model.probability(candidates)
         )
 
-    def _answers(self, word: str, text: str, candidates: Sequence[Translation]) -> list[Pronunciation]:
+    def _answers(
+        self, word: str, reading: _Reading, candidates: Sequence[Translation]
+    ) -> list[Pronunciation]:
         """Return the model's answers with their shares of the probability of all of them."""
         top = max(candidate.log_probability for candidate in candidates)
         weights = [math.exp(candidate.log_probability - top) for candidate in candidates]
@@ -232,22 +265,25 @@ class Pronouncer:
                 word,
                 phones[i],
                 "model",
-                self._probability(candidates) if i == 0 and not self._unseen(text) else None,
+                self._probability(candidates) if i == 0 and not reading.unseen else None,
                 shares[i],
                 _agreement(phones[i], phones, shares),
-                _links(candidate, len(text) if self._is_spelled else 0, self._phones),
-                self._unseen(text),
+                _links(candidate, len(reading.letters) if self._is_spelled else 0, self._phones),
+                reading.unseen,
             )
             for i, candidate in enumerate(candidates)
             if phones[i]
-        ] or [_skipped(word, self._unseen(text))]
+        ] or [_skipped(word, reading.unseen)]
 
 
 def _letters_of(tokens: Iterable[str]) -> frozenset[str]:
-    """Return the letters of a vocabulary, whose special tokens are in angle brackets, with a blank for its sign."""
-    return frozenset(
-        "".join(token for token in tokens if not re.fullmatch("<.+>", token)).replace(_BLANK, " ")
-    )
+    """Return the letters of a vocabulary, whose special tokens are in angle brackets."""
+    return frozenset("".join(token for token in tokens if not re.fullmatch("<.+>", token)))
+
+
+def _best(found: Sequence[Pronunciation]) -> Pronunciation:
+    """Return the most probable variant of the dictionary, the first of equals; the first answer of a model."""
+    return max(found, key=lambda one: known(one.probability)) if found[0].source == "dictionary" else found[0]
 
 
 def _skipped(word: str, unseen: tuple[str, ...]) -> Pronunciation:
@@ -263,7 +299,9 @@ def _only_case(texts: Iterable[str]) -> Literal["", "lower", "upper"]:
 
 
 def _in_case(word: str, case: str) -> str:
-    return word.lower() if case == "lower" else word.upper() if case == "upper" else word
+    """Return a word in a case, in form NFC."""
+    cased = lowered(word) if case == "lower" else word.upper() if case == "upper" else word
+    return unicodedata.normalize("NFC", cased)
 
 
 def _agreement(

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import shutil
 import signal
 from pathlib import Path
+from typing import Any
 
 import pytest
 from errors import refusals, refused
@@ -249,3 +251,51 @@ def test_only_unknown_sources_leave_nothing(
     lines = capsys.readouterr().err.splitlines()
     assert lines[:2] == ["1 source left out:", "  1: the teacher has never seen 'x'"]
     assert "there must be sources that the teacher can answer" in lines[-1]
+
+
+@pytest.mark.parametrize("fresh", [[], ["--fresh"]])
+@pytest.mark.parametrize("out", ["model", "model/model.safetensors", "link"])
+def test_a_student_never_replaces_its_teacher(
+    folder: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    out: str,
+    fresh: list[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "model").mkdir()
+    (tmp_path / "link").symlink_to("model")
+    teacher = tmp_path / "model" / "model.safetensors"
+    shutil.copy(folder / "one.safetensors", teacher)
+    for teachers in (["model"], [str(folder / "two.safetensors"), str(teacher)]):
+        command = ["distill", *teachers, "--sources", str(folder / "more.txt"), *fresh, "--out", out]
+        assert "teacher" in refused(command, capsys)
+    assert teacher.read_bytes() == (folder / "one.safetensors").read_bytes()
+    assert [path.name for path in (tmp_path / "model").iterdir()] == ["model.safetensors"]
+
+
+@pytest.mark.slow
+def test_the_card_has_the_hash_of_the_teacher_that_was_asked(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    teacher, asked = tmp_path / "one.safetensors", (folder / "one.safetensors").read_bytes()
+    teacher.write_bytes(asked)
+    candidates = Translator.candidates
+
+    def replaced(*given: Any, **options: Any) -> Any:
+        shutil.copy(folder / "two.safetensors", teacher)
+        return candidates(*given, **options)
+
+    monkeypatch.setattr(Translator, "candidates", replaced)
+    options = [
+        "--sources",
+        str(folder / "more.txt"),
+        "--steps",
+        "1",
+        "--network",
+        *(f"{n}=8" for n in NETWORK),
+    ]
+    assert main(["distill", str(teacher), *options, "--out", str(tmp_path / "small")]) == 0
+    (one,) = Seq2Seq.load(tmp_path / "small").card["teachers"]
+    assert one["sha256"] == hashlib.sha256(asked).hexdigest()

@@ -21,8 +21,10 @@ from regard.cli import main
 from regard.pronunciation import Lexicon, Pronouncer
 from regard.seq2seq import Seq2Seq, Translation
 from regard.seq2seq.commands.train.card import rates, rates_by_length
+from regard.seq2seq.commands.train.card import tested_words as variants_of_words
 from regard.seq2seq.commands.train.confidence import Confidence, calibrate
 from regard.seq2seq.commands.train.data import Data
+from regard.seq2seq.corpus.pairs import by_source
 from regard.seq2seq.decoding.calibration import Calibration
 from regard.seq2seq.sources import Text
 from regard.seq2seq.translator import Judged
@@ -64,6 +66,18 @@ RIGHT: list[list[Phones]] = [
 ]
 
 
+def test_words_that_a_model_reads_alike_are_one_word_of_the_test() -> None:
+    reader, target = Text("characters", normalization="NFKC"), Text("tokens")
+    rows = [("ﬁn", "F IH N"), ("a", "AH"), ("fin", "F AY N"), ("ﬁne", "F"), ("a", "EY")]
+    test = [(reader.load(word), target.load(phones)) for word, phones in rows]
+    assert variants_of_words(test) == {
+        "ﬁn": [("F", "IH", "N"), ("F", "AY", "N")],
+        "a": [("AH",), ("EY",)],
+        "ﬁne": [("F",)],
+    }
+    assert len(variants_of_words(test)) == len(by_source(test))  # of which each has an answer
+
+
 def test_rates_are_those_of_a_plain_count() -> None:
     measured = rates(ANSWERS, RIGHT)
     first = [variants[:1] for variants in RIGHT]
@@ -90,6 +104,14 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     command = ["train", str(path / "words.dict"), "--preset", "pronunciation", "--out", str(path / "run")]
     assert main([*command, "--licence", "BSD 2", *SHORT]) == 0
     return path
+
+
+def test_the_card_has_the_hash_of_the_dictionary_that_was_read(tmp_path: Path) -> None:
+    path = written(tmp_path / "words.dict", words(60))
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    _, data = made(path, *SHORT)
+    path.write_text("another\n")
+    assert data.files == [{"name": "words.dict", "sha256": digest}]
 
 
 @pytest.mark.slow

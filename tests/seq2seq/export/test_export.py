@@ -216,6 +216,17 @@ def test_unknown_tokens_are_copied(tmp_path: Path) -> None:
     assert decoder(tmp_path)("zebra").text == own.text
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(("kind", "told"), [("words", True), ("characters", False)])
+def test_the_report_says_how_unknown_words_are_copied(
+    kind: str, told: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model = Seq2Seq(network=SIZES, source=kind, target=kind, epochs=1).fit(["one two"], ["un deux"])
+    model.save(tmp_path / "model.safetensors")
+    assert main(["export", str(tmp_path), "--onnx", str(tmp_path / "app")]) == 0
+    assert ("copied" in capsys.readouterr().out) is told
+
+
 PROGRAM = """
 import runpy, sys
 sys.modules["regard"] = None  # no import finds it

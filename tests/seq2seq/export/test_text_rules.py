@@ -52,6 +52,18 @@ def test_lines_of_many_scripts(key: tuple[str, str, bool]) -> None:
         same(COUNTED[key], line)
 
 
+@pytest.mark.parametrize("form", FORMS)
+def test_small_letters_of_capitals_with_marks_and_of_sigma(form: Any) -> None:
+    letters = ["▁", "▁i", *"istj", "ǰ", "\u030c", *"οσς"]
+    vocabulary = Vocabulary([*SPECIAL, *letters])
+    subwords = Subwords(vocabulary, [0.0] * len(vocabulary), lower=True, normalization=form)
+    for line in ("İSİ", "I\u0307SI", "J\u030c", "ΟΣ ΣΟ"):
+        for kind in ("words", "characters", "tokens"):
+            same(COUNTED[kind, form, True], line)
+        same(subwords, line)
+    assert text(subwords).tokenize("İS") == ["▁i", "s"] or form == "NFD"
+
+
 @pytest.mark.parametrize("line", ["", " ", "\t", "\u3000", "\u00a0 \u2028"])
 @pytest.mark.parametrize("kind", ["words", "characters", "tokens"])
 def test_a_blank_line_has_no_tokens(line: str, kind: str) -> None:
@@ -119,6 +131,7 @@ def test_equal_scores_are_merged_from_the_left_as_in_the_tokenizer() -> None:
         tokenizer = Subwords(Vocabulary([*SPECIAL, *tokens]), [0.0] * 4 + [-1.0] * 5, method=method)  # type: ignore[arg-type]
         for count in range(1, 9):
             same(tokenizer, "a" * count)
+    same(pieces("unigram"), "axaxaxxaxaaaaa")  # aa a aa and a aa aa have the same sum of scores
 
 
 def test_special_tokens_in_a_text_have_ids_of_their_own() -> None:

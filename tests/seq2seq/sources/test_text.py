@@ -105,6 +105,13 @@ def written(script: str) -> str:
     return unicodedata.normalize("NFD", text) if "decomposed" in script else text
 
 
+@pytest.mark.parametrize("kind", ["words", "characters", "tokens"])
+def test_the_small_letter_of_a_dotted_capital_is_one_character(kind: str) -> None:
+    tokenizer = learn(kind, ["iki İ"], lower=True)
+    assert {*"".join(tokenizer.tokens[len(SPECIAL) :])} <= {*"ik␣"}
+    assert UNKNOWN not in tokenizer.encode(tokenizer.tokenize("İKİ İ"))
+
+
 @in_one_test("script", SCRIPTS)
 def test_words_of_many_scripts_are_not_split(script: str) -> None:
     by_hand = [

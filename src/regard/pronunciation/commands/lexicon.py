@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 
 from regard import _check
 from regard.pronunciation import FORMATS, Lexicon, Prepared, prepare, read, read_phone_map, read_symbols
+from regard.pronunciation.preparing import saved_files
 from regard.pronunciation.stress import STRESS
 from regard.seq2seq.commands.options import check_outputs
 from regard.show import argument_types
@@ -28,6 +29,8 @@ __all__ = [
 ]
 
 _SHOWN = 5  # lines that are skipped, reasons why words are left out
+_OF_LINES = ("cmudict", "mfa", "kaldi", "kaldi-weighted", "phonetisaurus", "tsv")
+_HEADERS = {("word", name) for name in ("phones", "phonemes", "pronunciation")}
 
 EXAMPLES = """\
 formats, recognised from the content of a file:
@@ -98,11 +101,13 @@ def run(args: argparse.Namespace) -> int:
 
 
 def check_output(args: argparse.Namespace, inputs: Sequence[Path]) -> None:
-    """Check the options of what is written: a file has a format, and replaces no input."""
+    """Check the options of what is written: a file has a format, and no file replaces an input."""
     if (args.format is None) != (args.out is None):
         missing = "format" if args.format is None else "out"
         _check.fail(f"--{missing} is missing: a file is written in a format")
-    check_outputs({"--out": args.out}, [*inputs, *filter(None, (args.phone_map, args.symbols))])
+    read = [*inputs, *filter(None, (args.phone_map, args.symbols))]
+    for path in saved_files(args.out, args.format).values() if args.out else ():
+        check_outputs({"--out": path}, read)
 
 
 def joined(paths: Sequence[Path], format: str | None, *, skip_bad: bool) -> Lexicon:
@@ -119,10 +124,21 @@ def note_read(path: Path, lexicon: Lexicon) -> None:
     """Report what a dictionary contains, and which entries were skipped."""
     variants = sum(map(len, lexicon.values()))
     note(f"{path}: {lexicon.format}, {_count(len(lexicon), 'word')}, {_count(variants, 'pronunciation')}")
+    for entry in _no_entries(lexicon):
+        note(f"{clean(repr(entry))} has been read as an entry: is it a comment or a header?")
     for message in lexicon.skipped[:_SHOWN]:
         note(f"skipped: {clean(message)}")
     if len(lexicon.skipped) > _SHOWN:
         note(f"skipped: {len(lexicon.skipped):,} entries in all")
+
+
+def _no_entries(lexicon: Lexicon) -> Iterator[str]:
+    """Yield what may be no entry in a file of lines: the word # of comments, and the names of columns."""
+    if lexicon.format in _OF_LINES and "#" in lexicon:
+        yield "#"
+    word, first = next(lexicon.entries())
+    if (word.lower(), *map(str.lower, first.phones)) in _HEADERS:
+        yield f"{word} {first.phones[0]}"
 
 
 def _describe(lexicon: Lexicon) -> None:

@@ -22,6 +22,7 @@ from regard.seq2seq.commands.read_lines import Failed, Failures, read_blocks
 from regard.seq2seq.corpus.pairs import display_name
 from regard.seq2seq.corpus.tables import Record
 from regard.seq2seq.model import Seq2Seq
+from regard.seq2seq.storage.model_file import model_file
 from regard.show import argument_types
 from regard.show.terminal.text import clean
 
@@ -89,7 +90,8 @@ def run(args: argparse.Namespace) -> int:
     if args.card:
         print(_card(args.model))
         return 0
-    check_output(args, [args.model, *args.ensemble, *args.lexicon, *([args.file] if args.file else [])])
+    models = map(model_file, (args.model, *args.ensemble))
+    check_output(args, [*models, *args.lexicon, *([args.file] if args.file else [])])
     beam, n_best = beam_sizes(args)
     lexicon = joined(args.lexicon, None, skip_bad=args.skip_bad)
     fails: bool = args.unknown == "fail"  # word by word, so that the others are pronounced
@@ -200,8 +202,9 @@ def _as_lexicon(answers: Iterable[Sequence[Pronunciation]]) -> tuple[Lexicon, li
             own = one.probability if one.source == "dictionary" else one.confidence / most
             try:
                 entries.append(checked(one.word, Variant(one.phones, own or None, one.role)))
-            except Wrong:
-                missing.append(LeftOut(clean(one.word), (), _why(one)))
+            except Wrong as error:
+                reason = str(error) if one.phones or len(one.word) > MOST_LETTERS else _why(one)
+                missing.append(LeftOut(clean(one.word), one.phones, reason))
     return Lexicon.of_checked(entries), missing
 
 

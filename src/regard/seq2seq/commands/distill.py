@@ -12,7 +12,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from regard import _check
+from regard import _check, _files
 from regard.seq2seq.commands.loading import load_all
 from regard.seq2seq.commands.options import check_needs, check_standard_input, first_given
 from regard.seq2seq.commands.train.arguments import (
@@ -121,6 +121,7 @@ def run(args: argparse.Namespace) -> int:
     """Label, train, measure and show."""
     _check_options(args)
     teacher = load_all(args.teachers[0], args.teachers[1:], arrays=None)
+    hashes = [sha256(model_file(path).read_bytes()).hexdigest() for path in args.teachers]
     names = pair_files(args) if args.pairs else None
     lexicon = names.lexicon if names else None
     sources = list(chain.from_iterable(map(_read_sources, args.sources)))
@@ -132,7 +133,7 @@ def run(args: argparse.Namespace) -> int:
         [student],
         model_paths(args),
         lambda: lessons.choose(read_data()),
-        partial(_card, args, teacher),
+        partial(_card, args, teacher, hashes),
         lessons.learn,
         lessons.identity,
     )
@@ -148,6 +149,11 @@ def _check_options(args: argparse.Namespace) -> None:
     for option in () if args.pairs else ("--valid", "--test", "--columns", "--skip-empty", *OF_DICTIONARIES):
         if first_given(args, [option]):
             _check.fail(f"{option} needs --pairs")
+    (student,) = model_paths(args)
+    if _files.real(student) in map(_files.real, map(model_file, args.teachers)):
+        _check.fail(
+            f"--out: {student} is a teacher, which a student must not replace.", hint="give another --out"
+        )
 
 
 def _no_data() -> Data:
@@ -254,24 +260,28 @@ def _report(what: str, chosen: Chosen[Any]) -> None:
 
 
 def _card(
-    args: argparse.Namespace, teacher: Translator, data: Data, model: Seq2Seq, measured: dict[str, Any] | None
+    args: argparse.Namespace,
+    teacher: Translator,
+    hashes: Sequence[str],
+    data: Data,
+    model: Seq2Seq,
+    measured: dict[str, Any] | None,
 ) -> dict[str, Any]:
-    """Print the measures of the teachers, and return the card of a student."""
+    """Print the measures of the teachers, and return the card of a student, with the hashes of their files."""
     models = teacher.models if isinstance(teacher, Ensemble) else (teacher,)
     cards = [one.model.card or {} for one in models]
     licences = dict.fromkeys(one["licence"] for one in cards if isinstance(one.get("licence"), str))
     model.repetitions = model.repetitions or teacher.model.repetitions
     made = {} if data.lexicon is None or measured is None else make_card(args, data, model, measured)
-    files = map(model_file, args.teachers)
     return made | {
         "licence": args.licence or "; ".join(licences) or None,
         "teachers": [
             {
                 "name": path.resolve().name,
-                "sha256": sha256(file.read_bytes()).hexdigest(),
+                "sha256": digest,
                 "licence": one.get("licence"),
             }
-            for path, file, one in zip(args.teachers, files, cards, strict=True)
+            for path, digest, one in zip(args.teachers, hashes, cards, strict=True)
         ],
         "held_out_teachers": _measured(teacher, model, data),
     }

@@ -30,6 +30,8 @@ from regard.show.terminal.text import align
 __all__ = ["add_arguments", "run"]
 
 _NO_TOKENS = ("?",)  # of an empty vocabulary: an unknown one
+_COPYING = ("words", "tokens")  # of which many are unknown
+_COPIED = "unknown words are copied from where each attends most: two may copy the same, which regard assigns once each"
 _DRAWN = 10  # sources, where none are given
 EXAMPLES = f"""\
 FOLDER gets {", ".join(FILES)}: docs/onnx.md describes them. Before anything is written, the
@@ -148,6 +150,9 @@ def _report(args: argparse.Namespace, model: Seq2Seq, lines: _Lines, done: Expor
         report.append(_error_rates(model, lines, done))
     elif model.model.extras:
         report.append(f"what leaving out {_extras(model)} costs is measured with --test, if it has targets")
+    whole = model.model
+    if model.attention and whole.repetitions is None and whole.target.token_type in _COPYING:
+        report.append(_COPIED)
     if args.page:
         report.append(_PAGE_NEEDS.format(folder=args.onnx))
     total = sum(done.sizes.values())

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from regard import _check, _files
+from regard._characters import lowered
 from regard.seq2seq.alignment.links import links, of_words, word_numbers
 from regard.seq2seq.commands.read_lines import Failures, LeftOut
 from regard.seq2seq.ensemble import Ensemble
@@ -107,9 +108,9 @@ class Unseen:
             self.failures.warn(f"{location}: {text}; left empty")
             raise LeftOut(text)
         known_in_lower_case = any(
-            lowered != symbol and not unseen(tokenizer, tokenizer.tokenize(lowered))
+            small != symbol and not unseen(tokenizer, tokenizer.tokenize(small))
             for tokenizer, symbol in found
-            for lowered in [symbol.lower()]
+            for small in [lowered(symbol)]
         )
         hint = "; a model trained with --lower does not distinguish capitals" * known_in_lower_case
         self.failures.warn(f"{location}: {text}; their translation is a guess{hint}")

@@ -22,7 +22,9 @@ def rules(tokenizer: Tokenizer) -> dict[str, Any]:
     """Return the settings and the vocabulary, scores of subwords, and the regular expression of words."""
     described = tokenizer.describe() | {"tokens": list(tokenizer.tokens)}
     if "scores" in (data := tokenizer.data()):
-        described["scores"] = [float(f"{score:.9g}") for score in np.frombuffer(data["scores"], "<f4")]
+        described["scores"] = np.frombuffer(
+            data["scores"], "<f4"
+        ).tolist()  # exact, so that ties are the same
     if tokenizer.token_type == "words":
         described["pattern"] = words_pattern()
     return described

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import hashlib
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 from regard.pronunciation import Lexicon
-from regard.pronunciation.files import load
 from regard.pronunciation.stress import stressed
 from regard.seq2seq.commands.train.data import Data
 from regard.seq2seq.corpus.pairs import Pair, by_source
@@ -26,8 +23,12 @@ Phones = tuple[str, ...]
 
 
 def tested_words(test: Iterable[Pair]) -> dict[str, list[Phones]]:
-    """Return the words of the test, each once, with all their variants in the order of the dictionary."""
-    return by_source((str(source), tuple(target.content)) for source, target in test)
+    """Return the words of the test with all their variants in the order of the dictionary, as often as they are judged.
+
+    Words that the model reads alike are judged once, under the first of them.
+    """
+    found = by_source((source, tuple(target.content)) for source, target in test)
+    return {str(source): variants for source, variants in found.items()}
 
 
 def rates(answers: Sequence[Phones], references: Sequence[Sequence[Phones]]) -> dict[str, Any]:
@@ -87,7 +88,7 @@ def make_card(
     """Return the card of a model that is trained on a dictionary; `measured` are its error rates."""
     read, lexicon = model.model, data.lexicon or Lexicon()
     return {
-        "files": [{"name": Path(name).name, "sha256": _sha256(name)} for name in args.pairs],
+        "files": [*data.files],
         "licence": args.licence,
         "date": datetime.now(UTC).date().isoformat(),
         "words": len(lexicon),
@@ -110,7 +111,3 @@ def make_card(
 
 
 _PARTS = ("train", "valid", "test")
-
-
-def _sha256(path: str) -> str:
-    return hashlib.sha256(load(path)).hexdigest()

@@ -7,10 +7,12 @@ import json
 from array import array
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from regard import _check
 from regard.pronunciation import Lexicon
+from regard.pronunciation.files import load
 from regard.seq2seq.commands.columns import check_one_file
 from regard.seq2seq.commands.examples import load_pairs
 from regard.seq2seq.commands.link_files import LineLinks, LinkFile, PairLinks, SkippedPairs, read_links
@@ -68,6 +70,9 @@ class Data:
     tested: str = ""  # the first file of the test pairs
     labels: Labels | None = None  # of teachers, for the training pairs and for other sources
     split: str = ""  # how the test words of a dictionary were chosen: by "family", "word" or "file"
+    files: Sequence[
+        dict[str, str]
+    ] = ()  # names and hashes of the dictionaries, as they were before the training
 
     @property
     def lessons(self) -> list[Pair]:
@@ -122,7 +127,13 @@ def read(files: PairFiles, model: Seq2Seq, longest: int) -> Data:
         lexicon=files.lexicon,
         tested=files.tested,
         split="file" if given else "word" if files.groups is None else "family",
+        files=[*map(_hashed, files.train)] if files.dictionary else (),
     )
+
+
+def _hashed(path: str) -> dict[str, str]:
+    """Return the name and the hash of a file."""
+    return {"name": Path(path).name, "sha256": hashlib.sha256(load(path)).hexdigest()}
 
 
 def _pairs(

@@ -7,6 +7,8 @@ const CONTROL = /[\x01-\x1f\x7f-\x9f\u2028\u2029]/g;
 
 const swapped = (text) => text.replace(/[ \u2423]/g, (sign) => (sign === " " ? "\u2423" : " ")); // how a space is written
 
+const lowered = (text) => text.replaceAll("İ", "i").toLowerCase(); // the dotted capital of Turkish is one letter
+
 // The ids that must not follow: with a limit, those of a group that would come more often in a row.
 export function blocked(ids, most) {
   if (most === null) return [0, START];
@@ -31,18 +33,16 @@ export class Text {
 
   encode(tokens) {
     const lower = this.rules.lower && this.kind !== "subwords";
-    return tokens.map((token) => this.ids.get(lower ? token.toLowerCase() : token) ?? UNKNOWN);
+    return tokens.map((token) => this.ids.get(lower ? lowered(token) : token) ?? UNKNOWN);
   }
 
   tokenize(given) {
-    const form = this.rules.normalization;
-    let text = given.replace(CONTROL, " ").replaceAll("\ufeff", "");
-    if (form !== "none") text = text.normalize(form);
+    let text = this.normalized(given.replace(CONTROL, " ").replaceAll("\ufeff", ""));
     if (!text.trim()) return [];
     if (this.kind === "characters") return Array.from(swapped(text));
     if (this.kind === "tokens") return text.split(" ").filter(Boolean);
     if (this.kind === "words") return this.words(text.replaceAll(JOIN, "\u25a0"));
-    if (this.rules.lower) text = text.toLowerCase();
+    if (this.rules.lower) text = this.normalized(lowered(text));
     return text.replaceAll(BEGIN, "_").split(" ").filter(Boolean).flatMap((word) => this.subwords(BEGIN + word));
   }
 
@@ -60,6 +60,10 @@ export class Text {
 
   copyToken(token, source) {
     return this.kind === source.kind && this.kind !== "subwords" ? token : source.tokenText(token).replace(/^ +| +$/g, "");
+  }
+
+  normalized(text) {
+    return this.rules.normalization === "none" ? text : text.normalize(this.rules.normalization);
   }
 
   words(text) {

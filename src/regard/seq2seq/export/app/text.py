@@ -12,6 +12,11 @@ SWAPPED = str.maketrans(" \u2423", "\u2423 ")  # in characters: how a space is w
 CONTROL = re.compile("[\1-\x1f\x7f-\x9f\u2028\u2029]")
 
 
+def lowered(text: str) -> str:
+    """Return a text in lower case, in which the dotted capital of Turkish is one letter."""
+    return text.replace("İ", "i").lower()
+
+
 def blocked(ids: list[int], most: int | None) -> list[int]:
     """Return the ids that must not follow: with a limit, those of a group that would come more often in a row."""
     if most is None:
@@ -36,12 +41,11 @@ class Text:
     def encode(self, tokens: list[str]) -> list[int]:
         """Return the ids of tokens."""
         lower = self.rules["lower"] and self.kind != "subwords"
-        return [self.ids.get(token.lower() if lower else token, UNKNOWN) for token in tokens]
+        return [self.ids.get(lowered(token) if lower else token, UNKNOWN) for token in tokens]
 
     def tokenize(self, text: str) -> list[str]:
         """Cut a text into tokens."""
-        text, form = CONTROL.sub(" ", text).replace("\ufeff", ""), self.rules["normalization"]
-        text = text if form == "none" else unicodedata.normalize(form, text)
+        text = self._normalized(CONTROL.sub(" ", text).replace("\ufeff", ""))
         if not text.strip():
             return []
         if self.kind == "characters":
@@ -50,10 +54,9 @@ class Text:
             return [token for token in text.split(" ") if token]
         if self.kind == "words":
             return self._words(text.replace(JOIN, "\u25a0"))
-        text = text.lower() if self.rules["lower"] else text
-        return [
-            p for word in text.replace(BEGIN, "_").split(" ") if word for p in self._subwords(BEGIN + word)
-        ]
+        text = self._normalized(lowered(text)) if self.rules["lower"] else text
+        words = filter(None, text.replace(BEGIN, "_").split(" "))
+        return [piece for word in words for piece in self._subwords(BEGIN + word)]
 
     def detokenize(self, tokens: list[str]) -> str:
         """Join tokens to a text."""
@@ -74,8 +77,11 @@ class Text:
 
     def copy_token(self, token: str, source: "Text") -> str:
         """Return a token of the source as a token of this side."""
-        same = self.kind == source.kind != "subwords"
-        return token if same else source.token_text(token).strip(" ")
+        return token if self.kind == source.kind != "subwords" else source.token_text(token).strip(" ")
+
+    def _normalized(self, text: str) -> str:
+        form = self.rules["normalization"]
+        return text if form == "none" else unicodedata.normalize(form, text)
 
     def _words(self, text: str) -> list[str]:
         tokens, end = list[str](), -1

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, NoReturn, Protocol, Self, TypeVar
 from numpy.typing import ArrayLike
 
 from regard import _check
-from regard._characters import MARKS, classes, is_mark
+from regard._characters import MARKS, classes, is_mark, lowered
 from regard.seq2seq.sources.example import Example
 from regard.seq2seq.sources.text.normalization import (
     NORMALIZATIONS,
@@ -492,7 +492,7 @@ SMALLEST = dict.fromkeys(_COUNTED, len(SPECIAL) + 1) | {
 def _spaced(text: str, normalization: Normalization, lower: bool) -> str:
     """Return normalized text without the marker of a word's beginning."""
     text = normalize(text, normalization).replace(_BEGIN, _STANDS_FOR_BEGIN)
-    return normalize(text.lower(), normalization) if lower else text
+    return normalize(lowered(text), normalization) if lower else text
 
 
 def _text(sentence: Side | Example, token_type: str) -> str:

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from regard import _check
+from regard._characters import lowered
 
 __all__ = ["Vocabulary"]
 
@@ -44,14 +45,14 @@ class Vocabulary:
         size: int | None = None,
     ) -> Vocabulary:
         """Assign ids to the tokens that occur at least `min_count` times, by frequency; at most `size` in all."""
-        counts = Counter(token.lower() if lower else token for sentence in sentences for token in sentence)
+        counts = Counter(lowered(token) if lower else token for sentence in sentences for token in sentence)
         frequent = sorted((-count, token) for token, count in counts.items() if count >= min_count)
         tokens = [*SPECIAL, *(token for _, token in frequent)]
         return cls(tokens if size is None else tokens[: max(size, len(SPECIAL))], lower=lower)
 
     def encode(self, tokens: Iterable[str]) -> list[int]:
         """Return the ids of tokens; UNKNOWN for those outside the vocabulary."""
-        return [self._ids.get(token.lower() if self.lower else token, UNKNOWN) for token in tokens]
+        return [self._ids.get(lowered(token) if self.lower else token, UNKNOWN) for token in tokens]
 
     def __len__(self) -> int:
         return len(self.tokens)
