@@ -22,18 +22,18 @@ def _no_role(_: str) -> str:
 class Format(NamedTuple):
     """A format of dictionaries: how its files are read and written, and what its readers cannot find.
 
-    `description` is for the help, `suffix` the usual end of a file's name. `records` yields what stands for an entry
-    in a file, with its place, and `parse` returns the entries of it; both are None where the format is only written.
-    `write` returns the content of the file and of those beside it; it is None where the format is only read.
-    `spelling` and `role` return how the file writes a word and a role, and `refusal` why an entry cannot be written,
-    or an empty text. Of each word `variants` are written: all, the best one, or one of each role. `beside` has the
-    names of other files that `write` returns. `needs_symbols` is whether the voice's symbols must be known.
+    `description` is for the help, `suffix` the usual end of a file's name. `records` yields what stands for an
+    entry in a file, with its place, and `parse` returns the entries of it. `write` returns the content of the
+    file and of those beside it; it is None where the format is only read. `spelling` and `role` return how the
+    file writes a word and a role, and `refusal` why an entry cannot be written, or an empty text. Of each word
+    `variants` are written: all, the best one, or one of each role. `beside` has the names of other files that
+    `write` returns. `needs_symbols` is whether the voice's symbols must be known.
     """
 
     description: str
     suffix: str
-    records: Callable[[Path], Iterator[tuple[str, Any]]] | None = None
-    parse: Callable[[Any], Entries] | None = None
+    records: Callable[[Path], Iterator[tuple[str, Any]]]
+    parse: Callable[[Any], Entries]
     write: Callable[[Lexicon], Files] | None = None
     spelling: Callable[[str], str] = str
     role: Callable[[str], str] = _no_role

@@ -75,8 +75,6 @@ def _entries(
 ) -> Iterator[tuple[str, tuple[str, Variant]]]:
     """Yield the entries of a file with their places; a bad one raises or is listed."""
     records, parse = FORMATS[name].records, FORMATS[name].parse
-    assert records is not None
-    assert parse is not None
     for place, record in records(path):
         try:
             yield from [(place, checked(*entry)) for entry in parse(record)]

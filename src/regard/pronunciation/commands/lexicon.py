@@ -16,6 +16,7 @@ from regard.show import argument_types
 from regard.show.terminal.text import clean, note
 
 __all__ = [
+    "add_input",
     "add_arguments",
     "add_output",
     "add_phones",
@@ -56,11 +57,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="a pronunciation dictionary; several are joined",
     )
-    readable = [name for name, row in FORMATS.items() if row.records is not None and not row.needs_symbols]
-    add("--from", dest="source", choices=readable, metavar="FORMAT", help="the format of all files")
-    add("--skip-bad", action="store_true", help="leave out entries that cannot be read, and list them")
+    add_input(parser)
     add_output(parser)
     add("--out", type=argument_types.path, metavar="FILE", help="the dictionary to write")
+
+
+def add_input(parser: argparse.ArgumentParser) -> None:
+    """Describe the options of how dictionaries are read."""
+    readable = [name for name, row in FORMATS.items() if not row.needs_symbols]
+    parser.add_argument(
+        "--from", dest="source", choices=readable, metavar="FORMAT", help="the format of what is read"
+    )
+    parser.add_argument(
+        "--skip-bad", action="store_true", help="leave out entries that cannot be read, and list them"
+    )
 
 
 def add_output(parser: argparse.ArgumentParser) -> None:

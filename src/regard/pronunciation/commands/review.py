@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from regard import _check, _files, _signals
-from regard.pronunciation import FORMATS, Lexicon, read
-from regard.pronunciation.commands.lexicon import note_read
+from regard.pronunciation import Lexicon, read
+from regard.pronunciation.commands.lexicon import add_input, note_read
 from regard.pronunciation.reading import places
 from regard.pronunciation.reviewing import Doubt, as_folds, doubts, worst_first
 from regard.seq2seq.commands.options import check_outputs
 from regard.seq2seq.commands.train.arguments import (
+    OF_OTHER_SOURCES,
     add_extras,
     add_network,
     add_networks,
@@ -40,7 +41,6 @@ __all__ = ["add_arguments", "run"]
 
 _TOGETHER = 2_000  # words that are judged together
 _MOST_FOLDS = 100
-_WITHOUT = ("guided_alignment", "shift", "noise")  # options of links and arrays
 _COLUMNS = ("line", "word", "listed", "expected", "doubt", "probability")
 
 EXAMPLES = """\
@@ -63,9 +63,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EXAMPLES
     add = parser.add_argument
     add("file", type=argument_types.path, metavar="FILE", help="a pronunciation dictionary")
-    readable = [name for name, row in FORMATS.items() if row.records is not None and not row.needs_symbols]
-    add("--from", dest="source", choices=readable, metavar="FORMAT", help="the format of the file")
-    add("--skip-bad", action="store_true", help="leave out entries that cannot be read, and list them")
+    add_input(parser)
     add(
         "--out",
         type=argument_types.path,
@@ -89,7 +87,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     model = parser.add_argument_group("the model, where it is not that of the preset pronunciation")
     add_network(model.add_argument)
     add_extras(model.add_argument)
-    add_training(parser.add_argument_group("training of each fold"), without=(*OF_TEACHERS, *_WITHOUT))
+    add_training(
+        parser.add_argument_group("training of each fold"), without=(*OF_TEACHERS, *OF_OTHER_SOURCES)
+    )
     add_networks(parser)
     parser.set_defaults(preset="pronunciation", max_tokens=None)
 

@@ -17,6 +17,7 @@ from regard.seq2seq.commands.loading import load_all
 from regard.seq2seq.commands.options import check_needs, check_standard_input, first_given
 from regard.seq2seq.commands.train.arguments import (
     OF_DICTIONARIES,
+    OF_OTHER_SOURCES,
     add_files,
     add_networks,
     add_preset,
@@ -55,7 +56,6 @@ from regard.show.terminal.text import clean, note
 
 __all__ = ["add_arguments", "run"]
 
-_WITHOUT = ("guided_alignment", "shift", "noise")  # options of links and arrays
 _FIXED = {  # what the other options of `regard train` are here
     **dict.fromkeys(("links", "links_by", "links_from")),
     "source": None,
@@ -112,7 +112,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_files(parser)
     add_preset(parser.add_argument_group("presets, and the dictionaries that they read"))
     add_sizes(parser.add_argument_group("the student").add_argument)
-    add_training(parser.add_argument_group("training"), without=_WITHOUT)
+    add_training(parser.add_argument_group("training"), without=OF_OTHER_SOURCES)
     add_networks(parser)
     parser.set_defaults(**_FIXED)
 

@@ -33,6 +33,7 @@ from regard.show import argument_types
 
 __all__ = [
     "OF_DICTIONARIES",
+    "OF_OTHER_SOURCES",
     "add_arguments",
     "add_extras",
     "add_files",
@@ -342,6 +343,7 @@ def check_pairs(args: argparse.Namespace) -> None:
 
 
 _OF_TEXT = ("--links", "--lower", "--extras")
+OF_OTHER_SOURCES = ("guided_alignment", "shift", "noise")  # training options of links, pictures and vectors
 OF_DICTIONARIES = ("--stress", "--phone-map", "--symbols", "--skip-bad", "--split")
 _SPELLED = ("characters", "subwords")  # tokens that are letters, or made of them
 _OF_PAIRS = ("--columns", "--skip-empty", "--links", *(f"--source {x}" for x in SOURCES if x not in _SPELLED))
