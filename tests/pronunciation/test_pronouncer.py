@@ -285,7 +285,7 @@ def most_in_a_row(phones: Sequence[str]) -> int:
     return max(
         count
         for start, end in itertools.combinations(range(len(phones) + 1), 2)
-        for count in range(1, len(phones) + 1)
+        for count in range(1, (len(phones) - start) // (end - start) + 1)
         if tuple(phones[start:end]) * count == tuple(phones[start : start + count * (end - start)])
     )
 
