@@ -6,7 +6,8 @@
 #include <string.h>
 
 void* malloc(size_t size) {
-    void* (*real)(size_t) = dlsym(RTLD_NEXT, "malloc");
+    static void* (*real)(size_t);
+    if (!real) real = dlsym(RTLD_NEXT, "malloc");  // once: dlsym frees the text of the last dlerror
     void* memory = real(size);
     if (memory && size <= 1 << 16) memset(memory, 0xff, malloc_usable_size(memory));
     return memory;
