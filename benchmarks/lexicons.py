@@ -18,16 +18,14 @@ of lengths, each word compared with the nearest of its pronunciations. Phonetisa
 from __future__ import annotations
 
 import argparse
-import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast
 
-import phonetisaurus
-from pronunciation import confidence, line, pairs, rates
+from pronunciation import confidence, line, pairs, peer, rates
 from trial import BEAM, Options, arguments, header, train
 
-from data import GRUUT, Missing, Split, Words, cmudict_of_phonebox, gruut, run, without_stress
+from data import GRUUT, Split, Words, cmudict_of_phonebox, gruut, run, without_stress
 from regard.seq2seq import Seq2Seq, preset
 from regard.seq2seq.export.files import copied, export
 
@@ -69,18 +67,6 @@ def show(name: str, texts: list[str], words: Words, note: str = "") -> None:
 def plain(texts: list[str]) -> list[str]:
     """Return pronunciations without stress."""
     return [" ".join(phoneme.rstrip("012") for phoneme in text.split()) for text in texts]
-
-
-def peer(name: str, parts: Split[Words]) -> None:
-    """Train Phonetisaurus and print its error rates."""
-    start = time.perf_counter()
-    try:
-        found = phonetisaurus.Model(parts.train).pronounce([*parts.test])
-    except Missing as reason:
-        line(name, "-", "-", f"skipped: {reason}")
-        return
-    seconds = time.perf_counter() - start
-    show(name, [" ".join(phonemes) for phonemes in found], parts.test, f"{seconds / 60:.1f} minutes")
 
 
 def english(args: argparse.Namespace) -> None:

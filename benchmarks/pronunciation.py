@@ -106,9 +106,9 @@ def main() -> None:
         line(name, f"{per:.2f}", f"{wer:.2f}")
     print()
     line("measured", "PER", "WER")
-    peer = g2p_en.Model(g2p_en_arrays()).pronounce(list(parts.test))
-    line("g2p-en 2.1.0, without attention", *_percent(peer, parts.test), "trained on most of the words")
-    _phonetisaurus(parts)
+    found = g2p_en.Model(g2p_en_arrays()).pronounce(list(parts.test))
+    line("g2p-en 2.1.0, without attention", *_percent(found, parts.test), "trained on most of the words")
+    peer("Phonetisaurus 0.3.0, joint 8-grams", parts)
     if not args.minutes:
         return
     model, seconds = trained(parts, args)
@@ -154,9 +154,9 @@ def distilled(parts: Split[Words], args: Namespace) -> None:
     show("the student", distill(Ensemble(teachers), untrained(none), others, pairs=given, valid=valid), 1)
 
 
-def _phonetisaurus(parts: Split[Words]) -> None:
-    """Train and measure Phonetisaurus."""
-    start, name = time.perf_counter(), "Phonetisaurus 0.3.0, joint 8-grams"
+def peer(name: str, parts: Split[Words]) -> None:
+    """Train Phonetisaurus and print its error rates."""
+    start = time.perf_counter()
     try:
         pronounced = phonetisaurus.Model(parts.train).pronounce(list(parts.test))
     except Missing as reason:
