@@ -256,8 +256,8 @@ GRUUT = {
 GRUUT_SEED, GRUUT_WORDS = 1, 60_000
 
 
-def gruut(language: str) -> Split[Words]:
-    """Return words of a language and their pronunciations: those of a lexicon, or 60,000 of a larger one.
+def gruut(language: str, most: int = GRUUT_WORDS) -> Split[Words]:
+    """Return words of a language and their pronunciations: those of a lexicon, or at most so many of a larger one.
 
     A tenth of the words is the test, a fiftieth validation. The words of a spelling family
     (`regard.seq2seq.corpus.families`) are in one part.
@@ -272,7 +272,7 @@ def gruut(language: str) -> Split[Words]:
         for word, variants in lexicon.items()
         if len(word.split()) == 1
     }
-    found, most = families(words), min(GRUUT_WORDS, len(words))
+    found, most = families(words), min(most, len(words))
     test, valid, train = parts = Split[Words]({}, {}, {})
     for i in np.random.default_rng(GRUUT_SEED).permutation(len(found)):
         part = test if len(test) < most // 10 else valid if len(valid) < most // 50 else train

@@ -3,13 +3,14 @@
     python benchmarks/lexicons.py [--minutes 60] [--out FOLDER]         CMUdict with stress, one network
     python benchmarks/lexicons.py --run FOLDER                          the same for a run of an earlier call
     python benchmarks/lexicons.py --languages de fr [--minutes 10]      word lists of gruut, with memory and graphones
+    python benchmarks/lexicons.py --languages de --words 600000         complete lists
 
 CMUdict is in the split of phonebox 0.3.0, 104,447 words for training, 11,605 for validation, 10,000 for the test. The
 network is that of the preset "pronunciation", without extras, which cannot be exported; ``--out`` has the run and the
 exported files. Its probabilities are calibrated on the words for validation.
 
-A language has all words of its lexicon, or 60,000 of them; a tenth is held out by spelling families. The model is that
-of the preset with its extras, with a beam of five.
+A language has at most ``--words`` words of its lexicon; a tenth is held out by spelling families. The model is that of
+the preset with its extras, with a beam of five.
 
 WER is the share of words whose pronunciation is not among those listed. PER is the sum of edit distances over the sum
 of lengths, each word compared with the nearest of its pronunciations. Phonetisaurus 0.3.0 learns the same words.
@@ -25,7 +26,7 @@ from typing import Any, cast
 from pronunciation import confidence, line, pairs, peer, rates
 from trial import BEAM, Options, arguments, header, train
 
-from data import GRUUT, Split, Words, cmudict_of_phonebox, gruut, run, without_stress
+from data import GRUUT, GRUUT_WORDS, Split, Words, cmudict_of_phonebox, gruut, run, without_stress
 from regard.seq2seq import Seq2Seq, preset
 from regard.seq2seq.export.files import copied, export
 
@@ -41,6 +42,13 @@ def main() -> None:
     """Train and measure on CMUdict, or on languages."""
     parser = arguments(__doc__, minutes=0)
     parser.add_argument("--languages", nargs="+", choices=(*GRUUT,), metavar="NAME", help="of gruut")
+    parser.add_argument(
+        "--words",
+        type=int,
+        default=GRUUT_WORDS,
+        metavar="N",
+        help="most words of a language (default 60,000)",
+    )
     parser.add_argument("--out", type=Path, default=Path("runs", "lexicons"), metavar="FOLDER")
     parser.add_argument("--run", type=Path, metavar="FOLDER", help="a run that is measured, not trained")
     args = parser.parse_args()
@@ -107,7 +115,7 @@ def languages(args: argparse.Namespace) -> None:
     header(f"{args.minutes:g} minutes for each language, seed {args.seed}")
     line("measured", "PER", "WER")
     for name in args.languages:
-        parts = gruut(name)
+        parts = gruut(name, args.words)
         sizes = f"{len(parts.train):,} training words, {len(parts.test):,} test words"
         peer(f"{name}, Phonetisaurus", parts)
         model = learned(parts, args, {})

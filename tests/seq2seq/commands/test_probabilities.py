@@ -126,3 +126,20 @@ def test_train_calibrates_on_held_out_lines(tmp_path: Path, capsys: pytest.Captu
     before = (tmp_path / "run" / "model.safetensors").read_bytes()
     assert main(command) == 0
     assert (tmp_path / "run" / "model.safetensors").read_bytes() == before
+
+
+@pytest.mark.slow
+@pytest.mark.threads
+@pytest.mark.parametrize("tokens", ["words", "characters", "tokens", "subwords"])
+def test_train_does_not_calibrate_on_lines_that_it_learned(tmp_path: Path, tokens: str) -> None:
+    """Also where the training lines were read before the tokens were learned that the test lines have."""
+    if tokens == "subwords":
+        pytest.importorskip("sentencepiece", reason="subwords are learned by sentencepiece")
+    path = tmp_path / "pairs.tsv"
+    words = ["sleeps", "eating", "slowly", "walking", "garden", "home"]
+    lines = {f"{one} {two} {three}" for one in words for two in words for three in words[:2]}
+    path.write_text("".join(f"{line}\t{line.upper()}\n" for line in sorted(lines)), "utf-8")
+    sides = ["--source", tokens, "--target", tokens]
+    given = ["--valid", str(path), "--test", str(path)]
+    assert main(["train", str(path), *given, *sides, "--steps", "2", "--out", str(tmp_path / "run")]) == 0
+    assert Seq2Seq.load(tmp_path / "run").calibration is None

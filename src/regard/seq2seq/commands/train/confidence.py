@@ -66,9 +66,8 @@ def calibrate(model: Seq2Seq, test: Sequence[Pair], valid: Sequence[Pair], data:
 
     Of pairs that are not of a dictionary, at most 500 sources of each are translated.
     """
-    learned = {source for source, _ in data.lessons}
-    of_test = by_source(test)
-    others = {s: targets for s, targets in by_source(valid).items() if s not in of_test and s not in learned}
+    of_test, has_learned = by_source(test), data.has_learned
+    others = {s: targets for s, targets in by_source(valid).items() if s not in of_test and not has_learned(s)}
     if data.lexicon is None:
         of_test, others = _spread(of_test), _spread(others)
     pairs = [
@@ -79,7 +78,7 @@ def calibrate(model: Seq2Seq, test: Sequence[Pair], valid: Sequence[Pair], data:
     ]
     judged = model.judge([source for source, _ in pairs], [target for _, target in pairs])
     # A fold is a fifth of the test: None for what was learned from, and -1 for validation.
-    folds = [None if source in learned else fold for source, fold in _folds(of_test).items()]
+    folds = [None if has_learned(source) else fold for source, fold in _folds(of_test).items()]
     every: list[int | None] = [*folds, *[-1] * len(others)]
     model.calibration = _fitted(judged, every, leave_out=None)
     crossed = {fold: _fitted(judged, every, leave_out=fold) for fold in range(_FOLDS)}

@@ -5,8 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 from array import array
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,6 +24,7 @@ from regard.seq2seq.corpus.pairs import Pair, read_pairs, read_two
 from regard.seq2seq.corpus.splits import Groups, hold_out, split_validation
 from regard.seq2seq.distillation import Labels
 from regard.seq2seq.model import Seq2Seq
+from regard.seq2seq.sources import Example
 from regard.show.terminal.text import note
 
 __all__ = ["Data", "PairFiles", "identity", "read", "short_pairs", "with_noun"]
@@ -83,6 +85,15 @@ class Data:
     def too_few(self) -> bool:
         """Whether there are too few pairs to hold some out."""
         return not self.own_valid and self.valid == self.train
+
+    @cached_property
+    def _learned(self) -> set[Hashable]:
+        """The sources that a model learns, and what they were read from."""
+        return {one for source, _ in self.lessons for one in (source, source.identity)}
+
+    def has_learned(self, source: Example) -> bool:
+        """Return whether a source, which may be split into other tokens, is one of training."""
+        return source in self._learned or source.identity in self._learned
 
     def learned(self, pairs: Sequence[Pair]) -> int:
         """Return how many pairs are training pairs."""
