@@ -9,7 +9,8 @@ affricate, a nasal, an approximant. With fewer words, as many sound entries in p
 
 A peer reviews the same dictionary first: phonebox 0.3.0. Its model has seen the entries that it judges, those of
 `regard review` have not. In its table the entries with the score 0 come first, in the order of the dictionary, which
-says nothing about them; their number is printed.
+says nothing about them: their number is printed, and how many of them are spoilt. It draws without a seed, so its
+counts differ between runs.
 """
 
 from __future__ import annotations
@@ -77,7 +78,8 @@ def show_phonebox(words: Path, changed: set[Pair], among: int) -> None:
         print(f"{phonebox.NAME}: skipped: {reason}", flush=True)
         return
     show(phonebox.NAME, rows, changed, among)
-    print(f"{phonebox.NAME}: {zeros:,} entries have the score 0", flush=True)
+    among_zeros = len(changed & {*rows[:zeros]})
+    print(f"{phonebox.NAME}: {among_zeros} are among the {zeros:,} that have the score 0", flush=True)
 
 
 def main() -> None:
