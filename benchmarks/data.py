@@ -18,6 +18,7 @@ netra             a trained encoder-decoder with Bahdanau's attention, and its d
 g2p-en            a trained encoder-decoder without attention, letters to phonemes            Apache-2.0
 gruut             words and their pronunciations in ten languages                             MIT
 phonetisaurus     programs for letters to phonemes by n-grams of pairs                        MIT, BSD
+phonebox          programs for letters to phonemes by decision trees, with ICU                BSD, MIT, Unicode
 emoji             the pictures of Noto's emoji, and their English names                       OFL 1.1, BSD
 vowels            640 utterances of two vowels by nine men, as frames of 12 numbers           UCI's; BSD (aeon)
 ================  ==========================================================================  =================
@@ -31,6 +32,7 @@ import hashlib
 import importlib.util
 import json
 import os
+import platform
 import random
 import re
 import subprocess
@@ -423,6 +425,19 @@ G2P_EN = Package("g2p-en", "2.1.0", "2a7aabf1fc7f270fcc3349881407988c9245173c241
 PHONETISAURUS = Package(
     "phonetisaurus", "0.3.0", "4ad830d748234d778c9e55da731df319f92805120d158825cf8162616bbccc09"
 )
+PHONEBOX = (
+    Package("phonebox", "0.3.0", "61a8b5f215f1e948896a0ff51378941c74d57fda5d2d7f700702a46b7535397e"),
+    Package("cartlet", "0.6.0", "6f08d365e02a3d7a5ecb4cfbf577630de2b856722bd1204a7167adcc393d1570"),
+)
+ICU = {  # compiled for a version of Python
+    version: Package("icukit-pyicu", "78.3.0", sha256)
+    for version, sha256 in (
+        ((3, 11), "660905b3cde0647fa1b925d3bb5564781ff71c4f0e3b327cb16493455b1b9942"),
+        ((3, 12), "06bc512db79a2178a781422bbd3c80a4fca4d176eec90f7cd60822c65cbb201d"),
+        ((3, 13), "1240f2dd5544b5137af72313595c7740b5d73f80ee1f3293ed3526ff5b145a88"),
+        ((3, 14), "928399a5954f75fc99b2add7a94dae09ad95677a4a9f71e9cdccff3ac3bb5c46"),
+    )
+}
 
 
 class Netra(NamedTuple):
@@ -458,6 +473,14 @@ def g2p_en() -> dict[str, NDArray[np.float32]]:
 def phonetisaurus() -> Path:
     """Return the folder with the programs of Phonetisaurus."""
     return unpacked(PHONETISAURUS) / "phonetisaurus"
+
+
+def phonebox() -> list[Path]:
+    """Return the folders of phonebox and of the packages that it imports."""
+    icu = ICU.get(sys.version_info[:2])
+    if icu is None or sys.platform != "linux" or platform.machine() != "x86_64":
+        raise Missing("the ICU of phonebox is pinned for Python 3.11 to 3.14 on Linux for x86-64")
+    return [unpacked(package) for package in (*PHONEBOX, icu)]
 
 
 # -------------------------------------------------------------------------------------------- measurements
@@ -598,6 +621,7 @@ KNOWN: dict[str, Callable[[], str]] = {
     "bible": _count_bible,
     "netra": _count_netra,
     "phonetisaurus": lambda: f"{len(list((phonetisaurus() / 'bin' / 'x86_64').iterdir()))} programs",
+    "phonebox": lambda: f"{len(phonebox())} packages",
     "emoji": lambda: f"{len(emoji()):,} pictures",
     "vowels": lambda: ", ".join(
         f"{len(part)} {name}" for name, part in zip(("train", "test"), vowels(), strict=True)

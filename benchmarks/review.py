@@ -6,6 +6,11 @@
 A vowel becomes another vowel with the same stress; a consonant becomes another of its kind: a stop, a fricative or
 affricate, a nasal, an approximant. With fewer words, as many sound entries in proportion may be among the worst:
 1,800 of all of CMUdict. Some of those are real errors of the dictionary, which nobody has counted.
+
+A peer reviews the same dictionary first: phonebox 0.3.0. Its model has seen the entries that it judges, those of
+`regard review` have not. In its table the entries with the score 0 come first, in the order of the dictionary, which
+says nothing about them: their number is printed, and how many of them are spoilt. It draws without a seed, so its
+counts differ between runs.
 """
 
 from __future__ import annotations
@@ -17,9 +22,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+import phonebox
 from trial import header
 
-from data import CMUDICT, CMUDICT_SEED, run, unpacked
+from data import CMUDICT, CMUDICT_SEED, Missing, Pair, run, unpacked
 from regard import pronunciation
 from regard.cli import main as regard
 from regard.pronunciation import Lexicon, Variant
@@ -43,11 +49,11 @@ def spoil(phones: Sequence[str], random: np.random.Generator) -> tuple[str, ...]
     return (*phones[:place], f"{other}{phones[place][len(plain) :]}", *phones[place + 1 :])
 
 
-def spoilt(lexicon: Lexicon, count: int, random: np.random.Generator) -> tuple[Lexicon, set[tuple[str, str]]]:
+def spoilt(lexicon: Lexicon, count: int, random: np.random.Generator) -> tuple[Lexicon, set[Pair]]:
     """Return a dictionary of which some entries are spoilt, and these: each word with its phones."""
     entries = [*lexicon.entries()]
     listed = {(word, variant.phones) for word, variant in entries}
-    changed: set[tuple[str, str]] = set()
+    changed: set[Pair] = set()
     for i in random.permutation(len(entries)):
         word, variant = entries[i]
         phones = spoil(variant.phones, random)
@@ -55,6 +61,25 @@ def spoilt(lexicon: Lexicon, count: int, random: np.random.Generator) -> tuple[L
             entries[i] = word, Variant(phones)
             changed.add((word, " ".join(phones)))
     return Lexicon(entries), changed
+
+
+def show(name: str, rows: Sequence[Pair], changed: set[Pair], among: int) -> None:
+    """Print how many of the spoilt entries are among the worst rows of a reviewer."""
+    for most in (among // 2, among, 2 * among):
+        found = f"{len(changed & {*rows[:most]})} of {len(changed)} spoilt entries"
+        print(f"{name}: {found} are among the worst {most:,} of {len(rows):,}", flush=True)
+
+
+def show_phonebox(words: Path, changed: set[Pair], among: int) -> None:
+    """Print what phonebox finds, or why it cannot be run."""
+    try:
+        rows, zeros = phonebox.review(words)
+    except Missing as reason:
+        print(f"{phonebox.NAME}: skipped: {reason}", flush=True)
+        return
+    show(phonebox.NAME, rows, changed, among)
+    among_zeros = len(changed & {*rows[:zeros]})
+    print(f"{phonebox.NAME}: {among_zeros} are among the {zeros:,} that have the score 0", flush=True)
 
 
 def main() -> None:
@@ -75,13 +100,12 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         words, out = Path(folder, "words.dict"), Path(folder, "doubts.tsv")
         pronunciation.write(part, words, "cmudict")
+        show_phonebox(words, changed, among)
         if regard(["review", str(words), "--out", str(out), *options]):
             raise SystemExit("the review has stopped")
         with out.open(encoding="utf-8", newline="") as file:
             rows = [(row[1], row[2]) for row in csv.reader(file, delimiter="\t", quoting=csv.QUOTE_NONE)][1:]
-    for most in (among // 2, among, 2 * among):
-        found = len(changed & {*rows[:most]})
-        print(f"{found} of {len(changed)} spoilt entries are among the worst {most:,} of {len(rows):,}")
+    show("regard", rows, changed, among)
 
 
 if __name__ == "__main__":
