@@ -30,7 +30,7 @@ from regard._version import __version__
 from regard.seq2seq.corpus.batching import Ids, SoftTargets
 from regard.seq2seq.corpus.dataset import is_short
 from regard.seq2seq.corpus.packing import Row
-from regard.seq2seq.corpus.pairs import Pair, as_pairs, paired, several
+from regard.seq2seq.corpus.pairs import Pair, as_pairs, paired, several, two_sides
 from regard.seq2seq.corpus.splits import hold_out, split_validation
 from regard.seq2seq.decoding.beam import BEAM
 from regard.seq2seq.decoding.forced import RAREST
@@ -191,10 +191,8 @@ def _pairs(teacher: Translator, sides: Any, name: str) -> list[Pair]:
     """Read the pairs of an argument with the tokenizers of the teacher."""
     if sides is None:
         return []
-    if not isinstance(sides, tuple | list) or len(sides) != 2:
-        _check.fail(f"{name} must be (sources, targets). Got {sides!r:.60} instead.", kind=TypeError)
-    source, target, (sources, targets) = teacher.model.source, teacher.model.target, sides
-    return as_pairs(paired(sources, targets, source, target, f"the targets of {name}"), source, target)
+    own = teacher.model.source, teacher.model.target
+    return as_pairs(paired(*two_sides(sides, name), *own, f"the targets of {name}"), *own)
 
 
 class Chosen(NamedTuple, Generic[Item]):

@@ -16,7 +16,7 @@ from regard import _check
 from regard.seq2seq.corpus.batching import Links
 from regard.seq2seq.corpus.dataset import is_short
 from regard.seq2seq.corpus.packing import Row
-from regard.seq2seq.corpus.pairs import paired
+from regard.seq2seq.corpus.pairs import paired, two_sides
 from regard.seq2seq.decoding.beam import BEAM
 from regard.seq2seq.decoding.calibration import FEWEST, Calibration
 from regard.seq2seq.decoding.hypothesis import Scoring
@@ -295,7 +295,9 @@ class Seq2Seq(Translator):
             )
         sides = self.reader, self.target_reader.tokenizer
         pairs = paired(sources, targets, *sides)
-        validation = None if valid is None else paired(*_two_sides(valid), *sides, "the targets of valid")
+        validation = (
+            None if valid is None else paired(*two_sides(valid, "valid"), *sides, "the targets of valid")
+        )
         for step in self.steps(pairs, validation, links=links, checkpoint=checkpoint):
             if listener is not None:
                 listener(step)
@@ -648,12 +650,6 @@ def _check_own(translation: Translation, weights: NDArray[Any]) -> None:
             return
     rule = "translation must be one of this model. Got one whose alignment is another instead."
     _check.fail(rule, hint="model.align([source], [target])[0] is one")
-
-
-def _two_sides(valid: Any) -> tuple[Sequence[Any], Sequence[Any]]:
-    if not isinstance(valid, tuple | list) or len(valid) != 2:
-        _check.fail(f"valid must be (sources, targets). Got {valid!r:.60} instead.", kind=TypeError)
-    return valid[0], valid[1]
 
 
 def _network_options(family: str, attention: bool, network: Any) -> dict[str, Any]:

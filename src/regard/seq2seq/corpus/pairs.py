@@ -41,6 +41,7 @@ __all__ = [
     "several",
     "memoized",
     "standard_input",
+    "two_sides",
 ]
 
 Readable = str | os.PathLike[str] | BinaryIO
@@ -339,6 +340,13 @@ def paired(
         got = f"{len(lists[1])} for {len(lists[0])}"
         _check.fail(f"{name} must be as many as sources. Got {got} instead.")
     return list(zip(*lists, strict=True))
+
+
+def two_sides(given: Any, name: str) -> tuple[Any, Any]:
+    """Return the sources and the targets of an argument, both unread."""
+    if not isinstance(given, tuple | list) or len(given) != 2:
+        _check.fail(f"{name} must be (sources, targets). Got {given!r:.60} instead.", kind=TypeError)
+    return given[0], given[1]
 
 
 # ------------------------------------------------------------------------------------------------------ lines

@@ -156,7 +156,7 @@ class Vectors(Source):
                [4., 5.]], dtype=float32)
         """
         if is_path(given):
-            array = load_array(given, lambda shape, dtype: self._check_file(shape, dtype))
+            array = load_array(given, self._check_file)
             return _as_float32(f"{os.fspath(given)}: an array", array)
         if not self.positions:
             return _vectors("an example", "size", given, self.size)

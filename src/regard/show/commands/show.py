@@ -12,7 +12,7 @@ from regard import _check
 from regard.seq2seq.commands.options import first_given
 from regard.show import argument_types
 from regard.show.array_files import read_array, read_named
-from regard.show.figures.figure import check_picture
+from regard.show.figures.figure import PICTURES, check_picture
 from regard.show.inputs import Given, add_attention, add_input, given, labels_of
 from regard.show.page import HtmlPage, page
 from regard.show.page.document import check_new
@@ -23,7 +23,6 @@ from regard.show.weights_figure import chosen_heads, save_weights
 
 __all__ = ["add_arguments", "run"]
 
-_PICTURES = (".png", ".svg", ".pdf")
 _INPUT = ("--words", "--seed", "--query-weight", "--key-weight", "--value-weight")
 _ATTENTION = (
     "--score",
@@ -92,7 +91,7 @@ def run(args: argparse.Namespace) -> int:
         _check.fail("give --out FILE.html, the page to write")
     if args.token is not None and args.text is None:
         _check.fail("--token needs --text, the sentence whose translation has the token")
-    if args.out.suffix.lower() in _PICTURES:
+    if args.out.suffix.lower() in PICTURES:
         return _draw(args)
     check_new(args.out, force=args.force, hint="--force")
     document = _page(args)

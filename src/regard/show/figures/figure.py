@@ -24,8 +24,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from matplotlib.text import Text
 
-__all__ = ["check_picture", "check_writable", "require_matplotlib", "save", "warned"]
+__all__ = ["PICTURES", "check_picture", "check_writable", "require_matplotlib", "save", "warned"]
 
+PICTURES = (".png", ".svg", ".pdf")  # endings of files that have a picture
 DOTS_PER_INCH = 150
 LETTER = 0.6  # of its height, the width of a letter
 _MOST_LINES = 3
@@ -237,10 +238,10 @@ def first_line(error: BaseException) -> str:
 
 def picture_format(path: str | os.PathLike[str]) -> str:
     """Return the format of a file by the ending of its name: "png", "svg" or "pdf"."""
-    kind = Path(path).suffix.removeprefix(".").lower()
-    if kind not in ("png", "svg", "pdf"):
+    ending = Path(path).suffix.lower()
+    if ending not in PICTURES:
         _check.fail(f"a picture's name must end in .png, .svg or .pdf: {path}")
-    return kind
+    return ending.removeprefix(".")
 
 
 def wrapped(text: str, width: float, points: float, least: int = 2) -> str:

@@ -67,7 +67,9 @@ def calibrate(model: Seq2Seq, test: Sequence[Pair], valid: Sequence[Pair], data:
     Of pairs that are not of a dictionary, at most 500 sources of each are translated.
     """
     of_test, has_learned = by_source(test), data.has_learned
-    others = {s: targets for s, targets in by_source(valid).items() if s not in of_test and not has_learned(s)}
+    others = {
+        s: targets for s, targets in by_source(valid).items() if s not in of_test and not has_learned(s)
+    }
     if data.lexicon is None:
         of_test, others = _spread(of_test), _spread(others)
     pairs = [
