@@ -1,13 +1,14 @@
 """Print the error rates of models that ship: from a word list, exported, and decoded greedily by onnxruntime.
 
     python benchmarks/lexicons.py [--minutes 60] [--out FOLDER]         CMUdict with stress, one network
+    python benchmarks/lexicons.py --extras --minutes 20                 with memory and graphones, not exported
     python benchmarks/lexicons.py --run FOLDER                          the same for a run of an earlier call
     python benchmarks/lexicons.py --languages de fr [--minutes 10]      word lists of gruut, with memory and graphones
     python benchmarks/lexicons.py --languages de --words 600000         complete lists
 
 CMUdict is in the split of phonebox 0.3.0, 104,447 words for training, 11,605 for validation, 10,000 for the test. The
-network is that of the preset "pronunciation", without extras, which cannot be exported; ``--out`` has the run and the
-exported files. Its probabilities are calibrated on the words for validation.
+network is that of the preset "pronunciation", without extras, which cannot be exported, unless ``--extras`` is given;
+``--out`` has the run and the exported files. Its probabilities are calibrated on the words for validation.
 
 A language has at most ``--words`` words of its lexicon; a tenth is held out by spelling families. The model is that of
 the preset with its extras, with a beam of five.
@@ -50,6 +51,7 @@ def main() -> None:
         help="most words of a language (default 60,000)",
     )
     parser.add_argument("--out", type=Path, default=Path("runs", "lexicons"), metavar="FOLDER")
+    parser.add_argument("--extras", action="store_true", help="those of the preset, for CMUdict")
     parser.add_argument("--run", type=Path, metavar="FOLDER", help="a run that is measured, not trained")
     args = parser.parse_args()
     if args.languages:
@@ -78,7 +80,7 @@ def plain(texts: list[str]) -> list[str]:
 
 
 def english(args: argparse.Namespace) -> None:
-    """Train a network on CMUdict, export it, and print its error rates, sizes and probabilities."""
+    """Train a model on CMUdict, export it if it has no extras, and print its error rates, sizes and probabilities."""
     parts = cmudict_of_phonebox()
     header(f"{len(parts.train):,} training words, {len(parts.test):,} test words, seed {args.seed}")
     line("published by phonebox, on the same words", "PER", "WER")
@@ -88,16 +90,18 @@ def english(args: argparse.Namespace) -> None:
     line("measured", "PER", "WER")
     peer("Phonetisaurus, with stress", parts)
     peer("Phonetisaurus, without stress", Split(*map(without_stress, parts)))
-    model = Seq2Seq.load(args.run) if args.run else learned(parts, args, NONE)
+    model = Seq2Seq.load(args.run) if args.run else learned(parts, args, {} if args.extras else NONE)
     args.out.mkdir(parents=True, exist_ok=True)
     if not args.run:
         model.save(args.out / "model.safetensors")
     sounds, unstressed = parts.test, without_stress(parts.test)
     best = [found.text for found in model.translate([*sounds], beam=BEAM)]
-    show(f"network, beam {BEAM}", best, sounds)
-    answers, size = exported(model, args.out / "app", parts)
-    show("exported files, greedy", answers, sounds, f"{size / 1e6:.1f} MB")
-    show("exported files, greedy, stress dropped", plain(answers), unstressed)
+    show(f"regard, beam {BEAM}", best, sounds, ", ".join(model.model.extras))
+    show(f"regard, beam {BEAM}, stress dropped", plain(best), unstressed)
+    if not model.model.extras:
+        answers, size = exported(model, args.out / "app", parts)
+        show("exported files, greedy", answers, sounds, f"{size / 1e6:.1f} MB")
+        show("exported files, greedy, stress dropped", plain(answers), unstressed)
     error, kept = confidence(model, parts).measures().values()
     print(f"\nprobabilities: error {100 * error:.1f} %, {100 * kept:.1f} % of words kept with 98 % right")
 

