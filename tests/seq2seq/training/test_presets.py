@@ -104,9 +104,9 @@ def test_the_time_follows_the_number_of_words(count: int, minutes: int) -> None:
 
 
 def test_what_an_hour_brings_is_said_of_shorter_trainings() -> None:
-    hour = PRESETS["pronunciation"].hour
-    assert hour in expected_time("pronunciation", 4)
-    assert hour not in expected_time("pronunciation", 60)
+    longer = PRESETS["pronunciation"].longer
+    assert longer in expected_time("pronunciation", 4)
+    assert longer not in expected_time("pronunciation", 60)
 
 
 @pytest.mark.parametrize("end", [{"minutes": 1}, {"steps": 7}, {"epochs": 2}, {"minutes": 1, "epochs": 2}])
