@@ -112,7 +112,7 @@ class Fixed:
         self.model: Any = argparse.Namespace(calibration=calibration)
 
     def candidates(self, sources: Sequence[str]) -> list[list[Translation]]:
-        return [[self._answer("X Y Z", -1.0)] for _ in sources]
+        return [[self._answer("X Y Z", -1.0), self._answer("X Y", -3.0)] for _ in sources]
 
     def align(self, _: Sequence[str], targets: Sequence[str], *, rerank: bool) -> list[Translation]:
         assert rerank
@@ -139,11 +139,24 @@ def test_doubts_by_hand() -> None:
         ("a", ("X",), ("X", "Y", "Z")),
         ("b", ("X", "Y"), ("X", "Y", "Z")),
     ]
-    assert [one.doubt for one in found] == pytest.approx([(4 - 1) / math.sqrt(2), (9 - 1) / math.sqrt(3)])
+    # X differs from the best answer in two phones, and from the second in one; X Y from the best in one.
+    first, second = max((4 - 1) / 2, 4 - 3) / math.sqrt(2), (9 - 1) / math.sqrt(3)
+    assert [one.doubt for one in found] == pytest.approx([first, second])
     assert [one.probability for one in found] == [None, None]
     assert [one.word for one in worst_first(found)] == ["b", "a"]
     calibrated = doubts(Fixed(Calibration(0.0, 1.0, 1.0, 5, 40)), lexicon)  # type: ignore[arg-type]
     assert [one.probability for one in calibrated] == [0.75, 0.75]
+
+
+@pytest.mark.parametrize(("second", "doubt"), [(-3.5, 0.5), (-2.0, 2.0), (-5.0, 0.25)])
+def test_the_answer_that_explains_an_entry_with_the_fewest_errors_counts(second: float, doubt: float) -> None:
+    """W differs from the best answer in all four phones, from the other in one; the log-odds to the best are 1."""
+    one = Fixed()
+    one.candidates = lambda _: [[one._answer("A B C D", -3.0), one._answer("W X", second)]]  # type: ignore[method-assign]
+    one.align = lambda *_, rerank: [one._answer("W", -4.0)]  # type: ignore[method-assign]
+    (found,) = doubts(one, Lexicon([("w", ["W"])]))  # type: ignore[arg-type]
+    assert found.expected == ("A", "B", "C", "D")
+    assert found.doubt == pytest.approx(doubt / math.sqrt(2))
 
 
 @pytest.mark.parametrize("extras", [{}, {"graphones": 2}])

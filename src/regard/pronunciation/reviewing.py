@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from regard.pronunciation.lexicon import Variant
+from regard.seq2seq.evaluation.metrics import edit_distance
 
 if TYPE_CHECKING:
     from regard.seq2seq import Translation
@@ -23,8 +24,8 @@ _SEED = 1  # of the folds
 class Doubt(NamedTuple):
     """An entry whose phones are not those that a model expects.
 
-    `doubt`: how much more probable the expected phones are (log-odds, over the square root of the number of listed
-    phones and the end); `probability`: that the expected ones are right, if the model is calibrated.
+    `doubt`: how much more probable an answer is, for each phone in which it differs; `probability`: that the expected
+    phones are right, if the model is calibrated.
     """
 
     word: str
@@ -52,6 +53,8 @@ def doubts(model: Translator, words: Mapping[str, Sequence[Variant]]) -> list[Do
     """Return the entries of these words whose phones are less probable than others, in their order.
 
     The log-odds are those by which a model ranks its answers: with a reranker, that of network and reranker together.
+    Of all answers, the one counts that makes the entry most doubtful: an error is one phone or two, where a word that
+    is spelled like no other differs in many.
     """
     entries = [(word, variant.phones) for word, variants in words.items() for variant in variants]
     listed = model.align(
@@ -61,10 +64,19 @@ def doubts(model: Translator, words: Mapping[str, Sequence[Variant]]) -> list[Do
     found = []
     for (word, phones), own in zip(entries, listed, strict=True):
         best = candidates[word][0]
-        doubt = (_total(best) - _total(own)) / math.sqrt(len(phones) + 1)
-        if best.tokens != phones and doubt > 0:
+        if best.tokens != phones and _total(best) > _total(own):
+            doubt = max(_doubt(phones, own, one) for one in candidates[word])
             found.append(Doubt(word, phones, best.tokens, doubt, _probability(model, candidates[word])))
     return found
+
+
+def _doubt(phones: Sequence[str], listed: Translation, answer: Translation) -> float:
+    """Return the log-odds of an answer to the listed phones, for each phone that differs.
+
+    It grows with the length by chance, and is divided by the square root of the number of phones and the end.
+    """
+    differing = max(edit_distance(answer.tokens, phones), 1)
+    return (_total(answer) - _total(listed)) / differing / math.sqrt(len(phones) + 1)
 
 
 def _total(answer: Translation) -> float:

@@ -47,7 +47,8 @@ EXAMPLES = """\
 The words are divided into folds, all words of a spelling family into the same one. For each fold a model learns the
 words of the others, and judges those of the fold, which it has never seen. The table has a line for each entry whose
 phones are less probable than others, the most doubtful first: the line of the dictionary, the word, the listed phones,
-the expected ones, how much more probable these are, and the probability that they are right.
+the expected ones, how much more probable others are for each phone that differs, and the probability that the expected
+ones are right.
 
 Ctrl-C stops; the same command goes on. Models and results of the folds are in --work.
 
