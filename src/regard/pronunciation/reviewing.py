@@ -53,8 +53,8 @@ def doubts(model: Translator, words: Mapping[str, Sequence[Variant]]) -> list[Do
     """Return the entries of these words whose phones are less probable than others, in their order.
 
     The log-odds are those by which a model ranks its answers: with a reranker, that of network and reranker together.
-    Of all answers, the one counts that makes the entry most doubtful: an error is one phone or two, where a word that
-    is spelled like no other differs in many.
+    The doubt is the largest of all answers: a wrong entry differs from the right one in few phones, a word with an
+    irregular spelling differs from what a model expects in many.
     """
     entries = [(word, variant.phones) for word, variants in words.items() for variant in variants]
     listed = model.align(
