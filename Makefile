@@ -11,6 +11,7 @@ SPEAKER := runs/sounds
 SITE := build/docs
 NOTEBOOKS := $(wildcard docs/notebooks/4-*.py docs/notebooks/3-*.py docs/notebooks/[12]-*.py docs/gallery.py)
 KERNELS := $(wildcard src/regard/kernels/source/*.cpp src/regard/kernels/source/*/*)
+KITS := $(wildcard kits/*)
 PIP := $(BIN)/python -m pip install --disable-pip-version-check --quiet
 
 TESTS := $(BIN)/python -m pytest -n auto --maxprocesses 8 --dist worksteal
@@ -96,7 +97,7 @@ clean:
 	rm -rf $(VENV) build docs/reference/generated dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	rm -f src/regard/kernels/*.so src/regard/kernels/*.dylib src/regard/kernels/*.dll
 	find native -mindepth 1 -maxdepth 1 ! -name CMakeLists.txt -exec rm -rf {} +
-	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
+	find src tests kits -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/pyvenv.cfg:
 	@$(PYTHON) -c 'import sys; sys.exit("regard needs Python 3.11 or later: make PYTHON=python3.11 ..." \
@@ -111,6 +112,6 @@ $(VENV)/build: $(VENV)/pyvenv.cfg
 	@touch $@
 
 # An editable install, so that changes in Python take effect at once; repeated when its inputs change.
-$(VENV)/cli $(VENV)/dev $(VENV)/docs: $(VENV)/build pyproject.toml native/CMakeLists.txt $(KERNELS)
-	$(PIP) --no-build-isolation --editable '.[$(@F)]'
+$(VENV)/cli $(VENV)/dev $(VENV)/docs: $(VENV)/build pyproject.toml $(KITS:=/pyproject.toml) native/CMakeLists.txt $(KERNELS)
+	$(PIP) --no-build-isolation --editable '.[$(@F)]' $(if $(filter-out cli,$(@F)),$(addprefix --editable ,$(KITS)))
 	@touch $@

@@ -42,7 +42,7 @@ from tables import TABLES, Table
 from threadpoolctl import threadpool_limits
 
 from data import SKIPPED, Missing, run
-from regard.estimators import AttentionClassifier, AttentionRegressor
+from regard_estimators import AttentionClassifier, AttentionRegressor
 
 Array = NDArray[Any]
 Make = Callable[[], Any]

@@ -50,7 +50,6 @@ LAYERS = [
         "cache",
         "_chunks",
         "nn",
-        "estimators",
         "outofcore",
         "dask",
         "seq2seq",
@@ -85,14 +84,21 @@ def module_name(path: Path) -> str:
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-# Files in a folder that is no package are copied by users, not imported.
-FILES = sorted(path for path in SRC.rglob("*.py") if path.with_name("__init__.py").exists())
+def files_of(package: Path) -> list[Path]:
+    """The modules of a package: files in a folder that is no package are copied by users, not imported."""
+    return sorted(path for path in package.rglob("*.py") if path.with_name("__init__.py").exists())
+
+
+FILES = files_of(SRC)
+KITS = sorted(path for path in ROOT.glob("kits/*/src/*") if path.is_dir())  # packages of other distributions
+SOURCES = [path for package in [SRC, *KITS] for path in files_of(package)]
+TESTS = sorted([*ROOT.glob("tests/**/*.py"), *ROOT.glob("kits/*/tests/*.py")])
 MODULES = [module_name(path) for path in FILES]
 PUBLIC = [name for name in MODULES if not any(part.startswith("_") for part in name.split("."))]
 # What users import: a name in the `__all__` of a module of the reference has a complete docstring. What other modules
 # share among themselves has a sentence.
 REFERENCE = (ROOT / "docs" / "reference" / "index.rst").read_text(encoding="utf-8")
-EXPORTING = re.findall(r"^   (regard[\w.]*)$", REFERENCE, flags=re.MULTILINE)
+EXPORTING = re.findall(r"^   (regard(?:\.[\w.]+)?)$", REFERENCE, flags=re.MULTILINE)
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 
 
@@ -280,8 +286,7 @@ def test_only_tables_of_lazy_imports_name_a_module_as_text() -> None:
 
 def test_sums_of_products_are_written_by_one_module() -> None:
     """NumPy's own reads memory where an array has no elements."""
-    found = [path.relative_to(SRC).as_posix() for path in FILES if "np.einsum(" in path.read_text("utf-8")]
-    assert found == ["_einsum.py"]
+    assert [path.name for path in SOURCES if "np.einsum(" in path.read_text("utf-8")] == ["_einsum.py"]
 
 
 def raised_by_hand(source: str) -> list[str]:
@@ -293,8 +298,8 @@ def raised_by_hand(source: str) -> list[str]:
 
 def test_errors_of_rules_are_raised_by_one_module() -> None:
     """So every one has the same form: the rule with its numbers, and a hint."""
-    own = [path for path in FILES if path.parent.name != "_check"]
-    by_hand = {str(path.relative_to(SRC)): raised_by_hand(path.read_text("utf-8")) for path in own}
+    own = [path for path in SOURCES if path.parent.name != "_check"]
+    by_hand = {str(path.relative_to(ROOT)): raised_by_hand(path.read_text("utf-8")) for path in own}
     assert {name: kinds for name, kinds in by_hand.items() if kinds} == {}
 
 
@@ -536,7 +541,10 @@ def code_lines(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
 
 def test_no_function_is_longer_than_a_screen() -> None:
     functions = [
-        (path.name, node) for path in FILES for node in statements(path) if isinstance(node, ast.FunctionDef)
+        (path.name, node)
+        for path in SOURCES
+        for node in statements(path)
+        if isinstance(node, ast.FunctionDef)
     ]
     assert [(file, f.name, code_lines(f)) for file, f in functions if code_lines(f) > 40] == []
 
@@ -665,7 +673,7 @@ def test_attending_loads_nothing_besides_numpy() -> None:
 def test_no_test_reads_a_clock_or_has_a_deadline() -> None:
     """A test with a deadline fails on a slow or busy machine. Waiting for a process ends after half an hour."""
     clocks = re.compile(r"deadline=|perf_counter|process_time|thread_time|timeout=(?!1800\b)\d|time\.time\(")
-    for path in sorted(ROOT.glob("tests/**/*.py")):
+    for path in TESTS:
         if path.name not in {"conftest.py", "test_house.py"}:
             assert clocks.findall(path.read_text(encoding="utf-8")) == [], path.name
 
@@ -687,7 +695,7 @@ def patched_names(source: str) -> set[str]:
 
 
 def test_tests_replace_no_private_names() -> None:
-    paths = [path for path in ROOT.glob("tests/**/*.py") if path != Path(__file__)]
+    paths = [path for path in TESTS if path != Path(__file__)]
     assert set().union(*(patched_names(path.read_text("utf-8")) for path in paths)) == PATCHED.keys()
     calls = (
         "m.setattr(a, '_B', 1); m.setitem(vars(a), '_c', 2); m.setattr('r._x._d', 3); m.setattr(a, 'b', 4)"
@@ -779,26 +787,24 @@ def changed_by(*programs: list[str]) -> list[list[str]]:
     return [json.loads(line) for line in printed.splitlines()]
 
 
-# They derive from scikit-learn's classes. `regard.estimators` itself imports them, and it, on first use.
-ESTIMATORS = {f"regard.estimators.{name}" for name in ("_sklearn", "base", "classifier", "regressor")}
 needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 
 
 @pytest.mark.slow
 @needs_fork
 def test_law_12_importing_any_module_changes_nothing_else() -> None:
-    """Except what scikit-learn and Dask change: filters of warnings, and their libraries start threads.
+    """Except what Dask changes: filters of warnings, and its libraries start threads.
 
     The others are imported one after the other: each runs once, and its changes are found at that import.
     """
-    alone = sorted({*ESTIMATORS, *ON_DASK})
+    alone = sorted(ON_DASK)
     others = [name for name in MODULES if name not in alone]
     programs = [
-        *([f"import {name}"] for name in ["sklearn.base", "dask.array", *alone]),
+        *([f"import {name}"] for name in ["dask.array", *alone]),
         [f"import {name}" for name in others],
     ]
-    scikit_learn, dask, *changes = changed_by(*programs)
-    allowed = dict.fromkeys(ESTIMATORS, scikit_learn) | dict.fromkeys(ON_DASK, dask)
+    dask, *changes = changed_by(*programs)
+    allowed = dict.fromkeys(ON_DASK, dask)
     for name, changed in zip([*alone, *others], changes, strict=True):
         assert set(changed) <= set(allowed.get(name, [])), name
 

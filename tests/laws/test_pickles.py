@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import regard
-from regard import estimators, mask, nn, position, scores, seq2seq, show, weights
+from regard import mask, nn, position, scores, seq2seq, show, weights
 from regard.show import explanation, figures
 from regard.show.page import heads, long_attention, section
 
@@ -25,20 +25,12 @@ COPIES: tuple[Callable[[Any], Any], ...] = (
     lambda thing: pickle.loads(pickle.dumps(thing)),
 )
 X = np.linspace(-1, 1, 12).reshape(3, 4)
-LABELS = np.array([0, 1, 0])
 
 
 def cache() -> regard.KVCache:
     """Two sequences of different lengths in a ring."""
     result = regard.KVCache(2, 4, window=2, capacity=6)
     result.append(np.stack([X, X]), np.stack([X, X]), lengths=[1, 3])
-    return result
-
-
-def memory() -> estimators.AttentionMemory:
-    """Three entries, after one was removed."""
-    result = estimators.AttentionMemory(score=scores.gaussian(2.0))
-    result.remove(result.add(np.tile(X, (2, 1)), np.tile(X, (2, 1)))[:3])
     return result
 
 
@@ -80,9 +72,8 @@ def values() -> tuple[Any, ...]:
         *(*masks, *composed, *functions, *positions, weights.local_m(1), weights.local_p([1.0], 2.0)),
         regard.attend(X, X, X, mask=mask.causal()),
         regard.partial(X, X, X),
-        *(recorded(), gradients(), cache(), memory(), memory().recall(X), nn.Adam(np.ones(3))),
+        *(recorded(), gradients(), cache(), nn.Adam(np.ones(3))),
         nn.multi_head_attention(X, None, *np.ones((4, 4, 4)), heads=2)[1](X),
-        *(estimators.AttentionMemory(), estimators.AttentionRegressor(), estimators.AttentionClassifier()),
         regard.explain(queries=X, keys=X, values=X, mask=mask.causal()),
         *(show.page(X, X, X), show.page(np.eye(3)), section.Section("heads", "title", {})),
         heads.measures(np.eye(3)),
@@ -120,26 +111,13 @@ def test_a_copy_has_the_same_content() -> None:
 
 @pytest.mark.slow
 def test_every_class_that_a_package_exports_is_tried() -> None:
-    modules: tuple[ModuleType, ...] = (regard, mask, scores, weights, position, nn, estimators, show)
+    modules: tuple[ModuleType, ...] = (regard, mask, scores, weights, position, nn, show)
     modules += (explanation, figures, section)
     exported = {getattr(module, name) for module in modules for name in module.__all__}
     abstract = {mask.Mask, scores.Score, scores.Differentiable}
     assert {one for one in exported if inspect.isclass(one)} - abstract == {
         type(thing) for thing in values() if type(thing) in exported
     }
-
-
-def test_copies_of_a_memory_grow_independently() -> None:
-    first = estimators.AttentionMemory()
-    first.add(X, X)
-    first.add(X[:1], X[:1])  # now there is room for more
-    for copied in COPIES:
-        other = copied(first)
-        other.add(X[:0], X[:0])
-        other.add(X[1:2], X[1:2])
-        first.add(X[2:3], X[2:3])
-        assert other.keys[-1].tolist() == X[1].tolist()
-        assert first.keys[-1].tolist() == X[2].tolist()
 
 
 @pytest.mark.parametrize("copied", COPIES)
@@ -150,14 +128,6 @@ def test_long_attention_is_copied_with_its_options(copied: Callable[[Any], Any])
     again = copied(long)
     assert same(again.summary(0, 2), long.summary(0, 2))
     show.page(again)
-
-
-@pytest.mark.parametrize("name", ["AttentionRegressor", "AttentionClassifier"])
-def test_fitted_estimators_are_copied(name: str) -> None:
-    pytest.importorskip("sklearn", reason="scikit-learn is not installed")
-    fitted = getattr(estimators, name)().fit(X, LABELS)
-    for copied in COPIES:
-        assert copied(fitted).predict(X).tolist() == fitted.predict(X).tolist()
 
 
 @pytest.mark.slow

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
 import pytest
 
-from regard.estimators import AttentionClassifier, AttentionRegressor
+from regard_estimators import AttentionClassifier, AttentionRegressor
 
-pytestmark = pytest.mark.skipif(find_spec("sklearn") is None, reason="scikit-learn is not installed")
 MOST = np.finfo(np.float64).max
 LEAST = 5e-324
 ANY = [0.0, LEAST, -1e-320, 1e-308, 1e-160, 1.0, -2.0, 1e100, -1e160, 1e308, MOST, -MOST]

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from regard.estimators import fitting
-from regard.estimators.metrics import METRICS, SCORES, score_of
-from regard.estimators.readouts import readout_of
+from regard_estimators import fitting
+from regard_estimators.metrics import METRICS, SCORES, score_of
+from regard_estimators.readouts import readout_of
 
 
 def problem(score: str, metric: str, degree: int, heads: int, *, prior: bool, rank: int | None) -> Any:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import regard
-from regard.estimators import AttentionMemory
+from regard_estimators import AttentionMemory
 
 
 def test_a_recall_is_the_attention_to_what_is_stored() -> None:

@@ -8,16 +8,12 @@ import subprocess
 import sys
 from decimal import Decimal
 from fractions import Fraction
-from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
 import pytest
 
-from regard import estimators
-
-# It is imported by the tests: every worker collects this file, and importing it takes as long as collecting all files.
-pytestmark = pytest.mark.skipif(find_spec("sklearn") is None, reason="scikit-learn is not installed")
+import regard_estimators as estimators
 
 
 @pytest.mark.slow
@@ -318,12 +314,32 @@ def test_a_line_leaves_the_range_of_the_targets_by_half_a_standard_deviation() -
     np.testing.assert_allclose(model.predict([[-50.0], [60.0]]), expected, atol=1e-12)
 
 
+@pytest.mark.parametrize("metric", ["scalar", "diagonal"])
+def test_the_widths_are_those_of_a_kernel_regression_in_the_units_of_the_features(metric: str) -> None:
+    rng = np.random.default_rng(4)
+    x = np.column_stack([rng.standard_normal((30, 2)) * [3.0, 0.01], np.ones(30)])  # the last one is constant
+    y = np.sin(x[:, 0])
+    model = estimators.AttentionRegressor(metric=metric, degree=0).fit(x, y)
+    assert model.widths_.shape == (1, 3)
+    assert np.isinf(model.widths_[0, 2])
+    query = np.array([0.5, 0.002, 1.0])
+    kernel = np.exp(-(((query - x) / model.widths_[0]) ** 2).sum(axis=1) / 2)
+    np.testing.assert_allclose(model.predict(query[None]), kernel @ y / kernel.sum(), rtol=1e-9)
+
+
+@pytest.mark.parametrize("options", [{"score_function": "cosine"}, {"metric": "full"}])
+def test_other_scores_have_no_widths(options: dict[str, Any]) -> None:
+    model = estimators.AttentionRegressor(**options).fit(*wave(9))
+    with pytest.raises(AttributeError, match="widths_ needs score_function='gaussian'"):
+        _ = model.widths_
+
+
 @pytest.mark.slow
 def test_memory_grows_with_the_rows_not_with_their_pairs() -> None:
     """20,000 x 20,000 weights would be 3,200 MB."""
     code = """
     import resource, numpy as np
-    from regard.estimators import AttentionRegressor
+    from regard_estimators import AttentionRegressor
     x = np.random.default_rng(0).standard_normal((20_000, 3))
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     model = AttentionRegressor(max_iter=2, batch_size=500, random_state=0).fit(x, x[:, 0])
@@ -333,18 +349,6 @@ def test_memory_grows_with_the_rows_not_with_their_pairs() -> None:
     lines = "\n".join(line.strip() for line in code.splitlines())
     done = subprocess.run([sys.executable, "-c", lines], capture_output=True, text=True, check=True)
     assert float(done.stdout) < 150
-
-
-def test_without_scikit_learn_the_error_names_the_extra() -> None:
-    code = (
-        "import sys; sys.modules['sklearn'] = None\n"
-        "from regard.estimators import AttentionRegressor, AttentionMemory\n"
-        "AttentionMemory()\n"
-        "try: AttentionRegressor()\n"
-        "except ImportError as error: print(error)"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == "AttentionRegressor needs scikit-learn: pip install 'regard[sklearn]'\n"
 
 
 # ------------------------------------------------------------------------------------------------ missing entries

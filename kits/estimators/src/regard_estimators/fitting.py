@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from regard import mask
 from regard.attention import attention, attention_vjp
-from regard.estimators.metrics import Score
-from regard.estimators.readouts import Constant, Linear
+from regard_estimators.metrics import Score
+from regard_estimators.readouts import Constant, Linear
 
 __all__ = ["Fitted", "Head", "MetricHeads", "LeaveOneOut", "fit"]
 

@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.base import ClassifierMixin
+from sklearn.utils.multiclass import check_classification_targets
 
 from regard import _check
-from regard.estimators._sklearn import ClassifierMixin
-from regard.estimators.base import AttentionEstimator, complete
+from regard_estimators.base import AttentionEstimator, complete
 
 __all__ = ["AttentionClassifier"]
 
@@ -57,6 +58,8 @@ class AttentionClassifier(ClassifierMixin, AttentionEstimator):  # type: ignore[
         The learned parameters.
     loss_ : float
         The log loss of the leave-one-out predictions.
+    widths_ : array (heads, d)
+        Widths of the kernels in the unit of each feature, with a Gaussian score and a metric that is not "full".
     n_iter_ : int
         Iterations of L-BFGS.
     n_features_in_ : int
@@ -128,8 +131,6 @@ class AttentionClassifier(ClassifierMixin, AttentionEstimator):  # type: ignore[
         return self._refit(X, y, sample_weight)
 
     def _learn(self, X: Any, y: Any, sample_weight: Any) -> None:
-        from sklearn.utils.multiclass import check_classification_targets
-
         rows, labels = self._validated(X, y)
         self._finite(rows)
         self._check_parameters()

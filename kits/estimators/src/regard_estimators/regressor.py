@@ -6,11 +6,14 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import issparse
+from sklearn.base import MultiOutputMixin, RegressorMixin
+from sklearn.metrics import r2_score
+from sklearn.utils import check_array
 
 from regard import _check
-from regard.estimators import fitting
-from regard.estimators._sklearn import MultiOutputMixin, RegressorMixin
-from regard.estimators.base import AttentionEstimator, Standard, complete, exponents, scaled
+from regard_estimators import fitting
+from regard_estimators.base import AttentionEstimator, Standard, complete, exponents, scaled
 
 __all__ = ["AttentionRegressor"]
 
@@ -63,6 +66,8 @@ class AttentionRegressor(MultiOutputMixin, RegressorMixin, AttentionEstimator): 
         The learned parameters.
     loss_ : float
         The mean squared error of the leave-one-out predictions, as a share of the targets' variance.
+    widths_ : array (heads, d)
+        Widths of the kernels in the unit of each feature, with a Gaussian score and a metric that is not "full".
     n_iter_ : int
         Iterations of L-BFGS.
     n_features_in_ : int
@@ -139,8 +144,6 @@ class AttentionRegressor(MultiOutputMixin, RegressorMixin, AttentionEstimator): 
         return self._refit(X, y, sample_weight)
 
     def _learn(self, X: Any, y: Any, sample_weight: Any) -> None:
-        from scipy.sparse import issparse
-
         if issparse(y):
             _check.fail(
                 "y must be a dense array. Got a sparse one instead.", hint="y.toarray()", kind=TypeError
@@ -222,9 +225,6 @@ class AttentionRegressor(MultiOutputMixin, RegressorMixin, AttentionEstimator): 
         >>> model.score(x, [0.0, 1.0, 2.0])                 # as good as the mean
         0.0
         """
-        from sklearn.metrics import r2_score
-        from sklearn.utils import check_array
-
         complete(y=y)
         predicted = self.predict(X)
         with np.errstate(invalid="ignore"):  # of inf - inf, in a sum that tells whether y is finite

@@ -9,12 +9,14 @@ from typing import Any, NamedTuple, NoReturn, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from regard import _check
-from regard.estimators import fitting
-from regard.estimators._sklearn import BaseEstimator
-from regard.estimators.metrics import METRICS, SCORES, score_of
-from regard.estimators.readouts import readout_of
+from regard_estimators import fitting
+from regard_estimators.metrics import METRICS, SCORES, score_of
+from regard_estimators.readouts import readout_of
 
 __all__ = ["AttentionEstimator", "Attended", "Standard"]
 
@@ -161,15 +163,11 @@ class AttentionEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _validated(self, *arrays: Any, **options: Any) -> Any:
         """Return X, or X and y, as scikit-learn checks them; X may have numbers that are not finite."""
-        from sklearn.utils.validation import validate_data
-
         with np.errstate(invalid="ignore"):  # of inf - inf, in a sum that tells whether y is finite
             return validate_data(self, *arrays, dtype=np.float64, ensure_all_finite=False, **options)
 
     def _weights_of(self, sample_weight: Any, count: int) -> Array:
         """Return the sample weights of so many rows, in a unit in which their sum is finite."""
-        from sklearn.utils.validation import _check_sample_weight
-
         complete(sample_weight=sample_weight)
         rows = np.empty((count, 1))
         weights = _check_sample_weight(sample_weight, rows, dtype=np.float64, ensure_non_negative=True)
@@ -179,8 +177,6 @@ class AttentionEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _generator(self) -> np.random.Generator:
         """Return the generator of `random_state`."""
-        from sklearn.utils import check_random_state
-
         try:
             return np.random.default_rng(check_random_state(self.random_state).randint(2**31))
         except (ValueError, TypeError):
@@ -259,8 +255,6 @@ class AttentionEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _queries(self, X: Any) -> Array:
         """Return checked and standardised rows."""
-        from sklearn.utils.validation import check_is_fitted
-
         check_is_fitted(self)
         complete(X=X)
         rows = self._finite(self._validated(X, reset=False))
@@ -278,6 +272,15 @@ class AttentionEstimator(BaseEstimator):  # type: ignore[misc]
                 hint="an imputer in a pipeline, such as sklearn.impute.SimpleImputer(), fills in missing values",
             )
         return X
+
+    @property
+    def widths_(self) -> Array:
+        """Widths of Gaussian kernels (heads, d) in the unit of each feature; infinity for a constant one."""
+        if self.score_function != "gaussian" or self.metric == "full":
+            raise AttributeError("widths_ needs score_function='gaussian', and metric 'scalar' or 'diagonal'")
+        factors = np.exp([head.score for head in self._heads.heads(self.parameters_)])
+        with np.errstate(over="ignore"):
+            return np.ldexp(self._standard.spread / factors, self._standard.exponent)
 
     def explain(self, X: ArrayLike, top: int = 5) -> Attended:
         """Return the training rows that the prediction of each row attends to most.

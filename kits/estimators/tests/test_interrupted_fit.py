@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
 import pytest
 from interrupted import interrupted_everywhere
 
-from regard import estimators
-
-pytestmark = pytest.mark.skipif(find_spec("sklearn") is None, reason="scikit-learn is not installed")
+import regard_estimators as estimators
 
 
 def targets_of(name: str, x: Any) -> Any:
