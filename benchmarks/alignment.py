@@ -37,6 +37,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from record import keep, save
 from trial import Options, Pairing, arguments, header, sides, train
 
 from data import Missing, Split, Verse, bible, run
@@ -65,8 +66,9 @@ def score(predicted: Sequence[Links], verses: Sequence[Verse]) -> LinkScore:
     return alignment_error_rate(predicted, gold, gold)
 
 
-def line(name: str, result: LinkScore) -> None:
-    """Print a row of the table."""
+def line(title: str, name: str, result: LinkScore) -> None:
+    """Print and keep a row of a table."""
+    keep(verses=title, links=name, error=result.error_rate, precision=result.precision, recall=result.recall)
     print(f"{name:<32}{result.error_rate:>8.3f}{result.precision:>12.3f}{result.recall:>9.3f}", flush=True)
 
 
@@ -205,7 +207,7 @@ def table(
     """Print the rows of all methods, measured on `verses`."""
     print(f"\n{title:<32}   error   precision   recall", flush=True)
     for name, predicted in rows.items():
-        line(name, score(links_of(predicted, of, verses), verses))
+        line(title, name, score(links_of(predicted, of, verses), verses))
 
 
 def main() -> None:
@@ -239,6 +241,7 @@ def main() -> None:
     )
     rows = {f"by hand: {name}": predicted for name, predicted in guided.items()}
     table("on test verses, guided by hand", rows, parts.test, parts.test)
+    save(args.json)
 
 
 if __name__ == "__main__":

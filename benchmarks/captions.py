@@ -296,9 +296,9 @@ def measure(names: list[str], task: Task, rounds: int, tools: Tools) -> None:
     """Let all take turns, and print the table."""
     options = ["--pictures", str(task.pictures)] + ["--as-trained"] * task.as_trained
     workers = start_workers(__file__, names, task.threads, options, tools)
-    print(f"\nPictures, {task.threads} thread" + "s" * (task.threads > 1))
+    title = f"Pictures, {task.threads} thread" + "s" * (task.threads > 1)
     limit = Probe(tools.probe, task.threads) if tools.probe else None
-    losses = compete("pictures", workers, rounds, limit, task.products())
+    losses = compete(title, "pictures", workers, rounds, limit, task.products())
     for name, own_losses in losses.items():
         apart = np.abs(np.subtract(own_losses, losses["regard"])).max()
         if not task.as_trained and not apart <= AGREE:

@@ -31,13 +31,12 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from kernel import processor
 from numpy.typing import NDArray
+from record import add_option, installed, keep, processor, save
 from tables import TABLES, Table
 from threadpoolctl import threadpool_limits
 
@@ -246,16 +245,6 @@ def line(folds: Sequence[Fold]) -> str:
     return f"{quality.mean():7.2f} ± {quality.std():.2f}{extra}{times}"
 
 
-def cell(folds: Sequence[Fold] | None, *, best: bool) -> str:
-    """Return a cell of the table of results; the best one is bold."""
-    if not folds:
-        return "-"
-    quality, loss = np.array(folds).T[:2]
-    text = f"{quality.mean():.1f} ± {quality.std():.1f}"
-    extra = "" if np.isnan(loss).any() else f", {loss.mean():.2f}"
-    return f"**{text}**{extra}" if best else text + extra
-
-
 def within_noise(ours: Sequence[Fold], other: Sequence[Fold], folds: int) -> bool:
     """Say whether the folds differ by less than `MARGIN` standard errors, or in our favour.
 
@@ -266,22 +255,22 @@ def within_noise(ours: Sequence[Fold], other: Sequence[Fold], folds: int) -> boo
     return bool(difference.mean() <= MARGIN * error)
 
 
-def markdown(results: Results, most: int) -> list[str]:
-    """Return a Markdown table: a row for each data set, a column for each contestant, and at last the seconds."""
-    names = [c.name for c in CONTESTANTS if any(c.name in found for found in results.values())]
-    lines = ["| | " + " | ".join(names) + " |", "|---" * (len(names) + 1) + "|"]
+def keep_results(results: Results, most: int) -> None:
+    """Keep a row for each table: mean and deviation of the quality of each contestant, and its mean log loss."""
     for table in TABLES:
-        if table.name in results:
-            found = results[table.name]
-            top = max(found, key=lambda name: float(np.mean([fold.quality for fold in found[name]])))
-            cells = [cell(found.get(name), best=name == top) for name in names]
-            lines.append(f"| {label(table, most)} | " + " | ".join(cells) + " |")
+        row = {name: summary(folds) for name, folds in results.get(table.name, {}).items()}
+        if row:
+            keep(table=label(table, most), classes=table.classes, **row)
     for which, place in (("fit", 2), ("predict", 3)):
-        cells = [
-            seconds([found[name] for found in results.values() if name in found], place) for name in names
-        ]
-        lines.append(f"| seconds to {which}: median, most | " + " | ".join(cells) + " |")
-    return lines
+        of = {c.name: [found[c.name] for found in results.values() if c.name in found] for c in CONTESTANTS}
+        keep(seconds=which, **{name: seconds(tables, place) for name, tables in of.items() if tables})
+
+
+def summary(folds: Sequence[Fold]) -> list[float]:
+    """Return mean and standard deviation of the quality, and with classes the mean of the log loss."""
+    quality, loss = np.array(folds).T[:2]
+    losses = [] if np.isnan(loss).any() else [float(loss.mean())]
+    return [float(quality.mean()), float(quality.std()), *losses]
 
 
 def label(table: Table, most: int) -> str:
@@ -291,10 +280,10 @@ def label(table: Table, most: int) -> str:
     return f"{table.name}{'*' * table.smooth}, {drawn} x {features}"
 
 
-def seconds(tables: Sequence[Sequence[Fold]], place: int) -> str:
+def seconds(tables: Sequence[Sequence[Fold]], place: int) -> list[float]:
     """Return the median over tables, and the largest, of the median seconds of a fold."""
     medians = [statistics.median(fold[place] for fold in folds) for folds in tables]
-    return f"{statistics.median(medians):.2g}, {max(medians):.2g}"
+    return [statistics.median(medians), max(medians)]
 
 
 def verdicts(results: Results, folds: int) -> list[str]:
@@ -341,7 +330,9 @@ def quality(args: argparse.Namespace) -> None:
     results = {name: found for name, found in results.items() if "attention" in found}
     if not results:
         sys.exit(SKIPPED)
-    print("\n".join(["", *verdicts(results, args.folds), "", *markdown(results, args.rows)]))
+    print("\n".join(["", *verdicts(results, args.folds)]))
+    keep_results(results, args.rows)
+    save(args.json)
 
 
 def made(rows: int, seed: int) -> tuple[Array, Array]:
@@ -440,6 +431,7 @@ def main() -> None:
     parser.add_argument(
         "--keep", type=Path, metavar="FILE", help="results (JSON): measured ones are not measured again"
     )
+    add_option(parser)
     parser.add_argument("--speed", action="store_true", help="2,000 rows beside KernelReg, in turns")
     parser.add_argument("--large", action="store_true", help=f"{LARGE:,} made rows, in a process of its own")
     parser.add_argument("--worker", type=int, help=argparse.SUPPRESS)
@@ -448,7 +440,7 @@ def main() -> None:
         large_worker(args.worker)
         return
     warnings.filterwarnings("ignore")  # of others: solvers that stop early, old calls
-    peers = ", ".join(f"{name} {_version(name)}" for name in ("scikit-learn", "statsmodels", "skpro"))
+    peers = ", ".join(f"{name} {installed(name) or '-'}" for name in ("scikit-learn", "statsmodels", "skpro"))
     print(
         f"{processor()}, {os.cpu_count()} processors, Python {platform.python_version()}, NumPy {np.__version__}"
     )
@@ -463,13 +455,6 @@ def main() -> None:
                 quality(args)
     except ModuleNotFoundError as error:
         raise Missing(f"needs the package {error.name}") from None
-
-
-def _version(name: str) -> str:
-    try:
-        return version(name)
-    except PackageNotFoundError:
-        return "-"
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 import onnxruntime
+from record import add_option, keep, save
 
 BEAMS = (1, 5)
 EMBEDDING, STATE = 128, 192
@@ -32,14 +33,20 @@ def decoding(folder: Path, words: list[str]) -> None:
 
     begin = time.process_time()
     decoder = Decoder(folder)
-    print(f"loaded in {1000 * (time.process_time() - begin):.0f} ms")
+    load = 1000 * (time.process_time() - begin)
+    print(f"loaded in {load:.0f} ms")
+    keep(what="load, ms", figure=load)
     decoder(words[0])
     for beam in BEAMS:
         begin = time.process_time()
         for word in words:
             decoder(word, beam)
-        print(f"beam {beam}: {len(words) / (time.process_time() - begin):,.0f} words a second")
-    print(f"memory of the process: {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.0f} MiB")
+        rate = len(words) / (time.process_time() - begin)
+        print(f"beam {beam}: {rate:,.0f} words a second")
+        keep(what=f"words a second, beam {beam}", figure=rate)
+    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    print(f"memory of the process: {memory:.0f} MiB")
+    keep(what="memory of the process, MiB", figure=memory)
 
 
 def session(nodes: list[Any], inputs: list[str], arrays: dict[str, Any]) -> Any:
@@ -147,10 +154,12 @@ def main() -> None:
     )
     parser.add_argument("app", type=Path)
     parser.add_argument("words", type=Path)
+    add_option(parser)
     args = parser.parse_args()
     lines = args.words.read_text("utf-8").splitlines()
     decoding(args.app, [line.split("\t")[0] for line in lines][:1000])
     recurrences()
+    save(args.json)
 
 
 if __name__ == "__main__":

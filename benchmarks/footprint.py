@@ -14,7 +14,8 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
-from peers import LIBRARIES, Case, Data, installed, warm
+from peers import LIBRARIES, Case, Data, warm
+from record import installed
 
 import regard
 
@@ -64,13 +65,12 @@ def measure(library: str, case: Case) -> float | None:
     return (kib("VmHWM") - before) / 1024
 
 
-def memory(only: Collection[str]) -> list[tuple[str, list[str]]]:
+def memory(only: Collection[str]) -> list[tuple[str, dict[str, str]]]:
     """Return the label of each case and the MiB of every library."""
-    rows = []
-    for case in MEMORY:
-        cells = [_fresh(library.name, case) if library.name in only else "-" for library in LIBRARIES]
-        rows.append((case.label, cells))
-    return rows
+    names = [library.name for library in LIBRARIES]
+    return [
+        (case.label, {name: _fresh(name, case) if name in only else "-" for name in names}) for case in MEMORY
+    ]
 
 
 def _fresh(library: str, case: Case) -> str:

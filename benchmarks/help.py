@@ -14,6 +14,7 @@ from __future__ import annotations
 from argparse import Namespace
 from collections.abc import Iterator
 
+from record import Row, keep, save
 from trial import Options, arguments, header, measured, train, translated
 
 from data import Pair, Split, libreoffice, run
@@ -30,8 +31,9 @@ def short(pairs: list[Pair], longest: int) -> list[Pair]:
     return [pair for pair in pairs if all(len(tokenize(side)) <= longest for side in pair)]
 
 
-def rows(parts: Split[list[Pair]], minutes: float, args: Namespace) -> Iterator[str]:
+def rows(language: str, parts: Split[list[Pair]], minutes: float, args: Namespace) -> Iterator[str]:
     """Train models, and yield the row of each and of their ensemble."""
+    about: Row = {"language": language, "pairs": len(parts.train), "minutes": minutes}
     options: Options = {"family": args.family, "max_tokens": args.learned}
     if args.style:
         options["network"] = {"style": args.style}
@@ -41,21 +43,25 @@ def rows(parts: Split[list[Pair]], minutes: float, args: Namespace) -> Iterator[
         model, seconds = train(parts.train, parts.valid, seeded, options, minutes=minutes)
         models.append(model)
         all_seconds += seconds
-        yield row(f"{minutes:g}", seconds, model, parts)
+        yield row(seconds, model, parts, about | {"models": 1})
     if len(models) > 1:
-        yield row(f"{len(models)} x {minutes:g}", all_seconds, Ensemble(models), parts)
+        yield row(all_seconds, Ensemble(models), parts, about | {"models": len(models)})
 
 
-def row(trained: str, seconds: float, model: Translator, parts: Split[list[Pair]]) -> str:
-    """Measure a model and return its row."""
-    return f"{trained:>8}{seconds:>10.0f} s" + "".join(f"{figure:>9.2f}" for figure in figures(model, parts))
+def row(seconds: float, model: Translator, parts: Split[list[Pair]], about: Row) -> str:
+    """Measure a model, note its figures and return its row."""
+    measures = figures(model, parts)
+    keep(**about, **measures)
+    trained = f"{about['models']} x {about['minutes']:g}"
+    return f"{trained:>8}{seconds:>10.0f} s" + "".join(f"{figure:>9.2f}" for figure in measures.values())
 
 
-def figures(model: Translator, parts: Split[list[Pair]]) -> list[float]:
+def figures(model: Translator, parts: Split[list[Pair]]) -> dict[str, float]:
     """Return BLEU for both lengths, and chrF for the larger."""
     test = short(parts.test, TESTED[-1])
-    scores = [measured(model, short(test, longest)) for longest in TESTED]
-    return [*scores, chrf(translated(model, test), [target for _, target in test]).score]
+    scores = {f"BLEU {longest}": measured(model, short(test, longest)) for longest in TESTED}
+    references = [target for _, target in test]
+    return scores | {f"chrF {TESTED[-1]}": chrf(translated(model, test), references).score}
 
 
 def main() -> None:
@@ -86,8 +92,9 @@ def main() -> None:
     print("       minutes  training  BLEU 12  BLEU 15  chrF 15")
     for language, parts in data.items():
         for minutes in args.minutes:
-            for line in rows(parts, minutes, args):
+            for line in rows(language, parts, minutes, args):
                 print(f"en-{language}{line}", flush=True)
+    save(args.json)
 
 
 if __name__ == "__main__":

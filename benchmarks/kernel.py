@@ -1,6 +1,6 @@
 """Compare regard's kernel with PyTorch, onnxruntime, JAX and plain NumPy, and with the limits of the machine.
 
-    python benchmarks/kernel.py [--quick] [--only dense causal ...] [--threads 1 2] [--rounds 7]
+    python benchmarks/kernel.py [--quick] [--only dense causal ...] [--threads 1 2] [--rounds 7] [--json FILE]
 
 All contestants of a case take turns in one process. The limit of the machine (a loop of fused multiply-adds, or reading
 the same keys and values) is measured before and after each turn of regard. The tables show medians over the rounds,
@@ -21,6 +21,7 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ import footprint
 import numpy as np
 from peers import LIBRARIES, Case, Data, Definition, Plain, PlainSciPy, Turn
 from probe import Probe, compile_into
+from record import add_option, keep, processor, save, spread
 from threadpoolctl import threadpool_limits
 
 from regard.kernels.library import instruction_sets, missing
@@ -355,11 +357,16 @@ def verdict(row: Row, section: Section) -> str:
     return f"{ratio:.2f} x {best}" + ("  regard LOSES" if ratio < 1 else "")
 
 
-def relative_cost(row: Row, reference: Case, section: Section) -> str:
+def relative_cost(row: Row, reference: Case, section: Section) -> float:
     """Return the time relative to that of the reference."""
     scale = reference.flops / row.case.flops if section.per_operation else 1
-    ratio = scale * quotient(row.seconds["regard"], row.seconds[REFERENCE])
-    return f"{ratio:.2f} x" if section.per_operation else f"{100 * ratio:.1f} %"
+    return scale * quotient(row.seconds["regard"], row.seconds[REFERENCE])
+
+
+def cost_cell(row: Row, reference: Case, section: Section) -> str:
+    """Return a relative time as it is printed."""
+    cost = relative_cost(row, reference, section)
+    return f"{cost:.2f} x" if section.per_operation else f"{100 * cost:.1f} %"
 
 
 def table(section: Section, rows: Sequence[Row], threads: int) -> None:
@@ -373,7 +380,7 @@ def table(section: Section, rows: Sequence[Row], threads: int) -> None:
     heads += ["time / reference" if section.per_operation else "time / dense"] if section.references else []
     lines = [[*heads, "speed / best peer's"]]
     for i, row in enumerate(rows):
-        cost = [relative_cost(row, section.references[i], section)] if section.references else []
+        cost = [cost_cell(row, section.references[i], section)] if section.references else []
         lines.append([*line(row, section, names, limited), *cost, verdict(row, section)])
     print(f"\n{section.title}: {section.unit}, {threads} thread{'s' * (threads > 1)}")
     aligned(lines)
@@ -418,12 +425,19 @@ def run_section(args: argparse.Namespace) -> None:
         reference = section.references[i] if section.references else None
         rows.append(run(case, reference, section, args.rounds, machine))
     table(section, rows, threads)
-    for row in rows:
-        values = {name: in_unit(row, name, section.unit) for name in row.seconds}
-        record = {"section": name, "threads": threads, "case": row.case.label, "unit": section.unit}
-        record |= {"limit": [x / GB for x in row.limit], "values": values, "wrong": row.wrong}
-        with Path(args.json).open("a") as file:
-            file.write(json.dumps(record) + "\n")
+    with Path(args.json).open("a") as file:
+        for row, reference in zip_longest(rows, section.references):
+            record = {"section": name, "case": row.case.label, "threads": threads, "unit": section.unit}
+            cost = {"cost": relative_cost(row, reference, section)} if reference else {}
+            file.write(json.dumps(record | figures(row, section) | cost) + "\n")
+
+
+def figures(row: Row, section: Section) -> dict[str, Any]:
+    """Return the limit, the share of it that regard reaches, and the figures of all contestants that are right."""
+    rounds = {name: in_unit(row, name, section.unit) for name in row.seconds if name not in row.wrong}
+    limit = [x / GB for x in row.limit]
+    limits = {"limit": spread(limit), "share": 100 * quotient(rounds["regard"], limit)} if limit else {}
+    return limits | {name: spread(values) for name, values in rounds.items()}
 
 
 def environment(threads: int, probe: Path | None, as_installed: bool) -> dict[str, str]:
@@ -507,14 +521,6 @@ def product(multiply: Callable[[Any, Any], Any]) -> float:
     return 2 * SQUARE**3 / min(seconds)
 
 
-def processor() -> str:
-    """Return the name of the processor, or that of its architecture."""
-    path = Path("/proc/cpuinfo")
-    lines = path.read_text().splitlines() if path.exists() else []
-    named = next((text.partition(":")[2].strip() for text in lines if text.startswith("model name")), "")
-    return named or platform.machine()
-
-
 def print_memory() -> None:
     """Print a table of extra memory."""
     if not Path("/proc/self/clear_refs").exists():
@@ -524,8 +530,12 @@ def print_memory() -> None:
     print(
         f"\nExtra memory at n = m = {footprint.N}, d = 64, 1 head, float32: MiB (the scores alone are 256 MiB)"
     )
-    rows = [[label, *cells, ""] for label, cells in footprint.memory(installed)]
-    aligned([["", *(library.name for library in LIBRARIES), ""], *rows])
+    rows = footprint.memory(installed)
+    for label, cells in rows:
+        measured = {name: float(text) for name, text in cells.items() if text.replace(".", "").isdigit()}
+        keep(section="memory", case=label, unit="MiB", **measured)
+    names = [library.name for library in LIBRARIES]
+    aligned([["", *names, ""], *([label, *(cells[name] for name in names), ""] for label, cells in rows)])
 
 
 def print_cost() -> None:
@@ -535,6 +545,7 @@ def print_cost() -> None:
     for library in LIBRARIES:
         if library(1).version and library.name in footprint.PACKAGES:
             own, total = footprint.installed_size(library.name)
+            keep(section="size", case=library.name, unit="MB", alone=own, total=total)
             times = [1e3 * s for s in footprint.import_times(library.name)]
             lines.append([library.name, number(own), number(total), cell(times), ""])
     aligned(lines)
@@ -556,7 +567,7 @@ def arguments() -> argparse.Namespace:
         "--threads", type=int, nargs="+", default=counts, metavar="N", help="default: 1 and all"
     )
     parser.add_argument("--rounds", type=int, help="turns of each contestant in a case (default 7)")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="also write all rounds, one case a line")
+    add_option(parser)
     parser.add_argument("--probe", help=argparse.SUPPRESS)
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     args = parser.parse_args()
@@ -571,17 +582,20 @@ def main() -> None:
         run_section(args)
         return
     with tempfile.TemporaryDirectory() as folder:
-        probe, results = compile_into(Path(folder)), args.json or Path(folder, "results")
-        results.write_text("")
+        probe, results = compile_into(Path(folder)), Path(folder, "results")
+        results.touch()
         header(probe, args.threads, args.as_installed)
         for name in (name for name in SECTIONS if name in args.only):
             alone = SECTIONS[name](args.quick).one_thread
             for threads in args.threads[:1] if alone else args.threads:
                 start(name, threads, args, probe, results)
+        for line in results.read_text().splitlines():
+            keep(**json.loads(line))
         if "memory" in args.only:
             print_memory()
         if "cost" in args.only:
             print_cost()
+    save(args.json)
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from record import keep, save
 from trial import Options, arguments, header, train, translated
 
 from data import Pair, libreoffice, run
@@ -47,6 +48,7 @@ def main() -> None:
         model, _ = train(parts.train, parts.valid, args, options)
         results[attention] = rows(model, parts.test)
     _print(results[True], results[False])
+    save(args.json)
     if args.png:
         _draw(args.png, {"with attention": results[True], "without": results[False]})
 
@@ -56,6 +58,7 @@ def _print(with_attention: Sequence[LengthRow], without: Sequence[LengthRow]) ->
     for row, other in zip(with_attention, without, strict=True):
         better, worse = row.scores["BLEU"], other.scores["BLEU"]
         lengths = f"{row.shortest} to {row.longest}"
+        keep(tokens=f"{row.shortest}-{row.longest}", sentences=row.sentences, attention=better, without=worse)
         print(f"{lengths:<12}{row.sentences:>9,}{better:>17.2f}{worse:>10.2f}{better - worse:>13.2f}")
 
 

@@ -24,7 +24,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast
 
-from pronunciation import confidence, line, pairs, peer, rates
+from pronunciation import line, pairs, peer, probabilities, row
+from record import save
 from trial import BEAM, Options, arguments, header, train
 
 from data import GRUUT, GRUUT_WORDS, Split, Words, cmudict_of_phonebox, gruut, run, without_stress
@@ -60,6 +61,7 @@ def main() -> None:
     else:
         args.minutes = args.minutes or 60
         english(args)
+    save(args.json)
 
 
 def learned(parts: Split[Words], args: argparse.Namespace, extras: Mapping[str, int]) -> Seq2Seq:
@@ -69,9 +71,8 @@ def learned(parts: Split[Words], args: argparse.Namespace, extras: Mapping[str, 
 
 
 def show(name: str, texts: list[str], words: Words, note: str = "") -> None:
-    """Print error rates of pronunciations, each a text."""
-    per, wer = rates([text.split() for text in texts], words)
-    line(name, f"{100 * per:.2f}", f"{100 * wer:.2f}", note)
+    """Print and keep error rates of pronunciations, each a text."""
+    row(name, [text.split() for text in texts], words, note)
 
 
 def plain(texts: list[str]) -> list[str]:
@@ -102,8 +103,7 @@ def english(args: argparse.Namespace) -> None:
         answers, size = exported(model, args.out / "app", parts)
         show("exported files, greedy", answers, sounds, f"{size / 1e6:.1f} MB")
         show("exported files, greedy, stress dropped", plain(answers), unstressed)
-    error, kept = confidence(model, parts).measures().values()
-    print(f"\nprobabilities: error {100 * error:.1f} %, {100 * kept:.1f} % of words kept with 98 % right")
+    probabilities(model, parts)
 
 
 def exported(model: Seq2Seq, folder: Path, parts: Split[Words]) -> tuple[list[str], int]:

@@ -26,8 +26,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from kernel import processor
 from numpy.typing import NDArray
+from record import processor
 
 import regard
 from regard import outofcore

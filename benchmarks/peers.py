@@ -7,7 +7,6 @@ returns None for a case that it does not support.
 from __future__ import annotations
 
 import importlib
-import importlib.metadata
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -15,6 +14,7 @@ from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
+from record import installed
 
 import regard
 from regard import mask, scores
@@ -151,15 +151,6 @@ def four(x: Array) -> Array:
 def time_first(x: Array) -> Array:
     """Return a contiguous array (batch, n, heads, d)."""
     return np.ascontiguousarray(four(x).swapaxes(1, 2))
-
-
-def installed(*names: str) -> str | None:
-    """Return the version of the first of these packages, or None if one is not installed."""
-    try:
-        versions = [importlib.metadata.version(name) for name in names]
-    except importlib.metadata.PackageNotFoundError:
-        return None
-    return versions[0]
 
 
 class Regard:

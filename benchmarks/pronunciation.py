@@ -35,6 +35,7 @@ from typing import cast
 import g2p_en
 import numpy as np
 import phonetisaurus
+from record import keep, save
 from trial import BEAM, Options, Trained, arguments, header, sides, train
 
 from data import Missing, Split, Words, cmudict, run
@@ -62,11 +63,6 @@ def rates(pronounced: Sequence[Sequence[str]], words: Words) -> tuple[float, flo
     return error_rate(lines, references), 1 - exact(lines, references)
 
 
-def _percent(pronounced: Sequence[Sequence[str]], words: Words) -> tuple[str, str]:
-    per, wer = rates(pronounced, words)
-    return f"{100 * per:.2f}", f"{100 * wer:.2f}"
-
-
 def pairs(words: Words) -> list[tuple[str, str]]:
     """Return a pair for each listed pronunciation."""
     return [(word, " ".join(phonemes)) for word, listed in words.items() for phonemes in listed]
@@ -80,6 +76,13 @@ def pronounce(model: Seq2Seq, words: Words, beam: int) -> list[tuple[str, ...]]:
 def line(name: str, per: str, wer: str, note: str = "") -> None:
     """Print a row of the table."""
     print(f"{name:<42}{per:>7}{wer:>8}   {note}".rstrip(), flush=True)
+
+
+def row(name: str, pronounced: Sequence[Sequence[str]], words: Words, note: str = "") -> None:
+    """Print and keep the error rates of pronunciations."""
+    per, wer = (100 * rate for rate in rates(pronounced, words))
+    line(name, f"{per:.2f}", f"{wer:.2f}", note)
+    keep(what=name, PER=per, WER=wer, note=note)
 
 
 def main() -> None:
@@ -99,6 +102,7 @@ def main() -> None:
     parts = cmudict()
     if args.distill:
         distilled(parts, args)
+        save(args.json)
         return
     header(f"{len(parts.train):,} training words, {len(parts.test):,} test words, seed {args.seed}")
     line("published, on a split of their own", "PER", "WER")
@@ -107,17 +111,23 @@ def main() -> None:
     print()
     line("measured", "PER", "WER")
     found = g2p_en.Model(g2p_en_arrays()).pronounce(list(parts.test))
-    line("g2p-en 2.1.0, without attention", *_percent(found, parts.test), "trained on most of the words")
+    row("g2p-en 2.1.0, without attention", found, parts.test, "trained on most of the words")
     peer("Phonetisaurus 0.3.0, joint 8-grams", parts)
     if not args.minutes:
+        save(args.json)
         return
     model, seconds = trained(parts, args)
     pronounced = pronounce(model, parts.test, args.beam)
-    line(f"regard, {args.family}", *_percent(pronounced, parts.test), f"{seconds / 60:.1f} minutes")
-    error, kept = confidence(model, parts).measures().values()
-    print(
-        f"probabilities: calibration error {100 * error:.1f} %, {100 * kept:.1f} % of words kept with 98 % right"
-    )
+    row(f"regard, {args.family}", pronounced, parts.test, f"{seconds / 60:.1f} minutes")
+    probabilities(model, parts)
+    save(args.json)
+
+
+def probabilities(model: Seq2Seq, parts: Split[Words]) -> None:
+    """Print and keep the calibration error, and the share of words that are kept with 98 % right."""
+    error, kept = (100 * measure for measure in confidence(model, parts).measures().values())
+    print(f"probabilities: calibration error {error:.1f} %, {kept:.1f} % of words kept with 98 % right")
+    keep(what="probabilities", error=error, kept=kept)
 
 
 def confidence(model: Seq2Seq, parts: Split[Words]) -> Confidence:
@@ -143,7 +153,7 @@ def distilled(parts: Split[Words], args: Namespace) -> None:
 
     def show(name: str, model: Translator, beam: int) -> None:
         pronounced = [found.tokens for found in model.translate([*parts.test], beam=beam)]
-        line(f"{name}, {'greedy' if beam == 1 else f'beam {beam}'}", *_percent(pronounced, parts.test))
+        row(f"{name}, {'greedy' if beam == 1 else f'beam {beam}'}", pronounced, parts.test)
 
     line("measured", "PER", "WER")
     teachers = [untrained({}, seed).fit(*given, valid=valid) for seed in (args.seed, args.seed + 1)]
@@ -162,7 +172,7 @@ def peer(name: str, parts: Split[Words]) -> None:
     except Missing as reason:
         line(name, "-", "-", f"skipped: {reason}")
         return
-    line(name, *_percent(pronounced, parts.test), f"{(time.perf_counter() - start) / 60:.1f} minutes")
+    row(name, pronounced, parts.test, f"{(time.perf_counter() - start) / 60:.1f} minutes")
 
 
 def trained(parts: Split[Words], args: Namespace) -> Trained:

@@ -35,7 +35,7 @@ import dask
 import dask.array as da
 import numpy as np
 from distributed import Client, LocalCluster, wait
-from kernel import processor
+from record import processor
 
 import regard
 from regard.dask import attention

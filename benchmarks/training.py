@@ -222,11 +222,11 @@ def measure(names: list[str], task: Task, rounds: int, tools: Tools) -> None:
     """Run all contestants in turns, and print the table."""
     options = ["--words", str(task.vocabulary)] + ["--as-trained"] * task.as_trained
     workers = start_workers(__file__, names, task.threads, options, tools)
-    print(f"\nTarget tokens, {task.threads} thread" + "s" * (task.threads > 1))
+    title = f"Target tokens, {task.threads} thread" + "s" * (task.threads > 1)
     # the backward pass has two products for each one of the forward pass; a sampled softmax has fewer
     products = None if task.as_trained else 3 * multiplied(task.network().parameters, TOKENS, TOKENS)
     limit = Probe(tools.probe, task.threads) if tools.probe else None
-    losses = compete("tokens", workers, rounds, limit, products)
+    losses = compete(title, "tokens", workers, rounds, limit, products)
     for name, loss in losses.items():
         difference = abs(loss - losses["regard"])
         if not task.as_trained and not difference <= AGREE:

@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from peers import installed
 from probe import Probe
+from record import installed, save
 from turns import Tools, arguments, begin, compete, start_workers, take_turns
 
 from regard._threads import TwoThreadMap, two_threads
@@ -242,9 +242,9 @@ def measure(task: Task, names: list[str], rounds: int, tools: Tools) -> None:
     """Run all contestants in turns, and print the table."""
     options = ["--tokens", str(task.tokens), "--batches", str(task.batches)]
     workers = start_workers(__file__, names, task.threads, options, tools)
-    print(f"\nTarget tokens, {task.threads} thread" + "s" * (task.threads > 1))
+    title = f"Target tokens, {task.threads} thread" + "s" * (task.threads > 1)
     limit = Probe(tools.probe, task.threads) if tools.probe else None
-    compete("tokens", workers, rounds, limit, task.products())
+    compete(title, "tokens", workers, rounds, limit, task.products())
 
 
 def options() -> argparse.Namespace:
@@ -273,6 +273,7 @@ def main() -> None:
         print(f"{len(training)} batches, {tokens} tokens, {padded / tokens - 1:.0%} padding")
         for task in tasks:
             measure(task, names, args.rounds, tools)
+    save(args.json)
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ import tempfile
 import time
 from pathlib import Path
 
+from record import add_option, keep, save
 from trial import header, sides
 
 from data import Pair
@@ -57,6 +58,9 @@ def report(seed: int, *, attention: bool) -> str:
         size = Path(folder, "model").stat().st_size / 1e6
     count = len(test)
     name = "with" if attention else "without"
+    keep(
+        attention=attention, seed=seed, sentences=count, BLEU=wide.score, greedy=greedy.score, megabytes=size
+    )
     print(
         f"{name:<8}{seed:>5}{wide.score:>8.2f}{greedy.score:>8.2f}{trained:>10.0f} s"
         f"{count / slow:>9.0f}/s{count / fast:>9.0f}/s{size:>8.1f} MB",
@@ -71,6 +75,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--seeds", type=int, nargs="+", default=[1], metavar="N")
+    add_option(parser)
     args = parser.parse_args()
     header(f"{len(read('train'))} training pairs, {len(short(read('test')))} test pairs")
     print("attention seed  beam 5  greedy  training  sentences/s    greedy    file")
@@ -78,6 +83,7 @@ def main() -> None:
         for attention in (True, False):
             signature = report(seed, attention=attention)
     print(f"\nBLEU: {signature}")
+    save(args.json)
 
 
 if __name__ == "__main__":

@@ -24,8 +24,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from peers import installed
 from probe import Probe
+from record import installed, save
 from training import EMBEDDING, HIDDEN, SENTENCES, STATE, multiplied, torch_model
 from trial import sides
 from turns import Tools, arguments, begin, compete, start_workers, take_turns
@@ -273,9 +273,9 @@ def measure(names: list[str], task: Task, rounds: int, tools: Tools) -> None:
     options = ["--beams", str(task.width), "--model", task.path, "--batches", str(task.batches)]
     workers = start_workers(__file__, names, task.threads, options, tools)
     search = "greedy" if task.width == 1 else f"beam of {task.width}"
-    print(f"\nSentences, {search}, {task.threads} thread" + "s" * (task.threads > 1))
+    title = f"Sentences, {search}, {task.threads} thread" + "s" * (task.threads > 1)
     limit = Probe(tools.probe, task.threads) if tools.probe else None
-    translated = compete("sentences", workers, rounds, limit, task.products(workers["regard"].first))
+    translated = compete(title, "sentences", workers, rounds, limit, task.products(workers["regard"].first))
     for name, translations in translated.items():
         compare(name, translations, translated["regard"])
 
@@ -315,6 +315,7 @@ def main() -> None:
         for width in args.beams:
             for threads in args.threads:
                 measure(names, Task(str(path), args.batches, width, threads), args.rounds, tools)
+    save(args.json)
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypedDict
 
 import numpy as np
+from record import add_option
 
 from data import Pair
 from regard.seq2seq import Seq2Seq, TrainingConfig
@@ -62,6 +63,7 @@ def arguments(description: str | None, *, minutes: float | Sequence[float]) -> a
     # More than the minutes allow, so that the time limit ends the training.
     parser.add_argument("--epochs", type=int, default=1000, metavar="N", help="the most epochs")
     parser.add_argument("--seed", type=int, default=1, metavar="N", help="random seed")
+    add_option(parser)
     return parser
 
 

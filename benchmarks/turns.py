@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import IO, Any, TypeVar
 
 import numpy as np
-from kernel import AS_INSTALLED, AS_INTEL, GB, aligned, binder, cell, environment, processor, quotient
-from peers import installed
+from kernel import AS_INSTALLED, AS_INTEL, GB, aligned, binder, cell, environment, quotient
 from probe import Probe, compile_into
+from record import add_option, installed, keep, processor, save, spread
 
 __all__ = [
     "TURN",
@@ -49,6 +49,7 @@ def arguments(about: str | None, contestants: Iterable[str]) -> argparse.Argumen
     parser.add_argument("--rounds", type=int, default=9, help="turns of each contestant (default 9)")
     parser.add_argument("--as-installed", action="store_true", help=AS_INSTALLED)
     parser.add_argument("--worker", choices=tuple(contestants), help=argparse.SUPPRESS)
+    add_option(parser)
     return parser
 
 
@@ -82,6 +83,7 @@ def compare(
     with begin(names, args.as_installed) as tools:
         for threads in args.threads:
             measure(names, task(threads), args.rounds, tools)
+    save(args.json)
 
 
 def peak() -> float:
@@ -175,21 +177,29 @@ def begin(names: Sequence[str], as_installed: bool) -> Iterator[Tools]:
 
 
 def compete(
-    unit: str, workers: Mapping[str, Worker], rounds: int, limit: Probe | None, products: float | None = None
+    title: str,
+    unit: str,
+    workers: Mapping[str, Worker],
+    rounds: int,
+    limit: Probe | None,
+    products: float | None = None,
 ) -> dict[str, Any]:
-    """Run the workers in turns, print the table, and return the first output of each.
+    """Run the workers in turns, print and keep the table, and return the first output of each.
 
     `products` are the FLOPs of the matrix products of one unit. The limit is that of a loop of fused multiply-adds in
     registers, which takes turns with the workers.
     """
     running = {name: worker for name, worker in workers.items() if worker.first is not None}
     rates, limits = race(running, rounds, limit)
+    print(f"\n{title}")
     lines = [["", f"{unit} a second", "% of the limit", "peak MiB", "regard's speed / this"]]
     for name, worker in running.items():
         ratio = quotient(rates["regard"], rates[name])
         compared = "" if name == "regard" else f"{ratio:.2f}" + "  regard LOSES" * (ratio < 1)
-        share = f"{products * quotient(rates[name], limits):.0%}" if products and limits else "-"
-        lines.append([name, cell(rates[name]), share.rstrip("%"), f"{worker.close():.0f}", compared])
+        share = 100 * products * quotient(rates[name], limits) if products and limits else None
+        memory = worker.close()
+        keep(case=title, contestant=name, rate=spread(rates[name]), share=share, memory=memory)
+        lines.append([name, cell(rates[name]), f"{share:.0f}" if share else "-", f"{memory:.0f}", compared])
     aligned(lines)
     if products and limits:
         print(
