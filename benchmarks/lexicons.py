@@ -24,7 +24,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast
 
-from pronunciation import line, pairs, peer, probabilities, row
+from pronunciation import line, pairs, peer, probabilities, rates_row, row
 from record import save
 from trial import BEAM, Options, arguments, header, train
 
@@ -85,8 +85,8 @@ def english(args: argparse.Namespace) -> None:
     parts = cmudict_of_phonebox()
     header(f"{len(parts.train):,} training words, {len(parts.test):,} test words, seed {args.seed}")
     line("published by phonebox, on the same words", "PER", "WER")
-    for name, per, wer in PHONEBOX:
-        line(name, f"{per:.2f}", f"{wer:.2f}")
+    for published in PHONEBOX:
+        rates_row(*published, "published by phonebox")
     print()
     line("measured", "PER", "WER")
     peer("Phonetisaurus, with stress", parts)

@@ -51,7 +51,7 @@ PUBLISHED = (
     ("Yao and Zweig 2015, encoder-decoder", 7.63, 28.61),
     ("Yao and Zweig 2015, aligned bi-LSTM", 5.45, 23.55),
     ("Toshniwal and Livescu 2016, attention", 5.04, 21.69),
-    ("  the same, ensemble of five", 4.69, 20.24),
+    ("the same, ensemble of five", 4.69, 20.24),
     ("Yolchuyeva et al. 2019, transformer", 5.23, 22.10),
 )
 
@@ -79,8 +79,13 @@ def line(name: str, per: str, wer: str, note: str = "") -> None:
 
 
 def row(name: str, pronounced: Sequence[Sequence[str]], words: Words, note: str = "") -> None:
-    """Print and keep the error rates of pronunciations."""
-    per, wer = (100 * rate for rate in rates(pronounced, words))
+    """Measure, print and keep the error rates of pronunciations."""
+    per, wer = rates(pronounced, words)
+    rates_row(name, 100 * per, 100 * wer, note)
+
+
+def rates_row(name: str, per: float, wer: float, note: str) -> None:
+    """Print and keep error rates, in percent."""
     line(name, f"{per:.2f}", f"{wer:.2f}", note)
     keep(what=name, PER=per, WER=wer, note=note)
 
@@ -106,8 +111,8 @@ def main() -> None:
         return
     header(f"{len(parts.train):,} training words, {len(parts.test):,} test words, seed {args.seed}")
     line("published, on a split of their own", "PER", "WER")
-    for name, per, wer in PUBLISHED:
-        line(name, f"{per:.2f}", f"{wer:.2f}")
+    for published in PUBLISHED:
+        rates_row(*published, "published, another split")
     print()
     line("measured", "PER", "WER")
     found = g2p_en.Model(g2p_en_arrays()).pronounce(list(parts.test))

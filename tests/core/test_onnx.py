@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import functools
 import importlib
+import importlib.metadata
+import re
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,12 +18,12 @@ node_tests = pytest.importorskip("onnx.backend.test.case.node", reason="onnx is 
 
 @functools.cache
 def collected(operator: str) -> dict[str, Any]:
-    """The cases of an operator by name, from the two modules that define them (all modules take seconds).
+    """The cases of an operator by name, from the modules that define them (all modules take seconds).
 
     Their twins expand a function body and are about the ONNX graph.
     """
     state = np.random.get_state()  # the modules seed the global generator
-    for module in ("attention", "rotaryembedding"):
+    for module in ("attention", "rotaryembedding", "linear_attention", "flexattention"):
         importlib.import_module(f"onnx.backend.test.case.node.{module}")
     np.random.set_state(state)
     cases = {case.name: case for case in node_tests._NodeTestCases if "expanded" not in case.name}
@@ -29,6 +32,22 @@ def collected(operator: str) -> dict[str, Any]:
 
 def test_nothing_is_left_out() -> None:
     assert (len(collected("attention_")), len(collected("rotary_embedding"))) == (93, 8)
+
+
+def test_the_readme_says_which_operators_are_tested() -> None:
+    page = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+    (sentence,) = re.findall(r"\*\*Checked\.\*\*(.*?)\n- ", page, flags=re.DOTALL)
+    stated = {name: int(count) for name, count in re.findall(r"`(\w+)` \((\d+)", sentence)}
+    stated |= {"Attention": int(re.findall(r"All (\d+)", sentence)[0])}
+    stated |= {"RotaryEmbedding": int(re.findall(r"all (\d+) of", sentence)[0])}
+    counts = {
+        "Attention": len(collected("attention_")),
+        "RotaryEmbedding": len(collected("rotary_embedding")),
+        "LinearAttention": len(collected("linear_attention")),
+        "FlexAttention": len(collected("flexattention")),
+    }
+    assert stated == counts
+    assert importlib.metadata.version("onnx") in sentence
 
 
 @pytest.mark.slow

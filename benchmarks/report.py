@@ -1,0 +1,553 @@
+"""Write the figures of README and docs, which stand in benchmarks/results, into the pages.
+
+    python benchmarks/report.py
+
+A page has them between `<!-- report: NAME -->` and `<!-- /report -->`, where NAME is a function of this file. The files
+are written by `--json FILE` of the scripts, and state the command, the processor and the versions; those with a note
+were transcribed. A figure is a number, or minimum, median and maximum. `tests/docs/test_report.py` compares the pages.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import statistics
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from regard.seq2seq.sources import Spec
+from regard.seq2seq.training.defaults import choose_config
+
+ROOT = Path(__file__).parents[1]
+RESULTS = ROOT / "benchmarks" / "results"
+PAGES = ("README.md", "docs/results.md", "kits/estimators/README.md")
+BLOCK = re.compile(r"(<!-- report: (\w+) -->\n)(.*?)(<!-- /report -->)", re.DOTALL)
+
+Row = dict[str, Any]
+OTHERS = {"PyTorch": "P", "onnxruntime": "O", "NumPy": "N", "JAX": "J", "best other": ""}
+
+
+# --- files, figures and tables
+
+
+@cache
+def document(name: str) -> Mapping[str, Any]:
+    """Return what a script has written."""
+    stored: Mapping[str, Any] = json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))
+    return stored
+
+
+def rows(name: str, **fields: Any) -> list[Row]:
+    """Return the rows of a file that have these fields."""
+    return [row for row in document(name)["rows"] if all(row.get(key) == fields[key] for key in fields)]
+
+
+def first(name: str, **fields: Any) -> Row:
+    """Return the first such row."""
+    return rows(name, **fields)[0]
+
+
+def source(*names: str) -> str:
+    """Return a line on processors, versions and commands."""
+    stored = [document(name) for name in names]
+    versions = " ".join(f"{key} {value}," for key, value in stored[0]["versions"].items() if key != "regard")
+    calls = ", ".join(f"`{call}`" for call in unique(each["command"] for each in stored))
+    return f"{'; '.join(unique(each['processor'] for each in stored))}; {versions} {calls}".replace("  ", " ")
+
+
+def unique(texts: Iterable[str]) -> list[str]:
+    """Return texts without repetitions."""
+    return list(dict.fromkeys(texts))
+
+
+def middle(value: float | list[float]) -> float:
+    """Return a figure, or the median of several rounds."""
+    return value[1] if isinstance(value, list) else value
+
+
+def number(x: float) -> str:
+    """Return three digits, or the nearest integer of a large number."""
+    return f"{x:,.0f}" if x >= 99.5 else f"{x:.3g}"
+
+
+def figure(value: float | list[float] | None) -> str:
+    """Return a figure, with its range if there is one."""
+    if value is None:
+        return "-"
+    if isinstance(value, list):
+        return f"{number(value[1])} ({number(value[0])} to {number(value[2])})"
+    return number(value)
+
+
+def extent(values: Sequence[float], show: Callable[[float], str] = number) -> str:
+    """Return the smallest and the largest figure."""
+    low, high = show(min(values)), show(max(values))
+    return low if low == high else f"{low} to {high}"
+
+
+def table(heads: Sequence[str], lines: Iterable[Sequence[str]]) -> list[str]:
+    """Return a Markdown table; the first column is of words."""
+    rule = ["---", *["---:"] * (len(heads) - 1)]
+    return ["| " + " | ".join(cells) + " |" for cells in ([*heads], rule, *lines)]
+
+
+def bold(text: str, best: bool) -> str:
+    """Return a cell, bold if it is the best."""
+    return f"**{text}**" if best else text
+
+
+# --- the kernel
+
+
+class Machine(NamedTuple):
+    """A file of `kernel.py`, and a number of threads."""
+
+    name: str
+    file: str
+    threads: int
+
+    def rows(self, unit: str) -> dict[tuple[str, str], Row]:
+        """Return the rows of a unit by section and case."""
+        return {
+            (row["section"], row["case"]): row for row in rows(self.file, unit=unit, threads=self.threads)
+        }
+
+
+MACHINES = (
+    Machine("AMD Zen 4", "kernel-zen4", 1),
+    Machine("Intel Xeon", "kernel-xeon", 1),
+    Machine("AMD Zen 3", "kernel-zen3", 1),
+    Machine("Zen 4, 2 threads", "kernel-zen4", 2),
+    Machine("Xeon, 2 threads", "kernel-xeon", 2),
+    Machine("Zen 3, 2 threads", "kernel-zen3", 2),
+)
+KERNELS = ("kernel-zen4", "kernel-xeon", "kernel-zen3", "kernel-zen5")
+
+
+def best_other(row: Row) -> tuple[str, float]:
+    """Return the best of the others, and its figure: the highest rate or the shortest time."""
+    found = {name: middle(row[name]) for name in OTHERS if name in row}
+    best = (max if "/s" in row["unit"] else min)(found, key=lambda name: found[name])
+    return best, found[best]
+
+
+def gain(row: Row, other: float) -> float:
+    """Return how many times as fast as a figure of another regard is."""
+    regard = middle(row["regard"])
+    return regard / other if "/s" in row["unit"] else other / regard
+
+
+def won(found: Iterable[Row]) -> list[bool]:
+    """Return for each row whether regard is at least as fast as all others."""
+    return [gain(row, best_other(row)[1]) >= 1 for row in found]
+
+
+def share_of(measured: Sequence[bool]) -> str:
+    """Return how many of how many."""
+    return f"{sum(measured)} of {len(measured)}"
+
+
+def kernel_summary() -> list[str]:
+    """For each processor: the shares of the limit, and the speed relative to each library."""
+    names = ("PyTorch", "onnxruntime", "NumPy")
+    lines = []
+    for machine in MACHINES:
+        found = [*machine.rows("GFLOP/s").values()]
+        if found:
+            shares = [row["share"] for row in found]
+            cells = [extent(shares, "{:.0f}".format), share_of([share >= 80 for share in shares])]
+            lines.append([machine.name, *cells, *(relative(found, name) for name in names)])
+    heads = ["", "% of the limit", "80 % or more", *(f"times as fast as {name}" for name in names)]
+    return [*table(heads, lines), "", *(source(name) + "\\" for name in KERNELS[:3])]
+
+
+def relative(found: Sequence[Row], name: str) -> str:
+    """Return the range of the speed relative to a library, and in how many rows regard is faster."""
+    gains = [gain(row, middle(row[name])) for row in found if name in row]
+    return f"{extent(gains, '{:.3g}'.format)}; {share_of([x > 1 for x in gains])}" if gains else "-"
+
+
+def kernel_rows() -> list[str]:
+    """Every row of arithmetic: regard with its share of the limit, and the best other."""
+    return comparison("GFLOP/s")
+
+
+def kernel_decoding() -> list[str]:
+    """Every row of decoding, which reads memory."""
+    return comparison("GB/s")
+
+
+def comparison(unit: str) -> list[str]:
+    """Return a table of all machines that have rows of this unit."""
+    machines = [machine for machine in MACHINES if machine.rows(unit)]
+    keys = list(dict.fromkeys(key for machine in machines for key in machine.rows(unit)))
+    heads = [unit, *(head for machine in machines for head in (machine.name, "best other"))]
+    lines = [[title(*key), *(c for m in machines for c in pair(m.rows(unit).get(key)))] for key in keys]
+    return table(heads, lines)
+
+
+def title(section: str, case: str) -> str:
+    """Return the name of a row."""
+    return f"forward and backward, {case}" if section == "backward" else case
+
+
+def pair(row: Row | None) -> tuple[str, str]:
+    """Return regard's figure with its share of the limit, and the best other's."""
+    if row is None:
+        return "-", "-"
+    name, other = best_other(row)
+    share = f", {row['share']:.0f} %" if "share" in row else ""
+    best = gain(row, other) >= 1
+    return bold(
+        figure(row["regard"]), best
+    ) + share, f"{bold(number(other), not best)} {OTHERS[name]}".rstrip()
+
+
+def kernel_masks() -> list[str]:
+    """The time of masks relative to dense attention of the same useful work."""
+    machines = [machine for machine in MACHINES if any("cost" in row for row in rows(machine.file))]
+    machines = [machine for machine in machines if machine.threads == 1]
+    keys = [key for key, row in machines[0].rows("GFLOP/s").items() if "cost" in row]
+    lines = [[title(*key), *(f"{m.rows('GFLOP/s')[key]['cost']:.2f}" for m in machines)] for key in keys]
+    return table(["time relative to dense", *(machine.name for machine in machines)], lines)
+
+
+def kernel_calls() -> list[str]:
+    """Rows that are times: small calls and the additive score."""
+    names = ("PyTorch", "NumPy", "JAX")
+    lines = []
+    for file in KERNELS:
+        for row in rows(file):
+            if row["unit"] in ("us", "ms"):
+                best = gain(row, best_other(row)[1]) >= 1
+                unit = row["unit"].replace("u", "µ")
+                cells = [bold(f"{figure(row['regard'])} {unit}", best)]
+                cells += [
+                    bold(figure(row.get(name)), not best and best_other(row)[0] == name) for name in names
+                ]
+                kind = "additive score, n = m = 512, h = 128, " if row["section"] == "additive" else ""
+                lines.append([f"{kind}{row['case']}, {document(file)['processor']}", *cells])
+    return table(["time of a call", "regard", *names], lines)
+
+
+def memory() -> list[str]:
+    """Extra memory of a call."""
+    names = ("regard", "PyTorch", "onnxruntime", "NumPy", "JAX")
+    lines = []
+    for row in rows("footprint", section="memory"):
+        least = min(row[name] for name in names if name in row)
+        cells = (bold(figure(row[name]), row[name] == least) if name in row else "-" for name in names)
+        lines.append([row["case"], *cells])
+    return [*table(["extra MiB", *names], lines), "", source("footprint")]
+
+
+def sizes_of_packages() -> list[str]:
+    """Installed sizes."""
+    found = rows("footprint", section="size")
+    cells = [[row["case"], number(row["alone"]), number(row["total"])] for row in found]
+    return table(["installed, MB, without bytecode", "alone", "with dependencies"], cells)
+
+
+def speed() -> list[str]:
+    """The sentence of the README."""
+    long, decoding = (won(r for m in MACHINES for r in m.rows(unit).values()) for unit in ("GFLOP/s", "GB/s"))
+    calls = won(row for file in KERNELS for row in rows(file) if row["unit"] == "us")
+    versions = document("kernel-zen4")["versions"]
+    names = [f"{name} {versions[name]}" for name in ("PyTorch", "onnxruntime", "NumPy")]
+    return [
+        f"On three processors the kernel was as fast as {', '.join(names[:-1])} and {names[-1]} or faster in "
+        f"{share_of(long)} cases of long sequences,",
+        f"in {share_of(decoding)} of decoding and in {share_of(calls)} of small calls: "
+        "[the tables, with the losses](docs/results.md#the-kernel).",
+    ]
+
+
+def installed() -> list[str]:
+    """The sentence of the README on its size."""
+    found = {row["case"]: row["alone"] for row in rows("footprint", section="size")}
+    others = " and ".join(f"{name} {number(found[name])}" for name in ("PyTorch", "onnxruntime"))
+    return [f"The package takes {found['regard']:.1f} MB ({others}), dependencies and bytecode not counted."]
+
+
+# --- encoder-decoders
+
+
+def translation() -> list[str]:
+    """The sentence of the README on BLEU, with and without attention."""
+    scores = {kind: [row["BLEU"] for row in rows("translate", attention=kind)] for kind in (True, False)}
+    sentences = first("translate")["sentences"]
+    seeds = len(scores[True])
+    return [
+        f"On {sentences:,} held-out sentences of at most 12 tokens, a model with attention reaches BLEU "
+        f"{extent(scores[True], '{:.1f}'.format)}, one without {extent(scores[False], '{:.1f}'.format)}",
+        f"(the same pairs and epochs, {seeds} seed{'s' * (seeds > 1)}, `python benchmarks/translate.py`); "
+        "the longer the sentence, the larger the difference:",
+    ]
+
+
+def length() -> list[str]:
+    """The picture of BLEU by length, with its text."""
+    found = rows("length")
+    with_attention = extent([row["attention"] for row in found], "{:.0f}".format)
+    peak = max(found, key=lambda row: float(row["without"]))
+    text = (
+        f"BLEU against the number of tokens in the source: with attention {with_attention} at every length; without, "
+        f"{peak['without']:.0f} at {peak['tokens']} tokens and {found[-1]['without']:.0f} at {found[-1]['tokens']}."
+    )
+    return [f"![{text}](docs/images/length.png)"]
+
+
+def sentences() -> list[str]:
+    """BLEU after some minutes of training, for single models and ensembles."""
+    found = rows("help") + rows("help-ensemble")
+    keys = unique(f"{row['minutes']} {row['models']}" for row in found)
+    lines = []
+    for minutes, models in sorted(tuple(map(int, key.split())) for key in keys):
+        of = [row for row in found if (row["minutes"], row["models"]) == (minutes, models)]
+        cells = [
+            scores(of, language, measure) for language in ("fr", "de") for measure in ("BLEU 12", "BLEU 15")
+        ]
+        name = f"{minutes} minute{'s' * (minutes > 1)}"
+        lines.append([name if models == 1 else f"ensemble of {models}, {name} each", *cells])
+    heads = [f"English to {language}, ≤ {n} tokens" for language in ("French", "German") for n in (12, 15)]
+    return [*table(["BLEU", *heads], lines), "", source("help", "help-ensemble")]
+
+
+def scores(found: Iterable[Row], language: str, measure: str) -> str:
+    """Return the range of a measure."""
+    values = [row[measure] for row in found if row["language"] == language and measure in row]
+    return extent(values, "{:.1f}".format) if values else "-"
+
+
+def errors(name: str) -> Iterator[list[str]]:
+    """Yield the rows of error rates of a file."""
+    for row in rows(name):
+        if "WER" in row:
+            per = f"{row['PER']:g}" if "PER" in row else "-"
+            published = row["note"].startswith("published")
+            call = "" if published else f"`{document(name)['command'].removeprefix('python benchmarks/')}`"
+            yield [", ".join(filter(None, (row["what"], row["note"]))), per, f"{row['WER']:g}", call]
+
+
+def phonemes() -> list[str]:
+    """Error rates of letters to phonemes."""
+    return error_table("pronunciation-zen3", "pronunciation-memory", "pronunciation-no-extras")
+
+
+def shipped() -> list[str]:
+    """Error rates of models that ship, on CMUdict with stress."""
+    return error_table("lexicons", "lexicons-extras-6", "lexicons-extras-20")
+
+
+def error_table(*files: str) -> list[str]:
+    """Return a table of error rates."""
+    heads = ["", "phonemes wrong, %", "words wrong, %", "`benchmarks/`"]
+    lines = table(heads, (line for name in files for line in errors(name)))
+    return [
+        *lines,
+        "",
+        *(f"`{document(name)['command']}`: {document(name)['processor']}\\" for name in files),
+    ]
+
+
+def probabilities() -> list[str]:
+    """How well calibrated the probabilities of these models are."""
+    lines = []
+    for name in ("lexicons", "lexicons-extras-6", "lexicons-extras-20"):
+        row = first(name, what="probabilities")
+        lines.append([f"`{document(name)['command']}`", f"{row['error']:.1f}", f"{row['kept']:.0f}"])
+    return table(["", "calibration error, %", "words kept with 98 % right, %"], lines)
+
+
+def exported() -> list[str]:
+    """Speed and memory of exported files."""
+    lines = [[row["what"], figure(row["figure"])] for row in rows("export")]
+    return [*table(["exported files, one thread", ""], lines), "", source("export")]
+
+
+LANGUAGES = {
+    "ca": "Catalan",
+    "cs": "Czech",
+    "nl": "Dutch",
+    "fr": "French",
+    "de": "German",
+    "it": "Italian",
+    "pt": "Portuguese",
+    "ru": "Russian",
+    "es": "Spanish",
+    "sv": "Swedish",
+}
+
+
+def languages() -> list[str]:
+    """Error rates of ten languages beside those of Phonetisaurus."""
+    lines = []
+    for file in ("gruut", "gruut-german"):
+        for code in unique(row["what"].split(",")[0] for row in rows(file)):
+            peer, ours = (first(file, what=f"{code}, {who}") for who in ("Phonetisaurus", "regard"))
+            trained, tested = re.findall(r"[\d,]+(?= \w+ words)", ours["note"])
+            rates = [f"{row[rate]:.2f}" for rate in ("PER", "WER") for row in (peer, ours)]
+            lines.append([LANGUAGES[code], trained, tested, *rates])
+    kinds = [
+        f"{kind} wrong, %: {who}" for kind in ("phonemes", "words") for who in ("Phonetisaurus", "regard")
+    ]
+    return [*table(["", "training words", "test words", *kinds], lines), "", source("gruut", "gruut-german")]
+
+
+def alignments() -> list[str]:
+    """Alignment error rates on the Greek New Testament."""
+    lines = []
+    for file, name in (
+        ("alignment", "one model a direction"),
+        ("alignment-ensemble", "three models a direction"),
+    ):
+        found = [first(file, links=f"attention: {kind}")["error"] for kind in ("both", "again")]
+        lines.append([name, *(f"{error:.2f}" for error in found)])
+    heads = ["alignment error rate", "first round", "second round"]
+    return [*table(heads, lines), "", source("alignment", "alignment-ensemble")]
+
+
+SIZES = ((500, 500), (3000, 3000), (20_000, 6000), (1_000_000, 30_000))
+
+
+def model_sizes() -> list[str]:
+    """Return the sizes of model files with default sizes, computed from the shapes of their parameters."""
+    lines = []
+    for pairs, tokens in SIZES:
+        cells = (f"{megabytes(family, pairs, tokens):.1f}" for family in ("recurrent", "transformer"))
+        lines.append([f"{pairs:,}", f"{tokens:,}", *cells])
+    return table(["pairs", "tokens of each vocabulary", "recurrent, MB", "transformer, MB"], lines)
+
+
+def megabytes(family: str, pairs: int, tokens: int) -> float:
+    """Return four bytes for each parameter."""
+    shapes = choose_config(family, pairs, Spec(tokens=tokens), tokens, {}).shapes()
+    return 4e-6 * sum(map(math.prod, shapes.values()))
+
+
+def networks() -> list[str]:
+    """Speed and memory of translating and training beside PyTorch."""
+    files = ("translating-xeon", "training-xeon", "translating-zen3", "training-zen3")
+    lines = []
+    for file in files:
+        for case in unique(row["case"] for row in rows(file)):
+            ours, other = (first(file, case=case, contestant=name) for name in ("regard", "PyTorch"))
+            best = middle(ours["rate"]) >= middle(other["rate"])
+            cells = [c for row, b in ((ours, best), (other, not best)) for c in rated(row, b)]
+            lines.append([f"{case}, {document(file)['processor']}", *cells])
+    heads = ["a second", "regard", "% of the limit", "MiB", "PyTorch", "% of the limit", "MiB"]
+    return [*table(heads, lines), "", "`python benchmarks/translating.py`, `python benchmarks/training.py`"]
+
+
+def rated(row: Row, best: bool) -> list[str]:
+    """Return rate, share of the limit and peak memory."""
+    return [bold(figure(row["rate"]), best), *(figure(row.get(key)) for key in ("share", "memory"))]
+
+
+# --- estimators
+
+ESTIMATORS = (
+    "attention",
+    "KNeighbors",
+    "SVR / SVC",
+    "boosted trees",
+    "Gaussian process",
+    "KernelReg",
+    "NadarayaWatson",
+)
+
+
+def estimators() -> list[str]:
+    """Quality of each estimator on each table; mean and standard deviation over folds."""
+    lines = []
+    for row in rows("estimators"):
+        if "table" in row:
+            top = max(row[name][0] for name in ESTIMATORS if name in row)
+            cells = [quality(row.get(name), top) for name in ESTIMATORS]
+            lines.append([row["table"].replace("*", "\\*"), *cells])
+        else:
+            cells = [", ".join(f"{x:.2g}" for x in row.get(name, ())) or "-" for name in ESTIMATORS]
+            lines.append([f"seconds to {row['seconds']}: median, most", *cells])
+    return [*table(["", *ESTIMATORS], lines), "", source("estimators")]
+
+
+def quality(figures: Sequence[float] | None, top: float) -> str:
+    """Return mean ± deviation, and the log loss."""
+    if figures is None:
+        return "-"
+    mean, deviation, *loss = figures
+    return bold(f"{mean:.1f} ± {deviation:.1f}", mean == top) + "".join(f", {x:.2f}" for x in loss)
+
+
+def estimator_ranks() -> list[str]:
+    """On how many tables attention is the best and the worst, and how far it is from the best."""
+    found = {
+        row["table"].split(",")[0].strip("*"): {name: row[name][0] for name in ESTIMATORS if name in row}
+        for row in rows("estimators")
+        if "table" in row
+    }
+    best, worst = (
+        [name for name, means in found.items() if means["attention"] == extreme(means.values())]
+        for extreme in (max, min)
+    )
+    behind = [max(means.values()) - means["attention"] for means in found.values()]
+    better = [means["attention"] > means["KNeighbors"] for means in found.values()]
+    return [
+        f"By the mean over the folds (ties count), attention with its defaults is the best of up to {len(ESTIMATORS)} "
+        f"estimators on {len(best)} of {len(found)} tables ({', '.join(best)})",
+        f"and the worst on {len(worst)} ({', '.join(worst)}). It is within one percentage point of the best on "
+        f"{share_of([gap <= 1 for gap in behind])} (median gap {statistics.median(behind):.1f}, largest "
+        f"{max(behind):.1f}),",
+        f"and better than KNeighbors on {share_of(better)}.",
+    ]
+
+
+# --- pages
+
+BLOCKS: dict[str, Callable[[], list[str]]] = {
+    make.__name__: make
+    for make in (
+        *(
+            speed,
+            installed,
+            translation,
+            length,
+            sentences,
+            phonemes,
+            shipped,
+            probabilities,
+            exported,
+            languages,
+        ),
+        *(
+            alignments,
+            model_sizes,
+            kernel_summary,
+            kernel_rows,
+            kernel_masks,
+            kernel_decoding,
+            kernel_calls,
+            memory,
+        ),
+        *(sizes_of_packages, networks, estimators, estimator_ranks),
+    )
+}
+
+
+def filled(page: str) -> str:
+    """Return a page with its figures."""
+    return BLOCK.sub(lambda block: block[1] + "\n".join(BLOCKS[block[2]]()) + "\n" + block[4], page)
+
+
+def main() -> None:
+    """Write all pages."""
+    for name in PAGES:
+        path = ROOT / name
+        path.write_text(filled(path.read_text(encoding="utf-8")), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
