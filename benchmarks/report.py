@@ -53,9 +53,19 @@ def first(name: str, **fields: Any) -> Row:
 def source(*names: str) -> str:
     """Return a line on processors, versions and commands."""
     stored = [document(name) for name in names]
-    versions = " ".join(f"{key} {value}," for key, value in stored[0]["versions"].items() if key != "regard")
+    versions = ", ".join(f"{key} {value}" for key, value in stored[0]["versions"].items() if key != "regard")
     calls = ", ".join(f"`{call}`" for call in unique(each["command"] for each in stored))
-    return f"{'; '.join(unique(each['processor'] for each in stored))}; {versions} {calls}".replace("  ", " ")
+    return "; ".join(filter(None, [*unique(each["processor"] for each in stored), versions, calls]))
+
+
+def sources(*names: str) -> list[str]:
+    """Return a list of such lines."""
+    return [f"- {source(name)}" for name in names]
+
+
+def options(name: str) -> str:
+    """Return the options of the call of a script."""
+    return " ".join(document(name)["command"].split()[2:])
 
 
 def unique(texts: Iterable[str]) -> list[str]:
@@ -161,13 +171,13 @@ def kernel_summary() -> list[str]:
             cells = [extent(shares, "{:.0f}".format), share_of([share >= 80 for share in shares])]
             lines.append([machine.name, *cells, *(relative(found, name) for name in names)])
     heads = ["", "% of the limit", "80 % or more", *(f"times as fast as {name}" for name in names)]
-    return [*table(heads, lines), "", *(source(name) + "\\" for name in KERNELS[:3])]
+    return [*table(heads, lines), "", *sources(*KERNELS[:3])]
 
 
 def relative(found: Sequence[Row], name: str) -> str:
     """Return the range of the speed relative to a library, and in how many rows regard is faster."""
     gains = [gain(row, middle(row[name])) for row in found if name in row]
-    return f"{extent(gains, '{:.3g}'.format)}; {share_of([x > 1 for x in gains])}" if gains else "-"
+    return f"{extent(gains, '{:.3g}'.format)} ({share_of([x > 1 for x in gains])})" if gains else "-"
 
 
 def kernel_rows() -> list[str]:
@@ -184,14 +194,18 @@ def comparison(unit: str) -> list[str]:
     """Return a table of all machines that have rows of this unit."""
     machines = [machine for machine in MACHINES if machine.rows(unit)]
     keys = list(dict.fromkeys(key for machine in machines for key in machine.rows(unit)))
-    heads = [unit, *(head for machine in machines for head in (machine.name, "best other"))]
+    heads = [
+        f"{unit} by n = m" if unit == "GFLOP/s" else unit,
+        *(head for machine in machines for head in (machine.name, "best other")),
+    ]
     lines = [[title(*key), *(c for m in machines for c in pair(m.rows(unit).get(key)))] for key in keys]
     return table(heads, lines)
 
 
 def title(section: str, case: str) -> str:
     """Return the name of a row."""
-    return f"forward and backward, {case}" if section == "backward" else case
+    case = case.removeprefix("n = m = ")
+    return f"gradients, {case}" if section == "backward" else case
 
 
 def pair(row: Row | None) -> tuple[str, str]:
@@ -199,7 +213,7 @@ def pair(row: Row | None) -> tuple[str, str]:
     if row is None:
         return "-", "-"
     name, other = best_other(row)
-    share = f", {row['share']:.0f} %" if "share" in row else ""
+    share = f", {row['share']:.0f}%" if "share" in row else ""
     best = gain(row, other) >= 1
     return bold(
         figure(row["regard"]), best
@@ -255,13 +269,15 @@ def speed() -> list[str]:
     """The sentence of the README."""
     long, decoding = (won(r for m in MACHINES for r in m.rows(unit).values()) for unit in ("GFLOP/s", "GB/s"))
     calls = won(row for file in KERNELS for row in rows(file) if row["unit"] == "us")
+    gradients = first("footprint", section="memory", case="forward and backward")
     versions = document("kernel-zen4")["versions"]
     names = [f"{name} {versions[name]}" for name in ("PyTorch", "onnxruntime", "NumPy")]
     return [
         f"On three processors the kernel was as fast as {', '.join(names[:-1])} and {names[-1]} or faster in "
-        f"{share_of(long)} cases of long sequences,",
-        f"in {share_of(decoding)} of decoding and in {share_of(calls)} of small calls: "
-        "[the tables, with the losses](docs/results.md#the-kernel).",
+        f"{share_of(long)} measurements of long sequences,",
+        f"in {share_of(decoding)} of decoding and in {share_of(calls)} of small calls; its gradients take "
+        f"{number(gradients['regard'])} MiB of extra memory where PyTorch's take {number(gradients['PyTorch'])} "
+        "([all tables](docs/results.md#the-kernel)).",
     ]
 
 
@@ -322,44 +338,41 @@ def scores(found: Iterable[Row], language: str, measure: str) -> str:
     return extent(values, "{:.1f}".format) if values else "-"
 
 
-def errors(name: str) -> Iterator[list[str]]:
-    """Yield the rows of error rates of a file."""
-    for row in rows(name):
-        if "WER" in row:
-            per = f"{row['PER']:g}" if "PER" in row else "-"
-            published = row["note"].startswith("published")
-            call = "" if published else f"`{document(name)['command'].removeprefix('python benchmarks/')}`"
-            yield [", ".join(filter(None, (row["what"], row["note"]))), per, f"{row['WER']:g}", call]
-
-
 def phonemes() -> list[str]:
     """Error rates of letters to phonemes."""
-    return error_table("pronunciation-zen3", "pronunciation-memory", "pronunciation-no-extras")
+    files = ("pronunciation-zen3", "pronunciation-memory", "pronunciation-no-extras")
+    lines = []
+    for name in files:
+        for row in (row for row in rows(name) if "WER" in row):
+            published = row["note"].startswith("published")
+            about = f"published: {row['what']}" if published else f"{row['what']}, {row['note']}"
+            call = f" `{options(name)}`" if row["what"].startswith("regard") and options(name) else ""
+            lines.append([about + call, f"{row['PER']:g}", f"{row['WER']:g}"])
+    return [*table(["", "phonemes wrong, %", "words wrong, %"], lines), "", *sources(*files)]
+
+
+STRESS = re.compile(r", (with stress|without stress|stress dropped)")
 
 
 def shipped() -> list[str]:
-    """Error rates of models that ship, on CMUdict with stress."""
-    return error_table("lexicons", "lexicons-extras-6", "lexicons-extras-20")
+    """Error rates of models that ship, on CMUdict with stress, and how well calibrated their probabilities are."""
+    files = ("lexicons", "lexicons-extras-6", "lexicons-extras-20")
+    heads = ["phonemes wrong, %", "words wrong, %", "without stress, %", "calibration error, %"]
+    lines = [line for name in files for line in models_of(name)]
+    return [*table(["", *heads, "kept with 98 % right, %"], lines), "", *sources(*files)]
 
 
-def error_table(*files: str) -> list[str]:
-    """Return a table of error rates."""
-    heads = ["", "phonemes wrong, %", "words wrong, %", "`benchmarks/`"]
-    lines = table(heads, (line for name in files for line in errors(name)))
-    return [
-        *lines,
-        "",
-        *(f"`{document(name)['command']}`: {document(name)['processor']}\\" for name in files),
-    ]
-
-
-def probabilities() -> list[str]:
-    """How well calibrated the probabilities of these models are."""
-    lines = []
-    for name in ("lexicons", "lexicons-extras-6", "lexicons-extras-20"):
-        row = first(name, what="probabilities")
-        lines.append([f"`{document(name)['command']}`", f"{row['error']:.1f}", f"{row['kept']:.0f}"])
-    return table(["", "calibration error, %", "words kept with 98 % right, %"], lines)
+def models_of(name: str) -> Iterator[list[str]]:
+    """Yield a line for each model of a file, which has a row with stress and perhaps one without."""
+    found = [row for row in rows(name) if "WER" in row]
+    for what in unique(STRESS.sub("", row["what"]) for row in found):
+        kept, *dropped = (row for row in found if STRESS.sub("", row["what"]) == what)
+        ours = what.startswith("regard")
+        calibration = first(name, what="probabilities") if ours else {}
+        about = ", ".join(filter(None, (what, kept["note"]))) + f" `{options(name)}`" * ours
+        measures = [(kept, "PER"), (kept, "WER"), ((dropped or [{}])[0], "WER")]
+        measures += [(calibration, "error"), (calibration, "kept")]
+        yield [about, *(f"{row[rate]:g}" if rate in row else "-" for row, rate in measures)]
 
 
 def exported() -> list[str]:
@@ -385,16 +398,16 @@ LANGUAGES = {
 def languages() -> list[str]:
     """Error rates of ten languages beside those of Phonetisaurus."""
     lines = []
-    for file in ("gruut", "gruut-german"):
+    for file, kind in (("gruut", ""), ("gruut-german", ", all words")):
         for code in unique(row["what"].split(",")[0] for row in rows(file)):
             peer, ours = (first(file, what=f"{code}, {who}") for who in ("Phonetisaurus", "regard"))
             trained, tested = re.findall(r"[\d,]+(?= \w+ words)", ours["note"])
             rates = [f"{row[rate]:.2f}" for rate in ("PER", "WER") for row in (peer, ours)]
-            lines.append([LANGUAGES[code], trained, tested, *rates])
-    kinds = [
-        f"{kind} wrong, %: {who}" for kind in ("phonemes", "words") for who in ("Phonetisaurus", "regard")
+            lines.append([LANGUAGES[code] + kind, trained, tested, *rates])
+    heads = [
+        f"{part} wrong, %: {who}" for part in ("phonemes", "words") for who in ("Phonetisaurus", "regard")
     ]
-    return [*table(["", "training words", "test words", *kinds], lines), "", source("gruut", "gruut-german")]
+    return [*table(["", "training words", "test words", *heads], lines), "", source("gruut", "gruut-german")]
 
 
 def alignments() -> list[str]:
@@ -518,7 +531,6 @@ BLOCKS: dict[str, Callable[[], list[str]]] = {
             sentences,
             phonemes,
             shipped,
-            probabilities,
             exported,
             languages,
         ),
