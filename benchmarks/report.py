@@ -13,6 +13,7 @@ import json
 import math
 import re
 import statistics
+import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -102,6 +103,11 @@ def table(heads: Sequence[str], lines: Iterable[Sequence[str]]) -> list[str]:
     """Return a Markdown table; the first column is of words."""
     rule = ["---", *["---:"] * (len(heads) - 1)]
     return ["| " + " | ".join(cells) + " |" for cells in ([*heads], rule, *lines)]
+
+
+def wrap(sentence: str) -> list[str]:
+    """Return the lines of a sentence."""
+    return textwrap.wrap(sentence, 138, break_long_words=False, break_on_hyphens=False)
 
 
 def bold(text: str, best: bool) -> str:
@@ -272,13 +278,13 @@ def speed() -> list[str]:
     gradients = first("footprint", section="memory", case="forward and backward")
     versions = document("kernel-zen4")["versions"]
     names = [f"{name} {versions[name]}" for name in ("PyTorch", "onnxruntime", "NumPy")]
-    return [
-        f"On three processors the kernel was as fast as {', '.join(names[:-1])} and {names[-1]} or faster in "
-        f"{share_of(long)} measurements of long sequences,",
+    return wrap(
+        f"On {len({machine.file for machine in MACHINES})} processors the kernel was as fast as "
+        f"{', '.join(names[:-1])} and {names[-1]} or faster in {share_of(long)} measurements of long sequences, "
         f"in {share_of(decoding)} of decoding and in {share_of(calls)} of small calls; its gradients take "
         f"{number(gradients['regard'])} MiB of extra memory where PyTorch's take {number(gradients['PyTorch'])} "
-        "([all tables](docs/results.md#the-kernel)).",
-    ]
+        "([all tables](docs/results.md#the-kernel))."
+    )
 
 
 def installed() -> list[str]:
@@ -296,12 +302,12 @@ def translation() -> list[str]:
     scores = {kind: [row["BLEU"] for row in rows("translate", attention=kind)] for kind in (True, False)}
     sentences = first("translate")["sentences"]
     seeds = len(scores[True])
-    return [
+    return wrap(
         f"On {sentences:,} held-out sentences of at most 12 tokens, a model with attention reaches BLEU "
-        f"{extent(scores[True], '{:.1f}'.format)}, one without {extent(scores[False], '{:.1f}'.format)}",
+        f"{extent(scores[True], '{:.1f}'.format)}, one without {extent(scores[False], '{:.1f}'.format)} "
         f"(the same pairs and epochs, {seeds} seed{'s' * (seeds > 1)}, `python benchmarks/translate.py`); "
-        "the longer the sentence, the larger the difference:",
-    ]
+        "the longer the sentence, the larger the difference:"
+    )
 
 
 def length() -> list[str]:
@@ -508,14 +514,13 @@ def estimator_ranks() -> list[str]:
     )
     behind = [max(means.values()) - means["attention"] for means in found.values()]
     better = [means["attention"] > means["KNeighbors"] for means in found.values()]
-    return [
+    return wrap(
         f"By the mean over the folds (ties count), attention with its defaults is the best of up to {len(ESTIMATORS)} "
-        f"estimators on {len(best)} of {len(found)} tables ({', '.join(best)})",
+        f"estimators on {len(best)} of {len(found)} tables ({', '.join(best)}) "
         f"and the worst on {len(worst)} ({', '.join(worst)}). It is within one percentage point of the best on "
         f"{share_of([gap <= 1 for gap in behind])} (median gap {statistics.median(behind):.1f}, largest "
-        f"{max(behind):.1f}),",
-        f"and better than KNeighbors on {share_of(better)}.",
-    ]
+        f"{max(behind):.1f}), and better than KNeighbors on {share_of(better)}."
+    )
 
 
 # --- pages

@@ -46,9 +46,9 @@ def test_the_pages_have_the_figures_that_the_scripts_wrote(report: dict[str, Any
 
 def test_a_changed_figure_is_found(report: dict[str, Any]) -> None:
     page = written("docs/results.md")
-    cell = re.search(r"\*\*\d+\*\*, \d+ %", page)
+    cell = re.search(r"\*\*\d+\*\*, \d+%", page)
     assert cell
-    assert report["filled"](page.replace(cell[0], "**999**, 99 %", 1)) == page
+    assert report["filled"](page.replace(cell[0], "**999**, 99%", 1)) == page
 
 
 def test_every_function_of_the_report_is_on_a_page(report: dict[str, Any]) -> None:
