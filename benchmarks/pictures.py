@@ -31,6 +31,7 @@ from typing import Any
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 from PIL import Image
+from report import rows
 from trial import sides
 
 from regard.cli import main as command
@@ -51,18 +52,6 @@ STEPS = ROOT / "src" / "regard" / "show" / "page" / "assets" / "translator.json"
 CAPTIONER, SCENE = ROOT / "runs" / "digits", "test/00495.png"
 ALIGNED = "Change the properties for the selected DDE link."
 HEADS = "Click the icon to open the selected file."
-# What `benchmarks/length.py --minutes 5` has measured, to about 0.1 BLEU: training for it takes ten minutes more.
-# Tokens in the source, sentences, BLEU with attention and without.
-LENGTHS = (
-    ("1-5", 538, 44.9, 22.0),
-    ("6-10", 705, 52.7, 32.2),
-    ("11-15", 782, 49.8, 25.6),
-    ("16-20", 553, 49.6, 17.5),
-    ("21-25", 282, 45.7, 14.7),
-    ("26-30", 146, 46.6, 13.7),
-    ("31-35", 60, 48.0, 11.6),
-    ("36-48", 42, 51.2, 11.5),
-)
 
 
 def trained(name: str, *, minutes: float, **options: Any) -> Seq2Seq:
@@ -91,7 +80,10 @@ def heads(path: Path) -> None:
 
 def length(path: Path) -> None:
     """Draw BLEU by length, with and without attention."""
-    labels, counts, with_attention, without = zip(*LENGTHS, strict=True)
+    measured = rows("length")
+    labels, counts, with_attention, without = (
+        [row[key] for row in measured] for key in ("tokens", "sentences", "attention", "without")
+    )
     lines = {"with attention": with_attention, "without": without}
     save(path, by_length(labels, lines, counts, along="tokens in the source"))
 

@@ -291,7 +291,9 @@ def installed() -> list[str]:
     """The sentence of the README on its size."""
     found = {row["case"]: row["alone"] for row in rows("footprint", section="size")}
     others = " and ".join(f"{name} {number(found[name])}" for name in ("PyTorch", "onnxruntime"))
-    return [f"The package takes {found['regard']:.1f} MB ({others}), dependencies and bytecode not counted."]
+    return [
+        f"The package takes about {found['regard']:.0f} MB ({others}), dependencies and bytecode not counted."
+    ]
 
 
 # --- encoder-decoders

@@ -103,7 +103,7 @@ def test_the_installed_size_is_that_of_the_package(report: dict[str, Any]) -> No
     files = [path for path in root.rglob("*") if not {"__pycache__", "source"} & set(path.parts)]
     now = sum(path.stat().st_size for path in files if path.is_file()) / 1e6
     stated = report["first"]("footprint", section="size", case="regard")["alone"]
-    assert abs(stated - now) < 0.1 * now, (
+    assert abs(stated - now) < 0.15 * now, (
         f"{now:.2f} MB now: python benchmarks/kernel.py --only memory cost --json ..."
     )
 
