@@ -52,11 +52,12 @@ def first(name: str, **fields: Any) -> Row:
 
 
 def source(*names: str) -> str:
-    """Return a line on processors, versions and commands."""
+    """Return a line on processors, versions and commands, and whether the figures were transcribed."""
     stored = [document(name) for name in names]
     versions = ", ".join(f"{key} {value}" for key, value in stored[0]["versions"].items() if key != "regard")
     calls = ", ".join(f"`{call}`" for call in unique(each["command"] for each in stored))
-    return "; ".join(filter(None, [*unique(each["processor"] for each in stored), versions, calls]))
+    origin = "transcribed" if any("note" in each for each in stored) else ""
+    return "; ".join(filter(None, [*unique(each["processor"] for each in stored), versions, calls, origin]))
 
 
 def sources(*names: str) -> list[str]:
@@ -460,7 +461,7 @@ def networks() -> list[str]:
             cells = [c for row, b in ((ours, best), (other, not best)) for c in rated(row, b)]
             lines.append([f"{case}, {document(file)['processor']}", *cells])
     heads = ["a second", "regard", "% of the limit", "MiB", "PyTorch", "% of the limit", "MiB"]
-    return [*table(heads, lines), "", "`python benchmarks/translating.py`, `python benchmarks/training.py`"]
+    return [*table(heads, lines), "", *sources(*files)]
 
 
 def rated(row: Row, best: bool) -> list[str]:
