@@ -21,7 +21,17 @@ from typing import Any
 __all__ = ["Row", "add_option", "installed", "keep", "processor", "save", "spread"]
 
 Row = dict[str, Any]
-PACKAGES = ("regard", "numpy", "scipy", "torch", "onnxruntime", "jax", "scikit-learn", "statsmodels", "skpro")
+PACKAGES = {
+    "regard": "regard",
+    "NumPy": "numpy",
+    "SciPy": "scipy",
+    "PyTorch": "torch",
+    "onnxruntime": "onnxruntime",
+    "JAX": "jax",
+    "scikit-learn": "scikit-learn",
+    "statsmodels": "statsmodels",
+    "skpro": "skpro",
+}
 
 _rows: list[Row] = []
 
@@ -74,7 +84,7 @@ def command() -> str:
 
 def versions() -> dict[str, str]:
     """Return the versions of the packages that are installed."""
-    return {name: found for name in PACKAGES if (found := installed(name))}
+    return {name: found for name, package in PACKAGES.items() if (found := installed(package))}
 
 
 def installed(*names: str) -> str | None:

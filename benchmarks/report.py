@@ -28,7 +28,7 @@ PAGES = ("README.md", "docs/results.md", "kits/estimators/README.md")
 BLOCK = re.compile(r"(<!-- report: (\w+) -->\n)(.*?)(<!-- /report -->)", re.DOTALL)
 
 Row = dict[str, Any]
-OTHERS = {"PyTorch": "P", "onnxruntime": "O", "NumPy": "N", "JAX": "J", "best other": ""}
+OTHERS = {"PyTorch": "P", "onnxruntime": "O", "NumPy": "N", "with SciPy": "S", "JAX": "J", "best other": ""}
 
 
 # --- files, figures and tables
@@ -228,29 +228,29 @@ def pair(row: Row | None) -> tuple[str, str]:
 
 
 def kernel_masks() -> list[str]:
-    """The time of masks relative to dense attention of the same useful work."""
-    machines = [machine for machine in MACHINES if any("cost" in row for row in rows(machine.file))]
-    machines = [machine for machine in machines if machine.threads == 1]
-    keys = [key for key, row in machines[0].rows("GFLOP/s").items() if "cost" in row]
-    lines = [[title(*key), *(f"{m.rows('GFLOP/s')[key]['cost']:.2f}" for m in machines)] for key in keys]
-    return table(["time relative to dense", *(machine.name for machine in machines)], lines)
+    """The time of masks relative to dense attention of the same useful work, with one thread."""
+    costs = {machine.name: costs_of(machine) for machine in MACHINES if machine.threads == 1}
+    cases = unique(case for found in costs.values() for case in found)
+    lines = [[case, *(figure(found.get(case)) for found in costs.values())] for case in cases]
+    return table(["time relative to dense", *costs], lines)
+
+
+def costs_of(machine: Machine) -> dict[str, float]:
+    """Return the relative times of a machine by case."""
+    return {title(*key): row["cost"] for key, row in machine.rows("GFLOP/s").items() if "cost" in row}
 
 
 def kernel_calls() -> list[str]:
     """Rows that are times: small calls and the additive score."""
-    names = ("PyTorch", "NumPy", "JAX")
+    found = [(file, row) for file in KERNELS for row in rows(file) if row["unit"] in ("us", "ms")]
+    names = [name for name in OTHERS if any(name in row for _, row in found)]
     lines = []
-    for file in KERNELS:
-        for row in rows(file):
-            if row["unit"] in ("us", "ms"):
-                best = gain(row, best_other(row)[1]) >= 1
-                unit = row["unit"].replace("u", "µ")
-                cells = [bold(f"{figure(row['regard'])} {unit}", best)]
-                cells += [
-                    bold(figure(row.get(name)), not best and best_other(row)[0] == name) for name in names
-                ]
-                kind = "additive score, n = m = 512, h = 128, " if row["section"] == "additive" else ""
-                lines.append([f"{kind}{row['case']}, {document(file)['processor']}", *cells])
+    for file, row in found:
+        name, other = best_other(row)
+        best = "regard" if gain(row, other) >= 1 else name
+        kind = "additive score, n = m = 512, h = 128, " if row["section"] == "additive" else ""
+        about = f"{kind}{row['case']}, {document(file)['processor']}, {row['unit'].replace('u', 'µ')}"
+        lines.append([about, *(bold(figure(row.get(each)), each == best) for each in ("regard", *names))])
     return table(["time of a call", "regard", *names], lines)
 
 
