@@ -228,9 +228,10 @@ def self_and_gradients(q: Any, k: Any, v: Any, mask: Any) -> list[Any]:
     return [context, gradients.queries, gradients.keys, gradients.values]
 
 
-@pytest.mark.parametrize("sink", [None, 0.5])
-def test_law_3_queries_that_see_no_chunk(sink: float | None) -> None:
-    q, k, v = small(3, 4, 4)
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("sink", [None, 0.1, -np.inf])
+def test_law_3_queries_that_see_no_chunk(sink: float | None, dtype: Any) -> None:
+    q, k, v = small(3, 4, 4, dtype=dtype)
     mask = regard.mask.documents(np.repeat([0, 1, 9], [4, 4, 4]), np.repeat([0, 1], [6, 6]))
     context, pullback = attention_vjp(q, k, v, mask=mask, sink=sink)
     dcontext = np.ones((12, 4))
@@ -252,14 +253,42 @@ def test_law_4_a_visible_nan_reaches_the_rows_that_see_it() -> None:
     assert np.isnan(context[7:]).all()
 
 
-def test_arrays_without_numbers() -> None:
-    for shapes in [((0, 4), (5, 4), (5, 2)), ((3, 4), (0, 4), (0, 2)), ((0, 3, 4), (0, 5, 4), (0, 5, 2))]:
-        arrays = [da.zeros(shape, chunks=2) for shape in shapes]
-        context, pullback = attention_vjp(*arrays)
-        expected = regard.attention(*(np.zeros(shape) for shape in shapes))
+def test_a_learned_array_of_the_user_has_a_gradient_where_a_chunk_shows_nothing() -> None:
+    score = strategies.Manhattan(np.float64(0.75))
+    q, k, v = small(5, 4, 3)
+    arrays = [computed(x) for x in (q, k, v)]
+    for visible in (np.tri(12, dtype=bool), np.zeros((12, 12), bool)):
+        _, pullback = attention_vjp(q, k, v, score=score, mask=da.from_array(visible, chunks=4))
+        exact = regard.attention_vjp(*arrays, score=score, mask=visible)[1](np.ones((12, 4))).score[
+            "sharpness"
+        ]
+        lazy = pullback(da.ones((12, 4))).score["sharpness"]
+        assert (lazy.shape, lazy.dtype) == (exact.shape, exact.dtype)
+        np.testing.assert_allclose(computed(lazy), exact, atol=1e-12)
+
+
+@pytest.mark.parametrize("lead", [(), (0,), (2,)])
+@pytest.mark.parametrize(
+    ("n", "m", "d", "e"), [(0, 5, 4, 0), (0, 0, 0, 0), (3, 0, 4, 2), (0, 5, 4, 3), (3, 4, 0, 0)]
+)
+def test_arrays_without_numbers_in_several_chunks(
+    lead: tuple[int, ...], n: int, m: int, d: int, e: int
+) -> None:
+    shapes = [(*lead, *shape) for shape in ((n, d), (m, d), (m, e), (n, e), (n, m))]
+    q, k, v, dcontext, mask = (np.ones(shape, np.float32) for shape in shapes)
+    nothing = [da.zeros((*x.shape[:-2], 0, x.shape[-1]), dtype=x.dtype) for x in (q, k, v)]
+    several = [da.concatenate(pair, -2) for pair in zip(nothing, map(da.ones_like, (q, k, v)), strict=True)]
+    options = {"bias": np.zeros((n, m), np.float32), "sink": 0.5}
+    for visible in (None, mask > 0, regard.mask.causal(align="end")):
+        context, pullback = attention_vjp(*several, mask=visible, **options)
+        expected, reference = regard.attention_vjp(q, k, v, mask=visible, **options)
         np.testing.assert_array_equal(computed(context), expected)
-        for gradient, shape in zip(pullback(da.zeros_like(context))[:3], shapes, strict=True):
-            assert computed(gradient).shape == shape
+        lazy, exact = pullback(da.ones(dcontext.shape, dtype=np.float32, chunks=-1)), reference(dcontext)
+        for name in ("queries", "keys", "values", "bias", "sink"):
+            gradient, other = computed(getattr(lazy, name)), getattr(exact, name)
+            assert gradient.shape == getattr(lazy, name).shape == other.shape, name
+            assert gradient.dtype == getattr(lazy, name).dtype == other.dtype, name
+            np.testing.assert_allclose(gradient, other, atol=1e-6, err_msg=name)
 
 
 # ---- the graph ---------------------------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from regard._layout import Region
 from regard.attention import Gradients, Partial, check_differentiable, partial_vjp
 from regard.dask import tasks
 from regard.dask.forward import ForwardGraph, Layer, pair_arguments, reduce, with_layers
-from regard.dask.grid import Index, Key, check_dask, cut_into_chunks, sizes, with_checked_blocks
+from regard.dask.grid import Index, Key, check_dask, cut_into_chunks, rechunked, sizes, with_checked_blocks
 from regard.mask import MaskLike
 from regard.position import BiasLike, alibi
 from regard.scores import Score, ScoreLike, is_builtin
@@ -99,7 +99,7 @@ def attention_vjp(
         if dcontext.shape != context.shape:
             rule = f"dcontext must have the shape of the context (..., n, e) = {context.shape}."
             _check.fail(f"{rule} Got {dcontext.shape} instead.")
-        checked = with_checked_blocks("dcontext", dcontext).rechunk(context.chunks)
+        checked = rechunked(with_checked_blocks("dcontext", dcontext), context.chunks)
         return GradientGraph(forward, checked).gradients(bias)
 
     return context, pullback

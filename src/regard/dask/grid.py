@@ -218,6 +218,12 @@ def with_checked_blocks(name: str, array: da.Array) -> da.Array:
     return da.Array(graph, checked, array.chunks, dtype=array.dtype)
 
 
+def rechunked(array: da.Array, chunks: tuple[tuple[int, ...], ...]) -> da.Array:
+    """Return the array in these chunks, also where Dask keeps those that it has: if all sizes are 0."""
+    cut = array.rechunk(chunks)
+    return cut if cut.chunks == chunks else da.zeros(array.shape, dtype=array.dtype, chunks=chunks)
+
+
 def _check_in_memory(name: str, value: Any) -> None:
     if isinstance(value, da.Array):
         hint = f"it is small: {name}.compute()"
@@ -316,7 +322,7 @@ def _operand(
     """Rechunk queries, keys or values to the grid."""
     own = array.ndim - 2
     first = _chunks_like(array.shape[:own], batch)
-    array = array.rechunk((*first, sizes(along), (array.shape[-1],)))
+    array = rechunked(array, (*first, sizes(along), (array.shape[-1],)))
     return Operand(array, _read(array, own, batch, read), follows)
 
 
@@ -326,7 +332,7 @@ def _pairs_operand(
     """Rechunk an array that broadcasts to (..., n, m) to the grid."""
     wanted = _chunks_like(array.shape, (*batch, rows, columns))
     # Chunks of NumPy arrays go where they are needed.
-    array = array.rechunk(wanted) if isinstance(array, da.Array) else da.from_array(array, chunks=wanted)
+    array = rechunked(array, wanted) if isinstance(array, da.Array) else da.from_array(array, chunks=wanted)
     trailing = ("rows", "columns")[2 - min(array.ndim, 2) :]
     sized = array.shape[array.ndim - len(trailing) :]
     full = tuple(axis if size != 1 else "" for axis, size in zip(trailing, sized, strict=True))

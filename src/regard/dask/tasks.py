@@ -154,7 +154,8 @@ def sink_gradient(total: Partial, dcontext: Array, sink: Array) -> Array:
     """Return the gradient of a sink: minus its weight times dcontext . context, as its value is 0."""
     with np.errstate(all="ignore"):
         along = einsum("...te,...te->...t", _wide(dcontext), total.context, dtype=np.float64)
-        weight = np.exp(sink[..., None].astype(np.float64) - total.lse)
+        logits = sink.astype(total.lse.dtype)[..., None].astype(np.float64)  # as `merge` rounds them
+        weight = np.exp(logits - np.where(np.isneginf(total.lse), 0, total.lse))
         # A row without a visible key contributes nothing, whatever its dcontext.
         down = np.where((weight >= 1) | (weight == 0), 0, -weight * along).sum(-1)
         return np.asarray(sum_to(down, sink.shape))

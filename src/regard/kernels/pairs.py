@@ -244,17 +244,30 @@ class Function(Pairs):
         return np.broadcast_to(scored, shape).astype(left.dtype, copy=False)
 
     def pullback(self, left: Array, right: Array, dscored: Array, total: Named) -> tuple[Array, Array]:
-        assert isinstance(self.function, scores.Differentiable)
-        arguments = _read_only(left, right)
-        gradients = self.function.vjp(*arguments)[1](dscored)
-        if not isinstance(gradients, tuple) or len(gradients) not in (2, 3):
-            rule = "pullback(dscores) must return (dqueries, dkeys) or (dqueries, dkeys, {name: gradient})."
-            _check.fail(rule, kind=TypeError)
-        for name, gradient, of in zip(("dqueries", "dkeys"), gradients, arguments, strict=False):
-            _check.shape(name, np.shape(gradient), of.shape)
-        for name, gradient in (gradients[2] if len(gradients) == 3 else {}).items():
+        dleft, dright, learned = _pulled_back(self.function, left, right, dscored)
+        for name, gradient in learned.items():
             total[name] = total[name] + gradient if name in total else np.array(gradient)
-        return np.asarray(gradients[0]), np.asarray(gradients[1])
+        return dleft, dright
+
+
+def _pulled_back(function: Any, left: Array, right: Array, dscored: Array) -> tuple[Array, Array, Named]:
+    """Return the gradients of a block by a user-defined score function: dleft, dright and its learned arrays."""
+    assert isinstance(function, scores.Differentiable)
+    arguments = _read_only(left, right)
+    gradients = function.vjp(*arguments)[1](dscored)
+    if not isinstance(gradients, tuple) or len(gradients) not in (2, 3):
+        rule = "pullback(dscores) must return (dqueries, dkeys) or (dqueries, dkeys, {name: gradient})."
+        _check.fail(rule, kind=TypeError)
+    for name, gradient, of in zip(("dqueries", "dkeys"), gradients, arguments, strict=False):
+        _check.shape(name, np.shape(gradient), of.shape)
+    return np.asarray(gradients[0]), np.asarray(gradients[1]), gradients[2] if len(gradients) == 3 else {}
+
+
+def _zero_gradients(function: Any, left: Array, right: Array) -> Named:
+    """Return 0 for each learned array of a user-defined score function, whose names only its pullback knows."""
+    query, key, dscore = (np.zeros((1, 1, size), left.dtype) for size in (left.shape[-1], right.shape[-1], 1))
+    learned = _pulled_back(function, query, key, dscore)[2]
+    return {name: np.zeros_like(gradient) for name, gradient in learned.items()}
 
 
 def _read_only(left: Array, right: Array) -> tuple[Array, Array]:
@@ -280,7 +293,10 @@ def _learned(p: Problem, score: scores.Score) -> Named:
 
 
 def _function(p: Problem, queries: Array, keys: Array) -> Function:
-    pairs = _pairs(Function, p, queries, keys, lambda dleft, dright, total: (dleft, dright, total))
+    def finish(dleft: Array, dright: Array, total: Named) -> tuple[Array, Array, Named]:
+        return dleft, dright, total or _zero_gradients(p.score, queries, keys)  # where no pair is visible
+
+    pairs = _pairs(Function, p, queries, keys, finish)
     pairs.function, pairs.depth = p.score, max(queries.shape[-1], keys.shape[-1], 1)
     return pairs
 
