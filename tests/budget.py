@@ -1,10 +1,11 @@
 """The error budget of law 1.
 
     |error of context_ie| <= eps * (S_i * (d + 4) + min(m, 256) + m / 64 + 4) * sum_j w_ij |v_je|
+                             + tiny * (m + 1 + sum_j |v_je|)
 
-against exact arithmetic, with S_i = max_j scale * sum |q_i||k_j|: the largest sum of absolute terms behind a visible
-logit of row i. Another score takes its own sum of absolute terms, a bias adds its absolute value, and d is the number
-of terms of the longest sum (`oracle.Score` has both).
+against exact arithmetic, over the visible keys j, with S_i = max_j scale * sum |q_i||k_j|: the largest sum of absolute
+terms behind a visible logit of row i. Another score takes its own sum of absolute terms, a bias adds its absolute
+value, and d is the number of terms of the longest sum (`oracle.Score` has both).
 
 The bound holds for the worst case, where all rounding errors have one sign. A sum of k numbers, each rounded by at most
 eps / 2, is wrong by at most eps * k / 2 of the sum of absolute values. Hence d eps / 2 for a logit, which moves a
@@ -12,7 +13,11 @@ weight and the sum of weights alike; and for numerator and denominator 256 eps /
 256 keys before they add them to the running sum, and eps / 2 for each block added. Blocks have 64 keys or more up to
 d, e = 256.
 
-bfloat16 may be multiplied in pairs as it is stored. The weights are then rounded to it, each by half an eps = 2^-8.
+`tiny` is the smallest positive number, 2^-149 in float32. Numbers below the normal range are multiples of it: a weight
+is rounded twice, and so is each product of a weight and a value.
+
+bfloat16 may be multiplied in pairs as it is stored. The weights are then rounded to it, each by half an eps = 2^-8, and
+weights, values and products below the normal range count as 0.
 
 A step two that isn't smooth in proportion (sparsemax, entmax: an error of a logit moves a weight by as much, however
 small the weight is) replaces the weighted sum by the plain sum of |v_je| over the visible keys of row i.
@@ -31,12 +36,13 @@ from regard.weights import local_p
 F64 = NDArray[np.float64]
 
 
-def allowance(magnitude: F64, terms: int, weighted_values: F64, eps: float, tiny: float = 0.0) -> F64:
-    """The largest error allowed, (..., n, e), from (..., n, m) magnitudes and (..., n, e) weighted |values|."""
-    m = magnitude.shape[-1]
+def allowance(magnitude: F64, terms: int, weights: F64, visible: Any, size: F64, dtype: Any) -> F64:
+    """The largest error allowed, (..., n, e), from magnitudes, weights and visible pairs (..., n, m), and |values|."""
+    m, info = magnitude.shape[-1], np.finfo(dtype)
     largest = magnitude.max(axis=-1, initial=0.0)[..., None]  # S_i
-    bound = eps * (largest * (terms + 4) + min(m, 256) + m / 64 + 4) * weighted_values
-    return np.asarray(bound + tiny * (m + 1), dtype=np.float64)  # numbers below the normal range lose digits
+    rounding = float(info.eps) * (largest * (terms + 4) + min(m, 256) + m / 64 + 4) * (weights @ size)
+    underflow = float(info.smallest_subnormal) * (m + 1 + np.asarray(visible, np.float64) @ size)
+    return np.asarray(rounding + underflow, dtype=np.float64)
 
 
 def absolute_values(values: Any, lead: tuple[int, ...]) -> F64:
@@ -47,28 +53,29 @@ def absolute_values(values: Any, lead: tuple[int, ...]) -> F64:
     return size
 
 
-def rounded_weights(weighted_values: F64, options: dict[str, Any], d: int) -> F64:
-    """The further allowance for bfloat16, from sum_j w_ij |v_je|: where pairs are multiplied, weights are rounded.
+def pairs_of_bfloat16(weights: F64, visible: Any, size: F64, options: dict[str, Any], d: int) -> Any:
+    """The further allowance for bfloat16 where it is multiplied in pairs, which rounds the weights.
 
     That is so for softmax of dot products of an even number of terms.
     """
-    pairs = (
+    if not (
         options.get("score", "scaled_dot") in ("dot", "scaled_dot")
         and not isinstance(options.get("normalize"), local_p)
         and options.get("normalize") not in ("sparsemax", "entmax15", "hard")
         and d % 2 == 0
+    ):
+        return 0.0
+    normal = float(np.finfo(np.float32).smallest_normal)
+    return weights @ size * 2.0**-8 + normal * (
+        weights.shape[-1] + 1 + np.asarray(visible, np.float64) @ size
     )
-    return weighted_values * (2.0**-8 if pairs else 0.0)
 
 
 def of_answer(answer: oracle.Answer, values: Any, dtype: Any, *, proportional: bool = True) -> F64:
     """The allowance for a context computed in `dtype` (float32 or float64) whose exact answer is `answer`."""
-    size = absolute_values(values, answer.context.shape[:-2])
-    share = answer.weights if proportional else np.where(answer.logits > -np.inf, 1.0, 0.0)
-    info = np.finfo(dtype)
-    return allowance(
-        answer.magnitude, answer.terms, share @ size, float(info.eps), float(info.smallest_subnormal)
-    )
+    size, visible = absolute_values(values, answer.context.shape[:-2]), answer.logits > -np.inf
+    share = answer.weights if proportional else visible.astype(np.float64)
+    return allowance(answer.magnitude, answer.terms, share, visible, size, dtype)
 
 
 def of_dot(queries: Any, keys: Any, values: Any, weights: F64, scale: float, dtype: Any) -> F64:
@@ -78,7 +85,7 @@ def of_dot(queries: Any, keys: Any, values: Any, weights: F64, scale: float, dty
     size = absolute_values(values, weights.shape[:-2])
     k = absolute_values(k, weights.shape[:-2])
     magnitude = abs(scale) * (q @ np.swapaxes(k, -1, -2)) * (weights > 0)
-    return allowance(magnitude, q.shape[-1], weights @ size, float(np.finfo(dtype).eps))
+    return allowance(magnitude, q.shape[-1], weights, weights > 0, size, dtype)
 
 
 def assert_within(actual: Any, exact: F64, allowed: F64, what: str = "") -> None:

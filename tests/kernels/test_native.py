@@ -112,14 +112,17 @@ def expected(name: str, dtype: Any, n: int, m: int, d: int, e: int) -> tuple[Cas
     bias = np.nan_to_num(np.abs(np.asarray(c.option.exact.get("bias", 0.0), np.float64)), posinf=0)
     size = np.where(attention.logits > -np.inf, abs(c.option.exact["scale"]) * size + bias, 0)
     compute = np.float64 if dtype == np.float64 else np.float32
-    info = np.finfo(compute)
-    weighted = attention.weights @ budget.absolute_values(v, attention.context.shape[:-2])
-    allowed = budget.allowance(size, terms, weighted, float(info.eps), float(info.smallest_subnormal))
+    shares = (
+        attention.weights,
+        attention.logits > -np.inf,
+        budget.absolute_values(v, attention.context.shape[:-2]),
+    )
+    allowed = budget.allowance(size, terms, *shares, compute)
     if np.dtype(dtype).itemsize == 2:  # one more rounding, of the result
         half = ml_dtypes.finfo(dtype)
         allowed += np.abs(attention.context) * float(half.eps) * 0.51 + float(half.smallest_subnormal)
     if dtype == ml_dtypes.bfloat16:  # multiplied in pairs as they are stored, the weights too
-        allowed += budget.rounded_weights(weighted, c.option.regard, d)
+        allowed += budget.pairs_of_bfloat16(*shares, c.option.regard, d)
     return c, attention.context, allowed
 
 

@@ -203,8 +203,8 @@ def test_steps_of_a_search_add_up_to_the_loss(family: str, inputs: Input, option
 
 def allowed(dtype: Any) -> float:
     """The budget of law 1 for each of four layers of attention, one after the other, of a few small vectors."""
-    magnitude, weighted = np.full((1, 1, 7), 8.0), np.ones((1, 1, 1))
-    return float(4 * budget.allowance(magnitude, 64, weighted, float(np.finfo(dtype).eps))[0, 0, 0])
+    pairs = np.ones((1, 1, 7))
+    return float(4 * budget.allowance(pairs * 8, 64, pairs / 7, pairs, np.ones((1, 7, 1)), dtype)[0, 0, 0])
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
