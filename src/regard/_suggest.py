@@ -179,12 +179,12 @@ def unknown(arguments: Sequence[str], known: Iterable[str]) -> list[str]:
         argument
         for argument in options
         if argument.partition("=")[0] not in names
-        and (_is_option(argument) or (argument[:1] in _DASHES[1:] and f"--{_normalized(argument)}" in names))
+        and (is_option(argument) or (argument[:1] in _DASHES[1:] and f"--{_normalized(argument)}" in names))
     ]
 
 
-def _is_option(argument: str) -> bool:
-    """Return whether argparse takes an argument for an option: not "-", a number or text with spaces."""
+def is_option(argument: str) -> bool:
+    """Return whether an argument has the form of an option: not "-", a number or text with spaces."""
     if not argument.startswith("-") or len(argument) == 1 or " " in argument:
         return False
     try:

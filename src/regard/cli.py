@@ -60,6 +60,8 @@ VERBS = {
 }
 
 
+# Marks an argument that is a value although it begins with a minus. No argument of a process has this character.
+_VALUE = "\0"
 _NO_SPACE = (errno.ENOSPC, errno.EFBIG, *([errno.EDQUOT] if hasattr(errno, "EDQUOT") else []))
 
 
@@ -67,13 +69,37 @@ class _Parser(argparse.ArgumentParser):
     """A parser that reports an error in one line, as the rest of the command line does."""
 
     def error(self, message: str) -> NoReturn:
-        verb = self.prog.partition(" ")[2]
+        verb, message = self.prog.partition(" ")[2], message.replace(_VALUE, "")
         self.exit(2, f"{_line(verb or None, 'error', _suggest.choice(message))}\n")
 
     def _print_message(self, message: str, file: Any = None) -> None:
         """Write the help or an error; raise if that fails, which argparse hides."""
         if message:
             (file or sys.stderr).write(message)
+
+    def marked(self, arguments: Sequence[str]) -> list[str]:
+        """Return the arguments with values that begin with a minus marked, until ``--``.
+
+        argparse takes most of them for options, which of them depends on the version of Python.
+        """
+        known, missing, marked = self._option_string_actions, 0, list(arguments)
+        for place, argument in enumerate(arguments):
+            name, equals, _ = argument.partition("=")
+            if argument == "--":
+                break
+            if name in known:
+                missing = 0 if equals else _least(known[name].nargs)
+                continue
+            required = missing > 0 and not argument.startswith("--")
+            if argument.startswith("-") and (required or not _suggest.is_option(argument)):
+                marked[place] = _VALUE + argument
+            missing -= 1
+        return marked
+
+    def read_marked(self) -> None:
+        """Remove the mark of a value before it is read, by each type of the arguments so far."""
+        for read in {action.type for action in self._actions}:
+            self.register("type", read, functools.partial(_unmarked, read or str))
 
     def check_options(self, arguments: Sequence[str]) -> None:
         """Reject unknown options before argparse takes their values for files."""
@@ -85,6 +111,16 @@ class _Parser(argparse.ArgumentParser):
                 hint = f"./{file} is the file of this name"
             hint = hint or "options come after the verb" * (self.prog == "regard" and len(arguments) > 1)
             self.error(f"unrecognized arguments: {' '.join(unknown)}" + f"; {hint}" * bool(hint))
+
+
+def _least(nargs: int | str | None) -> int:
+    """Return how many values an option needs at least."""
+    return nargs if isinstance(nargs, int) else 0 if nargs in ("?", "*") else 1
+
+
+def _unmarked(read: Any, value: str) -> Any:
+    """Read a value that may be marked."""
+    return read(value.removeprefix(_VALUE))
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -192,18 +228,18 @@ def _parse(arguments: list[str], verb: str | None) -> tuple[Any, argparse.Namesp
         if name == verb:
             module, chosen = pkgutil.resolve_name(target), own
             module.add_arguments(own)
+            own.read_marked()
     if not arguments:
         parser.print_help(sys.stderr)
         raise SystemExit(2)
     if arguments[0].startswith("-"):
         parser.check_options(arguments if verb is None else arguments[: arguments.index(verb) + 1])
-    if chosen is not None and verb is not None:
-        chosen.check_options(arguments[arguments.index(verb) + 1 :])
-    if (
-        chosen is None or arguments[0] != verb or "--" in arguments
-    ):  # file names after it may begin with a dash
+    if chosen is None or verb is None or arguments[0] != verb:
         return module, parser.parse_args(arguments)
-    return module, chosen.parse_intermixed_args(arguments[1:])
+    rest = chosen.marked(arguments[1:])
+    chosen.check_options(rest)
+    # File names after "--" may begin with a dash.
+    return module, (chosen.parse_args if "--" in rest else chosen.parse_intermixed_args)(rest)
 
 
 def _warn(verb: str | None, printed: set[str], message: Warning | str, *_: object) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import argparse
 import os
+import pkgutil
 import signal
 import subprocess
 import sys
@@ -122,6 +124,72 @@ def test_numbers_and_text_after_an_option_are_not_options(capsys: pytest.Capture
     capsys.readouterr()
     assert refused(["train", "p", "--seed", "-1"], capsys).endswith("Got -1 instead.")
     assert main(["train", "--help", "--nope"]) == 0
+
+
+def taking_values(verb: str) -> list[argparse.Action]:
+    """The options of a verb that are followed by values."""
+    parser = argparse.ArgumentParser()
+    pkgutil.resolve_name(cli.VERBS[verb][0]).add_arguments(parser)
+    return [action for action in parser._actions if action.option_strings and action.nargs != 0]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("value", ["-1", "-1e-3", "-1,0;0,1", "-x"])
+@pytest.mark.parametrize("verb", cli.VERBS)
+def test_a_value_that_begins_with_a_minus_is_that_behind_an_equals_sign(
+    verb: str, value: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """For every option: the same result, error or output. Without the mark, argparse takes some for options."""
+    monkeypatch.chdir(tmp_path)
+    files = [] if verb in ("explain", "show") else ["no-such-file"]
+    for action in taking_values(verb):
+        option, results = action.option_strings[0], []
+        if action.nargs == "?" and value.startswith(("-x", "-1,")):
+            continue  # its value may be left out, so that this is an option
+        for arguments in ([option, value], [f"{option}={value}"]):
+            count = action.nargs if isinstance(action.nargs, int) else 1
+            if count == 1 or len(arguments) == 2:
+                status = main([verb, *files, *arguments, *[value] * (count - 1)])
+                results.append((status, *capsys.readouterr()))
+            for file in tmp_path.iterdir():
+                file.unlink()
+        assert len(set(results)) == 1, option
+        assert not any(text in results[0][2] for text in ("unrecognized", "expected", "\0", "x00")), results
+
+
+def test_values_that_begin_with_a_minus_are_numbers_of_any_form(capsys: pytest.CaptureFixture[str]) -> None:
+    weights = [part for side in ("query", "key", "value") for part in (f"--{side}-weight", "-1,0;0,-1")]
+    words = ["explain", "--words", "-1,0;0,1", *weights, "--scale"]
+    outputs = []
+    for scale in ("-1e-3", "-.001", "-0.001"):
+        assert main([*words, scale]) == 0
+        outputs.append(capsys.readouterr())
+    assert len(set(outputs)) == 1
+    assert "-0.001" in outputs[0].out
+    assert refused(["explain", "--scale", "--words", "1 0; 0 1"], capsys).endswith(
+        "--scale: expected one argument"
+    )
+    assert refused(["explain", "--window", "-1", "2"], capsys).endswith("Got '-1' instead.")
+
+
+@in_one_test("digits", ["\u0661", "\uff11", "\u06f1", "\u00b9", "1_0"])
+def test_digits_of_other_scripts_are_refused_wherever_a_number_is_read(
+    digits: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Also digits with underscores between them: int() and float() read all of these."""
+    table, options = tmp_path / "numbers.csv", ("--row", "--scale", "--at", "--digits")
+    table.write_text(f"3,{digits}\n3,4\n", "utf-8")
+    for arguments in [[option, digits] for option in options] + [
+        ["--words", f"0 {digits}; 0 1"],
+        [str(table)],
+    ]:
+        assert digits in refused(["explain", *arguments], capsys)
+    for arguments in (
+        ["train", "p", "--seed"],
+        ["train", "p", "--links-from"],
+        ["evaluate", "m", "t", "--gold-from"],
+    ):
+        assert digits in refused([*arguments, digits], capsys)
 
 
 # ----------------------------------------------------------------------------------------------------- signals

@@ -241,8 +241,8 @@ def _is_number(cell: str) -> bool:
 
 def _number(cell: str, location: str) -> float:
     try:
-        # float() would also read digits with underscores between them.
-        return float(cell.replace("_", "?"))
+        # float() would also read digits with underscores between them, and those of other scripts.
+        return float(cell.replace("_", "?") if cell.isascii() else "")
     except ValueError:
         _check.fail(f"{location}: {cell!r:.60} is not a number")
 

@@ -1,6 +1,7 @@
 """The command `regard explain`: scores, weights and context of any input, in numbers and words."""
 
 import argparse
+import re
 import sys
 from typing import Any
 
@@ -18,6 +19,7 @@ from regard.show.weights_figure import chosen_heads, save_weights
 
 __all__ = ["add_arguments", "run"]
 
+_INDICES = re.compile("-?[0-9]{1,18}(, ?-?[0-9]{1,18})*")
 _EACH = 0  # one step after the other
 EXAMPLES = """\
 examples:
@@ -116,10 +118,9 @@ def _step(text: str) -> str | int:
 
 
 def _indices(text: str) -> tuple[int, ...]:
-    try:
-        return tuple(int(part) for part in text.split(","))
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"integers between commas are needed: {text!r:.60}") from None
+    if not _INDICES.fullmatch(text):
+        raise argparse.ArgumentTypeError(f"integers between commas are needed: {text!r:.60}")
+    return tuple(map(int, text.split(",")))
 
 
 def run(args: argparse.Namespace) -> int:

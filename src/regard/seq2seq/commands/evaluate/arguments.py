@@ -113,7 +113,12 @@ def _add_references(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="reference word alignments of TEST, one line a pair, for AER",
     )
-    add("--gold-from", type=int, choices=(0, 1), help="the number of the first word in --gold (default 0)")
+    add(
+        "--gold-from",
+        type=argument_types.integer(0, 1),
+        metavar="{0,1}",
+        help="the number of the first word in --gold (default 0)",
+    )
     add_by(parser, "what the numbers in --gold count")
     add(
         "--links",
@@ -121,7 +126,12 @@ def _add_references(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="measure files of word alignments instead of models, with --gold",
     )
-    add(LINKS_FROM, type=int, choices=(0, 1), help="the number of the first word in --links (default 0)")
+    add(
+        LINKS_FROM,
+        type=argument_types.integer(0, 1),
+        metavar="{0,1}",
+        help="the number of the first word in --links (default 0)",
+    )
     add("--posterior", action="store_true", help="link by the posterior of the alignment, as in regard align")
     add("--hypotheses", **_FILES, metavar="FILE", help="measure files of translations instead of models")
     add(

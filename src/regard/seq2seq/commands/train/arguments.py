@@ -300,8 +300,8 @@ def _add_links(add: Any) -> None:
     add(
         LINKS_FROM,
         "--gold-from",
-        type=int,
-        choices=(0, 1),
+        type=argument_types.integer(0, 1),
+        metavar="{0,1}",
         help="the number of the first word in --links (default 0)",
     )
 
