@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
+from regard._processors import available
 from regard._signals import complete
 
 if TYPE_CHECKING:
@@ -249,16 +250,20 @@ def _python() -> ctypes.CDLL:
 
 
 @contextmanager
-def two_threads() -> Iterator[tuple[Workers, Workers]]:
+def two_threads(count: int | None = None) -> Iterator[tuple[Workers, Workers]]:
     """Yield two worker threads for a ``with`` block, each bound to one half of the processors.
+
+    `count` is the number of processors, by default those that this process may use. With one, no thread is started.
 
     Linux starts a thread on the processor of the thread that started it, and on a busy machine leaves it there: the two
     then take turns, as if there were one.
     """
     _keep_memory()
     processors = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
+    threads = int((available() if count is None else count) > 1)
     first, second = (
-        Workers(1, partial(_bind_to, processors[half::2] if len(processors) > 1 else [])) for half in range(2)
+        Workers(threads, partial(_bind_to, processors[half::2] if len(processors) > 1 else []))
+        for half in range(2)
     )
     with first, second:
         yield first, second

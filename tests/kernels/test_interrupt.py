@@ -466,7 +466,7 @@ def startable(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -
 
 def test_work_for_two_threads_runs_with_fewer(startable: int) -> None:
     names: list[str] = []
-    with two_threads() as threads:
+    with two_threads(2) as threads:
         assert TwoThreadMap(threads)(
             lambda i: (names.append(threading.current_thread().name), i)[1], (3, 4)
         ) == [

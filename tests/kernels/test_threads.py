@@ -289,7 +289,7 @@ def test_law_12_no_more_threads_are_started_than_useful() -> None:
 
 @pytest.mark.threads
 def test_each_item_has_a_thread() -> None:
-    with two_threads() as threads:
+    with two_threads(2) as threads:
         idents = TwoThreadMap(threads)(lambda _: threading.get_ident(), range(2))
         assert len(set(idents)) == 2
         assert threading.get_ident() not in idents
@@ -301,7 +301,7 @@ def test_adam_is_the_same_with_two_threads() -> None:
     rng = np.random.default_rng(0)
     start, gradient = rng.standard_normal((2, 300_001)).astype(np.float32)
     alone, shared = (Adam(start.copy()) for _ in range(2))
-    with two_threads() as threads:
+    with two_threads(2) as threads:
         for _ in range(2):
             length = alone.step(gradient.copy(), 0.1)
             assert shared.step(gradient.copy(), 0.1, TwoThreadMap(threads)) == length

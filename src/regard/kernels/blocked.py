@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 from regard._einsum import einsum
 from regard._layout import Items, slices
 from regard._problem import Problem
+from regard._processors import available
 from regard.kernels import pairs as pairing
-from regard.kernels.library import processors
 from regard.kernels.pairs import (
     LANES,
     PRODUCT_WORK,
@@ -109,7 +109,7 @@ def thread_count(p: Problem, threads: int | None) -> int:
     work = p.layout.items * p.layout.n * p.layout.m * (p.queries.shape[-1] + p.values.shape[-1] + 8)
     if work < THREADED_WORK:
         return 1
-    return processors()
+    return available()
 
 
 def _map_on_threads(work: Callable[[T], R], tasks: list[T], threads: int) -> Iterator[R]:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from regard import _check
+from regard import _check, _processors
 from regard._layout import Layout, flat_stride
 from regard.kernels import library, problem
 from regard.kernels.library import (
@@ -60,7 +60,7 @@ def _dense(
         return None
     items = queries.size // (n * d)
     if threads is None:
-        threads = 1 if items * n * m * (d + e) < THREADED_WORK else library.processors()
+        threads = 1 if items * n * m * (d + e) < THREADED_WORK else _processors.available()
     dtype = -1 if queries.dtype.char == "l" else type_number(queries.dtype)  # int64 is converted first
     inputs = (*q, *k, *v, items, n, m, d, e, group, dtype)
     return inputs, (threads, *visible), 1 / d**0.5 if scale is None else scale, batch_shape

@@ -330,11 +330,6 @@ def padded(count: int) -> int:
     return -(-count // PADDED_NUMBERS) * PADDED_NUMBERS
 
 
-def processors() -> int:
-    """Return the number of processors that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
 def work(items: int, n: int, m: int, size: int, backward: bool) -> int:
     """Return about how many multiplications take as long as a call; few queries wait for memory instead."""
     return items * max(n, 4) * m * (size + 32) * (4 if backward else 1)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from regard import _check, scores
+from regard import _check, _processors, scores
 from regard._layout import Items, slices
 from regard._problem import Problem
 from regard.kernels import library
@@ -50,7 +50,7 @@ def thread_count(p: Problem, threads: int | None) -> int:
     if threads is not None:
         return threads
     work = p.layout.items * p.layout.n * p.layout.m * (p.queries.shape[-1] + p.values.shape[-1])
-    return 1 if work < library.THREADED_WORK else library.processors()
+    return 1 if work < library.THREADED_WORK else _processors.available()
 
 
 def _readable(x: Array, dtype: np.dtype[Any]) -> Array:
