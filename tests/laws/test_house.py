@@ -34,6 +34,7 @@ LAYERS = [
         "_files",
         "_safetensors",
         "_signals",
+        "_processors",
         "_threads",
         "_einsum",
         "_layout",

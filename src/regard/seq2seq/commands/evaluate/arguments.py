@@ -116,7 +116,7 @@ def _add_references(parser: argparse.ArgumentParser) -> None:
     add(
         "--gold-from",
         type=argument_types.integer(0, 1),
-        metavar="{0,1}",
+        choices=(0, 1),
         help="the number of the first word in --gold (default 0)",
     )
     add_by(parser, "what the numbers in --gold count")
@@ -129,7 +129,7 @@ def _add_references(parser: argparse.ArgumentParser) -> None:
     add(
         LINKS_FROM,
         type=argument_types.integer(0, 1),
-        metavar="{0,1}",
+        choices=(0, 1),
         help="the number of the first word in --links (default 0)",
     )
     add("--posterior", action="store_true", help="link by the posterior of the alignment, as in regard align")

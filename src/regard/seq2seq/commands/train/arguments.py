@@ -301,7 +301,7 @@ def _add_links(add: Any) -> None:
         LINKS_FROM,
         "--gold-from",
         type=argument_types.integer(0, 1),
-        metavar="{0,1}",
+        choices=(0, 1),
         help="the number of the first word in --links (default 0)",
     )
 
