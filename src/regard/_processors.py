@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from functools import cache
 
 __all__: list[str] = []
 
-_DIGITS = 18  # of the largest number that is read
+_LIMITS = ("max", "cfs_quota_us", "cfs_period_us")  # files of version 2, and of version 1
+_DIGITS = re.compile("[0-9]{1,18}")
 
 
 def available(root: str = "/") -> int:
@@ -52,20 +54,16 @@ def _mounts(root: str) -> Iterator[tuple[str, str, str]]:
     for line in _lines(os.path.join(root, "proc/self/mountinfo")):
         mount, _, filesystem = (part.split() for part in line.partition(" - "))
         kind, options = filesystem[:1], filesystem[-1:]
-        if kind == ["cgroup2"] or (kind == ["cgroup"] and "cpu" in options[0].split(",")):
+        is_of_processors = kind == ["cgroup2"] or (kind == ["cgroup"] and "cpu" in options[0].split(","))
+        if is_of_processors and len(mount) > 4:
             yield "" if kind == ["cgroup2"] else "cpu", mount[3], mount[4]
 
 
 def _of_group(folder: str) -> int | None:
     """Return the number of processors of a group's quota, None without one: "max" and -1."""
-    version_2 = _lines(os.path.join(folder, "cpu.max"))
-    names = ("cpu.cfs_quota_us", "cpu.cfs_period_us")
-    words = " ".join(
-        version_2 or [word for name in names for word in _lines(os.path.join(folder, name))]
-    ).split()
-    time, period = (
-        int(word) if word.isdecimal() and len(word) <= _DIGITS else 0 for word in (*words, "", "")[:2]
-    )
+    version_2, *version_1 = (_lines(os.path.join(folder, f"cpu.{name}")) for name in _LIMITS)
+    words = [word for lines in ([version_2] if version_2 else version_1) for word in " ".join(lines).split()]
+    time, period = (int(word) if _DIGITS.fullmatch(word) else 0 for word in (*words, "", "")[:2])
     return -(-time // period) if time and period else None
 
 

@@ -96,7 +96,9 @@ def test_both_versions_at_once_and_the_smaller_quota(tmp_path: Path) -> None:
     assert quota(system(tmp_path, "2:cpu:/a\n0::/b", mounts, **files)) == 2
 
 
-@pytest.mark.parametrize("damage", ["", "no line of a mount", "1 2 3 - cgroup", "1 2 0:3 / /x rw - cgroup2"])
+@pytest.mark.parametrize(
+    "damage", ["", "no line of a mount", "1 - cgroup2", "1 2 - cgroup cpu", "1 2 0:3 / /x rw - cgroup2"]
+)
 def test_files_that_cannot_be_read_are_no_quota(damage: str, tmp_path: Path) -> None:
     assert quota(f"{tmp_path}/nothing/") is None
     root = system(tmp_path / "damaged", damage, [damage, "\udcff".encode("utf-8", "replace").decode()])
