@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import sqlite3
+import unicodedata
 from collections.abc import Callable
 from contextlib import closing, suppress
 from pathlib import Path
@@ -155,6 +156,36 @@ def test_pls(make: Make) -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("/ʃa/", ["ʃ a"]),
+        ("/fis/, /fil/", ["f i s", "f i l"]),
+        ("[fis],[fil]", ["f i s", "f i l"]),
+        ("haʊ̯s", ["h a ʊ̯ s"]),
+        ("/ˈt͡ʃʰæː.t͜ɕə/", ["ˈt͡ʃʰ æː . t͜ɕ ə"]),
+        ("ˈhʌn dɹəd", ["ˈh ʌ n d ɹ ə d"]),
+        ("/ma˥˩ ˌe̞ˑ/", ["m a˥˩ ˌe̞ˑ"]),
+        ("/ɡɑ̃ç/", ["ɡ ɑ̃ ç"]),
+    ],
+)
+def test_ipa_without_blanks_is_cut_into_letters_with_their_marks(
+    text: str, expected: list[str], make: Make
+) -> None:
+    for separator in " \t":
+        lexicon = read(
+            make(f"a{separator}{text}\n"), format="tsv" if separator == "\t" else "kaldi", phones="ipa"
+        )
+        wanted = [unicodedata.normalize("NFC", one) for one in expected]
+        assert phones(lexicon) == {"a": wanted}
+
+
+@pytest.mark.parametrize("text", ["/fis", "/fis/ /fil/", "//", "[a]b", "/a/, "])
+def test_a_bracket_of_ipa_that_is_not_around_a_pronunciation_is_an_error(text: str, make: Make) -> None:
+    with pytest.raises(ValueError, match=r"words, line 1: .*(is no phone of IPA|no phones)"):
+        read(make(f"a\t{text}\n"), phones="ipa")
+
+
 def test_words_and_phones_are_read_in_one_form_of_unicode(make: Make) -> None:
     lexicon = read(make("e\u0301te\u0301\ta\u0303\nété\tã\nété\tb\n"))
     assert phones(lexicon) == {"été": ["ã", "b"]}
@@ -188,6 +219,11 @@ def test_cmudict_07b_is_latin_1_where_it_is_not_utf_8(make: Make) -> None:
         (";;; a note\nice cream\tAY S\n", ["cmudict", "tsv"]),
         ("read\t1.0\tR EH D\nread(2)\t0.5\tR IY D\n", ["cmudict", "mfa"]),
         ("read 1.0 R EH D\nread(2) 0.5 R IY D\n", ["cmudict", "kaldi-weighted"]),
+        ("smile(2) S M AY L\ncat K AE T\n", ["cmudict", "kaldi"]),
+        ("smile(2)\tS M AY L\ncat\tK AE T\n", ["cmudict", "tsv"]),
+        (";;; SIL\n; SIL\ncat K AE T\n", ["cmudict", "kaldi"]),
+        (";;;\tSIL\ncat\tK AE T\n", ["cmudict", "tsv"]),
+        ("sea # K AE\ncat K AE T\n", ["cmudict", "kaldi"]),
     ],
 )
 def test_a_file_of_two_formats_is_an_error_that_names_them_and_the_option(
@@ -331,7 +367,7 @@ def test_a_pipe_and_a_folder_are_no_files(tmp_path: Path) -> None:
                 "CREATE VIEW word_phonemes AS WITH RECURSIVE n(id) AS (SELECT 1 UNION ALL SELECT id + 1 FROM n)"
                 " SELECT id, 'a' AS word, 0 AS pron_order, 'b' AS phonemes, '' AS role FROM n"
             ],
-            "no table word_phonemes",
+            "views",
         ),
         (
             [

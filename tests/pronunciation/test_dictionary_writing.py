@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from regard.pronunciation import FORMATS, Lexicon, Variant, prepare, read, write
 from regard.pronunciation.stress import stressed
-from regard.pronunciation.symbols import replaced
+from regard.pronunciation.symbols import Replacements
 
 WRITABLE = [name for name, row in FORMATS.items() if row.write]
 READ = Lexicon(
@@ -233,9 +233,10 @@ def test_stress(phones: str, dropped: str, separate: str) -> None:
 
 def test_the_longest_sequence_of_a_map_is_replaced_first() -> None:
     table = {("a", "b"): ("x",), ("a",): ("y", "z"), ("b", "b"): (), ("c",): ("c",)}
-    assert replaced(["a", "b", "b", "c", "a", "d"], table) == ("x", "b", "c", "y", "z", "d")
-    assert replaced(["b", "b", "a"], table) == ("y", "z")
-    assert replaced(["a"], {}) == ("a",)
+    replaced = Replacements(table)
+    assert replaced(["a", "b", "b", "c", "a", "d"]) == ("x", "b", "c", "y", "z", "d")
+    assert replaced(["b", "b", "a"]) == ("y", "z")
+    assert Replacements({})(["a"]) == ("a",)
 
 
 def test_phones_are_spelled_with_the_symbols_of_a_voice_as_it_writes_them() -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from regard.cli import main
 from regard.pronunciation import Lexicon, write
+from regard.seq2seq import Seq2Seq
 
 WORDS = "hello HH AH0 L OW1\nhello(2) HH EH0 L OW1\nx-ray EH1 K S\n"
 
@@ -36,6 +37,36 @@ def test_a_dictionary_is_described(capsys: pytest.CaptureFixture[str]) -> None:
         "letters         9: - a e h l o r x y",
         "phones          8: AH0 EH0 EH1 HH K L OW1 S",
     ]
+
+
+@pytest.mark.parametrize(
+    "verb", ["lexicon", "pronounce", "review", pytest.param("train", marks=pytest.mark.slow)]
+)
+def test_a_list_in_ipa_gets_a_warning_that_names_the_option(
+    verb: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = ["chat\t/ʃa/", "fils\t/fis/, /fil/", "Haus\thaʊ̯s", "sons\t/sɔ̃/"]
+    Path("ipa.tsv").write_text("".join(f"{line}\n" for line in lines), "utf-8")
+    if verb == "pronounce":
+        Seq2Seq(epochs=1, source="characters", target="tokens").fit(["ab", "ba"], ["A B", "B A"]).save("m")
+    commands = {
+        "lexicon": ["ipa.tsv"],
+        "train": ["ipa.tsv", "--preset", "pronunciation", "--steps", "1", "--out", "run"],
+        "pronounce": ["m", "ipa.tsv", "--lexicon", "ipa.tsv"],
+        "review": ["ipa.tsv", "--out", "doubts.tsv"],
+    }
+    for options in ([], ["--phones", "ipa"]):
+        main([verb, *commands[verb], *options])
+        printed = capsys.readouterr().err
+        assert ("5 of 5 phones occur once, such as '/ʃa/', '/fis/,'" in printed) == (not options), printed
+        assert ("--phones ipa cuts it" in printed) == (not options)
+
+
+def test_a_short_list_of_phones_gets_no_warning(capsys: pytest.CaptureFixture[str]) -> None:
+    for lines in ("a AH\nb B IY\nc S IY\n", "one w ʌ n\n", "hello HH AH0 L OW1\ncat K AE T\nyou Y UW\n"):
+        Path("short.dict").write_text(lines, "utf-8")
+        assert main(["lexicon", "short.dict"]) == 0
+        assert "--phones" not in capsys.readouterr().err
 
 
 def test_a_dictionary_is_written_for_a_voice(capsys: pytest.CaptureFixture[str]) -> None:

@@ -178,10 +178,9 @@ def test_places_are_lines_of_the_file(tmp_path: Path) -> None:
     path.write_text(
         ";;; words\nab A B\n\nab(2) A\n# no entry of this format\nba B A # note\nab A B\n", "utf-8"
     )
-    lexicon = read(path, format="cmudict", skip_bad=True)
-    assert places(path, lexicon)["ab", ("A", "B")] == "line 2"
-    assert places(path, lexicon)["ab", ("A",)] == "line 4"
-    assert places(path, lexicon)["ba", ("B", "A")] == "line 6"
+    assert places(path, "cmudict", "blanks")["ab", ("A", "B")] == "line 2"
+    assert places(path, "cmudict", "blanks")["ab", ("A",)] == "line 4"
+    assert places(path, "cmudict", "blanks")["ba", ("B", "A")] == "line 6"
 
 
 # --------------------------------------------------------------------------------------------------- the verb

@@ -5,23 +5,36 @@ from __future__ import annotations
 import codecs
 import os
 from collections.abc import Iterator
+from typing import BinaryIO
 
 from regard import _check, _files
 
-__all__ = ["LARGEST", "Path", "decoded", "load", "text_lines"]
+__all__ = ["LARGEST", "Path", "decoded", "load", "size", "text_lines"]
 
 Path = str | os.PathLike[str]
 LARGEST = 1 << 28  # bytes: ten times the largest dictionary there is
 _UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
-def load(path: Path, first: int = LARGEST + 1) -> bytes:
-    """Return the bytes of a file, or the first of them; an error if there are more than any dictionary has."""
+def size(path: Path) -> int:
+    """Return the size of a file in bytes; an error if it is larger than any dictionary."""
     with _files.reading(path) as file:
-        data = file.read(first)
-    if len(data) > LARGEST:
-        _check.fail(f"{os.fspath(path)} is larger than {LARGEST:,} bytes, so it is no dictionary")
-    return data
+        return _checked_size(file, path)
+
+
+def _checked_size(file: BinaryIO, path: Path) -> int:
+    found = os.fstat(file.fileno()).st_size
+    if found > LARGEST:
+        _check.fail(
+            f"{os.fspath(path)} has {found:,} bytes: a file larger than {LARGEST:,} bytes is not read"
+        )
+    return found
+
+
+def load(path: Path, first: int = LARGEST) -> bytes:
+    """Return the bytes of a file, or the first of them; an error if it is larger than any dictionary."""
+    with _files.reading(path) as file:
+        return file.read(min(first, _checked_size(file, path)))
 
 
 def decoded(data: bytes) -> list[str | None]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Literal, NamedTuple
 
@@ -167,10 +168,12 @@ _BEGINNINGS = {  # a word of a list may begin with a bracket, too: <unk>
     "pls": re.compile(rb"<(\?xml|!|(\w+:)?lexicon\b)"),
     "misaki": re.compile(rb'\{([\s"}]|$)'),
 }
-_NUMBERED = re.compile(r"^[^\s]+\([0-9]+\)[ \t]", re.MULTILINE)
-_COMMENT = re.compile(r"^;;;|^[^\t\n]* #( |$)", re.MULTILINE)
+_NUMBERED = re.compile(r"^([^\s]+)\(([0-9]+)\)[ \t]", re.MULTILINE)
+_COMMENT = re.compile(r"^(?:;;;|[^\t\n]* #(?= |$))(.*)", re.MULTILINE)
+_NO_PHONES = 2  # in a comment: the phones of an entry stand in others, too
 # A word with a blank, a tab and phones: a tab before a note is none.
 _PHRASE = re.compile(r"^(?!;;;)[^ \t\n]+ +[^ \t\n#][^\t\n#]*\t[ \t]*[^ \t\n#].*", re.MULTILINE)
+_TWO_BLANKS = re.compile(r"[^\s]+  [^\s]")
 _LOOKED_AT = 10_000  # lines, at equal distances
 _NEARLY_ALL = 0.9  # of the lines: the others are errors
 
@@ -196,7 +199,7 @@ def _recognise_lines(found: list[str]) -> str:
     text = "\n".join(found)
     seen = found[:: len(found) // _LOOKED_AT + 1]
     if _NUMBERED.search(text) or _COMMENT.search(text):
-        return _numbered(text, seen)
+        return _numbered(text, found, seen)
     if _share(len(line.split()) > 1 for line in seen) < 1 - _NEARLY_ALL:
         _check.fail("it is no dictionary: its lines are single words, without phones", hint=_HINT)
     tabs = _share("\t" in line for line in seen)
@@ -206,16 +209,43 @@ def _recognise_lines(found: list[str]) -> str:
     return _with_numbers([_second(line, tab=tabs > 0.5) for line in seen], plain, weighted)
 
 
-def _numbered(text: str, seen: list[str]) -> str:
-    """Return the format of lines with comments or numbered words, unless phrases or probabilities leave two."""
+def _numbered(text: str, found: list[str], seen: list[str]) -> str:
+    """Return the format of lines with comments or numbered words, unless something else is possible, too."""
     numbers = _share(lines.NUMBER.fullmatch(_second(line, tab="\t" in line)) is not None for line in seen)
     if phrase := _PHRASE.search(text):
-        what, other = f"{phrase[0]!r:.60} has a blank before its tab", "tsv"
+        what, other = (
+            f"{phrase[0]!r:.60} has a blank before its tab, and words have numbers or comments",
+            "tsv",
+        )
     elif numbers >= _NEARLY_ALL:
-        what, other = "its words are followed by numbers", "mfa" if "\t" in text else "kaldi-weighted"
-    else:
+        what = "its words are followed by numbers, and have numbers or comments"
+        other = "mfa" if "\t" in text else "kaldi-weighted"
+    elif _has_variants(text, found) or _has_notes(text, found):
         return "cmudict"
-    _check.fail(f"{what}, and words have numbers or comments: it may be 'cmudict' or {other!r}", hint=_HINT)
+    else:
+        example = _NUMBERED.search(text) or _COMMENT.search(text)
+        what = (
+            f"{example and example[0].strip()!r:.60} may be a word, or a comment or the number of a variant"
+        )
+        other = "tsv" if "\t" in text else "kaldi"
+    _check.fail(f"{what}: it may be 'cmudict' or {other!r}", hint=_HINT)
+
+
+def _has_variants(text: str, found: list[str]) -> bool:
+    """Return whether a word with a number is listed without it, too, or with another one."""
+    numbered = [*dict.fromkeys(match.groups() for match in _NUMBERED.finditer(text))]
+    words = Counter(word for word, _ in numbered)
+    return any(count > 1 for count in words.values()) or any(line.split()[0] in words for line in found)
+
+
+def _has_notes(text: str, found: list[str]) -> bool:
+    """Return whether a comment cannot be the phones of a word, or two blanks follow each word as in CMUdict 0.7b."""
+    entries = [line for line in found if not _COMMENT.match(line)]
+    phones = {phone for line in entries for phone in line.split()[1:]}
+    notes = [match[1].split() for match in _COMMENT.finditer(text)]
+    if any(not note or len({*note} - phones) >= _NO_PHONES for note in notes):
+        return True
+    return bool(entries) and all(_TWO_BLANKS.match(line) for line in entries)
 
 
 def _with_numbers(seconds: list[str], plain: str, weighted: str) -> str:

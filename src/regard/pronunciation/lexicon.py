@@ -8,9 +8,10 @@ from typing import NamedTuple, Self
 
 from regard import _check
 
-__all__ = ["Lexicon", "Variant", "Wrong", "checked", "known"]
+__all__ = ["Lexicon", "Variant", "Wrong", "checked", "checked_phones", "known", "limited"]
 
 MOST_LETTERS, MOST_PHONES = 1_000, 1_000  # of an entry: no word has as many, and a damaged file may
+MOST_IN_PHONE = 100  # characters
 
 
 class Wrong(Exception):
@@ -59,8 +60,9 @@ class Lexicon(Mapping[str, tuple[Variant, ...]]):
         cls, entries: Iterable[tuple[str, Variant]], format: str = "", skipped: Iterable[str] = ()
     ) -> Self:
         """Return a dictionary of entries that are known to be right."""
+        words = _grouped(entries)  # before `skipped`, to which reading the entries may add
         lexicon = cls(format=format, skipped=skipped)
-        lexicon._words = _grouped(entries)
+        lexicon._words = words
         return lexicon
 
     def __getitem__(self, word: str) -> tuple[Variant, ...]:
@@ -118,20 +120,22 @@ def checked(word: object, variant: Variant | Iterable[str]) -> tuple[str, Varian
         variant = Variant(tuple(variant))
     if not isinstance(word, str):
         raise Wrong(f"a word must be text, not {type(word).__name__}")
-    word = unicodedata.normalize("NFC", word)
-    _check_characters("the word", word, MOST_LETTERS)
+    word = unicodedata.normalize("NFC", limited("the word", word, MOST_LETTERS))
+    check_characters("the word", word, MOST_LETTERS)
     if word != word.strip(" ") or "  " in word:
         raise Wrong("the word has a blank at an end, or two in a row")
     if variant.role:
-        _check_characters("the role", variant.role, MOST_LETTERS)
+        check_characters("the role", variant.role, MOST_LETTERS)
     return word, Variant(
-        _checked_phones(variant.phones), _checked_probability(variant.probability), variant.role
+        checked_phones(variant.phones), _checked_probability(variant.probability), variant.role
     )
 
 
-def _checked_phones(phones: Iterable[str]) -> tuple[str, ...]:
+def checked_phones(phones: Iterable[str]) -> tuple[str, ...]:
     """Return phones in form NFC, without blanks in them."""
-    given = tuple(phones)
+    given = tuple(limited("a phone", phone, MOST_IN_PHONE) for phone in phones)
+    if len(given) > MOST_PHONES:
+        raise Wrong(f"a word has at most {MOST_PHONES:,} phones, not {len(given):,}")
     # One call for all; NFC never crosses a line feed.
     joined = unicodedata.normalize("NFC", "\n".join(given))
     if not joined:
@@ -139,11 +143,9 @@ def _checked_phones(phones: Iterable[str]) -> tuple[str, ...]:
     normal = tuple(joined.split("\n"))
     if len(normal) != len(given):
         raise Wrong("a phone contains U+000A")
-    if len(normal) > MOST_PHONES:
-        raise Wrong(f"a word has at most {MOST_PHONES:,} phones, not {len(normal):,}")
     if not joined.isascii() or not joined.replace("\n", "").isalnum():
         for phone in normal:
-            _check_characters("a phone", phone, MOST_LETTERS)
+            check_characters("a phone", phone, MOST_IN_PHONE)
             if " " in phone:
                 raise Wrong(f"the phone {phone!r:.60} contains a blank")
     if "" in normal:
@@ -151,12 +153,17 @@ def _checked_phones(phones: Iterable[str]) -> tuple[str, ...]:
     return normal
 
 
-def _check_characters(what: str, text: str, most: int) -> None:
-    """Raise if a text is empty, very long, or has white space other than a blank, control characters or surrogates."""
-    if not text:
-        raise Wrong(f"{what} is empty")
+def limited(what: str, text: str, most: int = MOST_LETTERS) -> str:
+    """Return a text that is not very long: Unicode's forms of a text take time with the square of its marks."""
     if len(text) > most:
         raise Wrong(f"{what} has {len(text):,} characters; at most {most:,} are read")
+    return text
+
+
+def check_characters(what: str, text: str, most: int) -> None:
+    """Raise if a text is empty, very long, or has white space other than a blank, control characters or surrogates."""
+    if not limited(what, text, most):
+        raise Wrong(f"{what} is empty")
     if text.isascii() and text.isalnum():
         return
     for character in text:

@@ -23,6 +23,7 @@ __all__ = [
     "Files",
     "cmudict_refusal",
     "decimal",
+    "fields",
     "kaldi_refusal",
     "mfa_refusal",
     "mfa_spelling",
@@ -40,7 +41,7 @@ __all__ = [
     "write_tsv",
 ]
 
-Entries = list[tuple[str, Variant]]
+Entries = Iterable[tuple[str, Variant]]
 Files = dict[str, bytes]
 
 NUMBERED = re.compile(r"(.+)\([0-9]+\)")  # the further variants of a word, in CMUdict
@@ -54,7 +55,7 @@ WEIGHTED = "lexiconp.txt"  # Kaldi's file of probabilities
 RESERVED = "}|_"  # in Phonetisaurus's files of aligned words
 
 
-def _fields(line: str) -> list[str]:
+def fields(line: str) -> list[str]:
     """Return what stands between blanks and tabs; other white space is part of a field."""
     return [field for field in re.split("[ \t]+", line) if field]
 
@@ -84,7 +85,7 @@ def parse_cmudict(line: str) -> Entries:
     """Read ``word P1 P2``, ``word(2) P1 P2 # note`` or a comment."""
     if line.startswith(COMMENTS) or line.strip() == "#":
         return []
-    word, *phones = _fields(line)
+    word, *phones = fields(line)
     comment = next((i for i, phone in enumerate(phones) if phone.startswith("#")), None)
     numbered = NUMBERED.fullmatch(word)
     return _entry(numbered[1] if numbered else word, phones[:comment])
@@ -123,7 +124,7 @@ def parse_mfa(line: str) -> Entries:
     A further number fills a cell, or is one for MFA: in ``word TAB 1.0 TAB 9 f`` 9 is a phone.
     """
     word, *cells = [cell.strip(" ") for cell in line.split("\t") if cell.strip(" ")]
-    rest = _fields(" ".join(cells))
+    rest = fields(" ".join(cells))
     if not rest or not NUMBER.fullmatch(rest[0]):
         raise Wrong("the word has no probability")
     own = len([*takewhile(NUMBER.fullmatch, cells[:-1])])
@@ -158,13 +159,13 @@ def mfa_refusal(word: str, variant: Variant) -> str:
 
 def parse_kaldi(line: str) -> Entries:
     """Read a line of lexicon.txt: ``word phones``."""
-    word, *phones = _fields(line)
+    word, *phones = fields(line)
     return _entry(word, phones)
 
 
 def parse_weighted(line: str) -> Entries:
     """Read a line of lexiconp.txt: ``word probability phones``."""
-    word, *rest = _fields(line)
+    word, *rest = fields(line)
     if not rest or not NUMBER.fullmatch(rest[0]):
         raise Wrong("the word has no probability")
     return _entry(word, rest[1:], rest[0])
@@ -198,7 +199,7 @@ def parse_tsv(line: str) -> Entries:
     word, tab, phones = line.partition("\t")
     if not tab or "\t" in phones.strip("\t "):
         raise Wrong(f"a line has two columns, not {1 + line.strip(chr(9)).count(chr(9))}")
-    return _entry(word.strip(" "), _fields(phones))
+    return _entry(word.strip(" "), fields(phones))
 
 
 def write_tsv(lexicon: Lexicon) -> Files:

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from regard import _check
-from regard.pronunciation.lexicon import Lexicon, Variant, Wrong
+from regard.pronunciation.lexicon import Lexicon, Variant, Wrong, limited
 from regard.pronunciation.lines import Entries, Files
 
 __all__ = ["items", "parse_item", "refusal", "tag", "write"]
@@ -50,7 +50,7 @@ def parse_item(item: tuple[str, Any]) -> Entries:
 
 def _characters(text: str) -> tuple[str, ...]:
     """Return the characters of phones; blanks separate them only."""
-    return tuple(unicodedata.normalize("NFC", text).replace(" ", ""))
+    return tuple(unicodedata.normalize("NFC", limited("a pronunciation", text)).replace(" ", ""))
 
 
 def write(lexicon: Lexicon) -> Files:

@@ -1,6 +1,7 @@
 """The Pronunciation Lexicon Specification: XML with lexemes in IPA.
 
-The file is untrusted: entities are refused, so that a short text cannot expand to a long one and no other file is read.
+The file is untrusted. Entities, declared attributes and very long namespaces are refused, so that a short text cannot
+expand to a long one and no other file is read; what of an element is kept does not grow with its depth.
 
 References
 ----------
@@ -19,13 +20,14 @@ from xml.parsers import expat
 from xml.sax.saxutils import escape
 
 from regard import _check
+from regard.pronunciation.ipa import segments
 from regard.pronunciation.lexicon import Lexicon, Variant, Wrong
 from regard.pronunciation.lines import Entries, Files
 
 __all__ = ["lexemes", "parse_lexeme", "qualified", "refusal", "write"]
 
 NAMESPACE = "http://www.w3.org/2005/01/pronunciation-lexicon"
-_TIES = "\u0361\u035c"
+_LONGEST_NAMESPACE = 1_000  # characters
 _ROLE = re.compile(r"(?:([A-Za-z_][\w.-]*):)?[A-Za-z_][\w.-]*")
 
 
@@ -45,28 +47,38 @@ class _Parser:
         self.alphabet = ""
         self.text: list[str] | None = None
         self.attributes: dict[str, str] = {}
-        self.names: list[str] = []
+        self.depth = 0
+        self.in_lexeme = False
         self.parser = parser = expat.ParserCreate(namespace_separator=" ")
         parser.buffer_text = True
         parser.StartElementHandler = self.start
         parser.EndElementHandler = self.end
         parser.CharacterDataHandler = self.characters
         parser.EntityDeclHandler = parser.SkippedEntityHandler = self.refuse
+        parser.AttlistDeclHandler = self.refuse
+        parser.StartNamespaceDeclHandler = self.check_namespace
 
     def refuse(self, *_: object) -> NoReturn:
-        """Refuse entities, which may expand without end or read other files."""
-        _check.fail("the file declares or uses an entity, which is not read")
+        """Refuse entities, which may expand without end or read other files, and attributes that every element has."""
+        _check.fail("the file declares attributes, or declares or uses an entity, which are not read")
+
+    def check_namespace(self, _: str | None, name: str | None) -> None:
+        """Refuse a long namespace, which is part of the name of each element."""
+        if name and len(name) > _LONGEST_NAMESPACE:
+            _check.fail(f"a namespace has {len(name):,} characters; at most {_LONGEST_NAMESPACE} are read")
 
     def start(self, name: str, attributes: dict[str, str]) -> None:
         """Begin an element."""
         name = name.removeprefix(f"{NAMESPACE} ")
-        if not self.names:
+        self.depth += 1
+        if self.depth == 1:
             self.check_root(name, attributes)
-        self.names.append(name)
-        if len(self.names) == 2 and name == "lexeme":
-            line = f"line {self.parser.CurrentLineNumber}"
-            self.lexemes.append((line, Lexeme(attributes.get("role", "").split(), [], [])))
-        if self.names[1:-1] == ["lexeme"] and name in ("grapheme", "phoneme"):
+        elif self.depth == 2:
+            self.in_lexeme = name == "lexeme"
+            if self.in_lexeme:
+                line = f"line {self.parser.CurrentLineNumber}"
+                self.lexemes.append((line, Lexeme(attributes.get("role", "").split(), [], [])))
+        elif self.depth == 3 and self.in_lexeme and name in ("grapheme", "phoneme"):
             self.text, self.attributes = [], attributes
 
     def check_root(self, name: str, attributes: dict[str, str]) -> None:
@@ -82,14 +94,14 @@ class _Parser:
         if self.text is not None:
             self.text.append(text)
 
-    def end(self, _: str) -> None:
+    def end(self, name: str) -> None:
         """End an element."""
-        name = self.names.pop()
-        if self.text is None or self.names[1:] != ["lexeme"]:
+        self.depth -= 1
+        if self.text is None or self.depth != 2:
             return
         text = " ".join(re.split("[ \t\r\n]+", "".join(self.text).strip(" \t\r\n")))
         lexeme = self.lexemes[-1][1]
-        if name == "grapheme":
+        if name.removeprefix(f"{NAMESPACE} ") == "grapheme":
             lexeme.graphemes.append(text)
         else:
             preferred = self.attributes.get("prefer") == "true"
@@ -115,35 +127,13 @@ def parse_lexeme(lexeme: Lexeme) -> Entries:
         if alphabet != "ipa":
             raise Wrong(f'a phoneme is in the alphabet {alphabet!r:.60}, not "ipa"')
     ordered = sorted(lexeme.phonemes, key=lambda phoneme: not phoneme[2])
-    return [
-        (word, Variant(_phones(text), None, role))
+    phones = [tuple(text.split(" ")) if " " in text else segments(text) for text, _, _ in ordered]
+    return (  # one after the other: of a short lexeme there may be very many
+        (word, Variant(variant, None, role))
         for word in lexeme.graphemes
         for role in lexeme.roles or [""]
-        for text, _, _ in ordered
-    ]
-
-
-def _phones(text: str) -> tuple[str, ...]:
-    """Return the phones between blanks; without blanks, a letter with its marks is a phone.
-
-    A stress mark belongs to the letter after it, another modifier to the letter before it; a tie joins two letters.
-    """
-    if " " in text:
-        return tuple(text.split(" "))
-    phones: list[str] = []
-    open_phone = False  # whether the next letter belongs to the last phone
-    for character in unicodedata.normalize("NFD", text):
-        if phones and (open_phone or _modifies(character)):
-            phones[-1] += character
-        else:
-            phones.append(character)
-        open_phone = character in "ˈˌ" or character in _TIES
-    return tuple(phones)
-
-
-def _modifies(character: str) -> bool:
-    """Return whether a character modifies the letter before it."""
-    return character not in "ˈˌ" and unicodedata.category(character) in ("Mn", "Lm", "Sk")
+        for variant in phones
+    )
 
 
 def write(lexicon: Lexicon) -> Files:

@@ -11,10 +11,10 @@ from typing import NamedTuple
 from regard import _check, _files
 from regard.pronunciation.files import Path
 from regard.pronunciation.formats import FORMATS, Format
-from regard.pronunciation.lexicon import Lexicon, Variant, Wrong, known
+from regard.pronunciation.lexicon import MOST_PHONES, Lexicon, Variant, Wrong, known
 from regard.pronunciation.lines import plain_lines
 from regard.pronunciation.stress import STRESS, Stress, stressed
-from regard.pronunciation.symbols import PhoneMap, replaced, spoken, written_symbols
+from regard.pronunciation.symbols import PhoneMap, Replacements, Symbols
 
 __all__ = ["LeftOut", "Prepared", "prepare", "saved_files", "write"]
 
@@ -144,12 +144,13 @@ def prepare(
         _check.fail(
             f"the format {format!r} needs the symbols of the voice", hint="symbols=read_symbols('tokens.txt')"
         )
-    written = None if symbols is None else written_symbols(symbols)
+    replace = Replacements(phone_map) if phone_map else None
+    voice = None if symbols is None else Symbols(symbols)
     kept: list[tuple[str, Variant]] = []
     left_out: list[LeftOut] = []
     for word, variant in lexicon.entries():
         try:
-            kept.append((word, _converted(chosen, word, variant, stress, phone_map or {}, written)))
+            kept.append((word, _converted(chosen, word, variant, stress, replace, voice)))
         except Wrong as error:
             left_out.append(LeftOut(word, variant.phones, str(error)))
     result, others = _fitting(chosen, kept)
@@ -173,19 +174,19 @@ def _converted(
     word: str,
     variant: Variant,
     stress: Stress,
-    phone_map: PhoneMap,
-    written: dict[str, str] | None,
+    replace: Replacements | None,
+    voice: Symbols | None,
 ) -> Variant:
     """Return a variant in the voice's symbols; raise `Wrong` if it can't be written."""
-    phones = (
-        replaced(stressed(variant.phones, stress), phone_map)
-        if stress != "keep" or phone_map
-        else variant.phones
-    )
-    if written is not None:
-        phones = spoken(phones, written)
+    phones = stressed(variant.phones, stress)
+    if replace is not None:
+        phones = replace(phones)
+    if voice is not None:
+        phones = voice.spell(phones)
     if not phones:
         raise Wrong("no phone is left of the word")
+    if len(phones) > MOST_PHONES:
+        raise Wrong(f"it would have {len(phones):,} phones; a word has at most {MOST_PHONES:,}")
     converted = variant._replace(phones=phones, role=chosen.role(variant.role))
     if reason := chosen.refusal(chosen.spelling(word), converted):
         raise Wrong(reason)

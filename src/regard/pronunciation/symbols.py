@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import os
+import re
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 from regard import _check
 from regard.pronunciation.files import Path, text_lines
-from regard.pronunciation.lexicon import Wrong
+from regard.pronunciation.lexicon import MOST_IN_PHONE, Wrong, check_characters, checked_phones
+from regard.pronunciation.lines import fields
 
-__all__ = ["PhoneMap", "read_phone_map", "read_symbols", "replaced", "spoken", "written_symbols"]
+__all__ = ["PhoneMap", "Replacements", "Symbols", "read_phone_map", "read_symbols"]
 
 PhoneMap = Mapping[tuple[str, ...], tuple[str, ...]]
+
+_NUMBER = re.compile("[0-9]{1,9}")
+_MOST = 100  # phones or symbols on a side of a phone map
 
 
 def read_symbols(path: Path, /) -> dict[str, int]:
@@ -31,7 +37,7 @@ def read_symbols(path: Path, /) -> dict[str, int]:
     Raises
     ------
     ValueError
-        If a line has no number.
+        If a line has no number, or a symbol that no dictionary can have.
 
     Examples
     --------
@@ -43,9 +49,12 @@ def read_symbols(path: Path, /) -> dict[str, int]:
     symbols: dict[str, int] = {}
     for number, line in text_lines(path):
         *symbol, value = line.rsplit(maxsplit=1)
-        if not value.isdecimal():
-            _check.fail(f"{os.fspath(path)}, line {number}: a line is a symbol and its number")
-        symbols.setdefault(symbol[0].strip(" ") or " " if symbol else " ", int(value))
+        with _located(path, number):
+            if not _NUMBER.fullmatch(value):
+                raise Wrong("a line is a symbol and its number, which has at most nine digits")
+            text = symbol[0].strip(" ") or " " if symbol else " "
+            check_characters("the symbol", text, MOST_IN_PHONE)
+        symbols.setdefault(text, int(value))
     return symbols
 
 
@@ -66,7 +75,8 @@ def read_phone_map(path: Path, /) -> dict[tuple[str, ...], tuple[str, ...]]:
     Raises
     ------
     ValueError
-        If a line has not two columns, or two lines replace the same phones.
+        If a line has not two columns, if two lines replace the same phones, or if a phone or a symbol is none that a
+        dictionary can have.
 
     Examples
     --------
@@ -77,64 +87,91 @@ def read_phone_map(path: Path, /) -> dict[tuple[str, ...], tuple[str, ...]]:
     """
     found: dict[tuple[str, ...], tuple[str, ...]] = {}
     for number, line in text_lines(path):
-        left, tab, right = unicodedata.normalize("NFC", line).partition("\t")
-        phones = tuple(left.split())
-        if not tab or not phones or "\t" in right.strip():
-            _check.fail(f"{os.fspath(path)}, line {number}: a line is phones, a tab and symbols")
-        if phones in found:
-            _check.fail(f"{os.fspath(path)}, line {number}: {left} is replaced twice")
-        found[phones] = tuple(right.split())
+        left, tab, right = line.partition("\t")
+        with _located(path, number):
+            if not tab or not left.strip(" ") or "\t" in right.strip(" \t"):
+                raise Wrong("a line is phones, a tab and symbols")
+            phones, symbols = _side(left), _side(right)
+            if phones in found:
+                raise Wrong(f"{' '.join(phones)} is replaced twice")
+        found[phones] = symbols
     return found
 
 
-def replaced(phones: Sequence[str], phone_map: PhoneMap) -> tuple[str, ...]:
-    """Return phones of which the map's sequences are replaced, from the left and the longest first."""
-    longest = max(map(len, phone_map), default=1)
-    out: list[str] = []
-    start = 0
-    while start < len(phones):
-        for size in range(min(longest, len(phones) - start), 0, -1):
-            if (part := tuple(phones[start : start + size])) in phone_map:
-                out += phone_map[part]
+@contextmanager
+def _located(path: Path, number: int) -> Iterator[None]:
+    """Let an error say in which line of a file something is wrong."""
+    try:
+        yield
+    except Wrong as error:
+        _check.fail(f"{os.fspath(path)}, line {number}: {error}")
+
+
+def _side(text: str) -> tuple[str, ...]:
+    """Return the phones or symbols of one side of a phone map, which may have none."""
+    given = fields(text)
+    if len(given) > _MOST:
+        raise Wrong(f"at most {_MOST} phones or symbols stand on a side, not {len(given):,}")
+    return checked_phones(given) if given else ()
+
+
+class Replacements:
+    """A phone map that replaces sequences of phones, from the left and the longest first."""
+
+    def __init__(self, phone_map: PhoneMap) -> None:
+        self.map = phone_map
+        self.lengths = sorted({*map(len, phone_map)}, reverse=True)
+
+    def __call__(self, phones: Sequence[str]) -> tuple[str, ...]:
+        """Return phones of which the map's sequences are replaced."""
+        out: list[str] = []
+        start = 0
+        while start < len(phones):
+            part = self.part(phones, start)
+            out += self.map.get(part, part)
+            start += len(part)
+        return tuple(out)
+
+    def part(self, phones: Sequence[str], start: int) -> tuple[str, ...]:
+        """Return the longest sequence of the map that begins at a phone, or that phone alone."""
+        parts = (tuple(phones[start : start + length]) for length in self.lengths)
+        return next((part for part in parts if part and part in self.map), (phones[start],))
+
+
+class Symbols:
+    """The symbols of a voice, in which phones are spelled."""
+
+    def __init__(self, symbols: Iterable[str]) -> None:
+        visible = [symbol for symbol in symbols if symbol.strip()]
+        # How the voice writes each symbol, by the symbol itself and by its form NFC.
+        self.written = {unicodedata.normalize("NFC", s): s for s in visible} | {s: s for s in visible}
+        self.lengths = sorted({*map(len, self.written)}, reverse=True)
+
+    def spell(self, phones: Iterable[str]) -> tuple[str, ...]:
+        """Return the symbols for phones: a phone is one or a sequence of them; raise `Wrong` if it is neither."""
+        return tuple(symbol for phone in phones for symbol in self.split(phone))
+
+    def split(self, phone: str) -> Sequence[str]:
+        """Return the symbols of a phone in one of Unicode's two forms."""
+        if phone in self.written:
+            return (self.written[phone],)
+        pieces = [self.pieces(unicodedata.normalize(form, phone)) for form in ("NFC", "NFD")]
+        for found, left in pieces:
+            if not left:
+                return found
+        missing = pieces[0][1][0]
+        part = "" if missing == phone else f", in the phone {phone},"
+        raise Wrong(f"{missing}{part} is no symbol of the voice")
+
+    def pieces(self, text: str) -> tuple[list[str], str]:
+        """Return the longest symbols from the left, and what is left where none follows."""
+        found: list[str] = []
+        start = 0
+        while start < len(text):
+            symbols = (text[start : start + length] for length in self.lengths)
+            symbol = next((symbol for symbol in symbols if symbol in self.written), None)
+            if symbol is None:
                 break
-        else:
-            size = 1
-            out.append(phones[start])
-        start += size
-    return tuple(out)
-
-
-def written_symbols(symbols: Iterable[str]) -> dict[str, str]:
-    """Return how a voice writes each of its symbols, by the symbol itself and by its form NFC."""
-    visible = [symbol for symbol in symbols if symbol.strip()]
-    return {unicodedata.normalize("NFC", symbol): symbol for symbol in visible} | {s: s for s in visible}
-
-
-def spoken(phones: Iterable[str], written: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the symbols for phones: a phone is a symbol, or a sequence of symbols; raise `Wrong` if it is neither."""
-    return tuple(symbol for phone in phones for symbol in _split(phone, written))
-
-
-def _split(phone: str, written: Mapping[str, str]) -> Sequence[str]:
-    """Return the symbols of a phone in one of Unicode's two forms."""
-    if phone in written:
-        return (written[phone],)
-    pieces = [_pieces(unicodedata.normalize(form, phone), written) for form in ("NFC", "NFD")]
-    for found, left in pieces:
-        if not left:
-            return found
-    missing = pieces[0][1][0]
-    part = "" if missing == phone else f", in the phone {phone},"
-    raise Wrong(f"{missing}{part} is no symbol of the voice")
-
-
-def _pieces(text: str, written: Mapping[str, str]) -> tuple[list[str], str]:
-    """Return the longest symbols from the left, and what is left where none follows."""
-    found: list[str] = []
-    while text:
-        size = next((n for n in range(len(text), 0, -1) if text[:n] in written), 0)
-        if not size:
-            break
-        found.append(written[text[:size]])
-        text = text[size:]
-    return found, text
+            found.append(self.written[symbol])
+            start += len(symbol)
+        return found, text[start:]

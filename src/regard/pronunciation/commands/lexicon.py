@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import argparse
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 from regard import _check
 from regard.pronunciation import FORMATS, Lexicon, Prepared, prepare, read, read_phone_map, read_symbols
+from regard.pronunciation.ipa import PHONES
 from regard.pronunciation.preparing import saved_files
 from regard.pronunciation.stress import STRESS
 from regard.seq2seq.commands.options import check_outputs
@@ -20,15 +23,16 @@ __all__ = [
     "add_arguments",
     "add_output",
     "add_phones",
+    "add_reading",
     "check_output",
     "joined",
     "note_left_out",
-    "note_read",
     "prepared",
     "run",
     "saved",
 ]
 
+_FEWEST = 3  # entries of which something can be said
 _SHOWN = 5  # lines that are skipped, reasons why words are left out
 _OF_LINES = ("cmudict", "mfa", "kaldi", "kaldi-weighted", "phonetisaurus", "tsv")
 _HEADERS = {("word", name) for name in ("phones", "phonemes", "pronunciation")}
@@ -68,8 +72,19 @@ def add_input(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--from", dest="source", choices=readable, metavar="FORMAT", help="the format of what is read"
     )
+    add_reading(parser)
+
+
+def add_reading(parser: Any) -> None:
+    """Describe the options of how entries are read, of a dictionary in any format."""
     parser.add_argument(
         "--skip-bad", action="store_true", help="leave out entries that cannot be read, and list them"
+    )
+    parser.add_argument(
+        "--phones",
+        choices=PHONES,
+        help="whether blanks stand between the phones (default), or pronunciations are in IPA, as in /fis/, /fil/:"
+        " cut into letters with their marks and length, without slashes and brackets",
     )
 
 
@@ -102,7 +117,7 @@ def add_phones(parser: argparse.ArgumentParser | argparse._ArgumentGroup) -> Non
 def run(args: argparse.Namespace) -> int:
     """Describe the dictionaries, or write one."""
     check_output(args, args.files)
-    lexicon = joined(args.files, args.source, skip_bad=args.skip_bad)
+    lexicon = joined(args.files, args, args.source)
     if args.format is None:
         _describe(lexicon)
     else:
@@ -120,26 +135,40 @@ def check_output(args: argparse.Namespace, inputs: Sequence[Path]) -> None:
         check_outputs({"--out": path}, read)
 
 
-def joined(paths: Sequence[Path], format: str | None, *, skip_bad: bool) -> Lexicon:
-    """Read dictionaries, report what each contains, and return them as one."""
+def joined(paths: Sequence[Path], args: argparse.Namespace, format: str | None = None) -> Lexicon:
+    """Read dictionaries as the options of `add_reading` say, report what each contains, and return them as one."""
     lexicons = []
     for path in paths:
-        lexicon = read(path, format=format, skip_bad=skip_bad)
-        note_read(path, lexicon)
+        lexicon = read(path, format=format, skip_bad=args.skip_bad, phones=args.phones or PHONES[0])
+        _note_read(path, lexicon)
         lexicons.append(lexicon)
     return Lexicon.of_checked(chain.from_iterable(lexicon.entries() for lexicon in lexicons))
 
 
-def note_read(path: Path, lexicon: Lexicon) -> None:
+def _note_read(path: Path, lexicon: Lexicon) -> None:
     """Report what a dictionary contains, and which entries were skipped."""
     variants = sum(map(len, lexicon.values()))
     note(f"{path}: {lexicon.format}, {_count(len(lexicon), 'word')}, {_count(variants, 'pronunciation')}")
     for entry in _no_entries(lexicon):
         note(f"{clean(repr(entry))} has been read as an entry: is it a comment or a header?")
+    _note_whole(lexicon)
     for message in lexicon.skipped[:_SHOWN]:
         note(f"skipped: {clean(message)}")
     if len(lexicon.skipped) > _SHOWN:
         note(f"skipped: {len(lexicon.skipped):,} entries in all")
+
+
+def _note_whole(lexicon: Lexicon) -> None:
+    """Warn of words of which most have one phone, which few others have: so it is with a list in IPA."""
+    counts = Counter(phone for _, variant in lexicon.entries() for phone in variant.phones)
+    alone = [len(variant.phones) == 1 for _, variant in lexicon.entries()]
+    if len(alone) >= _FEWEST and 2 * sum(alone) > len(alone) and 3 * len(counts) > len(alone):
+        once = [phone for phone, count in counts.items() if count == 1]
+        examples = ", ".join(repr(phone) for phone in [*once, *counts][:2])
+        note(
+            f"{len(once):,} of {len(counts):,} phones occur once, such as {clean(examples)}: a whole pronunciation"
+            " seems to be one phone; --phones ipa cuts it"
+        )
 
 
 def _no_entries(lexicon: Lexicon) -> Iterator[str]:

@@ -11,7 +11,14 @@ from typing import Any
 
 from regard import _check
 from regard.pronunciation import LeftOut, Lexicon, Pronunciation, Variant
-from regard.pronunciation.commands.lexicon import add_output, check_output, joined, prepared, saved
+from regard.pronunciation.commands.lexicon import (
+    add_output,
+    add_reading,
+    check_output,
+    joined,
+    prepared,
+    saved,
+)
 from regard.pronunciation.files import Path
 from regard.pronunciation.lexicon import MOST_LETTERS, Wrong, checked
 from regard.pronunciation.pronouncer import UNKNOWN, Pronouncer, Unknown
@@ -62,11 +69,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="a pronunciation dictionary, in any format of regard lexicon; may be repeated",
     )
-    add(
-        "--skip-bad",
-        action="store_true",
-        help="leave out entries of --lexicon that cannot be read, and list them",
-    )
+    add_reading(parser)
     add_beam(parser, "write the N best pronunciations of each word that is not in the dictionary")
     add(
         "--unknown",
@@ -93,7 +96,7 @@ def run(args: argparse.Namespace) -> int:
     models = map(model_file, (args.model, *args.ensemble))
     check_output(args, [*models, *args.lexicon, *([args.file] if args.file else [])])
     beam, n_best = beam_sizes(args)
-    lexicon = joined(args.lexicon, None, skip_bad=args.skip_bad)
+    lexicon = joined(args.lexicon, args)
     fails: bool = args.unknown == "fail"  # word by word, so that the others are pronounced
     unknown: Unknown = "skip" if fails else args.unknown
     model = load_all(args.model, args.ensemble)

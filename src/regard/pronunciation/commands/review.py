@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from regard import _check, _files, _signals
-from regard.pronunciation import Lexicon, read
-from regard.pronunciation.commands.lexicon import add_input, note_read
+from regard.pronunciation import Lexicon
+from regard.pronunciation.commands.lexicon import add_input, joined
+from regard.pronunciation.ipa import PHONES
 from regard.pronunciation.reading import places
 from regard.pronunciation.reviewing import Doubt, as_folds, doubts, worst_first
 from regard.seq2seq.commands.options import check_outputs
@@ -98,8 +99,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Train a model for each fold, judge its words, and write the doubts."""
     check_outputs({"--out": args.out}, [args.file])
-    lexicon = read(args.file, format=args.source, skip_bad=args.skip_bad)
-    note_read(args.file, lexicon)
+    lexicon = joined([args.file], args, args.source)
     folds = _folds(lexicon, args.folds)
     work = args.work or args.out.with_name(f"{args.out.name}.folds")
     found: list[Doubt] = []
@@ -114,7 +114,7 @@ def run(args: argparse.Namespace) -> int:
     except KeyboardInterrupt as error:
         note("interrupted; the same command goes on from there")
         return _signals.status_of(error)
-    where = places(args.file, lexicon)
+    where = places(args.file, args.source, args.phones or PHONES[0])
     with _files.replacing(args.out) as file:
         file.writelines(f"{line}\n".encode() for line in _table(worst_first(found), where))
     entries = sum(map(len, lexicon.values()))

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from regard import _check
-from regard.pronunciation.commands.lexicon import add_phones
+from regard.pronunciation.commands.lexicon import add_phones, add_reading
 from regard.seq2seq import extras
 from regard.seq2seq.commands.columns import add_columns
 from regard.seq2seq.commands.link_files import LINKS_FROM, LinkFile
@@ -144,7 +144,7 @@ def add_preset(group: Any) -> None:
         help=f"options for a task, each of which a given one replaces. {rows}",
     )
     add_phones(group)
-    add("--skip-bad", action="store_true", help="leave out entries that cannot be read, and list them")
+    add_reading(group)
     add("--licence", metavar="TEXT", help="the licence of the dictionary, for the card in the model file")
     add(
         "--split",
@@ -344,7 +344,7 @@ def check_pairs(args: argparse.Namespace) -> None:
 
 _OF_TEXT = ("--links", "--lower", "--extras")
 OF_OTHER_SOURCES = ("guided_alignment", "shift", "noise")  # training options of links, pictures and vectors
-OF_DICTIONARIES = ("--stress", "--phone-map", "--symbols", "--skip-bad", "--split")
+OF_DICTIONARIES = ("--stress", "--phone-map", "--symbols", "--skip-bad", "--phones", "--split")
 _SPELLED = ("characters", "subwords")  # tokens that are letters, or made of them
 _OF_PAIRS = ("--columns", "--skip-empty", "--links", *(f"--source {x}" for x in SOURCES if x not in _SPELLED))
 _OF_ATTENTION = ("score", "attention")  # options of the network

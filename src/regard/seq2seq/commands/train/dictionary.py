@@ -19,7 +19,7 @@ _FORMAT = "tsv"  # which has all words, phones and variants
 
 def read_dictionary(args: argparse.Namespace, paths: tuple[str, ...]) -> Lexicon:
     """Read dictionaries as one, with the phones that the options ask for; report what is left out."""
-    result = prepared(joined([*map(Path, paths)], None, skip_bad=args.skip_bad), args, _FORMAT)
+    result = prepared(joined([*map(Path, paths)], args), args, _FORMAT)
     note_left_out(result, "the training")
     return result.lexicon
 
