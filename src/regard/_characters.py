@@ -26,6 +26,7 @@ __all__: list[str] = []
 
 MARKS = "mjzvk"  # classes that belong to the character before them
 FOLLOWING = f"{MARKS}fy"  # and characters of width 0
+OTHER_APOSTROPHE = str.maketrans("'\u2019", "\u2019'")  # keyboards have the first, texts in print the second
 MOST_MARKS = 9  # on one letter: Tibetan has eight, the longest emoji nine
 
 _NAMED = {

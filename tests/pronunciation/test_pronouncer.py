@@ -141,6 +141,19 @@ def test_case_is_folded_where_the_letters_have_one_case(pronounce: Pronouncer, m
     assert one_case("BAD").phones == ("X",)
 
 
+@pytest.mark.parametrize("listed", ["'", "\u2019"])
+def test_an_apostrophe_is_that_of_the_dictionary_and_of_the_model(listed: str) -> None:
+    other = {"'": "\u2019", "\u2019": "'"}[listed]
+    model = Seq2Seq(epochs=1, source="characters", target="tokens").fit([f"a{listed}b", "ba"], ["A B", "B A"])
+    lexicon = Lexicon([(f"b{listed}a", ["X"])])
+    pronouncer = Pronouncer(model, lexicon)
+    assert pronouncer(f"b{other}a").phones == pronouncer(f"B{other}A").phones == ("X",)
+    assert pronouncer(f"a{other}b").unknown == ()
+    assert pronouncer(f"a{other}b").phones == pronouncer(f"a{listed}b").phones
+    both = Pronouncer(model, Lexicon([(f"b{listed}a", ["X"]), (f"c{other}", ["Y"])]))
+    assert both(f"b{other}a").source == "model"  # they are two letters of this dictionary
+
+
 @pytest.mark.slow
 def test_case_is_folded_to_the_capitals_of_a_model() -> None:
     words = [word.upper() for word in WORDS]

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard import _check
-from regard._characters import classes, lowered
+from regard._characters import OTHER_APOSTROPHE, classes, lowered
 from regard.pronunciation.files import Path
 from regard.pronunciation.lexicon import MOST_LETTERS, Variant, known
 
@@ -83,8 +83,9 @@ class _Reading(NamedTuple):
 class Pronouncer:
     """Pronounces words: by a dictionary where it lists them, otherwise by a model from letters to phones.
 
-    A word is looked up as it is, and then in the case of the dictionary, if all its words have one. The model reads the
-    word in the case of the model's letters, if all of them have one.
+    A word is looked up as it is, and then as the dictionary writes words: in their case, if all have one, and with their
+    apostrophe (U+0027 or U+2019), if they have only one. The model reads it in the case and with the apostrophe of its
+    letters in the same way.
 
     Parameters
     ----------
@@ -135,6 +136,7 @@ class Pronouncer:
         self._as_letters = source.token_type == _LETTERS
         self._is_spelled = source.token_type in ("characters", _LETTERS)
         self._phones = frozenset(model.model.target.tokens)
+        self._apostrophes = _to_only_apostrophe(self.lexicon)
         self._word_case, self._letter_case = _only_case(self.lexicon), _only_case(_letters_of(source.tokens))
 
     @classmethod
@@ -185,7 +187,11 @@ class Pronouncer:
 
     def _known(self, word: str) -> list[Pronunciation]:
         """Return the variants of the dictionary."""
-        variants = self.lexicon.get(word) or self.lexicon.get(_in_case(word, self._word_case)) or ()
+        written = (
+            word,
+            *(_in_case(text, self._word_case) for text in (word, word.translate(self._apostrophes))),
+        )
+        variants = next(filter(None, map(self.lexicon.get, written)), ())
         return [
             Pronunciation(
                 word,
@@ -296,6 +302,12 @@ def _only_case(texts: Iterable[str]) -> Literal["", "lower", "upper"]:
     lower = all(text == text.lower() for text in cased)
     upper = all(text == text.upper() for text in cased)
     return "" if lower == upper else "lower" if lower else "upper"
+
+
+def _to_only_apostrophe(words: Iterable[str]) -> dict[int, int | None]:
+    """Return how texts are translated to the apostrophe that words have, if they have one of the two."""
+    found = {mark for mark in OTHER_APOSTROPHE if any(chr(mark) in word for word in words)}
+    return {mark: other for mark, other in OTHER_APOSTROPHE.items() if found == {other}}
 
 
 def _in_case(word: str, case: str) -> str:

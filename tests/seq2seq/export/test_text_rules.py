@@ -64,6 +64,18 @@ def test_small_letters_of_capitals_with_marks_and_of_sigma(form: Any) -> None:
     assert text(subwords).tokenize("İS") == ["▁i", "s"] or form == "NFD"
 
 
+@pytest.mark.parametrize("known", ["'", "\u2019"])
+def test_an_apostrophe_that_is_not_known_is_the_other(known: str) -> None:
+    other = {"'": "\u2019", "\u2019": "'"}[known]
+    for kind in ("words", "characters", "tokens"):
+        tokenizer = learn(kind, [f"don{known}t DON{known}T"], lower=True)
+        for line in (f"don{other}t", f"DON{other}T"):
+            same(tokenizer, line)
+            assert 3 not in tokenizer.encode(tokenizer.tokenize(line))
+    both = learn("characters", ["'\u2019"])
+    assert len({*both.encode(["'", "\u2019"])}) == 2
+
+
 @pytest.mark.parametrize("line", ["", " ", "\t", "\u3000", "\u00a0 \u2028"])
 @pytest.mark.parametrize("kind", ["words", "characters", "tokens"])
 def test_a_blank_line_has_no_tokens(line: str, kind: str) -> None:

@@ -9,6 +9,8 @@ const swapped = (text) => text.replace(/[ \u2423]/g, (sign) => (sign === " " ? "
 
 const lowered = (text) => text.replaceAll("İ", "i").toLowerCase(); // the dotted capital of Turkish is one letter
 
+const otherApostrophe = (text) => text.replace(/['\u2019]/g, (sign) => (sign === "'" ? "\u2019" : "'")); // where it is known
+
 // The ids that must not follow: with a limit, those of a group that would come more often in a row.
 export function blocked(ids, most) {
   if (most === null) return [0, START];
@@ -33,7 +35,8 @@ export class Text {
 
   encode(tokens) {
     const lower = this.rules.lower && this.kind !== "subwords";
-    return tokens.map((token) => this.ids.get(lower ? lowered(token) : token) ?? UNKNOWN);
+    const texts = lower ? tokens.map(lowered) : tokens;
+    return texts.map((text) => this.ids.get(text) ?? this.ids.get(otherApostrophe(text)) ?? UNKNOWN);
   }
 
   tokenize(given) {

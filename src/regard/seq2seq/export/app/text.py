@@ -9,6 +9,7 @@ START, END, UNKNOWN = 1, 2, 3  # ids; 0 is padding
 JOIN = "\uffed"  # in words: no space on this side
 BEGIN = "\u2581"  # in subwords: a word begins
 SWAPPED = str.maketrans(" \u2423", "\u2423 ")  # in characters: how a space is written
+APOSTROPHES = str.maketrans("'\u2019", "\u2019'")  # where one of them is known, it stands for the other
 CONTROL = re.compile("[\1-\x1f\x7f-\x9f\u2028\u2029]")
 
 
@@ -41,7 +42,8 @@ class Text:
     def encode(self, tokens: list[str]) -> list[int]:
         """Return the ids of tokens."""
         lower = self.rules["lower"] and self.kind != "subwords"
-        return [self.ids.get(lowered(token) if lower else token, UNKNOWN) for token in tokens]
+        texts = map(lowered, tokens) if lower else tokens
+        return [self.ids.get(text, self.ids.get(text.translate(APOSTROPHES), UNKNOWN)) for text in texts]
 
     def tokenize(self, text: str) -> list[str]:
         """Cut a text into tokens."""

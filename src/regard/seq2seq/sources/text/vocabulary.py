@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from regard import _check
-from regard._characters import lowered
+from regard._characters import OTHER_APOSTROPHE, lowered
 
 __all__ = ["Vocabulary"]
 
@@ -20,6 +20,7 @@ class Vocabulary:
     """Map the tokens of a model to their ids.
 
     The special tokens are ids without a text: a token of a text that is spelled like one of them has an id of its own.
+    A token that is not known has the id of the one with the other apostrophe (U+0027, U+2019), if that is known.
 
     `tokens`: all tokens in the order of their ids; the first four are `SPECIAL`; `lower`: whether tokens are
     lowercased before they are looked up.
@@ -52,7 +53,11 @@ class Vocabulary:
 
     def encode(self, tokens: Iterable[str]) -> list[int]:
         """Return the ids of tokens; UNKNOWN for those outside the vocabulary."""
-        return [self._ids.get(lowered(token) if self.lower else token, UNKNOWN) for token in tokens]
+        texts = map(lowered, tokens) if self.lower else tokens
+        return [
+            self._ids[text] if text in self._ids else self._ids.get(text.translate(OTHER_APOSTROPHE), UNKNOWN)
+            for text in texts
+        ]
 
     def __len__(self) -> int:
         return len(self.tokens)
