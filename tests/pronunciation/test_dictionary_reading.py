@@ -376,7 +376,7 @@ def test_a_pipe_and_a_folder_are_no_files(tmp_path: Path) -> None:
             ],
             "column phonemes is computed",
         ),
-        ([TABLE, INSERT + "('a', 0, zeroblob(100000), '')"], "no lexicon of gruut|too big"),
+        ([TABLE, INSERT + "('a', 0, zeroblob(1000000), '')"], "no lexicon of gruut|too big"),
     ],
 )
 def test_a_database_that_is_not_gruuts_is_refused(statements: list[str], reason: str, tmp_path: Path) -> None:

@@ -400,6 +400,10 @@ def damaged(name: str) -> None:
         with Path(name).open("wb") as file:
             header = {"descr": "<f8", "fortran_order": False, "shape": (2**40, 2**20)}
             np.lib.format.write_array_header_1_0(file, header)
+    elif name == "header.npy":
+        Path(name).write_bytes(
+            b"\x93NUMPY\x02\x00\xff\xff\xff\xff{"
+        )  # a header of 4 GB, which NumPy would allocate
     elif name == "cut.npz":
         np.savez("whole.npz", q=np.eye(3), k=np.eye(3), v=np.eye(3))
         data = bytearray(Path("whole.npz").read_bytes())
@@ -463,6 +467,7 @@ def damaged(name: str) -> None:
             None,
             "huge.npy is cut off: 128 bytes can't hold an array of shape (1099511627776, 1048576) and type float64",
         ),
+        ("header.npy", None, "header.npy is not an array in NumPy's .npy format: its version is not 1.0"),
         ("cut.npz", None, "cut.npz, array q is damaged: Bad CRC-32 for file 'q.npy'"),
     ],
 )

@@ -30,7 +30,7 @@ __all__ = ["MAGIC", "parse_row", "refusal", "rows", "write"]
 
 MAGIC = b"SQLite format 3\x00"
 _COLUMNS = {"word", "pron_order", "phonemes", "role"}
-_LONGEST, _LONGEST_SQL = 1 << 16, 1 << 12  # bytes of a value, and of a statement in the file
+_LONGEST, _LONGEST_SQL = 1 << 19, 1 << 12  # bytes of a value, and of a statement in the file
 _STEPS = 1_000  # of SQLite, between two looks at their number
 _PLAIN = "CREATE TABLE ", "CREATE INDEX ", "CREATE UNIQUE INDEX "  # as SQLite itself writes what it stores
 _QUERY = "SELECT rowid, pron_order, word, phonemes, role FROM word_phonemes NOT INDEXED"

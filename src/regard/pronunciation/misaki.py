@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from regard import _check
-from regard.pronunciation.lexicon import Lexicon, Variant, Wrong, limited
+from regard.pronunciation.lexicon import MOST_LETTERS, Lexicon, Variant, Wrong, limited
 from regard.pronunciation.lines import Entries, Files
 
 __all__ = ["items", "parse_item", "refusal", "tag", "write"]
@@ -80,5 +80,7 @@ def tag(role: str) -> str:
 
 def refusal(word: str, variant: Variant) -> str:
     """Return which phone has several characters of ARPAbet, or an empty text; misaki has single capitals."""
+    if len("".join(variant.phones)) > MOST_LETTERS:
+        return f"a pronunciation has at most {MOST_LETTERS:,} characters"
     other = next((phone for phone in variant.phones if re.search("[0-9]|[A-Z]{2}", phone)), "")
     return f"the phone {other} is not in misaki's characters: a phone map is needed" if other else ""

@@ -21,7 +21,7 @@ from xml.sax.saxutils import escape
 
 from regard import _check
 from regard.pronunciation.ipa import segments
-from regard.pronunciation.lexicon import Lexicon, Variant, Wrong
+from regard.pronunciation.lexicon import MOST_LETTERS, Lexicon, Variant, Wrong
 from regard.pronunciation.lines import Entries, Files
 
 __all__ = ["lexemes", "parse_lexeme", "qualified", "refusal", "write"]
@@ -167,5 +167,7 @@ def qualified(role: str) -> str:
 
 def refusal(word: str, variant: Variant) -> str:
     """Return why an entry is not in IPA, or an empty text."""
+    if len("".join(variant.phones)) > MOST_LETTERS:
+        return f"a pronunciation in IPA has at most {MOST_LETTERS:,} characters"
     other = next((phone for phone in variant.phones if re.search("[A-Z0-9]", phone)), "")
     return f"the phone {other} is not in IPA: a phone map is needed" if other else ""

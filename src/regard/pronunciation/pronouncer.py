@@ -83,9 +83,9 @@ class _Reading(NamedTuple):
 class Pronouncer:
     """Pronounces words: by a dictionary where it lists them, otherwise by a model from letters to phones.
 
-    A word is looked up as it is, and then as the dictionary writes words: in their case, if all have one, and with their
-    apostrophe (U+0027 or U+2019), if they have only one. The model reads it in the case and with the apostrophe of its
-    letters in the same way.
+    A word is looked up as it is, and then as the dictionary writes words: in their case, if all have one, and with
+    their apostrophe (U+0027 or U+2019), if they have only one. The model reads it in the case and with the apostrophe
+    of its letters in the same way.
 
     Parameters
     ----------
@@ -160,7 +160,7 @@ class Pronouncer:
     def pronounce(self, words: Iterable[str], *, n_best: int = 1) -> list[list[Pronunciation]]:
         """Return the pronunciations of words: all variants of the dictionary, or the n best of the model."""
         n_best = _check.integer("n_best", n_best, least=1)
-        asked = [unicodedata.normalize("NFC", word) for word in words]
+        asked = [word if len(word) > MOST_LETTERS else unicodedata.normalize("NFC", word) for word in words]
         found = {word: self._known(word) for word in asked}
         new = {word: self._reading(word) for word, variants in found.items() if not variants}
         readable = {word: reading for word, reading in new.items() if self._may_guess(word, reading)}
@@ -179,14 +179,18 @@ class Pronouncer:
 
         A blank stands between words, and punctuation stays where it is.
         """
+        from regard.seq2seq.sources.text.normalization import normalize
+
         parts = _divided(text)
         words = map(_best, self.pronounce([part for part, is_word in parts if is_word]))
         spoken = "".join("".join(next(words).phones) if is_word else part for part, is_word in parts)
-        sentences = _SENTENCE_END.split(unicodedata.normalize("NFD", " ".join(spoken.split())))
+        sentences = _SENTENCE_END.split(normalize(" ".join(spoken.split()), "NFD"))
         return [[*map(ord, sentence)] for sentence in sentences if sentence]
 
     def _known(self, word: str) -> list[Pronunciation]:
-        """Return the variants of the dictionary."""
+        """Return the variants of the dictionary, which has no word of more than `MOST_LETTERS`."""
+        if len(word) > MOST_LETTERS:
+            return []
         written = (
             word,
             *(_in_case(text, self._word_case) for text in (word, word.translate(self._apostrophes))),

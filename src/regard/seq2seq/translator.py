@@ -32,7 +32,7 @@ from regard.seq2seq.decoding.search import FIRST
 from regard.seq2seq.extras.base import Reranker
 from regard.seq2seq.networks.base import Predictor
 from regard.seq2seq.sources.example import Example
-from regard.seq2seq.sources.text.vocabulary import END, SPECIAL, START, UNKNOWN
+from regard.seq2seq.sources.text.vocabulary import END, LONGEST_TOKEN, SPECIAL, START, UNKNOWN
 from regard.seq2seq.storage.model_file import Model
 
 __all__ = ["LONGEST_SENTENCE", "Judged", "Translation", "Translator", "check_length"]
@@ -527,7 +527,7 @@ class Translator(ABC):
         )
 
     def _target_tokens(self, source: _Read, best: Hypothesis) -> list[str]:
-        """Return the tokens of a hypothesis; an unknown one is a copy of a source token, if the source has any."""
+        """Return the tokens of a hypothesis; an unknown one is a copy of a source token that is not very long."""
         target, own = self.model.target, source.example.content
         tokens = [target.tokens[token] for token in best.tokens]
         unknown = [i for i, token in enumerate(best.tokens) if token == UNKNOWN]
@@ -536,7 +536,8 @@ class Translator(ABC):
             weights = best.alignment[unknown, : len(own)]
             chosen = copies(weights, np.array(source.rows[: len(own)]) == UNKNOWN)
             for i, position in zip(unknown, chosen, strict=True):
-                tokens[i] = target.copy_token(own[position], tokenizer)
+                if len(own[position]) <= LONGEST_TOKEN:
+                    tokens[i] = target.copy_token(own[position], tokenizer)
         return tokens
 
     def _empty_translation(self) -> Translation:

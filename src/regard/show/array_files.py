@@ -123,13 +123,13 @@ def _check_sizes(path: Path, members: Sequence[zipfile.ZipInfo]) -> None:
 def _npy(file: IO[bytes], size: int, name: str) -> NDArray[Any]:
     """Read one array in NumPy's format, after checking the length of the data against the header."""
     try:
-        version = np.lib.format.read_magic(file)
-        read_header = {
-            (1, 0): np.lib.format.read_array_header_1_0,
-            (2, 0): np.lib.format.read_array_header_2_0,
-        }
-        shape, fortran, dtype = read_header[version](file)
-    except (ValueError, TypeError, KeyError, SyntaxError, RecursionError, tokenize.TokenError) as error:
+        if np.lib.format.read_magic(file) != (
+            1,
+            0,
+        ):  # others are for headers of up to 4 GB, which NumPy allocates
+            _check.fail("its version is not 1.0")
+        shape, fortran, dtype = np.lib.format.read_array_header_1_0(file)
+    except (ValueError, TypeError, SyntaxError, RecursionError, tokenize.TokenError) as error:
         _check.fail(f"{name} is not an array in NumPy's .npy format: {report(_first_line(error))}")
     if dtype.kind not in "biuf":
         _check.fail(f"{name} must hold real numbers: it holds {'objects' if dtype.hasobject else dtype}")

@@ -18,7 +18,7 @@ from regard.seq2seq.model import Seq2Seq
 from regard.seq2seq.networks.base import Stepper
 from regard.seq2seq.sources import Text
 from regard.seq2seq.sources.text.tokenizers import Words
-from regard.seq2seq.sources.text.vocabulary import END, UNKNOWN, Vocabulary
+from regard.seq2seq.sources.text.vocabulary import END, LONGEST_TOKEN, UNKNOWN, Vocabulary
 from regard.seq2seq.storage.model_file import Model
 from regard.seq2seq.translator import Translation, Translator
 
@@ -157,6 +157,13 @@ def test_every_search_copies_names(path: str) -> None:
     assert translation.ids == (UNKNOWN, 4, UNKNOWN, 5)  # as they were predicted
     assert translation.alignment is not None
     np.testing.assert_allclose(translation.alignment, WEIGHTS_BY_STEP[:4])  # unchanged
+
+
+@pytest.mark.parametrize("length", [LONGEST_TOKEN, LONGEST_TOKEN + 1])
+def test_a_very_long_name_is_not_copied(length: int) -> None:
+    name = "K" * length
+    (translation,) = Reciter().translate([f"Bu sees {name} ."])
+    assert translation.text == f"Bu voit {name if length == LONGEST_TOKEN else '<unk>'} ."
 
 
 def test_a_given_translation_is_unchanged() -> None:

@@ -255,7 +255,15 @@ def test_text_is_tokenized_as_by_the_tokenizers(tab: Any, kind: str, form: Any) 
         tokenizer: Any = subwords(kind)
     else:
         tokenizer = learn(kind, LINES, lower=form == "NFKC", normalization=form)
-    lines = [*LINES, "don't don\u2019t l\u2019a", "İSA J\u030cA ΟΔΟΣ", "cabab aab", "xab abcx", "", "aaaa aaa"]
+    lines = [
+        *LINES,
+        "don't don\u2019t l\u2019a",
+        "İSA J\u030cA ΟΔΟΣ",
+        "cabab aab",
+        "xab abcx",
+        "",
+        "aaaa aaa",
+    ]
     own = [tokenizer.tokenize(line) for line in lines]
     expected = [
         [t, tokenizer.encode(t), tokenizer.detokenize(t), [tokenizer.token_text(one) for one in t]]

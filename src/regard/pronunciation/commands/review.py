@@ -191,7 +191,7 @@ class Fold:
             saved = json.loads(self.result.read_bytes())
             rows = saved["doubts"] if saved["identity"] == self.identity else None
             return rows and [Doubt(row[0], tuple(row[1]), tuple(row[2]), *row[3:]) for row in rows]
-        except (OSError, ValueError, TypeError, KeyError, IndexError):
+        except (OSError, ValueError, TypeError, KeyError, IndexError, RecursionError):
             return None
 
 

@@ -38,5 +38,9 @@ def families(words: Iterable[str]) -> list[list[str]]:
 
 def _letters(word: str) -> str:
     """Return the letters of a word without case and accents."""
-    plain = unicodedata.normalize("NFKD", word.casefold())
-    return plain if plain.isascii() else "".join(x for x in plain if not unicodedata.combining(x))
+    text = word.casefold()
+    if text.isascii():
+        return text
+    # Letter by letter, which takes linear time: only the order of accents differs, and they do not count.
+    plain = (part for letter in text for part in unicodedata.normalize("NFKD", letter))
+    return "".join(part for part in plain if not unicodedata.combining(part))

@@ -5,12 +5,12 @@ from __future__ import annotations
 import csv
 import itertools
 import re
-import unicodedata
 import warnings
 from collections.abc import Iterable, Iterator, MutableMapping, Sequence
 from typing import NamedTuple
 
 from regard import _check
+from regard.seq2seq.sources.text.normalization import normalize
 
 __all__ = [
     *("Columns", "Record", "check_columns", "is_csv", "is_quoted", "name_like", "note_header", "note_quotes"),
@@ -180,7 +180,7 @@ def _is_number(column: str | int) -> bool:
 
 def _column_index(column: str, first: Record, name: str) -> int:
     """Return the index of a name in the header: an exact match, or one ignoring case, outer spaces and NFC."""
-    for plain in (str, lambda cell: unicodedata.normalize("NFC", cell.strip().casefold())):
+    for plain in (str, lambda cell: normalize(cell.strip().casefold())):
         names = [plain(cell) for cell in first.cells]
         if names.count(plain(column)) == 1:
             return names.index(plain(column))

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Literal, cast
 
 from regard import _check
@@ -77,15 +78,22 @@ def _stream_safe(text: str) -> str:
     parts = []
     run = 0
     for character in text:
-        decomposed = [unicodedata.combining(c) > 0 for c in unicodedata.normalize("NFKD", character)]
-        starts = [i for i, is_mark in enumerate(decomposed) if not is_mark]
-        leading = starts[0] if starts else len(decomposed)
+        leading, trailing = _marks(character)
         if run + leading > _LONGEST_RUN:
             parts.append(_SEPARATOR)
             run = 0
-        run = len(decomposed) - 1 - starts[-1] if starts else run + leading
+        run = run + leading if trailing is None else trailing
         parts.append(character)
     return "".join(parts)
+
+
+@lru_cache(1 << 12)
+def _marks(character: str) -> tuple[int, int | None]:
+    """Return how many marks a decomposed character begins with, and ends with; None if it has nothing else."""
+    are_marks = [unicodedata.combining(c) > 0 for c in unicodedata.normalize("NFKD", character)]
+    if all(are_marks):
+        return len(are_marks), None
+    return are_marks.index(False), are_marks[::-1].index(False)
 
 
 def normalize_tokens(tokens: Iterable[str], normalization: Normalization = "NFC") -> list[str]:

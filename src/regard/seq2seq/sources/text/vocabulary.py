@@ -8,7 +8,11 @@ from collections.abc import Iterable, Sequence
 from regard import _check
 from regard._characters import OTHER_APOSTROPHE, lowered
 
-__all__ = ["Vocabulary"]
+__all__ = ["LONGEST_TOKEN", "Vocabulary"]
+
+LONGEST_TOKEN = (
+    1_000  # characters: longer ones are neither learned nor copied, so that no output is a damaged line
+)
 
 JOIN = "\uffed"  # marks the side on which a token touches its neighbour
 
@@ -45,9 +49,13 @@ class Vocabulary:
         lower: bool = False,
         size: int | None = None,
     ) -> Vocabulary:
-        """Assign ids to the tokens that occur at least `min_count` times, by frequency; at most `size` in all."""
+        """Assign ids to tokens that occur at least `min_count` times, by frequency; at most `size`, none very long."""
         counts = Counter(lowered(token) if lower else token for sentence in sentences for token in sentence)
-        frequent = sorted((-count, token) for token, count in counts.items() if count >= min_count)
+        frequent = sorted(
+            (-count, token)
+            for token, count in counts.items()
+            if count >= min_count and len(token) <= LONGEST_TOKEN
+        )
         tokens = [*SPECIAL, *(token for _, token in frequent)]
         return cls(tokens if size is None else tokens[: max(size, len(SPECIAL))], lower=lower)
 
