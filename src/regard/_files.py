@@ -27,6 +27,10 @@ _RANDOM_BYTES = 6  # bytes in the name of a partial file
 _PARTIAL = re.compile(
     rf"([0-9a-f]{{{2 * _RANDOM_BYTES}}}|[0-9]+)\.partial"
 )  # or a process number, as earlier versions wrote
+_RATIO = 200  # bytes that one byte of an archive of arrays may unpack to
+_FREE = (
+    1 << 24
+)  # bytes that any archive may unpack to: few values that repeat, as in np.eye, are packed tightly
 _NO_LINK = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
 
 
@@ -54,6 +58,15 @@ def reading(path: str | os.PathLike[str], *, pipes: bool = False) -> Iterator[Bi
             raise OSError(
                 error.errno, error.strerror, os.fspath(path)
             ) from None  # errors of reading have no file name
+
+
+def check_unpacked(name: str | os.PathLike[str], unpacked: int, packed: int) -> None:
+    """Raise for an archive of `packed` bytes that unpacks to far more."""
+    if unpacked > _FREE + _RATIO * packed:
+        _check.fail(
+            f"{os.fspath(name)} unpacks to too much: {unpacked} bytes from {packed}, more than {_RATIO} times as many",
+            hint="np.savez packs less tightly than np.savez_compressed",
+        )
 
 
 def _without_waiting(path: str, flags: int) -> int:

@@ -114,3 +114,12 @@ def test_the_links_to_headings_lead_to_headings() -> None:
             path = (page.parent / target) if target else page
             if path.suffix == ".md":
                 assert heading in anchors(path), f"{page.name}: {target}#{heading}"
+
+
+def test_each_promise_about_untrusted_files_names_tests_that_exist() -> None:
+    text = (ROOT / "SECURITY.md").read_text("utf-8")
+    rows = [line for line in text.splitlines() if line.startswith("| ") and not line.startswith("| promise")]
+    named = [re.findall(r"`(tests/[\w/]+\.py)`", row) for row in rows]
+    assert rows
+    assert all(named)
+    assert all((ROOT / path).is_file() for paths in named for path in paths)

@@ -20,10 +20,6 @@ from regard._characters import report
 
 __all__ = ["Table", "parse_matrix", "parse_table", "read_array", "read_arrays", "read_named", "read_table"]
 
-_RATIO = 200  # bytes that one byte of a .npz file may unpack to
-_FREE = (
-    1 << 24
-)  # bytes that any .npz file may unpack to: few values that repeat, as in np.eye, are packed tightly
 _BLOCK = 1 << 16  # numbers that are checked at a time
 _TEXT = (".csv", ".tsv", ".txt")
 _TRIPLES = (("queries", "keys", "values"), ("q", "k", "v"), ("Q", "K", "V"))
@@ -112,12 +108,7 @@ def _check_sizes(path: Path, members: Sequence[zipfile.ZipInfo]) -> None:
     for member in members:
         if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
             _check.fail(f"{path}, array {member.filename.removesuffix('.npy')} is packed in an unknown way")
-    need, size = sum(member.file_size for member in members), path.stat().st_size
-    if need > _FREE + _RATIO * size:
-        _check.fail(
-            f"{path} unpacks to too much: {need} bytes from {size}, more than {_RATIO} times as many",
-            hint="np.savez packs less tightly than np.savez_compressed",
-        )
+    _files.check_unpacked(path, sum(member.file_size for member in members), path.stat().st_size)
 
 
 def _npy(file: IO[bytes], size: int, name: str) -> NDArray[Any]:

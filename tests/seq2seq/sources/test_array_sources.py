@@ -389,6 +389,14 @@ def test_damaged_archives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
         assert error(ValueError, Vectors(2).read, "y.npz:x").startswith("y.npz:x: ")
 
 
+def test_an_archive_that_unpacks_to_too_much_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "x.npz"
+    np.savez_compressed(path, x=np.zeros((100_000, 30)))
+    assert "unpacks to too much: 24000128 bytes from" in error(ValueError, Vectors(30).read, f"{path}:x")
+    np.savez_compressed(path, x=np.zeros((1_000, 30)))
+    assert len(Vectors(30).read(f"{path}:x")) == 1_000
+
+
 @pytest.mark.slow
 @given(data=st.data())
 def test_an_archive_with_any_byte_changed_is_read_or_rejected_with_its_name(

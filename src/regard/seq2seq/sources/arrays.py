@@ -103,8 +103,10 @@ def _member(file: IO[bytes], name: str) -> Iterator[tuple[IO[bytes], int]]:
             listed = f"it has {', '.join(names[:_LISTED])}{more}" if names else "it has none"
             wanted = f"the archive has no array {name!r:.60}" if name else f"{_ARCHIVE}:NAME names an array"
             _check.fail(f"{wanted}; {listed}")
+        size = archive.getinfo(f"{name}.npy").file_size
+        _files.check_unpacked("the archive", size, file.seek(0, os.SEEK_END))
         with archive.open(f"{name}.npy") as member:
-            yield member, archive.getinfo(f"{name}.npy").file_size
+            yield member, size
 
 
 def _read(file: IO[bytes], check: Check, size: int) -> NDArray[Any]:
