@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from typing import Any
 
 from regard import _check
 from regard.pronunciation.files import Path, size
 from regard.pronunciation.formats import FORMATS, recognise
 from regard.pronunciation.ipa import PHONES, Phones, cut
 from regard.pronunciation.lexicon import Lexicon, Variant, Wrong, checked
+from regard.pronunciation.lines import Entries
 
 __all__ = ["places", "read"]
 
@@ -95,28 +95,29 @@ def _entries(
     A file with much more text in its entries than it has itself is refused before they are all made.
     """
     left = _MOST_TEXT * size(path)
+    parse = FORMATS[name].parse
     for place, record in FORMATS[name].records(path):
-        where, found = f"{os.fspath(path)}, {place}", []
+        found: list[tuple[str, Variant]] = []
         try:
-            for entry in _parsed(name, record, phones):
+            for entry in parse(record) if phones == "blanks" else _cut(parse(record)):
                 found.append(checked(*entry))
                 left -= _length(*found[-1])
                 if left < 0:
-                    _check.fail(
-                        f"{where}: up to here the entries have {_MOST_TEXT} times as much text as the file"
-                    )
+                    rule = f"up to here the entries have {_MOST_TEXT} times as much text as the file"
+                    _check.fail(f"{os.fspath(path)}, {place}: {rule}")
         except Wrong as error:
+            message = f"{os.fspath(path)}, {place}: {error}"
             if not skip_bad:
-                _check.fail(f"{where}: {error}")
-            skipped.append(f"{where}: {error}")
+                _check.fail(message)
+            skipped.append(message)
         else:
             yield from ((place, entry) for entry in found)
 
 
-def _parsed(name: str, record: Any, phones: Phones) -> Iterator[tuple[str, Variant]]:
-    """Yield the entries of a record, not yet checked."""
-    for word, variant in FORMATS[name].parse(record):
-        for one in cut(variant) if phones == "ipa" else (variant,):
+def _cut(entries: Entries) -> Iterator[tuple[str, Variant]]:
+    """Yield the pronunciations of entries in IPA."""
+    for word, variant in entries:
+        for one in cut(variant):
             yield word, one
 
 
