@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from regard import _check
 from regard.context import Attention
 from regard.mask import MaskLike
 from regard.scores import Score, ScoreLike, additive, concat, is_builtin
@@ -57,8 +58,10 @@ class Formula:
     sink: float | None = None
 
     def __post_init__(self) -> None:
-        if self.sink is not None and np.isneginf(self.sink):  # which is none
-            object.__setattr__(self, "sink", None)
+        for name in ("scale", "softcap", "sink"):
+            number = getattr(self, name)
+            known = None if number is None else float(_check.as_array(name, number))
+            object.__setattr__(self, name, None if known == -math.inf else known)  # a sink that is none
 
     @property
     def name(self) -> str:
@@ -420,7 +423,7 @@ def matrices(named: Sequence[tuple[str, ArrayLike]], *, digits: int = 5, width: 
     share = max(24, (width - 3 * (len(named) - 1)) // max(1, len(named)))
     blocks = []
     for name, matrix in named:
-        array = _integers(np.asarray(matrix))
+        array = _integers(_check.as_array(name, matrix))
         numbers = table(np.atleast_2d(array), digits=digits, width=share, most_rows=8, color=False)
         blocks.append(f"{name} {array.shape}\n{numbers}")
     return side_by_side(blocks, width=width)

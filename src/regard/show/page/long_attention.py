@@ -86,7 +86,7 @@ class LongAttention:
         self.heads, self.n, self.m = self._layout.items, self._layout.n, self._layout.m
         if not self.heads * self.n * self.m:
             _check.fail(f"a picture needs at least one query and one key: {queries.shape} and {keys.shape}")
-        added = bias if isinstance(bias, BiasObject | None) else np.asarray(bias)
+        added = bias if isinstance(bias, BiasObject | None) else _check.numeric("bias", bias)
         self._options = Options(problem.score, problem.mask, added, scale, softcap, "auto", None)
         self._arrays = queries, keys, values
         self._mask = problem.bound_mask

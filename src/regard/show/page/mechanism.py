@@ -161,13 +161,14 @@ def decoder(
     """
     first = _check.parameter("state", state, "(d,)")
     steps = _check.integer("steps", steps, 1)
+    keys = _check.parameter("annotations", annotations, "(m, d')")
     section = mechanism(
         np.broadcast_to(first, (steps, len(first))),
-        annotations,
-        annotations,
+        keys,
+        keys,
         score=score,
         query_labels=labels(target, steps, "step"),
-        key_labels=labels(source, len(np.asarray(annotations)), "h"),
+        key_labels=labels(source, len(keys), "h"),
         title=title,
     )
     sizes = len(first), len(section.data["keys"][0])
@@ -281,8 +282,8 @@ def _options(
 ) -> dict[str, Any]:
     """Return the options of an attention but its score."""
     return {
-        "scale": None if scale is None else float(scale),
-        "softcap": None if softcap is None else float(softcap),
+        "scale": None if scale is None else _check.number("scale", scale),
+        "softcap": None if softcap is None else _check.number("softcap", softcap),
         "normalize": normalize,
         "mask": mask,
     }
