@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from regard import _check
-from regard.show.page.section import LONGEST_TEXT, Section, labels, packed, readable, weight_faults
+from regard.show.page.section import LONGEST_TEXT, Section, compact, labels, packed, readable, weight_faults
 from regard.show.pixels import averaged, checked_picture
 
 __all__ = ["Translated", "alignment", "aligned", "sentence"]
@@ -144,8 +144,7 @@ def _checked(weights: ArrayLike, rows: Sequence[str], columns: Sequence[str]) ->
     _check.dimensions(weights=(array, "(n, m)"))
     labels(rows, len(array), "row")
     labels(columns, array.shape[1], "column")
-    with np.errstate(over="ignore"):
-        return array.astype(np.float32)
+    return compact(array)
 
 
 def _checked_links(links: Links, source: int, target: int) -> list[list[int]]:

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from regard import _check
 from regard.context import Attention
-from regard.show.page.section import Section, labels, packed, readable, weight_faults
+from regard.show.page.section import Section, compact, labels, packed, readable, weight_faults
 from regard.show.terminal.cells import one_sentence
 
 __all__ = ["AllHeads", "Measures", "group", "heads", "measures", "of_layers", "of_model", "of_recorded"]
@@ -147,8 +147,7 @@ def _largest(array: Array, block: int) -> Array:
 
 
 def _rounded(array: Array) -> Array:
-    with np.errstate(all="ignore"):
-        floats = array.astype(np.float32)  # float16 ends before _STEP
+    floats = compact(array)  # float16 ends before _STEP
     if array.size <= _EXACT:
         return floats
     return np.asarray(np.rint(np.clip(np.nan_to_num(floats), 0, 1) * _STEP), np.uint16)

@@ -92,6 +92,13 @@ class LongAttention:
         self._mask = problem.bound_mask
         self._lse: Array = log_sum_exp(problem)
 
+    def faults(self) -> list[str]:
+        """Describe which queries have weights that are not numbers."""
+        count = int(np.isnan(self._lse).sum())
+        return (
+            [f"{count:,} of {self._lse.size:,} queries have weights that are not a number"] if count else []
+        )
+
     def summary(self, head: int, side: int) -> Summary:
         """Return the largest and the mean weight of blocks of a head, up to `side` on each side."""
         down, across = _Grid.of(self.n, side), _Grid.of(self.m, side)
@@ -168,4 +175,5 @@ def long_section(
         "query_labels": None if query_labels is None else labels(query_labels, attention.n, "query"),
         "key_labels": None if key_labels is None else labels(key_labels, attention.m, "key"),
     }
-    return Section("long", title, data, text=f"{attention.n:,} queries, {attention.m:,} keys")
+    text = f"{attention.n:,} queries, {attention.m:,} keys"
+    return Section("long", title, data, attention.faults(), text)

@@ -14,7 +14,7 @@ from regard import _check
 from regard._characters import limit_marks, shorten
 from regard.show.terminal.heatmap import table
 
-__all__ = ["Section", "as_text", "labels", "packed", "readable", "weight_faults"]
+__all__ = ["Section", "as_text", "compact", "labels", "packed", "readable", "weight_faults"]
 
 _LONGEST, LONGEST_TEXT = 200, 2000  # characters of a label, and of a sentence
 
@@ -64,6 +64,13 @@ def packed(array: ArrayLike) -> dict[str, Any]:
     }
 
 
+def compact(array: NDArray[Any]) -> NDArray[Any]:
+    """Return numbers in float32, or in float64 where some are too large for float32."""
+    floats = _check.rounded(array, np.dtype(np.float32))
+    held = np.array_equal(np.isinf(floats), np.isinf(array))
+    return floats if held else array.astype(np.float64)
+
+
 def labels(names: Sequence[str] | None, count: int, noun: str, *, hint: str = "") -> list[str]:
     """Return a label for each query, key or step: a name, or the noun with a number from 1."""
     if names is None:
@@ -94,7 +101,11 @@ def weight_faults(weights: ArrayLike) -> list[str]:
     sums = array.sum(-1, dtype=np.float64)
     unequal = ~np.isnan(sums) & (np.abs(sums) > rounding) & (np.abs(sums - 1) > rounding)
     faults = []
-    for rule, wrong in (("not a number", np.isnan(array)), ("negative", array < 0)):
+    for rule, wrong in (
+        ("not a number", np.isnan(array)),
+        ("infinite", np.isposinf(array)),
+        ("negative", array < 0),
+    ):
         if count := int(wrong.sum()):
             subject = "1 weight is" if count == 1 else f"{count:,} weights are"
             faults.append(f"{subject} {rule}, such as {_first(wrong, array, ('row', 'column'))}")
