@@ -7,9 +7,20 @@ from typing import Any
 
 import numpy as np
 import pytest
+from foreign import (
+    KINDS,
+    UNREADABLE,
+    Arrayed,
+    Exported,
+    Tensor,
+    assert_of_pytorch,
+    assert_read,
+    assert_refused,
+    in_lists,
+)
 
 import regard
-from regard import estimators, mask, nn, outofcore, position, scores, weights
+from regard import mask, nn, outofcore, position, scores, weights
 from regard.seq2seq.sources import Vectors
 from regard.show import explanation, figures, page, terminal
 from regard.show.page.alignment import aligned
@@ -20,67 +31,9 @@ Reader = Callable[[Any], Any]
 
 A = np.random.default_rng(0).normal(size=(4, 4)).astype(np.float32)
 COLUMN = np.random.default_rng(1).normal(size=(32, 1)).astype(np.float32)
-ROWS, TARGETS = np.array([[0.0, 1.0], [2.0, 3.0], [4.0, 5.0]], np.float32), np.array([1, 0, 1], np.float32)
 P = weights.softmax(A)
 HALF = np.float32(0.5)
-FITTED = estimators.AttentionRegressor(max_iter=1).fit(ROWS, TARGETS)
-CLASSES = estimators.AttentionClassifier(max_iter=1).fit(ROWS, TARGETS)
 slow = pytest.mark.slow
-
-
-class Exported:
-    """What has `__dlpack__` alone."""
-
-    def __init__(self, array: Any) -> None:
-        self.array = np.array(array)
-
-    def __dlpack__(self, **options: Any) -> Any:
-        return self.array.__dlpack__(**options)
-
-    def __dlpack_device__(self) -> Any:
-        return self.array.__dlpack_device__()
-
-
-class Arrayed:
-    """What has `__array__` alone, as a table of pandas has for NumPy."""
-
-    def __init__(self, array: Any) -> None:
-        self.array = np.array(array)
-
-    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
-        return self.array
-
-
-class Tensor:
-    """A tensor that refuses to be an array, in PyTorch's words, until its methods have made one that is."""
-
-    def __init__(self, array: Any, requires_grad: bool = True, dtype: str = "float32", device: str = "cpu"):
-        self.array, self.requires_grad, self.device = np.asarray(array), requires_grad, device
-        self.dtype = f"torch.{dtype}"
-
-    def _changed(self, **changes: Any) -> Tensor:
-        own = {name: getattr(self, name) for name in ("requires_grad", "device")}
-        return Tensor(self.array, **{**own, "dtype": self.dtype.removeprefix("torch."), **changes})
-
-    def detach(self) -> Tensor:
-        return self._changed(requires_grad=False)
-
-    def cpu(self) -> Tensor:
-        return self._changed(device="cpu")
-
-    def float(self) -> Tensor:
-        return self._changed(dtype="float32")
-
-    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
-        if self.requires_grad:
-            raise RuntimeError(
-                "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead."
-            )
-        if self.device != "cpu":
-            raise TypeError("can't convert cuda:0 device type tensor to numpy. Use Tensor.cpu() ...")
-        if self.dtype != "torch.float32":
-            raise TypeError(f"Got unsupported ScalarType {self.dtype}")
-        return self.array
 
 
 # By the name of the argument, before a colon: what reads it, and an argument that it accepts.
@@ -118,12 +71,6 @@ DOORS: dict[str, tuple[Reader, Any]] = {
     "queries: disk": (lambda x: outofcore.attention(x, A, A), A),
     "mask: layer": (lambda x: nn.multi_head_attention(A, None, A, A, A, A, heads=2, mask=x)[0], A > 0),
     "ids": (lambda x: nn.embed(A, x)[0], np.array([0, 1])),
-    "X": (lambda x: FITTED.predict(x), ROWS),
-    "X: fit": (lambda x: estimators.AttentionRegressor(max_iter=1).fit(x, TARGETS).predict(ROWS), ROWS),
-    "y": (lambda x: FITTED.score(ROWS, x), TARGETS),
-    "y: classes": (lambda x: CLASSES.score(ROWS, x), TARGETS),
-    "sample_weight": (lambda x: FITTED.score(ROWS, TARGETS, sample_weight=x), TARGETS),
-    "keys: memory": (lambda x: estimators.AttentionMemory().add(x, A), A),
     "an example": (lambda x: Vectors(4).read(x), A),
     "the positions of an example": (lambda x: Vectors(4, positions=3).read((A, x)), A[:, :3]),
     "weights": (lambda x: page(x).html, P),
@@ -149,38 +96,22 @@ doors = pytest.mark.parametrize(
 )
 
 
-def in_lists(array: Any) -> Any:
-    return [Arrayed(row) for row in array] if np.ndim(array) else Arrayed(array)
-
-
-@pytest.mark.parametrize("kind", [Exported, Arrayed, in_lists, lambda array: Tensor(array).detach()])
+@pytest.mark.parametrize("kind", KINDS)
 @doors
 def test_an_array_of_another_library_is_read_as_one_of_numpy(door: str, kind: Reader) -> None:
-    read, array = DOORS[door]
-    np.testing.assert_equal(read(kind(array)), read(array))
-
-
-UNREADABLE = {
-    ".detach()": {},
-    ".float()": {"requires_grad": False, "dtype": "bfloat16"},
-    ".detach().float()": {"dtype": "float8_e4m3fn"},
-    ".detach().cpu().float()": {"dtype": "bfloat16", "device": "cuda:0"},
-}
+    assert_read(*DOORS[door], kind)
 
 
 @pytest.mark.parametrize("calls", UNREADABLE)
 @doors
 def test_a_tensor_that_numpy_cannot_read_is_an_error_with_the_way_out(door: str, calls: str) -> None:
-    read, array = DOORS[door]
-    tensor = Tensor(array, **UNREADABLE[calls])
-    for wrong in (tensor, [tensor] * 2):
-        name = door.partition(":")[0]
-        with pytest.raises(
-            TypeError, match=rf"^{name} must be (an array|a number).*\. Got Tensor instead: "
-        ) as error:
-            read(wrong)
-        assert str(error.value).endswith(f"hint: use {calls}")
-    np.testing.assert_equal(read(eval(f"tensor{calls}")), read(array))
+    assert_refused(door.partition(":")[0], *DOORS[door], calls)
+
+
+@pytest.mark.slow
+@doors
+def test_tensors_of_pytorch(door: str) -> None:
+    assert_of_pytorch(*DOORS[door])
 
 
 LAYERS = {
@@ -231,7 +162,7 @@ def test_what_is_stored_needs_a_dtype_of_numpy() -> None:
 def test_small_floats_of_numpy_are_an_error_with_the_way_out() -> None:
     ml_dtypes = pytest.importorskip("ml_dtypes")
     small = A.astype(ml_dtypes.float8_e4m3fn)
-    for read in (DOORS["queries"][0], DOORS["X"][0], DOORS["weights"][0]):
+    for read in (DOORS["queries"][0], DOORS["weights"][0]):
         with pytest.raises(
             TypeError, match=r"Got dtype float8_e4m3fn instead.\n  hint: use \.astype\(np\.float32\)"
         ):
@@ -241,7 +172,7 @@ def test_small_floats_of_numpy_are_an_error_with_the_way_out() -> None:
 def test_a_dask_array_is_not_computed_in_silence() -> None:
     da = pytest.importorskip("dask.array")
     hint = "regard.dask computes attention chunk by chunk"
-    for name in ("queries", "mask", "weights", "sink", "X"):
+    for name in ("queries", "mask", "weights", "sink"):
         read, array = DOORS[name]
         with pytest.raises(
             TypeError, match=f"^{name} must be in memory. Got a Dask array instead.(\n.*)*\n  hint: {hint}"
@@ -274,15 +205,3 @@ def test_a_figure_takes_the_layers_of_one_sentence() -> None:
     assert [ax.get_title() for ax in figures.heatmaps(layers).axes[:4]] == [
         f"layer {layer}, head {head}" for layer in (1, 2) for head in (1, 2)
     ]
-
-
-@pytest.mark.slow
-@doors
-def test_the_libraries_themselves(door: str) -> None:
-    read, array = DOORS[door]
-    torch = pytest.importorskip("torch", exc_type=ImportError)
-    np.testing.assert_equal(read(torch.tensor(array)), read(array))
-    with pytest.raises(TypeError, match=r"hint: use \.detach\(\)"):
-        read(torch.tensor(np.asarray(array, np.float32), requires_grad=True))
-    with pytest.raises(TypeError, match=r"hint: use \.float\(\)"):
-        read(torch.tensor(array).to(torch.bfloat16))
