@@ -54,9 +54,3 @@ def test_a_tensor_that_numpy_cannot_read_is_an_error_with_the_way_out(door: str,
 @doors
 def test_tensors_of_pytorch(door: str) -> None:
     assert_of_pytorch(*DOORS[door])
-
-
-def test_a_table_keeps_the_names_of_its_columns() -> None:
-    pandas = pytest.importorskip("pandas")
-    fitted = AttentionRegressor(max_iter=1).fit(pandas.DataFrame(X, columns=["a", "b"]), pandas.Series(Y))
-    assert fitted.feature_names_in_.tolist() == ["a", "b"]
