@@ -33,7 +33,13 @@ _MOST_KEYS = 10  # keys of the row that is explained term by term
 
 _FACTORS = {"cosine": ("sharpness", ", times {:g}"), "gaussian": ("width", " of {:g}")}  # where it is not 1
 _STATES = "s is a query (a decoder's state), h a key (an annotation)"
-_LETTERS = {"query_weight": "W", "key_weight": "U", "vector": "v", "bias": "b"}  # of a perceptron
+LETTERS = {
+    "query_weight": "W",
+    "key_weight": "U",
+    "vector": "v",
+    "bias": "b",
+    "weight": "W",
+}  # of learned arrays
 # Names, formulas and explanations of the steps; the pages of `regard.show.page` read the same file.
 TEXTS: dict[str, Any] = json.loads(
     resources.files("regard.show").joinpath("page", "assets", "steps.json").read_text("utf-8")
@@ -200,7 +206,7 @@ class Perceptron:
     def parameters(self, page: TextFormat) -> str:
         """Return the learned arrays, each under its letter."""
         learned = self.score.parameters().items()
-        named = [(_LETTERS[name] if self.joined else f"{_LETTERS[name]} = {name}", a) for name, a in learned]
+        named = [(LETTERS[name] if self.joined else f"{LETTERS[name]} = {name}", a) for name, a in learned]
         return matrices(named, digits=page.digits, width=page.width)
 
     def tables(self, page: TextFormat, row: int) -> str:
