@@ -191,6 +191,11 @@ def test_a_query_as_latex(capsys: pytest.CaptureFixture[str]) -> None:
     ]
 
 
+def scaled_dot(queries: Any, keys: Any) -> Any:
+    """A user's function with the name of a built-in score, which has no scale by default."""
+    return queries @ keys.swapaxes(-1, -2)
+
+
 PERCEPTRON = {"query_weight": [[1.0, 2.0]], "key_weight": [[3.0, 4.0]], "vector": [5.0, 6.0]}
 FORMULAS = {  # options of one query [2] and the keys [0], [1], and what each formula becomes by hand
     r"e_j = 2.5 \, q \cdot k_j / (|q| \, |k_j|)": {"score": scores.cosine(2.5)},
@@ -205,7 +210,8 @@ FORMULAS = {  # options of one query [2] and the keys [0], [1], and what each fo
     r"e_j = v \cdot \tanh(q W + k_j U) ": {"score": scores.concat([[1.0, 2.0], [3.0, 4.0]], [5.0, 6.0])},
     r"e = q W K^\top": {"score": scores.general([[1.0]])},
     r"e = q W": {"score": scores.location([[1.0, 2.0]])},
-    r"e_j = \operatorname{score}(q, k_j)": {"score": lambda q, k: q @ k.swapaxes(-1, -2)},
+    r"e_j = \operatorname{score}(q, k_j)": {"score": scaled_dot},
+    r"z = e": {"score": scaled_dot},
     r"z = 1 \cdot 10^{-5} \, e": {"scale": 1e-5},
     r"z = 1 \cdot 10^{6} \tanh(e / \sqrt{1} / (1 \cdot 10^{6}))": {"softcap": 1e6},
     r"z = e / \sqrt{1} + \text{bias}": {"bias": [1.0, 2.0]},

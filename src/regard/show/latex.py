@@ -102,10 +102,10 @@ def _grouped(number: str) -> str:
 
 def _logit(formula: Formula, d: int) -> str:
     scaled = "e"
-    if formula.scale is not None:
-        scaled = f"{_short(formula.scale)} \\, e"
-    elif formula.name == "scaled_dot" and d:
+    if formula.divided and d:
         scaled = f"e / \\sqrt{{{d}}}"
+    elif formula.scale is not None or formula.factor(d) != 1:
+        scaled = f"{_short(formula.factor(d))} \\, e"
     if formula.softcap is not None:
         cap = _short(formula.softcap)
         scaled = f"{cap} \\tanh({scaled} / {_grouped(cap)})"

@@ -17,10 +17,10 @@ from numpy.typing import ArrayLike, NDArray
 from regard import _check
 from regard.context import Attention
 from regard.mask import MaskLike
-from regard.scores import Score, ScoreLike, additive, concat, is_builtin
+from regard.scores import Score, ScoreLike, additive, as_score, concat, is_builtin, scaled_dot
 from regard.show.terminal.cells import labels
 from regard.show.terminal.heatmap import speller, table
-from regard.show.terminal.text import align, display_width, side_by_side
+from regard.show.terminal.text import align, cut, display_width, side_by_side
 from regard.weights import NormalizeLike, local_m, local_p
 
 __all__ = ["matrices"]
@@ -76,6 +76,17 @@ class Formula:
             return self.score
         kind = type(self.score).__name__
         return kind if isinstance(self.score, Score) else str(getattr(self.score, "__name__", kind))
+
+    @property
+    def divided(self) -> bool:
+        """Whether the scores are divided by sqrt(d)."""
+        return self.scale is None and type(as_score(self.score)) is scaled_dot
+
+    def factor(self, d: int) -> float:
+        """Return the factor of the scores."""
+        scorer = as_score(self.score)
+        default = scorer.scale(d) if isinstance(scorer, Score) else 1.0
+        return default if self.scale is None else self.scale
 
     @property
     def exponential(self) -> bool:
@@ -238,13 +249,12 @@ def _products(page: TextFormat, names: str, left: Array, right: Array, total: fl
     spell = speller(_integers(np.append(left, right)), page.digits)
     pairs = [f"{_term(spell(float(q)))}*{_term(spell(float(k)))}" for q, k in zip(left, right, strict=True)]
     end = speller(_integers(np.array([total])), page.digits)(total)
-    line = f"{names} = {end}"
     for count in range(min(len(pairs), page.width), 0, -1):  # more have no room
         shown = pairs if count == len(pairs) else [*pairs[:count], "…"]
         line = f"{names} = {' + '.join(shown)} = {end}"
         if display_width(line) <= page.width:
-            break
-    return line
+            return line
+    return f"{names} = {end}"
 
 
 def _term(number: str) -> str:
@@ -254,12 +264,10 @@ def _term(number: str) -> str:
 def _logit_words(formula: Formula, d: int, hidden: bool) -> str:
     """Return how a score becomes a logit; `hidden`: some keys are not visible."""
     scaled, equal = "score", ""
-    if formula.scale is not None:
-        scaled = f"score * {formula.scale:g}"
-    elif formula.name == "scaled_dot" and d > 0:
-        scaled, equal = f"score / sqrt({d})", f" = score * {1 / math.sqrt(d):.5f}"
-    elif isinstance(formula.score, Score) and formula.score.scale(d) != 1:
-        scaled = f"score * {formula.score.scale(d):g}"
+    if formula.divided and d:
+        scaled, equal = f"score / sqrt({d})", f" = score * {formula.factor(d):.5f}"
+    elif formula.scale is not None or formula.factor(d) != 1:
+        scaled = f"score * {formula.factor(d):g}"
     if (cap := formula.softcap) is not None:
         scaled, equal = f"{cap:g} * tanh({scaled} / {cap:g})", f", between -{cap:g} and {cap:g}"
     words = f"logit = {scaled} + bias" if formula.biased else f"logit = {scaled}{equal}"
@@ -359,11 +367,10 @@ def term_by_term(
     terms = [
         _Column(head, weights * column, added=True) for head, column in zip(heads, values.T, strict=False)
     ]
-    for shown in range(min(len(terms), _MOST_VALUES), -1, -1):
-        lines = align(_term_lines(page, columns + terms[:shown], weights))
-        if display_width(lines.split("\n")[0]) <= page.width or shown == 1:
-            break
+    shown, digits, lines = _widest(page, columns, terms, weights)
     paragraphs = [f"{page.queries[row]}, term by term", lines]
+    if digits < page.digits:
+        paragraphs.append(f"numbers with {digits} digits after the point, for which there is room")
     if formula.exponential:
         paragraphs.append("exp = exp(logit - the row's largest logit)")
     if formula.sink is not None:
@@ -390,14 +397,29 @@ class _Column:
         return speller(self.numbers, digits)(float(self.numbers[keys].sum())) if self.added else ""
 
 
-def _term_lines(page: TextFormat, columns: list[_Column], weights: Array) -> list[list[str]]:
+def _widest(
+    page: TextFormat, columns: list[_Column], terms: list[_Column], weights: Array
+) -> tuple[int, int, str]:
+    """Return how many terms the screen has room for, with how many digits, and the table of them."""
+    most = min(len(terms), _MOST_VALUES)
+    sizes = [(shown, page.digits) for shown in range(most, 0, -1)]
+    sizes += [(min(most, 1), digits) for digits in range(page.digits - bool(terms), -1, -1)]
+    for shown, digits in sizes:
+        lines = align(_term_lines(page, digits, columns + terms[:shown], weights))
+        if display_width(lines.split("\n")[0]) <= page.width:
+            break
+    return shown, digits, lines
+
+
+def _term_lines(page: TextFormat, digits: int, columns: list[_Column], weights: Array) -> list[list[str]]:
     shown, others = _strongest(weights)
+    names = [cut(name, max(8, page.width // 3)) for name in page.keys]
     lines = [["", *(column.name for column in columns)]]
-    lines += [[page.keys[j], *(column.spell(page.digits, j) for column in columns)] for j in shown]
+    lines += [[names[j], *(column.spell(digits, j) for column in columns)] for j in shown]
     if others.size:
-        lines.append([f"{others.size} others", *(column.sum(page.digits, others) for column in columns)])
+        lines.append([f"{others.size} others", *(column.sum(digits, others) for column in columns)])
     everything = np.arange(len(weights))
-    return [*lines, ["sum", *(column.sum(page.digits, everything) for column in columns)]]
+    return [*lines, ["sum", *(column.sum(digits, everything) for column in columns)]]
 
 
 def _strongest(weights: Array) -> tuple[Array, Array]:
