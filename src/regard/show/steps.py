@@ -20,7 +20,7 @@ from regard.mask import MaskLike
 from regard.scores import Score, ScoreLike, additive, as_score, concat, is_builtin, scaled_dot
 from regard.show.terminal.cells import labels
 from regard.show.terminal.heatmap import speller, table
-from regard.show.terminal.text import align, cut, display_width, side_by_side
+from regard.show.terminal.text import align, cut, display_width, side_by_side, wrap
 from regard.weights import NormalizeLike, local_m, local_p
 
 __all__ = ["matrices"]
@@ -29,6 +29,7 @@ Array = NDArray[Any]
 
 _MOST_VALUES = 12  # numbers of each value in that row
 _MOST_SENTENCES = 6  # rows in words
+_MOST_LINES = 9  # of a sentence
 _MOST_KEYS = 10  # keys of the row that is explained term by term
 
 _FACTORS = {"cosine": ("sharpness", ", times {:g}"), "gaussian": ("width", " of {:g}")}  # where it is not 1
@@ -245,16 +246,17 @@ def _projected(rows: Array, weight: Array | None) -> Array:
 
 
 def _products(page: TextFormat, names: str, left: Array, right: Array, total: float) -> str:
-    """Return one score as a sum of products, as much of it as fits one line."""
+    """Return one score as a sum of products, as much of it as fits one line, or one after the names."""
     spell = speller(_integers(np.append(left, right)), page.digits)
     pairs = [f"{_term(spell(float(q)))}*{_term(spell(float(k)))}" for q, k in zip(left, right, strict=True)]
     end = speller(_integers(np.array([total])), page.digits)(total)
-    for count in range(min(len(pairs), page.width), 0, -1):  # more have no room
-        shown = pairs if count == len(pairs) else [*pairs[:count], "…"]
-        line = f"{names} = {' + '.join(shown)} = {end}"
-        if display_width(line) <= page.width:
-            return line
-    return f"{names} = {end}"
+    counts = range(min(len(pairs), page.width), 0, -1)  # more have no room
+    sums = [" + ".join(pairs if count == len(pairs) else [*pairs[:count], "…"]) for count in counts]
+    lines = [f"{names} ={gap}{terms} = {end}" for gap in (" ", "\n  ") for terms in sums]
+    lines += [f"{names} = {end}", f"{names} =\n  {end}"]
+    return next(
+        (line for line in lines if max(map(display_width, line.split("\n"))) <= page.width), lines[-1]
+    )
 
 
 def _term(number: str) -> str:
@@ -314,7 +316,7 @@ def weights(page: TextFormat, formula: Formula, attention: Attention, d: int) ->
     ]
     if len(attention.weights) > _MOST_SENTENCES:
         sentences.append(f"and so on for {len(attention.weights) - _MOST_SENTENCES} more")
-    return [*paragraphs, "\n".join(sentences)]
+    return [*paragraphs, "\n".join("\n  ".join(wrap(one, page.width - 2, _MOST_LINES)) for one in sentences)]
 
 
 def _sentence(query: str, keys: list[str], weights: Array, visible: NDArray[np.bool_]) -> str:

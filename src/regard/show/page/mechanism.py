@@ -249,6 +249,18 @@ def is_readable(*arrays: Array) -> bool:
     return small and all(np.isfinite(array.astype(np.float64)).all() for array in arrays)
 
 
+def fixed(queries: Array, keys: Array, values: Array) -> list[str]:
+    """Say why the numbers of a page can't be changed, if queries, keys and values are too large for that."""
+    n, m = len(queries), len(keys)
+    arrays = queries, keys, values
+    if any(array.ndim != 2 for array in arrays) or (
+        fits(n, m) and max(array.size for array in arrays) <= MOST
+    ):
+        return []
+    most = f"{MOST:,} weights (32 words that attend to each other), {WIDEST} in a row, and {MOST:,} numbers a matrix"
+    return [f"These are {n:,} queries and {m:,} keys. Numbers can be changed, step by step, up to {most}."]
+
+
 def fits(n: int, m: int) -> bool:
     """Return whether n x m weights can be read as numbers."""
     return n * m <= MOST and max(n, m) <= WIDEST

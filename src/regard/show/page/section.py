@@ -16,6 +16,7 @@ from regard.show.terminal.heatmap import table
 
 __all__ = ["Section", "as_text", "compact", "labels", "packed", "readable", "weight_faults"]
 
+JOIN = "\uffed"  # the mark of a joined token in the vocabularies of `regard.seq2seq`
 _LONGEST, LONGEST_TEXT = 200, 2000  # characters of a label, and of a sentence
 
 _TEXT_WIDTH = 80
@@ -86,8 +87,8 @@ def labels(names: Sequence[str] | None, count: int, noun: str, *, hint: str = ""
 
 
 def readable(text: str, most: int = _LONGEST) -> str:
-    """Return a text as a page shows it: nine marks on a letter, and of a long one the two ends."""
-    return shorten(limit_marks(str(text)), most)
+    """Return a text as a page shows it: without marks of joins, nine marks on a letter, of a long one the two ends."""
+    return shorten(limit_marks(str(text).replace(JOIN, "")), most)
 
 
 @np.errstate(all="ignore")  # sums and comparisons of what is not finite
