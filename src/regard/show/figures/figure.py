@@ -31,7 +31,9 @@ DOTS_PER_INCH = 150
 LETTER = 0.6  # of its height, the width of a letter
 _MOST_LINES = 3
 _SETTINGS = {
-    "savefig.dpi": DOTS_PER_INCH, "savefig.bbox": "tight", "savefig.pad_inches": 0.15,
+    "savefig.dpi": DOTS_PER_INCH,
+    "savefig.bbox": "tight",
+    "savefig.pad_inches": 0.15,
     "svg.fonttype": "none",  # text stays text, which can be searched and edited, and not paths of its letters
 }
 _OLDEST = (3, 8)
