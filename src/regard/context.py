@@ -93,8 +93,14 @@ class Attention(Displayed):
         return part_of
 
 
+NOTHING_RECORDED = "regard.record keeps attention that regard computes, and none of another library"
+
+
 class _Recording(InNotebook, list[Attention]):
     """A list of attentions, which a notebook shows as a page."""
+
+    def __repr__(self) -> str:
+        return super().__repr__() if self else f"[] (nothing was recorded: {NOTHING_RECORDED})"
 
     def _page(self) -> Any:
         shown = [attention for attention in self if "weights" in vars(attention) and attention.weights.size]
@@ -122,7 +128,8 @@ _scope: ContextVar[tuple[str, ...]] = ContextVar("regard_scope", default=())
 def record(*, keep: str | Iterable[str] = PARTS, threads: bool = False) -> Iterator[list[Attention]]:
     """Record every attention that is computed inside the block, for inspection of any model.
 
-    This covers `attend`, `attention`, `attention_vjp` and `partial`. The recurrent decoders of `seq2seq`, which
+    This covers `attend`, `attention`, `attention_vjp` and `partial`, not attention that another library computes: a
+    model of PyTorch returns its weights, which `regard.show` takes, too. The recurrent decoders of `seq2seq`, which
     attend at every step inside one call, return their weights instead.
 
     Parameters

@@ -760,9 +760,6 @@ def as_mask(mask: Any) -> Mask:
             hint="mask.causal()",
             kind=TypeError,
         )
-    if hasattr(mask, "__dask_graph__"):  # it would be computed here, whatever its size
-        hint = "mask.compute(); regard.dask.attention takes it as the complete mask"
-        _check.fail("mask must be in memory. Got a Dask array instead.", hint=hint, kind=TypeError)
     array = _check.as_array("mask", mask, "bools", "each row needs as many columns as there are keys")
     if array.dtype != np.bool_:
         got = type(mask).__name__ if array.dtype == object and not array.ndim else f"dtype {array.dtype}"

@@ -144,6 +144,11 @@ def _check_readable(name: str, stored: Any) -> None:
         _check.fail(rule, hint=hint, kind=TypeError)
     if isinstance(stored, np.ndarray):
         _check.as_array(name, stored)  # refuses masked arrays
+    try:
+        np.dtype(readable[1])
+    except TypeError:
+        rule = f"{name} must have a dtype of NumPy. Got {readable[1]} of {type(stored).__name__} instead."
+        _check.fail(rule, hint=_check.as_numpy(name, stored), kind=TypeError)
 
 
 def _without_numbers(stored: Any) -> Array:

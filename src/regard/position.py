@@ -188,7 +188,7 @@ class alibi:
         return constructor_text(self)
 
     def __post_init__(self) -> None:
-        slopes = self.slopes
+        slopes = _check.plain("slopes", self.slopes)
         if np.ndim(slopes) == 0:
             slopes = _slopes(_check.integer("slopes", slopes, least=1))
         slopes = _check.parameter("slopes", slopes, "(heads,)")

@@ -72,7 +72,8 @@ class Score:
             "leading dimensions", *(array.shape[:-2] for array in arrays.values()), arrays=arrays
         )
         compute, _ = _check.dtypes(*arrays.values())
-        return self._define(*(array.astype(compute, copy=False) for array in arrays.values()))
+        scores = self._define(*(array.astype(compute, copy=False) for array in arrays.values()))
+        return _check.rounded(scores, compute)  # parameters may have a wider dtype
 
     def _define(self, queries: Array, keys: Array) -> Array:
         """Score arrays of compatible shapes, in the dtype of the computation."""
@@ -365,7 +366,9 @@ class additive(Score):
             _check.fail(f"keys must have shape (..., m, {wanted}). Got shape {array.shape} instead.")
         projected = array if self.key_weight is None else array @ self.key_weight
         projected = projected if self.bias is None else projected + self.bias
-        return projected, additive(self.query_weight, None, self.vector)
+        return _check.rounded(projected, _check.dtypes(array)[0]), additive(
+            self.query_weight, None, self.vector
+        )
 
     def check(self, arrays: dict[str, Array]) -> None:
         """Raise unless both projections map to the hidden size."""

@@ -454,11 +454,12 @@ def test_errors_are_raised_before_anything_is_computed() -> None:
         "kernel must be one of 'auto', 'native'"
     )
     assert error(TypeError, attention, q, k, v, sink=da.zeros(())) == (
-        "sink must be in memory. Got a Dask array instead.\n  hint: it is small: sink.compute()"
+        "sink must be in memory. Got a Dask array instead."
+        "\n  hint: regard.dask computes attention chunk by chunk; sink.compute() is in memory"
     )
     assert error(TypeError, regard.mask.causal().__and__, da.ones((12, 12), dtype=bool)) == (
         "mask must be in memory. Got a Dask array instead."
-        "\n  hint: mask.compute(); regard.dask.attention takes it as the complete mask"
+        "\n  hint: regard.dask computes attention chunk by chunk; mask.compute() is in memory"
     )
     assert error(TypeError, attention, q, k, v, normalize="sparsemax").startswith(
         "attention takes no option 'normalize'."

@@ -183,3 +183,17 @@ def test_blocks_of_several_threads_do_not_disturb_each_other() -> None:
     with regard.record() as attentions:
         attend_once()
     assert len(attentions) == 1
+
+
+def test_an_empty_list_says_that_only_attention_of_regard_is_recorded() -> None:
+    with regard.record() as recorded:
+        X @ X.T
+    assert recorded == []
+    assert repr(recorded).startswith("[] (nothing was recorded: regard.record keeps attention that regard")
+    draw = (regard.show.page, regard.show.figures.heatmaps)
+    for function, given in zip(draw, (recorded, [one.weights for one in recorded]), strict=True):
+        with pytest.raises(ValueError, match=r"hint: regard\.record keeps attention that regard computes"):
+            function(given)
+    with regard.record() as recorded:
+        attend_once()
+    assert repr(recorded) == f"[{recorded[0]!r}]"

@@ -367,3 +367,17 @@ def test_a_score_that_no_table_has_is_never_computed_as_another_one() -> None:
     with pytest.raises(ValueError, match="can't do this"):
         regard.attention(x, x, x, kernel="native", **options)
     assert "given" in page(x, x, x, **options).sections[0].data  # the numbers, which cannot be changed
+
+
+@in_one_test("name", SAMPLES)
+def test_parameters_of_float64_do_not_widen_the_scores(name: str) -> None:
+    """Law 7: queries and keys have the type of the computation."""
+    rng, score = np.random.default_rng(0), SAMPLES[name]
+    q, k = rng.normal(size=(2, 2)), rng.normal(size=(3, 2))
+    for dtype, expected in ((np.float16, np.float32), (np.float32, np.float32), (np.float64, np.float64)):
+        narrow = q.astype(dtype), k.astype(dtype)
+        assert score(*narrow).dtype == expected
+        np.testing.assert_array_equal(score(*narrow), regard.attend(*narrow, narrow[1], score=score).scores)
+        if isinstance(score, scores.additive):
+            projected, projecting = score.project_keys(narrow[1])
+            assert projected.dtype == projecting(narrow[0], projected).dtype == expected

@@ -138,9 +138,9 @@ def test_the_numbers_inside_the_perceptron_are_printed(
     assert f"score = v . tanh({words}): s is a query" in output
     best = int(story.weights[row].argmax())
     line = f"query {row + 1}, key {best + 1}: v . tanh({words}) = "
-    terms, total = output.split(line)[1].split(" = ")
+    *terms, total = " ".join(output.split()).split(line)[1].split(" = ")
     np.testing.assert_allclose(float(total), hidden[best] @ V, atol=1e-9)
-    assert "2.000000000*".startswith(terms[:12])
+    assert "2.000000000*".startswith("".join(terms)[:12])
 
 
 def test_a_perceptron_without_projections_has_no_weights_to_tell() -> None:
@@ -373,3 +373,24 @@ def test_invalid_input_is_reported_with_rule_and_numbers(call: Callable[[], obje
     with pytest.raises((ValueError, TypeError)) as caught:
         call()
     assert f"{type(caught.value).__name__}: {caught.value}" == error
+
+
+@pytest.mark.parametrize("size", [1.0, 1e12, 1e300])
+@pytest.mark.parametrize("digits", [5, 17])
+def test_no_table_is_wider_than_the_screen(size: float, digits: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    numbers = size * np.random.default_rng(0).normal(size=(3, 5, 4))
+    names = [f"a long name of a key {k}" * 2 for k in range(5)]
+    for score in ("scaled_dot", regard.scores.gaussian(size)):
+        story = regard.explain(
+            queries=numbers[0], keys=numbers[1], values=numbers[2], score=score, labels=names, digits=digits
+        )
+        for step in ("inputs", "scores", "context", "row"):
+            assert max(map(len, story.step(step).split("\n"))) <= 80, (step, score)
+        lines = [
+            line
+            for line in story.step("weights").split("\n")
+            if not line.startswith(("logit = ", "weight = "))
+        ]
+        assert max(map(len, lines)) <= 80
+    assert "for which there is room" in story.row(0) or digits == 5

@@ -17,7 +17,7 @@ from regard.show.page.long_attention import LongAttention
 WEIGHTS, EYE = np.full((2, 2), 0.5), np.eye(2)
 SHOWN: dict[str, Callable[[Callable[[], Any]], str]] = {
     "page of weights": lambda make: page(WEIGHTS, query_labels=make(), key_labels=make()).html,
-    "page of two sections": lambda make: page([WEIGHTS, WEIGHTS.copy()], query_labels=make()).html,
+    "page of two groups": lambda make: page([WEIGHTS, WEIGHTS[:, 1:]], query_labels=make()).html,
     "page of arrays": lambda make: page(EYE, EYE, EYE, query_labels=make(), key_labels=make()).html,
     "heat map": lambda make: terminal.heatmap(WEIGHTS, make(), make()),
     "table": lambda make: terminal.table(WEIGHTS, make(), make()),

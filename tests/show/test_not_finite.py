@@ -106,6 +106,7 @@ def test_figures_of_any_numbers() -> None:
 def test_rows_of_infinities_are_faults_without_a_warning() -> None:
     assert weight_faults([[np.inf, -np.inf], [np.nan, 1], [1e308, 1e308]]) == [
         "1 weight is not a number, such as row 2, column 1: nan",
+        "1 weight is infinite, such as row 1, column 1: inf",
         "1 weight is negative, such as row 1, column 2: -inf",
         "1 of 3 rows sums to neither 0 nor 1, such as row 3: inf",
     ]

@@ -557,7 +557,7 @@ def test_sentences_name_the_strongest_keys_and_the_share_of_the_rest() -> None:
 def test_the_share_of_the_rest_is_that_of_seen_keys() -> None:
     keys = np.zeros((8, 1))
     shown = regard.explain(queries=keys[:1], keys=keys, mask=np.arange(8) < 6).step("weights")
-    assert "key 3 (16.7 %); the other 3 visible keys share 50.0 %" in shown
+    assert "key 3 (16.7 %); the other 3 visible keys share 50.0 %" in " ".join(shown.split())
 
 
 def test_an_explanation_needs_two_dimensions_and_a_row() -> None:

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import regard
+from regard import scores, weights
 from regard.cli import main
 from regard.show.array_files import parse_table, read_table
 
@@ -188,6 +189,60 @@ def test_a_query_as_latex(capsys: pytest.CaptureFixture[str]) -> None:
         r"\end{array} \]",
         r"\[ c = a V = \begin{pmatrix} 0.88 \end{pmatrix} \]",
     ]
+
+
+def scaled_dot(queries: Any, keys: Any) -> Any:
+    """A user's function with the name of a built-in score, which has no scale by default."""
+    return queries @ keys.swapaxes(-1, -2)
+
+
+PERCEPTRON = {"query_weight": [[1.0, 2.0]], "key_weight": [[3.0, 4.0]], "vector": [5.0, 6.0]}
+FORMULAS = {  # options of one query [2] and the keys [0], [1], and what each formula becomes by hand
+    r"e_j = 2.5 \, q \cdot k_j / (|q| \, |k_j|)": {"score": scores.cosine(2.5)},
+    r"e_j = q \cdot k_j / (|q| \, |k_j|)": {"score": scores.cosine()},
+    r"e_j = -1 \cdot 10^{-6} \, q \cdot k_j / (|q| \, |k_j|)": {"score": scores.cosine([-1e-6])},
+    r"e_j = -|q - k_j|^2 / 2": {"score": "gaussian"},
+    r"e_j = -|q - k_j|^2 / (2 \cdot 0.5^2)": {"score": scores.gaussian(0.5)},
+    r"e_j = -|q - k_j|^2 / (2 \cdot (2 \cdot 10^{7})^2)": {"score": scores.gaussian(2e7)},
+    r"e_j = v \cdot \tanh(q W + k_j U)": {"score": scores.additive(**PERCEPTRON)},
+    r"e_j = v \cdot \tanh(q W + k_j U + b)": {"score": scores.additive(**PERCEPTRON, bias=[7.0, 8.0])},
+    r"e_j = v \cdot \tanh(q + k_j)": {"score": scores.additive(None, None, [5.0])},
+    r"e_j = v \cdot \tanh(q W + k_j U) ": {"score": scores.concat([[1.0, 2.0], [3.0, 4.0]], [5.0, 6.0])},
+    r"e = q W K^\top": {"score": scores.general([[1.0]])},
+    r"e = q W": {"score": scores.location([[1.0, 2.0]])},
+    r"e_j = \operatorname{score}(q, k_j)": {"score": scaled_dot},
+    r"z = e": {"score": scaled_dot},
+    r"z = 1 \cdot 10^{-5} \, e": {"scale": 1e-5},
+    r"z = 1 \cdot 10^{6} \tanh(e / \sqrt{1} / (1 \cdot 10^{6}))": {"softcap": 1e6},
+    r"z = e / \sqrt{1} + \text{bias}": {"bias": [1.0, 2.0]},
+    r"a_j = \exp(z_j) / (\sum_k \exp(z_k) + \exp(0.5))": {"sink": 0.5},
+    r"a = \operatorname{softmax}(z)": {"sink": -np.inf},
+    r"a = \operatorname{softmax}(z) ": {"normalize": weights.local_m(1)},
+    r"a_j = \operatorname{softmax}(z)_j \, \exp(-(j - 1)^2 / (2 \cdot 1.5^2)),\; j = 0, 1, \ldots": {
+        "normalize": weights.local_p([1.0], 3)
+    },
+}
+
+
+@pytest.mark.parametrize("formula", FORMULAS)
+def test_the_formulas_of_latex_are_those_of_the_options(formula: str) -> None:
+    story = regard.explain(queries=[[2.0]], keys=[[0.0], [1.0]], values=[[0.0], [4.0]], **FORMULAS[formula])
+    assert f" & {formula.strip()} & " in story.latex()
+
+
+def test_each_query_has_its_own_sharpness_in_latex() -> None:
+    story = regard.explain(queries=np.eye(2), score=scores.cosine([2.0, 3.0]))
+    assert [r"e_j = 2 \, q" in story.latex(0), r"e_j = 3 \, q" in story.latex(1)] == [True, True]
+
+
+def test_latex_has_the_learned_arrays_of_the_score() -> None:
+    story = regard.explain(queries=[[2.0]], score=scores.concat([[1.0, 2.0], [3.0, 4.0]], [5.0, 6.0]))
+    arrays = {"W": "1 & 2", "U": "3 & 4", "v": "5 & 6"}
+    line = r",\quad ".join(
+        rf"{name} = \begin{{pmatrix}} {row} \end{{pmatrix}}" for name, row in arrays.items()
+    )
+    assert rf"\[ {line} \]" in story.latex().splitlines()
+    assert regard.explain(queries=[[2.0]]).latex().count(r"\[") == 3
 
 
 @pytest.mark.parametrize("count", [10, 11, 300])

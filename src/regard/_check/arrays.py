@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from regard._check.errors import fail
+from regard._check.foreign import UNREADABLE, plain, unreadable, way_out
 from regard._check.numbers import MOST
 
 __all__ = [
@@ -82,22 +83,14 @@ def rounded(array: Array, dtype: np.dtype[Any], *, copy: bool = False) -> Array:
 
 
 def as_array(name: str, value: ArrayLike, of: str = "numbers", otherwise: str = "") -> Array:
-    """Return the argument as an array; a masked array would silently lose its mask."""
-    if _has_masked(value):
-        hint = "fill it, and pass the visible pairs as mask="
-        fail(f"{name} must be a plain array. Got a masked array instead.", hint=hint, kind=TypeError)
+    """Return an array of any library, or nested lists, as an array; a masked array would silently lose its mask."""
+    readable = plain(name, value, f"an array of {of}")
     try:
-        return np.asarray(value)
+        return np.asarray(readable)
     except ValueError:
         _ragged(name, value, of, otherwise)
-    except TypeError as error:  # of the object's own conversion: a dataset of h5py without a shape
-        fail(f"{name} must be an array of {of}. Got {type(value).__name__} instead: {error}", kind=TypeError)
-
-
-def _has_masked(value: Any) -> bool:
-    if isinstance(value, list | tuple):
-        return any(isinstance(part, np.ndarray | list | tuple) and _has_masked(part) for part in value)
-    return isinstance(value, np.ma.MaskedArray)
+    except UNREADABLE as error:  # of a sequence of another class
+        unreadable(name, value, f"an array of {of}", error)
 
 
 def _ragged(name: str, value: Any, of: str = "numbers", otherwise: str = "") -> NoReturn:
@@ -123,7 +116,12 @@ def numeric(name: str, value: ArrayLike) -> Array:
         if array.ndim and any(isinstance(part, list | tuple | np.ndarray) for part in array.flat):
             _ragged(name, value)
         got = type(value).__name__ if not array.ndim else "dtype object"
-        fail(f"{name} must hold real numbers. Got {got} instead.", kind=TypeError)
+        calls = way_out(value)
+        fail(
+            f"{name} must hold real numbers. Got {got} instead.",
+            hint=calls and f"use {calls}",
+            kind=TypeError,
+        )
     if array.dtype.kind not in "biuf" and not is_half(array.dtype):
         hint = "attention is defined here for real numbers" if array.dtype.kind == "c" else ""
         fail(f"{name} must hold real numbers. Got dtype {array.dtype} instead.", hint=hint, kind=TypeError)
@@ -331,7 +329,9 @@ def broadcast_shapes(
 def output(out: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
     """Check the array `out` that a result is written to."""
     if not isinstance(out, np.ndarray):
-        fail(f"out must be an array. Got {type(out).__name__} instead.", kind=TypeError)
+        shares = hasattr(out, "numpy") and (calls := way_out(out)) in ("", ".detach()")
+        hint = f"out{calls}.numpy() shares its memory" if shares else f"np.empty({shape}, np.{dtype})"
+        fail(f"out must be an array. Got {type(out).__name__} instead.", hint=hint, kind=TypeError)
     if out.shape != shape or out.dtype != dtype:
         fail(
             f"out must have shape {shape} and dtype {dtype}. Got shape {out.shape} and dtype {out.dtype} instead."

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from regard._check.arrays import integer_array, shape, transpose_hint, within
 from regard._check.errors import fail
+from regard._check.foreign import as_numpy
 
 __all__ = ["floats", "has_intermediates", "lengths", "recurrent", "same_shape", "shapes", "step"]
 
@@ -25,7 +26,8 @@ def floats(**named: Any) -> None:
         if array is None or (is_plain and array.dtype.kind == "f" and array.itemsize in (4, 8)):
             continue
         got = f"dtype {array.dtype}" if is_plain else type(array).__name__
-        fail(f"{name} must be an array of float32 or float64. Got {got} instead.", kind=TypeError)
+        hint = "" if isinstance(array, np.ndarray) else as_numpy(name, array)
+        fail(f"{name} must be an array of float32 or float64. Got {got} instead.", hint=hint, kind=TypeError)
 
 
 def same_shape(name: str, array: Array, wanted: tuple[int, ...]) -> None:

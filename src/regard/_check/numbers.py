@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from regard._check.errors import fail
+from regard._check.foreign import plain
 
 __all__ = ["MOST", "flag", "generator", "integer", "number", "representable"]
 
@@ -25,6 +26,7 @@ def number(
     most: float | None = None,
 ) -> float:
     """Return a finite Python float within these bounds."""
+    value = plain(name, value, "a number")
     try:
         result = math.nan if isinstance(value, str | bytes | bool) else float(value)
     except (TypeError, ValueError):

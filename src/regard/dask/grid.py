@@ -187,7 +187,6 @@ def _checked(
     if options["threads"] is not None:
         _check.integer("threads", options["threads"], least=1)
     _check.choice("kernel", options["kernel"], KERNELS)
-    _check_in_memory("sink", sink)
     queries, keys, values = map(_without_numbers, arrays)
     visible, added = _shape_of("mask", mask), _shape_of("bias", bias)
     score, scale, softcap = options["score"], options["scale"], options["softcap"]
@@ -222,12 +221,6 @@ def rechunked(array: da.Array, chunks: tuple[tuple[int, ...], ...]) -> da.Array:
     """Return the array in these chunks, also where Dask keeps those that it has: if all sizes are 0."""
     cut = array.rechunk(chunks)
     return cut if cut.chunks == chunks else da.zeros(array.shape, dtype=array.dtype, chunks=chunks)
-
-
-def _check_in_memory(name: str, value: Any) -> None:
-    if isinstance(value, da.Array):
-        hint = f"it is small: {name}.compute()"
-        _check.fail(f"{name} must be in memory. Got a Dask array instead.", hint=hint, kind=TypeError)
 
 
 def _without_numbers(array: da.Array) -> Array:

@@ -69,6 +69,7 @@ def check_gradients(
     AssertionError: gradient of array 0 (2,): ...
     """
     for i, array in enumerate(arrays):
+        _check.floats(**{f"arrays[{i}]": array})
         if array.dtype != np.float64:
             _check.fail(f"arrays must be float64. Array {i} is {array.dtype} instead.")
     generator = _check.generator("rng", rng)

@@ -9,6 +9,7 @@ from pathlib import Path as FilePath
 from typing import NamedTuple
 
 from regard import _check, _files
+from regard._characters import as_cell
 from regard.pronunciation.files import Path
 from regard.pronunciation.formats import FORMATS, Format
 from regard.pronunciation.lexicon import MOST_PHONES, Lexicon, Variant, Wrong, known
@@ -87,7 +88,7 @@ def saved_files(path: Path, format: str) -> dict[str, FilePath]:
 def _left_out_lines(left_out: Iterable[LeftOut]) -> Iterator[str]:
     yield "word\tphones\treason"
     for entry in left_out:
-        yield f"{entry.word}\t{' '.join(entry.phones)}\t{entry.reason}"
+        yield "\t".join(map(as_cell, (entry.word, " ".join(entry.phones), entry.reason)))
 
 
 def prepare(

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard import _check, _files
-from regard._characters import report
+from regard._characters import of_cell, report
 
 __all__ = ["Table", "parse_matrix", "parse_table", "read_array", "read_arrays", "read_named", "read_table"]
 
@@ -199,7 +199,7 @@ def _cells(line: str) -> list[str]:
         row = next(csv.reader([line], delimiter="\t" if "\t" in line else ",", skipinitialspace=True))
     except csv.Error as error:
         _check.fail(f"{line!r:.60} is no line of a CSV file: {error}")
-    return [cell.strip() for cell in row]
+    return [of_cell(cell.strip()) for cell in row]
 
 
 def _column_names(columns: list[str] | None, width: int, name: str, unit: str) -> list[str] | None:

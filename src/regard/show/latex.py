@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from regard.show.steps import TEXTS, Formula
+from regard.scores import ScoreLike, additive, concat, cosine, gaussian, is_builtin
+from regard.show.steps import LETTERS, TEXTS, Formula
 from regard.show.terminal.heatmap import speller
+from regard.weights import local_p
 
 if TYPE_CHECKING:
     from regard.show.explanation import Explanation
@@ -26,10 +28,13 @@ _SPECIAL |= {"\\": r"\textbackslash{}", "^": r"\textasciicircum{}", "~": r"\text
 def query(explanation: Explanation, row: int) -> str:
     """Return the vectors, scores, logits, weights and context of one query."""
     attention, formula, digits = explanation.attention, explanation.formula, explanation.page.digits
+    d = explanation.queries.shape[1]
+    learned = _learned(formula.score, d)
+    which = row, len(attention.scores)
     rows = {
-        "scores": (_score(formula), attention.scores[row]),
-        "logits": (_logit(formula, explanation.queries.shape[1]), attention.logits[row]),
-        "weights": (f"a = {_normalization(formula)}(z)", attention.weights[row]),
+        "scores": (_score(formula, learned, which), attention.scores[row]),
+        "logits": (_logit(formula, d), attention.logits[row]),
+        "weights": (_weights(formula, which), attention.weights[row]),
     }
     keys = _cut([f"\\text{{{_escaped(name)}}}" for name in explanation.page.keys], r"\cdots")
     lines = [f"  & & {' & '.join(keys)} \\\\ \\hline"]
@@ -37,12 +42,16 @@ def query(explanation: Explanation, row: int) -> str:
         cells = " & ".join(_cut(_spelled(numbers, digits), r"\cdots"))
         lines.append(f"  \\text{{{name}}} & {equation} & {cells} \\\\")
     matrices = {"q": explanation.queries[row], "K": explanation.keys, "V": explanation.values}
-    known = r",\quad ".join(f"{name} = {_matrix(array, digits)}" for name, array in matrices.items())
+    known = [
+        r",\quad ".join(f"{name} = {_matrix(array, digits)}" for name, array in named.items())
+        for named in (matrices, learned)
+        if named
+    ]
     context = _matrix(attention.context[row], digits)
     return "\n".join(
         [
             f"% the query {_escaped(explanation.page.queries[row])}; amsmath is needed",
-            f"\\[ {known} \\]",
+            *(f"\\[ {line} \\]" for line in known),
             f"\\[ \\begin{{array}}{{ll{'r' * len(keys)}}}",
             *lines,
             r"\end{array} \]",
@@ -51,25 +60,68 @@ def query(explanation: Explanation, row: int) -> str:
     )
 
 
-def _score(formula: Formula) -> str:
-    texts = TEXTS["scores"].get(formula.name)
-    return str(texts["latex"]) if texts else r"e_j = \operatorname{score}(q, k_j)"
+def _learned(score: ScoreLike, d: int) -> dict[str, Array]:
+    """Return the learned arrays of a score by the letters of its formula."""
+    own = score.split(d) if isinstance(score, concat) else score
+    arrays = own.parameters().items() if is_builtin(own) else ()
+    return {LETTERS[name]: array for name, array in arrays if name in LETTERS}
+
+
+def _score(formula: Formula, learned: Mapping[str, Array], which: tuple[int, int]) -> str:
+    """Return the formula of the scores; `which`: the query and the number of queries."""
+    score = formula.score
+    if not (isinstance(score, str) or is_builtin(score)):
+        return r"e_j = \operatorname{score}(q, k_j)"
+    text = str(TEXTS["scores"]["additive" if isinstance(score, additive) else formula.name]["latex"])
+    parts = {
+        "query": "q W" if "W" in learned else "q",
+        "key": "k_j U" if "U" in learned else "k_j",
+        "bias": " + b" if "b" in learned else "",
+        "sharpness": _sharpness(score, *which),
+        "spread": _spread(score),
+    }
+    for name, part in parts.items():
+        text = text.replace(f"{{{name}}}", part)
+    return text
+
+
+def _sharpness(score: ScoreLike, row: int, n: int) -> str:
+    sharpness = np.broadcast_to(score.sharpness, n)[row] if isinstance(score, cosine) else 1
+    return "" if sharpness == 1 else f"{_short(sharpness)} \\, "
+
+
+def _spread(score: ScoreLike) -> str:
+    """Return twice the squared width of a Gaussian."""
+    width = _short(score.width) if isinstance(score, gaussian) else "1"
+    return "2" if width == "1" else f"(2 \\cdot {_grouped(width)}^2)"
+
+
+def _grouped(number: str) -> str:
+    return f"({number})" if " " in number else number
 
 
 def _logit(formula: Formula, d: int) -> str:
     scaled = "e"
-    if formula.scale is not None:
-        scaled = f"{formula.scale:g} \\, e"
-    elif formula.name == "scaled_dot":
+    if formula.divided and d:
         scaled = f"e / \\sqrt{{{d}}}"
-    if (cap := formula.softcap) is not None:
-        scaled = f"{cap:g} \\tanh({scaled} / {cap:g})"
-    return f"z = {scaled}{' + b' if formula.biased else ''}"
+    elif formula.scale is not None or formula.factor(d) != 1:
+        scaled = f"{_short(formula.factor(d))} \\, e"
+    if formula.softcap is not None:
+        cap = _short(formula.softcap)
+        scaled = f"{cap} \\tanh({scaled} / {_grouped(cap)})"
+    return f"z = {scaled}" + r" + \text{bias}" * formula.biased
 
 
-def _normalization(formula: Formula) -> str:
-    texts = TEXTS["normalize"].get(formula.normalize) if isinstance(formula.normalize, str) else None
-    return str(texts["latex"]) if texts else r"\operatorname{normalize}"
+def _weights(formula: Formula, which: tuple[int, int]) -> str:
+    kind = formula.normalize
+    if formula.sink is not None:
+        return rf"a_j = \exp(z_j) / (\sum_k \exp(z_k) + \exp({_short(formula.sink)}))"
+    if isinstance(kind, local_p):
+        row, n = which
+        position, width = np.broadcast_to(kind.positions, n)[row], _grouped(_short(kind.width / 2))
+        gauss = rf"\exp(-(j - {_short(position)})^2 / (2 \cdot {width}^2))"
+        return rf"a_j = \operatorname{{softmax}}(z)_j \, {gauss},\; j = 0, 1, \ldots"
+    return f"a = {TEXTS['normalize'][kind if isinstance(kind, str) else 'softmax']['latex']}(z)"
 
 
 def _matrix(numbers: ArrayLike, digits: int) -> str:
@@ -95,6 +147,11 @@ def _number(number: float, spelled: str) -> str:
         return r"-\infty" if number < 0 else r"\infty"
     mantissa, exponent, power = spelled.partition("e")
     return f"{mantissa} \\cdot 10^{{{int(power)}}}" if exponent else spelled
+
+
+def _short(number: Any) -> str:
+    """Return an option of the attention, in six digits at most."""
+    return _number(float(number), f"{float(number):g}")
 
 
 def _cut(items: Iterable[str], dots: str) -> list[str]:

@@ -14,12 +14,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from regard import _check
 from regard.context import Attention
 from regard.mask import MaskLike
-from regard.scores import Score, ScoreLike, additive, concat, is_builtin
+from regard.scores import Score, ScoreLike, additive, as_score, concat, is_builtin, scaled_dot
 from regard.show.terminal.cells import labels
 from regard.show.terminal.heatmap import speller, table
-from regard.show.terminal.text import align, display_width, side_by_side
+from regard.show.terminal.text import align, cut, display_width, side_by_side, wrap
 from regard.weights import NormalizeLike, local_m, local_p
 
 __all__ = ["matrices"]
@@ -28,11 +29,18 @@ Array = NDArray[Any]
 
 _MOST_VALUES = 12  # numbers of each value in that row
 _MOST_SENTENCES = 6  # rows in words
+_MOST_LINES = 9  # of a sentence
 _MOST_KEYS = 10  # keys of the row that is explained term by term
 
 _FACTORS = {"cosine": ("sharpness", ", times {:g}"), "gaussian": ("width", " of {:g}")}  # where it is not 1
 _STATES = "s is a query (a decoder's state), h a key (an annotation)"
-_LETTERS = {"query_weight": "W", "key_weight": "U", "vector": "v", "bias": "b"}  # of a perceptron
+LETTERS = {
+    "query_weight": "W",
+    "key_weight": "U",
+    "vector": "v",
+    "bias": "b",
+    "weight": "W",
+}  # of learned arrays
 # Names, formulas and explanations of the steps; the pages of `regard.show.page` read the same file.
 TEXTS: dict[str, Any] = json.loads(
     resources.files("regard.show").joinpath("page", "assets", "steps.json").read_text("utf-8")
@@ -57,8 +65,10 @@ class Formula:
     sink: float | None = None
 
     def __post_init__(self) -> None:
-        if self.sink is not None and np.isneginf(self.sink):  # which is none
-            object.__setattr__(self, "sink", None)
+        for name in ("scale", "softcap", "sink"):
+            number = getattr(self, name)
+            known = None if number is None else float(_check.as_array(name, number))
+            object.__setattr__(self, name, None if known == -math.inf else known)  # a sink that is none
 
     @property
     def name(self) -> str:
@@ -67,6 +77,17 @@ class Formula:
             return self.score
         kind = type(self.score).__name__
         return kind if isinstance(self.score, Score) else str(getattr(self.score, "__name__", kind))
+
+    @property
+    def divided(self) -> bool:
+        """Whether the scores are divided by sqrt(d)."""
+        return self.scale is None and type(as_score(self.score)) is scaled_dot
+
+    def factor(self, d: int) -> float:
+        """Return the factor of the scores."""
+        scorer = as_score(self.score)
+        default = scorer.scale(d) if isinstance(scorer, Score) else 1.0
+        return default if self.scale is None else self.scale
 
     @property
     def exponential(self) -> bool:
@@ -197,7 +218,7 @@ class Perceptron:
     def parameters(self, page: TextFormat) -> str:
         """Return the learned arrays, each under its letter."""
         learned = self.score.parameters().items()
-        named = [(_LETTERS[name] if self.joined else f"{_LETTERS[name]} = {name}", a) for name, a in learned]
+        named = [(LETTERS[name] if self.joined else f"{LETTERS[name]} = {name}", a) for name, a in learned]
         return matrices(named, digits=page.digits, width=page.width)
 
     def tables(self, page: TextFormat, row: int) -> str:
@@ -225,17 +246,17 @@ def _projected(rows: Array, weight: Array | None) -> Array:
 
 
 def _products(page: TextFormat, names: str, left: Array, right: Array, total: float) -> str:
-    """Return one score as a sum of products, as much of it as fits one line."""
+    """Return one score as a sum of products, as much of it as fits one line, or one after the names."""
     spell = speller(_integers(np.append(left, right)), page.digits)
     pairs = [f"{_term(spell(float(q)))}*{_term(spell(float(k)))}" for q, k in zip(left, right, strict=True)]
     end = speller(_integers(np.array([total])), page.digits)(total)
-    line = f"{names} = {end}"
-    for count in range(min(len(pairs), page.width), 0, -1):  # more have no room
-        shown = pairs if count == len(pairs) else [*pairs[:count], "…"]
-        line = f"{names} = {' + '.join(shown)} = {end}"
-        if display_width(line) <= page.width:
-            break
-    return line
+    counts = range(min(len(pairs), page.width), 0, -1)  # more have no room
+    sums = [" + ".join(pairs if count == len(pairs) else [*pairs[:count], "…"]) for count in counts]
+    lines = [f"{names} ={gap}{terms} = {end}" for gap in (" ", "\n  ") for terms in sums]
+    lines += [f"{names} = {end}", f"{names} =\n  {end}"]
+    return next(
+        (line for line in lines if max(map(display_width, line.split("\n"))) <= page.width), lines[-1]
+    )
 
 
 def _term(number: str) -> str:
@@ -245,12 +266,10 @@ def _term(number: str) -> str:
 def _logit_words(formula: Formula, d: int, hidden: bool) -> str:
     """Return how a score becomes a logit; `hidden`: some keys are not visible."""
     scaled, equal = "score", ""
-    if formula.scale is not None:
-        scaled = f"score * {formula.scale:g}"
-    elif formula.name == "scaled_dot" and d > 0:
-        scaled, equal = f"score / sqrt({d})", f" = score * {1 / math.sqrt(d):.5f}"
-    elif isinstance(formula.score, Score) and formula.score.scale(d) != 1:
-        scaled = f"score * {formula.score.scale(d):g}"
+    if formula.divided and d:
+        scaled, equal = f"score / sqrt({d})", f" = score * {formula.factor(d):.5f}"
+    elif formula.scale is not None or formula.factor(d) != 1:
+        scaled = f"score * {formula.factor(d):g}"
     if (cap := formula.softcap) is not None:
         scaled, equal = f"{cap:g} * tanh({scaled} / {cap:g})", f", between -{cap:g} and {cap:g}"
     words = f"logit = {scaled} + bias" if formula.biased else f"logit = {scaled}{equal}"
@@ -297,7 +316,7 @@ def weights(page: TextFormat, formula: Formula, attention: Attention, d: int) ->
     ]
     if len(attention.weights) > _MOST_SENTENCES:
         sentences.append(f"and so on for {len(attention.weights) - _MOST_SENTENCES} more")
-    return [*paragraphs, "\n".join(sentences)]
+    return [*paragraphs, "\n".join("\n  ".join(wrap(one, page.width - 2, _MOST_LINES)) for one in sentences)]
 
 
 def _sentence(query: str, keys: list[str], weights: Array, visible: NDArray[np.bool_]) -> str:
@@ -350,11 +369,10 @@ def term_by_term(
     terms = [
         _Column(head, weights * column, added=True) for head, column in zip(heads, values.T, strict=False)
     ]
-    for shown in range(min(len(terms), _MOST_VALUES), -1, -1):
-        lines = align(_term_lines(page, columns + terms[:shown], weights))
-        if display_width(lines.split("\n")[0]) <= page.width or shown == 1:
-            break
+    shown, digits, lines = _widest(page, columns, terms, weights)
     paragraphs = [f"{page.queries[row]}, term by term", lines]
+    if digits < page.digits:
+        paragraphs.append(f"numbers with {digits} digits after the point, for which there is room")
     if formula.exponential:
         paragraphs.append("exp = exp(logit - the row's largest logit)")
     if formula.sink is not None:
@@ -381,14 +399,29 @@ class _Column:
         return speller(self.numbers, digits)(float(self.numbers[keys].sum())) if self.added else ""
 
 
-def _term_lines(page: TextFormat, columns: list[_Column], weights: Array) -> list[list[str]]:
+def _widest(
+    page: TextFormat, columns: list[_Column], terms: list[_Column], weights: Array
+) -> tuple[int, int, str]:
+    """Return how many terms the screen has room for, with how many digits, and the table of them."""
+    most = min(len(terms), _MOST_VALUES)
+    sizes = [(shown, page.digits) for shown in range(most, 0, -1)]
+    sizes += [(min(most, 1), digits) for digits in range(page.digits - bool(terms), -1, -1)]
+    for shown, digits in sizes:
+        lines = align(_term_lines(page, digits, columns + terms[:shown], weights))
+        if display_width(lines.split("\n")[0]) <= page.width:
+            break
+    return shown, digits, lines
+
+
+def _term_lines(page: TextFormat, digits: int, columns: list[_Column], weights: Array) -> list[list[str]]:
     shown, others = _strongest(weights)
+    names = [cut(name, max(8, page.width // 3)) for name in page.keys]
     lines = [["", *(column.name for column in columns)]]
-    lines += [[page.keys[j], *(column.spell(page.digits, j) for column in columns)] for j in shown]
+    lines += [[names[j], *(column.spell(digits, j) for column in columns)] for j in shown]
     if others.size:
-        lines.append([f"{others.size} others", *(column.sum(page.digits, others) for column in columns)])
+        lines.append([f"{others.size} others", *(column.sum(digits, others) for column in columns)])
     everything = np.arange(len(weights))
-    return [*lines, ["sum", *(column.sum(page.digits, everything) for column in columns)]]
+    return [*lines, ["sum", *(column.sum(digits, everything) for column in columns)]]
 
 
 def _strongest(weights: Array) -> tuple[Array, Array]:
@@ -420,7 +453,7 @@ def matrices(named: Sequence[tuple[str, ArrayLike]], *, digits: int = 5, width: 
     share = max(24, (width - 3 * (len(named) - 1)) // max(1, len(named)))
     blocks = []
     for name, matrix in named:
-        array = _integers(np.asarray(matrix))
+        array = _integers(_check.as_array(name, matrix))
         numbers = table(np.atleast_2d(array), digits=digits, width=share, most_rows=8, color=False)
         blocks.append(f"{name} {array.shape}\n{numbers}")
     return side_by_side(blocks, width=width)

@@ -150,3 +150,22 @@ def test_without_a_name_for_the_page_the_missing_option_is_reported(
 def test_a_missing_folder_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["show", "--out", "none/page.html"]) == 2
     assert capsys.readouterr().err == "regard show: error: none/page.html: No such file or directory\n"
+
+
+@pytest.mark.parametrize(("words", "says"), [(32, False), (33, True)])
+def test_more_words_than_can_be_changed_are_said(
+    words: int, says: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sentence = " ".join(f"word{k}" for k in range(words))
+    assert main(["show", sentence, "--out", "page.html"]) == 0
+    rule = f"These are {words} queries and {words} keys. Numbers can be changed, step by step, up to 1,024 weights"
+    assert (rule in capsys.readouterr().err) == says
+    (section,) = sections()
+    assert section["view"] == ("heads" if says else "mechanism")
+    assert [text.startswith(rule) for text in section["warnings"]] == [True] * says
+
+
+def test_labels_of_an_svg_are_text() -> None:
+    assert main(["show", "the cat sat", "--out", "w.svg"]) == 0
+    texts = re.findall(r"<text[^>]*>([^<]*)</text>", Path("w.svg").read_text(encoding="utf-8"))
+    assert {"the", "cat", "sat"} <= set(texts)

@@ -272,3 +272,17 @@ def test_two_notebook_outputs_do_not_disturb_each_other(browser: Any) -> None:
         values = frame.locator(".token[data-side=column] .value").all_text_contents()
         assert values == [shown(w) for w in example.alignment[0]]
     tab.close()
+
+
+def test_no_page_has_marks_of_joined_tokens() -> None:
+    """A mark may stand before a token or after it; the line of the source is joined as a translation is."""
+    tokens = [f"({JOIN}", "the", "cat", f"{JOIN}'", f"{JOIN}s", f"{JOIN})", "</s>"]
+    document = page(translation(tokens, tokens))
+    (one,) = document.sections[0].data["sentences"]
+    assert one["text"] == "(the cat's)"
+    assert one["source"] == one["hypotheses"][0]["tokens"] == ["(", "the", "cat", "'", "s", ")", "</s>"]
+    others = (
+        page(np.eye(7), query_labels=tokens, key_labels=tokens),
+        page(*[np.eye(7)] * 3, query_labels=tokens),
+    )
+    assert not any(JOIN in shown.html + shown.text for shown in (document, *others))

@@ -144,7 +144,7 @@ def account(tab: Any, exported: Any) -> str:
     return str(exported(tab, "this query", "LaTeX").read_text("utf-8"))
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(12))
 def test_a_query_as_latex_is_that_of_explain(opened: Any, exported: Any, seed: int) -> None:
     """Numbers whole, small, large or neither; options of every kind; matrices that are cut."""
     generator = random.Random(seed)
@@ -158,7 +158,17 @@ def test_a_query_as_latex_is_that_of_explain(opened: Any, exported: Any, seed: i
         "scale": generator.choice([None, 0.25, 1e-5, 123456.75]),
         "softcap": generator.choice([None, 1.5]),
         "normalize": generator.choice(["softmax", "sparsemax", "entmax15", "hard"]),
-        "score": generator.choice(["dot", "scaled_dot", "cosine", scores.gaussian(0.7)]),
+        "score": generator.choice(
+            [
+                *("dot", "scaled_dot", scores.cosine(2.5), scores.gaussian(0.7), scores.gaussian(1e-5)),
+                scores.additive(rng.normal(size=(d, 3)), rng.normal(size=(d, 3)), [1, 2, 3], [0.5, 1, 2]),
+                *(
+                    scores.concat(rng.normal(size=(2 * d, 3)), [1, 2, 3]),
+                    scores.general(rng.normal(size=(d, d))),
+                ),
+                scores.location(rng.normal(size=(d, m))),
+            ]
+        ),
         "mask": generator.choice([None, regard.mask.causal("end")]) if m >= n else None,
     }
     labels = [f"{generator.choice(LABELS)} {k}" for k in range(m)]

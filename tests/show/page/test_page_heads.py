@@ -117,7 +117,7 @@ def test_blocks_that_make_too_many_weights_to_be_exact_are_rounded() -> None:
     assert number / found["step"] == pytest.approx(0.25, abs=1e-5)
 
 
-@pytest.mark.parametrize("shape", [(0, 1, 2, 2), (1, 2, 0), (3,), (1, 1, 1, 2, 2)])
+@pytest.mark.parametrize("shape", [(0, 1, 2, 2), (1, 2, 0), (3,), (1, 2, 1, 2, 2)])
 def test_weights_of_another_shape_are_an_error(shape: tuple[int, ...]) -> None:
     with pytest.raises(ValueError, match=r"weights must be \(layers, heads, n, m\), and not empty"):
         group("g", np.zeros(shape))

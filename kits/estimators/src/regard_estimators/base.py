@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from copy import copy
 from numbers import Integral
@@ -89,15 +90,25 @@ def _is_integer(value: Any) -> bool:
     return isinstance(value, Integral) and not isinstance(value, bool)
 
 
-def complete(**arrays: Any) -> None:
-    """Raise for a missing entry that NumPy would read as a number: a masked one, or a date that is NaT."""
-    for name, array in arrays.items():
+def complete(**arrays: Any) -> list[Any]:
+    """Return arrays that scikit-learn can read.
+
+    Raises for a missing entry that NumPy would read as a number: a masked one, or a date that is NaT.
+    """
+    readable = list(itertools.starmap(_readable, arrays.items()))
+    for name, array in zip(arrays, readable, strict=True):
         rows = np.flatnonzero(_missing(array))
         if len(rows):
             _check.fail(
                 f"{name} must not have missing entries. Got one in row {rows[0]}.",
                 hint="leave such rows out, or fill them in",
             )
+    return readable
+
+
+def _readable(name: str, array: Any) -> Any:
+    numbers = _check.plain(name, array, masked=True)
+    return array if hasattr(array, "__array__") else numbers  # a table keeps the names of its columns
 
 
 def _missing(array: Any) -> Any:
@@ -151,7 +162,7 @@ class AttentionEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _refit(self, X: Any, y: Any, sample_weight: Any) -> Self:
         """Fit a copy, and take over its attributes at the end: a failed or interrupted fit changes nothing."""
-        complete(X=X, y=y)
+        X, y = complete(X=X, y=y)
         fitted = copy(self)
         fitted._learn(X, y, sample_weight)
         self.__dict__ = fitted.__dict__
@@ -168,7 +179,7 @@ class AttentionEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _weights_of(self, sample_weight: Any, count: int) -> Array:
         """Return the sample weights of so many rows, in a unit in which their sum is finite."""
-        complete(sample_weight=sample_weight)
+        (sample_weight,) = complete(sample_weight=sample_weight)
         rows = np.empty((count, 1))
         weights = _check_sample_weight(sample_weight, rows, dtype=np.float64, ensure_non_negative=True)
         if not (np.isfinite(weights).all() and np.any(weights > 0)):
@@ -256,7 +267,7 @@ class AttentionEstimator(BaseEstimator):  # type: ignore[misc]
     def _queries(self, X: Any) -> Array:
         """Return checked and standardised rows."""
         check_is_fitted(self)
-        complete(X=X)
+        (X,) = complete(X=X)
         rows = self._finite(self._validated(X, reset=False))
         return self._near(self._standard(rows), "X", np.arange(len(rows)))
 

@@ -234,7 +234,7 @@ class AttentionClassifier(ClassifierMixin, AttentionEstimator):  # type: ignore[
         """
         from sklearn.metrics import accuracy_score
 
-        complete(y=y)
+        (y,) = complete(y=y)
         predicted = self.predict(X)
         weights = self._weights_of(sample_weight, len(predicted))
         return float(accuracy_score(y, predicted, sample_weight=weights))

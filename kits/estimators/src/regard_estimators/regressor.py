@@ -225,7 +225,7 @@ class AttentionRegressor(MultiOutputMixin, RegressorMixin, AttentionEstimator): 
         >>> model.score(x, [0.0, 1.0, 2.0])                 # as good as the mean
         0.0
         """
-        complete(y=y)
+        (y,) = complete(y=y)
         predicted = self.predict(X)
         with np.errstate(invalid="ignore"):  # of inf - inf, in a sum that tells whether y is finite
             targets = check_array(y, dtype=np.float64, ensure_2d=False, input_name="y")

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from regard import _check, _files, _signals
+from regard._characters import as_cell
 from regard.pronunciation import Lexicon
 from regard.pronunciation.commands.lexicon import add_input, joined
 from regard.pronunciation.ipa import PHONES
@@ -209,4 +210,4 @@ def _table(found: list[Doubt], where: dict[tuple[str, tuple[str, ...]], str]) ->
         place = where.get((one.word, one.listed), "").removeprefix("line ")
         probability = "" if one.probability is None else f"{one.probability:.4f}"
         cells = place, one.word, " ".join(one.listed), " ".join(one.expected), f"{one.doubt:.3f}", probability
-        yield "\t".join(map(clean, cells))
+        yield "\t".join(as_cell(clean(cell)) for cell in cells)

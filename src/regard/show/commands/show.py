@@ -19,6 +19,7 @@ from regard.show.page.document import check_new
 from regard.show.page.examples import directions, meanings, reordering, translator, word_order
 from regard.show.page.mechanism import with_words
 from regard.show.page.section import labels
+from regard.show.terminal.text import note
 from regard.show.weights_figure import chosen_heads, save_weights
 
 __all__ = ["add_arguments", "run"]
@@ -132,6 +133,8 @@ def _input(own: Given, title: str) -> HtmlPage:
     queries, keys = own.names() if own.words else own.labels
     document = page(*own.arrays, **own.options, query_labels=queries, key_labels=keys, title=title)
     section = document.sections[0]
+    for warning in section.warnings:
+        note(warning)
     if not own.words or section.view != "mechanism":
         return document
     return HtmlPage(

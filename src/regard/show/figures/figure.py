@@ -30,7 +30,12 @@ PICTURES = (".png", ".svg", ".pdf")  # endings of files that have a picture
 DOTS_PER_INCH = 150
 LETTER = 0.6  # of its height, the width of a letter
 _MOST_LINES = 3
-_SETTINGS = {"savefig.dpi": DOTS_PER_INCH, "savefig.bbox": "tight", "savefig.pad_inches": 0.15}
+_SETTINGS = {
+    "savefig.dpi": DOTS_PER_INCH,
+    "savefig.bbox": "tight",
+    "savefig.pad_inches": 0.15,
+    "svg.fonttype": "none",  # text stays text, which can be searched and edited, and not paths of its letters
+}
 _OLDEST = (3, 8)
 _INSTALL = 'pictures need Matplotlib: pip install "regard[cli]"'
 _BOXES = "no installed font has some of the letters, so they are drawn as boxes: Noto fonts have nearly all letters"

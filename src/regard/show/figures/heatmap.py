@@ -221,7 +221,8 @@ class _Scale(NamedTuple):
 
 def _checked_heads(weights: ArrayLike | Sequence[ArrayLike], signed: bool) -> Cells:
     """Return the cells of one to 256 heads."""
-    shapes = dict.fromkeys(map(np.shape, weights)) if isinstance(weights, Sequence) else {}
+    weights = _check.plain("weights", weights, masked=True)
+    shapes = dict.fromkeys(map(np.shape, weights)) if isinstance(weights, list) else {}
     if len(shapes) > 1:
         _check.fail(f"weights must have one shape: {' and '.join(map(str, shapes))}")
     cells = checked_cells(weights, (3, 4), signed=signed)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from numpy.typing import ArrayLike
@@ -12,7 +13,7 @@ from regard.mask import MaskLike
 from regard.scores import ScoreLike
 from regard.show.page.dispatch import large, sections
 from regard.show.page.document import HtmlPage
-from regard.show.page.mechanism import is_readable, mechanism, recomputes
+from regard.show.page.mechanism import fixed, is_readable, mechanism, recomputes
 from regard.weights import NormalizeLike
 
 __all__ = ["HtmlPage", "page"]
@@ -78,7 +79,10 @@ def page(
         _check.fail("a page needs at least one query and one key", named)
     if not is_readable(*arrays) or not recomputes(score, normalize):
         attention = large(*arrays, score=score, mask=mask, scale=scale, softcap=softcap, normalize=normalize)
-        return HtmlPage(sections(attention, query_labels, key_labels), title=title)
+        shown = sections(attention, query_labels, key_labels)
+        return HtmlPage(
+            [replace(one, warnings=[*fixed(*arrays), *one.warnings]) for one in shown], title=title
+        )
     section = mechanism(
         *arrays,
         score=score,

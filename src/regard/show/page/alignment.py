@@ -9,7 +9,16 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from regard import _check
-from regard.show.page.section import LONGEST_TEXT, Section, labels, packed, readable, weight_faults
+from regard.show.page.section import (
+    JOIN,
+    LONGEST_TEXT,
+    Section,
+    compact,
+    labels,
+    packed,
+    readable,
+    weight_faults,
+)
 from regard.show.pixels import averaged, checked_picture
 
 __all__ = ["Translated", "alignment", "aligned", "sentence"]
@@ -17,7 +26,6 @@ __all__ = ["Translated", "alignment", "aligned", "sentence"]
 Array = NDArray[Any]
 Links = Collection[tuple[int, int]]
 
-_JOIN = "\uffed"  # the mark of a joined token in the vocabularies of `regard.seq2seq`
 _PIXELS = 320  # of the longer side of a picture, at least, if it has more
 
 
@@ -144,8 +152,7 @@ def _checked(weights: ArrayLike, rows: Sequence[str], columns: Sequence[str]) ->
     _check.dimensions(weights=(array, "(n, m)"))
     labels(rows, len(array), "row")
     labels(columns, array.shape[1], "column")
-    with np.errstate(over="ignore"):
-        return array.astype(np.float32)
+    return compact(array)
 
 
 def _checked_links(links: Links, source: int, target: int) -> list[list[int]]:
@@ -157,16 +164,13 @@ def _checked_links(links: Links, source: int, target: int) -> list[list[int]]:
 
 def _labels(tokens: Sequence[str], starts: Collection[int] = ()) -> list[str]:
     """Return tokens as they are displayed: without the marks of joined tokens, and the starts of targets named."""
-    return [
-        "retrieved:" if i in starts else readable(token.replace(_JOIN, "")) for i, token in enumerate(tokens)
-    ]
+    return ["retrieved:" if i in starts else readable(token) for i, token in enumerate(tokens)]
 
 
 def _joined(tokens: Sequence[str]) -> str:
     """Return tokens as one text, without the end of the sentence."""
-    return "".join(
-        token[:-1] if token.endswith(_JOIN) else f"{token} " for token in tokens if token != "</s>"
-    ).strip()
+    line = " ".join(token for token in tokens if token != "</s>")
+    return line.replace(f" {JOIN}", "").replace(f"{JOIN} ", "")
 
 
 def _pixels(picture: ArrayLike) -> NDArray[np.uint8]:

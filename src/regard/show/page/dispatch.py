@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 from regard import _check
 from regard._display import Displayed
 from regard._problem import prepare
-from regard.context import Attention, define
+from regard.context import NOTHING_RECORDED, Attention, define
 from regard.mask import MaskLike
 from regard.scores import ScoreLike
 from regard.show.page.alignment import alignment, sentence
-from regard.show.page.heads import group, heads, of_model, of_recorded
+from regard.show.page.heads import group, heads, of_layers, of_model, of_recorded
 from regard.show.page.long_attention import LongAttention, long_section
 from regard.show.page.mechanism import fits, of_decoder, recorded
 from regard.show.page.section import Section
@@ -39,7 +39,7 @@ def sections(shown: Any, query_labels: Labels = None, key_labels: Labels = None)
         return [long_section(shown, query_labels, key_labels)]
     if isinstance(shown, Attention):
         return [_attention(shown, query_labels, key_labels)]
-    if isinstance(shown, np.ndarray):
+    if _check.is_array(shown):
         return [heads([group("weights", shown, query_labels, key_labels)])]
     view = shown.view if isinstance(shown, Displayed) else None
     if view == "heads":
@@ -50,7 +50,7 @@ def sections(shown: Any, query_labels: Labels = None, key_labels: Labels = None)
         return [of_decoder(shown)]
     if isinstance(shown, Sequence) and not isinstance(shown, str | bytes):
         if not shown:
-            _check.fail("there is nothing to show: the list is empty")
+            _check.fail("there is nothing to show: the list is empty", hint=NOTHING_RECORDED)
         return _several(list(shown), query_labels, key_labels)
     rule = f"page takes queries, keys and values, or one thing that has weights. Got {type(shown).__name__} instead."
     _check.fail(rule, kind=TypeError)
@@ -87,7 +87,7 @@ def _attention(shown: Attention, query_labels: Labels, key_labels: Labels) -> Se
 
 
 def _several(shown: list[Any], query_labels: Labels, key_labels: Labels) -> list[Section]:
-    if shown and all(isinstance(one, Attention) for one in shown):
+    if all(isinstance(one, Attention) for one in shown):
         return [
             of_recorded(shown, query_labels, key_labels)
             if shown[1:]
@@ -98,6 +98,12 @@ def _several(shown: list[Any], query_labels: Labels, key_labels: Labels) -> list
         for one in shown:
             by_source.setdefault(one.source, []).append(one)
         return [alignment(*map(sentence, by_source.values()))]
-    if shown and all(isinstance(one, int | float | list | tuple) for one in shown):
+    if all(isinstance(one, int | float | np.generic | list | tuple) for one in shown):
         return sections(_check.numeric("weights", shown), query_labels, key_labels)
+    if shown[1:] and all(map(_check.is_array, shown)):
+        layers = [_check.numeric("weights", one) for one in shown]
+        if any(layer.ndim < 2 for layer in layers):  # the rows of one matrix
+            return sections(_check.numeric("weights", layers), query_labels, key_labels)
+        named = ((str(number), layer) for number, layer in enumerate(layers, 1))
+        return [of_layers(named, query_labels, key_labels)]
     return [section for one in shown for section in sections(one, query_labels, key_labels)]

@@ -10,9 +10,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from regard import _check
 from regard.context import Attention
-from regard.show.page.section import Section, labels, packed, readable, weight_faults
+from regard.show.page.section import Section, compact, labels, packed, readable, weight_faults
+from regard.show.terminal.cells import one_sentence
 
-__all__ = ["AllHeads", "Measures", "group", "heads", "measures", "of_model", "of_recorded"]
+__all__ = ["AllHeads", "Measures", "group", "heads", "measures", "of_layers", "of_model", "of_recorded"]
 
 Array = NDArray[Any]
 
@@ -109,9 +110,12 @@ def group(
 
     weights (L, h, n, m).
     """
-    array = _check.numeric("weights", weights)
+    array = one_sentence(_check.numeric("weights", weights))
     if not 2 <= array.ndim <= 4 or not array.size:
-        _check.fail(f"weights must be (layers, heads, n, m), and not empty. Got {array.shape} instead.")
+        hint = "choose one sentence of a batch: weights[:, sentence]" if array.ndim == 5 else ""
+        _check.fail(
+            f"weights must be (layers, heads, n, m), and not empty. Got {array.shape} instead.", hint=hint
+        )
     array = array.reshape((1,) * (4 - array.ndim) + array.shape)
     size, *_, n, m = array.size, *array.shape
     block = 1
@@ -143,8 +147,7 @@ def _largest(array: Array, block: int) -> Array:
 
 
 def _rounded(array: Array) -> Array:
-    with np.errstate(all="ignore"):
-        floats = array.astype(np.float32)  # float16 ends before _STEP
+    floats = compact(array)  # float16 ends before _STEP
     if array.size <= _EXACT:
         return floats
     return np.asarray(np.rint(np.clip(np.nan_to_num(floats), 0, 1) * _STEP), np.uint16)
@@ -179,12 +182,22 @@ def of_recorded(
     rows: Sequence[str] | None = None,
     columns: Sequence[str] | None = None,
 ) -> Section:
-    """Show recorded attentions: those with weights of the same shape are the layers of a group."""
+    """Show the weights of recorded attentions."""
+    kept = ((number, one) for number, one in enumerate(attentions, 1) if "weights" in vars(one))
+    return of_layers(((one.name or str(number), one.weights) for number, one in kept), rows, columns)
+
+
+def of_layers(
+    named: Iterable[tuple[str, Array]],
+    rows: Sequence[str] | None = None,
+    columns: Sequence[str] | None = None,
+) -> Section:
+    """Show the weights (..., n, m) of layers, by name: those of one shape are a group."""
     shapes: dict[tuple[int, ...], list[tuple[str, Array]]] = {}
-    for number, attention in enumerate(attentions, 1):
-        weights = attention.weights if "weights" in vars(attention) else np.zeros(0)
+    for layer, weights in named:
+        _check.dimensions(weights=(weights, "(..., n, m)"))
         if weights.size:
-            shapes.setdefault(weights.shape, []).append((attention.name or str(number), weights))
+            shapes.setdefault(weights.shape, []).append((layer, weights))
     groups = []
     for shape, layers in shapes.items():
         stacked = np.stack([weights.reshape(-1, *shape[-2:]) for _, weights in layers])

@@ -86,11 +86,18 @@ class LongAttention:
         self.heads, self.n, self.m = self._layout.items, self._layout.n, self._layout.m
         if not self.heads * self.n * self.m:
             _check.fail(f"a picture needs at least one query and one key: {queries.shape} and {keys.shape}")
-        added = bias if isinstance(bias, BiasObject | None) else np.asarray(bias)
+        added = bias if isinstance(bias, BiasObject | None) else _check.numeric("bias", bias)
         self._options = Options(problem.score, problem.mask, added, scale, softcap, "auto", None)
         self._arrays = queries, keys, values
         self._mask = problem.bound_mask
         self._lse: Array = log_sum_exp(problem)
+
+    def faults(self) -> list[str]:
+        """Describe which queries have weights that are not numbers."""
+        count = int(np.isnan(self._lse).sum())
+        return (
+            [f"{count:,} of {self._lse.size:,} queries have weights that are not a number"] if count else []
+        )
 
     def summary(self, head: int, side: int) -> Summary:
         """Return the largest and the mean weight of blocks of a head, up to `side` on each side."""
@@ -168,4 +175,5 @@ def long_section(
         "query_labels": None if query_labels is None else labels(query_labels, attention.n, "query"),
         "key_labels": None if key_labels is None else labels(key_labels, attention.m, "key"),
     }
-    return Section("long", title, data, text=f"{attention.n:,} queries, {attention.m:,} keys")
+    text = f"{attention.n:,} queries, {attention.m:,} keys"
+    return Section("long", title, data, attention.faults(), text)

@@ -161,13 +161,14 @@ def decoder(
     """
     first = _check.parameter("state", state, "(d,)")
     steps = _check.integer("steps", steps, 1)
+    keys = _check.parameter("annotations", annotations, "(m, d')")
     section = mechanism(
         np.broadcast_to(first, (steps, len(first))),
-        annotations,
-        annotations,
+        keys,
+        keys,
         score=score,
         query_labels=labels(target, steps, "step"),
-        key_labels=labels(source, len(np.asarray(annotations)), "h"),
+        key_labels=labels(source, len(keys), "h"),
         title=title,
     )
     sizes = len(first), len(section.data["keys"][0])
@@ -248,6 +249,18 @@ def is_readable(*arrays: Array) -> bool:
     return small and all(np.isfinite(array.astype(np.float64)).all() for array in arrays)
 
 
+def fixed(queries: Array, keys: Array, values: Array) -> list[str]:
+    """Say why the numbers of a page can't be changed, if queries, keys and values are too large for that."""
+    n, m = len(queries), len(keys)
+    arrays = queries, keys, values
+    if any(array.ndim != 2 for array in arrays) or (
+        fits(n, m) and max(array.size for array in arrays) <= MOST
+    ):
+        return []
+    most = f"{MOST:,} weights (32 words that attend to each other), {WIDEST} in a row, and {MOST:,} numbers a matrix"
+    return [f"These are {n:,} queries and {m:,} keys. Numbers can be changed, step by step, up to {most}."]
+
+
 def fits(n: int, m: int) -> bool:
     """Return whether n x m weights can be read as numbers."""
     return n * m <= MOST and max(n, m) <= WIDEST
@@ -281,8 +294,8 @@ def _options(
 ) -> dict[str, Any]:
     """Return the options of an attention but its score."""
     return {
-        "scale": None if scale is None else float(scale),
-        "softcap": None if softcap is None else float(softcap),
+        "scale": None if scale is None else _check.number("scale", scale),
+        "softcap": None if softcap is None else _check.number("softcap", softcap),
         "normalize": normalize,
         "mask": mask,
     }

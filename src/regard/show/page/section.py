@@ -14,8 +14,9 @@ from regard import _check
 from regard._characters import limit_marks, shorten
 from regard.show.terminal.heatmap import table
 
-__all__ = ["Section", "as_text", "labels", "packed", "readable", "weight_faults"]
+__all__ = ["Section", "as_text", "compact", "labels", "packed", "readable", "weight_faults"]
 
+JOIN = "\uffed"  # the mark of a joined token in the vocabularies of `regard.seq2seq`
 _LONGEST, LONGEST_TEXT = 200, 2000  # characters of a label, and of a sentence
 
 _TEXT_WIDTH = 80
@@ -64,6 +65,13 @@ def packed(array: ArrayLike) -> dict[str, Any]:
     }
 
 
+def compact(array: NDArray[Any]) -> NDArray[Any]:
+    """Return numbers in float32, or in float64 where some are too large for float32."""
+    floats = _check.rounded(array, np.dtype(np.float32))
+    held = np.array_equal(np.isinf(floats), np.isinf(array))
+    return floats if held else array.astype(np.float64)
+
+
 def labels(names: Sequence[str] | None, count: int, noun: str, *, hint: str = "") -> list[str]:
     """Return a label for each query, key or step: a name, or the noun with a number from 1."""
     if names is None:
@@ -79,8 +87,8 @@ def labels(names: Sequence[str] | None, count: int, noun: str, *, hint: str = ""
 
 
 def readable(text: str, most: int = _LONGEST) -> str:
-    """Return a text as a page shows it: nine marks on a letter, and of a long one the two ends."""
-    return shorten(limit_marks(str(text)), most)
+    """Return a text as a page shows it: without marks of joins, nine marks on a letter, of a long one the two ends."""
+    return shorten(limit_marks(str(text).replace(JOIN, "")), most)
 
 
 @np.errstate(all="ignore")  # sums and comparisons of what is not finite
@@ -94,7 +102,11 @@ def weight_faults(weights: ArrayLike) -> list[str]:
     sums = array.sum(-1, dtype=np.float64)
     unequal = ~np.isnan(sums) & (np.abs(sums) > rounding) & (np.abs(sums - 1) > rounding)
     faults = []
-    for rule, wrong in (("not a number", np.isnan(array)), ("negative", array < 0)):
+    for rule, wrong in (
+        ("not a number", np.isnan(array)),
+        ("infinite", np.isposinf(array)),
+        ("negative", array < 0),
+    ):
         if count := int(wrong.sum()):
             subject = "1 weight is" if count == 1 else f"{count:,} weights are"
             faults.append(f"{subject} {rule}, such as {_first(wrong, array, ('row', 'column'))}")

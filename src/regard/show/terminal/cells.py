@@ -7,9 +7,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from regard import _check
+from regard.context import NOTHING_RECORDED
 from regard.show.terminal.text import clean, cut
 
-__all__ = ["Cells", "checked_cells", "darkest", "head_name", "labels", "percent"]
+__all__ = ["Cells", "checked_cells", "darkest", "head_name", "labels", "one_sentence", "percent"]
 
 LONGEST_LABEL = 24  # columns of a terminal
 _UNIFORM = 4  # the darkest shade is at least this multiple of the uniform weight
@@ -29,7 +30,7 @@ def checked_cells(
     weights: ArrayLike | Sequence[ArrayLike], dimensions: tuple[int, ...] = (2,), *, signed: bool = False
 ) -> Cells:
     """Return weights as the cells of a heat map."""
-    array: Any = np.ma.array(weights)
+    array: Any = one_sentence(np.ma.array(_check.plain("weights", weights, masked=True)))
     masked = np.ma.getmaskarray(array)
     values = np.where(masked, 0, array.data) if masked.any() else array.data
     values = values.astype(np.float32) if _check.is_half(values.dtype) else values
@@ -51,7 +52,14 @@ def checked_cells(
     return Cells(np.where(missing, 0, values) if missing.any() else values, missing, signed)
 
 
+def one_sentence(weights: NDArray[Any]) -> NDArray[Any]:
+    """Return weights (layers, 1, h, n, m) of a batch of one sentence without the batch, and others as they are."""
+    return weights[:, 0] if weights.ndim == 5 and weights.shape[1] == 1 else weights
+
+
 def _hint(values: NDArray[Any], dimensions: tuple[int, ...]) -> str:
+    if values.shape == (0,):
+        return NOTHING_RECORDED
     if values.dtype == object:
         return "pass the weights of recorded attentions: [attention.weights for attention in recorded]"
     if dimensions == (2,):

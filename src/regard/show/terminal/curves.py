@@ -114,7 +114,9 @@ def finite(numbers: ArrayLike) -> NDArray[np.float64]:
 
     `numbers`: (...), any real numbers. Returns ndarray: (...), in float64.
     """
-    array = np.ma.filled(np.ma.asarray(numbers, np.float64), np.nan)  # masked ones are left out
+    array = np.ma.filled(
+        np.ma.asarray(_check.plain("x or y of a line", numbers, masked=True), np.float64), np.nan
+    )  # masked ones are left out
     return np.where(np.abs(array) <= LARGEST, array, np.nan)
 
 

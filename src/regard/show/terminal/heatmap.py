@@ -19,6 +19,7 @@ __all__ = ["heatmap", "table"]
 _LONGEST_HEAD = 12
 _MOST_ROWS = 48
 _MOST_FLAGS = 24  # more columns than this get numbers and a legend
+_SCREEN = 80  # columns that any screen has
 _TICKS = (1, 5, 10, 20, 50, 100, 200, 500, 1000)
 
 
@@ -252,11 +253,11 @@ def table(
     _check.integer("most_rows", most_rows, least=1)
     _check.dimensions(values=(cells, "(n, m)"))
     n, m = cells.shape
-    left = labels(rows, n, "rows") if rows is not None else []
+    width = shutil.get_terminal_size().columns if width is None else width
+    left = [cut(name, max(8, width // 3)) for name in labels(rows, n, "rows")] if rows is not None else []
     heads = labels(columns, m, "columns") if columns is not None else []
     if cells.size == 0:
         return f"no numbers: {n} rows, {m} columns"
-    width = shutil.get_terminal_size().columns if width is None else width
     color = shades and (wants_color() if color is None else color)
     down, across = _ends(n, most_rows), _ends(m, _room(cells, left, heads, digits, width))
     spell = speller(cells, digits)
@@ -277,13 +278,15 @@ def _label(names: list[str], index: int | None, most: int = LONGEST_LABEL) -> st
 
 
 def _room(cells: NDArray[Any], left: list[str], heads: list[str], digits: int, width: int) -> int:
-    """Return how many columns of numbers fit the screen, at least three."""
+    """Return how many columns of numbers fit the screen: at least three, if any screen has room for them, or two."""
     spell = speller(cells, digits)
     with np.errstate(invalid="ignore"):  # bfloat16 warns of a NaN
         ends = [spell(float(number)) for number in (cells.max(), cells.min())]
     size = max(map(len, ends))
     size = max(size, *(min(_LONGEST_HEAD, display_width(head)) for head in heads), 1)
-    return max(3, (width - max(map(display_width, left), default=0)) // (size + 2))
+    beside = max(map(display_width, left), default=0)
+    least = 3 if beside + 3 * (size + 2) <= _SCREEN else 2
+    return max(least, (width - beside) // (size + 2))
 
 
 def _places(numbers: NDArray[Any], digits: int) -> int:

@@ -204,10 +204,11 @@ function light(image, shares, { shape: [h, w], data }) {
 // Weights of cells as shares of the largest, interpolated along both axes: at the centre of a cell its weight stands
 // unchanged, and nowhere is a value outside of those of the cells around it.
 function smoothed(weights, [h, w], [height, width]) {
-  const most = weights.reduce((a, b) => Math.max(a, b), 0) || 1;
+  const most = regard.largest(weights);
+  const share = (weight) => (weight > 0 ? Math.min(1, weight / most) : 0); // not a number: none
   const across = Float64Array.from({ length: h * width });
   for (let i = 0; i < h; i++) {
-    const row = Float64Array.from({ length: w }, (_, j) => weights[i * w + j] / most);
+    const row = Float64Array.from({ length: w }, (_, j) => share(weights[i * w + j]));
     across.set(monotone(row, width), i * width);
   }
   const shares = new Float64Array(height * width);

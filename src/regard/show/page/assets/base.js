@@ -139,6 +139,13 @@ const regard = {
     return Number.isFinite(weight) ? `${regard.format(100 * weight, 1)}\u00a0%` : regard.format(weight, 1);
   },
 
+  // The largest finite number, at least this one: what the darkest colour stands for.
+  largest(numbers, least = 0) {
+    let most = least;
+    for (const x of numbers) if (x > most && x < Infinity) most = x;
+    return most || 1;
+  },
+
   // The colour of a weight t from 0 (paper) to 1 (ink) in the present theme, in equal steps for the eye.
   colour(t) {
     const [red, green, blue] = shade(t);
@@ -366,7 +373,7 @@ function shades() {
   return (tables[theme] ??= Array.from({ length: 256 }, (_, i) => srgb(between(STOPS[theme], i / 255))));
 }
 
-const level = (t) => Math.round(255 * Math.min(1, Math.max(0, Number.isFinite(t) ? t : 0)));
+const level = (t) => Math.round(255 * Math.min(1, Math.max(0, Number.isNaN(t) ? 0 : t)));
 
 const shade = (t) => shades()[level(t)];
 

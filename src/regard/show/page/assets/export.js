@@ -115,9 +115,15 @@ regard.exports = (name, of) => {
 
 // ---------------------------------------------------------------------------------------------------------- text
 
+// A text that no spreadsheet runs as a formula, as _characters.as_cell has it; numbers stay numbers.
+const FORMULA = /^'*[-=+@\t\r\n\uff1d\uff0b\uff0d\uff20]/;
+const NUMBER = /^[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?$/i;
+const asCell = (text) => (FORMULA.test(text) && !NUMBER.test(text) ? `'${text}` : text);
+
 // Names in the first line and the first column, and all digits of the numbers: `regard show --words` reads it.
 function csv({ rows, columns, numbers }) {
-  const quoted = (text) => (/[",\s]/.test(text) ? `"${text.replace(/\s+/g, " ").replaceAll('"', '""')}"` : text);
+  const quoted = (name) => spaced(asCell(name));
+  const spaced = (text) => (/[",;\s]/.test(text) ? `"${text.replace(/\s+/g, " ").replaceAll('"', '""')}"` : text);
   const number = (x) => (Number.isNaN(x) ? "nan" : Number.isFinite(x) ? String(x) : x > 0 ? "inf" : "-inf");
   const head = columns.length ? [["", ...columns.map(quoted)]] : [];
   const lines = numbers.map((row, i) => [...(rows.length ? [quoted(rows[i])] : []), ...row.map(number)]);

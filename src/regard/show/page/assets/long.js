@@ -77,11 +77,9 @@ function coarser(fine, { queries, keys }) {
 // The largest weight of this head in the present summary.
 function topOf(model) {
   const level = model.levels[model.head][0];
-  level.tops ??= { maximum: largestOf(level.maximum), mean: largestOf(level.mean) };
+  level.tops ??= { maximum: regard.largest(level.maximum), mean: regard.largest(level.mean) };
   return level.tops[model.kind];
 }
-
-const largestOf = (array) => array.reduce((most, weight) => Math.max(most, weight), 0) || 1;
 
 // What a weight is to the eye, from 0 to 1.
 function strengths(weights, top, scale) {
@@ -396,7 +394,7 @@ function drawChart(chart, weights) {
   const [width, height] = [Math.round(chart.clientWidth * ratio), Math.round(chart.clientHeight * ratio)];
   [chart.width, chart.height] = [width, height];
   const context = chart.getContext("2d");
-  const top = largestOf(weights);
+  const top = regard.largest(weights);
   context.fillStyle = getComputedStyle(chart).color;
   for (let x = 0; x < width; x++) {
     const from = Math.floor((x * weights.length) / width);

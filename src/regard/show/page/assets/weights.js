@@ -33,11 +33,7 @@ regard.selection = () => {
 };
 
 // The weight of the darkest colour: the largest, but at least four times that of uniform weights.
-function scaleOf(weights, m) {
-  let most = Math.min(1, 4 / m);
-  for (let i = 0; i < weights.length; i++) if (weights[i] > most) most = weights[i];
-  return most || 1;
-}
+const scaleOf = (weights, m) => regard.largest(weights, Math.min(1, 4 / m));
 
 // The readout, the lines and the matrix of one array; `update` shows another of the same tokens. `left` is the side that stands left: "row" or "column".
 regard.weightsView = ({ rows, columns, weights, links = [], left = "column", names, warnings = [], titles = () => [document.title] }) => {
@@ -208,7 +204,7 @@ function strongest({ weights, scale, rows, columns }, { row, column }) {
   const first = (row ?? 0) * m + (column ?? 0);
   const step = column === null ? 1 : m;
   const end = first + step * (row === null ? (column === null ? n * m : n) : column === null ? m : 1);
-  const levelOf = (weight) => (weight >= FAINTEST * scale ? Math.max(1, Math.round((LEVELS * weight) / scale)) : 0);
+  const levelOf = (weight) => (weight >= FAINTEST * scale ? Math.min(LEVELS, Math.max(1, Math.round((LEVELS * weight) / scale))) : 0);
   const counts = new Uint32Array(LEVELS + 1);
   for (let k = first; k < end; k += step) counts[levelOf(weights[k])]++;
   const most = new Uint32Array(LEVELS + 1);
@@ -369,7 +365,7 @@ function writeNumbers(context, model, cell) {
       const weight = model.at(i, j);
       if (!(Math.abs(weight) >= 0.005)) return;
       context.fillStyle = regard.ink(weight / model.scale);
-      context.fillText(regard.format(weight, 2), (j + 0.5) * cell, (i + 0.5) * cell + 0.5);
+      context.fillText(regard.format(weight, 2), (j + 0.5) * cell, (i + 0.5) * cell + 0.5, cell - 2);
     }),
   );
 }

@@ -5,17 +5,18 @@ const WIDEST = 10; // rows and columns of a matrix: amsmath's pmatrix has no mor
 const cut = (items, dots) => (items.length <= WIDEST ? items : [...items.slice(0, WIDEST - 2), dots, items.at(-1)]);
 
 function accountLatex({ query_labels, key_labels, options }, { queries, keys, values, scores, logits, weights, context }, row) {
-  const scored = TEXTS.scores[options.score].latex;
   const lines = [
-    ["scores", scored, scores[row]],
+    ["scores", scoreLatex(options), scores[row]],
     ["logits", logitLatex(options, queries[0].length), logits[row]],
     ["weights", `a = ${TEXTS.normalize[options.normalize].latex}(z)`, weights[row]],
   ];
   const names = cut(key_labels.map(regard.latex.text), "\\cdots");
-  const known = Object.entries({ q: [queries[row]], K: keys, V: values }).map(([name, rows]) => `${name} = ${matrixText(rows)}`);
+  const known = [{ q: [queries[row]], K: keys, V: values }, learnedArrays(options)].map((named) =>
+    Object.entries(named).map(([name, rows]) => `${name} = ${matrixText(rows)}`).join(",\\quad "),
+  );
   return [
     `% the query ${regard.latex.escaped(query_labels[row])}; amsmath is needed`,
-    `\\[ ${known.join(",\\quad ")} \\]`,
+    ...known.filter(Boolean).map((line) => `\\[ ${line} \\]`),
     `\\[ \\begin{array}{ll${"r".repeat(names.length)}}`,
     `  & & ${names.join(" & ")} \\\\ \\hline`,
     ...lines.map(([name, equation, numbers]) => `  \\text{${name}} & ${equation} & ${cut(regard.latexNumbers(numbers), "\\cdots").join(" & ")} \\\\`),
@@ -25,10 +26,30 @@ function accountLatex({ query_labels, key_labels, options }, { queries, keys, va
   ].join("\n");
 }
 
-function logitLatex({ score, scale, softcap }, d) {
-  const own = scale !== null ? `${general(scale)} \\, e` : score === "scaled_dot" ? `e / \\sqrt{${d}}` : "e";
-  return `z = ${softcap === null ? own : `${general(softcap)} \\tanh(${own} / ${general(softcap)})`}`;
+// The learned arrays of the score, by the letters of its formula.
+function learnedArrays(options) {
+  const names = { additive: { W: "query_weight", U: "key_weight", v: "vector", b: "bias" }, general: { W: "weight" }, location: { W: "weight" } }[options.score] ?? {};
+  const rows = (array) => (Array.isArray(array[0]) ? array : [array]);
+  return Object.fromEntries(Object.entries(names).flatMap(([letter, name]) => (options[name] ? [[letter, rows(options[name])]] : [])));
 }
+
+function scoreLatex({ score, sharpness, width, query_weight, key_weight, bias }) {
+  const own = {
+    query: query_weight ? "q W" : "q",
+    key: key_weight ? "k_j U" : "k_j",
+    bias: bias ? " + b" : "",
+    sharpness: sharpness === 1 ? "" : `${general(sharpness)} \\, `,
+    spread: width === 1 ? "2" : `(2 \\cdot ${grouped(general(width))}^2)`,
+  };
+  return TEXTS.scores[score].latex.replace(/\{(\w+)\}/g, (_, name) => own[name]);
+}
+
+function logitLatex({ score, scale, softcap }, d) {
+  const own = scale !== null ? `${general(scale)} \\, e` : score === "scaled_dot" && d > 0 ? `e / \\sqrt{${d}}` : "e";
+  return `z = ${softcap === null ? own : `${general(softcap)} \\tanh(${own} / ${grouped(general(softcap))})`}`;
+}
+
+const grouped = (number) => (number.includes(" ") ? `(${number})` : number);
 
 function matrixText(rows) {
   const m = rows[0].length;
@@ -37,10 +58,10 @@ function matrixText(rows) {
   return `\\begin{pmatrix} ${cut(lines, "\\vdots").join(" \\\\ ")} \\end{pmatrix}`;
 }
 
-// Six digits at most, as Python's format "g".
+// Six digits at most.
 function general(x) {
   const near = Number(x.toPrecision(6));
   const power = near === 0 ? 0 : Math.floor(Math.log10(Math.abs(near)));
   if (power >= -4 && power < 6) return String(near);
-  return near.toExponential().replace(/e([+-])(\d)$/, (_, sign, digit) => `e${sign}0${digit}`);
+  return near.toExponential().replace(/e\+?(-?\d+)$/, " \\cdot 10^{$1}");
 }

@@ -100,4 +100,4 @@ function heat({ rowLabels, columnLabels, pick, names = NAMES.general, ...rest })
 const plural = (noun) => `${noun[0].toUpperCase()}${noun.slice(1)}s`.replace("Querys", "Queries");
 
 // Equal weights are never dark where there are many keys: the darkest colour is four times their share, at least.
-const darkest = (weights, m) => Math.max(Math.min(1, 4 / m), largest(weights.filter(Number.isFinite)));
+const darkest = (weights, m) => regard.largest(weights, Math.min(1, 4 / m));

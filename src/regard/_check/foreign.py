@@ -1,0 +1,85 @@
+"""Arrays of other libraries, such as PyTorch, JAX, pandas and polars, as NumPy's."""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+import numpy as np
+
+from regard._check.errors import fail
+
+__all__ = ["as_numpy", "is_array", "plain", "way_out"]
+
+_NUMBERS = (int, float, complex, str, np.generic)
+_FLOATS = ("float16", "float32", "float64")
+UNREADABLE = (TypeError, ValueError, RuntimeError, BufferError)  # what conversions raise
+
+
+def is_array(value: Any) -> bool:
+    """Return whether this is an array of any library."""
+    return hasattr(value, "__array__") or hasattr(value, "__dlpack__")
+
+
+def plain(name: str, value: Any, what: str = "an array of numbers", *, masked: bool = False) -> Any:
+    """Return an array of any library, or each array in nested lists, as NumPy's, and anything else as it is.
+
+    `masked`: whether a masked array may be one, which loses its mask where it is made a plain one.
+    """
+    if isinstance(value, list | tuple):
+        return [
+            part if isinstance(part, _NUMBERS) else plain(name, part, what, masked=masked) for part in value
+        ]
+    if isinstance(value, np.ma.MaskedArray) and not masked:
+        hint = "fill it, and pass the visible pairs as mask="
+        fail(f"{name} must be a plain array. Got a masked array instead.", hint=hint, kind=TypeError)
+    if not is_array(value):
+        return value
+    array = value if isinstance(value, np.ndarray) else _converted(name, value, what)
+    if array.dtype.kind == "V" and array.dtype.name.startswith("float"):  # float8 of ml_dtypes
+        hint = "use .astype(np.float32)"
+        fail(f"{name} must be {what}. Got dtype {array.dtype} instead.", hint=hint, kind=TypeError)
+    return array
+
+
+def _converted(name: str, value: Any, what: str) -> Any:
+    if _is_lazy(value):  # it would be computed here, whatever its size
+        hint = f"regard.dask computes attention chunk by chunk; {name}.compute() is in memory"
+        fail(f"{name} must be in memory. Got a Dask array instead.", hint=hint, kind=TypeError)
+    try:
+        return np.asarray(value) if hasattr(value, "__array__") else np.from_dlpack(value)
+    except UNREADABLE as error:
+        unreadable(name, value, what, error)
+
+
+def _is_lazy(value: Any) -> bool:
+    graph = getattr(value, "__dask_graph__", None)
+    return not isinstance(value, type) and graph is not None and graph() is not None
+
+
+def unreadable(name: str, value: Any, what: str, error: Exception) -> NoReturn:
+    """Raise for an array that NumPy can't read."""
+    reason = (str(error).splitlines() or [type(error).__name__])[0]
+    calls = way_out(value)
+    rule = f"{name} must be {what}. Got {type(value).__name__} instead: {reason:.200}"
+    fail(rule, hint=calls and f"use {calls}", kind=TypeError)
+
+
+def way_out(value: Any) -> str:
+    """Return the calls after which NumPy can read an array, such as ``.detach().float()``."""
+    dtype, layout, device = (str(getattr(value, name, "")) for name in ("dtype", "layout", "device"))
+    dtype = dtype.rpartition(".")[2]
+    needed = {
+        "detach": bool(getattr(value, "requires_grad", False)),
+        "cpu": device not in ("", "cpu", "meta"),  # a meta tensor has no numbers
+        "to_dense": "sparse" in layout,
+        "toarray": True,  # of a sparse matrix of SciPy
+        "dequantize": dtype.startswith(("qint", "quint")),
+        "float": "float" in dtype and dtype not in _FLOATS,
+    }
+    return "".join(f".{call}()" for call, is_needed in needed.items() if is_needed and hasattr(value, call))
+
+
+def as_numpy(name: str, value: Any) -> str:
+    """Return the expression that makes an array of NumPy, for a hint."""
+    read = "asarray" if hasattr(value, "__array__") or not is_array(value) else "from_dlpack"
+    return f"np.{read}({name}{way_out(value)})"

@@ -1,0 +1,117 @@
+"""Arrays of other libraries, as stand-ins that need none of them, and what each function must make of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+__all__ = [
+    *("KINDS", "UNREADABLE", "Arrayed", "Exported", "Tensor", "in_lists"),
+    *("assert_of_pytorch", "assert_read", "assert_refused"),
+]
+
+Reader = Callable[[Any], Any]
+
+
+class Exported:
+    """What has `__dlpack__` alone."""
+
+    def __init__(self, array: Any) -> None:
+        self.array = np.array(array)
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return self.array.__dlpack__(**options)
+
+    def __dlpack_device__(self) -> Any:
+        return self.array.__dlpack_device__()
+
+
+class Arrayed:
+    """What has `__array__` alone, as a table of pandas has for NumPy."""
+
+    def __init__(self, array: Any) -> None:
+        self.array = np.array(array)
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        return self.array
+
+
+class Tensor:
+    """A tensor that refuses to be an array, in PyTorch's words, until its methods have made one that is."""
+
+    def __init__(self, array: Any, requires_grad: bool = True, dtype: str = "float32", device: str = "cpu"):
+        self.array, self.requires_grad, self.device = np.asarray(array), requires_grad, device
+        self.dtype = f"torch.{dtype}"
+
+    def _changed(self, **changes: Any) -> Tensor:
+        own = {name: getattr(self, name) for name in ("requires_grad", "device")}
+        return Tensor(self.array, **{**own, "dtype": self.dtype.removeprefix("torch."), **changes})
+
+    def detach(self) -> Tensor:
+        return self._changed(requires_grad=False)
+
+    def cpu(self) -> Tensor:
+        return self._changed(device="cpu")
+
+    def float(self) -> Tensor:
+        return self._changed(dtype="float32")
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        if self.requires_grad:
+            raise RuntimeError(
+                "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead."
+            )
+        if self.device != "cpu":
+            raise TypeError("can't convert cuda:0 device type tensor to numpy. Use Tensor.cpu() ...")
+        if self.dtype != "torch.float32":
+            raise TypeError(f"Got unsupported ScalarType {self.dtype}")
+        return self.array
+
+
+def in_lists(array: Any) -> Any:
+    return [Arrayed(row) for row in array] if np.ndim(array) else Arrayed(array)
+
+
+UNREADABLE: dict[str, dict[str, Any]] = {
+    ".detach()": {},
+    ".float()": {"requires_grad": False, "dtype": "bfloat16"},
+    ".detach().float()": {"dtype": "float8_e4m3fn"},
+    ".detach().cpu().float()": {"dtype": "bfloat16", "device": "cuda:0"},
+}
+
+
+def detached(array: Any) -> Tensor:
+    return Tensor(array).detach()
+
+
+KINDS = (Exported, Arrayed, in_lists, detached)
+
+
+def assert_read(read: Reader, array: Any, kind: Reader) -> None:
+    """Assert that a function reads an array of another library as one of NumPy."""
+    np.testing.assert_equal(read(kind(array)), read(array))
+
+
+def assert_refused(name: str, read: Reader, array: Any, calls: str) -> None:
+    """Assert that a function names the argument and the calls after which it takes a tensor, and that it takes it."""
+    tensor = Tensor(array, **UNREADABLE[calls])
+    for wrong in (tensor, [tensor] * 2):
+        with pytest.raises(
+            TypeError, match=rf"^{name} must be (an array|a number).*\. Got Tensor instead: "
+        ) as error:
+            read(wrong)
+        assert str(error.value).endswith(f"hint: use {calls}")
+    np.testing.assert_equal(read(eval(f"tensor{calls}")), read(array))
+
+
+def assert_of_pytorch(read: Reader, array: Any) -> None:
+    """Assert the same of PyTorch itself, where it is installed."""
+    torch = pytest.importorskip("torch", exc_type=ImportError)
+    np.testing.assert_equal(read(torch.tensor(array)), read(array))
+    with pytest.raises(TypeError, match=r"hint: use \.detach\(\)"):
+        read(torch.tensor(np.asarray(array, np.float32), requires_grad=True))
+    with pytest.raises(TypeError, match=r"hint: use \.float\(\)"):
+        read(torch.tensor(array).to(torch.bfloat16))
