@@ -173,8 +173,8 @@ def test_the_time_that_the_preset_has_chosen_is_said(
     command = ["train", str(written(tmp_path / "words.dict", words(30))), "--preset", "pronunciation"]
     assert main(command) == 0
     said = capsys.readouterr().err
-    assert "training takes 2 minutes" in said
-    assert "--minutes 60" in said
+    assert "training takes 8,000 steps" in said
+    assert "--steps 40000" in said
     for end in ("--minutes", "--steps", "--epochs"):
         assert main([*command, end, "3"]) == 0
         assert "training takes" not in capsys.readouterr().err
@@ -185,7 +185,7 @@ def test_compared_models_are_the_same_apart_from_attention(tmp_path: Path) -> No
     with_attention, without = make_models(args, pair_files(args).lexicon or ())
     sizes = {name: size for name, size in with_attention.network.items() if name != "attention"}
     assert without.network == {**sizes, "score": "none"}
-    assert (without.extras, without.training) == ({"graphones": 8}, with_attention.training)
+    assert (without.extras, without.training) == ({}, with_attention.training)
 
 
 @pytest.mark.parametrize(

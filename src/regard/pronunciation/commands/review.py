@@ -33,6 +33,7 @@ from regard.seq2seq.corpus.splits import by_family, hold_out
 from regard.seq2seq.decoding.calibration import FEWEST
 from regard.seq2seq.model import Seq2Seq
 from regard.seq2seq.training.config import OF_TEACHERS
+from regard.seq2seq.training.presets import PRESETS
 from regard.show import argument_types
 from regard.show.progress import Progress
 from regard.show.terminal.text import clean, note, report
@@ -139,7 +140,8 @@ class Fold:
     ) -> None:
         self.lexicon, self.words = lexicon, {word: lexicon[word] for word in words}
         others = Lexicon.of_checked(entry for entry in lexicon.entries() if entry[0] not in self.words)
-        model = Seq2Seq(**made(args, {"extras": given_extras(args)}, others))
+        extras = {**PRESETS[args.preset].extras, **given_extras(args)}
+        model = Seq2Seq(**made(args, {"extras": extras}, others))
         self.run = Run(model, RunFiles(path))
         self.run.name = name
         train, valid = hold_out(dictionary_pairs(others, model), model.fits, groups=by_family)

@@ -46,7 +46,6 @@ from regard.seq2seq.distillation import (
     learnable,
 )
 from regard.seq2seq.ensemble import Ensemble
-from regard.seq2seq.extras import EXTRAS
 from regard.seq2seq.model import Seq2Seq, token_options
 from regard.seq2seq.storage.model_file import model_file
 from regard.seq2seq.translator import Translator
@@ -177,8 +176,7 @@ def _student(args: argparse.Namespace, teacher: Translator, words: Collection[st
     if teacher.model.source.tokenizer is None:
         kind = teacher.model.source.kind
         _check.fail(f"{args.teachers[0]} is a model of {kind}: teachers must be models of text.")
-    none = {"extras": dict.fromkeys(EXTRAS, 0)} if args.preset else {}
-    student = Seq2Seq(**made(args, {**token_options(teacher.model), **none}, words))
+    student = Seq2Seq(**made(args, token_options(teacher.model), words))
     check_student(teacher, student)
     return student
 

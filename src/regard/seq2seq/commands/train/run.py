@@ -15,6 +15,7 @@ from typing import Any
 from regard import _check, _signals
 from regard.seq2seq import extras
 from regard.seq2seq.commands import drawing
+from regard.seq2seq.commands.options import first_given
 from regard.seq2seq.commands.train.arguments import (
     add_arguments,
     check_options,
@@ -61,9 +62,8 @@ def run(args: argparse.Namespace) -> int:
     names, paths = pair_files(args), model_paths(args)
     models = make_models(args, names.lexicon or ())
     read_data = partial(read, names, models[0], models[0].max_tokens)
-    chosen = models[0].training.minutes
-    if args.preset and args.minutes is None and chosen is not None:
-        note(expected_time(args.preset, chosen))
+    if args.preset and not first_given(args, ("--steps", "--minutes", "--epochs")):
+        note(expected_time(args.preset, names.lexicon or (), vars(models[0])))
     return train_all(args, models, paths, read_data, partial(_card, args))
 
 
