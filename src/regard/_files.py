@@ -113,7 +113,7 @@ class _Draft:
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.target = _check.replaceable(path)
         self.partial, descriptor = _new_partial(self.target)
-        self.file = open(descriptor, "wb")
+        self.file = os.fdopen(descriptor, "wb")
 
     def __enter__(self) -> Self:
         return self

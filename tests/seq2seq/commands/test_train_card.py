@@ -21,9 +21,9 @@ from regard.cli import main
 from regard.pronunciation import Lexicon, Pronouncer
 from regard.seq2seq import Seq2Seq, Translation
 from regard.seq2seq.commands.train.card import rates, rates_by_length
-from regard.seq2seq.commands.train.card import tested_words as variants_of_words
 from regard.seq2seq.commands.train.confidence import Confidence, calibrate
 from regard.seq2seq.commands.train.data import Data
+from regard.seq2seq.commands.train.dictionary import tested_words as variants_of_words
 from regard.seq2seq.corpus.pairs import by_source
 from regard.seq2seq.decoding.calibration import Calibration
 from regard.seq2seq.sources import Text

@@ -96,7 +96,7 @@ def test_extras_are_only_those_that_are_given() -> None:
 
 
 @pytest.mark.parametrize(
-    ("count", "steps"), [(1, 8_000), (8_001, 8_001), (39_999, 39_999), (600_000, 40_000)]
+    ("count", "steps"), [(1, 5_000), (5_001, 5_001), (39_999, 39_999), (600_000, 40_000)]
 )
 def test_the_steps_follow_the_number_of_words(count: int, steps: int) -> None:
     """No part of the end is a time, so that a busy machine learns the same model."""
@@ -107,10 +107,12 @@ def test_the_steps_follow_the_number_of_words(count: int, steps: int) -> None:
 def test_the_expected_time_is_said_of_the_networks_whose_speed_is_known() -> None:
     longer = PRESETS["pronunciation"].longer
     few = expected_time("pronunciation", FEW, preset("pronunciation", FEW))
-    assert few.startswith("training takes 8,000 steps, by the number of words: about a minute on two free")
+    assert few.startswith("training takes 5,000 steps, by the number of words: about a minute on two free")
     assert longer in few
     slower = preset("pronunciation", MANY, {"extras": {"translation_memory": 2}})
-    assert "20,000 steps, by the number of words: about 30 minutes" in expected_time("pronunciation", MANY, slower)
+    assert "20,000 steps, by the number of words: about 30 minutes" in expected_time(
+        "pronunciation", MANY, slower
+    )
     other = preset("pronunciation", MANY, {"network": {"encoder": 8}})
     assert "minutes on" not in expected_time("pronunciation", MANY, other)
     many = [*map(str, range(40_000))]

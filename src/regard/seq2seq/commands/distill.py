@@ -28,8 +28,9 @@ from regard.seq2seq.commands.train.arguments import (
     model_paths,
     pair_files,
 )
-from regard.seq2seq.commands.train.card import describe_rates, make_card, rates, tested_words
+from regard.seq2seq.commands.train.card import describe_rates, make_card, rates
 from regard.seq2seq.commands.train.data import Data, identity, read, short_pairs, with_noun
+from regard.seq2seq.commands.train.dictionary import tested_words
 from regard.seq2seq.commands.train.files import RunFiles
 from regard.seq2seq.commands.train.report import measure
 from regard.seq2seq.commands.train.run import train_all

@@ -72,14 +72,14 @@ PRESETS = {
 _LONG = {"minutes": 30, "steps": 20_000, "epochs": 15}
 _LONGER = 3  # times as many tokens in a batch with a memory: sources contain two other words
 _SLOWER = 1.75  # times the seconds of a step with it
-_LEAST_STEPS, _MOST_STEPS = 8_000, 40_000
+_LEAST_STEPS, _MOST_STEPS = 5_000, 40_000
 _HANGUL = re.compile("[\uac00-\ud7a3]")  # syllables: each is two or three letters in the form NFD
 
 
 def preset(name: str, words: Collection[str], given: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """Return the options of `regard.seq2seq.Seq2Seq` for a task.
 
-    Without `minutes`, `epochs` and `steps`, training has as many steps as there are words, at least 8,000 and at most
+    Without `minutes`, `epochs` and `steps`, training has as many steps as there are words, at least 5,000 and at most
     40,000: a busy machine learns the same model.
 
     Parameters

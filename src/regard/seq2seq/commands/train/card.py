@@ -4,31 +4,20 @@ from __future__ import annotations
 
 import argparse
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 from regard.pronunciation import Lexicon
 from regard.pronunciation.stress import stressed
 from regard.seq2seq.commands.train.data import Data
-from regard.seq2seq.corpus.pairs import Pair, by_source
+from regard.seq2seq.commands.train.dictionary import Phones, tested_words
 from regard.seq2seq.corpus.splits import SEED
 from regard.seq2seq.evaluation.metrics import error_rate, exact
 from regard.seq2seq.model import Seq2Seq
 from regard.seq2seq.sources.text.vocabulary import SPECIAL
 
-__all__ = ["describe_rates", "make_card", "rates", "rates_by_length", "rates_of", "tested_words"]
-
-Phones = tuple[str, ...]
-
-
-def tested_words(test: Iterable[Pair]) -> dict[str, list[Phones]]:
-    """Return the words of the test with all their variants in the order of the dictionary, as often as they are judged.
-
-    Words that the model reads alike are judged once, under the first of them.
-    """
-    found = by_source((source, tuple(target.content)) for source, target in test)
-    return {str(source): variants for source, variants in found.items()}
+__all__ = ["describe_rates", "make_card", "rates", "rates_by_length", "rates_of"]
 
 
 def rates(answers: Sequence[Phones], references: Sequence[Sequence[Phones]]) -> dict[str, Any]:

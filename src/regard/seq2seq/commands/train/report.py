@@ -11,9 +11,10 @@ from typing import Any
 from regard.seq2seq.commands import curve, drawing
 from regard.seq2seq.commands.pages import PageParts
 from regard.seq2seq.commands.summary import Summary, summarize
-from regard.seq2seq.commands.train.card import describe_rates, rates, rates_by_length, tested_words
+from regard.seq2seq.commands.train.card import describe_rates, rates, rates_by_length
 from regard.seq2seq.commands.train.confidence import Confidence
 from regard.seq2seq.commands.train.data import Data, with_noun
+from regard.seq2seq.commands.train.dictionary import tested_words
 from regard.seq2seq.commands.train.files import EXAMPLES, RunFiles
 from regard.seq2seq.corpus.pairs import Pair
 from regard.seq2seq.decoding.beam import BEAM
