@@ -297,5 +297,5 @@ def _measured(teacher: Translator, model: Seq2Seq, data: Data) -> dict[str, Any]
         return None
     words = tested_words(data.test)
     found = rates([one.tokens for one in teacher.translate([*words])], [*words.values()])
-    print(f"{describe_rates(found)}, of the teachers, beam {BEAM}")
+    print(f"the teachers, beam {BEAM}: {describe_rates(found)}")
     return {"words": len(words), "beam": BEAM, **found}

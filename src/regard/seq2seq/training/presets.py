@@ -139,9 +139,9 @@ def expected_time(name: str, words: Collection[str], options: Mapping[str, Any])
         slower = _SLOWER if "translation_memory" in options["extras"] else 1
         seconds = training.steps * recipe.seconds * slower
         line += f": about {_minutes(seconds)} on two free cores"
-    if training.steps >= _MOST_STEPS:
+    if training.steps >= _MOST_STEPS or len(words) < chosen.recipes[0].words:
         return line
-    return f"{line}; more make fewer errors, such as --steps {_MOST_STEPS}: {chosen.longer}"
+    return f"{line}; --steps {_MOST_STEPS} makes fewer errors: {chosen.longer}"
 
 
 def _minutes(seconds: float) -> str:

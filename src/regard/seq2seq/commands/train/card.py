@@ -61,14 +61,23 @@ _LENGTHS = {"1 to 4": 4, "5 or 6": 6, "7 or 8": 8, "9 or 10": 10, "11 or more": 
 
 def describe_rates(measured: dict[str, Any]) -> str:
     """Describe error rates in one line."""
-    parts = [_percent(measured["any_variant"]), f"{_percent(measured['first_variant'])} of the first variant"]
-    if "without_stress" in measured:
-        parts.append(f"{_percent(measured['without_stress']['any_variant'])} without stress")
+    words, phones = ([_percent(one[rate]) for one in _rows(measured)] for rate in ("wer", "per"))
+    parts = [
+        f"{words[0]} of words are wrong (WER) and {phones[0]} of phones (PER)",
+        f"{words[1]} and {phones[1]} where only the first variant is right",
+        *(f"{word} and {phone} without stress" for word, phone in zip(words[2:], phones[2:], strict=True)),
+    ]
     return "; ".join(parts)
 
 
-def _percent(measured: dict[str, float]) -> str:
-    return f"WER {100 * measured['wer']:.1f} %, PER {100 * measured['per']:.1f} %"
+def _rows(measured: dict[str, Any]) -> list[dict[str, float]]:
+    """Return the rates of all variants, of the first one, and without stress, if there is any."""
+    plain = [measured["without_stress"]["any_variant"]] if "without_stress" in measured else []
+    return [measured["any_variant"], measured["first_variant"], *plain]
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.1f} %"
 
 
 def make_card(

@@ -340,8 +340,8 @@ def print_rates(model: Seq2Seq, test: Sequence[Pair], data: Data, confidence: Co
     measured["by_length"] = rates_by_length(answers, words)
     if confidence.probabilities:
         measured |= {**confidence.measures(), "by_probability": confidence.by_threshold([*words.values()])}
-    how = "with" if model.attention else "without"
-    print(f"{describe_rates(measured)}, {how} attention, on {_describe_words(data, [*words])}, beam {BEAM}")
+    how = "" if model.attention else "the model without attention, "
+    print(f"{how}{_describe_words(data, [*words])}, beam {BEAM}: {describe_rates(measured)}")
     return {"words": len(words), "learned": _learned(data, words), "beam": BEAM, **measured}
 
 
