@@ -19,7 +19,7 @@ from regard.seq2seq.decoding.search import log_normalizer
 from regard.seq2seq.networks.base import Predictor
 from regard.seq2seq.sources.text.vocabulary import END, START
 
-__all__ = ["SHORT", "TOLERANCE", "Comparison", "compare"]
+__all__ = ["SHORT", "TOLERANCE", "Comparison", "allowed", "compare"]
 
 Array = NDArray[Any]
 

@@ -200,7 +200,12 @@ class Draft:
         names = (*FILES, *((*PAGE, *VIEW) if view else ()))
         contents = {folder / name: (self.folder / name).read_bytes() for name in names}
         folder.mkdir(parents=True, exist_ok=True)
-        _files.replace_together(contents)
+        with _files.locked(folder / _SETTINGS) as acquired:
+            if not acquired:
+                _check.fail(f"another process is writing to {folder}: nothing was written")
+            for path in contents:
+                _files.remove_partial(path)  # of killed processes
+            _files.replace_together(contents)
         return {path.name: len(data) for path, data in contents.items()}
 
     def _examples(self) -> str:
