@@ -191,7 +191,5 @@ def test_a_link_to_a_folder_that_is_not_there_is_an_error_before_any_work(
         str(tmp_path / "out.txt"),
     ]
     assert main(command) == 2
-    assert (
-        capsys.readouterr().err
-        == f"regard lexicon: error: {tmp_path}/out.txt: there is no folder {tmp_path}/gone\n"
-    )
+    link = f"{tmp_path}/out.txt is a link to {tmp_path}/gone/out.txt"
+    assert capsys.readouterr().err == f"regard lexicon: error: {link}: there is no folder {tmp_path}/gone\n"

@@ -27,7 +27,7 @@ LONGEST_LINE = 1 << 20  # bytes; limits memory for a file without line ends
 
 
 def replaceable(path: str | os.PathLike[str]) -> Path:
-    """Return a path with symbolic links resolved, if it is a regular file or does not exist."""
+    """Return a path with symbolic links resolved, if it is a regular file, or not there and no link leads nowhere."""
     from pathlib import Path
 
     not_empty(path)
@@ -35,6 +35,8 @@ def replaceable(path: str | os.PathLike[str]) -> Path:
     try:
         mode = target.stat().st_mode
     except FileNotFoundError:
+        if os.path.islink(path) and not target.parent.is_dir():
+            fail(f"{os.fspath(path)} is a link to {target}: there is no folder {target.parent}")
         return target
     if not stat.S_ISREG(mode):
         fail(f"{os.fspath(path)} must be a file, or not there yet. It is {kind_of_file(mode)} instead.")

@@ -55,8 +55,9 @@ def check_outputs(outputs: Mapping[str, Path | None], inputs: Iterable[Path]) ->
     for option, path in outputs.items():
         if path is None:
             continue
-        if not (folder := path.parent).is_dir() or not (folder := _check.replaceable(path).parent).is_dir():
-            _check.fail(f"{path}: there is no folder {folder}")
+        if not path.parent.is_dir():
+            _check.fail(f"{path}: there is no folder {path.parent}")
+        _check.replaceable(path)
         if _files.real(path) in used:
             _check.fail(f"{path} would be overwritten.", hint=f"give {option} a file of its own")
         used.add(_files.real(path))

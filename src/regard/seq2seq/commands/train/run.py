@@ -63,7 +63,8 @@ def run(args: argparse.Namespace) -> int:
     names, paths = pair_files(args), model_paths(args)
     models = make_models(args, names.lexicon or ())
     read_data = partial(read, names, models[0], models[0].max_tokens)
-    if args.preset and not first_given(args, ("--steps", "--minutes", "--epochs")):
+    chosen = args.preset and not first_given(args, ("--steps", "--minutes", "--epochs"))
+    if chosen and not RunFiles(paths[0], fresh=args.fresh).is_done():
         note(expected_time(args.preset, names.lexicon or (), vars(models[0])))
     return train_all(args, models, paths, read_data, partial(_card, args))
 
