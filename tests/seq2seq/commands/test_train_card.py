@@ -23,7 +23,7 @@ from regard.seq2seq import Seq2Seq, Translation
 from regard.seq2seq.commands.train.card import rates, rates_by_length
 from regard.seq2seq.commands.train.confidence import Confidence, calibrate
 from regard.seq2seq.commands.train.data import Data
-from regard.seq2seq.commands.train.dictionary import tested_answers
+from regard.seq2seq.commands.train.dictionary import right_answers
 from regard.seq2seq.commands.train.dictionary import tested_words as variants_of_words
 from regard.seq2seq.corpus.pairs import by_source
 from regard.seq2seq.decoding.calibration import Calibration
@@ -558,7 +558,7 @@ def test_a_stress_that_was_dropped_is_dropped_of_a_test(tmp_path: Path) -> None:
     assert main([*command, *SHORT]) == 0
     model = Seq2Seq.load(tmp_path)
     test.write_text("abba\tAH1 B\n", "utf-8")
-    assert tested_answers(model, test) == {"abba": ["AH B"]}
+    assert right_answers(model, test) == {"abba": ["AH B"]}
 
 
 @pytest.mark.parametrize(

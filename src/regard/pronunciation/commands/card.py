@@ -26,9 +26,7 @@ def table(card: Mapping[str, Any]) -> str:
 
 def _text(value: Any) -> str:
     """Return a text or a number of a card; TypeError for anything else."""
-    if not isinstance(value, str | int):
-        raise TypeError
-    return f"{value:,}" if isinstance(value, int) else value
+    return f"{value:,}" if isinstance(value, int) else str.__str__(value)
 
 
 def _words(card: Mapping[str, Any]) -> str:

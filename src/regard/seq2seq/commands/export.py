@@ -16,7 +16,7 @@ import numpy as np
 from regard import _check
 from regard.seq2seq.commands.loading import add_model
 from regard.seq2seq.commands.options import check_outputs
-from regard.seq2seq.commands.train.dictionary import reads_dictionary, tested_answers
+from regard.seq2seq.commands.train.dictionary import reads_dictionary, right_answers
 from regard.seq2seq.corpus.pairs import read_lines
 from regard.seq2seq.decoding.beam import BEAM
 from regard.seq2seq.evaluation import metrics
@@ -171,7 +171,7 @@ def _check_lines(model: Seq2Seq, every: Sequence[_Lines], *, force: bool) -> Non
 def _read(path: Path, model: Seq2Seq) -> _Lines:
     """Read sources, with or without targets; of a model of pronunciation, a dictionary or a list of words."""
     if reads_dictionary(model, path) and not _is_list(path):
-        return _with_targets(path, tested_answers(model, path), model)
+        return _with_targets(path, right_answers(model, path), model)
     cells = [line.split("\t") for line in chain.from_iterable(read_lines(path)) if line.strip()]
     counts = {len(parts) for parts in cells}
     if not cells or counts - {1, 2} or len(counts) > 1:

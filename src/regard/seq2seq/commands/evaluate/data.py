@@ -11,7 +11,7 @@ from typing import NamedTuple
 from regard import _check
 from regard.seq2seq.alignment.links import Gold
 from regard.seq2seq.commands.link_files import LinkFile
-from regard.seq2seq.commands.train.dictionary import is_of_pronunciation, reads_dictionary, tested_answers
+from regard.seq2seq.commands.train.dictionary import is_of_pronunciation, reads_dictionary, right_answers
 from regard.seq2seq.corpus.pairs import by_source, display_name, memoized, read_lines, read_pairs
 from regard.seq2seq.evaluation import metrics
 from regard.seq2seq.evaluation.metrics import Reference
@@ -71,7 +71,7 @@ def read_test(args: argparse.Namespace, models: Sequence[Translator]) -> Items:
         and not args.columns
         and all(reads_dictionary(one, args.test) for one in models)
     ):
-        words = tested_answers(models[0], args.test)
+        words = right_answers(models[0], args.test)
         return Items(display_name(args.test), [*words], [*words.values()], phonemes=True)
     phonemes = args.phonemes or (bool(models) and all(map(is_of_pronunciation, models)))
     return _read_lines(args)._replace(phonemes=phonemes)

@@ -27,7 +27,7 @@ __all__ = [
     "most_repetitions",
     "read_dictionary",
     "reads_dictionary",
-    "tested_answers",
+    "right_answers",
     "tested_words",
 ]
 
@@ -83,7 +83,7 @@ def reads_dictionary(model: Translator, path: Path) -> bool:
     )
 
 
-def tested_answers(model: Translator, path: Path) -> dict[str, list[str]]:
+def right_answers(model: Translator, path: Path) -> dict[str, list[str]]:
     """Return the words of a dictionary with all their right answers, as the training of a model reads them."""
     source, target, card = model.model.source, model.model.target, model.model.card or {}
     rules = card.get("rules")
