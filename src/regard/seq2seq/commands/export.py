@@ -48,7 +48,7 @@ FOLDER gets {", ".join(FILES)}: docs/onnx.md describes them. Before anything is 
 files answer the held-out words of the model and all lines of --test (without both, {_DRAWN} lines of tokens of the
 vocabulary) as the model does: the same answers by greedy search and by beam, with log-probabilities within 1e-4. The
 error rates of the model with all its parts and of the files are printed, and those of the files are in model.json.
-Files that leave more than one word in a hundred wrong that the model has right need --force.
+Files whose error rate is more than one point above that of the model need --force.
 
 examples:
   regard export runs/mine --onnx app --test test.tsv
