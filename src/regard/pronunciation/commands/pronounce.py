@@ -114,7 +114,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _card(path: Path) -> str:
-    """Return the card of a model, a value a line."""
+    """Return the card of a model as a table."""
     card = Seq2Seq.load(path).card
     if not card:
         _check.fail(f"{path} has no card: regard train --preset pronunciation writes one")
