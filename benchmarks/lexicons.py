@@ -7,11 +7,11 @@
     python benchmarks/lexicons.py --languages de --words 600000         complete lists
 
 CMUdict is in the split of phonebox 0.3.0, 104,447 words for training, 11,605 for validation, 10,000 for the test. The
-network is that of the preset "pronunciation", without extras, which cannot be exported, unless ``--extras`` is given;
+network is that of the preset "pronunciation", with extras, which cannot be exported, if ``--extras`` is given;
 ``--out`` has the run and the exported files. Its probabilities are calibrated on the words for validation.
 
 A language has at most ``--words`` words of its lexicon; a tenth is held out by spelling families. The model is that of
-the preset with its extras, with a beam of five.
+the preset with memory and graphones, with a beam of five.
 
 WER is the share of words whose pronunciation is not among those listed. PER is the sum of edit distances over the sum
 of lengths, each word compared with the nearest of its pronunciations. Phonetisaurus 0.3.0 learns the same words.
@@ -31,13 +31,14 @@ from trial import BEAM, Options, arguments, header, train
 from data import GRUUT, GRUUT_WORDS, Split, Words, cmudict_of_phonebox, gruut, run, without_stress
 from regard.seq2seq import Seq2Seq, preset
 from regard.seq2seq.export.files import copied, export
+from regard.seq2seq.training.presets import PRESETS
 
 PHONEBOX = (
     ("Phonetisaurus, with stress", 8.88, 33.69),
     ("DeepPhonemizer, with stress, 26 M parameters, 24 hours", 6.92, 26.25),
     ("Phonetisaurus, without stress", 6.40, 25.86),
 )
-NONE = {"translation_memory": 0, "graphones": 0}
+BOTH = PRESETS["pronunciation"].extras
 
 
 def main() -> None:
@@ -52,7 +53,7 @@ def main() -> None:
         help="most words of a language (default 60,000)",
     )
     parser.add_argument("--out", type=Path, default=Path("runs", "lexicons"), metavar="FOLDER")
-    parser.add_argument("--extras", action="store_true", help="those of the preset, for CMUdict")
+    parser.add_argument("--extras", action="store_true", help="memory and graphones, for CMUdict")
     parser.add_argument("--run", type=Path, metavar="FOLDER", help="a run that is measured, not trained")
     args = parser.parse_args()
     if args.languages:
@@ -91,7 +92,7 @@ def english(args: argparse.Namespace) -> None:
     line("measured", "PER", "WER")
     peer("Phonetisaurus, with stress", parts)
     peer("Phonetisaurus, without stress", Split(*map(without_stress, parts)))
-    model = Seq2Seq.load(args.run) if args.run else learned(parts, args, {} if args.extras else NONE)
+    model = Seq2Seq.load(args.run) if args.run else learned(parts, args, BOTH if args.extras else {})
     args.out.mkdir(parents=True, exist_ok=True)
     if not args.run:
         model.save(args.out / "model.safetensors")
@@ -122,7 +123,7 @@ def languages(args: argparse.Namespace) -> None:
         parts = gruut(name, args.words)
         sizes = f"{len(parts.train):,} training words, {len(parts.test):,} test words"
         peer(f"{name}, Phonetisaurus", parts)
-        model = learned(parts, args, {})
+        model = learned(parts, args, BOTH)
         show(
             f"{name}, regard", [x.text for x in model.translate([*parts.test], beam=BEAM)], parts.test, sizes
         )

@@ -43,6 +43,7 @@ from data import g2p_en as g2p_en_arrays
 from regard.seq2seq import Ensemble, Seq2Seq, distill, preset
 from regard.seq2seq.commands.train.confidence import Confidence
 from regard.seq2seq.evaluation.metrics import error_rate, exact
+from regard.seq2seq.training.presets import PRESETS
 from regard.seq2seq.translator import Translator
 
 LABELLED = 3  # spellings that the teachers label, for each training word
@@ -161,12 +162,12 @@ def distilled(parts: Split[Words], args: Namespace) -> None:
         row(f"{name}, {'greedy' if beam == 1 else f'beam {beam}'}", pronounced, parts.test)
 
     line("measured", "PER", "WER")
-    teachers = [untrained({}, seed).fit(*given, valid=valid) for seed in (args.seed, args.seed + 1)]
-    none = {"translation_memory": 0, "graphones": 0}
+    both = dict(PRESETS["pronunciation"].extras)
+    teachers = [untrained(both, seed).fit(*given, valid=valid) for seed in (args.seed, args.seed + 1)]
     show("one teacher, memory and graphones", teachers[0], args.beam)
     show("both teachers", Ensemble(teachers), args.beam)
-    show("the network alone", untrained(none).fit(*given, valid=valid), 1)
-    show("the student", distill(Ensemble(teachers), untrained(none), others, pairs=given, valid=valid), 1)
+    show("the network alone", untrained({}).fit(*given, valid=valid), 1)
+    show("the student", distill(Ensemble(teachers), untrained({}), others, pairs=given, valid=valid), 1)
 
 
 def peer(name: str, parts: Split[Words]) -> None:

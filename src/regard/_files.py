@@ -1,9 +1,9 @@
 """Reading untrusted files, writing files atomically, and locking a path for one process.
 
 What is read must be a regular file. What is written goes to a partial file in the same folder, which replaces the
-older file once it is complete: links are followed, and only a regular file is replaced. A partial file has a random
-name and must not exist before, so that an attacker cannot prepare a link there. A killed process may leave its
-partial file behind.
+older file once it is complete: links are followed, and only a regular file is replaced. Files that belong together
+are replaced once all of them are complete. A partial file has a random name and must not exist before, so that an
+attacker cannot prepare a link there. A killed process may leave its partial file behind.
 """
 
 from __future__ import annotations
@@ -11,12 +11,14 @@ from __future__ import annotations
 import errno
 import os
 import re
+import shutil
 import stat
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Self
 
 from regard import _check
 
@@ -50,14 +52,8 @@ def reading(path: str | os.PathLike[str], *, pipes: bool = False) -> Iterator[Bi
             _check.fail(f"{os.fspath(path)} is not a regular file", hint=hint)
         if sys.platform != "win32" and inherited:  # Windows has no such paths, nor set_blocking before 3.12
             os.set_blocking(file.fileno(), True)
-        try:
+        with _named(path, keep=True):  # errors of reading have no file name
             yield file
-        except OSError as error:
-            if error.errno is None or error.filename is not None:
-                raise
-            raise OSError(
-                error.errno, error.strerror, os.fspath(path)
-            ) from None  # errors of reading have no file name
 
 
 def check_unpacked(name: str | os.PathLike[str], unpacked: int, packed: int) -> None:
@@ -82,25 +78,76 @@ def _is_descriptor(path: str | os.PathLike[str]) -> bool:
 @contextmanager
 def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     """Open a partial file for writing; at the end of the ``with`` block it replaces the older file."""
-    target = _check.replaceable(path)
-    partial: Path | None = None
+    with _named(path), _Draft(path) as draft:
+        yield draft.file
+        draft.complete()
+        draft.replace()
+
+
+def replace_together(contents: Mapping[Path, bytes]) -> None:
+    """Write files that belong together: none is replaced before all partial files are complete."""
+    with ExitStack() as stack:
+        drafts = []
+        for path, data in contents.items():
+            with _named(path):
+                drafts.append(stack.enter_context(_Draft(path)))
+                drafts[-1].file.write(data)
+                drafts[-1].complete()
+        for path, draft in zip(contents, drafts, strict=True):
+            with _named(path):
+                draft.replace()
+
+
+@contextmanager
+def scratch() -> Iterator[Path]:
+    """Make a folder for drafts, which is removed at the end; an error of the system has its name, or a file's."""
+    folder = Path(tempfile.mkdtemp())
     try:
-        partial, descriptor = _new_partial(target)
-        with open(descriptor, "wb") as file:
-            yield file
-            file.flush()
-            _keep_mode(target, partial, descriptor)
-            os.fsync(descriptor)
-        os.replace(partial, target)
+        with _named(folder, keep=True):
+            yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def _named(path: str | os.PathLike[str], *, keep: bool = False) -> Iterator[None]:
+    """Raise errors of the system with this path; with `keep`, only those that have no path of their own."""
+    try:
+        yield
     except OSError as error:
-        if error.errno is None:  # not raised by the system: it has its own message
+        if error.errno is None or (keep and error.filename is not None):  # None: it has its own message
             raise
         raise OSError(error.errno, error.strerror, os.fspath(path)) from None
-    finally:
+
+
+class _Draft:
+    """A partial file, which replaces the older file once it is complete, and otherwise is removed."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.target = _check.replaceable(path)
+        self.partial, descriptor = _new_partial(self.target)
+        self.file = os.fdopen(descriptor, "wb")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def complete(self) -> None:
+        """Write everything to the disk, with the permissions of the older file."""
+        self.file.flush()
+        _keep_mode(self.target, self.partial, self.file.fileno())
+        os.fsync(self.file.fileno())
+        self.file.close()
+
+    def replace(self) -> None:
+        """Replace the older file."""
+        os.replace(self.partial, self.target)
+
+    def __exit__(self, *_: object) -> None:
         # Removal may fail for the same reason as writing; the first error is raised.
-        if partial is not None:
-            with suppress(OSError):
-                partial.unlink(missing_ok=True)
+        with suppress(OSError):
+            self.file.close()
+        with suppress(OSError):
+            self.partial.unlink(missing_ok=True)
 
 
 def _new_partial(target: Path) -> tuple[Path, int]:

@@ -198,3 +198,29 @@ def test_two_files_of_one_dictionary_have_two_names(folder: Path) -> None:
     with pytest.raises(ValueError, match=r"lexiconp\.txt"):
         write(Lexicon([("a", ["b"])]), folder / "lexiconp.txt", "kaldi")
     assert not (folder / "lexiconp.txt").exists()
+
+
+def test_a_second_file_that_cannot_be_written_leaves_the_first_as_it_was(tmp_path: Path) -> None:
+    (tmp_path / "lexicon.txt").write_text("old", "utf-8")
+    (tmp_path / "lexiconp.txt").mkdir()
+    with pytest.raises(ValueError, match=r"lexiconp\.txt must be a file"):
+        write(Lexicon([("a", ["b"])]), tmp_path / "lexicon.txt", "kaldi")
+    assert (tmp_path / "lexicon.txt").read_text("utf-8") == "old"
+
+
+def test_a_link_to_a_folder_that_is_not_there_is_an_error_before_any_work(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "words.dict").write_text("a B\nb C\n", "utf-8")
+    (tmp_path / "out.txt").symlink_to(tmp_path / "gone" / "out.txt")
+    command = [
+        "lexicon",
+        str(tmp_path / "words.dict"),
+        "--format",
+        "kaldi",
+        "--out",
+        str(tmp_path / "out.txt"),
+    ]
+    assert main(command) == 2
+    link = f"{tmp_path}/out.txt is a link to {tmp_path}/gone/out.txt"
+    assert capsys.readouterr().err == f"regard lexicon: error: {link}: there is no folder {tmp_path}/gone\n"

@@ -309,3 +309,32 @@ def test_what_is_wrong_is_an_error(
 
 def test_the_table_is_required(capsys: pytest.CaptureFixture[str]) -> None:
     assert "--out" in refused(["review", "words.dict"], capsys)
+
+
+@pytest.mark.parametrize(
+    ("made", "told"),
+    [
+        (lambda work: work.symlink_to("gone"), "--work needs a folder, and "),
+        (lambda work: work.write_text(""), "is a file"),
+        (
+            lambda work: (work / "fold-2.json").mkdir(parents=True),
+            "fold-2.json must be a file, or not there yet",
+        ),
+        (lambda work: (work / "fold-2-log.jsonl").mkdir(parents=True), "fold-2-log.jsonl must be a file"),
+    ],
+)
+def test_files_of_all_folds_are_checked_before_the_first_is_trained(
+    made: Any, told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Run, "train", None)  # is not called
+    path, work = written(tmp_path / "words.dict", 60), tmp_path / "work"
+    made(work)
+    assert main(["review", str(path), "--out", str(tmp_path / "out.tsv"), "--work", str(work), *TINY]) == 2
+    assert told in capsys.readouterr().err
+
+
+def test_a_review_learns_with_the_extras_that_make_the_fewest_errors(tmp_path: Path) -> None:
+    path = written(tmp_path / "words.dict", 60)
+    args = arguments(path, "--out", tmp_path / "doubts.tsv", "--extras", "graphones=3")
+    fold = review.Fold(args, read(path), words(60)[:6], tmp_path / "fold.safetensors", "fold")
+    assert fold.run.model.extras == {"translation_memory": 2, "graphones": 3}

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "LONGEST_LINE",
+    "folder",
     "is_utf_16",
     "kind_of_file",
     "no_null",
@@ -26,7 +27,7 @@ LONGEST_LINE = 1 << 20  # bytes; limits memory for a file without line ends
 
 
 def replaceable(path: str | os.PathLike[str]) -> Path:
-    """Return a path with symbolic links resolved, if it is a regular file or does not exist."""
+    """Return a path with symbolic links resolved, if it is a regular file, or not there and no link leads nowhere."""
     from pathlib import Path
 
     not_empty(path)
@@ -34,10 +35,22 @@ def replaceable(path: str | os.PathLike[str]) -> Path:
     try:
         mode = target.stat().st_mode
     except FileNotFoundError:
+        if os.path.islink(path) and not target.parent.is_dir():
+            fail(f"{os.fspath(path)} is a link to {target}: there is no folder {target.parent}")
         return target
     if not stat.S_ISREG(mode):
         fail(f"{os.fspath(path)} must be a file, or not there yet. It is {kind_of_file(mode)} instead.")
     return target
+
+
+def folder(path: Path, name: str) -> None:
+    """Raise for a path that is no folder and cannot become one: it, or what should contain it, is something else."""
+    for one in (path, *path.parents):
+        if one.is_dir():
+            return
+        if os.path.lexists(one):
+            kind = kind_of_file(one.stat().st_mode) if one.exists() else "a link to nothing"
+            fail(f"{name} needs a folder, and {one} is {kind}")
 
 
 def not_empty(path: str | os.PathLike[str]) -> None:
@@ -78,4 +91,4 @@ def is_utf_16(data: bytes) -> bool:
 
 def kind_of_file(mode: int) -> str:
     """Describe the type of a path that is not a regular file."""
-    return "a folder" if stat.S_ISDIR(mode) else "not a regular file"
+    return "a folder" if stat.S_ISDIR(mode) else "a file" if stat.S_ISREG(mode) else "not a regular file"

@@ -67,9 +67,7 @@ class Prepared:
         listed = paths[_LEFT_OUT]
         if self.left_out or listed.exists():
             files[listed] = plain_lines(_left_out_lines(self.left_out))[""]
-        for name, data in files.items():
-            with _files.replacing(name) as file:
-                file.write(data)
+        _files.replace_together(files)
         return [os.fspath(name) for name in files]
 
 

@@ -20,6 +20,7 @@ from regard.seq2seq.corpus.pairs import paired, two_sides
 from regard.seq2seq.decoding.beam import BEAM
 from regard.seq2seq.decoding.calibration import FEWEST, Calibration
 from regard.seq2seq.decoding.hypothesis import Scoring
+from regard.seq2seq.evaluation.held_out import HeldOut
 from regard.seq2seq.extras import augments, check_options
 from regard.seq2seq.networks.base import Network
 from regard.seq2seq.networks.families import FAMILIES, describe
@@ -240,6 +241,15 @@ class Seq2Seq(Translator):
     def repetitions(self, most: int | None) -> None:
         most = None if most is None else _check.integer("repetitions", most, least=1)
         self._model = self.model._replace(repetitions=most)
+
+    @property
+    def held_out(self) -> HeldOut | None:
+        """Sources that were held out, with digests of their right answers; `save` writes them into the file."""
+        return self.model.held_out
+
+    @held_out.setter
+    def held_out(self, held_out: HeldOut | None) -> None:
+        self._model = self.model._replace(held_out=held_out)
 
     def fit(
         self,

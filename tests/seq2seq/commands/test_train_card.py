@@ -21,11 +21,13 @@ from regard.cli import main
 from regard.pronunciation import Lexicon, Pronouncer
 from regard.seq2seq import Seq2Seq, Translation
 from regard.seq2seq.commands.train.card import rates, rates_by_length
-from regard.seq2seq.commands.train.card import tested_words as variants_of_words
 from regard.seq2seq.commands.train.confidence import Confidence, calibrate
 from regard.seq2seq.commands.train.data import Data
+from regard.seq2seq.commands.train.dictionary import right_answers
+from regard.seq2seq.commands.train.dictionary import tested_words as variants_of_words
 from regard.seq2seq.corpus.pairs import by_source
 from regard.seq2seq.decoding.calibration import Calibration
+from regard.seq2seq.evaluation.held_out import as_held_out, share_wrong
 from regard.seq2seq.sources import Text
 from regard.seq2seq.translator import Judged
 
@@ -230,26 +232,78 @@ def test_what_is_known_about_a_model_may_be_damaged(tmp_path: Path, name: str, d
         Seq2Seq.load(path)
 
 
-def test_pronounce_prints_the_card(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def printed_card(tmp_path: Path, card: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> list[str]:
     model = small()
-    model.card = CARD
+    model.card = card
     model.save(tmp_path / "model.safetensors")
     assert main(["pronounce", "--card", str(tmp_path)]) == 0
-    lines = [line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines()]
-    assert lines == [
-        ["licence", "Üx"],
-        ["symbols", "a ˈ"],
-        ["held_out.any_variant.wer", "25.00 %"],
-        ["files.1.name", "x"],
+    return capsys.readouterr().out.splitlines()
+
+
+def test_pronounce_prints_the_card_as_a_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rates = {
+        "any_variant": {"wer": 0.25, "per": 0.05},
+        "first_variant": {"wer": 0.3, "per": 0.06},
+        "without_stress": {"any_variant": {"wer": 0.2, "per": 0.04}, "first_variant": {}},
+    }
+    card = {
+        "files": [{"name": "words.dict", "sha256": "0"}, {"name": "more.db", "sha256": "1"}],
+        "licence": "MIT",
+        "date": "2026-11-28",
+        "words": 12606,
+        "entries": 13560,
+        "split": {"by": "family", "seed": 1, "train": 11346, "valid": 500, "test": 760},
+        "letters": ["a", "b"],
+        "symbols": ["AH0", "B"],
+        "rules": {
+            "letters": {"lower": True, "normalization": "NFC"},
+            "repetitions": 3,
+            "stress": "keep",
+            "phone_map": "map.tsv",
+        },
+        "held_out": {
+            "words": 760,
+            "learned": 0,
+            "beam": 5,
+            **rates,
+            "by_length": [{"letters": "1 to 4", "words": 9, "wer": 0.5, "per": 0.25}],
+            "calibration_error": 0.021,
+            "kept_with_98_percent_right": 0.413,
+        },
+        "teachers": [{"name": "one", "sha256": "2", "licence": None}],
+        "held_out_teachers": {"any_variant": {"wer": 0.125}},
+    }
+    assert printed_card(tmp_path, card, capsys) == [
+        "dictionary      words.dict, more.db",
+        "licence         MIT",
+        "trained         2026-11-28",
+        "words           12,606 with 13,560 pronunciations: 11,346 learned, 500 for validation, 760 held out "
+        "(spelling families)",
+        "letters         2: a b",
+        "symbols         2: AH0 B",
+        "rules           phones by map.tsv, stress: keep; small letters, NFC",
+        "words wrong     25.0 % of 760 held-out words, beam 5; of the first variant 30.0 %; without stress 20.0 %",
+        "phones wrong    5.0 %; of the first variant 6.0 %; without stress 4.0 %",
+        "by length       1 to 4 letters 50.0 % wrong",
+        "probabilities   calibration error 2.1 %; of the 41.3 % of words that are most probable, 98 % are right",
+        "teachers        one: 12.5 % wrong",
     ]
 
 
-def test_a_card_of_deep_objects_is_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_an_untrusted_card_does_not_have_is_left_out(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    strange = {"words": [[1]], "held_out": 3, "letters": 3, "files": [[]], "split": {"by": []}}
+    assert printed_card(tmp_path, {**strange, "licence": "M\x1bIT"}, capsys) == ["licence         M·IT"]
+
+
+def test_a_card_of_which_nothing_is_known_is_an_error(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     model = small()
-    model.card = {"a": {"a": {"a": {"a": {"a": {"a": {"a": {"a": 1}}}}}}}, "b": [[[1]]]}
+    model.card = {"a": {"a": {"a": 1}}}
     model.save(tmp_path / "model.safetensors")
-    assert main(["pronounce", "--card", str(tmp_path)]) == 0
-    assert capsys.readouterr().out.split() == ["a.a.a.a.a.a.a", "...", "b", "..."]
+    assert "nothing in its card is known" in refused(["pronounce", "--card", str(tmp_path)], capsys)
 
 
 def test_a_model_without_a_card_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -443,3 +497,81 @@ def test_a_split_is_of_dictionaries_without_other_pairs(
     given: str, reason: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert reason in refused(["train", "words.dict", "--split", "words", *given.split()], capsys)
+
+
+@pytest.mark.slow
+def test_the_model_keeps_what_counts_its_errors_and_not_the_dictionary(folder: Path) -> None:
+    model, data = Seq2Seq.load(folder / "run"), (folder / "run" / "model.safetensors").read_bytes()
+    assert model.held_out is not None
+    held_out = model.card["held_out"]
+    assert len(model.held_out) == held_out["words"]
+    answers = [" ".join(one.tokens) for one in model.translate([*model.held_out])]
+    assert share_wrong(model.held_out, answers) == pytest.approx(held_out["any_variant"]["wer"])
+    lexicon = pronunciation.read(folder / "words.dict")
+    right = [" ".join(lexicon[word][-1].phones) for word in model.held_out]
+    assert share_wrong(model.held_out, right) == 0
+    assert not any(f'"{" ".join(one.phones)}"'.encode() in data for _, one in lexicon.entries())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("format", ["cmudict", "mfa", "kaldi", "gruut"])
+def test_evaluate_and_export_read_a_dictionary_as_train_does(
+    format: str, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Two variants of a word are one item, and a comment is none."""
+    pytest.importorskip("onnxruntime", reason="export compares with it")
+    pytest.importorskip("onnx", reason="export writes with it")
+    run = str(folder / "run")
+    pronounce = Pronouncer.load(run)
+    answer = [*pronounce("abba").phones]
+    entries = [("abba", ["B"]), ("abba", answer), ("eeee", ["EH1"]), ("bbb", ["D"]), ("cab", ["D", "B"])]
+    test = tmp_path / "test"
+    pronunciation.write(pronunciation.Lexicon(entries), test, format)
+    assert main(["evaluate", run, str(test), "--json", str(tmp_path / "it.json")]) == 0
+    (scores,) = json.loads((tmp_path / "it.json").read_text("utf-8"))["models"]
+    assert scores["wer"] == pytest.approx(0.75)
+    alone = ["--without-extras", "--force"]
+    assert main(["export", run, "--onnx", str(tmp_path / "app"), "--test", str(test), *alone]) == 0
+    table = next(part for part in capsys.readouterr().out.split("\n\n") if f"4 {test}" in part)
+    assert table.splitlines()[1].split()[:2] == ["with", "graphones,"]
+    assert table.splitlines()[1].split()[-2] == "75.00"
+
+
+@pytest.mark.slow
+def test_phones_that_the_model_never_writes_are_named(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run, test = str(folder / "run"), tmp_path / "test.tsv"
+    test.write_text("abba\tə\ncab\tB ə\n", "utf-8")
+    assert main(["evaluate", run, str(test)]) == 2
+    told = capsys.readouterr().err
+    assert "the model never writes ə, and each pronunciation has such phones" in told
+    test.write_text("abba\tə\ncab\tB\n", "utf-8")
+    assert main(["evaluate", run, str(test)]) == 0
+    assert "the model never writes ə: such pronunciations count as wrong" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_a_stress_that_was_dropped_is_dropped_of_a_test(tmp_path: Path) -> None:
+    train, test = written(tmp_path / "train.dict", words(60)), tmp_path / "test.tsv"
+    command = ["train", str(train), "--preset", "pronunciation", "--stress", "drop", "--out", str(tmp_path)]
+    assert main([*command, *SHORT]) == 0
+    model = Seq2Seq.load(tmp_path)
+    test.write_text("abba\tAH1 B\n", "utf-8")
+    assert right_answers(model, test) == {"abba": ["AH B"]}
+
+
+@pytest.mark.parametrize(
+    "damaged", [b"3", b"{}", b"{", b'{"a": 3}', b'{"a": ["b"]}', b"[" * 100_000, b"\xff"]
+)
+def test_damaged_held_out_words_are_an_error(damaged: bytes, tmp_path: Path) -> None:
+    model = small()
+    model.held_out = as_held_out({"ab": ["a"]})
+    model.save(path := tmp_path / "model.safetensors")
+    assert Seq2Seq.load(path).held_out == model.held_out
+    with opened(path, "model file") as file:
+        metadata: Mapping[str, str] = file.metadata
+        arrays: dict[str, Any] = {name: file.array(name) for name in file.tensors}
+    write(path, {**arrays, "held_out.answers": np.frombuffer(damaged, np.uint8)}, metadata)
+    with pytest.raises(ValueError, match=r"held_out\.answers"):
+        Seq2Seq.load(path)

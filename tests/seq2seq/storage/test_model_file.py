@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import gzip
 import json
 import os
@@ -591,6 +592,45 @@ def test_the_partial_file_of_a_killed_process_is_removed(tmp_path: Path) -> None
     assert partial_of(tmp_path / "it").exists()
     _files.remove_partial(tmp_path / "it")
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("second", ["missing/second", "folder"])
+def test_of_files_that_belong_together_none_is_replaced_if_one_cannot_be(second: str, tmp_path: Path) -> None:
+    first, folder = tmp_path / "first", tmp_path / "folder"
+    first.write_bytes(b"old")
+    folder.mkdir()
+    with pytest.raises((OSError, ValueError)) as caught:
+        _files.replace_together({first: b"new", tmp_path / second: b"new"})
+    assert str(tmp_path / second) in str(caught.value)
+    assert first.read_bytes() == b"old"
+    assert {path.name for path in tmp_path.iterdir()} == {"first", "folder"}
+    _files.replace_together({first: b"new", folder / "second": b"other"})
+    assert (first.read_bytes(), (folder / "second").read_bytes()) == (b"new", b"other")
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no SIGKILL on this system")
+def test_a_process_that_is_killed_while_it_writes_leaves_all_older_files(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        (tmp_path / name).write_bytes(b"old")
+    code = "import os, signal; from pathlib import Path; from regard import _files\n"
+    code += "sync, calls = os.fsync, iter([0, 1])\n"  # the second file is written, too, when the process ends
+    code += "os.fsync = lambda file: os.kill(os.getpid(), signal.SIGKILL) if next(calls) else sync(file)\n"
+    code += "_files.replace_together({Path('one'): b'new', Path('two'): b'new'})"
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=False)
+    assert done.returncode == -signal.SIGKILL
+    assert [(tmp_path / name).read_bytes() for name in ("one", "two")] == [b"old", b"old"]
+
+
+def test_an_error_of_a_draft_has_the_name_of_its_folder() -> None:
+    """Without a name, the command line would take standard output for what is full."""
+    with pytest.raises(OSError) as caught, _files.scratch() as folder:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    assert caught.value.filename == os.fspath(folder)
+    assert not folder.exists()
+    with pytest.raises(FileNotFoundError) as missing, _files.scratch() as folder:
+        (folder / "none").read_bytes()
+    assert missing.value.filename == os.fspath(folder / "none")
 
 
 @pytest.mark.skipif(not hasattr(os, "O_NOFOLLOW"), reason="links can't be refused on this system")

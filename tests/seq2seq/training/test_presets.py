@@ -54,7 +54,6 @@ def test_an_option_replaces_its_own_alone(name: str, words: list[str]) -> None:
     if name == "attention":
         sizes = {key: size for key, size in usual["network"].items() if key != "attention"}
         assert made["network"] == {**sizes, "score": "none"}
-        assert made["extras"] == {"graphones": 8}
     else:
         assert made == {**usual, name: OTHERS[name]}
 
@@ -85,28 +84,39 @@ def test_an_option_of_the_network_replaces_its_own_alone(name: str) -> None:
     ids=str,
 )
 def test_the_options_go_together_with_those_that_are_given(given: dict[str, Any]) -> None:
-    extras = {"extras": {"translation_memory": 0}} if given.get("network") == {"score": "none"} else {}
-    assert Seq2Seq(**preset("pronunciation", FEW, {**given, **extras})).target == "tokens"
+    assert Seq2Seq(**preset("pronunciation", FEW, given)).target == "tokens"
 
 
-def test_an_extra_of_zero_is_left_out() -> None:
-    assert preset("pronunciation", FEW, {"extras": {"graphones": 0}})["extras"] == {"translation_memory": 2}
-    assert preset("pronunciation", FEW, {"extras": {"graphones": 4}})["extras"] == {
-        "translation_memory": 2,
-        "graphones": 4,
-    }
+def test_extras_are_only_those_that_are_given() -> None:
+    """What the preset trains can be exported as it is."""
+    assert preset("pronunciation", FEW)["extras"] == {}
+    assert preset("pronunciation", FEW, {"extras": {"graphones": 4}})["extras"] == {"graphones": 4}
+    given = {"extras": {"graphones": 0, "translation_memory": 2}}
+    assert preset("pronunciation", FEW, given)["extras"] == {"translation_memory": 2}
 
 
-@pytest.mark.parametrize(("count", "minutes"), [(1, 2), (9_000, 4), (119_999, 59), (600_000, 60)])
-def test_the_time_follows_the_number_of_words(count: int, minutes: int) -> None:
+@pytest.mark.parametrize(
+    ("count", "steps"), [(1, 5_000), (5_001, 5_001), (39_999, 39_999), (600_000, 40_000)]
+)
+def test_the_steps_follow_the_number_of_words(count: int, steps: int) -> None:
+    """No part of the end is a time, so that a busy machine learns the same model."""
     training = preset("pronunciation", [*map(str, range(count))])["training"]
-    assert (training.minutes, training.steps, training.epochs) == (minutes, None, None)
+    assert (training.minutes, training.steps, training.epochs) == (None, steps, None)
 
 
-def test_what_an_hour_brings_is_said_of_shorter_trainings() -> None:
+def test_the_expected_time_is_said_of_the_networks_whose_speed_is_known() -> None:
     longer = PRESETS["pronunciation"].longer
-    assert longer in expected_time("pronunciation", 4)
-    assert longer not in expected_time("pronunciation", 60)
+    few = expected_time("pronunciation", FEW, preset("pronunciation", FEW))
+    assert few.startswith("training takes 5,000 steps, by the number of words: about a minute on two free")
+    assert longer not in few
+    slower = preset("pronunciation", MANY, {"extras": {"translation_memory": 2}})
+    said = expected_time("pronunciation", MANY, slower)
+    assert said.startswith("training takes 20,000 steps, by the number of words: about 30 minutes")
+    assert longer in said
+    other = preset("pronunciation", MANY, {"network": {"encoder": 8}})
+    assert "minutes on" not in expected_time("pronunciation", MANY, other)
+    many = [*map(str, range(40_000))]
+    assert longer not in expected_time("pronunciation", many, preset("pronunciation", many))
 
 
 @pytest.mark.parametrize("end", [{"minutes": 1}, {"steps": 7}, {"epochs": 2}, {"minutes": 1, "epochs": 2}])

@@ -6,6 +6,7 @@ import base64
 import functools
 import hashlib
 import http.server
+import json
 import os
 import shutil
 import subprocess
@@ -277,12 +278,20 @@ def test_the_page_is_accessible(tab: Any, accessible: Callable[[Any], None]) -> 
     accessible(tab)
 
 
-def test_a_model_that_is_missing_is_reported(browser: Any, address: str) -> None:
+@pytest.mark.parametrize("other", [False, True])
+def test_a_model_that_is_missing_or_of_another_model_is_reported(
+    other: bool, browser: Any, address: str, app: Path
+) -> None:
     context = browser.new_context()
     page = context.new_page()
     page.set_default_timeout(1_800_000)
-    page.route("**/step.onnx", lambda route: route.fulfill(status=404))
+    answer: dict[str, Any] = {"status": 404}
+    if other:  # of other parameters
+        data = (app / "step.onnx").read_bytes()
+        name = json.loads((app / "model.json").read_text("utf-8"))["parameters"].encode()
+        answer = {"body": data.replace(name, name[::-1])}
+    page.route("**/step.onnx", lambda route: route.fulfill(**answer))
     page.goto(address)
-    page.wait_for_selector("#status:has-text('be loaded:')")
+    page.wait_for_selector(f"#status:has-text('{'not of one model' if other else 'step.onnx: 404'}')")
     assert page.is_disabled("#go")
     context.close()

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 from regard import _check
 from regard.pronunciation import LeftOut, Lexicon, Pronunciation, Variant
+from regard.pronunciation.commands.card import table
 from regard.pronunciation.commands.lexicon import (
     add_output,
     add_reading,
@@ -34,8 +34,6 @@ from regard.show import argument_types
 from regard.show.terminal.text import clean
 
 __all__ = ["add_arguments", "run"]
-
-_DEPTH = 6  # objects inside of one another that are shown of a card
 
 EXAMPLES = """\
 For each word there is a line: the word, its phones, where they come from (dictionary, model, guess or skipped), and of
@@ -119,31 +117,13 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _card(path: Path) -> str:
-    """Return the card of a model, a value a line."""
+    """Return the card of a model as a table."""
     card = Seq2Seq.load(path).card
     if not card:
         _check.fail(f"{path} has no card: regard train --preset pronunciation writes one")
-    return "\n".join(f"{clean(name):<41} {clean(value)}" for name, value in _values("", card))
-
-
-def _values(name: str, value: Any) -> Iterator[tuple[str, str]]:
-    """Yield the values of a JSON object with their names, those of inner objects after a dot."""
-    if isinstance(value, list) and any(isinstance(inner, Mapping) for inner in value):
-        value = {str(number): inner for number, inner in enumerate(value, 1)}
-    if isinstance(value, Mapping) and name.count(".") < _DEPTH:
-        for key, inner in value.items():
-            yield from _values(f"{name}.{key}".removeprefix("."), inner)
-    elif isinstance(value, list):
-        yield name, " ".join(map(_text, value))
-    else:
-        yield name, _text(value)
-
-
-def _text(value: Any) -> str:
-    """Return a value of a card, which may be from an untrusted file; a share in percent."""
-    if isinstance(value, list | Mapping):
-        return "..."
-    return "-" if value is None else f"{100 * value:.2f} %" if isinstance(value, float) else str(value)
+    if not (described := table(card)):
+        _check.fail(f"{path}: nothing in its card is known; Seq2Seq.load(path).card has it")
+    return described
 
 
 def _answers(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -35,6 +35,7 @@ from regard.seq2seq.corpus.splits import by_family, hold_out
 from regard.seq2seq.decoding.calibration import FEWEST
 from regard.seq2seq.model import Seq2Seq
 from regard.seq2seq.training.config import OF_TEACHERS
+from regard.seq2seq.training.presets import PRESETS
 from regard.show import argument_types
 from regard.show.progress import Progress
 from regard.show.terminal.text import clean, note, report
@@ -103,12 +104,12 @@ def run(args: argparse.Namespace) -> int:
     lexicon = joined([args.file], args, args.source)
     folds = _folds(lexicon, args.folds)
     work = args.work or args.out.with_name(f"{args.out.name}.folds")
+    paths = [work / f"fold-{number}.safetensors" for number in range(1, len(folds) + 1)]
+    _check_work(work, paths)
     found: list[Doubt] = []
     try:
-        for number, words in enumerate(folds, 1):
-            fold = Fold(
-                args, lexicon, words, work / f"fold-{number}.safetensors", f"fold {number} of {len(folds)}"
-            )
+        for number, (words, path) in enumerate(zip(folds, paths, strict=True), 1):
+            fold = Fold(args, lexicon, words, path, f"fold {number} of {len(folds)}")
             if status := fold.train():
                 return status
             found += fold.judge()
@@ -121,6 +122,19 @@ def run(args: argparse.Namespace) -> int:
     entries = sum(map(len, lexicon.values()))
     print(report(f"{len(found):,} of {entries:,} entries are doubted, the worst first in {args.out}"))
     return 0
+
+
+def _check_work(work: Path, paths: Sequence[Path]) -> None:
+    """Check that the files of all folds can be written, before the first is trained."""
+    _check.folder(work, "--work")
+    for path in paths:
+        RunFiles(path).check_overwrites()
+        _check.replaceable(_result(path))
+
+
+def _result(path: Path) -> Path:
+    """Return the file of a fold's doubts."""
+    return path.with_suffix(".json")
 
 
 def _folds(lexicon: Lexicon, count: int) -> list[list[str]]:
@@ -140,13 +154,14 @@ class Fold:
     ) -> None:
         self.lexicon, self.words = lexicon, {word: lexicon[word] for word in words}
         others = Lexicon.of_checked(entry for entry in lexicon.entries() if entry[0] not in self.words)
-        model = Seq2Seq(**made(args, {"extras": given_extras(args)}, others))
+        extras = {**PRESETS[args.preset].extras, **given_extras(args)}
+        model = Seq2Seq(**made(args, {"extras": extras}, others))
         self.run = Run(model, RunFiles(path))
         self.run.name = name
         train, valid = hold_out(dictionary_pairs(others, model), model.fits, groups=by_family)
         self.data = Data(train, valid, valid, lexicon=others)
         self.identity = identity(model, self.data)
-        self.result = path.with_suffix(".json")
+        self.result = _result(path)
 
     def train(self) -> int:
         """Train the model, or resume that; return the exit status of what has stopped it, or 0."""

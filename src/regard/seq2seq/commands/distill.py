@@ -28,8 +28,9 @@ from regard.seq2seq.commands.train.arguments import (
     model_paths,
     pair_files,
 )
-from regard.seq2seq.commands.train.card import describe_rates, make_card, rates, tested_words
+from regard.seq2seq.commands.train.card import describe_rates, make_card, rates
 from regard.seq2seq.commands.train.data import Data, identity, read, short_pairs, with_noun
+from regard.seq2seq.commands.train.dictionary import tested_words
 from regard.seq2seq.commands.train.files import RunFiles
 from regard.seq2seq.commands.train.report import measure
 from regard.seq2seq.commands.train.run import train_all
@@ -46,7 +47,6 @@ from regard.seq2seq.distillation import (
     learnable,
 )
 from regard.seq2seq.ensemble import Ensemble
-from regard.seq2seq.extras import EXTRAS
 from regard.seq2seq.model import Seq2Seq, token_options
 from regard.seq2seq.storage.model_file import model_file
 from regard.seq2seq.translator import Translator
@@ -177,8 +177,7 @@ def _student(args: argparse.Namespace, teacher: Translator, words: Collection[st
     if teacher.model.source.tokenizer is None:
         kind = teacher.model.source.kind
         _check.fail(f"{args.teachers[0]} is a model of {kind}: teachers must be models of text.")
-    none = {"extras": dict.fromkeys(EXTRAS, 0)} if args.preset else {}
-    student = Seq2Seq(**made(args, {**token_options(teacher.model), **none}, words))
+    student = Seq2Seq(**made(args, token_options(teacher.model), words))
     check_student(teacher, student)
     return student
 
@@ -298,5 +297,5 @@ def _measured(teacher: Translator, model: Seq2Seq, data: Data) -> dict[str, Any]
         return None
     words = tested_words(data.test)
     found = rates([one.tokens for one in teacher.translate([*words])], [*words.values()])
-    print(f"{describe_rates(found)}, of the teachers, beam {BEAM}")
+    print(f"the teachers, beam {BEAM}: {describe_rates(found)}")
     return {"words": len(words), "beam": BEAM, **found}

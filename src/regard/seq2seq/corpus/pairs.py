@@ -29,6 +29,7 @@ from regard.seq2seq.sources.text.normalization import is_blank
 from regard.seq2seq.sources.text.tokenizers import Tokenizer
 
 __all__ = [
+    "GZIP",
     "by_source",
     "Skipped",
     "as_pairs",
@@ -51,7 +52,7 @@ Key = TypeVar("Key", str, tuple[str, str])
 SourceKey = TypeVar("SourceKey", bound=Hashable)
 
 _BLOCK = 1 << 18  # bytes per read
-_GZIP = b"\x1f\x8b"
+GZIP = b"\x1f\x8b"
 _GZIP_FORMAT = 31  # zlib's wbits for gzip's header and checksum
 _RATIO = 200  # the largest compression ratio; text has 3 to 20, a repeated line 1,000
 _FREE = 1 << 20  # bytes of output that are allowed beyond this ratio
@@ -497,10 +498,10 @@ def _blocks(file: BinaryIO) -> Iterator[bytes]:
 
 def _unpacked(blocks: Iterator[bytes], name: str) -> Iterator[bytes]:
     first = next(blocks, b"")
-    while len(first) < len(_GZIP) and (more := next(blocks, b"")):
+    while len(first) < len(GZIP) and (more := next(blocks, b"")):
         first += more
     data = chain([first], blocks)
-    return _inflated(data, name) if first.startswith(_GZIP) else data
+    return _inflated(data, name) if first.startswith(GZIP) else data
 
 
 def _inflated(blocks: Iterable[bytes], name: str) -> Iterator[bytes]:

@@ -19,11 +19,12 @@ from regard.seq2seq.decoding.search import log_normalizer
 from regard.seq2seq.networks.base import Predictor
 from regard.seq2seq.sources.text.vocabulary import END, START
 
-__all__ = ["TOLERANCE", "Comparison", "compare"]
+__all__ = ["SHORT", "TOLERANCE", "Comparison", "allowed", "compare"]
 
 Array = NDArray[Any]
 
 TOLERANCE = 1e-4  # of log-probabilities: float32 sums in another order
+SHORT = 100  # tokens of source and answer together: rounding errors of more grow with their number
 _TOGETHER = 32  # sources of a batch
 _BEAMED = 200  # sources that are also searched with a beam
 
@@ -32,12 +33,19 @@ class Comparison(NamedTuple):
     """How an exported model differs from its network on some sources.
 
     `different`: the sources whose answers differ, although their probabilities are not equal up to rounding; `ties`:
-    different answers of equal probability; `largest`: the largest difference of two log-probabilities.
+    different answers of equal probability; `largest`: the largest difference of two log-probabilities; `excess`: the
+    largest of such a difference over what is allowed for its number of tokens.
     """
 
     different: list[int]
     ties: int
     largest: float
+    excess: float
+
+
+def allowed(tokens: Any) -> Any:
+    """Return the largest difference of two log-probabilities after a source and an answer of so many tokens."""
+    return TOLERANCE * np.maximum(tokens / SHORT, 1)
 
 
 def compare(
@@ -54,26 +62,30 @@ def compare(
     its last call; `repetitions`: the limit of the model, if it has one.
     """
     network = network if repetitions is None else WithoutLoops(network, repetitions)
-    every, different, ties, largest = -(-len(rows) // _BEAMED), list[int](), 0, 0.0
+    every, different, ties, largest, excess = -(-len(rows) // _BEAMED), list[int](), 0, 0.0, 0.0
     order = sorted(range(len(rows)), key=lambda i: len(rows[i]))
     for group in (order[start : start + _TOGETHER] for start in range(0, len(order), _TOGETHER)):
         source, lengths = source_batch([[*rows[i], END] for i in group])
         answers = [best.tokens for (best,) in beam(network, source, lengths, width=1)]
         steps = list(_both(network, decoder, source, lengths, answers))
-        largest = max(largest, *(float(np.abs(own - other)[going].max()) for own, other, going in steps))
+        for number, (own, other, going) in enumerate(steps):
+            apart = np.abs(own - other).max(axis=1)
+            largest = max(largest, float(apart[going].max()))
+            excess = max(excess, float((apart / allowed(lengths + number))[going].max()))
         for k, i in enumerate(group):
             found = tuple(decoder.search(list(rows[i]))[0])
             equal = found == answers[k]
-            tied = not equal and _is_tie([own[k] for own, _, _ in steps], answers[k], found)
+            bound = float(allowed(lengths[k] + len(answers[k])))
+            tied = not equal and _is_tie([own[k] for own, _, _ in steps], answers[k], found, bound)
             if not i % every:
                 searched = beam(network, source[: lengths[k], [k]], lengths[[k]], width=BEAM)[0][0]
                 tokens, score, *_ = decoder.search(list(rows[i]), BEAM)
-                close = abs(score - searched.score) <= TOLERANCE
+                close = abs(score - searched.score) <= bound
                 tied, equal = tied or (close and equal), equal and (tuple(tokens) == searched.tokens)
             ties += tied and not equal
             different += [i] * (not equal and not tied)
         done(len(group))
-    return Comparison(sorted(different), ties, largest)
+    return Comparison(sorted(different), ties, largest, excess)
 
 
 def _both(
@@ -100,8 +112,8 @@ def _run(session: Any, given: dict[str, Array]) -> dict[str, Array]:
     )
 
 
-def _is_tie(own: Sequence[Array], answer: Row, found: Row) -> bool:
+def _is_tie(own: Sequence[Array], answer: Row, found: Row, bound: float) -> bool:
     """Return whether two answers part at tokens of equal log-probability up to the tolerance."""
     first, second = (*answer, END), (*found, END)
     step = next(i for i, pair in enumerate(zip(first, second, strict=False)) if pair[0] != pair[1])
-    return bool(own[step][first[step]] - own[step][second[step]] <= TOLERANCE)
+    return bool(own[step][first[step]] - own[step][second[step]] <= bound)

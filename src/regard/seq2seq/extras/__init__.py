@@ -75,5 +75,5 @@ def hint(source: str, options: Mapping[str, int]) -> str:
         return ""
     return (
         "if targets follow their sources from left to right, as sounds follow letters, --extras graphones=8 makes"
-        " fewer errors"
+        " fewer errors, and cannot be exported"
     )

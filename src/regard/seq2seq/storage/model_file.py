@@ -1,8 +1,8 @@
 """The model file: a network, its tokenizers and its extras, in a file of `regard._safetensors`.
 
 A model file has the parameters (F32) under the names of its configuration's ``shapes()``, and the data of the two
-tokenizers (U8) as ``source.tokens``, ``target.tokens`` and so on, tokens in UTF-8 with newlines between them. Its
-metadata::
+tokenizers (U8) as ``source.tokens``, ``target.tokens`` and so on, tokens in UTF-8 with newlines between them; and
+``held_out.answers`` (`regard.seq2seq.evaluation.held_out`), optional. Its metadata::
 
     format   "regard.seq2seq"
     version  "2"
@@ -33,6 +33,7 @@ import numpy as np
 from regard import _check
 from regard._safetensors import Container, Wrong, opened, write
 from regard.seq2seq.decoding.calibration import Calibration
+from regard.seq2seq.evaluation.held_out import HeldOut, from_json
 from regard.seq2seq.extras import EXTRAS, augments, extra_class
 from regard.seq2seq.extras.base import Extra, Reranker, SourceAugmenter
 from regard.seq2seq.networks.base import Network, Predictor
@@ -53,6 +54,7 @@ __all__ = [
 MODEL_FILE = "model.safetensors"  # the file's name in a folder of ``regard train``
 FORMAT, VERSION = "regard.seq2seq", "2"
 SIDES = ("source", "target")
+_HELD_OUT = "held_out.answers"
 Part = TypeVar("Part")
 Predicts = TypeVar("Predicts", bound=Predictor, covariant=True)
 
@@ -64,7 +66,8 @@ class Model(NamedTuple, Generic[Predicts]):
     of the target; `extras`: optional parts by name, in the order of `regard.seq2seq.extras.EXTRAS`; `card`: what is
     known about the model, in values of JSON, such as its data and its error rates; `calibration`: what makes
     probabilities of the answers of a search; `repetitions`: how often a group of tokens may come in a row in an
-    output, which then is never empty nor has unknown tokens.
+    output, which then is never empty nor has unknown tokens; `held_out`: sources that the model has not learned from,
+    and digests of their right answers.
     """
 
     network: Predicts
@@ -74,6 +77,7 @@ class Model(NamedTuple, Generic[Predicts]):
     card: Mapping[str, Any] | None = None
     calibration: Calibration | None = None
     repetitions: int | None = None
+    held_out: HeldOut | None = None
 
     @property
     def sizes(self) -> tuple[int, int]:
@@ -117,6 +121,8 @@ def write_model(path: str | os.PathLike[str], model: Model[Network]) -> None:
         metadata[extra] = json.dumps(part.describe())
         for name, data in part.data(model.sizes).items():
             arrays[f"{extra}.{name}"] = np.frombuffer(data, np.uint8)
+    if model.held_out:
+        arrays[_HELD_OUT] = np.frombuffer(json.dumps(dict(model.held_out)).encode(), np.uint8)
     write(path, arrays, metadata)
 
 
@@ -154,12 +160,22 @@ def _read(file: Container) -> Model[Network]:
     target = _restored(file, "target", partial(restore, size=sizes[1]), "its target")
     _check_fit(config, source)
     parts = [*SIDES, *names]
-    _check_names(
-        file, [*config.shapes(), *(f"{part}.{name}" for part in parts for name in _array_names(file, part))]
-    )
+    arrays = [f"{part}.{name}" for part in parts for name in _array_names(file, part)]
+    _check_names(file, [*config.shapes(), *arrays, *{_HELD_OUT} & file.tensors.keys()])
     extras = {name: _restored(file, name, extra_class(name).restore, name, sizes) for name in names}
     model = _assembled(file, config, source, target, extras)
-    return model._replace(card=_card(file), calibration=_calibration(file), repetitions=_repetitions(file))
+    model = model._replace(card=_card(file), held_out=_held_out(file))
+    return model._replace(calibration=_calibration(file), repetitions=_repetitions(file))
+
+
+def _held_out(file: Container) -> HeldOut | None:
+    """Read the held-out sources, if there are any."""
+    if _HELD_OUT not in file.tensors:
+        return None
+    try:
+        return from_json(file.bytes(_HELD_OUT))
+    except (ValueError, RecursionError) as error:
+        raise Wrong(f"its {_HELD_OUT} is damaged: {str(error).splitlines()[0]}") from None
 
 
 def _card(file: Container) -> Mapping[str, Any] | None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from regard import _check
-from regard.seq2seq.extras import without_attention
 from regard.seq2seq.training.config import OPTIONS, TrainingConfig
 
 __all__ = ["PRESETS", "Preset", "Recipe", "expected_time", "preset"]
@@ -18,12 +18,16 @@ class Recipe(NamedTuple):
 
     words: int
     long: bool  # whether it is for a training of at least `_LONG`
+    seconds: float  # of a step, on two free cores of a server
     network: Mapping[str, int]
     training: Mapping[str, Any]
 
 
 class Preset(NamedTuple):
-    """The options of `regard.seq2seq.Seq2Seq` for a task, and recipes of which the first that fits is used."""
+    """The options of `regard.seq2seq.Seq2Seq` for a task, and recipes of which the first that fits is used.
+
+    `extras` make the fewest errors, and cannot be exported: they are chosen by name, and by `regard review`.
+    """
 
     description: str
     longer: str  # what a longer training brought
@@ -37,26 +41,28 @@ _WORDS = {"label_smoothing": 0.0, "keep": "last"}
 PRESETS = {
     "pronunciation": Preset(
         "letters to sounds, from a pronunciation dictionary",
-        "of CMUdict's words, with stress, 28 % are wrong after six minutes and 27 % after 20; without extras 39 % "
-        "after six minutes and 29 % after an hour",
+        "of CMUdict's words, with stress, 39 % are wrong after six minutes and 29 % after an hour",
         {"family": "recurrent", "source": "characters", "target": "tokens"},
         {"translation_memory": 2, "graphones": 8},
         (
             Recipe(
                 20_000,
                 True,
+                0.050,
                 {"embedding": 128, "encoder": 192, "decoder": 256, "attention": 128},
                 {"learning_rate": 1.5e-3, "batch_tokens": 768, "dropout": 0.35, "rdrop": 1.0, **_WORDS},
             ),
             Recipe(
                 5_000,
                 False,
+                0.015,
                 {"embedding": 112, "encoder": 96, "decoder": 144, "attention": 96},
                 {"learning_rate": 2.5e-3, "batch_tokens": 512, "dropout": 0.1, **_WORDS},
             ),
             Recipe(
                 0,
                 False,
+                0.007,
                 {"embedding": 112, "encoder": 96, "decoder": 144, "attention": 96},
                 {"learning_rate": 2.5e-3, "batch_tokens": 128, "dropout": 0.35, **_WORDS},
             ),
@@ -65,14 +71,16 @@ PRESETS = {
 }
 _LONG = {"minutes": 30, "steps": 20_000, "epochs": 15}
 _LONGER = 3  # times as many tokens in a batch with a memory: sources contain two other words
-_WORDS_PER_MINUTE, _LEAST_MINUTES, _MOST_MINUTES = 2_000, 2, 60
+_SLOWER = 1.75  # times the seconds of a step with it
+_LEAST_STEPS, _MOST_STEPS = 5_000, 40_000
 _HANGUL = re.compile("[\uac00-\ud7a3]")  # syllables: each is two or three letters in the form NFD
 
 
 def preset(name: str, words: Collection[str], given: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """Return the options of `regard.seq2seq.Seq2Seq` for a task.
 
-    Without `minutes`, `epochs` and `steps`, training has a minute for 2,000 words: at least 2 minutes, at most 60.
+    Without `minutes`, `epochs` and `steps`, training has as many steps as there are words, at least 5,000 and at most
+    40,000: a busy machine learns the same model.
 
     Parameters
     ----------
@@ -92,9 +100,9 @@ def preset(name: str, words: Collection[str], given: Mapping[str, Any] | None = 
 
     Examples
     --------
-    >>> options = preset("pronunciation", ["cat", "dog"], {"minutes": 1, "extras": {"graphones": 0}})
+    >>> options = preset("pronunciation", ["cat", "dog"], {"minutes": 1, "extras": {"graphones": 8}})
     >>> options["source"], options["extras"], options["training"].minutes
-    ('characters', {'translation_memory': 2}, 1.0)
+    ('characters', {'graphones': 8}, 1.0)
     """
     _check.choice("preset", name, tuple(PRESETS))
     chosen = PRESETS[name]
@@ -102,9 +110,9 @@ def preset(name: str, words: Collection[str], given: Mapping[str, Any] | None = 
     short = {key: options.pop(key) for key in tuple(OPTIONS) if options.get(key) is not None}
     own_training = {**options.get("training", {}), **short}
     network, attends = dict(options.get("network", {})), options.get("attention", True)
-    options["extras"] = _extras(chosen.extras, options.get("extras", {}), attends=attends)
+    options["extras"] = {key: value for key, value in options.get("extras", {}).items() if value != 0}
     end = {key: own_training[key] for key in _LONG if own_training.get(key) is not None} or {
-        "minutes": min(max(len(words) // _WORDS_PER_MINUTE, _LEAST_MINUTES), _MOST_MINUTES)
+        "steps": min(max(len(words), _LEAST_STEPS), _MOST_STEPS)
     }
     training: dict[str, Any] = {}
     if options["family"] == chosen.options["family"]:
@@ -119,23 +127,31 @@ def preset(name: str, words: Collection[str], given: Mapping[str, Any] | None = 
     return options
 
 
-def expected_time(name: str, minutes: float) -> str:
-    """Return how long a preset has chosen to train, and what an hour would bring if that is shorter."""
-    line = f"training takes {minutes:g} minutes, by the number of words"
-    if minutes >= _MOST_MINUTES:
+def expected_time(name: str, words: Collection[str], options: Mapping[str, Any]) -> str:
+    """Return how long a preset has chosen to train, and what more steps would bring.
+
+    `options` are those that `preset` has returned.
+    """
+    training, chosen = options["training"], PRESETS[name]
+    line = f"training takes {training.steps:,} steps, by the number of words"
+    recipe = _recipe(chosen.recipes, len(words), {"steps": training.steps})
+    if options["network"] == recipe.network and options["family"] == chosen.options["family"]:
+        slower = _SLOWER if "translation_memory" in options["extras"] else 1
+        seconds = training.steps * recipe.seconds * slower
+        line += f": about {_minutes(seconds)} on two free cores"
+    if training.steps >= _MOST_STEPS or len(words) < chosen.recipes[0].words:
         return line
-    return f"{line}; --minutes {_MOST_MINUTES} makes fewer errors: {PRESETS[name].longer}"
+    return f"{line}; --steps {_MOST_STEPS} makes fewer errors: {chosen.longer}"
+
+
+def _minutes(seconds: float) -> str:
+    number = math.ceil(seconds / 60)
+    return "a minute" if number == 1 else f"{number} minutes"
 
 
 def _script(words: Iterable[str]) -> dict[str, str]:
     """Return the form of Unicode in which a script is written by letters, where that is not the usual one."""
     return {"normalization": "NFD"} if any(map(_HANGUL.search, words)) else {}
-
-
-def _extras(own: Mapping[str, int], given: Mapping[str, int], *, attends: bool) -> dict[str, int]:
-    """Return the extras of a preset and those that are given, without those of 0."""
-    own = own if attends else without_attention(own)
-    return {key: value for key, value in {**own, **given}.items() if value != 0}
 
 
 def _recipe(recipes: Iterable[Recipe], words: int, end: Mapping[str, float]) -> Recipe:

@@ -11,10 +11,12 @@ from typing import NamedTuple
 from regard import _check
 from regard.seq2seq.alignment.links import Gold
 from regard.seq2seq.commands.link_files import LinkFile
+from regard.seq2seq.commands.train.dictionary import is_of_pronunciation, reads_dictionary, right_answers
 from regard.seq2seq.corpus.pairs import by_source, display_name, memoized, read_lines, read_pairs
 from regard.seq2seq.evaluation import metrics
 from regard.seq2seq.evaluation.metrics import Reference
 from regard.seq2seq.sources.text.normalization import Normalization, normalize
+from regard.seq2seq.translator import Translator
 from regard.show.terminal.text import note
 
 __all__ = ["Items", "gold_file", "read_gold", "read_hypotheses", "read_test"]
@@ -61,8 +63,22 @@ class Items(NamedTuple):
         return metrics.unit(self.targets, self.token_types[1])
 
 
-def read_test(args: argparse.Namespace) -> Items:
-    """Read the test set: references with their sources, or pairs."""
+def read_test(args: argparse.Namespace, models: Sequence[Translator]) -> Items:
+    """Read the test set: references with their sources, pairs, or the dictionary of models of pronunciation."""
+    if (
+        models
+        and not args.gold
+        and not args.columns
+        and all(reads_dictionary(one, args.test) for one in models)
+    ):
+        words = right_answers(models[0], args.test)
+        return Items(display_name(args.test), [*words], [*words.values()], phonemes=True)
+    phonemes = args.phonemes or (bool(models) and all(map(is_of_pronunciation, models)))
+    return _read_lines(args)._replace(phonemes=phonemes)
+
+
+def _read_lines(args: argparse.Namespace) -> Items:
+    """Read references with their sources, or pairs."""
     if args.hypotheses:
         files = [_lines(path) for path in args.references]
         _check_same_length([*args.references], files)

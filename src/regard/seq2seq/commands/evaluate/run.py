@@ -24,7 +24,13 @@ def run(args: argparse.Namespace) -> int:
     if args.links:
         return links.run(args)
     check_options(args)
-    test = read_test(args)._replace(phonemes=args.phonemes)
+    together = (
+        [] if args.hypotheses else [(args.model, args.ensemble), *((path, []) for path in args.compare)]
+    )
+    models = [
+        load_all(path, others, arrays=None) for path, others in together
+    ]  # all, before the first translates
+    test = read_test(args, models)
     gold = None if args.gold is None else read_gold(gold_file(args))
     if gold is not None and len(gold) != (count := len(test.references)):
         _check.fail(f"{args.gold} must have a line for each of the {count} pairs. It has {len(gold)}.")
@@ -33,15 +39,11 @@ def run(args: argparse.Namespace) -> int:
     outputs: Iterable[Output]
     if args.hypotheses:
         outputs = map(Output, read_hypotheses(args, test))
-    else:  # all models, before the first translates
-        together = [(args.model, args.ensemble), *((path, []) for path in args.compare)]
-        models = [load_all(path, others, arrays=None) for path, others in together]
+    else:
         test, examples = read_for_models(args, test, models)
         args.by = linked_unit(args.by, models[0])
         outputs = model_outputs(args, models, test, examples, gold, names, failures)
         form = models[0].model.target.normalization
-        if all((model.model.card or {}).get("symbols") for model in models):
-            test = test._replace(phonemes=True)
     columns = make_columns(test, args.tokenize)
     key = named_measure(args.measure, columns, test)
     results = [measure(name, output, columns, test) for name, output in zip(names, outputs, strict=True)]

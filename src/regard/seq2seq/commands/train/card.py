@@ -4,31 +4,20 @@ from __future__ import annotations
 
 import argparse
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 from regard.pronunciation import Lexicon
 from regard.pronunciation.stress import stressed
 from regard.seq2seq.commands.train.data import Data
-from regard.seq2seq.corpus.pairs import Pair, by_source
+from regard.seq2seq.commands.train.dictionary import Phones, tested_words
 from regard.seq2seq.corpus.splits import SEED
 from regard.seq2seq.evaluation.metrics import error_rate, exact
 from regard.seq2seq.model import Seq2Seq
 from regard.seq2seq.sources.text.vocabulary import SPECIAL
 
-__all__ = ["describe_rates", "make_card", "rates", "rates_by_length", "rates_of", "tested_words"]
-
-Phones = tuple[str, ...]
-
-
-def tested_words(test: Iterable[Pair]) -> dict[str, list[Phones]]:
-    """Return the words of the test with all their variants in the order of the dictionary, as often as they are judged.
-
-    Words that the model reads alike are judged once, under the first of them.
-    """
-    found = by_source((source, tuple(target.content)) for source, target in test)
-    return {str(source): variants for source, variants in found.items()}
+__all__ = ["describe_rates", "make_card", "rates", "rates_by_length", "rates_of"]
 
 
 def rates(answers: Sequence[Phones], references: Sequence[Sequence[Phones]]) -> dict[str, Any]:
@@ -72,14 +61,23 @@ _LENGTHS = {"1 to 4": 4, "5 or 6": 6, "7 or 8": 8, "9 or 10": 10, "11 or more": 
 
 def describe_rates(measured: dict[str, Any]) -> str:
     """Describe error rates in one line."""
-    parts = [_percent(measured["any_variant"]), f"{_percent(measured['first_variant'])} of the first variant"]
-    if "without_stress" in measured:
-        parts.append(f"{_percent(measured['without_stress']['any_variant'])} without stress")
+    words, phones = ([_percent(one[rate]) for one in _rows(measured)] for rate in ("wer", "per"))
+    parts = [
+        f"{words[0]} of words are wrong (WER) and {phones[0]} of phones (PER)",
+        f"{words[1]} and {phones[1]} where only the first variant is right",
+        *(f"{word} and {phone} without stress" for word, phone in zip(words[2:], phones[2:], strict=True)),
+    ]
     return "; ".join(parts)
 
 
-def _percent(measured: dict[str, float]) -> str:
-    return f"WER {100 * measured['wer']:.1f} %, PER {100 * measured['per']:.1f} %"
+def _rows(measured: dict[str, Any]) -> list[dict[str, float]]:
+    """Return the rates of all variants, of the first one, and without stress, if there is any."""
+    plain = [measured["without_stress"]["any_variant"]] if "without_stress" in measured else []
+    return [measured["any_variant"], measured["first_variant"], *plain]
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.1f} %"
 
 
 def make_card(

@@ -12,8 +12,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from regard.seq2seq.commands.train.card import Phones, rates_of
+from regard.seq2seq.commands.train.card import rates_of
 from regard.seq2seq.commands.train.data import Data
+from regard.seq2seq.commands.train.dictionary import Phones
 from regard.seq2seq.corpus.pairs import Pair, by_source
 from regard.seq2seq.corpus.splits import by_family
 from regard.seq2seq.decoding.beam import BEAM

@@ -3,17 +3,38 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterable, Sequence
+from itertools import chain
 from pathlib import Path
 
-from regard.pronunciation import Lexicon
+from regard import _check
+from regard.pronunciation import Lexicon, prepare
 from regard.pronunciation.commands.lexicon import joined, note_left_out, prepared
-from regard.seq2seq.corpus.pairs import Pair
+from regard.pronunciation.files import load
+from regard.pronunciation.stress import STRESS
+from regard.seq2seq.corpus.pairs import GZIP, Pair, by_source
+from regard.seq2seq.corpus.tables import is_csv
 from regard.seq2seq.decoding.repetition import USUAL, repetitions
 from regard.seq2seq.model import Seq2Seq
+from regard.seq2seq.sources.text.tokenizers import unseen
+from regard.seq2seq.translator import Translator
+from regard.show.terminal.text import clean, note
 
-__all__ = ["MOST_TESTED", "dictionary_pairs", "most_repetitions", "read_dictionary"]
+__all__ = [
+    "MOST_TESTED",
+    "dictionary_pairs",
+    "is_of_pronunciation",
+    "most_repetitions",
+    "read_dictionary",
+    "reads_dictionary",
+    "right_answers",
+    "tested_words",
+]
+
+Phones = tuple[str, ...]
 
 MOST_TESTED = 2_000  # words that are held out for the test
+_SHOWN = 5  # phones that a model never writes
 _FORMAT = "tsv"  # which has all words, phones and variants
 
 
@@ -36,3 +57,56 @@ def dictionary_pairs(lexicon: Lexicon, model: Seq2Seq) -> list[Pair]:
 def most_repetitions(lexicon: Lexicon) -> int:
     """Return how often a group of phones comes in a row, at most; no less than what is usual."""
     return max(USUAL, *(repetitions(variant.phones) for _, variant in lexicon.entries()))
+
+
+def tested_words(test: Iterable[Pair]) -> dict[str, list[Phones]]:
+    """Return the words of the test with all their variants in the order of the dictionary, as often as they are judged.
+
+    Words that the model reads alike are judged once, under the first of them.
+    """
+    found = by_source((source, tuple(target.content)) for source, target in test)
+    return {str(source): variants for source, variants in found.items()}
+
+
+def is_of_pronunciation(model: Translator) -> bool:
+    """Return whether a model has been trained on a dictionary."""
+    return bool((model.model.card or {}).get("symbols"))
+
+
+def reads_dictionary(model: Translator, path: Path) -> bool:
+    """Return whether a file of tests is read as a dictionary, as the training of the model read its own.
+
+    Pairs are standard input, and files that `regard train --preset` does not read: CSV and gzip.
+    """
+    return is_of_pronunciation(model) and not (
+        str(path) == "-" or is_csv(str(path)) or load(path, len(GZIP)) == GZIP
+    )
+
+
+def right_answers(model: Translator, path: Path) -> dict[str, list[str]]:
+    """Return the words of a dictionary with all their right answers, as the training of a model reads them."""
+    source, target, card = model.model.source, model.model.target, model.model.card or {}
+    rules = card.get("rules")
+    stress = rules.get("stress") if isinstance(rules, dict) else None
+    result = prepare(
+        joined([path], None, skip_bad=False), _FORMAT, stress=stress if stress in STRESS else "keep"
+    )
+    note_left_out(result, "the test")
+    pairs = [
+        (source.load(word), target.read(" ".join(variant.phones)))
+        for word, variant in result.lexicon.entries()
+    ]
+    _check_phones(path, [unseen(target, phones.content) for _, phones in pairs])
+    return {word: [*map(" ".join, variants)] for word, variants in tested_words(pairs).items()}
+
+
+def _check_phones(path: Path, foreign: Sequence[Sequence[str]]) -> None:
+    """Raise if every pronunciation has phones that a model never writes, and report those of some."""
+    if not any(foreign):
+        return
+    names = clean(" ".join([*dict.fromkeys(chain.from_iterable(foreign))][:_SHOWN]))
+    rule = f"{path}: the model never writes {names}"
+    if all(foreign):
+        hint = "regard lexicon --phone-map or --symbols converts a dictionary as regard train did"
+        _check.fail(f"{rule}, and each pronunciation has such phones", hint=hint)
+    note(f"{rule}: such pronunciations count as wrong")

@@ -72,7 +72,7 @@ class RunFiles:
                 _check.fail(f"--out: {self.model} exists and is not a model file; nothing is overwritten")
         elif not self.checkpoint.exists() and not _is_log(self.log):
             _check.fail(f"--out: {self.log} exists and is not a log of a training; nothing is overwritten")
-        for path in (self.checkpoint, self.log, *self.shown):
+        for path in (self.model, self.checkpoint, self.log, self.labels, *self.shown):
             _check.replaceable(path)
         if not any(path.exists() for path in (self.model, self.checkpoint, self.log)):
             for path in self.shown:

@@ -11,9 +11,10 @@ from typing import Any
 from regard.seq2seq.commands import curve, drawing
 from regard.seq2seq.commands.pages import PageParts
 from regard.seq2seq.commands.summary import Summary, summarize
-from regard.seq2seq.commands.train.card import describe_rates, rates, rates_by_length, tested_words
+from regard.seq2seq.commands.train.card import describe_rates, rates, rates_by_length
 from regard.seq2seq.commands.train.confidence import Confidence
 from regard.seq2seq.commands.train.data import Data, with_noun
+from regard.seq2seq.commands.train.dictionary import tested_words
 from regard.seq2seq.commands.train.files import EXAMPLES, RunFiles
 from regard.seq2seq.corpus.pairs import Pair
 from regard.seq2seq.decoding.beam import BEAM
@@ -339,8 +340,8 @@ def print_rates(model: Seq2Seq, test: Sequence[Pair], data: Data, confidence: Co
     measured["by_length"] = rates_by_length(answers, words)
     if confidence.probabilities:
         measured |= {**confidence.measures(), "by_probability": confidence.by_threshold([*words.values()])}
-    how = "with" if model.attention else "without"
-    print(f"{describe_rates(measured)}, {how} attention, on {_describe_words(data, [*words])}, beam {BEAM}")
+    how = "" if model.attention else "the model without attention, "
+    print(f"{how}{_describe_words(data, [*words])}, beam {BEAM}: {describe_rates(measured)}")
     return {"words": len(words), "learned": _learned(data, words), "beam": BEAM, **measured}
 
 

@@ -15,6 +15,7 @@ from typing import Any
 from regard import _check, _signals
 from regard.seq2seq import extras
 from regard.seq2seq.commands import drawing
+from regard.seq2seq.commands.options import first_given
 from regard.seq2seq.commands.train.arguments import (
     add_arguments,
     check_options,
@@ -25,7 +26,7 @@ from regard.seq2seq.commands.train.arguments import (
 from regard.seq2seq.commands.train.card import make_card
 from regard.seq2seq.commands.train.confidence import Confidence, calibrate, describe
 from regard.seq2seq.commands.train.data import Data, identity, read, short_pairs, with_noun
-from regard.seq2seq.commands.train.dictionary import most_repetitions
+from regard.seq2seq.commands.train.dictionary import most_repetitions, tested_words
 from regard.seq2seq.commands.train.files import HINT, RunFiles
 from regard.seq2seq.commands.train.report import (
     Reporter,
@@ -39,6 +40,7 @@ from regard.seq2seq.commands.train.report import (
     where_tokens_are,
 )
 from regard.seq2seq.corpus.pairs import Pair
+from regard.seq2seq.evaluation.held_out import HeldOut, as_held_out
 from regard.seq2seq.model import Seq2Seq
 from regard.seq2seq.storage.checkpoint_file import write_checkpoint
 from regard.seq2seq.training.checkpoint import resume
@@ -61,9 +63,9 @@ def run(args: argparse.Namespace) -> int:
     names, paths = pair_files(args), model_paths(args)
     models = make_models(args, names.lexicon or ())
     read_data = partial(read, names, models[0], models[0].max_tokens)
-    chosen = models[0].training.minutes
-    if args.preset and args.minutes is None and chosen is not None:
-        note(expected_time(args.preset, chosen))
+    chosen = args.preset and not first_given(args, ("--steps", "--minutes", "--epochs"))
+    if chosen and not RunFiles(paths[0], fresh=args.fresh).is_done():
+        note(expected_time(args.preset, names.lexicon or (), vars(models[0])))
     return train_all(args, models, paths, read_data, partial(_card, args))
 
 
@@ -156,6 +158,7 @@ def _train_and_show(runs: Sequence[Run], test: Sequence[Pair], data: Data, card:
         for one, confidence, rates in zip(runs, confidences, measured, strict=True):
             if known := card(data, one.model, rates):
                 one.model.card = known
+                one.model.held_out = _held_out(test, data)
                 one.model.save(one.files.model)
             if one.model.calibration is not None:
                 note(describe(one.model.calibration, confidence))
@@ -166,6 +169,13 @@ def _train_and_show(runs: Sequence[Run], test: Sequence[Pair], data: Data, card:
         note(f"interrupted; the model is in {files.model}, and {again} prints the rest")
         return _signals.status_of(error)
     return 0
+
+
+def _held_out(test: Sequence[Pair], data: Data) -> HeldOut | None:
+    """Return the words of the test, by which `regard export` measures what leaves; None if they were learned."""
+    if data.lexicon is None or (data.too_few and not data.own_test):
+        return None
+    return as_held_out({word: map(" ".join, variants) for word, variants in tested_words(test).items()})
 
 
 def _measured(

@@ -14,8 +14,8 @@ export class Decoder {
     decoder.target = new Text(rules.target);
     decoder.limit = rules.limit;
     decoder.repetitions = rules.repetitions;
-    decoder.encoder = await ort.InferenceSession.create(new URL("encoder.onnx", folder).href);
-    decoder.step = await ort.InferenceSession.create(new URL("step.onnx", folder).href);
+    decoder.encoder = await graph(new URL("encoder.onnx", folder), rules);
+    decoder.step = await graph(new URL("step.onnx", folder), rules);
     return decoder;
   }
 
@@ -70,6 +70,17 @@ export class Decoder {
 const last = (done, beam) => (beam === 1 ? Infinity : done.map(({ score }) => score).sort((a, b) => b - a)[beam - 1]);
 
 const integers = (numbers, dims = [numbers.length]) => new ort.Tensor("int64", BigInt64Array.from(numbers, BigInt), dims);
+
+// Load a graph, whose metadata must have the parameters of model.json: files may be of two models.
+async function graph(url, rules) {
+  const found = await fetch(url);
+  if (!found.ok) throw new Error(`${url}: ${found.status}`);
+  const bytes = new Uint8Array(await found.arrayBuffer());
+  if (!new TextDecoder("latin1").decode(bytes).includes(rules.parameters)) {
+    throw new Error("encoder.onnx, step.onnx and model.json are not of one model: export it again");
+  }
+  return ort.InferenceSession.create(bytes);
+}
 
 async function run(session, given) {
   return session.run(Object.fromEntries(session.inputNames.map((name) => [name, given[name]])));

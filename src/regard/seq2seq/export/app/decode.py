@@ -24,7 +24,10 @@ class Decoder:
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = 1  # for small products, threads only wait
         files = folder / "encoder.onnx", folder / "step.onnx"
-        self.encoder, self.step = (onnxruntime.InferenceSession(file, options) for file in files)
+        self.encoder, self.step = graphs = [onnxruntime.InferenceSession(file, options) for file in files]
+        stored = [graph.get_modelmeta().custom_metadata_map for graph in graphs]
+        if any({key: json.loads(value) for key, value in one.items()} != rules for one in stored):
+            raise ValueError("encoder.onnx, step.onnx and model.json are not of one model: export it again")
 
     def __call__(self, text: str, beam: int = 1) -> Output:
         """Return the best output that a beam of this size finds; 1 is greedy search."""
