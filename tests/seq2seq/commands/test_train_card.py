@@ -561,6 +561,16 @@ def test_a_stress_that_was_dropped_is_dropped_of_a_test(tmp_path: Path) -> None:
     assert right_answers(model, test) == {"abba": ["AH B"]}
 
 
+@pytest.mark.slow
+def test_ipa_that_was_cut_is_cut_of_a_test(tmp_path: Path) -> None:
+    lines = [f"{word}\t/{word.lower()}ː/\n" for word in words(60)]
+    (tmp_path / "train.tsv").write_text("".join(lines), "utf-8")
+    (tmp_path / "test.tsv").write_text("abba\t/abː/, /b/\n", "utf-8")
+    command = ["train", str(tmp_path / "train.tsv"), "--preset", "pronunciation", "--phones", "ipa"]
+    assert main([*command, "--out", str(tmp_path), *SHORT]) == 0
+    assert right_answers(Seq2Seq.load(tmp_path), tmp_path / "test.tsv") == {"abba": ["a bː", "b"]}
+
+
 @pytest.mark.parametrize(
     "damaged", [b"3", b"{}", b"{", b'{"a": 3}', b'{"a": ["b"]}', b"[" * 100_000, b"\xff"]
 )

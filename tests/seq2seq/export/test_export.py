@@ -320,7 +320,7 @@ def test_the_decoder_runs_without_this_package(app: Path, tmp_path: Path) -> Non
 def test_what_users_copy_is_short() -> None:
     own = Path(files.__file__).parent / "app"
     assert len((own / "decode.py").read_text("utf-8").splitlines()) < 85
-    assert len((own / "text.py").read_text("utf-8").splitlines()) < 120
+    assert len((own / "text.py").read_text("utf-8").splitlines()) < 125
 
 
 # ------------------------------------------------------------------------------------- the comparison, and int8

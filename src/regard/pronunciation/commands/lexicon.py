@@ -11,7 +11,7 @@ from typing import Any
 
 from regard import _check
 from regard.pronunciation import FORMATS, Lexicon, Prepared, prepare, read, read_phone_map, read_symbols
-from regard.pronunciation.ipa import PHONES
+from regard.pronunciation.ipa import PHONES, Phones
 from regard.pronunciation.preparing import saved_files
 from regard.pronunciation.stress import STRESS
 from regard.seq2seq.commands.options import check_outputs
@@ -117,7 +117,7 @@ def add_phones(parser: argparse.ArgumentParser | argparse._ArgumentGroup) -> Non
 def run(args: argparse.Namespace) -> int:
     """Describe the dictionaries, or write one."""
     check_output(args, args.files)
-    lexicon = joined(args.files, args, args.source)
+    lexicon = joined(args.files, format=args.source, skip_bad=args.skip_bad, phones=args.phones)
     if args.format is None:
         _describe(lexicon)
     else:
@@ -135,11 +135,17 @@ def check_output(args: argparse.Namespace, inputs: Sequence[Path]) -> None:
         check_outputs({"--out": path}, read)
 
 
-def joined(paths: Sequence[Path], args: argparse.Namespace, format: str | None = None) -> Lexicon:
+def joined(
+    paths: Sequence[Path],
+    *,
+    format: str | None = None,
+    skip_bad: bool = False,
+    phones: Phones | None = None,
+) -> Lexicon:
     """Read dictionaries as the options of `add_reading` say, report what each contains, and return them as one."""
     lexicons = []
     for path in paths:
-        lexicon = read(path, format=format, skip_bad=args.skip_bad, phones=args.phones or PHONES[0])
+        lexicon = read(path, format=format, skip_bad=skip_bad, phones=phones or PHONES[0])
         _note_read(path, lexicon)
         lexicons.append(lexicon)
     return Lexicon.of_checked(chain.from_iterable(lexicon.entries() for lexicon in lexicons))

@@ -94,7 +94,7 @@ def run(args: argparse.Namespace) -> int:
     models = map(model_file, (args.model, *args.ensemble))
     check_output(args, [*models, *args.lexicon, *([args.file] if args.file else [])])
     beam, n_best = beam_sizes(args)
-    lexicon = joined(args.lexicon, args)
+    lexicon = joined(args.lexicon, skip_bad=args.skip_bad, phones=args.phones)
     fails: bool = args.unknown == "fail"  # word by word, so that the others are pronounced
     unknown: Unknown = "skip" if fails else args.unknown
     model = load_all(args.model, args.ensemble)

@@ -101,7 +101,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Train a model for each fold, judge its words, and write the doubts."""
     check_outputs({"--out": args.out}, [args.file])
-    lexicon = joined([args.file], args, args.source)
+    lexicon = joined([args.file], format=args.source, skip_bad=args.skip_bad, phones=args.phones)
     folds = _folds(lexicon, args.folds)
     work = args.work or args.out.with_name(f"{args.out.name}.folds")
     paths = [work / f"fold-{number}.safetensors" for number in range(1, len(folds) + 1)]

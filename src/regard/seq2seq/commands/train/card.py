@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from regard.pronunciation import Lexicon
+from regard.pronunciation.ipa import PHONES
 from regard.pronunciation.stress import stressed
 from regard.seq2seq.commands.train.data import Data
 from regard.seq2seq.commands.train.dictionary import Phones, tested_words
@@ -101,6 +102,7 @@ def make_card(
         "rules": {
             "letters": read.source_tokenizer.describe(),
             "repetitions": model.repetitions,
+            "phones": args.phones or PHONES[0],
             "stress": args.stress or "keep",
             "phone_map": args.phone_map and args.phone_map.name,
         },

@@ -11,6 +11,7 @@ from regard import _check
 from regard.pronunciation import Lexicon, prepare
 from regard.pronunciation.commands.lexicon import joined, note_left_out, prepared
 from regard.pronunciation.files import load
+from regard.pronunciation.ipa import PHONES
 from regard.pronunciation.stress import STRESS
 from regard.seq2seq.corpus.pairs import GZIP, Pair, by_source
 from regard.seq2seq.corpus.tables import is_csv
@@ -40,7 +41,8 @@ _FORMAT = "tsv"  # which has all words, phones and variants
 
 def read_dictionary(args: argparse.Namespace, paths: tuple[str, ...]) -> Lexicon:
     """Read dictionaries as one, with the phones that the options ask for; report what is left out."""
-    result = prepared(joined([*map(Path, paths)], args), args, _FORMAT)
+    lexicon = joined([*map(Path, paths)], skip_bad=args.skip_bad, phones=args.phones)
+    result = prepared(lexicon, args, _FORMAT)
     note_left_out(result, "the training")
     return result.lexicon
 
@@ -87,10 +89,10 @@ def right_answers(model: Translator, path: Path) -> dict[str, list[str]]:
     """Return the words of a dictionary with all their right answers, as the training of a model reads them."""
     source, target, card = model.model.source, model.model.target, model.model.card or {}
     rules = card.get("rules")
-    stress = rules.get("stress") if isinstance(rules, dict) else None
-    result = prepare(
-        joined([path], None, skip_bad=False), _FORMAT, stress=stress if stress in STRESS else "keep"
-    )
+    rules = rules if isinstance(rules, dict) else {}
+    phones, stress = rules.get("phones"), rules.get("stress")
+    lexicon = joined([path], phones=phones if phones in PHONES else None)
+    result = prepare(lexicon, _FORMAT, stress=stress if stress in STRESS else "keep")
     note_left_out(result, "the test")
     pairs = [
         (source.load(word), target.read(" ".join(variant.phones)))
