@@ -48,6 +48,7 @@ def complete(folder: Path) -> Path:
     """The same folder with a dictionary, and a teacher with extras that has learned it."""
     written(folder / "words.dict", words(120))
     command = ["train", str(folder / "words.dict"), "--preset", "pronunciation", *SHORT]
+    command += ["--extras", "translation_memory=2"]
     assert main([*command, "--licence", "CC0-1.0", "--out", str(folder / "teacher")]) == 0
     return folder
 
@@ -71,7 +72,7 @@ def test_a_student_of_pronunciation(
     stdout, stderr = capsys.readouterr()
     assert "1 source left out:\n  1: the teacher has never seen 'x'\n" in stderr
     assert "graphones" not in stderr  # a student needs no extras
-    assert ", of the teachers, beam 5\n" in stdout
+    assert "\nthe teachers, beam 5: " in stdout
     student, teacher = (Seq2Seq.load(path) for path in (tmp_path / "small", complete / "teacher"))
     assert (dict(student.model.extras), {*teacher.model.extras}) == ({}, {"translation_memory", "graphones"})
     assert student.model.source.settings() == teacher.model.source.settings()

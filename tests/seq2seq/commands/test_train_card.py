@@ -180,8 +180,8 @@ def test_the_last_line_of_training_has_error_rates_of_words_and_phones(
     measured = Seq2Seq.load(tmp_path / "run").card["held_out"]
     line = next(line for line in capsys.readouterr().out.splitlines() if "held-out" in line)
     right = measured["any_variant"]
-    assert line.startswith(f"WER {100 * right['wer']:.1f} %, PER {100 * right['per']:.1f} %; ")
-    assert f" on {measured['words']} held-out words" in line
+    rates = f"{100 * right['wer']:.1f} % of words are wrong (WER) and {100 * right['per']:.1f} % of phones (PER); "
+    assert line.startswith(f"{measured['words']} held-out words, beam 5: {rates}")
     assert "also chose the model" not in line
 
 
