@@ -26,6 +26,7 @@ SRC = ROOT / "src" / "regard"
 
 LAYERS = [
     *(
+        "_start",
         "_version",
         "_display",
         "_check",
