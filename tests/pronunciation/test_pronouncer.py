@@ -366,7 +366,8 @@ def calibrated(model_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Pa
 def test_the_best_answer_has_a_calibrated_probability(calibrated: Path) -> None:
     pronounce = Pronouncer.load(calibrated, LEXICON)
     (best, *others) = pronounce.pronounce(["cab"], n_best=3)[0]
-    logs = [one.log_probability for one in pronounce.model.candidates(["cab"], beam=5)[0]]
+    model = pronounce.model
+    logs = model.ranked_logs(model.candidates(["cab"], beam=5)[0])
     assert best.probability == pytest.approx(CALIBRATION(logs))
     assert {one.probability for one in others} == {None}
     assert pronounce("kab").probability is None  # a guess

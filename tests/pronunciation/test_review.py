@@ -121,6 +121,9 @@ class Fixed:
             for target in targets
         ]
 
+    def ranking(self, translation: Translation) -> float:
+        return translation.log_probability
+
     def probability(self, candidates: Sequence[Translation]) -> float:
         return 0.75
 

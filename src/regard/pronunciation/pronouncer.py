@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -49,7 +48,8 @@ class Pronunciation:
         Of the dictionary, that of the variant if it has one; of the model, the calibrated probability that its best
         answer is right: None of its other answers, of a guess, and of a model that is not calibrated.
     confidence : float
-        The share of this answer in the probability of all hypotheses of the search; 1 of the dictionary.
+        The share of this answer in the probability of all hypotheses of the search, in their order; 1 of the
+        dictionary.
     phone_probabilities : tuple of float
         For each phone, the share of the hypotheses that have it at its place; 1 of the dictionary.
     links : tuple of (int, int)
@@ -256,9 +256,7 @@ class Pronouncer:
         self, word: str, reading: _Reading, candidates: Sequence[Translation]
     ) -> list[Pronunciation]:
         """Return the model's answers with their shares of the probability of all of them."""
-        top = max(candidate.log_probability for candidate in candidates)
-        weights = [math.exp(candidate.log_probability - top) for candidate in candidates]
-        shares = [weight / sum(weights) for weight in weights]
+        shares = self.model.shares(candidates)
         phones = [tuple(phone for phone in one.tokens if phone in self._phones) for one in candidates]
         return [
             Pronunciation(

@@ -64,24 +64,19 @@ def doubts(model: Translator, words: Mapping[str, Sequence[Variant]]) -> list[Do
     found = []
     for (word, phones), own in zip(entries, listed, strict=True):
         best = candidates[word][0]
-        if best.tokens != phones and _total(best) > _total(own):
-            doubt = max(_doubt(phones, own, one) for one in candidates[word])
+        if best.tokens != phones and model.ranking(best) > model.ranking(own):
+            doubt = max(_doubt(model, phones, own, one) for one in candidates[word])
             found.append(Doubt(word, phones, best.tokens, doubt, _probability(model, candidates[word])))
     return found
 
 
-def _doubt(phones: Sequence[str], listed: Translation, answer: Translation) -> float:
+def _doubt(model: Translator, phones: Sequence[str], listed: Translation, answer: Translation) -> float:
     """Return the log-odds of an answer to the listed phones, for each phone that differs.
 
     It grows with the length by chance, and is divided by the square root of the number of phones and the end.
     """
     differing = max(edit_distance(answer.tokens, phones), 1)
-    return (_total(answer) - _total(listed)) / differing / math.sqrt(len(phones) + 1)
-
-
-def _total(answer: Translation) -> float:
-    """Return the log-probability by which an answer is ranked: its score is the mean over its tokens and the end."""
-    return answer.score * (len(answer.ids) + 1)
+    return (model.ranking(answer) - model.ranking(listed)) / differing / math.sqrt(len(phones) + 1)
 
 
 def _probability(model: Translator, candidates: Sequence[Translation]) -> float | None:

@@ -287,7 +287,7 @@ def test_rates_by_length_are_those_of_their_words() -> None:
 def one_judged(right: bool, log: float, phones: Phones = ("A",)) -> Judged:
     rest = math.log(1 - math.exp(log))
     answers = [Translation(" ".join(p), p, (), 0.0, None, x) for p, x in ((phones, log), (("X",), rest))]
-    return Judged(answers, right)
+    return Judged(answers, [one.log_probability for one in answers], right)
 
 
 def test_what_is_kept_by_hand() -> None:

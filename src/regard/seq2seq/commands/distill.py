@@ -99,7 +99,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help=sources,
     )
-    answers = "most answers to each source (default 1); each is learned as often as its share of N by its probability"
+    answers = "most answers to each source (default 1); each is learned as often as its share of N"
     add(
         "--n-best",
         type=argument_types.integer(most=argument_types.BEAMS),
