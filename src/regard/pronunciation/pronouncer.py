@@ -175,11 +175,12 @@ class Pronouncer:
     def codepoints(self, text: str) -> list[list[int]]:
         """Return the code points of the phones of each sentence: a piper voice's `phoneme_codepoints` in sherpa-onnx.
 
-        A blank stands between words, and punctuation stays where it is.
+        A blank stands between words, and punctuation stays where it is. The phones must be in IPA: those of ARPAbet
+        have several letters, which would be as many phonemes.
         """
         parts = _divided(text)
         words = map(_best, self.pronounce([part for part, is_word in parts if is_word]))
-        spoken = "".join("".join(next(words).phones) if is_word else part for part, is_word in parts)
+        spoken = "".join("".join(_in_ipa(next(words).phones)) if is_word else part for part, is_word in parts)
         sentences = _SENTENCE_END.split(unicodedata.normalize("NFD", " ".join(spoken.split())))
         return [[*map(ord, sentence)] for sentence in sentences if sentence]
 
@@ -286,6 +287,16 @@ def _best(found: Sequence[Pronunciation]) -> Pronunciation:
 
 def _skipped(word: str, unseen: tuple[str, ...]) -> Pronunciation:
     return Pronunciation(word, (), "skipped", confidence=0.0, unknown=unseen)
+
+
+def _in_ipa(phones: tuple[str, ...]) -> tuple[str, ...]:
+    """Return phones; raise if one has two capitals of ASCII in a row, as those of ARPAbet have."""
+    if other := next(filter(re.compile("[A-Z]{2}").search, phones), None):
+        _check.fail(
+            f"code points need phones in IPA. Got {other!r:.60} instead.",
+            hint="regard lexicon --phone-map, or prepare(phone_map=), replaces the phones of a dictionary before training",
+        )
+    return phones
 
 
 def _only_case(texts: Iterable[str]) -> Literal["", "lower", "upper"]:

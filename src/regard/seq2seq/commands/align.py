@@ -169,7 +169,7 @@ def run(args: argparse.Namespace) -> int:
         print(aligner.line(number, line, both))
         if args.png and not isinstance(both, frozenset) and both[0].tokens:
             drawing.save_alignment(both[0], args.png / f"line-{number}.png")
-    return failures.status(number)
+    return failures.status()
 
 
 def _rows(files: Sequence[Path], columns: Sequence[str] | None) -> Iterator[list[Record]]:

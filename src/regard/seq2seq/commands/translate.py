@@ -175,7 +175,7 @@ def run(args: argparse.Namespace) -> int:
     for number, (line, translations) in enumerate(translate_lines(model, lines, search, unseen), 1):
         output.show(number, line, translations)
     output.save()
-    return failures.status(number)
+    return failures.status()
 
 
 def translate_lines(
