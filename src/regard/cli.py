@@ -17,6 +17,7 @@ from typing import Any, NoReturn, TextIO
 
 from regard import _signals, _start, _suggest
 from regard._characters import one_line, report
+from regard._encoding import assumed
 from regard._threads import one_blas_thread
 from regard._version import __version__
 
@@ -154,7 +155,8 @@ def _run(arguments: list[str], verb: str | None) -> int:
     """Run the verb."""
     module, args = _parse(arguments, verb)
     _start.finish()
-    with one_blas_thread(), _signals.handled(), warnings.catch_warnings():
+    encoding = assumed(getattr(args, "encoding", None))
+    with one_blas_thread(), _signals.handled(), warnings.catch_warnings(), encoding:
         warnings.showwarning = functools.partial(_warn, verb, set())
         return int(module.run(args))
 

@@ -33,6 +33,7 @@ LAYERS = [
         "_repr",
         "_characters",
         "_files",
+        "_encoding",
         "_safetensors",
         "_signals",
         "_processors",

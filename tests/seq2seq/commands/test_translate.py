@@ -34,6 +34,10 @@ from regard.seq2seq.sources.text.vocabulary import SPECIAL, Vocabulary
 from regard.seq2seq.translator import Translation
 
 
+OTHER = "hint: --encoding of the command names another, such as windows-1252"
+UTF_16 = "hint: if it is UTF-16: --encoding utf-16-le, or utf-16-be"
+
+
 def translation(source: str, target: str, score: float = -0.5) -> Translation:
     """Each target token attends to the source token at its index, or to the end if there is none."""
     tokens, words = tokenize(target), (*tokenize(source), "</s>")
@@ -639,8 +643,8 @@ def test_alignments_on_request(trained: Path, tmp_path: Path, capsys: pytest.Cap
 @pytest.mark.parametrize(
     ("data", "text"),
     [
-        (b"b\nx\xff\nb", "standard input, line 2: not UTF-8 (byte 2 is 0xff)"),
-        (b"b\nx\0\nb", "standard input, line 2: not text (byte 2 is zero)"),
+        (b"b\nx\xff\nb", f"standard input, line 2: not UTF-8 (byte 2 is 0xff); {OTHER}"),
+        (b"b\nx\0\nb", f"standard input, line 2: not text (byte 2 is zero); {UTF_16}"),
         (b"b\n" + b"a " * 1001, "standard input, line 2: 1001 tokens; at most 1000 are allowed"),
         (b"b\n" + b"a" * (1 << 21), "standard input, line 2: longer than 1048576 bytes"),
     ],
@@ -673,7 +677,7 @@ def test_the_columns_of_a_bad_line_are_empty(
     typed(monkeypatch, b"a\n\xff\nb\n")
     page = tmp_path / "page.html"
     stdout, text = refused(["translate", "m", *options, "--show", str(page)], capsys)
-    assert (stdout, text) == (expected, "standard input, line 2: not UTF-8 (byte 1 is 0xff)")
+    assert (stdout, text) == (expected, f"standard input, line 2: not UTF-8 (byte 1 is 0xff); {OTHER}")
     assert len(page_data(page)[0]["data"]["sentences"]) == 2
 
 
@@ -822,7 +826,7 @@ def test_two_directions_are_merged(
             "\n",
             "line 1: expected source TAB target, found 3 columns; choose two with --columns",
         ),
-        (b"a\tb\n\xff\tb\n", "0-0\n\n", "line 2: not UTF-8 (byte 1 is 0xff)"),
+        (b"a\tb\n\xff\tb\n", "0-0\n\n", f"line 2: not UTF-8 (byte 1 is 0xff); {OTHER}"),
         (b"a\tb\na\t" + b"b " * 1001 + b"\n", "0-0\n\n", "line 2: 1001 tokens; at most 1000 are allowed"),
     ],
 )
@@ -888,7 +892,7 @@ def test_the_first_row_of_a_table_may_be_the_bad_one(
     path = tmp_path / "p.csv"
     path.write_bytes(b'"a\n\xff\n",b\nd e,f g\n')
     stdout, message = refused(["align", "m", str(path)], capsys)
-    assert (stdout, message) == ("\n0-0 1-1\n", f"{path}, line 2: not UTF-8 (byte 1 is 0xff)")
+    assert (stdout, message) == ("\n0-0 1-1\n", f"{path}, line 2: not UTF-8 (byte 1 is 0xff); {OTHER}")
 
 
 def test_two_files_must_be_equally_long(
@@ -907,7 +911,7 @@ def test_two_files_must_be_equally_long(
     assert message == f"{one} and {two}, line 2: 1001 tokens; at most 1000 are allowed"
     two.write_bytes(b"x\n\xff\nz\n")
     stdout, message = refused(["align", "m", str(one), str(two)], capsys)
-    assert (stdout, message) == ("0-0\n\n0-0\n", f"{two}, line 2: not UTF-8 (byte 1 is 0xff)")
+    assert (stdout, message) == ("0-0\n\n0-0\n", f"{two}, line 2: not UTF-8 (byte 1 is 0xff); {OTHER}")
 
 
 BAD_OPTIONS_OF_ALIGN = """

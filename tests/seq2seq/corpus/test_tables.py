@@ -112,7 +112,10 @@ WRONG = {
     ),
     b"a,b\n,\nc,d\n": (None, ", line 2: empty; expected a source and a target"),
     b"a,b\nc, \n": (None, ", line 2: the target is empty"),
-    b'a,b\n"c\n\n",d\ne\xe9,f\n': (None, ", line 5: not UTF-8 (byte 2 is 0xe9)"),
+    b'a,b\n"c\n\n",d\ne\xe9,f\n': (
+        None,
+        ", line 5: not UTF-8 (byte 2 is 0xe9)\n  hint: --encoding of the command names another, such as windows-1252",
+    ),
     b"": (None, " holds no sentence pairs: it is empty"),
 }
 

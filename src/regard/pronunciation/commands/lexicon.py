@@ -72,6 +72,7 @@ def add_input(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--skip-bad", action="store_true", help="leave out entries that cannot be read, and list them"
     )
+    argument_types.add_encoding(parser)
 
 
 def add_output(parser: argparse.ArgumentParser) -> None:

@@ -63,6 +63,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="pictures, or arrays: FILE.npy or FILE.npz:NAME; by default their names are read from standard input, one"
         " a line",
     )
+    argument_types.add_encoding(parser)
     add_ensemble(parser)
     add_beam(parser, "print the N best captions of each image, with their scores")
     _add_outputs(add)

@@ -31,7 +31,7 @@ from regard.seq2seq.commands.train.arguments import (
 from regard.seq2seq.commands.train.card import describe_rates, make_card, rates, tested_words
 from regard.seq2seq.commands.train.data import Data, identity, read, short_pairs, with_noun
 from regard.seq2seq.commands.train.files import RunFiles
-from regard.seq2seq.commands.train.report import measure
+from regard.seq2seq.commands.train.report import measure, measures_for
 from regard.seq2seq.commands.train.run import train_all
 from regard.seq2seq.corpus.pairs import read_lines
 from regard.seq2seq.decoding.beam import BEAM
@@ -294,7 +294,7 @@ def _measured(teacher: Translator, model: Seq2Seq, data: Data) -> dict[str, Any]
     if data.lexicon is None:
         test = short_pairs(model, data.test, model.max_tokens)
         answers = [one.text for one in teacher.translate([source for source, _ in test])]
-        print(f"{measure(model, test, answers)} of the teachers, beam {BEAM}")
+        print(f"{measure(measures_for(model, data), model, test, answers)} of the teachers, beam {BEAM}")
         return None
     words = tested_words(data.test)
     found = rates([one.tokens for one in teacher.translate([*words])], [*words.values()])

@@ -72,6 +72,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--onnx", type=argument_types.path, required=True, metavar="FOLDER", help="the folder of the files")
     test = "lines to compare on: source, or source TAB target (all targets of a source are right)"
     add("--test", type=argument_types.path, metavar="FILE", help=test)
+    argument_types.add_encoding(parser)
     add(
         "--page",
         action="store_true",

@@ -45,8 +45,9 @@ def add_model(parser: argparse.ArgumentParser) -> None:
 
 def add_lines(parser: argparse.ArgumentParser, unit: str) -> None:
     """Add the argument ``FILE``, which has one such unit a line, to a verb."""
-    text = f"one {unit} a line, UTF-8; by default standard input"
+    text = f"one {unit} a line; by default standard input"
     parser.add_argument("file", nargs="?", type=argument_types.path, metavar="FILE", help=text)
+    argument_types.add_encoding(parser)
 
 
 def add_ensemble(parser: argparse.ArgumentParser) -> None:

@@ -55,7 +55,7 @@ class Failures:
         """Return what a function makes of a record, or the error of either; each record is read once."""
         self.total += 1
         if record.error:
-            return self._fail(record.error)
+            return self._fail(one_line(record.error))
         return self.attempt(lambda: parse(record), self.location(record))
 
     def location(self, record: Record) -> str:

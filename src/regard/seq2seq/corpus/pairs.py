@@ -1,7 +1,8 @@
 """Read parallel text: one file of lines source TAB target, or two line-aligned files; UTF-8, optionally gzipped.
 
-Lines end with LF or CRLF; a file that has CR only is an error. A byte order mark at the start of the file is ignored. A
-line that cannot be read raises an error with its number. A file that changes while it is read is an error, too.
+Lines end with LF or CRLF; a file that has CR only is an error. A byte order mark at the start of the file decides
+between UTF-8 and UTF-16 (`regard._encoding`). A line that cannot be read raises an error with its number. A file that
+changes while it is read is an error, too.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard import _check, _files
+from regard._encoding import utf_8
 from regard.seq2seq.corpus import tables
 from regard.seq2seq.corpus.tables import Columns
 from regard.seq2seq.sources.base import Source
@@ -393,7 +395,7 @@ def file_lines(path: Readable) -> Iterator[Iterator[str]]:
 
 
 def read_lines(path: Readable, errors: dict[int, str] | None = None) -> Generator[list[str], None, None]:
-    """Read UTF-8, gzipped or not, in batches of the lines available: from a terminal, one by one.
+    """Read text, gzipped or not, in batches of the lines available: from a terminal, one by one.
 
     With `errors`, the error of a line that is not UTF-8, contains a null byte or is too long is kept there by its
     number, and an empty line takes its place; by default such a line raises it.
@@ -401,7 +403,7 @@ def read_lines(path: Readable, errors: dict[int, str] | None = None) -> Generato
     name = display_name(path)
     number, begun = 1, b""
     with _opened(path, name) as file:
-        for block in _unpacked(_blocks(file), name):
+        for block in utf_8(_unpacked(_blocks(file), name), name):
             data = begun + block
             end = data.rfind(b"\n") + 1
             begun = data[end:]
@@ -435,7 +437,7 @@ def _decoded(data: bytes, name: str, number: int, errors: dict[int, str] | None)
         try:
             good.append(_check.text_line(line, f"{name}, line {i}", first=i == 1))
         except ValueError as error:
-            if errors is None or (i == 1 and _check.is_utf_16(line)):
+            if errors is None:
                 if good:
                     yield good
                 raise

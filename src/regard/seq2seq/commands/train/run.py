@@ -15,6 +15,7 @@ from typing import Any
 from regard import _check, _signals
 from regard.seq2seq import extras
 from regard.seq2seq.commands import drawing
+from regard.seq2seq.commands.summary import Measures
 from regard.seq2seq.commands.train.arguments import (
     add_arguments,
     check_options,
@@ -32,6 +33,7 @@ from regard.seq2seq.commands.train.report import (
     closing_notes,
     describe_pairs,
     draw_curve,
+    measures_for,
     print_measures,
     print_rates,
     short_warning,
@@ -217,12 +219,12 @@ class Run:
     """One training of a command, with its model and its files."""
 
     training: Training
+    measures: Measures  # after each epoch
 
     def __init__(self, model: Seq2Seq, files: RunFiles) -> None:
         self.model, self.files, self.stop = model, files, Stop()
         self.name = "training" if model.attention else "training without attention"
         self.sample: Sequence[Pair] = []  # validation pairs to translate after each epoch
-        self.phonemes = False  # whether targets are phonemes
         self.saved = ""  # names the epoch of the best model
 
     def begin(self, data: Data, longest: int) -> None:
@@ -249,7 +251,7 @@ class Run:
                 taught=None if data.labels is None else data.labels.taught,
             )
         self.sample = short_pairs(self.model, data.valid, longest)
-        self.phonemes = data.lexicon is not None
+        self.measures = measures_for(self.model, data)
 
     def resume(self) -> None:
         """Resume from the checkpoint, if there is one; raise if it is of another training."""
@@ -305,9 +307,7 @@ class Run:
                 note(f"{self.name} is done already")
                 return
             log = self.files.log
-            reporter = Reporter(
-                self.name, self.model, self.training, log, self.sample, first, phonemes=self.phonemes
-            )
+            reporter = Reporter(self.name, self.model, self.training, log, self.sample, first, self.measures)
             stack.enter_context(reporter)
             for step in chain([first], steps):
                 reporter.time(step)
