@@ -49,15 +49,9 @@ def interrupted(command: list[str], folder: Path, name: str) -> tuple[int, str]:
 @pytest.mark.parametrize(
     "name",
     [
-        "numpy",
-        "numpy.linalg",
-        "regard.mask",
-        "regard.kernels.native",
-        "regard.cli",
-        "argparse",
-        "regard._suggest",
-    ]
-    + ["regard.show.explain", "regard.show.explanation"],
+        *("numpy", "numpy.linalg", "argparse", "regard.mask", "regard.kernels.native", "regard.cli"),
+        *("regard._suggest", "regard.show.explain", "regard.show.explanation"),
+    ],
 )
 def test_an_import_is_interrupted_in_silence(command: list[str], tmp_path: Path, name: str) -> None:
     status, err = interrupted(command, tmp_path, name)

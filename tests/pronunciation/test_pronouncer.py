@@ -206,7 +206,7 @@ def test_code_points_of_sentences(model_path: Path) -> None:
 def test_phones_of_arpabet_have_no_code_points(model_path: Path, word: str, phone: str) -> None:
     """Of the model or of the dictionary: their letters would be as many phonemes."""
     pronouncer = Pronouncer.load(model_path, Lexicon([("one", ["w", "HH"]), ("two", ["AH0"])]))
-    with pytest.raises(ValueError, match=rf"need phones in IPA. Got '{phone}'(.|\n)*phone-map"):
+    with pytest.raises(ValueError, match=rf"need phones in IPA. Got '{phone}'(.|\n)*phone map"):
         pronouncer.codepoints(f"{word}!")
 
 

@@ -426,7 +426,8 @@ def damaged(name: str) -> None:
         (
             "a.csv",
             b"1,2\n3,\xe9\n",
-            "a.csv, line 2: not UTF-8 (byte 3 is 0xe9); hint: --encoding of the command names another, such as windows-1252",
+            "a.csv, line 2: not UTF-8 (byte 3 is 0xe9); hint: --encoding of the command"
+            " names another, such as windows-1252",
         ),
         ("a.npz", "hello", "a.npz is not an .npz file"),
         (

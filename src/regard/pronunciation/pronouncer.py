@@ -294,7 +294,7 @@ def _in_ipa(phones: tuple[str, ...]) -> tuple[str, ...]:
     if other := next(filter(re.compile("[A-Z]{2}").search, phones), None):
         _check.fail(
             f"code points need phones in IPA. Got {other!r:.60} instead.",
-            hint="regard lexicon --phone-map, or prepare(phone_map=), replaces the phones of a dictionary before training",
+            hint="replace the phones of the dictionary before training, with a phone map",
         )
     return phones
 

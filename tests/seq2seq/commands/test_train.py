@@ -1153,7 +1153,8 @@ BAD_LINES = {
     b"a\tb\n\n": "{}, line 2: empty; expected source TAB target",
     b"a\tb\nc\n": "{}, line 2: expected source TAB target, found 1 column",
     b"a\tb\tc\n": "{}, line 1: expected source TAB target, found 3 columns; choose two with --columns",
-    b"a\tb\n\xe9\tb\n": "{}, line 2: not UTF-8 (byte 1 is 0xe9); hint: --encoding of the command names another, such as windows-1252",
+    b"a\tb\n\xe9\tb\n": "{}, line 2: not UTF-8 (byte 1 is 0xe9); hint: --encoding of the command"
+    " names another, such as windows-1252",
 }
 
 

@@ -33,7 +33,6 @@ from regard.seq2seq.sources.text.tokenizers import Words, tokenize
 from regard.seq2seq.sources.text.vocabulary import SPECIAL, Vocabulary
 from regard.seq2seq.translator import Translation
 
-
 OTHER = "hint: --encoding of the command names another, such as windows-1252"
 UTF_16 = "hint: if it is UTF-16: --encoding utf-16-le, or utf-16-be"
 

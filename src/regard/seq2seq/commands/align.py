@@ -31,7 +31,7 @@ from regard.seq2seq.commands.loading import (
 from regard.seq2seq.commands.options import first_given
 from regard.seq2seq.commands.read_lines import WINDOW, Failed, Failures, read_blocks, results
 from regard.seq2seq.corpus.pairs import display_name, no_pair, read_lines
-from regard.seq2seq.corpus.tables import Record, is_csv, note_header, records
+from regard.seq2seq.corpus.tables import COMPARED, Record, is_csv, note_header, records
 from regard.seq2seq.extras.graphones import align_pairs
 from regard.seq2seq.sources import Example
 from regard.seq2seq.sources.text.tokenizers import Tokenizer
@@ -195,7 +195,7 @@ def _of_lines(file: Path | str) -> Iterator[list[Record]]:
     for block in read_blocks(file):
         rows = [row._replace(cells=row.cells[0].split("\t")) for row in block]
         if rows and rows[0].line == 1:
-            note_header(rows[0], display_name(file))
+            note_header(rows[:COMPARED], display_name(file))
         yield rows
 
 

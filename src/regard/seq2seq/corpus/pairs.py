@@ -144,11 +144,12 @@ def _of_lines(
     """Return the sentence pairs of lines source TAB target."""
     shared = memoized(_same)
     pairs: list[tuple[str, str]] = []
+    first: list[tables.Record] = []
     number = quoted = 0
     for number, line in enumerate(lines, 1):
         cells = line.split("\t")
-        if number == 1:
-            tables.note_header(tables.Record(1, cells), name)
+        if number <= tables.COMPARED:
+            first.append(tables.Record(number, cells))
         if '"' in line:
             quoted += sum(map(tables.is_quoted, cells))
         if len(cells) == 2 and not is_blank(cells[0]) and not is_blank(cells[1]):
@@ -156,6 +157,7 @@ def _of_lines(
             _keep(number, kept)
         else:
             _no_pair(line, cells, name, number, skipped)
+    tables.note_header(first, name)
     tables.note_quotes(quoted, 2 * number, name)
     return _not_empty(pairs, [name], number)
 
