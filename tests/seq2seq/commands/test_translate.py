@@ -56,7 +56,9 @@ class Model:
 
     attention = True
     side = Known(Vocabulary(SPECIAL))
-    model = SimpleNamespace(source=Text("words", learned=side), source_tokenizer=side, target=side)
+    model = SimpleNamespace(
+        source=Text("words", learned=side), source_tokenizer=side, target=side, network=None, extras={}
+    )
 
     def __init__(self) -> None:
         self.calls: list[tuple[list[str], dict[str, Any]]] = []
@@ -908,6 +910,11 @@ def test_two_files_must_be_equally_long(
     stdout, message = refused(["align", "m", str(one), str(two)], capsys)
     assert stdout == "0-0\n\n0-0\n"
     assert message == f"{one} and {two}, line 2: 1001 tokens; at most 1000 are allowed"
+    one.write_text("a\tb\n")
+    two.write_text("x\ty\n")
+    stdout, message = refused(["align", "m", str(one), str(two)], capsys)
+    assert (stdout, "All lines of both are pairs" in message) == ("", True)
+    one.write_text("a\nb\nc\n")
     two.write_bytes(b"x\n\xff\nz\n")
     stdout, message = refused(["align", "m", str(one), str(two)], capsys)
     assert (stdout, message) == ("0-0\n\n0-0\n", f"{two}, line 2: not UTF-8 (byte 1 is 0xff); {OTHER}")

@@ -210,6 +210,17 @@ def test_a_source_file_is_not_its_own_target(tmp_path: Path) -> None:
             read_two(tmp_path / "a", other)
 
 
+def test_two_files_of_pairs_are_not_sources_and_targets(tmp_path: Path) -> None:
+    one, two = tmp_path / "one.tsv", tmp_path / "two.tsv"
+    one.write_text("a\tb\nc\td\n")
+    two.write_text("e\tf\ng\th\n")
+    message = error(ValueError, read_two, one, two)
+    rule = f"{one} and {two} must be sources and targets. All lines of both are pairs with a TAB instead."
+    assert message == f"{rule}\n  hint: join them to one file of pairs: cat {one} {two}"
+    two.write_text("e\tf\ng h\n")
+    assert read_two(one, two)[1] == ("c\td", "g h")
+
+
 def test_a_line_by_itself() -> None:
     assert _check.text_line("\ufeffchat\r\n".encode(), "line 1", first=True) == "chat"
     assert error(ValueError, _check.text_line, b"a\xff", "it") == "it: not UTF-8 (byte 2 is 0xff)" + OTHER

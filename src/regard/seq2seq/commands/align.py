@@ -22,6 +22,7 @@ from regard.seq2seq.commands.loading import (
     add_ensemble,
     add_model,
     add_unknown,
+    check_posterior,
     linked_unit,
     load_all,
     make_picture_folder,
@@ -30,7 +31,7 @@ from regard.seq2seq.commands.loading import (
 )
 from regard.seq2seq.commands.options import first_given
 from regard.seq2seq.commands.read_lines import WINDOW, Failed, Failures, read_blocks, results
-from regard.seq2seq.corpus.pairs import display_name, no_pair, read_lines
+from regard.seq2seq.corpus.pairs import check_sides, display_name, no_pair, read_lines
 from regard.seq2seq.corpus.tables import COMPARED, Record, is_csv, note_header, records
 from regard.seq2seq.extras.graphones import align_pairs
 from regard.seq2seq.sources import Example
@@ -224,6 +225,8 @@ def _of_two_files(files: Sequence[Path]) -> Iterator[list[Record]]:
         count = min(map(len, pending))
         if not count:
             break
+        if not number:
+            check_sides([row.cells for side in pending for row in side], names)
         yield [
             Record(one.line, [*one.cells, *two.cells], one.error or two.error)
             for one, two in zip(*(lines[:count] for lines in pending), strict=True)
@@ -247,6 +250,7 @@ class _Aligner:
         for paths, model in zip(directions, self.models, strict=False):
             if not model.attention and args.aligner != MONOTONIC:
                 _check.fail(f"{paths[0]} was trained without attention, so it cannot align")
+        check_posterior(args, self.models)
         self.method = args.symmetrize or DEFAULT
         self.threshold: float = args.threshold or 0.0
         self.unseen, self.failures = Unseen(failures, args.unknown), failures

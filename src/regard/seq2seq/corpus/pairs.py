@@ -32,6 +32,7 @@ from regard.seq2seq.sources.text.tokenizers import Tokenizer
 
 __all__ = [
     "by_source",
+    "check_sides",
     "Skipped",
     "as_pairs",
     "no_pair",
@@ -265,7 +266,15 @@ def _of_two(
             f"{names[0]} has {counts[0]} lines, {names[1]} has {counts[1]}:"
             f" line {counts[few] + 1} is missing in {names[few]}"
         )
+    check_sides(pairs, names)
     return _not_empty(pairs, names, counts[0])
+
+
+def check_sides(pairs: Sequence[Sequence[str]], names: Sequence[str]) -> None:
+    """Raise if the lines of a source and a target file are pairs themselves."""
+    if pairs and all(side.count("\t") == 1 for pair in pairs for side in pair):
+        rule = f"{names[0]} and {names[1]} must be sources and targets. All lines of both are pairs with a TAB instead."
+        _check.fail(rule, hint=f"join them to one file of pairs: cat {' '.join(names)}")
 
 
 class _Lines(Iterator[str]):
