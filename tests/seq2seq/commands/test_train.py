@@ -303,6 +303,20 @@ def test_a_few_short_lines_do_not_decide_what_is_measured() -> None:
 
 
 @pytest.mark.slow
+def test_what_was_killed_before_its_first_checkpoint_starts_over(
+    pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    command = ["train", str(pairs), "--epochs", "1", "--out", str(tmp_path / "m")]
+    with monkeypatch.context() as patched:  # a checkpoint is written each minute
+        patched.setattr(run.Run, "train", lambda _: 137)
+        assert main(command) == 137
+    assert (tmp_path / "m" / "checkpoint.safetensors").exists()
+    assert "starts over" not in capsys.readouterr().err
+    assert main(command) == 0
+    assert "training starts over: it has been ended before its first checkpoint" in capsys.readouterr().err
+
+
+@pytest.mark.slow
 def test_of_many_epochs_improvements_are_reported(
     pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

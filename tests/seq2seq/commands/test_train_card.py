@@ -22,7 +22,7 @@ from regard.pronunciation import Lexicon, Pronouncer
 from regard.seq2seq import Seq2Seq, Translation
 from regard.seq2seq.commands.train.card import rates, rates_by_length
 from regard.seq2seq.commands.train.card import tested_words as variants_of_words
-from regard.seq2seq.commands.train.confidence import Confidence, calibrate
+from regard.seq2seq.commands.train.confidence import Confidence, calibrate, describe
 from regard.seq2seq.commands.train.data import Data
 from regard.seq2seq.corpus.pairs import by_source
 from regard.seq2seq.decoding.calibration import Calibration
@@ -307,6 +307,17 @@ def test_what_is_kept_by_hand() -> None:
         "per": pytest.approx(2 / 5),
     }
     assert rows[0.98]["kept"] == pytest.approx(1 / 6)
+    assert confidence.precise() == (pytest.approx(4 / 6), 0.95)
+    line, calibration = (
+        "probabilities are calibrated on 40 held-out sources",
+        Calibration(0.0, 1.0, 1.0, 5, 40),
+    )
+    kept = "regard pronounce --threshold 0.95 keeps 67 % of the answers, of which 98 % are right"
+    assert describe(calibration, confidence, "pronounce") == f"{line}: calibration error 21.3 %; {kept}"
+    assert describe(calibration, confidence, "") == f"{line}: calibration error 21.3 %"
+    none = Confidence([one_judged(False, -0.1)] * 6, [0.9] * 6)
+    assert describe(calibration, none, "translate") == f"{line}: calibration error 90.0 %"
+    assert describe(calibration, Confidence([], []), "translate") == line
     assert Confidence(judged, [0.1] * 6).by_threshold([[("A",)]] * 6)[0] == {"probability": 0.5, "kept": 0}
 
 

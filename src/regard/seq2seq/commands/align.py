@@ -31,6 +31,7 @@ from regard.seq2seq.commands.loading import (
 )
 from regard.seq2seq.commands.options import first_given
 from regard.seq2seq.commands.read_lines import WINDOW, Failed, Failures, read_blocks, results
+from regard.seq2seq.commands.train.dictionary import dictionary_format
 from regard.seq2seq.corpus.pairs import check_sides, display_name, no_pair, read_lines
 from regard.seq2seq.corpus.tables import COMPARED, Record, is_csv, note_header, records
 from regard.seq2seq.extras.graphones import align_pairs
@@ -39,7 +40,7 @@ from regard.seq2seq.sources.text.tokenizers import Tokenizer
 from regard.seq2seq.storage.model_file import model_file
 from regard.seq2seq.translator import LONGEST_SENTENCE, Translation, Translator, check_length
 from regard.show import argument_types
-from regard.show.terminal.text import clean
+from regard.show.terminal.text import clean, note
 
 __all__ = ["add_arguments", "run"]
 
@@ -170,7 +171,15 @@ def run(args: argparse.Namespace) -> int:
         print(aligner.line(number, line, both))
         if args.png and not isinstance(both, frozenset) and both[0].tokens:
             drawing.save_alignment(both[0], args.png / f"line-{number}.png")
+    if failures.count and failures.count == failures.total and len(args.files) == 1:
+        _name_dictionary(args.files[0])
     return failures.status()
+
+
+def _name_dictionary(file: Path) -> None:
+    """Say how a pronunciation dictionary becomes pairs, if a file is one."""
+    if str(file) != "-" and (format := dictionary_format(file)):
+        note(f"{file} is a dictionary in the format {format}: regard lexicon --format tsv makes pairs of it")
 
 
 def _rows(files: Sequence[Path], columns: Sequence[str] | None) -> Iterator[list[Record]]:

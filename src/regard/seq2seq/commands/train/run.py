@@ -160,7 +160,8 @@ def _train_and_show(runs: Sequence[Run], test: Sequence[Pair], data: Data, card:
                 one.model.card = known
                 one.model.save(one.files.model)
             if one.model.calibration is not None:
-                note(describe(one.model.calibration, confidence))
+                verb = "pronounce" if data.lexicon else "translate" if one.model.reader.tokenizer else ""
+                note(describe(one.model.calibration, confidence, verb))
         show_examples(runs[0].model, runs[0].files, test)
     except KeyboardInterrupt as error:
         files = runs[0].files
@@ -257,6 +258,8 @@ class Run:
         """Resume from the checkpoint, if there is one; raise if it is of another training."""
         if (state := self.files.take_state()) is not None:
             resume(self.training, state, self.files.checkpoint, HINT)
+            if not self.training.step:
+                note(f"{self.name} starts over: it has been ended before its first checkpoint")
 
     def ensure_checkpoint(self) -> None:
         """Write a checkpoint, if there is none of this training."""
