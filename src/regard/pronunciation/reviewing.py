@@ -83,6 +83,12 @@ def _probability(model: Translator, candidates: Sequence[Translation]) -> float 
     return None if model.model.calibration is None else model.probability(candidates)
 
 
-def worst_first(found: Iterable[Doubt]) -> list[Doubt]:
-    """Return doubts in the order in which to look at them; of equal ones, the earlier first."""
-    return sorted(found, key=lambda one: -one.doubt)
+def worst_first(folds: Iterable[Iterable[Doubt]]) -> list[Doubt]:
+    """Return the doubts of folds of equal size in the order in which to look at them.
+
+    They are in the order of their places in their own folds, since the numbers of models that were trained unequally,
+    as on a busy machine, cannot be compared: of the same place, the larger first.
+    """
+    sorted_folds = (sorted(found, key=lambda one: -one.doubt) for found in folds)
+    placed = [(place, -one.doubt, one) for found in sorted_folds for place, one in enumerate(found)]
+    return [one for *_, one in sorted(placed, key=lambda row: row[:2])]

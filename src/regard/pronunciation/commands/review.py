@@ -32,7 +32,7 @@ from regard.seq2seq.corpus.families import families
 from regard.seq2seq.corpus.splits import by_family, hold_out
 from regard.seq2seq.decoding.calibration import FEWEST
 from regard.seq2seq.model import Seq2Seq
-from regard.seq2seq.training.config import OF_TEACHERS
+from regard.seq2seq.training.config import OF_TEACHERS, TrainingConfig
 from regard.show import argument_types
 from regard.show.progress import Progress
 from regard.show.terminal.text import clean, note, report
@@ -41,14 +41,15 @@ __all__ = ["add_arguments", "run"]
 
 _TOGETHER = 2_000  # words that are judged together
 _MOST_FOLDS = 100
+_AN_HOUR_AND_MORE = 90  # minutes; longer times are in hours
 _COLUMNS = ("line", "word", "listed", "expected", "doubt", "probability")
 
 EXAMPLES = """\
 The words are divided into folds, all words of a spelling family into the same one. For each fold a model learns the
 words of the others, and judges those of the fold, which it has never seen. The table has a line for each entry whose
-phones are less probable than others, the most doubtful first: the line of the dictionary, the word, the listed phones,
-the expected ones, how much more probable others are for each phone that differs, and the probability that the expected
-ones are right.
+phones are less probable than others, the most doubtful of each fold first: the line of the dictionary, the word, the
+listed phones, the expected ones, how much more probable others are for each phone that differs, and the probability
+that the expected ones are right.
 
 Ctrl-C stops; the same command goes on. Models and results of the folds are in --work.
 
@@ -102,15 +103,17 @@ def run(args: argparse.Namespace) -> int:
     note_read(args.file, lexicon)
     folds = _folds(lexicon, args.folds)
     work = args.work or args.out.with_name(f"{args.out.name}.folds")
-    found: list[Doubt] = []
+    found: list[list[Doubt]] = []
     try:
         for number, words in enumerate(folds, 1):
             fold = Fold(
                 args, lexicon, words, work / f"fold-{number}.safetensors", f"fold {number} of {len(folds)}"
             )
+            if number == 1:
+                note(_expected_time(fold.run.model.training, len(folds)))
             if status := fold.train():
                 return status
-            found += fold.judge()
+            found.append(fold.judge())
     except KeyboardInterrupt as error:
         note("interrupted; the same command goes on from there")
         return _signals.status_of(error)
@@ -118,8 +121,22 @@ def run(args: argparse.Namespace) -> int:
     with _files.replacing(args.out) as file:
         file.writelines(f"{line}\n".encode() for line in _table(worst_first(found), where))
     entries = sum(map(len, lexicon.values()))
-    print(report(f"{len(found):,} of {entries:,} entries are doubted, the worst first in {args.out}"))
+    count = sum(map(len, found))
+    print(report(f"{count:,} of {entries:,} entries are doubted, the worst first in {args.out}"))
     return 0
+
+
+def _expected_time(training: TrainingConfig, folds: int) -> str:
+    """Return how long the folds will be trained, before the first is."""
+    if training.minutes is None:
+        each, unit = (training.epochs, "epochs") if training.steps is None else (training.steps, "steps")
+        return f"{folds} folds are trained for {each:,} {unit} each; then their words are judged"
+    total = folds * training.minutes
+    line = f"{folds} folds are trained for {training.minutes:g} minutes each: "
+    line += f"{total:g} minutes" if total < _AN_HOUR_AND_MORE else f"{total / 60:.1f} hours"
+    return (
+        f"{line}, besides preparing and judging; --minutes sets those of each, and a stopped review goes on"
+    )
 
 
 def _folds(lexicon: Lexicon, count: int) -> list[list[str]]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import math
+import time
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
@@ -63,6 +65,12 @@ _FIXED = {  # what the other options of `regard train` are here
     "no_attention": False,
 }
 _SHOWN = 3  # reasons for which sources are left out
+_FORECAST_SECONDS = 5.0  # of labelling before the forecast
+_ALONE = "regard train, with the same pairs and options, shows what the same network learns without teachers"
+_MEASURED = (
+    "; of 5,000 words of CMUdict it had 49 % of other words wrong, and a student 45 %; of 104,447 words a student was"
+    " no better"
+)
 EXAMPLES = """\
 The student reads and writes the tokens of the teachers, and needs nothing of them: no extras, no second network. Give
 the pairs that the teachers were trained with: the same words are held out then. Sources that have pairs are not
@@ -225,9 +233,12 @@ class _Lessons:
     def learn(self, data: Data, files: RunFiles) -> Data:
         """Return the data with the labels of the teachers, which are read from a file if it has them."""
         files.model.parent.mkdir(parents=True, exist_ok=True)
-        with files.locked(), Progress(len(data.train) + len(self.sources), "labelling") as progress:
+        if data.train:
+            note(_ALONE + _MEASURED * bool(self.args.preset))
+        total = len(data.train) + len(self.sources)
+        with files.locked(), Progress(total, "labelling") as progress:
             try:
-                labels = self._label(data, files.labels, progress.advance)
+                labels = self._label(data, files.labels, partial(_advance, progress, _Forecast(total)))
             except KeyboardInterrupt:
                 progress.write("interrupted; the labels are not complete, and the same command begins anew")
                 raise
@@ -249,6 +260,30 @@ class _Lessons:
             hint="--fresh labels anew, another --out keeps them",
             progress=progress,
         )
+
+
+class _Forecast:
+    """Tells once how long labelling will take, as soon as its speed is known."""
+
+    def __init__(self, total: int) -> None:
+        self.total, self.done, self.since, self.told = total, 0, time.monotonic(), False
+
+    def advance(self, more: int, now: float | None = None) -> str:
+        """Return the line, or an empty text."""
+        self.done += more
+        seconds = (time.monotonic() if now is None else now) - self.since
+        if self.told or seconds < _FORECAST_SECONDS or self.done >= self.total:
+            return ""
+        self.told = True
+        minutes = math.ceil(seconds * self.total / self.done / 60)
+        return f"labelling takes about {with_noun(minutes, 'minute')}, once: the student is trained after it"
+
+
+def _advance(progress: Progress, forecast: _Forecast, more: int) -> None:
+    """Advance the progress of labelling, and tell how long it will take."""
+    if line := forecast.advance(more):
+        progress.write(line)
+    progress.advance(more)
 
 
 def _report(what: str, chosen: Chosen[Any]) -> None:
