@@ -259,7 +259,7 @@ def test_spoilt_entries_of_a_regular_language_are_among_the_worst(tmp_path: Path
     path.write_text("".join(f"{w} {' '.join(p)}\n" for w, p in (listed | spoilt).items()), "utf-8")
     training = [
         "--epochs",
-        "40",
+        "80",
         "--learning-rate",
         "0.01",
         "--extras",
@@ -269,7 +269,8 @@ def test_spoilt_entries_of_a_regular_language_are_among_the_worst(tmp_path: Path
     sizes = [f"{name}=16" for name in ("embedding", "encoder", "decoder", "attention")]
     rows = reviewed(path, *training, "--network", *sizes)
     worst = {(row[1], tuple(row[2].split())): tuple(row[3].split()) for row in rows[:10]}
-    assert sum(worst.get((word, phones)) == listed[word] for word, phones in spoilt.items()) >= 4
+    assert worst.keys() >= {*spoilt.items()}
+    assert sum(worst[word, phones] == listed[word] for word, phones in spoilt.items()) >= 4
 
 
 @pytest.mark.slow
