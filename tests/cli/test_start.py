@@ -41,7 +41,7 @@ def interrupted(command: list[str], folder: Path, name: str) -> tuple[int, str]:
     """The exit status and standard error of a process that gets Ctrl-C when it imports a module."""
     (folder / "sitecustomize.py").write_text(SITE, "utf-8")
     environment = {**os.environ, "PYTHONPATH": f"{folder}{os.pathsep}{SRC}", "INTERRUPT": name}
-    done = subprocess.run(command, env=environment, capture_output=True, timeout=600, check=False)
+    done = subprocess.run(command, env=environment, capture_output=True, timeout=1800, check=False)
     return done.returncode, done.stderr.decode()
 
 
@@ -71,7 +71,7 @@ def test_no_moment_of_the_start_prints_a_traceback_of_this_package(command: list
     """What Python does before the first module of the package is its own affair."""
     environment = {**os.environ, "PYTHONPATH": str(SRC)}
     before = time.monotonic()
-    subprocess.run(command, env=environment, capture_output=True, timeout=600, check=True)
+    subprocess.run(command, env=environment, capture_output=True, timeout=1800, check=True)
     whole = time.monotonic() - before
     for part in range(24):
         with subprocess.Popen(
@@ -79,7 +79,7 @@ def test_no_moment_of_the_start_prints_a_traceback_of_this_package(command: list
         ) as process:
             time.sleep(whole * part / 24)
             process.send_signal(signal.SIGINT)
-            _, err = process.communicate(timeout=600)
+            _, err = process.communicate(timeout=1800)
         assert str(SRC) not in err.decode(), part
 
 
