@@ -32,13 +32,9 @@ def test_a_byte_order_mark_decides(tmp_path: Path, name: str, given: str | None)
     (tmp_path / "pairs.tsv").write_bytes(MARKED[name])
     with assumed(given):
         assert read_pairs(tmp_path / "pairs.tsv") == PAIRS
-        assert read_two(tmp_path / "pairs.tsv", _copied(tmp_path))[0] == (TEXT.split("\n")[0],) * 2
-
-
-def _copied(folder: Path) -> Path:
-    other = folder / "other.txt"
-    other.write_bytes((folder / "pairs.tsv").read_bytes())
-    return other
+        (tmp_path / "other.txt").write_bytes(b"one\ntwo\n")
+        both = read_two(tmp_path / "pairs.tsv", tmp_path / "other.txt")
+        assert both[0] == ("le café\tthe coffee", "one")
 
 
 @pytest.mark.parametrize("name", PLAIN)
