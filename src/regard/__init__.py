@@ -1,5 +1,7 @@
 """Attention for NumPy: scores, weights, context."""
 
+from regard import _start as _start  # isort: skip (before all other modules)
+
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 

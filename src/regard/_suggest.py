@@ -55,11 +55,13 @@ _EQUIVALENTS: dict[str, tuple[str, ...]] = {
             "num-epochs",
             "num-train-epochs",
             "epoch",
-            "train-steps",
         ),
         ("--epochs",),
     ),
-    **dict.fromkeys(("max-steps", "max-update", "after-batches", "after"), ("--epochs",)),
+    **dict.fromkeys(
+        ("train-steps", "max-steps", "max-update", "after-batches", "after", "num-steps", "updates"),
+        ("--steps",),
+    ),
     **dict.fromkeys(
         ("time", "time-limit", "max-time", "hours", "seconds", "stop-time-hours"), ("--minutes",)
     ),

@@ -15,8 +15,9 @@ from collections.abc import Callable, Sequence
 from contextlib import redirect_stderr, redirect_stdout, suppress
 from typing import Any, NoReturn, TextIO
 
-from regard import _signals, _suggest
+from regard import _signals, _start, _suggest
 from regard._characters import one_line, report
+from regard._encoding import assumed
 from regard._threads import one_blas_thread
 from regard._version import __version__
 
@@ -153,7 +154,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run(arguments: list[str], verb: str | None) -> int:
     """Run the verb."""
     module, args = _parse(arguments, verb)
-    with one_blas_thread(), _signals.handled(), warnings.catch_warnings():
+    _start.finish()
+    encoding = assumed(getattr(args, "encoding", None))
+    with one_blas_thread(), _signals.handled(), warnings.catch_warnings(), encoding:
         warnings.showwarning = functools.partial(_warn, verb, set())
         return int(module.run(args))
 
@@ -178,6 +181,10 @@ def _status(verb: str | None, action: Callable[[], int]) -> int:
         except OSError:
             _drop(sys.stderr)  # only the exit status is left to report it
         return 2
+    except RuntimeError as error:  # Python 3.11 wraps what is raised while a class is made, as in an import
+        if isinstance(error.__cause__, KeyboardInterrupt):
+            return _signals.status_of(error.__cause__)
+        raise
 
 
 def _flush() -> int:

@@ -26,12 +26,14 @@ SRC = ROOT / "src" / "regard"
 
 LAYERS = [
     *(
+        "_start",
         "_version",
         "_display",
         "_check",
         "_repr",
         "_characters",
         "_files",
+        "_encoding",
         "_safetensors",
         "_signals",
         "_processors",

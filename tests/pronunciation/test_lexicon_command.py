@@ -224,3 +224,19 @@ def test_a_link_to_a_folder_that_is_not_there_is_an_error_before_any_work(
     assert main(command) == 2
     link = f"{tmp_path}/out.txt is a link to {tmp_path}/gone/out.txt"
     assert capsys.readouterr().err == f"regard lexicon: error: {link}: there is no folder {tmp_path}/gone\n"
+
+
+def test_notes_that_are_not_kept_are_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "words.dict"
+    path.write_text(";;; a comment # of its own\nab A B # abbrev\nba B A  # place, danish\nc# C\n", "utf-8")
+    assert main(["lexicon", str(path)]) == 0
+    assert "2 notes not kept, such as '# abbrev'" in capsys.readouterr().err
+    path.write_text("ab A B\n", "utf-8")
+    assert main(["lexicon", str(path), "--from", "cmudict"]) == 0
+    assert "not kept" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("option", ["--stress drop", "--phone-map map.tsv", "--symbols tokens.txt"])
+def test_what_becomes_of_phones_needs_a_format(capsys: pytest.CaptureFixture[str], option: str) -> None:
+    assert main(["lexicon", "words.dict", *option.split()]) == 2
+    assert f"{option.split()[0]} needs --format" in capsys.readouterr().err

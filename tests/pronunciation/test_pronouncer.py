@@ -69,7 +69,6 @@ def test_the_best_of_several_variants_is_the_most_probable_one(model_path: Path)
         ("AH",),
         ("P",),
     ]  # of equals the first; None is the highest
-    assert ["".join(map(chr, found)) for found in pronounce.codepoints("a b")] == ["AH P"]
     assert [one.phones for one in pronounce.pronounce(["a"])[0]] == [("EY",), ("AH",), ("AA",)]
 
 
@@ -211,6 +210,17 @@ def test_code_points_of_sentences(model_path: Path) -> None:
     found = pronouncer.codepoints("  l'a x-y, b!  42 (b) -")
     assert ["".join(map(chr, sentence)) for sentence in found] == ["la a\u0303, t͡s!", "f (t͡s) -"]
     assert pronouncer.codepoints(" ") == []
+    # The most probable variant, as everywhere.
+    several = Lexicon([("a", Variant(("e",), 0.03)), ("a", Variant(("ə",), 1.0))])
+    assert Pronouncer.load(model_path, several).codepoints("a") == [[ord("ə")]]
+
+
+@pytest.mark.parametrize(("word", "phone"), [("ab", "AA"), ("one", "HH"), ("two", "AH0")])
+def test_phones_of_arpabet_have_no_code_points(model_path: Path, word: str, phone: str) -> None:
+    """Of the model or of the dictionary: their letters would be as many phonemes."""
+    pronouncer = Pronouncer.load(model_path, Lexicon([("one", ["w", "HH"]), ("two", ["AH0"])]))
+    with pytest.raises(ValueError, match=rf"need phones in IPA. Got '{phone}'(.|\n)*phone map"):
+        pronouncer.codepoints(f"{word}!")
 
 
 def test_links_go_from_left_to_right() -> None:
@@ -379,7 +389,8 @@ def calibrated(model_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Pa
 def test_the_best_answer_has_a_calibrated_probability(calibrated: Path) -> None:
     pronounce = Pronouncer.load(calibrated, LEXICON)
     (best, *others) = pronounce.pronounce(["cab"], n_best=3)[0]
-    logs = [one.log_probability for one in pronounce.model.candidates(["cab"], beam=5)[0]]
+    model = pronounce.model
+    logs = model.ranked_logs(model.candidates(["cab"], beam=5)[0])
     assert best.probability == pytest.approx(CALIBRATION(logs))
     assert {one.probability for one in others} == {None}
     assert pronounce("kab").probability is None  # a guess
@@ -496,3 +507,46 @@ def test_what_is_wrong_is_an_error(
     assert main(["pronounce", "runs", *arguments]) == 2
     assert (folder / "runs" / "model.safetensors").stat().st_size == copied
     assert reason in capsys.readouterr().err
+
+
+# --------------------------------------------------------------------------------------------- lines with errors
+
+
+@pytest.mark.slow
+def test_errors_are_counted_against_all_lines(
+    model_path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = tmp_path / "words.txt"
+    words.write_bytes(b"ab\n" * 8 + b"\xff\n" * 12 + b"\n")
+    assert main(["pronounce", str(model_path), str(words)]) == 2
+    out, err = capsys.readouterr()
+    assert "12 of 21 lines could not be used" in err
+    assert out.count("skipped") == 12
+
+
+@pytest.mark.slow
+def test_a_line_that_cannot_be_read_is_listed_with_its_reason(model_path: Path, tmp_path: Path) -> None:
+    words, out = tmp_path / "words.txt", tmp_path / "out.tsv"
+    words.write_bytes(b"ab\ncaf\xe9\n" + b"a" * 1001 + b"\n")
+    assert main(["pronounce", str(model_path), str(words), "--format", "tsv", "--out", str(out)]) == 2
+    assert out.read_text("utf-8").startswith("ab\t")
+    listed = (tmp_path / "out.tsv.left-out.tsv").read_text("utf-8").splitlines()[1:]
+    assert [line.split("\t")[0][:1] for line in listed] == ["", "a"]
+    assert f"{words}, line 2: not UTF-8" in listed[0]
+
+
+@pytest.mark.parametrize(
+    ("options", "rule"),
+    [
+        ("words.txt --card", "--card prints the card alone: FILE must not"),
+        ("--card --lexicon words.dict", "--card prints the card alone: --lexicon must not"),
+        ("--card --unknown skip", "--card prints the card alone: --unknown skip must not"),
+        ("words.txt --stress drop", "--stress needs --format"),
+        ("words.txt --phone-map map.tsv", "--phone-map needs --format"),
+        ("words.txt --skip-bad", "--skip-bad needs --lexicon"),
+        ("words.txt --probabilities --format tsv --out x.tsv", "--probabilities prints a column"),
+    ],
+)
+def test_no_option_is_ignored_in_silence(capsys: pytest.CaptureFixture[str], options: str, rule: str) -> None:
+    assert main(["pronounce", "model", *options.split()]) == 2
+    assert f"regard pronounce: error: {rule}" in capsys.readouterr().err

@@ -432,11 +432,11 @@ def test_evaluate_together(capsys: pytest.CaptureFixture[str]) -> None:
         ),
         (
             ["evaluate", "one", "test", "--ensemble", "three", "--gold", "gold", "--posterior"],
-            "posterior must be False for a transformer, alone or in an ensemble",
+            "--posterior needs recurrent models: a transformer attends several times",
         ),
         (
             ["align", "one", "test", "--ensemble", "three", "--posterior"],
-            "posterior must be False for a transformer, alone or in an ensemble",
+            "--posterior needs recurrent models: a transformer attends several times",
         ),
         (["align", "one", "test", "--ensemble", "other"], "one and other: models must know the same tokens"),
         (["align", "one", "test", "--reverse", "two", "--reverse", "two"], "must be different files"),

@@ -427,7 +427,12 @@ def damaged(name: str) -> None:
         ("a.csv", "1,2\n3,nan\n", "a.csv must hold finite numbers. Got nan in row 2, column 2 instead."),
         ("a.csv", "1,-inf\n", "a.csv must hold finite numbers. Got -inf in row 1, column 2 instead."),
         ("a.csv", "\n \n", "there are no numbers in a.csv"),
-        ("a.csv", b"1,2\n3,\xe9\n", "a.csv, line 2: not UTF-8 (byte 3 is 0xe9)"),
+        (
+            "a.csv",
+            b"1,2\n3,\xe9\n",
+            "a.csv, line 2: not UTF-8 (byte 3 is 0xe9); hint: --encoding of the command"
+            " names another, such as windows-1252",
+        ),
         ("a.npz", "hello", "a.npz is not an .npz file"),
         (
             "a.npz",

@@ -352,9 +352,18 @@ def test_a_terminal_has_colour_unless_it_is_dumb(monkeypatch: pytest.MonkeyPatch
             return True
 
     monkeypatch.delenv("NO_COLOR", raising=False)
-    monkeypatch.delenv("FORCE_COLOR", raising=False)
+    for name in ("FORCE_COLOR", "CLICOLOR", "CLICOLOR_FORCE"):
+        monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("TERM", "xterm-256color")
     assert wants_color(Terminal())
+    monkeypatch.setenv("CLICOLOR", "0")
+    assert not wants_color(Terminal())
+    monkeypatch.setenv("CLICOLOR_FORCE", "1")
+    assert wants_color(Terminal())
+    monkeypatch.delenv("CLICOLOR_FORCE")
+    monkeypatch.setenv("CLICOLOR", "1")
+    assert wants_color(Terminal())
+    assert not wants_color(io.StringIO())
     monkeypatch.setenv("TERM", "dumb")
     assert not wants_color(Terminal())
 

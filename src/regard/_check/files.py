@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 __all__ = [
     "LONGEST_LINE",
     "folder",
-    "is_utf_16",
+    "OTHER_ENCODING",
     "kind_of_file",
     "no_null",
     "not_empty",
@@ -24,6 +24,7 @@ __all__ = [
 ]
 
 LONGEST_LINE = 1 << 20  # bytes; limits memory for a file without line ends
+OTHER_ENCODING = "--encoding of the command names another, such as windows-1252"
 
 
 def replaceable(path: str | os.PathLike[str]) -> Path:
@@ -71,10 +72,13 @@ def text_line(line: bytes, location: str, *, first: bool = False) -> str:
     try:
         text = line.decode("utf-8")
     except UnicodeDecodeError as error:
-        seems = ", but UTF-16, it seems" if is_utf_16(line) else ""
-        fail(f"{location}: not UTF-8{seems} (byte {error.start + 1} is 0x{line[error.start]:02x})")
+        fail(
+            f"{location}: not UTF-8 (byte {error.start + 1} is 0x{line[error.start]:02x})",
+            hint=OTHER_ENCODING,
+        )
     if "\0" in text:
-        fail(f"{location}: not text (byte {line.index(0) + 1} is zero)")
+        rule = f"{location}: not text (byte {line.index(0) + 1} is zero)"
+        fail(rule, hint="if it is UTF-16: --encoding utf-16-le, or utf-16-be")
     return text.removeprefix("\ufeff" if first else "").removesuffix("\n").removesuffix("\r")
 
 
@@ -82,11 +86,6 @@ def short_line(line: bytes, location: str) -> None:
     """Raise for a line of more bytes than a file of lines has, which limits the memory it takes."""
     if len(line) > LONGEST_LINE:
         fail(f"{location}: longer than {LONGEST_LINE} bytes")
-
-
-def is_utf_16(data: bytes) -> bool:
-    """Return whether data begins with the byte order mark of UTF-16."""
-    return data.startswith((b"\xff\xfe", b"\xfe\xff"))
 
 
 def kind_of_file(mode: int) -> str:

@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from typing import BinaryIO
 
 from regard import _check, _files
+from regard._encoding import utf_8
 
 __all__ = ["LARGEST", "Path", "decoded", "load", "size", "text_lines"]
 
 Path = str | os.PathLike[str]
 LARGEST = 1 << 28  # bytes: ten times the largest dictionary there is
-_UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
 def size(path: Path) -> int:
@@ -40,12 +40,10 @@ def load(path: Path, first: int = LARGEST) -> bytes:
 def decoded(data: bytes) -> list[str | None]:
     """Return the lines of a text without their ends; None for a line that is not UTF-8.
 
-    Only a line feed, with or without a carriage return, ends a line. A byte order mark is dropped. CMUdict 0.7b, which
-    begins with a comment of its own form, is in Latin-1 where it is not in UTF-8.
+    Only a line feed, with or without a carriage return, ends a line. CMUdict 0.7b, which begins with a comment of its
+    own form, is in Latin-1 where it is not in UTF-8.
     """
-    if data.startswith(_UTF16):
-        _check.fail("the text is in UTF-16; it must be in UTF-8")
-    data = data.removeprefix(codecs.BOM_UTF8).removesuffix(b"\n")
+    data = b"".join(utf_8([data], "the text")).removeprefix(codecs.BOM_UTF8).removesuffix(b"\n")
     lines: list[str | None]
     try:
         lines = [*data.decode().split("\n")]
@@ -67,6 +65,8 @@ def text_lines(path: Path) -> Iterator[tuple[int, str]]:
     """Yield the lines of a file that are not empty, with their numbers from 1."""
     for number, line in enumerate(decoded(load(path)), start=1):
         if line is None:
-            _check.fail(f"{os.fspath(path)}, line {number}: the text is not UTF-8")
+            _check.fail(
+                f"{os.fspath(path)}, line {number}: the text is not UTF-8", hint=_check.OTHER_ENCODING
+            )
         if line.strip():
             yield number, line

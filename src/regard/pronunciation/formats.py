@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Literal, NamedTuple
 
 from regard import _check
+from regard._encoding import utf_8
 from regard.pronunciation import gruut, lines, misaki, pls, sherpa
 from regard.pronunciation.files import Path, decoded, load
 from regard.pronunciation.lexicon import Lexicon, Variant, Wrong
@@ -56,7 +57,7 @@ def _line_parser(parse: Callable[[str], Entries]) -> Callable[[str | None], Entr
 
     def parse_line(line: str | None) -> Entries:
         if line is None:
-            raise Wrong("the text is not UTF-8")
+            raise Wrong(f"the text is not UTF-8; {_check.OTHER_ENCODING}")
         return parse(line)
 
     return parse_line
@@ -174,6 +175,7 @@ _NO_PHONES = 2  # in a comment: the phones of an entry stand in others, too
 # A word with a blank, a tab and phones: a tab before a note is none.
 _PHRASE = re.compile(r"^(?!;;;)[^ \t\n]+ +[^ \t\n#][^\t\n#]*\t[ \t]*[^ \t\n#].*", re.MULTILINE)
 _TWO_BLANKS = re.compile(r"[^\s]+  [^\s]")
+_START = 1 << 16  # bytes that show whether a file is XML or JSON
 _LOOKED_AT = 10_000  # lines, at equal distances
 _NEARLY_ALL = 0.9  # of the lines: the others are errors
 
@@ -183,15 +185,19 @@ def recognise(path: Path) -> str:
     if load(path, len(gruut.MAGIC)) == gruut.MAGIC:
         return "gruut"
     data = load(path)
-    start = data.removeprefix(b"\xef\xbb\xbf").lstrip()
+    start = next(utf_8([data[:_START]], "the text")).removeprefix(b"\xef\xbb\xbf").lstrip()
     if not start:
         _check.fail("the file is empty")
     for name, beginning in _BEGINNINGS.items():
         if beginning.match(start):
             return name
-    if b"\0" in data and not data.startswith((b"\xff\xfe", b"\xfe\xff")):
+    every = decoded(data)
+    found = [line for line in every if line and line.strip(" \t")]
+    if not found and None in every:
+        _check.fail("the text is not UTF-8", hint=_check.OTHER_ENCODING)
+    if any("\0" in line for line in found):
         _check.fail("it is neither text nor an SQLite database", hint=_HINT)
-    return _recognise_lines([line for line in decoded(data) if line and line.strip(" \t")])
+    return _recognise_lines(found)
 
 
 def _recognise_lines(found: list[str]) -> str:

@@ -46,6 +46,7 @@ Files = dict[str, bytes]
 
 NUMBERED = re.compile(r"(.+)\([0-9]+\)")  # the further variants of a word, in CMUdict
 COMMENTS = (";;;", "# ", "##")  # of CMUdict; "#SHARP-SIGN" is a word
+NOTE = re.compile(r"(?<=[^ \t])[ \t]+#.*")  # after the phones of CMUdict
 NUMBER = re.compile(r"[0-9]+(\.[0-9]*)?([eE][-+]?[0-9]+)?|\.[0-9]+")
 # MFA takes what begins so for a number, wherever one may stand.
 MFA_NUMBER = re.compile(r"([0-9]+\.[0-9]+|1)\b")
@@ -85,10 +86,9 @@ def parse_cmudict(line: str) -> Entries:
     """Read ``word P1 P2``, ``word(2) P1 P2 # note`` or a comment."""
     if line.startswith(COMMENTS) or line.strip() == "#":
         return []
-    word, *phones = fields(line)
-    comment = next((i for i, phone in enumerate(phones) if phone.startswith("#")), None)
+    word, *phones = fields(NOTE.sub("", line))
     numbered = NUMBERED.fullmatch(word)
-    return _entry(numbered[1] if numbered else word, phones[:comment])
+    return _entry(numbered[1] if numbered else word, phones)
 
 
 def write_cmudict(lexicon: Lexicon) -> Files:

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from regard import _check
+from regard._encoding import utf_8
 from regard.pronunciation.lexicon import MOST_LETTERS, Lexicon, Variant, Wrong, limited
 from regard.pronunciation.lines import Entries, Files
 
@@ -27,7 +28,8 @@ Pairs = list[tuple[str, Any]]
 def items(data: bytes) -> Iterator[tuple[str, tuple[str, Any]]]:
     """Yield the words with their values, a word that stands twice too; objects are lists of pairs."""
     try:
-        pairs = json.loads(data.decode("utf-8-sig"), object_pairs_hook=list)
+        text = b"".join(utf_8([data], "the text")).decode("utf-8-sig")
+        pairs = json.loads(text, object_pairs_hook=list)
     except (ValueError, RecursionError) as error:
         _check.fail(f"the file is no JSON in UTF-8: {error}")
     if not isinstance(pairs, list) or not all(isinstance(pair, tuple) for pair in pairs):

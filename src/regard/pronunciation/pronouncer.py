@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -49,7 +48,8 @@ class Pronunciation:
         Of the dictionary, that of the variant if it has one; of the model, the calibrated probability that its best
         answer is right: None of its other answers, of a guess, and of a model that is not calibrated.
     confidence : float
-        The share of this answer in the probability of all hypotheses of the search; 1 of the dictionary.
+        The share of this answer in the probability of all hypotheses of the search, in their order; 1 of the
+        dictionary.
     phone_probabilities : tuple of float
         For each phone, the share of the hypotheses that have it at its place; 1 of the dictionary.
     links : tuple of (int, int)
@@ -177,13 +177,14 @@ class Pronouncer:
     def codepoints(self, text: str) -> list[list[int]]:
         """Return the code points of the phones of each sentence: a piper voice's `phoneme_codepoints` in sherpa-onnx.
 
-        A blank stands between words, and punctuation stays where it is.
+        A blank stands between words, and punctuation stays where it is. The phones must be in IPA: those of ARPAbet
+        have several letters, which would be as many phonemes.
         """
         from regard.seq2seq.sources.text.normalization import normalize
 
         parts = _divided(text)
         words = map(_best, self.pronounce([part for part, is_word in parts if is_word]))
-        spoken = "".join("".join(next(words).phones) if is_word else part for part, is_word in parts)
+        spoken = "".join("".join(_in_ipa(next(words).phones)) if is_word else part for part, is_word in parts)
         sentences = _SENTENCE_END.split(normalize(" ".join(spoken.split()), "NFD"))
         return [[*map(ord, sentence)] for sentence in sentences if sentence]
 
@@ -266,9 +267,7 @@ class Pronouncer:
         self, word: str, reading: _Reading, candidates: Sequence[Translation]
     ) -> list[Pronunciation]:
         """Return the model's answers with their shares of the probability of all of them."""
-        top = max(candidate.log_probability for candidate in candidates)
-        weights = [math.exp(candidate.log_probability - top) for candidate in candidates]
-        shares = [weight / sum(weights) for weight in weights]
+        shares = self.model.shares(candidates)
         phones = [tuple(phone for phone in one.tokens if phone in self._phones) for one in candidates]
         return [
             Pronunciation(
@@ -298,6 +297,16 @@ def _best(found: Sequence[Pronunciation]) -> Pronunciation:
 
 def _skipped(word: str, unseen: tuple[str, ...]) -> Pronunciation:
     return Pronunciation(word, (), "skipped", confidence=0.0, unknown=unseen)
+
+
+def _in_ipa(phones: tuple[str, ...]) -> tuple[str, ...]:
+    """Return phones; raise if one has two capitals of ASCII in a row, as those of ARPAbet have."""
+    if other := next(filter(re.compile("[A-Z]{2}").search, phones), None):
+        _check.fail(
+            f"code points need phones in IPA. Got {other!r:.60} instead.",
+            hint="replace the phones of the dictionary before training, with a phone map",
+        )
+    return phones
 
 
 def _only_case(texts: Iterable[str]) -> Literal["", "lower", "upper"]:

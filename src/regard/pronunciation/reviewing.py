@@ -64,30 +64,31 @@ def doubts(model: Translator, words: Mapping[str, Sequence[Variant]]) -> list[Do
     found = []
     for (word, phones), own in zip(entries, listed, strict=True):
         best = candidates[word][0]
-        if best.tokens != phones and _total(best) > _total(own):
-            doubt = max(_doubt(phones, own, one) for one in candidates[word])
+        if best.tokens != phones and model.ranking(best) > model.ranking(own):
+            doubt = max(_doubt(model, phones, own, one) for one in candidates[word])
             found.append(Doubt(word, phones, best.tokens, doubt, _probability(model, candidates[word])))
     return found
 
 
-def _doubt(phones: Sequence[str], listed: Translation, answer: Translation) -> float:
+def _doubt(model: Translator, phones: Sequence[str], listed: Translation, answer: Translation) -> float:
     """Return the log-odds of an answer to the listed phones, for each phone that differs.
 
     It grows with the length by chance, and is divided by the square root of the number of phones and the end.
     """
     differing = max(edit_distance(answer.tokens, phones), 1)
-    return (_total(answer) - _total(listed)) / differing / math.sqrt(len(phones) + 1)
-
-
-def _total(answer: Translation) -> float:
-    """Return the log-probability by which an answer is ranked: its score is the mean over its tokens and the end."""
-    return answer.score * (len(answer.ids) + 1)
+    return (model.ranking(answer) - model.ranking(listed)) / differing / math.sqrt(len(phones) + 1)
 
 
 def _probability(model: Translator, candidates: Sequence[Translation]) -> float | None:
     return None if model.model.calibration is None else model.probability(candidates)
 
 
-def worst_first(found: Iterable[Doubt]) -> list[Doubt]:
-    """Return doubts in the order in which to look at them; of equal ones, the earlier first."""
-    return sorted(found, key=lambda one: -one.doubt)
+def worst_first(folds: Iterable[Iterable[Doubt]]) -> list[Doubt]:
+    """Return the doubts of folds of equal size in the order in which to look at them.
+
+    They are in the order of their places in their own folds, since the numbers of models that were trained unequally,
+    as on a busy machine, cannot be compared: of the same place, the larger first.
+    """
+    sorted_folds = (sorted(found, key=lambda one: -one.doubt) for found in folds)
+    placed = [(place, -one.doubt, one) for found in sorted_folds for place, one in enumerate(found)]
+    return [one for *_, one in sorted(placed, key=lambda row: row[:2])]

@@ -112,8 +112,8 @@ def distill(
         Validation pairs, which choose the best parameters; by default some of `pairs` are held out, as `Seq2Seq.fit`
         does, or else some of the answered sources.
     n_best : int
-        Answers to each source, at most. Each is learned as often as its share of this number, by its probability, and
-        the best at least once.
+        Answers to each source, at most. Each is learned as often as its share of this number
+        (`regard.seq2seq.translator.Translator.shares`), and the best at least once.
     top_k : int
         How many tokens of a distribution are kept.
     labels : path, optional
@@ -290,7 +290,9 @@ def _answered(
     for number, asked in enumerate(_blocks(sources)):
         found = teacher.candidates(asked, beam=max(BEAM, n_best), n_best=n_best)
         kept = [
-            (i, row) for i, answers in enumerate(found) for row in _learned(answers, n_best, len(asked[i]))
+            (i, row)
+            for i, answers in enumerate(found)
+            for row in _learned(teacher, answers, n_best, len(asked[i]))
         ]
         own = [_answer(teacher.model.target, row) for _, row in kept]
         soft += teacher.distributions([asked[i] for i, _ in kept], own, top_k=top_k)
@@ -311,17 +313,15 @@ def _report(progress: Progress | None, count: int) -> None:
         progress(count)
 
 
-def _learned(answers: Sequence[Translation], n_best: int, length: int) -> list[Row]:
+def _learned(teacher: Translator, answers: Sequence[Translation], n_best: int, length: int) -> list[Row]:
     """Return the ids of the answers to a source of this length, each as often as it is learned.
 
-    That is its share of `n_best`, by its probability next to that of the others, and once at least for the best one.
+    That is its share of `n_best`, as it is ranked by the teacher, and once at least for the best one.
     Empty answers, and those that the search cut off, are left out.
     """
     most = int(longest(np.array([length + 1]))[0])
     usable = [one for one in answers if 0 < len(one.ids) < most]
-    logs = np.array([one.log_probability for one in usable])
-    shares = np.exp(logs - logs.max(initial=-np.inf))
-    counts = np.rint(n_best * shares / shares.sum()).astype(int)
+    counts = np.rint(n_best * np.array(teacher.shares(usable))).astype(int)
     counts[:1] = np.maximum(counts[:1], 1)
     return [one.ids for one, count in zip(usable, counts, strict=True) for _ in range(count)]
 

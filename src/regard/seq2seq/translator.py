@@ -153,15 +153,11 @@ class Translation(Displayed):
 
 
 class Judged(NamedTuple):
-    """The candidates of a source, the best first, and whether that is one of the source's targets."""
+    """The candidates of a source, the best first, their `Translator.ranked_logs`, and whether the best is a target."""
 
     candidates: list[Translation]
+    logs: list[float]
     right: bool
-
-    @property
-    def logs(self) -> list[float]:
-        """The log-probabilities of the candidates."""
-        return [candidate.log_probability for candidate in self.candidates]
 
 
 class Translator(ABC):
@@ -245,7 +241,34 @@ class Translator(ABC):
             _check.fail(
                 rule, hint="calibrate(sources, targets) of held-out pairs, as regard train does at its end"
             )
-        return self.model.calibration([candidate.log_probability for candidate in candidates])
+        return self.model.calibration(self.ranked_logs(candidates))
+
+    def ranked_logs(self, candidates: Sequence[Translation]) -> list[float]:
+        """Return the log-probabilities of the candidates of a source in the order of their scores.
+
+        Their probabilities by the network are added, and divided by what has ranked them: the weighted mean of the two
+        log-probabilities with a reranker, otherwise the mean of the tokens times the number of tokens of the first.
+        """
+        if not candidates:
+            return []
+        scale = 1 / self._weights if self._weights > 1 else len(candidates[0].ids) + 1
+        ranks = [scale * one.score for one in candidates]
+        total = np.logaddexp.reduce([one.log_probability for one in candidates])
+        return [float(rank - np.logaddexp.reduce(ranks) + total) for rank in ranks]
+
+    def shares(self, candidates: Sequence[Translation]) -> list[float]:
+        """Return the share of each of the candidates of a source in the probability of all; see `ranked_logs`."""
+        logs = self.ranked_logs(candidates)
+        return [math.exp(log - np.logaddexp.reduce(logs)) for log in logs]
+
+    def ranking(self, translation: Translation) -> float:
+        """Return the log-probability of a translation; with a reranker the weighted mean of both."""
+        return translation.score / self._weights if self._weights > 1 else translation.log_probability
+
+    @property
+    def _weights(self) -> float:
+        """The sum of the weights of network and reranker, whose log-probabilities the scores of a reranker add."""
+        return 1.0 if self.model.reranker is None else 1.0 + self.model.reranker.weight
 
     def doubts(self, source: Any, candidates: Sequence[Translation]) -> tuple[str, ...]:
         """Return the reasons, with numbers, for which the first of the candidates of a source may be a guess.
@@ -253,7 +276,7 @@ class Translator(ABC):
         They are what of the source lies far outside the training examples, and a probability of the answer that is
         lower than that of 99 of 100 held-out sources, where the model knows them.
         """
-        calibration, log = self.model.calibration, candidates[0].log_probability
+        calibration, log = self.model.calibration, self.ranked_logs(candidates)[0]
         reasons = self.model.source.unusual(self.model.source.load(source))
         if calibration is None or calibration.usual is None or log >= calibration.usual:
             return reasons
@@ -267,7 +290,7 @@ class Translator(ABC):
             (source.load(x), target.read(y).content) for x, y in paired(sources, targets, source, target)
         )
         return [
-            Judged(several, several[0].text in {*map(target.detokenize, right)})
+            Judged(several, self.ranked_logs(several), several[0].text in {*map(target.detokenize, right)})
             for several, right in zip(self.candidates([*pairs]), pairs.values(), strict=True)
         ]
 

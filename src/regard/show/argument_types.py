@@ -9,13 +9,29 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-__all__ = ["BEAMS", "finite", "integer", "non_empty", "number", "path", "positive", "value"]
+from regard._characters import one_line
+from regard._encoding import known_encoding
+
+__all__ = ["BEAMS", "add_encoding", "finite", "integer", "non_empty", "number", "path", "positive", "value"]
 
 BEAMS = 100  # the largest beam
 
 _DIGITS = re.compile(r"[0-9]{1,18}")  # more would overflow 64 bits
 _SIGNED = re.compile(r"-?[0-9]{1,18}")
 _DECIMAL = re.compile(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]{1,3})?")
+
+
+def add_encoding(parser: Any) -> None:
+    """Add ``--encoding`` to a verb that reads text."""
+    text = "the encoding of files without a byte order mark, such as windows-1252 (default UTF-8)"
+    parser.add_argument("--encoding", type=_encoding, metavar="NAME", help=text)
+
+
+def _encoding(name: str) -> str:
+    try:
+        return known_encoding(name)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(one_line(error)) from None
 
 
 def integer(least: int = 1, most: int | None = None) -> Callable[[str], int]:

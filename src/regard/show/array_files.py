@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from regard import _check, _files
 from regard._characters import of_cell, report
+from regard._encoding import utf_8
 
 __all__ = ["Table", "parse_matrix", "parse_table", "read_array", "read_arrays", "read_named", "read_table"]
 
@@ -154,11 +155,21 @@ def parse_table(text: str, name: str) -> Table:
 
 def _lines(path: Path) -> Iterator[str]:
     """Yield the lines of a text file, one at a time."""
-    count = 0
     with _files.reading(path) as file:
-        while data := file.readline(_check.LONGEST_LINE + 1):
-            count += 1
+        for count, data in enumerate(_divided(utf_8(iter(lambda: file.read(_BLOCK), b""), str(path))), 1):
             yield from _check.text_line(data, f"{path}, line {count}", first=count == 1).splitlines() or [""]
+
+
+def _divided(blocks: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield the lines of blocks; one that is too long is not read to its end."""
+    begun = b""
+    for block in blocks:
+        *complete, begun = (begun + block).split(b"\n")
+        yield from complete
+        if len(begun) > _check.LONGEST_LINE:
+            break
+    if begun:
+        yield begun
 
 
 def _table(lines: Iterable[str], name: str, unit: str = "line") -> Table:

@@ -92,6 +92,7 @@ def add_input(parser: argparse.ArgumentParser, *, files: str = "") -> None:
         'two: the second is keys and values; one: all three. Or a sentence, "the cat sat": its vectors and '
         f"weights are drawn by normal(), these divided by sqrt(d), to one digit{files}",
     )
+    argument_types.add_encoding(group)
     group.add_argument(
         "--words",
         metavar="ROWS",

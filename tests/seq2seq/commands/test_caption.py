@@ -203,7 +203,13 @@ def test_many_warnings_are_counted(tmp_path: Path, capsys: pytest.CaptureFixture
     assert main(["caption", CAPTIONER, *[str(tmp_path / "black.npy")] * 12]) == 0
     *warnings, last = capsys.readouterr().err.splitlines()
     assert len(warnings) == 10
-    assert last == "warning: 12 of 12 images have captions that are guesses"
+    assert last == "warning: 12 of 12 pictures have captions that are guesses"
+
+
+def test_what_cannot_be_read_is_called_as_the_source_does(capsys: pytest.CaptureFixture[str]) -> None:
+    for model, unit in ((CAPTIONER, "pictures"), (READER, "examples")):
+        assert main(["caption", model, *[f"none{i}.npy" for i in range(11)]]) == 2
+        assert f"11 of 11 {unit} could not be used" in capsys.readouterr().err
 
 
 def test_a_caption_that_is_less_probable_than_usual_gets_a_warning(

@@ -14,6 +14,7 @@ from test_train_dictionary import SHORT, words, written
 
 from regard.cli import main
 from regard.seq2seq import Seq2Seq, Vectors
+from regard.seq2seq.commands.distill import _Forecast
 from regard.seq2seq.commands.train.report import Reporter
 from regard.seq2seq.training.loop import TrainingStep
 from regard.seq2seq.translator import Translator
@@ -300,3 +301,13 @@ def test_the_card_has_the_hash_of_the_teacher_that_was_asked(
     assert main(["distill", str(teacher), *options, "--out", str(tmp_path / "small")]) == 0
     (one,) = Seq2Seq.load(tmp_path / "small").card["teachers"]
     assert one["sha256"] == hashlib.sha256(asked).hexdigest()
+
+
+def test_how_long_labelling_takes_is_told_once() -> None:
+    forecast = _Forecast(1000)
+    assert forecast.advance(64, forecast.since + 1.0) == ""
+    line = "labelling takes about 2 minutes, once: the student is trained after it"
+    assert forecast.advance(36, forecast.since + 10.0) == line  # a tenth
+    assert forecast.advance(100, forecast.since + 20.0) == ""
+    done = _Forecast(10)
+    assert done.advance(10, done.since + 60.0) == ""

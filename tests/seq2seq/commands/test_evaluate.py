@@ -58,7 +58,9 @@ class Parrot:
         self.translations, self.attention = translations, attention
         side = Halves(Vocabulary(SPECIAL))
         source = Text("words", learned=side)
-        self.model = SimpleNamespace(source=source, source_tokenizer=side, target=side, card=self.card)
+        self.model = SimpleNamespace(
+            source=source, source_tokenizer=side, target=side, card=self.card, network=None
+        )
 
     @classmethod
     def load(cls, path: Path) -> Parrot:
@@ -512,7 +514,27 @@ def test_unknown_sources_are_guessed_left_empty_or_errors(
     assert cli.main(["evaluate", "model", "test", "--unknown", unknown]) == 2 * (unknown == "fail")
     out, err = capsys.readouterr()
     assert rows(out, "exact %")["model"][-2] == exact
-    assert "test, source 1: the model has never seen '#'" in err
+    if unknown == "fail":
+        assert "test, source 1: the model has never seen '#'" in err
+    else:
+        result = "their translation is a guess" if unknown == "guess" else "left empty"
+        assert f"warning: 1 of 2 items have symbols that the model has never seen: '#'; {result}" in err
+
+
+@pytest.mark.usefixtures("parrots")
+def test_unknown_symbols_of_all_items_and_models_get_one_warning(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Halves, "encode", lambda self, tokens: [4 if token == "a" else 3 for token in tokens])
+    for model in ("model", "blind"):
+        write(model, "none", "a\ty")
+    write("test", *["a\ty"] * 3, *[f"{sign}\tx" for sign in "#%#&+$!#%#"])
+    assert cli.main(["evaluate", "model", "test", "--compare", "blind"]) == 0
+    warnings = [line for line in capsys.readouterr().err.splitlines() if line.startswith("warning")]
+    assert warnings == [
+        "warning: 10 of 13 items have symbols that the model has never seen: '#', '%', '&', '+', '$' and 1 more;"
+        " their translation is a guess"
+    ]
 
 
 ERRORS = """

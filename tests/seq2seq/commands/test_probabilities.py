@@ -29,7 +29,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def probabilities(model: Path) -> list[float]:
     """The probabilities of two lines, by their own candidates."""
     one = Seq2Seq.load(model)
-    return [CALIBRATION([c.log_probability for c in several]) for several in one.candidates(["a b", "b"])]
+    return [CALIBRATION(one.ranked_logs(several)) for several in one.candidates(["a b", "b"])]
 
 
 @pytest.fixture

@@ -27,7 +27,7 @@ from regard.cli import main
 from regard.seq2seq import Seq2Seq
 from regard.seq2seq.commands import drawing, summary
 from regard.seq2seq.commands.link_files import LineLinks, LinkFile, PairLinks
-from regard.seq2seq.commands.summary import summarize
+from regard.seq2seq.commands.summary import Measures, Summary
 from regard.seq2seq.commands.train import files, run
 from regard.seq2seq.commands.train.arguments import add_arguments, pair_files
 from regard.seq2seq.commands.train.files import RunFiles
@@ -256,6 +256,13 @@ def test_short_lines_are_measured_by_errors(tmp_path: Path, capsys: pytest.Captu
     assert "\nerrors %\n" in capsys.readouterr().out
 
 
+def summarized(
+    kind: str, sources: list[str], hypotheses: list[str], references: list[str], **options: Any
+) -> Summary:
+    """The summary of lines that are measured as they are themselves."""
+    return Measures.of(kind, sources, references, **options).summarize(sources, hypotheses, references)
+
+
 @pytest.mark.parametrize(
     ("kind", "hypothesis", "reference", "expected"),
     [
@@ -270,7 +277,7 @@ def test_the_most_informative_measure_is_chosen(
     kind: str, hypothesis: str, reference: str, expected: str
 ) -> None:
     pytest.importorskip("sacrebleu")
-    measured = str(summarize(kind, ["q r s t"], [hypothesis], [reference]))
+    measured = str(summarized(kind, ["q r s t"], [hypothesis], [reference]))
     assert (
         re.sub(r"BLEU \d\d?\.\d", "BLEU 0.0", measured) == expected
     )  # the runs that match are sacrebleu's business
@@ -278,10 +285,35 @@ def test_the_most_informative_measure_is_chosen(
 
 def test_any_target_of_a_source_is_right() -> None:
     sources, answers = ["read", "cat", "read"], ["R EH D", "K AE T", "R EH D"]
-    measured = summarize("tokens", sources, answers, ["R IY D", "K AE D", "R EH D"])
+    measured = summarized("tokens", sources, answers, ["R IY D", "K AE D", "R EH D"])
     assert (measured.exact, measured.errors) == (0.5, 1 / 6)
     assert str(measured._replace(phonemes=True)) == "WER 50.0 %, PER 16.7 %"
-    assert summarize("tokens", ["a b c d"], ["A B C D"], ["A B C D"], phonemes=True).bleu is None
+    assert summarized("tokens", ["a b c d"], ["A B C D"], ["A B C D"], phonemes=True).bleu is None
+
+
+def test_a_few_short_lines_do_not_decide_what_is_measured() -> None:
+    pytest.importorskip("sacrebleu")
+    sentences = Measures.of("words", ["a b c d"] * 3, ["A B C D"] * 3)
+    measured = sentences.summarize(["a", "b"], ["A", "X"], ["A", "B"])
+    assert measured.bleu is not None
+    assert (measured.errors, measured.unit) == (None, "words")
+    phrases = Measures.of("subwords", ["a b", "b c", "c"], ["A B", "B C", "C"])
+    assert phrases.summarize(["ab", "bc"], ["AX", "BC"], ["AB", "BC"]).errors == 1 / 2
+    assert phrases.unit == "words"
+
+
+@pytest.mark.slow
+def test_what_was_killed_before_its_first_checkpoint_starts_over(
+    pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    command = ["train", str(pairs), "--epochs", "1", "--out", str(tmp_path / "m")]
+    with monkeypatch.context() as patched:  # a checkpoint is written each minute
+        patched.setattr(run.Run, "train", lambda _: 137)
+        assert main(command) == 137
+    assert (tmp_path / "m" / "checkpoint.safetensors").exists()
+    assert "starts over" not in capsys.readouterr().err
+    assert main(command) == 0
+    assert "training starts over: it has been ended before its first checkpoint" in capsys.readouterr().err
 
 
 @pytest.mark.slow
@@ -1100,7 +1132,9 @@ def test_the_forecast_is_printed_once_after_five_seconds(
     model = Seq2Seq(epochs=5, attention=False)
     training = model.begin([("a", "b"), ("b", "a")])
     first, *others = (step._replace(seconds=a_step * step.number) for step in model.run(training))
-    with Reporter("it", model, training, tmp_path / "log.jsonl", [], first) as reporter:
+    with Reporter(
+        "it", model, training, tmp_path / "log.jsonl", [], first, Measures.of("words", ["a"], ["b"])
+    ) as reporter:
         for step in (first, *others):
             reporter.report(step)
     assert capsys.readouterr().err.count("at this speed each pair will be seen 5 times in ") == count
@@ -1133,7 +1167,8 @@ BAD_LINES = {
     b"a\tb\n\n": "{}, line 2: empty; expected source TAB target",
     b"a\tb\nc\n": "{}, line 2: expected source TAB target, found 1 column",
     b"a\tb\tc\n": "{}, line 1: expected source TAB target, found 3 columns; choose two with --columns",
-    b"a\tb\n\xe9\tb\n": "{}, line 2: not UTF-8 (byte 1 is 0xe9)",
+    b"a\tb\n\xe9\tb\n": "{}, line 2: not UTF-8 (byte 1 is 0xe9); hint: --encoding of the command"
+    " names another, such as windows-1252",
 }
 
 

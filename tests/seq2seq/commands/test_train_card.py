@@ -21,7 +21,7 @@ from regard.cli import main
 from regard.pronunciation import Lexicon, Pronouncer
 from regard.seq2seq import Seq2Seq, Translation
 from regard.seq2seq.commands.train.card import rates, rates_by_length
-from regard.seq2seq.commands.train.confidence import Confidence, calibrate
+from regard.seq2seq.commands.train.confidence import Confidence, calibrate, describe
 from regard.seq2seq.commands.train.data import Data
 from regard.seq2seq.commands.train.dictionary import right_answers
 from regard.seq2seq.commands.train.dictionary import tested_words as variants_of_words
@@ -341,7 +341,7 @@ def test_rates_by_length_are_those_of_their_words() -> None:
 def one_judged(right: bool, log: float, phones: Phones = ("A",)) -> Judged:
     rest = math.log(1 - math.exp(log))
     answers = [Translation(" ".join(p), p, (), 0.0, None, x) for p, x in ((phones, log), (("X",), rest))]
-    return Judged(answers, right)
+    return Judged(answers, [one.log_probability for one in answers], right)
 
 
 def test_what_is_kept_by_hand() -> None:
@@ -361,6 +361,17 @@ def test_what_is_kept_by_hand() -> None:
         "per": pytest.approx(2 / 5),
     }
     assert rows[0.98]["kept"] == pytest.approx(1 / 6)
+    assert confidence.precise() == (pytest.approx(4 / 6), 0.95)
+    line, calibration = (
+        "probabilities are calibrated on 40 held-out sources",
+        Calibration(0.0, 1.0, 1.0, 5, 40),
+    )
+    kept = "regard pronounce --threshold 0.95 keeps 67 % of the answers, of which 98 % are right"
+    assert describe(calibration, confidence, "pronounce") == f"{line}: calibration error 21.3 %; {kept}"
+    assert describe(calibration, confidence, "") == f"{line}: calibration error 21.3 %"
+    none = Confidence([one_judged(False, -0.1)] * 6, [0.9] * 6)
+    assert describe(calibration, none, "translate") == f"{line}: calibration error 90.0 %"
+    assert describe(calibration, Confidence([], []), "translate") == line
     assert Confidence(judged, [0.1] * 6).by_threshold([[("A",)]] * 6)[0] == {"probability": 0.5, "kept": 0}
 
 

@@ -33,6 +33,9 @@ from regard.seq2seq.sources.text.tokenizers import Words, tokenize
 from regard.seq2seq.sources.text.vocabulary import SPECIAL, Vocabulary
 from regard.seq2seq.translator import Translation
 
+OTHER = "hint: --encoding of the command names another, such as windows-1252"
+UTF_16 = "hint: if it is UTF-16: --encoding utf-16-le, or utf-16-be"
+
 
 def translation(source: str, target: str, score: float = -0.5) -> Translation:
     """Each target token attends to the source token at its index, or to the end if there is none."""
@@ -53,7 +56,9 @@ class Model:
 
     attention = True
     side = Known(Vocabulary(SPECIAL))
-    model = SimpleNamespace(source=Text("words", learned=side), source_tokenizer=side, target=side)
+    model = SimpleNamespace(
+        source=Text("words", learned=side), source_tokenizer=side, target=side, network=None, extras={}
+    )
 
     def __init__(self) -> None:
         self.calls: list[tuple[list[str], dict[str, Any]]] = []
@@ -171,7 +176,8 @@ def test_errors_of_lines_are_bounded(capsys: pytest.CaptureFixture[str]) -> None
     read = [failures.attempt(lambda text=text: int(text), f"line {text}") for text in ["1", *"abcdefghijkl"]]  # type: ignore[misc]
     assert read[0] == 1
     assert all(isinstance(result, Failed) for result in read[1:])
-    assert failures.status(13) == 2
+    failures.total = 13
+    assert failures.status() == 2
     lines = capsys.readouterr().err.splitlines()
     assert [line.split(": ")[2] for line in lines[:10]] == [f"line {letter}" for letter in "abcdefghij"]
     assert lines[10:] == ["regard translate: error: 12 of 13 lines could not be used"]
@@ -638,8 +644,8 @@ def test_alignments_on_request(trained: Path, tmp_path: Path, capsys: pytest.Cap
 @pytest.mark.parametrize(
     ("data", "text"),
     [
-        (b"b\nx\xff\nb", "standard input, line 2: not UTF-8 (byte 2 is 0xff)"),
-        (b"b\nx\0\nb", "standard input, line 2: not text (byte 2 is zero)"),
+        (b"b\nx\xff\nb", f"standard input, line 2: not UTF-8 (byte 2 is 0xff); {OTHER}"),
+        (b"b\nx\0\nb", f"standard input, line 2: not text (byte 2 is zero); {UTF_16}"),
         (b"b\n" + b"a " * 1001, "standard input, line 2: 1001 tokens; at most 1000 are allowed"),
         (b"b\n" + b"a" * (1 << 21), "standard input, line 2: longer than 1048576 bytes"),
     ],
@@ -672,7 +678,7 @@ def test_the_columns_of_a_bad_line_are_empty(
     typed(monkeypatch, b"a\n\xff\nb\n")
     page = tmp_path / "page.html"
     stdout, text = refused(["translate", "m", *options, "--show", str(page)], capsys)
-    assert (stdout, text) == (expected, "standard input, line 2: not UTF-8 (byte 1 is 0xff)")
+    assert (stdout, text) == (expected, f"standard input, line 2: not UTF-8 (byte 1 is 0xff); {OTHER}")
     assert len(page_data(page)[0]["data"]["sentences"]) == 2
 
 
@@ -821,7 +827,7 @@ def test_two_directions_are_merged(
             "\n",
             "line 1: expected source TAB target, found 3 columns; choose two with --columns",
         ),
-        (b"a\tb\n\xff\tb\n", "0-0\n\n", "line 2: not UTF-8 (byte 1 is 0xff)"),
+        (b"a\tb\n\xff\tb\n", "0-0\n\n", f"line 2: not UTF-8 (byte 1 is 0xff); {OTHER}"),
         (b"a\tb\na\t" + b"b " * 1001 + b"\n", "0-0\n\n", "line 2: 1001 tokens; at most 1000 are allowed"),
     ],
 )
@@ -887,7 +893,7 @@ def test_the_first_row_of_a_table_may_be_the_bad_one(
     path = tmp_path / "p.csv"
     path.write_bytes(b'"a\n\xff\n",b\nd e,f g\n')
     stdout, message = refused(["align", "m", str(path)], capsys)
-    assert (stdout, message) == ("\n0-0 1-1\n", f"{path}, line 2: not UTF-8 (byte 1 is 0xff)")
+    assert (stdout, message) == ("\n0-0 1-1\n", f"{path}, line 2: not UTF-8 (byte 1 is 0xff); {OTHER}")
 
 
 def test_two_files_must_be_equally_long(
@@ -904,9 +910,14 @@ def test_two_files_must_be_equally_long(
     stdout, message = refused(["align", "m", str(one), str(two)], capsys)
     assert stdout == "0-0\n\n0-0\n"
     assert message == f"{one} and {two}, line 2: 1001 tokens; at most 1000 are allowed"
+    one.write_text("a\tb\n")
+    two.write_text("x\ty\n")
+    stdout, message = refused(["align", "m", str(one), str(two)], capsys)
+    assert (stdout, "All lines of both are pairs" in message) == ("", True)
+    one.write_text("a\nb\nc\n")
     two.write_bytes(b"x\n\xff\nz\n")
     stdout, message = refused(["align", "m", str(one), str(two)], capsys)
-    assert (stdout, message) == ("0-0\n\n0-0\n", f"{two}, line 2: not UTF-8 (byte 1 is 0xff)")
+    assert (stdout, message) == ("0-0\n\n0-0\n", f"{two}, line 2: not UTF-8 (byte 1 is 0xff); {OTHER}")
 
 
 BAD_OPTIONS_OF_ALIGN = """

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from regard.cli import main
 from regard.seq2seq.corpus.pairs import Skipped, read_pairs
-from regard.seq2seq.corpus.tables import Record, name_like, records
+from regard.seq2seq.corpus.tables import Record, records
 
 TWO = [("the black, cat", 'le "chat" noir'), ("a dog", "un chien")]
 ROWS = [["id", "fr", "en"], ["1", TWO[0][1], TWO[0][0]], ["2", TWO[1][1], TWO[1][0]]]
@@ -112,7 +112,10 @@ WRONG = {
     ),
     b"a,b\n,\nc,d\n": (None, ", line 2: empty; expected a source and a target"),
     b"a,b\nc, \n": (None, ", line 2: the target is empty"),
-    b'a,b\n"c\n\n",d\ne\xe9,f\n': (None, ", line 5: not UTF-8 (byte 2 is 0xe9)"),
+    b'a,b\n"c\n\n",d\ne\xe9,f\n': (
+        None,
+        ", line 5: not UTF-8 (byte 2 is 0xe9)\n  hint: --encoding of the command names another, such as windows-1252",
+    ),
     b"": (None, " holds no sentence pairs: it is empty"),
 }
 
@@ -265,22 +268,86 @@ def test_a_carriage_return_within_a_row_is_named(tmp_path: Path) -> None:
         read_pairs(path)
 
 
+SENTENCES = [
+    *(
+        "the cat sleeps\tle chat dort",
+        "I see a dog\tje vois un chien",
+        "it rains again today\til pleut encore",
+    ),
+    *(
+        "we are at home\tnous voilà chez nous",
+        "who is it?\tqui est-ce donc ?",
+        "three old houses\ttrois vieilles maisons",
+    ),
+]
+NOUNS = [
+    "house\tHaus",
+    "dog\tHund",
+    "tree\tBaum",
+    "light\tLicht",
+    "water\tWasser",
+    "hand\tHand",
+    "year\tJahr",
+]
+SOUNDS = ["cat\tk æ t", "dog\td ɒ g", "tack\tt æ k", "god\tg ɒ d", "tad\tt æ d", "cot\tk ɒ t"]
+CYRILLIC = ["cat\tкот", "dog\tпёс", "house\tдом", "forest\tлес", "nose\tнос", "mouth\tрот"]
+JAPANESE = [
+    "猫が外で寝ている\tneko ga soto de",
+    "今日はまた雨です\tkyō wa mata ame",
+    "犬が見えますか\tinu ga miemasu ka",
+] * 2
+
+
 @pytest.mark.parametrize(
-    "first", ["en\tfr", "English\tFrench", "source\ttarget", "src_text\ttgt_text", '"word"\t"pronunciation"']
+    ("first", "rows"),
+    [
+        *(
+            (first, SENTENCES)
+            for first in ("en\tfr", "English\tFrench", "source\ttarget", "src_text\ttgt_text")
+        ),
+        *(
+            (first, SENTENCES)
+            for first in ("Englisch\tDeutsch", "Текст\tПеревод", "lähde\tkohde", "French (FR)\tkey")
+        ),
+        *((first, NOUNS) for first in ("Englisch\tDeutsch", "en\tde", "singular\tplural")),
+        *((first, SOUNDS) for first in ('"word"\t"pronunciation"', "sana\tääntämys", "Wort\tLaute")),
+        ("english\trussian", CYRILLIC),
+        ("日本語\tローマ字", JAPANESE),
+    ],
 )
 @pytest.mark.parametrize("name", ["p.tsv", "p.csv"])
-def test_a_first_line_like_a_header_is_noted(first: str, name: str, tmp_path: Path) -> None:
-    path = saved(tmp_path / name, f"{first}\nthe cat\tle chat\n".encode())
+def test_a_first_line_like_a_header_is_noted(first: str, rows: list[str], name: str, tmp_path: Path) -> None:
+    path = saved(tmp_path / name, "\n".join([first, *rows, ""]).encode())
     with pytest.warns(UserWarning, match=r"p\.[ct]sv, line 1 looks like the names of columns") as noted:
-        assert len(read_pairs(path)) == 2
+        assert len(read_pairs(path)) == len(rows) + 1
     assert len(noted) == 1
 
 
 @pytest.mark.parametrize(
-    "cells", [["the", "le"], ["en", "en"], ["word"], ["1", "2"], ["", "fr"], ["a word", "ein wort"]]
+    ("first", "rows"),
+    [
+        *(
+            (first, SENTENCES)
+            for first in ("Go.\tVa !", "the cat\tle chat", "I see\tje vois", "1\t2", "en\ten", "I\tje")
+        ),
+        *((first, NOUNS) for first in ("sun\tSonne", "hand\tHand")),
+        *((first, SOUNDS) for first in ("a\tæ", "sag\ts æ g")),
+        ("moth\tмоль", CYRILLIC),
+        ("en\tfr", SENTENCES[:4]),  # too few to compare with
+    ],
 )
-def test_pairs_are_not_taken_for_a_header(cells: list[str]) -> None:
-    assert not name_like(cells)
+@pytest.mark.parametrize("name", ["p.tsv", "p.csv"])
+def test_pairs_are_not_taken_for_a_header(first: str, rows: list[str], name: str, tmp_path: Path) -> None:
+    path = saved(tmp_path / name, "\n".join([first, *rows, ""]).encode())
+    assert len(read_pairs(path)) == len(rows) + 1  # a warning would be an error
+
+
+def test_a_header_is_noted_as_soon_as_it_is_known(tmp_path: Path) -> None:
+    """Before an error in a later row."""
+    lines = ["en,fr", *["the cat sleeps,le chat dort"] * 120, '"']
+    rows = records(lines, str(tmp_path / "p.csv"))
+    with pytest.warns(UserWarning, match="names of columns"):
+        assert [next(rows).line for _ in range(110)][-1] == 110
 
 
 def test_empty_lines_before_the_first_row_are_lines(tmp_path: Path) -> None:

@@ -561,7 +561,7 @@ def test_files_that_are_refused(run: Path, tmp_path: Path, capsys: pytest.Captur
     file.write_bytes(b"\xff\xfe\x00")
     app = str(tmp_path / "app")
     assert refused([str(run), "--onnx", str(file)], capsys) == f"--onnx needs a folder, and {file} is a file"
-    assert "not UTF-8" in refused([str(run), "--onnx", app, "--test", str(file)], capsys)
+    assert "not utf-16" in refused([str(run), "--onnx", app, "--test", str(file)], capsys)
     assert "No such file" in refused([str(tmp_path / "none"), "--onnx", app], capsys)
     assert "is not a model file" in refused([str(file), "--onnx", app], capsys)
     assert not (tmp_path / "app").exists()

@@ -12,9 +12,10 @@ from typing import Any
 from regard import _check
 from regard.pronunciation import FORMATS, Lexicon, Prepared, prepare, read, read_phone_map, read_symbols
 from regard.pronunciation.ipa import PHONES, Phones
+from regard.pronunciation.lines import COMMENTS, NOTE
 from regard.pronunciation.preparing import saved_files
 from regard.pronunciation.stress import STRESS
-from regard.seq2seq.commands.options import check_outputs
+from regard.seq2seq.commands.options import check_needs, check_outputs
 from regard.show import argument_types
 from regard.show.terminal.text import clean, note
 
@@ -73,6 +74,7 @@ def add_input(parser: argparse.ArgumentParser) -> None:
         "--from", dest="source", choices=readable, metavar="FORMAT", help="the format of what is read"
     )
     add_reading(parser)
+    argument_types.add_encoding(parser)
 
 
 def add_reading(parser: Any) -> None:
@@ -130,6 +132,7 @@ def check_output(args: argparse.Namespace, inputs: Sequence[Path]) -> None:
     if (args.format is None) != (args.out is None):
         missing = "format" if args.format is None else "out"
         _check.fail(f"--{missing} is missing: a file is written in a format")
+    check_needs(args, ((option, "--format", "") for option in ("--stress", "--phone-map", "--symbols")))
     read = [*inputs, *filter(None, (args.phone_map, args.symbols))]
     for path in saved_files(args.out, args.format).values() if args.out else ():
         check_outputs({"--out": path}, read)
@@ -155,6 +158,8 @@ def _note_read(path: Path, lexicon: Lexicon) -> None:
     """Report what a dictionary contains, and which entries were skipped."""
     variants = sum(map(len, lexicon.values()))
     note(f"{path}: {lexicon.format}, {_count(len(lexicon), 'word')}, {_count(variants, 'pronunciation')}")
+    if lexicon.format == "cmudict" and (notes := _notes(path)):
+        note(f"{_count(len(notes), 'note')} not kept, such as {clean(repr(notes[0]))}")
     for entry in _no_entries(lexicon):
         note(f"{clean(repr(entry))} has been read as an entry: is it a comment or a header?")
     _note_whole(lexicon)
@@ -175,6 +180,12 @@ def _note_whole(lexicon: Lexicon) -> None:
             f"{len(once):,} of {len(counts):,} phones occur once, such as {clean(examples)}: a whole pronunciation"
             " seems to be one phone; --phones ipa cuts it"
         )
+
+
+def _notes(path: Path) -> list[str]:
+    """Return what stands after the phones of entries in a file of CMUdict's form."""
+    lines = (line for _, line in FORMATS["cmudict"].records(path) if line and not line.startswith(COMMENTS))
+    return [found[0].strip() for line in lines if (found := NOTE.search(line))]
 
 
 def _no_entries(lexicon: Lexicon) -> Iterator[str]:

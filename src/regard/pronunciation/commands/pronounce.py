@@ -23,17 +23,31 @@ from regard.pronunciation.files import Path
 from regard.pronunciation.lexicon import MOST_LETTERS, Wrong, checked
 from regard.pronunciation.pronouncer import UNKNOWN, Pronouncer, Unknown
 from regard.seq2seq.commands.loading import add_ensemble, add_lines, add_model, load_all
-from regard.seq2seq.commands.options import add_beam, beam_sizes
+from regard.seq2seq.commands.options import add_beam, beam_sizes, check_needs, first_given
 from regard.seq2seq.commands.probabilities import Threshold, add_probabilities, check_calibrated
 from regard.seq2seq.commands.read_lines import Failed, Failures, read_blocks
 from regard.seq2seq.corpus.pairs import display_name
-from regard.seq2seq.corpus.tables import Record
 from regard.seq2seq.model import Seq2Seq
 from regard.seq2seq.storage.model_file import model_file
 from regard.show import argument_types
 from regard.show.terminal.text import clean
 
 __all__ = ["add_arguments", "run"]
+
+_OF_WORDS = (  # options that --card does not have
+    *(
+        "FILE",
+        "--lexicon",
+        "--skip-bad",
+        "--phones",
+        "--ensemble",
+        "--beam",
+        "--n-best",
+        "--unknown skip",
+        "--unknown fail",
+    ),
+    *("--probabilities", "--threshold", "--format", "--out", "--stress", "--phone-map", "--symbols"),
+)
 
 EXAMPLES = """\
 For each word there is a line: the word, its phones, where they come from (dictionary, model, guess or skipped), and of
@@ -49,6 +63,9 @@ examples:
   regard pronounce --card runs/en
   regard pronounce runs/en words.txt --format sherpa-kokoro --symbols tokens.txt --out lexicon.txt
 """
+
+
+_UNREAD = Pronunciation("", (), "skipped", confidence=0.0)  # stands for a line that cannot be read
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -89,8 +106,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print pronunciations, or write them as a dictionary; or print the card of the model."""
     if args.card:
+        if option := first_given(args, _OF_WORDS):
+            _check.fail(f"--card prints the card alone: {option} must not be given with it")
         print(_card(args.model))
         return 0
+    check_needs(args, [("--skip-bad", "--lexicon", "")])
+    if args.probabilities and args.format:
+        _check.fail("--probabilities prints a column, which --format does not have")
     models = map(model_file, (args.model, *args.ensemble))
     check_output(args, [*models, *args.lexicon, *([args.file] if args.file else [])])
     beam, n_best = beam_sizes(args)
@@ -102,10 +124,11 @@ def run(args: argparse.Namespace) -> int:
     pronouncer, threshold = Pronouncer(model, lexicon, unknown=unknown, beam=beam), Threshold(args, "words")
     failures = Failures("pronounce", "lines", display_name(args.file or "-"))
     answers = _answers(pronouncer, args.file, n_best, failures, fails=fails)
-    answers = (_kept(found, threshold) for found in answers)
+    answers = (found if isinstance(found, Failed) else _kept(found, threshold) for found in answers)
     if args.format is None:
         for found in answers:
-            print("\n".join(_line(one, probability=args.probabilities) for one in found))
+            several = [_UNREAD] if isinstance(found, Failed) else found
+            print("\n".join(_line(one, probability=args.probabilities) for one in several))
     else:
         pronounced, missing = _as_lexicon(answers)
         result = prepared(pronounced, args)
@@ -113,7 +136,7 @@ def run(args: argparse.Namespace) -> int:
         result.lost = (*dict.fromkeys([*(entry.word for entry in missing), *result.lost]),)
         saved(result, args.out)
     threshold.report()
-    return failures.status(failures.count)
+    return failures.status()
 
 
 def _card(path: Path) -> str:
@@ -128,8 +151,8 @@ def _card(path: Path) -> str:
 
 def _answers(
     pronouncer: Pronouncer, path: Path | None, n_best: int, failures: Failures, *, fails: bool
-) -> Iterator[Sequence[Pronunciation]]:
-    """Yield the pronunciations of the word of each line that is not blank; none of a line that cannot be read."""
+) -> Iterator[Sequence[Pronunciation] | Failed]:
+    """Yield the pronunciations of the word of each line that is not blank, or the error of one that cannot be read."""
     for block in read_blocks(path or "-"):
         words = [failures.read(record, lambda record: record.cells[0].strip()) for record in block]
         found = iter(
@@ -137,15 +160,15 @@ def _answers(
         )
         for record, word in zip(block, words, strict=True):
             if isinstance(word, Failed):
-                yield [Pronunciation("", (), "skipped", confidence=0.0)]
+                yield word
             elif word:
                 answers = next(found)
-                failures.read(record, partial(_check_answer, answers[0], fails))
+                failures.attempt(partial(_check_answer, answers[0], fails), failures.location(record))
                 yield answers
         sys.stdout.flush()  # a program at the other end of a pipe may wait
 
 
-def _check_answer(found: Pronunciation, fails: bool, _: Record) -> None:
+def _check_answer(found: Pronunciation, fails: bool) -> None:
     """Raise if a word is too long, or has unknown letters that are to fail."""
     if found.source == "skipped" and len(found.word) > MOST_LETTERS:
         _check.fail(f"{len(found.word)} letters; at most {MOST_LETTERS} are allowed")
@@ -175,11 +198,14 @@ def _line(found: Pronunciation, *, probability: bool) -> str:
     return "\t".join(columns)
 
 
-def _as_lexicon(answers: Iterable[Sequence[Pronunciation]]) -> tuple[Lexicon, list[LeftOut]]:
-    """Return pronunciations as a dictionary, and the words without any."""
+def _as_lexicon(answers: Iterable[Sequence[Pronunciation] | Failed]) -> tuple[Lexicon, list[LeftOut]]:
+    """Return pronunciations as a dictionary, and the words without any, and lines that cannot be read."""
     entries: list[tuple[str, Variant]] = []
     missing: list[LeftOut] = []
     for found in answers:
+        if isinstance(found, Failed):
+            missing.append(LeftOut("", (), clean(found.error)))
+            continue
         most = max(one.confidence for one in found) or 1.0
         for one in found:
             own = one.probability if one.source == "dictionary" else one.confidence / most

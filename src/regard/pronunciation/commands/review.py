@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
@@ -34,8 +35,8 @@ from regard.seq2seq.corpus.families import families
 from regard.seq2seq.corpus.splits import by_family, hold_out
 from regard.seq2seq.decoding.calibration import FEWEST
 from regard.seq2seq.model import Seq2Seq
-from regard.seq2seq.training.config import OF_TEACHERS
-from regard.seq2seq.training.presets import PRESETS
+from regard.seq2seq.training.config import OF_TEACHERS, TrainingConfig
+from regard.seq2seq.training.presets import PRESETS, expected_seconds
 from regard.show import argument_types
 from regard.show.progress import Progress
 from regard.show.terminal.text import clean, note, report
@@ -44,14 +45,15 @@ __all__ = ["add_arguments", "run"]
 
 _TOGETHER = 2_000  # words that are judged together
 _MOST_FOLDS = 100
+_AN_HOUR_AND_MORE = 90  # minutes; longer times are in hours
 _COLUMNS = ("line", "word", "listed", "expected", "doubt", "probability")
 
 EXAMPLES = """\
 The words are divided into folds, all words of a spelling family into the same one. For each fold a model learns the
 words of the others, and judges those of the fold, which it has never seen. The table has a line for each entry whose
-phones are less probable than others, the most doubtful first: the line of the dictionary, the word, the listed phones,
-the expected ones, how much more probable others are for each phone that differs, and the probability that the expected
-ones are right.
+phones are less probable than others, the most doubtful of each fold first: the line of the dictionary, the word, the
+listed phones, the expected ones, how much more probable others are for each phone that differs, and the probability
+that the expected ones are right.
 
 Ctrl-C stops; the same command goes on. Models and results of the folds are in --work.
 
@@ -106,13 +108,15 @@ def run(args: argparse.Namespace) -> int:
     work = args.work or args.out.with_name(f"{args.out.name}.folds")
     paths = [work / f"fold-{number}.safetensors" for number in range(1, len(folds) + 1)]
     _check_work(work, paths)
-    found: list[Doubt] = []
+    found: list[list[Doubt]] = []
     try:
         for number, (words, path) in enumerate(zip(folds, paths, strict=True), 1):
             fold = Fold(args, lexicon, words, path, f"fold {number} of {len(folds)}")
+            if number == 1:
+                note(_expected_time(fold.run.model.training, fold.seconds, len(folds)))
             if status := fold.train():
                 return status
-            found += fold.judge()
+            found.append(fold.judge())
     except KeyboardInterrupt as error:
         note("interrupted; the same command goes on from there")
         return _signals.status_of(error)
@@ -120,8 +124,28 @@ def run(args: argparse.Namespace) -> int:
     with _files.replacing(args.out) as file:
         file.writelines(f"{line}\n".encode() for line in _table(worst_first(found), where))
     entries = sum(map(len, lexicon.values()))
-    print(report(f"{len(found):,} of {entries:,} entries are doubted, the worst first in {args.out}"))
+    count = sum(map(len, found))
+    print(report(f"{count:,} of {entries:,} entries are doubted, the worst first in {args.out}"))
     return 0
+
+
+def _expected_time(training: TrainingConfig, seconds: float | None, folds: int) -> str:
+    """Return how long the folds will be trained, each for so many seconds, before the first is."""
+    if training.minutes is not None:
+        each = f"{training.minutes:g} minutes"
+        time = f": {_length(folds * training.minutes)}"
+    else:
+        each = f"{training.epochs:,} epochs" if training.steps is None else f"{training.steps:,} steps"
+        time = "" if seconds is None else f": about {_length(folds * seconds / 60)} on two free cores"
+    return (
+        f"{folds} folds are trained for {each} each{time}, besides preparing and judging;"
+        " --minutes sets those of each, and a stopped review goes on"
+    )
+
+
+def _length(minutes: float) -> str:
+    """Describe a time in minutes or hours."""
+    return f"{math.ceil(minutes)} minutes" if minutes < _AN_HOUR_AND_MORE else f"{minutes / 60:.1f} hours"
 
 
 def _check_work(work: Path, paths: Sequence[Path]) -> None:
@@ -155,7 +179,9 @@ class Fold:
         self.lexicon, self.words = lexicon, {word: lexicon[word] for word in words}
         others = Lexicon.of_checked(entry for entry in lexicon.entries() if entry[0] not in self.words)
         extras = {**PRESETS[args.preset].extras, **given_extras(args)}
-        model = Seq2Seq(**made(args, {"extras": extras}, others))
+        options = made(args, {"extras": extras}, others)
+        self.seconds = expected_seconds(args.preset, len(others), options)
+        model = Seq2Seq(**options)
         self.run = Run(model, RunFiles(path))
         self.run.name = name
         train, valid = hold_out(dictionary_pairs(others, model), model.fits, groups=by_family)

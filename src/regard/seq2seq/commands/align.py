@@ -22,6 +22,7 @@ from regard.seq2seq.commands.loading import (
     add_ensemble,
     add_model,
     add_unknown,
+    check_posterior,
     linked_unit,
     load_all,
     make_picture_folder,
@@ -30,15 +31,16 @@ from regard.seq2seq.commands.loading import (
 )
 from regard.seq2seq.commands.options import first_given
 from regard.seq2seq.commands.read_lines import WINDOW, Failed, Failures, read_blocks, results
-from regard.seq2seq.corpus.pairs import display_name, no_pair, read_lines
-from regard.seq2seq.corpus.tables import Record, is_csv, note_header, records
+from regard.seq2seq.commands.train.dictionary import dictionary_format
+from regard.seq2seq.corpus.pairs import check_sides, display_name, no_pair, read_lines
+from regard.seq2seq.corpus.tables import COMPARED, Record, is_csv, note_header, records
 from regard.seq2seq.extras.graphones import align_pairs
 from regard.seq2seq.sources import Example
 from regard.seq2seq.sources.text.tokenizers import Tokenizer
 from regard.seq2seq.storage.model_file import model_file
 from regard.seq2seq.translator import LONGEST_SENTENCE, Translation, Translator, check_length
 from regard.show import argument_types
-from regard.show.terminal.text import clean
+from regard.show.terminal.text import clean, note
 
 __all__ = ["add_arguments", "run"]
 
@@ -169,7 +171,15 @@ def run(args: argparse.Namespace) -> int:
         print(aligner.line(number, line, both))
         if args.png and not isinstance(both, frozenset) and both[0].tokens:
             drawing.save_alignment(both[0], args.png / f"line-{number}.png")
-    return failures.status(number)
+    if failures.count and failures.count == failures.total and len(args.files) == 1:
+        _name_dictionary(args.files[0])
+    return failures.status()
+
+
+def _name_dictionary(file: Path) -> None:
+    """Say how a pronunciation dictionary becomes pairs, if a file is one."""
+    if str(file) != "-" and (format := dictionary_format(file)):
+        note(f"{file} is a dictionary in the format {format}: regard lexicon --format tsv makes pairs of it")
 
 
 def _rows(files: Sequence[Path], columns: Sequence[str] | None) -> Iterator[list[Record]]:
@@ -195,7 +205,7 @@ def _of_lines(file: Path | str) -> Iterator[list[Record]]:
     for block in read_blocks(file):
         rows = [row._replace(cells=row.cells[0].split("\t")) for row in block]
         if rows and rows[0].line == 1:
-            note_header(rows[0], display_name(file))
+            note_header(rows[:COMPARED], display_name(file))
         yield rows
 
 
@@ -224,6 +234,8 @@ def _of_two_files(files: Sequence[Path]) -> Iterator[list[Record]]:
         count = min(map(len, pending))
         if not count:
             break
+        if not number:
+            check_sides([row.cells for side in pending for row in side], names)
         yield [
             Record(one.line, [*one.cells, *two.cells], one.error or two.error)
             for one, two in zip(*(lines[:count] for lines in pending), strict=True)
@@ -247,6 +259,7 @@ class _Aligner:
         for paths, model in zip(directions, self.models, strict=False):
             if not model.attention and args.aligner != MONOTONIC:
                 _check.fail(f"{paths[0]} was trained without attention, so it cannot align")
+        check_posterior(args, self.models)
         self.method = args.symmetrize or DEFAULT
         self.threshold: float = args.threshold or 0.0
         self.unseen, self.failures = Unseen(failures, args.unknown), failures

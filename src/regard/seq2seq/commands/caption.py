@@ -63,6 +63,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="pictures, or arrays: FILE.npy or FILE.npz:NAME; by default their names are read from standard input, one"
         " a line",
     )
+    argument_types.add_encoding(parser)
     add_ensemble(parser)
     add_beam(parser, "print the N best captions of each image, with their scores")
     _add_outputs(add)
@@ -96,7 +97,7 @@ def run(args: argparse.Namespace) -> int:
     models = [args.model, *args.ensemble]
     inputs = [*models, *map(model_file, models), *(Path(file_of(name)) for name in args.images)]
     shown, records = _Shown(args, model, source, inputs), list[dict[str, Any]]()
-    failures = Failures("caption", "images", warned_of="captions that are guesses")
+    failures = Failures("caption", source.unit, warned_of="captions that are guesses")
     search = partial(model.candidates, beam=beam, n_best=best)
     rows = _named(args.images, shown)
     read = partial(failures.read, parse=partial(_load, source))
@@ -112,7 +113,7 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         with _files.replacing(args.json) as file:
             file.writelines(json.dumps(record).encode() + b"\n" for record in records)
-    return failures.status(number)
+    return failures.status()
 
 
 class _Shown:

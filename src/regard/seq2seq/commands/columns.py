@@ -14,7 +14,7 @@ __all__ = ["add_columns", "check_one_file"]
 
 
 def add_columns(parser: argparse.ArgumentParser | Any) -> None:
-    """Add ``--columns`` to a verb that reads pairs."""
+    """Add ``--columns`` and ``--encoding`` to a verb that reads pairs."""
     parser.add_argument(
         "--columns",
         nargs=2,
@@ -23,6 +23,7 @@ def add_columns(parser: argparse.ArgumentParser | Any) -> None:
         help="the columns of source and target: names in the first line, or numbers from 1 (default: the only two);"
         " SOURCE may be several, such as 1+2, which are joined with a blank",
     )
+    argument_types.add_encoding(parser)
 
 
 def check_one_file(columns: Sequence[str] | None, files: Sequence[object], name: str) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import math
+import time
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
@@ -32,7 +34,7 @@ from regard.seq2seq.commands.train.card import describe_rates, make_card, rates
 from regard.seq2seq.commands.train.data import Data, identity, read, short_pairs, with_noun
 from regard.seq2seq.commands.train.dictionary import tested_words
 from regard.seq2seq.commands.train.files import RunFiles
-from regard.seq2seq.commands.train.report import measure
+from regard.seq2seq.commands.train.report import measure, measures_for
 from regard.seq2seq.commands.train.run import train_all
 from regard.seq2seq.corpus.pairs import read_lines
 from regard.seq2seq.decoding.beam import BEAM
@@ -63,6 +65,12 @@ _FIXED = {  # what the other options of `regard train` are here
     "no_attention": False,
 }
 _SHOWN = 3  # reasons for which sources are left out
+_FORECAST_SECONDS = 5.0  # of labelling before the forecast
+_ALONE = "regard train, with the same pairs and options, shows what the same network learns without teachers"
+_MEASURED = (
+    "; of 5,000 words of CMUdict it had 49 % of other words wrong, and a student 45 %; of 104,447 words a student was"
+    " no better"
+)
 EXAMPLES = """\
 The student reads and writes the tokens of the teachers, and needs nothing of them: no extras, no second network. Give
 the pairs that the teachers were trained with: the same words are held out then. Sources that have pairs are not
@@ -99,7 +107,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help=sources,
     )
-    answers = "most answers to each source (default 1); each is learned as often as its share of N by its probability"
+    answers = "most answers to each source (default 1); each is learned as often as its share of N"
     add(
         "--n-best",
         type=argument_types.integer(most=argument_types.BEAMS),
@@ -224,9 +232,12 @@ class _Lessons:
     def learn(self, data: Data, files: RunFiles) -> Data:
         """Return the data with the labels of the teachers, which are read from a file if it has them."""
         files.model.parent.mkdir(parents=True, exist_ok=True)
-        with files.locked(), Progress(len(data.train) + len(self.sources), "labelling") as progress:
+        if data.train:
+            note(_ALONE + _MEASURED * bool(self.args.preset))
+        total = len(data.train) + len(self.sources)
+        with files.locked(), Progress(total, "labelling") as progress:
             try:
-                labels = self._label(data, files.labels, progress.advance)
+                labels = self._label(data, files.labels, partial(_advance, progress, _Forecast(total)))
             except KeyboardInterrupt:
                 progress.write("interrupted; the labels are not complete, and the same command begins anew")
                 raise
@@ -248,6 +259,30 @@ class _Lessons:
             hint="--fresh labels anew, another --out keeps them",
             progress=progress,
         )
+
+
+class _Forecast:
+    """Tells once how long labelling will take, as soon as its speed is known."""
+
+    def __init__(self, total: int) -> None:
+        self.total, self.done, self.since, self.told = total, 0, time.monotonic(), False
+
+    def advance(self, more: int, now: float | None = None) -> str:
+        """Return the line, or an empty text."""
+        self.done += more
+        seconds = (time.monotonic() if now is None else now) - self.since
+        if self.told or seconds < _FORECAST_SECONDS or self.done >= self.total:
+            return ""
+        self.told = True
+        minutes = math.ceil(seconds * self.total / self.done / 60)
+        return f"labelling takes about {with_noun(minutes, 'minute')}, once: the student is trained after it"
+
+
+def _advance(progress: Progress, forecast: _Forecast, more: int) -> None:
+    """Advance the progress of labelling, and tell how long it will take."""
+    if line := forecast.advance(more):
+        progress.write(line)
+    progress.advance(more)
 
 
 def _report(what: str, chosen: Chosen[Any]) -> None:
@@ -293,7 +328,7 @@ def _measured(teacher: Translator, model: Seq2Seq, data: Data) -> dict[str, Any]
     if data.lexicon is None:
         test = short_pairs(model, data.test, model.max_tokens)
         answers = [one.text for one in teacher.translate([source for source, _ in test])]
-        print(f"{measure(model, test, answers)} of the teachers, beam {BEAM}")
+        print(f"{measure(measures_for(model, data), model, test, answers)} of the teachers, beam {BEAM}")
         return None
     words = tested_words(data.test)
     found = rates([one.tokens for one in teacher.translate([*words])], [*words.values()])

@@ -102,6 +102,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         " pronunciation, a dictionary in any format"
     )
     add("--test", type=argument_types.path, metavar="FILE", help=test)
+    argument_types.add_encoding(parser)
     add(
         "--page",
         action="store_true",

@@ -11,8 +11,9 @@ from regard import _check, _files
 from regard._characters import lowered
 from regard.seq2seq.alignment.links import links, of_words, word_numbers
 from regard.seq2seq.commands.read_lines import Failures, LeftOut
-from regard.seq2seq.ensemble import Ensemble
+from regard.seq2seq.ensemble import Ensemble, EnsembleNetwork
 from regard.seq2seq.model import Seq2Seq
+from regard.seq2seq.networks.transformer.network import TransformerNetwork
 from regard.seq2seq.sources.text.tokenizers import Tokenizer, unseen
 from regard.seq2seq.storage.model_file import model_file
 from regard.seq2seq.translator import Translation, Translator
@@ -26,7 +27,9 @@ __all__ = [
     "add_lines",
     "add_model",
     "add_unknown",
+    "check_posterior",
     "linked_unit",
+    "listed",
     "load_all",
     "make_picture_folder",
     "word_indices",
@@ -45,8 +48,9 @@ def add_model(parser: argparse.ArgumentParser) -> None:
 
 def add_lines(parser: argparse.ArgumentParser, unit: str) -> None:
     """Add the argument ``FILE``, which has one such unit a line, to a verb."""
-    text = f"one {unit} a line, UTF-8; by default standard input"
+    text = f"one {unit} a line; by default standard input"
     parser.add_argument("file", nargs="?", type=argument_types.path, metavar="FILE", help=text)
+    argument_types.add_encoding(parser)
 
 
 def add_ensemble(parser: argparse.ArgumentParser) -> None:
@@ -101,11 +105,11 @@ class Unseen:
         symbols = tuple(dict.fromkeys(symbol for _, symbol in found))
         if not symbols:
             return ()
-        text = f"the model has never seen {_listed(symbols)}"
+        text = f"the model has never seen {listed(symbols)}"
         if self.unknown == "fail":
             _check.fail(text)
         if self.unknown == "skip":
-            self.failures.warn(f"{location}: {text}; left empty")
+            self._warn(location, symbols, "left empty")
             raise LeftOut(text)
         known_in_lower_case = any(
             small != symbol and not unseen(tokenizer, tokenizer.tokenize(small))
@@ -113,11 +117,15 @@ class Unseen:
             for small in [lowered(symbol)]
         )
         hint = "; a model trained with --lower does not distinguish capitals" * known_in_lower_case
-        self.failures.warn(f"{location}: {text}; their translation is a guess{hint}")
+        self._warn(location, symbols, f"their translation is a guess{hint}")
         return symbols
 
+    def _warn(self, location: str, symbols: Sequence[str], result: str) -> None:
+        """Warn of the unknown symbols of an input, and state what becomes of it."""
+        self.failures.warn(f"{location}: the model has never seen {listed(symbols)}; {result}")
 
-def _listed(symbols: Sequence[str]) -> str:
+
+def listed(symbols: Sequence[str]) -> str:
     """Return the first symbols, and how many there are more."""
     more = f" and {len(symbols) - _MOST_SYMBOLS} more" if len(symbols) > _MOST_SYMBOLS else ""
     return ", ".join(f"{symbol!r:.40}" for symbol in symbols[:_MOST_SYMBOLS]) + more
@@ -145,6 +153,20 @@ def linked_unit(by: str | None, model: Translator) -> str:
     """Return what links are between, if it is not given: words, or tokens where those of a side are characters."""
     sides = model.model.source.tokenizer, model.model.target
     return by or ("tokens" if any(x and x.token_type == "characters" for x in sides) else "words")
+
+
+def check_posterior(args: argparse.Namespace, models: Iterable[Translator]) -> None:
+    """Check that ``--posterior`` is not given for a transformer."""
+    if args.posterior and any(map(_is_transformer, models)):
+        rule = "--posterior needs recurrent models: a transformer attends several times for a token."
+        _check.fail(f"{rule} Got a transformer instead.")
+
+
+def _is_transformer(model: Translator) -> bool:
+    """Return whether a model, or one of an ensemble, is a transformer."""
+    network = model.model.network
+    each = network.networks if isinstance(network, EnsembleNetwork) else (network,)
+    return any(isinstance(one, TransformerNetwork) for one in each)
 
 
 def word_links(

@@ -49,14 +49,18 @@ class Failures:
         warned_of: str = "symbols that the model has never seen",
     ) -> None:
         self.verb, self.units, self.file, self.warned_of = verb, units, file, warned_of
-        self.count = self.warned = 0
+        self.total = self.count = self.warned = 0
 
     def read(self, record: Record, parse: Callable[[Record], T]) -> T | Failed:
-        """Return what a function makes of a record, or the error of either."""
+        """Return what a function makes of a record, or the error of either; each record is read once."""
+        self.total += 1
         if record.error:
-            return self._fail(record.error)
-        location = f"{self.file}, line {record.line}" if record.line else ""  # arguments have no line
-        return self.attempt(lambda: parse(record), location)
+            return self._fail(one_line(record.error))
+        return self.attempt(lambda: parse(record), self.location(record))
+
+    def location(self, record: Record) -> str:
+        """Return the beginning of an error: file and line; none of an argument, which has no line."""
+        return f"{self.file}, line {record.line}" if record.line else ""
 
     def attempt(self, function: Callable[[], T], location: str = "") -> T | Failed:
         """Return what a function returns, or its error, whose text begins with the location."""
@@ -80,12 +84,12 @@ class Failures:
         if self.warned <= _REPORTED:
             note(f"warning: {text}")
 
-    def status(self, total: int) -> int:
+    def status(self) -> int:
         """Return the exit status, and print the number of the errors if not all were printed."""
         if self.count > _REPORTED:
-            self._print(f"{self.count} of {total} {self.units} could not be used")
+            self._print(f"{self.count} of {self.total} {self.units} could not be used")
         if self.warned > _REPORTED:
-            note(f"warning: {self.warned} of {total} {self.units} have {self.warned_of}")
+            note(f"warning: {self.warned} of {self.total} {self.units} have {self.warned_of}")
         return 2 if self.count else 0
 
     def _print(self, error: str) -> None:

@@ -164,9 +164,11 @@ def run(args: argparse.Namespace) -> int:
     """Translate lines and print them."""
     _check_options(args)
     model = load_all(args.model, args.ensemble)
+    if args.coverage_penalty and model.model.extras:
+        _check.fail("--coverage-penalty needs a model without extras, which lengthen the source or rerank")
     _check_outputs(model, args)
     calibrated = check_calibrated(args, model, beam_sizes(args)[0])
-    search, output, number = _search(model, args, every=calibrated), _Output(model, args, calibrated), 0
+    search, output = _search(model, args, every=calibrated), _Output(model, args, calibrated)
     lines, failures = (
         read_blocks(args.file or "-"),
         Failures("translate", "lines", display_name(args.file or "-")),
@@ -175,7 +177,7 @@ def run(args: argparse.Namespace) -> int:
     for number, (line, translations) in enumerate(translate_lines(model, lines, search, unseen), 1):
         output.show(number, line, translations)
     output.save()
-    return failures.status(number)
+    return failures.status()
 
 
 def translate_lines(

@@ -1,7 +1,8 @@
 """Read parallel text: one file of lines source TAB target, or two line-aligned files; UTF-8, optionally gzipped.
 
-Lines end with LF or CRLF; a file that has CR only is an error. A byte order mark at the start of the file is ignored. A
-line that cannot be read raises an error with its number. A file that changes while it is read is an error, too.
+Lines end with LF or CRLF; a file that has CR only is an error. A byte order mark at the start of the file decides
+between UTF-8 and UTF-16 (`regard._encoding`). A line that cannot be read raises an error with its number. A file that
+changes while it is read is an error, too.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard import _check, _files
+from regard._encoding import utf_8
 from regard.seq2seq.corpus import tables
 from regard.seq2seq.corpus.tables import Columns
 from regard.seq2seq.sources.base import Source
@@ -31,6 +33,7 @@ from regard.seq2seq.sources.text.tokenizers import Tokenizer
 __all__ = [
     "GZIP",
     "by_source",
+    "check_sides",
     "Skipped",
     "as_pairs",
     "no_pair",
@@ -143,11 +146,12 @@ def _of_lines(
     """Return the sentence pairs of lines source TAB target."""
     shared = memoized(_same)
     pairs: list[tuple[str, str]] = []
+    first: list[tables.Record] = []
     number = quoted = 0
     for number, line in enumerate(lines, 1):
         cells = line.split("\t")
-        if number == 1:
-            tables.note_header(tables.Record(1, cells), name)
+        if number <= tables.COMPARED:
+            first.append(tables.Record(number, cells))
         if '"' in line:
             quoted += sum(map(tables.is_quoted, cells))
         if len(cells) == 2 and not is_blank(cells[0]) and not is_blank(cells[1]):
@@ -155,6 +159,7 @@ def _of_lines(
             _keep(number, kept)
         else:
             _no_pair(line, cells, name, number, skipped)
+    tables.note_header(first, name)
     tables.note_quotes(quoted, 2 * number, name)
     return _not_empty(pairs, [name], number)
 
@@ -262,7 +267,15 @@ def _of_two(
             f"{names[0]} has {counts[0]} lines, {names[1]} has {counts[1]}:"
             f" line {counts[few] + 1} is missing in {names[few]}"
         )
+    check_sides(pairs, names)
     return _not_empty(pairs, names, counts[0])
+
+
+def check_sides(pairs: Sequence[Sequence[str]], names: Sequence[str]) -> None:
+    """Raise if the lines of a source and a target file are pairs themselves."""
+    if pairs and all(side.count("\t") == 1 for pair in pairs for side in pair):
+        rule = f"{names[0]} and {names[1]} must be sources and targets. All lines of both are pairs with a TAB instead."
+        _check.fail(rule, hint=f"join them to one file of pairs: cat {' '.join(names)}")
 
 
 class _Lines(Iterator[str]):
@@ -394,7 +407,7 @@ def file_lines(path: Readable) -> Iterator[Iterator[str]]:
 
 
 def read_lines(path: Readable, errors: dict[int, str] | None = None) -> Generator[list[str], None, None]:
-    """Read UTF-8, gzipped or not, in batches of the lines available: from a terminal, one by one.
+    """Read text, gzipped or not, in batches of the lines available: from a terminal, one by one.
 
     With `errors`, the error of a line that is not UTF-8, contains a null byte or is too long is kept there by its
     number, and an empty line takes its place; by default such a line raises it.
@@ -402,7 +415,7 @@ def read_lines(path: Readable, errors: dict[int, str] | None = None) -> Generato
     name = display_name(path)
     number, begun = 1, b""
     with _opened(path, name) as file:
-        for block in _unpacked(_blocks(file), name):
+        for block in utf_8(_unpacked(_blocks(file), name), name):
             data = begun + block
             end = data.rfind(b"\n") + 1
             begun = data[end:]
@@ -436,7 +449,7 @@ def _decoded(data: bytes, name: str, number: int, errors: dict[int, str] | None)
         try:
             good.append(_check.text_line(line, f"{name}, line {i}", first=i == 1))
         except ValueError as error:
-            if errors is None or (i == 1 and _check.is_utf_16(line)):
+            if errors is None:
                 if good:
                     yield good
                 raise

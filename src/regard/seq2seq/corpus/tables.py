@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import itertools
 import re
+import unicodedata
 import warnings
 from collections.abc import Iterable, Iterator, MutableMapping, Sequence
 from typing import NamedTuple
@@ -13,7 +14,7 @@ from regard import _check
 from regard.seq2seq.sources.text.normalization import normalize
 
 __all__ = [
-    *("Columns", "Record", "check_columns", "is_csv", "is_quoted", "name_like", "note_header", "note_quotes"),
+    *("COMPARED", "Columns", "Record", "check_columns", "is_csv", "is_quoted", "note_header", "note_quotes"),
     "records",
 ]
 
@@ -26,25 +27,10 @@ _PLAUSIBLE = (
     0.9  # the part of the rows with the same number of fields from which on a delimiter may be the true one
 )
 _LONGEST_FIELD = 1 << 20  # characters
-# Common column names of sentence pairs, including language codes and English names of languages.
-_NAMES = frozenset(
-    re.findall(
-        r"\w+",
-        """
-        answer ar ara arabic armenian arpabet bengali bg bn bulgarian ca catalan chi chinese croatian cs
-        czech da danish de deu dut dutch el en eng english es estonian et eu fa fi fin finnish foreign fr
-        fra fre french from ga ger german gl grapheme graphemes greek gu he hebrew hi hin hindi hr hu
-        hungarian hy hypothesis icelandic id indonesian input ipa irish is it ita italian ja japanese jpn ka
-        kk km kn ko kor korean l1 l2 lang lang1 lang2 language language1 language2 latin latvian letters
-        lithuanian lo lt lv malay mk ml mr ms mt my native nb ne nl nld nn no norwegian original output pa
-        persian phoneme phonemes phrase pl pol polish por portuguese pronunciation pt question reference ro
-        romanian ru rus russian s1 s2 sentence sentence1 sentence2 sentences serbian sk sl slovak slovenian
-        sound sounds source spa spanish spelling sq sr src sv sw swahili swe swedish ta tamil target te text
-        text1 text2 tgt th thai to tr translated translation trg tur turkish uk ukrainian ur urdu uz vi
-        vietnamese welsh word words zh zho
-        """,
-    )
-)
+COMPARED = 101  # rows from which a first row that is a header differs
+_FEWEST = 5
+_MOST = 0.9  # of these rows
+_NAME = re.compile(r"[^\W\d][\w/()-]*( [\w/()-]+){0,2}")  # of a column: no sentence
 
 
 class Record(NamedTuple):
@@ -92,9 +78,8 @@ def records(
         return
     first = first._replace(cells=_trimmed(first.cells, 2))
     chosen, has_names = _choose(first, name, columns)
-    if columns is None:
-        note_header(first, name)
-    for row in rows if has_names else itertools.chain(empty, [first], rows):
+    rest = rows if has_names else itertools.chain(empty, [first], rows)
+    for row in _with_note(rest, name) if columns is None else rest:
         cells, error = _trimmed(row.cells, len(first.cells)), row.error
         if cells and not error and len(cells) != len(first.cells):
             error = (
@@ -309,25 +294,54 @@ def _until_error(reader: Iterator[list[str]]) -> Iterator[list[str]]:
 # ------------------------------------------------------------------------------------------------------ notes
 
 
-def name_like(cells: Sequence[str]) -> bool:
-    """Return whether fields look like a header: two different ones, both made of common column names."""
-    parts = [re.split(r"[\W_]+", cell.strip('" \ufeff').casefold()) for cell in cells]
-    named = [
-        not _NAMES.isdisjoint(words) and all(word in _NAMES or word.isdigit() for word in words if word)
-        for words in parts
-    ]
-    return len(cells) == 2 and all(named) and parts[0] != parts[1]
-
-
-def note_header(first: Record, name: str) -> None:
-    """Warn if the first row looks like a header."""
-    if name_like(first.cells):
-        names = " ".join(_argument(cell.strip('" \ufeff')) for cell in first.cells)
+def note_header(rows: Sequence[Record], name: str) -> None:
+    """Warn if the first of rows looks like a header: two names, of which one is unlike what follows below it."""
+    if len(rows) <= _FEWEST or any(len(row.cells) != 2 for row in rows[:1]):
+        return
+    names = [cell.strip('" \ufeff') for cell in rows[0].cells]
+    below = [[row.cells[side] for row in rows[1:] if len(row.cells) == 2] for side in (0, 1)]
+    if _are_names(names, below) and any(map(_is_unlike, names, below)):
         warnings.warn(
-            f"{name}, line {first.line} looks like the names of columns and is taken for a pair;"
-            f" --columns {names} makes it a header",
+            f"{name}, line {rows[0].line} looks like the names of columns and is taken for a pair;"
+            f" --columns {' '.join(map(_argument, names))} makes it a header",
             stacklevel=2,
         )
+
+
+def _are_names(cells: Sequence[str], below: Sequence[Sequence[str]]) -> bool:
+    """Return whether two different cells may be names: short, without punctuation, of words that do not come below."""
+    known = [{word for cell in column for word in cell.casefold().split()} for column in below]
+    new = (known[side].isdisjoint(cell.casefold().split()) for side, cell in enumerate(cells))
+    return cells[0].casefold() != cells[1].casefold() and all(map(_NAME.fullmatch, cells)) and all(new)
+
+
+def _is_unlike(name: str, column: Sequence[str]) -> bool:
+    """Return whether nearly all cells of a column are longer than a name, in another script or case."""
+    scripts = _scripts(name)
+    unlike = (
+        sum(len(cell.split()) > len(name.split()) or len(cell) > 2 * len(name) for cell in column),
+        sum(scripts.isdisjoint(_scripts(cell)) for cell in column),
+        sum(cell.strip()[:1].isupper() is not name[:1].isupper() for cell in column),
+    )
+    return max(unlike) >= _MOST * len(column) > 0
+
+
+def _scripts(text: str) -> set[str]:
+    """Return the scripts of the letters of a text, as the names of its first letters begin."""
+    return {unicodedata.name(letter, "").partition(" ")[0] for letter in text[:20] if letter.isalpha()}
+
+
+def _with_note(rows: Iterable[Record], name: str) -> Iterator[Record]:
+    """Yield rows, and warn as soon as enough are known if the first looks like a header."""
+    first: list[Record] = []
+    for row in rows:
+        if len(first) < COMPARED:
+            first.append(row)
+            if len(first) == COMPARED:
+                note_header(first, name)
+        yield row
+    if len(first) < COMPARED:
+        note_header(first, name)
 
 
 def _argument(name: str) -> str:

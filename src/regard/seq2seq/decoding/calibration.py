@@ -1,5 +1,7 @@
 """Calibrated probabilities: how often an answer of a search is right, from the log-probabilities of its hypotheses.
 
+The log-probabilities are in the order of the search (`regard.seq2seq.translator.Translator.ranked_logs`).
+
 A network's probability of an answer is too large or too small, by the training, the beam and the reranker. Of held-out
 sources it is known whether the answer was right, and a logistic regression (Platt 1999) makes of two numbers the
 probability that it is::

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from regard import _check
 from regard.seq2seq.training.config import OPTIONS, TrainingConfig
 
-__all__ = ["PRESETS", "Preset", "Recipe", "expected_time", "preset"]
+__all__ = ["PRESETS", "Preset", "Recipe", "expected_seconds", "expected_time", "preset"]
 
 
 class Recipe(NamedTuple):
@@ -134,14 +134,21 @@ def expected_time(name: str, words: Collection[str], options: Mapping[str, Any])
     """
     training, chosen = options["training"], PRESETS[name]
     line = f"training takes {training.steps:,} steps, by the number of words"
-    recipe = _recipe(chosen.recipes, len(words), {"steps": training.steps})
-    if options["network"] == recipe.network and options["family"] == chosen.options["family"]:
-        slower = _SLOWER if "translation_memory" in options["extras"] else 1
-        seconds = training.steps * recipe.seconds * slower
+    if (seconds := expected_seconds(name, len(words), options)) is not None:
         line += f": about {_minutes(seconds)} on two free cores"
     if training.steps >= _MOST_STEPS or len(words) < chosen.recipes[0].words:
         return line
     return f"{line}; --steps {_MOST_STEPS} makes fewer errors: {chosen.longer}"
+
+
+def expected_seconds(name: str, words: int, options: Mapping[str, Any]) -> float | None:
+    """Return how long the steps of a preset take on two free cores; None for another network, or without steps."""
+    training, chosen = options["training"], PRESETS[name]
+    if training.steps is None or options["family"] != chosen.options["family"]:
+        return None
+    recipe = _recipe(chosen.recipes, words, {"steps": training.steps})
+    slower = _SLOWER if "translation_memory" in options["extras"] else 1
+    return training.steps * recipe.seconds * slower if options["network"] == recipe.network else None
 
 
 def _minutes(seconds: float) -> str:

@@ -39,7 +39,7 @@ _NO_WIDTH = ("Mn", "Me", "Mc", "Cf", "Zl", "Zp")
 
 
 def wants_color(stream: TextIO | None = None) -> bool:
-    """Return whether text for a stream is coloured, by NO_COLOR, FORCE_COLOR or whether it is a terminal.
+    """Return whether text for a stream is coloured: by NO_COLOR, FORCE_COLOR, CLICOLOR, or whether it is a terminal.
 
     Parameters
     ----------
@@ -61,10 +61,10 @@ def wants_color(stream: TextIO | None = None) -> bool:
     """
     if os.environ.get("NO_COLOR"):
         return False
-    if os.environ.get("FORCE_COLOR", "0") not in ("", "0"):
+    if any(os.environ.get(name, "0") not in ("", "0") for name in ("FORCE_COLOR", "CLICOLOR_FORCE")):
         return True
     stream = sys.stdout if stream is None else stream
-    return stream.isatty() and os.environ.get("TERM") != "dumb"
+    return stream.isatty() and os.environ.get("TERM") != "dumb" and os.environ.get("CLICOLOR") != "0"
 
 
 def shade(text: str, share: float) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -14,7 +15,7 @@ from regard.seq2seq.commands.evaluate.arguments import output_files
 from regard.seq2seq.commands.evaluate.data import Items, gold_file
 from regard.seq2seq.commands.examples import example_path, loaded
 from regard.seq2seq.commands.link_files import LineLinks, LinkFile
-from regard.seq2seq.commands.loading import Unseen, word_links
+from regard.seq2seq.commands.loading import Unseen, check_posterior, listed, word_links
 from regard.seq2seq.commands.options import check_outputs
 from regard.seq2seq.commands.read_lines import Failures
 from regard.seq2seq.decoding.beam import BEAM
@@ -26,6 +27,7 @@ from regard.seq2seq.sources.text.normalization import Normalization
 from regard.seq2seq.sources.text.tokenizers import Tokenizer
 from regard.seq2seq.translator import Translator, check_length
 from regard.show.progress import Progress
+from regard.show.terminal.text import note
 
 __all__ = ["Output", "model_outputs", "read_for_models"]
 
@@ -38,6 +40,26 @@ class Output(NamedTuple):
     lines: list[str]
     links: LinkScore | None = None
     form: Normalization = "none"
+
+
+class _Unseen(Unseen):
+    """Warns of all items together, whatever the number of models."""
+
+    def __init__(self, failures: Failures, unknown: str | None) -> None:
+        super().__init__(failures, unknown)
+        self.warnings: dict[str, tuple[Sequence[str], str]] = {}
+
+    def _warn(self, location: str, symbols: Sequence[str], result: str) -> None:
+        self.warnings[location] = symbols, result
+
+    def report(self) -> None:
+        """Print the warning."""
+        if self.warnings:
+            counts = Counter(symbol for symbols, _ in self.warnings.values() for symbol in symbols)
+            frequent = [symbol for symbol, _ in counts.most_common()]
+            items = f"{len(self.warnings)} of {self.failures.total} items"
+            result = max((result for _, result in self.warnings.values()), key=len)
+            note(f"warning: {items} have symbols that the model has never seen: {listed(frequent)}; {result}")
 
 
 class _Read(NamedTuple):
@@ -86,7 +108,8 @@ def model_outputs(
     """
     if gold is not None and not all(model.attention for model in models):
         _check.fail("--gold needs attention: one of the models was trained without")
-    inputs, unseen = list[_Read](), Unseen(failures, args.unknown)
+    check_posterior(args, models)
+    inputs, unseen = list[_Read](), _Unseen(failures, args.unknown)
     targets: list[Any] = [] if gold is None else test.targets
     for model in models:  # those that split text alike share the examples
         source, target = model.model.source, model.model.target
@@ -97,9 +120,7 @@ def model_outputs(
         inputs.append(_Read(model, examples, targets, translated, sorted(aligned)))
         if gold is not None:
             _check_gold(gold_file(args), inputs[-1], gold)
-            # Raises for a model without a posterior, before all pairs are translated.
-            first = inputs[-1].aligned[:1]
-            model.align([examples[i] for i in first], [targets[i] for i in first], posterior=args.posterior)
+    unseen.report()
     if gold is not None:
         gold_file(args).warn([links.possible for links in gold])
     for name, read in zip(names, inputs, strict=True):

@@ -35,6 +35,7 @@ def run(args: argparse.Namespace) -> int:
     if gold is not None and len(gold) != (count := len(test.references)):
         _check.fail(f"{args.gold} must have a line for each of the {count} pairs. It has {len(gold)}.")
     names, failures = model_names(args), Failures("evaluate", "items", test.name)
+    failures.total = len(test.references)
     form: Normalization = "none"
     outputs: Iterable[Output]
     if args.hypotheses:
@@ -53,4 +54,4 @@ def run(args: argparse.Namespace) -> int:
         write_json(args.json, json_content(args, test, results, copied))
     if args.png:
         draw(args.png, columns[key], key, test, results)
-    return failures.status(len(test.references))
+    return failures.status()

@@ -7,6 +7,7 @@ lines of other families alone. The model gets the one that is fitted to all of t
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
@@ -29,6 +30,7 @@ __all__ = ["Confidence", "calibrate", "describe"]
 _FOLDS = 5
 _MOST = 500  # sources of test and of validation, if they are not words
 _PRECISION = 0.98
+_WORTH_KEEPING = 0.05  # of the answers
 _THRESHOLDS = (0.5, 0.7, 0.8, 0.9, 0.95, 0.98)
 
 
@@ -45,11 +47,15 @@ class Confidence(NamedTuple):
 
     def measures(self) -> dict[str, float]:
         """Return the calibration error, and the largest share of answers of which 98 % are right."""
+        error = calibration_error(self.probabilities, self.right)
+        return {"calibration_error": error, "kept_with_98_percent_right": self.precise()[0]}
+
+    def precise(self) -> tuple[float, float]:
+        """Return the largest share of the most probable answers of which 98 % are right, and its least probability."""
         order = np.argsort(self.probabilities, kind="stable")[::-1]
         precise = np.cumsum(np.array(self.right)[order]) >= _PRECISION * np.arange(1, len(order) + 1)
         kept = int(np.flatnonzero(precise)[-1]) + 1 if precise.any() else 0
-        error = calibration_error(self.probabilities, self.right)
-        return {"calibration_error": error, "kept_with_98_percent_right": kept / len(order)}
+        return kept / len(order), self.probabilities[order[kept - 1]] if kept else 1.0
 
     def by_threshold(self, references: Sequence[Sequence[Phones]]) -> list[dict[str, float]]:
         """Return for some probabilities the share of words that have at least that, and their error rates."""
@@ -114,10 +120,14 @@ def _fitted(
     return Calibration.fit([one.logs for one in chosen], [one.right for one in chosen], BEAM)
 
 
-def describe(calibration: Calibration, confidence: Confidence) -> str:
-    """Describe how far the probabilities of a model hold."""
+def describe(calibration: Calibration, confidence: Confidence, verb: str) -> str:
+    """Describe how far the probabilities of a model hold, and what a threshold of a verb is good for, if it has one."""
     line = f"probabilities are calibrated on {calibration.answers} held-out sources"
     if not confidence.probabilities:
         return line
-    error, kept = confidence.measures().values()
-    return f"{line}: calibration error {100 * error:.1f} %, {100 * kept:.1f} % of answers are kept with 98 % right"
+    line += f": calibration error {100 * confidence.measures()['calibration_error']:.1f} %"
+    kept, least = confidence.precise()
+    if not verb or kept < _WORTH_KEEPING:
+        return line
+    share, threshold = f"{100 * kept:.0f} % of the answers", math.floor(100 * least) / 100
+    return f"{line}; regard {verb} --threshold {threshold:g} keeps {share}, of which 98 % are right"

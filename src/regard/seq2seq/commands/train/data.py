@@ -17,7 +17,7 @@ from regard.pronunciation.files import load
 from regard.seq2seq.commands.columns import check_one_file
 from regard.seq2seq.commands.examples import load_pairs
 from regard.seq2seq.commands.link_files import LineLinks, LinkFile, PairLinks, SkippedPairs, read_links
-from regard.seq2seq.commands.train.dictionary import MOST_TESTED, dictionary_pairs
+from regard.seq2seq.commands.train.dictionary import MOST_TESTED, dictionary_pairs, suggesting_preset
 from regard.seq2seq.commands.train.notices import notices
 from regard.seq2seq.corpus.dataset import is_short
 from regard.seq2seq.corpus.pairs import Pair, read_pairs, read_two
@@ -162,7 +162,8 @@ def _pairs(
     if len(paths) == 2:
         pairs = read_two(*paths, skipped=on_skipped, kept=lines.append)
     else:
-        pairs = read_pairs(paths[0], skipped=on_skipped, kept=lines.append, columns=files.columns)
+        with suggesting_preset(paths[0]):
+            pairs = read_pairs(paths[0], skipped=on_skipped, kept=lines.append, columns=files.columns)
     return load_pairs(pairs, model, paths[0], lines)
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
 
 from regard import _check
-from regard.pronunciation import Lexicon, prepare
+from regard._characters import one_line
+from regard.pronunciation import Lexicon, prepare, read
 from regard.pronunciation.commands.lexicon import joined, note_left_out, prepared
 from regard.pronunciation.files import load
 from regard.pronunciation.ipa import PHONES
@@ -23,12 +25,14 @@ from regard.show.terminal.text import clean, note
 
 __all__ = [
     "MOST_TESTED",
+    "dictionary_format",
     "dictionary_pairs",
     "is_of_pronunciation",
     "most_repetitions",
     "read_dictionary",
     "reads_dictionary",
     "right_answers",
+    "suggesting_preset",
     "tested_words",
 ]
 
@@ -37,6 +41,10 @@ Phones = tuple[str, ...]
 MOST_TESTED = 2_000  # words that are held out for the test
 _SHOWN = 5  # phones that a model never writes
 _FORMAT = "tsv"  # which has all words, phones and variants
+_DIFFERENT, _EACH = (
+    0.6,
+    1.5,
+)  # share of words that are different, uses of a phone: of sentences they are fewer
 
 
 def read_dictionary(args: argparse.Namespace, paths: tuple[str, ...]) -> Lexicon:
@@ -45,6 +53,31 @@ def read_dictionary(args: argparse.Namespace, paths: tuple[str, ...]) -> Lexicon
     result = prepared(lexicon, args, _FORMAT)
     note_left_out(result, "the training")
     return result.lexicon
+
+
+@contextmanager
+def suggesting_preset(path: str) -> Iterator[None]:
+    """Name the preset in the error about a file that has no pairs, if it is a pronunciation dictionary."""
+    try:
+        yield
+    except ValueError as error:
+        if path == "-" or not (format := dictionary_format(Path(path))):
+            raise
+        _check.fail(
+            one_line(error), hint=f"--preset pronunciation reads it as a dictionary in the format {format}"
+        )
+
+
+def dictionary_format(path: Path) -> str:
+    """Return the format of a dictionary; empty for another file, such as one of sentences."""
+    try:
+        lexicon = read(path, skip_bad=True)
+    except (ValueError, OSError):
+        return ""
+    entries = [*lexicon.entries()]
+    phones = sum(len(variant.phones) for _, variant in entries)
+    repeated = len(lexicon) >= _DIFFERENT * len(entries) and phones >= _EACH * len(lexicon.phones())
+    return lexicon.format if repeated and len(lexicon.skipped) < len(entries) else ""
 
 
 def dictionary_pairs(lexicon: Lexicon, model: Seq2Seq) -> list[Pair]:

@@ -10,7 +10,7 @@ from typing import Any
 
 from regard.seq2seq.commands import curve, drawing
 from regard.seq2seq.commands.pages import PageParts
-from regard.seq2seq.commands.summary import Summary, summarize
+from regard.seq2seq.commands.summary import Measures, Summary
 from regard.seq2seq.commands.train.card import describe_rates, rates, rates_by_length
 from regard.seq2seq.commands.train.confidence import Confidence
 from regard.seq2seq.commands.train.data import Data, with_noun
@@ -38,6 +38,7 @@ __all__ = [
     "draw_curve",
     "forecast",
     "measure",
+    "measures_for",
     "print_measures",
     "print_rates",
     "sample_pairs",
@@ -122,11 +123,10 @@ class Reporter:
         log: Path,
         sample: Sequence[Pair],
         first: TrainingStep,
-        *,
-        phonemes: bool = False,
+        measures: Measures,
     ) -> None:
         self.model, self.training, self.sample = model, training, sample_pairs(sample)
-        self.phonemes = phonemes
+        self.measures = measures
         done = first.number - 1
         self.progress = Progress(first.total, name, done=done)
         self.log = Log(log, resume_at=done if done else None)
@@ -180,7 +180,7 @@ class Reporter:
             return line + saved, None
         sources = [source for source, _ in self.sample]
         texts = [translation.text for translation in self.model.translate(sources, beam=1)]
-        measures = measure(self.model, self.sample, texts, phonemes=self.phonemes)
+        measures = measure(self.measures, self.model, self.sample, texts)
         chosen = self.last * 7 % len(texts)
         example = f"  {clean(str(sources[chosen]))} -> {clean(texts[chosen])}"
         line += f", {measures} (greedy, {_count(self.sample)}){saved}"
@@ -213,14 +213,19 @@ class Reporter:
         self.progress.write(forecast(speed, seen, step.seconds / 60, usual, planned, config.minutes, option))
 
 
+def measures_for(model: Seq2Seq, data: Data) -> Measures:
+    """Return what is measured of a model, by its training pairs."""
+    sources, targets = ([str(pair[side]) for pair in data.lessons] for side in (0, 1))
+    return Measures.of(model.target, sources, targets, phonemes=data.lexicon is not None)
+
+
 def measure(
-    model: Seq2Seq, pairs: Sequence[Pair], translations: Sequence[str], *, phonemes: bool = False
+    measures: Measures, model: Seq2Seq, pairs: Sequence[Pair], translations: Sequence[str]
 ) -> Summary:
     """Measure translations of the sources of pairs."""
     form = model.model.target.normalization
     references = [normalize(str(target), form) for _, target in pairs]
-    sources = [str(source) for source, _ in pairs]
-    return summarize(model.target, sources, translations, references, phonemes=phonemes)
+    return measures.summarize([str(source) for source, _ in pairs], translations, references)
 
 
 def _count(pairs: Sequence[Pair]) -> str:
@@ -317,17 +322,17 @@ def draw_curve(files: RunFiles) -> None:
 
 def print_measures(models: Sequence[Seq2Seq], test: Sequence[Pair], data: Data) -> None:
     """Print the measures of each model on the test pairs, and of the copied sources if those are nearly as good."""
-    sources, measured = [source for source, _ in test], []
+    sources, measured, chosen = [source for source, _ in test], [], measures_for(models[0], data)
     any_target = ", any target of a source right" * (len({*test}) > len({*sources}))
     for model in models:
-        measures = measure(model, test, [t.text for t in model.translate(sources)])
+        measures = measure(chosen, model, test, [t.text for t in model.translate(sources)])
         measured.append(measures)
         how = "with" if model.attention else "without"
         signature = f" ({measures.signature})" if measures.signature else any_target
         print(f"{measures} {how} attention, on {_describe_test(data, test)}, beam {BEAM}{signature}")
     if models[0].reader.tokenizer is None:
         return  # there is nothing to copy
-    copied = measure(models[0], test, list(map(str, sources)))
+    copied = measure(chosen, models[0], test, list(map(str, sources)))
     if any(is_near(copied._asdict(), measures._asdict()) for measures in measured):
         print(f"{copied} by copying the source")
 

@@ -16,6 +16,7 @@ from regard import _check, _signals
 from regard.seq2seq import extras
 from regard.seq2seq.commands import drawing
 from regard.seq2seq.commands.options import first_given
+from regard.seq2seq.commands.summary import Measures
 from regard.seq2seq.commands.train.arguments import (
     add_arguments,
     check_options,
@@ -33,6 +34,7 @@ from regard.seq2seq.commands.train.report import (
     closing_notes,
     describe_pairs,
     draw_curve,
+    measures_for,
     print_measures,
     print_rates,
     short_warning,
@@ -161,7 +163,8 @@ def _train_and_show(runs: Sequence[Run], test: Sequence[Pair], data: Data, card:
                 one.model.held_out = _held_out(test, data)
                 one.model.save(one.files.model)
             if one.model.calibration is not None:
-                note(describe(one.model.calibration, confidence))
+                verb = "pronounce" if data.lexicon else "translate" if one.model.reader.tokenizer else ""
+                note(describe(one.model.calibration, confidence, verb))
         show_examples(runs[0].model, runs[0].files, test)
     except KeyboardInterrupt as error:
         files = runs[0].files
@@ -227,12 +230,12 @@ class Run:
     """One training of a command, with its model and its files."""
 
     training: Training
+    measures: Measures  # after each epoch
 
     def __init__(self, model: Seq2Seq, files: RunFiles) -> None:
         self.model, self.files, self.stop = model, files, Stop()
         self.name = "training" if model.attention else "training without attention"
         self.sample: Sequence[Pair] = []  # validation pairs to translate after each epoch
-        self.phonemes = False  # whether targets are phonemes
         self.saved = ""  # names the epoch of the best model
 
     def begin(self, data: Data, longest: int) -> None:
@@ -259,12 +262,14 @@ class Run:
                 taught=None if data.labels is None else data.labels.taught,
             )
         self.sample = short_pairs(self.model, data.valid, longest)
-        self.phonemes = data.lexicon is not None
+        self.measures = measures_for(self.model, data)
 
     def resume(self) -> None:
         """Resume from the checkpoint, if there is one; raise if it is of another training."""
         if (state := self.files.take_state()) is not None:
             resume(self.training, state, self.files.checkpoint, HINT)
+            if not self.training.step:
+                note(f"{self.name} starts over: it has been ended before its first checkpoint")
 
     def ensure_checkpoint(self) -> None:
         """Write a checkpoint, if there is none of this training."""
@@ -315,9 +320,7 @@ class Run:
                 note(f"{self.name} is done already")
                 return
             log = self.files.log
-            reporter = Reporter(
-                self.name, self.model, self.training, log, self.sample, first, phonemes=self.phonemes
-            )
+            reporter = Reporter(self.name, self.model, self.training, log, self.sample, first, self.measures)
             stack.enter_context(reporter)
             for step in chain([first], steps):
                 reporter.time(step)
