@@ -310,7 +310,8 @@ def test_other_data_types_are_rejected(name: str, bad: Any, got: str) -> None:
     dy = inputs.pop("dy")
     with pytest.raises(TypeError) as caught:
         nn.convolution(**inputs)[1](dy)
-    assert str(caught.value) == f"{name} must be an array of float32 or float64. Got {got} instead."
+    hint = f"\n  hint: np.asarray({name})" * (got == "list")
+    assert str(caught.value) == f"{name} must be an array of float32 or float64. Got {got} instead.{hint}"
 
 
 def test_relu() -> None:

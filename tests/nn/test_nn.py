@@ -165,7 +165,10 @@ def test_integers_lists_and_masked_arrays_are_rejected(name: str) -> None:
             continue  # where long double is float64
         with pytest.raises(TypeError) as caught:
             call(make)
-        assert str(caught.value) == f"{first} must be an array of float32 or float64. Got {got} instead."
+        hint = f"\n  hint: np.asarray({first})" * (got == "list")
+        assert (
+            str(caught.value) == f"{first} must be an array of float32 or float64. Got {got} instead.{hint}"
+        )
     call(lambda *shape: draw(*shape))
 
 
