@@ -13,6 +13,9 @@ name              content                                                       
 cmudict           126,052 English words and their pronunciations                              CMU's, as BSD
 libreoffice-fr    sentences of LibreOffice's help, English and French                         MPL-2.0
 libreoffice-de    the same, English and German                                                MPL-2.0
+libreoffice-es    the same, English and Spanish                                               MPL-2.0
+libreoffice-it    the same, English and Italian                                               MPL-2.0
+interface-de      strings of LibreOffice's menus and dialogs, English and German              MPL-2.0
 bible             verses of the New Testament, Greek and English, aligned by hand             CC BY 4.0
 netra             a trained encoder-decoder with Bahdanau's attention, and its data           MIT
 g2p-en            a trained encoder-decoder without attention, letters to phonemes            Apache-2.0
@@ -28,6 +31,7 @@ from __future__ import annotations
 
 import argparse
 import csv
+import gettext
 import hashlib
 import importlib.util
 import json
@@ -305,7 +309,26 @@ HELP_PACKAGES = {
         "00490b63c509ac96f7f212d6a6e40452d3e0d1f97ccf4b824dd5ec4c01e8277f",
         apt=True,
     ),
+    "es": Package(
+        "libreoffice-help-es",
+        HELP_VERSION,
+        "9128a84d83d92c8b1c618d90469d16affddb7d1290b09d42a0c5109cb16f0480",
+        apt=True,
+    ),
+    "it": Package(
+        "libreoffice-help-it",
+        HELP_VERSION,
+        "7fa29342a302bb495981fdabf98f3a9c3628123f3f191b2a5c95cb583c9ff212",
+        apt=True,
+    ),
 }
+INTERFACE = Package(
+    "libreoffice-l10n-de",
+    HELP_VERSION,
+    "aee22c8e3b3c0431f6e1b0bc66f757ba36c860e2651a05eb050fde4897f06548",
+    apt=True,
+)
+INTERFACE_HELD_OUT = {"test": 4, "valid": 3}  # percent of the sources
 
 
 def libreoffice(language: str, longest: int = 15) -> Split[list[Pair]]:
@@ -328,6 +351,27 @@ def libreoffice(language: str, longest: int = 15) -> Split[list[Pair]]:
                 build.write(folder / f"{split}.tsv.gz", pairs)
             folder.rename(path)
     return Split(*([tuple(pair) for pair in build.read(path / f"{name}.tsv.gz")] for name in Split._fields))
+
+
+def interface(longest: int = 15) -> Split[list[Pair]]:
+    """Return strings of menus and dialogs, English and German, without marks of keys, of at most `longest` words.
+
+    A hash of the source chooses its split, so near copies of test strings are among the training strings.
+    """
+    known: dict[str, str] = {}
+    for path in sorted((unpacked(INTERFACE) / "usr/lib/libreoffice").rglob("*.mo")):
+        with path.open("rb") as file:
+            strings = gettext.GNUTranslations(file)._catalog  # type: ignore[attr-defined]
+        for given, translated in strings.items():
+            if isinstance(given, str) and translated:
+                sides = (x.split("\4")[-1].replace("~", "").strip() for x in (given, translated))
+                source, target = (" ".join(side.split()) for side in sides)
+                if source and target and max(source.count(" "), target.count(" ")) < longest:
+                    known.setdefault(source, target)
+    parts: dict[str, list[Pair]] = {name: [] for name in Split._fields}
+    for pair in sorted(known.items()):
+        parts[_part(pair[0], INTERFACE_HELD_OUT)].append(pair)
+    return Split(**parts)
 
 
 def _help_pages(language: str) -> Path:
@@ -374,7 +418,7 @@ def bible(longest: int = BIBLE_LONGEST) -> Split[list[Verse]]:
     for name in greek:
         verse = _verse(greek[name], english.get(name, {}), links.get(name, ()))
         if verse.links and max(len(verse.source), len(verse.target)) <= longest:
-            parts[_part(name[:5])].append(verse)
+            parts[_part(name[:5], BIBLE_HELD_OUT)].append(verse)
     return Split(**parts)
 
 
@@ -398,9 +442,9 @@ def _verse(source: dict[str, str], target: dict[str, str], links: Any) -> Verse:
     return Verse(list(source.values()), list(target.values()), inside)
 
 
-def _part(name: str) -> str:
+def _part(name: str, held_out: Mapping[str, int]) -> str:
     percent = int.from_bytes(hashlib.sha256(name.encode()).digest()[:4], "big") % 100
-    for part, share in BIBLE_HELD_OUT.items():
+    for part, share in held_out.items():
         if percent < share:
             return part
         percent -= share
@@ -618,6 +662,9 @@ KNOWN: dict[str, Callable[[], str]] = {
     "gruut": lambda: ", ".join(f"{_count(gruut(name))} {name}" for name in GRUUT),
     "libreoffice-fr": lambda: f"{_count(libreoffice('fr'))} pairs of at most 15 tokens",
     "libreoffice-de": lambda: f"{_count(libreoffice('de'))} pairs of at most 15 tokens",
+    "libreoffice-es": lambda: f"{_count(libreoffice('es'))} pairs of at most 15 tokens",
+    "libreoffice-it": lambda: f"{_count(libreoffice('it'))} pairs of at most 15 tokens",
+    "interface-de": lambda: f"{_count(interface())} strings of at most 15 words",
     "bible": _count_bible,
     "netra": _count_netra,
     "phonetisaurus": lambda: f"{len(list((phonetisaurus() / 'bin' / 'x86_64').iterdir()))} programs",

@@ -12,7 +12,6 @@ _OUTPUT = "the result is written to standard output: > FILE"
 _FILES = "files are named without an option"
 _DEVICE = "everything runs on the processor"
 _RESUME = "the same command resumes from its checkpoint by itself"
-_COPIED = "unknown words are always copied from the source"
 
 # Names in OpenNMT, Joey NMT, Marian, fairseq and Hugging Face's scripts, and the equivalents here: the first option
 # that the verb has is suggested; anything else is a sentence.
@@ -135,7 +134,8 @@ _EQUIVALENTS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(
         ("report-align", "print-alignment", "attn-debug", "return-attention"), ("--alignment", "--png")
     ),
-    **dict.fromkeys(("replace-unk", "replace-unknown", "copy"), (_COPIED,)),
+    **dict.fromkeys(("replace-unk", "replace-unknown", "copy"), ("--unknown-words",)),
+    **dict.fromkeys(("no-repeat-ngram-size", "block-ngram-repeat", "max-repetitions"), ("--repetitions",)),
     **dict.fromkeys(("random-seed",), ("--seed",)),
     **dict.fromkeys(("overwrite", "no-restore", "reset", "restart", "force", "f"), ("--fresh",)),
     **dict.fromkeys(

@@ -291,15 +291,6 @@ def test_held_out_sources_are_not_answered(two: list[Seq2Seq], monkeypatch: pyte
     assert asked == WORDS[2:4]
 
 
-def test_a_student_repeats_no_more_than_its_teacher(two: list[Seq2Seq]) -> None:
-    two[1].repetitions = 2
-    try:
-        student = distill(two[1], Seq2Seq(epochs=1, **OPTIONS), WORDS)
-    finally:
-        two[1].repetitions = None
-    assert student.repetitions == 2
-
-
 def test_weight_and_temperature_matter_and_nothing_else_does(two: list[Seq2Seq]) -> None:
     found = []
     for weight, temperature in ((0.0, 1.0), (0.0, 2.0), (0.5, 1.0), (0.5, 2.0), (0.5, 1.0)):

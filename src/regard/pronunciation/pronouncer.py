@@ -119,7 +119,7 @@ class Pronouncer:
         unknown: Unknown = "guess",
         beam: int = BEAM,
     ) -> None:
-        from regard.seq2seq.decoding.repetition import USUAL
+        from regard.seq2seq.decoding.restrictions import USUAL
 
         _check.choice("unknown", unknown, UNKNOWN)
         self.model = model
@@ -169,7 +169,9 @@ class Pronouncer:
         }
         wide = max(self.beam, n_best)
         sources = [reading.given for reading in readable.values()]
-        answers = self.model.candidates(sources, beam=wide, repetitions=self._repetitions) if sources else []
+        answers = self.model.candidates(
+            sources, beam=wide, repetitions=self._repetitions, unknown_words="next"
+        )
         for (word, reading), candidates in zip(readable.items(), answers, strict=True):
             found[word] = self._answers(word, reading, candidates)[:n_best]
         return [found[word] for word in asked]

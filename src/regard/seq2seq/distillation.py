@@ -269,7 +269,7 @@ def label(
     both = [*pairs, *((others[i], one) for i, one in zip(answers.sources, own, strict=True))]
     ids = np.concatenate([[*target.encode(pair[1].content), END] for pair in both])
     soft = _rows(_agreeing(answers.soft, ids), [len(pair[1]) + 1 for pair in both])
-    return Labels(both, Taught(teacher.model.source, target, soft, teacher.model.repetitions))
+    return Labels(both, Taught(teacher.model.source, target, soft))
 
 
 def _answered(

@@ -72,8 +72,8 @@ class Seq2Seq(Translator):
     vocabulary : int, optional
         The largest vocabulary of a side.
     min_count : int, optional
-        How often a token must occur to be in the vocabulary; by default 3 for words from 5,000 pairs on, else 1. Not
-        for subwords.
+        How often a token must occur to be in the vocabulary; by default 3 for words from 5,000 pairs on, where rarer
+        ones are at most 5 % of the target tokens, else 1. Not for subwords.
     lower : bool, optional
         Whether the source is lowercased; by default words are, and other tokens of training sources in one case.
     normalization : {"NFC", "NFKC", "NFD", "none"}

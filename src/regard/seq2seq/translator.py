@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import partial
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +26,7 @@ from regard.seq2seq.decoding.beam import BEAM
 from regard.seq2seq.decoding.beam import beam as beam_search
 from regard.seq2seq.decoding.forced import distributions, force
 from regard.seq2seq.decoding.hypothesis import Hypothesis, Scoring
-from regard.seq2seq.decoding.repetition import beam_without_loops, has_loops
+from regard.seq2seq.decoding.restrictions import Restricted, Restrictions
 from regard.seq2seq.decoding.sampling import sample
 from regard.seq2seq.decoding.search import FIRST
 from regard.seq2seq.extras.base import Reranker
@@ -35,9 +35,19 @@ from regard.seq2seq.sources.example import Example
 from regard.seq2seq.sources.text.vocabulary import END, LONGEST_TOKEN, SPECIAL, START, UNKNOWN
 from regard.seq2seq.storage.model_file import Model
 
-__all__ = ["LONGEST_SENTENCE", "Judged", "Translation", "Translator", "check_length"]
+__all__ = [
+    "LONGEST_SENTENCE",
+    "UNKNOWN_WORDS",
+    "Judged",
+    "Translation",
+    "Translator",
+    "UnknownWords",
+    "check_length",
+]
 
 Array = NDArray[Any]
+UnknownWords = Literal["copy", "next"]
+UNKNOWN_WORDS: tuple[UnknownWords, ...] = get_args(UnknownWords)
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 _Search = Callable[
@@ -180,15 +190,29 @@ class Translator(ABC):
         beam: int = BEAM,
         scoring: Scoring | None = None,
         propose: int = 0,
+        repetitions: int | None = None,
+        unknown_words: UnknownWords = "copy",
     ) -> list[Translation]:
         """Translate sentences.
 
         `sources`: plain text, or tokens; the translation of an empty sentence is empty. For a model of another
         source, what that reads; `beam`: beam size; 1 is greedy search; `scoring`: how hypotheses are scored; by
         default by the mean log-probability of their tokens. With a reranker this is so in the beam; its results are
-        reranked; `propose`: the number of candidates that the reranker adds to those of the beam.
+        reranked; `propose`: the number of candidates that the reranker adds to those of the beam; `repetitions`: how
+        often a group of tokens may come in a row, or as often as in the source; by default as often as in the targets
+        of the training, at least 3 times. No translation is empty then; `unknown_words`: what comes in place of an
+        unknown target token: "copy": a source token that the model doesn't know either, each of them once, and where
+        none is left the next best token; "next": always the next best token.
         """
-        candidates = self.candidates(sources, beam=beam, n_best=1, scoring=scoring, propose=propose)
+        candidates = self.candidates(
+            sources,
+            beam=beam,
+            n_best=1,
+            scoring=scoring,
+            propose=propose,
+            repetitions=repetitions,
+            unknown_words=unknown_words,
+        )
         return [translations[0] for translations in candidates]
 
     def candidates(
@@ -200,12 +224,12 @@ class Translator(ABC):
         scoring: Scoring | None = None,
         propose: int = 0,
         repetitions: int | None = None,
+        unknown_words: UnknownWords = "copy",
     ) -> list[list[Translation]]:
         """Return the n best translations of each sentence.
 
         `sources`: as for `translate`; `beam`: beam size; `n_best`: the number of translations, at most and by default
-        `beam`; `scoring`, `propose`: as for `translate`; `repetitions`: how often a group of tokens may come in a row,
-        and then no translation is empty or has an unknown token; by default that of the model, if it has such a limit.
+        `beam`; `scoring`, `propose`, `repetitions`, `unknown_words`: as for `translate`.
         """
         width = _check.integer("beam", beam, least=1)
         wanted = width if n_best is None else _check.integer("n_best", n_best, least=1)
@@ -216,15 +240,13 @@ class Translator(ABC):
         reranker = self._reranker(width, _check.integer("propose", propose))
         count = width if wanted > 1 or reranker is not None else 1  # several may have the same text
 
-        most = self.model.repetitions
-        if repetitions is not None:
-            most = _check.integer("repetitions", repetitions, least=1)
-        search = self._beam(width, count, ranked, most)
+        restrictions = self._restrictions(repetitions, unknown_words)
+        search = self._beam(width, count, ranked, restrictions)
 
         def rank(rows: Sequence[Row], hypotheses: list[list[Hypothesis]]) -> list[list[Hypothesis]]:
             assert reranker is not None
             if propose:
-                hypotheses = self._with_proposals(reranker, propose, rows, hypotheses, ranked, most)
+                hypotheses = self._with_proposals(reranker, propose, rows, hypotheses, ranked, restrictions)
             return reranker.rerank(rows, hypotheses, ranked, count if wanted > 1 else 1)
 
         found = self._search_all(sources, search, rank if reranker else None, together=propose > 0)
@@ -308,27 +330,36 @@ class Translator(ABC):
         sources: Sequence[Row],
         hypotheses: Sequence[Sequence[Hypothesis]],
         scoring: Scoring,
-        repetitions: int | None,
+        restrictions: Restrictions,
     ) -> list[list[Hypothesis]]:
         """Add the reranker's candidates to the hypotheses of a beam, with the network's probabilities."""
         candidates = [list(several) for several in hypotheses]
         inputs, new = self._inputs(sources), list[tuple[int, Row]]()
         for i, proposed in enumerate(reranker.propose(sources, count)):
             known = {one.tokens for one in hypotheses[i]}
-            allowed = (one for one in proposed if repetitions is None or not has_loops(one, repetitions))
-            new += [(i, target) for target in allowed if target not in known]
+            new += [(i, one) for one in proposed if restrictions.allow(one) and one not in known]
         targets = [[START, *target, END] for _, target in new]
         forced = self._forced([inputs[i] for i, _ in new], targets, scoring)
         for (i, _), hypothesis in zip(new, forced, strict=True):
             candidates[i].append(hypothesis)
         return [sorted(several, key=lambda one: -one.score) for several in candidates]
 
-    def _beam(self, width: int, n_best: int, scoring: Scoring, repetitions: int | None = None) -> _Search:
-        """Return a beam search, without loops if there is a limit of repetitions."""
-        found = beam_search if repetitions is None else partial(beam_without_loops, most=repetitions)
+    def _restrictions(
+        self, repetitions: int | None = None, unknown_words: UnknownWords = "copy"
+    ) -> Restrictions:
+        """Return what restricts the outputs: the options, or what the model has."""
+        _check.choice("unknown_words", unknown_words, UNKNOWN_WORDS)
+        alike, most = self.model.alike, self.model.repetitions
+        if repetitions is not None:
+            most = _check.integer("repetitions", repetitions, least=1)
+        return Restrictions(most, as_source=alike, copies=alike and unknown_words == "copy")
+
+    def _beam(self, width: int, n_best: int, scoring: Scoring, restrictions: Restrictions) -> _Search:
+        """Return a beam search."""
+        network = Restricted(self.model.network, restrictions)
 
         def search(source: Ids, lengths: Ids, _: Sequence[int]) -> list[list[Hypothesis]]:
-            return found(self.model.network, source, lengths, width=width, n_best=n_best, scoring=scoring)
+            return beam_search(network, source, lengths, width=width, n_best=n_best, scoring=scoring)
 
         return search
 
@@ -342,23 +373,26 @@ class Translator(ABC):
         top_p: float | None = None,
         rng: np.random.Generator | int | Sequence[int] | None = 1,
         scoring: Scoring | None = None,
+        repetitions: int | None = None,
+        unknown_words: UnknownWords = "copy",
     ) -> list[list[Translation]]:
         """Sample translations from the distribution of the model.
 
-        Padding and <s> are never drawn: their probability is distributed over all other tokens. `log_probability` is
-        that of the model before this.
+        Padding, <s> and what `repetitions` and `unknown_words` exclude are never drawn: their probability is
+        distributed over all other tokens. `log_probability` is that of the model before this.
 
         `sources`: as for `translate`; `count`: samples of each sentence; `temperature`, `top_k`, `top_p`: as for
         `regard.seq2seq.decoding.sampling.sample`; `rng`: random generator, or its seed; None differs in every call.
         The samples of a sentence depend on its position among the sources, not on the other sources. A sequence has a
-        seed for each sentence; `scoring`: as for `translate`.
+        seed for each sentence; `scoring`, `repetitions`, `unknown_words`: as for `translate`.
         """
         sources = several("sources", sources, self.model.source.read)
         generators, ranked = _generators(rng, len(sources)), self._scoring(scoring)
+        network = Restricted(self.model.network, self._restrictions(repetitions, unknown_words))
 
         def search(source: Ids, lengths: Ids, positions: Sequence[int]) -> list[list[Hypothesis]]:
             return sample(
-                self.model.network,
+                network,
                 source,
                 lengths,
                 rng=[generators[i] for i in positions],
@@ -481,7 +515,8 @@ class Translator(ABC):
 
     def _find(self, sources: Sequence[Row], width: int, scoring: Scoring) -> list[list[Hypothesis]]:
         """Search with a beam for sources given as the ids of their own tokens."""
-        return _searched(dict(enumerate(self._inputs(sources))), self._beam(width, width, scoring))
+        search = self._beam(width, width, scoring, self._restrictions())
+        return _searched(dict(enumerate(self._inputs(sources))), search)
 
     def _inputs(self, sources: Sequence[Row]) -> list[list[int]]:
         """Return the inputs of the network for sources: their own tokens, END, and those that an extra appends."""
@@ -550,17 +585,19 @@ class Translator(ABC):
         )
 
     def _target_tokens(self, source: _Read, best: Hypothesis) -> list[str]:
-        """Return the tokens of a hypothesis; an unknown one is a copy of a source token that is not very long."""
+        """Return the tokens of a hypothesis; an unknown one copies an unknown source token that is not very long."""
         target, own = self.model.target, source.example.content
         tokens = [target.tokens[token] for token in best.tokens]
-        unknown = [i for i, token in enumerate(best.tokens) if token == UNKNOWN]
-        tokenizer = self.model.source.tokenizer
-        if tokenizer is not None and unknown and own and best.alignment.shape[-1]:
-            weights = best.alignment[unknown, : len(own)]
+        if unknown := [i for i, token in enumerate(best.tokens) if token == UNKNOWN]:
+            weights = (
+                best.alignment[unknown, : len(own)]
+                if best.alignment.size
+                else np.ones((len(unknown), len(own)))
+            )
             chosen = copies(weights, np.array(source.rows[: len(own)]) == UNKNOWN)
             for i, position in zip(unknown, chosen, strict=True):
                 if len(own[position]) <= LONGEST_TOKEN:
-                    tokens[i] = target.copy_token(own[position], tokenizer)
+                    tokens[i] = target.copy_token(own[position], self.model.source_tokenizer)
         return tokens
 
     def _empty_translation(self) -> Translation:

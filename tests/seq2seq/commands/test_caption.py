@@ -120,7 +120,7 @@ def test_n_best_captions_with_their_scores(capsys: pytest.CaptureFixture[str]) -
     lines = printed(["caption", CAPTIONER, *PICTURES[:2], "--n-best", "3"], capsys)
     rows = [line.split("\t") for line in lines]
     expected = Seq2Seq.load(CAPTIONER).candidates(PICTURES[:2], n_best=3)
-    assert all(2 <= len(each) <= 3 for each in expected)  # texts differ, and there are few
+    assert 2 <= max(map(len, expected)) <= 3  # texts differ, and there are few
     assert [row[0] for row in rows] == [PICTURES[0]] * len(expected[0]) + [PICTURES[1]] * len(expected[1])
     assert [row[1:] for row in rows] == [
         [f"{one.score:.4f}", one.text or "(no caption)"] for each in expected for one in each
@@ -228,6 +228,7 @@ def test_a_caption_that_is_less_probable_than_usual_gets_a_warning(
 def test_an_empty_caption_is_printed_as_such(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     model = Seq2Seq.load(CAPTIONER)
     model.model.network.parameters["output_bias"][END] = 100  # it ends at once
+    model.repetitions = None  # as in the file of an older version
     model.save(tmp_path / "silent")
     file = tmp_path / "captions.jsonl"
     (line,) = printed(["caption", str(tmp_path / "silent"), PICTURES[0], "--json", str(file)], capsys)

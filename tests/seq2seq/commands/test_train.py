@@ -137,6 +137,46 @@ def test_there_is_nothing_to_compare_where_there_is_no_attention(
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        # Of 40 target tokens one comes once, and one twice: 3 are rare.
+        (
+            "",
+            "; no target token is unknown, 7.5 % come fewer than 3 times: --source subwords --target subwords",
+        ),
+        ("--min-count 2", "; 2.5 % of the target tokens are unknown: --source subwords --target subwords"),
+        ("--min-count 3", "; 7.5 % of the target tokens are unknown: --source subwords --target subwords"),
+        ("--target characters --min-count 1", " for validation and test\n"),
+        ("--target characters --min-count 3", " of the target tokens are unknown"),
+    ],
+)
+def test_the_first_line_says_how_many_target_tokens_are_rare(
+    options: str, told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    targets = ["un deux"] * 17 + ["un rare", "deux rare", "un seul"]
+    path = tmp_path / "pairs.tsv"
+    path.write_text("".join(f"one {i}\t{target}\n" for i, target in enumerate(targets)), "utf-8")
+    files = [str(path), "--valid", str(path), "--test", str(path)]
+    assert main(["train", *files, "--epochs", "1", "--out", str(tmp_path / "m"), *options.split()]) == 0
+    stderr = capsys.readouterr().err
+    first = stderr[: stderr.index("\n") + 1]
+    assert first.startswith(
+        "20 training pairs, 20 of them with at most 50 tokens on both sides; 20 for validation"
+    )
+    assert told in first
+
+
+@pytest.mark.slow
+def test_a_model_has_the_limit_of_its_training_targets(tmp_path: Path) -> None:
+    for most in (2, 5):
+        path = tmp_path / f"{most}.tsv"
+        path.write_text("".join(f"w{i} w\tx{' y' * most} z\n" for i in range(9)), "utf-8")
+        assert main(["train", str(path), "--epochs", "1", "--out", str(tmp_path / str(most))]) == 0
+        assert Seq2Seq.load(tmp_path / str(most)).repetitions == max(most, 3)
+
+
+@pytest.mark.slow
 def test_valid_and_test_are_files_of_their_own(
     pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -255,16 +255,19 @@ def test_columns(model: Model, capsys: pytest.CaptureFixture[str], monkeypatch: 
         assert output_of(["translate", "m", *options], capsys) == output, options
 
 
+USUAL = {"scoring": Scoring(), "repetitions": None, "unknown_words": "copy"}
+
+
 def test_options_reach_the_model(
     model: Model, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     typed(monkeypatch, b"a\n")
     output_of(["translate", "m"], capsys)
-    assert model.calls[-1][1] == {"beam": 5, "n_best": 1, "scoring": Scoring()}
+    assert model.calls[-1][1] == {"beam": 5, "n_best": 1, **USUAL}
     typed(monkeypatch, b"a\n")
     penalties = ["--length-penalty", "0.6", "--coverage-penalty", "0.2"]
     output_of(["translate", "m", "--n-best", "7", *penalties], capsys)
-    assert model.calls[-1][1] == {"beam": 7, "n_best": 7, "scoring": Scoring(0.6, 0.2)}
+    assert model.calls[-1][1] == {"beam": 7, "n_best": 7, **USUAL, "scoring": Scoring(0.6, 0.2)}
     typed(monkeypatch, b"a\n")
     output_of(["translate", "m", "--beam", "9", "--n-best", "7"], capsys)
     assert model.calls[-1][1]["beam"] == 9
@@ -273,6 +276,11 @@ def test_options_reach_the_model(
     output_of(["translate", "m", "--sample", "2", *freedom], capsys)
     options = model.calls[-1][1]
     assert [options[name] for name in ("count", "temperature", "top_k", "top_p")] == [2, 0.5, 3, 0.9]
+    for arguments in (["--n-best", "2"], ["--sample", "2"]):
+        typed(monkeypatch, b"a\n")
+        output_of(["translate", "m", *arguments, "--repetitions", "2", "--unknown-words", "next"], capsys)
+        options = model.calls[-1][1]
+        assert [options[name] for name in ("repetitions", "unknown_words")] == [2, "next"]
 
 
 def test_samples_of_a_line_depend_on_its_number_and_the_seed_alone(
@@ -329,7 +337,10 @@ BAD_OPTIONS = """
 --sample=1 --beam=3 | --beam and --sample exclude each other; hint: give one
 --sample=1 --n-best=3 | --n-best and --sample exclude each other; hint: give one
 --beam=2 --n-best=3 | --n-best must be at most --beam = 2. Got 3 instead.
-"""
+--repetitions=0 | argument --repetitions: must be an integer of at least 1. Got '0' instead.
+--repetitions=2 --threshold=0.5 | --repetitions must not be given with --probabilities and --threshold, which are for the usual search
+--unknown-words=next --probabilities | --unknown-words next must not be given with --probabilities and --threshold, which are for the usual search
+"""  # noqa: E501
 
 
 @in_one_test(("options", "text"), refusals(BAD_OPTIONS))

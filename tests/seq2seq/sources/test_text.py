@@ -192,6 +192,24 @@ def test_detokenize_undoes_tokenize(text: str) -> None:
     assert detokenize(tokenize(spaced)) == spaced
 
 
+@pytest.mark.parametrize(
+    ("texts", "rare", "kind", "left_out"),
+    [
+        (5000, 526, "words", True),  # 526 of 10,526 tokens: 5.0 %
+        (5000, 527, "words", False),
+        (4999, 10, "words", False),
+        (5000, 10, "tokens", False),
+    ],
+)
+def test_rare_words_are_left_out_where_there_are_few(
+    texts: int, rare: int, kind: str, left_out: bool
+) -> None:
+    given = ["a b" + f" r{i // 2}" * (i < rare) for i in range(texts)]  # each of them twice
+    text = Text(kind)
+    known = text.fitted([text.load(one) for one in given]).tokenizer.tokens
+    assert set(known) - {*SPECIAL} == {"a", "b"} | {f"r{i // 2}" for i in range(rare) if not left_out}
+
+
 @given(st.text(max_size=40))
 def test_tokens_have_no_spaces_or_lines(text: str) -> None:
     assert not any(re.search(r"[^\S\u00a0\u202f]", token) for token in tokenize(text))

@@ -23,7 +23,7 @@ from exported import KINDS, LINES, trained
 
 from regard.cli import main
 from regard.seq2seq import Seq2Seq
-from regard.seq2seq.decoding.repetition import blocked
+from regard.seq2seq.decoding.restrictions import blocked, repetitions
 from regard.seq2seq.export.rules import rules
 from regard.seq2seq.sources.text.tokenizers import Subwords, learn
 from regard.seq2seq.sources.text.vocabulary import SPECIAL, Vocabulary
@@ -219,18 +219,21 @@ def test_a_quantized_model_runs_too(tab: Any, models: dict[str, Seq2Seq]) -> Non
 
 
 BLOCKED = """async (several) => {
-    const { blocked } = await import(new URL("text.js", document.baseURI));
-    return several.map(([ids, most]) => blocked(ids, most));
+    const { blocked, repetitions } = await import(new URL("text.js", document.baseURI));
+    return several.map(([ids, most, copies]) => [blocked(ids, most, copies), repetitions(ids)]);
 }"""
 
 
 def test_loops_are_prevented_as_by_the_search(tab: Any) -> None:
     rng = np.random.default_rng(0)
-    several: list[tuple[list[int], int]] = [
-        (rng.integers(4, 6, size).tolist(), most) for size in range(15) for most in (1, 2, 3)
+    several: list[tuple[list[int], int | None, int]] = [
+        (rng.integers(3, 6, size).tolist(), most, copies)
+        for size in range(15)
+        for most in (None, 1, 2, 3)
+        for copies in (0, 2, 15)
     ]
-    assert tab.evaluate(BLOCKED, several) == [[0, 1, *blocked(ids, most)] for ids, most in several]
-    assert tab.evaluate(BLOCKED, [[[4, 4, 4, 4], None]]) == [[0, 1]]
+    expected = [[[0, 1, *blocked(*one)], repetitions(np.array(one[0], int))] for one in several]
+    assert tab.evaluate(BLOCKED, several) == expected
 
 
 CUT = """async ([rules, lines]) => {

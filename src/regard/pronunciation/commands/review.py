@@ -28,7 +28,7 @@ from regard.seq2seq.commands.train.arguments import (
     made,
 )
 from regard.seq2seq.commands.train.data import Data, identity
-from regard.seq2seq.commands.train.dictionary import dictionary_pairs, most_repetitions
+from regard.seq2seq.commands.train.dictionary import dictionary_pairs
 from regard.seq2seq.commands.train.files import RunFiles
 from regard.seq2seq.commands.train.run import Run, prepared_runs
 from regard.seq2seq.corpus.families import families
@@ -212,7 +212,6 @@ class Fold:
         if (known := self._known()) is not None:
             return known
         model = Seq2Seq.load(self.run.files.model)
-        model.repetitions = most_repetitions(self.lexicon)
         held_out = {str(source) for source, _ in self.data.valid} - {
             str(source) for source, _ in self.data.train
         }

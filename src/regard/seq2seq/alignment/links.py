@@ -68,40 +68,25 @@ def links(weights: Array, *, end: bool = True, threshold: float = 0.0) -> Links:
 
 
 def copies(weights: Array, unknown: NDArray[np.bool_]) -> list[int]:
-    """Choose the source word that each unknown target word copies, by attention weight.
+    """Choose the unknown source word that each unknown target word copies, by attention weight.
 
-    An unknown target word most likely stands for an unknown source word. These are copied first, each of them once;
-    then the other source words, each of them once. The likeliest assignment is taken: that of the largest product of
-    weights. To a network all unknown words are the same, so its weights may hardly tell one from another. Therefore
-    two neighbouring unknown words change their order only where the product is more than e times as large. If there
-    are more target words than source words, the rest copy where their weight is largest.
+    Each is copied once at most, and the likeliest assignment is taken: that of the largest product of weights. To a
+    network all unknown words are the same, so its weights may hardly tell one from another. Therefore two neighbouring
+    unknown words change their order only where the product is more than e times as large.
 
     `weights` (n, m): attention weights of n unknown target words over m source words, without the end of the
-    sentence; `unknown` (m,): which source words are not in the vocabulary.
+    sentence; `unknown` (m,): which source words are not in the vocabulary; at least n of them.
     """
-    chosen = np.full(len(weights), -1)
-    for sources in (np.flatnonzero(unknown), np.flatnonzero(~unknown)):
-        targets = np.flatnonzero(chosen < 0)
-        rows, columns = _assignment(weights[np.ix_(targets, sources)], ordered=bool(unknown[sources].any()))
-        chosen[targets[rows]] = sources[columns]
-    left = chosen < 0
-    chosen[left] = weights[left].argmax(axis=1)
-    return [int(source) for source in chosen]
-
-
-def _assignment(weights: Array, *, ordered: bool) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Pair rows with columns, each at most once, so that the product of the weights is largest."""
-    if min(weights.shape) < 2:  # no choice of one depends on another's
-        best = np.array([weights.argmax()] if weights.size else [], np.int64)
-        return np.divmod(best, max(weights.shape[1], 1))
+    sources = np.flatnonzero(unknown)
+    if len(weights) == 1:
+        return [int(sources[weights[0, sources].argmax()])]
     from scipy.optimize import linear_sum_assignment
 
-    logs = np.log(np.maximum(weights, _LEAST_WEIGHT, dtype=np.float64))
-    if ordered:
-        middles = [(np.arange(count) + 0.5) / count for count in logs.shape]
-        logs -= 0.5 * min(logs.shape) * np.abs(np.subtract.outer(*middles))
-    rows, columns = linear_sum_assignment(logs, maximize=True)
-    return rows, columns
+    logs = np.log(np.maximum(weights[:, sources], _LEAST_WEIGHT, dtype=np.float64))
+    middles = [(np.arange(count) + 0.5) / count for count in logs.shape]
+    logs -= 0.5 * min(logs.shape) * np.abs(np.subtract.outer(*middles))
+    _, columns = linear_sum_assignment(logs, maximize=True)
+    return [int(source) for source in sources[columns]]
 
 
 def word_numbers(tokens: Sequence[str], glue: Callable[[Sequence[str]], str]) -> list[int]:

@@ -305,7 +305,6 @@ def _card(
     models = teacher.models if isinstance(teacher, Ensemble) else (teacher,)
     cards = [one.model.card or {} for one in models]
     licences = dict.fromkeys(one["licence"] for one in cards if isinstance(one.get("licence"), str))
-    model.repetitions = model.repetitions or teacher.model.repetitions
     made = {} if data.lexicon is None or measured is None else make_card(args, data, model, measured)
     return made | {
         "licence": args.licence or "; ".join(licences) or None,

@@ -38,7 +38,9 @@ __all__ = ["add_arguments", "run"]
 
 _NO_TOKENS = ("?",)  # of an empty vocabulary: an unknown one
 _COPYING = ("words", "tokens")  # of which many are unknown
-_COPIED = "unknown words are copied from where each attends most: two may copy the same, which regard assigns once each"
+_COPIED = (
+    "unknown words are copied one by one, from where each attends most: regard may give them another order"
+)
 _DRAWN = 10  # sources, where none are given
 _BEAM = f"beam {BEAM}"
 _MOST_WORSE = 0.01  # of the words, which the files may leave wrong and the model does not
@@ -266,7 +268,7 @@ def _report(
         report.append(f"int8: {same:,} of {count:,} answers are those of float32")
     report += [_table(measured) for measured in every] or [_UNMEASURED]
     whole = model.model
-    if model.attention and whole.repetitions is None and whole.target.token_type in _COPYING:
+    if whole.alike and whole.target.token_type in _COPYING:
         report.append(_COPIED)
     if args.page:
         report.append(_PAGE_NEEDS.format(folder=args.onnx))

@@ -6,7 +6,7 @@ import argparse
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypedDict
 
 import numpy as np
 
@@ -36,7 +36,14 @@ from regard.seq2seq.model import Seq2Seq
 from regard.seq2seq.networks.transformer.config import TransformerConfig
 from regard.seq2seq.sources import Example
 from regard.seq2seq.storage.model_file import model_file
-from regard.seq2seq.translator import LONGEST_SENTENCE, Translation, Translator, check_length
+from regard.seq2seq.translator import (
+    LONGEST_SENTENCE,
+    UNKNOWN_WORDS,
+    Translation,
+    Translator,
+    UnknownWords,
+    check_length,
+)
 from regard.show import argument_types
 from regard.show.figures import MOST_HEADS
 from regard.show.terminal.text import clean, note
@@ -50,6 +57,14 @@ class Line(NamedTuple):
     number: int  # from 1
     text: Example
     unseen: tuple[str, ...] = ()  # symbols that the model does not know
+
+
+class _Options(TypedDict):
+    """What searching and sampling have in common."""
+
+    scoring: Scoring
+    repetitions: int | None
+    unknown_words: UnknownWords
 
 
 Search = Callable[[Sequence[Line]], Iterable[list[Translation]]]
@@ -89,6 +104,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_lines(parser, "sentence")
     add_ensemble(parser)
     _add_search(parser)
+    _add_restrictions(parser)
     _add_sampling(parser)
     add_unknown(parser, "line")
     add("--scores", action="store_true", help="print the score before each translation")
@@ -134,6 +150,24 @@ def _add_search(parser: argparse.ArgumentParser) -> None:
     add("--length-penalty", type=_PENALTY, default=1.0, metavar="X", help=penalty)
     penalty = "weight of the penalty for source tokens without attention (default 0; Wu et al. 2016, eq. 14)"
     add("--coverage-penalty", type=_PENALTY, default=0.0, metavar="X", help=penalty)
+
+
+def _add_restrictions(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add(
+        "--repetitions",
+        type=argument_types.integer(),
+        metavar="N",
+        help="how often a group of tokens may come in a row, or as often as in the line (default: as in the targets of"
+        " the training, at least 3)",
+    )
+    add(
+        "--unknown-words",
+        choices=UNKNOWN_WORDS,
+        default="copy",
+        help="what comes in place of a word that is unknown to the model; copy: an unknown word of the line, each of"
+        " them once, then the next best one (default); next: always the next best one",
+    )
 
 
 def _add_sampling(parser: argparse.ArgumentParser) -> None:
@@ -251,23 +285,28 @@ def _check_options(args: argparse.Namespace) -> None:
 
 
 def _first_changed(args: argparse.Namespace) -> str:
-    """Return the first penalty that differs from its default."""
+    """Return the first penalty or restriction that differs from its default."""
     names = {"--length-penalty": args.length_penalty != 1, "--coverage-penalty": args.coverage_penalty != 0}
+    names |= {"--repetitions": args.repetitions, "--unknown-words next": args.unknown_words != "copy"}
     return next((name for name, changed in names.items() if changed), "")
 
 
 def _search(model: Translator, args: argparse.Namespace, *, every: bool) -> Search:
     """Return the function that translates lines with these options, and finds the n best or every hypothesis."""
-    scoring = Scoring(length_penalty=args.length_penalty, coverage_penalty=args.coverage_penalty)
+    options: _Options = {
+        "scoring": Scoring(length_penalty=args.length_penalty, coverage_penalty=args.coverage_penalty),
+        "repetitions": args.repetitions,
+        "unknown_words": args.unknown_words,
+    }
     if args.sample is not None:
-        return partial(_sample, model, args, scoring)
+        return partial(_sample, model, args, options)
     beam, n_best = beam_sizes(args)
-    search = partial(model.candidates, beam=beam, n_best=beam if every else n_best, scoring=scoring)
+    search = partial(model.candidates, beam=beam, n_best=beam if every else n_best, **options)
     return lambda lines: search([line.text for line in lines])
 
 
 def _sample(
-    model: Translator, args: argparse.Namespace, scoring: Scoring, lines: Sequence[Line]
+    model: Translator, args: argparse.Namespace, options: _Options, lines: Sequence[Line]
 ) -> Iterator[list[Translation]]:
     """Sample translations; those of a line depend only on the seed and the number of the line."""
     for line in lines:
@@ -279,7 +318,7 @@ def _sample(
             top_k=args.top_k,
             top_p=args.top_p,
             rng=int(seed.generate_state(1)[0]),
-            scoring=scoring,
+            **options,
         )
         yield samples
 

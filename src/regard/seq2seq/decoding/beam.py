@@ -65,13 +65,19 @@ def beam(
     if _check.integer("n_best", n_best, least=1) > width:
         _check.fail(f"n_best must be at most width = {width}. Got {n_best} instead.")
     most = limits(lengths, most)
-    stepper = network.stepper(source, lengths)
-    if not scoring.coverage_penalty:
-        options = BeamOptions(START, END, width, n_best, most, scoring.length_penalty, scoring.offset)
-        if (result := _in_one_call(stepper, options)) is not None:
-            return _hypotheses(result, lengths, scoring)
     search = _Greedy if width == 1 and not scoring.coverage_penalty else _Beam
-    return search(lengths, most, width, n_best, scoring).run(stepper)
+    stepper = network.stepper(source, lengths)
+    options = BeamOptions(START, END, width, n_best, most, scoring.length_penalty, scoring.offset)
+    result = None if scoring.coverage_penalty else _in_one_call(stepper, options)
+    if result is None:
+        return search(lengths, most, width, n_best, scoring).run(stepper)
+    found, again = _hypotheses(result, lengths, scoring), stepper.refused(result)
+    if again:
+        stepper = network.stepper(source[: lengths[again].max(), again], lengths[again])
+        others = search(lengths[again], most[again], width, n_best, scoring).run(stepper)
+        for i, several in zip(again, others, strict=True):
+            found[i] = several
+    return found
 
 
 def _in_one_call(stepper: Stepper, options: BeamOptions) -> SearchResult | None:

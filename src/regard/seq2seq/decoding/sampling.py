@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from regard import _check
 from regard.seq2seq.decoding.hypothesis import BackPointers, Ending, Hypothesis, Scoring, SearchStep
 from regard.seq2seq.decoding.search import (
-    FIRST,
     check_sentences,
     first_rows,
     in_rows,
@@ -138,7 +137,9 @@ class _Sampling:
         tokens = np.full(self.which.shape, START)
         while tokens.size:
             logits, weights = stepper(tokens)
-            tokens, parents, going = self.step(logits, weights)
+            normaliser = log_normalizer(logits)
+            stepper.forbid(logits)
+            tokens, parents, going = self.step(logits, normaliser, weights)
             if going.any():
                 keep(stepper, going)
                 stepper.select(parents)
@@ -147,11 +148,9 @@ class _Sampling:
         ]
         return self.search.hypotheses(endings)
 
-    def step(self, logits: Array, weights: Array) -> tuple[Ids, Ids, Mask]:
+    def step(self, logits: Array, normaliser: Array, weights: Array) -> tuple[Ids, Ids, Mask]:
         """Take a step; return the last tokens (B', k') and their parents, and which sentences continue."""
         step, slots = len(self.search.steps), self.which.shape[1]
-        normaliser = log_normalizer(logits)
-        logits[..., :FIRST] = -np.inf
         tokens = self.choice(logits, self._uniform())
         logs = np.take_along_axis(logits, tokens[:, :, None], axis=2)[:, :, 0].astype(float) - normaliser
         here, ended = self.which >= 0, tokens == END

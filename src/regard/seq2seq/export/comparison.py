@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from regard.seq2seq.corpus.batching import source_batch
 from regard.seq2seq.corpus.packing import Row
 from regard.seq2seq.decoding.beam import BEAM, beam
-from regard.seq2seq.decoding.repetition import WithoutLoops
 from regard.seq2seq.decoding.search import log_normalizer
 from regard.seq2seq.networks.base import Predictor
 from regard.seq2seq.sources.text.vocabulary import END, START
@@ -53,15 +52,13 @@ def compare(
     decoder: Any,
     rows: Sequence[Row],
     done: Callable[[int], object] = lambda _: None,
-    repetitions: int | None = None,
 ) -> Comparison:
     """Compare greedy answers of all sources, answers of a beam for some, and log-probabilities.
 
-    `network`: the network alone; `decoder`: a `Decoder` of the exported model; `rows`: the sources' tokens, without
-    END; none is empty; `done`: called with the number of sources that were compared since
-    its last call; `repetitions`: the limit of the model, if it has one.
+    `network`: the network alone, with the model's restrictions; `decoder`: a `Decoder` of the exported model; `rows`:
+    the sources' tokens, without END; none is empty; `done`: called with the number of sources that were compared
+    since its last call.
     """
-    network = network if repetitions is None else WithoutLoops(network, repetitions)
     every, different, ties, largest, excess = -(-len(rows) // _BEAMED), list[int](), 0, 0.0, 0.0
     order = sorted(range(len(rows)), key=lambda i: len(rows[i]))
     for group in (order[start : start + _TOGETHER] for start in range(0, len(order), _TOGETHER)):

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from regard import _check, _files
+from regard.seq2seq.decoding.restrictions import Restricted, Restrictions
 from regard.seq2seq.decoding.search import longest
 from regard.seq2seq.export.comparison import SHORT, TOLERANCE, Comparison, compare
 from regard.seq2seq.export.graph import require_onnx
@@ -72,6 +73,7 @@ def described(
         "target": rules(model.target),
         "limit": [next_one - least, least],
         "repetitions": model.repetitions,
+        "copies": model.alike,
         "left_out": list(model.extras),
     }
     if model.calibration and not model.extras:  # it is of the probabilities of the whole model
@@ -152,7 +154,9 @@ class Draft:
                 cases = f"{len(wrong)} of {len(rows)} sources"
                 _refuse(f"{cases} are cut otherwise, such as {self.sources[wrong[0]]!r:.60}")
             compared = [row for row in rows if row]
-            self.comparison = compare(network_alone(model), decoder, compared, progress, model.repetitions)
+            restrictions = Restrictions(model.repetitions, as_source=model.alike, copies=model.alike)
+            restricted = Restricted(network_alone(model), restrictions)
+            self.comparison = compare(restricted, decoder, compared, progress)
             if self.comparison.different:
                 _refuse(f"{len(self.comparison.different)} of {len(rows)} answers differ")
             if not self.comparison.excess <= 1:

@@ -66,8 +66,8 @@ class Model(NamedTuple, Generic[Predicts]):
     of the target; `extras`: optional parts by name, in the order of `regard.seq2seq.extras.EXTRAS`; `card`: what is
     known about the model, in values of JSON, such as its data and its error rates; `calibration`: what makes
     probabilities of the answers of a search; `repetitions`: how often a group of tokens may come in a row in an
-    output, which then is never empty nor has unknown tokens; `held_out`: sources that the model has not learned from,
-    and digests of their right answers.
+    output, which then is never empty; `held_out`: sources that the model has not learned from, and digests of their
+    right answers.
     """
 
     network: Predicts
@@ -90,6 +90,13 @@ class Model(NamedTuple, Generic[Predicts]):
         if self.source.tokenizer is None:
             _check.fail(f"the sources of this model are {self.source.kind}, not text")
         return self.source.tokenizer
+
+    @property
+    def alike(self) -> bool:
+        """Whether an output may copy its source's unknown tokens and repetitions: words those of words."""
+        source = self.source.tokenizer
+        is_character = [x.token_type == "characters" for x in (source, self.target) if x is not None]
+        return source is not None and len({*is_character}) == 1
 
     @property
     def augmenter(self) -> SourceAugmenter | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -14,6 +15,7 @@ from regard.seq2seq.corpus.dataset import check_links, encode_pairs, is_short, o
 from regard.seq2seq.corpus.packing import Row
 from regard.seq2seq.corpus.pairs import Pair, as_pairs
 from regard.seq2seq.corpus.splits import split_validation
+from regard.seq2seq.decoding.restrictions import USUAL, repetitions
 from regard.seq2seq.extras import augments, extra_class
 from regard.seq2seq.extras.base import Extra, Progress, SourceAugmenter, augment
 from regard.seq2seq.networks.base import Network
@@ -58,7 +60,6 @@ class Taught(NamedTuple):
     source: Source
     target: Tokenizer
     soft: Sequence[SoftTargets]
-    repetitions: int | None = None  # how often they let a group of tokens come in a row
 
 
 class Prepared(NamedTuple):
@@ -108,7 +109,8 @@ def prepare(
     options = {"source": spec.source, "target": spec.target, "extras": spec.extras}
     prepared = time.monotonic() - begun if extras else 0.0
     training = Training(network, learned, validation, chosen, options, prepared)
-    model = Model(network, source, target, extras, repetitions=taught.repetitions if taught else None)
+    most = max(USUAL, repetitions(learned.target))
+    model = Model(network, source, target, extras, repetitions=most)
     return Prepared(training, model, held_out)
 
 
@@ -122,11 +124,14 @@ def _check_taught(spec: Specification, valid: Pairs | None, taught: Taught | Non
 
 
 def _fitted(spec: Specification, pairs: Sequence[Pair]) -> tuple[Source, Tokenizer]:
-    """Learn the vocabularies of both sides."""
-    with _check.located("source: "):
-        source = spec.reader.fitted(pair[0] for pair in pairs)
+    """Learn the vocabularies of both sides; words of both are rare by the same count, that of the target."""
+    reader = spec.reader
     with _check.located("target: "):
-        return source, spec.target_reader.fitted(pair[1] for pair in pairs).tokenizer
+        target = spec.target_reader.fitted(pair[1] for pair in pairs)
+    if isinstance(reader, Text) and reader.kind == target.kind and reader.min_count is None:
+        reader = replace(reader, min_count=target.min_count)
+    with _check.located("source: "):
+        return reader.fitted(pair[0] for pair in pairs), target.tokenizer
 
 
 def _read(

@@ -239,7 +239,8 @@ def _add_tokens(add: Any) -> None:
         "--min-count",
         type=argument_types.integer(),
         metavar="N",
-        help="how often a token must come to be known (default 1; of words, 3 from 5,000 pairs on)",
+        help="how often a token must come to be known (default 1; of words, 3 from 5,000 pairs on, where rarer ones are"
+        " at most 5 %% of the target tokens)",
     )
     _add_longest(add)
 

@@ -17,7 +17,6 @@ from regard.pronunciation.ipa import PHONES
 from regard.pronunciation.stress import STRESS
 from regard.seq2seq.corpus.pairs import GZIP, Pair, by_source
 from regard.seq2seq.corpus.tables import is_csv
-from regard.seq2seq.decoding.repetition import USUAL, repetitions
 from regard.seq2seq.model import Seq2Seq
 from regard.seq2seq.sources.text.tokenizers import unseen
 from regard.seq2seq.translator import Translator
@@ -28,7 +27,6 @@ __all__ = [
     "dictionary_format",
     "dictionary_pairs",
     "is_of_pronunciation",
-    "most_repetitions",
     "read_dictionary",
     "reads_dictionary",
     "right_answers",
@@ -87,11 +85,6 @@ def dictionary_pairs(lexicon: Lexicon, model: Seq2Seq) -> list[Pair]:
         (model.reader.load(word, f"{word!r:.60}: "), target.load(" ".join(variant.phones), f"{word!r:.60}: "))
         for word, variant in lexicon.entries()
     ]
-
-
-def most_repetitions(lexicon: Lexicon) -> int:
-    """Return how often a group of phones comes in a row, at most; no less than what is usual."""
-    return max(USUAL, *(repetitions(variant.phones) for _, variant in lexicon.entries()))
 
 
 def tested_words(test: Iterable[Pair]) -> dict[str, list[Phones]]:

@@ -8,6 +8,8 @@ from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from regard.seq2seq.commands import curve, drawing
 from regard.seq2seq.commands.pages import PageParts
 from regard.seq2seq.commands.summary import Measures, Summary
@@ -22,6 +24,8 @@ from regard.seq2seq.evaluation.metrics import is_near
 from regard.seq2seq.model import Seq2Seq
 from regard.seq2seq.sources.example import equally_spaced
 from regard.seq2seq.sources.text.normalization import normalize
+from regard.seq2seq.sources.text.source import RARE
+from regard.seq2seq.sources.text.vocabulary import UNKNOWN
 from regard.seq2seq.training.defaults import choose_epochs
 from regard.seq2seq.training.log import Log, entries
 from regard.seq2seq.training.loop import Training, TrainingStep
@@ -52,6 +56,7 @@ _FIRST_EPOCHS = 10  # which are all reported; of those after them, only some imp
 _EXAMPLE_COLUMNS = 100  # of a translation that is printed
 _LOG_STEPS = 10  # between two lines of the log
 _FORECAST_SECONDS = 5.0  # of training before the forecast
+_MANY_RARE = 0.03  # of the target tokens
 _SHORT_SHARE = 0.5  # of the usual epochs; fewer get a warning
 
 
@@ -69,7 +74,22 @@ def describe_pairs(data: Data, model: Seq2Seq, training: Training, test: int, lo
     return (
         f"{with_noun(len(data.lessons), 'training pair')}, {len(training.pairs)} of them with at most"
         f" {with_noun(longest, 'token')} {where_tokens_are(model)}; {valid} for validation{tested}"
+        f"{_describe_rare(model, training)}"
     )
+
+
+def _describe_rare(model: Seq2Seq, training: Training) -> str:
+    """Describe how many target tokens of the training are unknown, or so rare that they are learned badly."""
+    counts = np.bincount(training.pairs.target, minlength=UNKNOWN + 1)[UNKNOWN:]
+    unknown = float(counts[0] / counts.sum())
+    rare = float(counts[1:][counts[1:] < RARE].sum() / counts.sum())
+    if model.target != "words" and not unknown:
+        return ""
+    described = f"; {100 * unknown:.1f} % of the target tokens are unknown"
+    if not unknown:
+        described = f"; no target token is unknown, {100 * rare:.1f} % come fewer than {RARE} times"
+    sides = "--source subwords " * (model.reader.tokenizer is not None) + "--target subwords"
+    return described + f": {sides} learns parts of rare words" * (unknown + rare >= _MANY_RARE)
 
 
 def where_tokens_are(model: Seq2Seq) -> str:

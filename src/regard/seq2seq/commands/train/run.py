@@ -27,7 +27,7 @@ from regard.seq2seq.commands.train.arguments import (
 from regard.seq2seq.commands.train.card import make_card
 from regard.seq2seq.commands.train.confidence import Confidence, calibrate, describe
 from regard.seq2seq.commands.train.data import Data, identity, read, short_pairs, with_noun
-from regard.seq2seq.commands.train.dictionary import most_repetitions, tested_words
+from regard.seq2seq.commands.train.dictionary import tested_words
 from regard.seq2seq.commands.train.files import HINT, RunFiles
 from regard.seq2seq.commands.train.report import (
     Reporter,
@@ -152,9 +152,6 @@ def _train_and_show(runs: Sequence[Run], test: Sequence[Pair], data: Data, card:
         for one in runs:
             if status := one.train():
                 return status
-        if data.lexicon is not None:
-            for one in runs:
-                one.model.repetitions = most_repetitions(data.lexicon)
         confidences = [one.calibrate(test, data) for one in runs]
         measured = _measured(runs, test, data, confidences)
         for one, confidence, rates in zip(runs, confidences, measured, strict=True):

@@ -1,7 +1,7 @@
 // Decode texts with an exported model, by onnxruntime-web. The same as decode.py, with all outputs that a beam finds.
 
 import * as ort from "./ort.wasm.bundle.min.mjs";
-import { blocked, END, START, Text, UNKNOWN } from "./text.js";
+import { blocked, END, repetitions, START, Text, UNKNOWN } from "./text.js";
 
 ort.env.wasm.numThreads = 1; // more threads need a page that is isolated from others
 
@@ -14,6 +14,7 @@ export class Decoder {
     decoder.target = new Text(rules.target);
     decoder.limit = rules.limit;
     decoder.repetitions = rules.repetitions;
+    decoder.copies = rules.copies;
     decoder.encoder = await graph(new URL("encoder.onnx", folder), rules);
     decoder.step = await graph(new URL("step.onnx", folder), rules);
     return decoder;
@@ -30,10 +31,12 @@ export class Decoder {
   }
 
   output(source, { ids, score, rows, cut }) {
+    const unknown = this.source.encode(source).flatMap((id, i) => (id === UNKNOWN ? [i] : []));
     const tokens = ids.map((id, row) => {
-      if (id !== UNKNOWN || !rows) return this.target.tokens[id];
-      const weights = rows[row].subarray(0, source.length);
-      return this.target.copyToken(source[weights.indexOf(Math.max(...weights))], this.source); // an unknown token is a copy
+      if (id !== UNKNOWN) return this.target.tokens[id];
+      const weights = unknown.map((i) => (rows ? rows[row][i] : 0)); // it copies the likeliest one that is left
+      const [at] = unknown.splice(weights.indexOf(Math.max(...weights)), 1);
+      return this.target.copyToken(source[at], this.source);
     });
     const weights = rows && Float32Array.from(rows.slice(0, ids.length).flatMap((row) => Array.from(row)));
     return { text: this.target.detokenize(tokens), tokens, score, weights, cut };
@@ -44,12 +47,15 @@ export class Decoder {
     let given = { source: integers([...source, END], [1, source.length + 1]), lengths };
     given = { ...given, ...(await run(this.encoder, given)) };
     const most = this.limit[0] * (source.length + 1) + this.limit[1];
+    const often = this.repetitions && this.copies ? Math.max(this.repetitions, repetitions(source)) : this.repetitions;
+    const copies = this.copies ? source.filter((id) => id === UNKNOWN).length : 0;
     let live = [{ total: 0, ids: [START], rows: [] }];
     const done = [];
     for (let length = 1; length <= most; length++) {
       const out = await run(this.step, { ...given, token: integers(live.map(({ ids }) => ids.at(-1))) });
       const grown = [];
-      best(live, out.log_probs, 2 * beam, this.repetitions).forEach(({ total, parent, token }, rank) => {
+      const never = live.map(({ ids }) => new Set(blocked(ids.slice(1), often, copies)));
+      best(live, out.log_probs, 2 * beam, never).forEach(({ total, parent, token }, rank) => {
         const rows = out.weights && [...live[parent].rows, row(out.weights, parent)];
         const one = { total, ids: [...live[parent].ids, token], rows, parent };
         if (token !== END) grown.push(one);
@@ -100,12 +106,11 @@ function selected(state, rows) {
 }
 
 // The most probable continuations, in falling order; of equals, the first.
-function best(live, { data, dims }, count, repetitions) {
+function best(live, { data, dims }, count, never) {
   const kept = [];
-  live.forEach(({ total, ids }, parent) => {
-    const never = new Set(blocked(ids.slice(1), repetitions));
+  live.forEach(({ total }, parent) => {
     for (let token = END; token < dims[1]; token++) {
-      if (never.has(token)) continue;
+      if (never[parent].has(token)) continue;
       const sum = total + data[parent * dims[1] + token];
       if (kept.length === count && sum <= kept[count - 1].total) continue;
       let at = kept.length;

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import onnxruntime
-from text import END, START, UNKNOWN, Text, blocked
+from text import END, START, UNKNOWN, Text, blocked, repetitions
 
 # The score is the mean log-probability; weights are of tokens to the source's tokens and end; cut: at the limit.
 Output = namedtuple("Output", "text tokens score weights cut")
@@ -20,7 +20,7 @@ class Decoder:
     def __init__(self, folder: Path) -> None:
         rules = json.loads((folder / "model.json").read_text("utf-8"))
         self.source, self.target = Text(rules["source"]), Text(rules["target"])
-        self.limit, self.repetitions = rules["limit"], rules["repetitions"]
+        self.limit, self.repetitions, self.copies = rules["limit"], rules["repetitions"], rules["copies"]
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = 1  # for small products, threads only wait
         files = folder / "encoder.onnx", folder / "step.onnx"
@@ -36,21 +36,26 @@ class Decoder:
             return Output("", [], 0.0, np.zeros((0, 1)), False)
         ids, score, weights, cut = self.search(self.source.encode(source), beam)
         tokens = [self.target.tokens[i] for i in ids]
-        for row in [row for row, i in enumerate(ids) if i == UNKNOWN and weights.size]:
-            tokens[row] = self.target.copy_token(source[weights[row, :-1].argmax()], self.source)
+        unknown = [i for i, token in enumerate(self.source.encode(source)) if token == UNKNOWN]
+        for row in [row for row, i in enumerate(ids) if i == UNKNOWN]:  # the likeliest that is left is copied
+            at = max(unknown, key=weights[row].__getitem__) if weights.size else unknown[0]
+            tokens[row] = self.target.copy_token(source[at], self.source)
+            unknown.remove(at)
         return Output(self.target.detokenize(tokens), tokens, score, weights, cut)
 
     def search(self, ids: list[int], beam: int = 1) -> tuple[list[int], float, Any, bool]:
         """Return the ids of the best output, their score and weights, and whether they were cut off."""
         source = {"source": np.array([[*ids, END]]), "lengths": np.array([len(ids) + 1])}
         given, most = source | run(self.encoder, source), self.limit[0] * (len(ids) + 1) + self.limit[1]
+        often, copies = self.repetitions, ids.count(UNKNOWN) if self.copies else 0
+        often = max(often, repetitions(ids)) if often and self.copies else often
         live: list[Any] = [(0.0, [START], [])]  # log-probability, ids, weights
         done: list[Any] = []  # the same, with the mean
         for length in range(1, most + 1):
             out = run(self.step, given | {"token": np.array([ids[-1] for _, ids, _ in live])})
             totals, grown = out["log_probs"] + np.array([[one[0]] for one in live]), []
             for i, one in enumerate(live):
-                totals[i, blocked(one[1][1:], self.repetitions)] = -np.inf
+                totals[i, blocked(one[1][1:], often, copies)] = -np.inf
             order = np.argsort(-totals, axis=None, kind="stable")[: 2 * beam]  # half of them may be ends
             for rank, place in enumerate(order[totals.flat[order] > -np.inf].tolist()):
                 i, token = divmod(place, totals.shape[1])

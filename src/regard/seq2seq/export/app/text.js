@@ -11,13 +11,27 @@ const lowered = (text) => text.replaceAll("İ", "i").toLowerCase(); // the dotte
 
 const otherApostrophe = (text) => text.replace(/['\u2019]/g, (sign) => (sign === "'" ? "\u2019" : "'")); // where it is known
 
+// How often a group of known ids comes in a row, at most.
+export function repetitions(ids) {
+  let most = 1;
+  for (let size = 1; 2 * size <= ids.length; size++) {
+    let run = 0;
+    for (let i = size; i < ids.length; i++) {
+      run = ids[i] === ids[i - size] && ids[i] !== UNKNOWN ? run + 1 : 0;
+      most = Math.max(most, Math.floor(run / size) + 1);
+    }
+  }
+  return most;
+}
+
 // The ids that must not follow: with a limit, those of a group that would come more often in a row.
-export function blocked(ids, most) {
-  if (most === null) return [0, START];
-  const found = ids.length ? [0, START, UNKNOWN] : [0, START, UNKNOWN, END];
+export function blocked(ids, most, copies = 0) {
+  const found = ids.filter((id) => id === UNKNOWN).length < copies ? [0, START] : [0, START, UNKNOWN];
+  if (most === null) return found;
+  if (!ids.length) found.push(END);
   for (let size = 1; size * (most + 1) <= ids.length + 1; size++) {
     const tail = ids.slice(ids.length + 1 - (most + 1) * size);
-    if (tail.slice(size).every((id, i) => id === tail[i])) found.push(ids.at(-size));
+    if (tail.slice(size).every((id, i) => id === tail[i]) && !tail.includes(UNKNOWN)) found.push(ids.at(-size));
   }
   return found;
 }

@@ -18,14 +18,27 @@ def lowered(text: str) -> str:
     return text.replace("İ", "i").lower()
 
 
-def blocked(ids: list[int], most: int | None) -> list[int]:
+def repetitions(ids: list[int]) -> int:
+    """Return how often a group of known ids comes in a row, at most."""
+    most = 1
+    for size in range(1, len(ids) // 2 + 1):
+        run = 0
+        for one, two in zip(ids, ids[size:], strict=False):
+            run = run + 1 if one == two != UNKNOWN else 0
+            most = max(most, run // size + 1)
+    return most
+
+
+def blocked(ids: list[int], most: int | None, copies: int = 0) -> list[int]:
     """Return the ids that must not follow: with a limit, those of a group that would come more often in a row."""
+    found = [0, START] if ids.count(UNKNOWN) < copies else [0, START, UNKNOWN]
     if most is None:
-        return [0, START]
-    found = [0, START, UNKNOWN] if ids else [0, START, UNKNOWN, END]
+        return found
+    if not ids:
+        found.append(END)
     for size in range(1, (len(ids) + 1) // (most + 1) + 1):
         tail = ids[len(ids) + 1 - (most + 1) * size :]
-        if tail[size:] == tail[:-size]:
+        if tail[size:] == tail[:-size] and UNKNOWN not in tail:
             found.append(ids[-size])
     return found
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections import Counter
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any, Self
 
 from regard import _check
@@ -14,10 +16,12 @@ from regard.seq2seq.sources.text.subwords import Method
 from regard.seq2seq.sources.text.tokenizers import Side, Tokenizer, learn, restore, untrained
 from regard.seq2seq.sources.text.vocabulary import END, SPECIAL
 
-__all__ = ["Text"]
+__all__ = ["RARE", "Text"]
 
 LARGEST_VOCABULARY = 30_000  # of words, by default; other types of tokens have no limit
+RARE = 3  # a word that comes less often is learned badly
 _MANY_TEXTS = 5000
+_MOST_RARE = 0.05  # of the tokens that may be unknown, by default
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,7 +67,7 @@ class Text(Source):
     def fitted(self, examples: Iterable[Example]) -> Self:
         """Return the source with a tokenizer learned from examples."""
         texts = list(examples)
-        least = _least_count(self.kind, len(texts)) if self.min_count is None else self.min_count
+        least = _least_count(self.kind, texts) if self.min_count is None else self.min_count
         tokenizer = learn(
             self.kind,
             texts,
@@ -78,7 +82,7 @@ class Text(Source):
                 f"there must be tokens to learn: in {len(texts)} texts none comes at least {least} times.",
                 hint="min_count=1 learns them all" * (least > 1),
             )
-        return replace(self, learned=tokenizer)
+        return replace(self, learned=tokenizer, min_count=least)
 
     def rows(self, example: Example) -> list[int]:
         """Return the ids of the tokens, and END."""
@@ -122,6 +126,10 @@ def _has_one_case(texts: Iterable[Example]) -> bool:
     return lower != upper
 
 
-def _least_count(kind: str, texts: int) -> int:
-    """Return how often a token must come: rare words of many texts are learned badly, and can be copied."""
-    return 3 if kind == "words" and texts >= _MANY_TEXTS else 1
+def _least_count(kind: str, texts: Sequence[Example]) -> int:
+    """Return how often a token must come: few rare words of many texts are left out, since they can be copied."""
+    if kind != "words" or len(texts) < _MANY_TEXTS:
+        return 1
+    counts = Counter(chain.from_iterable(text.content for text in texts))
+    rare = sum(count for count in counts.values() if count < RARE)
+    return RARE if rare <= _MOST_RARE * counts.total() else 1

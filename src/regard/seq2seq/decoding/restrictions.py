@@ -1,0 +1,186 @@
+"""What no output of a search has: loops, and unknown tokens that stand for no unknown source token.
+
+With a limit of repetitions no group of tokens comes more often in a row, unless a source of the same type of tokens has
+a group as often, and no output is empty. A group with unknown tokens is no loop: they stand for different words. An
+unknown token becomes a copy of an unknown source token, each of them once; so no more than the source has may follow.
+Where attention is does not matter: it is often on another token in the step that predicts a name.
+
+Letters: B sentences, T source positions, V size of the vocabulary, k hypotheses of a sentence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from regard.kernels.search import BeamOptions, SearchResult
+from regard.seq2seq.networks.base import Predictor, Stepper
+from regard.seq2seq.networks.top_tokens import TopTokens
+from regard.seq2seq.sources.text.vocabulary import END, PAD, START, UNKNOWN
+
+__all__ = ["USUAL", "Restricted", "Restrictions", "blocked", "repetitions"]
+
+Array = NDArray[Any]
+Ids = NDArray[np.int64]
+Row = tuple[int, ...]
+
+USUAL = 3  # times that a group may come in a row, where no more are known
+
+
+class Restrictions(NamedTuple):
+    """The restrictions of a search.
+
+    `repetitions`: how often a group of tokens may come in a row, if there is a limit; `as_source`: or as often as in
+    the source; `copies`: whether unknown source tokens may be copied; otherwise no token is unknown.
+    """
+
+    repetitions: int | None = None
+    as_source: bool = True
+    copies: bool = True
+
+    def allow(self, tokens: Sequence[int]) -> bool:
+        """Return whether an output, without END, may be one of a source from which nothing is copied."""
+        return not any(
+            token in blocked(tokens[:i], self.repetitions) for i, token in enumerate((*tokens, END))
+        )
+
+
+def repetitions(ids: NDArray[np.integer[Any]]) -> int:
+    """Return how often a group of tokens comes in a row, at most; 1 where none is repeated.
+
+    `ids`: of one text, or of several, each after START. Unknown tokens differ, as their words do.
+    """
+    single = (ids == START) | (ids == UNKNOWN)
+    each = np.where(single, -1 - np.arange(len(ids)), ids)
+    longest = int(np.diff(np.flatnonzero(np.r_[True, ids == START, True])).max())
+    most = 1
+    for size in range(1, longest // 2 + 1):
+        differ = np.flatnonzero(each[size:] != each[:-size])
+        run = np.diff(np.r_[-1, differ, len(ids) - size]).max() - 1
+        most = max(most, int(run) // size + 1)
+    return most
+
+
+def blocked(tokens: Sequence[int], most: int | None, copies: int = 0) -> list[int]:
+    """Return what must not follow these tokens: with a limit, a group's token number `most` + 1, and END after none.
+
+    `copies`: how many unknown tokens there may be.
+    """
+    found = [] if tokens.count(UNKNOWN) < copies else [UNKNOWN]
+    if most is None:
+        return found
+    if not tokens:
+        found.append(END)
+    for size in range(1, (len(tokens) + 1) // (most + 1) + 1):
+        tail = tokens[len(tokens) + 1 - (most + 1) * size :]
+        if tail[size:] == tail[:-size] and UNKNOWN not in tail:
+            found.append(tokens[-size])
+    return found
+
+
+class Restricted:
+    """A network for a search, whose outputs keep restrictions; their probabilities are those of the network."""
+
+    def __init__(self, network: Predictor, restrictions: Restrictions) -> None:
+        self.network, self.restrictions = network, restrictions
+
+    def stepper(self, source: Ids, lengths: Ids, width: int = 1) -> Stepper:
+        """Begin a search for sources (T, B) of these lengths (B,)."""
+        sources = [_Source.of(source[:length, i], self.restrictions) for i, length in enumerate(lengths)]
+        return _Stepper(self.network.stepper(source, lengths, width), sources, width)
+
+
+class _Source(NamedTuple):
+    """What restricts the outputs of a source: the limit of repetitions, and how many of its tokens may be copied."""
+
+    most: int | None
+    copies: int
+
+    @classmethod
+    def of(cls, row: Array, restrictions: Restrictions) -> _Source:
+        most, is_text = restrictions.repetitions, row.ndim == 1
+        if most and is_text and restrictions.as_source:
+            most = max(most, repetitions(row))
+        return cls(most, int((row == UNKNOWN).sum()) if is_text and restrictions.copies else 0)
+
+    def blocked(self, before: Row) -> list[int]:
+        """Return what must not follow these tokens."""
+        return blocked(before, self.most, self.copies)
+
+    def refuses(self, token: int | None, before: Row) -> bool:
+        """Return whether a token must not follow."""
+        is_again = self.most is not None and before.count(token) >= self.most  # as in every loop
+        return (is_again or token in (END, UNKNOWN)) and token in self.blocked(before)
+
+
+class _Stepper(Stepper):
+    """A stepper that knows the tokens of all hypotheses."""
+
+    def __init__(self, stepper: Stepper, sources: Sequence[_Source], width: int) -> None:
+        self.stepper, self.sources = stepper, list(sources)
+        self.before: list[list[Row]] = [[()] * width for _ in sources]
+
+    def __call__(self, tokens: Ids) -> tuple[Array, Array]:
+        """Take a step after tokens (B, k)."""
+        self._extend(tokens)
+        return self.stepper(tokens)
+
+    def top(self, tokens: Ids, count: int, first: int) -> tuple[TopTokens, Array]:
+        """Take a step, and return the `count` largest logits of the tokens that may follow."""
+        self._extend(tokens)
+        blocked = self._blocked()
+        more = max(map(len, blocked))
+        top, weights = self.stepper.top(tokens, count + more, first)
+        never = np.array([[*row, *[PAD] * (more - len(row))] for row in blocked])
+        best = np.where((top.tokens[:, :, None] == never[:, None]).any(axis=2), -np.inf, top.best)
+        order = np.argsort(-best, axis=1, kind="stable")[:, :count]
+        best, ids = (np.take_along_axis(x, order, axis=1) for x in (best, top.tokens))
+        return TopTokens(top.sums, best, ids), weights
+
+    def forbid(self, logits: Array) -> None:
+        """Set the logits (B, k, V) of what must not follow to -inf; if nothing is left, END follows."""
+        super().forbid(logits)
+        for at, never in zip(np.ndindex(logits.shape[:2]), self._blocked(), strict=True):
+            logits[at][never] = -np.inf
+        logits[(logits == -np.inf).all(axis=2), END] = 0
+
+    def beam(self, options: BeamOptions) -> SearchResult | None:
+        """Search to the end in one call, if the network can; `refused` judges the result."""
+        return self.stepper.beam(options)
+
+    def refused(self, result: SearchResult) -> list[int]:
+        """Return the sentences whose search has kept what must not follow."""
+        steps = [[(i, ()) for i, _ in enumerate(self.sources)]]  # sentence and tokens of each row
+        kept: list[tuple[int, Row, int | None]] = []
+        for step in result.steps[1:]:
+            after = zip(step.parents.tolist(), step.tokens.tolist(), strict=True)
+            kept += (new := [(*steps[-1][parent], token) for parent, token in after])
+            steps.append([(sentence, (*old, token)) for sentence, old, token in new])
+        kept += [(*steps[end.step][end.row], end.token) for each in result.endings for end in each]
+        return sorted({i for i, old, token in kept if self.sources[i].refuses(token, old)})
+
+    def _blocked(self) -> list[list[int]]:
+        """Return what must not follow each hypothesis, row by row."""
+        return [
+            source.blocked(old) for source, of in zip(self.sources, self.before, strict=True) for old in of
+        ]
+
+    def _extend(self, tokens: Ids) -> None:
+        self.before = [
+            [(*old, token) if token != START else old for old, token in zip(*rows, strict=True)]
+            for rows in zip(self.before, tokens.tolist(), strict=True)
+        ]
+
+    def select(self, parents: Ids) -> None:
+        """Continue with these hypotheses (B, k') of each sentence."""
+        self.before = [[old[i] for i in own] for old, own in zip(self.before, parents.tolist(), strict=True)]
+        self.stepper.select(parents)
+
+    def keep(self, sentences: Ids) -> None:
+        """Continue with these sentences (B',) only."""
+        self.before = [self.before[i] for i in sentences.tolist()]
+        self.sources = [self.sources[i] for i in sentences.tolist()]
+        self.stepper.keep(sentences)
