@@ -15,7 +15,7 @@ import pytest
 from regard.cli import main
 from regard.pronunciation import Pronouncer, read
 from regard.seq2seq import Ensemble, Seq2Seq
-from regard.seq2seq.decoding.repetition import USUAL
+from regard.seq2seq.decoding.restrictions import USUAL
 from regard.seq2seq.distillation import label
 from regard.seq2seq.translator import Translation, Translator
 
