@@ -15,7 +15,6 @@ import pytest
 from regard.cli import main
 from regard.pronunciation import Pronouncer, read
 from regard.seq2seq import Ensemble, Seq2Seq
-from regard.seq2seq.decoding.restrictions import USUAL
 from regard.seq2seq.distillation import label
 from regard.seq2seq.translator import Translation, Translator
 
@@ -91,7 +90,7 @@ def test_a_written_dictionary_has_the_best_answer_first_with_1(
     command = ["pronounce", str(tmp_path), str(tmp_path / "words.txt"), "--n-best", "3"]
     assert main([*command, "--format", format, "--out", str(out)]) == 0
     written = read(out if format == "mfa" else tmp_path / "lexiconp.txt")
-    answers = models["reranked"].candidates(ASKED, repetitions=USUAL)
+    answers = models["reranked"].candidates(ASKED, unknown_words="next")
     for word, several in zip(ASKED, answers, strict=True):
         assert [one.phones for one in written[word]] == [one.tokens for one in several[:3]]
         shares = [one.probability for one in written[word]]
