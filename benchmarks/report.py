@@ -188,7 +188,7 @@ def relative(found: Sequence[Row], name: str) -> str:
 
 
 def kernel_rows() -> list[str]:
-    """Every row of arithmetic with one thread: regard with its share of the limit, and the best other."""
+    """Every row of arithmetic with one thread: regard, and the best other."""
     return comparison("GFLOP/s", [machine for machine in MACHINES if machine.threads == 1])
 
 
@@ -216,11 +216,11 @@ def title(section: str, case: str) -> str:
 
 
 def pair(row: Row | None) -> tuple[str, str]:
-    """Return regard's figure with its share of the limit, and the best other's."""
+    """Return regard's figure, with its share of the limit where memory is read, and the best other's."""
     if row is None:
         return "-", "-"
     name, other = best_other(row)
-    share = f", {row['share']:.0f}%" if "share" in row else ""
+    share = f", {row['share']:.0f}%" if "share" in row and row["unit"] == "GB/s" else ""
     best = gain(row, other) >= 1
     return bold(
         figure(row["regard"]), best
