@@ -28,7 +28,7 @@ def parser_of(verb: str) -> argparse.ArgumentParser:
 
 def cell(text: str) -> str:
     """Return text as a cell of a table."""
-    return " ".join(text.split()).replace("|", r"\|").replace("<", r"\<")
+    return " ".join(text.split()).replace("|", r"\|").replace("<", r"\<").replace("%%", "%")
 
 
 def names(action: argparse.Action) -> str:
