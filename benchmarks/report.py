@@ -188,18 +188,18 @@ def relative(found: Sequence[Row], name: str) -> str:
 
 
 def kernel_rows() -> list[str]:
-    """Every row of arithmetic: regard with its share of the limit, and the best other."""
-    return comparison("GFLOP/s")
+    """Every row of arithmetic with one thread: regard, and the best other."""
+    return comparison("GFLOP/s", [machine for machine in MACHINES if machine.threads == 1])
 
 
 def kernel_decoding() -> list[str]:
     """Every row of decoding, which reads memory."""
-    return comparison("GB/s")
+    return comparison("GB/s", MACHINES)
 
 
-def comparison(unit: str) -> list[str]:
-    """Return a table of all machines that have rows of this unit."""
-    machines = [machine for machine in MACHINES if machine.rows(unit)]
+def comparison(unit: str, machines: Iterable[Machine]) -> list[str]:
+    """Return a table of the machines that have rows of this unit."""
+    machines = [machine for machine in machines if machine.rows(unit)]
     keys = list(dict.fromkeys(key for machine in machines for key in machine.rows(unit)))
     heads = [
         f"{unit} by n = m" if unit == "GFLOP/s" else unit,
@@ -216,28 +216,15 @@ def title(section: str, case: str) -> str:
 
 
 def pair(row: Row | None) -> tuple[str, str]:
-    """Return regard's figure with its share of the limit, and the best other's."""
+    """Return regard's figure, with its share of the limit where memory is read, and the best other's."""
     if row is None:
         return "-", "-"
     name, other = best_other(row)
-    share = f", {row['share']:.0f}%" if "share" in row else ""
+    share = f", {row['share']:.0f}%" if "share" in row and row["unit"] == "GB/s" else ""
     best = gain(row, other) >= 1
     return bold(
         figure(row["regard"]), best
     ) + share, f"{bold(number(other), not best)} {OTHERS[name]}".rstrip()
-
-
-def kernel_masks() -> list[str]:
-    """The time of masks relative to dense attention of the same useful work, with one thread."""
-    costs = {machine.name: costs_of(machine) for machine in MACHINES if machine.threads == 1}
-    cases = unique(case for found in costs.values() for case in found)
-    lines = [[case, *(figure(found.get(case)) for found in costs.values())] for case in cases]
-    return table(["time relative to dense", *costs], lines)
-
-
-def costs_of(machine: Machine) -> dict[str, float]:
-    """Return the relative times of a machine by case."""
-    return {title(*key): row["cost"] for key, row in machine.rows("GFLOP/s").items() if "cost" in row}
 
 
 def kernel_calls() -> list[str]:
@@ -547,7 +534,6 @@ BLOCKS: dict[str, Callable[[], list[str]]] = {
             model_sizes,
             kernel_summary,
             kernel_rows,
-            kernel_masks,
             kernel_decoding,
             kernel_calls,
             memory,

@@ -88,6 +88,11 @@ def lead_to_pages(app: Sphinx, name: str, source: list[str]) -> None:
         source[0] = source[0].replace(f"]({path})", f"]({page})")
 
 
+def trim_code(app: Sphinx, name: str, source: list[str]) -> None:
+    """Remove the empty line that ends an example, which doctest needs."""
+    source[0] = source[0].replace("\n\n```\n", "\n```\n")
+
+
 def keep_formula(app: Sphinx, kind: str, name: str, thing: Any, options: Any, lines: list[str]) -> None:
     """Move the `::` after a summary to a line of its own: numpydoc would shift the formula below it to the margin."""
     end = lines.index("") if "" in lines else len(lines)
@@ -138,6 +143,7 @@ def setup(app: Sphinx) -> None:
     app.connect("autodoc-process-docstring", keep_formula, priority=100)  # before numpydoc
     app.connect("html-page-context", lead_back)
     app.connect("source-read", lead_to_pages)
+    app.connect("source-read", trim_code)
     app.connect("build-finished", deliver_notebooks)
     app.add_html_math_renderer("mathml", (inline_math, None), (displayed_math, None))
 

@@ -28,7 +28,7 @@ def parser_of(verb: str) -> argparse.ArgumentParser:
 
 def cell(text: str) -> str:
     """Return text as a cell of a table."""
-    return " ".join(text.split()).replace("|", r"\|").replace("<", r"\<")
+    return " ".join(text.split()).replace("|", r"\|").replace("<", r"\<").replace("%%", "%")
 
 
 def names(action: argparse.Action) -> str:
@@ -52,13 +52,29 @@ def table(head: str, rows: list[str]) -> str:
     return "\n".join([f"| {head} | |", "|---|---|", *rows])
 
 
-def tables(verb: str) -> Iterator[str]:
-    """Yield the tables of a verb, one for each group of its arguments."""
+def groups(verb: str) -> Iterator[tuple[str, list[str]]]:
+    """Yield the title and the rows of each group of a verb's arguments."""
     for group in parser_of(verb)._action_groups:
         rows = [f"| {names(action)} | {cell(action.help or '')} |" for action in group._group_actions]
-        if rows:
-            titles = {"positional arguments": "argument", "options": "option"}
-            yield table(titles.get(group.title or "", group.title or ""), rows)
+        titles = {"positional arguments": "argument", "options": "option"}
+        yield titles.get(group.title or "", group.title or ""), rows
+
+
+def tables(verb: str, first: dict[str, str]) -> Iterator[str]:
+    """Yield the tables of a verb. `first` has the verb that is the first with a row: others refer to it."""
+    for title, rows in groups(verb):
+        new = [row for row in rows if first.setdefault(row, verb) == verb]
+        if new:
+            yield table(title, new)
+
+
+def shared(verb: str, first: dict[str, str]) -> Iterator[str]:
+    """Yield the names of the arguments that a verb has in common with each earlier one."""
+    repeated: dict[str, list[str]] = {}
+    for row in (row for _, rows in groups(verb) for row in rows if first[row] != verb):
+        repeated.setdefault(first[row], []).append(f"`{row.split()[1].strip('`')}`")
+    for other, named in repeated.items():
+        yield f"As for [regard {other}](#regard-{other}): {', '.join(named)}."
 
 
 def networks() -> Iterator[str]:
@@ -76,8 +92,10 @@ def networks() -> Iterator[str]:
 def page() -> str:
     """Return the page."""
     blocks = [HEAD.strip()]
+    first: dict[str, str] = {}
     for verb, (_, summary) in VERBS.items():
-        blocks += [f"## regard {verb}", f"{summary[0].upper()}{summary[1:]}.", *tables(verb)]
+        blocks += [f"## regard {verb}", f"{summary[0].upper()}{summary[1:]}.", *tables(verb, first)]
+        blocks += shared(verb, first)
         blocks += networks() if verb == "train" else ()
     return "\n\n".join(blocks) + "\n"
 

@@ -13,8 +13,9 @@ import regard
 def ring_attention(comm, queries, keys, values, *, causal=False, **options):
     """Attend with the queries of this process to the keys and values of all processes.
 
-    queries (..., n, d), keys (..., n, d) and values (..., n, e) are equally long in all processes; the result
-    (..., n, e) is that of this process. `options` are those of `regard.partial`, without a mask.
+    queries (..., n, d), keys (..., n, d) and values (..., n, e) are equally long in all
+    processes; the result (..., n, e) is that of this process. `options` are those of
+    `regard.partial`, without a mask.
     """
     rank, size = comm.Get_rank(), comm.Get_size()
     here, total = (np.ascontiguousarray(keys), np.ascontiguousarray(values)), None

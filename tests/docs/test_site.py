@@ -101,6 +101,25 @@ def test_the_links_between_pages_lead_to_files() -> None:
                 assert (page.parent / target).exists(), f"{page.name}: {target}"
 
 
+def code_lines(text: str) -> list[str]:
+    """The lines of a page in fences, and those indented by four columns, without options of doctest."""
+    fenced = re.findall(r"^ *```.*?\n(.*?)^ *```", text, flags=re.MULTILINE | re.DOTALL)
+    rest = re.sub(r"^ *```.*?^ *```", "", text, flags=re.MULTILINE | re.DOTALL)
+    lines = "".join(fenced).splitlines() + re.findall(r"^    (.*)$", rest, flags=re.MULTILINE)
+    return [line.split("  # doctest:")[0] for line in lines]
+
+
+@pytest.mark.parametrize("page", sorted(DOCS.glob("*.md")), ids=lambda page: page.stem)
+def test_the_code_of_a_page_fits_its_box(page: Path) -> None:
+    """At 1,280 pixels a box shows 88 columns (site.css)."""
+    assert [line for line in code_lines(page.read_text(encoding="utf-8")) if len(line) > 88] == []
+
+
+def test_a_line_of_code_is_found_in_a_fence_and_by_its_indentation() -> None:
+    page = "```python\n>>> x  # doctest: +SKIP\n\n```\n\nwords\n\n    y = 1\n"
+    assert code_lines(page) == [">>> x", "", "y = 1"]
+
+
 def anchors(page: Path) -> set[str]:
     """The anchors of the headings of a page, as GitHub makes them."""
     headings = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), flags=re.MULTILINE)

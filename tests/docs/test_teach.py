@@ -10,7 +10,7 @@ import pytest
 
 from regard.cli import main
 
-PAGE = (Path(__file__).parents[2] / "docs" / "teach.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "teach.md").read_text(encoding="utf-8").replace("\\\n", "")
 COMMANDS = re.findall(r"^regard (.*)$", PAGE, flags=re.MULTILINE)
 EXERCISES = dict(re.findall(r"^\*\*(\d)\. .*?^regard (.*?)$", PAGE, flags=re.MULTILINE | re.DOTALL))
 # Lines of numbers, each of which must be printed.

@@ -94,7 +94,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_ensemble(parser)
     _add_merging(add)
     add_by(parser, "what is linked")
-    add_unknown(parser, "pair")
+    add_unknown(parser)
     add(
         "--scores",
         action="store_true",
@@ -114,8 +114,8 @@ def _add_merging(add: Callable[..., Any]) -> None:
         "--aligner",
         choices=("attention", MONOTONIC),
         default="attention",
-        help=f"attention of the model (default); {MONOTONIC}: links from left to right, as of letters and sounds, which"
-        " are learned from these pairs alone, some hundred or more; MODEL splits them into tokens",
+        help=f"attention of the model (default); {MONOTONIC}: links from left to right, as of letters and sounds,"
+        " learned from these pairs alone; MODEL splits them into tokens",
     )
     add(
         "--reverse",

@@ -75,17 +75,16 @@ def _add_outputs(add: Any) -> None:
         "--show",
         type=argument_types.path,
         metavar="FOLDER",
-        help="save a picture for each image that shows where the model attended at each word: 1-NAME.png, ...; with"
-        " the name of a page, FILE.html, one page for a browser that shows this for all images and captions",
+        help="show where the model attended at each word: a picture for each image, 1-NAME.png, ..., or one page for"
+        " a browser, FILE.html",
     )
     add("--force", action="store_true", help="replace a page that exists")
     add(
         "--json",
         type=argument_types.path,
         metavar="FILE",
-        help="write a line of JSON for each caption: its path, caption, score, tokens, and for each token the most"
-        " attended cell [row, column] of the grid [rows, columns], or the most attended vector; all counted from 0;"
-        " or its path and the error",
+        help="write a line of JSON for each caption: path, caption, score, tokens, and the most attended cell"
+        " [row, column] or vector of each token, counted from 0; or path and error",
     )
 
 

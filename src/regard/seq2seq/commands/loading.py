@@ -83,12 +83,12 @@ def load_all(path: Path, ensemble: Sequence[Path], *, arrays: bool | None = Fals
     return Ensemble(models) if ensemble else models[0]
 
 
-def add_unknown(parser: argparse.ArgumentParser, unit: str) -> None:
-    """Add ``--unknown`` to a verb whose inputs are such units."""
+def add_unknown(parser: argparse.ArgumentParser) -> None:
+    """Add ``--unknown`` to a verb."""
     parser.add_argument(
         "--unknown",
         choices=_UNKNOWN,
-        help=f"a {unit} with symbols that the model has never seen: guess: a warning (default), and if it is given, a"
+        help="inputs with symbols that the model has never seen: guess: a warning (default), and if it is given, a"
         " last column with these symbols; skip: left empty; fail: an error, after which the others go on",
     )
 

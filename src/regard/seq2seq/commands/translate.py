@@ -106,7 +106,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     _add_search(parser)
     _add_restrictions(parser)
     _add_sampling(parser)
-    add_unknown(parser, "line")
+    add_unknown(parser)
     add("--scores", action="store_true", help="print the score before each translation")
     add_probabilities(parser, "line")
     add(

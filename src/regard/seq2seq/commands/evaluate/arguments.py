@@ -83,7 +83,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help=f"beam size (default {BEAM})",
     )
-    add_unknown(parser, "source")
+    add_unknown(parser)
     _add_items(parser)
     _add_references(parser)
     _add_output(parser)
@@ -96,7 +96,7 @@ def _add_items(parser: argparse.ArgumentParser) -> None:
         "--alternatives",
         action="store_true",
         help="merge lines with the same source into one item with several references, of which the best counts;"
-        " --hypotheses have then a line for each line of --sources, or for each different one",
+        " --hypotheses: a line for each, or for each line of --sources",
     )
     add(
         "--phonemes",
