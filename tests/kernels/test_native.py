@@ -30,7 +30,7 @@ from strategies import BATCH, DTYPES, HEADS, OPTIONS, Case, case
 
 import regard
 from regard import nn
-from regard.kernels import fast_path, library, matrix, nearest, problem, recurrence, search, training
+from regard.kernels import fast_path, library, matrix, nearest, problem, recurrence, training
 from regard.kernels import rows as layers
 
 Array = NDArray[Any]
@@ -1090,13 +1090,11 @@ MIRRORS: dict[str, Any] = {
     "Dense": library.CDense,
     "Recurrence": recurrence.CRecurrence,
     "Product": matrix.CProduct,
-    "Search": search.CSearch,
     "Softmax": training.CSoftmax,
     "Prediction": training.CPrediction,
     "TopK": training.CTopK,
     "Rows": training.CRows,
     "Adam": training.CAdam,
-    "Ending": search._ENDING,
     "Norm": layers.CNorm,
     "Drop": layers.CDrop,
     "Relu": layers.CRelu,

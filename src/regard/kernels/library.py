@@ -112,10 +112,10 @@ DENSE_BACK = struct.Struct("=26qdq")
 
 # Functions that take the address of one structure, and those that return 64 bits.
 _OF_ONE_ADDRESS = (
-    *("drop", "relu_backward", "cross_entropy", "adam", "add_rows", "top_k", "multiply", "search"),
-    *("recurrence_bytes", "search_bytes", "nearest", "find"),
+    *("drop", "relu_backward", "cross_entropy", "adam", "add_rows", "top_k", "multiply"),
+    *("recurrence_bytes", "nearest", "find"),
 )
-_NUMBERS = ("recurrence_bytes", "search_bytes", "panel_columns", "word_block")
+_NUMBERS = ("recurrence_bytes", "panel_columns", "word_block")
 
 
 @cache

@@ -34,8 +34,6 @@ void regard_norm(const Norm* p, int32_t backward);
 void regard_drop(const Drop* p);
 void regard_relu_backward(const Relu* p);
 int64_t regard_recurrence_bytes(const Recurrence* p);
-int32_t regard_search(Search* p);
-int64_t regard_search_bytes(const Search* p);
 }
 
 namespace {
@@ -327,30 +325,6 @@ void search(uint64_t seed) {
     regard_recur(&p, 0);
 }
 
-// A complete search, a few steps in each call.
-void find(uint64_t seed) {
-    Source source(seed);
-    auto draw = [&](int64_t count) { return source.floats(count); };
-    auto counts = [&](int64_t count, int64_t least, int64_t most) { return source.integers(count, least, most); };
-    Search x{};
-    Recurrence& p = x.decoder;
-    const int64_t h = p.size = source.integer(1, 50), s = p.sentences = source.integer(1, 5), e = x.size = source.integer(1, 40);
-    const int64_t t = p.positions = source.integer(1, 20), a = p.hidden = source.integer(1, 40), c = p.context = 3 * h + e;
-    const int64_t words = x.words = source.integer(4, 400), filled = (words + PANEL_COLUMNS - 1) / PANEL_COLUMNS * PANEL_COLUMNS;
-    p.state_weight = draw(3 * h * h), p.start = draw(s * h), p.query_weight = draw(h * a), p.vector = draw(a);
-    p.valid_positions = counts(s, 1, t), p.keys = draw(s * t * a), p.values = draw(s * t * c);
-    if (source.chance(0.5)) p.second_weight = draw(3 * h * h), p.second_bias = draw(3 * h);
-    x.embedding = draw(words * e), x.word_weight = draw(e * c), x.word_bias = draw(c), x.readout_weight = draw(h * e);
-    x.output_weight = draw(filled * e), x.output_bias = draw(filled);
-    x.begin = 1, x.end = 2, x.width = source.integer(1, 6), x.n_best = source.integer(1, x.width);
-    x.max_length = counts(s, 1, 9), x.penalty = source.chance(0.5), x.capacity = s * x.width * source.integer(1, 4);
-    x.rows_per_step = source.take<int64_t>(x.capacity), x.tokens = source.take<int64_t>(x.capacity);
-    x.parents = source.take<int64_t>(x.capacity), x.log_probabilities = source.take<double>(x.capacity);
-    x.attention_weights = draw(x.capacity * t), x.finished_count = source.take<int64_t>(s), x.finished = source.take<Ending>(s * x.n_best);
-    x.workspace = source.room(regard_search_bytes(&x));
-    while (!regard_search(&x) && x.rows) continue;
-}
-
 int check_all(int count, int callers) {
     std::vector<std::thread> threads;
     std::vector<int> wrong(size_t(callers), 0);
@@ -358,7 +332,7 @@ int check_all(int count, int callers) {
         threads.emplace_back([&, c] {
             for (int i = c; i < count; i += callers) {
                 wrong[size_t(c)] += check(uint64_t(i));
-                if (regard_trains()) train(uint64_t(i)), search(uint64_t(i)), find(uint64_t(i));
+                if (regard_trains()) train(uint64_t(i)), search(uint64_t(i));
             }
         });
     for (auto& thread : threads) thread.join();

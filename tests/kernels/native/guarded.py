@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 import regard
 from regard import nn, position
-from regard.kernels import fast_path, library, matrix, native, problem, recurrence, search, training
+from regard.kernels import fast_path, library, matrix, native, problem, recurrence, training
 from regard.seq2seq.networks.recurrent.fused import fused_decoder
 
 Array = NDArray[Any]
@@ -106,7 +106,7 @@ class Call(problem.Call):
 def install() -> None:
     """Let the native kernel's Python side make its arrays at the edge."""
     readable = problem._readable
-    modules: list[Any] = [library, problem, native, fast_path, position, matrix, recurrence, search, training]
+    modules: list[Any] = [library, problem, native, fast_path, position, matrix, recurrence, training]
     for module in modules:
         module.np = Edge()
     problem.Call = Call
@@ -211,7 +211,7 @@ def run_recurrences(T: int, B: int, H: int, A: int, C: int) -> None:
 
 
 def run_search(T: int, B: int, H: int, A: int, E: int) -> None:
-    """Beams of two widths, by decoders with a unit before the attention step and with one on each side of it."""
+    """Steps of a search, by decoders with a unit before the attention step and with one on each side of it."""
     rng = np.random.default_rng(0)
 
     def draw(*shape: int) -> Array:
@@ -221,13 +221,12 @@ def run_search(T: int, B: int, H: int, A: int, E: int) -> None:
     for after in (None, recurrence.SecondGru(draw(H, 3 * H), draw(3 * H))):
         encoder_arrays = draw(B, T, A), draw(B, T, 3 * H + E), lengths, draw(H, A), draw(A), draw(H, 3 * H)
         steps = recurrence.FusedDecoder(*encoder_arrays, after)
-        decoder_arrays = draw(words, E), draw(E, 3 * H + E), draw(3 * H + E), draw(H, E)
-        decoder = search.Decoder(*decoder_arrays, training.PackedWeights(draw(words, E), draw(words)))
-        for width in (1, 4):
-            aims = search.BeamOptions(1, 2, width, width, guarded(np.arange(1, B + 1)), 1.0, 0.0)
-            result = search.beam(steps, draw(B, H), decoder, aims)
-            assert len(result.endings) == B
-            assert all(is_guarded(x) for step in result.steps for x in step)
+        output = training.PackedWeights(draw(words, E), draw(words))
+        for width in (1, 4, 4):  # the second step of a width takes the workspace as the first has filled it
+            sentences = guarded(np.repeat(np.arange(B), width))
+            step = steps.step(draw(B * width, 3 * H), draw(B * width, H), sentences)
+            top = output.top_k(draw(B * width, E), width + 1, 2)
+            assert all(is_guarded(x) for x in (step.states, step.contexts, step.weights, *top))
 
 
 def run_products(rows: int, depth: int, columns: int) -> None:

@@ -272,8 +272,6 @@ void recur(const Recurrence& p, bool backward, char* scratch);
 void multiply(const Product& p, char* scratch);  // training/matrix.cpp
 void predict(const Prediction& p, bool backward, char* scratch);  // training/output_layer.cpp
 void top_k(const TopK& p, char* scratch);
-int64_t search_bytes(const Search& p);  // training/search.cpp
-bool search(Search& p, char* scratch);
 void cross_entropy(const Softmax& p);  // training/training.cpp
 void add_rows(const Rows& p);
 void adam(const Adam& p);
@@ -293,14 +291,13 @@ void exp2_all(const void* x, void* y, int64_t count, int32_t type) {
 
 #if defined(TRAINS) && defined(__AVX512BF16__)
 constexpr Training training = {
-    of_avx512<&Training::scratch>,      of_avx512<&Training::recur>,         of_avx512<&Training::multiply>,
-    of_avx512<&Training::predict>,      of_avx512<&Training::cross_entropy>, of_avx512<&Training::add_rows>,
-    of_avx512<&Training::adam>,         of_avx512<&Training::top_k>,         of_avx512<&Training::search_bytes>,
-    of_avx512<&Training::search>,       of_avx512<&Training::norm>,          of_avx512<&Training::drop>,
-    of_avx512<&Training::relu_backward>};
+    of_avx512<&Training::scratch>, of_avx512<&Training::recur>,         of_avx512<&Training::multiply>,
+    of_avx512<&Training::predict>, of_avx512<&Training::cross_entropy>, of_avx512<&Training::add_rows>,
+    of_avx512<&Training::adam>,    of_avx512<&Training::top_k>,         of_avx512<&Training::norm>,
+    of_avx512<&Training::drop>,    of_avx512<&Training::relu_backward>};
 #elif defined(TRAINS)
-constexpr Training training = {recurrence_scratch, recur,  multiply, predict, cross_entropy, add_rows, adam, top_k,
-                               search_bytes,       search, norm,     drop,    relu_backward};
+constexpr Training training = {
+    recurrence_scratch, recur, multiply, predict, cross_entropy, add_rows, adam, top_k, norm, drop, relu_backward};
 #else
 constexpr Training training = {};
 #endif

@@ -153,34 +153,6 @@ struct TopK {
     float *values, *statistics;  // (rows, count); (rows, 2): maximum logit of all words, sum of exponentials
     int64_t* indices;  // (rows, count)
 };
-// A finished hypothesis: its score (NaN if it was cut off), the log-probability of its last word, the step and the row
-// that produced this word, and the word (-1 if none was possible).
-struct Ending {
-    double score, log;
-    int64_t step, row, word;
-};
-// A beam search with an attentional GRU decoder (kernels/search.py mirrors the struct). S sentences, k = width.
-struct Search {
-    Recurrence decoder;  // for S sentences; the search fills the fields of rows itself
-    int64_t words, size, begin, end;  // V, E; the start and end tokens
-    // (V, E); (E, 3H + E), (3H + E,): projections of a word to gates and readout
-    const float *embedding, *word_weight, *word_bias;
-    const float* readout_weight;  // (H, E)
-    const float *output_weight, *output_bias;  // as in TopK
-    int64_t width, n_best;  // beam size; finished hypotheses to keep
-    const int64_t* max_length;  // (S,) maximum length
-    char* workspace;  // regard_search_bytes bytes, aligned to 64, kept across calls
-    int64_t step, rows;  // steps so far; live hypotheses (both 0 at first)
-    // Output of each step: words, parent rows, log-probabilities, attention weights.
-    int64_t capacity, steps_taken;  // rows that fit; steps of this call
-    int64_t *rows_per_step, *tokens, *parents;  // (capacity,) each
-    double* log_probabilities;  // (capacity,)
-    float* attention_weights;  // (capacity, T)
-    int64_t* finished_count;  // (S,) number of finished hypotheses
-    Ending* finished;  // (S, n_best), the best first
-    double penalty, offset;  // length penalty: score = log P / ((offset + n) / (offset + 1))^penalty
-    double invalid_value;  // the first value that was not finite
-};
 // One Adam step (nn/adam.py defines it).
 struct Adam {
     int64_t count;
@@ -262,8 +234,6 @@ struct Training {
     void (*add_rows)(const Rows&);
     void (*adam)(const Adam&);
     void (*top_k)(const TopK&, char* scratch);
-    int64_t (*search_bytes)(const Search&);  // bytes
-    bool (*search)(Search&, char* scratch);
     void (*norm)(const Norm&, bool backward);
     void (*drop)(const Drop&);
     void (*relu_backward)(const Relu&);

@@ -135,15 +135,6 @@ EXPORT int32_t regard_top_k(const regard::TopK* p) {
     return !scratch.at;
 }
 
-// Bytes of Search::workspace.
-EXPORT int64_t regard_search_bytes(const regard::Search* p) { return regard::chosen->training.search_bytes(*p); }
-
-// Returns 0, 1 if out of memory, or 2 if a value is not finite.
-EXPORT int32_t regard_search(regard::Search* p) {
-    regard::Scratch scratch(regard::PREDICTION_BYTES);
-    if (!scratch.at) return 1;
-    return regard::chosen->training.search(*p, scratch.at) ? 0 : 2;
-}
 EXPORT int64_t regard_panel_columns() { return regard::PANEL_COLUMNS; }
 EXPORT int64_t regard_word_block() { return regard::WORD_BLOCK; }
 
@@ -209,30 +200,20 @@ static const Layout* layouts() {
                                               F(dreadout) F(dweight) F(dbias) F(saved_logits) F(scale) F(smoothing)
                                                   F(target_weight) F(stop))
                                 S(TopK, F(rows) F(words) F(size) F(count) F(first) F(logits) F(readout) F(weight)
-                                            F(bias) F(values) F(statistics)
-                                                F(indices)) S(Ending, F(score) F(log) F(step) F(row) F(word))
-                                    S(Search, F(decoder) F(words) F(size) F(begin) F(end) F(embedding) F(word_weight)
-                                                  F(word_bias) F(readout_weight) F(output_weight) F(output_bias)
-                                                      F(width) F(n_best) F(max_length) F(workspace) F(step) F(rows)
-                                                          F(capacity) F(steps_taken) F(rows_per_step) F(tokens)
-                                                              F(parents) F(log_probabilities) F(attention_weights)
-                                                                  F(finished_count) F(finished) F(penalty) F(offset)
-                                                                      F(invalid_value))
-                                        S(Adam, F(count) F(parameters) F(mean) F(square) F(gradient) F(keep_mean)
-                                                    F(add_mean) F(keep_square) F(add_square) F(epsilon)
-                                                        F(rate)) S(Rows, F(rows) F(size) F(indices) F(updates) F(table))
-                                            S(Norm, F(rows) F(size) F(x) F(gain) F(shift) F(y) F(moments) F(dy)
-                                                        F(dresidual) F(dx) F(dgain) F(dshift) F(epsilon))
-                                                S(Drop, F(count) F(random_bits) F(x) F(y) F(threshold) F(scale))
-                                                    S(Relu, F(count) F(y) F(gradient))
-                                                        S(Nearest, F(rows) F(count) F(sequences) F(size) F(width)
-                                                                       F(text) F(starts) F(row) F(grams) F(rarest)
-                                                                           F(first) F(stop) F(lengths) F(weights)
-                                                                               F(entries) F(owners) F(scales) F(sums)
-                                                                                   F(touched) F(excluded) F(best))
-                                                            S(Find, F(size) F(places) F(longest) F(width) F(text)
-                                                                        F(entries) F(tokens) F(order) F(first)
-                                                                            F(stop)){nullptr, nullptr}};
+                                            F(bias) F(values) F(statistics) F(indices))
+                                    S(Adam, F(count) F(parameters) F(mean) F(square) F(gradient) F(keep_mean)
+                                                F(add_mean) F(keep_square) F(add_square) F(epsilon)
+                                                    F(rate)) S(Rows, F(rows) F(size) F(indices) F(updates) F(table))
+                                        S(Norm, F(rows) F(size) F(x) F(gain) F(shift) F(y) F(moments) F(dy) F(dresidual)
+                                                    F(dx) F(dgain) F(dshift) F(epsilon))
+                                            S(Drop, F(count) F(random_bits) F(x) F(y) F(threshold)
+                                                        F(scale)) S(Relu, F(count) F(y) F(gradient))
+                                                S(Nearest, F(rows) F(count) F(sequences) F(size) F(width) F(text)
+                                                               F(starts) F(row) F(grams) F(rarest) F(first) F(stop)
+                                                                   F(lengths) F(weights) F(entries) F(owners) F(scales)
+                                                                       F(sums) F(touched) F(excluded) F(best))
+                                                    S(Find, F(size) F(places) F(longest) F(width) F(text) F(entries)
+                                                                F(tokens) F(order) F(first) F(stop)){nullptr, nullptr}};
     return table;
 }
 #undef F
