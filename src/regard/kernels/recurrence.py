@@ -1,8 +1,9 @@
 """Gated recurrent units over sequences: in the library (`training/recurrence.cpp`) and in NumPy.
 
 `native_does` and the memory layout of the states decide which is used: the library computes in float32 only, on the
-calling thread. The callers have checked all arrays. Letters: n steps of B sequences, H size of the state; with
-attention, T positions, A size of the attention's perceptron, C size of the values.
+calling thread. A decoder that attends is in the library only. The callers have checked all arrays. Letters: n steps of
+B sequences, H size of the state; with attention, T positions, A size of the attention's perceptron, C size of the
+values.
 
 Padding has no influence, even where it is NaN.
 """
@@ -18,7 +19,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard import _check
-from regard._einsum import einsum
 from regard.kernels import library
 
 __all__: list[str] = []
@@ -79,11 +79,6 @@ class AdditiveAttention:
     context_weight: Array
 
     @property
-    def arrays(self) -> tuple[Array, ...]:
-        """All floating-point arrays."""
-        return self.keys, self.values, self.query_weight, self.vector, self.context_weight
-
-    @property
     def counts(self) -> Counts:
         """Positions of each sequence (B,)."""
         batch, positions, _ = self.keys.shape
@@ -116,14 +111,12 @@ class DecoderSteps:
     @classmethod
     def empty(cls, g: Gru, attention: AdditiveAttention, second: SecondGru | None) -> DecoderSteps:
         """Allocate the arrays."""
-        arrays = (g.inputs, g.start, g.weight, *attention.arrays, *(vars(second).values() if second else ()))
-        dtype = np.result_type(*arrays)
         (n, batch, _), size = g.inputs.shape, len(g.weight)
         _, positions, width = attention.values.shape
         shapes = (n + 1, batch, size), (n, batch, width), (n, batch, positions)
-        states, contexts, weights = (np.empty(shape, dtype) for shape in shapes)
+        states, contexts, weights = (np.empty(shape, np.float32) for shape in shapes)
         states[0] = g.start
-        query_states = np.empty((n, batch, size), dtype) if second else states[:-1]
+        query_states = np.empty((n, batch, size), np.float32) if second else states[:-1]
         return cls(states, contexts, weights, query_states)
 
 
@@ -147,26 +140,17 @@ class DecoderGradients:
     dsecond_hidden: Array
 
     @classmethod
-    def empty(
-        cls, g: Gru, attention: AdditiveAttention, second: SecondGru | None, dtype: np.dtype[Any]
-    ) -> DecoderGradients:
+    def empty(cls, g: Gru, attention: AdditiveAttention, second: SecondGru | None) -> DecoderGradients:
         """Allocate the arrays, with zeros where gradients are summed."""
         shape, gates = (*g.inputs.shape[:2], len(attention.vector)), g.inputs.shape
-        inputs, hidden, start, queries = (np.empty(s, dtype) for s in (gates, gates, g.start.shape, shape))
-        keys, values, vector = (
-            np.zeros(x.shape, dtype) for x in (attention.keys, attention.values, attention.vector)
+        inputs, hidden, start, queries = (
+            np.empty(s, np.float32) for s in (gates, gates, g.start.shape, shape)
         )
-        of_second = (np.empty(gates, dtype), np.empty(gates, dtype)) if second else (inputs, hidden)
+        keys, values, vector = (
+            np.zeros(x.shape, np.float32) for x in (attention.keys, attention.values, attention.vector)
+        )
+        of_second = (np.empty(gates, np.float32), np.empty(gates, np.float32)) if second else (inputs, hidden)
         return cls(inputs, hidden, start, queries, keys, values, vector, *of_second)
-
-
-def attended_gru(
-    g: Gru, attention: AdditiveAttention, second: SecondGru | None = None
-) -> tuple[DecoderSteps, Callable[[Array, Array, Array | None], DecoderGradients]]:
-    """Run a decoder that attends in every step; ``pullback(dstates (n, B, H), dcontexts, dweights)``."""
-    second_arrays = (second.weight, second.bias) if second else ()
-    native = native_does(g.inputs, g.start, g.weight, *attention.arrays, *second_arrays)
-    return _native_attended_gru(g, attention, second) if native else _plain_attended_gru(g, attention, second)
 
 
 # ---- in NumPy ------------------------------------------------------------------------------------------------
@@ -239,87 +223,6 @@ def _plain_gru(g: Gru, states: Array, keep: bool) -> Pull:
         return dhidden, dstate
 
     return pullback
-
-
-@dataclass(frozen=True)
-class _MaskedAttention:
-    """Keys (B, T, A) and values (B, T, C) with zeros at the padding, and the mask (B, T)."""
-
-    keys: Array
-    values: Array
-    mask: NDArray[np.bool_]
-    vector: Array
-
-    def attend(self, queries: Array) -> tuple[Array, Array]:
-        """Return the hidden units (B, T, A) of the perceptron and the weights (B, T)."""
-        hidden = np.tanh(queries[:, None] + self.keys)
-        scores = np.where(self.mask, hidden @ self.vector, -np.inf)
-        scores -= np.where(self.mask.any(-1), scores.max(-1, initial=-np.inf), 0)[:, None]
-        weights = np.exp(scores)
-        return hidden, weights / np.where(self.mask.any(-1), weights.sum(-1), 1)[:, None]
-
-
-def _masked(attention: AdditiveAttention) -> _MaskedAttention:
-    mask = np.arange(attention.keys.shape[1]) < attention.counts[:, None]
-    keys, values = (np.where(mask[..., None], x, 0) for x in (attention.keys, attention.values))
-    return _MaskedAttention(keys, values, mask, attention.vector)
-
-
-def _plain_attended_gru(
-    g: Gru, attention: AdditiveAttention, second: SecondGru | None
-) -> tuple[DecoderSteps, Callable[[Array, Array, Array | None], DecoderGradients]]:
-    steps, masked = DecoderSteps.empty(g, attention, second), _masked(attention)
-    pulls: list[tuple[Pull, Pull | None]] = []
-    for t, state in enumerate(steps.states[:-1]):
-        first, inputs, weight = None, g.inputs[t], g.weight
-        if second:
-            steps.query_states[t], first = step(inputs, state @ weight, state)
-            state, inputs, weight = steps.query_states[t], second.bias, second.weight
-        _, steps.weights[t] = masked.attend(state @ attention.query_weight)
-        steps.contexts[t] = (steps.weights[t][:, None] @ masked.values)[:, 0]
-        gates = inputs + steps.contexts[t] @ attention.context_weight
-        steps.states[t + 1], last = step(gates, state @ weight, state)
-        pulls.append((last, first))
-
-    def pullback(dstates: Array, dcontexts: Array, dweights: Array | None) -> DecoderGradients:
-        d = DecoderGradients.empty(g, attention, second, steps.states.dtype)
-        dstate = np.zeros_like(steps.states[0])
-        for t in reversed(range(len(g.inputs))):
-            last, first = pulls[t]
-            d.dsecond[t], d.dsecond_hidden[t], direct = last(dstate + dstates[t])
-            dcontext = dcontexts[t] + d.dsecond[t] @ attention.context_weight.T
-            more = 0 if dweights is None else dweights[t]
-            query = steps.query_states[t] @ attention.query_weight
-            d.dqueries[t] = _attention_pullback(masked, query, steps.weights[t], dcontext, more, d)
-            weight = second.weight if second else g.weight
-            dstate = direct + d.dsecond_hidden[t] @ weight.T + d.dqueries[t] @ attention.query_weight.T
-            if first:
-                d.dinputs[t], d.dhidden[t], direct = first(dstate)
-                dstate = direct + d.dhidden[t] @ g.weight.T
-        d.dstart[...] = dstate
-        return d
-
-    return steps, pullback
-
-
-def _attention_pullback(
-    masked: _MaskedAttention,
-    query: Array,
-    weights: Array,
-    dcontext: Array,
-    dweights: Array | int,
-    d: DecoderGradients,
-) -> Array:
-    """Add one step's gradients of keys, values and vector, and return that of the queries (B, A)."""
-    hidden, _ = masked.attend(query)
-    of_weights = (masked.values @ dcontext[..., None])[..., 0] + np.where(masked.mask, dweights, 0)  # (B, T)
-    dscores = weights * (of_weights - (weights * of_weights).sum(-1, keepdims=True))
-    dsum = dscores[..., None] * masked.vector * (1 - hidden * hidden)  # (B, T, A)
-    d.dvalues[...] += weights[..., None] * dcontext[:, None]
-    d.dkeys[...] += dsum
-    d.dvector[...] += einsum("bt,bta->a", dscores, hidden)
-    dquery: Array = dsum.sum(1)
-    return dquery
 
 
 # ---- in the library ------------------------------------------------------------------------------------------
@@ -453,9 +356,10 @@ def _native_gru(g: Gru, states: Array, keep: bool) -> Pull:
     return pullback
 
 
-def _native_attended_gru(
-    g: Gru, attention: AdditiveAttention, second: SecondGru | None
+def attended_gru(
+    g: Gru, attention: AdditiveAttention, second: SecondGru | None = None
 ) -> tuple[DecoderSteps, Callable[[Array, Array, Array | None], DecoderGradients]]:
+    """Run a decoder that attends in every step; ``pullback(dstates (n, B, H), dcontexts, dweights)``."""
     steps = DecoderSteps.empty(g, attention, second)
     call = _call(g, steps.states[1:])
     _, call.c.positions, call.c.context = attention.values.shape
@@ -481,7 +385,7 @@ def _native_attended_gru(
 
     def pullback(dstates: Array, dcontexts: Array, dweights: Array | None) -> DecoderGradients:
         backward, dstates = call.copy(), _rows(dstates)
-        d = DecoderGradients.empty(g, attention, second, steps.states.dtype)
+        d = DecoderGradients.empty(g, attention, second)
         backward.c.dstate_row, backward.c.dinput_row = _row_stride(dstates), _row_stride(d.dinputs)
         backward.point_to(
             dstates=dstates, dcontexts=_contiguous(dcontexts), dweights=_contiguous(dweights), **vars(d)
