@@ -30,7 +30,9 @@ Pull = Callable[..., Any]
 
 def native_does(*arrays: Array | None) -> bool:
     """Return whether the library can compute with these arrays, all of them float32."""
-    return library.trains(_library()) is not None and all(x is None or x.dtype == np.float32 for x in arrays)
+    return library.trains(library.load()) is not None and all(
+        x is None or x.dtype == np.float32 for x in arrays
+    )
 
 
 # ---- a sequence of steps -------------------------------------------------------------------------------------
@@ -228,41 +230,11 @@ def _plain_gru(g: Gru, states: Array, keep: bool) -> Pull:
 # ---- in the library ------------------------------------------------------------------------------------------
 
 
-class CRecurrence(ctypes.Structure):
-    """One recurrence: `struct Recurrence`."""
-
-    _fields_ = [
-        *((name, library.Int) for name in ("steps", "batch", "size", "reversed")),
-        *((name, library.Int) for name in ("input_row", "state_row", "dinput_row", "dstate_row")),
-        *((name, library.Pointer) for name in ("lengths", "inputs", "state_weight", "state_bias", "start")),
-        *((name, library.Pointer) for name in ("states", "gates")),
-        *((name, library.Int) for name in ("positions", "hidden", "context")),
-        *(
-            (name, library.Pointer)
-            for name in ("valid_positions", "keys", "values", "query_weight", "vector")
-        ),
-        *((name, library.Pointer) for name in ("context_weight", "queries", "weights", "contexts")),
-        *(
-            (name, library.Pointer)
-            for name in ("second_weight", "second_bias", "attending_states", "second_gates")
-        ),
-        ("sentences", library.Int),
-        *((name, library.Pointer) for name in ("sentence_of_row", "workspace")),
-        ("workspace_filled", library.Int),
-        *((name, library.Pointer) for name in ("dstates", "dcontexts", "dweights")),
-        *((name, library.Pointer) for name in ("dinputs", "dhidden", "dstart", "dsecond", "dsecond_hidden")),
-        *((name, library.Pointer) for name in ("dqueries", "dkeys", "dvalues", "dvector", "stop")),
-    ]
-
-
-_library = library.checked({"Recurrence": CRecurrence})
-
-
 @dataclass(frozen=True)
 class _Call:
     """A recurrence as a structure of the library, and the arrays that it points to."""
 
-    c: CRecurrence
+    c: Any
     alive: list[Any]
 
     def point_to(self, **arrays: Array | None) -> None:
@@ -273,21 +245,13 @@ class _Call:
 
     def copy(self) -> _Call:
         """Return a copy for further addresses."""
-        return _Call(CRecurrence.from_buffer_copy(self.c), [self.alive])
+        return _Call(type(self.c).from_buffer_copy(self.c), [self.alive])
 
     def run(self, backward: bool) -> None:
         """Run the kernel, in one thread."""
-        c, loaded = self.c, _library()
-        assert loaded is not None
-
-        def call(stop: int) -> int:
-            c.stop = stop
-            failed: int = loaded.regard_recur(ctypes.byref(c), int(backward))
-            return failed
-
+        c = self.c
         each = 3 * c.size * (c.size + c.context) + c.hidden * (c.size + library.TANH_WORK * c.positions)
-        if library.interruptible(call, c.steps * c.batch * each * (2 if backward else 1)):
-            raise MemoryError
+        library.run("recur", c, backward, c.steps * c.batch * each * (2 if backward else 1))
 
 
 def _has_rows(x: Array) -> bool:
@@ -326,7 +290,9 @@ def _row_bytes(x: Array) -> int:
 def _call(g: Gru, states: Array, keep: bool = True) -> _Call:
     (n, batch, _), size = g.inputs.shape, len(g.weight)
     inputs = _rows(g.inputs)
-    call = _Call(CRecurrence(n, batch, size, g.reverse, _row_stride(inputs), _row_stride(states)), [])
+    c = library.structure("Recurrence", steps=n, batch=batch, size=size, reversed=g.reverse)
+    c.input_row, c.state_row = _row_stride(inputs), _row_stride(states)
+    call = _Call(c, [])
     call.point_to(inputs=inputs, states=states, start=_contiguous(g.start), lengths=_counts(g.lengths))
     call.point_to(state_weight=_contiguous(g.weight), state_bias=_contiguous(g.bias))
     call.point_to(gates=_gates(n * batch, size) if keep else None)
@@ -416,7 +382,7 @@ class FusedDecoder:
     ) -> None:
         sentences, positions, width = values.shape
         self.sizes = len(weight), len(vector), width, positions
-        self.call = _Call(CRecurrence(1, 0, len(weight)), [])
+        self.call = _Call(library.structure("Recurrence", steps=1, size=len(weight)), [])
         c = self.call.c
         c.positions, c.hidden, c.context, c.sentences = positions, len(vector), width, sentences
         self.call.point_to(
@@ -462,7 +428,7 @@ class FusedDecoder:
         return DecoderSteps(states[0], contexts[0], weights[0], query_states)
 
     def _reserve_workspace(self, call: _Call) -> None:
-        loaded = _library()
+        loaded = library.load()
         assert loaded is not None
         needed = loaded.regard_recurrence_bytes(ctypes.byref(call.c))
         if needed > len(self.workspace):
