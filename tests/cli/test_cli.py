@@ -60,7 +60,6 @@ MEANT = {
     "train p -epochs 3": "did you mean --epochs?",
     "train p \N{EM DASH}epochs 3": "did you mean --epochs?",
     "train p \N{EN DASH}epochs=3": "did you mean --epochs?",
-    "train p --max-steps 9": "did you mean --steps?",  # fairseq
     "show x --overwrite": "did you mean --force?",
     "train p --vocab 300": "did you mean --vocabulary?",
     "train p --norm NFC": "did you mean --normalization?",
