@@ -19,7 +19,7 @@ from regard._problem import Problem
 from regard.kernels import pairs as pairing
 from regard.kernels.library import Int, aligned, interface, number, padded
 from regard.kernels.pairs import Named, finite
-from regard.kernels.problem import KINDS, Addresses, Call, Pieces, call, run
+from regard.kernels.problem import Addresses, Call, Pieces, call, run
 from regard.mask import MaskStep
 from regard.position import ArrayBias, DistanceBias
 
@@ -36,7 +36,7 @@ def refusal(p: Problem) -> str:
     """Return why the native kernel does not support this attention, or an empty string."""
     if not scores.is_builtin(p.score):
         return "a score function of the user's"
-    if type(p.score) not in KINDS:
+    if p.score.code not in interface().numbers:
         return f"the score {type(p.score).__name__}, which the library lacks"
     if p.normalize != "softmax":
         return f"normalize={p.normalize!r}"

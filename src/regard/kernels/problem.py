@@ -26,16 +26,6 @@ __all__: list[str] = []
 Array = NDArray[Any]
 Addresses = NDArray[np.int64]
 
-KINDS: dict[type[scores.Score], str] = {
-    scores.dot: "PRODUCTS",
-    scores.scaled_dot: "PRODUCTS",
-    scores.general: "PRODUCTS",
-    scores.cosine: "PRODUCTS",
-    scores.location: "PRODUCTS",
-    scores.additive: "PERCEPTRON",
-    scores.concat: "PERCEPTRON",
-    scores.gaussian: "DISTANCES",
-}
 COPIED_BYTES = 1 << 20  # bytes of keys and values that are converted at a time
 
 
@@ -276,7 +266,7 @@ def _groups(keys: Items, values: Items) -> Addresses:
 def _score(prepared: Call) -> None:
     pairs, c, score = prepared.pairs, prepared.c, prepared.p.score
     assert is_builtin(score)  # `native.refusal` leaves out all others
-    c.score = number(KINDS[type(score)])
+    c.score = number(score.code)
     if c.score == number("PERCEPTRON"):
         c.vector = prepared.pointer(library.aligned(pairs.learned["vector"]))
     elif c.score == number("DISTANCES"):
