@@ -1138,7 +1138,6 @@ def test_a_library_of_another_list_is_refused(
 ) -> None:
     other = described(tmp_path, *OTHER_LISTS[name])
     monkeypatch.setattr(library, "FILE", other)
-    monkeypatch.setattr(library, "_failure", [])
     library.load.cache_clear()
     try:
         assert library.load() is None
@@ -1146,6 +1145,7 @@ def test_a_library_of_another_list_is_refused(
         assert re.fullmatch(rf"regard's native kernel can't be used \({pattern}\)", library.missing())
     finally:
         library.load.cache_clear()
+        library._failure.clear()
 
 
 @needs_library
