@@ -129,9 +129,15 @@ def interface() -> Interface:
     return _description(loaded)
 
 
+@cache
+def structure_type(name: str) -> Any:
+    """Return the class of a structure of the library."""
+    return interface().structures[name]
+
+
 def structure(name: str, **fields: Any) -> Any:
     """Make a structure of the library; fields that are arrays are their addresses, and the caller keeps them alive."""
-    c = interface().structures[name]()
+    c = structure_type(name)()
     for field, value in fields.items():
         setattr(c, field, address(value) if isinstance(value, np.ndarray) else value)
     return c
@@ -144,9 +150,10 @@ def packer(name: str) -> struct.Struct:
     def codes(kind: Any) -> str:
         return kind._type_ if hasattr(kind, "_type_") else "".join(codes(part) for _, part in kind._fields_)
 
-    return struct.Struct(codes(interface().structures[name]))
+    return struct.Struct(codes(structure_type(name)))
 
 
+@cache
 def number(name: str) -> int:
     """Return a constant of the library, or the number of a value of one of its enumerations."""
     return interface().numbers[name]
@@ -156,12 +163,12 @@ def run(name: str, c: Any, backward: bool = False, work: float = 0) -> None:
     """Run a function of the library on its structure; `work` is that of `interruptible`."""
     loaded = load()
     assert loaded is not None
-    function = getattr(loaded, f"regard_{name}")
-    status = interruptible(partial(_run_until, function, c, backward), work)
+    status = interruptible(partial(_run_until, getattr(loaded, f"regard_{name}"), c, backward), work)
+    if not status:
+        return
     if status == number("NO_MEMORY"):
         raise MemoryError
-    if status:
-        _check.fail(f"the library can't do this: status {status} of {name}", kind=RuntimeError)
+    _check.fail(f"the library can't do this: status {status} of {name}", kind=RuntimeError)
 
 
 def _run_until(function: Callable[..., int], c: Any, backward: bool, stop: int) -> int:

@@ -42,8 +42,9 @@ def refusal(p: Problem) -> str:
         return f"normalize={p.normalize!r}"
     if p.steps is None:
         return "a mask class of the user's"
-    if unknown := {step.code for step in p.steps} - interface().numbers.keys():
-        return f"the mask step {min(unknown)}, which the library lacks"
+    for step in p.steps:
+        if step.code not in interface().numbers:
+            return f"the mask step {step.code}, which the library lacks"
     if _depth(p.steps) > (most := number("STACK_DEPTH")):
         return f"masks nested more than {most} deep"
     if not isinstance(p.bias, ArrayBias | DistanceBias | None):

@@ -16,7 +16,7 @@ from regard._layout import Items, slices
 from regard._problem import Problem
 from regard.kernels import library
 from regard.kernels import pairs as pairing
-from regard.kernels.library import number, structure
+from regard.kernels.library import number, structure, structure_type
 from regard.kernels.pairs import Pairs
 from regard.position import ArrayBias, DistanceBias, as_native_floats
 from regard.scores import is_builtin
@@ -80,12 +80,12 @@ class Call:
 
     def matrices(self, x: Items) -> Any:
         """Return the matrices of all items."""
-        matrices = structure("Matrices", start=self.pointer(x.array), row=x.array.strides[-2])
-        if x.stored > 1 and x.own and x.step is not None:
-            matrices.step = x.step
-        elif x.stored != 1:
-            matrices.starts = self.pointer(addresses(x))
-        return matrices
+        matrices, start, row = structure_type("Matrices"), self.pointer(x.array), x.array.strides[-2]
+        if x.stored == 1:
+            return matrices(start=start, row=row)
+        if x.own and x.step is not None:
+            return matrices(start=start, step=x.step, row=row)
+        return matrices(start=start, starts=self.pointer(addresses(x)), row=row)
 
     def field(self, value: int | Array | Items) -> int:
         """Return a number as it is, of an array its address, of `Items` that of their addresses."""
@@ -140,7 +140,7 @@ def _without_keys(p: Problem, keys: Array) -> Call:
     queries = _readable(p.queries, _read_type(p.queries, p, _plain(p)))
     with np.errstate(all="ignore"):
         pairs = pairing.make(p, queries, keys)
-    c = structure("Problem")
+    c = structure_type("Problem")()
     prepared = Call(p, pairs, Items(p.layout.per_key_head(p.values), p.layout.inner), c, [])
     c.items, c.n, c.m = p.layout.items, p.layout.n, p.layout.m
     c.d, c.e = pairs.left.shape[-1], p.values.shape[-1]
@@ -240,7 +240,7 @@ def _of_items(prepared: Call, items: slice) -> Any:
     c.queries.start += first * c.queries.step
     c.queries.starts = c.queries.starts and c.queries.starts + offset
     if c.nodes:
-        steps = library.interface().structures["Node"] * c.nodes
+        steps = structure_type("Node") * c.nodes
         program = steps.from_buffer_copy(steps.from_address(c.program))
         for node in program:
             node.left, node.right = (node.left and node.left + offset), (node.right and node.right + offset)
@@ -277,7 +277,7 @@ def _mask(prepared: Call) -> None:
     c, steps = prepared.c, prepared.p.steps
     if not steps:
         return
-    program = (library.interface().structures["Node"] * len(steps))()
+    program = (structure_type("Node") * len(steps))()
     for node, step in zip(program, steps, strict=True):
         node.kind = number(step.code)
         for name, value in step.fill().items():
