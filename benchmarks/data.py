@@ -17,7 +17,6 @@ libreoffice-es    the same, English and Spanish                                 
 libreoffice-it    the same, English and Italian                                               MPL-2.0
 interface-de      strings of LibreOffice's menus and dialogs, English and German              MPL-2.0
 bible             verses of the New Testament, Greek and English, aligned by hand             CC BY 4.0
-netra             a trained encoder-decoder with Bahdanau's attention, and its data           MIT
 g2p-en            a trained encoder-decoder without attention, letters to phonemes            Apache-2.0
 gruut             words and their pronunciations in ten languages                             MIT
 phonetisaurus     programs for letters to phonemes by n-grams of pairs                        MIT, BSD
@@ -453,17 +452,6 @@ def _part(name: str, held_out: Mapping[str, int]) -> str:
 
 # ----------------------------------------------------------------------------------------- trained models
 
-NETRA = Package(
-    "netra-transliterate", "1.0.1", "6878e5ad5e6b756c823a3dd752f4f4987a46c9a4817d5b96aafbe0470a664219"
-)
-KHMER = Package(
-    "khmer-english-transliteration",
-    "0.1.4",
-    "631c34c8b5d081f1aa6261786f6b6e2116a6770879d39eca8e7c886483cf577d",
-)
-KHMER_SPELLING = Package(
-    "khmerspell", "0.1.1", "207e0304279a7e46e74f2abb45f322db2865cd262ab83698a34c80254b96dbf6"
-)
 G2P_EN = Package("g2p-en", "2.1.0", "2a7aabf1fc7f270fcc3349881407988c9245173c2413debbe5432f4a4f31319f")
 
 PHONETISAURUS = Package(
@@ -482,30 +470,6 @@ ICU = {  # compiled for a version of Python
         ((3, 14), "928399a5954f75fc99b2add7a94dae09ad95677a4a9f71e9cdccff3ac3bb5c46"),
     )
 }
-
-
-class Netra(NamedTuple):
-    """A model of Khmer spelling in a file of Keras, and its 28,569 pairs (Latin letters, Khmer) in order."""
-
-    model: Path
-    pairs: list[Pair]
-
-
-def netra() -> Netra:
-    """Return the model of netra-transliterate and its data, cleaned as its authors clean it.
-
-    They normalise the order of Khmer signs with a function of the package khmerspell, which is run here.
-    """
-    model = unpacked(NETRA) / "khmer_transliterator/weights/bi_gru_attention_khmer_transliterator.keras"
-    lines = unpacked(KHMER) / "khmer_text_transliteration/data/raw/eng_khm_data.txt"
-    ordered = load_module(unpacked(KHMER_SPELLING) / "khmerspell" / "khnormal.py").khnormal
-    pairs = []
-    for line in lines.read_text(encoding="utf-8").splitlines():
-        khmer, _, latin = line.partition(":")
-        word = ordered(re.sub("[^\u1780-\u17ff]", "", khmer))
-        spellings = (re.sub("[^a-z]", "", spelling.lower()) for spelling in latin.split(","))
-        pairs += [(spelling, word) for spelling in spellings if spelling and word]
-    return Netra(model, pairs)
 
 
 def g2p_en() -> dict[str, NDArray[np.float32]]:
@@ -652,11 +616,6 @@ def _count_bible() -> str:
     return f"{_count(parts)} verses, {links:,} links"
 
 
-def _count_netra() -> str:
-    model, pairs = netra()
-    return f"{len(pairs):,} pairs, {model.stat().st_size:,} bytes of model"
-
-
 KNOWN: dict[str, Callable[[], str]] = {
     "cmudict": lambda: f"{_count(cmudict())} words",
     "gruut": lambda: ", ".join(f"{_count(gruut(name))} {name}" for name in GRUUT),
@@ -666,7 +625,6 @@ KNOWN: dict[str, Callable[[], str]] = {
     "libreoffice-it": lambda: f"{_count(libreoffice('it'))} pairs of at most 15 tokens",
     "interface-de": lambda: f"{_count(interface())} strings of at most 15 words",
     "bible": _count_bible,
-    "netra": _count_netra,
     "phonetisaurus": lambda: f"{len(list((phonetisaurus() / 'bin' / 'x86_64').iterdir()))} programs",
     "phonebox": lambda: f"{len(phonebox())} packages",
     "emoji": lambda: f"{len(emoji()):,} pictures",

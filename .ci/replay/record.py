@@ -19,7 +19,6 @@ import numpy as np
 
 from regard.kernels import fast_path, library
 
-FUNCTIONS = (*library._OF_ONE_ADDRESS, "run", "dense", "norm", "predict", "recur")
 LARGEST = 1 << 16  # bytes of all memory of a call
 WORD = np.dtype("<i8")
 Range = tuple[int, int]  # the first address and the one after the last
@@ -27,6 +26,7 @@ Range = tuple[int, int]  # the first address and the one after the last
 loaded = library.load()
 assert loaded, library.missing()
 isa = library.instruction_sets()[0].encode()
+FUNCTIONS = library.interface().functions
 arrays: dict[int, weakref.ref[Any]] = {}
 kinds: set[object] = set()
 file = open(os.path.join(os.environ["RECORD"], str(os.getpid())), "wb", 0)  # noqa: SIM115
@@ -59,7 +59,11 @@ def structure(argument: Any) -> list[Range]:
     c = argument._obj
     start = ctypes.addressof(c)
     program = getattr(c, "program", None)
-    nodes = [(program, program + c.nodes * ctypes.sizeof(library.CNode))] if program else []
+    nodes = (
+        [(program, program + c.nodes * ctypes.sizeof(library.interface().structures["Node"]))]
+        if program
+        else []
+    )
     return [(start, start + ctypes.sizeof(c)), *nodes]
 
 
@@ -112,9 +116,8 @@ def call(function: Any, *arguments: Any) -> int:
     if used:
         kinds.add(kind)
         after = [content(*range_) for range_ in used]
-        returned = result if function.restype is library.Int else 0
         file.write(function.__name__.encode().ljust(32, b"\0") + isa.ljust(32, b"\0"))
-        file.write(np.array([returned, 1 + len(used), len(pointers)], WORD).tobytes())
+        file.write(np.array([result, 1 + len(used), len(pointers)], WORD).tobytes())
         write(0, passed, passed)
         for (start, _), old, new in zip(used, before, after, strict=True):
             write(start, old, new)

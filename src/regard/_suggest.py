@@ -10,160 +10,81 @@ __all__: list[str] = []
 
 _OUTPUT = "the result is written to standard output: > FILE"
 _FILES = "files are named without an option"
-_DEVICE = "everything runs on the processor"
-_RESUME = "the same command resumes from its checkpoint by itself"
 
-# Names in OpenNMT, Joey NMT, Marian, fairseq and Hugging Face's scripts, and the equivalents here: the first option
-# that the verb has is suggested; anything else is a sentence.
-_EQUIVALENTS: dict[str, tuple[str, ...]] = {
-    **dict.fromkeys(("beam-size", "num-beams", "beams", "beam-width", "b", "k"), ("--beam",)),
-    **dict.fromkeys(("n", "nbest", "num-return-sequences"), ("--n-best",)),
-    **dict.fromkeys(
-        (
-            "o",
-            "output",
-            "output-dir",
-            "output-file",
-            "out-file",
-            "save-model",
-            "save-dir",
-            "model-dir",
-            "destdir",
-        ),
-        ("--out", _OUTPUT),
+# Names in OpenNMT, Joey NMT, Marian, fairseq and Hugging Face's scripts that resemble no name here, by the equivalents:
+# the first option that the verb has is suggested; anything else is a sentence.
+_TABLE: dict[tuple[str, ...], str] = {
+    ("--beam",): "num-beams b k",
+    ("--n-best",): "n num-return-sequences",
+    ("--out", _OUTPUT): "o output output-dir output-file out-file save-model save-dir model-dir destdir",
+    ("--batch-tokens", "batches are chosen by length"): (
+        "batch-size batch mini-batch mini-batch-words per-device-train-batch-size"
     ),
-    **dict.fromkeys(
-        (
-            "batch-size",
-            "batch",
-            "mini-batch",
-            "mini-batch-words",
-            "batch-type",
-            "per-device-train-batch-size",
-        ),
-        ("--batch-tokens", "batches are chosen by length"),
+    ("--learning-rate",): "lr rate rate-max",
+    ("--warm-up",): "warmup-steps warmup-updates",
+    ("--epochs",): "e after-epochs max-epoch num-train-epochs",
+    ("--steps",): "train-steps max-steps max-update after-batches num-steps updates",
+    ("--minutes",): "time time-limit max-time hours seconds stop-time-hours",
+    ("--patience",): "early-stopping early-stop",
+    ("--dropout",): "attention-dropout",
+    ("--clip-norm",): "max-grad-norm clip-gradient",
+    ("--ema-decay",): "exponential-smoothing average",
+    ("--rdrop",): "agreement",
+    ("--guided-alignment", "--alignment"): "guidance lambda-align",
+    ("each option of training has a name of its own: --learning-rate X, --dropout X",): "recipe",
+    ("--network encoder=N decoder=N",): "rnn-size hidden-size hidden dim-rnn dim units",
+    ("--network embedding=N",): "dim-emb emb-size word-vec-size embedding-dim embedding",
+    ("--network model_size=N",): "model-size d-model model-dim width",
+    ("--network feedforward_size=N",): "feedforward-size dim-ffn transformer-ff d-ff",
+    ("--network layers=N",): "layers num-layers enc-depth dec-depth encoder-layers",
+    ("--network heads=N",): "heads transformer-heads encoder-attention-heads num-heads",
+    ("--family",): "arch type encoder-type decoder-type architecture",
+    ("--network score=NAME",): "attention global-attention attention-type",
+    ("--network cell=NAME",): "rnn-type cell enc-cell dec-cell",
+    (
+        _FILES,
+    ): "train-sets trainpref train train-file data input i src tgt train-src train-tgt src-file text model m",
+    ("--valid",): "dev dev-set validation validation-file eval",
+    ("--test", _FILES): "testpref test-file test-set",
+    ("--vocabulary",): "vocab-size src-vocab-size tgt-vocab-size dim-vocabs nwordssrc voc-limit",
+    ("--min-count",): "thresholdsrc thresholdtgt min-frequency min-freq voc-min-freq",
+    ("--max-tokens",): "max-length max-sent-length src-seq-length max-source-length",
+    ("--lower",): "uncased",
+    ("--subwords",): "bpe sentencepiece spm src-subword-type",
+    ("--source",): "level tokenizer",
+    ("--length-penalty",): "lenpen normalize alpha",
+    ("--sample",): "output-sampling",
+    ("--top-k",): "sampling-topk random-sampling-topk",
+    ("--top-p",): "sampling-topp random-sampling-topp",
+    ("--temperature",): "random-sampling-temp",
+    ("--alignment", "--png"): "report-align print-alignment attn-debug return-attention",
+    ("--unknown-words",): "replace-unk replace-unknown copy",
+    ("--repetitions",): "no-repeat-ngram-size block-ngram-repeat max-repetitions",
+    ("--seed",): "random-seed",
+    ("--fresh", "--force"): "overwrite force f",
+    ("--fresh",): "no-restore reset restart",
+    ("the same command resumes from its checkpoint by itself",): (
+        "resume continue train-from load-model restore-file checkpoint"
     ),
-    **dict.fromkeys(("lr", "learn-rate", "rate", "rate-max"), ("--learning-rate",)),
-    **dict.fromkeys(("lr-warmup", "warmup-steps", "warmup-updates", "warmup"), ("--warm-up",)),
-    **dict.fromkeys(
-        (
-            "e",
-            "after-epochs",
-            "max-epoch",
-            "max-epochs",
-            "num-epochs",
-            "num-train-epochs",
-            "epoch",
-        ),
-        ("--epochs",),
-    ),
-    **dict.fromkeys(
-        ("train-steps", "max-steps", "max-update", "after-batches", "after", "num-steps", "updates"),
-        ("--steps",),
-    ),
-    **dict.fromkeys(
-        ("time", "time-limit", "max-time", "hours", "seconds", "stop-time-hours"), ("--minutes",)
-    ),
-    **dict.fromkeys(("early-stopping", "early-stop"), ("--patience",)),
-    **dict.fromkeys(("attention-dropout",), ("--dropout",)),
-    **dict.fromkeys(("smoothing",), ("--label-smoothing",)),
-    **dict.fromkeys(("max-grad-norm", "clip-gradient", "clip"), ("--clip-norm",)),
-    **dict.fromkeys(("exponential-smoothing", "average-decay", "average", "ema"), ("--ema-decay",)),
-    **dict.fromkeys(("r-drop", "agreement"), ("--rdrop",)),
-    **dict.fromkeys(("guidance", "lambda-align"), ("--guided-alignment", "--alignment")),
-    "recipe": ("each option of training has a name of its own: --learning-rate X, --dropout X",),
-    **dict.fromkeys(
-        ("rnn-size", "hidden-size", "hidden", "dim-rnn", "dim", "units"), ("--network encoder=N decoder=N",)
-    ),
-    **dict.fromkeys(
-        ("dim-emb", "emb-size", "word-vec-size", "embedding-dim", "embedding"), ("--network embedding=N",)
-    ),
-    **dict.fromkeys(("model-size", "d-model", "model-dim", "width"), ("--network model_size=N",)),
-    **dict.fromkeys(
-        ("feedforward-size", "dim-ffn", "transformer-ff", "d-ff"), ("--network feedforward_size=N",)
-    ),
-    **dict.fromkeys(
-        ("layers", "num-layers", "enc-depth", "dec-depth", "encoder-layers"), ("--network layers=N",)
-    ),
-    **dict.fromkeys(
-        ("heads", "transformer-heads", "encoder-attention-heads", "num-heads"), ("--network heads=N",)
-    ),
-    **dict.fromkeys(("arch", "type", "encoder-type", "decoder-type", "architecture"), ("--family",)),
-    **dict.fromkeys(("attention", "global-attention", "attention-type"), ("--network score=NAME",)),
-    **dict.fromkeys(("rnn-type", "cell", "enc-cell", "dec-cell"), ("--network cell=NAME",)),
-    **dict.fromkeys(
-        ("train-sets", "trainpref", "train", "train-file", "data", "input", "i", "src", "tgt"), (_FILES,)
-    ),
-    **dict.fromkeys(
-        ("train-src", "train-tgt", "src-file", "text", "models", "model", "m", "path"), (_FILES,)
-    ),
-    **dict.fromkeys(
-        ("valid-sets", "validpref", "dev", "dev-set", "validation", "validation-file"), ("--valid",)
-    ),
-    **dict.fromkeys(("valid-src", "valid-tgt", "eval"), ("--valid",)),
-    **dict.fromkeys(("testpref", "test-file", "test-set"), ("--test", _FILES)),
-    **dict.fromkeys(
-        (
-            "vocab-size",
-            "vocab",
-            "vocabs",
-            "src-vocab-size",
-            "tgt-vocab-size",
-            "dim-vocabs",
-            "nwordssrc",
-            "voc-limit",
-        ),
-        ("--vocabulary",),
-    ),
-    **dict.fromkeys(
-        ("least", "thresholdsrc", "thresholdtgt", "min-frequency", "min-freq", "voc-min-freq"),
-        ("--min-count",),
-    ),
-    **dict.fromkeys(
-        ("max-length", "max-len", "max-sent-length", "src-seq-length", "max-source-length"), ("--max-tokens",)
-    ),
-    **dict.fromkeys(("lowercase", "lower-case", "uncased"), ("--lower",)),
-    **dict.fromkeys(("bpe", "sentencepiece", "spm", "src-subword-type"), ("--subwords",)),
-    **dict.fromkeys(("level", "tokenizer", "src-lang", "source-lang", "s"), ("--source",)),
-    **dict.fromkeys(("tgt-lang", "target-lang", "t"), ("--target",)),
-    **dict.fromkeys(("lenpen", "normalize", "alpha", "length-penalty"), ("--length-penalty",)),
-    **dict.fromkeys(("sampling", "do-sample", "output-sampling", "random-sampling-topk"), ("--sample",)),
-    **dict.fromkeys(("sampling-topk", "topk"), ("--top-k",)),
-    **dict.fromkeys(("sampling-topp", "topp", "random-sampling-topp"), ("--top-p",)),
-    **dict.fromkeys(("random-sampling-temp", "temp"), ("--temperature",)),
-    **dict.fromkeys(
-        ("report-align", "print-alignment", "attn-debug", "return-attention"), ("--alignment", "--png")
-    ),
-    **dict.fromkeys(("replace-unk", "replace-unknown", "copy"), ("--unknown-words",)),
-    **dict.fromkeys(("no-repeat-ngram-size", "block-ngram-repeat", "max-repetitions"), ("--repetitions",)),
-    **dict.fromkeys(("random-seed",), ("--seed",)),
-    **dict.fromkeys(("overwrite", "no-restore", "reset", "restart", "force", "f"), ("--fresh",)),
-    **dict.fromkeys(
-        ("resume", "continue", "train-from", "load-model", "restore-file", "checkpoint"), (_RESUME,)
-    ),
-    **dict.fromkeys(
-        ("gpu", "gpus", "gpu-ranks", "device", "devices", "d", "cuda", "use-cuda", "cpu", "fp16"), (_DEVICE,)
-    ),
-    **dict.fromkeys(
-        ("threads", "workers", "num-workers", "cpu-threads"),
-        ("OPENBLAS_NUM_THREADS sets the number of threads",),
-    ),
-    **dict.fromkeys(("memory", "translation-memory", "fuzzy-match"), ("--extras translation_memory=N",)),
-    **dict.fromkeys(("joint", "graphones", "joint-ngrams"), ("--extras graphones=N",)),
-    **dict.fromkeys(("config", "c", "yaml"), ("options are given on the command line",)),
-    **dict.fromkeys(("reference", "refs", "ref", "gold-references"), ("--references",)),
-    **dict.fromkeys(("hyp", "hypothesis", "hyps"), ("--hypotheses",)),
-    **dict.fromkeys(("metric", "metrics"), ("--measure",)),
-    **dict.fromkeys(("plot", "figure", "save-plot"), ("--png",)),
-    **dict.fromkeys(("header", "fields", "cols", "column-names"), ("--columns",)),
+    ("everything runs on the processor",): "gpu gpus gpu-ranks device devices d cuda use-cuda cpu fp16",
+    ("OPENBLAS_NUM_THREADS sets the number of threads",): "threads workers num-workers cpu-threads",
+    ("--extras translation_memory=N",): "memory translation-memory fuzzy-match",
+    ("--extras graphones=N",): "joint graphones joint-ngrams",
+    ("options are given on the command line",): "config c yaml",
+    ("--references",): "refs",
+    ("--hypotheses",): "hyps",
+    ("--measure",): "metric metrics",
+    ("--png",): "plot figure save-plot",
+    ("--columns",): "header fields",
 }
+_EQUIVALENTS = {name: equivalents for equivalents, names in _TABLE.items() for name in names.split()}
 _VERBS = {
     **dict.fromkeys(("learn", "fit", "preprocess", "build-vocab"), "train"),
     **dict.fromkeys(("predict", "infer", "generate", "decode", "interactive", "test", "run"), "translate"),
-    **dict.fromkeys(("eval", "score", "bleu", "measure", "validate", "compare"), "evaluate"),
-    **dict.fromkeys(("plot", "curves", "log", "draw"), "curve"),
-    **dict.fromkeys(("alignment", "link", "links"), "align"),
-    **dict.fromkeys(("show", "demo", "tell"), "explain"),
+    **dict.fromkeys(("score", "bleu", "measure", "validate", "compare"), "evaluate"),
+    **dict.fromkeys(("plot", "log", "draw"), "curve"),
+    "link": "align",
+    **dict.fromkeys(("demo", "tell"), "explain"),
 }
 _DASHES = "-\N{HYPHEN}\N{NON-BREAKING HYPHEN}\N{EN DASH}\N{EM DASH}\N{MINUS SIGN}"
 _CHOICE = re.compile(r"invalid choice: '?(.*?)'? \(choose from (.*)\)", re.DOTALL)

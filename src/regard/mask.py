@@ -27,6 +27,7 @@ Align = Literal["start", "end"]
 MAX_DEPTH = 700
 MAX_PRINTED_DEPTH = 60
 BLOCK_PAIRS = 2**16  # that `dense` evaluates at a time
+FAR = 1 << 62  # larger than any distance
 SMALLEST, LARGEST = -_check.MOST - 1, _check.MOST  # of 64-bit integers
 
 
@@ -34,11 +35,17 @@ SMALLEST, LARGEST = -_check.MOST - 1, _check.MOST  # of 64-bit integers
 class MaskStep:
     """A step of a mask as a program in postfix order.
 
-    A leaf pushes what it shows of a block. "both" replaces the last two by their conjunction, "not" negates the last.
-    The library evaluates all of them but "function".
+    A leaf pushes the visibility of a block. BOTH replaces the last two by their conjunction, NOT negates the last.
+    `code` is the name of the step in the library (`source/core/interface.inc`), which evaluates all but FUNCTION, and
+    `fill` returns the fields of its structure there.
     """
 
-    kind: Literal["band", "keys", "queries", "documents", "dense", "function", "both", "not"]
+    code: ClassVar[str]
+    pushes: ClassVar[int] = 1  # masks on the stack
+
+    def fill(self) -> dict[str, Any]:
+        """Return the fields of the library's step: numbers, arrays (items,) and, for their addresses, `Items`."""
+        return {}
 
     def classify(self, items: slice, rows: slice, columns: slice) -> bool | None:
         """Return True if all pairs of a block are visible, False if none is, None where that needs their evaluation."""
@@ -55,6 +62,12 @@ class BandStep(MaskStep):
 
     low: int | None
     high: int | None
+    code: ClassVar = "BAND"
+
+    def fill(self) -> dict[str, Any]:
+        """Return the least and the largest visible j - i."""
+        low, high = (-FAR if self.low is None else self.low), (FAR if self.high is None else self.high)
+        return {"low": max(low, -FAR), "high": min(high, FAR)}
 
     def classify(self, items: slice, rows: slice, columns: slice) -> bool | None:
         """Compare the smallest and the largest j - i of the block with the band."""
@@ -72,23 +85,46 @@ class BandStep(MaskStep):
 
 
 @dataclass(frozen=True, eq=False)
-class CountStep(MaskStep):
-    """The first `counts` keys, or queries, of each item."""
+class KeysStep(MaskStep):
+    """The first `counts` keys of each item."""
 
     counts: NDArray[np.int64]
+    code: ClassVar = "KEYS"
+
+    def fill(self) -> dict[str, Any]:
+        """Return the counts."""
+        return {"left": self.counts}
+
+    def positions(self, rows: slice, columns: slice) -> slice:
+        """Return the positions that are counted."""
+        return columns
 
     def classify(self, items: slice, rows: slice, columns: slice) -> bool | None:
         """Compare the positions with the least and the largest count of the items."""
-        counts, positions = self.counts[items], columns if self.kind == "keys" else rows
+        counts, positions = self.counts[items], self.positions(rows, columns)
         if positions.stop <= counts.min(initial=LARGEST):
             return True
         return False if positions.start >= counts.max(initial=0) else None
 
     def block(self, items: slice, rows: slice, columns: slice) -> Visible:
         """Compare all positions with the counts."""
-        positions = columns if self.kind == "keys" else rows
+        positions = self.positions(rows, columns)
         below: Bools = np.arange(positions.start, positions.stop) < self.counts[items, None]
-        return below[:, None, :] if self.kind == "keys" else below[:, :, None]
+        return below[:, None]
+
+
+class QueriesStep(KeysStep):
+    """The first `counts` queries of each item."""
+
+    code: ClassVar = "QUERIES"
+
+    def positions(self, rows: slice, columns: slice) -> slice:
+        """Return the positions that are counted."""
+        return rows
+
+    def block(self, items: slice, rows: slice, columns: slice) -> Visible:
+        """Compare all positions with the counts."""
+        return np.asarray(super().block(items, rows, columns)).swapaxes(1, 2)
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,6 +133,11 @@ class DocumentStep(MaskStep):
 
     left: Items
     right: Items
+    code: ClassVar = "DOCUMENTS"
+
+    def fill(self) -> dict[str, Any]:
+        """Return the ids of queries and keys."""
+        return {"left": self.left, "right": self.right}
 
     def classify(self, items: slice, rows: slice, columns: slice) -> bool | None:
         """Compare the ranges of the ids."""
@@ -118,6 +159,12 @@ class DenseStep(MaskStep):
     """An array (items, n, m)."""
 
     left: Items
+    code: ClassVar = "DENSE"
+
+    def fill(self) -> dict[str, Any]:
+        """Return the array, and its strides in bytes."""
+        row, column = self.left.array.strides[-2:]
+        return {"left": self.left, "row": row, "column": column}
 
     def classify(self, items: slice, rows: slice, columns: slice) -> bool | None:
         """Read the block."""
@@ -134,6 +181,7 @@ class FunctionStep(MaskStep):
     """What a mask class of the user's binds: a function of a block. Bounds of it are not known."""
 
     evaluate: Evaluate
+    code: ClassVar = "FUNCTION"
 
     def block(self, items: slice, rows: slice, columns: slice) -> Visible:
         """Call the function."""
@@ -141,7 +189,21 @@ class FunctionStep(MaskStep):
         return visible if np.ndim(visible) else bool(visible)
 
 
-BOTH, NOT = MaskStep("both"), MaskStep("not")
+class BothStep(MaskStep):
+    """The conjunction of the last two."""
+
+    code: ClassVar = "BOTH"
+    pushes: ClassVar = -1
+
+
+class NotStep(MaskStep):
+    """The negation of the last."""
+
+    code: ClassVar = "NOT"
+    pushes: ClassVar = 0
+
+
+BOTH, NOT = BothStep(), NotStep()
 
 
 class Bound:
@@ -314,7 +376,7 @@ def bound(mask: Mask, layout: Layout) -> Bound:
             todo += [NOT, part.other]
         else:
             rule = part.bind(layout)
-            steps += rule._steps if isinstance(rule, Bound) else [FunctionStep("function", rule)]
+            steps += rule._steps if isinstance(rule, Bound) else [FunctionStep(rule)]
     return Bound(*steps)
 
 
@@ -408,7 +470,7 @@ class Dense(Mask):
         layout.check("mask", self.array, (layout.n, layout.m), "(..., n, m)")
         array = self.array.reshape((1,) * (2 - self.array.ndim) + self.array.shape)
         array = np.broadcast_to(array, (*array.shape[:-2], layout.n, layout.m))
-        return Bound(DenseStep("dense", Items(layout.per_query_head(array, 2), layout.inner)))
+        return Bound(DenseStep(Items(layout.per_query_head(array, 2), layout.inner)))
 
     def restrict(self, layout: Layout, region: Region) -> Mask:
         return Dense(region.of_pairs(self.array))
@@ -481,7 +543,7 @@ class window(Mask):
         )
 
     def bind(self, layout: Layout) -> Bound:
-        return Bound(BandStep("band", *self._ends(layout)))
+        return Bound(BandStep(*self._ends(layout)))
 
     def restrict(self, layout: Layout, region: Region) -> Mask:
         return Band(*self._ends(layout)).restrict(layout, region)
@@ -495,7 +557,7 @@ class Band(Mask):
     high: int | None
 
     def bind(self, layout: Layout) -> Bound:
-        return Bound(BandStep("band", self.low, self.high))
+        return Bound(BandStep(self.low, self.high))
 
     def restrict(self, layout: Layout, region: Region) -> Mask:
         moved = region.rows.start - region.columns.start
@@ -576,11 +638,11 @@ class lengths(Mask):
         return _check.broadcast_shapes("keys and queries of lengths", self.keys.shape, queries)
 
     def bind(self, layout: Layout) -> Bound:
-        keys = CountStep("keys", _per_item("keys of lengths", self.keys, layout, layout.m))
+        keys = KeysStep(_per_item("keys of lengths", self.keys, layout, layout.m))
         if self.queries is None:
             return Bound(keys)
         queries = _per_item("queries of lengths", self.queries, layout, layout.n)
-        return Bound(keys, CountStep("queries", queries), BOTH)
+        return Bound(keys, QueriesStep(queries), BOTH)
 
     def restrict(self, layout: Layout, region: Region) -> Mask:
         keys = _counts_in(region.of_batch(self.keys), region.columns)
@@ -645,7 +707,7 @@ class documents(Mask):
     def bind(self, layout: Layout) -> Bound:
         queries = _ids("queries of documents", self.queries, layout, layout.n, "(..., n)")
         keys = _ids("keys of documents", self.keys, layout, layout.m, "(..., m)")
-        return Bound(DocumentStep("documents", queries, keys))
+        return Bound(DocumentStep(queries, keys))
 
     def restrict(self, layout: Layout, region: Region) -> Mask:
         return documents(region.of_rows(self.queries), region.of_columns(self.keys))

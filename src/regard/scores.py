@@ -50,6 +50,7 @@ class Score:
 
     `learned` declares their names and axes, from which blocks, Dask's chunks and the identity of a checkpoint follow.
     ``...`` are leading dimensions, n and M positions of queries and keys; an array that begins with ``...`` broadcasts.
+    `code` is the name of its pairs in the library (`source/core/interface.inc`); empty if the library lacks them.
 
     Examples
     --------
@@ -59,6 +60,7 @@ class Score:
     """
 
     learned: ClassVar[dict[str, str]] = {}
+    code: ClassVar[str] = ""
 
     def __post_init__(self) -> None:
         for name, axes in self.learned.items():
@@ -159,6 +161,8 @@ class dot(Score):
     array([[11.,  2.]])
     """
 
+    code: ClassVar = "PRODUCTS"
+
     def _define(self, queries: Array, keys: Array) -> Array:
         scores: Array = queries @ keys.swapaxes(-1, -2)
         return scores
@@ -218,6 +222,7 @@ class cosine(Score):
 
     sharpness: Any = 1.0
     learned: ClassVar[dict[str, str]] = {"sharpness": "(..., n)"}
+    code: ClassVar = "PRODUCTS"
 
     def _define(self, queries: Array, keys: Array) -> Array:
         left, right = _unit(queries), _unit(keys)
@@ -267,6 +272,7 @@ class general(Score):
 
     weight: Any
     learned: ClassVar[dict[str, str]] = {"weight": "(d, d')"}
+    code: ClassVar = "PRODUCTS"
 
     def _define(self, queries: Array, keys: Array) -> Array:
         scores: Array = queries @ self.weight @ keys.swapaxes(-1, -2)
@@ -321,6 +327,7 @@ class additive(Score):
         "vector": "(h,)",
         "bias": "(h,)",
     }
+    code: ClassVar = "PERCEPTRON"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "vector", _check.parameter("vector", self.vector, "(h,)"))
@@ -475,6 +482,7 @@ class location(Score):
 
     weight: Any
     learned: ClassVar[dict[str, str]] = {"weight": "(d, M)"}
+    code: ClassVar = "PRODUCTS"
 
     def _define(self, queries: Array, keys: Array) -> Array:
         batch_shape = np.broadcast_shapes(queries.shape[:-2], keys.shape[:-2])
@@ -519,6 +527,7 @@ class gaussian(Score):
 
     width: Any = 1.0
     learned: ClassVar[dict[str, str]] = {"width": "()"}
+    code: ClassVar = "DISTANCES"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "width", np.asarray(_check.number("width", self.width, positive=True)))

@@ -60,6 +60,7 @@ MEANT = {
     "train p -epochs 3": "did you mean --epochs?",
     "train p \N{EM DASH}epochs 3": "did you mean --epochs?",
     "train p \N{EN DASH}epochs=3": "did you mean --epochs?",
+    "show x --overwrite": "did you mean --force?",
     "train p --vocab 300": "did you mean --vocabulary?",
     "train p --norm NFC": "did you mean --normalization?",
     "train p --smoothing 0.1": "did you mean --label-smoothing?",

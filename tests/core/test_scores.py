@@ -298,13 +298,13 @@ def keys_of(text: str, name: str) -> set[str]:
 
 def test_every_table_of_scores_has_every_score() -> None:
     """A new score that was forgotten in one of them fails here."""
-    from regard.kernels import pairs, problem
+    from regard.kernels import library, pairs
     from regard.show import inputs, steps
 
     abstract = {"Score", "Differentiable"}
     every = {name for name in scores.__all__ if name not in abstract}
     assert every == SAMPLES.keys()
-    assert every == {*inputs._SIMPLE_SCORES, *inputs._LEARNED_SCORES}
+    assert every == {*scores.NAMED, *inputs._LEARNED_SCORES}
     assert every == {name for name in every if f"score-{name}" in strategies.OPTIONS}
     assert every == {
         name for name in every if re.search(rf"^    {name} ", scores.__doc__ or "", re.MULTILINE)
@@ -315,8 +315,12 @@ def test_every_table_of_scores_has_every_score() -> None:
         if any(p.default is p.empty for p in inspect.signature(getattr(scores, name)).parameters.values())
     }
     assert every - required == scores.NAMED.keys()
-    assert every == {score.__name__ for score in pairs.MAKERS}  # by the NumPy kernel
-    assert every >= {score.__name__ for score in problem.KINDS}  # by the library, which refuses the others
+    made = pairs._of_score.registry.keys() - {
+        object
+    }  # by the NumPy kernel; the scaled dot product is a dot product
+    assert every - {"scaled_dot"} == {score.__name__ for score in made}
+    codes = {getattr(scores, name).code for name in every} - {""}  # of the library, which refuses the others
+    assert library.load() is None or codes <= library.interface().numbers.keys()
     for name, score in SAMPLES.items():  # chunks of Dask and the identity of a checkpoint follow from this
         arrays = {key for key, value in vars(score).items() if isinstance(value, np.ndarray)}
         assert arrays == score.parameters().keys(), name

@@ -9,9 +9,12 @@ import _ctypes
 import ctypes
 import os
 import platform
+import re
+import shutil
 import subprocess
 import sys
 import textwrap
+import zlib
 from collections.abc import Callable, Iterator
 from functools import cache, partial
 from pathlib import Path
@@ -25,19 +28,19 @@ import strategies
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from one_test import in_one_test
 from strategies import BATCH, DTYPES, HEADS, OPTIONS, Case, case
 
 import regard
 from regard import nn
-from regard.kernels import fast_path, library, matrix, nearest, problem, recurrence, search, training
-from regard.kernels import rows as layers
+from regard._problem import prepare
+from regard.kernels import fast_path, library, problem
+from regard.mask import Bound, Mask, MaskStep, window
 
 Array = NDArray[Any]
 SETS = library.instruction_sets()
 needs_library = pytest.mark.skipif(not SETS, reason=library.missing() or "there is a library")
 LACKING = [
-    f"score-{name}" for name in regard.scores.__all__ if getattr(regard.scores, name) not in problem.KINDS
+    f"score-{name}" for name in regard.scores.__all__ if not getattr(getattr(regard.scores, name), "code", "")
 ]
 NATIVE = [
     name
@@ -1083,67 +1086,128 @@ def test_law_8_kernels_of_training_get_aligned_arrays_only(pointers: list[Array]
     assert all(x.flags.aligned for x in pointers)
 
 
-MIRRORS: dict[str, Any] = {
-    "Problem": library.CProblem,
-    "Matrices": library.CMatrices,
-    "Node": library.CNode,
-    "Dense": library.CDense,
-    "Recurrence": recurrence.CRecurrence,
-    "Product": matrix.CProduct,
-    "Search": search.CSearch,
-    "Softmax": training.CSoftmax,
-    "Prediction": training.CPrediction,
-    "TopK": training.CTopK,
-    "Rows": training.CRows,
-    "Adam": training.CAdam,
-    "Ending": search._ENDING,
-    "Norm": layers.CNorm,
-    "Drop": layers.CDrop,
-    "Relu": layers.CRelu,
-    "Nearest": nearest.CNearest,
-    "Find": nearest.CFind,
+SOURCE = Path(library.__file__).parent / "source"
+COMPILER = shutil.which("c++") or shutil.which("g++") or shutil.which("clang++")
+needs_compiler = pytest.mark.skipif(COMPILER is None, reason="there is no C++ compiler")
+
+
+def test_an_interface_is_read_from_its_description() -> None:
+    """Structs become classes, whose fields have C's offsets; values and constants become numbers."""
+    interface = library.read_interface(
+        "values|Kind|FEW, MANY\nconstant|MOST|7\nstruct|Pair|\nfield|int32_t|left\nfield|const float*|right\n"
+        "function|add|Pair\nstruct|Outer|\nfield|float|first\nfield|Pair|one, other\n"
+    )
+    pair, outer = interface.structures["Pair"], interface.structures["Outer"]
+    assert interface.numbers == {"FEW": 0, "MANY": 1, "MOST": 7}
+    assert (pair.left.offset, pair.right.offset, ctypes.sizeof(pair)) == (0, 8, 16)
+    assert (outer.first.offset, outer.one.offset, outer.other.offset) == (0, 8, 24)
+    assert interface.functions == ("add",)
+    with pytest.raises(AttributeError):
+        pair().midle = 3  # a misspelled field is no new attribute
+
+
+def described(folder: Path, old: str, new: str) -> str:
+    """A library whose list has another text in one place, and that can only describe it."""
+    assert COMPILER is not None
+    text = (SOURCE / "core" / "interface.inc").read_text()
+    assert old in text
+    (folder / "core").mkdir()
+    (folder / "core" / "interface.inc").write_text(text.replace(old, new, 1))
+    paths = ["-shared", "-fPIC", f"-I{folder}", f"-I{SOURCE}", str(SOURCE / "library" / "description.cpp")]
+    done = subprocess.run(
+        [COMPILER, *paths, "-o", str(folder / "other.so")], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return str(folder / "other.so")
+
+
+OTHER_LISTS = {
+    "a step before the others": ("Step, BAND", "Step, RING, BAND"),
+    "two fields swapped": ("indices)  // (rows,)", "table)  // (rows,)"),
+    "another type": ("FIELD(float, epsilon)", "FIELD(double, epsilon)"),
+    "another constant": ("STACK_DEPTH, 32", "STACK_DEPTH, 16"),
+    "no such function": ("TRAINING(drop, Drop, 0)", ""),
 }
 
 
 @needs_library
-@in_one_test("name", MIRRORS)
-def test_every_field_of_a_structure_has_the_librarys_offset_and_size(name: str) -> None:
-    loaded = library.load()
-    assert loaded is not None
-    assert library.layout_difference(loaded, {name: MIRRORS[name]}) == ""
+@needs_compiler
+@pytest.mark.parametrize("name", OTHER_LISTS)
+def test_a_library_of_another_list_is_refused(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = described(tmp_path, *OTHER_LISTS[name])
+    monkeypatch.setattr(library, "FILE", other)
+    library.load.cache_clear()
+    try:
+        assert library.load() is None
+        pattern = r"the library belongs to another version: its interface is [0-9a-f]{8}, not [0-9a-f]{8}"
+        assert re.fullmatch(rf"regard's native kernel can't be used \({pattern}\)", library.missing())
+    finally:
+        library.load.cache_clear()
+        library._failure.clear()
 
 
 @needs_library
-def test_a_field_that_differs_is_named() -> None:
-    class Swapped(ctypes.Structure):
-        _fields_ = [
-            *((name, ctypes.c_int64) for name in ("rows", "size")),
-            *((name, ctypes.c_void_p) for name in ("updates", "indices", "table")),
-        ]
+@needs_compiler
+def test_the_version_is_that_of_the_list(tmp_path: Path) -> None:
+    """After a change of interface.inc: build the library, and set VERSION in kernels/library.py to this hash."""
+    loaded = ctypes.CDLL(described(tmp_path, "STACK_DEPTH, 32", "STACK_DEPTH, 32"))
+    loaded.regard_interface.restype = ctypes.c_char_p
+    assert f"{zlib.crc32(loaded.regard_interface()):08x}" == library.VERSION
 
-    class Short(ctypes.Structure):
-        _fields_ = Swapped._fields_[:4]
 
-    loaded = library.load()
-    assert loaded is not None
-    start = "the library belongs to another version: "
-    assert library.layout_difference(loaded, {"Rows": Swapped}) == (
-        f"{start}Rows.indices is 8 bytes at 16 there and 8 bytes at 24 here"
+class Unknown(MaskStep):
+    """A step that the library does not have."""
+
+    code = "RING"
+
+    def classify(self, items: slice, rows: slice, columns: slice) -> bool | None:
+        return True
+
+
+class Ring(Mask):
+    """A mask of this step, which shows everything."""
+
+    def bind(self, layout: Any) -> Any:
+        return Bound(Unknown())
+
+
+@needs_library
+def test_a_mask_step_that_the_library_lacks_is_left_to_numpy() -> None:
+    x = np.eye(3)
+    np.testing.assert_array_equal(
+        regard.attention(x, x, x, mask=Ring()), regard.attention(x, x, x, kernel="blocked")
     )
-    assert library.layout_difference(loaded, {"Rows": Short}) == (
-        f"{start}Rows.* is 40 bytes at 0 there and 32 bytes at 0 here"
+    with pytest.raises(ValueError) as caught:
+        regard.attention(x, x, x, mask=Ring(), kernel="native")
+    assert str(caught.value).startswith(
+        'kernel="native" can\'t do this: the mask step RING, which the library lacks.'
     )
-    assert library.layout_difference(loaded, {"Column": Short}).startswith(
-        f"{start}Column.* is missing there"
-    )
-    with pytest.warns(
-        RuntimeWarning, match=r"can't be used \(.* Rows\.indices is .*; the NumPy kernel does its work"
-    ):
-        assert library.checked({"Rows": Swapped})() is None
+
+
+@needs_library
+@pytest.mark.parametrize("field", ["score", "bias", "compute", "keys_type", "bias_type", "step"])
+@pytest.mark.parametrize("wrong", [-1, 7])
+def test_a_code_that_the_library_does_not_know_is_an_error(isa: str, field: str, wrong: int) -> None:
+    x = np.ones((2, 3, 4))
+    options = dict.fromkeys(("bias", "scale", "softcap", "sink"))
+    p = prepare(x, x, x, score="dot", normalize="softmax", mask=window(1, 0), **options)
+    call = problem.call(p)
+    context = np.zeros((2, 3, 4))
+    call.c.context = call.pointer(context)
+    if field == "step":
+        library.interface().structures["Node"].from_address(call.c.program).kind = wrong
+    else:
+        setattr(call.c, field, wrong)
+    with pytest.raises(RuntimeError, match=f"status {library.number('UNKNOWN_CODE')} of run"):
+        call.run(False, 1)
+    assert not context.any()
 
 
 def test_the_fast_path_packs_a_complete_structure() -> None:
-    assert library.DENSE.size == library.DENSE_BACK.size == ctypes.sizeof(library.CDense)
+    if SETS:
+        assert library.packer("Dense").size == ctypes.sizeof(library.interface().structures["Dense"])
 
 
 def fresh(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -1255,12 +1319,38 @@ def test_an_instruction_set_that_is_not_supported() -> None:
     done = fresh(
         "import numpy as np, regard; regard.attention(*[np.eye(2)] * 3)", REGARD_INSTRUCTION_SET="altivec"
     )
-    names = ", ".join(repr(name) for name in SETS)
+    names = ", ".join(repr(name) for name in (*SETS, "none"))
     assert done.returncode == 1
     assert (
         done.stderr.splitlines()[-1]
         == f"ValueError: REGARD_INSTRUCTION_SET must be one of {names}. Got 'altivec' instead."
     )
+
+
+@pytest.mark.slow
+def test_numpy_can_be_selected() -> None:
+    """Without a warning: it is what the user asks for."""
+    done = fresh(
+        """
+        import warnings
+        warnings.simplefilter("error")
+        import numpy as np, regard
+        from regard.kernels import library
+        x = np.random.default_rng(0).standard_normal((3, 20, 33))
+        assert (regard.attention(x, x, x) == regard.attention(x, x, x, kernel="blocked")).all()
+        print(library.instruction_sets(), library.missing())
+        try:
+            regard.attention(x, x, x, kernel="native")
+        except ValueError as error:
+            print(error)
+        """,
+        REGARD_INSTRUCTION_SET="none",
+    )
+    assert done.stdout.splitlines() == [
+        "[] REGARD_INSTRUCTION_SET is none",
+        'kernel="native" can\'t do this: REGARD_INSTRUCTION_SET is none.',
+        '  hint: kernel="auto" takes the NumPy kernel then',
+    ], done.stderr
 
 
 ONE = """

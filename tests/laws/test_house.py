@@ -683,7 +683,6 @@ def test_no_test_reads_a_clock_or_has_a_deadline() -> None:
 
 # A test that replaces a private name says nothing to a user: most laws show through public names and real limits.
 PATCHED = {
-    "_FEW_ROWS": "both searches must round alike, or near ties are ranked in another order",
     "_readable": "the native kernel gets copies that end where memory ends",
     "_wcwidth": "whether a library is installed is found out once in a process",
 }

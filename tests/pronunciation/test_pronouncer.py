@@ -376,7 +376,7 @@ def test_each_line_says_where_the_phones_come_from(
     assert [len(line) for line in lines] == [4, 3, 3, 3, 4]
 
 
-CALIBRATION = Calibration(0.0, 0.5, 0.5, 5, 40)
+CALIBRATION = Calibration(0.0, 0.5, 0.5, 5, 40, -1e3)
 
 
 @pytest.fixture(scope="session")

@@ -149,7 +149,7 @@ def test_doubts_by_hand() -> None:
     assert [one.doubt for one in found] == pytest.approx([first, second])
     assert [one.probability for one in found] == [None, None]
     assert [one.word for one in worst_first([found])] == ["b", "a"]
-    calibrated = doubts(Fixed(Calibration(0.0, 1.0, 1.0, 5, 40)), lexicon)  # type: ignore[arg-type]
+    calibrated = doubts(Fixed(Calibration(0.0, 1.0, 1.0, 5, 40, -1e3)), lexicon)  # type: ignore[arg-type]
     assert [one.probability for one in calibrated] == [0.75, 0.75]
 
 

@@ -15,12 +15,11 @@ from regard import _check, _processors
 from regard._layout import Layout, flat_stride
 from regard.kernels import library, problem
 from regard.kernels.library import (
-    DENSE,
-    DENSE_BACK,
     THREADED_WORK,
     address,
     interruptible,
     load,
+    packer,
     padded,
     type_number,
 )
@@ -33,14 +32,14 @@ Array = NDArray[Any]
 
 SHORT_WORK = 1 << 24  # numbers of queries times numbers of values up to which no call is long
 
-# The numbers of `CDense` up to the type and from the threads to the band, the scale, and the items' dimensions.
+# The numbers of the library's Dense up to the type and from the threads to the band, the scale, the items' dimensions.
 Dense = tuple[tuple[int, ...], tuple[int, int, int, int], float, tuple[int, ...]]
 
 
 def _dense(
     queries: Any, keys: Any, values: Any, band: window | None, scale: float | None, threads: int | None
 ) -> Dense | None:
-    """Return the fields of `CDense` for scaled dot-product attention, or None where the fast path can't compute it.
+    """Return the fields of Dense for scaled dot-product attention, or None where the fast path can't compute it.
 
     Invalid arguments return None, too: the general path raises their errors.
     """
@@ -82,15 +81,15 @@ def dense(
     context = np.empty(
         (*batch_shape, queries.shape[-2], values.shape[-1]), np.float32 if half else queries.dtype
     )
-    fields = *inputs, address(context), *options, scale
+    fields, pack = (*inputs, address(context), *options, 0, 0, 0, 0, 0, scale), packer("Dense").pack
     if loaded is None:
         return None
     if queries.size * values.size < SHORT_WORK:  # too short to be interrupted
-        failed: int = loaded.regard_dense(DENSE.pack(*fields, 0))
+        failed: int = loaded.regard_dense(pack(*fields, 0), 0)
     else:
         items, n, m, d, e = inputs[9:14]
         failed = interruptible(
-            lambda stop: int(loaded.regard_dense(DENSE.pack(*fields, stop))),
+            lambda stop: int(loaded.regard_dense(pack(*fields, stop), 0)),
             library.work(items, n, m, d + e, False),
         )
     if failed:
@@ -116,10 +115,14 @@ def dense_vjp(
     def run(*gradients: int) -> int:
         loaded = load()
         assert loaded is not None
-        fields = *inputs, address(context), *options, address(statistic), *gradients, scale
+        fields, pack = (
+            (*inputs, address(context), *options, address(statistic), *gradients, scale),
+            packer("Dense").pack,
+        )
+        backward = gradients[0] != 0
         return interruptible(
-            lambda stop: int(loaded.regard_dense(DENSE_BACK.pack(*fields, stop))),
-            library.work(queries.size // (n * d), n, m, d + e, gradients[0] != 0),
+            lambda stop: int(loaded.regard_dense(pack(*fields, stop), backward)),
+            library.work(queries.size // (n * d), n, m, d + e, backward),
         )
 
     if run(0, 0, 0, 0):
@@ -148,7 +151,8 @@ def _visible(band: window, layout: Layout) -> tuple[int, int, int] | None:
         return None
     if steps is None or len(steps) != 1 or not isinstance(steps[0], BandStep):
         return None
-    return 1, *problem.ends(steps[0])
+    ends = steps[0].fill()
+    return 1, ends["low"], ends["high"]
 
 
 def _simple(x: Any) -> bool:

@@ -1,6 +1,6 @@
-"""The compiled library: loading it, the structures that it shares with Python, and its instruction sets.
+"""The compiled library: loading it, the interface that it shares with Python, and its instruction sets.
 
-`None` is returned for a library that is missing or can't be used; the NumPy kernels are used then.
+`None` is returned for a library that is missing, can't be used or is not wanted; the NumPy kernels are used then.
 """
 
 from __future__ import annotations
@@ -10,8 +10,10 @@ import os
 import struct
 import sys
 import warnings
-from collections.abc import Callable, Mapping
-from functools import cache
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -22,118 +24,71 @@ from regard import _check
 __all__: list[str] = []
 
 Array = NDArray[Any]
-Mirror = type[ctypes.Structure] | np.dtype[Any]
 
+VERSION = "3e42ca05"  # of the interface: CRC-32 of the library's description
+VARIABLE, NUMPY = "REGARD_INSTRUCTION_SET", "none"  # of the environment, and its value for no library
 FILE = {"win32": "regard.dll", "darwin": "libregard.dylib"}.get(sys.platform, "libregard.so")
 THREADED_WORK = 1 << 23  # multiplications from which a second thread pays
 LONG_WORK = 1 << 31  # multiplications from which a call may take a tenth of a second
 TANH_WORK = 16  # multiplications that take as long as one tanh or square of a pair
-TYPES = {"float32": 0, "float64": 1, "float16": 2, "bfloat16": 3}
-LINE_BYTES = 64  # bytes; the alignment of the library's workspaces
-PADDED_NUMBERS = 16  # rows of gradients are padded to a multiple of this many numbers
-_OTHER = "the library belongs to another version"
 
 Int, Pointer, Double = ctypes.c_int64, ctypes.c_void_p, ctypes.c_double
 
 
-class CMatrices(ctypes.Structure):
-    """`struct Matrices`: a matrix for each item."""
+@dataclass(frozen=True)
+class Interface:
+    """What a library shares with Python, read from its own description: `source/core/interface.inc`.
 
-    _fields_ = [("start", Int), ("step", Int), ("starts", Pointer), ("row", Int)]
+    `structures`: a class for each struct; `numbers`: of constants and of the values of enumerations; `functions`: those
+    that take one structure, without the prefix ``regard_``.
+    """
 
-
-class CNode(ctypes.Structure):
-    """`struct Node`: a step of the program that computes the mask."""
-
-    _fields_ = [
-        *((name, Int) for name in ("kind", "low", "high")),
-        *((name, Pointer) for name in ("left", "right")),
-        *((name, Int) for name in ("row", "column")),
-    ]
+    structures: dict[str, Any]
+    numbers: dict[str, int]
+    functions: tuple[str, ...]
 
 
-class CProblem(ctypes.Structure):
-    """`struct Problem`: one attention."""
-
-    _fields_ = [
-        *((name, Int) for name in ("items", "n", "m", "d", "e", "groups")),
-        ("group", Pointer),
-        *((name, ctypes.c_int32) for name in ("compute", "queries_type", "keys_type", "values_type")),
-        *((name, ctypes.c_int32) for name in ("score", "bias", "bias_type", "merges_parts")),
-        *((name, CMatrices) for name in ("queries", "keys", "values")),
-        ("scale", Double),
-        ("softcap", Double),
-        ("vector", Pointer),
-        ("width", Double),
-        ("program", Pointer),
-        ("nodes", Int),
-        ("bias_address", Pointer),
-        ("bias_row", Int),
-        ("bias_column", Int),
-        ("context", Pointer),
-        ("statistic", Pointer),
-        ("parts", Int),
-        ("tasks_span_groups", Int),
-        ("dcontext", CMatrices),
-        *((name, Pointer) for name in ("dqueries", "dkeys", "dvalues", "dbias")),
-        ("dbias_row", Int),
-        ("dbias_column", Int),
-        ("dparameters", Pointer),
-        ("threads", Int),
-        ("stop", Pointer),
-        *((name, Int) for name in ("from_key", "to_key")),
-        ("taints", Pointer),
-    ]
+_TYPES = {"int64_t": Int, "int32_t": ctypes.c_int32, "float": ctypes.c_float, "double": Double}
 
 
-class _CStrided(ctypes.Structure):
-    _fields_ = [("start", Int), ("step", Int), ("row", Int)]
-
-
-class CDense(ctypes.Structure):
-    """`struct Dense`: scaled dot-product attention without options, or in a band."""
-
-    _fields_ = [
-        *((name, _CStrided) for name in ("queries", "keys", "values")),
-        *((name, Int) for name in ("items", "n", "m", "d", "e", "group", "type")),
-        ("context", Pointer),
-        *((name, Int) for name in ("threads", "nodes", "low", "high")),
-        ("statistic", Pointer),
-        ("dcontext", Int),
-        *((name, Pointer) for name in ("dqueries", "dkeys", "dvalues")),
-        ("scale", Double),
-        ("stop", Pointer),
-    ]
-
-
-# `CDense` by its numbers, which is faster to fill: without and with the fields for gradients.
-DENSE = struct.Struct("=21q40xdq")
-DENSE_BACK = struct.Struct("=26qdq")
-
-# Functions that take the address of one structure, and those that return 64 bits.
-_OF_ONE_ADDRESS = (
-    *("drop", "relu_backward", "cross_entropy", "adam", "add_rows", "top_k", "multiply", "search"),
-    *("recurrence_bytes", "search_bytes", "nearest", "find"),
-)
-_NUMBERS = ("recurrence_bytes", "search_bytes", "panel_columns", "word_block")
+def read_interface(text: str) -> Interface:
+    """Return the interface that a text of lines ``entry|name or type|rest`` describes."""
+    members: dict[str, list[tuple[str, str]]] = {}
+    numbers: dict[str, int] = {}
+    functions: list[str] = []
+    for entry, name, rest in (line.split("|") for line in text.splitlines()):
+        names = rest.split(", ")
+        if entry == "struct":
+            members[name] = last = []
+        elif entry == "field":
+            last += [(field, name) for field in names]
+        elif entry == "function":
+            functions.append(name)
+        else:
+            numbers |= {name: int(rest)} if entry == "constant" else {x: i for i, x in enumerate(names)}
+    structures: dict[str, Any] = {}
+    for name, fields in members.items():  # structs within others come first
+        types = [(field, _TYPES.get(kind) or structures.get(kind, Pointer)) for field, kind in fields]
+        structures[name] = type(name, (ctypes.Structure,), {"_fields_": types, "__slots__": ()})
+    return Interface(structures, numbers, tuple(functions))
 
 
 @cache
 def load() -> ctypes.CDLL | None:
-    """Load the library and choose the instruction set; None if there is no library that can be used."""
+    """Load the library and choose the instruction set; None if no library can be used, or none is wanted."""
+    name = os.environ.get(VARIABLE)
     # Importing pathlib would take longer than loading.
     path = os.path.join(os.path.dirname(__file__), FILE)
-    if not os.path.exists(path):
+    if name == NUMPY or not os.path.exists(path):
         return None
     try:
         loaded = _load(path)
-    except (OSError, AttributeError) as error:  # AttributeError: a function is missing
-        _failure.append(str(error) if isinstance(error, OSError) else _OTHER)
+    except OSError as error:
+        _failure.append(str(error))
         return None
     known = _names(loaded)
-    name = os.environ.get("REGARD_INSTRUCTION_SET") or known[0]
-    if not loaded.regard_choose(name.encode()):
-        _check.one_of("REGARD_INSTRUCTION_SET", name, known)
+    if not loaded.regard_choose((name or known[0]).encode()):
+        _check.one_of(VARIABLE, name, [*known, NUMPY])
     return loaded
 
 
@@ -145,21 +100,81 @@ def _load(path: str) -> ctypes.CDLL:
     if _is_cut_short(path):
         raise OSError(f"{path}: file too short")
     loaded = ctypes.CDLL(path)
-    loaded.regard_instruction_sets.argtypes = [ctypes.c_char_p, Int]
-    loaded.regard_layout.argtypes = [ctypes.c_char_p, ctypes.c_char_p, Int]
-    loaded.regard_choose.argtypes = [ctypes.c_char_p]
-    loaded.regard_dense.argtypes = [ctypes.c_char_p]
-    loaded.regard_exp2.argtypes = [Pointer, Pointer, Int, ctypes.c_int32]
-    for name in ("run", "norm", "predict", "recur"):
+    for name in _description(loaded).functions:
         getattr(loaded, f"regard_{name}").argtypes = [Pointer, ctypes.c_int32]
-    for name in _OF_ONE_ADDRESS:
-        getattr(loaded, f"regard_{name}").argtypes = [Pointer]
-    for name in _NUMBERS:
-        getattr(loaded, f"regard_{name}").restype = Int
-    mirrors = {"Problem": CProblem, "Matrices": CMatrices, "Node": CNode, "Dense": CDense}
-    if difference := layout_difference(loaded, mirrors):
-        raise OSError(difference)
+    loaded.regard_instruction_sets.argtypes = [ctypes.c_char_p, Int]
+    loaded.regard_choose.argtypes = [ctypes.c_char_p]
+    loaded.regard_exp2.argtypes = [Pointer, Pointer, Int, ctypes.c_int32]
+    loaded.regard_recurrence_bytes.argtypes, loaded.regard_recurrence_bytes.restype = [Pointer], Int
     return loaded
+
+
+def _description(loaded: ctypes.CDLL) -> Interface:
+    """Return the interface of a library, which must be that of this version."""
+    describe = getattr(loaded, "regard_interface", None)
+    if describe is None:
+        raise OSError("the library belongs to another version, which has no interface")
+    describe.restype = ctypes.c_char_p
+    text: bytes = describe()
+    if (other := f"{zlib.crc32(text):08x}") != VERSION:
+        raise OSError(f"the library belongs to another version: its interface is {other}, not {VERSION}")
+    return read_interface(text.decode())
+
+
+@cache
+def interface() -> Interface:
+    """Return the interface of the loaded library."""
+    loaded = load()
+    assert loaded is not None
+    return _description(loaded)
+
+
+@cache
+def structure_type(name: str) -> Any:
+    """Return the class of a structure of the library."""
+    return interface().structures[name]
+
+
+def structure(name: str, **fields: Any) -> Any:
+    """Make a structure of the library; fields that are arrays are their addresses, and the caller keeps them alive."""
+    c = structure_type(name)()
+    for field, value in fields.items():
+        setattr(c, field, address(value) if isinstance(value, np.ndarray) else value)
+    return c
+
+
+@cache
+def packer(name: str) -> struct.Struct:
+    """Return a structure by the numbers of its fields in their order, which is faster to fill."""
+
+    def codes(kind: Any) -> str:
+        return kind._type_ if hasattr(kind, "_type_") else "".join(codes(part) for _, part in kind._fields_)
+
+    return struct.Struct(codes(structure_type(name)))
+
+
+@cache
+def number(name: str) -> int:
+    """Return a constant of the library, or the number of a value of one of its enumerations."""
+    return interface().numbers[name]
+
+
+def run(name: str, c: Any, backward: bool = False, work: float = 0) -> None:
+    """Run a function of the library on its structure; `work` is that of `interruptible`."""
+    loaded = load()
+    assert loaded is not None
+    status = interruptible(partial(_run_until, getattr(loaded, f"regard_{name}"), c, backward), work)
+    if not status:
+        return
+    if status == number("NO_MEMORY"):
+        raise MemoryError
+    _check.fail(f"the library can't do this: status {status} of {name}", kind=RuntimeError)
+
+
+def _run_until(function: Callable[..., int], c: Any, backward: bool, stop: int) -> int:
+    if stop:
+        c.stop = stop
+    return function(ctypes.byref(c), backward)
 
 
 def _is_cut_short(path: str) -> bool:
@@ -173,68 +188,11 @@ def _is_cut_short(path: str) -> bool:
     return length < int(start) + int(size) * int(count)
 
 
-def layout_difference(loaded: ctypes.CDLL, mirrors: Mapping[str, Mirror]) -> str:
-    """Return the first difference between structures here and in the library, or nothing.
-
-    `mirrors` maps the library's name of a structure to the class or dtype with the same fields.
-    """
-    for name, mirror in mirrors.items():
-        theirs, ours = _library_layout(loaded, name), _layout(mirror)
-        for field in theirs | ours:
-            if (own := ours.get(field)) != (other := theirs.get(field)):
-                return f"{_OTHER}: {name}.{field} is {_described(other)} there and {_described(own)} here"
-    return ""
-
-
-def _library_layout(loaded: ctypes.CDLL, name: str) -> dict[str, tuple[int, int]]:
-    """Return offset and size of each field of a structure of the library, in bytes, and of the structure itself."""
-    text = ctypes.create_string_buffer(4096)
-    loaded.regard_layout(name.encode(), text, len(text))
-    words = text.value.decode().split()
-    return {
-        field: (int(at), int(size)) for field, at, size in zip(*(words[i::3] for i in range(3)), strict=True)
-    }
-
-
-def _layout(mirror: Mirror) -> dict[str, tuple[int, int]]:
-    """Return offset and size of each field of a class or dtype, in bytes, and of the structure itself."""
-    if isinstance(mirror, np.dtype):
-        offsets = {name: (at, dtype.itemsize) for name, (dtype, at, *_) in (mirror.fields or {}).items()}
-        return {"*": (0, mirror.itemsize), **offsets}
-    fields = {name: getattr(mirror, name) for name, *_ in mirror._fields_}
-    return {
-        "*": (0, ctypes.sizeof(mirror)),
-        **{name: (field.offset, field.size) for name, field in fields.items()},
-    }
-
-
-def _described(field: tuple[int, int] | None) -> str:
-    return "missing" if field is None else f"{field[1]} bytes at {field[0]}"
-
-
-def checked(mirrors: Mapping[str, Mirror], **numbers: int) -> Callable[[], ctypes.CDLL | None]:
-    """Return a function that loads the library if these structures and constants agree with it, or returns None."""
-
-    @cache
-    def load_checked() -> ctypes.CDLL | None:
-        loaded = load()
-        if loaded is None:
-            return None
-        difference = layout_difference(loaded, mirrors)
-        for name, number in numbers.items():
-            if not difference and (other := getattr(loaded, f"regard_{name}")()) != number:
-                difference = f"{_OTHER}: {name} is {other} there and {number} here"
-        if difference:
-            warnings.warn(f"{_unusable(difference)}; {_SLOWER}", RuntimeWarning, stacklevel=2)
-        return None if difference else loaded
-
-    return load_checked
-
-
 def workspace(size: int) -> Array:
     """Return uninitialised bytes, aligned as the library's workspaces must be."""
-    memory = np.empty(size + LINE_BYTES, np.uint8)
-    start = -address(memory) % LINE_BYTES
+    line = number("ALIGNMENT")
+    memory = np.empty(size + line, np.uint8)
+    start = -address(memory) % line
     return memory[start : start + size]
 
 
@@ -296,6 +254,8 @@ def missing() -> str:
     """Return why there is no native kernel, or nothing."""
     if load() is not None:
         return ""
+    if os.environ.get(VARIABLE) == NUMPY:
+        return f"{VARIABLE} is {NUMPY}"
     if _failure:
         return _unusable(_failure[0])
     return f"regard was installed without its native kernel ({_why_absent()})"
@@ -315,19 +275,21 @@ def _why_absent() -> str:
 
 @cache
 def warn_once() -> None:
-    """Warn that the NumPy kernel does the native kernel's work."""
-    warnings.warn(f"{missing()}; {_SLOWER}", RuntimeWarning, stacklevel=6)
+    """Warn that the NumPy kernel does the native kernel's work, unless that is wanted."""
+    if os.environ.get(VARIABLE) != NUMPY:
+        warnings.warn(f"{missing()}; {_SLOWER}", RuntimeWarning, stacklevel=6)
 
 
 @cache
 def type_number(dtype: np.dtype[Any]) -> int:
     """Return the library's number of a dtype."""
-    return TYPES[dtype.name]
+    return number(dtype.name.upper())
 
 
 def padded(count: int) -> int:
     """Return the length of a row of `count` gradients in the library's form."""
-    return -(-count // PADDED_NUMBERS) * PADDED_NUMBERS
+    step = number("PADDING")
+    return -(-count // step) * step
 
 
 def work(items: int, n: int, m: int, size: int, backward: bool) -> int:

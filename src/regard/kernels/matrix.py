@@ -6,7 +6,6 @@ never depends on the other rows.
 
 from __future__ import annotations
 
-import ctypes
 from typing import Any
 
 import numpy as np
@@ -18,23 +17,7 @@ __all__: list[str] = []
 
 Array = NDArray[Any]
 
-_RECTIFIER = 2
 _FEW_ROWS = 16  # rows; for fewer, packing the other matrix is not worth it
-
-
-class CProduct(ctypes.Structure):
-    """`struct Product`."""
-
-    _fields_ = [
-        *((name, library.Int) for name in ("rows", "depth", "columns")),
-        *((name, library.Int) for name in ("a_row", "a_column", "b_row", "b_column", "out_row")),
-        *((name, library.Pointer) for name in ("a", "b", "bias", "out", "column_sums")),
-        *((name, library.Int) for name in ("accumulate", "activation")),
-        ("stop", library.Pointer),
-    ]
-
-
-_library = library.checked({"Product": CProduct})
 
 
 def multiply(
@@ -51,11 +34,11 @@ def multiply(
 
     With `add`, the product is added to what is in `out`. a (n, k), b (k, m), bias (m,); transposed views are fine.
     """
-    steps, after = _steps(a, b, bias, out), _RECTIFIER if rectify else int(squash)
+    steps, after = _steps(a, b, bias, out), "RECTIFIER" if rectify else "TANH" if squash else "LINEAR"
     if steps is None or (add and (out is None or bias is not None)):
         return _plain(a, b, bias, out, add, after)
     result = np.empty((len(a), b.shape[1]), np.float32) if out is None else out
-    _run(a, b, steps, (bias, result, None), add, after)
+    _run(a, b, steps, {"bias": bias, "out": result}, add, after)
     return result
 
 
@@ -65,14 +48,14 @@ def multiply_and_sum(a: Array, b: Array) -> tuple[Array, Array]:
     if steps is None or steps[3] != 1:
         return a @ b, b.sum(axis=0)
     result, sums = np.empty((len(a), b.shape[1]), np.float32), np.empty(b.shape[1], np.float32)
-    _run(a, b, steps, (None, result, sums), False, 0)
+    _run(a, b, steps, {"out": result, "column_sums": sums})
     return result, sums
 
 
 # ---- in NumPy ------------------------------------------------------------------------------------------------
 
 
-def _plain(a: Array, b: Array, bias: Array | None, out: Array | None, add: bool, squash: int) -> Array:
+def _plain(a: Array, b: Array, bias: Array | None, out: Array | None, add: bool, after: str) -> Array:
     if out is None:
         out = a @ b
     elif add:
@@ -81,9 +64,9 @@ def _plain(a: Array, b: Array, bias: Array | None, out: Array | None, add: bool,
         np.matmul(a, b, out=out)
     if bias is not None:
         out += bias
-    if squash == _RECTIFIER:
+    if after == "RECTIFIER":
         return np.maximum(out, 0, out=out)
-    return np.tanh(out, out=out) if squash else out
+    return np.tanh(out, out=out) if after == "TANH" else out
 
 
 # ---- in the library ------------------------------------------------------------------------------------------
@@ -91,7 +74,7 @@ def _plain(a: Array, b: Array, bias: Array | None, out: Array | None, add: bool,
 
 def _steps(a: Array, b: Array, bias: Array | None, out: Array | None) -> tuple[int, ...] | None:
     """Return the strides of rows and columns of a and b, and of rows of out, in elements; None if the library can't."""
-    if library.trains(_library()) is None or len(a) < _FEW_ROWS or not a.size or not b.size:
+    if library.trains(library.load()) is None or len(a) < _FEW_ROWS or not a.size or not b.size:
         return None
     if a.shape[1] != len(b) or not (bias is None or _fits(bias, b)) or not (out is None or _takes(out, a, b)):
         return None
@@ -127,17 +110,15 @@ def _single(x: Array) -> bool:
 
 
 def _run(
-    a: Array, b: Array, steps: tuple[int, ...], rest: tuple[Array | None, ...], add: bool, squash: int
+    a: Array,
+    b: Array,
+    steps: tuple[int, ...],
+    others: dict[str, Array | None],
+    add: bool = False,
+    after: str = "LINEAR",
 ) -> None:
-    loaded = _library()
-    assert loaded is not None
-    at = (None if x is None else library.address(x) for x in (a, b, *rest))
-    c = CProduct(*a.shape, b.shape[1], *steps, *at, add, squash)
-
-    def call(stop: int) -> int:
-        c.stop = stop
-        failed: int = loaded.regard_multiply(ctypes.byref(c))
-        return failed
-
-    if library.interruptible(call, a.size * b.shape[1]):
-        raise MemoryError
+    strides = dict(zip(("a_row", "a_column", "b_row", "b_column", "out_row"), steps, strict=True))
+    sizes = {"rows": len(a), "depth": len(b), "columns": b.shape[1]}
+    c = library.structure("Product", **sizes, **strides, a=a, b=b, **others)
+    c.accumulate, c.activation = add, library.number(after)
+    library.run("multiply", c, work=a.size * b.shape[1])

@@ -17,9 +17,9 @@ from regard import _check, scores
 from regard._layout import Items
 from regard._problem import Problem
 from regard.kernels import pairs as pairing
-from regard.kernels.library import CProblem, Int, aligned, padded
+from regard.kernels.library import Int, aligned, interface, number, padded
 from regard.kernels.pairs import Named, finite
-from regard.kernels.problem import KINDS, Addresses, Call, Pieces, call, run
+from regard.kernels.problem import Addresses, Call, Pieces, call, run
 from regard.mask import MaskStep
 from regard.position import ArrayBias, DistanceBias
 
@@ -28,7 +28,6 @@ __all__: list[str] = []
 Array = NDArray[Any]
 
 UNIT = math.log(2)  # of the logarithms in a statistic
-STACK_DEPTH = 32  # of the library's stack for masks
 QUERY_PARTS = 4  # into which many queries are split, so that threads can share one head
 MANY_QUERIES = 128  # queries
 
@@ -37,14 +36,17 @@ def refusal(p: Problem) -> str:
     """Return why the native kernel does not support this attention, or an empty string."""
     if not scores.is_builtin(p.score):
         return "a score function of the user's"
-    if type(p.score) not in KINDS:
+    if p.score.code not in interface().numbers:
         return f"the score {type(p.score).__name__}, which the library lacks"
     if p.normalize != "softmax":
         return f"normalize={p.normalize!r}"
     if p.steps is None:
         return "a mask class of the user's"
-    if _depth(p.steps) > STACK_DEPTH:
-        return f"masks nested more than {STACK_DEPTH} deep"
+    for step in p.steps:
+        if step.code not in interface().numbers:
+            return f"the mask step {step.code}, which the library lacks"
+    if _depth(p.steps) > (most := number("STACK_DEPTH")):
+        return f"masks nested more than {most} deep"
     if not isinstance(p.bias, ArrayBias | DistanceBias | None):
         return "a bias class of the user's"
     if isinstance(p.bias, ArrayBias) and not _check.is_float(p.bias.items.array.dtype):
@@ -65,7 +67,7 @@ def _depth(steps: list[MaskStep]) -> int:
     """Return the largest number of masks on the stack."""
     depth = deepest = 0
     for step in steps:
-        depth += {"both": -1, "not": 0}.get(step.kind, 1)
+        depth += step.pushes
         deepest = max(deepest, depth)
     return deepest
 
@@ -198,7 +200,7 @@ def _bias_gradient(prepared: Call) -> Callable[[], None]:
     return lambda: None
 
 
-def _starts(c: CProblem) -> Addresses:
+def _starts(c: Any) -> Addresses:
     """Return the first item of each group."""
     return np.frombuffer((Int * c.groups).from_address(c.group), np.int64)
 

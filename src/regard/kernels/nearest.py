@@ -6,7 +6,6 @@ sequences, M tokens of another text.
 
 from __future__ import annotations
 
-import ctypes
 from typing import Any
 
 import numpy as np
@@ -37,27 +36,6 @@ _ARRAYS: dict[str, Any] = {
 }
 
 
-class CNearest(ctypes.Structure):
-    """`struct Nearest`."""
-
-    _fields_ = [
-        *((name, library.Int) for name in ("rows", "count", "sequences", "size", "width")),
-        *((name, library.Pointer) for name in _ARRAYS),
-    ]
-
-
-class CFind(ctypes.Structure):
-    """`struct Find`."""
-
-    _fields_ = [
-        *((name, library.Int) for name in ("size", "places", "longest", "width")),
-        *((name, library.Pointer) for name in ("text", "entries", "tokens", "order", "first", "stop")),
-    ]
-
-
-_library = library.checked({"Nearest": CNearest, "Find": CFind})
-
-
 def find(
     text: Array, entries: Array, tokens: NDArray[np.int64], order: Array, longest: int
 ) -> tuple[Array, Array] | None:
@@ -66,15 +44,21 @@ def find(
     `tokens` (M + longest,) is the other text; `order` (M,) are its places, sorted by the longest n-grams; the n-grams
     of 1 token come first. Entries are places of `text`, times 8.
     """
-    loaded = _library()
-    if loaded is None:
+    if library.load() is None:
         return None
     assert text.dtype.kind in "iu"
     text, entries, tokens, order = (library.aligned(x) for x in (text, entries, tokens, order))
     first, stop = np.empty((2, longest, len(tokens) - longest), np.int64)
-    at = (library.address(x, False) for x in (text, entries, tokens, order, first, stop))
-    c = CFind(len(text), len(tokens) - longest, longest, text.itemsize, *at)
-    loaded.regard_find(ctypes.byref(c))
+    sizes = {"size": len(text), "places": len(tokens) - longest, "longest": longest, "width": text.itemsize}
+    arrays = {
+        "text": text,
+        "entries": entries,
+        "tokens": tokens,
+        "order": order,
+        "first": first,
+        "stop": stop,
+    }
+    library.run("find", library.structure("Find", **sizes, **arrays))
     return first, stop
 
 
@@ -85,8 +69,7 @@ def nearest(count: int, **arrays: Array) -> Array | None:
     weights (G,), entries and owners (N,), scales (P,), excluded (R,). Scales are at most the reciprocal roots of the
     sums of the squares of the sequences' weights.
     """
-    loaded = _library()
-    if loaded is None:
+    if library.load() is None:
         return None
     rows, sequences, text = len(arrays["row"]) - 1, len(arrays["scales"]), arrays["text"]
     assert text.dtype.kind in "iu"
@@ -100,13 +83,6 @@ def nearest(count: int, **arrays: Array) -> Array | None:
         "touched": np.empty(sequences, np.int32),
         "best": np.empty((rows, count), np.int64),
     }
-    c = CNearest(
-        rows,
-        count,
-        sequences,
-        len(text),
-        text.itemsize,
-        *(library.address(arrays[name], False) for name in _ARRAYS),
-    )
-    loaded.regard_nearest(ctypes.byref(c))
+    sizes = {"rows": rows, "count": count, "sequences": sequences, "size": len(text), "width": text.itemsize}
+    library.run("nearest", library.structure("Nearest", **sizes, **arrays))
     return arrays["best"]

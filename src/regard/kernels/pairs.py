@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, singledispatch
 from typing import Any, TypeVar
 
 import numpy as np
@@ -283,9 +283,13 @@ def make(p: Problem, queries: Array, keys: Array) -> Pairs:
     """Return the problem's score for computation by blocks; queries are in the compute dtype."""
     if not scores.is_builtin(p.score):
         return _function(p, queries, keys)
-    if type(p.score) not in MAKERS:
-        _check.fail(f"no kernel computes the score {type(p.score).__name__}", kind=NotImplementedError)
-    return MAKERS[type(p.score)](p, p.score, queries, keys)
+    return _of_score(p.score, p, queries, keys)
+
+
+@singledispatch
+def _of_score(score: scores.Score, p: Problem, queries: Array, keys: Array) -> Pairs:
+    """Return the pairs of a score of `regard.scores`, of which each class has a function of its own below."""
+    _check.fail(f"no kernel computes the score {type(score).__name__}", kind=NotImplementedError)
 
 
 def _learned(p: Problem, score: scores.Score) -> Named:
@@ -312,17 +316,20 @@ def _pairs(kind: type[P], p: Problem, left: Array, keys: Array, finish: Any) -> 
     )
 
 
-def _dot(p: Problem, score: scores.Score, queries: Array, keys: Array) -> Pairs:
+@_of_score.register
+def _dot(score: scores.dot, p: Problem, queries: Array, keys: Array) -> Pairs:
     return _pairs(Products, p, queries, keys, lambda dleft, dright, total: (dleft, dright, {}))
 
 
-def _gaussian(p: Problem, score: scores.Score, queries: Array, keys: Array) -> Pairs:
+@_of_score.register
+def _gaussian(score: scores.gaussian, p: Problem, queries: Array, keys: Array) -> Pairs:
     pairs = _pairs(Distances, p, queries, keys, lambda dleft, dright, total: (dleft, dright, total))
     pairs.depth, pairs.learned = max(queries.shape[-1], 1), _learned(p, score)
     return pairs
 
 
-def _general(p: Problem, score: scores.Score, queries: Array, keys: Array) -> Pairs:
+@_of_score.register
+def _general(score: scores.general, p: Problem, queries: Array, keys: Array) -> Pairs:
     weight = _learned(p, score)["weight"]
 
     def finish(dleft: Array, dright: Array, total: Named) -> tuple[Array, Array, Named]:
@@ -331,7 +338,8 @@ def _general(p: Problem, score: scores.Score, queries: Array, keys: Array) -> Pa
     return _pairs(Products, p, project(queries, weight), keys, finish)
 
 
-def _location(p: Problem, score: scores.Score, queries: Array, keys: Array) -> Pairs:
+@_of_score.register
+def _location(score: scores.location, p: Problem, queries: Array, keys: Array) -> Pairs:
     weight = score.parameters()["weight"]  # converted by blocks
 
     def finish(dleft: Array, dright: Array, total: Named) -> tuple[Array, Array, Named]:
@@ -355,7 +363,8 @@ def _unit(x: Array) -> tuple[Array, Array]:
     return x / length, length * largest
 
 
-def _cosine(p: Problem, score: scores.Score, queries: Array, keys: Array) -> Pairs:
+@_of_score.register
+def _cosine(score: scores.cosine, p: Problem, queries: Array, keys: Array) -> Pairs:
     sharpness, (left, left_length) = _learned(p, score)["sharpness"], _unit(queries)
 
     def finish(dleft: Array, dright: Array, total: Named) -> tuple[Array, Array, Named]:
@@ -387,9 +396,9 @@ def sum_to(gradient: Array, shape: tuple[int, ...]) -> Array:
     return np.asarray(gradient.sum(axis=stretched, keepdims=True)).reshape(shape)
 
 
-def _concat(p: Problem, score: scores.Score, queries: Array, keys: Array) -> Pairs:
-    assert isinstance(score, scores.concat)
-    pairs = _additive(p, score.split(queries.shape[-1]), queries, keys)
+@_of_score.register
+def _concat(score: scores.concat, p: Problem, queries: Array, keys: Array) -> Pairs:
+    pairs = _additive(score.split(queries.shape[-1]), p, queries, keys)
     finish = pairs.finish
 
     def stacked(dleft: Array, dright: Array, total: Named) -> tuple[Array, Array, Named]:
@@ -401,7 +410,8 @@ def _concat(p: Problem, score: scores.Score, queries: Array, keys: Array) -> Pai
     return pairs
 
 
-def _additive(p: Problem, score: scores.Score, queries: Array, keys: Array) -> Pairs:
+@_of_score.register
+def _additive(score: scores.additive, p: Problem, queries: Array, keys: Array) -> Pairs:
     learned = _learned(p, score)
     query_weight, key_weight, bias = (learned.get(name) for name in ("query_weight", "key_weight", "bias"))
     left = queries if query_weight is None else project(queries, query_weight)
@@ -428,15 +438,3 @@ def _additive(p: Problem, score: scores.Score, queries: Array, keys: Array) -> P
     pairs.learned = {"vector": learned["vector"]}
     pairs.depth = max(len(learned["vector"]), 1)
     return pairs
-
-
-MAKERS: dict[type[scores.Score], Callable[[Problem, scores.Score, Array, Array], Pairs]] = {
-    scores.dot: _dot,
-    scores.scaled_dot: _dot,
-    scores.general: _general,
-    scores.cosine: _cosine,
-    scores.location: _location,
-    scores.additive: _additive,
-    scores.concat: _concat,
-    scores.gaussian: _gaussian,
-}

@@ -1,4 +1,4 @@
-"""The arguments of the native library: the structures of `source/core/problem.h`, filled from a `Problem`."""
+"""The arguments of the native library: the structure of `source/core/interface.inc`, filled from a `Problem`."""
 
 from __future__ import annotations
 
@@ -16,9 +16,8 @@ from regard._layout import Items, slices
 from regard._problem import Problem
 from regard.kernels import library
 from regard.kernels import pairs as pairing
-from regard.kernels.library import CMatrices, CNode, CProblem
+from regard.kernels.library import number, structure, structure_type
 from regard.kernels.pairs import Pairs
-from regard.mask import BandStep, CountStep, DenseStep, DocumentStep
 from regard.position import ArrayBias, DistanceBias, as_native_floats
 from regard.scores import is_builtin
 
@@ -27,21 +26,6 @@ __all__: list[str] = []
 Array = NDArray[Any]
 Addresses = NDArray[np.int64]
 
-PRODUCTS, PERCEPTRON, DISTANCES = range(3)
-KINDS: dict[type[scores.Score], int] = {
-    scores.dot: PRODUCTS,
-    scores.scaled_dot: PRODUCTS,
-    scores.general: PRODUCTS,
-    scores.cosine: PRODUCTS,
-    scores.location: PRODUCTS,
-    scores.additive: PERCEPTRON,
-    scores.concat: PERCEPTRON,
-    scores.gaussian: DISTANCES,
-}
-STEPS = {"band": 0, "keys": 1, "queries": 2, "documents": 3, "dense": 4, "both": 5, "not": 6}
-NO_BIAS, ARRAY_BIAS, DISTANCE_BIAS = range(3)
-FAR_DISTANCE = 1 << 62  # larger than any distance
-CHUNK_KEYS = 1024  # keys that the library sums separately: a piece is a multiple
 COPIED_BYTES = 1 << 20  # bytes of keys and values that are converted at a time
 
 
@@ -86,7 +70,7 @@ class Call:
     p: Problem
     pairs: Pairs
     values: Items
-    c: CProblem
+    c: Any
     alive: list[Any]
 
     def pointer(self, array: Array) -> int:
@@ -94,37 +78,34 @@ class Call:
         self.alive.append(array)
         return _address(array)
 
-    def matrices(self, x: Items) -> CMatrices:
+    def matrices(self, x: Items) -> Any:
         """Return the matrices of all items."""
-        start, row = self.pointer(x.array), x.array.strides[-2]
+        matrices, start, row = structure_type("Matrices"), self.pointer(x.array), x.array.strides[-2]
         if x.stored == 1:
-            return CMatrices(start, 0, None, row)
+            return matrices(start=start, row=row)
         if x.own and x.step is not None:
-            return CMatrices(start, x.step, None, row)
-        return CMatrices(start, 0, self.pointer(addresses(x)), row)
+            return matrices(start=start, step=x.step, row=row)
+        return matrices(start=start, starts=self.pointer(addresses(x)), row=row)
+
+    def field(self, value: int | Array | Items) -> int:
+        """Return a number as it is, of an array its address, of `Items` that of their addresses."""
+        if isinstance(value, Items):
+            self.alive.append(value)
+            return self.pointer(addresses(value))
+        return self.pointer(value) if isinstance(value, np.ndarray) else value
 
     def run(self, backward: bool, threads: int | None) -> None:
         """Run the kernel."""
         run(self.c, self.p, backward, threads)
 
 
-def run(c: CProblem, p: Problem, backward: bool, threads: int | None) -> None:
+def run(c: Any, p: Problem, backward: bool, threads: int | None) -> None:
     """Run the kernel on a problem, or on a piece of it."""
-    loaded = library.load()
-    assert loaded is not None
     c.threads = thread_count(p, threads)
-
-    def call(stop: int) -> int:
-        c.stop = stop
-        failed: int = loaded.regard_run(ctypes.byref(c), int(backward))
-        return failed
-
     # Each number of a pair goes through tanh or a square, unless scores are products.
-    each = library.TANH_WORK if c.score != PRODUCTS else 1
-    if library.interruptible(
-        call, library.work(c.items, c.n, c.to_key - c.from_key, each * (c.d + c.e), backward)
-    ):
-        raise MemoryError
+    each = library.TANH_WORK if c.score != number("PRODUCTS") else 1
+    work = library.work(c.items, c.n, c.to_key - c.from_key, each * (c.d + c.e), backward)
+    library.run("run", c, backward, work)
 
 
 def _read_type(x: Array, p: Problem, plain: bool) -> np.dtype[Any]:
@@ -159,7 +140,7 @@ def _without_keys(p: Problem, keys: Array) -> Call:
     queries = _readable(p.queries, _read_type(p.queries, p, _plain(p)))
     with np.errstate(all="ignore"):
         pairs = pairing.make(p, queries, keys)
-    c = CProblem()
+    c = structure_type("Problem")()
     prepared = Call(p, pairs, Items(p.layout.per_key_head(p.values), p.layout.inner), c, [])
     c.items, c.n, c.m = p.layout.items, p.layout.n, p.layout.m
     c.d, c.e = pairs.left.shape[-1], p.values.shape[-1]
@@ -195,16 +176,17 @@ class Pieces:
         small = self.row * self.p.layout.m * self.prepared.pairs.keys_by_item.stored <= COPIED_BYTES
         return not (small or (self.keys_fit and self.values_fit))
 
-    def __iter__(self) -> Iterator[CProblem]:
+    def __iter__(self) -> Iterator[Any]:
         """Yield the structure of each piece, which has to run before the next one is requested."""
         m, items = self.p.layout.m, self.p.layout.items
-        together = max(COPIED_BYTES // (self.row * min(m, CHUNK_KEYS)), 1)  # items
-        step = max(COPIED_BYTES // (self.row * min(together, items)) // CHUNK_KEYS, 1) * CHUNK_KEYS  # keys
+        chunk = number("CHUNK")  # keys that the library sums separately: a piece is a multiple
+        together = max(COPIED_BYTES // (self.row * min(m, chunk)), 1)  # items
+        step = max(COPIED_BYTES // (self.row * min(together, items)) // chunk, 1) * chunk  # keys
         for some in slices(items, together):
             for columns in slices(m, step):
                 yield self._piece(some, columns)
 
-    def _piece(self, items: slice, columns: slice) -> CProblem:
+    def _piece(self, items: slice, columns: slice) -> Any:
         prepared = self.prepared
         c = _of_items(prepared, items)
         pairs = prepared.pairs
@@ -213,8 +195,8 @@ class Pieces:
             prepared.values, items, columns, None if self.values_fit else self._values
         )
         c.keys_type, c.values_type = library.type_number(keys.dtype), library.type_number(values.dtype)
-        c.keys = CMatrices(0, 0, _address(starts), keys.strides[-2])
-        c.values = CMatrices(0, 0, _address(of_values), values.strides[-2])
+        c.keys = structure("Matrices", starts=starts, row=keys.strides[-2])
+        c.values = structure("Matrices", starts=of_values, row=values.strides[-2])
         ends = np.flatnonzero((np.diff(starts) != 0) | (np.diff(of_values) != 0)) + 1
         groups = np.concatenate([[0], ends, [len(starts)]]).astype(np.int64)
         c.groups, c.group = len(groups) - 1, _address(groups)
@@ -248,17 +230,18 @@ def _address(x: Array) -> int:
     return library.address(x, False)
 
 
-def _of_items(prepared: Call, items: slice) -> CProblem:
+def _of_items(prepared: Call, items: slice) -> Any:
     """Return the problem of some of the items."""
-    c, p, first = CProblem.from_buffer_copy(prepared.c), prepared.p, items.start
+    c, p, first = type(prepared.c).from_buffer_copy(prepared.c), prepared.p, items.start
     c.items = items.stop - first
     if not first:
         return c
     offset, size = first * ctypes.sizeof(library.Int), p.compute.itemsize
-    starts = c.queries.starts and c.queries.starts + offset
-    c.queries = CMatrices(c.queries.start + first * c.queries.step, c.queries.step, starts, c.queries.row)
+    c.queries.start += first * c.queries.step
+    c.queries.starts = c.queries.starts and c.queries.starts + offset
     if c.nodes:
-        program = (CNode * c.nodes).from_buffer_copy((CNode * c.nodes).from_address(c.program))
+        steps = structure_type("Node") * c.nodes
+        program = steps.from_buffer_copy(steps.from_address(c.program))
         for node in program:
             node.left, node.right = (node.left and node.left + offset), (node.right and node.right + offset)
         prepared.alive.append(program)
@@ -283,10 +266,10 @@ def _groups(keys: Items, values: Items) -> Addresses:
 def _score(prepared: Call) -> None:
     pairs, c, score = prepared.pairs, prepared.c, prepared.p.score
     assert is_builtin(score)  # `native.refusal` leaves out all others
-    c.score = KINDS[type(score)]
-    if c.score == PERCEPTRON:
+    c.score = number(score.code)
+    if c.score == number("PERCEPTRON"):
         c.vector = prepared.pointer(library.aligned(pairs.learned["vector"]))
-    elif c.score == DISTANCES:
+    elif c.score == number("DISTANCES"):
         c.width = float(pairs.learned["width"])
 
 
@@ -294,29 +277,13 @@ def _mask(prepared: Call) -> None:
     c, steps = prepared.c, prepared.p.steps
     if not steps:
         return
-    program = (CNode * len(steps))()
+    program = (structure_type("Node") * len(steps))()
     for node, step in zip(program, steps, strict=True):
-        node.kind = STEPS[step.kind]
-        if isinstance(step, BandStep):
-            node.low, node.high = ends(step)
-        elif isinstance(step, CountStep):
-            node.left = prepared.pointer(step.counts)
-        elif isinstance(step, DenseStep | DocumentStep):
-            node.left = prepared.pointer(addresses(step.left))
-            prepared.alive.append(step)
-            node.row, node.column = step.left.array.strides[-2:]
-        if isinstance(step, DocumentStep):
-            node.right = prepared.pointer(addresses(step.right))
+        node.kind = number(step.code)
+        for name, value in step.fill().items():
+            setattr(node, name, prepared.field(value))
     prepared.alive.append(program)
     c.program, c.nodes = ctypes.addressof(program), len(steps)
-
-
-def ends(step: BandStep) -> tuple[int, int]:
-    """Return the least and the largest visible j - i of a band."""
-    return (
-        -FAR_DISTANCE if step.low is None else max(step.low, -FAR_DISTANCE),
-        FAR_DISTANCE if step.high is None else min(step.high, FAR_DISTANCE),
-    )
 
 
 def _bias(prepared: Call) -> None:
@@ -325,12 +292,12 @@ def _bias(prepared: Call) -> None:
         with np.errstate(all="ignore"):  # as in the definition
             table = bias.by_distance(p.layout.n, p.layout.m).astype(p.compute)
         starts = prepared.pointer(table) + bias.heads.astype(np.int64) * table.strides[0]
-        c.bias, c.bias_type, c.bias_address = DISTANCE_BIAS, c.compute, prepared.pointer(starts)
+        c.bias, c.bias_type, c.bias_address = number("DISTANCE_BIAS"), c.compute, prepared.pointer(starts)
     elif isinstance(bias, ArrayBias):
         items = bias.items
         if (array := as_native_floats(items.array, p.compute)) is not items.array:
             items = Items(array, p.layout.inner)
         prepared.alive.append(items)
-        c.bias, c.bias_type = ARRAY_BIAS, library.TYPES[array.dtype.name]
+        c.bias, c.bias_type = number("ARRAY_BIAS"), library.type_number(array.dtype)
         c.bias_address = prepared.pointer(addresses(items))
         c.bias_row, c.bias_column = array.strides[-2:]

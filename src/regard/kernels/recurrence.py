@@ -1,8 +1,9 @@
 """Gated recurrent units over sequences: in the library (`training/recurrence.cpp`) and in NumPy.
 
 `native_does` and the memory layout of the states decide which is used: the library computes in float32 only, on the
-calling thread. The callers have checked all arrays. Letters: n steps of B sequences, H size of the state; with
-attention, T positions, A size of the attention's perceptron, C size of the values.
+calling thread. A decoder that attends is in the library only. The callers have checked all arrays. Letters: n steps of
+B sequences, H size of the state; with attention, T positions, A size of the attention's perceptron, C size of the
+values.
 
 Padding has no influence, even where it is NaN.
 """
@@ -18,7 +19,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard import _check
-from regard._einsum import einsum
 from regard.kernels import library
 
 __all__: list[str] = []
@@ -30,7 +30,9 @@ Pull = Callable[..., Any]
 
 def native_does(*arrays: Array | None) -> bool:
     """Return whether the library can compute with these arrays, all of them float32."""
-    return library.trains(_library()) is not None and all(x is None or x.dtype == np.float32 for x in arrays)
+    return library.trains(library.load()) is not None and all(
+        x is None or x.dtype == np.float32 for x in arrays
+    )
 
 
 # ---- a sequence of steps -------------------------------------------------------------------------------------
@@ -79,11 +81,6 @@ class AdditiveAttention:
     context_weight: Array
 
     @property
-    def arrays(self) -> tuple[Array, ...]:
-        """All floating-point arrays."""
-        return self.keys, self.values, self.query_weight, self.vector, self.context_weight
-
-    @property
     def counts(self) -> Counts:
         """Positions of each sequence (B,)."""
         batch, positions, _ = self.keys.shape
@@ -116,14 +113,12 @@ class DecoderSteps:
     @classmethod
     def empty(cls, g: Gru, attention: AdditiveAttention, second: SecondGru | None) -> DecoderSteps:
         """Allocate the arrays."""
-        arrays = (g.inputs, g.start, g.weight, *attention.arrays, *(vars(second).values() if second else ()))
-        dtype = np.result_type(*arrays)
         (n, batch, _), size = g.inputs.shape, len(g.weight)
         _, positions, width = attention.values.shape
         shapes = (n + 1, batch, size), (n, batch, width), (n, batch, positions)
-        states, contexts, weights = (np.empty(shape, dtype) for shape in shapes)
+        states, contexts, weights = (np.empty(shape, np.float32) for shape in shapes)
         states[0] = g.start
-        query_states = np.empty((n, batch, size), dtype) if second else states[:-1]
+        query_states = np.empty((n, batch, size), np.float32) if second else states[:-1]
         return cls(states, contexts, weights, query_states)
 
 
@@ -147,26 +142,17 @@ class DecoderGradients:
     dsecond_hidden: Array
 
     @classmethod
-    def empty(
-        cls, g: Gru, attention: AdditiveAttention, second: SecondGru | None, dtype: np.dtype[Any]
-    ) -> DecoderGradients:
+    def empty(cls, g: Gru, attention: AdditiveAttention, second: SecondGru | None) -> DecoderGradients:
         """Allocate the arrays, with zeros where gradients are summed."""
         shape, gates = (*g.inputs.shape[:2], len(attention.vector)), g.inputs.shape
-        inputs, hidden, start, queries = (np.empty(s, dtype) for s in (gates, gates, g.start.shape, shape))
-        keys, values, vector = (
-            np.zeros(x.shape, dtype) for x in (attention.keys, attention.values, attention.vector)
+        inputs, hidden, start, queries = (
+            np.empty(s, np.float32) for s in (gates, gates, g.start.shape, shape)
         )
-        of_second = (np.empty(gates, dtype), np.empty(gates, dtype)) if second else (inputs, hidden)
+        keys, values, vector = (
+            np.zeros(x.shape, np.float32) for x in (attention.keys, attention.values, attention.vector)
+        )
+        of_second = (np.empty(gates, np.float32), np.empty(gates, np.float32)) if second else (inputs, hidden)
         return cls(inputs, hidden, start, queries, keys, values, vector, *of_second)
-
-
-def attended_gru(
-    g: Gru, attention: AdditiveAttention, second: SecondGru | None = None
-) -> tuple[DecoderSteps, Callable[[Array, Array, Array | None], DecoderGradients]]:
-    """Run a decoder that attends in every step; ``pullback(dstates (n, B, H), dcontexts, dweights)``."""
-    second_arrays = (second.weight, second.bias) if second else ()
-    native = native_does(g.inputs, g.start, g.weight, *attention.arrays, *second_arrays)
-    return _native_attended_gru(g, attention, second) if native else _plain_attended_gru(g, attention, second)
 
 
 # ---- in NumPy ------------------------------------------------------------------------------------------------
@@ -241,125 +227,14 @@ def _plain_gru(g: Gru, states: Array, keep: bool) -> Pull:
     return pullback
 
 
-@dataclass(frozen=True)
-class _MaskedAttention:
-    """Keys (B, T, A) and values (B, T, C) with zeros at the padding, and the mask (B, T)."""
-
-    keys: Array
-    values: Array
-    mask: NDArray[np.bool_]
-    vector: Array
-
-    def attend(self, queries: Array) -> tuple[Array, Array]:
-        """Return the hidden units (B, T, A) of the perceptron and the weights (B, T)."""
-        hidden = np.tanh(queries[:, None] + self.keys)
-        scores = np.where(self.mask, hidden @ self.vector, -np.inf)
-        scores -= np.where(self.mask.any(-1), scores.max(-1, initial=-np.inf), 0)[:, None]
-        weights = np.exp(scores)
-        return hidden, weights / np.where(self.mask.any(-1), weights.sum(-1), 1)[:, None]
-
-
-def _masked(attention: AdditiveAttention) -> _MaskedAttention:
-    mask = np.arange(attention.keys.shape[1]) < attention.counts[:, None]
-    keys, values = (np.where(mask[..., None], x, 0) for x in (attention.keys, attention.values))
-    return _MaskedAttention(keys, values, mask, attention.vector)
-
-
-def _plain_attended_gru(
-    g: Gru, attention: AdditiveAttention, second: SecondGru | None
-) -> tuple[DecoderSteps, Callable[[Array, Array, Array | None], DecoderGradients]]:
-    steps, masked = DecoderSteps.empty(g, attention, second), _masked(attention)
-    pulls: list[tuple[Pull, Pull | None]] = []
-    for t, state in enumerate(steps.states[:-1]):
-        first, inputs, weight = None, g.inputs[t], g.weight
-        if second:
-            steps.query_states[t], first = step(inputs, state @ weight, state)
-            state, inputs, weight = steps.query_states[t], second.bias, second.weight
-        _, steps.weights[t] = masked.attend(state @ attention.query_weight)
-        steps.contexts[t] = (steps.weights[t][:, None] @ masked.values)[:, 0]
-        gates = inputs + steps.contexts[t] @ attention.context_weight
-        steps.states[t + 1], last = step(gates, state @ weight, state)
-        pulls.append((last, first))
-
-    def pullback(dstates: Array, dcontexts: Array, dweights: Array | None) -> DecoderGradients:
-        d = DecoderGradients.empty(g, attention, second, steps.states.dtype)
-        dstate = np.zeros_like(steps.states[0])
-        for t in reversed(range(len(g.inputs))):
-            last, first = pulls[t]
-            d.dsecond[t], d.dsecond_hidden[t], direct = last(dstate + dstates[t])
-            dcontext = dcontexts[t] + d.dsecond[t] @ attention.context_weight.T
-            more = 0 if dweights is None else dweights[t]
-            query = steps.query_states[t] @ attention.query_weight
-            d.dqueries[t] = _attention_pullback(masked, query, steps.weights[t], dcontext, more, d)
-            weight = second.weight if second else g.weight
-            dstate = direct + d.dsecond_hidden[t] @ weight.T + d.dqueries[t] @ attention.query_weight.T
-            if first:
-                d.dinputs[t], d.dhidden[t], direct = first(dstate)
-                dstate = direct + d.dhidden[t] @ g.weight.T
-        d.dstart[...] = dstate
-        return d
-
-    return steps, pullback
-
-
-def _attention_pullback(
-    masked: _MaskedAttention,
-    query: Array,
-    weights: Array,
-    dcontext: Array,
-    dweights: Array | int,
-    d: DecoderGradients,
-) -> Array:
-    """Add one step's gradients of keys, values and vector, and return that of the queries (B, A)."""
-    hidden, _ = masked.attend(query)
-    of_weights = (masked.values @ dcontext[..., None])[..., 0] + np.where(masked.mask, dweights, 0)  # (B, T)
-    dscores = weights * (of_weights - (weights * of_weights).sum(-1, keepdims=True))
-    dsum = dscores[..., None] * masked.vector * (1 - hidden * hidden)  # (B, T, A)
-    d.dvalues[...] += weights[..., None] * dcontext[:, None]
-    d.dkeys[...] += dsum
-    d.dvector[...] += einsum("bt,bta->a", dscores, hidden)
-    dquery: Array = dsum.sum(1)
-    return dquery
-
-
 # ---- in the library ------------------------------------------------------------------------------------------
-
-
-class CRecurrence(ctypes.Structure):
-    """One recurrence: `struct Recurrence`."""
-
-    _fields_ = [
-        *((name, library.Int) for name in ("steps", "batch", "size", "reversed")),
-        *((name, library.Int) for name in ("input_row", "state_row", "dinput_row", "dstate_row")),
-        *((name, library.Pointer) for name in ("lengths", "inputs", "state_weight", "state_bias", "start")),
-        *((name, library.Pointer) for name in ("states", "gates")),
-        *((name, library.Int) for name in ("positions", "hidden", "context")),
-        *(
-            (name, library.Pointer)
-            for name in ("valid_positions", "keys", "values", "query_weight", "vector")
-        ),
-        *((name, library.Pointer) for name in ("context_weight", "queries", "weights", "contexts")),
-        *(
-            (name, library.Pointer)
-            for name in ("second_weight", "second_bias", "attending_states", "second_gates")
-        ),
-        ("sentences", library.Int),
-        *((name, library.Pointer) for name in ("sentence_of_row", "workspace")),
-        ("workspace_filled", library.Int),
-        *((name, library.Pointer) for name in ("dstates", "dcontexts", "dweights")),
-        *((name, library.Pointer) for name in ("dinputs", "dhidden", "dstart", "dsecond", "dsecond_hidden")),
-        *((name, library.Pointer) for name in ("dqueries", "dkeys", "dvalues", "dvector", "stop")),
-    ]
-
-
-_library = library.checked({"Recurrence": CRecurrence})
 
 
 @dataclass(frozen=True)
 class _Call:
     """A recurrence as a structure of the library, and the arrays that it points to."""
 
-    c: CRecurrence
+    c: Any
     alive: list[Any]
 
     def point_to(self, **arrays: Array | None) -> None:
@@ -370,21 +245,13 @@ class _Call:
 
     def copy(self) -> _Call:
         """Return a copy for further addresses."""
-        return _Call(CRecurrence.from_buffer_copy(self.c), [self.alive])
+        return _Call(type(self.c).from_buffer_copy(self.c), [self.alive])
 
     def run(self, backward: bool) -> None:
         """Run the kernel, in one thread."""
-        c, loaded = self.c, _library()
-        assert loaded is not None
-
-        def call(stop: int) -> int:
-            c.stop = stop
-            failed: int = loaded.regard_recur(ctypes.byref(c), int(backward))
-            return failed
-
+        c = self.c
         each = 3 * c.size * (c.size + c.context) + c.hidden * (c.size + library.TANH_WORK * c.positions)
-        if library.interruptible(call, c.steps * c.batch * each * (2 if backward else 1)):
-            raise MemoryError
+        library.run("recur", c, backward, c.steps * c.batch * each * (2 if backward else 1))
 
 
 def _has_rows(x: Array) -> bool:
@@ -423,7 +290,9 @@ def _row_bytes(x: Array) -> int:
 def _call(g: Gru, states: Array, keep: bool = True) -> _Call:
     (n, batch, _), size = g.inputs.shape, len(g.weight)
     inputs = _rows(g.inputs)
-    call = _Call(CRecurrence(n, batch, size, g.reverse, _row_stride(inputs), _row_stride(states)), [])
+    c = library.structure("Recurrence", steps=n, batch=batch, size=size, reversed=g.reverse)
+    c.input_row, c.state_row = _row_stride(inputs), _row_stride(states)
+    call = _Call(c, [])
     call.point_to(inputs=inputs, states=states, start=_contiguous(g.start), lengths=_counts(g.lengths))
     call.point_to(state_weight=_contiguous(g.weight), state_bias=_contiguous(g.bias))
     call.point_to(gates=_gates(n * batch, size) if keep else None)
@@ -453,9 +322,10 @@ def _native_gru(g: Gru, states: Array, keep: bool) -> Pull:
     return pullback
 
 
-def _native_attended_gru(
-    g: Gru, attention: AdditiveAttention, second: SecondGru | None
+def attended_gru(
+    g: Gru, attention: AdditiveAttention, second: SecondGru | None = None
 ) -> tuple[DecoderSteps, Callable[[Array, Array, Array | None], DecoderGradients]]:
+    """Run a decoder that attends in every step; ``pullback(dstates (n, B, H), dcontexts, dweights)``."""
     steps = DecoderSteps.empty(g, attention, second)
     call = _call(g, steps.states[1:])
     _, call.c.positions, call.c.context = attention.values.shape
@@ -481,7 +351,7 @@ def _native_attended_gru(
 
     def pullback(dstates: Array, dcontexts: Array, dweights: Array | None) -> DecoderGradients:
         backward, dstates = call.copy(), _rows(dstates)
-        d = DecoderGradients.empty(g, attention, second, steps.states.dtype)
+        d = DecoderGradients.empty(g, attention, second)
         backward.c.dstate_row, backward.c.dinput_row = _row_stride(dstates), _row_stride(d.dinputs)
         backward.point_to(
             dstates=dstates, dcontexts=_contiguous(dcontexts), dweights=_contiguous(dweights), **vars(d)
@@ -512,7 +382,7 @@ class FusedDecoder:
     ) -> None:
         sentences, positions, width = values.shape
         self.sizes = len(weight), len(vector), width, positions
-        self.call = _Call(CRecurrence(1, 0, len(weight)), [])
+        self.call = _Call(library.structure("Recurrence", steps=1, size=len(weight)), [])
         c = self.call.c
         c.positions, c.hidden, c.context, c.sentences = positions, len(vector), width, sentences
         self.call.point_to(
@@ -558,7 +428,7 @@ class FusedDecoder:
         return DecoderSteps(states[0], contexts[0], weights[0], query_states)
 
     def _reserve_workspace(self, call: _Call) -> None:
-        loaded = _library()
+        loaded = library.load()
         assert loaded is not None
         needed = loaded.regard_recurrence_bytes(ctypes.byref(call.c))
         if needed > len(self.workspace):

@@ -5,7 +5,6 @@ The library computes in float32 only. `nn` has all of this in NumPy.
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -18,70 +17,7 @@ __all__: list[str] = []
 
 Array = NDArray[Any]
 
-_BLOCK_COLUMNS = 192  # columns of logits that are computed at a time
 _STORED_LOGITS = 1 << 21  # logits, 8 MiB
-_PANEL_COLUMNS = 48  # columns of a block of packed weights
-
-
-class CSoftmax(ctypes.Structure):
-    """`struct Softmax`."""
-
-    _fields_ = [
-        *((name, library.Int) for name in ("rows", "words")),
-        *((name, library.Pointer) for name in ("logits", "bias", "dbias", "targets", "statistics")),
-        *((name, ctypes.c_float) for name in ("scale", "smoothing", "target_weight")),
-    ]
-
-
-class CTopK(ctypes.Structure):
-    """`struct TopK`."""
-
-    _fields_ = [
-        *((name, library.Int) for name in ("rows", "words", "size", "count", "first")),
-        *(
-            (name, library.Pointer)
-            for name in ("logits", "readout", "weight", "bias", "values", "statistics", "indices")
-        ),
-    ]
-
-
-class CPrediction(ctypes.Structure):
-    """`struct Prediction`."""
-
-    _fields_ = [
-        *((name, library.Int) for name in ("rows", "words", "size")),
-        *((name, library.Pointer) for name in ("readout", "weight", "bias", "targets", "statistics")),
-        *((name, library.Pointer) for name in ("dreadout", "dweight", "dbias", "saved_logits")),
-        *((name, ctypes.c_float) for name in ("scale", "smoothing", "target_weight")),
-        ("stop", library.Pointer),
-    ]
-
-
-class CRows(ctypes.Structure):
-    """`struct Rows`."""
-
-    _fields_ = [
-        *((name, library.Int) for name in ("rows", "size")),
-        *((name, library.Pointer) for name in ("indices", "updates", "table")),
-    ]
-
-
-class CAdam(ctypes.Structure):
-    """`struct Adam`."""
-
-    _fields_ = [
-        ("count", library.Int),
-        *((name, library.Pointer) for name in ("parameters", "mean", "square", "gradient")),
-        *((name, ctypes.c_float) for name in ("keep_mean", "add_mean", "keep_square", "add_square")),
-        *((name, ctypes.c_float) for name in ("epsilon", "rate")),
-    ]
-
-
-_library = library.checked(
-    {"Softmax": CSoftmax, "Prediction": CPrediction, "TopK": CTopK, "Rows": CRows, "Adam": CAdam},
-    panel_columns=_PANEL_COLUMNS,
-    word_block=_BLOCK_COLUMNS,
-)
 
 
 def cross_entropy(
@@ -92,19 +28,18 @@ def cross_entropy(
     Returns (N, 3): the sum of exponentials, the target's logit and the sum of all, relative to the largest; and the
     gradient of the bias, if there is one.
     """
-    loaded = library.trains(_library(), logits, bias)
-    if loaded is None or not logits.size:
+    if not library.trains(library.load(), logits, bias) or not logits.size:
         return None
     targets = np.require(targets, np.int64, ["C", "A"])
     rows, tokens = logits.shape
     sums, dbias = np.empty((rows, 3), np.float32), None if bias is None else np.zeros(tokens, np.float32)
-    c = CSoftmax(
-        rows, tokens, library.address(logits), None, None, library.address(targets), library.address(sums)
-    )
-    if bias is not None and dbias is not None:
-        c.bias, c.dbias = library.address(bias), library.address(dbias)
-    c.scale, c.smoothing, c.target_weight = scale, scale * smoothing / tokens, scale * (1 - smoothing)
-    loaded.regard_cross_entropy(ctypes.byref(c))
+    numbers = {
+        "scale": scale,
+        "smoothing": scale * smoothing / tokens,
+        "target_weight": scale * (1 - smoothing),
+    }
+    arrays = {"logits": logits, "bias": bias, "dbias": dbias, "targets": targets, "statistics": sums}
+    library.run("cross_entropy", library.structure("Softmax", rows=rows, words=tokens, **arrays, **numbers))
     return sums, dbias
 
 
@@ -114,21 +49,18 @@ def top_k(logits: Array, count: int, first: int = 0) -> tuple[Array, Array, Arra
     Returns (N, 2): the largest of all tokens, and the sum of exponentials relative to it; the largest (N, count) in
     falling order, of equals the first token first, -inf where there are no more; their tokens.
     """
-    loaded = library.trains(_library(), logits)
-    if loaded is None or not logits.size:
+    if not library.trains(library.load(), logits) or not logits.size:
         return None
-    return _top_k(CTopK(*logits.shape, 0, count, first, library.address(logits)))
+    return _top_k(count, rows=len(logits), words=logits.shape[1], first=first, logits=logits)
 
 
-def _top_k(c: CTopK) -> tuple[Array, Array, Array]:
+def _top_k(count: int, **fields: Any) -> tuple[Array, Array, Array]:
     """Run the kernel with new output arrays."""
-    loaded = _library()
-    assert loaded is not None
-    sums, best = np.empty((c.rows, 2), np.float32), np.empty((c.rows, c.count), np.float32)
-    indices = np.empty((c.rows, c.count), np.int64)
-    c.values, c.statistics, c.indices = map(library.address, (best, sums, indices))
-    if loaded.regard_top_k(ctypes.byref(c)):
-        raise MemoryError
+    rows = fields["rows"]
+    sums, best = np.empty((rows, 2), np.float32), np.empty((rows, count), np.float32)
+    indices = np.empty((rows, count), np.int64)
+    results = {"values": best, "statistics": sums, "indices": indices}
+    library.run("top_k", library.structure("TopK", count=count, **fields, **results))
     return sums, best, indices
 
 
@@ -136,29 +68,27 @@ class PackedWeights:
     """An output matrix (V, E) and its bias (V,), in the library's layout for logits that are never stored."""
 
     def __init__(self, weight: Array, bias: Array) -> None:
-        self.count, self.size = weight.shape
-        blocks = -(-self.count // _PANEL_COLUMNS)
-        self.weight = np.zeros((blocks, self.size, _PANEL_COLUMNS), np.float32)
-        self.bias = np.zeros(blocks * _PANEL_COLUMNS, np.float32)
+        (self.count, self.size), columns = weight.shape, library.number("PANEL_COLUMNS")
+        blocks = -(-self.count // columns)
+        self.weight = np.zeros((blocks, self.size, columns), np.float32)
+        self.bias = np.zeros(blocks * columns, np.float32)
         self.bias[: self.count] = bias
-        full, rest = divmod(self.count, _PANEL_COLUMNS)
-        self.weight[:full] = (
-            weight[: self.count - rest].reshape(full, _PANEL_COLUMNS, self.size).swapaxes(1, 2)
-        )
+        full, rest = divmod(self.count, columns)
+        self.weight[:full] = weight[: self.count - rest].reshape(full, columns, self.size).swapaxes(1, 2)
         self.weight[full:, :, :rest] = weight[self.count - rest :].T
 
     @classmethod
     def pack(cls, weight: Array, bias: Array) -> PackedWeights | None:
         """Pack a matrix and its bias; return None if the library can't use them."""
-        usable = library.trains(_library()) is not None and weight.size and bias.shape == weight.shape[:1]
+        usable = library.trains(library.load()) is not None and weight.size and bias.shape == weight.shape[:1]
         return cls(weight, bias) if usable and weight.dtype == bias.dtype == np.float32 else None
 
     def top_k(self, readout: Array, count: int, first: int = 0) -> tuple[Array, Array, Array]:
         """Find the largest logits of readouts (N, E): see `top_k`."""
         assert readout.shape[1:] == (self.size,)
         readout = np.require(readout, np.float32, ["C", "A"])
-        at = map(library.address, (readout, self.weight, self.bias))
-        return _top_k(CTopK(len(readout), self.count, self.size, count, first, None, *at))
+        sizes = {"rows": len(readout), "words": self.count, "size": self.size, "first": first}
+        return _top_k(count, **sizes, readout=readout, weight=self.weight, bias=self.bias)
 
 
 def predict(
@@ -169,30 +99,26 @@ def predict(
     Returns (N, 4): each row's largest logit, its sum of exponentials relative to it, the target's logit and the sum of
     all; and ``pullback(scale, smoothing) -> (dreadout, dweight, dbias)``.
     """
-    loaded = library.trains(_library(), readout, weight, bias)
-    if loaded is None or not (readout.size and weight.size):
+    if not library.trains(library.load(), readout, weight, bias) or not (readout.size and weight.size):
         return None
     targets = np.require(targets, np.int64, ["C", "A"])
     sums = np.empty((len(readout), 4), np.float32)
     logits = _logits_buffer(len(readout), len(weight))
 
-    def run(*gradients: Array, numbers: tuple[float, ...] = ()) -> None:
-        arrays = (readout, weight, bias, targets, sums, *(gradients or (None, None, None)), logits)
-        at = (None if x is None else library.address(x) for x in arrays)
-        c = CPrediction(len(readout), *weight.shape, *at, *numbers)
-
-        def call(stop: int) -> int:
-            c.stop = stop
-            failed: int = loaded.regard_predict(ctypes.byref(c), int(bool(gradients)))
-            return failed
-
-        if library.interruptible(call, readout.size * len(weight) * (3 if gradients else 1)):
-            raise MemoryError
+    def run(**backward: Any) -> None:
+        sizes = {"rows": len(readout), "words": len(weight), "size": weight.shape[1]}
+        arrays = {"readout": readout, "weight": weight, "bias": bias, "targets": targets}
+        results = {"statistics": sums, "saved_logits": logits}
+        c = library.structure("Prediction", **sizes, **arrays, **results, **backward)
+        work = readout.size * len(weight) * (3 if backward else 1)
+        library.run("predict", c, bool(backward), work)
 
     def pullback(scale: float, smoothing: float) -> tuple[Array, Array, Array]:
         nonlocal logits
         gradients = np.empty_like(readout), np.empty_like(weight), np.zeros(len(weight), np.float32)
-        run(*gradients, numbers=(scale, scale * smoothing / len(weight), scale * (1 - smoothing)))
+        numbers = scale, scale * smoothing / len(weight), scale * (1 - smoothing)
+        named = dict(zip(("dreadout", "dweight", "dbias"), gradients, strict=True))
+        run(**named, **dict(zip(("scale", "smoothing", "target_weight"), numbers, strict=True)))
         logits = None  # overwritten by their gradient
         return gradients
 
@@ -202,25 +128,22 @@ def predict(
 
 def _logits_buffer(rows: int, tokens: int) -> Array | None:
     """Allocate memory to keep few logits for the backward pass; many are computed again."""
-    size = rows * (-(-tokens // _BLOCK_COLUMNS) * _BLOCK_COLUMNS)
+    block = library.number("WORD_BLOCK")
+    size = rows * (-(-tokens // block) * block)
     return np.empty(size, np.float32) if size <= _STORED_LOGITS else None
 
 
 def add_rows(table: Array, indices: NDArray[np.integer[Any]], rows: Array) -> bool:
     """Add rows (N, E) to those of a table (V, E) at indices (N,), one by one; return False if the library can't."""
-    loaded = library.trains(_library(), table, rows)
-    if loaded is None:
+    if not library.trains(library.load(), table, rows):
         return False
     indices = np.require(indices, np.int64, ["C", "A"])
     if not indices.size or not (indices.min() >= 0 and indices.max() < len(table)):
         return False
     if rows.shape != (indices.size, table.shape[1]) or not table.flags.writeable:
         return False
-    loaded.regard_add_rows(
-        ctypes.byref(
-            CRows(*rows.shape, library.address(indices), library.address(rows), library.address(table))
-        )
-    )
+    sizes = {"rows": len(rows), "size": rows.shape[1]}
+    library.run("add_rows", library.structure("Rows", **sizes, indices=indices, updates=rows, table=table))
     return True
 
 
@@ -237,9 +160,10 @@ class AdamStep(NamedTuple):
 
 def adam(parameters: Array, mean: Array, square: Array, gradient: Array, step: AdamStep) -> bool:
     """Take a step; return False if the library can't."""
-    arrays = parameters, mean, square, gradient
-    loaded = library.trains(_library(), *arrays)
-    if loaded is None or len({x.size for x in arrays}) > 1 or not parameters.flags.writeable:
+    arrays = {"parameters": parameters, "mean": mean, "square": square, "gradient": gradient}
+    if not library.trains(library.load(), *arrays.values()) or not parameters.flags.writeable:
         return False
-    loaded.regard_adam(ctypes.byref(CAdam(parameters.size, *map(library.address, arrays), *step)))
+    if len({x.size for x in arrays.values()}) > 1:
+        return False
+    library.run("adam", library.structure("Adam", count=parameters.size, **arrays, **step._asdict()))
     return True

@@ -300,7 +300,7 @@ class Translator(ABC):
         """
         calibration, log = self.model.calibration, self.ranked_logs(candidates)[0]
         reasons = self.model.source.unusual(self.model.source.load(source))
-        if calibration is None or calibration.usual is None or log >= calibration.usual:
+        if calibration is None or log >= calibration.usual:
             return reasons
         least = f"{math.exp(calibration.usual):.3g} or more for 99 of 100 held out"
         return *reasons, f"probability {math.exp(log):.3g} ({least})"

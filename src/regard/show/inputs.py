@@ -17,7 +17,7 @@ from regard import _check, mask, scores, weights
 from regard._characters import report
 from regard.context import Attention, attend
 from regard.mask import Dense, Mask, MaskLike
-from regard.scores import ScoreLike
+from regard.scores import Score, ScoreLike
 from regard.show import argument_types
 from regard.show.array_files import (
     Table,
@@ -43,8 +43,12 @@ _SEED = 42
 _FILES = (".npy", ".npz", ".csv", ".tsv", ".txt", ".safetensors")
 _SIZE = 4  # numbers of a vector that is drawn for a word
 _WEIGHTS = ("query_weight", "key_weight", "value_weight")
-_SIMPLE_SCORES = ("scaled_dot", "dot", "cosine", "gaussian")
-_LEARNED_SCORES = ("general", "additive", "concat", "location")
+_SIMPLE_SCORES = tuple(scores.NAMED)
+_LEARNED_SCORES = tuple(
+    name
+    for name, score in vars(scores).items()
+    if isinstance(score, type) and issubclass(score, Score) and score.learned and name not in _SIMPLE_SCORES
+)
 _NORMALIZE = tuple(weights.NAMED)
 
 
@@ -330,14 +334,14 @@ def _drawn(
     score: str, generator: np.random.RandomState, queries: Array, keys: Array, _: Array
 ) -> dict[str, Array]:
     """Draw the arrays of a learned score; the hidden layer of a perceptron has the size of a query."""
-    d, e, m = queries.shape[-1], keys.shape[-1], keys.shape[-2]
-    h = max(d, 1)
-    shapes: dict[str, tuple[int, ...]] = {
-        "general": {"weight": (d, e)},
-        "additive": {"query_weight": (d, h), "key_weight": (e, h), "vector": (h,)},
-        "concat": {"weight": (d + e, h), "vector": (h,)},
-        "location": {"weight": (d, m)},
-    }[score]
+    d = queries.shape[-1]
+    sizes = {"d": d, "d'": keys.shape[-1], "h": max(d, 1), "M": keys.shape[-2]}
+    kind: type[Score] = getattr(scores, score)
+    shapes = {
+        name: tuple(sum(sizes[letter] for letter in axis.split(" + ")) for axis in _check.axes(axes))
+        for name, axes in kind.learned.items()
+        if name in _required(kind)
+    }
     # Two digits, so that the printed numbers are exact.
     return {
         name: (generator.normal(size=shape) / max(shape[0], 1) ** 0.5).round(2)
@@ -345,12 +349,17 @@ def _drawn(
     }
 
 
+def _required(factory: Any) -> list[str]:
+    """Return the names of the arguments without a default."""
+    parameters = inspect.signature(factory).parameters.items()
+    return [name for name, parameter in parameters if parameter.default is parameter.empty]
+
+
 def _read_score(args: argparse.Namespace) -> dict[str, Array]:
     """Return the learned arrays of the score from their file."""
     factory = getattr(scores, args.score)
     known = inspect.signature(factory).parameters
-    arrays = read_named(args.score_arrays)
-    needed = [name for name, parameter in known.items() if parameter.default is parameter.empty]
+    arrays, needed = read_named(args.score_arrays), _required(factory)
     names = report(", ".join(arrays))
     rule = ""
     if not set(needed) <= set(arrays):

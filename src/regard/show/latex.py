@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from regard.scores import ScoreLike, additive, concat, cosine, gaussian, is_builtin
-from regard.show.steps import LETTERS, TEXTS, Formula
+from regard.scores import ScoreLike, concat, is_builtin
+from regard.show.steps import LETTERS, TEXTS, Formula, score_text
 from regard.show.terminal.heatmap import speller
 from regard.weights import local_p
 
@@ -29,10 +29,11 @@ def query(explanation: Explanation, row: int) -> str:
     """Return the vectors, scores, logits, weights and context of one query."""
     attention, formula, digits = explanation.attention, explanation.formula, explanation.page.digits
     d = explanation.queries.shape[1]
-    learned = _learned(formula.score, d)
+    score = formula.score.split(d) if isinstance(formula.score, concat) else formula.score
+    learned = _learned(score)
     which = row, len(attention.scores)
     rows = {
-        "scores": (_score(formula, learned, which), attention.scores[row]),
+        "scores": (_score(score, which), attention.scores[row]),
         "logits": (_logit(formula, d), attention.logits[row]),
         "weights": (_weights(formula, which), attention.weights[row]),
     }
@@ -60,40 +61,17 @@ def query(explanation: Explanation, row: int) -> str:
     )
 
 
-def _learned(score: ScoreLike, d: int) -> dict[str, Array]:
+def _learned(score: ScoreLike) -> dict[str, Array]:
     """Return the learned arrays of a score by the letters of its formula."""
-    own = score.split(d) if isinstance(score, concat) else score
-    arrays = own.parameters().items() if is_builtin(own) else ()
+    arrays = score.parameters().items() if is_builtin(score) else ()
     return {LETTERS[name]: array for name, array in arrays if name in LETTERS}
 
 
-def _score(formula: Formula, learned: Mapping[str, Array], which: tuple[int, int]) -> str:
+def _score(score: ScoreLike, which: tuple[int, int]) -> str:
     """Return the formula of the scores; `which`: the query and the number of queries."""
-    score = formula.score
     if not (isinstance(score, str) or is_builtin(score)):
         return r"e_j = \operatorname{score}(q, k_j)"
-    text = str(TEXTS["scores"]["additive" if isinstance(score, additive) else formula.name]["latex"])
-    parts = {
-        "query": "q W" if "W" in learned else "q",
-        "key": "k_j U" if "U" in learned else "k_j",
-        "bias": " + b" if "b" in learned else "",
-        "sharpness": _sharpness(score, *which),
-        "spread": _spread(score),
-    }
-    for name, part in parts.items():
-        text = text.replace(f"{{{name}}}", part)
-    return text
-
-
-def _sharpness(score: ScoreLike, row: int, n: int) -> str:
-    sharpness = np.broadcast_to(score.sharpness, n)[row] if isinstance(score, cosine) else 1
-    return "" if sharpness == 1 else f"{_short(sharpness)} \\, "
-
-
-def _spread(score: ScoreLike) -> str:
-    """Return twice the squared width of a Gaussian."""
-    width = _short(score.width) if isinstance(score, gaussian) else "1"
-    return "2" if width == "1" else f"(2 \\cdot {_grouped(width)}^2)"
+    return score_text(score, "latex", lambda x: {"x": _short(x), "grouped": _grouped(_short(x))}, which)
 
 
 def _grouped(number: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import resources
@@ -32,19 +32,57 @@ _MOST_SENTENCES = 6  # rows in words
 _MOST_LINES = 9  # of a sentence
 _MOST_KEYS = 10  # keys of the row that is explained term by term
 
-_FACTORS = {"cosine": ("sharpness", ", times {:g}"), "gaussian": ("width", " of {:g}")}  # where it is not 1
 _STATES = "s is a query (a decoder's state), h a key (an annotation)"
-LETTERS = {
-    "query_weight": "W",
-    "key_weight": "U",
-    "vector": "v",
-    "bias": "b",
-    "weight": "W",
-}  # of learned arrays
 # Names, formulas and explanations of the steps; the pages of `regard.show.page` read the same file.
 TEXTS: dict[str, Any] = json.loads(
     resources.files("regard.show").joinpath("page", "assets", "steps.json").read_text("utf-8")
 )
+LETTERS = {  # of learned arrays
+    name: array["letter"] for row in TEXTS["scores"].values() for name, array in row.get("arrays", {}).items()
+}
+
+
+def score_text(
+    score: ScoreLike,
+    medium: str,
+    spelled: Callable[[float], dict[str, str]],
+    row: tuple[int, int] | None = None,
+) -> str:
+    """Return a text of a score in steps.json, such as its formula in LaTeX, with its arrays and numbers filled in.
+
+    `medium`: the name of the text; `spelled`: a number's forms by name; `row`: the query whose numbers are taken, and
+    the number of queries; without it, numbers that differ between queries are left out. Of each array and number, the
+    file has two forms: without the array or with the neutral number, and with another.
+    """
+    scorer = as_score(score)
+    assert isinstance(scorer, Score)
+    entry = TEXTS["scores"][shown_name(scorer)]
+    parts = {
+        name: array.get(medium, ("", ""))[getattr(scorer, name) is not None]
+        for name, array in entry.get("arrays", {}).items()
+    }
+    for name, number in entry.get("numbers", {}).items():
+        x = _number_of(getattr(scorer, name), number["neutral"], row)
+        parts[name] = filled(number.get(medium, ("", ""))[x != number["neutral"]], spelled(x))
+    return filled(str(entry[medium]), parts)
+
+
+def _number_of(value: Array, neutral: float, row: tuple[int, int] | None) -> float:
+    if row is None:
+        return neutral if value.ndim else float(value)
+    return float(np.broadcast_to(value, row[1])[row[0]])
+
+
+def shown_name(scorer: Score) -> str:
+    """Return the name of a score in steps.json: a concat is an additive score, with its weight split."""
+    return "additive" if isinstance(scorer, additive) else type(scorer).__name__
+
+
+def filled(text: str, parts: Mapping[str, str]) -> str:
+    """Return a text with a part for each ``{name}`` of `parts`; other braces stay, as LaTeX has them."""
+    for name, part in parts.items():
+        text = text.replace(f"{{{name}}}", part)
+    return text
 
 
 def _heading(name: str) -> str:
@@ -161,16 +199,9 @@ def _inside(page: TextFormat, inside: Perceptron, attention: Attention, row: int
 
 
 def _score_words(formula: Formula) -> str:
-    if isinstance(formula.score, str):
-        return str(TEXTS["scores"][formula.score]["words"])
-    if not is_builtin(formula.score):
+    if not (isinstance(formula.score, str) or is_builtin(formula.score)):
         return f"{formula.name}(query, key), a function of yours"
-    words = str(TEXTS["scores"][formula.name]["words"])
-    if formula.name in _FACTORS:
-        name, added = _FACTORS[formula.name]
-        factor = getattr(formula.score, name)
-        words += added.format(factor) if factor.ndim == 0 and factor != 1 else ""
-    return words
+    return score_text(formula.score, "words", lambda x: {"x": f"{x:g}"})
 
 
 def _learned(page: TextFormat, score: ScoreLike) -> list[str]:

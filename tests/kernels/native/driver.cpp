@@ -21,21 +21,11 @@ using namespace regard;
 extern "C" {
 void regard_instruction_sets(char* names, int64_t size);
 int32_t regard_choose(const char* name);
-int32_t regard_run(const Problem* p, int32_t backward);
 int32_t regard_trains();
-int32_t regard_recur(const Recurrence* p, int32_t backward);
-int32_t regard_multiply(const Product* p);
-int32_t regard_predict(const Prediction* p, int32_t backward);
-void regard_add_rows(const Rows* p);
-void regard_cross_entropy(const Softmax* p);
-void regard_adam(const Adam* p);
-int32_t regard_top_k(const TopK* p);
-void regard_norm(const Norm* p, int32_t backward);
-void regard_drop(const Drop* p);
-void regard_relu_backward(const Relu* p);
+#define FUNCTION(name, Struct) int32_t regard_##name(const Struct* p, int32_t backward);
+#define TRAINING(name, Struct, bytes) FUNCTION(name, Struct)
+#include "core/interface.inc"
 int64_t regard_recurrence_bytes(const Recurrence* p);
-int32_t regard_search(Search* p);
-int64_t regard_search_bytes(const Search* p);
 }
 
 namespace {
@@ -275,31 +265,31 @@ void train(uint64_t seed) {
               draw(b * (c + 3)), source.chance(0.5) ? draw(c) : nullptr, source.integer(0, 1), source.integer(0, 1)};
     if (source.chance(0.5)) m.a_row = 1, m.a_column = b;
     if (!m.column_sums && source.chance(0.5)) m.b_row = 1, m.b_column = h;
-    regard_multiply(&m);
+    regard_multiply(&m, 0);
     Softmax s{b, h, draw(b * h), draw(h), draw(h), counts(b, h - 1), draw(3 * b), 0.5f, 0.01f, 0.5f};
-    regard_cross_entropy(&s);
+    regard_cross_entropy(&s, 0);
     const int64_t words = source.integer(1, 500);
     Prediction e{b, words, h, draw(b * h), draw(words * h), source.chance(0.5) ? draw(words) : nullptr, counts(b, words - 1),
                  draw(4 * b), draw(b * h), draw(words * h), draw(words),
                  source.chance(0.5) ? draw(b * ((words + 191) / 192 * 192)) : nullptr, 0.5f, 0.01f, 0.5f};
     regard_predict(&e, 0), regard_predict(&e, 1);
     Rows r{b, h, counts(b, words - 1), draw(b * h), draw(words * h)};
-    regard_add_rows(&r);
+    regard_add_rows(&r, 0);
     Adam w{h, draw(h), draw(h), source.take<float>(h), draw(h), 0.9f, 0.1f, 0.99f, 0.01f, 1e-8f, 0.1f};
-    regard_adam(&w);
+    regard_adam(&w, 0);
     const int64_t filled = (words + WORD_BLOCK - 1) / WORD_BLOCK * WORD_BLOCK;
     TopK o{b, words, h, source.integer(1, 12), source.integer(0, 3), draw(b * words), draw(b * h), draw(filled * h), draw(filled),
            nullptr, draw(2 * b), nullptr};
     o.values = draw(b * o.count), o.indices = source.take<int64_t>(b * o.count);
-    regard_top_k(&o), o.logits = nullptr, regard_top_k(&o);
+    regard_top_k(&o, 0), o.logits = nullptr, regard_top_k(&o, 0);
     Norm y{b, h, draw(b * h), draw(h), draw(h), draw(b * h), draw(2 * b), draw(b * h),
            source.chance(0.5) ? draw(b * h) : nullptr, draw(b * h), draw(h), draw(h), 1e-5f};
     regard_norm(&y, 0), regard_norm(&y, 1);
     Drop d{h, source.take<uint16_t>(h), draw(h), draw(h), int32_t(source.integer(0, 65535)), 1.5f};
     for (int64_t i = 0; i < h; i++) const_cast<uint16_t*>(d.random_bits)[i] = uint16_t(source.integer(0, 65535));
-    regard_drop(&d);
+    regard_drop(&d, 0);
     Relu f{h, draw(h), draw(h)};
-    regard_relu_backward(&f);
+    regard_relu_backward(&f, 0);
 }
 
 // Two steps of a search, the second with the state that the first has stored.
@@ -327,30 +317,6 @@ void search(uint64_t seed) {
     regard_recur(&p, 0);
 }
 
-// A complete search, a few steps in each call.
-void find(uint64_t seed) {
-    Source source(seed);
-    auto draw = [&](int64_t count) { return source.floats(count); };
-    auto counts = [&](int64_t count, int64_t least, int64_t most) { return source.integers(count, least, most); };
-    Search x{};
-    Recurrence& p = x.decoder;
-    const int64_t h = p.size = source.integer(1, 50), s = p.sentences = source.integer(1, 5), e = x.size = source.integer(1, 40);
-    const int64_t t = p.positions = source.integer(1, 20), a = p.hidden = source.integer(1, 40), c = p.context = 3 * h + e;
-    const int64_t words = x.words = source.integer(4, 400), filled = (words + PANEL_COLUMNS - 1) / PANEL_COLUMNS * PANEL_COLUMNS;
-    p.state_weight = draw(3 * h * h), p.start = draw(s * h), p.query_weight = draw(h * a), p.vector = draw(a);
-    p.valid_positions = counts(s, 1, t), p.keys = draw(s * t * a), p.values = draw(s * t * c);
-    if (source.chance(0.5)) p.second_weight = draw(3 * h * h), p.second_bias = draw(3 * h);
-    x.embedding = draw(words * e), x.word_weight = draw(e * c), x.word_bias = draw(c), x.readout_weight = draw(h * e);
-    x.output_weight = draw(filled * e), x.output_bias = draw(filled);
-    x.begin = 1, x.end = 2, x.width = source.integer(1, 6), x.n_best = source.integer(1, x.width);
-    x.max_length = counts(s, 1, 9), x.penalty = source.chance(0.5), x.capacity = s * x.width * source.integer(1, 4);
-    x.rows_per_step = source.take<int64_t>(x.capacity), x.tokens = source.take<int64_t>(x.capacity);
-    x.parents = source.take<int64_t>(x.capacity), x.log_probabilities = source.take<double>(x.capacity);
-    x.attention_weights = draw(x.capacity * t), x.finished_count = source.take<int64_t>(s), x.finished = source.take<Ending>(s * x.n_best);
-    x.workspace = source.room(regard_search_bytes(&x));
-    while (!regard_search(&x) && x.rows) continue;
-}
-
 int check_all(int count, int callers) {
     std::vector<std::thread> threads;
     std::vector<int> wrong(size_t(callers), 0);
@@ -358,7 +324,7 @@ int check_all(int count, int callers) {
         threads.emplace_back([&, c] {
             for (int i = c; i < count; i += callers) {
                 wrong[size_t(c)] += check(uint64_t(i));
-                if (regard_trains()) train(uint64_t(i)), search(uint64_t(i)), find(uint64_t(i));
+                if (regard_trains()) train(uint64_t(i)), search(uint64_t(i));
             }
         });
     for (auto& thread : threads) thread.join();

@@ -11,7 +11,7 @@ from regard.cli import main
 from regard.seq2seq import Seq2Seq
 from regard.seq2seq.decoding.calibration import Calibration
 
-CALIBRATION = Calibration(0.25, 1.0, 0.5, 5, 40)
+CALIBRATION = Calibration(0.25, 1.0, 0.5, 5, 40, -1e3)
 
 
 @pytest.fixture(scope="module")

@@ -364,7 +364,7 @@ def test_what_is_kept_by_hand() -> None:
     assert confidence.precise() == (pytest.approx(4 / 6), 0.95)
     line, calibration = (
         "probabilities are calibrated on 40 held-out sources",
-        Calibration(0.0, 1.0, 1.0, 5, 40),
+        Calibration(0.0, 1.0, 1.0, 5, 40, -1e3),
     )
     kept = "regard pronounce --threshold 0.95 keeps 67 % of the answers, of which 98 % are right"
     assert describe(calibration, confidence, "pronounce") == f"{line}: calibration error 21.3 %; {kept}"

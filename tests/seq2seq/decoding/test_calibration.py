@@ -15,7 +15,7 @@ from regard._safetensors import opened, write
 from regard.seq2seq import Ensemble, Seq2Seq
 from regard.seq2seq.decoding.calibration import Calibration, calibration_error
 
-VALUES = {"intercept": 0.5, "share_slope": 2.0, "mass_slope": 0.25, "beam": 5, "answers": 40}
+VALUES = {"intercept": 0.5, "share_slope": 2.0, "mass_slope": 0.25, "beam": 5, "answers": 40, "usual": -1e3}
 
 
 def sigmoid(value: float) -> float:
@@ -30,7 +30,7 @@ def test_a_probability_by_hand() -> None:
 
 
 def test_only_the_hypotheses_of_the_beam_count() -> None:
-    two = Calibration(0.0, 1.0, 0.0, 2, 40)
+    two = Calibration(0.0, 1.0, 0.0, 2, 40, -1e3)
     assert two([math.log(0.5), math.log(0.25), math.log(0.25)]) == pytest.approx(2 / 3)
 
 
@@ -38,11 +38,11 @@ def test_only_the_hypotheses_of_the_beam_count() -> None:
     "logs", [[0.0], [-1e4], [-1e4, -1e4 - 1], [-math.inf], [0.0, -math.inf], [1e-9, -50.0]]
 )
 def test_extreme_log_probabilities_give_probabilities(logs: list[float]) -> None:
-    assert 0 < Calibration(0.0, 1.0, 1.0, 5, 40)(logs) < 1
+    assert 0 < Calibration(0.0, 1.0, 1.0, 5, 40, -1e3)(logs) < 1
 
 
 def test_the_share_of_very_improbable_answers_is_known() -> None:
-    assert Calibration(0.0, 1.0, 0.0, 5, 40)([-2000.0, -2000 - math.log(3)]) == pytest.approx(0.75)
+    assert Calibration(0.0, 1.0, 0.0, 5, 40, -1e3)([-2000.0, -2000 - math.log(3)]) == pytest.approx(0.75)
 
 
 def sampled(count: int, seed: int, sharper: float = 1.0) -> tuple[list[list[float]], list[bool]]:
@@ -167,7 +167,14 @@ def test_a_model_without_calibration_has_no_probability() -> None:
         *("[]", "3", "{", "{}"),
         *(
             json.dumps({**VALUES, **wrong})
-            for wrong in ({"beam": 0}, {"share_slope": -1}, {"beam": 2.5}, {"more": 1}, {"usual": "1"})
+            for wrong in (
+                {"beam": 0},
+                {"share_slope": -1},
+                {"beam": 2.5},
+                {"more": 1},
+                {"usual": "1"},
+                {"usual": None},
+            )
         ),
         *(
             json.dumps({**VALUES, "intercept": wrong})

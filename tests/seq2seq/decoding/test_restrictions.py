@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from test_search import RandomNetwork, V, plain_network
+from test_search import RandomNetwork, V
 
 from regard.seq2seq.decoding.beam import beam
 from regard.seq2seq.decoding.hypothesis import Hypothesis
@@ -18,7 +18,6 @@ from regard.seq2seq.decoding.restrictions import Restricted, Restrictions, block
 from regard.seq2seq.decoding.sampling import sample
 from regard.seq2seq.decoding.search import FIRST
 from regard.seq2seq.export.files import copied as copied_file
-from regard.seq2seq.networks.base import Predictor, Stepper
 from regard.seq2seq.sources.text.vocabulary import END, START, UNKNOWN
 
 Words = tuple[int, ...]
@@ -138,35 +137,3 @@ def test_a_sample_of_which_nothing_may_be_ends() -> None:
     network = RandomNetwork(0, words=UNKNOWN + 1)  # END and unknown tokens alone
     (drawn,) = sample(Restricted(network, Restrictions(1)), *texts((4,)), rng=1)
     assert drawn[0].tokens == ()
-
-
-class BySteps:
-    """A network without a search of its own."""
-
-    def __init__(self, network: Predictor) -> None:
-        self.network = network
-
-    def stepper(self, source: Any, lengths: Any, width: int = 1) -> Stepper:
-        stepper = self.network.stepper(source, lengths, width)
-        stepper.beam = lambda options: None  # type: ignore[method-assign]
-        return stepper
-
-
-@pytest.mark.parametrize("style", ["bahdanau", "conditional"])
-@pytest.mark.parametrize(("width", "n_best"), [(1, 1), (4, 1), (4, 4)])
-def test_a_search_in_one_call_finds_what_one_by_steps_finds(style: str, width: int, n_best: int) -> None:
-    """Sentences of whose search in the library something was refused are searched again."""
-    rng = np.random.default_rng(0)
-    source = np.vstack([rng.integers(UNKNOWN, 9, (5, 24)), np.full(24, END)])
-    lengths = np.full(24, 6)
-    for seed, options in itertools.product(range(3), CASES):
-        network = plain_network(style, seed, end=-1.0)
-        restrictions = Restrictions(*options)
-        of = [
-            beam(Restricted(one, restrictions), source, lengths, width=width, n_best=n_best)
-            for one in (network, BySteps(network))
-        ]
-        for one, two in zip(*of, strict=True):
-            assert [x.tokens for x in one] == [x.tokens for x in two]
-            for x, y in zip(one, two, strict=True):
-                np.testing.assert_allclose(x.log_probabilities, y.log_probabilities, rtol=1e-4, atol=1e-5)

@@ -522,7 +522,7 @@ def test_extras_are_left_out_on_purpose_only_and_the_cost_is_measured(
 
 
 def test_a_calibration_is_carried_on_unless_it_is_of_extras_that_are_left_out() -> None:
-    calibration = Calibration(0.5, 1.0, 0.25, 5, 40)
+    calibration = Calibration(0.5, 1.0, 0.25, 5, 40, -1e3)
     for extras, carried in (({}, True), ({"graphones": 2}, False)):
         model = trained(extras=extras, epochs=1)
         assert "calibration" not in files.described(model.model)

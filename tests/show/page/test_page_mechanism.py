@@ -16,6 +16,7 @@ from regard.show import page
 from regard.show.page.examples import reordering
 from regard.show.page.mechanism import decoder, mechanism, with_words
 from regard.show.page.section import Section, weight_faults
+from regard.show.steps import TEXTS
 
 RNG = np.random.default_rng(5)
 QUERIES, KEYS, VALUES = RNG.normal(size=(4, 3)), RNG.normal(size=(5, 3)), RNG.normal(size=(5, 2))
@@ -94,6 +95,28 @@ def test_the_page_computes_what_attend_computes(tab: Any, score: str) -> None:
     sections = [mechanism(QUERIES, KEYS, VALUES, **own) for own in options]
     for computed, own in zip(recomputed(tab, sections), options, strict=True):
         same(computed, regard.attend(QUERIES, KEYS, VALUES, **own))
+
+
+WORKED = {  # of the query (1, 2) and the key (3, -4), by hand; the weight of general and location is [[2, 0], [1, 1]]
+    "dot": "1·3 + 2·(−4) = −5",
+    "scaled_dot": "1·3 + 2·(−4) = −5",
+    "cosine": "2 · −5 / (2.2361 · 5) = −0.8944",
+    "gaussian": "−40 / (2 · 2²) = −5",
+    "general": "4·3 + 2·(−4) = 4",
+    "location": "1·2 + 2·1 = 4",
+    "additive": "1·0.9951 + 0·(−0.9993) = 0.9951",
+}
+
+
+def test_every_score_has_a_worked_line_that_gives_it(tab: Any) -> None:
+    """The tables of the page, of its texts and of the package have the same scores; a new one has a line here."""
+    drawn = {"query_weight": [[0, 0], [0, 0]], "key_weight": [[1, 0], [0, 1]], "vector": [1, 0], "bias": None}
+    options = {"width": 2, "sharpness": 2, "weight": [[2, 0], [1, 1]], **drawn}
+    pair = {"queries": [[1, 2]], "keys": [[3, -4]], "values": [[1]]}
+    code = """([score, own]) => regard.workedScore(
+        { ...own, score }, own.queries[0], own.keys[0], regard.compute({ ...own, score }).scores[0][0], 0)"""
+    lines = {score: tab.evaluate(code, [score, pair | options]) for score in TEXTS["scores"]}
+    assert lines == WORKED
 
 
 @pytest.mark.slow

@@ -267,19 +267,10 @@ void run(const Problem& p, bool backward, int phase, int64_t task, char* shared,
     else DISPATCH(forward, p, phase, task, shared, scratch);
 }
 
-int64_t recurrence_scratch(const Recurrence& p);  // training/recurrence.cpp
-void recur(const Recurrence& p, bool backward, char* scratch);
-void multiply(const Product& p, char* scratch);  // training/matrix.cpp
-void predict(const Prediction& p, bool backward, char* scratch);  // training/output_layer.cpp
-void top_k(const TopK& p, char* scratch);
-int64_t search_bytes(const Search& p);  // training/search.cpp
-bool search(Search& p, char* scratch);
-void cross_entropy(const Softmax& p);  // training/training.cpp
-void add_rows(const Rows& p);
-void adam(const Adam& p);
-void norm(const Norm& p, bool backward);  // training/rows.cpp
-void drop(const Drop& p);
-void relu_backward(const Relu& p);
+// In training/.
+int64_t recurrence_bytes(const Recurrence& p);
+#define TRAINING(name, Struct, bytes) void name(const Struct& p, bool backward, char* scratch);
+#include "core/interface.inc"
 
 template <class T>
 void exp2_each(const void* x, void* y, int64_t count) {
@@ -291,16 +282,17 @@ void exp2_all(const void* x, void* y, int64_t count, int32_t type) {
 }
 #endif
 
-#if defined(TRAINS) && defined(__AVX512BF16__)
+#if defined(TRAINS)
+#if defined(__AVX512BF16__)
+#define ENTRY(name) of_avx512<&Training::name>
+#else
+#define ENTRY(name) name
+#endif
 constexpr Training training = {
-    of_avx512<&Training::scratch>,      of_avx512<&Training::recur>,         of_avx512<&Training::multiply>,
-    of_avx512<&Training::predict>,      of_avx512<&Training::cross_entropy>, of_avx512<&Training::add_rows>,
-    of_avx512<&Training::adam>,         of_avx512<&Training::top_k>,         of_avx512<&Training::search_bytes>,
-    of_avx512<&Training::search>,       of_avx512<&Training::norm>,          of_avx512<&Training::drop>,
-    of_avx512<&Training::relu_backward>};
-#elif defined(TRAINS)
-constexpr Training training = {recurrence_scratch, recur,  multiply, predict, cross_entropy, add_rows, adam, top_k,
-                               search_bytes,       search, norm,     drop,    relu_backward};
+    ENTRY(recurrence_bytes),
+#define TRAINING(name, Struct, bytes) ENTRY(name),
+#include "core/interface.inc"
+};
 #else
 constexpr Training training = {};
 #endif

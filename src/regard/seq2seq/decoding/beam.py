@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard import _check
-from regard.kernels.search import BeamOptions, NotFinite, SearchResult
 from regard.seq2seq.decoding.hypothesis import BackPointers, Ending, Hypothesis, Scoring, SearchStep
 from regard.seq2seq.decoding.search import (
     FIRST,
@@ -22,7 +21,6 @@ from regard.seq2seq.decoding.search import (
     limits,
     log_totals,
     next_rows,
-    refuse,
 )
 from regard.seq2seq.networks.base import Predictor, Stepper
 from regard.seq2seq.networks.top_tokens import TopTokens
@@ -65,36 +63,9 @@ def beam(
     if _check.integer("n_best", n_best, least=1) > width:
         _check.fail(f"n_best must be at most width = {width}. Got {n_best} instead.")
     most = limits(lengths, most)
-    search = _Greedy if width == 1 and not scoring.coverage_penalty else _Beam
     stepper = network.stepper(source, lengths)
-    options = BeamOptions(START, END, width, n_best, most, scoring.length_penalty, scoring.offset)
-    result = None if scoring.coverage_penalty else _in_one_call(stepper, options)
-    if result is None:
-        return search(lengths, most, width, n_best, scoring).run(stepper)
-    found, again = _hypotheses(result, lengths, scoring), stepper.refused(result)
-    if again:
-        stepper = network.stepper(source[: lengths[again].max(), again], lengths[again])
-        others = search(lengths[again], most[again], width, n_best, scoring).run(stepper)
-        for i, several in zip(again, others, strict=True):
-            found[i] = several
-    return found
-
-
-def _in_one_call(stepper: Stepper, options: BeamOptions) -> SearchResult | None:
-    """Return the result of the network's own search, None if it has none."""
-    try:
-        return stepper.beam(options)
-    except NotFinite as wrong:
-        predicted = wrong
-    refuse(predicted)
-
-
-def _hypotheses(result: SearchResult, lengths: Ids, scoring: Scoring) -> list[list[Hypothesis]]:
-    search = BackPointers(lengths, scoring)
-    search.steps += result.steps
-    return search.hypotheses(
-        [(sentence, ending) for sentence, endings in enumerate(result.endings) for ending in endings]
-    )
+    search = _Greedy if width == 1 and not scoring.coverage_penalty else _Beam
+    return search(lengths, most, width, n_best, scoring).run(stepper)
 
 
 def _badness(ending: Ending) -> float:

@@ -41,7 +41,7 @@ class Calibration(NamedTuple):
     """Makes the probability that the answer of a search is right of the log-probabilities of its hypotheses.
 
     `intercept`, `share_slope`, `mass_slope`: of the log-odds; `beam`: the beam size of the search; `answers`: how many
-    it was fitted to; `usual`: the log-probability that 99 of 100 of them have at least; None in older files.
+    it was fitted to; `usual`: the log-probability that 99 of 100 of them have at least.
     """
 
     intercept: float
@@ -49,7 +49,7 @@ class Calibration(NamedTuple):
     mass_slope: float
     beam: int
     answers: int
-    usual: float | None = None
+    usual: float
 
     def __call__(self, logs: Sequence[float]) -> float:
         """Return the probability of an answer, given its log-probability and those of the next hypotheses."""
@@ -82,10 +82,9 @@ class Calibration(NamedTuple):
     @classmethod
     def restore(cls, values: Any) -> Calibration:
         """Return the calibration of `_asdict`, which may be untrusted; raise ValueError if it is invalid."""
-        values = {"usual": None, **values} if isinstance(values, dict) else {}
-        if values.keys() != {*cls._fields}:
+        if not isinstance(values, dict) or values.keys() != {*cls._fields}:
             _check.fail(f"it must have {', '.join(cls._fields)}")
-        for name in cls._fields[: None if values["usual"] is not None else -1]:
+        for name in cls._fields:
             kinds = (int,) if name in ("beam", "answers") else (int, float)
             if type(values[name]) not in kinds or not abs(values[name]) <= _MOST:
                 _check.fail(f"its {name} must be a number of at most {_MOST:g}")

@@ -7,13 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from regard import _check
-from regard.kernels.search import Ending, SearchStep
 from regard.seq2seq.sources.text.vocabulary import END
 
 __all__ = ["LARGEST_PENALTY", "BackPointers", "Ending", "Hypothesis", "Scoring", "SearchStep", "hypothesis"]
@@ -81,6 +80,35 @@ class Scoring:
     def divisor(self, length: Any) -> Any:
         """Return the divisor of the log-probability for a length, or for several lengths."""
         return ((self.offset + length) / (self.offset + 1)) ** self.length_penalty
+
+
+class SearchStep(NamedTuple):
+    """The R hypotheses before one step of a search, row by row.
+
+    `tokens` (R,): the last token of each; START before the first step; `parents` (R,): the row of each in the step
+    before; `log_probabilities` (R,): the log-probability of each last token; `weights` (R, T) or (R, 0): the
+    attention weights of the step.
+    """
+
+    tokens: Ids
+    parents: Ids
+    log_probabilities: Array
+    weights: Array
+
+
+class Ending(NamedTuple):
+    """The end of a hypothesis.
+
+    `score`: the score that ranks it, if it is known; `step`, `row`: the last step that has it, counted from 0, and
+    its row there; `token`: the token after that step: END, or another one if the hypothesis was cut off; None if no
+    token was possible; `log_probability`: the log-probability of that token.
+    """
+
+    score: float | None
+    step: int
+    row: int
+    token: int | None
+    log_probability: float
 
 
 class BackPointers:

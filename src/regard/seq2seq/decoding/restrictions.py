@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.kernels.search import BeamOptions, SearchResult
 from regard.seq2seq.networks.base import Predictor, Stepper
 from regard.seq2seq.networks.top_tokens import TopTokens
 from regard.seq2seq.sources.text.vocabulary import END, PAD, START, UNKNOWN
@@ -110,11 +109,6 @@ class _Source(NamedTuple):
         """Return what must not follow these tokens."""
         return blocked(before, self.most, self.copies)
 
-    def refuses(self, token: int | None, before: Row) -> bool:
-        """Return whether a token must not follow."""
-        is_again = self.most is not None and before.count(token) >= self.most  # as in every loop
-        return (is_again or token in (END, UNKNOWN)) and token in self.blocked(before)
-
 
 class _Stepper(Stepper):
     """A stepper that knows the tokens of all hypotheses."""
@@ -146,21 +140,6 @@ class _Stepper(Stepper):
         for at, never in zip(np.ndindex(logits.shape[:2]), self._blocked(), strict=True):
             logits[at][never] = -np.inf
         logits[(logits == -np.inf).all(axis=2), END] = 0
-
-    def beam(self, options: BeamOptions) -> SearchResult | None:
-        """Search to the end in one call, if the network can; `refused` judges the result."""
-        return self.stepper.beam(options)
-
-    def refused(self, result: SearchResult) -> list[int]:
-        """Return the sentences whose search has kept what must not follow."""
-        steps = [[(i, ()) for i, _ in enumerate(self.sources)]]  # sentence and tokens of each row
-        kept: list[tuple[int, Row, int | None]] = []
-        for step in result.steps[1:]:
-            after = zip(step.parents.tolist(), step.tokens.tolist(), strict=True)
-            kept += (new := [(*steps[-1][parent], token) for parent, token in after])
-            steps.append([(sentence, (*old, token)) for sentence, old, token in new])
-        kept += [(*steps[end.step][end.row], end.token) for each in result.endings for end in each]
-        return sorted({i for i, old, token in kept if self.sources[i].refuses(token, old)})
 
     def _blocked(self) -> list[list[int]]:
         """Return what must not follow each hypothesis, row by row."""

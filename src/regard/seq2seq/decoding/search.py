@@ -69,11 +69,11 @@ def log_totals(sums: Array) -> Array:
     wrong = ~np.isfinite(totals)
     if wrong.any():
         largest = sums[wrong][0, 0]
-        refuse(largest if largest == np.inf else totals[wrong][0])
+        _refuse(largest if largest == np.inf else totals[wrong][0])
     return totals
 
 
-def refuse(predicted: Any) -> NoReturn:
+def _refuse(predicted: Any) -> NoReturn:
     _check.fail(f"the predictions of the network must be finite. Got {predicted!s} instead.")
 
 

@@ -9,7 +9,6 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.kernels.search import BeamOptions, SearchResult
 from regard.seq2seq.corpus.batching import Batch, Ids
 from regard.seq2seq.networks.parameters import Parameters
 from regard.seq2seq.networks.top_tokens import TopTokens, top_tokens
@@ -48,14 +47,6 @@ class Stepper(ABC):
     def forbid(self, logits: Array) -> None:
         """Set the logits (B, k, V) of the last step to -inf for tokens that must not follow: PAD and START."""
         logits[..., :END] = -np.inf
-
-    def beam(self, options: BeamOptions) -> SearchResult | None:
-        """Search to the end in one call, before the first step; None without such a fast path."""
-        return None
-
-    def refused(self, result: SearchResult) -> list[int]:
-        """Return the sentences whose search in one call has kept what must not follow."""
-        return []
 
     def posterior(self, tokens: Ids) -> Array:
         """Return the posterior attention (B, k, T) of the last step, given the tokens (B, k) that followed it."""

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,11 +26,7 @@ _MOST_PIXELS = 1 << 26
 _MOST_BYTES = 1 << 29  # 8 for each pixel
 _ORIENTATION = 0x0112  # the number of EXIF's tag
 _PHOTOMETRIC = 0x0106  # of TIFF: the meaning of 0
-_LARGEST_GRAY = {
-    "1": 1,
-    "L;2": 3,
-    "L;4": 15,
-}  # Pillow stretches the pixels to 255, but not the transparent value
+_FEW_BITS = re.compile(r"L;(2|4)|I;(12)")  # in the layout of gray pixels
 
 
 def read_image(
@@ -111,13 +108,13 @@ def _decoded(file: BinaryIO, mode: str) -> Image.Image:
         picture.load()
         orientation = _orientation(picture)
         plain = _on_white(_eight_bits(picture, stored_as))
-    if plain.mode not in ("1", "L"):
+    if plain.mode != "L":
         plain = plain.convert("RGB")
     return _turned(plain.convert(mode), orientation)
 
 
 def _stored_as(picture: Image.Image) -> str:
-    """Return Pillow's name for the layout of the stored pixels, such as "L;4" for gray of 4 bits."""
+    """Return Pillow's name for the layout of the stored pixels, such as "RGB;16B" for colours of 16 bits."""
     tiles = getattr(picture, "tile", None)
     arguments = tiles[0][3] if tiles else ""
     first = arguments[0] if isinstance(arguments, tuple) and arguments else arguments
@@ -150,22 +147,30 @@ def _turned(picture: Image.Image, orientation: int) -> Image.Image:
 
 def _eight_bits(picture: Image.Image, stored_as: str) -> Image.Image:
     """Return a picture of 8 bits a channel, with the transparent colour in the same range as the pixels."""
+    _check_layout(picture, stored_as)
     transparent = picture.info.get("transparency")
     wide_gray = picture.mode == "I" and picture.format in ("PNG", "PPM")  # 16 bits, in 32
     if picture.mode.startswith("I;16") or wide_gray:
-        bits, values = 12 if stored_as.startswith("I;12") else 16, np.asarray(picture)
-        if _white_is_zero(picture):
-            values = (1 << bits) - 1 - values
-        return _upper_bits(values, bits - 8, transparent)
+        values = np.asarray(picture)
+        return _upper_bits(65_535 - values if _white_is_zero(picture) else values, transparent)
     if picture.mode in ("I", "F"):
-        _check.fail("the pixels of a picture must have 8 or 16 bits. Got 32 instead.")
-    if stored_as in _LARGEST_GRAY and isinstance(transparent, int):
-        picture = picture.convert("L")
-        largest = _LARGEST_GRAY[stored_as]
-        picture.info["transparency"] = (transparent & largest) * (255 // largest)
-    elif stored_as.startswith("RGB;16") and isinstance(transparent, tuple):
+        _refuse_bits(32)
+    if stored_as.startswith("RGB;16") and isinstance(transparent, tuple):
         picture.info["transparency"] = tuple(value >> 8 for value in transparent)
     return picture
+
+
+def _check_layout(picture: Image.Image, stored_as: str) -> None:
+    """Check that Pillow makes 8 or 16 bits of the pixels as they are."""
+    if picture.mode == "CMYK":
+        _check.fail("a picture must be gray, RGB or of a palette. Got CMYK instead.")
+    few = _FEW_BITS.match(stored_as)
+    if picture.mode == "1" or few:
+        _refuse_bits(int(few[1] or few[2]) if few else 1)
+
+
+def _refuse_bits(bits: int) -> NoReturn:
+    _check.fail(f"the pixels of a picture must have 8 or 16 bits. Got {bits} instead.")
 
 
 def _white_is_zero(picture: Image.Image) -> bool:
@@ -173,10 +178,10 @@ def _white_is_zero(picture: Image.Image) -> bool:
     return bool(getattr(picture, "tag_v2", {}).get(_PHOTOMETRIC) == 0)
 
 
-def _upper_bits(values: NDArray[np.integer], shift: int, transparent: object) -> Image.Image:
+def _upper_bits(values: NDArray[np.integer], transparent: object) -> Image.Image:
     from PIL import Image
 
-    gray = Image.fromarray((values >> shift).astype(np.uint8))
+    gray = Image.fromarray((values >> 8).astype(np.uint8))
     if isinstance(transparent, int):
         gray.putalpha(Image.fromarray(np.where(values == transparent, 0, 255).astype(np.uint8)))
     return gray

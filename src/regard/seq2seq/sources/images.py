@@ -108,18 +108,6 @@ class Images(Source):
     def _measures(self, example: Example) -> dict[str, float]:
         return measures(self.picture(example), example.size)
 
-    def settings(self) -> tuple[dict[str, Any], dict[str, bytes]]:
-        """Return the settings as `Source.settings` does, with "seen" where that is known."""
-        own, data = super().settings()
-        return {name: value for name, value in own.items() if value is not None}, data
-
-    @classmethod
-    def restore(
-        cls, settings: Mapping[str, Any], data: Mapping[str, bytes], tokens: int | None = None
-    ) -> Self:
-        """Make a source again from what `settings` returned, now or in versions without "seen"."""
-        return super().restore({"seen": None, **settings}, data, tokens)
-
     def names(self, example: Example) -> tuple[str, ...]:
         """Return the names of the cells: row and column, both counted from 1."""
         rows, columns = self.grid

@@ -15,7 +15,7 @@ from regard.context import PARTS, Attention, define
 from regard.mask import MaskLike, as_mask, causal, window
 from regard.scores import ScoreLike, as_score, is_builtin
 from regard.show.page.section import Section, as_text, labels, packed, readable, weight_faults
-from regard.show.steps import TEXTS
+from regard.show.steps import TEXTS, shown_name
 
 __all__ = ["decoder", "mechanism", "of_decoder", "recorded", "with_words"]
 
@@ -25,9 +25,9 @@ MOST = 1024  # weights, and numbers of each matrix, that are drawn as numbers of
 WIDEST = 64  # queries, and keys
 _UNITS = 3  # of the perceptron that a reader may choose where the attention has none
 _SEED = 42
-_COMPUTED = (  # by the page itself
-    *(scores.dot, scores.cosine, scores.general, scores.additive, scores.location, scores.gaussian),
-)
+_NUMBERS = {  # of all scores, which a reader can change
+    name: number for score in TEXTS["scores"].values() for name, number in score.get("numbers", {}).items()
+}
 _TITLE = "Every number can be changed"
 
 
@@ -277,7 +277,8 @@ def recomputes(score: ScoreLike, normalize: object) -> bool:
     """Return whether a page can compute these steps itself."""
     scorer = as_score(score)
     shared = not isinstance(scorer, scores.cosine) or scorer.sharpness.size == 1
-    return is_builtin(scorer) and isinstance(scorer, _COMPUTED) and shared and isinstance(normalize, str)
+    known = is_builtin(scorer) and shown_name(scorer) in TEXTS["scores"]
+    return known and shared and isinstance(normalize, str)
 
 
 def _readable(*arrays: Array) -> list[Array]:
@@ -330,15 +331,12 @@ def _score(score: ScoreLike, d: int, key_size: int) -> dict[str, Any]:
         "score": type(scorer).__name__,
         "given": type(scorer).__name__,
         "equal": d == key_size,
-        "width": 1.0,
-        "sharpness": 1.0,
+        **{name: float(number["neutral"]) for name, number in _NUMBERS.items()},
         **_perceptron(d, key_size),
     }
     for name in type(scorer).learned:
         array = getattr(scorer, name)
-        known[name] = None if array is None else array.item() if name == "sharpness" else array.tolist()
-    if isinstance(scorer, scores.gaussian):
-        known["width"] = float(scorer.width)
+        known[name] = None if array is None else array.item() if name in _NUMBERS else array.tolist()
     return known
 
 

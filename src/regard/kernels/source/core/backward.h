@@ -56,8 +56,7 @@ bool finite_as_stored(const Problem& p, int64_t item, int64_t first, int64_t las
                          p.d);
 }
 
-// Rows of gradients are padded to a multiple of this; the Python side uses the same value.
-constexpr int64_t PADDING = 16;
+// The length of a row of gradients.
 inline int64_t padded(int64_t count) { return (count + PADDING - 1) / PADDING * PADDING; }
 
 // Where a task accumulates gradients.

@@ -38,7 +38,6 @@ constexpr int TILE_VECTORS = 4;  // vectors of queries in a tile
 #else
 constexpr int TILE_VECTORS = 3;
 #endif
-constexpr int CHUNK = 1024;  // keys that are summed separately and then merged, so that threads can share a query
 // chunks of a decode task if there are enough tasks: values are read after all of its keys
 constexpr int CHUNKS_PER_TASK = 4;
 constexpr int QUERIES_PER_TASK = 16;  // queries of a decode task

@@ -30,8 +30,6 @@ constexpr auto evaluate_mask = of_avx512<&Kernel::evaluate_mask>;
 #else
 namespace ISA {
 
-constexpr int STACK_DEPTH = 32;  // the Python side keeps programs within this depth
-
 INLINE Visibility visibility_of(bool any, bool every) { return every ? ALL_PAIRS : any ? SOME_PAIRS : NO_PAIR; }
 
 // Vectors of 64-bit document ids and of 64-bit mask words.
@@ -73,8 +71,10 @@ INLINE Visibility classify_leaf(const Node& x, int64_t item, int64_t i, int64_t 
                              left.lowest == left.highest && right.lowest == right.highest &&
                                  left.lowest == right.lowest);
     }
-    default:
+    case DENSE:
         return SOME_PAIRS;
+    default:
+        __builtin_trap();  // as above
     }
 }
 
@@ -176,7 +176,7 @@ inline void evaluate_leaf(const Node& x, int64_t item, int64_t i, int64_t rows, 
         }
         return;
     }
-    default:
+    case DENSE:
         for (int64_t w = 0; w < keys; w += 64) {
             for (int64_t r = 0; r < 64; r++) {
                 auto* at = reinterpret_cast<const uint8_t*>(x.left[item]) + (i + r) * x.row + (j + w) * x.column;
@@ -186,6 +186,9 @@ inline void evaluate_leaf(const Node& x, int64_t item, int64_t i, int64_t rows, 
             }
             transpose_bits(words + w);
         }
+        return;
+    default:
+        __builtin_trap();  // a problem with an unknown step is not run
     }
 }
 

@@ -29,10 +29,10 @@ struct Scratch {
     explicit Scratch(int64_t bytes);
 };
 
-void find(const Find& p);
-void nearest(const Nearest& p);
+Status find(const Find& p, int32_t backward);
+Status nearest(const Nearest& p, int32_t backward);
 
 // Run all phases of an attention, on at most p.threads threads. Returns false if out of memory.
-bool run(const Problem& p, bool backward);
+bool run_on_threads(const Problem& p, bool backward);
 
 }  // namespace regard

@@ -132,18 +132,20 @@ void nearest_all(const Nearest& p) {
 
 }  // namespace
 
-void find(const Find& p) {
+Status find(const Find& p, int32_t) {
     if (p.width == 1) find_all<uint8_t>(p);
     else if (p.width == 2) find_all<uint16_t>(p);
     else if (p.width == 4) find_all<uint32_t>(p);
     else find_all<uint64_t>(p);
+    return DONE;
 }
 
-void nearest(const Nearest& p) {
+Status nearest(const Nearest& p, int32_t) {
     if (p.width == 1) nearest_all<uint8_t>(p);
     else if (p.width == 2) nearest_all<uint16_t>(p);
     else if (p.width == 4) nearest_all<uint32_t>(p);
     else nearest_all<uint64_t>(p);
+    return DONE;
 }
 
 }  // namespace regard

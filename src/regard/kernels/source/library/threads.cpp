@@ -212,7 +212,7 @@ static bool phase(Job& job, int64_t threads) {
     return !job.out_of_memory || job.next >= job.tasks || stopped(job.problem->stop);
 }
 
-bool run(const Problem& p, bool backward) {
+bool run_on_threads(const Problem& p, bool backward) {
     Memory shared(chosen->shared(p, backward));
     if (chosen->shared(p, backward) > 0 && !shared.at) return false;
     for (int number = 0; number < PHASES; number++) {

@@ -192,7 +192,7 @@ class Multiply {
     }
 };
 
-void multiply(const Product& p, char* scratch) {
+void multiply(const Product& p, bool, char* scratch) {
     static_assert(sizeof(Multiply) <= PRODUCT_BYTES);
     (new (scratch) Multiply(p))->run();
 }

@@ -9,7 +9,7 @@
 namespace regard {
 namespace ISA {
 
-void multiply(const Product& p, char* scratch);  // matrix.cpp
+void multiply(const Product& p, bool backward, char* scratch);  // matrix.cpp
 
 // The online softmax of a row, separate in each lane, so that lanes are only reduced after the last block.
 struct RunningSoftmax {
@@ -86,8 +86,8 @@ class Predict {
 
     void logits() const {
         multiply({rows, p.size, words, p.size, 1, 1, p.size, WORD_BLOCK, readout(), weight(),
-                  p.bias ? p.bias + first : nullptr, block, nullptr, false, false},
-                 scratch);
+                  p.bias ? p.bias + first : nullptr, block, nullptr, false, LINEAR, nullptr},
+                 false, scratch);
     }
 
     void update_row(int64_t r) const {
@@ -120,11 +120,11 @@ class Predict {
     // Accumulate the block's gradients of readouts and matrix.
     void multiply_gradient() const {
         multiply({rows, words, p.size, WORD_BLOCK, 1, p.size, 1, p.size, block, weight(), nullptr,
-                  p.dreadout + row * p.size, nullptr, first > 0, false},
-                 scratch);
+                  p.dreadout + row * p.size, nullptr, first > 0, LINEAR, nullptr},
+                 false, scratch);
         multiply({words, rows, p.size, 1, WORD_BLOCK, p.size, 1, p.size, block, readout(), nullptr,
-                  p.dweight + first * p.size, nullptr, row > 0, false},
-                 scratch);
+                  p.dweight + first * p.size, nullptr, row > 0, LINEAR, nullptr},
+                 false, scratch);
     }
 };
 
@@ -170,8 +170,8 @@ class SelectTopK {
     void logits() const {
         for (int64_t w = 0; w < words; w += PANEL_COLUMNS)
             multiply({rows, p.size, PANEL_COLUMNS, p.size, 1, PANEL_COLUMNS, 1, WORD_BLOCK, p.readout + row * p.size,
-                      p.weight + (first + w) * p.size, p.bias + first + w, block + w, nullptr, false, false},
-                     scratch);
+                      p.weight + (first + w) * p.size, p.bias + first + w, block + w, nullptr, false, LINEAR, nullptr},
+                     false, scratch);
     }
 
     void update_row(int64_t r, const float* x) const {
@@ -203,7 +203,7 @@ class SelectTopK {
 };
 
 void predict(const Prediction& p, bool backward, char* scratch) { Predict(p, scratch).run(backward); }
-void top_k(const TopK& p, char* scratch) { SelectTopK(p, scratch).run(); }
+void top_k(const TopK& p, bool, char* scratch) { SelectTopK(p, scratch).run(); }
 
 }  // namespace ISA
 }  // namespace regard

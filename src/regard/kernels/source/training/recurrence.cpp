@@ -486,9 +486,9 @@ class Gru {
     }
 };
 
-int64_t recurrence_scratch(const Recurrence& p) { return Gru::scratch(p); }
+int64_t recurrence_bytes(const Recurrence& p) { return Gru::scratch(p); }
 void recur(const Recurrence& p, bool backward, char* scratch) {
-    Gru gru(p, scratch);
+    Gru gru(p, p.workspace ? p.workspace : scratch);
     backward ? gru.backward() : gru.forward();
 }
 

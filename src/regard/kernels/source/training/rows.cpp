@@ -63,10 +63,10 @@ static void normalize_backward(const Norm& p) {
     }
 }
 
-void norm(const Norm& p, bool backward) { backward ? normalize_backward(p) : normalize_forward(p); }
+void norm(const Norm& p, bool backward, char*) { backward ? normalize_backward(p) : normalize_forward(p); }
 
 // Dropout: y = x * scale, or 0.
-void drop(const Drop& p) {
+void drop(const Drop& p, bool, char*) {
     typedef uint16_t Random __attribute__((vector_size(BYTES / 2)));
     for (int64_t i = 0; i < p.count; i += LANES) {
         const int64_t remaining = p.count - i;
@@ -79,7 +79,7 @@ void drop(const Drop& p) {
     }
 }
 
-void relu_backward(const Relu& p) {
+void relu_backward(const Relu& p, bool, char*) {
     for (int64_t i = 0; i < p.count; i += LANES) {
         const Vector d = load_partial(p.gradient + i, p.count - i);
         store_partial(p.gradient + i, load_partial(p.y + i, p.count - i) > 0 ? d : Vector{}, p.count - i);

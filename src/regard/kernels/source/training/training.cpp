@@ -26,7 +26,7 @@ INLINE float largest(Vector x) {
 }
 
 // Replace rows of logits by the gradient of the mean loss.
-void cross_entropy(const Softmax& p) {
+void cross_entropy(const Softmax& p, bool, char*) {
     const int64_t words = p.words;
     for (int64_t r = 0; r < p.rows; r++) {
         float *x = p.logits + r * words, *statistics = p.statistics + r * 3;
@@ -58,7 +58,7 @@ void cross_entropy(const Softmax& p) {
     }
 }
 
-void add_rows(const Rows& p) {
+void add_rows(const Rows& p, bool, char*) {
     for (int64_t r = 0; r < p.rows; r++) {
         const float* from = p.updates + r * p.size;
         float* to = p.table + p.indices[r] * p.size;
@@ -70,7 +70,7 @@ void add_rows(const Rows& p) {
 }
 
 // The same operations in the same order as in NumPy, so that results agree bitwise.
-void adam(const Adam& p) {
+void adam(const Adam& p, bool, char*) {
     for (int64_t i = 0; i < p.count; i += LANES) {
         const int64_t remaining = p.count - i;
         const Vector g = load_partial(p.gradient + i, remaining);

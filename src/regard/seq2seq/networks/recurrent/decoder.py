@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from regard.kernels import recurrence
 from regard.nn import dropout, embed
 from regard.seq2seq.networks.recurrent.attention import Encoded
 from regard.seq2seq.networks.recurrent.cells import parts
@@ -61,7 +62,8 @@ def decode(
     embedded, embed_back = embed(p["target_embedding"], tokens)  # (n, B, E)
     dropped, embedded_back = dropout(embedded, rates[0], rng)
     ops, y = Taped(p, c, encoded, with_weights=with_weights), Node(dropped)
-    readout, weights = (_fused if c.fused else _unrolled)(ops, c, y)
+    fused = c.fused and recurrence.native_does(dropped, p["decoder_state"], *encoded[:3])
+    readout, weights = (_fused if fused else _unrolled)(ops, c, y)
     repeated = np.tile(readout.value, (1, readings, 1)) if readings > 1 else readout.value
     dropped, dropout_back = dropout(repeated, rates[1], rng)
 

@@ -33,7 +33,7 @@ def fused_decoder(
     *second: Array,
     lengths: NDArray[np.int64] | None = None,
 ) -> tuple[tuple[Array, Array, Array], Callable[..., tuple[Array, ...]]]:
-    """Unroll a decoder from its start (B, D) over inputs of the gates (n, B, 3 D).
+    """Unroll a decoder from its start (B, D) over inputs of the gates (n, B, 3 D), in float32.
 
     Keys (B, T, A) are projected, values (B, T, C); the weights are (D, A), (A,), (C, 3 D) and (D, 3 D). `second` has
     weight (D, 3 D) and bias (3 D,) of a step after attention, which then reads the context. Positions from `lengths`

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from regard._layout import as_rows
 from regard.context import recording
-from regard.kernels import recurrence, search
+from regard.kernels import recurrence
 from regard.kernels.matrix import multiply
 from regard.nn import linear
 from regard.seq2seq.networks.base import Stepper
@@ -144,13 +144,6 @@ class _FusedStepper(RecurrentStepper):
         readout = multiply(steps.states, self.p["readout_state"], out=partial_sum, add=True, squash=True)
         weights = steps.weights.reshape(batch, k, steps.weights.shape[1])
         return readout.reshape(batch, k, readout.shape[1]), weights
-
-    def beam(self, options: search.BeamOptions) -> search.SearchResult:
-        """Search to the end in one call of the library, before the first step."""
-        table, packed = self.table, self.output.packed
-        assert packed is not None
-        decoder = search.Decoder(table.embedding, table.weight, table.bias, self.p["readout_state"], packed)
-        return search.beam(self.fused, self.encoded.start, decoder, options)
 
     def select(self, parents: Ids) -> None:
         """Continue with these hypotheses (B, k) of each sentence."""

@@ -28,20 +28,15 @@ function accountLatex({ query_labels, key_labels, options }, { queries, keys, va
 
 // The learned arrays of the score, by the letters of its formula.
 function learnedArrays(options) {
-  const names = { additive: { W: "query_weight", U: "key_weight", v: "vector", b: "bias" }, general: { W: "weight" }, location: { W: "weight" } }[options.score] ?? {};
+  const { arrays = {} } = TEXTS.scores[options.score];
   const rows = (array) => (Array.isArray(array[0]) ? array : [array]);
-  return Object.fromEntries(Object.entries(names).flatMap(([letter, name]) => (options[name] ? [[letter, rows(options[name])]] : [])));
+  return Object.fromEntries(Object.entries(arrays).flatMap(([name, { letter }]) => (options[name] ? [[letter, rows(options[name])]] : [])));
 }
 
-function scoreLatex({ score, sharpness, width, query_weight, key_weight, bias }) {
-  const own = {
-    query: query_weight ? "q W" : "q",
-    key: key_weight ? "k_j U" : "k_j",
-    bias: bias ? " + b" : "",
-    sharpness: sharpness === 1 ? "" : `${general(sharpness)} \\, `,
-    spread: width === 1 ? "2" : `(2 \\cdot ${grouped(general(width))}^2)`,
-  };
-  return TEXTS.scores[score].latex.replace(/\{(\w+)\}/g, (_, name) => own[name]);
+function scoreLatex(options) {
+  const row = TEXTS.scores[options.score];
+  const spelled = (x) => ({ x: general(x), grouped: grouped(general(x)) });
+  return filled(row.latex, scoreParts(row, options, "latex", spelled));
 }
 
 function logitLatex({ score, scale, softcap }, d) {

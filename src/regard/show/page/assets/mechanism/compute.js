@@ -15,15 +15,23 @@ function unit(row) {
   return scaled.map((x) => x / length);
 }
 
+// Two vectors for each pair of query and key, whose dot product is the score. The rest of a score is its row of steps.json.
 const SCORES = {
-  dot: (q, k) => dot(q, k),
-  scaled_dot: (q, k) => dot(q, k),
-  cosine: (q, k, o) => dot(unit(q).map((x) => x * o.sharpness), unit(k)),
-  gaussian: (q, k, o) => -0.5 * q.reduce((sum, x, i) => sum + ((x - k[i]) / o.width) ** 2, 0),
-  general: (q, k, o) => dot(times([q], o.weight)[0], k),
-  location: (q, k, o, j) => dot(q, o.weight.map((row) => row[j])),
-  additive: (q, k, o) => dot(hidden(q, k, o), o.vector),
+  dot: (q, k) => [q, k],
+  scaled_dot: (q, k) => [q, k],
+  cosine: (q, k, o) => [unit(q).map((x) => x * o.sharpness), unit(k)],
+  gaussian: (q, k, o) => {
+    const apart = q.map((x, i) => (x - k[i]) / o.width);
+    return [apart.map((x) => -0.5 * x), apart];
+  },
+  general: (q, k, o) => [times([q], o.weight)[0], k],
+  location: (q, k, o, j) => [q, o.weight.map((row) => row[j])],
+  additive: (q, k, o) => [o.vector, hidden(q, k, o)],
 };
+
+// The numbers of all scores, {name: its row in steps.json}, and the values with which they change nothing.
+const NUMBERS = Object.assign({}, ...Object.values(TEXTS.scores).map(({ numbers }) => numbers));
+const NEUTRAL = Object.fromEntries(Object.entries(NUMBERS).map(([name, { neutral }]) => [name, neutral]));
 
 // The hidden layer of the additive score: tanh(q W + k U + b).
 function hidden(query, key, { query_weight, key_weight, bias }) {
@@ -88,9 +96,9 @@ function threshold(z, power, candidate) {
 // One attention: queries, keys, values as rows, and the options of regard.attend by their names.
 regard.compute = (options) => {
   const { queries, keys, values, score = "scaled_dot", softcap = null, mask = null, normalize = "softmax" } = options;
-  const own = { width: 1, sharpness: 1, ...options };
+  const own = { ...NEUTRAL, ...options };
   const scale = options.scale ?? defaultScale(score, queries[0]?.length ?? 0);
-  const scores = queries.map((q) => keys.map((k, j) => SCORES[score](q, k, own, j)));
+  const scores = queries.map((q) => keys.map((k, j) => dot(...SCORES[score](q, k, own, j))));
   const scaled = scores.map((row) => row.map((x) => x * scale));
   const capped = scaled.map((row) => row.map((x) => softcapped(x, softcap)));
   const logits = capped.map((row, i) => row.map((x, j) => (visible(mask, i, j, queries.length, keys.length) ? x : -Infinity)));

@@ -20,14 +20,16 @@ function choice(choices, present, change) {
   return select;
 }
 
+// When a reader may choose a score: with queries and keys of one size, with arrays that are drawn, or with its own ones.
+const CHOOSABLE = {
+  equal: (options) => options.equal,
+  drawn: (options) => options.vector,
+  given: (options, score) => options.weight && options.given === score,
+};
+
 function scoreChoices(options) {
-  const known = ["scaled_dot", "dot", "additive", "cosine", "gaussian", "general", "location"];
-  const possible = known.filter((score) => {
-    if (score === "additive") return options.vector;
-    if (score === "general" || score === "location") return options.weight && options.given === score;
-    return options.equal; // of queries and keys of one size
-  });
-  return Object.fromEntries(possible.map((score) => [score, TEXTS.scores[score].name]));
+  const possible = Object.entries(TEXTS.scores).filter(([score, { choice }]) => CHOOSABLE[choice](options, score));
+  return nameOf(Object.fromEntries(possible));
 }
 
 // The bar of controls for these options. `change` is called after each change, `redraw` where other controls are needed.
@@ -38,8 +40,8 @@ function controls(options, { d, n, m, decoder }, change, redraw) {
   };
   const number = (name, title, own) => field(title, regard.number({ value: options[name], name: title, change: set(name), ...own }).element);
   const parts = [field("Score", choice(scoreChoices(options), options.score, set("score", true)))];
-  if (options.score === "gaussian") parts.push(number("width", "Width", POSITIVE));
-  if (options.score === "cosine") parts.push(number("sharpness", "Sharpness", {}));
+  const numbers = Object.entries(TEXTS.scores[options.score].numbers ?? {});
+  parts.push(...numbers.map(([name, { title, positive }]) => number(name, title, positive ? POSITIVE : {})));
   parts.push(scaleField(options, d, change, redraw), softcapField(options, change, redraw));
   if (!decoder) parts.push(...maskFields(options, n, m, change, redraw));
   parts.push(field("Normalization", choice(nameOf(TEXTS.normalize), options.normalize, set("normalize", true))));

@@ -231,7 +231,7 @@ function inputCards(view, names, update) {
   };
   const card = (title, note, values, rowLabels, columnLabels) => editable({ title, note: note && regard.formula(note), values, rowLabels, columnLabels, change: setter(values), titles: titlesOf(view, title) });
   const parts = state.decoder ? decoderCards(state, card) : from(view) === "words" ? wordCards(state, card, (part) => titlesOf(view, part)) : vectorCards(state, card);
-  return [...parts, ...perceptronCards(state.options, card, names)];
+  return [...parts, ...scoreCards(state.options, card, names)];
 }
 
 const titlesOf = ({ data }, title) => [data.name ?? document.title, title];
@@ -264,17 +264,10 @@ function decoderCards({ queries, keys, key_labels, decoder }, card) {
   ];
 }
 
-function perceptronCards(options, card, names) {
-  if (options.score !== "additive") {
-    return options.score === "general" || options.score === "location" ? [card("Weight of the score", "W", options.weight)] : [];
-  }
-  const line = (title, note, name) => card(title, note, [options[name]]); // the row is the vector itself
-  return [
-    options.query_weight ? card(`From the ${names.query}`, "W", options.query_weight) : null,
-    options.key_weight ? card(`From the ${names.key}`, "U", options.key_weight) : null,
-    options.bias ? line("Bias", "b", "bias") : null,
-    line("Output", "v", "vector"),
-  ].filter(Boolean);
+// The learned arrays of the score; the row of a vector is the vector itself.
+function scoreCards(options, card, names) {
+  const arrays = Object.entries(TEXTS.scores[options.score].arrays ?? {}).filter(([name]) => options[name]);
+  return arrays.map(([name, { title, letter }]) => card(filled(title, names), letter, Array.isArray(options[name][0]) ? options[name] : [options[name]]));
 }
 
 function picker(view, pick) {

@@ -24,10 +24,22 @@ NAMES.trained = { ...NAMES.general, value: "annotation", v: "h_j" };
 
 const nameOf = (table) => Object.fromEntries(Object.entries(table).map(([key, { name }]) => [key, name]));
 
+const filled = (text, parts) => text.replace(/\{(\w+)\}/g, (_, name) => parts[name]);
+
 // A formula of steps.json with the letters of this attention.
 function formulaOf(table, key, names, options) {
-  const own = { W: options.query_weight ? " W" : "", U: options.key_weight ? " U" : "", bias: options.bias ? " + b" : "", sharpness: options.sharpness === 1 ? "" : `${short(options.sharpness ?? 1)} \u00d7 ` };
-  return table[key].formula.replace(/\{(\w+)\}/g, (_, name) => names[name] ?? own[name]);
+  return filled(table[key].formula, { ...scoreParts(table[key], options, "formula", (x) => ({ x: short(x) })), ...names });
+}
+
+// The texts of a score's arrays and numbers in a formula, in LaTeX or in a worked line: of each the first without the array
+// or with the neutral number, else the second.
+function scoreParts({ arrays = {}, numbers = {} }, options, medium, spelled) {
+  const parts = Object.entries(arrays).map(([name, row]) => [name, row[medium]?.[options[name] ? 1 : 0]]);
+  const own = Object.entries(numbers).map(([name, row]) => {
+    const x = options[name] ?? row.neutral;
+    return [name, filled(row[medium]?.[x === row.neutral ? 0 : 1] ?? "", spelled(x))];
+  });
+  return Object.fromEntries([...parts, ...own]);
 }
 
 // "2·3 + 0·1 = 6", as many terms as are read with pleasure.
@@ -44,17 +56,20 @@ const vector = (x) => `(${shortened(x).map(short).join(", ")}${x.length > TALL ?
 
 // How a score of one pair comes about.
 function workedScore(o, q, k, score, j) {
-  if (o.score === "additive") return products(o.vector, hidden(q, k, o), score);
-  if (o.score === "gaussian") return `\u2212${short(-2 * score * o.width ** 2)} / (2 \u00b7 ${short(o.width)}\u00b2) = ${short(score)}`;
-  if (o.score === "cosine") {
-    const length = (x) => short(Math.sqrt(dot(x, x)));
-    const sharpness = o.sharpness === 1 ? "" : `${short(o.sharpness)} \u00b7 `;
-    return `${sharpness}${short(dot(q, k))} / (${length(q)} \u00b7 ${length(k)}) = ${short(score)}`;
-  }
-  if (o.score === "general") return products(times([q], o.weight)[0], k, score);
-  if (o.score === "location") return products(q, o.weight.map((row) => row[j]), score);
-  return products(q, k, score);
+  const row = TEXTS.scores[o.score];
+  const length = (x) => short(Math.sqrt(dot(x, x)));
+  const values = {
+    products: products(...SCORES[o.score](q, k, { ...NEUTRAL, ...o }, j), score),
+    dot: short(dot(q, k)),
+    squares: short(q.reduce((sum, x, i) => sum + (x - k[i]) ** 2, 0)),
+    query: length(q),
+    key: length(k),
+    score: short(score),
+  };
+  return filled(row.worked, { ...scoreParts(row, o, "worked", (x) => ({ x: short(x) })), ...values });
 }
+
+regard.workedScore = workedScore;
 
 // "word 1 attends mostly to word 3 (74.9 %), then to word 1 (23.6 %)." The words follow the size of the largest weight
 // and its margin to the second.
