@@ -19,6 +19,7 @@ from regard._version import __version__
 from regard.nn import Adam
 from regard.seq2seq.corpus.batching import Batch, Corpus, batches
 from regard.seq2seq.networks.base import Network
+from regard.seq2seq.networks.options import renamed
 from regard.seq2seq.networks.parameters import Parameters
 from regard.seq2seq.storage.checkpoint_file import State
 from regard.seq2seq.training.config import ResolvedConfig
@@ -121,7 +122,7 @@ class Training:
 
     def resume_from(self, state: State) -> None:
         """Resume from a state of a training of the same network with the same pairs and options."""
-        if changed := _changed(state.fingerprint, self.fingerprint()):
+        if changed := _changed(self._today(state.fingerprint), self.fingerprint()):
             _check.fail(f"the checkpoint is of another training: {changed}")
         own = self.state().arrays
         shapes, needed = ({name: a.shape for name, a in part.items()} for part in (state.arrays, own))
@@ -149,6 +150,16 @@ class Training:
         parts |= {f"network {name}": value for name, value in network.items()}
         parts |= {f"training {name}": value for name, value in training.items()}
         return {name: str(value) for name, value in parts.items()}
+
+    def _today(self, fingerprint: Mapping[str, str]) -> dict[str, str]:
+        """Return a fingerprint by the names that the options have today."""
+        configs = {"network": self.network.config, "training": self.config}
+        names = {
+            f"{part} {first}": f"{part} {name}"
+            for part, config in configs.items()
+            for first, name in renamed(config).items()
+        }
+        return {names.get(name, name): value for name, value in fingerprint.items()}
 
     def __iter__(self) -> Iterator[TrainingStep]:
         """Train until the end; yield after each step, when the training is in a consistent state."""
