@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-from typing import Any, get_type_hints
+from typing import Any, NamedTuple, get_type_hints
 
 import pytest
 
@@ -59,30 +59,39 @@ def test_no_option_has_the_first_name_of_another(config: Any) -> None:
 # ---------------------------------------------------------------------------------------------------- renamed
 
 
-def rename(monkeypatch: pytest.MonkeyPatch, config: Any, name: str, first: str) -> None:
-    """Let an option be one that had another name at first."""
+class Names(NamedTuple):
+    """The name of an option and its first name."""
+
+    today: str
+    first: str
+
+
+def rename(monkeypatch: pytest.MonkeyPatch, config: Any, written: str, first: str) -> Names:
+    """Let the option that is `written` in today's files be one that had another name at first."""
+    (name,) = today(config, {written: ""})
+    option = options_of(config)[name]._replace(was=first)
     (field,) = (field for field in dataclasses.fields(config) if field.name == name)
-    option = field.metadata["option"]._replace(was=first)
     monkeypatch.setattr(field, "metadata", {"option": option})
     if config is TrainingConfig:
         monkeypatch.setitem(OPTIONS, name, option)
+    return Names(name, first)
 
 
-@pytest.fixture(params=["as they are", "renamed"])
-def first(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> tuple[str, str]:
-    """The first names of `dropout` and of `layers`, which they have still, or which are others."""
-    if request.param == "as they are":
-        return "dropout", "layers"
-    rename(monkeypatch, TrainingConfig, "dropout", "dropout_rate")
-    rename(monkeypatch, RecurrentConfig, "layers", "layers_in_all")
-    return "dropout_rate", "layers_in_all"
+@pytest.fixture(params=[("dropout", "layers"), ("dropout_rate", "layers_in_all")], ids=["old", "renamed"])
+def names(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> tuple[Names, Names]:
+    """The names of an option of training and of one of the network, as they are and with other first names."""
+    training, network = request.param
+    return (
+        rename(monkeypatch, TrainingConfig, "dropout", training),
+        rename(monkeypatch, RecurrentConfig, "layers", network),
+    )
 
 
-def test_first_names_are_the_format_of_the_identity(first: tuple[str, str]) -> None:
+def test_first_names_are_the_format_of_the_identity(names: tuple[Names, Names]) -> None:
     """A finished training is recognised by a hash of this text."""
-    network = f'{{"encoder": 8, "{first[1]}": 2}}'
+    network = f'{{"encoder": 8, "{names[1].first}": 2}}'
     training = (
-        f'{{"batch_tokens": 64, "clip_norm": 2.0, "{first[0]}": 0.5, "ema_decay": 0.5, "epochs": 3,'
+        f'{{"batch_tokens": 64, "clip_norm": 2.0, "{names[0].first}": 0.5, "ema_decay": 0.5, "epochs": 3,'
         ' "guided_alignment": 0.0, "keep": "last", "label_smoothing": 0.0, "learning_rate": 0.25, "minutes": 0.5,'
         ' "patience": 3, "rdrop": 1.0, "seed": 0, "soft_weight": 0.25, "temperature": 3.0, "warm_up": 9}'
     )
@@ -98,34 +107,38 @@ def test_first_names_are_the_format_of_the_identity(first: tuple[str, str]) -> N
     assert identity(own, Data([(a, b)], [(c, d)], [])) == hashlib.sha256(text.encode()).hexdigest()
 
 
-def test_a_checkpoint_with_first_names_is_resumed(first: tuple[str, str]) -> None:
-    def begun(dropout: float) -> Training:
-        network = {"encoder": 4, "decoder": 4, "attention": 4, "embedding": 4, "layers": 2}
-        training = TrainingConfig(epochs=1, dropout=dropout)
-        return Seq2Seq(network=network, training=training).begin([("a", "b")] * 3, [("a", "b")])
+def test_a_checkpoint_with_first_names_is_resumed(names: tuple[Names, Names]) -> None:
+    training, network = names
 
-    state, names = begun(0.5).state(), dict(zip(("training dropout", "network layers"), first, strict=True))
-    written = {
-        f"{name.split()[0]} {names[name]}" if name in names else name: value
-        for name, value in state.fingerprint.items()
+    def begun(rate: float) -> Training:
+        config = TrainingConfig(**{training.today: rate})
+        return Seq2Seq(network={network.today: 2}, training=config).begin([("a", "b")] * 3, [("a", "b")])
+
+    state = begun(0.5).state()
+    changed = {f"training {training.today}": training.first, f"network {network.today}": network.first}
+    fingerprint = {
+        f"{part.split()[0]} {changed[part]}" if part in changed else part: value
+        for part, value in state.fingerprint.items()
     }
-    begun(0.5).resume_from(state._replace(fingerprint=written))
-    with pytest.raises(ValueError, match=r"another training: training dropout was 0\.5, and is 0\.25$"):
-        begun(0.25).resume_from(state._replace(fingerprint=written))
+    earlier = state._replace(fingerprint=fingerprint)
+    begun(0.5).resume_from(earlier)
+    with pytest.raises(ValueError, match=rf": training {training.today} was 0\.5, and is 0\.25$"):
+        begun(0.25).resume_from(earlier)
 
 
-def test_a_model_file_with_first_names_is_read(first: tuple[str, str]) -> None:
-    config = RecurrentConfig(9, 9, layers=2)
-    described = {first[1] if name == "layers" else name: value for name, value in describe(config).items()}
+def test_a_model_file_with_first_names_is_read(names: tuple[Names, Names]) -> None:
+    config = RecurrentConfig(9, 9, **{names[1].today: 2})
+    described = describe(config)
+    described[names[1].first] = described.pop(names[1].today)
     assert read_config(described) == config
 
 
-def test_first_names_are_told_to_be_new_ones(
+def test_whoever_gives_a_first_name_is_told_the_new_one(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    rename(monkeypatch, TrainingConfig, "ema_decay", "mean_of_all")
-    rename(monkeypatch, RecurrentConfig, "layers", "depth")
-    assert main(["train", "pairs.tsv", "--mean-of-all", "0.5"]) == 2
-    assert capsys.readouterr().err.endswith("arguments: --mean-of-all; --mean-of-all is called --ema-decay\n")
-    with pytest.raises(ValueError, match=r"Got 'depth' instead\.\n  hint: depth is called layers$"):
-        Seq2Seq(network={"depth": 2})
+    training = rename(monkeypatch, TrainingConfig, "dropout", "drop_rate").today.replace("_", "-")
+    assert main(["train", "pairs.tsv", "--drop-rate", "0.5"]) == 2
+    assert capsys.readouterr().err.endswith(f"--drop-rate; --drop-rate is called --{training}\n")
+    network = rename(monkeypatch, RecurrentConfig, "layers", "layer_count").today
+    with pytest.raises(ValueError, match=rf"Got 'layer_count' instead\.\n  hint: layer_count is called {network}$"):
+        Seq2Seq(network={"layer_count": 2})
