@@ -46,6 +46,7 @@ def test_an_example_is_another_value(config: Any, sizes: dict[str, int], name: s
     made = config(**sizes, **{name: option.example})
     assert getattr(made, name) == option.example
     assert made != config(**sizes)
+    assert not sizes or read_config(json.loads(json.dumps(describe(made)))) == made
     assert isinstance(option.example, str) or type(option.example).__name__ in str(
         get_type_hints(config)[name]
     )
@@ -140,5 +141,7 @@ def test_whoever_gives_a_first_name_is_told_the_new_one(
     assert main(["train", "pairs.tsv", "--drop-rate", "0.5"]) == 2
     assert capsys.readouterr().err.endswith(f"--drop-rate; --drop-rate is called --{training}\n")
     network = rename(monkeypatch, RecurrentConfig, "layers", "layer_count").today
-    with pytest.raises(ValueError, match=rf"Got 'layer_count' instead\.\n  hint: layer_count is called {network}$"):
+    with pytest.raises(
+        ValueError, match=rf"Got 'layer_count' instead\.\n  hint: layer_count is called {network}$"
+    ):
         Seq2Seq(network={"layer_count": 2})

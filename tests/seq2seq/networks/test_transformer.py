@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from typing import Any
 
 import numpy as np
@@ -287,10 +286,6 @@ def test_selected_hypotheses_are_decoded_as_if_alone() -> None:
 
 
 # ------------------------------------------------------------------------------------------------- configuration
-
-
-def test_a_configuration_is_restored_from_json() -> None:
-    assert TransformerConfig(**json.loads(json.dumps(dataclasses.asdict(TINY)))) == TINY
 
 
 @pytest.mark.parametrize(

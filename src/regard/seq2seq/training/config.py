@@ -45,10 +45,7 @@ class TrainingConfig:
         refused=(0.0, "greater than 0"),
     )
     batch_tokens: int | None = option(
-        "tokens of a side of a batch, padding included",
-        shown="by the pairs",
-        example=64,
-        refused=(1.5, "an integer"),
+        "tokens of a side of a batch, padding included", shown="by the pairs", example=64
     )
     warm_up: int | None = option("steps of linear warm-up", shown="150, or a tenth of all", example=9)
     label_smoothing: float = option(
@@ -117,7 +114,7 @@ class TrainingConfig:
         example=0.5,
         refused=(1.0, "less than 1"),
     )
-    seed: int = option("random seed", 1, least=0, example=0, refused=("x", "an integer"))
+    seed: int = option("random seed", 1, least=0, example=0, refused=(1.5, "an integer"))
 
     def __post_init__(self) -> None:
         check_fields(self)

@@ -78,10 +78,7 @@ class RecurrentConfig:
     embedding: int = option("size of embeddings, and of the readout", 160, example=24)
     encoder: int = option("size of the encoder's state, in each direction", 128, example=24)
     decoder: int = option(
-        "size of the decoder's state; with score=dot, twice that of the encoder",
-        192,
-        example=24,
-        refused=(2.5, "an integer"),
+        "size of the decoder's state; with score=dot, twice that of the encoder", 192, example=24
     )
     attention: int = option(
         "size in which decoder states and annotations are compared",
