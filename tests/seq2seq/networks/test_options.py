@@ -13,7 +13,7 @@ from regard.cli import main
 from regard.seq2seq import Seq2Seq, TrainingConfig
 from regard.seq2seq.commands.train.data import Data, identity
 from regard.seq2seq.networks.families import FAMILIES, describe, read_config
-from regard.seq2seq.networks.options import Option, first_names, options_of, today
+from regard.seq2seq.networks.options import ConfigOption, first_names, options_of, today
 from regard.seq2seq.networks.recurrent.config import RecurrentConfig
 from regard.seq2seq.sources import Text
 from regard.seq2seq.training.config import OPTIONS
@@ -34,7 +34,9 @@ every_option = pytest.mark.parametrize(
 
 
 @every_option
-def test_a_wrong_value_is_refused(config: Any, sizes: dict[str, int], name: str, option: Option) -> None:
+def test_a_wrong_value_is_refused(
+    config: Any, sizes: dict[str, int], name: str, option: ConfigOption
+) -> None:
     value, rule = option.refused
     with pytest.raises((ValueError, TypeError)) as caught:
         config(**sizes, **{name: value})
@@ -42,7 +44,9 @@ def test_a_wrong_value_is_refused(config: Any, sizes: dict[str, int], name: str,
 
 
 @every_option
-def test_an_example_is_another_value(config: Any, sizes: dict[str, int], name: str, option: Option) -> None:
+def test_an_example_is_another_value(
+    config: Any, sizes: dict[str, int], name: str, option: ConfigOption
+) -> None:
     made = config(**sizes, **{name: option.example})
     assert getattr(made, name) == option.example
     assert made != config(**sizes)

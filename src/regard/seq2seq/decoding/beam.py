@@ -71,13 +71,13 @@ def beam(
     result = None if scoring.coverage_penalty else _in_one_call(stepper, options)
     if result is None:
         return search(lengths, most, width, n_best, scoring).run(stepper)
-    found, again = _hypotheses(result, lengths, scoring), stepper.refused(result)
+    hypotheses, again = _hypotheses(result, lengths, scoring), stepper.refused(result)
     if again:
         stepper = network.stepper(source[: lengths[again].max(), again], lengths[again])
         others = search(lengths[again], most[again], width, n_best, scoring).run(stepper)
-        for i, several in zip(again, others, strict=True):
-            found[i] = several
-    return found
+        for i, replaced in zip(again, others, strict=True):
+            hypotheses[i] = replaced
+    return hypotheses
 
 
 def _in_one_call(stepper: Stepper, options: BeamOptions) -> SearchResult | None:

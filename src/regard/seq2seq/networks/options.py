@@ -14,12 +14,12 @@ from typing import Any, NamedTuple, TypeVar
 
 from regard import _check
 
-__all__ = ["Option", "check_fields", "first_names", "option", "options_of", "renamed", "size", "today"]
+__all__ = ["ConfigOption", "check_fields", "first_names", "option", "options_of", "renamed", "size", "today"]
 
 T = TypeVar("T")
 
 
-class Option(NamedTuple):
+class ConfigOption(NamedTuple):
     """The description of a field, and the check of its values."""
 
     check: Callable[[str, Any], Any]  # of a name and a value, which it returns as Python's own
@@ -60,16 +60,16 @@ def option(
     if choices := bounds.get("choices"):
         value, usual = "|".join(choices), ("", f"one of {str(choices)[1:-1]}")
     words = shown or (default if isinstance(default, str) else str(default).lower())
-    made = Option(partial(check, **bounds), description, words, value, example, refused or usual, was)
+    made = ConfigOption(partial(check, **bounds), description, words, value, example, refused or usual, was)
     return field(default=default, metadata={"option": made})
 
 
 def size(least: int) -> Any:
     """Return the field of a size that the data decide."""
-    return field(metadata={"option": Option(partial(_check.integer, least=least))})
+    return field(metadata={"option": ConfigOption(partial(_check.integer, least=least))})
 
 
-def options_of(config: Any) -> dict[str, Option]:
+def options_of(config: Any) -> dict[str, ConfigOption]:
     """Return the options of a dataclass by name."""
     made = {each.name: each.metadata["option"] for each in fields(config) if each.metadata}
     return {name: option for name, option in made.items() if option.description}

@@ -155,5 +155,5 @@ class ResolvedConfig(TrainingConfig):
 
     def rate_at(self, step: int, steps: int, passed: float) -> float:
         """Return Adam's rate at a step counted from 1, when a share `passed` of the time limit is over."""
-        left = min((steps - step + 1) / max(steps - self.warm_up, 1), 1 - passed)
-        return self.learning_rate * max(min(step / self.warm_up, left), 0.0)
+        remaining = min((steps - step + 1) / max(steps - self.warm_up, 1), 1 - passed)
+        return self.learning_rate * max(min(step / self.warm_up, remaining), 0.0)

@@ -124,15 +124,15 @@ class Training:
         """Resume from a state of a training of the same network with the same pairs and options."""
         if changed := _changed(self._today(state.fingerprint), self.fingerprint()):
             _check.fail(f"the checkpoint is of another training: {changed}")
-        own = self.state().arrays
-        shapes, needed = ({name: a.shape for name, a in part.items()} for part in (state.arrays, own))
+        arrays = self.state().arrays
+        shapes, needed = ({name: a.shape for name, a in part.items()} for part in (state.arrays, arrays))
         if shapes != needed:
             _check.fail("the checkpoint doesn't have the arrays of this training")
         if state.step > self.total:
             _check.fail(f"the checkpoint is at step {state.step}, the training has {self.total}")
         if (state.arrays["adam_square"] < 0).any():
             _check.fail("the checkpoint's adam_square must not be negative: it is a mean of squares")
-        for name, array in own.items():
+        for name, array in arrays.items():
             array[...] = state.arrays[name]
         self.step, self.seconds = state.step, state.seconds
         self.best_loss, self.waited = state.best_loss, state.waited
@@ -247,8 +247,8 @@ class Training:
     def _expected_total(self) -> int:
         if self.config.minutes is None:
             return self.total
-        left = max(60 * self.config.minutes - self.seconds, 0)
-        paced = self.step + round(self.step * left / max(self.seconds - self.prepared, 1e-9))
+        remaining = max(60 * self.config.minutes - self.seconds, 0)
+        paced = self.step + round(self.step * remaining / max(self.seconds - self.prepared, 1e-9))
         return min(self.total, paced)
 
     def _validated(self, step: TrainingStep) -> TrainingStep:
@@ -273,12 +273,12 @@ class Training:
 @contextmanager
 def _replaced(array: Array, values: Array) -> Iterator[None]:
     """Replace the values of an array during a ``with`` block."""
-    own = array.copy()
+    before = array.copy()
     array[...] = values
     try:
         yield
     finally:
-        array[...] = own
+        array[...] = before
 
 
 class _TwoThreadGradients:
