@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 __all__: list[str] = []
 
@@ -122,10 +122,12 @@ def _normalized(argument: str) -> str:
     return argument.partition("=")[0].strip(_DASHES).lower().replace("_", "-")
 
 
-def option(argument: str, known: Iterable[str]) -> str:
-    """Return a suggestion for an unknown option; empty if there is none."""
+def option(argument: str, known: Iterable[str], renamed: Mapping[str, str]) -> str:
+    """Return a suggestion for an unknown option; empty if there is none. `renamed`: new names by first names."""
     names = [name.removeprefix("--") for name in known if name.startswith("--")]
     plain = _normalized(argument)
+    if new := renamed.get(f"--{plain}"):
+        return f"--{plain} is called {new}"
     if plain in names:
         return _meant(f"--{plain}")
     for equivalent in _EQUIVALENTS.get(plain, ()):

@@ -107,7 +107,8 @@ class _Parser(argparse.ArgumentParser):
         known = self._option_string_actions
         unknown = _suggest.unknown(arguments, known)
         if unknown and not {"-h", "--help"} & set(arguments):
-            hint = next(filter(None, (_suggest.option(argument, known) for argument in unknown)), "")
+            renamed = self.get_default("renamed") or {}
+            hint = next(filter(None, (_suggest.option(each, known, renamed) for each in unknown)), "")
             if file := next(filter(os.path.exists, unknown), ""):
                 hint = f"./{file} is the file of this name"
             hint = hint or "options come after the verb" * (self.prog == "regard" and len(arguments) > 1)

@@ -30,7 +30,7 @@ from regard._version import __version__
 from regard.seq2seq.corpus.batching import Ids, SoftTargets
 from regard.seq2seq.corpus.dataset import is_short
 from regard.seq2seq.corpus.packing import Row
-from regard.seq2seq.corpus.pairs import Pair, as_pairs, paired, several, two_sides
+from regard.seq2seq.corpus.pairs import Pair, as_examples, as_pairs, paired, two_sides
 from regard.seq2seq.corpus.splits import hold_out, split_validation
 from regard.seq2seq.decoding.beam import BEAM
 from regard.seq2seq.decoding.forced import RAREST
@@ -42,7 +42,7 @@ from regard.seq2seq.sources.text.tokenizers import Tokenizer, unseen
 from regard.seq2seq.sources.text.vocabulary import END
 from regard.seq2seq.storage.labels_file import Answers, read_answers, write_answers
 from regard.seq2seq.training.loop import TrainingStep
-from regard.seq2seq.training.preparation import Taught
+from regard.seq2seq.training.preparation import TeacherTargets
 from regard.seq2seq.translator import Translation, Translator
 
 __all__ = [
@@ -68,7 +68,7 @@ class Labels(NamedTuple):
     """The pairs that a student learns: given ones and answers of teachers, with the distributions of their tokens."""
 
     pairs: list[Pair]
-    taught: Taught
+    taught: TeacherTargets
 
     def split(self) -> tuple[Labels, list[Pair]]:
         """Hold out some sources for validation; return the labels of the others, and the pairs held out."""
@@ -155,7 +155,8 @@ def distill(
     elif given:
         given, validation = hold_out(given, lambda pair: is_short(source, pair, most))
     read = [
-        source.load(one, f"source {i}: ") for i, one in enumerate(several("sources", sources, source.read), 1)
+        source.load(one, f"source {i}: ")
+        for i, one in enumerate(as_examples("sources", sources, source.read), 1)
     ]
     held_out = {pair[0] for pair in validation or ()}
     chosen = answerable(teacher, (one for one in read if one not in held_out), most)
@@ -269,7 +270,7 @@ def label(
     both = [*pairs, *((others[i], one) for i, one in zip(answers.sources, own, strict=True))]
     ids = np.concatenate([[*target.encode(pair[1].content), END] for pair in both])
     soft = _rows(_agreeing(answers.soft, ids), [len(pair[1]) + 1 for pair in both])
-    return Labels(both, Taught(teacher.model.source, target, soft))
+    return Labels(both, TeacherTargets(teacher.model.source, target, soft))
 
 
 def _answered(

@@ -24,7 +24,7 @@ from regard.seq2seq.evaluation.held_out import HeldOut
 from regard.seq2seq.extras import augments, check_options
 from regard.seq2seq.networks.base import Network
 from regard.seq2seq.networks.families import FAMILIES, describe
-from regard.seq2seq.networks.recurrent.attended import DecoderSteps, decoder_steps
+from regard.seq2seq.networks.recurrent.attended import DecoderAttention, decoder_steps
 from regard.seq2seq.networks.recurrent.network import RecurrentNetwork
 from regard.seq2seq.networks.transformer.heads import Heads, head_weights
 from regard.seq2seq.networks.transformer.network import TransformerNetwork
@@ -44,7 +44,7 @@ from regard.seq2seq.training.checkpoint import (
 )
 from regard.seq2seq.training.config import TrainingConfig
 from regard.seq2seq.training.loop import Training, TrainingStep
-from regard.seq2seq.training.preparation import GivenLinks, Taught, prepare
+from regard.seq2seq.training.preparation import GivenLinks, TeacherTargets, prepare
 from regard.seq2seq.translator import Translation, Translator
 
 __all__ = ["Seq2Seq", "token_options"]
@@ -320,7 +320,7 @@ class Seq2Seq(Translator):
         *,
         links: Sequence[Links] | None = None,
         checkpoint: str | os.PathLike[str] | None = None,
-        taught: Taught | None = None,
+        taught: TeacherTargets | None = None,
     ) -> Generator[TrainingStep, None, None]:
         """Learn as `fit` does, and yield after every step.
 
@@ -333,7 +333,7 @@ class Seq2Seq(Translator):
             As for `fit`.
         links, checkpoint
             As for `fit`.
-        taught : Taught, optional
+        taught : TeacherTargets, optional
             As for `begin`.
 
         Yields
@@ -398,7 +398,7 @@ class Seq2Seq(Translator):
         *,
         links: GivenLinks = None,
         progress: Callable[[str, int, int], object] | None = None,
-        taught: Taught | None = None,
+        taught: TeacherTargets | None = None,
     ) -> Training:
         """Learn the vocabularies and initialise the network, before the first step.
 
@@ -411,7 +411,7 @@ class Seq2Seq(Translator):
         progress : callable, optional
             Called with what the extras do ("learning graphones", "appending tokens to sources"), the number of steps
             or sources since the last call, and the number of all.
-        taught : Taught, optional
+        taught : TeacherTargets, optional
             What `regard.seq2seq.distill` gets from teachers, whose tokenizers this model then has.
 
         Returns
@@ -532,7 +532,7 @@ class Seq2Seq(Translator):
             weights,
         )
 
-    def decoder_steps(self, translation: Translation, source: Any = None) -> DecoderSteps:
+    def decoder_steps(self, translation: Translation, source: Any = None) -> DecoderAttention:
         """Return what a recurrent decoder attends with at each step: its states, keys, annotations and score.
 
         Parameters
@@ -544,7 +544,7 @@ class Seq2Seq(Translator):
 
         Returns
         -------
-        DecoderSteps
+        DecoderAttention
             The arrays of all steps; ``attend()`` computes scores, weights and contexts from them, and a notebook shows
             them as a page.
 

@@ -21,7 +21,7 @@ from regard.seq2seq.corpus.batching import EncodedPair, Ids, SoftTargets, collat
 from regard.seq2seq.corpus.batching import Row as BatchRow
 from regard.seq2seq.corpus.dataset import target_ids
 from regard.seq2seq.corpus.packing import Row
-from regard.seq2seq.corpus.pairs import by_source, paired, several
+from regard.seq2seq.corpus.pairs import as_examples, by_source, paired
 from regard.seq2seq.decoding.beam import BEAM
 from regard.seq2seq.decoding.beam import beam as beam_search
 from regard.seq2seq.decoding.forced import distributions, force
@@ -386,7 +386,7 @@ class Translator(ABC):
         The samples of a sentence depend on its position among the sources, not on the other sources. A sequence has a
         seed for each sentence; `scoring`, `repetitions`, `unknown_words`: as for `translate`.
         """
-        sources = several("sources", sources, self.model.source.read)
+        sources = as_examples("sources", sources, self.model.source.read)
         generators, ranked = _generators(rng, len(sources)), self._scoring(scoring)
         network = Restricted(self.model.network, self._restrictions(repetitions, unknown_words))
 
@@ -495,7 +495,7 @@ class Translator(ABC):
         together: bool = False,
     ) -> list[list[Translation]]:
         """Search for all sources, batched by length, on two threads if possible; rank each batch, or all together."""
-        read = self._read_all(several("sources", sources, self.model.source.read))
+        read = self._read_all(as_examples("sources", sources, self.model.source.read))
         some, empty = [i for i, each in enumerate(read) if len(each.example)], self._empty_translation()
         translations = [[] if len(each.example) else [empty] for each in read]
 

@@ -1273,11 +1273,9 @@ def test_other_files_are_not_overwritten_by_a_model(
 
 
 BAD_OPTIONS = """
---epochs=0 | argument --epochs: must be at least 1. Got 0 instead.
 --epochs=1.5 | argument --epochs: must be an integer. Got 1.5 instead.
 --learning-rate=-1 | argument --learning-rate: must be greater than 0. Got -1.0 instead.
 --minutes=nan | argument --minutes: must be a number. Got 'nan' instead.
---keep=all | argument --keep: must be one of 'best', 'last'. Got 'all' instead.
 --max-tokens=0 | argument --max-tokens: must be an integer of at least 1. Got '0' instead.
 --test-max-tokens=1.5 | argument --test-max-tokens: must be an integer of at least 1. Got '1.5' instead.
 --network layers=7 --network layers=7 | --network: layers must be given once. Got it twice instead.

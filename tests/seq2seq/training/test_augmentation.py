@@ -228,39 +228,21 @@ def test_validation_and_translation_read_what_is_given(kind: str, tmp_path: Path
 
 
 @pytest.mark.parametrize(
-    ("source", "options", "kind", "text"),
+    ("source", "options", "text"),
     [
-        (
-            "words",
-            {"shift": 1},
-            ValueError,
-            "shift must be 0 for a source that is no picture. Got 1 instead.",
-        ),
+        ("words", {"shift": 1}, "shift must be 0 for a source that is no picture. Got 1 instead."),
         (
             "words",
             {"noise": 0.5},
-            ValueError,
             "noise must be 0 for a source of tokens, to which numbers can't be added. Got 0.5 instead.",
         ),
-        (
-            Vectors(2),
-            {"shift": 1},
-            ValueError,
-            "shift must be 0 for a source that is no picture. Got 1 instead.",
-        ),
+        (Vectors(2), {"shift": 1}, "shift must be 0 for a source that is no picture. Got 1 instead."),
         (
             Images(8, 12),
             {"shift": 8},
-            ValueError,
             "shift must be less than 8 for pictures of 8 x 12 pixels. Got 8 instead.",
         ),
-        (Images(8, 8), {"shift": -1}, ValueError, "shift must be at least 0. Got -1 instead."),
-        (Images(8, 8), {"shift": 1.5}, TypeError, "shift must be an integer. Got 1.5 instead."),
-        (Images(8, 8), {"noise": -0.1}, ValueError, "noise must be at least 0. Got -0.1 instead."),
-        (Images(8, 8), {"noise": 1.0}, ValueError, "noise must be less than 1. Got 1.0 instead."),
-        (Vectors(8), {"noise": float("nan")}, ValueError, "noise must be finite. Got nan instead."),
-        (Vectors(8), {"noise": "much"}, TypeError, "noise must be a number. Got 'much' instead."),
     ],
 )
-def test_refused(source: Any, options: dict[str, Any], kind: type[Exception], text: str) -> None:
-    assert error(kind, lambda: Seq2Seq(source=source, training=TrainingConfig(**options))) == text
+def test_refused(source: Any, options: dict[str, Any], text: str) -> None:
+    assert error(ValueError, lambda: Seq2Seq(source=source, training=TrainingConfig(**options))) == text

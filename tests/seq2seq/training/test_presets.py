@@ -9,7 +9,9 @@ import pytest
 
 from regard.seq2seq import Seq2Seq, preset
 from regard.seq2seq.networks.families import FAMILIES
-from regard.seq2seq.training.config import TrainingConfig
+from regard.seq2seq.networks.options import options_of
+from regard.seq2seq.networks.recurrent.config import RecurrentConfig
+from regard.seq2seq.training.config import OPTIONS, TrainingConfig
 from regard.seq2seq.training.presets import PRESETS, expected_time
 
 MANY = [f"w{number}" for number in range(20_000)]
@@ -23,19 +25,6 @@ OTHERS: dict[str, Any] = {
     "min_count": 2,
     "vocabulary": 50,
     "attention": False,
-}
-TRAINING = {
-    "epochs": 3,
-    "learning_rate": 0.25,
-    "batch_tokens": 64,
-    "warm_up": 9,
-    "dropout": 0.5,
-    "seed": 0,
-    "label_smoothing": 0.1,
-    "keep": "best",
-    "ema_decay": 0.5,
-    "clip_norm": 2.0,
-    "patience": 3,
 }
 
 
@@ -59,18 +48,18 @@ def test_an_option_replaces_its_own_alone(name: str, words: list[str]) -> None:
 
 
 @pytest.mark.parametrize("words", [FEW, MANY], ids=["few", "many"])
-@pytest.mark.parametrize("name", TRAINING)
+@pytest.mark.parametrize("name", [name for name in OPTIONS if name != "steps"])  # never given with minutes
 def test_a_value_of_training_replaces_its_own_alone(name: str, words: list[str]) -> None:
     """A value that is the usual default, such as a label smoothing of 0.1, is given, too."""
     usual = preset("pronunciation", words, {"minutes": 4})
-    made = preset("pronunciation", words, {"minutes": 4, "training": {name: TRAINING[name]}})
-    assert made["training"] == TrainingConfig(**{**usual["training"].given(), name: TRAINING[name]})
+    made = preset("pronunciation", words, {"training": {"minutes": 4, name: OPTIONS[name].example}})
+    assert made["training"] == TrainingConfig(**{**usual["training"].given(), name: OPTIONS[name].example})
     assert {**made, "training": None} == {**usual, "training": None}
 
 
-@pytest.mark.parametrize("name", ["embedding", "encoder", "decoder", "attention", "cell"])
+@pytest.mark.parametrize("name", [name for name in options_of(RecurrentConfig) if name != "score"])
 def test_an_option_of_the_network_replaces_its_own_alone(name: str) -> None:
-    value = "lstm" if name == "cell" else 24
+    value = options_of(RecurrentConfig)[name].example
     usual, made = preset("pronunciation", FEW), preset("pronunciation", FEW, {"network": {name: value}})
     assert made == {**usual, "network": {**usual["network"], name: value}}
 

@@ -15,7 +15,7 @@ import regard
 from regard import nn, position
 from regard.cli import main
 from regard.scores import additive
-from regard.seq2seq.networks.recurrent.attended import DecoderSteps
+from regard.seq2seq.networks.recurrent.attended import DecoderAttention
 from regard.show import HtmlPage, page
 from regard.show.page.examples import directions, meanings, translator, word_order
 from regard.show.page.geometry import geometry
@@ -31,12 +31,12 @@ def weights_of(rng: np.random.Generator, width: int, heads: int, d: int, e: int,
     return [rng.normal(size=shape) for shape in shapes]
 
 
-def steps() -> DecoderSteps:
+def steps() -> DecoderAttention:
     rng = np.random.default_rng(SEED)
     states, weight, keys, values, vector = (
         rng.normal(size=shape).astype(np.float32) for shape in ((3, 20), (20, 14), (4, 14), (4, 16), (14,))
     )
-    return DecoderSteps(
+    return DecoderAttention(
         ("two", "black", "cats", "</s>"),
         ("deux", "chats", "noirs"),
         states,

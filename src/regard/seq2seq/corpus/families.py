@@ -19,7 +19,7 @@ _STEM, _ENDING, _MORE = 4, 3, 4  # letters
 
 def families(words: Iterable[str]) -> list[list[str]]:
     """Return different words in their families, both in alphabetical order."""
-    found: list[list[str]] = []
+    result: list[list[str]] = []
     stems: list[str] = []  # of open families, each the beginning of the next
     joined: list[tuple[int, list[str]]] = []  # their longest words, and their words
     for letters, word in sorted((_letters(word), word) for word in {*words}):
@@ -28,12 +28,12 @@ def families(words: Iterable[str]) -> list[list[str]]:
             joined.pop()
         family = next((family for longest, family in joined if len(letters) <= longest), None)
         if family is None:
-            found.append(family := [])
+            result.append(family := [])
             if len(letters) >= _STEM:
                 stems.append(letters[: max(len(letters) - _ENDING, _STEM)])
                 joined.append((len(letters) + _MORE, family))
         family.append(word)
-    return found
+    return result
 
 
 def _letters(word: str) -> str:

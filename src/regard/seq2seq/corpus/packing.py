@@ -81,9 +81,9 @@ class Rows(Sequence[tuple[int, ...]]):
 
         `rows`: ids above END. Returns integer array: of several equal ones, the first.
         """
-        other = Rows.of(rows)
+        sought = Rows.of(rows)
         order, codes = self._sorted
-        wanted = _codes(other.tokens, other._ends)
+        wanted = _codes(sought.tokens, sought._ends)
         first, stop = (np.searchsorted(codes, wanted, side) for side in ("left", "right"))
         return np.array(
             [
@@ -102,9 +102,9 @@ class Rows(Sequence[tuple[int, ...]]):
 def _codes(tokens: NDArray[Any], ends: NDArray[Any]) -> NDArray[np.uint64]:
     """Return a number for each sequence, hardly ever the same for two; they depend on all tokens and their order."""
     lengths = np.diff(ends, prepend=-1)
-    left = np.repeat(ends, lengths) - np.arange(len(tokens))
+    remaining = np.repeat(ends, lengths) - np.arange(len(tokens))
     powers = np.cumprod(np.full(int(lengths.max(initial=1)), 0x9E3779B97F4A7C15, np.uint64))
-    mixed = (tokens.astype(np.uint64) + np.uint64(1)) * powers[left]
+    mixed = (tokens.astype(np.uint64) + np.uint64(1)) * powers[remaining]
     mixed ^= mixed >> np.uint64(32)
     return np.asarray(np.add.reduceat(mixed, ends - lengths + 1) if len(ends) else mixed, np.uint64)
 

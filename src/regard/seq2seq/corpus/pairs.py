@@ -35,6 +35,7 @@ __all__ = [
     "by_source",
     "check_sides",
     "Skipped",
+    "as_examples",
     "as_pairs",
     "no_pair",
     "paired",
@@ -42,7 +43,6 @@ __all__ = [
     "read_lines",
     "read_pairs",
     "read_two",
-    "several",
     "memoized",
     "standard_input",
     "two_sides",
@@ -244,11 +244,14 @@ def read_two(
         _check.fail(f"source and target must be different files. Got {source} and {target} instead.")
     names = (display_name(source), display_name(target))
     with file_lines(source) as sources, file_lines(target) as targets:
-        return _of_two(names, (_Lines(sources), _Lines(targets)), skipped, kept)
+        return _of_two(names, (_CountedLines(sources), _CountedLines(targets)), skipped, kept)
 
 
 def _of_two(
-    names: tuple[str, str], files: tuple[_Lines, _Lines], skipped: _OnSkipped | None, kept: _OnKept | None
+    names: tuple[str, str],
+    files: tuple[_CountedLines, _CountedLines],
+    skipped: _OnSkipped | None,
+    kept: _OnKept | None,
 ) -> list[tuple[str, str]]:
     """Return the sentence pairs of the lines of two files."""
     shared = memoized(_same)
@@ -278,7 +281,7 @@ def check_sides(pairs: Sequence[Sequence[str]], names: Sequence[str]) -> None:
         _check.fail(rule, hint=f"join them to one file of pairs: cat {' '.join(names)}")
 
 
-class _Lines(Iterator[str]):
+class _CountedLines(Iterator[str]):
     """Iterate over lines and count them."""
 
     def __init__(self, lines: Iterator[str]) -> None:
@@ -325,15 +328,15 @@ def as_pairs(
     return complete
 
 
-def several(name: str, given: Any, read: Callable[[Any], object]) -> list[Any]:
-    """Return a list of what a user gives for an argument, after a check that it is several examples, and not one."""
-    single = isinstance(given, np.ndarray) and (not given.ndim or _is_example(given, read))
-    listed = isinstance(given, Sequence) or hasattr(given, "tolist")  # of NumPy, pandas and others
-    if single or not listed or isinstance(given, str | bytes):
-        got = f"one array of shape {given.shape}" if single else type(given).__name__
+def as_examples(name: str, argument: Any, read: Callable[[Any], object]) -> list[Any]:
+    """Return the examples of an argument as a list; raise if it is a single example."""
+    single = isinstance(argument, np.ndarray) and (not argument.ndim or _is_example(argument, read))
+    listed = isinstance(argument, Sequence) or hasattr(argument, "tolist")  # of NumPy, pandas and others
+    if single or not listed or isinstance(argument, str | bytes):
+        got = f"one array of shape {argument.shape}" if single else type(argument).__name__
         rule = f"{name} must be a sequence of examples. Got {got} instead."
         _check.fail(rule, hint="[example], not example", kind=TypeError)
-    return list(given) if hasattr(given, "__iter__") else list(given.tolist())
+    return list(argument) if hasattr(argument, "__iter__") else list(argument.tolist())
 
 
 def _is_example(array: NDArray[Any], read: Callable[[Any], object]) -> bool:
@@ -349,18 +352,18 @@ def paired(
     sources: Any, targets: Any, source: Source, target: Tokenizer, name: str = "targets"
 ) -> list[tuple[Any, Any]]:
     """Pair sources with targets, `name` in error messages, both unread."""
-    lists = several("sources", sources, source.read), several(name, targets, target.tokenize)
+    lists = as_examples("sources", sources, source.read), as_examples(name, targets, target.tokenize)
     if len(lists[0]) != len(lists[1]):
         got = f"{len(lists[1])} for {len(lists[0])}"
         _check.fail(f"{name} must be as many as sources. Got {got} instead.")
     return list(zip(*lists, strict=True))
 
 
-def two_sides(given: Any, name: str) -> tuple[Any, Any]:
+def two_sides(argument: Any, name: str) -> tuple[Any, Any]:
     """Return the sources and the targets of an argument, both unread."""
-    if not isinstance(given, tuple | list) or len(given) != 2:
-        _check.fail(f"{name} must be (sources, targets). Got {given!r:.60} instead.", kind=TypeError)
-    return given[0], given[1]
+    if not isinstance(argument, tuple | list) or len(argument) != 2:
+        _check.fail(f"{name} must be (sources, targets). Got {argument!r:.60} instead.", kind=TypeError)
+    return argument[0], argument[1]
 
 
 # ------------------------------------------------------------------------------------------------------ lines

@@ -85,7 +85,9 @@ def records(
             error = (
                 f"{name}, line {row.line}: {_counted(len(cells))}, but the first row has {len(first.cells)}"
             )
-        yield Record(row.line, [_joined(cells, own) for own in chosen] if cells and not error else [], error)
+        yield Record(
+            row.line, [_joined(cells, side) for side in chosen] if cells and not error else [], error
+        )
 
 
 def _trimmed(cells: list[str], least: int) -> list[str]:

@@ -38,7 +38,7 @@ _MOST = 1e9  # of a number in a file
 
 
 class Calibration(NamedTuple):
-    """Makes the probability that the answer of a search is right of the log-probabilities of its hypotheses.
+    """Map the log-probabilities of a search's hypotheses to the probability that its best answer is right.
 
     `intercept`, `share_slope`, `mass_slope`: of the log-odds; `beam`: the beam size of the search; `answers`: how many
     it was fitted to; `usual`: the log-probability that 99 of 100 of them have at least.
@@ -99,13 +99,13 @@ def _log_odds(logs: Sequence[float]) -> tuple[float, float]:
     first, *others = (math.exp(log - top) for log in logs)
     rest = sum(others)
     total = (first + rest) * math.exp(top)
-    return _logit(first, rest), _logit(total, 1 - total)
+    return _log_ratio(first, rest), _log_ratio(total, 1 - total)
 
 
-def _logit(one: float, other: float) -> float:
+def _log_ratio(numerator: float, denominator: float) -> float:
     """Return the logarithm of a ratio, within limits."""
     least = math.exp(-2 * _LARGEST)
-    return max(min(math.log(max(one, least) / max(other, least)), _LARGEST), -_LARGEST)
+    return max(min(math.log(max(numerator, least) / max(denominator, least)), _LARGEST), -_LARGEST)
 
 
 def calibration_error(probabilities: Sequence[float], right: Sequence[bool]) -> float:

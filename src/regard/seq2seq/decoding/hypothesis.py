@@ -129,10 +129,10 @@ class BackPointers:
         tokens, logs, weights = self._read_back([ending for _, ending in endings])
         for i, (sentence, ending) in enumerate(endings):
             count = ending.step + (ending.token is not None)
-            own = tuple(tokens[i, : count - (ending.token == END)].tolist())
+            ids = tuple(tokens[i, : count - (ending.token == END)].tolist())
             length = int(self.lengths[sentence])
             parts = logs[i, :count].copy(), weights[i, :count, :length].copy()
-            hypotheses[sentence].append(hypothesis(own, *parts, length, self.scoring, ending.score))
+            hypotheses[sentence].append(hypothesis(ids, *parts, length, self.scoring, ending.score))
         return hypotheses
 
     def _read_back(self, endings: Sequence[Ending]) -> tuple[Ids, Array, Array]:

@@ -1,4 +1,4 @@
-"""What no output of a search has: loops, and unknown tokens that stand for no unknown source token.
+"""Restrictions of the outputs of a search: no loops, and no unknown token without an unknown source token.
 
 With a limit of repetitions no group of tokens comes more often in a row, unless a source of the same type of tokens has
 a group as often, and no output is empty. A group with unknown tokens is no loop: they stand for different words. An
@@ -68,16 +68,16 @@ def blocked(tokens: Sequence[int], most: int | None, copies: int = 0) -> list[in
 
     `copies`: how many unknown tokens there may be.
     """
-    found = [] if tokens.count(UNKNOWN) < copies else [UNKNOWN]
+    excluded = [] if tokens.count(UNKNOWN) < copies else [UNKNOWN]
     if most is None:
-        return found
+        return excluded
     if not tokens:
-        found.append(END)
+        excluded.append(END)
     for size in range(1, (len(tokens) + 1) // (most + 1) + 1):
         tail = tokens[len(tokens) + 1 - (most + 1) * size :]
         if tail[size:] == tail[:-size] and UNKNOWN not in tail:
-            found.append(tokens[-size])
-    return found
+            excluded.append(tokens[-size])
+    return excluded
 
 
 class Restricted:
@@ -93,7 +93,7 @@ class Restricted:
 
 
 class _Source(NamedTuple):
-    """What restricts the outputs of a source: the limit of repetitions, and how many of its tokens may be copied."""
+    """The restrictions of a source's outputs: the limit of repetitions, and how many of its tokens may be copied."""
 
     most: int | None
     copies: int

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, TypeAlias
 from regard import _check
 from regard.seq2seq.networks.base import Network
 from regard.seq2seq.networks.inputs.kinds import describe_input
+from regard.seq2seq.networks.options import today
 from regard.seq2seq.networks.parameters import Parameters
 from regard.seq2seq.networks.recurrent.config import RecurrentConfig
 from regard.seq2seq.networks.recurrent.network import RecurrentNetwork
@@ -59,5 +60,6 @@ def read_config(described: Mapping[str, Any]) -> Config:
     options = dict(described)
     name = options.pop("family", None)
     _check.choice("family", name, FAMILIES)
-    config: Config = FAMILIES[name].config(**options)
+    kind = FAMILIES[name].config
+    config: Config = kind(**today(kind, options))
     return config

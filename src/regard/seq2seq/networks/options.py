@@ -1,93 +1,95 @@
 """Options as fields of a frozen dataclass: a field has the default, the check and the description of an option.
 
-The arguments of the command line, their help and the tables of the documentation are made of these fields.
+The arguments of the command line, their help, the tables of the documentation and the tests of each option are made of
+these fields. To rename an option, rename its field and add its first name as `was`: finished trainings, checkpoints and
+model files are recognised then, and whoever gives the first name is told the other.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import field, fields
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from regard import _check
 
-__all__ = [
-    "Option",
-    "check_fields",
-    "choice",
-    "flag",
-    "integer",
-    "number",
-    "options_of",
-    "positive",
-    "share",
-    "size",
-]
+__all__ = ["ConfigOption", "check_fields", "first_names", "option", "options_of", "renamed", "size", "today"]
+
+T = TypeVar("T")
 
 
-class Option(NamedTuple):
+class ConfigOption(NamedTuple):
     """The description of a field, and the check of its values."""
 
-    description: str
-    default: str  # in words where it is chosen later
-    value: str  # in the help: N for an integer, X for a number
     check: Callable[[str, Any], Any]  # of a name and a value, which it returns as Python's own
+    description: str = ""  # empty where the data decide, and nobody gives a value
+    default: str = ""  # in words where it is chosen later
+    value: str = ""  # in the help: N for an integer, X for a number
+    example: Any = None
+    refused: tuple[Any, str] = (None, "")
+    was: str = ""
 
 
-def _field(value: str, check: Callable[[str, Any], Any], description: str, default: Any, shown: str) -> Any:
-    option = Option(description, shown or str(default), value, check)
-    return field(default=default, metadata={"option": option})
+# of each type of options: its value in the help, its check, and a value that is refused, with what it must be
+_TYPES: dict[type, tuple[str, Callable[..., Any], tuple[Any, str]]] = {
+    int: ("N", partial(_check.integer, least=1), (0, "at least 1")),
+    float: ("X", partial(_check.number, least=0), (-1.0, "at least 0")),
+    bool: ("true|false", _check.flag, (1, "True or False")),
+    str: ("", _check.choice, ("", "")),  # both depend on the choices
+}
+
+
+def option(
+    description: str,
+    default: Any = None,
+    shown: str = "",
+    *,
+    example: Any,
+    refused: tuple[Any, str] | None = None,
+    was: str = "",
+    **bounds: Any,
+) -> Any:
+    """Return the field of an option; without a default, it is chosen later.
+
+    `shown`: the default in words; `example`: another value, whose type is that of the option; `refused`: a value that
+    is wrong, and what it must be, where `bounds`, of the check, are given; `was`: the first name, if it is renamed.
+    Integers are at least 1 by default, and other numbers at least 0.
+    """
+    value, check, usual = _TYPES[type(example)]
+    if choices := bounds.get("choices"):
+        value, usual = "|".join(choices), ("", f"one of {str(choices)[1:-1]}")
+    words = shown or (default if isinstance(default, str) else str(default).lower())
+    made = ConfigOption(partial(check, **bounds), description, words, value, example, refused or usual, was)
+    return field(default=default, metadata={"option": made})
 
 
 def size(least: int) -> Any:
     """Return the field of a size that the data decide."""
-    return field(metadata={"option": Option("", "", "", partial(_check.integer, least=least))})
+    return field(metadata={"option": ConfigOption(partial(_check.integer, least=least))})
 
 
-def integer(
-    description: str, default: Any = None, shown: str = "", least: int = 1, most: int | None = None
-) -> Any:
-    """Return the field of an integer; without a default, it is chosen later."""
-    return _field("N", partial(_check.integer, least=least, most=most), description, default, shown)
-
-
-def positive(description: str, default: float | None = None, shown: str = "") -> Any:
-    """Return the field of a number greater than 0."""
-    return _field("X", partial(_check.number, positive=True), description, default, shown)
-
-
-def number(
-    description: str, default: float | None = None, shown: str = "", below: float | None = None
-) -> Any:
-    """Return the field of a number of at least 0, and less than another."""
-    return _field("X", partial(_check.number, least=0, below=below), description, default, shown)
-
-
-def share(description: str, default: float | None = None, shown: str = "") -> Any:
-    """Return the field of a number from 0 to 1."""
-    return _field("X", partial(_check.number, least=0, most=1), description, default, shown)
-
-
-def choice(description: str, default: str, choices: tuple[str, ...]) -> Any:
-    """Return the field of a name."""
-
-    def check(name: str, value: Any) -> Any:
-        _check.choice(name, value, choices)
-        return value
-
-    return _field("|".join(choices), check, description, default, "")
-
-
-def flag(description: str, default: bool) -> Any:
-    """Return the field of True or False."""
-    return _field("true|false", _check.flag, description, default, str(default).lower())
-
-
-def options_of(config: Any) -> dict[str, Option]:
+def options_of(config: Any) -> dict[str, ConfigOption]:
     """Return the options of a dataclass by name."""
     made = {each.name: each.metadata["option"] for each in fields(config) if each.metadata}
     return {name: option for name, option in made.items() if option.description}
+
+
+def renamed(config: Any) -> dict[str, str]:
+    """Return the names of the renamed options by their first names."""
+    return {option.was: name for name, option in options_of(config).items() if option.was}
+
+
+def today(config: Any, values: Mapping[str, T]) -> dict[str, T]:
+    """Return values by the names of today, where a file may have the first names."""
+    names = renamed(config)
+    return {names.get(name, name): value for name, value in values.items()}
+
+
+def first_names(config: Any, values: Mapping[str, T]) -> dict[str, T]:
+    """Return the values of options by their first names, of which a hash depends."""
+    options = options_of(config)
+    return {options[name].was or name: value for name, value in values.items()}
 
 
 def check_fields(config: Any) -> None:

@@ -82,9 +82,9 @@ def prediction_loss(
         hard = linear_cross_entropy(rows, embedding, positions[tokens], bias, smoothing=label_smoothing)
         terms.append((1 - (soft.weight if soft else 0), hard))
     if soft is not None:
-        own = SoftTargets(positions[soft.targets.tokens], soft.targets.log_probabilities)
+        sampled = SoftTargets(positions[soft.targets.tokens], soft.targets.log_probabilities)
         biases = p["output_bias"][ids], log_weights.astype(rows.dtype)
-        terms.append((soft.weight, _soft_loss(rows, soft._replace(targets=own), embedding, *biases)))
+        terms.append((soft.weight, _soft_loss(rows, soft._replace(targets=sampled), embedding, *biases)))
     if rdrop:
         # Rows are in the order of tokens; those of the columns' second half have the same order among themselves.
         second = real % following.shape[1] >= following.shape[1] // 2

@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields
 from typing import Any, Literal
 
 from regard import _check
-from regard.seq2seq.networks.options import check_fields, choice, integer, number, options_of, positive, share
+from regard.seq2seq.networks.options import check_fields, option, options_of
 
 __all__ = ["OF_TEACHERS", "OPTIONS", "ResolvedConfig", "TrainingConfig"]
 
@@ -26,41 +26,95 @@ class TrainingConfig:
     ValueError: dropout must be less than 1. Got 2.0 instead.
     """
 
-    epochs: int | None = integer(
-        "passes over the training pairs", None, "5 to 200, by the pairs; or as many as minutes allow"
+    epochs: int | None = option(
+        "passes over the training pairs",
+        shown="5 to 200, by the pairs; or as many as minutes allow",
+        example=3,
     )
-    minutes: float | None = positive("time limit of the training", None, "none")
-    steps: int | None = integer("batches that are read, instead of epochs or minutes", None, "by the epochs")
-    learning_rate: float | None = positive(
+    minutes: float | None = option(
+        "time limit of the training", positive=True, example=0.5, refused=(float("inf"), "finite")
+    )
+    steps: int | None = option(
+        "batches that are read, instead of epochs or minutes", shown="by the epochs", example=7
+    )
+    learning_rate: float | None = option(
         "largest learning rate of Adam, which falls from it to 0",
-        None,
-        "0.005; 0.001 for transformer or images",
+        shown="0.005; 0.001 for transformer or images",
+        positive=True,
+        example=0.25,
+        refused=(0.0, "greater than 0"),
     )
-    batch_tokens: int | None = integer("tokens of a side of a batch, padding included", None, "by the pairs")
-    warm_up: int | None = integer("steps of linear warm-up", None, "150, or a tenth of all")
-    label_smoothing: float = number("label smoothing (Szegedy et al. 2016)", 0.1, below=1)
-    dropout: float | None = number("largest dropout rate", None, "0.2; 0.1 for a transformer", below=1)
-    ema_decay: float = number(
-        "decay of the running mean of the parameters that is validated and saved", 0, "0: none", below=1
+    batch_tokens: int | None = option(
+        "tokens of a side of a batch, padding included", shown="by the pairs", example=64
     )
-    clip_norm: float = positive("largest norm of the gradient (clipping, Pascanu et al. 2013)", 1)
-    patience: int | None = integer("validations without a lower loss that end the training", None, "no end")
-    guided_alignment: float | None = number("weight of the loss of given links", None, "1 with --links")
-    soft_weight: float | None = share(
+    warm_up: int | None = option("steps of linear warm-up", shown="150, or a tenth of all", example=9)
+    label_smoothing: float = option(
+        "label smoothing (Szegedy et al. 2016)", 0.1, below=1, example=0.0, refused=(1.0, "less than 1")
+    )
+    dropout: float | None = option(
+        "largest dropout rate",
+        shown="0.2; 0.1 for a transformer",
+        below=1,
+        example=0.0,
+        refused=(2.0, "less than 1"),
+    )
+    ema_decay: float = option(
+        "decay of the running mean of the parameters that is validated and saved",
+        0,
+        "0: none",
+        below=1,
+        example=0.5,
+        refused=("x", "a number"),
+    )
+    clip_norm: float = option(
+        "largest norm of the gradient (clipping, Pascanu et al. 2013)",
+        1,
+        positive=True,
+        example=2.0,
+        refused=(-1.0, "greater than 0"),
+    )
+    patience: int | None = option(
+        "validations without a lower loss that end the training", shown="no end", example=3
+    )
+    guided_alignment: float | None = option(
+        "weight of the loss of given links", shown="1 with --links", example=0.0
+    )
+    soft_weight: float | None = option(
         "weight of the teachers' distributions in the loss; their answers and the pairs have the rest",
-        None,
-        "0.5 with teachers",
+        shown="0.5 with teachers",
+        most=1,
+        example=0.25,
+        refused=(1.5, "at most 1"),
     )
-    temperature: float = positive(
-        "temperature of the teachers' and the student's distributions (Hinton et al. 2015)", 1
+    temperature: float = option(
+        "temperature of the teachers' and the student's distributions (Hinton et al. 2015)",
+        1,
+        positive=True,
+        example=3.0,
+        refused=(0.0, "greater than 0"),
     )
-    rdrop: float = number("weight of R-Drop (Liang et al. 2021)", 0, "0: none")
-    keep: Literal["best", "last"] = choice(
-        "keep the model of the lowest validation loss, or of the last validation", "best", ("best", "last")
+    rdrop: float = option("weight of R-Drop (Liang et al. 2021)", 0, "0: none", example=1.0)
+    keep: Literal["best", "last"] = option(
+        "keep the model of the lowest validation loss, or of the last validation",
+        "best",
+        choices=("best", "last"),
+        example="last",
     )
-    shift: int = integer("most pixels by which training pictures are shifted", 0, least=0)
-    noise: float = number("standard deviation of noise in training pictures and vectors", 0, below=1)
-    seed: int = integer("random seed", 1, least=0)
+    shift: int = option(
+        "most pixels by which training pictures are shifted",
+        0,
+        least=0,
+        example=1,
+        refused=(True, "an integer"),
+    )
+    noise: float = option(
+        "standard deviation of noise in training pictures and vectors",
+        0,
+        below=1,
+        example=0.5,
+        refused=(1.0, "less than 1"),
+    )
+    seed: int = option("random seed", 1, least=0, example=0, refused=(1.5, "an integer"))
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -101,5 +155,5 @@ class ResolvedConfig(TrainingConfig):
 
     def rate_at(self, step: int, steps: int, passed: float) -> float:
         """Return Adam's rate at a step counted from 1, when a share `passed` of the time limit is over."""
-        left = min((steps - step + 1) / max(steps - self.warm_up, 1), 1 - passed)
-        return self.learning_rate * max(min(step / self.warm_up, left), 0.0)
+        remaining = min((steps - step + 1) / max(steps - self.warm_up, 1), 1 - passed)
+        return self.learning_rate * max(min(step / self.warm_up, remaining), 0.0)

@@ -13,7 +13,7 @@ from regard import _check
 from regard.seq2seq.corpus.batching import Corpus
 from regard.seq2seq.networks.families import FAMILIES, Config
 from regard.seq2seq.networks.inputs.kinds import input_of
-from regard.seq2seq.networks.options import options_of
+from regard.seq2seq.networks.options import options_of, renamed
 from regard.seq2seq.sources import Spec
 from regard.seq2seq.training.config import ResolvedConfig, TrainingConfig
 
@@ -27,9 +27,12 @@ _OF_MANY = 0.4  # factor of the rate, since many pairs mean many steps and large
 
 def check(family: str, network: Mapping[str, Any], training: TrainingConfig, source: Spec) -> None:
     """Check options of a network and of its training before data are read."""
-    known = options_of(FAMILIES[family].config)
+    kind = FAMILIES[family].config
+    known = options_of(kind)
     if unknown := sorted(set(network) - set(known)):
-        _check.fail(f"network must have names among {', '.join(known)}. Got {unknown[0]!r:.60} instead.")
+        rule = f"network must have names among {', '.join(known)}. Got {unknown[0]!r:.60} instead."
+        new = renamed(kind).get(unknown[0])
+        _check.fail(rule, hint=f"{unknown[0]} is called {new}" if new else "")
     config = choose_config(family, _SOME, source, 1, network)
     for name in network:
         if name in config.unused_options:

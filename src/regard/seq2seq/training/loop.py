@@ -19,6 +19,7 @@ from regard._version import __version__
 from regard.nn import Adam
 from regard.seq2seq.corpus.batching import Batch, Corpus, batches
 from regard.seq2seq.networks.base import Network
+from regard.seq2seq.networks.options import renamed
 from regard.seq2seq.networks.parameters import Parameters
 from regard.seq2seq.storage.checkpoint_file import State
 from regard.seq2seq.training.config import ResolvedConfig
@@ -121,17 +122,17 @@ class Training:
 
     def resume_from(self, state: State) -> None:
         """Resume from a state of a training of the same network with the same pairs and options."""
-        if changed := _changed(state.fingerprint, self.fingerprint()):
+        if changed := _changed(self._today(state.fingerprint), self.fingerprint()):
             _check.fail(f"the checkpoint is of another training: {changed}")
-        own = self.state().arrays
-        shapes, needed = ({name: a.shape for name, a in part.items()} for part in (state.arrays, own))
+        arrays = self.state().arrays
+        shapes, needed = ({name: a.shape for name, a in part.items()} for part in (state.arrays, arrays))
         if shapes != needed:
             _check.fail("the checkpoint doesn't have the arrays of this training")
         if state.step > self.total:
             _check.fail(f"the checkpoint is at step {state.step}, the training has {self.total}")
         if (state.arrays["adam_square"] < 0).any():
             _check.fail("the checkpoint's adam_square must not be negative: it is a mean of squares")
-        for name, array in own.items():
+        for name, array in arrays.items():
             array[...] = state.arrays[name]
         self.step, self.seconds = state.step, state.seconds
         self.best_loss, self.waited = state.best_loss, state.waited
@@ -149,6 +150,16 @@ class Training:
         parts |= {f"network {name}": value for name, value in network.items()}
         parts |= {f"training {name}": value for name, value in training.items()}
         return {name: str(value) for name, value in parts.items()}
+
+    def _today(self, fingerprint: Mapping[str, str]) -> dict[str, str]:
+        """Return a fingerprint by the names that the options have today."""
+        configs = {"network": self.network.config, "training": self.config}
+        names = {
+            f"{part} {first}": f"{part} {name}"
+            for part, config in configs.items()
+            for first, name in renamed(config).items()
+        }
+        return {names.get(name, name): value for name, value in fingerprint.items()}
 
     def __iter__(self) -> Iterator[TrainingStep]:
         """Train until the end; yield after each step, when the training is in a consistent state."""
@@ -236,8 +247,8 @@ class Training:
     def _expected_total(self) -> int:
         if self.config.minutes is None:
             return self.total
-        left = max(60 * self.config.minutes - self.seconds, 0)
-        paced = self.step + round(self.step * left / max(self.seconds - self.prepared, 1e-9))
+        remaining = max(60 * self.config.minutes - self.seconds, 0)
+        paced = self.step + round(self.step * remaining / max(self.seconds - self.prepared, 1e-9))
         return min(self.total, paced)
 
     def _validated(self, step: TrainingStep) -> TrainingStep:
@@ -262,12 +273,12 @@ class Training:
 @contextmanager
 def _replaced(array: Array, values: Array) -> Iterator[None]:
     """Replace the values of an array during a ``with`` block."""
-    own = array.copy()
+    before = array.copy()
     array[...] = values
     try:
         yield
     finally:
-        array[...] = own
+        array[...] = before
 
 
 class _TwoThreadGradients:

@@ -28,7 +28,7 @@ from regard.seq2seq.training import defaults
 from regard.seq2seq.training.config import TrainingConfig
 from regard.seq2seq.training.loop import Training
 
-__all__ = ["GivenLinks", "Prepared", "Progress", "Specification", "Taught", "prepare"]
+__all__ = ["GivenLinks", "PreparedTraining", "Progress", "Specification", "TeacherTargets", "prepare"]
 
 Pairs = Sequence[tuple[Any, Any]]
 GivenLinks = Sequence[Links] | Callable[[Source, Tokenizer, Sequence[Pair]], Sequence[Links]] | None
@@ -47,22 +47,22 @@ class Specification(Protocol):
 
     @property
     def reader(self) -> Source:
-        """What reads sources, before it has learned anything."""
+        """The reader of sources, before it is fitted."""
 
     @property
     def target_reader(self) -> Text:
-        """What reads targets, before it has learned anything."""
+        """The reader of targets, before it is fitted."""
 
 
-class Taught(NamedTuple):
-    """What a student has of its teachers: the tokenizers of both sides, and the distributions of each pair's tokens."""
+class TeacherTargets(NamedTuple):
+    """The tokenizers of both sides that a student shares with its teachers, and their distributions of each token."""
 
     source: Source
     target: Tokenizer
     soft: Sequence[SoftTargets]
 
 
-class Prepared(NamedTuple):
+class PreparedTraining(NamedTuple):
     """A training before its first step, and the model that it trains."""
 
     training: Training
@@ -76,31 +76,31 @@ def prepare(
     valid: Pairs | None,
     links: GivenLinks,
     progress: Progress | None = None,
-    taught: Taught | None = None,
-) -> Prepared:
+    taught: TeacherTargets | None = None,
+) -> PreparedTraining:
     """Prepare a training; without validation pairs, some of the pairs are held out."""
     _check_taught(spec, valid, taught)
     reader = (spec.reader, spec.target_reader.tokenizer) if taught is None else taught[:2]
     read, read_valid, links = _read(spec, reader, pairs, valid, links)
     source, target = _fitted(spec, read) if taught is None else taught[:2]
     read, read_valid = (
-        [(source.load(one), target.read(two)) for one, two in each] for each in (read, read_valid)
+        [(source.load(text), target.read(answer)) for text, answer in part] for part in (read, read_valid)
     )
     if callable(links):
         links = links(source, target, read)
     soft = taught and taught.soft
     learned = encode_pairs(source, target, read, links, soft, longest=spec.max_tokens, what="training")
     validation = encode_pairs(source, target, read_valid, longest=spec.max_tokens, what="validation")
-    own, sizes = source.spec.tokens, source.spec
+    source_tokens, sizes = source.spec.tokens, source.spec
     if any(map(augments, spec.extras)):
-        sizes = sizes._replace(tokens=own + len(target))
+        sizes = sizes._replace(tokens=source_tokens + len(target))
     minutes = spec.training.minutes
     config = defaults.choose_config(spec.family, len(learned), sizes, len(target), spec.network, minutes)
     begun = time.monotonic()
-    extras, held_out = _learn_extras(spec.extras, learned, validation, (own, len(target)), progress)
+    extras, held_out = _learn_extras(spec.extras, learned, validation, (source_tokens, len(target)), progress)
     for extra in extras.values():
         if isinstance(extra, SourceAugmenter):
-            learned, validation = _augmented((learned, validation), extra, own, progress)
+            learned, validation = _augmented((learned, validation), extra, source_tokens, progress)
     chosen = defaults.choose_training(config, learned, spec.training)
     network = build(config)
     counts = np.bincount(learned.target, minlength=len(target))
@@ -111,10 +111,10 @@ def prepare(
     training = Training(network, learned, validation, chosen, options, prepared)
     most = max(USUAL, repetitions(learned.target))
     model = Model(network, source, target, extras, repetitions=most)
-    return Prepared(training, model, held_out)
+    return PreparedTraining(training, model, held_out)
 
 
-def _check_taught(spec: Specification, valid: Pairs | None, taught: Taught | None) -> None:
+def _check_taught(spec: Specification, valid: Pairs | None, taught: TeacherTargets | None) -> None:
     """Check that options of teaching go with teachers, and those with validation pairs."""
     if taught is None and spec.training.soft_weight:
         got = spec.training.soft_weight

@@ -164,4 +164,6 @@ def _script(words: Iterable[str]) -> dict[str, str]:
 def _recipe(recipes: Iterable[Recipe], words: int, end: Mapping[str, float]) -> Recipe:
     """Return the first recipe for so many words, and for a training with this end."""
     first = next(key for key in _LONG if key in end)
-    return next(one for one in recipes if words >= one.words and (not one.long or end[first] >= _LONG[first]))
+    return next(
+        each for each in recipes if words >= each.words and (not each.long or end[first] >= _LONG[first])
+    )

@@ -32,7 +32,7 @@ _TITLE = "Every number can be changed"
 
 
 class AnySteps(Protocol):
-    """The fields of `regard.seq2seq.networks.recurrent.attended.DecoderSteps` that a page shows."""
+    """The fields of `regard.seq2seq.networks.recurrent.attended.DecoderAttention` that a page shows."""
 
     @property
     def source_tokens(self) -> tuple[str, ...]:

@@ -269,15 +269,20 @@ def _add_longest(add: Any) -> None:
 
 def add_training(group: Any, *, without: Collection[str]) -> None:
     """Add the options of training, which are the fields of `TrainingConfig`."""
-    for name, option in OPTIONS.items():
-        if name in without:
-            continue
+    offered = {name: option for name, option in OPTIONS.items() if name not in without}
+    first = {_argument(option.was): _argument(name) for name, option in offered.items() if option.was}
+    group.set_defaults(renamed=first)  # for suggestions
+    for name, option in offered.items():
         group.add_argument(
-            f"--{name.replace('_', '-')}",
+            _argument(name),
             type=partial(_checked, name),
             metavar=option.value,
             help=f"{option.description} (default: {option.default})",
         )
+
+
+def _argument(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
 
 
 def _checked(name: str, text: str) -> Any:

@@ -24,6 +24,8 @@ from regard.seq2seq.corpus.pairs import Pair, read_pairs, read_two
 from regard.seq2seq.corpus.splits import Groups, hold_out, split_validation
 from regard.seq2seq.distillation import Labels
 from regard.seq2seq.model import Seq2Seq
+from regard.seq2seq.networks.families import FAMILIES
+from regard.seq2seq.networks.options import first_names
 from regard.seq2seq.sources import Example
 from regard.show.terminal.text import note
 
@@ -175,9 +177,11 @@ def short_pairs(model: Seq2Seq, pairs: Sequence[Pair], longest: int) -> list[Pai
 
 
 def identity(model: Seq2Seq, data: Data) -> str:
-    """Return a hash of a model's configuration, by the names of its fields, and of the pairs with their links."""
+    """Return a hash of a model's configuration, by first names of options, and of the pairs with their links."""
     options = {n: x for n, x in vars(model).items() if not n.startswith("_") and x not in (None, {})}
-    options["training"] = model.training.given()
+    options["training"] = first_names(model.training, model.training.given())
+    if model.network:
+        options["network"] = first_names(FAMILIES[model.family].config, model.network)
     links = (
         [] if data.links is None else [data.links.file.by, *(sorted(line.links) for line in data.links.lines)]
     )

@@ -1,3 +1,3 @@
-"""What a network makes of its source: of tokens, of vectors and of images."""
+"""The inputs of a network: embeddings of tokens, vectors and images."""
 
 __all__: list[str] = []

@@ -35,7 +35,7 @@ class Input(ABC):
     @property
     @abstractmethod
     def spec(self) -> Spec:
-        """What it reads."""
+        """The form of the sources that it reads."""
 
     @property
     def ordered(self) -> bool:

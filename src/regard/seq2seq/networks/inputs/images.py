@@ -170,7 +170,7 @@ def _checked_filters(filters: Any) -> tuple[int, ...]:
     if not 1 <= len(filters) <= _MOST_STAGES:
         _check.fail(f"filters must have 1 to {_MOST_STAGES} stages. Got {len(filters)} instead.")
     return tuple(
-        _check.integer(f"filters[{number}]", one, 1, _MOST_FILTERS) for number, one in enumerate(filters)
+        _check.integer(f"filters[{number}]", size, 1, _MOST_FILTERS) for number, size in enumerate(filters)
     )
 
 

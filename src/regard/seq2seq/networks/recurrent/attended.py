@@ -1,4 +1,4 @@
-"""What a recurrent decoder attends with at each step of a translation: states, their projection, annotations."""
+"""The attention of a recurrent decoder at each step of a translation: its states, their projection, annotations."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from regard.seq2seq.networks.recurrent.network import RecurrentNetwork
 from regard.seq2seq.networks.recurrent.ops import Forward
 from regard.seq2seq.networks.recurrent.stepper import RecurrentStepper
 
-__all__ = ["DecoderSteps", "decoder_steps"]
+__all__ = ["DecoderAttention", "decoder_steps"]
 
 Array = NDArray[Any]
 
 
 @dataclass(frozen=True, eq=False)
-class DecoderSteps(Displayed):
+class DecoderAttention(Displayed):
     """The attention of each of n decoder steps to m source tokens, from the states to the contexts.
 
     `source_tokens`, `target_tokens`: without markers of spacing, the source's with </s> and retrieved ones; `states`
@@ -55,7 +55,7 @@ class DecoderSteps(Displayed):
         return attend(self.queries, self.keys, self.values, score=self.score)
 
 
-class _Watched(Forward):
+class _Recording(Forward):
     """The operations of a step, which keep the states that attend."""
 
     def __init__(
@@ -89,7 +89,7 @@ class _WatchedStepper(RecurrentStepper):
         self.states: list[Array] = []
 
     def _operations(self) -> Forward:
-        return _Watched(self.p, self.c, self.encoded, self.states)
+        return _Recording(self.p, self.c, self.encoded, self.states)
 
 
 def decoder_steps(
@@ -98,7 +98,7 @@ def decoder_steps(
     before: Sequence[int],
     source_tokens: tuple[str, ...],
     target_tokens: tuple[str, ...],
-) -> DecoderSteps:
+) -> DecoderAttention:
     """Take the decoder steps of a translation.
 
     `source` (m, F): the m ids of the source, END included; or its vectors or cells; `before`: the n ids that the
@@ -109,7 +109,7 @@ def decoder_steps(
     stepper = _WatchedStepper(p, c, encoded)
     for token in before:
         stepper(np.array([[token]]))
-    return DecoderSteps(
+    return DecoderAttention(
         source_tokens,
         target_tokens,
         states=np.stack(stepper.states),

@@ -13,7 +13,7 @@ from regard import _check
 from regard.seq2seq.networks.inputs.base import Input
 from regard.seq2seq.networks.inputs.kinds import check_source
 from regard.seq2seq.networks.inputs.tokens import TokenInput
-from regard.seq2seq.networks.options import check_fields, choice, flag, integer, size
+from regard.seq2seq.networks.options import check_fields, option, size
 from regard.seq2seq.networks.recurrent.cells import GATES, layer, parts
 
 __all__ = ["SCORES", "RecurrentConfig"]
@@ -75,20 +75,37 @@ class RecurrentConfig:
 
     source_tokens: int = size(0)
     target_tokens: int = size(1)
-    embedding: int = integer("size of embeddings, and of the readout", 160)
-    encoder: int = integer("size of the encoder's state, in each direction", 128)
-    decoder: int = integer("size of the decoder's state; with score=dot, twice that of the encoder", 192)
-    attention: int = integer("size in which decoder states and annotations are compared", 128, least=0)
-    score: str = choice("score function", "additive", ("none", *SCORES))
-    style: str = choice(
+    embedding: int = option("size of embeddings, and of the readout", 160, example=24)
+    encoder: int = option("size of the encoder's state, in each direction", 128, example=24)
+    decoder: int = option(
+        "size of the decoder's state; with score=dot, twice that of the encoder", 192, example=24
+    )
+    attention: int = option(
+        "size in which decoder states and annotations are compared",
+        128,
+        least=0,
+        example=24,
+        refused=(-1, "at least 0"),
+    )
+    score: str = option("score function", "additive", choices=("none", *SCORES), example="general")
+    style: str = option(
         "when the decoder attends: within a step, before it, or after it",
         "conditional",
-        ("conditional", "bahdanau", "luong"),
+        choices=("conditional", "bahdanau", "luong"),
+        example="luong",
     )
-    cell: str = choice("recurrent cell", "gru", tuple(GATES))
-    layers: int = integer("layers of the decoder", 1, most=_MOST)
-    encoder_layers: int = integer("layers of the encoder", 0, "0: as many as layers", least=0, most=_MOST)
-    input_feeding: bool = flag("read the readout of the step before, in Luong's style", True)
+    cell: str = option("recurrent cell", "gru", choices=tuple(GATES), example="lstm")
+    layers: int = option("layers of the decoder", 1, most=_MOST, example=2, refused=(10**9, "at most 32"))
+    encoder_layers: int = option(
+        "layers of the encoder",
+        0,
+        "0: as many as layers",
+        least=0,
+        most=_MOST,
+        example=2,
+        refused=(33, "at most 32"),
+    )
+    input_feeding: bool = option("read the readout of the step before, in Luong's style", True, example=False)
     inputs: Input | None = None
 
     # how sizes and options of training are chosen by default, see `regard.seq2seq.training.defaults`

@@ -43,9 +43,9 @@ class RecurrentNetwork:
         bias.
         """
         for name, parameter in self.parameters.items():
-            own = self.config.input.initialize(name, parameter.shape, rng)
-            if own is not None:
-                parameter[...] = own
+            initial = self.config.input.initialize(name, parameter.shape, rng)
+            if initial is not None:
+                parameter[...] = initial
             elif name.endswith(("gain", "shift")):
                 parameter[...] = name.endswith("gain")
             elif name == "source_embedding":

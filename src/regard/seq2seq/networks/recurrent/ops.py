@@ -147,11 +147,11 @@ class Taped:
             dy = y.summed()
             if squash:
                 dy = (1 - y.value * y.value) * dy
-            rows, own = as_rows(dy), bias
+            rows, bias_name = as_rows(dy), bias
             for x, weight in terms:
                 x.add(multiply(rows, ops.p[weight].T).reshape(x.value.shape))
-                ops.uses.setdefault((weight, own), []).append((as_rows(x.value), rows))
-                own = None  # the bias goes with the first weight
+                ops.uses.setdefault((weight, bias_name), []).append((as_rows(x.value), rows))
+                bias_name = None  # the bias goes with the first weight
             if added:
                 added.add(dy)
 

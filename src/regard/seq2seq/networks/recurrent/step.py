@@ -96,8 +96,8 @@ def _layers(ops: Ops[V], c: RecurrentConfig, gates: V, memory: Sequence[V]) -> l
             gates = ops.linear(
                 (top(c, new), layer("decoder_input", number)), bias=layer("decoder_bias", number)
             )
-        own = memory[number * parts(c.cell) : (number + 1) * parts(c.cell)]
-        new += _cell(ops, gates, own, layer("decoder_state", number))
+        states = memory[number * parts(c.cell) : (number + 1) * parts(c.cell)]
+        new += _cell(ops, gates, states, layer("decoder_state", number))
     return new
 
 

@@ -9,7 +9,7 @@ from regard import _check
 from regard.seq2seq.networks.inputs.base import Input
 from regard.seq2seq.networks.inputs.kinds import check_source
 from regard.seq2seq.networks.inputs.tokens import TokenInput
-from regard.seq2seq.networks.options import check_fields, integer, size
+from regard.seq2seq.networks.options import check_fields, option, size
 
 __all__ = ["TransformerConfig"]
 
@@ -54,16 +54,22 @@ class TransformerConfig:
 
     source_tokens: int = size(0)
     target_tokens: int = size(1)
-    model_size: int = integer("the model dimension, a multiple of heads", 256)
-    heads: int = integer("heads of each attention", 4)
-    feedforward_size: int = integer("size of the feed-forward layers", 1024)
-    encoder_layers: int = integer("layers of the encoder", 3, most=_MOST)
-    decoder_layers: int = integer("layers of the decoder", 3, most=_MOST)
-    alignment_layer: int = integer(
+    model_size: int = option("the model dimension, a multiple of heads", 256, example=8)
+    heads: int = option("heads of each attention", 4, example=2, refused=(True, "an integer"))
+    feedforward_size: int = option("size of the feed-forward layers", 1024, example=8)
+    encoder_layers: int = option(
+        "layers of the encoder", 3, most=_MOST, example=1, refused=(65, "at most 64")
+    )
+    decoder_layers: int = option(
+        "layers of the decoder", 3, most=_MOST, example=1, refused=(65, "at most 64")
+    )
+    alignment_layer: int = option(
         "the decoder layer, from 1, whose attention is the alignment",
         0,
         "0: the one before the last",
         least=0,
+        example=1,
+        refused=(-1, "at least 0"),
     )
     inputs: Input | None = None
 

@@ -48,9 +48,9 @@ class TransformerNetwork:
         Glorot and Bengio 2010, eq. 16.
         """
         for name, parameter in self.parameters.items():
-            own = self.config.input.initialize(name, parameter.shape, rng)
-            if own is not None:
-                parameter[...] = own
+            initial = self.config.input.initialize(name, parameter.shape, rng)
+            if initial is not None:
+                parameter[...] = initial
             elif name.endswith(
                 "embedding"
             ):  # so that embeddings enter with variance 1, and logits leave with it

@@ -119,9 +119,9 @@ def decode(
     cross: list[MultiHeadAttention] = []
     backs: list[Callable[[Array, Array, Named], Array]] = []
     for i, layer in enumerate(layers(p, "decoder")):
-        own = MultiHeadAttention(padding, padding, heads, mask.causal())
+        causal = MultiHeadAttention(padding, padding, heads, mask.causal())
         cross.append(MultiHeadAttention(padding, source_padding, heads, visible, with_weights=i == aligned))
-        x, back = _decoder_layer(p, layer, x, memory, (own, cross[-1]), drop)
+        x, back = _decoder_layer(p, layer, x, memory, (causal, cross[-1]), drop)
         backs.append(back)
     readout, norm_back = layer_norm(x, p["decoder_gain"], p["decoder_shift"])
 

@@ -132,8 +132,8 @@ class TransformerStepper(Stepper):
 
     def _extend(self, batch: int, k: int) -> None:
         """Make the next token visible to its hypothesis, and enlarge the caches if they are full."""
-        own = np.broadcast_to(np.eye(k, dtype=bool), (batch, k, k))
-        self.visible = np.concatenate([self.visible, own], axis=-1)
+        new_token = np.broadcast_to(np.eye(k, dtype=bool), (batch, k, k))
+        self.visible = np.concatenate([self.visible, new_token], axis=-1)
         if self.visible.shape[-1] > self.capacity:
             self.capacity = 2 * self.visible.shape[-1]
             self.caches = [self._moved(cache, np.arange(batch)) for cache in self.caches]
