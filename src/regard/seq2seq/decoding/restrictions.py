@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from regard.seq2seq.networks.base import Predictor, Stepper
 from regard.seq2seq.networks.top_tokens import TopTokens
-from regard.seq2seq.sources.text.vocabulary import END, PAD, START, UNKNOWN
+from regard.seq2seq.sources.text.vocabulary import END, START, UNKNOWN
 
 __all__ = ["USUAL", "Restricted", "Restrictions", "blocked", "repetitions"]
 
@@ -88,34 +88,32 @@ class Restricted:
 
     def stepper(self, source: Ids, lengths: Ids, width: int = 1) -> Stepper:
         """Begin a search for sources (T, B) of these lengths (B,)."""
-        sources = [_Source.of(source[:length, i], self.restrictions) for i, length in enumerate(lengths)]
-        return _Stepper(self.network.stepper(source, lengths, width), sources, width)
+        limits = [_limits(source[:length, i], self.restrictions) for i, length in enumerate(lengths)]
+        return _Stepper(self.network.stepper(source, lengths, width), np.array(limits, np.int64), width)
 
 
-class _Source(NamedTuple):
-    """The restrictions of a source's outputs: the limit of repetitions, and how many of its tokens may be copied."""
+_NO_LIMIT = 1 << 32  # repetitions: more than an output has tokens
 
-    most: int | None
-    copies: int
 
-    @classmethod
-    def of(cls, row: Array, restrictions: Restrictions) -> _Source:
-        most, is_text = restrictions.repetitions, row.ndim == 1
-        if most and is_text and restrictions.as_source:
-            most = max(most, repetitions(row))
-        return cls(most, int((row == UNKNOWN).sum()) if is_text and restrictions.copies else 0)
-
-    def blocked(self, before: Row) -> list[int]:
-        """Return what must not follow these tokens."""
-        return blocked(before, self.most, self.copies)
+def _limits(row: Array, restrictions: Restrictions) -> tuple[int, int]:
+    """Return how often a group may come in a row in an output of a source, and how many of its tokens may be copied."""
+    most, is_text = restrictions.repetitions or _NO_LIMIT, row.ndim == 1
+    if is_text and restrictions.as_source:
+        most = max(most, repetitions(row))
+    return most, int((row == UNKNOWN).sum()) if is_text and restrictions.copies else 0
 
 
 class _Stepper(Stepper):
-    """A stepper that knows the tokens of all hypotheses."""
+    """A stepper that knows the tokens of all hypotheses, n of each.
 
-    def __init__(self, stepper: Stepper, sources: Sequence[_Source], width: int) -> None:
-        self.stepper, self.sources = stepper, list(sources)
-        self.before: list[list[Row]] = [[()] * width for _ in sources]
+    `limits` (B, 2): the `_limits` of each sentence; `runs` (B, k, n): how many of the last tokens are each the same
+    known token as s places before, s = 1 to n. So the next one completes a group of s tokens that comes `most` + 1
+    times if it is the token s places before it, and `most` s - 1 tokens were so.
+    """
+
+    def __init__(self, stepper: Stepper, limits: Ids, width: int) -> None:
+        self.stepper, self.limits = stepper, limits
+        self.before = self.runs = np.zeros((len(limits), width, 0), np.int64)
 
     def __call__(self, tokens: Ids) -> tuple[Array, Array]:
         """Take a step after tokens (B, k)."""
@@ -125,41 +123,53 @@ class _Stepper(Stepper):
     def top(self, tokens: Ids, count: int, first: int) -> tuple[TopTokens, Array]:
         """Take a step, and return the `count` largest logits of the tokens that may follow."""
         self._extend(tokens)
-        blocked = self._blocked()
-        more = max(map(len, blocked))
+        rows, never = self._blocked()
+        more = int(np.bincount(rows, minlength=1).max())
         top, weights = self.stepper.top(tokens, count + more, first)
-        never = np.array([[*row, *[PAD] * (more - len(row))] for row in blocked])
-        best = np.where((top.tokens[:, :, None] == never[:, None]).any(axis=2), -np.inf, top.best)
-        order = np.argsort(-best, axis=1, kind="stable")[:, :count]
-        best, ids = (np.take_along_axis(x, order, axis=1) for x in (best, top.tokens))
+        blocked, ranks = np.nonzero(top.tokens[rows] == never[:, None])
+        top.best[rows[blocked], ranks] = -np.inf
+        order = np.argsort(-top.best, axis=1, kind="stable")[:, :count]
+        best, ids = (np.take_along_axis(x, order, axis=1) for x in (top.best, top.tokens))
         return TopTokens(top.sums, best, ids), weights
 
     def forbid(self, logits: Array) -> None:
         """Set the logits (B, k, V) of what must not follow to -inf; if nothing is left, END follows."""
         super().forbid(logits)
-        for at, never in zip(np.ndindex(logits.shape[:2]), self._blocked(), strict=True):
-            logits[at][never] = -np.inf
+        rows, never = self._blocked()
+        logits[(*np.unravel_index(rows, logits.shape[:2]), never)] = -np.inf
         logits[(logits == -np.inf).all(axis=2), END] = 0
 
-    def _blocked(self) -> list[list[int]]:
-        """Return what must not follow each hypothesis, row by row."""
-        return [
-            source.blocked(old) for source, of in zip(self.sources, self.before, strict=True) for old in of
-        ]
+    def _blocked(self) -> tuple[Ids, Ids]:
+        """Return what must not follow the hypotheses: the numbers of their rows (B k), and tokens."""
+        most, copies = self.limits[:, :1], self.limits[:, 1:]
+        count, again = self.before.shape[2], self.before[..., ::-1]
+        rows = np.flatnonzero((self.before == UNKNOWN).sum(axis=2) >= copies)
+        never = np.full(len(rows), UNKNOWN)
+        if not count:
+            first = np.flatnonzero(np.broadcast_to(most < _NO_LIMIT, self.before.shape[:2]))
+            return np.append(rows, first), np.append(never, np.full(len(first), END))
+        full = (self.runs >= most[:, :, None] * np.arange(1, count + 1) - 1) & (again != UNKNOWN)
+        if full.any():
+            rows = np.append(rows, np.flatnonzero(full) // count)
+            never = np.append(never, again[full])
+        return rows, never
 
     def _extend(self, tokens: Ids) -> None:
-        self.before = [
-            [(*old, token) if token != START else old for old, token in zip(*rows, strict=True)]
-            for rows in zip(self.before, tokens.tolist(), strict=True)
-        ]
+        """Append tokens (B, k), except START, which is before all others."""
+        if (tokens == START).all():
+            return
+        last = tokens[:, :, None]
+        same = (self.before[..., ::-1] == last) & (last != UNKNOWN)
+        self.runs = np.concatenate([(self.runs + 1) * same, np.zeros_like(last)], axis=2)
+        self.before = np.concatenate([self.before, last], axis=2)
 
     def select(self, parents: Ids) -> None:
         """Continue with these hypotheses (B, k') of each sentence."""
-        self.before = [[old[i] for i in own] for old, own in zip(self.before, parents.tolist(), strict=True)]
+        sentences = np.arange(len(parents))[:, None]
+        self.before, self.runs = self.before[sentences, parents], self.runs[sentences, parents]
         self.stepper.select(parents)
 
     def keep(self, sentences: Ids) -> None:
         """Continue with these sentences (B',) only."""
-        self.before = [self.before[i] for i in sentences.tolist()]
-        self.sources = [self.sources[i] for i in sentences.tolist()]
+        self.limits, self.before, self.runs = (x[sentences] for x in (self.limits, self.before, self.runs))
         self.stepper.keep(sentences)
