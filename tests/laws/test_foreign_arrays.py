@@ -180,6 +180,24 @@ def test_a_dask_array_is_not_computed_in_silence() -> None:
             read(da.from_array(np.asarray(array)))
 
 
+class Sparse:
+    """A sparse matrix of SciPy, or with another method a lazy frame of polars: no array, until a call makes one."""
+
+    def __init__(self, call: str, array: Any) -> None:
+        setattr(self, call, lambda: np.asarray(array))
+
+
+@pytest.mark.parametrize("call", ["toarray", "collect"])
+@doors
+def test_what_a_call_makes_an_array_is_an_error_with_that_call(door: str, call: str) -> None:
+    read, array = DOORS[door]
+    rule = rf"^{door.partition(':')[0]} must be (an array|a number).*\. Got Sparse instead: "
+    for wrong in (Sparse(call, array), [Sparse(call, array)] * 2):
+        with pytest.raises(TypeError, match=rule) as error:
+            read(wrong)
+        assert str(error.value).endswith(f"hint: use .{call}()")
+
+
 def views(shown: Any) -> Iterator[Any]:
     return (
         (one["name"], one["layers"], one["weights"]["shape"])

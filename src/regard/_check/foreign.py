@@ -12,12 +12,13 @@ __all__ = ["as_numpy", "is_array", "plain", "way_out"]
 
 _NUMBERS = (int, float, complex, str, np.generic)
 _FLOATS = ("float16", "float32", "float64")
+_MAKERS = ("toarray", "collect")  # of a sparse matrix of SciPy, and of a lazy frame of polars
 UNREADABLE = (TypeError, ValueError, RuntimeError, BufferError)  # what conversions raise
 
 
 def is_array(value: Any) -> bool:
-    """Return whether this is an array of any library."""
-    return hasattr(value, "__array__") or hasattr(value, "__dlpack__")
+    """Return whether this is an array of any library, or what a call makes one."""
+    return any(hasattr(value, name) for name in ("__array__", "__dlpack__", *_MAKERS))
 
 
 def plain(name: str, value: Any, what: str = "an array of numbers", *, masked: bool = False) -> Any:
@@ -46,9 +47,19 @@ def _converted(name: str, value: Any, what: str) -> Any:
         hint = f"regard.dask computes attention chunk by chunk; {name}.compute() is in memory"
         fail(f"{name} must be in memory. Got a Dask array instead.", hint=hint, kind=TypeError)
     try:
-        return np.asarray(value) if hasattr(value, "__array__") else np.from_dlpack(value)
+        return np.from_dlpack(value) if _is_exported(value) else _asarray(value)
     except UNREADABLE as error:
         unreadable(name, value, what, error)
+
+
+def _is_exported(value: Any) -> bool:
+    return hasattr(value, "__dlpack__") and not hasattr(value, "__array__")
+
+
+def _asarray(value: Any) -> Any:
+    if not hasattr(value, "__array__"):  # NumPy would make it an array of one object
+        raise TypeError("NumPy can't read it")
+    return np.asarray(value)
 
 
 def _is_lazy(value: Any) -> bool:
@@ -72,7 +83,7 @@ def way_out(value: Any) -> str:
         "detach": bool(getattr(value, "requires_grad", False)),
         "cpu": device not in ("", "cpu", "meta"),  # a meta tensor has no numbers
         "to_dense": "sparse" in layout,
-        "toarray": True,  # of a sparse matrix of SciPy
+        **dict.fromkeys(_MAKERS, True),
         "dequantize": dtype.startswith(("qint", "quint")),
         "float": "float" in dtype and dtype not in _FLOATS,
     }
@@ -81,5 +92,5 @@ def way_out(value: Any) -> str:
 
 def as_numpy(name: str, value: Any) -> str:
     """Return the expression that makes an array of NumPy, for a hint."""
-    read = "asarray" if hasattr(value, "__array__") or not is_array(value) else "from_dlpack"
+    read = "from_dlpack" if _is_exported(value) else "asarray"
     return f"np.{read}({name}{way_out(value)})"
