@@ -135,7 +135,7 @@ def test_the_numbers_inside_the_perceptron_are_printed(
     hidden = by_hand(row, W, KEY_WEIGHT, bias)
     np.testing.assert_allclose(table(output, f"tanh({words})"), hidden, atol=1e-9)
     np.testing.assert_allclose(story.scores[row], hidden @ V, atol=1e-12)
-    assert f"score = v . tanh({words}): s is a query" in output
+    assert f"score = v . tanh({words}): s is a query" in " ".join(output.split())
     best = int(story.weights[row].argmax())
     line = f"query {row + 1}, key {best + 1}: v . tanh({words}) = "
     *terms, total = " ".join(output.split()).split(line)[1].split(" = ")
@@ -153,7 +153,7 @@ def test_a_perceptron_without_projections_has_no_weights_to_tell() -> None:
 
 def test_halves_of_a_concatenation_are_named() -> None:
     output = regard.explain(queries=STATES, score=regard.scores.concat(np.ones((4, 1)), [1.0])).step(1)
-    assert "; W and U are the upper and the lower rows of weight\n" in output
+    assert "; W and U are the upper and the lower rows of weight" in " ".join(output.split())
     assert "W (2, 1)   U (2, 1)   v (1,)" in output
 
 
@@ -211,7 +211,7 @@ def half_product(queries: np.ndarray, keys: np.ndarray) -> np.ndarray:
     ],
 )
 def test_each_option_is_printed(options: dict[str, object], expected: str) -> None:
-    assert expected in f"{regard.explain(queries=np.eye(2), **options)}\n"
+    assert expected in f"{regard.explain(queries=np.eye(2), **options)}\n".replace("\n  ", " ")
 
 
 def test_a_sink_is_printed_with_its_weight() -> None:
@@ -394,3 +394,20 @@ def test_no_table_is_wider_than_the_screen(size: float, digits: int, monkeypatch
         ]
         assert max(map(len, lines)) <= 80
     assert "for which there is room" in story.row(0) or digits == 5
+
+
+@pytest.mark.parametrize("columns", ["60", "80"])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"score": regard.scores.additive(np.eye(2), np.eye(2), [1.0, 2.0])},
+        {"sink": 0.5},
+        {"mask": regard.mask.causal(), "softcap": 2},
+    ],
+)
+def test_sentences_are_as_wide_as_the_screen(
+    options: dict[str, object], columns: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    story = str(regard.explain(*[np.eye(2)] * 4, **options))  # type: ignore[arg-type]
+    assert [line for line in story.splitlines() if len(line) > int(columns)] == []

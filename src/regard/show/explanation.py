@@ -212,7 +212,7 @@ class Explanation(InNotebook):
         if self.inputs:
             lines += [
                 self._matrices(self.inputs),
-                "queries = words @ query weights, and keys and values likewise",
+                self.page.prose("queries = words @ query weights, and keys and values likewise"),
             ]
         return [*lines, self._matrices(arrays)]
 
@@ -302,7 +302,8 @@ def explain(
     >>> print(story.step(1))
     Step 1. Scores: how well does each key match each query?
     <BLANKLINE>
-    score = v . tanh(W s + U h): s is a query (a decoder's state), h a key (an annotation)
+    score = v . tanh(W s + U h): s is a query (a decoder's state), h a key (an
+      annotation)
     ...
     query 1, key 1: v . tanh(W s + U h) = 2*0 = 0
     """

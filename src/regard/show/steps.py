@@ -158,6 +158,11 @@ class TextFormat:
         """The names of the keys as a terminal shows them."""
         return labels(self.key_names, len(self.key_names), "keys")
 
+    def prose(self, *sentences: str) -> str:
+        """Return sentences, each from a line of its own, as wide as the screen."""
+        lines = "\n".join(sentences).split("\n")
+        return "\n".join("\n  ".join(wrap(one, self.width - 2, _MOST_LINES)) for one in lines)
+
     def numbers(self, values: Array, columns: Sequence[str] | None = None, *, shades: bool = False) -> str:
         """Return a table of one row for each query."""
         return table(
@@ -185,7 +190,7 @@ def scores(
         best = int(attention.weights[row].argmax())
         names, total = f"{page.queries[row]} . {page.keys[best]}", float(attention.scores[row, best])
         how = [_products(page, names, arrays[0][row], arrays[1][best], total)]
-    return [_heading("scores"), f"score = {words}", numbers, *how]
+    return [page.prose(_heading("scores")), page.prose(f"score = {words}"), numbers, *how]
 
 
 def _inside(page: TextFormat, inside: Perceptron, attention: Attention, row: int) -> tuple[str, list[str]]:
@@ -313,7 +318,7 @@ def logits(page: TextFormat, formula: Formula, attention: Attention, d: int) -> 
     """Return the steps from the scores to the logits."""
     return [
         TEXTS["logits"],
-        _logit_words(formula, d, bool(np.isneginf(attention.logits).any())),
+        page.prose(_logit_words(formula, d, bool(np.isneginf(attention.logits).any()))),
         page.numbers(attention.logits, page.keys),
     ]
 
@@ -337,8 +342,8 @@ def weights(page: TextFormat, formula: Formula, attention: Attention, d: int) ->
     """Return step 2: every weight, and each query in a sentence."""
     visible = ~np.isneginf(attention.logits)
     paragraphs = [
-        _heading("weights"),
-        f"{_logit_words(formula, d, not visible.all())}\n{_step_two(formula)}",
+        page.prose(_heading("weights")),
+        page.prose(_logit_words(formula, d, not visible.all()), _step_two(formula)),
         page.numbers(np.where(visible, attention.weights, -np.inf), page.keys, shades=True),
     ]
     sentences = [
@@ -347,7 +352,7 @@ def weights(page: TextFormat, formula: Formula, attention: Attention, d: int) ->
     ]
     if len(attention.weights) > _MOST_SENTENCES:
         sentences.append(f"and so on for {len(attention.weights) - _MOST_SENTENCES} more")
-    return [*paragraphs, "\n".join("\n  ".join(wrap(one, page.width - 2, _MOST_LINES)) for one in sentences)]
+    return [*paragraphs, page.prose(*sentences)]
 
 
 def _sentence(query: str, keys: list[str], weights: Array, visible: NDArray[np.bool_]) -> str:
@@ -380,7 +385,7 @@ def _sentence(query: str, keys: list[str], weights: Array, visible: NDArray[np.b
 def context(page: TextFormat, attention: Attention) -> list[str]:
     """Return step 3: every context."""
     return [
-        _heading("context"),
+        page.prose(_heading("context")),
         "context = weights @ values",
         page.numbers(attention.context),
     ]
