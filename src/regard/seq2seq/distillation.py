@@ -210,7 +210,7 @@ def answerable(teacher: Translator, sources: Iterable[Example], longest: int) ->
         if not 0 < len(one) <= longest:
             chosen.left_out[one] = f"{len(one)} tokens, and a student learns from 1 to {longest}"
         elif unknown := unseen(tokenizer, one.content):
-            chosen.left_out[one] = f"the teacher has never seen {unknown[0]!r:.40}"
+            chosen.left_out[one] = f"the teacher does not know {unknown[0]!r:.40}"
         else:
             chosen.kept.append(one)
     return chosen
@@ -226,7 +226,7 @@ def learnable(teacher: Translator, pairs: Iterable[Pair], longest: int) -> Chose
         if not is_short(teacher.model.source, pair, longest):
             chosen.left_out[pair] = f"a student learns from 1 to {longest} tokens of each side"
         elif unknown:
-            chosen.left_out[pair] = f"the teacher has never seen {unknown[0]!r:.40}"
+            chosen.left_out[pair] = f"the teacher does not know {unknown[0]!r:.40}"
         else:
             chosen.kept.append(pair)
     return chosen

@@ -71,7 +71,7 @@ def test_a_student_of_pronunciation(
 ) -> None:
     assert distill(complete, tmp_path / "small") == 0
     stdout, stderr = capsys.readouterr()
-    assert "1 source left out:\n  1: the teacher has never seen 'x'\n" in stderr
+    assert "1 source left out:\n  1: the teacher does not know 'x'\n" in stderr
     assert "graphones" not in stderr  # a student needs no extras
     assert "\nthe teachers, beam 5: " in stdout
     student, teacher = (Seq2Seq.load(path) for path in (tmp_path / "small", complete / "teacher"))
@@ -228,7 +228,7 @@ def test_pairs_of_other_symbols_are_an_error(
     command = ["distill", str(folder / "one.safetensors"), "--pairs", str(folder / "others.tsv")]
     assert main([*command, "--out", str(tmp_path / "small")]) == 2
     lines = capsys.readouterr().err.splitlines()
-    assert lines[:2] == ["1 pair left out:", "  1: the teacher has never seen 'A1'"]
+    assert lines[:2] == ["1 pair left out:", "  1: the teacher does not know 'A1'"]
     assert "--pairs: the teachers know the tokens of no pair; hint: see --stress" in lines[-1]
 
 
@@ -251,7 +251,7 @@ def test_only_unknown_sources_leave_nothing(
     command = ["distill", str(folder / "one.safetensors"), "--sources", str(folder / "unknown.txt")]
     assert main([*command, "--out", str(tmp_path / "small")]) == 2
     lines = capsys.readouterr().err.splitlines()
-    assert lines[:2] == ["1 source left out:", "  1: the teacher has never seen 'x'"]
+    assert lines[:2] == ["1 source left out:", "  1: the teacher does not know 'x'"]
     assert "there must be sources that the teacher can answer" in lines[-1]
 
 

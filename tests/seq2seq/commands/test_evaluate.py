@@ -515,10 +515,10 @@ def test_unknown_sources_are_guessed_left_empty_or_errors(
     out, err = capsys.readouterr()
     assert rows(out, "exact %")["model"][-2] == exact
     if unknown == "fail":
-        assert "test, source 1: the model has never seen '#'" in err
+        assert "test, source 1: the model does not know '#'" in err
     else:
         result = "their translation is a guess" if unknown == "guess" else "left empty"
-        assert f"warning: 1 of 2 items have symbols that the model has never seen: '#'; {result}" in err
+        assert f"warning: 1 of 2 items have symbols that the model does not know: '#'; {result}" in err
 
 
 @pytest.mark.usefixtures("parrots")
@@ -532,7 +532,7 @@ def test_unknown_symbols_of_all_items_and_models_get_one_warning(
     assert cli.main(["evaluate", "model", "test", "--compare", "blind"]) == 0
     warnings = [line for line in capsys.readouterr().err.splitlines() if line.startswith("warning")]
     assert warnings == [
-        "warning: 10 of 13 items have symbols that the model has never seen: '#', '%', '&', '+', '$' and 1 more;"
+        "warning: 10 of 13 items have symbols that the model does not know: '#', '%', '&', '+', '$' and 1 more;"
         " their translation is a guess"
     ]
 

@@ -90,6 +90,7 @@ def test_the_error_about_a_dictionary_names_the_way(
         assert main(command) == 2
         err = capsys.readouterr().err
         assert ("line 1:" in err, hint in err) == (True, bool(format))
-    assert main(["align", "model.safetensors", name]) == 2
     hint = f"{name} is a dictionary in the format {format}: regard lexicon --format tsv makes pairs of it"
-    assert (hint in capsys.readouterr().err) == bool(format)
+    for verb in ("align", "evaluate"):
+        assert main([verb, "model.safetensors", name]) == 2
+        assert (hint in capsys.readouterr().err) == bool(format)

@@ -31,7 +31,7 @@ from regard.seq2seq.commands.loading import (
 )
 from regard.seq2seq.commands.options import first_given
 from regard.seq2seq.commands.read_lines import WINDOW, Failed, Failures, read_blocks, results
-from regard.seq2seq.commands.train.dictionary import dictionary_format
+from regard.seq2seq.commands.train.dictionary import INTO_PAIRS, dictionary_format
 from regard.seq2seq.corpus.pairs import check_sides, display_name, no_pair, read_lines
 from regard.seq2seq.corpus.tables import COMPARED, Record, is_csv, note_header, records
 from regard.seq2seq.extras.graphones import align_pairs
@@ -179,7 +179,7 @@ def run(args: argparse.Namespace) -> int:
 def _name_dictionary(file: Path) -> None:
     """Say how a pronunciation dictionary becomes pairs, if a file is one."""
     if str(file) != "-" and (format := dictionary_format(file)):
-        note(f"{file} is a dictionary in the format {format}: regard lexicon --format tsv makes pairs of it")
+        note(INTO_PAIRS.format(path=file, format=format))
 
 
 def _rows(files: Sequence[Path], columns: Sequence[str] | None) -> Iterator[list[Record]]:

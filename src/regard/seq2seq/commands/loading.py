@@ -88,13 +88,13 @@ def add_unknown(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--unknown",
         choices=_UNKNOWN,
-        help="inputs with symbols that the model has never seen: guess: a warning (default), and if it is given, a"
+        help="inputs with symbols that the model does not know: guess: a warning (default), and if it is given, a"
         " last column with these symbols; skip: left empty; fail: an error, after which the others go on",
     )
 
 
 class Unseen:
-    """What becomes of inputs with symbols that the model has never seen: a warning, an empty answer, or an error."""
+    """What becomes of inputs with symbols that the model does not know: a warning, an empty answer, or an error."""
 
     def __init__(self, failures: Failures, unknown: str | None) -> None:
         self.failures, self.unknown = failures, unknown or "guess"
@@ -105,7 +105,7 @@ class Unseen:
         symbols = tuple(dict.fromkeys(symbol for _, symbol in found))
         if not symbols:
             return ()
-        text = f"the model has never seen {listed(symbols)}"
+        text = f"the model does not know {listed(symbols)}"
         if self.unknown == "fail":
             _check.fail(text)
         if self.unknown == "skip":
@@ -122,7 +122,7 @@ class Unseen:
 
     def _warn(self, location: str, symbols: Sequence[str], result: str) -> None:
         """Warn of the unknown symbols of an input, and state what becomes of it."""
-        self.failures.warn(f"{location}: the model has never seen {listed(symbols)}; {result}")
+        self.failures.warn(f"{location}: the model does not know {listed(symbols)}; {result}")
 
 
 def listed(symbols: Sequence[str]) -> str:

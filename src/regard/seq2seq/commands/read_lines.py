@@ -38,7 +38,7 @@ class LeftOut(Exception):
 class Failures:
     """Counts the inputs of a verb that can't be used, called `units`, and prints the errors of the first ten.
 
-    It does the same for those of which it warns, by default for symbols that a model has never seen.
+    It does the same for those of which it warns, by default for symbols that a model does not know.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class Failures:
         verb: str,
         units: str,
         file: str = "standard input",
-        warned_of: str = "symbols that the model has never seen",
+        warned_of: str = "symbols that the model does not know",
     ) -> None:
         self.verb, self.units, self.file, self.warned_of = verb, units, file, warned_of
         self.total = self.count = self.warned = 0

@@ -82,7 +82,7 @@ all others are translated, and the exit status is 2 at the end. Columns are sepa
 (with --n-best and --sample), the score (with those and --scores), the probability that the best translation is right
 (with --probabilities), the text, the links between the words of line and
 text (with --alignment pharaoh: 0-2 links the first word of the line with the third of the text), and the symbols of
-the line that the model has never seen (with --unknown guess). A score is the mean log-probability of the tokens, unless
+the line that the model does not know (with --unknown guess). A score is the mean log-probability of the tokens, unless
 penalties or a reranker change it.
 
 examples:

@@ -11,7 +11,13 @@ from typing import NamedTuple
 from regard import _check
 from regard.seq2seq.alignment.links import Gold
 from regard.seq2seq.commands.link_files import LinkFile
-from regard.seq2seq.commands.train.dictionary import is_of_pronunciation, reads_dictionary, right_answers
+from regard.seq2seq.commands.train.dictionary import (
+    INTO_PAIRS,
+    is_of_pronunciation,
+    naming_dictionary,
+    reads_dictionary,
+    right_answers,
+)
 from regard.seq2seq.corpus.pairs import by_source, display_name, memoized, read_lines, read_pairs
 from regard.seq2seq.evaluation import metrics
 from regard.seq2seq.evaluation.metrics import Reference
@@ -86,7 +92,8 @@ def _read_lines(args: argparse.Namespace) -> Items:
         if sources is not None:
             _check_same_length([args.references[0], args.sources], [files[0], sources])
         return _merged(display_name(args.references[0]), sources, list(zip(*files, strict=True)), args)
-    sources, targets = map(list, zip(*read_pairs(args.test, columns=args.columns), strict=True))
+    with naming_dictionary(args.test, INTO_PAIRS):
+        sources, targets = map(list, zip(*read_pairs(args.test, columns=args.columns), strict=True))
     return _merged(display_name(args.test), sources, targets, args)
 
 

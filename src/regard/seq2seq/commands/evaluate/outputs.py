@@ -59,7 +59,7 @@ class _Unseen(Unseen):
             frequent = [symbol for symbol, _ in counts.most_common()]
             items = f"{len(self.warnings)} of {self.failures.total} items"
             result = max((result for _, result in self.warnings.values()), key=len)
-            note(f"warning: {items} have symbols that the model has never seen: {listed(frequent)}; {result}")
+            note(f"warning: {items} have symbols that the model does not know: {listed(frequent)}; {result}")
 
 
 class _Read(NamedTuple):

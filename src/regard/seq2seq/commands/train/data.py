@@ -17,7 +17,12 @@ from regard.pronunciation.files import load
 from regard.seq2seq.commands.columns import check_one_file
 from regard.seq2seq.commands.examples import load_pairs
 from regard.seq2seq.commands.link_files import LineLinks, LinkFile, PairLinks, SkippedPairs, read_links
-from regard.seq2seq.commands.train.dictionary import MOST_TESTED, dictionary_pairs, suggesting_preset
+from regard.seq2seq.commands.train.dictionary import (
+    BY_PRESET,
+    MOST_TESTED,
+    dictionary_pairs,
+    naming_dictionary,
+)
 from regard.seq2seq.commands.train.notices import notices
 from regard.seq2seq.corpus.dataset import is_short
 from regard.seq2seq.corpus.pairs import Pair, read_pairs, read_two
@@ -164,7 +169,7 @@ def _pairs(
     if len(paths) == 2:
         pairs = read_two(*paths, skipped=on_skipped, kept=lines.append)
     else:
-        with suggesting_preset(paths[0]):
+        with naming_dictionary(Path(paths[0]), BY_PRESET):
             pairs = read_pairs(paths[0], skipped=on_skipped, kept=lines.append, columns=files.columns)
     return load_pairs(pairs, model, paths[0], lines)
 

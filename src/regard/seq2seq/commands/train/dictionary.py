@@ -23,19 +23,23 @@ from regard.seq2seq.translator import Translator
 from regard.show.terminal.text import clean, note
 
 __all__ = [
+    "BY_PRESET",
+    "INTO_PAIRS",
     "MOST_TESTED",
     "dictionary_format",
     "dictionary_pairs",
     "is_of_pronunciation",
+    "naming_dictionary",
     "read_dictionary",
     "reads_dictionary",
     "right_answers",
-    "suggesting_preset",
     "tested_words",
 ]
 
 Phones = tuple[str, ...]
 
+BY_PRESET = "--preset pronunciation reads it as a dictionary in the format {format}"
+INTO_PAIRS = "{path} is a dictionary in the format {format}: regard lexicon --format tsv makes pairs of it"
 MOST_TESTED = 2_000  # words that are held out for the test
 _SHOWN = 5  # phones that a model never writes
 _FORMAT = "tsv"  # which has all words, phones and variants
@@ -54,16 +58,14 @@ def read_dictionary(args: argparse.Namespace, paths: tuple[str, ...]) -> Lexicon
 
 
 @contextmanager
-def suggesting_preset(path: str) -> Iterator[None]:
-    """Name the preset in the error about a file that has no pairs, if it is a pronunciation dictionary."""
+def naming_dictionary(path: Path, way: str) -> Iterator[None]:
+    """Name the way in the error about a file that has no pairs, if it is a pronunciation dictionary."""
     try:
         yield
     except ValueError as error:
-        if path == "-" or not (format := dictionary_format(Path(path))):
+        if str(path) == "-" or not (format := dictionary_format(path)):
             raise
-        _check.fail(
-            one_line(error), hint=f"--preset pronunciation reads it as a dictionary in the format {format}"
-        )
+        _check.fail(one_line(error), hint=way.format(path=path, format=format))
 
 
 def dictionary_format(path: Path) -> str:
