@@ -299,6 +299,18 @@ def test_a_map_makes_no_word_longer_than_any_is_read() -> None:
     assert prepared.left_out[0].reason == "it would have 1,100 phones; a word has at most 1,000"
 
 
+def test_a_line_that_is_too_long_is_refused_before_it_is_cut(make: Make) -> None:
+    longest = files.LONGEST_LINE
+    path = make(f"a b\nb {'c ' * longest}\nc d\r\n")
+    assert max(len(line or "") for line in files.decoded(path.read_bytes())) == longest + 1
+    with pytest.raises(ValueError, match="words, line 2: the line has more than 1,048,576 characters"):
+        read(path)
+    assert [*read(path, skip_bad=True)] == ["a", "c"]
+    for table, line in ((read_phone_map, "a\tb"), (read_symbols, "a 1")):
+        with pytest.raises(ValueError, match="words, line 2: the line has more than 1,048,576 characters"):
+            table(make(f"{line}\n{' ' * longest}{line}\n"))
+
+
 # -------------------------------------------------------------------------------------------- the command line
 
 
