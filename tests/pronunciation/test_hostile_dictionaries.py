@@ -281,6 +281,9 @@ def test_a_phone_or_symbol_that_no_dictionary_has_is_refused_with_its_line(
         ("a -1", "at most nine digits"),
         ("\x1b[2J 1", r"U\+001B"),
         ("a\u00a0b 1", r"U\+00A0"),
+        ("\u00a0 1", r"U\+00A0"),  # not the blank
+        ("a\u00a01", "at most nine digits"),
+        ("a\x1c1", "at most nine digits"),
         ("a" * 101 + " 1", "101 characters"),
         (PILED + " 1", "100,001 characters"),
     ],
