@@ -180,8 +180,23 @@ def test_ipa_without_blanks_is_cut_into_letters_with_their_marks(
         assert phones(lexicon) == {"a": wanted}
 
 
-@pytest.mark.parametrize("text", ["/fis", "/fis/ /fil/", "//", "[a]b", "/a/, "])
-def test_a_bracket_of_ipa_that_is_not_around_a_pronunciation_is_an_error(text: str, make: Make) -> None:
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("/fis", "/fis/ /fil/", "//", "[a]b", "/a/, "),
+        *(
+            "/ʃ(w)a/",
+            "ʃa|ʃat",
+            "/ʃa/; /ʃat/",
+            "\\ʃa\\",
+            "⟨ʃa⟩",
+            "ʃa*",
+            "{a}",
+        ),  # one sound would be several phones
+        *("HH AH0 L OW1", "tSa", "ma3"),  # ARPAbet, SAMPA, tones by number
+    ],
+)
+def test_what_is_no_letter_or_mark_of_ipa_is_an_error(text: str, make: Make) -> None:
     with pytest.raises(ValueError, match=r"words, line 1: .*(is no phone of IPA|no phones)"):
         read(make(f"a\t{text}\n"), phones="ipa")
 

@@ -281,6 +281,9 @@ def test_a_phone_or_symbol_that_no_dictionary_has_is_refused_with_its_line(
         ("a -1", "at most nine digits"),
         ("\x1b[2J 1", r"U\+001B"),
         ("a\u00a0b 1", r"U\+00A0"),
+        ("\u00a0 1", r"U\+00A0"),  # not the blank
+        ("a\u00a01", "at most nine digits"),
+        ("a\x1c1", "at most nine digits"),
         ("a" * 101 + " 1", "101 characters"),
         (PILED + " 1", "100,001 characters"),
     ],
@@ -297,6 +300,18 @@ def test_a_map_makes_no_word_longer_than_any_is_read() -> None:
     prepared = prepare(lexicon, "tsv", phone_map={("x",): ("y",) * 100})
     assert ([*prepared.lexicon], prepared.lost) == (["b"], ("a",))
     assert prepared.left_out[0].reason == "it would have 1,100 phones; a word has at most 1,000"
+
+
+def test_a_line_that_is_too_long_is_refused_before_it_is_cut(make: Make) -> None:
+    longest = files.LONGEST_LINE
+    path = make(f"a b\nb {'c ' * longest}\nc d\r\n")
+    assert max(len(line or "") for line in files.decoded(path.read_bytes())) == longest + 1
+    with pytest.raises(ValueError, match="words, line 2: the line has more than 1,048,576 characters"):
+        read(path)
+    assert [*read(path, skip_bad=True)] == ["a", "c"]
+    for table, line in ((read_phone_map, "a\tb"), (read_symbols, "a 1")):
+        with pytest.raises(ValueError, match="words, line 2: the line has more than 1,048,576 characters"):
+            table(make(f"{line}\n{' ' * longest}{line}\n"))
 
 
 # -------------------------------------------------------------------------------------------- the command line

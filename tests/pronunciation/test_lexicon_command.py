@@ -62,6 +62,15 @@ def test_a_list_in_ipa_gets_a_warning_that_names_the_option(
         assert ("--phones ipa cuts it" in printed) == (not options)
 
 
+@pytest.mark.parametrize("text", ["/{0}a/, /{0}e/", "[{0}a] [{0}e]", "{0}a, {0}e"])
+def test_two_pronunciations_in_ipa_on_each_line_get_the_warning(
+    text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("two.tsv").write_text("".join(f"w{letter}\t{text.format(letter)}\n" for letter in "fɡhjk"), "utf-8")
+    assert main(["lexicon", "two.tsv"]) == 0
+    assert "10 of 10 phones occur once, such as" in capsys.readouterr().err
+
+
 def test_a_short_list_of_phones_gets_no_warning(capsys: pytest.CaptureFixture[str]) -> None:
     for lines in ("a AH\nb B IY\nc S IY\n", "one w ʌ n\n", "hello HH AH0 L OW1\ncat K AE T\nyou Y UW\n"):
         Path("short.dict").write_text(lines, "utf-8")

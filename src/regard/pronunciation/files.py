@@ -10,10 +10,12 @@ from typing import BinaryIO
 from regard import _check, _files
 from regard._encoding import utf_8
 
-__all__ = ["LARGEST", "Path", "decoded", "load", "size", "text_lines"]
+__all__ = ["LARGEST", "LONGEST_LINE", "TOO_LONG", "Path", "decoded", "load", "size", "text_lines"]
 
 Path = str | os.PathLike[str]
 LARGEST = 1 << 28  # bytes: ten times the largest dictionary there is
+LONGEST_LINE = 1 << 20  # characters: an entry has a tenth of that at most
+TOO_LONG = f"the line has more than {LONGEST_LINE:,} characters, which are not read"
 
 
 def size(path: Path) -> int:
@@ -40,6 +42,8 @@ def load(path: Path, first: int = LARGEST) -> bytes:
 def decoded(data: bytes) -> list[str | None]:
     """Return the lines of a text without their ends; None for a line that is not UTF-8.
 
+    Of a line that is too long one character more than `LONGEST_LINE` is kept, by which its reader knows.
+
     Only a line feed, with or without a carriage return, ends a line. CMUdict 0.7b, which begins with a comment of its
     own form, is in Latin-1 where it is not in UTF-8.
     """
@@ -50,7 +54,7 @@ def decoded(data: bytes) -> list[str | None]:
     except UnicodeDecodeError:
         old = "latin-1" if data.startswith(b";;;") else None
         lines = [_decoded_line(line, old) for line in data.split(b"\n")]
-    return [line and line.removesuffix("\r") for line in lines]
+    return [line and line[: LONGEST_LINE + 2].removesuffix("\r")[: LONGEST_LINE + 1] for line in lines]
 
 
 def _decoded_line(line: bytes, otherwise: str | None) -> str | None:
@@ -68,5 +72,7 @@ def text_lines(path: Path) -> Iterator[tuple[int, str]]:
             _check.fail(
                 f"{os.fspath(path)}, line {number}: the text is not UTF-8", hint=_check.OTHER_ENCODING
             )
+        if len(line) > LONGEST_LINE:
+            _check.fail(f"{os.fspath(path)}, line {number}: {TOO_LONG}")
         if line.strip():
             yield number, line

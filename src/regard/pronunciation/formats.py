@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple
 from regard import _check
 from regard._encoding import utf_8
 from regard.pronunciation import gruut, lines, misaki, pls, sherpa
-from regard.pronunciation.files import Path, decoded, load
+from regard.pronunciation.files import LONGEST_LINE, TOO_LONG, Path, decoded, load
 from regard.pronunciation.lexicon import Lexicon, Variant, Wrong
 from regard.pronunciation.lines import Entries, Files
 
@@ -53,11 +53,13 @@ def _lines(path: Path) -> Iterator[tuple[str, str | None]]:
 
 
 def _line_parser(parse: Callable[[str], Entries]) -> Callable[[str | None], Entries]:
-    """Return a parser of lines that refuses those that are no UTF-8."""
+    """Return a parser of lines that refuses those that are no UTF-8 or too long."""
 
     def parse_line(line: str | None) -> Entries:
         if line is None:
             raise Wrong(f"the text is not UTF-8; {_check.OTHER_ENCODING}")
+        if len(line) > LONGEST_LINE:
+            raise Wrong(TOO_LONG)
         return parse(line)
 
     return parse_line

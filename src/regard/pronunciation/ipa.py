@@ -16,14 +16,16 @@ Phones = Literal["blanks", "ipa"]
 PHONES: tuple[Phones, ...] = get_args(Phones)
 _STRESS = "ˈˌ"
 _JOINING = f"{_STRESS}\u0361\u035c"  # stress marks and ties belong to the letter after them, too
-_BRACKET = re.compile(r"[/\[\]]")
+_NO_PHONE = re.compile(
+    r"[][/\\|;*(){}⟨⟩A-Z0-9]"
+)  # of other alphabets, such as ARPAbet, and of optional sounds
 
 
 def cut(variant: Variant) -> Iterator[Variant]:
     """Yield the pronunciations of a text such as ``/fis/, /fil/``, without slashes or brackets, cut into phones."""
     for text in re.split(", *", " ".join(variant.phones)):
         bare = text[1:-1] if text[:1] + text[-1:] in ("//", "[]") else text
-        if inner := _BRACKET.search(bare):
+        if inner := _NO_PHONE.search(bare):
             raise Wrong(f"{inner[0]} is no phone of IPA")
         yield variant._replace(phones=tuple(phone for part in bare.split(" ") for phone in segments(part)))
 

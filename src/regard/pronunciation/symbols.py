@@ -48,11 +48,12 @@ def read_symbols(path: Path, /) -> dict[str, int]:
     """
     symbols: dict[str, int] = {}
     for number, line in text_lines(path):
-        *symbol, value = line.rsplit(maxsplit=1)
+        given = line.strip(" \t")
+        value = given.replace("\t", " ").rpartition(" ")[2]  # no other white space separates
         with _located(path, number):
             if not _NUMBER.fullmatch(value):
                 raise Wrong("a line is a symbol and its number, which has at most nine digits")
-            text = symbol[0].strip(" ") or " " if symbol else " "
+            text = given.removesuffix(value).strip(" \t") or " "
             check_characters("the symbol", text, MOST_IN_PHONE)
         symbols.setdefault(text, int(value))
     return symbols

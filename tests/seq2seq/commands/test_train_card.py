@@ -284,7 +284,7 @@ def test_pronounce_prints_the_card_as_a_table(tmp_path: Path, capsys: pytest.Cap
         "rules           phones by map.tsv, stress: keep; small letters, NFC",
         "words wrong     25.0 % of 760 held-out words, beam 5; of the first variant 30.0 %; without stress 20.0 %",
         "phones wrong    5.0 %; of the first variant 6.0 %; without stress 4.0 %",
-        "by length       1 to 4 letters 50.0 % wrong",
+        "wrong by length 1 to 4: 50.0 %",
         "probabilities   calibration error 2.1 %; of the 41.3 % of words that are most probable, 98 % are right",
         "teachers        one: 12.5 % wrong",
     ]

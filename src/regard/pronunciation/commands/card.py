@@ -67,8 +67,7 @@ def _wrong(rate: str) -> Callable[[Mapping[str, Any]], str]:
 
 def _by_length(card: Mapping[str, Any]) -> str:
     return "; ".join(
-        f"{_text(row['letters'])} letters {_percent(row['wer'])} wrong"
-        for row in card["held_out"]["by_length"]
+        f"{_text(row['letters'])}: {_percent(row['wer'])}" for row in card["held_out"]["by_length"]
     )
 
 
@@ -99,7 +98,7 @@ _ROWS: dict[str, Callable[[Mapping[str, Any]], str]] = {
     "rules": _rules,
     "words wrong": _wrong("wer"),
     "phones wrong": _wrong("per"),
-    "by length": _by_length,
+    "wrong by length": _by_length,
     "probabilities": _probabilities,
     "teachers": _teachers,
 }

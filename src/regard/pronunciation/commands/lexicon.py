@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import chain
@@ -33,6 +34,7 @@ __all__ = [
     "saved",
 ]
 
+_WHOLE = re.compile(r"^[/\[]|[,/\]]$")  # of a pronunciation in IPA, one of several of its entry
 _FEWEST = 3  # entries of which something can be said
 _SHOWN = 5  # lines that are skipped, reasons why words are left out
 _OF_LINES = ("cmudict", "mfa", "kaldi", "kaldi-weighted", "phonetisaurus", "tsv")
@@ -172,8 +174,8 @@ def _note_read(path: Path, lexicon: Lexicon) -> None:
 def _note_whole(lexicon: Lexicon) -> None:
     """Warn of words of which most have one phone, which few others have: so it is with a list in IPA."""
     counts = Counter(phone for _, variant in lexicon.entries() for phone in variant.phones)
-    alone = [len(variant.phones) == 1 for _, variant in lexicon.entries()]
-    if len(alone) >= _FEWEST and 2 * sum(alone) > len(alone) and 3 * len(counts) > len(alone):
+    alone = [len(variant.phones) == 1 or _WHOLE.search(variant.phones[0]) for _, variant in lexicon.entries()]
+    if len(alone) >= _FEWEST and 2 * sum(map(bool, alone)) > len(alone) and 3 * len(counts) > len(alone):
         once = [phone for phone, count in counts.items() if count == 1]
         examples = ", ".join(repr(phone) for phone in [*once, *counts][:2])
         note(

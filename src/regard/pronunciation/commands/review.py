@@ -132,7 +132,7 @@ def run(args: argparse.Namespace) -> int:
 def _expected_time(training: TrainingConfig, seconds: float | None, folds: int) -> str:
     """Return how long the folds will be trained, each for so many seconds, before the first is."""
     if training.minutes is not None:
-        each = f"{training.minutes:g} minutes"
+        each = _minutes(training.minutes)
         time = f": {_length(folds * training.minutes)}"
     else:
         each = f"{training.epochs:,} epochs" if training.steps is None else f"{training.steps:,} steps"
@@ -145,7 +145,11 @@ def _expected_time(training: TrainingConfig, seconds: float | None, folds: int) 
 
 def _length(minutes: float) -> str:
     """Describe a time in minutes or hours."""
-    return f"{math.ceil(minutes)} minutes" if minutes < _AN_HOUR_AND_MORE else f"{minutes / 60:.1f} hours"
+    return _minutes(math.ceil(minutes)) if minutes < _AN_HOUR_AND_MORE else f"{minutes / 60:.1f} hours"
+
+
+def _minutes(number: float) -> str:
+    return f"{number:g} minute{'s' * (number != 1)}"
 
 
 def _check_work(work: Path, paths: Sequence[Path]) -> None:

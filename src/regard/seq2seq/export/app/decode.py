@@ -17,13 +17,13 @@ Output = namedtuple("Output", "text tokens score weights cut")
 class Decoder:
     """A model in a folder of ``regard export``."""
 
-    def __init__(self, folder: Path) -> None:
-        rules = json.loads((folder / "model.json").read_text("utf-8"))
+    def __init__(self, folder: str | Path) -> None:
+        rules = json.loads(Path(folder, "model.json").read_text("utf-8"))
         self.source, self.target = Text(rules["source"]), Text(rules["target"])
         self.limit, self.repetitions, self.copies = rules["limit"], rules["repetitions"], rules["copies"]
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = 1  # for small products, threads only wait
-        files = folder / "encoder.onnx", folder / "step.onnx"
+        files = Path(folder, "encoder.onnx"), Path(folder, "step.onnx")
         self.encoder, self.step = graphs = [onnxruntime.InferenceSession(file, options) for file in files]
         stored = [graph.get_modelmeta().custom_metadata_map for graph in graphs]
         if any({key: json.loads(value) for key, value in one.items()} != rules for one in stored):
