@@ -18,7 +18,9 @@ UNREADABLE = (TypeError, ValueError, RuntimeError, BufferError)  # what conversi
 
 def is_array(value: Any) -> bool:
     """Return whether this is an array of any library, or what a call makes one."""
-    return any(hasattr(value, name) for name in ("__array__", "__dlpack__", *_MAKERS))
+    return isinstance(value, np.ndarray) or any(
+        hasattr(value, name) for name in ("__array__", "__dlpack__", *_MAKERS)
+    )
 
 
 def plain(name: str, value: Any, what: str = "an array of numbers", *, masked: bool = False) -> Any:
@@ -26,6 +28,8 @@ def plain(name: str, value: Any, what: str = "an array of numbers", *, masked: b
 
     `masked`: whether a masked array may be one, which loses its mask where it is made a plain one.
     """
+    if isinstance(value, float | int):
+        return value
     if isinstance(value, list | tuple):
         return [
             part if isinstance(part, _NUMBERS) else plain(name, part, what, masked=masked) for part in value
