@@ -10,7 +10,6 @@ import os
 import struct
 import sys
 import warnings
-import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, partial
@@ -111,6 +110,8 @@ def _load(path: str) -> ctypes.CDLL:
 
 def _description(loaded: ctypes.CDLL) -> Interface:
     """Return the interface of a library, which must be that of this version."""
+    import zlib  # `import regard` loads nothing besides NumPy
+
     describe = getattr(loaded, "regard_interface", None)
     if describe is None:
         raise OSError("the library belongs to another version, which has no interface")

@@ -234,7 +234,7 @@ def test_too_few_pairs_to_hold_any_out(tmp_path: Path, capsys: pytest.CaptureFix
     stdout, stderr = capsys.readouterr()
     assert "on the 2 training pairs themselves: there are too few to hold any out, beam 5" in stdout
     assert "held-out" not in stdout
-    assert "; too few to hold any out, so the same for validation and test\n" in stderr
+    assert "; too few to hold any out, so the same for validation and test; " in stderr
     few.write_text("a b\tb a\n")
     assert main(["train", str(few), "--epochs", "1", "--out", out, "--fresh"]) == 0
     stdout, stderr = capsys.readouterr()
@@ -271,7 +271,7 @@ def test_the_origin_of_validation_and_test_pairs_is_reported(
         assert origin in stdout
         assert "too few" not in stdout + stderr
         tested = ", 8 for test" if options[-2:] == ["--test", str(half)] else " and test"
-        assert f" for validation{tested}\n" in stderr
+        assert f" for validation{tested}; " in stderr
 
 
 @pytest.mark.slow

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, NoReturn, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import issparse
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
@@ -107,6 +108,8 @@ def complete(**arrays: Any) -> list[Any]:
 
 
 def _readable(name: str, array: Any) -> Any:
+    if issparse(array):  # which scikit-learn refuses, in its words
+        return array
     numbers = _check.plain(name, array, masked=True)
     return array if hasattr(array, "__array__") else numbers  # a table keeps the names of its columns
 
