@@ -1086,7 +1086,7 @@ def test_law_8_kernels_of_training_get_aligned_arrays_only(pointers: list[Array]
     assert all(x.flags.aligned for x in pointers)
 
 
-SOURCE = Path(library.__file__).parent / "source"
+SOURCE = Path(__file__).parents[2] / "src" / "regard" / "kernels" / "source"
 COMPILER = shutil.which("c++") or shutil.which("g++") or shutil.which("clang++")
 needs_compiler = pytest.mark.skipif(COMPILER is None, reason="there is no C++ compiler")
 
