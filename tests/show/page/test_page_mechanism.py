@@ -108,6 +108,7 @@ WORKED = {  # of the query (1, 2) and the key (3, -4), by hand; the weight of ge
 }
 
 
+@pytest.mark.slow
 def test_every_score_has_a_worked_line_that_gives_it(tab: Any) -> None:
     """The tables of the page, of its texts and of the package have the same scores; a new one has a line here."""
     drawn = {"query_weight": [[0, 0], [0, 0]], "key_weight": [[1, 0], [0, 1]], "vector": [1, 0], "bias": None}
