@@ -22,6 +22,7 @@ _MARKS = {  # the longer ones first: one begins with another
 }
 _LONGEST = max(map(len, _MARKS))
 _UTF_8 = "utf-8"
+_WITHOUT_MARK = "without a byte order mark: utf-16-le or utf-16-be"
 _assumed: ContextVar[str] = ContextVar("encoding", default=_UTF_8)
 
 
@@ -68,11 +69,10 @@ def _converted(blocks: Iterable[bytes], encoding: str, name: str) -> Iterator[by
         except UnicodeDecodeError as error:
             lines += error.object[: error.start].count(b"\n")
             _check.fail(
-                f"{name}, line {lines}: not {encoding} ({error.reason}: 0x{error.object[error.start]:02x})"
+                f"{name}, line {lines}: not {encoding} ({error.reason}: 0x{error.object[error.start]:02x})",
+                hint=_WITHOUT_MARK * ("BOM" in error.reason),  # from Python 3.14 on
             )
         except UnicodeError as error:
-            _check.fail(
-                f"{name}: not {encoding} ({error})", hint="without a byte order mark: utf-16-le or utf-16-be"
-            )
+            _check.fail(f"{name}: not {encoding} ({error})", hint=_WITHOUT_MARK)
         lines += text.count("\n")
         yield text.encode(_UTF_8, "surrogatepass")
