@@ -22,18 +22,6 @@ NAMESPACE = "http://www.w3.org/2005/01/pronunciation-lexicon"
 PLS = f'<lexicon version="1.0" xmlns="{NAMESPACE}" alphabet="ipa" xml:lang="en">{{}}</lexicon>'
 
 
-@pytest.fixture
-def make(tmp_path: Path) -> Make:
-    """A function that writes a file and returns its path."""
-
-    def made(content: str | bytes) -> Path:
-        path = tmp_path / "words"
-        path.write_bytes(content.encode() if isinstance(content, str) else content)
-        return path
-
-    return made
-
-
 def database(path: Path, *statements: str) -> Path:
     """A database that statements of SQL make."""
     with closing(sqlite3.connect(path)) as made:

@@ -25,18 +25,6 @@ PLS = f'<lexicon version="1.0" xmlns="{NAMESPACE}" alphabet="ipa">{{}}</lexicon>
 MARKS = "\u0301\u0323"  # above and below: a form of Unicode puts the second before the first
 
 
-@pytest.fixture
-def make(tmp_path: Path) -> Make:
-    """A function that writes a file and returns its path."""
-
-    def made(content: str | bytes) -> Path:
-        path = tmp_path / "words"
-        path.write_bytes(content.encode() if isinstance(content, str) else content)
-        return path
-
-    return made
-
-
 # -------------------------------------------------------------------------------------------- pages of SQLite
 
 
