@@ -35,8 +35,8 @@ from report import rows
 from trial import sides
 
 from regard.cli import main as command
+from regard.commands.drawing import save_alignment, save_heads
 from regard.seq2seq import Images, Seq2Seq, read_pairs
-from regard.seq2seq.commands.drawing import save_alignment, save_heads
 from regard.show.figures import by_length, captioned, save
 from regard.show.page.mechanism import of_decoder
 

@@ -40,8 +40,8 @@ from trial import BEAM, Options, Trained, arguments, header, sides, train
 
 from data import Missing, Split, Words, cmudict, run
 from data import g2p_en as g2p_en_arrays
+from regard.commands.train.confidence import Confidence
 from regard.seq2seq import Ensemble, Seq2Seq, distill, preset
-from regard.seq2seq.commands.train.confidence import Confidence
 from regard.seq2seq.evaluation.metrics import error_rate, exact
 from regard.seq2seq.training.presets import PRESETS
 from regard.seq2seq.translator import Translator

@@ -1,6 +1,6 @@
 """Print what leaving rare words out of the vocabulary costs: a table of language pairs and of --min-count.
 
-    python benchmarks/vocabulary.py [--pairs fr de es it interface] [--counts 1 3] [--learned 10000 ...] [--steps 1500]
+    python benchmarks/vocabulary.py [--pairs fr de es it interface] [--counts 1 3] [--learned N] [--steps 2200]
 
 For each pair of languages: LibreOffice's help from English, or the strings of its interface from English to German. The
 share of target tokens that come fewer than three times; then for each count BLEU, chrF and exact lines of the test, and

@@ -24,40 +24,40 @@ from regard._version import __version__
 __all__ = ["main"]
 
 VERBS = {
-    "explain": ("regard.show.explain", "explain the three steps of attention with numbers"),
+    "explain": ("regard.commands.explain", "explain the three steps of attention with numbers"),
     "show": (
-        "regard.show.commands.show",
+        "regard.commands.show",
         "show attention as a page of a browser, whose numbers can be changed",
     ),
     "train": (
-        "regard.seq2seq.commands.train.run",
+        "regard.commands.train.run",
         "train a model to translate, or to describe images or vectors",
     ),
     "distill": (
-        "regard.seq2seq.commands.distill",
+        "regard.commands.distill",
         "train a small model on the answers of others",
     ),
     "translate": (
-        "regard.seq2seq.commands.translate",
+        "regard.commands.translate",
         "translate sentences, and show the attention weights",
     ),
-    "caption": ("regard.seq2seq.commands.caption", "describe images, and show where the model attended"),
-    "align": ("regard.seq2seq.commands.align", "link the words of sentences and their translations"),
-    "export": ("regard.seq2seq.commands.export", "write a model as ONNX files, for programs without regard"),
-    "evaluate": ("regard.seq2seq.commands.evaluate.run", "measure models on test pairs"),
+    "caption": ("regard.commands.caption", "describe images, and show where the model attended"),
+    "align": ("regard.commands.align", "link the words of sentences and their translations"),
+    "export": ("regard.commands.export", "write a model as ONNX files, for programs without regard"),
+    "evaluate": ("regard.commands.evaluate.run", "measure models on test pairs"),
     "pronounce": (
-        "regard.pronunciation.commands.pronounce",
+        "regard.commands.pronunciation.pronounce",
         "write the phones of words, from a dictionary and a trained model",
     ),
     "lexicon": (
-        "regard.pronunciation.commands.lexicon",
+        "regard.commands.pronunciation.lexicon",
         "describe a pronunciation dictionary, or write it in another format",
     ),
     "review": (
-        "regard.pronunciation.commands.review",
+        "regard.commands.pronunciation.review",
         "list the entries of a pronunciation dictionary that models doubt",
     ),
-    "curve": ("regard.seq2seq.commands.curve", "draw the learning curves of a training log"),
+    "curve": ("regard.commands.curve", "draw the learning curves of a training log"),
 }
 
 

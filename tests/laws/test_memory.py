@@ -378,10 +378,10 @@ READERS = """
     import sys
     from pathlib import Path
     from regard.seq2seq.alignment.links import read_gold
-    from regard.seq2seq.commands.link_files import SkippedPairs
+    from regard.commands.link_files import SkippedPairs
     from regard.seq2seq.corpus.pairs import read_pairs, read_two
     from regard.seq2seq.training.log import columns, entries
-    from regard.show.array_files import read_array, read_arrays
+    from regard.commands.array_files import read_array, read_arrays
 
     def peak():
         with open("/proc/self/status") as status:

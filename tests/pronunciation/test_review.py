@@ -14,13 +14,13 @@ import pytest
 from errors import refused
 
 from regard.cli import main
+from regard.commands.pronunciation import review
+from regard.commands.pronunciation.review import _expected_time
+from regard.commands.train.run import Run
 from regard.pronunciation import Lexicon, read
-from regard.pronunciation.commands import review
-from regard.pronunciation.commands.review import _expected_time
 from regard.pronunciation.reading import places
 from regard.pronunciation.reviewing import Doubt, as_folds, doubts, worst_first
 from regard.seq2seq import Seq2Seq, Translation
-from regard.seq2seq.commands.train.run import Run
 from regard.seq2seq.corpus.families import families
 from regard.seq2seq.decoding.calibration import Calibration
 from regard.seq2seq.training.config import TrainingConfig

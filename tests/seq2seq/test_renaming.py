@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regard.cli import main
+from regard.commands.drawing import draw_alignment
 from regard.seq2seq import Ensemble, Seq2Seq
-from regard.seq2seq.commands.drawing import draw_alignment
 from regard.seq2seq.sources.text.tokenizers import Tokens, Words, learn, restore
 from regard.seq2seq.sources.text.vocabulary import SPECIAL
 from regard.seq2seq.translator import Translation

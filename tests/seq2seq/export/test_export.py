@@ -614,7 +614,9 @@ def test_a_missing_package_is_named_before_any_work(
 
 @pytest.mark.slow
 def test_the_command_line_loads_no_onnx_before_it_is_needed() -> None:
-    code = "import sys, regard.cli, regard.seq2seq.commands.export; print({'onnx', 'onnxruntime'} & sys.modules.keys())"
+    code = (
+        "import sys, regard.cli, regard.commands.export; print({'onnx', 'onnxruntime'} & sys.modules.keys())"
+    )
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=1800, check=True
     )

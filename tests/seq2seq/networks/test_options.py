@@ -10,8 +10,8 @@ from typing import Any, NamedTuple, get_type_hints
 import pytest
 
 from regard.cli import main
+from regard.commands.train.data import Data, identity
 from regard.seq2seq import Seq2Seq, TrainingConfig
-from regard.seq2seq.commands.train.data import Data, identity
 from regard.seq2seq.networks.families import FAMILIES, describe, read_config
 from regard.seq2seq.networks.options import ConfigOption, first_names, options_of, today
 from regard.seq2seq.networks.recurrent.config import RecurrentConfig

@@ -26,6 +26,7 @@ from one_test import in_one_test
 
 from regard import _files, cli
 from regard import _safetensors as container
+from regard.commands.array_files import read_array, read_named
 from regard.seq2seq import Seq2Seq
 from regard.seq2seq.alignment.links import read_gold
 from regard.seq2seq.corpus.pairs import read_pairs
@@ -38,7 +39,6 @@ from regard.seq2seq.storage.checkpoint_file import State, read_checkpoint, write
 from regard.seq2seq.storage.model_file import Model, read_model, write_model
 from regard.seq2seq.training.checkpoint import checkpoint_path
 from regard.seq2seq.training.log import Log, read_log
-from regard.show.array_files import read_array, read_named
 
 SIZES = RecurrentConfig(6, 5, embedding=2, encoder=1, decoder=2, attention=3)
 

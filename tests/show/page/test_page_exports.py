@@ -14,9 +14,9 @@ from shown import WEIGHTS, WORDS, number, of_words
 
 import regard
 from regard import scores
+from regard.commands.array_files import read_table
 from regard.seq2seq.translator import Translation
 from regard.show import HtmlPage, page
-from regard.show.array_files import read_table
 from regard.show.page.alignment import alignment, sentence
 from regard.show.page.examples import directions, drawn, meanings, reordering
 from regard.show.page.heads import group, heads

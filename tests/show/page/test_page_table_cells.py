@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regard._characters import as_cell, of_cell
+from regard.commands.array_files import read_table
+from regard.commands.pronunciation.review import _table
 from regard.pronunciation import Lexicon, write
-from regard.pronunciation.commands.review import _table
 from regard.pronunciation.reviewing import Doubt
 from regard.show import page
-from regard.show.array_files import read_table
 
 FORMULAS = ["=1+1", "+1;2", "-ing", "@x", '=HYPERLINK("x")', "-", "'=a", "\uff1d1", "-1+2", "=1\u00a02"]
 NUMBERS = ["-5", "+3", "-0.25", "-1e-3", "-.5", "1"]

@@ -13,14 +13,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from regard import _check, scores
-from regard.show.inputs import drawn_weights
 from regard.show.page.geometry import geometry
 from regard.show.page.mechanism import decoder, mechanism, with_words
 from regard.show.page.multihead import multihead
 from regard.show.page.section import Section, labels
 from regard.show.steps import TEXTS
 
-__all__ = ["directions", "drawn", "meanings", "reordering", "translator", "word_order"]
+__all__ = ["directions", "drawn", "drawn_weights", "meanings", "reordering", "translator", "word_order"]
 
 
 def drawn(words: ArrayLike, seed: int, names: list[str] | None = None) -> Section:
@@ -39,6 +38,11 @@ def drawn(words: ArrayLike, seed: int, names: list[str] | None = None) -> Sectio
         title="Attention, one step at a time",
     )
     return with_words(section, vectors, *weights, origin=f"drawn with seed {seed}")
+
+
+def drawn_weights(generator: np.random.RandomState, size: int) -> list[NDArray[np.int64]]:
+    """Draw the query, key and value weights as tutorials do, for words of this size."""
+    return [generator.randint(3, size=(size, size)) for _ in range(3)]
 
 
 def meanings() -> Section:

@@ -1,0 +1,164 @@
+"""The report of `regard evaluate`: tables, JSON and a picture."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from regard import _files
+from regard.commands.evaluate.data import Items
+from regard.commands.evaluate.measures import Column, Result
+from regard.seq2seq.decoding.beam import BEAM
+from regard.seq2seq.evaluation import metrics
+from regard.seq2seq.evaluation.metrics import LengthRow, LinkScore
+from regard.show import figures
+from regard.show.figures.figure import warned
+from regard.show.terminal.text import align, clean, display_width, fit
+
+__all__ = ["describe", "draw", "json_content", "percents", "write_json"]
+
+_LONGEST_NAME = 32  # columns
+
+
+def describe(
+    args: argparse.Namespace,
+    test: Items,
+    columns: dict[str, Column],
+    key: str,
+    results: Sequence[Result],
+    copied: dict[str, float] | None,
+) -> str:
+    """Return the report: tables and notes."""
+    side, lines = test.measured_side
+    search = "" if args.hypotheses else f", beam {args.beam or BEAM}"
+    titles = [column.title for column in columns.values()]
+    totals = [[column.cell(result.scores[k]) for k, column in columns.items()] for result in results]
+    if args.gold:
+        titles += ["AER %", "precision %", "recall %"]
+        totals = [row + percents(result.links) for row, result in zip(totals, results, strict=True)]
+    names = [_shown_name(result.name) for result in results]
+    if copied is not None and any(metrics.is_near(copied, result.scores) for result in results):
+        names.append("copying the source")
+        totals.append(
+            [column.cell(copied[k]) for k, column in columns.items()] + ["-"] * (3 * bool(args.gold))
+        )
+    blocks = [
+        f"{len(lines):,} {'item' if len(lines) == 1 else 'items'} of {clean(test.name)}{search}",
+        _table(["", *titles], [[name, *row] for name, row in zip(names, totals, strict=True)]),
+        _by_length(columns, key, results, f"{test.length_unit[0]} in the {side}"),
+        "\n".join(_notes(test, columns, results[0])),
+    ]
+    return "\n\n".join(blocks)
+
+
+def _shown_name(name: str) -> str:
+    return fit(name, min(display_width(name), _LONGEST_NAME))
+
+
+def percents(links: LinkScore | None) -> list[str]:
+    """Return error rate, precision and recall as cells of a table."""
+    return [f"{100 * number:.1f}" for number in links or ()]
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Return a table: the first column left-aligned, numbers right-aligned."""
+    width = max(display_width(row[0]) for row in [head, *rows])
+    return align([[fit(row[0], max(width, 1)), *row[1:]] for row in [head, *rows]])
+
+
+def _by_length(columns: dict[str, Column], key: str, results: Sequence[Result], along: str) -> str:
+    """Return a table by length: all measures of one model, or one measure of several."""
+    rows = results[0].rows
+    if len(results) == 1:
+        head = [column.title for column in columns.values()]
+        cells = [[column.cell(row.scores[k]) for k, column in columns.items()] for row in rows]
+        title = f"by {along}"
+    else:
+        head = [_shown_name(result.name) for result in results]
+        cells = [
+            [columns[key].cell(result.rows[i].scores[key]) for result in results] for i in range(len(rows))
+        ]
+        title = f"{columns[key].title} by {along}"
+    table = [[_range(row), f"{row.sentences:,}", *line] for row, line in zip(rows, cells, strict=True)]
+    return f"{title}\n{_table(['length', 'items', *head], table)}"
+
+
+def _range(row: LengthRow) -> str:
+    return f"{row.shortest}" if row.shortest == row.longest else f"{row.shortest}-{row.longest}"
+
+
+def _notes(test: Items, columns: dict[str, Column], result: Result) -> list[str]:
+    """Return notes on how the numbers were computed."""
+    if test.phonemes:
+        return ["WER: items without an exact answer; PER: edits for 100 phonemes of the references"]
+    unit, _ = test.error_unit
+    tokens = "characters" if unit == "characters" else "tokens between blanks"
+    definition = f"errors: edits for 100 {tokens} of the references; exact: lines without an error"
+    signatures = [f"{columns[key].title}: {signature}" for key, signature in result.signatures.items()]
+    rows = [result.scores, *(row.scores for row in result.rows)]
+    undefined = ["BLEU: - where no reference has four words"] * any(
+        math.isnan(row.get("bleu", 0.0)) for row in rows
+    )
+    return [definition, *undefined, *signatures]
+
+
+def draw(path: Path, column: Column, key: str, test: Items, results: Sequence[Result]) -> None:
+    """Draw a measure by length."""
+    rows, (side, _) = results[0].rows, test.measured_side
+    with warned(path):
+        figure = figures.by_length(
+            [_range(row) for row in rows],
+            {result.name: [column.factor * row.scores[key] for row in result.rows] for result in results},
+            [row.sentences for row in rows],
+            measure=column.title,
+            along=f"{test.length_unit[0]} in the {side}",
+        )
+        figures.save(path, figure)
+
+
+def _without_nan(scores: dict[str, float]) -> dict[str, float | None]:
+    """Return scores for JSON, which has no NaN."""
+    return {name: None if math.isnan(score) else score for name, score in scores.items()}
+
+
+def json_content(
+    args: argparse.Namespace, test: Items, results: Sequence[Result], copied: dict[str, float] | None
+) -> dict[str, Any]:
+    """Return all measures for JSON."""
+    side, _ = test.measured_side
+    return {
+        "test": clean(test.name),
+        "items": len(test.references),
+        "beam": None if args.hypotheses else args.beam or BEAM,
+        "length": f"{test.length_unit[0]} in the {side}",
+        **({} if copied is None else {"copying": _without_nan(copied)}),
+        "models": list(map(_json_result, results)),
+    }
+
+
+def _json_result(result: Result) -> dict[str, Any]:
+    return {
+        "name": result.name,
+        **_without_nan(result.scores),
+        **({} if result.links is None else {"links": result.links._asdict()}),
+        "signatures": result.signatures,
+        "by_length": [
+            {
+                "shortest": row.shortest,
+                "longest": row.longest,
+                "items": row.sentences,
+                **_without_nan(row.scores),
+            }
+            for row in result.rows
+        ],
+    }
+
+
+def write_json(path: Path, content: Mapping[str, Any]) -> None:
+    """Write a file of JSON."""
+    with _files.replacing(path) as file:
+        file.write((json.dumps(content, indent=2, ensure_ascii=False) + "\n").encode())

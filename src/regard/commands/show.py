@@ -1,0 +1,191 @@
+"""The verb `show`: attention as a page of a browser."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from numpy.typing import NDArray
+
+from regard import _check
+from regard.commands import argument_types
+from regard.commands.array_files import read_array, read_named
+from regard.commands.inputs import Given, add_attention, add_input, given, labels_of
+from regard.commands.options import first_given
+from regard.show.figures.figure import PICTURES, check_picture
+from regard.show.page import HtmlPage, page
+from regard.show.page.document import check_new
+from regard.show.page.examples import directions, meanings, reordering, translator, word_order
+from regard.show.page.mechanism import with_words
+from regard.show.page.section import labels
+from regard.show.terminal.text import note
+from regard.show.weights_figure import chosen_heads, save_weights
+
+__all__ = ["add_arguments", "run"]
+
+_INPUT = ("--words", "--seed", "--query-weight", "--key-weight", "--value-weight")
+_ATTENTION = (
+    "--score",
+    "--score-arrays",
+    "--scale",
+    "--softcap",
+    "--normalize",
+    "--causal",
+    "--window",
+    "--align",
+    "--mask",
+)
+_LABELS = ("--labels", "--query-labels", "--key-labels")
+EXAMPLES = """\
+examples:
+  regard show --out page.html                                examples to change, as numbers and arrows; heads, a decoder
+  regard show "the cat sat" --out page.html                  your words, their vectors drawn with seed 42
+  regard show --words vectors.csv --causal --out page.html   your vectors, names in the first column
+  regard show my.npz --out page.html                         your queries, keys and values, or your weights
+  regard show --weights w.npy --out weights.svg              weights of any model, as a page or as a picture
+  regard show runs/mine --text "two cats" --out page.html    the alignments and heads of a model of regard train
+  regard show runs/mine --text "two cats" --token 2 --out page.html   how its decoder attends when it writes token 2
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of `regard show` to its parser."""
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.epilog = EXAMPLES
+    add_input(parser, files="; an .npz with an array weights shows these")
+    add_attention(parser)
+    group = parser.add_argument_group("page")
+    group.add_argument(
+        "--weights",
+        type=argument_types.path,
+        metavar="FILE",
+        help="show weights instead: (n, m), or with layers and heads before, .npy or CSV",
+    )
+    group.add_argument(
+        "--text",
+        type=argument_types.non_empty,
+        metavar="SENTENCE",
+        help="translate a sentence with the model FILE, from regard train, and show its alignments and heads",
+    )
+    group.add_argument(
+        "--token",
+        type=argument_types.integer(),
+        metavar="N",
+        help="with --text: show the decoder step that writes token N, in all its numbers (recurrent models)",
+    )
+    group.add_argument(
+        "--out",
+        type=argument_types.path,
+        metavar="FILE",
+        help="the page to write; a name that ends in .png, .svg or .pdf: a picture of the weights",
+    )
+    group.add_argument("--force", action="store_true", help="replace a page that exists")
+    group.add_argument(
+        "--title", metavar="TEXT", default="Attention", help="title of the page (default Attention)"
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Write the page or the picture."""
+    if args.out is None:
+        _check.fail("give --out FILE.html, the page to write")
+    if args.token is not None and args.text is None:
+        _check.fail("--token needs --text, the sentence whose translation has the token")
+    if args.out.suffix.lower() in PICTURES:
+        return _draw(args)
+    check_new(args.out, force=args.force, hint="--force")
+    document = _page(args)
+    document.save(args.out, force=args.force)
+    print(f"{args.out} ({args.out.stat().st_size / 1000:.0f} KB): open it in a browser")
+    return 0
+
+
+def _page(args: argparse.Namespace) -> HtmlPage:
+    """Return the page of a model's translations, of weights, of the input, or without any of these the examples."""
+    if args.text is not None:
+        return _text(args)
+    if (weights := _weights(args)) is not None:
+        queries, keys = labels_of(args, (None, None))
+        return page(weights, query_labels=queries, key_labels=keys, title=args.title)
+    if not args.files and first_given(args, (*_INPUT, *_ATTENTION, *_LABELS)) is None:
+        return HtmlPage(
+            [meanings(), directions(), word_order(), reordering(), translator()], title=args.title
+        )
+    return _input(given(args), args.title)
+
+
+def _text(args: argparse.Namespace) -> HtmlPage:
+    """Return the page of a model's translations of a sentence."""
+    from regard.commands.pages import decoder_step, translated
+
+    if len(args.files) != 1:
+        _check.fail(f"--text needs one FILE, a model from regard train. Got {len(args.files)} instead.")
+    if option := first_given(args, ("--weights", *_INPUT, *_ATTENTION, *_LABELS)):
+        _check.exclude(option, "--text")
+    if args.token is not None:
+        return decoder_step(args.files[0], args.text, args.token, title=args.title)
+    return translated(args.files[0], args.text, title=args.title)
+
+
+def _input(own: Given, title: str) -> HtmlPage:
+    """Return the page of queries, keys and values, which begins with the words they are made of."""
+    queries, keys = own.names() if own.words else own.labels
+    document = page(*own.arrays, **own.options, query_labels=queries, key_labels=keys, title=title)
+    section = document.sections[0]
+    for warning in section.warnings:
+        note(warning)
+    if not own.words or section.view != "mechanism":
+        return document
+    return HtmlPage(
+        [with_words(section, *own.words.values(), origin=own.origin, features=own.features)], title=title
+    )
+
+
+def _weights(args: argparse.Namespace) -> NDArray[Any] | None:
+    """Return the weights of --weights or of an .npz file, or None if there are none."""
+    if args.weights is not None:
+        if option := first_given(args, ("FILES", *_INPUT, *_ATTENTION)):
+            _check.exclude(option, "--weights")
+        if args.weights.suffix.lower() != ".npz":
+            return read_array(args.weights)
+        return _named_weights(args.weights)
+    if not args.files:
+        return None
+    first = args.files[0]
+    if first.is_dir() or first.suffix.lower() == ".safetensors":
+        kind = "folder" if first.is_dir() else "safetensors file"
+        _check.fail(f"{first} is a {kind}: with --text it may be a model of regard train")
+    if len(args.files) != 1 or first.suffix.lower() != ".npz":
+        return None
+    return read_named(first, ["weights"]).get("weights")
+
+
+def _named_weights(path: Path) -> NDArray[Any]:
+    """Return the array weights of an .npz file."""
+    weights = read_named(path, ["weights"])
+    if not weights:
+        _check.fail(f"{path} must hold the array weights")
+    return weights["weights"]
+
+
+def _draw(args: argparse.Namespace) -> int:
+    """Write a picture of the weights."""
+    if args.text is not None:
+        _check.fail(f"--text makes a page: --out must end in .html. Got {args.out} instead.")
+    check_picture(args.out)
+    weights = _weights(args)
+    if weights is None:
+        own = given(args)
+        weights, names = own.attend().weights, own.names()
+    else:
+        own_labels = labels_of(args, (None, None))
+        queries, keys = (
+            labels(*side) for side in zip(own_labels, weights.shape[-2:], ("query", "key"), strict=True)
+        )
+        names = queries, keys
+    save_weights(
+        args.out, chosen_heads(weights), names, title="" if args.title == "Attention" else args.title
+    )
+    print(args.out)
+    return 0

@@ -1,0 +1,423 @@
+"""The arguments of `regard train`, and the models and files that they describe."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Collection, Sequence
+from functools import cache, partial
+from pathlib import Path
+from typing import Any
+
+from regard import _check
+from regard.commands import argument_types
+from regard.commands.columns import add_columns
+from regard.commands.link_files import LINKS_FROM, LinkFile
+from regard.commands.options import check_needs, first_given
+from regard.commands.pronunciation.lexicon import add_phones, add_reading
+from regard.commands.sources import add_source_options, make_source, reads_text
+from regard.commands.train.data import PairFiles
+from regard.commands.train.dictionary import read_dictionary
+from regard.seq2seq import extras
+from regard.seq2seq.corpus.splits import by_family
+from regard.seq2seq.corpus.tables import is_csv
+from regard.seq2seq.model import Seq2Seq
+from regard.seq2seq.networks.families import FAMILIES
+from regard.seq2seq.networks.options import options_of
+from regard.seq2seq.sources import SOURCES
+from regard.seq2seq.sources.text.normalization import NORMALIZATIONS
+from regard.seq2seq.sources.text.subwords import METHODS
+from regard.seq2seq.sources.text.tokenizers import TOKEN_TYPES
+from regard.seq2seq.storage.model_file import MODEL_FILE
+from regard.seq2seq.training.config import OF_TEACHERS, OPTIONS, TrainingConfig
+from regard.seq2seq.training.presets import PRESETS, preset
+
+__all__ = [
+    "OF_DICTIONARIES",
+    "OF_OTHER_SOURCES",
+    "add_arguments",
+    "add_extras",
+    "add_files",
+    "add_network",
+    "add_networks",
+    "add_preset",
+    "add_sizes",
+    "add_training",
+    "check_options",
+    "check_pairs",
+    "given_extras",
+    "made",
+    "make_models",
+    "model_paths",
+    "pair_files",
+]
+
+EXAMPLES = """\
+The best model so far is always saved, and a checkpoint every minute. Training can be stopped at any time with Ctrl-C;
+the same command resumes it, with exactly the same result as without the stop. A finished model is trained anew only
+with --fresh. Pairs that are too long are left out and counted. The output folder gets model.safetensors, log.jsonl,
+the pictures curve.png and alignment-1.png, ..., and checkpoint.safetensors until training is done; with --compare,
+also model-without-attention.safetensors with its own log and curve.
+
+With --source images or vectors, the first column has names of files, relative to the folder of PAIRS. Images are
+pictures, which are scaled to --size, or arrays of that size. Vectors are arrays, one vector a row. Arrays are in
+.npy files, or in archives: FILE.npz:NAME.
+
+examples:
+  regard train pairs.tsv                                train, with some of the pairs held out
+  regard train text.en text.fr --out runs/en-fr         two files, line by line
+  regard train pairs.csv --columns en fr                a spreadsheet with a header
+  regard train train.tsv.gz --valid valid.tsv.gz --test test.tsv.gz --out runs/mine
+  regard train words.dict --preset pronunciation        a pronunciation dictionary, in any format of regard lexicon
+  regard train pairs.tsv --family transformer --source subwords --target subwords
+  regard train pairs.tsv --network style=luong score=general cell=lstm layers=2
+  regard train pairs.tsv --compare                      also train the same model without attention
+  regard train pairs.tsv --links links.txt              with word alignments by regard align or by hand
+  regard train captions.tsv --source images --size 64 64        names of pictures TAB captions
+  regard train labels.tsv --source vectors --size 13            names of arrays with rows of 13 numbers TAB labels
+  regard train boxes.tsv --source vectors --size 4 --order set --positions 2        rows of 4 numbers, then x and y
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Describe the arguments of `regard train`."""
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.epilog = EXAMPLES
+    parser.usage = "%(prog)s PAIRS [SECOND] [--valid FILE] [--test FILE] [--out PATH] [options]"
+    add = parser.add_argument
+    add(
+        "pairs",
+        nargs="+",
+        type=argument_types.non_empty,
+        metavar="PAIRS",
+        help="source TAB target, one pair a line, UTF-8, plain or gzip, - for standard input; or a CSV file (.csv); or"
+        " two files, one with the sources and one with the targets",
+    )
+    add_files(parser)
+    add_preset(parser.add_argument_group("presets, and the dictionaries that they read"))
+    _add_model(parser.add_argument_group("the model"))
+    add_source_options(parser.add_argument_group("sources that are no text").add_argument)
+    training = parser.add_argument_group("training")
+    add_training(training, without=OF_TEACHERS)
+    _add_links(training.add_argument)
+    add_networks(parser)
+
+
+def add_files(parser: argparse.ArgumentParser) -> None:
+    """Add the options of files: pairs for validation and test, and the folder of the result."""
+    add = parser.add_argument
+    valid = "validation pairs, which choose the best model, in one file or two (default: a part of PAIRS)"
+    add("--valid", nargs="+", action="extend", type=argument_types.non_empty, metavar="FILE", help=valid)
+    test = "test pairs, on which the result is measured (default: the validation pairs)"
+    add("--test", nargs="+", action="extend", type=argument_types.non_empty, metavar="FILE", help=test)
+    add(
+        "--out",
+        type=argument_types.path,
+        default=Path("model"),
+        metavar="PATH",
+        help="a folder, or a file that ends in .safetensors (default: model)",
+    )
+    add_columns(parser)
+    add(
+        "--skip-empty",
+        action="store_true",
+        help="leave out pairs with an empty side, which are an error otherwise",
+    )
+    add(
+        "--fresh",
+        action="store_true",
+        help="train anew, and replace an existing checkpoint or finished model",
+    )
+
+
+def add_networks(parser: argparse.ArgumentParser) -> None:
+    """Describe the options of networks, without adding arguments."""
+    for name, family in FAMILIES.items():
+        parser.add_argument_group(f"--network of --family {name}", _describe_network(family.config))
+
+
+def add_preset(group: Any) -> None:
+    """Add the presets, and the options of pronunciation dictionaries."""
+    add, rows = group.add_argument, "; ".join(f"{name}: {row.description}" for name, row in PRESETS.items())
+    add(
+        "--preset",
+        choices=tuple(PRESETS),
+        help=f"options for a task, each of which a given one replaces. {rows}",
+    )
+    add_phones(group)
+    add_reading(group)
+    add("--licence", metavar="TEXT", help="the licence of the dictionary, for the card in the model file")
+    add(
+        "--split",
+        choices=("families", "words"),
+        help="what is held out together: words with the same beginning, as inflections have (default), or each alone",
+    )
+
+
+def _add_model(group: Any) -> None:
+    """Add the options of the model."""
+    add = group.add_argument
+    add_network(add)
+    which = group.add_mutually_exclusive_group()
+    which.add_argument("--no-attention", action="store_true", help="train a model without attention")
+    which.add_argument("--compare", action="store_true", help="train two models, with and without attention")
+    add_extras(add)
+    others = [kind for kind in SOURCES if kind not in TOKEN_TYPES]
+    files = f"; or {' or '.join(others)}, in files that the first column names"
+    for side, choices, described in (("source", SOURCES, files), ("target", TOKEN_TYPES, "")):
+        add(
+            f"--{side}",
+            choices=tuple(choices),
+            help=f"type of tokens of the {side} (default words){described}",
+        )
+    _add_tokens(add)
+
+
+def add_extras(add: Any) -> None:
+    """Add the extras."""
+    add(
+        "--extras",
+        nargs="+",
+        action="extend",
+        default=[],
+        metavar="NAME=N",
+        help="translation_memory=N: append the targets of the N most similar training pairs to each source; "
+        "graphones=N: rerank by joint n-grams of source and target tokens, at most 12-grams (letters to sounds: 8)",
+    )
+
+
+def given_extras(args: argparse.Namespace) -> dict[str, Any]:
+    """Return the extras that are given, with their options."""
+    return _options("extras", args.extras)
+
+
+def add_network(add: Any) -> None:
+    """Add the options of the network."""
+    add("--family", choices=tuple(FAMILIES), help="kind of network (default recurrent)")
+    add(
+        "--network",
+        nargs="+",
+        action="extend",
+        default=[],
+        metavar="NAME=VALUE",
+        help="options of the network, which are listed at the end for each family",
+    )
+
+
+def _describe_network(config: Any) -> str:
+    """Return the options of a network with their values, descriptions and defaults."""
+    lines = []
+    for name, option in options_of(config).items():
+        argument = f"{name}={option.value}"
+        lines += [argument, " " * 22] if len(argument) > 20 else [f"{argument:<22}"]
+        lines[-1] += f"{option.description} (default: {option.default})"
+    sizes = ", ".join(config.scaled_sizes)
+    return "\n".join(
+        [*lines, f"Defaults of {sizes} are for 5,000 to 100,000 pairs, and depend on their number."]
+    )
+
+
+def _add_tokens(add: Any) -> None:
+    """Add the options of the vocabularies, and of the longest pairs."""
+    add(
+        "--lower",
+        action=argparse.BooleanOptionalAction,
+        help="lowercase the source (default: only if its tokens are words)",
+    )
+    add(
+        "--normalization",
+        choices=NORMALIZATIONS,
+        help="Unicode normalization of text (default NFC); NFD is that of the source, where the target has NFC",
+    )
+    add("--subwords", choices=METHODS, help="subword algorithm (default unigram)")
+    add(
+        "--vocabulary",
+        type=argument_types.integer(5),
+        metavar="N",
+        help="largest vocabulary of either side (default 30,000 words, 8,000 subwords)",
+    )
+    add(
+        "--min-count",
+        type=argument_types.integer(),
+        metavar="N",
+        help="how often a token must come to be known (default 1; of words, 3 from 5,000 pairs on, where rarer ones are"
+        " at most 5 %% of the target tokens)",
+    )
+    _add_longest(add)
+
+
+def add_sizes(add: Any) -> None:
+    """Add the options of a network, and of the longest pairs."""
+    add_network(add)
+    _add_longest(add)
+
+
+def _add_longest(add: Any) -> None:
+    """Add the options of the longest pairs."""
+    add(
+        "--max-tokens",
+        type=argument_types.integer(),
+        metavar="N",
+        help="longest side of a training pair; longer pairs are left out (default 50)",
+    )
+    add(
+        "--test-max-tokens",
+        type=argument_types.integer(),
+        metavar="N",
+        help="longest side of a test pair; longer pairs are left out (default: --max-tokens)",
+    )
+
+
+def add_training(group: Any, *, without: Collection[str]) -> None:
+    """Add the options of training, which are the fields of `TrainingConfig`."""
+    offered = {name: option for name, option in OPTIONS.items() if name not in without}
+    first = {_argument(option.was): _argument(name) for name, option in offered.items() if option.was}
+    group.set_defaults(renamed=first)  # for suggestions
+    for name, option in offered.items():
+        group.add_argument(
+            _argument(name),
+            type=partial(_checked, name),
+            metavar=option.value,
+            help=f"{option.description} (default: {option.default})",
+        )
+
+
+def _argument(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
+
+
+def _checked(name: str, text: str) -> Any:
+    """Convert an argument to the value of an option of training."""
+    try:
+        return OPTIONS[name].check(name, argument_types.value(text))
+    except (ValueError, TypeError) as error:
+        raise argparse.ArgumentTypeError(str(error).removeprefix(f"{name} ")) from None
+
+
+def _add_links(add: Any) -> None:
+    """Add the options of guided alignment."""
+    add(
+        "--links",
+        type=argument_types.path,
+        metavar="FILE",
+        help="word alignments of the pairs, which attention learns (one line a pair, 0-0 1-2, as from regard align)",
+    )
+    by = "what the numbers in --links count (default words; tokens where those of a side are characters)"
+    add("--links-by", choices=("words", "tokens"), help=by)
+    add(
+        LINKS_FROM,
+        "--gold-from",
+        type=argument_types.integer(0, 1),
+        choices=(0, 1),
+        help="the number of the first word in --links (default 0)",
+    )
+
+
+def _options(name: str, assignments: Sequence[str]) -> dict[str, Any]:
+    """Read NAME=VALUE, where a value is a number, true, false or a word."""
+    options: dict[str, Any] = {}
+    for option in assignments:
+        key, sign, value = option.partition("=")
+        if not sign or not key:
+            _check.fail(f"--{name}: must be NAME=VALUE. Got {option!r:.60} instead.")
+        if key in options:
+            _check.fail(f"--{name}: {key} must be given once. Got it twice instead.")
+        options[key] = argument_types.value(value)
+    return options
+
+
+def check_options(args: argparse.Namespace) -> None:
+    """Check which options go together, which argparse cannot do."""
+    if args.compare and _options("network", args.network).get("score") == "none":
+        _check.fail("--compare needs a score: score=none has no attention to compare with")
+    if not reads_text(args) and (option := first_given(args, _OF_TEXT)):
+        _check.fail(f"{option} needs tokens in the source. --source {args.source} has none.")
+    check_needs(args, (("--links-by", "--links", ""), (LINKS_FROM, "--links", "")))
+    check_needs(args, ((option, "--preset", "") for option in (*OF_DICTIONARIES, "--licence")))
+    check_pairs(args)
+    if args.links and args.skip_empty and (args.columns or is_csv(args.pairs[0])):
+        _check.fail(
+            "--links with --skip-empty needs pairs with TABs and no header: links are numbered by lines"
+        )
+
+
+def check_pairs(args: argparse.Namespace) -> None:
+    """Check that no option of pairs goes with a preset, which reads dictionaries, and what is held out."""
+    if args.split and args.valid:
+        _check.fail("--split is about words that are held out: --valid must not be given with it")
+    if args.preset and (option := first_given(args, _OF_PAIRS)):
+        _check.fail(f"--preset {args.preset} reads pronunciation dictionaries: {option} must not be given")
+
+
+_OF_TEXT = ("--links", "--lower", "--extras")
+OF_OTHER_SOURCES = ("guided_alignment", "shift", "noise")  # training options of links, pictures and vectors
+OF_DICTIONARIES = ("--stress", "--phone-map", "--symbols", "--skip-bad", "--phones", "--split")
+_SPELLED = ("characters", "subwords")  # tokens that are letters, or made of them
+_OF_PAIRS = ("--columns", "--skip-empty", "--links", *(f"--source {x}" for x in SOURCES if x not in _SPELLED))
+_OF_ATTENTION = ("score", "attention")  # options of the network
+
+
+def make_models(args: argparse.Namespace, words: Collection[str] = ()) -> list[Seq2Seq]:
+    """Return the models to train: one, or one with and one without attention; a preset is for these words."""
+    models = [
+        _model(args, attention, words)
+        for attention in ([True, False] if args.compare else [not args.no_attention])
+    ]
+    if args.links and not models[0].attention:
+        _check.fail("--links needs attention, which learns them")
+    return models
+
+
+def _model(args: argparse.Namespace, attention: bool, words: Collection[str]) -> Seq2Seq:
+    given: dict[str, Any] = {"attention": not args.no_attention, "extras": given_extras(args)}
+    given |= {name: value for name in _OF_TOKENS if (value := getattr(args, name)) is not None}
+    if (source := make_source(args)) is not None:
+        given["source"] = source
+    options = made(args, given, words)
+    if args.compare and not attention:  # the same apart from attention
+        network = {name: value for name, value in options["network"].items() if name not in _OF_ATTENTION}
+        own = {"network": network, "extras": extras.without_attention(options["extras"])}
+        options = {**options, **own, "attention": False}
+    return Seq2Seq(**options)
+
+
+def made(args: argparse.Namespace, own: dict[str, Any], words: Collection[str]) -> dict[str, Any]:
+    """Return the options of a model: its own, and those of the command line for network and training, or a preset's."""
+    given = {name: value for name in ("family", "max_tokens") if (value := getattr(args, name)) is not None}
+    given |= {
+        **own,
+        "network": _options("network", args.network),
+        "training": {n: x for n in OPTIONS if (x := getattr(args, n, None)) is not None},
+    }
+    if args.preset:
+        return preset(args.preset, words, given)
+    return {**given, "training": TrainingConfig(**given["training"])}
+
+
+_OF_TOKENS = ("target", "vocabulary", "min_count", "lower", "normalization", "subwords")
+
+
+def model_paths(args: argparse.Namespace) -> list[Path]:
+    """Return the files of the models."""
+    path = args.out if args.out.suffix == ".safetensors" else args.out / MODEL_FILE
+    if not args.compare:
+        return [path]
+    return [path, path.with_name(f"{path.stem}-without-attention{path.suffix}")]
+
+
+def _links_by(args: argparse.Namespace) -> str:
+    """Return what links are between."""
+    return args.links_by or ("tokens" if "characters" in (args.source, args.target) else "words")
+
+
+def pair_files(args: argparse.Namespace) -> PairFiles:
+    """Return the files of the pairs, and how they are read; those of dictionaries are read once."""
+    return PairFiles(
+        args.pairs,
+        args.valid,
+        args.test,
+        columns=args.columns,
+        skip_empty=args.skip_empty,
+        links=LinkFile(args.links, args.links_from, _links_by(args)) if args.links else None,
+        dictionary=cache(partial(read_dictionary, args)) if args.preset else None,
+        groups=by_family if args.preset and args.split != "words" else None,
+    )

@@ -1,0 +1,142 @@
+"""Pronunciation dictionaries as the pairs of a training."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import chain
+from pathlib import Path
+
+from regard import _check
+from regard._characters import one_line
+from regard.commands.pronunciation.lexicon import joined, note_left_out, prepared
+from regard.pronunciation import Lexicon, prepare, read
+from regard.pronunciation.files import load
+from regard.pronunciation.ipa import PHONES
+from regard.pronunciation.stress import STRESS
+from regard.seq2seq.corpus.pairs import GZIP, Pair, by_source
+from regard.seq2seq.corpus.tables import is_csv
+from regard.seq2seq.model import Seq2Seq
+from regard.seq2seq.sources.text.tokenizers import unseen
+from regard.seq2seq.translator import Translator
+from regard.show.terminal.text import clean, note
+
+__all__ = [
+    "BY_PRESET",
+    "INTO_PAIRS",
+    "MOST_TESTED",
+    "dictionary_format",
+    "dictionary_pairs",
+    "is_of_pronunciation",
+    "naming_dictionary",
+    "read_dictionary",
+    "reads_dictionary",
+    "right_answers",
+    "tested_words",
+]
+
+Phones = tuple[str, ...]
+
+BY_PRESET = "--preset pronunciation reads it as a dictionary in the format {format}"
+INTO_PAIRS = "{path} is a dictionary in the format {format}: regard lexicon --format tsv makes pairs of it"
+MOST_TESTED = 2_000  # words that are held out for the test
+_SHOWN = 5  # phones that a model never writes
+_FORMAT = "tsv"  # which has all words, phones and variants
+_DIFFERENT, _EACH = (
+    0.6,
+    1.5,
+)  # share of words that are different, uses of a phone: of sentences they are fewer
+
+
+def read_dictionary(args: argparse.Namespace, paths: tuple[str, ...]) -> Lexicon:
+    """Read dictionaries as one, with the phones that the options ask for; report what is left out."""
+    lexicon = joined([*map(Path, paths)], skip_bad=args.skip_bad, phones=args.phones)
+    result = prepared(lexicon, args, _FORMAT)
+    note_left_out(result, "the training")
+    return result.lexicon
+
+
+@contextmanager
+def naming_dictionary(path: Path, way: str) -> Iterator[None]:
+    """Name the way in the error about a file that has no pairs, if it is a pronunciation dictionary."""
+    try:
+        yield
+    except ValueError as error:
+        if str(path) == "-" or not (format := dictionary_format(path)):
+            raise
+        _check.fail(one_line(error), hint=way.format(path=path, format=format))
+
+
+def dictionary_format(path: Path) -> str:
+    """Return the format of a dictionary; empty for another file, such as one of sentences."""
+    try:
+        lexicon = read(path, skip_bad=True)
+    except (ValueError, OSError):
+        return ""
+    entries = [*lexicon.entries()]
+    phones = sum(len(variant.phones) for _, variant in entries)
+    repeated = len(lexicon) >= _DIFFERENT * len(entries) and phones >= _EACH * len(lexicon.phones())
+    return lexicon.format if repeated and len(lexicon.skipped) < len(entries) else ""
+
+
+def dictionary_pairs(lexicon: Lexicon, model: Seq2Seq) -> list[Pair]:
+    """Return a pair for each variant of each word."""
+    target = model.target_reader
+    return [
+        (model.reader.load(word, f"{word!r:.60}: "), target.load(" ".join(variant.phones), f"{word!r:.60}: "))
+        for word, variant in lexicon.entries()
+    ]
+
+
+def tested_words(test: Iterable[Pair]) -> dict[str, list[Phones]]:
+    """Return the words of the test with all their variants in the order of the dictionary, as often as they are judged.
+
+    Words that the model reads alike are judged once, under the first of them.
+    """
+    found = by_source((source, tuple(target.content)) for source, target in test)
+    return {str(source): variants for source, variants in found.items()}
+
+
+def is_of_pronunciation(model: Translator) -> bool:
+    """Return whether a model has been trained on a dictionary."""
+    return bool((model.model.card or {}).get("symbols"))
+
+
+def reads_dictionary(model: Translator, path: Path) -> bool:
+    """Return whether a file of tests is read as a dictionary, as the training of the model read its own.
+
+    Pairs are standard input, and files that `regard train --preset` does not read: CSV and gzip.
+    """
+    return is_of_pronunciation(model) and not (
+        str(path) == "-" or is_csv(str(path)) or load(path, len(GZIP)) == GZIP
+    )
+
+
+def right_answers(model: Translator, path: Path) -> dict[str, list[str]]:
+    """Return the words of a dictionary with all their right answers, as the training of a model reads them."""
+    source, target, card = model.model.source, model.model.target, model.model.card or {}
+    rules = card.get("rules")
+    rules = rules if isinstance(rules, dict) else {}
+    phones, stress = rules.get("phones"), rules.get("stress")
+    lexicon = joined([path], phones=phones if phones in PHONES else None)
+    result = prepare(lexicon, _FORMAT, stress=stress if stress in STRESS else "keep")
+    note_left_out(result, "the test")
+    pairs = [
+        (source.load(word), target.read(" ".join(variant.phones)))
+        for word, variant in result.lexicon.entries()
+    ]
+    _check_phones(path, [unseen(target, phones.content) for _, phones in pairs])
+    return {word: [*map(" ".join, variants)] for word, variants in tested_words(pairs).items()}
+
+
+def _check_phones(path: Path, foreign: Sequence[Sequence[str]]) -> None:
+    """Raise if every pronunciation has phones that a model never writes, and report those of some."""
+    if not any(foreign):
+        return
+    names = clean(" ".join([*dict.fromkeys(chain.from_iterable(foreign))][:_SHOWN]))
+    rule = f"{path}: the model never writes {names}"
+    if all(foreign):
+        hint = "regard lexicon --phone-map or --symbols converts a dictionary as regard train did"
+        _check.fail(f"{rule}, and each pronunciation has such phones", hint=hint)
+    note(f"{rule}: such pronunciations count as wrong")

@@ -1,0 +1,341 @@
+"""The verb `train`: train a model on pairs, measure it, and show its attention."""
+
+from __future__ import annotations
+
+import argparse
+import signal
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
+from functools import cache, partial
+from itertools import chain
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from regard import _check, _signals
+from regard.commands import drawing
+from regard.commands.options import first_given
+from regard.commands.summary import Measures
+from regard.commands.train.arguments import (
+    add_arguments,
+    check_options,
+    make_models,
+    model_paths,
+    pair_files,
+)
+from regard.commands.train.card import make_card
+from regard.commands.train.confidence import Confidence, calibrate, describe
+from regard.commands.train.data import Data, identity, read, short_pairs, with_noun
+from regard.commands.train.dictionary import tested_words
+from regard.commands.train.files import HINT, RunFiles
+from regard.commands.train.report import (
+    Reporter,
+    closing_notes,
+    describe_pairs,
+    draw_curve,
+    measures_for,
+    print_measures,
+    print_rates,
+    short_warning,
+    show_examples,
+    where_tokens_are,
+)
+from regard.seq2seq import extras
+from regard.seq2seq.corpus.pairs import Pair
+from regard.seq2seq.evaluation.held_out import HeldOut, as_held_out
+from regard.seq2seq.model import Seq2Seq
+from regard.seq2seq.storage.checkpoint_file import write_checkpoint
+from regard.seq2seq.training.checkpoint import resume
+from regard.seq2seq.training.loop import Diverged, Training
+from regard.seq2seq.training.presets import expected_time
+from regard.seq2seq.translator import LONGEST_SENTENCE
+from regard.show.progress import Progress
+from regard.show.terminal.text import note, report
+
+__all__ = ["Run", "Stop", "add_arguments", "prepared_runs", "run", "train_all"]
+
+Card = Callable[
+    [Data, Seq2Seq, dict[str, Any] | None], dict[str, Any] | None
+]  # of a model and its error rates
+
+
+def run(args: argparse.Namespace) -> int:
+    """Train, measure and show."""
+    check_options(args)
+    names, paths = pair_files(args), model_paths(args)
+    models = make_models(args, names.lexicon or ())
+    read_data = partial(read, names, models[0], models[0].max_tokens)
+    chosen = args.preset and not first_given(args, ("--steps", "--minutes", "--epochs"))
+    if chosen and not RunFiles(paths[0], fresh=args.fresh).is_done():
+        note(expected_time(args.preset, names.lexicon or (), vars(models[0])))
+    return train_all(args, models, paths, read_data, partial(_card, args))
+
+
+def _card(
+    args: argparse.Namespace, data: Data, model: Seq2Seq, measured: dict[str, Any] | None
+) -> dict[str, Any] | None:
+    """Return the card of a model of pronunciation."""
+    return None if data.lexicon is None or measured is None else make_card(args, data, model, measured)
+
+
+def train_all(
+    args: argparse.Namespace,
+    models: Sequence[Seq2Seq],
+    paths: Sequence[Path],
+    read_data: Callable[[], Data],
+    card: Card,
+    complete: Callable[[Data, RunFiles], Data] = lambda data, _: data,
+    identity_of: Callable[[Seq2Seq, Data], str] = identity,
+) -> int:
+    """Train models, measure and show them; `complete` adds to the data what takes long."""
+    most = models[0].max_tokens
+    runs = [Run(model, RunFiles(path, fresh=args.fresh)) for model, path in zip(models, paths, strict=True)]
+    for one in runs:
+        one.files.check()
+    done = [one.files for one in runs if one.files.is_done()]
+    for files in done:
+        if files.finished_identity() is None:
+            done[0].refuse()
+    data = read_data()
+    identities = [identity_of(model, data) for model in models]
+    if done:
+        if [one.files.finished_identity() for one in runs] != identities:
+            done[0].refuse()
+        return _report_done(runs, args.licence)
+    data = complete(data, runs[0].files)
+    longest = min(args.test_max_tokens or most, LONGEST_SENTENCE)
+    for one in runs:
+        one.begin(data, longest)
+    test = short_pairs(models[0], data.test, longest)
+    if not test:
+        limit = f"{with_noun(longest, 'token')} {where_tokens_are(models[0])}"
+        _check.fail(f"{data.tested}: no pair has at most {limit}")
+    with prepared_runs(runs):
+        note(describe_pairs(data, models[0], runs[0].training, len(test), most))
+        _note_extras(models[0], data)
+        if status := _train_and_show(runs, test, data, card):
+            return status
+        # Last, so that a command that is stopped before can be resumed.
+        for one, own in zip(runs, identities, strict=True):
+            one.files.log_end(one.training.step, own)
+        for one in runs:
+            one.files.remove_checkpoint()
+    for line in filter(None, (short_warning(one.name, one.training) for one in runs)):
+        note(line)
+    print(report(f"the model is in {paths[0]}"))
+    return 0
+
+
+def _report_done(runs: Sequence[Run], licence: str | None) -> int:
+    """Report that the same command has finished before; write another licence into the card."""
+    note(f"{runs[0].name} is done already; --fresh trains anew, another --out keeps this model")
+    for one in runs:
+        if licence is not None:
+            one.files.change_card(licence=licence)
+    print(report(f"the model is in {runs[0].files.model}"))
+    for one in runs:
+        one.files.remove_leftovers()
+    return 0
+
+
+def _note_extras(model: Seq2Seq, data: Data) -> None:
+    """Print which extras of the model may help, which packages are missing, and why pictures can't be drawn."""
+    hint = extras.hint(model.reader.kind, model.extras) if data.labels is None else ""  # a student needs none
+    for line in filter(None, (hint, drawing.missing_extras())):
+        note(line)
+    drawing.can_draw()  # warns before the training
+
+
+def _train_and_show(runs: Sequence[Run], test: Sequence[Pair], data: Data, card: Card) -> int:
+    """Train, measure and show; return 0, or the exit status of what has stopped it."""
+    try:
+        for one in runs:
+            if status := one.train():
+                return status
+        confidences = [one.calibrate(test, data) for one in runs]
+        measured = _measured(runs, test, data, confidences)
+        for one, confidence, rates in zip(runs, confidences, measured, strict=True):
+            if known := card(data, one.model, rates):
+                one.model.card = known
+                one.model.held_out = _held_out(test, data)
+                one.model.save(one.files.model)
+            if one.model.calibration is not None:
+                verb = "pronounce" if data.lexicon else "translate" if one.model.reader.tokenizer else ""
+                note(describe(one.model.calibration, confidence, verb))
+        show_examples(runs[0].model, runs[0].files, test)
+    except KeyboardInterrupt as error:
+        files = runs[0].files
+        again = "the same command" + " without --fresh" * files.fresh
+        note(f"interrupted; the model is in {files.model}, and {again} prints the rest")
+        return _signals.status_of(error)
+    return 0
+
+
+def _held_out(test: Sequence[Pair], data: Data) -> HeldOut | None:
+    """Return the words of the test, by which `regard export` measures what leaves; None if they were learned."""
+    if data.lexicon is None or (data.too_few and not data.own_test):
+        return None
+    return as_held_out({word: map(" ".join, variants) for word, variants in tested_words(test).items()})
+
+
+def _measured(
+    runs: Sequence[Run], test: Sequence[Pair], data: Data, confidences: Sequence[Confidence]
+) -> list[dict[str, Any] | None]:
+    """Print the measures of all models; return the error rates of those of pronunciation."""
+    if data.lexicon is not None:
+        return [
+            print_rates(one.model, test, data, confidence)
+            for one, confidence in zip(runs, confidences, strict=True)
+        ]
+    print_measures([one.model for one in runs], test, data)
+    return [None for _ in runs]
+
+
+@contextmanager
+def prepared_runs(runs: Sequence[Run]) -> Iterator[None]:
+    """Create the folder, lock the files of these runs, and ensure that each has a checkpoint."""
+    runs[0].files.model.parent.mkdir(parents=True, exist_ok=True)
+    with ExitStack() as stack:
+        for one in runs:
+            stack.enter_context(one.files.locked())
+            one.files.check_overwrites()
+            if one.files.is_done():  # by another process, in the meantime
+                one.files.refuse()
+        for one in runs:
+            one.resume()
+        for one in runs:
+            one.ensure_checkpoint()
+        yield
+
+
+class Stop:
+    """Record whether Ctrl-C, SIGTERM or SIGHUP has asked to stop; the second signal stops at once."""
+
+    requested, status = False, 0
+
+    def listening(self) -> AbstractContextManager[None]:
+        """Handle the signals in the ``with`` block, in the main thread and if they have no other handler."""
+        return _signals.handled(self._ask, signal.SIGINT)
+
+    def _ask(self, number: int, frame: FrameType | None) -> None:
+        if self.requested:
+            _signals.end(number, frame)
+        self.requested, self.status = True, 128 + number
+
+
+class Run:
+    """One training of a command, with its model and its files."""
+
+    training: Training
+    measures: Measures  # after each epoch
+
+    def __init__(self, model: Seq2Seq, files: RunFiles) -> None:
+        self.model, self.files, self.stop = model, files, Stop()
+        self.name = "training" if model.attention else "training without attention"
+        self.sample: Sequence[Pair] = []  # validation pairs to translate after each epoch
+        self.saved = ""  # names the epoch of the best model
+
+    def begin(self, data: Data, longest: int) -> None:
+        """Learn the vocabularies and initialise the network; longer validation pairs are not translated."""
+        if self.model.extras:
+            note(f"learning {' and '.join(self.model.extras)}")
+        with ExitStack() as stack:
+
+            @cache
+            def bar(name: str, total: int) -> Progress:
+                return stack.enter_context(Progress(total, name))
+
+            def advance(name: str, more: int, total: int) -> None:
+                progress = bar(name, total)
+                progress.advance(more)
+                if progress.done == total:  # before the next bar
+                    progress.close()
+
+            self.training = self.model.begin(
+                data.lessons,
+                data.valid,
+                links=data.links,
+                progress=advance,
+                taught=None if data.labels is None else data.labels.taught,
+            )
+        self.sample = short_pairs(self.model, data.valid, longest)
+        self.measures = measures_for(self.model, data)
+
+    def resume(self) -> None:
+        """Resume from the checkpoint, if there is one; raise if it is of another training."""
+        if (state := self.files.take_state()) is not None:
+            resume(self.training, state, self.files.checkpoint, HINT)
+            if not self.training.step:
+                note(f"{self.name} starts over: it has been ended before its first checkpoint")
+
+    def ensure_checkpoint(self) -> None:
+        """Write a checkpoint, if there is none of this training."""
+        if not self.files.resumes():
+            write_checkpoint(self.files.checkpoint, self.training.state())
+
+    def train(self) -> int:
+        """Train to the end (return 0), a signal (128 plus its number) or a loss that is not finite (1)."""
+        try:
+            with self.stop.listening():
+                self._steps()
+        except KeyboardInterrupt as error:  # the second signal: the steps since the last checkpoint are lost
+            self.stop.requested, self.stop.status = True, _signals.status_of(error)
+        except Diverged as error:
+            self.files.remove_checkpoint()  # the training would diverge again
+            self._report_stop(f"stopped: {error}", "the last good model")
+            return 1
+        if not self.stop.requested:
+            draw_curve(self.files)
+            return 0
+        self._report_stop("interrupted", "the best model")
+        if self.files.checkpoint.exists():
+            command = "the same command" + " without --fresh" * self.files.fresh
+            note(f"{command} goes on from there")
+        return self.stop.status
+
+    def calibrate(self, test: Sequence[Pair], data: Data) -> Confidence:
+        """Calibrate the model, and save it, unless all targets are answers of teachers."""
+        if not data.train:
+            return Confidence([], [])
+        confidence = calibrate(self.model, test, self.sample, data)
+        if self.model.calibration is not None:
+            self.model.save(self.files.model)
+        return confidence
+
+    def _report_stop(self, why: str, which: str) -> None:
+        saved = self.saved or ("that of an earlier run" if self.files.model.exists() else "")
+        result = f"{which}, {saved}, is in {self.files.model}" if saved else "no model has been written"
+        note(f"{why}; {result}")
+
+    def _steps(self) -> None:
+        """Take the steps of the training; report each validation and save each improvement."""
+        with ExitStack() as stack:
+            steps = self.model.run(self.training, checkpoint=self.files.checkpoint, keep=True)
+            stack.enter_context(closing(steps))
+            if (first := next(steps, None)) is None:
+                self._save_reranker()
+                note(f"{self.name} is done already")
+                return
+            log = self.files.log
+            reporter = Reporter(self.name, self.model, self.training, log, self.sample, first, self.measures)
+            stack.enter_context(reporter)
+            for step in chain([first], steps):
+                reporter.time(step)
+                if step.best:
+                    self.model.save(self.files.model)
+                    self.saved = f"that of epoch {step.epoch}"
+                reporter.report(step)
+                if self.stop.requested:
+                    return
+            reranked = self._save_reranker()
+            notes = closing_notes(self.model, self.training, step, self.saved)
+            for line in filter(None, chain([reranked], notes)):
+                reporter.progress.write(line)
+
+    def _save_reranker(self) -> str:
+        """Save the weight of a reranker, which is fitted at the end of training; return a line that states it."""
+        reranker = self.model.model.reranker
+        if reranker is None or not self.files.model.exists():
+            return ""
+        self.model.save(self.files.model)
+        return f"the weight of the reranker is {reranker.weight:g} (1 is that of the network)"

@@ -1,0 +1,96 @@
+"""Pairs that look like a dictionary, or like single words, are noticed before they are learned."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+
+import pytest
+
+from regard.cli import main
+from regard.commands.train.notices import notices
+from regard.seq2seq import Seq2Seq
+
+SMALL = {"embedding": 4, "encoder": 4, "decoder": 4, "attention": 4}
+WORDS = ["".join(word) for word in itertools.product("abcd", repeat=3)]
+
+
+def found(pairs: list[tuple[str, str]], **options: str) -> list[str]:
+    """The warnings of pairs for a model of words, unless another type of tokens is given."""
+    model = Seq2Seq(**options)  # type: ignore[arg-type]
+    source, target = model.reader, model.target_reader
+    return list(notices([(source.load(x), target.load(y)) for x, y in pairs], model))
+
+
+SOUNDS = [(word, " ".join(word.upper())) for word in WORDS]
+SPELLED = [(word, word[::-1]) for word in WORDS]
+SENTENCES = [(f"{word} and {word}", f"{word} et {word}") for word in WORDS]
+AS_SOUNDS = {"source": "characters", "target": "tokens"}
+
+
+def test_numbers_and_comments_of_a_dictionary() -> None:
+    (numbered,) = found([*SOUNDS, ("abc(2)", "A B")], **AS_SOUNDS)
+    assert "'abc(2)'" in numbered
+    assert "--preset pronunciation" in numbered
+    for line in ((";;;", "a comment"), ("#", "a comment"), ("abcd", "A B # note")):
+        (comment,) = found([*SOUNDS, line], **AS_SOUNDS)
+        assert "1 of 65 pairs" in comment
+        assert "--preset pronunciation" in comment
+
+
+def test_single_words_that_are_not_spelled() -> None:
+    (words,) = found(SPELLED)
+    assert words.endswith("--source characters --target characters")
+    (sounds,) = found(SOUNDS)
+    assert "--source characters --target tokens, or --preset pronunciation" in sounds
+    (variants,) = found([*SOUNDS, *((word, f"{target} X") for word, target in SOUNDS[:30])])
+    assert variants == sounds
+
+
+@pytest.mark.parametrize(
+    ("pairs", "options"),
+    [
+        (SOUNDS, AS_SOUNDS),
+        (SPELLED, {"source": "characters", "target": "characters"}),
+        (SPELLED, {"source": "subwords", "target": "subwords"}),
+        (SENTENCES, {}),
+        (SPELLED[:19], {}),  # too few to say anything
+        (SENTENCES + SPELLED[:5], {}),
+        ([("yes", "oui"), ("no", "non")] * 40, {}),
+        ([("f(2)", "four"), ("# title", "# titre"), ("number 4", "le numéro # 4"), *SENTENCES], {}),
+    ],
+)
+def test_other_pairs_are_learned_in_silence(pairs: list[tuple[str, str]], options: dict[str, str]) -> None:
+    assert found(pairs, **options) == []
+
+
+KNOWN = {  # files of other verbs, and the format that is named
+    "words.dict": ("cat K AE T\ntack T AE K\nat AE T\n", "kaldi"),
+    "cmu.dict": ("cat K AE T\ncat(2) K AA T\ntack T AE K\n", "cmudict"),
+    "mfa.dict": ("cat\t0.99\tK AE T\ntack\t1.0\tT AE K\n", "mfa"),
+    "gold.json": ('{"cat": "kæt", "tack": "tæk"}', "misaki"),
+}
+UNKNOWN = {
+    "lines.txt": "the cat is here\na dog runs\nwho are you then\n",
+    "one.txt": "cat\n",
+    "zero": "\0\1\n",
+}
+
+
+@pytest.mark.parametrize("name", [*KNOWN, *UNKNOWN])
+def test_the_error_about_a_dictionary_names_the_way(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    text, format = KNOWN.get(name) or (UNKNOWN[name], "")
+    (tmp_path / name).write_text(text, "utf-8")
+    Seq2Seq(network=SMALL, epochs=1).fit(["a"], ["b"]).save("model.safetensors")
+    hint = f"--preset pronunciation reads it as a dictionary in the format {format}"
+    for command in (["train", name, "--steps", "1"], ["distill", "model.safetensors", "--pairs", name]):
+        assert main(command) == 2
+        err = capsys.readouterr().err
+        assert ("line 1:" in err, hint in err) == (True, bool(format))
+    hint = f"{name} is a dictionary in the format {format}: regard lexicon --format tsv makes pairs of it"
+    for verb in ("align", "evaluate"):
+        assert main([verb, "model.safetensors", name]) == 2
+        assert (hint in capsys.readouterr().err) == bool(format)
