@@ -44,6 +44,7 @@ def real(path: str | os.PathLike[str]) -> Path:
 @contextmanager
 def reading(path: str | os.PathLike[str], *, pipes: bool = False) -> Iterator[BinaryIO]:
     """Open a regular file for reading; with `pipes`, also a pipe that this process has inherited (/dev/fd/63)."""
+    _check.no_null(path)
     with open(path, "rb", opener=_without_waiting) as file:
         mode = os.fstat(file.fileno()).st_mode
         inherited = pipes and stat.S_ISFIFO(mode) and _is_descriptor(path)

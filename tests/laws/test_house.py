@@ -34,6 +34,7 @@ LAYERS = [
         "_characters",
         "_files",
         "_encoding",
+        "_arrays",
         "_safetensors",
         "_signals",
         "_processors",

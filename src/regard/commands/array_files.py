@@ -1,21 +1,15 @@
-"""Arrays from untrusted files: .npy, .npz and CSV, checked before they are read and never unpickled."""
+"""Arrays of the command line: of text, of CSV files, and of those that `regard._arrays` reads."""
 
 import csv
-import math
-import os
-import tokenize
-import zipfile
-import zlib
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from regard import _check, _files
+from regard._arrays import Array, array_names, is_array_file, load_array, load_arrays
 from regard._characters import of_cell, report
 from regard._encoding import utf_8
 
@@ -29,119 +23,52 @@ _TRIPLES = (("queries", "keys", "values"), ("q", "k", "v"), ("Q", "K", "V"))
 class Table(NamedTuple):
     """An array, and the names of its rows and columns, where the text has any."""
 
-    numbers: NDArray[Any]
+    numbers: Array
     rows: list[str] | None = None
     columns: list[str] | None = None
 
 
-def read_arrays(paths: Sequence[Path]) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+def read_arrays(paths: Sequence[Path]) -> tuple[Array, Array, Array]:
     """Read queries, keys and values."""
     if not 1 <= len(paths) <= 3:
         _check.fail(f"queries, keys and values come in one, two or three files: {len(paths)} given")
     if len(paths) == 1 and paths[0].suffix.lower() == ".npz":
-        return _triple(paths[0])
+        queries, keys, values = read_named(paths[0], _names_of_triple(paths[0])).values()
+        return queries, keys, values
     arrays = [read_array(path) for path in paths]
     return arrays[0], arrays[min(1, len(arrays) - 1)], arrays[-1]
 
 
-def _triple(path: Path) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
-    named = read_named(path, [name for triple in _TRIPLES for name in triple])
-    for queries, keys, values in _TRIPLES:
-        if {queries, keys, values} <= named.keys():
-            return named[queries], named[keys], named[values]
-    with _opened(path) as archive:
-        members = report(", ".join(_names(archive)))
-    content = f"only {members}" if members else "nothing"
+def _names_of_triple(path: Path) -> tuple[str, str, str]:
+    names = array_names(path)
+    for triple in _TRIPLES:
+        if {*triple} <= {*names}:
+            return triple
+    content = f"only {report(', '.join(names))}" if names else "nothing"
     _check.fail(f"{path} must hold the arrays queries, keys, values (or q, k, v): it holds {content}")
 
 
-def read_array(path: Path) -> NDArray[Any]:
-    """Read one array of finite real numbers from a .npy or CSV file."""
+def read_array(path: Path) -> Array:
+    """Read one array of finite real numbers from a .npy or CSV file, or from ``x.npz:name``."""
     return read_table(path).numbers
 
 
 def read_table(path: Path) -> Table:
-    """Read one array of finite real numbers from a .npy or CSV file, with the names that a CSV file has."""
-    suffix = path.suffix.lower()
-    if suffix == ".npz":
-        _check.fail(f"{path} holds several arrays", hint="give it alone, or each array as a file of its own")
-    if suffix != ".npy":
-        return _table(_lines(path), str(path))
-    with _files.reading(path) as file:
-        return Table(_finite(_npy(file, os.fstat(file.fileno()).st_size, str(path)), str(path)))
+    """Read one array of finite real numbers as `read_array` does, with the names that a CSV file has."""
+    if path.suffix.lower() == ".npz":
+        hint = f"give it alone, or an array of it as {path.name}:NAME"
+        _check.fail(f"{path} holds several arrays", hint=hint)
+    if is_array_file(path):
+        return Table(_finite(load_array(path), str(path)))
+    return _table(_lines(path), str(path))
 
 
-def read_named(path: Path, names: Sequence[str] | None = None) -> dict[str, NDArray[Any]]:
-    """Read the arrays of a .npz file."""
-    arrays = {}
-    with _opened(path) as archive:
-        wanted = [name for name in _names(archive) if names is None or name in names]
-        _check_sizes(path, [archive.getinfo(f"{name}.npy") for name in wanted])
-        for name in wanted:
-            label = f"{path}, array {report(name)}"
-            try:
-                with archive.open(f"{name}.npy") as file:
-                    array = _npy(file, archive.getinfo(f"{name}.npy").file_size, label)
-            except (zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, EOFError) as error:
-                _check.fail(f"{label} is damaged: {error}")
-            arrays[name] = _finite(array, label)
-    return arrays
+def read_named(path: Path, names: Sequence[str]) -> dict[str, Array]:
+    """Read arrays of finite real numbers of a .npz file."""
+    return {name: _finite(array, f"{path}:{name}") for name, array in load_arrays(path, names).items()}
 
 
-@contextmanager
-def _opened(path: Path) -> Iterator[zipfile.ZipFile]:
-    """Open a .npz file."""
-    with _files.reading(path) as file:
-        try:
-            archive = zipfile.ZipFile(file)
-        except (zipfile.BadZipFile, NotImplementedError, UnicodeError):
-            _check.fail(f"{path} is not an .npz file")
-        with archive:
-            yield archive
-
-
-def _names(archive: zipfile.ZipFile) -> list[str]:
-    return [name.removesuffix(".npy") for name in archive.namelist() if name.endswith(".npy")]
-
-
-def _check_sizes(path: Path, members: Sequence[zipfile.ZipInfo]) -> None:
-    """Raise for arrays with an unknown compression, or that unpack to far more than the file's size."""
-    for member in members:
-        if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-            _check.fail(f"{path}, array {member.filename.removesuffix('.npy')} is packed in an unknown way")
-    _files.check_unpacked(path, sum(member.file_size for member in members), path.stat().st_size)
-
-
-def _npy(file: IO[bytes], size: int, name: str) -> NDArray[Any]:
-    """Read one array in NumPy's format, after checking the length of the data against the header."""
-    try:
-        if np.lib.format.read_magic(file) != (
-            1,
-            0,
-        ):  # others are for headers of up to 4 GB, which NumPy allocates
-            _check.fail("its version is not 1.0")
-        shape, fortran, dtype = np.lib.format.read_array_header_1_0(file)
-    except (ValueError, TypeError, SyntaxError, RecursionError, tokenize.TokenError) as error:
-        _check.fail(f"{name} is not an array in NumPy's .npy format: {report(_first_line(error))}")
-    if dtype.kind not in "biuf":
-        _check.fail(f"{name} must hold real numbers: it holds {'objects' if dtype.hasobject else dtype}")
-    count = math.prod(shape)
-    if min(shape, default=0) < 0 or count * dtype.itemsize > size:
-        _check.fail(f"{name} is cut off: {size} bytes can't hold an array of shape {shape} and type {dtype}")
-    data = file.read(count * dtype.itemsize)
-    if len(data) < count * dtype.itemsize:
-        _check.fail(f"{name} is cut off: the data of shape {shape} and type {dtype} is missing")
-    try:
-        return np.frombuffer(data, dtype, count).reshape(shape, order="F" if fortran else "C")
-    except (ValueError, OverflowError):  # one size is 0, others are too large for an array
-        _check.fail(f"{name} has a shape that no array can have: {shape!s:.60}")
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0]
-
-
-def parse_matrix(text: str, name: str) -> NDArray[Any]:
+def parse_matrix(text: str, name: str) -> Array:
     """Read a matrix from text such as "1 0; 0 1", or from the file that the text names."""
     return parse_table(text, name).numbers
 
@@ -223,7 +150,7 @@ def _column_names(columns: list[str] | None, width: int, name: str, unit: str) -
     return columns[len(columns) - width :]
 
 
-def _as_integers(numbers: NDArray[Any]) -> NDArray[Any]:
+def _as_integers(numbers: Array) -> Array:
     """Return numbers as integers if all of them are, in the same memory."""
     blocks = [numbers[start : start + _BLOCK] for start in range(0, len(numbers), _BLOCK)]
     if not all((block == np.rint(block)).all() and np.abs(block).max() < 2**53 for block in blocks):
@@ -249,6 +176,6 @@ def _number(cell: str, location: str) -> float:
         _check.fail(f"{location}: {cell!r:.60} is not a number")
 
 
-def _finite(array: NDArray[Any], name: str) -> NDArray[Any]:
+def _finite(array: Array, name: str) -> Array:
     _check.finite(name, array, first=1)
     return array

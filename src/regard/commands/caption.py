@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from regard import _check, _files
+from regard._arrays import file_of
 from regard.commands import argument_types, drawing
 from regard.commands.loading import add_ensemble, add_model, load_all, make_picture_folder
 from regard.commands.options import add_beam, beam_sizes, check_outputs
@@ -21,7 +22,6 @@ from regard.commands.pages import PageParts, check_page, is_page
 from regard.commands.read_lines import Failed, Failures, read_blocks, results, windows
 from regard.seq2seq.corpus.tables import Record
 from regard.seq2seq.sources import Example, Source
-from regard.seq2seq.sources.arrays import file_of
 from regard.seq2seq.sources.text.normalization import is_blank
 from regard.seq2seq.sources.text.vocabulary import JOIN
 from regard.seq2seq.storage.model_file import model_file

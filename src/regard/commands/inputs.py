@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard import _check, mask, scores, weights
+from regard._arrays import array_names, is_array_file
 from regard._characters import report
 from regard.commands import argument_types
 from regard.commands.array_files import (
@@ -41,7 +42,7 @@ Arrays = tuple[Array, Array, Array]
 _WORDS = "1 0 0; 0 1 0; 1 1 0; 0 0 1"
 _VECTOR = 'a word is a vector here, as in "1 0; 0 1"; regard explain "the cat sat" draws one for each word'
 _SEED = 42
-_FILES = (".npy", ".npz", ".csv", ".tsv", ".txt", ".safetensors")
+_FILES = (".csv", ".tsv", ".txt", ".safetensors")
 _SIZE = 4  # numbers of a vector that is drawn for a word
 _WEIGHTS = ("query_weight", "key_weight", "value_weight")
 _SIMPLE_SCORES = tuple(scores.NAMED)
@@ -93,9 +94,9 @@ def add_input(parser: argparse.ArgumentParser, *, files: str = "") -> None:
         nargs="*",
         type=argument_types.path,
         metavar="FILE",
-        help="queries, keys, values: one .npz (arrays queries, keys, values or q, k, v), or three .npy or CSV files; "
-        'two: the second is keys and values; one: all three. Or a sentence, "the cat sat": its vectors and '
-        f"weights are drawn by normal(), these divided by sqrt(d), to one digit{files}",
+        help="queries, keys, values: one .npz (arrays queries, keys, values or q, k, v), or three: FILE.npy, "
+        'FILE.npz:NAME, CSV; two: the second is keys and values; one: all three. Or a sentence, "the cat sat": its '
+        f"vectors and weights are drawn by normal(), these divided by sqrt(d), to one digit{files}",
     )
     argument_types.add_encoding(group)
     group.add_argument(
@@ -259,7 +260,12 @@ def _sentence(args: argparse.Namespace) -> list[str] | None:
 def _is_file(path: Path) -> bool:
     """Whether an argument names a file of arrays, which may not exist."""
     name = str(path)
-    return path.exists() or path.suffix.lower() in _FILES or ("/" in name and " " not in name)
+    return (
+        path.exists()
+        or path.suffix.lower() in _FILES
+        or is_array_file(path)
+        or ("/" in name and " " not in name)
+    )
 
 
 def _table_of(args: argparse.Namespace, generator: np.random.RandomState) -> Table:
@@ -355,16 +361,16 @@ def _read_score(args: argparse.Namespace) -> dict[str, Array]:
     """Return the learned arrays of the score from their file."""
     factory = getattr(scores, args.score)
     known = inspect.signature(factory).parameters
-    arrays, needed = read_named(args.score_arrays), _required(factory)
-    names = report(", ".join(arrays))
+    held, needed = array_names(args.score_arrays), _required(factory)
+    names = report(", ".join(held))
     rule = ""
-    if not set(needed) <= set(arrays):
+    if not set(needed) <= set(held):
         rule = f"hold {', '.join(needed)} for --score {args.score}: it holds {f'only {names}' if names else 'nothing'}"
-    elif not set(arrays) <= set(known):
+    elif not set(held) <= set(known):
         rule = f"hold only {', '.join(known)} for --score {args.score}: it holds {names}"
     if rule:
         _check.fail(f"{args.score_arrays} must {rule}")
-    return arrays
+    return read_named(args.score_arrays, held)
 
 
 def _mask(args: argparse.Namespace, n: int, m: int) -> Mask | None:

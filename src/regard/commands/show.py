@@ -9,6 +9,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from regard import _check
+from regard._arrays import array_names
 from regard.commands import argument_types
 from regard.commands.array_files import read_array, read_named
 from regard.commands.inputs import Given, add_attention, add_input, given, labels_of
@@ -147,9 +148,8 @@ def _weights(args: argparse.Namespace) -> NDArray[Any] | None:
     if args.weights is not None:
         if option := first_given(args, ("FILES", *_INPUT, *_ATTENTION)):
             _check.exclude(option, "--weights")
-        if args.weights.suffix.lower() != ".npz":
-            return read_array(args.weights)
-        return _named_weights(args.weights)
+        is_archive = args.weights.suffix.lower() == ".npz"
+        return _named_weights(args.weights) if is_archive else read_array(args.weights)
     if not args.files:
         return None
     first = args.files[0]
@@ -158,15 +158,12 @@ def _weights(args: argparse.Namespace) -> NDArray[Any] | None:
         _check.fail(f"{first} is a {kind}: with --text it may be a model of regard train")
     if len(args.files) != 1 or first.suffix.lower() != ".npz":
         return None
-    return read_named(first, ["weights"]).get("weights")
+    return _named_weights(first) if "weights" in array_names(first) else None
 
 
 def _named_weights(path: Path) -> NDArray[Any]:
     """Return the array weights of an .npz file."""
-    weights = read_named(path, ["weights"])
-    if not weights:
-        _check.fail(f"{path} must hold the array weights")
-    return weights["weights"]
+    return read_named(path, ["weights"])["weights"]
 
 
 def _draw(args: argparse.Namespace) -> int:

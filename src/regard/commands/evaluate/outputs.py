@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from regard import _check
+from regard._arrays import file_of
 from regard.commands.evaluate.arguments import output_files
 from regard.commands.evaluate.data import Items, gold_file
 from regard.commands.examples import example_path, loaded
@@ -22,7 +23,6 @@ from regard.seq2seq.decoding.beam import BEAM
 from regard.seq2seq.evaluation import metrics
 from regard.seq2seq.evaluation.metrics import LinkScore
 from regard.seq2seq.sources import Example
-from regard.seq2seq.sources.arrays import file_of
 from regard.seq2seq.sources.text.normalization import Normalization
 from regard.seq2seq.sources.text.tokenizers import Tokenizer
 from regard.seq2seq.translator import Translator, check_length

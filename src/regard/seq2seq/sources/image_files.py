@@ -47,7 +47,6 @@ def read_image(
     is read. Colour profiles are ignored.
     """
     _require_pillow()
-    _check.no_null(path)
     data = _content(path)
     with _failing_with(os.fspath(path)):
         picture = _decoded(data, "L" if channels == 1 else "RGB")

@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from regard import _check
-from regard.seq2seq.sources.arrays import is_array_file, is_float, load_array, real_array
+from regard._arrays import is_array_file, load_array
+from regard.seq2seq.sources.arrays import real_array
 from regard.seq2seq.sources.base import Option, Source, Spec, is_path
 from regard.seq2seq.sources.example import Example, equally_spaced
 from regard.seq2seq.sources.image_files import read_image
@@ -214,7 +215,7 @@ class Images(Source):
         if shape != wanted and not flat:
             rule = f"{name} must have shape (height, width, channels) = {wanted}. Got {shape} instead."
             _check.fail(rule, hint=_axes_hint(shape, wanted))
-        if dtype != np.uint8 and not is_float(dtype):
+        if dtype != np.uint8 and not _check.is_float(dtype):
             rule = f"{name} must hold uint8, or floats from 0 to 1. Got dtype {dtype} instead."
             hint = "image.astype(np.uint8) if its numbers lie in 0 to 255"
             hint = "255 * image.astype(np.uint8)" if dtype.kind == "b" else hint

@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from regard import _check
-from regard.seq2seq.sources.arrays import is_float, load_array, real_array
+from regard._arrays import load_array
+from regard.seq2seq.sources.arrays import real_array
 from regard.seq2seq.sources.base import Option, Source, Spec, is_path
 from regard.seq2seq.sources.example import Example
 
@@ -169,8 +170,7 @@ class Vectors(Source):
             _check.fail(f"{rule} Got {len(vectors)} vectors and {len(positions)} positions instead.")
         return np.concatenate([vectors, positions], axis=1)
 
-    def _check_file(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
-        _check_type("an array", dtype)
+    def _check_file(self, shape: tuple[int, ...], _: np.dtype[Any]) -> None:
         letters = "size + positions" if self.positions else "size"
         _check_shape("an array", letters, shape, self.width)
 
@@ -191,13 +191,6 @@ def _numbers(name: str, values: Any, count: int) -> tuple[float, ...] | None:
     if not isinstance(values, tuple | list) or len(values) != count:
         _check.fail(f"{name} must be {count} numbers. Got {values!r:.60} instead.")
     return tuple(_check.number(f"{name}[{i}]", one, positive=name == "scale") for i, one in enumerate(values))
-
-
-def _check_type(name: str, dtype: np.dtype[Any]) -> None:
-    """Refuse the data types that `_check.numeric` refuses."""
-    if dtype.kind not in "biu" and not is_float(dtype):
-        rule = f"{name} must hold real numbers of at most 64 bits. Got dtype {dtype} instead."
-        _check.fail(rule, kind=TypeError)
 
 
 def _check_shape(name: str, letters: str, shape: tuple[int, ...], size: int) -> None:
