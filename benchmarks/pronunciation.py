@@ -2,7 +2,6 @@
 
     python benchmarks/pronunciation.py [--minutes 10] [--family recurrent]
     python benchmarks/pronunciation.py --minutes 0          the peers only
-    python benchmarks/pronunciation.py --distill 5000       a student of two teachers of so many words
 
 12,000 words are held out for the test; see `data.cmudict`. WER is the share of words whose pronunciation is not among
 those listed. PER is the sum of edit distances over the sum of lengths, each word compared with the nearest of its
@@ -12,10 +11,6 @@ The model is that of the preset "pronunciation". It retrieves the most similar t
 pronunciations (`regard.seq2seq.extras.translation_memory`); ``--memory 0`` is without. Its
 hypotheses are reranked by joint n-grams of letters and phonemes (`regard.seq2seq.extras.graphones`); ``--graphones 0``
 is without.
-
-With ``--distill`` two teachers, of two seeds and with both extras, learn some of the words; a student learns these and
-the teachers' labels of three times as many other spellings, and is compared with the same network that learns the words
-alone, for as many steps.
 
 The last line is of its probabilities, calibrated on the words for validation and measured on those of the test: the
 calibration error, and the largest share of words of which 98 % are right.
@@ -33,20 +28,16 @@ from collections.abc import Sequence
 from typing import cast
 
 import g2p_en
-import numpy as np
 import phonetisaurus
 from record import keep, save
-from trial import BEAM, Options, Trained, arguments, header, sides, train
+from trial import BEAM, Options, Trained, arguments, header, train
 
 from data import Missing, Split, Words, cmudict, run
 from data import g2p_en as g2p_en_arrays
 from regard.commands.train.confidence import Confidence
-from regard.seq2seq import Ensemble, Seq2Seq, distill, preset
+from regard.seq2seq import Seq2Seq, preset
 from regard.seq2seq.evaluation.metrics import error_rate, exact
-from regard.seq2seq.training.presets import PRESETS
-from regard.seq2seq.translator import Translator
 
-LABELLED = 3  # spellings that the teachers label, for each training word
 PUBLISHED = (
     ("Bisani and Ney 2008, joint n-grams", 5.88, 24.53),
     ("Yao and Zweig 2015, encoder-decoder", 7.63, 28.61),
@@ -102,14 +93,8 @@ def main() -> None:
     parser.add_argument(
         "--graphones", type=int, default=8, metavar="N", help="order of the graphones (default 8)"
     )
-    parser.add_argument("--distill", type=int, metavar="N", help="words of the teachers of a student")
-    parser.add_argument("--steps", type=int, default=3000, metavar="N", help="with --distill (default 3000)")
     args = parser.parse_args()
     parts = cmudict()
-    if args.distill:
-        distilled(parts, args)
-        save(args.json)
-        return
     header(f"{len(parts.train):,} training words, {len(parts.test):,} test words, seed {args.seed}")
     line("published, on a split of their own", "PER", "WER")
     for published in PUBLISHED:
@@ -141,33 +126,6 @@ def confidence(model: Seq2Seq, parts: Split[Words]) -> Confidence:
     model.calibrate(*zip(*pairs(parts.valid), strict=True))
     judged = model.judge(*zip(*pairs(parts.test), strict=True))
     return Confidence(judged, [model.probability(one.candidates) for one in judged])
-
-
-def distilled(parts: Split[Words], args: Namespace) -> None:
-    """Train two teachers, a student of both, and the network of the student alone; print their error rates."""
-    names = np.random.default_rng(args.seed).permutation(sorted(parts.train)).tolist()
-    words: Words = {name: parts.train[name] for name in names[: args.distill]}
-    others = names[args.distill : (1 + LABELLED) * args.distill]
-    header(
-        f"{len(words):,} training words, {len(others):,} other spellings, {args.steps} steps, seed {args.seed}"
-    )
-    given, valid = sides(pairs(words)), sides(pairs(parts.valid)[:500])
-
-    def untrained(extras: dict[str, int], seed: int = args.seed) -> Seq2Seq:
-        options = {"steps": args.steps, "seed": seed, "extras": extras}
-        return Seq2Seq(**preset("pronunciation", words, options))
-
-    def show(name: str, model: Translator, beam: int) -> None:
-        pronounced = [found.tokens for found in model.translate([*parts.test], beam=beam)]
-        row(f"{name}, {'greedy' if beam == 1 else f'beam {beam}'}", pronounced, parts.test)
-
-    line("measured", "PER", "WER")
-    both = dict(PRESETS["pronunciation"].extras)
-    teachers = [untrained(both, seed).fit(*given, valid=valid) for seed in (args.seed, args.seed + 1)]
-    show("one teacher, memory and graphones", teachers[0], args.beam)
-    show("both teachers", Ensemble(teachers), args.beam)
-    show("the network alone", untrained({}).fit(*given, valid=valid), 1)
-    show("the student", distill(Ensemble(teachers), untrained({}), others, pairs=given, valid=valid), 1)
 
 
 def peer(name: str, parts: Split[Words]) -> None:

@@ -33,10 +33,6 @@ VERBS = {
         "regard.commands.train.run",
         "train a model to translate, or to describe images or vectors",
     ),
-    "distill": (
-        "regard.commands.distill",
-        "train a small model on the answers of others",
-    ),
     "translate": (
         "regard.commands.translate",
         "translate sentences, and show the attention weights",

@@ -52,7 +52,7 @@ MEANT = {
     "train p --rate 0.1": "did you mean --learning-rate?",
     "train p --max-steps 100": "did you mean --steps?",  # Hugging Face
     "train p --max-update 100": "did you mean --steps?",  # fairseq
-    "distill m --after-batches 100": "did you mean --steps?",  # Marian
+    "train p --after-batches 100": "did you mean --steps?",  # Marian
     "train p --lr 0.1": "did you mean --learning-rate?",
     "train p --recipe dropout=0.1": "each option of training has a name of its own: --learning-rate X, --dropout X",
     "train p --max_tokens=30": "did you mean --max-tokens?",

@@ -117,7 +117,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 COMMANDS = {
     "train": "train pairs.tsv --steps 1 --out run",
     "train with a preset": "train words.dict --preset pronunciation --steps 1 --out sounds",
-    "distill": "distill text.safetensors --pairs pairs.tsv --steps 1 --out small",
     "translate": "translate text.safetensors lines.txt",
     "align": "align text.safetensors pairs.tsv",
     "evaluate": "evaluate text.safetensors pairs.tsv",

@@ -270,8 +270,6 @@ def test_pronounce_prints_the_card_as_a_table(tmp_path: Path, capsys: pytest.Cap
             "calibration_error": 0.021,
             "kept_with_98_percent_right": 0.413,
         },
-        "teachers": [{"name": "one", "sha256": "2", "licence": None}],
-        "held_out_teachers": {"any_variant": {"wer": 0.125}},
     }
     assert printed_card(tmp_path, card, capsys) == [
         "dictionary      words.dict, more.db",
@@ -286,7 +284,6 @@ def test_pronounce_prints_the_card_as_a_table(tmp_path: Path, capsys: pytest.Cap
         "phones wrong    5.0 %; of the first variant 6.0 %; without stress 4.0 %",
         "wrong by length 1 to 4: 50.0 %",
         "probabilities   calibration error 2.1 %; of the 41.3 % of words that are most probable, 98 % are right",
-        "teachers        one: 12.5 % wrong",
     ]
 
 

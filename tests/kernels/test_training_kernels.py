@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import numpy as np
@@ -58,87 +57,6 @@ def test_linear_cross_entropy(isa: str, sizes: tuple[int, int, int], biased: boo
 def test_gradients_of_linear_cross_entropy() -> None:
     targets, arrays = np.arange(20) % 5, [draw(20, 3), draw(5, 3), draw(5)]
     assert nn.check_gradients(lambda x, w, b: nn.linear_cross_entropy(x, w, targets, b), arrays) < 1e-6
-
-
-def soft_targets(rows: int, words: int, kept: int) -> tuple[np.ndarray, np.ndarray]:
-    """Different tokens of each row, and probabilities that sum to 1."""
-    rng = np.random.default_rng(5)
-    tokens = np.array([rng.permutation(words)[:kept] for _ in range(rows)]).reshape(rows, kept)
-    weights = rng.random((rows, kept)) + 0.1
-    return tokens, weights / weights.sum(axis=1, keepdims=True)
-
-
-@pytest.mark.parametrize("sizes", [(1, 1, 1), (3, 5, 7), (530, 33, 20), (20, 400, 5), (5, 192, 48)], ids=str)
-@pytest.mark.parametrize("biased", [False, True])
-def test_linear_soft_cross_entropy(isa: str, sizes: tuple[int, int, int], biased: bool) -> None:
-    rows, words, size = sizes
-    x, weight, bias = draw(rows, size), draw(words, size), draw(words) if biased else None
-    tokens, probabilities = soft_targets(rows, words, min(words, 4))
-    logits = x @ weight.T + (0 if bias is None else bias)
-    softmax = np.exp(logits - logits.max(axis=1, keepdims=True))
-    softmax /= softmax.sum(axis=1, keepdims=True)
-    full = np.zeros((rows, words))
-    np.put_along_axis(full, tokens, probabilities, axis=1)
-    exact, dlogits = -(full * np.log(softmax)).sum() / rows, (softmax - full) * 0.5 / rows
-    single = [y if y is None else y.astype(np.float32) for y in (x, weight, bias)]
-    loss, back = nn.linear_soft_cross_entropy(
-        single[0], single[1], tokens, probabilities.astype(np.float32), single[2]
-    )
-    assert loss == pytest.approx(exact, rel=1e-6, abs=1e-6)
-    expected = (dlogits @ weight, dlogits.T @ x, *([dlogits.sum(axis=0)] if biased else []))
-    for a, b in zip(back(0.5), expected, strict=True):
-        assert a.dtype == np.float32
-        np.testing.assert_allclose(a, b, rtol=2e-5, atol=1e-6)
-
-
-def test_gradients_of_linear_soft_cross_entropy() -> None:
-    soft, arrays = soft_targets(20, 5, 3), [draw(20, 3), draw(5, 3), draw(5)]
-    loss = nn.linear_soft_cross_entropy
-    assert nn.check_gradients(lambda x, w, b: loss(x, w, *soft, b), arrays) < 1e-6
-
-
-def test_one_token_of_probability_1_is_a_target(isa: str) -> None:
-    x, weight, bias = (draw(*shape).astype(np.float32) for shape in ((9, 4), (6, 4), (6,)))
-    tokens, ones = np.array([[i % 6, (i + 1) % 6] for i in range(9)]), np.array([[1, 0]] * 9, np.float32)
-    loss, back = nn.linear_soft_cross_entropy(x, weight, tokens, ones, bias)
-    hard, hard_back = nn.linear_cross_entropy(x, weight, tokens[:, 0], bias)
-    assert loss == hard
-    for one, other in zip(back(2.0), hard_back(2.0), strict=True):
-        np.testing.assert_array_equal(one, other)
-
-
-@pytest.mark.parametrize(
-    ("tokens", "probabilities", "error"),
-    [
-        ([[0, 5]], [[0.5, 0.5]], "tokens must be less than V = 5. Got 5 instead."),
-        ([[-1, 1]], [[0.5, 0.5]], "tokens must be at least 0. Got -1 instead."),
-        (
-            [[0, 1]],
-            [[0.5, 0.4]],
-            "probabilities must be at least 0 and sum to 1 in each row. Got 0.9 instead.",
-        ),
-        (
-            [[0, 1]],
-            [[1.5, -0.5]],
-            "probabilities must be at least 0 and sum to 1 in each row. Got -0.5 instead.",
-        ),
-        (
-            [0],
-            [1.0],
-            "(N, K) with K at least 1, for x (N, E). Got shapes (1,), (1,) and (1, 3) instead.",
-        ),
-        (
-            [[0], [1]],
-            [[1.0], [1.0]],
-            "(N, K) with K at least 1, for x (N, E). Got shapes (2, 1), (2, 1) and (1, 3) instead.",
-        ),
-    ],
-)
-def test_linear_soft_cross_entropy_rejects(tokens: list[int], probabilities: list[float], error: str) -> None:
-    with pytest.raises(ValueError, match=re.escape(error)):
-        nn.linear_soft_cross_entropy(
-            np.zeros((1, 3)), np.zeros((5, 3)), np.array(tokens), np.array(probabilities, float)
-        )
 
 
 def test_extreme_logits_never_held_at_once(isa: str) -> None:

@@ -78,7 +78,7 @@ SEQ2SEQ_PACKAGES = [
         "export",
         "training",
     ),
-    *("translator", "ensemble", "model", "distillation"),
+    *("translator", "ensemble", "model"),
 ]
 # Stricter than the order: the kernels don't import the definition, and `show` doesn't import the models.
 CLOSED = {"kernels": {"context"}, "show": {"seq2seq"}}

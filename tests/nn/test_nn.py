@@ -140,10 +140,6 @@ FLOATS: dict[str, Any] = {
     "lstm_step": (lambda f: nn.lstm_step(f(1, 4), f(1, 4), f(1, 1)), "inputs"),
     "cross_entropy": (lambda f: nn.cross_entropy(f(2, 3), np.array([0, 1])), "logits"),
     "linear_cross_entropy": (lambda f: nn.linear_cross_entropy(f(2, 3), f(4, 3), np.array([0, 1])), "x"),
-    "linear_soft_cross_entropy": (
-        lambda f: nn.linear_soft_cross_entropy(f(1, 3), draw(4, 3), np.array([[0]]), np.ones((1, 1))),
-        "x",
-    ),
     "divergence": (lambda f: nn.divergence(f(2, 3), f(2, 3)), "p"),
     "Adam": (lambda f: nn.Adam(f(3)), "parameters"),
     "Adam.step": (lambda f: nn.Adam(draw(3)).step(f(3), 0.1), "gradient"),

@@ -324,7 +324,6 @@ def test_every_verb_that_reads_dictionaries_names_file_and_reason(
         "train good.dict --valid bad.db --preset pronunciation --out runs/a",
         "pronounce model.safetensors words.txt --lexicon bad.db",
         "review bad.db --out doubts.tsv",
-        "distill model.safetensors --pairs bad.db --preset pronunciation --out runs/b",
     ):
         assert main(command.split()) == 2, command
         assert re.search(

@@ -15,7 +15,6 @@ import pytest
 from regard.cli import main
 from regard.pronunciation import Pronouncer, read
 from regard.seq2seq import Ensemble, Seq2Seq
-from regard.seq2seq.distillation import label
 from regard.seq2seq.translator import Translation, Translator
 
 WORDS = ["".join(letters) for letters in itertools.product("abc", repeat=4)]
@@ -96,16 +95,6 @@ def test_a_written_dictionary_has_the_best_answer_first_with_1(
         shares = [one.probability for one in written[word]]
         assert shares[0] == 1
         assert falls([share or 0 for share in shares])
-
-
-@pytest.mark.slow
-def test_a_student_learns_the_best_answer_most_often(model: Translator) -> None:
-    source, target = model.model.source, model.model.target
-    labels = label(model, [], [source.load(word) for word in ASKED], n_best=5, top_k=2)
-    learned = [(str(one), str(two)) for one, two in labels.pairs]
-    for word, several in zip(ASKED, model.candidates(ASKED), strict=True):
-        counts = [learned.count((word, target.detokenize(one.tokens))) for one in several]
-        assert falls(counts)
 
 
 def answer(phones: str, score: float, log: float) -> Translation:

@@ -10,7 +10,7 @@ from regard.nn.gradients import check_gradients
 from regard.nn.gru import gru, gru_sequence, gru_step
 from regard.nn.heads import MultiHeadGradients, merge_heads, multi_head_attention, split_heads
 from regard.nn.layers import dropout, embed, linear, tanh
-from regard.nn.loss import cross_entropy, divergence, linear_cross_entropy, linear_soft_cross_entropy
+from regard.nn.loss import cross_entropy, divergence, linear_cross_entropy
 from regard.nn.lstm import lstm, lstm_step
 from regard.nn.normal import layer_norm, rms_norm
 from regard.nn.perceptron import perceptron
@@ -31,7 +31,6 @@ __all__ = [
     "layer_norm",
     "linear",
     "linear_cross_entropy",
-    "linear_soft_cross_entropy",
     "lstm",
     "lstm_step",
     "merge_heads",

@@ -12,7 +12,7 @@ from regard import _check
 from regard.kernels import training
 from regard.kernels.matrix import multiply
 
-__all__ = ["cross_entropy", "divergence", "linear_cross_entropy", "linear_soft_cross_entropy"]
+__all__ = ["cross_entropy", "divergence", "linear_cross_entropy"]
 
 Array = NDArray[Any]
 
@@ -156,97 +156,6 @@ def linear_cross_entropy(
         return gradients if bias is not None else gradients[:2]
 
     return float(losses.sum(dtype=np.float64)) * scale, pullback
-
-
-def linear_soft_cross_entropy(
-    x: Array,
-    weight: Array,
-    tokens: NDArray[np.integer[Any]],
-    probabilities: Array,
-    bias: Array | None = None,
-) -> tuple[float, Callable[[float], tuple[Array, ...]]]:
-    """Compute the mean cross-entropy of the logits ``x @ weight.T + bias`` with a distribution for each row.
-
-    The loss of a row is ``-sum_k probabilities_k log softmax(logits)_(tokens_k)``: tokens that are not listed have the
-    probability 0. With one token of probability 1 it is that of `linear_cross_entropy`.
-
-    Parameters
-    ----------
-    x : array (N, E)
-        Hidden states before each of N target tokens.
-    weight : array (V, E)
-        Output embedding of each token.
-    tokens : integer array (N, K)
-        Ids of the K most probable tokens of each row, the most probable first.
-    probabilities : array (N, K)
-        Their probabilities; each row sums to 1.
-    bias : array (V,), optional
-        Added to each row of logits.
-
-    Returns
-    -------
-    loss : float
-        Mean over N; 0 if N is 0.
-    pullback : function
-        ``pullback(dloss=1.0) -> (dx (N, E), dweight (V, E))``, and dbias (V,) if there is a bias; to be called at
-        most once.
-
-    Raises
-    ------
-    ValueError
-        If a token is out of range, a row of probabilities does not sum to 1, or the shapes don't match.
-
-    References
-    ----------
-    Hinton, Vinyals and Dean 2015, "Distilling the Knowledge in a Neural Network".
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> loss, pullback = linear_soft_cross_entropy(
-    ...     np.ones((1, 1)), np.zeros((2, 1)), np.array([[1, 0]]), np.array([[0.75, 0.25]])
-    ... )
-    >>> bool(np.isclose(loss, np.log(2))), [gradient.tolist() for gradient in pullback(1.0)]
-    (True, [[[0.0]], [[0.25], [-0.25]]])
-    """
-    _check.floats(x=x, probabilities=probabilities)
-    tokens = _check.integer_array("tokens", tokens, 0)
-    shapes = tokens.shape, probabilities.shape, x.shape
-    if tokens.ndim != 2 or not shapes[0][1] or shapes[0] != shapes[1] or shapes[0][:1] != shapes[2][:1]:
-        _check.fail(
-            "tokens and probabilities must both be (N, K) with K at least 1, for x (N, E). "
-            f"Got shapes {shapes[0]}, {shapes[1]} and {shapes[2]} instead."
-        )
-    loss, back = linear_cross_entropy(x, weight, tokens[:, 0], bias)
-    difference = _from_first(tokens, probabilities.astype(x.dtype), len(weight))
-    scale, of_x, of_bias = 1 / max(len(x), 1), difference @ weight, difference.sum(axis=0)
-    total = np.vdot(of_x, x) + (0 if bias is None else np.vdot(of_bias, bias))
-
-    def pullback(dloss: float = 1.0) -> tuple[Array, ...]:
-        factor = x.dtype.type(scale * dloss)
-        differences = (of_x, difference.T @ x, of_bias)
-        return tuple(d + factor * more for d, more in zip(back(dloss), differences, strict=False))
-
-    return loss + float(total) * scale, pullback
-
-
-def _from_first(tokens: NDArray[np.int64], probabilities: Array, size: int) -> Any:
-    """Return one-hot rows of the first tokens less the distributions, as a sparse array (N, V).
-
-    With it, softmax less a distribution is softmax less a one-hot row, plus few numbers.
-    """
-    import scipy.sparse
-
-    if len(tokens) and tokens.max() >= size:
-        _check.fail(f"tokens must be less than V = {size}. Got {tokens.max()} instead.")
-    wrong = np.abs(probabilities.sum(axis=1, dtype=np.float64) - 1) > _NEAR_ONE
-    if wrong.any() or (probabilities < 0).any():
-        got = probabilities[wrong][:1].sum() if wrong.any() else probabilities.min()
-        _check.fail(f"probabilities must be at least 0 and sum to 1 in each row. Got {got:g} instead.")
-    coefficients = -probabilities
-    coefficients[:, 0] += 1
-    starts = np.arange(len(tokens) + 1) * tokens.shape[1]
-    return scipy.sparse.csr_array((coefficients.reshape(-1), tokens.reshape(-1), starts), (len(tokens), size))
 
 
 def divergence(p: Array, q: Array) -> tuple[float, Callable[[float], tuple[Array, Array]]]:

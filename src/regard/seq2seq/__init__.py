@@ -4,7 +4,6 @@ from importlib import import_module
 from types import ModuleType
 
 from regard.seq2seq.corpus.pairs import read_pairs
-from regard.seq2seq.distillation import distill
 from regard.seq2seq.ensemble import Ensemble
 from regard.seq2seq.model import Seq2Seq
 from regard.seq2seq.sources import Images, Vectors
@@ -21,7 +20,6 @@ __all__ = [
     "TrainingStep",
     "Translation",
     "Vectors",
-    "distill",
     "preset",
     "read_pairs",
 ]

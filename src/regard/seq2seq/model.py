@@ -44,7 +44,7 @@ from regard.seq2seq.training.checkpoint import (
 )
 from regard.seq2seq.training.config import TrainingConfig
 from regard.seq2seq.training.loop import Training, TrainingStep
-from regard.seq2seq.training.preparation import GivenLinks, TeacherTargets, prepare
+from regard.seq2seq.training.preparation import GivenLinks, prepare
 from regard.seq2seq.translator import Translation, Translator
 
 __all__ = ["Seq2Seq", "token_options"]
@@ -320,7 +320,6 @@ class Seq2Seq(Translator):
         *,
         links: Sequence[Links] | None = None,
         checkpoint: str | os.PathLike[str] | None = None,
-        taught: TeacherTargets | None = None,
     ) -> Generator[TrainingStep, None, None]:
         """Learn as `fit` does, and yield after every step.
 
@@ -333,8 +332,6 @@ class Seq2Seq(Translator):
             As for `fit`.
         links, checkpoint
             As for `fit`.
-        taught : TeacherTargets, optional
-            As for `begin`.
 
         Yields
         ------
@@ -345,7 +342,7 @@ class Seq2Seq(Translator):
         state = read_checkpoint(path) if path is not None and path.exists() else None
         before, training = (self._model, self._held_out), None
         try:
-            training = self.begin(pairs, valid, links=links, taught=taught)
+            training = self.begin(pairs, valid, links=links)
             if path is not None and state is not None:
                 resume(training, state, path)
             del state  # as large as parameters, gradients' means and best parameters together
@@ -398,7 +395,6 @@ class Seq2Seq(Translator):
         *,
         links: GivenLinks = None,
         progress: Callable[[str, int, int], object] | None = None,
-        taught: TeacherTargets | None = None,
     ) -> Training:
         """Learn the vocabularies and initialise the network, before the first step.
 
@@ -411,15 +407,13 @@ class Seq2Seq(Translator):
         progress : callable, optional
             Called with what the extras do ("learning graphones", "appending tokens to sources"), the number of steps
             or sources since the last call, and the number of all.
-        taught : TeacherTargets, optional
-            What `regard.seq2seq.distill` gets from teachers, whose tokenizers this model then has.
 
         Returns
         -------
         Training
             Before its first step.
         """
-        training, self._model, self._held_out = prepare(self, pairs, valid, links, progress, taught)
+        training, self._model, self._held_out = prepare(self, pairs, valid, links, progress)
         return training
 
     def _fit_reranker(self) -> None:

@@ -17,18 +17,17 @@ from regard._display import Displayed
 from regard._threads import one_blas_thread, two_threads
 from regard.context import recording
 from regard.seq2seq.alignment.links import copies
-from regard.seq2seq.corpus.batching import EncodedPair, Ids, SoftTargets, collate, source_batch
+from regard.seq2seq.corpus.batching import EncodedPair, Ids, collate, source_batch
 from regard.seq2seq.corpus.batching import Row as BatchRow
 from regard.seq2seq.corpus.dataset import target_ids
 from regard.seq2seq.corpus.packing import Row
 from regard.seq2seq.corpus.pairs import as_examples, by_source, paired
 from regard.seq2seq.decoding.beam import BEAM
 from regard.seq2seq.decoding.beam import beam as beam_search
-from regard.seq2seq.decoding.forced import distributions, force
+from regard.seq2seq.decoding.forced import force
 from regard.seq2seq.decoding.hypothesis import Hypothesis, Scoring
 from regard.seq2seq.decoding.restrictions import Restricted, Restrictions
 from regard.seq2seq.decoding.sampling import sample
-from regard.seq2seq.decoding.search import FIRST
 from regard.seq2seq.extras.base import Reranker
 from regard.seq2seq.networks.base import Predictor
 from regard.seq2seq.sources.example import Example
@@ -459,23 +458,6 @@ class Translator(ABC):
         return _decoded(
             sources, targets, partial(force, self.model.network, scoring=scoring, posterior=posterior)
         )
-
-    def distributions(
-        self, sources: Sequence[Any], targets: Sequence[Any], *, top_k: int = 8
-    ) -> list[SoftTargets]:
-        """Return the most probable tokens at each position of given translations, and after the last.
-
-        They are those of the network, or the mean of an ensemble's; a reranker has no part in them. Padding and <s> are
-        none of them.
-
-        `sources`, `targets`: as for `align`, none of them empty; `top_k`: how many tokens of each position.
-        """
-        count = min(_check.integer("top_k", top_k, least=1), len(self.model.target) - FIRST)
-        pairs = paired(sources, targets, self.model.source, self.model.target)
-        rows = [read.rows for read in self._read_all([source for source, _ in pairs])]
-        given = self._read_targets([target for _, target in pairs])
-        ids = [target_ids(self.model.target, target.content) for target in given]
-        return _decoded(rows, ids, partial(distributions, self.model.network, count=count))
 
     def _scoring(self, scoring: Scoring | None) -> Scoring:
         """Return the scoring of hypotheses, checked."""

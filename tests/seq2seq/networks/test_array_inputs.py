@@ -217,7 +217,7 @@ def test_a_set_has_no_order(family: str, inputs: VectorInput, options: dict[str,
     pairs = [EncodedPair(*each) for each in zip(rows, TARGETS, links, strict=True)]
     moved = [
         EncodedPair(row[order], target, frozenset((int(np.argsort(order)[i]), t) for i, t in link))
-        for (row, target, link, _), order in zip(pairs, orders, strict=True)
+        for (row, target, link), order in zip(pairs, orders, strict=True)
     ]
     for guided_alignment in (0.0, 1.0):  # the second depends on the weights of each vector
         one, other = (

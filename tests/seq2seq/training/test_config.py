@@ -10,14 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from regard.commands import distill
 from regard.commands.train.arguments import add_arguments, made, make_models
 from regard.commands.train.data import Data, identity
 from regard.seq2seq import Seq2Seq, TrainingConfig
 from regard.seq2seq.networks.families import FAMILIES
 from regard.seq2seq.networks.options import options_of
 from regard.seq2seq.sources import Images, Text
-from regard.seq2seq.training.config import OF_TEACHERS, OPTIONS
+from regard.seq2seq.training.config import OPTIONS
 
 
 def option(name: str) -> str:
@@ -27,15 +26,6 @@ def option(name: str) -> str:
 def parser() -> argparse.ArgumentParser:
     result = argparse.ArgumentParser(prog="regard train")
     add_arguments(result)
-    return result
-
-
-def parser_with(name: str) -> argparse.ArgumentParser:
-    """The parser that has an option: that of `regard distill` where an option is of teachers."""
-    if name not in OF_TEACHERS:
-        return parser()
-    result = argparse.ArgumentParser(prog="regard distill")
-    distill.add_arguments(result)
     return result
 
 
@@ -87,14 +77,14 @@ def test_rdrop_needs_dropout() -> None:
 @pytest.mark.parametrize("name", OPTIONS)
 def test_every_option_has_an_argument_that_sets_it_alone(name: str) -> None:
     example = OPTIONS[name].example
-    parsed = parser_with(name).parse_args(["pairs.tsv", option(name), str(example)])
+    parsed = parser().parse_args(["pairs.tsv", option(name), str(example)])
     assert {n: x for n in OPTIONS if (x := getattr(parsed, n, None)) is not None} == {name: example}
     assert made(parsed, {}, ())["training"] == TrainingConfig(**{name: example})
 
 
 def test_the_help_has_descriptions_and_defaults() -> None:
     for name, described in OPTIONS.items():
-        text = " ".join(parser_with(name).format_help().split())
+        text = " ".join(parser().format_help().split())
         expected = f"{option(name)} {described.value} {described.description} (default: {described.default})"
         assert expected in text
     for field in dataclasses.fields(TrainingConfig):

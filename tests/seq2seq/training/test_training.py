@@ -65,7 +65,7 @@ def test_a_corpus_returns_its_sequences() -> None:
     assert len(corpus) == 31
     for i, pair in enumerate(examples):
         assert (list(corpus[i].source), list(corpus[i].target)) == (list(pair.source), list(pair.target))
-        assert (corpus[i].links, corpus[i].soft) == (pair.links, None)
+        assert corpus[i].links == pair.links
     batch, expected = corpus.batch([3, 30]), collate([examples[3], examples[30]])
     for one, other in zip(batch, expected, strict=True):
         np.testing.assert_array_equal(one, other)

@@ -78,12 +78,6 @@ def _probabilities(card: Mapping[str, Any]) -> str:
     return f"calibration error {error}; of the {kept} of words that are most probable, 98 % are right"
 
 
-def _teachers(card: Mapping[str, Any]) -> str:
-    names = ", ".join(_text(one["name"]) for one in card["teachers"])
-    measured = card.get("held_out_teachers")
-    return names + (f": {_percent(measured['any_variant']['wer'])} wrong" if measured else "")
-
-
 def _percent(share: float) -> str:
     return f"{100 * share:.1f} %"
 
@@ -100,5 +94,4 @@ _ROWS: dict[str, Callable[[Mapping[str, Any]], str]] = {
     "phones wrong": _wrong("per"),
     "wrong by length": _by_length,
     "probabilities": _probabilities,
-    "teachers": _teachers,
 }

@@ -36,7 +36,7 @@ from regard.seq2seq.corpus.families import families
 from regard.seq2seq.corpus.splits import by_family, hold_out
 from regard.seq2seq.decoding.calibration import FEWEST
 from regard.seq2seq.model import Seq2Seq
-from regard.seq2seq.training.config import OF_TEACHERS, TrainingConfig
+from regard.seq2seq.training.config import TrainingConfig
 from regard.seq2seq.training.presets import PRESETS, expected_seconds
 from regard.show.progress import Progress
 from regard.show.terminal.text import clean, note, report
@@ -93,9 +93,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     model = parser.add_argument_group("the model, where it is not that of the preset pronunciation")
     add_network(model.add_argument)
     add_extras(model.add_argument)
-    add_training(
-        parser.add_argument_group("training of each fold"), without=(*OF_TEACHERS, *OF_OTHER_SOURCES)
-    )
+    add_training(parser.add_argument_group("training of each fold"), without=OF_OTHER_SOURCES)
     add_networks(parser)
     parser.set_defaults(preset="pronunciation", max_tokens=None)
 

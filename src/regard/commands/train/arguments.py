@@ -28,7 +28,7 @@ from regard.seq2seq.sources.text.normalization import NORMALIZATIONS
 from regard.seq2seq.sources.text.subwords import METHODS
 from regard.seq2seq.sources.text.tokenizers import TOKEN_TYPES
 from regard.seq2seq.storage.model_file import MODEL_FILE
-from regard.seq2seq.training.config import OF_TEACHERS, OPTIONS, TrainingConfig
+from regard.seq2seq.training.config import OPTIONS, TrainingConfig
 from regard.seq2seq.training.presets import PRESETS, preset
 
 __all__ = [
@@ -97,7 +97,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     _add_model(parser.add_argument_group("the model"))
     add_source_options(parser.add_argument_group("sources that are no text").add_argument)
     training = parser.add_argument_group("training")
-    add_training(training, without=OF_TEACHERS)
+    add_training(training)
     _add_links(training.add_argument)
     add_networks(parser)
 
@@ -267,7 +267,7 @@ def _add_longest(add: Any) -> None:
     )
 
 
-def add_training(group: Any, *, without: Collection[str]) -> None:
+def add_training(group: Any, *, without: Collection[str] = ()) -> None:
     """Add the options of training, which are the fields of `TrainingConfig`."""
     offered = {name: option for name, option in OPTIONS.items() if name not in without}
     first = {_argument(option.was): _argument(name) for name, option in offered.items() if option.was}

@@ -27,7 +27,6 @@ from regard.pronunciation.files import load
 from regard.seq2seq.corpus.dataset import is_short
 from regard.seq2seq.corpus.pairs import Pair, read_pairs, read_two
 from regard.seq2seq.corpus.splits import Groups, hold_out, split_validation
-from regard.seq2seq.distillation import Labels
 from regard.seq2seq.model import Seq2Seq
 from regard.seq2seq.networks.families import FAMILIES
 from regard.seq2seq.networks.options import first_names
@@ -77,16 +76,10 @@ class Data:
     own_test: bool = False  # whether the test pairs are not the validation pairs
     lexicon: Lexicon | None = None  # the dictionary of which the pairs are
     tested: str = ""  # the first file of the test pairs
-    labels: Labels | None = None  # of teachers, for the training pairs and for other sources
     split: str = ""  # how the test words of a dictionary were chosen: by "family", "word" or "file"
     files: Sequence[
         dict[str, str]
     ] = ()  # names and hashes of the dictionaries, as they were before the training
-
-    @property
-    def lessons(self) -> list[Pair]:
-        """The pairs that a model learns: those for training, with answers of teachers if there are any."""
-        return self.train if self.labels is None else self.labels.pairs
 
     @property
     def too_few(self) -> bool:
@@ -96,7 +89,7 @@ class Data:
     @cached_property
     def _learned(self) -> set[Hashable]:
         """The sources that a model learns, and what they were read from."""
-        return {one for source, _ in self.lessons for one in (source, source.identity)}
+        return {one for source, _ in self.train for one in (source, source.identity)}
 
     def has_learned(self, source: Example) -> bool:
         """Return whether a source, which may be split into other tokens, is one of training."""
@@ -104,7 +97,7 @@ class Data:
 
     def learned(self, pairs: Sequence[Pair]) -> int:
         """Return how many pairs are training pairs."""
-        known = {(str(source), str(target)) for source, target in self.lessons}
+        known = {(str(source), str(target)) for source, target in self.train}
         return sum((str(source), str(target)) in known for source, target in pairs)
 
 

@@ -31,7 +31,6 @@ class RunFiles:
     def __init__(self, model: Path, *, fresh: bool = False) -> None:
         self.model, self.fresh = model, fresh
         self.checkpoint, self.log = self._sibling("checkpoint.safetensors"), self._sibling(LOG_FILE)
-        self.labels = self._sibling("labels.safetensors")  # of `regard distill`
         self.curve, self.page = self._sibling("curve.png"), self._sibling("alignments.html")
         self.alignments = [self._sibling(f"alignment-{number}.png") for number in range(1, EXAMPLES + 1)]
         self._is_model = _CachedFile(model, _is_model)
@@ -72,7 +71,7 @@ class RunFiles:
                 _check.fail(f"--out: {self.model} exists and is not a model file; nothing is overwritten")
         elif not self.checkpoint.exists() and not _is_log(self.log):
             _check.fail(f"--out: {self.log} exists and is not a log of a training; nothing is overwritten")
-        for path in (self.model, self.checkpoint, self.log, self.labels, *self.shown):
+        for path in (self.model, self.checkpoint, self.log, *self.shown):
             _check.replaceable(path)
         if not any(path.exists() for path in (self.model, self.checkpoint, self.log)):
             for path in self.shown:

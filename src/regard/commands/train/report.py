@@ -72,7 +72,7 @@ def describe_pairs(data: Data, model: Seq2Seq, training: Training, test: int, lo
     # Limits of length may differ between validation and test.
     tested = " and test" if not data.own_test and test == count else f", {test} for test"
     return (
-        f"{with_noun(len(data.lessons), 'training pair')}, {len(training.pairs)} of them with at most"
+        f"{with_noun(len(data.train), 'training pair')}, {len(training.pairs)} of them with at most"
         f" {with_noun(longest, 'token')} {where_tokens_are(model)}; {valid} for validation{tested}"
         f"{_describe_rare(model, training)}"
     )
@@ -235,7 +235,7 @@ class Reporter:
 
 def measures_for(model: Seq2Seq, data: Data) -> Measures:
     """Return what is measured of a model, by its training pairs."""
-    sources, targets = ([str(pair[side]) for pair in data.lessons] for side in (0, 1))
+    sources, targets = ([str(pair[side]) for pair in data.train] for side in (0, 1))
     return Measures.of(model.target, sources, targets, phonemes=data.lexicon is not None)
 
 
@@ -372,7 +372,7 @@ def print_rates(model: Seq2Seq, test: Sequence[Pair], data: Data, confidence: Co
 
 def _learned(data: Data, words: Collection[str]) -> int:
     """Return how many words are training words."""
-    known = {str(source) for source, _ in data.lessons}
+    known = {str(source) for source, _ in data.train}
     return sum(word in known for word in words)
 
 

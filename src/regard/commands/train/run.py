@@ -84,10 +84,8 @@ def train_all(
     paths: Sequence[Path],
     read_data: Callable[[], Data],
     card: Card,
-    complete: Callable[[Data, RunFiles], Data] = lambda data, _: data,
-    identity_of: Callable[[Seq2Seq, Data], str] = identity,
 ) -> int:
-    """Train models, measure and show them; `complete` adds to the data what takes long."""
+    """Train models, measure and show them."""
     most = models[0].max_tokens
     runs = [Run(model, RunFiles(path, fresh=args.fresh)) for model, path in zip(models, paths, strict=True)]
     for one in runs:
@@ -97,12 +95,11 @@ def train_all(
         if files.finished_identity() is None:
             done[0].refuse()
     data = read_data()
-    identities = [identity_of(model, data) for model in models]
+    identities = [identity(model, data) for model in models]
     if done:
         if [one.files.finished_identity() for one in runs] != identities:
             done[0].refuse()
         return _report_done(runs, args.licence)
-    data = complete(data, runs[0].files)
     longest = min(args.test_max_tokens or most, LONGEST_SENTENCE)
     for one in runs:
         one.begin(data, longest)
@@ -140,7 +137,7 @@ def _report_done(runs: Sequence[Run], licence: str | None) -> int:
 
 def _note_extras(model: Seq2Seq, data: Data) -> None:
     """Print which extras of the model may help, which packages are missing, and why pictures can't be drawn."""
-    hint = extras.hint(model.reader.kind, model.extras) if data.labels is None else ""  # a student needs none
+    hint = extras.hint(model.reader.kind, model.extras)
     for line in filter(None, (hint, drawing.missing_extras())):
         note(line)
     drawing.can_draw()  # warns before the training
@@ -252,11 +249,10 @@ class Run:
                     progress.close()
 
             self.training = self.model.begin(
-                data.lessons,
+                data.train,
                 data.valid,
                 links=data.links,
                 progress=advance,
-                taught=None if data.labels is None else data.labels.taught,
             )
         self.sample = short_pairs(self.model, data.valid, longest)
         self.measures = measures_for(self.model, data)
@@ -294,9 +290,7 @@ class Run:
         return self.stop.status
 
     def calibrate(self, test: Sequence[Pair], data: Data) -> Confidence:
-        """Calibrate the model, and save it, unless all targets are answers of teachers."""
-        if not data.train:
-            return Confidence([], [])
+        """Calibrate the model, and save it."""
         confidence = calibrate(self.model, test, self.sample, data)
         if self.model.calibration is not None:
             self.model.save(self.files.model)

@@ -17,7 +17,6 @@ __all__ = [
     "EncodedPair",
     "Ids",
     "Links",
-    "SoftTargets",
     "batches",
     "collate",
     "source_batch",
@@ -29,34 +28,16 @@ Links = frozenset[tuple[int, int]]
 Row = Sequence[int] | Array  # ids (m,), or vectors or cells of a picture (m, F)
 
 
-class SoftTargets(NamedTuple):
-    """The most probable tokens at each position of a target, from the most probable on.
-
-    `tokens` (..., K): their ids; `log_probabilities` (..., K): -inf where there are fewer.
-    """
-
-    tokens: Array
-    log_probabilities: Array
-
-    def probabilities(self, temperature: float = 1.0) -> Array:
-        """Return the probabilities (..., K) of these tokens, raised to 1 / `temperature`; they sum to 1."""
-        powers: Array = np.exp((self.log_probabilities - self.log_probabilities[..., :1]) / temperature)
-        powers /= powers.sum(axis=-1, keepdims=True)
-        return powers
-
-
 class EncodedPair(NamedTuple):
     """The token ids of a sentence pair, or an array and the token ids of its target.
 
     `source` (m, F): ids, END last; or vectors or cells of a picture; `target`: from START to END; `links`: which
-    source token each target token should attend to, as (source, target), both counted from 0; empty without guidance;
-    `soft` (m - 1, K): the distribution of each token after START; None without a teacher.
+    source token each target token should attend to, as (source, target), both counted from 0; empty without guidance.
     """
 
     source: Row
     target: Row
     links: Links = frozenset()
-    soft: SoftTargets | None = None
 
 
 class Batch(NamedTuple):
@@ -65,14 +46,13 @@ class Batch(NamedTuple):
     `source` (T, B), or array (T, B, F): sources, each with END, padded with PAD; or arrays, padded with zeros;
     `lengths` (B,): the length of each source, END included; `target` (n + 1, B): targets from START to END, padded
     with PAD; `links` (n, B, T): attention weights that the model should have: rows sum to 1, or to 0 where they are
-    unknown; `soft` (n, B, K): distributions of the tokens to predict.
+    unknown.
     """
 
     source: Array
     lengths: Ids
     target: Ids
     links: Array | None = None
-    soft: SoftTargets | None = None
 
     def target_tokens(self) -> int:
         """Count the target tokens to predict."""
@@ -85,16 +65,14 @@ class Batch(NamedTuple):
             return np.concatenate([x, x], axis=axis)
 
         links = None if self.links is None else double(self.links, 1)
-        soft = None if self.soft is None else SoftTargets(*(double(x, 1) for x in self.soft))
-        return Batch(double(self.source, 1), double(self.lengths, 0), double(self.target, 1), links, soft)
+        return Batch(double(self.source, 1), double(self.lengths, 0), double(self.target, 1), links)
 
     def part(self, sentences: slice) -> Batch:
         """Return some of the sentences, as a batch with the least padding."""
         lengths, target = self.lengths[sentences], self.target[:, sentences]
         longest, n = int(lengths.max()), int((target != PAD).sum(axis=0).max())
         links = None if self.links is None else self.links[: n - 1, sentences, :longest]
-        soft = None if self.soft is None else SoftTargets(*(x[: n - 1, sentences] for x in self.soft))
-        return Batch(self.source[:longest, sentences], lengths, target[:n], links, soft)
+        return Batch(self.source[:longest, sentences], lengths, target[:n], links)
 
 
 def source_batch(sources: Sequence[Row]) -> tuple[Array, Ids]:
@@ -124,7 +102,7 @@ def collate(pairs: Sequence[EncodedPair]) -> Batch:
     target = _filled([pair.target for pair in pairs])
     guided = any(pair.links for pair in pairs)
     links = _links(pairs, len(source), len(target) - 1) if guided else None
-    return Batch(source, lengths, target, links, _soft(pairs, len(target) - 1))
+    return Batch(source, lengths, target, links)
 
 
 def _filled(rows: Sequence[Row]) -> Ids:
@@ -145,19 +123,6 @@ def _links(pairs: Sequence[EncodedPair], longest: int, n: int) -> Array:
     return links
 
 
-def _soft(pairs: Sequence[EncodedPair], n: int) -> SoftTargets | None:
-    """Return the distributions (n, B, K) of pairs, with one of PAD alone at positions without a token."""
-    if pairs[0].soft is None:
-        return None
-    shape = n, len(pairs), pairs[0].soft.tokens.shape[1]
-    tokens, logs = np.full(shape, PAD, np.int64), np.full(shape, -np.inf, np.float32)
-    logs[:, :, 0] = 0
-    for column, pair in enumerate(pairs):
-        if pair.soft is not None:
-            tokens[: len(pair.soft.tokens), column], logs[: len(pair.soft.tokens), column] = pair.soft
-    return SoftTargets(tokens, logs)
-
-
 class Corpus:
     """All pairs of a training, with four bytes for a token, and arrays as they are.
 
@@ -168,7 +133,6 @@ class Corpus:
         sources: Any = _Rows()
         targets = _Rows()
         self.links: dict[int, Links] = {}
-        soft: list[SoftTargets] = []
         for number, pair in enumerate(pairs):
             if number == 0 and _is_array(pair.source):
                 sources = _Arrays()
@@ -176,13 +140,10 @@ class Corpus:
             targets.append(pair.target)
             if pair.links:
                 self.links[number] = pair.links
-            if pair.soft is not None:
-                soft.append(pair.soft)
         self.source: Array
         self.source_lengths: Ids
         self.source, self.source_lengths = sources.arrays()
         self.target, self.target_lengths = targets.arrays()
-        self.soft = SoftTargets(*map(np.concatenate, zip(*soft, strict=True))) if soft else None
         self._sources, self._targets = np.cumsum(self.source_lengths), np.cumsum(self.target_lengths)
 
     def __len__(self) -> int:
@@ -196,15 +157,7 @@ class Corpus:
                 (self.target, self._targets, self.target_lengths),
             )
         )
-        return EncodedPair(source, target, self.links.get(number, frozenset()), self._soft_of(number))
-
-    def _soft_of(self, number: int) -> SoftTargets | None:
-        """Return the distributions of a pair, which has one less than tokens."""
-        if self.soft is None:
-            return None
-        end = self._targets[number] - number - 1
-        begin = end - self.target_lengths[number] + 1
-        return SoftTargets(*(x[begin:end] for x in self.soft))
+        return EncodedPair(source, target, self.links.get(number, frozenset()))
 
     def __iter__(self) -> Iterator[EncodedPair]:
         return (self[number] for number in range(len(self)))

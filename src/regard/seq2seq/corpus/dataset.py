@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from regard import _check
-from regard.seq2seq.corpus.batching import Corpus, EncodedPair, Links, SoftTargets
+from regard.seq2seq.corpus.batching import Corpus, EncodedPair, Links
 from regard.seq2seq.corpus.pairs import Pair
 from regard.seq2seq.sources.base import Source
 from regard.seq2seq.sources.example import Example
@@ -34,23 +34,20 @@ def encode_pairs(
     target: Tokenizer,
     pairs: Sequence[Pair],
     links: Sequence[Links] | None = None,
-    soft: Sequence[SoftTargets] | None = None,
     *,
     longest: int,
     what: str,
 ) -> Corpus:
     """Encode the pairs that are neither empty nor too long; raise ValueError if there are none for `what`.
 
-    `links` has for each pair which source token each target token should attend to, `soft` the distributions of its
-    tokens.
+    `links` has for each pair which source token each target token should attend to.
     """
 
     def encoded() -> Iterator[EncodedPair]:
         for number, pair in enumerate(pairs):
             if is_short(source, pair, longest):
                 own_links = _checked_links(links[number], *pair, number) if links else frozenset()
-                ids, own_soft = target_ids(target, pair[1].content), soft[number] if soft else None
-                yield EncodedPair(source.rows(pair[0]), ids, own_links, own_soft)
+                yield EncodedPair(source.rows(pair[0]), target_ids(target, pair[1].content), own_links)
 
     corpus = Corpus(encoded())
     if not len(corpus):

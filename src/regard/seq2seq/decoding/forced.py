@@ -1,6 +1,6 @@
-"""Forced decoding: the probabilities and the alignment of given translations, and the distributions of their tokens.
+"""Forced decoding: the probabilities and the alignment of given translations.
 
-Letters: B sentences, T source positions, n target tokens, V size of the vocabulary, K most probable tokens.
+Letters: B sentences, T source positions, n target tokens.
 """
 
 from __future__ import annotations
@@ -13,15 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard import _check
-from regard.seq2seq.corpus.batching import SoftTargets
 from regard.seq2seq.decoding.hypothesis import Hypothesis, Scoring, hypothesis
-from regard.seq2seq.decoding.search import FIRST, check_sentences, keep, log_normalizer, log_totals
+from regard.seq2seq.decoding.search import check_sentences, keep, log_normalizer
 from regard.seq2seq.networks.base import Predictor, Stepper
 from regard.seq2seq.sources.text.vocabulary import END, PAD, START
 
-__all__ = ["RAREST", "distributions", "force"]
-
-RAREST = -1e4  # logarithm of a probability, instead of minus infinity
+__all__ = ["force"]
 
 Array = NDArray[Any]
 Ids = NDArray[np.int64]
@@ -61,24 +58,6 @@ def force(
         _hypothesis(target[1 : counts[i] + 1, i], forced[i], int(lengths[i]), scoring)
         for i in range(len(lengths))
     ]
-
-
-def distributions(
-    network: Predictor, source: Ids, lengths: Ids, target: Ids, count: int
-) -> list[SoftTargets]:
-    """Return the `count` most probable tokens after each prefix of translations; the arguments are as for `force`.
-
-    Returns for each translation of n tokens, END included, arrays (n, count).
-    """
-    counts = _counts(source, lengths, target)
-    stepper = network.stepper(source, lengths)
-    shape = max(len(target) - 1, 0), len(lengths), count
-    tokens, logs = np.zeros(shape, np.int32), np.zeros(shape, np.float32)
-    for t, rows in _steps(stepper, counts):
-        top, _ = stepper.top(target[t, rows][:, None], count, FIRST)
-        tokens[t, rows] = top.tokens
-        logs[t, rows] = np.maximum(top.best - log_totals(top.sums)[:, None], RAREST)
-    return [SoftTargets(tokens[:n, i].copy(), logs[:n, i].copy()) for i, n in enumerate(counts)]
 
 
 def _counts(source: Ids, lengths: Ids, target: Ids) -> Ids:

@@ -26,11 +26,7 @@ def check_exportable(model: Model[Network], *, without_extras: bool) -> None:
     if model.extras and not without_extras:
         names = " and ".join(_PARTS.get(name, name) for name in model.extras)
         rule = f"a model is exported without its extras, and this one has {names}."
-        hint = (
-            "--without-extras exports the network alone, and measures what this costs; regard distill trains a"
-            " network on the answers of the whole model"
-        )
-        _check.fail(rule, hint=hint)
+        _check.fail(rule, hint="--without-extras exports the network alone, and measures what this costs")
 
 
 def network_alone(model: Model[Network]) -> Network:

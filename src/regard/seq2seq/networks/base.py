@@ -85,16 +85,12 @@ class Network(Predictor, Protocol):
         label_smoothing: float = 0.0,
         guided_alignment: float = 0.0,
         rdrop: float = 0.0,
-        soft_weight: float = 0.0,
-        temperature: float = 1.0,
     ) -> tuple[float, Callable[[float], dict[str, Array]]]:
         """Predict each token of the targets from the tokens before it.
 
         `batch`: sentence pairs; `dropout`: the dropout rate; `rng`: random numbers for dropout and for the sampled
         softmax of a large vocabulary; without it, there is no dropout and the softmax is complete; `label_smoothing`:
         label smoothing; `guided_alignment`: the weight of the cross-entropy between the batch's links and the
-        attention weights; `rdrop`: the weight of the divergence between two predictions with dropout of their own;
-        `soft_weight`, `temperature`: the weight of the batch's distributions, the others have 1 less it, and their
-        temperature.
+        attention weights; `rdrop`: the weight of the divergence between two predictions with dropout of their own.
         Returns `pullback`: ``pullback(dloss) -> gradients by parameter name``; to be called at most once.
         """

@@ -1,43 +1,25 @@
-"""The output layer in training: the loss of predicting each next token, of distributions, of guided alignment."""
+"""The output layer in training: the loss of predicting each next token, and of guided alignment."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import reduce
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from regard.kernels.matrix import multiply
-from regard.nn import divergence, linear_cross_entropy, linear_soft_cross_entropy
-from regard.seq2seq.corpus.batching import SoftTargets
+from regard.nn import divergence, linear_cross_entropy
 from regard.seq2seq.sources.text.vocabulary import PAD
 
-__all__ = ["SoftLoss", "alignment_loss", "log_frequency", "prediction_loss", "sampled_vocabulary"]
+__all__ = ["alignment_loss", "log_frequency", "prediction_loss", "sampled_vocabulary"]
 
 Array = NDArray[Any]
 Loss = tuple[float, Callable[[float], tuple[Array, ...]]]  # of rows, a weight and a bias
 
 _FREQUENT, _OTHERS = 640, 512  # tokens of a large vocabulary in the sampled softmax of a training step
 _LEAST_WEIGHT = 1e-10  # the logarithm of 0 would outweigh all others
-
-
-class SoftLoss(NamedTuple):
-    """Distributions (n, B, K) of the next tokens, their weight in the loss, and their temperature."""
-
-    targets: SoftTargets
-    weight: float
-    temperature: float
-
-    @classmethod
-    def of(cls, targets: SoftTargets | None, weight: float, temperature: float) -> SoftLoss | None:
-        """Return these, or None if there are no distributions or they have no weight."""
-        return None if targets is None or not weight else cls(targets, weight, temperature)
-
-    def map(self, change: Callable[[Array], Array]) -> SoftLoss:
-        """Return the distributions with both arrays changed."""
-        return self._replace(targets=SoftTargets(*map(change, self.targets)))
 
 
 def prediction_loss(
@@ -48,16 +30,14 @@ def prediction_loss(
     label_smoothing: float = 0.0,
     rng: np.random.Generator | None = None,
     rdrop: float = 0.0,
-    soft: SoftLoss | None = None,
 ) -> tuple[float, Callable[[float], tuple[Array, dict[str, Array]]]]:
     """Return the cross-entropy of predicting each next token by a product with the target embedding.
 
     `readout` (n, B, E): the readout before each token; `following` (n, B): the next tokens; PAD is not predicted;
     `label_smoothing`: label smoothing; `rng`: random numbers for the sampled softmax of a large vocabulary; None for
     the complete softmax; `rdrop`: the weight of the divergence between the predictions of the columns' first and
-    second half, which have the same tokens; `soft`: distributions of the next tokens, whose cross-entropy gets a share
-    of the loss. Returns `pullback`: ``pullback(dloss) -> (dreadout (n, B, E), gradients by parameter name)``; to be
-    called at most once.
+    second half, which have the same tokens. Returns `pullback`: ``pullback(dloss) -> (dreadout (n, B, E), gradients by
+    parameter name)``; to be called at most once.
 
     Press and Wolf 2017, "Using the Output Embedding to Improve Language Models" (one matrix for both). Liang et al.
     2021, "R-Drop: Regularized Dropout for Neural Networks" (rdrop: its alpha; half of its loss, which is a sum over
@@ -68,23 +48,14 @@ def prediction_loss(
     rows = readout.reshape(tokens.size, -1)
     if len(real) < tokens.size:
         rows, tokens = rows[real], tokens[real]
-    if soft is not None:
-        soft = soft.map(lambda x: x.reshape(len(following) * following.shape[1], -1)[real])
-    wanted = tokens if soft is None else np.concatenate([tokens, soft.targets.tokens.reshape(-1)])
-    ids, log_weights = sampled_vocabulary(wanted, len(p["output_bias"]), rng)
+    ids, log_weights = sampled_vocabulary(tokens, len(p["output_bias"]), rng)
     everything = len(ids) == len(p["output_bias"])
     embedding = p["target_embedding"] if everything else p["target_embedding"][ids]  # (C, E)
     bias = p["output_bias"] if everything else p["output_bias"][ids] + log_weights.astype(rows.dtype)
     positions = np.empty(len(p["output_bias"]), np.int64)
     positions[ids] = np.arange(len(ids))
-    terms: list[tuple[float, Loss]] = []
-    if soft is None or soft.weight < 1:
-        hard = linear_cross_entropy(rows, embedding, positions[tokens], bias, smoothing=label_smoothing)
-        terms.append((1 - (soft.weight if soft else 0), hard))
-    if soft is not None:
-        sampled = SoftTargets(positions[soft.targets.tokens], soft.targets.log_probabilities)
-        biases = p["output_bias"][ids], log_weights.astype(rows.dtype)
-        terms.append((soft.weight, _soft_loss(rows, soft._replace(targets=sampled), embedding, *biases)))
+    cross_entropy = linear_cross_entropy(rows, embedding, positions[tokens], bias, smoothing=label_smoothing)
+    terms: list[tuple[float, Loss]] = [(1.0, cross_entropy)]
     if rdrop:
         # Rows are in the order of tokens; those of the columns' second half have the same order among themselves.
         second = real % following.shape[1] >= following.shape[1] // 2
@@ -111,24 +82,6 @@ def _scattered(
     for name, part in short.items():
         g[name][ids] = part
     return g
-
-
-def _soft_loss(rows: Array, soft: SoftLoss, weight: Array, bias: Array, log_weights: Array) -> Loss:
-    """Return the cross-entropy between distributions and predictions of rows (N, E), both at the temperature T.
-
-    It is multiplied by T^2, so that its gradients keep their size (Hinton, Vinyals and Dean 2015, section 2).
-    """
-    t = rows.dtype.type(soft.temperature)
-    probabilities = soft.targets.probabilities(soft.temperature)
-    loss, back = linear_soft_cross_entropy(
-        rows / t, weight, soft.targets.tokens, probabilities, bias / t + log_weights
-    )
-
-    def pullback(dloss: float) -> tuple[Array, Array, Array]:
-        drows, dweight, dbias = back(soft.temperature**2 * dloss)
-        return drows / t, dweight, dbias / t
-
-    return soft.temperature**2 * loss, pullback
 
 
 def _divergence(rows: Array, second: NDArray[np.bool_], weight: Array, bias: Array) -> Loss:

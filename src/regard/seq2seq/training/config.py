@@ -8,7 +8,7 @@ from typing import Any, Literal
 from regard import _check
 from regard.seq2seq.networks.options import check_fields, option, options_of
 
-__all__ = ["OF_TEACHERS", "OPTIONS", "ResolvedConfig", "TrainingConfig"]
+__all__ = ["OPTIONS", "ResolvedConfig", "TrainingConfig"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,20 +79,6 @@ class TrainingConfig:
     guided_alignment: float | None = option(
         "weight of the loss of given links", shown="1 with --links", example=0.0
     )
-    soft_weight: float | None = option(
-        "weight of the teachers' distributions in the loss; their answers and the pairs have the rest",
-        shown="0.5 with teachers",
-        most=1,
-        example=0.25,
-        refused=(1.5, "at most 1"),
-    )
-    temperature: float = option(
-        "temperature of the teachers' and the student's distributions (Hinton et al. 2015)",
-        1,
-        positive=True,
-        example=3.0,
-        refused=(0.0, "greater than 0"),
-    )
     rdrop: float = option("weight of R-Drop (Liang et al. 2021)", 0, "0: none", example=1.0)
     keep: Literal["best", "last"] = option(
         "keep the model of the lowest validation loss, or of the last validation",
@@ -133,7 +119,6 @@ class TrainingConfig:
 
 
 OPTIONS = options_of(TrainingConfig)
-OF_TEACHERS = ("soft_weight", "temperature")  # options that have no effect without teachers
 
 
 class ResolvedConfig(TrainingConfig):
@@ -144,7 +129,6 @@ class ResolvedConfig(TrainingConfig):
     warm_up: int
     dropout: float
     guided_alignment: float
-    soft_weight: float
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -21,7 +21,6 @@ __all__ = ["check", "choose_config", "choose_epochs", "choose_training"]
 
 _LARGEST = 1 << 40  # parameters, at most
 _FEW, _SOME, _MANY = 1000, 5000, 100_000  # pairs
-SOFT_WEIGHT = 0.5  # of the distributions of teachers
 _OF_MANY = 0.4  # factor of the rate, since many pairs mean many steps and larger networks
 
 
@@ -111,7 +110,6 @@ def choose_training(config: Config, corpus: Corpus, training: TrainingConfig) ->
         "batch_tokens": tokens,
         "warm_up": max(min(150, steps // 10), 1),
         "guided_alignment": 1.0 if corpus.links else 0.0,
-        "soft_weight": SOFT_WEIGHT if corpus.soft else 0.0,
         **config.training,
     }
     if pairs >= _MANY:

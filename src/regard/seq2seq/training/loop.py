@@ -320,8 +320,6 @@ class _TwoThreadGradients:
                 label_smoothing=config.label_smoothing,
                 guided_alignment=config.guided_alignment,
                 rdrop=config.rdrop,
-                soft_weight=config.soft_weight,
-                temperature=config.temperature,
             )
             return loss * share, pullback(share)
 
@@ -332,8 +330,6 @@ def _hash(*corpora: Corpus) -> str:
         for array in (corpus.source, corpus.source_lengths, corpus.target, corpus.target_lengths):
             digest.update(np.ascontiguousarray(array).data)
         digest.update(repr(sorted((i, sorted(links)) for i, links in corpus.links.items())).encode())
-        for array in corpus.soft or ():
-            digest.update(np.ascontiguousarray(array).data)
     return digest.hexdigest()
 
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from regard import _check
-from regard.seq2seq.corpus.batching import Corpus, Links, SoftTargets
+from regard.seq2seq.corpus.batching import Corpus, Links
 from regard.seq2seq.corpus.dataset import check_links, encode_pairs, is_short, own_tokens
 from regard.seq2seq.corpus.packing import Row
 from regard.seq2seq.corpus.pairs import Pair, as_pairs
@@ -28,7 +28,7 @@ from regard.seq2seq.training import defaults
 from regard.seq2seq.training.config import TrainingConfig
 from regard.seq2seq.training.loop import Training
 
-__all__ = ["GivenLinks", "PreparedTraining", "Progress", "Specification", "TeacherTargets", "prepare"]
+__all__ = ["GivenLinks", "PreparedTraining", "Progress", "Specification", "prepare"]
 
 Pairs = Sequence[tuple[Any, Any]]
 GivenLinks = Sequence[Links] | Callable[[Source, Tokenizer, Sequence[Pair]], Sequence[Links]] | None
@@ -54,14 +54,6 @@ class Specification(Protocol):
         """The reader of targets, before it is fitted."""
 
 
-class TeacherTargets(NamedTuple):
-    """The tokenizers of both sides that a student shares with its teachers, and their distributions of each token."""
-
-    source: Source
-    target: Tokenizer
-    soft: Sequence[SoftTargets]
-
-
 class PreparedTraining(NamedTuple):
     """A training before its first step, and the model that it trains."""
 
@@ -76,20 +68,17 @@ def prepare(
     valid: Pairs | None,
     links: GivenLinks,
     progress: Progress | None = None,
-    taught: TeacherTargets | None = None,
 ) -> PreparedTraining:
     """Prepare a training; without validation pairs, some of the pairs are held out."""
-    _check_taught(spec, valid, taught)
-    reader = (spec.reader, spec.target_reader.tokenizer) if taught is None else taught[:2]
+    reader = spec.reader, spec.target_reader.tokenizer
     read, read_valid, links = _read(spec, reader, pairs, valid, links)
-    source, target = _fitted(spec, read) if taught is None else taught[:2]
+    source, target = _fitted(spec, read)
     read, read_valid = (
         [(source.load(text), target.read(answer)) for text, answer in part] for part in (read, read_valid)
     )
     if callable(links):
         links = links(source, target, read)
-    soft = taught and taught.soft
-    learned = encode_pairs(source, target, read, links, soft, longest=spec.max_tokens, what="training")
+    learned = encode_pairs(source, target, read, links, longest=spec.max_tokens, what="training")
     validation = encode_pairs(source, target, read_valid, longest=spec.max_tokens, what="validation")
     source_tokens, sizes = source.spec.tokens, source.spec
     if any(map(augments, spec.extras)):
@@ -112,15 +101,6 @@ def prepare(
     most = max(USUAL, repetitions(learned.target))
     model = Model(network, source, target, extras, repetitions=most)
     return PreparedTraining(training, model, held_out)
-
-
-def _check_taught(spec: Specification, valid: Pairs | None, taught: TeacherTargets | None) -> None:
-    """Check that options of teaching go with teachers, and those with validation pairs."""
-    if taught is None and spec.training.soft_weight:
-        got = spec.training.soft_weight
-        _check.fail(f"soft_weight must be 0 without teachers. Got {got} instead.", hint="seq2seq.distill")
-    if taught is not None and valid is None:
-        _check.fail("valid must be given with the distributions of teachers.")
 
 
 def _fitted(spec: Specification, pairs: Sequence[Pair]) -> tuple[Source, Tokenizer]:

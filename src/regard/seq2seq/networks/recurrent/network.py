@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.seq2seq.corpus.batching import Batch, Ids
-from regard.seq2seq.networks.output_layer import SoftLoss, alignment_loss, log_frequency, prediction_loss
+from regard.seq2seq.networks.output_layer import alignment_loss, log_frequency, prediction_loss
 from regard.seq2seq.networks.parameters import Parameters
 from regard.seq2seq.networks.recurrent.cells import GATES
 from regard.seq2seq.networks.recurrent.config import RecurrentConfig
@@ -86,8 +86,6 @@ class RecurrentNetwork:
         label_smoothing: float = 0.0,
         guided_alignment: float = 0.0,
         rdrop: float = 0.0,
-        soft_weight: float = 0.0,
-        temperature: float = 1.0,
     ) -> tuple[float, Callable[[float], dict[str, Array]]]:
         """Return the loss of a batch, as `Network.loss` describes; embeddings and annotations have half the dropout."""
         p, c = self.parameters, self.config
@@ -111,7 +109,6 @@ class RecurrentNetwork:
             label_smoothing=label_smoothing,
             rng=rng,
             rdrop=rdrop,
-            soft=SoftLoss.of(read.soft, soft_weight, temperature),
         )
         guided, guide_back = alignment_loss(decoded.weights, links, guided_alignment)
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from regard.nn import dropout as drop_out
 from regard.seq2seq.corpus.batching import Batch, Ids
-from regard.seq2seq.networks.output_layer import SoftLoss, alignment_loss, log_frequency, prediction_loss
+from regard.seq2seq.networks.output_layer import alignment_loss, log_frequency, prediction_loss
 from regard.seq2seq.networks.padding import Padding
 from regard.seq2seq.networks.parameters import Parameters
 from regard.seq2seq.networks.transformer.config import TransformerConfig
@@ -77,8 +77,6 @@ class TransformerNetwork:
         label_smoothing: float = 0.0,
         guided_alignment: float = 0.0,
         rdrop: float = 0.0,
-        soft_weight: float = 0.0,
-        temperature: float = 1.0,
     ) -> tuple[float, Callable[[float], dict[str, Array]]]:
         """Return the loss of a batch, as `Network.loss` describes; with R-Drop there are two complete passes.
 
@@ -101,7 +99,6 @@ class TransformerNetwork:
         def in_columns(x: Array) -> Array:
             return x.reshape(columns, -1, *x.shape[1:]).swapaxes(0, 1)
 
-        soft = SoftLoss.of(batch.soft, soft_weight, temperature)
         loss, predict_back = prediction_loss(
             p,
             in_columns(readout),
@@ -109,7 +106,6 @@ class TransformerNetwork:
             label_smoothing=label_smoothing,
             rng=rng,
             rdrop=rdrop,
-            soft=soft and soft.map(lambda x: in_columns(target.unpad_ids(x))),
         )
         guided, guide_back = alignment_loss(weights, links, guided_alignment)
 
