@@ -57,13 +57,18 @@ def reading(path: str | os.PathLike[str], *, pipes: bool = False) -> Iterator[Bi
             yield file
 
 
-def check_unpacked(name: str | os.PathLike[str], unpacked: int, packed: int) -> None:
-    """Raise for an archive of `packed` bytes that unpacks to far more."""
-    if unpacked > _FREE + _RATIO * packed:
-        _check.fail(
-            f"{os.fspath(name)} unpacks to too much: {unpacked} bytes from {packed}, more than {_RATIO} times as many",
-            hint="np.savez packs less tightly than np.savez_compressed",
-        )
+def check_unpacked(
+    name: str | os.PathLike[str],
+    unpacked: int,
+    packed: int,
+    *,
+    free: int = _FREE,
+    hint: str = "np.savez packs less tightly than np.savez_compressed",
+) -> None:
+    """Raise for a file of `packed` bytes that unpacks to far more, and to more than `free` bytes."""
+    if unpacked > free + _RATIO * packed:
+        rule = f"{os.fspath(name)} unpacks to too much: {unpacked} bytes from {packed}"
+        _check.fail(f"{rule}, more than {_RATIO} times as many", hint=hint)
 
 
 def _without_waiting(path: str, flags: int) -> int:

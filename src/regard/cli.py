@@ -17,7 +17,7 @@ from typing import Any, NoReturn, TextIO
 
 from regard import _signals, _start, _suggest
 from regard._characters import one_line, report
-from regard._encoding import assumed
+from regard._lines import assumed
 from regard._threads import one_blas_thread
 from regard._version import __version__
 

@@ -2,82 +2,17 @@
 
 from __future__ import annotations
 
-import codecs
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from regard import pronunciation
-from regard._encoding import assumed, utf_8
 from regard.cli import main
 from regard.seq2seq import Seq2Seq
-from regard.seq2seq.corpus.pairs import read_pairs, read_two
 
 TEXT = "le café\tthe coffee\ndéjà vu\tseen\n"
 PAIRS = [("le café", "the coffee"), ("déjà vu", "seen")]
-MARKED = {  # with a byte order mark
-    "utf-8": codecs.BOM_UTF8 + TEXT.encode(),
-    "utf-16-le": codecs.BOM_UTF16_LE + TEXT.encode("utf-16-le"),
-    "utf-16-be": codecs.BOM_UTF16_BE + TEXT.encode("utf-16-be"),
-    "utf-32-le": codecs.BOM_UTF32_LE + TEXT.encode("utf-32-le"),
-}
-PLAIN = ["windows-1252", "latin-1", "mac-roman", "utf-16-le", "utf-7"]
-
-
-@pytest.mark.parametrize("name", MARKED)
-@pytest.mark.parametrize("given", [None, "windows-1252"])
-def test_a_byte_order_mark_decides(tmp_path: Path, name: str, given: str | None) -> None:
-    (tmp_path / "pairs.tsv").write_bytes(MARKED[name])
-    with assumed(given):
-        assert read_pairs(tmp_path / "pairs.tsv") == PAIRS
-        (tmp_path / "other.txt").write_bytes(b"one\ntwo\n")
-        both = read_two(tmp_path / "pairs.tsv", tmp_path / "other.txt")
-        assert both[0] == ("le café\tthe coffee", "one")
-
-
-@pytest.mark.parametrize("name", PLAIN)
-def test_a_named_encoding_is_read(tmp_path: Path, name: str) -> None:
-    (tmp_path / "pairs.tsv").write_bytes(TEXT.encode(name))
-    with assumed(name):
-        assert read_pairs(tmp_path / "pairs.tsv") == PAIRS
-
-
-@pytest.mark.parametrize("name", ["utf-16", "shift_jis", "utf-8-sig", "gb18030"])
-@pytest.mark.parametrize("size", [1, 2, 3, 7])
-def test_characters_may_be_cut_between_blocks(name: str, size: int) -> None:
-    data = "猫がいる\nここ\n".encode(name)
-    blocks = (data[i : i + size] for i in range(0, len(data), size))
-    with assumed(name):
-        assert b"".join(utf_8(blocks, "it")).removeprefix(codecs.BOM_UTF8) == "猫がいる\nここ\n".encode()
-
-
-def test_the_first_line_is_not_waited_for_longer_than_needed() -> None:
-    def typed() -> Iterator[bytes]:
-        yield b"a\n"
-        raise AssertionError("a line of a terminal is waited for")
-
-    assert next(utf_8(typed(), "it")) == b"a\n"
-
-
-@pytest.mark.parametrize(
-    ("data", "name", "rule"),
-    [
-        (b"a\tb\nc\t\x81\n", "windows-1252", "line 2: not windows-1252|line 2: not cp1252"),
-        ("a\tb\n".encode("utf-16-le"), "utf-16", "byte order mark"),
-        (codecs.BOM_UTF16_LE + b"a\0\t\0b\0\n\0\x00\xd8", None, "line 2: not utf-16"),
-        (TEXT.encode("latin-1"), None, "line 1: not UTF-8 .*--encoding"),
-        ("a\tb\n".encode("utf-16-le"), None, "line 1: not text .*--encoding utf-16-le"),
-        ("café\t/kafe/\n".encode("latin-1"), "ascii", "line 1: not ascii"),
-    ],
-)
-def test_what_is_not_in_its_encoding_is_an_error_with_its_line(
-    tmp_path: Path, data: bytes, name: str | None, rule: str
-) -> None:
-    (tmp_path / "pairs.tsv").write_bytes(data)
-    with assumed(name), pytest.raises(ValueError, match=f"(?s){rule}"):
-        read_pairs(tmp_path / "pairs.tsv")
 
 
 @pytest.mark.parametrize("name", ["base64", "nope", "rot13", "", "a\0b", "zlib"])

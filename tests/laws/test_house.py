@@ -33,7 +33,7 @@ LAYERS = [
         "_repr",
         "_characters",
         "_files",
-        "_encoding",
+        "_lines",
         "_arrays",
         "_safetensors",
         "_signals",

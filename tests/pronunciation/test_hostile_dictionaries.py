@@ -5,6 +5,7 @@ The databases are written page by page, as SQLite's description of its file form
 
 from __future__ import annotations
 
+import gzip
 import re
 import tracemalloc
 from collections.abc import Callable
@@ -13,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from regard._lines import LONGEST_LINE
 from regard.cli import main
 from regard.pronunciation import Lexicon, files, prepare, read, read_phone_map, read_symbols
 from regard.seq2seq import Seq2Seq
@@ -290,16 +292,18 @@ def test_a_map_makes_no_word_longer_than_any_is_read() -> None:
     assert prepared.left_out[0].reason == "it would have 1,100 phones; a word has at most 1,000"
 
 
-def test_a_line_that_is_too_long_is_refused_before_it_is_cut(make: Make) -> None:
-    longest = files.LONGEST_LINE
-    path = make(f"a b\nb {'c ' * longest}\nc d\r\n")
-    assert max(len(line or "") for line in files.decoded(path.read_bytes())) == longest + 1
-    with pytest.raises(ValueError, match="words, line 2: the line has more than 1,048,576 characters"):
-        read(path)
-    assert [*read(path, skip_bad=True)] == ["a", "c"]
-    for table, line in ((read_phone_map, "a\tb"), (read_symbols, "a 1")):
-        with pytest.raises(ValueError, match="words, line 2: the line has more than 1,048,576 characters"):
-            table(make(f"{line}\n{' ' * longest}{line}\n"))
+@pytest.mark.parametrize(("table", "line"), [(read, "a b"), (read_phone_map, "a\tb"), (read_symbols, "a 1")])
+def test_lines_are_refused_as_those_of_pairs(table: Callable[[Path], object], line: str, make: Make) -> None:
+    refused = {
+        f"{line}\n{' ' * LONGEST_LINE}{line}\n".encode(): ", line 2: longer than 1048576 bytes",
+        f"{line}\n".encode() + b"\xff": r", line 2: not UTF-8 \(byte 1 is 0xff\)[;\n] +hint: --encoding",
+        f"{line}\n{line}\0".encode(): r", line 2: not text \(byte 4 is zero\)[;\n] +hint: if it is UTF-16",
+        f"{line}\r{line}".encode(): ": lines must end with LF or CRLF",
+        gzip.compress(line.encode()): " must be text. It is packed with gzip instead",
+    }
+    for data, reason in refused.items():
+        with pytest.raises(ValueError, match=f"words{reason}"):
+            table(make(data))
 
 
 # -------------------------------------------------------------------------------------------- the command line

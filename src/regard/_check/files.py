@@ -12,19 +12,12 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 __all__ = [
-    "LONGEST_LINE",
     "folder",
-    "OTHER_ENCODING",
     "kind_of_file",
     "no_null",
     "not_empty",
     "replaceable",
-    "short_line",
-    "text_line",
 ]
-
-LONGEST_LINE = 1 << 20  # bytes; limits memory for a file without line ends
-OTHER_ENCODING = "--encoding of the command names another, such as windows-1252"
 
 
 def replaceable(path: str | os.PathLike[str]) -> Path:
@@ -64,28 +57,6 @@ def no_null(path: str | os.PathLike[str]) -> None:
     """Raise for a path with a null character, for which the system's own error has no path."""
     if "\0" in os.fspath(path):
         fail(f"a path must not have a null character. Got {os.fspath(path)!r} instead.")
-
-
-def text_line(line: bytes, location: str, *, first: bool = False) -> str:
-    """Decode a line from UTF-8 and remove its line end, and of the first one a byte order mark."""
-    short_line(line, location)
-    try:
-        text = line.decode("utf-8")
-    except UnicodeDecodeError as error:
-        fail(
-            f"{location}: not UTF-8 (byte {error.start + 1} is 0x{line[error.start]:02x})",
-            hint=OTHER_ENCODING,
-        )
-    if "\0" in text:
-        rule = f"{location}: not text (byte {line.index(0) + 1} is zero)"
-        fail(rule, hint="if it is UTF-16: --encoding utf-16-le, or utf-16-be")
-    return text.removeprefix("\ufeff" if first else "").removesuffix("\n").removesuffix("\r")
-
-
-def short_line(line: bytes, location: str) -> None:
-    """Raise for a line of more bytes than a file of lines has, which limits the memory it takes."""
-    if len(line) > LONGEST_LINE:
-        fail(f"{location}: longer than {LONGEST_LINE} bytes")
 
 
 def kind_of_file(mode: int) -> str:

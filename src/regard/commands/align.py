@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from numpy.typing import NDArray
 
 from regard import _check, _files
+from regard._lines import display_name, read_lines
 from regard.commands import argument_types, drawing
 from regard.commands.columns import add_columns, check_one_file
 from regard.commands.loading import (
@@ -32,7 +33,7 @@ from regard.commands.read_lines import WINDOW, Failed, Failures, read_blocks, re
 from regard.commands.train.dictionary import INTO_PAIRS, dictionary_format
 from regard.seq2seq.alignment.links import links, merge, of_words, spell, word_numbers
 from regard.seq2seq.alignment.symmetrize import METHODS, posterior_product, symmetrize
-from regard.seq2seq.corpus.pairs import check_sides, display_name, no_pair, read_lines
+from regard.seq2seq.corpus.pairs import check_sides, no_pair
 from regard.seq2seq.corpus.tables import COMPARED, Record, is_csv, note_header, records
 from regard.seq2seq.extras.graphones import align_pairs
 from regard.seq2seq.sources import Example

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from regard._characters import one_line
-from regard._encoding import known_encoding
+from regard._lines import known_encoding
 
 __all__ = ["BEAMS", "add_encoding", "finite", "integer", "non_empty", "number", "path", "positive", "value"]
 

@@ -2,16 +2,16 @@
 
 import csv
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
-from regard import _check, _files
+from regard import _check
 from regard._arrays import Array, array_names, is_array_file, load_array, load_arrays
 from regard._characters import of_cell, report
-from regard._encoding import utf_8
+from regard._lines import file_lines
 
 __all__ = ["Table", "parse_matrix", "parse_table", "read_array", "read_arrays", "read_named", "read_table"]
 
@@ -60,7 +60,8 @@ def read_table(path: Path) -> Table:
         _check.fail(f"{path} holds several arrays", hint=hint)
     if is_array_file(path):
         return Table(_finite(load_array(path), str(path)))
-    return _table(_lines(path), str(path))
+    with file_lines(path) as lines:
+        return _table(lines, str(path))
 
 
 def read_named(path: Path, names: Sequence[str]) -> dict[str, Array]:
@@ -78,25 +79,6 @@ def parse_table(text: str, name: str) -> Table:
     if Path(text).suffix.lower() in (".npy", *_TEXT):
         return read_table(Path(text))
     return _table(text.split(";"), name, "row")
-
-
-def _lines(path: Path) -> Iterator[str]:
-    """Yield the lines of a text file, one at a time."""
-    with _files.reading(path) as file:
-        for count, data in enumerate(_divided(utf_8(iter(lambda: file.read(_BLOCK), b""), str(path))), 1):
-            yield from _check.text_line(data, f"{path}, line {count}", first=count == 1).splitlines() or [""]
-
-
-def _divided(blocks: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield the lines of blocks; one that is too long is not read to its end."""
-    begun = b""
-    for block in blocks:
-        *complete, begun = (begun + block).split(b"\n")
-        yield from complete
-        if len(begun) > _check.LONGEST_LINE:
-            break
-    if begun:
-        yield begun
 
 
 def _table(lines: Iterable[str], name: str, unit: str = "line") -> Table:

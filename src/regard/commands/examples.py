@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from regard.seq2seq.corpus.pairs import Pair, display_name
+from regard._lines import display_name
+from regard.seq2seq.corpus.pairs import Pair
 from regard.seq2seq.model import Seq2Seq
 from regard.seq2seq.sources import Example, Source
 from regard.show.progress import Progress

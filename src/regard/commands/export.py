@@ -14,11 +14,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from regard import _check
+from regard._lines import read_lines
 from regard.commands import argument_types
 from regard.commands.loading import add_model
 from regard.commands.options import check_outputs
 from regard.commands.train.dictionary import reads_dictionary, right_answers
-from regard.seq2seq.corpus.pairs import read_lines
 from regard.seq2seq.decoding.beam import BEAM
 from regard.seq2seq.evaluation import metrics
 from regard.seq2seq.evaluation.held_out import share_wrong

@@ -12,7 +12,7 @@ from contextlib import closing
 from typing import NamedTuple, TypeVar
 
 from regard._characters import one_line
-from regard.seq2seq.corpus.pairs import Readable, read_lines
+from regard._lines import Readable, read_lines
 from regard.seq2seq.corpus.tables import Record
 from regard.show.terminal.text import note
 

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, TypedDict
 import numpy as np
 
 from regard import _check
+from regard._lines import display_name
 from regard.commands import argument_types, drawing
 from regard.commands.loading import (
     Unseen,
@@ -29,7 +30,6 @@ from regard.commands.pages import PageParts, check_page
 from regard.commands.probabilities import Threshold, add_probabilities, check_calibrated
 from regard.commands.read_lines import Failed, Failures, read_blocks, results
 from regard.seq2seq.alignment.links import spell
-from regard.seq2seq.corpus.pairs import display_name
 from regard.seq2seq.corpus.tables import Record
 from regard.seq2seq.decoding.hypothesis import LARGEST_PENALTY, Scoring
 from regard.seq2seq.model import Seq2Seq

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import codecs
 import os
 from collections.abc import Iterator
 from typing import BinaryIO
 
 from regard import _check, _files
-from regard._encoding import utf_8
+from regard._characters import one_line
+from regard._lines import GZIP, file_lines
 
-__all__ = ["LARGEST", "LONGEST_LINE", "TOO_LONG", "Path", "decoded", "load", "size", "text_lines"]
+__all__ = ["LARGEST", "Path", "load", "size", "text_lines"]
 
 Path = str | os.PathLike[str]
 LARGEST = 1 << 28  # bytes: ten times the largest dictionary there is
-LONGEST_LINE = 1 << 20  # characters: an entry has a tenth of that at most
-TOO_LONG = f"the line has more than {LONGEST_LINE:,} characters, which are not read"
+_OLD = b";;;"  # how CMUdict 0.7b begins
 
 
 def size(path: Path) -> int:
@@ -39,40 +38,22 @@ def load(path: Path, first: int = LARGEST) -> bytes:
         return file.read(min(first, _checked_size(file, path)))
 
 
-def decoded(data: bytes) -> list[str | None]:
-    """Return the lines of a text without their ends; None for a line that is not UTF-8.
+def text_lines(path: Path, errors: dict[int, str] | None = None) -> Iterator[tuple[int, str]]:
+    """Yield the lines of a file that are not empty, with their numbers from 1.
 
-    Of a line that is too long one character more than `LONGEST_LINE` is kept, by which its reader knows.
-
-    Only a line feed, with or without a carriage return, ends a line. CMUdict 0.7b, which begins with a comment of its
-    own form, is in Latin-1 where it is not in UTF-8.
+    With `errors`, that of a line that cannot be read is kept there by its number, without file and line, and an empty
+    line takes its place. CMUdict 0.7b, which begins with a comment of its form, is in Latin-1 where it is not in UTF-8.
     """
-    data = b"".join(utf_8([data], "the text")).removeprefix(codecs.BOM_UTF8).removesuffix(b"\n")
-    lines: list[str | None]
-    try:
-        lines = [*data.decode().split("\n")]
-    except UnicodeDecodeError:
-        old = "latin-1" if data.startswith(b";;;") else None
-        lines = [_decoded_line(line, old) for line in data.split(b"\n")]
-    return [line and line[: LONGEST_LINE + 2].removesuffix("\r")[: LONGEST_LINE + 1] for line in lines]
-
-
-def _decoded_line(line: bytes, otherwise: str | None) -> str | None:
-    """Return a line in UTF-8, or else in another encoding, or else None."""
-    try:
-        return line.decode()
-    except UnicodeDecodeError:
-        return line.decode(otherwise) if otherwise else None
-
-
-def text_lines(path: Path) -> Iterator[tuple[int, str]]:
-    """Yield the lines of a file that are not empty, with their numbers from 1."""
-    for number, line in enumerate(decoded(load(path)), start=1):
-        if line is None:
-            _check.fail(
-                f"{os.fspath(path)}, line {number}: the text is not UTF-8", hint=_check.OTHER_ENCODING
-            )
-        if len(line) > LONGEST_LINE:
-            _check.fail(f"{os.fspath(path)}, line {number}: {TOO_LONG}")
-        if line.strip():
-            yield number, line
+    start = load(path, len(_OLD))
+    if start.startswith(GZIP):
+        _check.fail(
+            f"{os.fspath(path)} must be text. It is packed with gzip instead.", hint="gunzip unpacks it"
+        )
+    otherwise = "latin-1" if start == _OLD else ""
+    with file_lines(path, errors, otherwise) as lines:
+        for number, line in enumerate(lines, start=1):
+            if errors and number in errors:
+                errors[number] = one_line(errors[number].removeprefix(f"{os.fspath(path)}, line {number}: "))
+                yield number, ""
+            elif line.strip(" \t"):
+                yield number, line

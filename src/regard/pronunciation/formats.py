@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Literal, NamedTuple
 
 from regard import _check
-from regard._encoding import utf_8
+from regard._lines import utf_8
 from regard.pronunciation import gruut, lines, misaki, pls, sherpa
-from regard.pronunciation.files import LONGEST_LINE, TOO_LONG, Path, decoded, load
+from regard.pronunciation.files import Path, load, text_lines
 from regard.pronunciation.lexicon import Lexicon, Variant, Wrong
 from regard.pronunciation.lines import Entries, Files
 
@@ -45,21 +45,19 @@ class Format(NamedTuple):
     needs_symbols: bool = False
 
 
-def _lines(path: Path) -> Iterator[tuple[str, str | None]]:
-    """Yield the lines of a file that are not empty; None is a line that is no UTF-8."""
-    for number, line in enumerate(decoded(load(path)), start=1):
-        if line is None or line.strip(" \t"):
-            yield f"line {number}", line
+def _lines(path: Path) -> Iterator[tuple[str, str | Wrong]]:
+    """Yield the lines of a file that are not empty, or why one cannot be read."""
+    errors: dict[int, str] = {}
+    for number, line in text_lines(path, errors):
+        yield f"line {number}", Wrong(errors.pop(number)) if number in errors else line
 
 
-def _line_parser(parse: Callable[[str], Entries]) -> Callable[[str | None], Entries]:
-    """Return a parser of lines that refuses those that are no UTF-8 or too long."""
+def _line_parser(parse: Callable[[str], Entries]) -> Callable[[str | Wrong], Entries]:
+    """Return a parser of lines that refuses those that cannot be read."""
 
-    def parse_line(line: str | None) -> Entries:
-        if line is None:
-            raise Wrong(f"the text is not UTF-8; {_check.OTHER_ENCODING}")
-        if len(line) > LONGEST_LINE:
-            raise Wrong(TOO_LONG)
+    def parse_line(line: str | Wrong) -> Entries:
+        if isinstance(line, Wrong):
+            raise line
         return parse(line)
 
     return parse_line
@@ -193,13 +191,12 @@ def recognise(path: Path) -> str:
     for name, beginning in _BEGINNINGS.items():
         if beginning.match(start):
             return name
-    every = decoded(data)
-    found = [line for line in every if line and line.strip(" \t")]
-    if not found and None in every:
-        _check.fail("the text is not UTF-8", hint=_check.OTHER_ENCODING)
-    if any("\0" in line for line in found):
-        _check.fail("it is neither text nor an SQLite database", hint=_HINT)
-    return _recognise_lines(found)
+    errors: dict[int, str] = {}
+    lines = [line for _, line in text_lines(path, errors) if line]
+    if len(errors) > len(lines):
+        number, error = next(iter(errors.items()))
+        _check.fail(f"most of its lines cannot be read. Line {number}: {error}")
+    return _recognise_lines(lines)
 
 
 def _recognise_lines(found: list[str]) -> str:

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from regard import _check
-from regard._encoding import utf_8
+from regard._lines import utf_8
 from regard.pronunciation.lexicon import MOST_LETTERS, Lexicon, Variant, Wrong, limited
 from regard.pronunciation.lines import Entries, Files
 

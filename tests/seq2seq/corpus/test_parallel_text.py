@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import gzip
 import io
 import os
@@ -14,13 +13,10 @@ from typing import Any, BinaryIO
 
 import pytest
 from errors import error
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 from one_test import in_one_test
 
-from regard import _check
 from regard.seq2seq.alignment.links import read_gold
-from regard.seq2seq.corpus.pairs import Skipped, as_pairs, read_lines, read_pairs, read_two
+from regard.seq2seq.corpus.pairs import Skipped, as_pairs, read_pairs, read_two
 from regard.seq2seq.sources import Text
 
 TWO = [("the cat", "le chat"), ("a", "b")]
@@ -29,18 +25,6 @@ DATA = "\ufeffthe cat\tle chat\r\na\tb".encode()
 
 def stream(data: bytes) -> BinaryIO:
     return io.BytesIO(data)
-
-
-class Slow(io.BytesIO):
-    """A stream that gives few bytes at a time."""
-
-    def __init__(self, data: bytes, size: int) -> None:
-        super().__init__(data)
-        self.size = size
-
-    def read1(self, size: int | None = -1, /) -> bytes:
-        """Read at most `size` bytes."""
-        return super().read1(self.size)
 
 
 # ---------------------------------------------------------------------------------------------------- one file
@@ -68,17 +52,9 @@ BAD_PAIRS = {
     b"a\tb\tc\n": ", line 1: expected source TAB target, found 3 columns; choose two with --columns",
     b"a\tb\n \tc\n": ", line 2: the source is empty",
     b"a\tb\nc\t\n": ", line 2: the target is empty",
-    b"a\tb\nc\xff\td\n": ", line 2: not UTF-8 (byte 2 is 0xff)" + OTHER,
-    b"a\tb\nc\td\xc3": ", line 2: not UTF-8 (byte 4 is 0xc3)" + OTHER,
-    b"a\tb\nc\t\0\n": ", line 2: not text (byte 3 is zero)" + UTF_16,
-    "a\tb\n".encode("utf-16-le"): ", line 1: not text (byte 2 is zero)" + UTF_16,
-    b"\xed\xa0\x80\tb\n": ", line 1: not UTF-8 (byte 1 is 0xed)" + OTHER,  # half a surrogate pair
-    b"\x00" * (1 << 20) + b"\x00": ", line 1: longer than 1048576 bytes",
-    b"a\tb\n" + b"x" * (1 << 20) + b"x\n": ", line 2: longer than 1048576 bytes",
     b"a,b\n": ", line 1: expected source TAB target, found 1 column; a comma is not a TAB" + CSV,
     b"a;b c\n": ", line 1: expected source TAB target, found 1 column; a semicolon is not a TAB" + CSV,
     b"a\tb,\tc\n": ", line 1: expected source TAB target, found 3 columns; choose two with --columns",
-    b"a\tb\n" + bytes(range(32, 127)) * (3 << 14): ", line 2: longer than 1048576 bytes",
 }
 
 
@@ -124,85 +100,6 @@ def test_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert error(TypeError, read_pairs, b"a\tb") == message
 
 
-# ------------------------------------------------------------------------------------------------------- lines
-
-
-@pytest.mark.slow
-@given(
-    lines=st.lists(
-        st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0\n\r"), max_size=5)
-    ),
-    size=st.integers(2, 9),
-    packed=st.booleans(),
-    end=st.sampled_from([b"\n", b"\r\n"]),
-)
-def test_lines_are_the_same_however_many_bytes_are_read(
-    lines: list[str], size: int, packed: bool, end: bytes
-) -> None:
-    data = b"".join(line.encode() + end for line in lines)
-    file = Slow(gzip.compress(data) if packed else data, size)
-    result = [line for block in read_lines(file) for line in block]
-    assert result == [line.removeprefix("\ufeff") if i == 0 else line for i, line in enumerate(lines)]
-
-
-@given(text=st.text("ab\n", max_size=60), size=st.integers(2, 10))
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_the_first_line_that_is_too_long_is_an_error(
-    text: str, size: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for place in (_check, _check.files):
-        monkeypatch.setattr(place, "LONGEST_LINE", 10)
-    lines: list[str] = []
-    caught = ""
-    try:
-        for block in read_lines(Slow(text.encode(), size)):
-            lines += block
-    except ValueError as error_:
-        caught = str(error_)
-    all_lines = text.splitlines(keepends=True)
-    too_long = next((i for i, line in enumerate(all_lines) if len(line.rstrip("\n")) > 10), None)
-    assert caught == ("" if too_long is None else f"the stream, line {too_long + 1}: longer than 10 bytes")
-    assert lines == [line.rstrip("\n") for line in all_lines[:too_long]]
-
-
-def test_a_line_may_be_as_long_as_that() -> None:
-    longest = "x" * _check.LONGEST_LINE
-    assert list(read_lines(stream(longest.encode()))) == [[longest]]
-    for end in ("\n", "\nand more"):  # the newline is not part of it
-        assert next(read_lines(stream((longest + end).encode()))) == [longest]
-    with pytest.raises(ValueError, match="line 1: longer than 1048576 bytes"):
-        next(read_lines(stream((longest + "x\n").encode())))
-
-
-def test_a_byte_order_mark_is_removed_at_the_beginning_only() -> None:
-    data = "\ufeffa\n\ufeffb\n".encode()
-    assert list(read_lines(Slow(data, 5))) == [["a"], ["\ufeffb"]]
-
-
-def test_only_newlines_end_lines() -> None:
-    assert list(read_lines(stream("a\x0bb\x85c\u2028d\re\n".encode()))) == [["a\x0bb\x85c\u2028d\re"]]
-
-
-@pytest.mark.parametrize("data", [b"a\tb\rc\td\r", b"a\rb", b"a" * (1 << 20) + b"\rb" * 2])
-def test_a_file_that_ends_lines_with_cr_only_is_refused(data: bytes) -> None:
-    message = error(ValueError, list, read_lines(stream(data)))
-    assert message == "the stream: lines must end with LF or CRLF. Got CR only instead."
-
-
-def test_lines_that_cannot_be_read_are_kept_apart_on_request() -> None:
-    longest = b"x" * (_check.LONGEST_LINE + 1)
-    data = b"one\nb\xff\nthree\nd\0\n" + longest * 2 + b"\nsix\n" + longest
-    errors: dict[int, str] = {}
-    lines = [line for block in read_lines(stream(data), errors) for line in block]
-    assert lines == ["one", "", "three", "", "", "six", ""]
-    assert errors == {
-        2: "the stream, line 2: not UTF-8 (byte 2 is 0xff)" + OTHER,
-        4: "the stream, line 4: not text (byte 2 is zero)" + UTF_16,
-        5: "the stream, line 5: longer than 1048576 bytes",
-        7: "the stream, line 7: longer than 1048576 bytes",
-    }
-
-
 def test_a_source_file_is_not_its_own_target(tmp_path: Path) -> None:
     (tmp_path / "a").write_text("a\n")
     for other in (tmp_path / "a", str(tmp_path / "." / "a")):
@@ -219,56 +116,6 @@ def test_two_files_of_pairs_are_not_sources_and_targets(tmp_path: Path) -> None:
     assert message == f"{rule}\n  hint: join them to one file of pairs: cat {one} {two}"
     two.write_text("e\tf\ng h\n")
     assert read_two(one, two)[1] == ("c\td", "g h")
-
-
-def test_a_line_by_itself() -> None:
-    assert _check.text_line("\ufeffchat\r\n".encode(), "line 1", first=True) == "chat"
-    assert error(ValueError, _check.text_line, b"a\xff", "it") == "it: not UTF-8 (byte 2 is 0xff)" + OTHER
-    assert error(ValueError, _check.text_line, b"a\0", "it") == "it: not text (byte 2 is zero)" + UTF_16
-
-
-# -------------------------------------------------------------------------------------------------------- gzip
-
-
-def test_gzip_may_have_several_members_and_trailing_zeros() -> None:
-    data = gzip.compress(b"a\tb\nc") + gzip.compress(b"") + gzip.compress(b"\td\n") + bytes(600)
-    assert read_pairs(stream(data)) == [("a", "b"), ("c", "d")]
-
-
-def test_a_cut_off_gzip_file_is_an_error() -> None:
-    packed = gzip.compress(b"a\tb\nc\td\n" * 100)
-    for length in range(2, len(packed)):
-        message = error(ValueError, read_pairs, stream(packed[:length]))
-        assert message == "the stream is not a complete gzip file: it is cut off"
-
-
-def test_a_damaged_gzip_file_is_an_error() -> None:
-    packed = gzip.compress(b"a\tb\nc\td\n" * 100)
-    for index in range(2, len(packed)):
-        damaged = bytearray(packed)
-        damaged[index] ^= 0x55
-        with contextlib.suppress(ValueError):  # some bytes of the header mean nothing
-            assert read_pairs(stream(bytes(damaged))) == [("a", "b"), ("c", "d")] * 100
-    message = error(ValueError, read_pairs, stream(packed[:-5] + b"\x55" + packed[-4:]))
-    assert message.startswith("the stream is not a complete gzip file: Error -3 ")
-    assert "\n" not in message
-    assert error(ValueError, read_pairs, stream(packed + b"x" * 20)).startswith(
-        "the stream is not a complete gzip file: "
-    )
-
-
-@pytest.mark.slow
-def test_a_small_file_that_unpacks_to_a_large_one_takes_little_memory() -> None:
-    bomb = gzip.compress(bytes(64 << 20))
-    tracemalloc.start()
-    try:
-        message = error(ValueError, read_pairs, stream(bomb))
-        _, peak = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-    assert message.startswith("the stream unpacks to too much: its first ")
-    assert message.endswith("more than 200 times as many\n  hint: unpack it with gunzip if you trust it")
-    assert peak < 8 << 20
 
 
 # --------------------------------------------------------------------------------------------------- two files
@@ -325,33 +172,6 @@ def test_empty_lines_of_two_files(tmp_path: Path) -> None:
     t.write_bytes(b"a\xff\n")
     s.write_bytes(b"a\n")
     assert error(ValueError, read_two, s, t) == f"{t}, line 1: not UTF-8 (byte 2 is 0xff){OTHER}"
-
-
-# --------------------------------------------------------------------------------------------- while it is read
-
-
-@pytest.mark.parametrize("change", ["longer", "shorter", "touched"])
-def test_a_file_that_changes_while_it_is_read_is_an_error(change: str, tmp_path: Path) -> None:
-    path = tmp_path / "lines"
-    path.write_bytes(b"one line\n" * 100_000)
-    lines = read_lines(path)
-    assert next(lines)[0] == "one line"
-    if change == "longer":
-        with path.open("ab") as file:
-            file.write(b"one more\n")
-    elif change == "shorter":
-        os.truncate(path, 900)
-    else:
-        os.utime(path, (1, 1))
-    assert error(ValueError, lambda: list(lines)) == f"{path} changed while it was read"
-
-
-def test_a_pipe_has_no_size_to_change() -> None:
-    read, write = os.pipe()
-    os.write(write, b"a\tb\n")
-    os.close(write)
-    with open(read, "rb") as file:
-        assert read_pairs(file) == [("a", "b")]
 
 
 @pytest.mark.slow

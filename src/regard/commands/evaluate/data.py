@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from regard import _check
+from regard._lines import display_name, memoized, read_lines
 from regard.commands.link_files import LinkFile
 from regard.commands.train.dictionary import (
     INTO_PAIRS,
@@ -18,7 +19,7 @@ from regard.commands.train.dictionary import (
     right_answers,
 )
 from regard.seq2seq.alignment.links import Gold
-from regard.seq2seq.corpus.pairs import by_source, display_name, memoized, read_lines, read_pairs
+from regard.seq2seq.corpus.pairs import by_source, read_pairs
 from regard.seq2seq.evaluation import metrics
 from regard.seq2seq.evaluation.metrics import Reference
 from regard.seq2seq.sources.text.normalization import Normalization, normalize

@@ -9,6 +9,7 @@ from dataclasses import replace
 from functools import partial
 
 from regard import _check
+from regard._lines import display_name
 from regard.commands import argument_types
 from regard.commands.loading import add_ensemble, add_lines, add_model, load_all
 from regard.commands.options import add_beam, beam_sizes, check_needs, first_given
@@ -27,7 +28,6 @@ from regard.pronunciation import LeftOut, Lexicon, Pronunciation, Variant
 from regard.pronunciation.files import Path
 from regard.pronunciation.lexicon import MOST_LETTERS, Wrong, checked
 from regard.pronunciation.pronouncer import UNKNOWN, Pronouncer, Unknown
-from regard.seq2seq.corpus.pairs import display_name
 from regard.seq2seq.model import Seq2Seq
 from regard.seq2seq.storage.model_file import model_file
 from regard.show.terminal.text import clean

@@ -10,12 +10,13 @@ from pathlib import Path
 
 from regard import _check
 from regard._characters import one_line
+from regard._lines import GZIP
 from regard.commands.pronunciation.lexicon import joined, note_left_out, prepared
 from regard.pronunciation import Lexicon, prepare, read
 from regard.pronunciation.files import load
 from regard.pronunciation.ipa import PHONES
 from regard.pronunciation.stress import STRESS
-from regard.seq2seq.corpus.pairs import GZIP, Pair, by_source
+from regard.seq2seq.corpus.pairs import Pair, by_source
 from regard.seq2seq.corpus.tables import is_csv
 from regard.seq2seq.model import Seq2Seq
 from regard.seq2seq.sources.text.tokenizers import unseen

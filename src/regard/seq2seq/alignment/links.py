@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard import _check
-from regard.seq2seq.corpus.pairs import file_lines, memoized
+from regard._lines import file_lines, memoized
 
 __all__ = [
     "Gold",

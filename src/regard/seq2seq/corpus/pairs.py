@@ -1,28 +1,19 @@
 """Read parallel text: one file of lines source TAB target, or two line-aligned files; UTF-8, optionally gzipped.
 
-Lines end with LF or CRLF; a file that has CR only is an error. A byte order mark at the start of the file decides
-between UTF-8 and UTF-16 (`regard._encoding`). A line that cannot be read raises an error with its number. A file that
-changes while it is read is an error, too.
+`regard._lines` reads the lines; one that is no pair raises an error with its number.
 """
 
 from __future__ import annotations
 
-import errno
-import io
 import os
-import stat
-import sys
-import zlib
-from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager
-from itertools import chain
-from typing import Any, BinaryIO, NamedTuple, TypeVar
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from regard import _check, _files
-from regard._encoding import utf_8
+from regard._lines import Readable, display_name, file_lines, memoized
 from regard.seq2seq.corpus import tables
 from regard.seq2seq.corpus.tables import Columns
 from regard.seq2seq.sources.base import Source
@@ -31,7 +22,6 @@ from regard.seq2seq.sources.text.normalization import is_blank
 from regard.seq2seq.sources.text.tokenizers import Tokenizer
 
 __all__ = [
-    "GZIP",
     "by_source",
     "check_sides",
     "Skipped",
@@ -39,27 +29,15 @@ __all__ = [
     "as_pairs",
     "no_pair",
     "paired",
-    "display_name",
-    "read_lines",
     "read_pairs",
     "read_two",
-    "memoized",
-    "standard_input",
     "two_sides",
 ]
 
-Readable = str | os.PathLike[str] | BinaryIO
 Pair = tuple[Example, Example]
 T = TypeVar("T")
-Key = TypeVar("Key", str, tuple[str, str])
 SourceKey = TypeVar("SourceKey", bound=Hashable)
 
-_BLOCK = 1 << 18  # bytes per read
-GZIP = b"\x1f\x8b"
-_GZIP_FORMAT = 31  # zlib's wbits for gzip's header and checksum
-_RATIO = 200  # the largest compression ratio; text has 3 to 20, a repeated line 1,000
-_FREE = 1 << 20  # bytes of output that are allowed beyond this ratio
-_RECENT = 1 << 20  # cache size in characters; gzip's window is 32 KiB
 _SIDES = ("source", "target")
 
 
@@ -366,9 +344,6 @@ def two_sides(argument: Any, name: str) -> tuple[Any, Any]:
     return argument[0], argument[1]
 
 
-# ------------------------------------------------------------------------------------------------------ lines
-
-
 def _same(pair: tuple[str, str]) -> tuple[str, str]:
     return pair
 
@@ -379,171 +354,3 @@ def by_source(pairs: Iterable[tuple[SourceKey, T]]) -> dict[SourceKey, list[T]]:
     for source, target in pairs:
         targets.setdefault(source, []).append(target)
     return targets
-
-
-def memoized(function: Callable[[Key], T]) -> Callable[[Key], T]:
-    """Memoize a function of a string or a pair of strings with a bounded cache; its result must not be modified.
-
-    A compressed file of a few kilobytes may repeat a line a million times: all copies then share one object.
-    """
-    recent: dict[Key, T] = {}
-    size = 0
-
-    def cached(key: Key) -> T:
-        nonlocal size
-        if key in recent:
-            return recent[key]
-        size += 1 + (len(key) if isinstance(key, str) else sum(map(len, key)))
-        if size > _RECENT:
-            recent.clear()
-            size = 0
-        return recent.setdefault(key, function(key))
-
-    return cached
-
-
-@contextmanager
-def file_lines(path: Readable) -> Iterator[Iterator[str]]:
-    """Yield the lines of a file as `read_lines` reads them; the file is closed at the end, after an error, too."""
-    with closing(read_lines(path)) as batches:
-        yield chain.from_iterable(batches)
-
-
-def read_lines(path: Readable, errors: dict[int, str] | None = None) -> Generator[list[str], None, None]:
-    """Read text, gzipped or not, in batches of the lines available: from a terminal, one by one.
-
-    With `errors`, the error of a line that is not UTF-8, contains a null byte or is too long is kept there by its
-    number, and an empty line takes its place; by default such a line raises it.
-    """
-    name = display_name(path)
-    number, begun = 1, b""
-    with _opened(path, name) as file:
-        for block in utf_8(_unpacked(_blocks(file), name), name):
-            data = begun + block
-            end = data.rfind(b"\n") + 1
-            begun = data[end:]
-            if end:
-                yield from _decoded(data[:end], name, number, errors)
-                number += data.count(b"\n", 0, end)
-            if len(begun) > _check.LONGEST_LINE:
-                if errors is None:
-                    break
-                begun = begun[: _check.LONGEST_LINE + 1]  # still too long
-        if number == 1 and b"\r" in begun[:-1]:
-            _check.fail(f"{name}: lines must end with LF or CRLF. Got CR only instead.")
-        if begun:
-            yield from _decoded(begun, name, number, errors)
-
-
-def _decoded(data: bytes, name: str, number: int, errors: dict[int, str] | None) -> Iterator[list[str]]:
-    """Yield decoded lines in one batch; before an error, yield the valid lines that precede it."""
-    try:
-        text = data.decode("utf-8")
-    except UnicodeDecodeError:
-        text = "\0"
-    # Only the first line can be too long: the others lie within one block, which is smaller than the limit.
-    longest = data.index(b"\n") if b"\n" in data else len(data)
-    if "\0" not in text and longest <= _check.LONGEST_LINE:
-        lines = text.removeprefix("\ufeff" if number == 1 else "").removesuffix("\n").split("\n")
-        yield [line.removesuffix("\r") for line in lines] if "\r" in text else lines
-        return
-    good: list[str] = []
-    for i, line in enumerate(data.removesuffix(b"\n").split(b"\n"), number):
-        try:
-            good.append(_check.text_line(line, f"{name}, line {i}", first=i == 1))
-        except ValueError as error:
-            if errors is None:
-                if good:
-                    yield good
-                raise
-            errors[i] = str(error)
-            good.append("")
-    yield good
-
-
-# ------------------------------------------------------------------------------------------------------ bytes
-
-
-def display_name(path: Readable) -> str:
-    """Return the name of a file for error messages."""
-    if isinstance(path, str | os.PathLike):
-        return "standard input" if _is_standard(path) else os.fspath(path)
-    name = getattr(path, "name", None)
-    return name if isinstance(name, str) else "the stream"
-
-
-def _is_standard(path: Readable) -> bool:
-    return isinstance(path, str | os.PathLike) and os.fspath(path) == "-"
-
-
-def standard_input() -> BinaryIO:
-    """Return standard input as a binary file."""
-    if sys.stdin is None:
-        raise OSError(errno.EBADF, os.strerror(errno.EBADF), "standard input")
-    return sys.stdin.buffer
-
-
-@contextmanager
-def _opened(path: Readable, name: str) -> Iterator[BinaryIO]:
-    """Open a file for reading, and check afterwards that it has not changed."""
-    if _is_standard(path):
-        yield standard_input()
-    elif isinstance(path, str | os.PathLike):
-        with _files.reading(path, pipes=True) as file:
-            before = _state(file)
-            yield file
-            if _state(file) != before:
-                _check.fail(f"{name} changed while it was read")
-    elif isinstance(path, io.TextIOBase) or not hasattr(path, "read"):
-        got = "a text file" if isinstance(path, io.TextIOBase) else type(path).__name__
-        _check.fail(f"{name} must be a path or a binary file. Got {got} instead.", kind=TypeError)
-    else:
-        yield path
-
-
-def _state(file: BinaryIO) -> tuple[int, int] | None:
-    status = os.fstat(file.fileno())
-    return (status.st_size, status.st_mtime_ns) if stat.S_ISREG(status.st_mode) else None
-
-
-def _blocks(file: BinaryIO) -> Iterator[bytes]:
-    """Yield data as it becomes available, without waiting for a full block if the file supports `read1`."""
-    read = file.read1 if hasattr(file, "read1") else file.read
-    return iter(lambda: read(_BLOCK), b"")
-
-
-def _unpacked(blocks: Iterator[bytes], name: str) -> Iterator[bytes]:
-    first = next(blocks, b"")
-    while len(first) < len(GZIP) and (more := next(blocks, b"")):
-        first += more
-    data = chain([first], blocks)
-    return _inflated(data, name) if first.startswith(GZIP) else data
-
-
-def _inflated(blocks: Iterable[bytes], name: str) -> Iterator[bytes]:
-    """Decompress gzip incrementally, with several members and zero padding allowed."""
-    member = zlib.decompressobj(_GZIP_FORMAT)
-    packed = unpacked = 0
-    try:
-        for block in blocks:
-            packed += len(block)
-            while block := block.lstrip(b"\0") if member.eof else block:
-                member = zlib.decompressobj(_GZIP_FORMAT) if member.eof else member
-                part = member.decompress(block, _BLOCK)
-                block = member.unused_data if member.eof else member.unconsumed_tail
-                unpacked += len(part)
-                _check_ratio(packed - len(block), unpacked, name)
-                yield part
-    except zlib.error as error:
-        _check.fail(f"{name} is not a complete gzip file: {error}")
-    if not member.eof:
-        _check.fail(f"{name} is not a complete gzip file: it is cut off")
-
-
-def _check_ratio(packed: int, unpacked: int, name: str) -> None:
-    """Raise an error if the compression ratio is far above that of text (a decompression bomb)."""
-    if unpacked > _FREE + _RATIO * packed:
-        _check.fail(
-            f"{name} unpacks to too much: its first {packed} bytes give {unpacked}, more than {_RATIO} times as many",
-            hint="unpack it with gunzip if you trust it",
-        )

@@ -16,7 +16,7 @@ from typing import Any, Self, TypeGuard
 import numpy as np
 from numpy.typing import NDArray
 
-from regard import _check, _files
+from regard import _check, _files, _lines
 
 __all__ = ["LOG_FILE", "Log", "column", "columns", "entries", "read_log"]
 
@@ -79,9 +79,9 @@ def entries(path: str | os.PathLike[str]) -> Iterator[Entry]:
     """Yield the complete lines of a training log; each has a "step"."""
     number = 0
     with _files.reading(path) as file:
-        while line := file.readline(_check.LONGEST_LINE + 1):
+        while line := file.readline(_lines.LONGEST_LINE + 1):
             number += 1
-            _check.short_line(line, f"{os.fspath(path)}, line {number}")
+            _lines.check_length(line, f"{os.fspath(path)}, line {number}")
             if line.endswith(b"\n"):  # otherwise it is the last line, and incomplete
                 yield _entry(line, f"{os.fspath(path)}, line {number}")
 
