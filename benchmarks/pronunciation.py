@@ -124,7 +124,7 @@ def probabilities(model: Seq2Seq, parts: Split[Words]) -> None:
 def confidence(model: Seq2Seq, parts: Split[Words]) -> Confidence:
     """Return the test words with their probabilities, which are calibrated on the words for validation."""
     model.calibrate(*zip(*pairs(parts.valid), strict=True))
-    judged = model.judge(*zip(*pairs(parts.test), strict=True))
+    judged = model.compare_with_references(*zip(*pairs(parts.test), strict=True))
     return Confidence(judged, [model.probability(one.candidates) for one in judged])
 
 

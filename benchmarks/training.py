@@ -25,6 +25,7 @@ from turns import Tools, compare, compete, start_workers, take_turns, training_a
 from regard._threads import TwoThreadMap, Workers, two_threads
 from regard.nn import Adam
 from regard.seq2seq.corpus.batching import Batch
+from regard.seq2seq.networks.base import LossOptions
 from regard.seq2seq.networks.recurrent.config import RecurrentConfig
 from regard.seq2seq.networks.recurrent.network import RecurrentNetwork
 from regard.seq2seq.sources.text.vocabulary import START
@@ -91,7 +92,7 @@ def regard_step(task: Task, threads: Threads) -> Step:
     def gradient_of(half: int) -> tuple[float, dict[str, np.ndarray]]:
         dropout = DROPOUT if task.as_trained else 0.0
         loss, pullback = network.loss(
-            halves[half], dropout=dropout, rng=rngs[half], label_smoothing=SMOOTHING
+            halves[half], LossOptions(dropout=dropout, label_smoothing=SMOOTHING), rngs[half]
         )
         return loss / 2, pullback(0.5)
 

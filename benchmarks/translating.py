@@ -72,7 +72,7 @@ class Task:
         if self.width > 1:
             return None
         model = self.model()
-        parameters = model.model.network.parameters
+        parameters = model.network.parameters
         source = np.concatenate([lengths for _, lengths in self.batches_of(model)])
         target = [len(ids) + 1 for batch in translated for ids in batch]  # END is predicted, too
         sizes = zip(source.tolist(), target, strict=True)
@@ -95,7 +95,7 @@ def in_regard(task: Task, model: Seq2Seq, threads: Threads) -> Translate:
     """Return the search of regard; with two threads, each translates every other batch."""
 
     def search(batch: SourceBatch) -> Targets:
-        return [list(best.tokens) for (best,) in beam(model.model.network, *batch, width=task.width)]
+        return [list(best.tokens) for (best,) in beam(model.network, *batch, width=task.width)]
 
     def translate(batches: list[SourceBatch]) -> list[Targets]:
         if task.threads == 1:
@@ -111,7 +111,7 @@ def in_torch(task: Task, model: Seq2Seq, _: Threads) -> Translate:
     import torch
 
     torch.set_num_threads(task.threads)
-    network = TorchModel(torch, torch_model(model.model.network.parameters).eval())
+    network = TorchModel(torch, torch_model(model.network.parameters).eval())
     search = Greedy(network) if task.width == 1 else Beam(network, task.width)
 
     def translate(batches: list[SourceBatch]) -> list[Targets]:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from regard.seq2seq.corpus.batching import Batch
+from regard.seq2seq.networks.base import LossOptions
 from regard.seq2seq.networks.families import build
 from regard.seq2seq.networks.parameters import Parameters
 
@@ -17,7 +18,7 @@ def loss_of(config: Any, batch: Batch, **how: Any) -> Any:
     def loss(*arrays: Any) -> Any:
         flat = np.concatenate([array.ravel() for array in arrays])
         network = build(config, Parameters(config.shapes(), flat))
-        value, pullback = network.loss(batch, rng=np.random.default_rng(1), **how)
+        value, pullback = network.loss(batch, LossOptions(**how), np.random.default_rng(1))
 
         def back(d: float) -> list[Any]:
             gradients = pullback(d)

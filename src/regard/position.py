@@ -7,9 +7,10 @@ array is built.
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -20,7 +21,7 @@ from regard._layout import Items, Layout, Region
 from regard._repr import constructor_text
 from regard.mask import Align, _check_align, _offset
 
-__all__ = ["alibi", "linear", "llama3", "rotary", "rotary_vjp", "sinusoidal", "t5_buckets", "yarn"]
+__all__ = ["Scaling", "alibi", "linear", "llama3", "rotary", "rotary_vjp", "sinusoidal", "t5_buckets", "yarn"]
 
 Array = NDArray[Any]
 
@@ -394,16 +395,55 @@ def _frequencies(dims: int, base: float) -> Array:
     return np.asarray(base ** (-np.arange(0, dims, 2) / max(dims, 1)))
 
 
-def _check_scaling(scaling: Any) -> None:
-    """Check the arguments that several scalings share."""
-    object.__setattr__(scaling, "factor", _check.number("factor", scaling.factor, positive=True))
-    if hasattr(scaling, "original_max_position_embeddings"):
-        name = "original_max_position_embeddings"
-        object.__setattr__(scaling, name, _check.integer(name, getattr(scaling, name), least=1))
+class Scaling(ABC):
+    """Base class of the scalings of rotary frequencies, for texts longer than those of the training.
+
+    Examples
+    --------
+    >>> from regard import position
+    >>> isinstance(position.linear(4.0), position.Scaling)
+    True
+    """
+
+    factor: float
+
+    @property
+    def magnitude(self) -> float:
+        """Factor on queries and keys."""
+        return 1.0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "factor", _check.number("factor", self.factor, positive=True))
+        if hasattr(self, "original_max_position_embeddings"):
+            name = "original_max_position_embeddings"
+            object.__setattr__(self, name, _check.integer(name, getattr(self, name), least=1))
+
+    @abstractmethod
+    def frequencies(self, dims: int, base: float) -> Array:
+        """Return the rotation of each pair from one position to the next.
+
+        Parameters
+        ----------
+        dims : int
+            Rotated dimensions of a head, an even number.
+        base : float
+            Base of the geometric sequence of frequencies, such as 10000.
+
+        Returns
+        -------
+        array (dims / 2,)
+            Radians per position.
+
+        Examples
+        --------
+        >>> from regard import position
+        >>> position.linear(4.0).frequencies(dims=4, base=100.0)
+        array([0.25 , 0.025])
+        """
 
 
 @dataclass(frozen=True)
-class linear:
+class linear(Scaling):
     """Divide all rotary frequencies by a factor, so that longer texts have the angles of shorter ones.
 
     Parameters
@@ -428,18 +468,13 @@ class linear:
     """
 
     factor: float
-    magnitude: ClassVar[float] = 1.0
-
-    def __post_init__(self) -> None:
-        _check_scaling(self)
 
     def frequencies(self, dims: int, base: float) -> Array:
-        """Return the rotation of each pair from one position to the next, in radians: (dims / 2,)."""
         return _frequencies(dims, base) / self.factor
 
 
 @dataclass(frozen=True)
-class llama3:
+class llama3(Scaling):
     """Divide the low rotary frequencies by a factor, as Llama 3.1 does, and keep the high ones.
 
     A pair makes ``t = original_max_position_embeddings * frequency / (2 pi)`` turns within the original length. Its
@@ -476,10 +511,9 @@ class llama3:
     low_freq_factor: float = 1.0
     high_freq_factor: float = 4.0
     original_max_position_embeddings: int = 8192
-    magnitude: ClassVar[float] = 1.0
 
     def __post_init__(self) -> None:
-        _check_scaling(self)
+        super().__post_init__()
         low, high = (
             _check.number(name, getattr(self, name), positive=True)
             for name in ("low_freq_factor", "high_freq_factor")
@@ -488,7 +522,6 @@ class llama3:
             _check.fail(f"high_freq_factor must be greater than low_freq_factor: {high:g} and {low:g}")
 
     def frequencies(self, dims: int, base: float) -> Array:
-        """Return the rotation of each pair from one position to the next, in radians: (dims / 2,)."""
         old = _frequencies(dims, base)
         turns = self.original_max_position_embeddings * old / (2 * np.pi)
         high = np.clip((turns - self.low_freq_factor) / (self.high_freq_factor - self.low_freq_factor), 0, 1)
@@ -496,7 +529,7 @@ class llama3:
 
 
 @dataclass(frozen=True)
-class yarn:
+class yarn(Scaling):
     """Divide the low rotary frequencies by a factor, with a ramp to the high ones, and scale queries and keys.
 
     A frequency is high if its pair makes at least `beta_fast` turns within the original length, and low if it makes at
@@ -544,7 +577,7 @@ class yarn:
     truncate: bool = True
 
     def __post_init__(self) -> None:
-        _check_scaling(self)
+        super().__post_init__()
         _check.flag("truncate", self.truncate)
         fast, slow = (
             _check.number(name, getattr(self, name), positive=True) for name in ("beta_fast", "beta_slow")
@@ -562,7 +595,6 @@ class yarn:
         return 0.1 * math.log(self.factor) + 1 if self.factor > 1 else 1.0
 
     def frequencies(self, dims: int, base: float) -> Array:
-        """Return the rotation of each pair from one position to the next, in radians: (dims / 2,)."""
         old = _frequencies(dims, base)
         first, last = self._ramp(dims, base)
         low = np.clip((np.arange(len(old)) - first) / (last - first), 0, 1)
@@ -584,9 +616,6 @@ class yarn:
         return first, max(last, first + 0.001)
 
 
-RotaryScaling: TypeAlias = linear | llama3 | yarn
-
-
 def rotary(
     x: ArrayLike,
     positions: ArrayLike | None = None,
@@ -594,7 +623,7 @@ def rotary(
     base: float = 10000.0,
     interleaved: bool = False,
     dims: int | None = None,
-    scaling: RotaryScaling | None = None,
+    scaling: Scaling | None = None,
 ) -> Array:
     """Rotate pairs of coordinates by angles that grow with the position, so that ``q . k`` depends on the distance.
 
@@ -647,7 +676,7 @@ def rotary_vjp(
     base: float = 10000.0,
     interleaved: bool = False,
     dims: int | None = None,
-    scaling: RotaryScaling | None = None,
+    scaling: Scaling | None = None,
 ) -> tuple[Array, Callable[[ArrayLike], tuple[Array]]]:
     """Rotate as `rotary` does, and return the pullback, the rotation by the negative angles.
 
@@ -713,12 +742,12 @@ def rotary_vjp(
     return rotated(array, sin), pullback
 
 
-def _cos_sin(positions: Array, dims: int, base: float, scaling: RotaryScaling | None) -> tuple[Array, Array]:
+def _cos_sin(positions: Array, dims: int, base: float, scaling: Scaling | None) -> tuple[Array, Array]:
     """Return cosines and sines (..., n, dims / 2) of the angles, times the magnitude of the scaling."""
     if scaling is None:
         angle = positions[..., None].astype(float) * _frequencies(dims, base)
         return np.cos(angle), np.sin(angle)
-    if not isinstance(scaling, (linear, llama3, yarn)):
+    if not isinstance(scaling, Scaling):
         got = f"the class {scaling.__name__}" if isinstance(scaling, type) else type(scaling).__name__
         hint = "position.linear(4.0), position.llama3(8.0) or position.yarn(4.0, 4096)"
         _check.fail(

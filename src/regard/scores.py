@@ -82,7 +82,24 @@ class Score:
         raise NotImplementedError
 
     def scale(self, d: int) -> float:
-        """Return the default scale for vectors of size d."""
+        """Return the default scale of attention.
+
+        Parameters
+        ----------
+        d : int
+            Size of queries and keys.
+
+        Returns
+        -------
+        float
+            1, unless the score has another.
+
+        Examples
+        --------
+        >>> from regard import scores
+        >>> scores.dot().scale(16), scores.scaled_dot().scale(16)
+        (1.0, 0.25)
+        """
         return 1.0
 
     def check(self, arrays: dict[str, Array]) -> None:
@@ -191,8 +208,7 @@ class scaled_dot(dot):
     """
 
     def scale(self, d: int) -> float:
-        """Return 1 / sqrt(d), or 1 for d = 0, where every score is 0."""
-        return 1 / d**0.5 if d else 1.0
+        return 1 / d**0.5 if d else 1.0  # d = 0: every score is 0
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -230,7 +246,6 @@ class cosine(Score):
         return scores
 
     def check(self, arrays: dict[str, Array]) -> None:
-        """Raise unless queries and keys share d and sharpness broadcasts to (..., n)."""
         super().check(arrays)
         with _check.naming_shapes(arrays):
             _check.broadcast("sharpness", self.sharpness.shape, arrays["queries"].shape[:-1], "(..., n)")
@@ -279,7 +294,6 @@ class general(Score):
         return scores
 
     def check(self, arrays: dict[str, Array]) -> None:
-        """Raise unless weight is (d, d')."""
         wanted = (arrays["queries"].shape[-1], arrays["keys"].shape[-1])
         if self.weight.shape != wanted:
             rule = f"weight must have shape (d, d') = {wanted}. Got shape {self.weight.shape} instead."
@@ -432,21 +446,37 @@ class concat(additive):
     weight: Any
 
     def split(self, d: int) -> additive:
-        """Return the same score as `additive`, for queries of size d."""
+        """Return the same score as `additive`, with one matrix for queries and one for keys.
+
+        Parameters
+        ----------
+        d : int
+            Size of the queries.
+
+        Returns
+        -------
+        additive
+            The score with the first d rows of the weight for queries, and the others for keys.
+
+        Examples
+        --------
+        >>> from regard import scores
+        >>> scores.concat([[1.0], [2.0], [3.0]], [1.0]).split(1).key_weight
+        array([[2.],
+               [3.]])
+        """
         return additive(self.weight[:d], self.weight[d:], self.vector)
 
     def _define(self, queries: Array, keys: Array) -> Array:
         return self.split(queries.shape[-1])._define(queries, keys)
 
     def project_keys(self, keys: ArrayLike) -> tuple[Array, additive]:
-        """Project the keys (..., m, d') once: (projected keys (..., m, h), the score for them)."""
         array, largest = _check.numeric("keys", keys), self.weight.shape[0] - 1
         if array.ndim < 2 or not 0 < array.shape[-1] <= largest:
             _check.fail(f"keys must have shape (..., m, 1 to {largest}). Got shape {array.shape} instead.")
         return self.split(self.weight.shape[0] - array.shape[-1]).project_keys(array)
 
     def check(self, arrays: dict[str, Array]) -> None:
-        """Raise unless weight has d + d' rows."""
         sizes = arrays["queries"].shape[-1], arrays["keys"].shape[-1]
         if sum(sizes) != self.weight.shape[0]:
             _check.fail(

@@ -310,12 +310,48 @@ class local_p:
         object.__setattr__(self, "width", _check.number("width", self.width, positive=True))
 
     def distance(self, positions: Array, m: int) -> Array:
-        """Return j - p for positions p (...) and keys j: (..., m)."""
+        """Return the distance of each key from the predicted position, j - p.
+
+        Parameters
+        ----------
+        positions : array (...)
+            Positions p.
+        m : int
+            Number of keys.
+
+        Returns
+        -------
+        array (..., m)
+            The distances.
+
+        Examples
+        --------
+        >>> import numpy as np, regard
+        >>> regard.weights.local_p([1.0], width=2.0).distance(np.array([1.0]), 3)
+        array([[-1.,  0.,  1.]])
+        """
         distance: Array = np.arange(m) - positions[..., None]
         return distance
 
     def gauss(self, distance: Array) -> Array:
-        """Return the Gaussian factor for distances j - p."""
+        """Return the Gaussian factor for distances.
+
+        Parameters
+        ----------
+        distance : array
+            Distances j - p.
+
+        Returns
+        -------
+        array of the same shape
+            From 0 to 1.
+
+        Examples
+        --------
+        >>> import numpy as np, regard
+        >>> regard.weights.local_p([1.0], width=2.0).gauss(np.array([0.0, 1.0])).round(3)
+        array([1.   , 0.607])
+        """
         return np.exp(-2 * (distance / self.width) ** 2)
 
 

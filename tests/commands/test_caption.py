@@ -227,7 +227,7 @@ def test_a_caption_that_is_less_probable_than_usual_gets_a_warning(
 
 def test_an_empty_caption_is_printed_as_such(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     model = Seq2Seq.load(CAPTIONER)
-    model.model.network.parameters["output_bias"][END] = 100  # it ends at once
+    model.network.parameters["output_bias"][END] = 100  # it ends at once
     model.repetitions = None  # as in the file of an older version
     model.save(tmp_path / "silent")
     file = tmp_path / "captions.jsonl"

@@ -53,14 +53,13 @@ class Parrot:
     """A model with fixed translations: its file has source TAB translation, and whether it has attention."""
 
     card: dict[str, list[str]] | None = None
+    network = None
 
     def __init__(self, translations: dict[str, str], attention: bool) -> None:
         self.translations, self.attention = translations, attention
         side = Halves(Vocabulary(SPECIAL))
         source = Text("words", learned=side)
-        self.model = SimpleNamespace(
-            source=source, source_tokenizer=side, target=side, card=self.card, network=None
-        )
+        self.model = SimpleNamespace(source=source, source_tokenizer=side, target=side, card=self.card)
 
     @classmethod
     def load(cls, path: Path) -> Parrot:

@@ -123,7 +123,7 @@ def test_compare_trains_the_same_without_attention(
     without = Seq2Seq.load(tmp_path / "m-without-attention.safetensors")
     assert not without.attention
     assert Seq2Seq.load(out).attention
-    sizes = (model.model.network.config for model in (without, Seq2Seq.load(out)))
+    sizes = (model.network.config for model in (without, Seq2Seq.load(out)))
     assert len({(size.embedding, size.encoder, size.decoder) for size in sizes}) == 1
 
 
@@ -973,7 +973,7 @@ def test_links_that_are_counted_from_1(tmp_path: Path, capsys: pytest.CaptureFix
         arguments = ["train", str(tmp_path / "pairs"), "--links", str(tmp_path / "links"), *options]
         assert main([*arguments, "--epochs", "2", "--out", str(out)]) == 0
         assert "no link has the number 0" not in capsys.readouterr().err
-        models.append(Seq2Seq.load(out).model.network.parameters.flat)
+        models.append(Seq2Seq.load(out).network.parameters.flat)
     assert (models[0] == models[1]).all()
     assert (models[0] == models[2]).all()
     message = refused([*arguments[:-2], "--out", str(tmp_path / "n")], capsys)

@@ -29,7 +29,7 @@ from regard.seq2seq.corpus.pairs import by_source
 from regard.seq2seq.decoding.calibration import Calibration
 from regard.seq2seq.evaluation.held_out import as_held_out, share_wrong
 from regard.seq2seq.sources import Text
-from regard.seq2seq.translator import Judged
+from regard.seq2seq.translator import Checked
 
 Phones = tuple[str, ...]
 
@@ -335,10 +335,10 @@ def test_rates_by_length_are_those_of_their_words() -> None:
     assert {name: rows[0][name] for name in short} == pytest.approx(short)
 
 
-def one_judged(right: bool, log: float, phones: Phones = ("A",)) -> Judged:
+def one_judged(right: bool, log: float, phones: Phones = ("A",)) -> Checked:
     rest = math.log(1 - math.exp(log))
     answers = [Translation(" ".join(p), p, (), 0.0, None, x) for p, x in ((phones, log), (("X",), rest))]
-    return Judged(answers, [one.log_probability for one in answers], right)
+    return Checked(answers, [one.log_probability for one in answers], right)
 
 
 def test_what_is_kept_by_hand() -> None:
@@ -377,10 +377,10 @@ class Fixed:
 
     calibration: Calibration | None = None
 
-    def __init__(self, judged: Mapping[str, Judged]) -> None:
+    def __init__(self, judged: Mapping[str, Checked]) -> None:
         self.judged = judged
 
-    def judge(self, sources: Sequence[Any], _: Sequence[Any]) -> list[Judged]:
+    def compare_with_references(self, sources: Sequence[Any], _: Sequence[Any]) -> list[Checked]:
         return [self.judged[str(source)] for source in dict.fromkeys(sources)]
 
 

@@ -155,7 +155,7 @@ def test_options_of_the_model_replace_their_own_alone(tmp_path: Path) -> None:
     usual = made(path)[0]
     given = ["--network", "encoder=8", "--extras", "graphones=3", "--max-tokens", "9", "--source", "subwords"]
     model = made(path, *given)[0]
-    assert model.network == {**usual.network, "encoder": 8}
+    assert model.network_options == {**usual.network_options, "encoder": 8}
     assert (model.extras, model.max_tokens, model.source) == ({"graphones": 3}, 9, "subwords")
     assert (model.family, model.target, model.training) == (usual.family, usual.target, usual.training)
 
@@ -182,8 +182,8 @@ def test_the_time_that_the_preset_has_chosen_is_said(
 def test_compared_models_are_the_same_apart_from_attention(tmp_path: Path) -> None:
     args = arguments(written(tmp_path / "words.dict", words(30)), "--compare")
     with_attention, without = make_models(args, pair_files(args).lexicon or ())
-    sizes = {name: size for name, size in with_attention.network.items() if name != "attention"}
-    assert without.network == {**sizes, "score": "none"}
+    sizes = {name: size for name, size in with_attention.network_options.items() if name != "attention"}
+    assert without.network_options == {**sizes, "score": "none"}
     assert (without.extras, without.training) == ({}, with_attention.training)
 
 

@@ -54,11 +54,9 @@ class Known(Words):
 class Model:
     """Writes each sentence in capitals; its second-best translation ends in a "2"."""
 
-    attention = True
+    attention, network = True, None
     side = Known(Vocabulary(SPECIAL))
-    model = SimpleNamespace(
-        source=Text("words", learned=side), source_tokenizer=side, target=side, network=None, extras={}
-    )
+    model = SimpleNamespace(source=Text("words", learned=side), source_tokenizer=side, target=side, extras={})
 
     def __init__(self) -> None:
         self.calls: list[tuple[list[str], dict[str, Any]]] = []
@@ -1105,7 +1103,7 @@ def test_a_token_becomes_a_page_of_the_decoder_s_steps(
     assert (section["view"], section["data"]["row"]) == ("mechanism", 1)
     assert section["data"]["query_labels"] == ["b", "a"]
     assert section["data"]["key_labels"] == ["a", "b", "</s>"]
-    config = model.model.network.config
+    config = model.network.config
     assert section["data"]["packed"]["query_weight"]["shape"] == [config.decoder, config.attention]
     capsys.readouterr()
     assert main([*command, "--force", "--token", "3"]) == 2

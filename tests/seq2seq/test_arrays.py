@@ -134,7 +134,7 @@ def test_one_array_holds_many_pictures() -> None:
     sources, targets = examples("images", 20)
     together = untrained("recurrent", "images").fit(np.stack(sources), targets)
     apart = untrained("recurrent", "images").fit(sources, targets)
-    assert (together.model.network.parameters.flat == apart.model.network.parameters.flat).all()
+    assert (together.network.parameters.flat == apart.network.parameters.flat).all()
     assert together.translate(np.stack(sources)) == apart.translate(sources)
     assert together.translate([]) == []
 
@@ -313,7 +313,7 @@ def test_stages_of_other_sizes_are_read(tmp_path: Path) -> None:
     config = RecurrentConfig(0, 6, 4, 4, 4, 4, inputs=ImageInput(8, 8, 1, (3, 5)))
     target = Words(Vocabulary([*SPECIAL, "left", "right"]))
     write_model(tmp_path / "m", Model(build(config), Images(8, 8), target))
-    assert Seq2Seq.load(tmp_path / "m").model.network.config == config
+    assert Seq2Seq.load(tmp_path / "m").network.config == config
 
 
 @pytest.mark.parametrize("number", [1e300, -1e300])

@@ -272,7 +272,7 @@ def test_held_out_pairs_do_not_depend_on_the_seed() -> None:
     names = [f"n{i}" for i in range(60)]
     one, two = (Seq2Seq(epochs=1, seed=seed).fit(names, names) for seed in (1, 2))
     assert one.model.source == two.model.source
-    assert not (one.model.network.parameters.flat == two.model.network.parameters.flat).all()
+    assert not (one.network.parameters.flat == two.network.parameters.flat).all()
     Ensemble([one, two])
 
 

@@ -88,7 +88,7 @@ def test_it_attends_to_the_word_that_it_translates(reverser: Seq2Seq) -> None:
 
 
 def test_an_unknown_word_is_copied_once(reverser: Seq2Seq) -> None:
-    network = reverser.model.network
+    network = reverser.network
     before = network.parameters["output_bias"].copy()
     network.parameters["output_bias"][UNKNOWN] += 1e3  # a model that can't name anything
     network.parameters["output_bias"][END] -= 1e3
@@ -141,8 +141,8 @@ def test_columns_and_arrays_are_sentences(make: Any) -> None:
     one, two = ["a b", "b"], ["c", "d c"]
     model = Seq2Seq(epochs=2).fit(make(*one), make(*two), valid=(make(*one), make(*two)))
     assert (
-        model.model.network.parameters.flat
-        == Seq2Seq(epochs=2).fit(one, two, valid=(one, two)).model.network.parameters.flat
+        model.network.parameters.flat
+        == Seq2Seq(epochs=2).fit(one, two, valid=(one, two)).network.parameters.flat
     ).all()
     assert model.translate(make(*one)) == model.translate(one)
     assert model.align(make(*one), make(*two)) == model.align(one, two)
@@ -173,8 +173,8 @@ def test_the_best_parameters_stay() -> None:
     )  # with so large a rate that not every step is an improvement
     for step in model.steps(pairs[:60], pairs[60:]):
         if step.validation is not None:
-            events.append((step.best, model.model.network.parameters.flat.tobytes()))
-    assert model.model.network.parameters.flat.tobytes() == [bits for best, bits in events if best][-1]
+            events.append((step.best, model.network.parameters.flat.tobytes()))
+    assert model.network.parameters.flat.tobytes() == [bits for best, bits in events if best][-1]
 
 
 @pytest.mark.slow
@@ -191,7 +191,7 @@ def test_a_closed_generator_can_be_resumed(stops: tuple[int, ...], ema_decay: fl
                 losses.append(step.loss)
                 if step.number == stop:
                     break
-            parameters = model.model.network.parameters.flat
+            parameters = model.network.parameters.flat
             assert np.array_equal(parameters, training.best)
         return parameters.tobytes(), losses
 
@@ -251,7 +251,7 @@ def test_validation_pairs_are_checked() -> None:
 
 
 def test_numpy_s_numbers_are_sizes() -> None:
-    assert Seq2Seq(network={"decoder": np.int64(12)}).network == {"decoder": 12}
+    assert Seq2Seq(network={"decoder": np.int64(12)}).network_options == {"decoder": 12}
 
 
 def test_minutes_end_the_training() -> None:
@@ -321,7 +321,7 @@ def test_an_option_with_an_effect_has_it(options: dict[str, Any]) -> None:
     pairs = reversals(8, 0)
     sides = [source for source, _ in pairs], [target for _, target in pairs]
     one, other = (
-        Seq2Seq(epochs=1, network=network).fit(*sides).model.network
+        Seq2Seq(epochs=1, network=network).fit(*sides).network
         for network in (options, dict(list(options.items())[:-1]))
     )
     same_shapes = one.config.shapes() == other.config.shapes()
@@ -468,7 +468,7 @@ def test_the_score_dot_has_sizes_that_fit(pairs: int) -> None:
             "recurrent", pairs, Spec(tokens=9), 9, {"style": "luong", "score": "dot", **sizes}
         )
         assert config.decoder == 2 * config.encoder  # type: ignore[union-attr]
-        assert Seq2Seq(network={"style": "luong", "score": "dot", **sizes}).network["score"] == "dot"
+        assert Seq2Seq(network={"style": "luong", "score": "dot", **sizes}).network_options["score"] == "dot"
 
 
 @pytest.mark.parametrize(("pairs", "rate"), [(99_999, 5e-3), (100_000, 2e-3)])
@@ -523,7 +523,7 @@ def test_a_loaded_model_can_be_trained_again_as_it_was(tmp_path: Path) -> None:
     first.save(tmp_path / "m")
     again = Seq2Seq.load(tmp_path / "m")
     again.fit(["a", "b"], ["b", "a"])
-    assert again.model.network.config == first.model.network.config
+    assert again.network.config == first.network.config
     assert again.model.target.token_type == "characters"
 
 
@@ -547,7 +547,7 @@ def test_options_without_effect_are_not_saved(network: dict[str, Any], tmp_path:
     first.save(tmp_path / "m")
     again = Seq2Seq.load(tmp_path / "m")
     again.fit(["a", "b"], ["b", "a"])
-    assert again.model.network.config.shapes() == first.model.network.config.shapes()
+    assert again.network.config.shapes() == first.network.config.shapes()
 
 
 def test_valid_must_be_two_sides() -> None:
@@ -695,7 +695,7 @@ def test_a_kept_checkpoint_of_a_finished_training_has_no_steps_left(
         training = model.begin(pairs, pairs)
         steps = list(model.run(training, checkpoint=tmp_path / "it", keep=True))
         assert bool(steps) == first
-        results.append(model.model.network.parameters.flat.copy())
+        results.append(model.network.parameters.flat.copy())
     assert (results[0] == results[1]).all()
     list(model.run(training, checkpoint=tmp_path / "it"))
     assert not (tmp_path / "it").exists()

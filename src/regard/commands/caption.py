@@ -104,7 +104,7 @@ def run(args: argparse.Namespace) -> int:
         doubts: tuple[str, ...] = ()
         if not isinstance(example, Failed) and not isinstance(captions, Failed):
             shown.add(number, example, captions)
-            if doubts := model.doubts(example, captions):
+            if doubts := model.warnings(example, captions):
                 failures.warn(f"{row.cells[0]}: the caption is a guess: {', '.join(doubts)}")
         records += _records(row.cells[0], captions, doubts) if args.json else []
     shown.save()

@@ -164,7 +164,7 @@ def check_posterior(args: argparse.Namespace, models: Iterable[Translator]) -> N
 
 def _is_transformer(model: Translator) -> bool:
     """Return whether a model, or one of an ensemble, is a transformer."""
-    network = model.model.network
+    network = model.network
     each = network.networks if isinstance(network, EnsembleNetwork) else (network,)
     return any(isinstance(one, TransformerNetwork) for one in each)
 

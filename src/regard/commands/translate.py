@@ -255,7 +255,7 @@ def _check_heads(model: Translator, args: argparse.Namespace) -> None:
     if not isinstance(model, Seq2Seq) or model.family != "transformer":
         problem = "there are several models" if args.ensemble else f"{args.model} is not a transformer"
         _check.fail(f"--heads needs one transformer: {problem}")
-    config = model.model.network.config
+    config = model.network.config
     assert isinstance(config, TransformerConfig)
     layers = max(config.encoder_layers, config.decoder_layers)
     if layers * config.heads > MOST_HEADS:

@@ -115,6 +115,12 @@ class Adam:
         ------
         ValueError
             If the gradient and the parameters differ in shape, or `rate` is not finite.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> Adam(np.zeros(2)).step(np.array([3.0, 4.0]), rate=0.001)
+        5.0
         """
         _check.same_shape("gradient", gradient, self.parameters.shape)
         if not gradient.flags.writeable:

@@ -62,7 +62,7 @@ class Ensemble(Translator):
         self.models = tuple(models)
         self._attention = any(model.attention for model in models)
         self._model = models[0].model._replace(
-            network=EnsembleNetwork([model.model.network for model in models]),
+            network=EnsembleNetwork([model.network for model in models]),
             calibration=None,  # that of the first is of its own probabilities
         )
 

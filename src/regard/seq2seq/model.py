@@ -65,8 +65,8 @@ class Seq2Seq(Translator):
         Options of the network, other than the defaults: fields of `RecurrentConfig` or `TransformerConfig` in
         `regard.seq2seq.networks`, such as ``{"style": "luong", "score": "general"}``.
     source : {"words", "characters", "subwords", "tokens"} or Source
-        Token type of the source; "tokens" are lists, or texts with spaces between tokens. Or what reads sources that
-        are no text: `Vectors` (sequences or sets of vectors), `Images`, or a `Source` of your own.
+        Token type of the source; "tokens" are lists, or texts with spaces between tokens. For other sources an object
+        that reads them: `Vectors` (sequences or sets of vectors), `Images`, or a `Source` of your own.
     target : {"words", "characters", "subwords", "tokens"}
         Token type of the target.
     vocabulary : int, optional
@@ -146,7 +146,7 @@ class Seq2Seq(Translator):
             _check.choice("source", source, TOKEN_TYPES)
         types = target, target if isinstance(source, Source) else source
         self.family, self.source, self.target = family, source, target
-        self.network = _network_options(family, attention, network)
+        self.network_options = _network_options(family, attention, network)
         self.vocabulary, self.min_count = _vocabulary_options(vocabulary, min_count, types)
         self.lower = None if lower is None else _check.flag("lower", lower)
         self.normalization = as_normalization(normalization)
@@ -154,7 +154,7 @@ class Seq2Seq(Translator):
         self.extras = check_options(extras)
         self.max_tokens = _check.integer("max_tokens", max_tokens, least=1)
         self._check_source()
-        if self._augmented and self.network.get("score") == "none":
+        if self._augmented and self.network_options.get("score") == "none":
             _check.fail(
                 f"extras that append tokens need attention, which reads them. Got {self.extras} instead."
             )
@@ -164,7 +164,7 @@ class Seq2Seq(Translator):
             _check.fail(rule, hint="training=TrainingConfig(dropout=0.3)", kind=TypeError)
         given: dict[str, Any] = {name: value for name, value in short.items() if value is not None}
         self.training = replace(training or TrainingConfig(), **given)
-        defaults.check(self.family, self.network, self.training, self.reader.spec)
+        defaults.check(self.family, self.network_options, self.training, self.reader.spec)
         self._model: files.Model[Network] | None = None
         self._held_out: list[tuple[Row, Row]] = []  # pairs to which the weight of a reranker is fitted
 
@@ -175,11 +175,13 @@ class Seq2Seq(Translator):
             rule = f"{option} must not be given with a source of arrays: it is about the source's tokens."
             _check.fail(rule)
         if isinstance(self.source, Source) and self.lower is not None:
-            _check.fail("lower must not be given with a Text, which has it. Got both instead.")
+            _check.fail(
+                "lower must not be given with a Text, which has an option of this name. Got both instead."
+            )
 
     @property
     def reader(self) -> Source:
-        """What reads sources, before it has learned anything: `source`, or a text of this type of tokens."""
+        """The untrained reader of sources: `source`, or a `Text` of this type of tokens."""
         if isinstance(self.source, Source):
             return self.source
         lower = True if self.lower is None and self.source == "words" else self.lower
@@ -187,7 +189,7 @@ class Seq2Seq(Translator):
 
     @property
     def target_reader(self) -> Text:
-        """What reads targets, before it has learned anything."""
+        """The untrained reader of targets."""
         form: Normalization = "NFC" if self.normalization == "NFD" else self.normalization
         return self._text(self.target, False, form)
 
@@ -208,15 +210,22 @@ class Seq2Seq(Translator):
         return self._model
 
     @property
+    def network(self) -> Network:
+        """The trained network: ``network.config``, and ``network.parameters``, arrays by name."""
+        return self.model.network
+
+    @property
     def attention(self) -> bool:
         """Whether translations have attention weights."""
         return (
-            self.network.get("score") != "none" if self._model is None else self.model.network.config.attends
+            self.network_options.get("score") != "none"
+            if self._model is None
+            else self.network.config.attends
         )
 
     @property
     def card(self) -> Mapping[str, Any]:
-        """What is known about the model, in values of JSON; `save` writes it into the file."""
+        """Facts about the model, such as its data and measures, as JSON values; `save` writes them into the file."""
         return self.model.card or {}
 
     @card.setter
@@ -225,7 +234,7 @@ class Seq2Seq(Translator):
 
     @property
     def calibration(self) -> Calibration | None:
-        """What makes probabilities of the log-probabilities of a search; `save` writes it into the file."""
+        """The map from the scores of a beam to the probability that its best answer is right; `save` writes it."""
         return self.model.calibration
 
     @calibration.setter
@@ -272,7 +281,7 @@ class Seq2Seq(Translator):
         Parameters
         ----------
         sources, targets : sequences of str, or of sequences of str
-            As many on both sides: plain text, or tokens. With another source, what that reads.
+            Two sequences of equal length, of texts or token lists; for `Images` and `Vectors`, of what they read.
         valid : (sources, targets), optional
             Validation pairs, which choose the best parameters; by default some of the pairs are held out.
         links : sequence of frozensets of (int, int), optional
@@ -298,6 +307,14 @@ class Seq2Seq(Translator):
             If there is no folder for the checkpoint, or it can't be written.
         regard.seq2seq.training.loop.Diverged
             If the loss is not finite.
+
+        Examples
+        --------
+        >>> losses = []
+        >>> sides = ["one", "two", "one two"], ["un", "deux", "un deux"]
+        >>> model = Seq2Seq(epochs=40).fit(*sides, listener=lambda step: losses.append(step.loss))
+        >>> losses[-1] < losses[0]
+        True
         """
         if listener is not None and not callable(listener):
             _check.fail(
@@ -323,8 +340,8 @@ class Seq2Seq(Translator):
     ) -> Generator[TrainingStep, None, None]:
         """Learn as `fit` does, and yield after every step.
 
-        After a validation the model is the best so far, to be used or saved. Closing the generator leaves that, as an
-        error of `fit` does, and writes a checkpoint if there is a path for it.
+        After each validation the model has the best parameters so far, and can be used or saved. Closing the generator
+        keeps them, and writes a checkpoint if there is a path for it.
 
         Parameters
         ----------
@@ -337,6 +354,18 @@ class Seq2Seq(Translator):
         ------
         TrainingStep
             The result of the step.
+
+        Raises
+        ------
+        ValueError, OSError, regard.seq2seq.training.loop.Diverged
+            As for `fit`.
+
+        Examples
+        --------
+        >>> pairs = [("one", "un"), ("two", "deux"), ("one two", "un deux")]
+        >>> steps = list(Seq2Seq(epochs=3).steps(pairs))
+        >>> [step.epoch for step in steps]
+        [1, 2, 3]
         """
         path = None if checkpoint is None else checkpoint_path(checkpoint)
         state = read_checkpoint(path) if path is not None and path.exists() else None
@@ -364,16 +393,23 @@ class Seq2Seq(Translator):
         Parameters
         ----------
         training : Training
-            What `begin` returned.
+            The result of `begin`.
         checkpoint
             As for `fit`.
         keep : bool
-            Whether the checkpoint stays at the end: resuming from it ends at once, with the same model.
+            Whether the checkpoint stays after the training; resuming from it ends at once, with the same model.
 
         Yields
         ------
         TrainingStep
             As `steps` does.
+
+        Examples
+        --------
+        >>> model = Seq2Seq(epochs=3)
+        >>> training = model.begin([("one", "un"), ("two", "deux"), ("one two", "un deux")])
+        >>> len(list(model.run(training)))
+        3
         """
         path = None if checkpoint is None else checkpoint_path(checkpoint)
         if path is not None and path.exists():
@@ -405,13 +441,24 @@ class Seq2Seq(Translator):
         links
             As for `fit`; or, where `valid` is given, a function of the source, the target's tokenizer and the pairs.
         progress : callable, optional
-            Called with what the extras do ("learning graphones", "appending tokens to sources"), the number of steps
-            or sources since the last call, and the number of all.
+            Called with the task of an extra ("learning graphones", "appending tokens to sources"), the number of steps
+            or sources since the last call, and the total.
 
         Returns
         -------
         Training
-            Before its first step.
+            Before its first step; `run` takes its steps.
+
+        Raises
+        ------
+        ValueError
+            As for `fit`.
+
+        Examples
+        --------
+        >>> training = Seq2Seq(epochs=3).begin([("one", "un"), ("two", "deux"), ("one two", "un deux")])
+        >>> training.step, len(training.pairs)
+        (0, 3)
         """
         training, self._model, self._held_out = prepare(self, pairs, valid, links, progress)
         return training
@@ -450,15 +497,23 @@ class Seq2Seq(Translator):
         ----------
         Platt 1999, "Probabilistic Outputs for Support Vector Machines and Comparisons to Regularized Likelihood
         Methods".
+
+        Examples
+        --------
+        >>> words = [first + second for first in "abcdefg" for second in "hijklmn"]
+        >>> model = Seq2Seq(source="characters", target="characters", epochs=1).fit(words[:25], words[:25])
+        >>> model.calibrate(words[25:], words[25:]).calibration.beam
+        5
         """
-        judged = self.judge(sources, targets)
-        if len(judged) < FEWEST:
-            _check.fail(f"sources must be at least {FEWEST} different ones. Got {len(judged)} instead.")
-        self.calibration = Calibration.fit([one.logs for one in judged], [one.right for one in judged], BEAM)
+        checked = self.compare_with_references(sources, targets)
+        if len(checked) < FEWEST:
+            _check.fail(f"sources must be at least {FEWEST} different ones. Got {len(checked)} instead.")
+        logs, right = [each.logs for each in checked], [each.right for each in checked]
+        self.calibration = Calibration.fit(logs, right, BEAM)
         return self
 
     def fits(self, pair: tuple[Any, Any]) -> bool:
-        """Return whether both sides of a pair have between 1 and `max_tokens` tokens, as far as known before learning.
+        """Return whether both sides of a pair have between 1 and `max_tokens` tokens, so that `fit` uses it.
 
         Parameters
         ----------
@@ -468,7 +523,7 @@ class Seq2Seq(Translator):
         Returns
         -------
         bool
-            Of subwords, words are counted.
+            Words are counted in place of subwords, which are not learned yet.
 
         Examples
         --------
@@ -497,10 +552,10 @@ class Seq2Seq(Translator):
         Raises
         ------
         ValueError
-            If the model is not a transformer (`Translation.alignment` has the weights of others), or the translation is
-            of another model.
+            If the model is not a transformer (`Translation.alignment` has the weights of others), or the translation
+            comes from another model.
         TypeError
-            If it is not a translation.
+            If `translation` is not a Translation.
 
         Examples
         --------
@@ -509,7 +564,7 @@ class Seq2Seq(Translator):
         >>> model.heads(model.align(["one two"], ["deux"])[0]).source.shape  # layers, heads, target, source
         (2, 2, 1, 3)
         """
-        network = self.model.network
+        network = self.network
         if not isinstance(network, TransformerNetwork):
             rule = f"heads are those of a transformer. Got a {self.family} network instead."
             _check.fail(rule, hint="translation.alignment has the attention weights of other networks")
@@ -527,7 +582,7 @@ class Seq2Seq(Translator):
         )
 
     def decoder_steps(self, translation: Translation, source: Any = None) -> DecoderAttention:
-        """Return what a recurrent decoder attends with at each step: its states, keys, annotations and score.
+        """Return the states, keys, annotations and score with which a recurrent decoder attends at each step.
 
         Parameters
         ----------
@@ -545,9 +600,9 @@ class Seq2Seq(Translator):
         Raises
         ------
         ValueError
-            If the model is a transformer or has no attention, or the translation is empty, or of another model.
+            If the model is a transformer or has no attention, or the translation is empty, or comes from another model.
         TypeError
-            If it is not a translation.
+            If `translation` is not a Translation.
 
         References
         ----------
@@ -561,7 +616,7 @@ class Seq2Seq(Translator):
         >>> steps.states.shape, steps.query_weight.shape, steps.keys.shape, steps.attend().context.shape
         ((1, 6), (6, 5), (3, 5), (1, 8))
         """
-        network = self.model.network
+        network = self.network
         if not isinstance(network, RecurrentNetwork) or not network.config.attends:
             rule = "decoder steps are those of a recurrent network with attention. "
             got = f"a {self.family} network" if self.attention else "one without attention"
@@ -590,6 +645,12 @@ class Seq2Seq(Translator):
             If it can't be written.
         ValueError
             If the path is a folder, a pipe or a device.
+
+        Examples
+        --------
+        >>> Seq2Seq(epochs=1).fit(["one", "two"], ["un", "deux"]).save("numbers.regard")
+        >>> len(Seq2Seq.load("numbers.regard").translate(["one"]))
+        1
         """
         files.write_model(path, self.model)
 
@@ -605,8 +666,8 @@ class Seq2Seq(Translator):
         Returns
         -------
         Seq2Seq
-            Ready to translate. `fit` would begin anew, with default options for what is not in the file: the choice of
-            tokens, and the training.
+            Ready to translate. `fit` trains it anew, with the file's network and token types, and default options
+            otherwise.
 
         Raises
         ------
@@ -614,6 +675,12 @@ class Seq2Seq(Translator):
             If it is not a model file.
         OSError
             If it can't be read.
+
+        Examples
+        --------
+        >>> Seq2Seq(epochs=1, target="characters").fit(["one", "two"], ["un", "deux"]).save("letters.regard")
+        >>> Seq2Seq.load("letters.regard").target
+        'characters'
         """
         model = files.read_model(files.model_file(path))
         described, unused = describe(model.network.config), model.network.config.unused_options
@@ -652,8 +719,8 @@ def _check_own(translation: Translation, weights: NDArray[Any]) -> None:
         own, _ = translation.full_alignment()
         if own.shape == weights.shape and np.allclose(own, weights, atol=0.01):
             return
-    rule = "translation must be one of this model. Got one whose alignment is another instead."
-    _check.fail(rule, hint="model.align([source], [target])[0] is one")
+    rule = "translation must come from this model; its alignment differs."
+    _check.fail(rule, hint="model.align([source], [target])[0]")
 
 
 def _network_options(family: str, attention: bool, network: Any) -> dict[str, Any]:

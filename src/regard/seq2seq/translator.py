@@ -37,7 +37,7 @@ from regard.seq2seq.storage.model_file import Model
 __all__ = [
     "LONGEST_SENTENCE",
     "UNKNOWN_WORDS",
-    "Judged",
+    "Checked",
     "Translation",
     "Translator",
     "UnknownWords",
@@ -49,12 +49,10 @@ UnknownWords = Literal["copy", "next"]
 UNKNOWN_WORDS: tuple[UnknownWords, ...] = get_args(UnknownWords)
 Item = TypeVar("Item")
 Result = TypeVar("Result")
-_Search = Callable[
-    [Ids, Ids, Sequence[int]], list[list[Hypothesis]]
-]  # sources, lengths and positions of sentences
-_Rank = Callable[
-    [Sequence[Row], list[list[Hypothesis]]], list[list[Hypothesis]]
-]  # of these sources' own tokens
+# Of sources, their lengths, and their positions.
+_Search = Callable[[Ids, Ids, Sequence[int]], list[list[Hypothesis]]]
+# Of the tokens of sources, without what an extra appends, and their hypotheses.
+_Rank = Callable[[Sequence[Row], list[list[Hypothesis]]], list[list[Hypothesis]]]
 
 LONGEST_SENTENCE = 1000  # tokens
 _TOGETHER = 64  # sentences of a batch, at most
@@ -97,7 +95,9 @@ class Translation(Displayed):
     grid : (int, int) or None
         Of a picture: the rows and columns of its cells, ``alignment.reshape(n, *grid)``.
     starts : tuple of int
-        The columns of `full_alignment` that stand for the <s> of a retrieved target, and not for a token of the text.
+        The columns of `full_alignment` that are the <s> of a retrieved target.
+    log_probabilities : array (n + 1,) or None
+        Log-probability of each token, and of </s> after them; (n,) if the translation was cut off before it.
 
     Examples
     --------
@@ -119,6 +119,7 @@ class Translation(Displayed):
     ids: tuple[int, ...] = ()
     grid: tuple[int, int] | None = None
     starts: tuple[int, ...] = ()
+    log_probabilities: Array | None = None
 
     view = "alignment"
 
@@ -161,8 +162,12 @@ class Translation(Displayed):
         )
 
 
-class Judged(NamedTuple):
-    """The candidates of a source, the best first, their `Translator.ranked_logs`, and whether the best is a target."""
+class Checked(NamedTuple):
+    """The answers to a source, compared with its references.
+
+    `candidates`: the answers, the best first; `logs`: their `Translator.ranked_logs`; `right`: whether the best is one
+    of the references.
+    """
 
     candidates: list[Translation]
     logs: list[float]
@@ -170,12 +175,17 @@ class Judged(NamedTuple):
 
 
 class Translator(ABC):
-    """Translate sentences, and align given translations."""
+    """Translate sentences, and align given translations: the methods that `Seq2Seq` and `Ensemble` share."""
 
     @property
     @abstractmethod
     def model(self) -> Model[Predictor]:
         """The network and the tokenizers of both sides."""
+
+    @property
+    def network(self) -> Predictor:
+        """The network, whose parameters are ``network.parameters``; of an ensemble, all networks as one."""
+        return self.model.network
 
     @property
     @abstractmethod
@@ -194,14 +204,41 @@ class Translator(ABC):
     ) -> list[Translation]:
         """Translate sentences.
 
-        `sources`: plain text, or tokens; the translation of an empty sentence is empty. For a model of another
-        source, what that reads; `beam`: beam size; 1 is greedy search; `scoring`: how hypotheses are scored; by
-        default by the mean log-probability of their tokens. With a reranker this is so in the beam; its results are
-        reranked; `propose`: the number of candidates that the reranker adds to those of the beam; `repetitions`: how
-        often a group of tokens may come in a row, or as often as in the source; by default as often as in the targets
-        of the training, at least 3 times. No translation is empty then; `unknown_words`: what comes in place of an
-        unknown target token: "copy": a source token that the model doesn't know either, each of them once, and where
-        none is left the next best token; "next": always the next best token.
+        Parameters
+        ----------
+        sources : sequence of str, or of sequences of str
+            N texts, or token lists; for `Images` and `Vectors`, what they read. An empty sentence has an empty
+            translation.
+        beam : int
+            Beam size; 1 is greedy search.
+        scoring : Scoring, optional
+            The score that ranks hypotheses; by default the mean log-probability of their tokens. A reranker, if the
+            model has one, ranks the results of the beam anew.
+        propose : int
+            Number of candidates that the reranker adds to those of the beam.
+        repetitions : int, optional
+            How often a group of tokens may follow itself, or as often as in the source; by default as often as in the
+            training targets, at least 3 times.
+        unknown_words : {"copy", "next"}
+            Replaces an unknown target token: "copy" by an unknown source token, each of them once, and where none is
+            left by the next most probable token; "next" always by that.
+
+        Returns
+        -------
+        list of N Translation
+            The best translation of each sentence.
+
+        Raises
+        ------
+        ValueError, TypeError
+            If an option is invalid, or a sentence has more than 1,000 tokens.
+
+        Examples
+        --------
+        >>> from regard.seq2seq import Seq2Seq
+        >>> model = Seq2Seq(epochs=40).fit(["one", "two", "one two"], ["un", "deux", "un deux"])
+        >>> [translation.text for translation in model.translate(["two", "one two"], beam=1)]
+        ['deux', 'un deux']
         """
         candidates = self.candidates(
             sources,
@@ -227,8 +264,34 @@ class Translator(ABC):
     ) -> list[list[Translation]]:
         """Return the n best translations of each sentence.
 
-        `sources`: as for `translate`; `beam`: beam size; `n_best`: the number of translations, at most and by default
-        `beam`; `scoring`, `propose`, `repetitions`, `unknown_words`: as for `translate`.
+        Parameters
+        ----------
+        sources
+            As for `translate`.
+        beam : int
+            Beam size.
+        n_best : int, optional
+            Number of translations, `beam` at most and by default. There may be fewer, since those of equal text count
+            once.
+        scoring, propose, repetitions, unknown_words
+            As for `translate`.
+
+        Returns
+        -------
+        list of N lists of Translation
+            The best first.
+
+        Raises
+        ------
+        ValueError, TypeError
+            As for `translate`, and if `n_best` is greater than `beam`.
+
+        Examples
+        --------
+        >>> from regard.seq2seq import Seq2Seq
+        >>> model = Seq2Seq(epochs=40).fit(["one", "two", "one two"], ["un", "deux", "un deux"])
+        >>> [translation.text for translation in model.candidates(["two"], n_best=2)[0]][0]
+        'deux'
         """
         width = _check.integer("beam", beam, least=1)
         wanted = width if n_best is None else _check.integer("n_best", n_best, least=1)
@@ -252,10 +315,31 @@ class Translator(ABC):
         return [_distinct(several)[:wanted] for several in found]
 
     def probability(self, candidates: Sequence[Translation]) -> float:
-        """Return the calibrated probability that the first of the candidates of a sentence is right.
+        """Return the calibrated probability that the best candidate of a sentence is right.
 
-        `candidates`: what `candidates` returns for the sentence, from a beam of the size of the model's calibration
-        (`regard.seq2seq.decoding.calibration`) or a larger one.
+        Parameters
+        ----------
+        candidates : sequence of Translation
+            What `candidates` returns for the sentence, with the beam size of the calibration, 5, or a larger one.
+
+        Returns
+        -------
+        float
+            From 0 to 1.
+
+        Raises
+        ------
+        ValueError
+            If the model is not calibrated.
+
+        Examples
+        --------
+        >>> from regard.seq2seq import Seq2Seq
+        >>> words = [a + b for a in "abcde" for b in "fghij"]
+        >>> model = Seq2Seq(source="characters", target="characters", epochs=1).fit(words, words)
+        >>> calibrated = model.calibrate(words, words)  # in practice, pairs that were held out
+        >>> 0 < calibrated.probability(calibrated.candidates(["af"])[0]) < 1
+        True
         """
         if self.model.calibration is None:
             rule = "probabilities need a calibrated model. This one is not."
@@ -265,10 +349,29 @@ class Translator(ABC):
         return self.model.calibration(self.ranked_logs(candidates))
 
     def ranked_logs(self, candidates: Sequence[Translation]) -> list[float]:
-        """Return the log-probabilities of the candidates of a source in the order of their scores.
+        """Return log-probabilities of the candidates of a source that fall in the order of their scores.
 
-        Their probabilities by the network are added, and divided by what has ranked them: the weighted mean of the two
-        log-probabilities with a reranker, otherwise the mean of the tokens times the number of tokens of the first.
+        The probability of all candidates is distributed by their scores: with a reranker by the weighted mean of both
+        log-probabilities, otherwise by the mean log-probability of a token times the number of tokens of the best.
+
+        Parameters
+        ----------
+        candidates : sequence of Translation
+            What `candidates` returns for a sentence.
+
+        Returns
+        -------
+        list of float
+            One for each candidate; the sum of their exponentials is that of the candidates' probabilities.
+
+        Examples
+        --------
+        >>> from regard.seq2seq import Seq2Seq
+        >>> model = Seq2Seq(epochs=40).fit(["one", "two", "one two"], ["un", "deux", "un deux"])
+        >>> candidates = model.candidates(["two"])[0]
+        >>> logs = model.ranked_logs(candidates)
+        >>> len(logs) == len(candidates), logs == sorted(logs, reverse=True)
+        (True, True)
         """
         if not candidates:
             return []
@@ -278,12 +381,49 @@ class Translator(ABC):
         return [float(rank - np.logaddexp.reduce(ranks) + total) for rank in ranks]
 
     def shares(self, candidates: Sequence[Translation]) -> list[float]:
-        """Return the share of each of the candidates of a source in the probability of all; see `ranked_logs`."""
+        """Return the share of each candidate of a source in the probability of all.
+
+        Parameters
+        ----------
+        candidates : sequence of Translation
+            What `candidates` returns for a sentence.
+
+        Returns
+        -------
+        list of float
+            The exponentials of `ranked_logs`, divided by their sum.
+
+        Examples
+        --------
+        >>> from regard.seq2seq import Seq2Seq
+        >>> model = Seq2Seq(epochs=40).fit(["one", "two", "one two"], ["un", "deux", "un deux"])
+        >>> round(sum(model.shares(model.candidates(["two"])[0])), 6)
+        1.0
+        """
         logs = self.ranked_logs(candidates)
         return [math.exp(log - np.logaddexp.reduce(logs)) for log in logs]
 
     def ranking(self, translation: Translation) -> float:
-        """Return the log-probability of a translation; with a reranker the weighted mean of both."""
+        """Return the log-probability of a translation; with a reranker, the weighted mean of both.
+
+        Parameters
+        ----------
+        translation : Translation
+            A translation by this model.
+
+        Returns
+        -------
+        float
+            The log-probability.
+
+        Examples
+        --------
+        >>> from regard.seq2seq import Seq2Seq
+        >>> model = Seq2Seq(epochs=40).fit(["one", "two", "one two"], ["un", "deux", "un deux"])
+        >>> translation = model.translate(["two"])[0]
+        >>> model.ranking(translation) == translation.log_probability
+        True
+        """
         return translation.score / self._weights if self._weights > 1 else translation.log_probability
 
     @property
@@ -291,27 +431,69 @@ class Translator(ABC):
         """The sum of the weights of network and reranker, whose log-probabilities the scores of a reranker add."""
         return 1.0 if self.model.reranker is None else 1.0 + self.model.reranker.weight
 
-    def doubts(self, source: Any, candidates: Sequence[Translation]) -> tuple[str, ...]:
-        """Return the reasons, with numbers, for which the first of the candidates of a source may be a guess.
+    def warnings(self, source: Any, candidates: Sequence[Translation]) -> tuple[str, ...]:
+        """Return the reasons for which the best candidate of a source may be a guess, with numbers.
 
-        They are what of the source lies far outside the training examples, and a probability of the answer that is
-        lower than that of 99 of 100 held-out sources, where the model knows them.
+        A reason is a property of the source far outside those of the training examples, or a log-probability that is
+        lower than that of 99 of 100 held-out sources.
+
+        Parameters
+        ----------
+        source
+            An example, as for `translate`.
+        candidates : sequence of Translation
+            What `candidates` returns for it.
+
+        Returns
+        -------
+        tuple of str
+            The reasons; empty where the model has not recorded what is usual.
+
+        Examples
+        --------
+        >>> from regard.seq2seq import Seq2Seq
+        >>> model = Seq2Seq(epochs=40).fit(["one", "two", "one two"], ["un", "deux", "un deux"])
+        >>> model.warnings("two", model.candidates(["two"])[0])
+        ()
         """
         calibration, log = self.model.calibration, self.ranked_logs(candidates)[0]
-        reasons = self.model.source.unusual(self.model.source.load(source))
+        reasons = self.model.source.out_of_range(self.model.source.load(source))
         if calibration is None or log >= calibration.usual:
             return reasons
         least = f"{math.exp(calibration.usual):.3g} or more for 99 of 100 held out"
         return *reasons, f"probability {math.exp(log):.3g} ({least})"
 
-    def judge(self, sources: Sequence[Any], targets: Sequence[Any]) -> list[Judged]:
-        """Translate each different source, and compare the translation with all its targets."""
+    def compare_with_references(self, sources: Sequence[Any], targets: Sequence[Any]) -> list[Checked]:
+        """Translate each different source, and compare the best answer with all targets of that source.
+
+        Parameters
+        ----------
+        sources, targets
+            N examples and as many targets, as for `Seq2Seq.fit`; a source may stand in several pairs.
+
+        Returns
+        -------
+        list of Checked
+            For each different source its `candidates`, their `ranked_logs`, and whether the best is `right`.
+
+        Raises
+        ------
+        ValueError, TypeError
+            If the numbers of sources and targets differ, or one is not what the model reads.
+
+        Examples
+        --------
+        >>> from regard.seq2seq import Seq2Seq
+        >>> model = Seq2Seq(epochs=40).fit(["one", "two", "one two"], ["un", "deux", "un deux"])
+        >>> [checked.right for checked in model.compare_with_references(["two", "two"], ["2", "deux"])]
+        [True]
+        """
         source, target = self.model.source, self.model.target
         pairs = by_source(
             (source.load(x), target.read(y).content) for x, y in paired(sources, targets, source, target)
         )
         return [
-            Judged(several, self.ranked_logs(several), several[0].text in {*map(target.detokenize, right)})
+            Checked(several, self.ranked_logs(several), several[0].text in {*map(target.detokenize, right)})
             for several, right in zip(self.candidates([*pairs]), pairs.values(), strict=True)
         ]
 
@@ -355,7 +537,7 @@ class Translator(ABC):
 
     def _beam(self, width: int, n_best: int, scoring: Scoring, restrictions: Restrictions) -> _Search:
         """Return a beam search."""
-        network = Restricted(self.model.network, restrictions)
+        network = Restricted(self.network, restrictions)
 
         def search(source: Ids, lengths: Ids, _: Sequence[int]) -> list[list[Hypothesis]]:
             return beam_search(network, source, lengths, width=width, n_best=n_best, scoring=scoring)
@@ -377,17 +559,52 @@ class Translator(ABC):
     ) -> list[list[Translation]]:
         """Sample translations from the distribution of the model.
 
-        Padding, <s> and what `repetitions` and `unknown_words` exclude are never drawn: their probability is
-        distributed over all other tokens. `log_probability` is that of the model before this.
+        Padding, <s>, and what `repetitions` and `unknown_words` exclude are never drawn; their probability goes to the
+        other tokens. `log_probability` is that of the model before this.
 
-        `sources`: as for `translate`; `count`: samples of each sentence; `temperature`, `top_k`, `top_p`: as for
-        `regard.seq2seq.decoding.sampling.sample`; `rng`: random generator, or its seed; None differs in every call.
-        The samples of a sentence depend on its position among the sources, not on the other sources. A sequence has a
-        seed for each sentence; `scoring`, `repetitions`, `unknown_words`: as for `translate`.
+        Parameters
+        ----------
+        sources
+            As for `translate`.
+        count : int
+            Samples of each sentence.
+        temperature : float
+            Divides the logits: less than 1 favours probable tokens, more than 1 rare ones.
+        top_k : int, optional
+            Draws from the k most probable tokens only.
+        top_p : float, optional
+            Draws from the fewest tokens whose probabilities add up to this (nucleus sampling).
+        rng : Generator, int, sequence of int or None
+            Random generator, or its seed; None differs in every call. The samples of a sentence depend on its position
+            among the sources, not on the other sources. A sequence has a seed for each sentence.
+        scoring, repetitions, unknown_words
+            As for `translate`.
+
+        Returns
+        -------
+        list of N lists of Translation
+            `count` samples of each sentence.
+
+        Raises
+        ------
+        ValueError, TypeError
+            If an option is invalid, or a sentence has more than 1,000 tokens.
+
+        References
+        ----------
+        Holtzman et al. 2020, "The Curious Case of Neural Text Degeneration" (top_p).
+
+        Examples
+        --------
+        >>> from regard.seq2seq import Seq2Seq
+        >>> model = Seq2Seq(epochs=40).fit(["one", "two", "one two"], ["un", "deux", "un deux"])
+        >>> samples = model.sample(["two"], count=3, temperature=0.5)[0]
+        >>> len(samples), samples == model.sample(["two"], count=3, temperature=0.5)[0]
+        (3, True)
         """
         sources = as_examples("sources", sources, self.model.source.read)
         generators, ranked = _generators(rng, len(sources)), self._scoring(scoring)
-        network = Restricted(self.model.network, self._restrictions(repetitions, unknown_words))
+        network = Restricted(self.network, self._restrictions(repetitions, unknown_words))
 
         def search(source: Ids, lengths: Ids, positions: Sequence[int]) -> list[list[Hypothesis]]:
             return sample(
@@ -414,11 +631,35 @@ class Translator(ABC):
     ) -> list[Translation]:
         """Score given translations, and return their attention weights.
 
-        `sources`, `targets`: as many on both sides; a side may be empty; `posterior`: whether to return posterior
-        attention: the weights given the target token, instead of those before it was predicted. Links between words
-        from it have far fewer errors. For recurrent networks; it takes as many predictions as there are source tokens.
-        See `regard.seq2seq.networks.recurrent.posterior`; `rerank`: whether the scores are those of a reranker, if
-        there is one, as those of `candidates` are.
+        Parameters
+        ----------
+        sources, targets
+            N examples, as for `translate`, and their translations; either may be empty.
+        posterior : bool
+            Whether to return posterior attention: the weights given the target token, instead of those before it was
+            predicted. Links between words from it have far fewer errors. For recurrent networks; it takes as many
+            predictions as there are source tokens. See `regard.seq2seq.networks.recurrent.posterior`.
+        rerank : bool
+            Whether the scores are those of the reranker, if there is one, as those of `candidates` are.
+
+        Returns
+        -------
+        list of N Translation
+            The given translations, with their scores and weights.
+
+        Raises
+        ------
+        ValueError, TypeError
+            If the numbers of sources and targets differ, a sentence has more than 1,000 tokens, or `posterior` is True
+            for a transformer.
+
+        Examples
+        --------
+        >>> from regard.seq2seq import Seq2Seq
+        >>> model = Seq2Seq(epochs=40).fit(["one", "two", "one two"], ["un", "deux", "un deux"])
+        >>> (aligned,) = model.align(["one two"], ["un deux"])
+        >>> aligned.tokens, aligned.alignment.shape, aligned.log_probabilities.shape
+        (('un', 'deux'), (2, 3), (3,))
         """
         target_side = self.model.target
         pairs = paired(sources, targets, self.model.source, target_side)
@@ -455,9 +696,7 @@ class Translator(ABC):
         posterior: bool = False,
     ) -> list[Hypothesis]:
         """Decode given targets."""
-        return _decoded(
-            sources, targets, partial(force, self.model.network, scoring=scoring, posterior=posterior)
-        )
+        return _decoded(sources, targets, partial(force, self.network, scoring=scoring, posterior=posterior))
 
     def _scoring(self, scoring: Scoring | None) -> Scoring:
         """Return the scoring of hypotheses, checked."""
@@ -520,9 +759,8 @@ class Translator(ABC):
         """Return the input of the network for a translation, which holds its source unless that is an array."""
         if not isinstance(translation, Translation):
             got = type(translation).__name__
-            _check.fail(
-                f"translation must be one, as translate gives several. Got {got} instead.", kind=TypeError
-            )
+            rule = f"translation must be a Translation, such as translate([text])[0]. Got {got} instead."
+            _check.fail(rule, kind=TypeError)
         if self.model.source.tokenizer is not None:
             source = Example(translation.source[:-1], self.model.source.layout)
         elif source is None:
@@ -564,6 +802,7 @@ class Translator(ABC):
             best.tokens,
             self.model.source.spec.grid,
             tuple(i for i, _ in enumerate(source.retrieved, count) if source.rows[i] == START),
+            best.log_probabilities,
         )
 
     def _target_tokens(self, source: _Read, best: Hypothesis) -> list[str]:

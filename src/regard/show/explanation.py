@@ -127,6 +127,18 @@ class Explanation(InNotebook):
         -------
         str
             Paragraphs without a newline at the end.
+
+        Raises
+        ------
+        ValueError, TypeError
+            If there is no such step or query.
+
+        Examples
+        --------
+        >>> import regard
+        >>> story = regard.explain(queries=[[2.0]], keys=[[0.0], [1.0]], values=[[0.0], [4.0]], digits=2)
+        >>> print(story.step(3).splitlines()[-1])
+        word 1  3.52
         """
         name = _NUMBERED.get(name, name) if isinstance(name, int) else name
         if name not in STEPS:
@@ -146,7 +158,25 @@ class Explanation(InNotebook):
         return "\n\n".join(filter(None, lines))
 
     def row(self, row: int) -> str:
-        """Return the text of one query, counted from 0, term by term."""
+        """Return the text of one query, term by term.
+
+        Parameters
+        ----------
+        row : int
+            The query, from 0.
+
+        Returns
+        -------
+        str
+            Paragraphs without a newline at the end.
+
+        Examples
+        --------
+        >>> import regard
+        >>> story = regard.explain(queries=[[2.0]], keys=[[0.0], [1.0]], values=[[0.0], [4.0]], digits=2)
+        >>> story.row(0) == story.step("row", 0)
+        True
+        """
         return self.step("row", row)
 
     def latex(self, row: int | None = None) -> str:
@@ -172,7 +202,24 @@ class Explanation(InNotebook):
         return latex.query(self, self.chosen if row is None else self._checked_row(row))
 
     def in_browser(self, title: str = "Attention") -> HtmlPage:
-        """Return a page of a browser, whose numbers can be changed where it can compute them again."""
+        """Return a page of a browser; its numbers can be changed where the page can compute the result.
+
+        Parameters
+        ----------
+        title : str
+            Title of the page.
+
+        Returns
+        -------
+        HtmlPage
+            `save` writes it to a file.
+
+        Examples
+        --------
+        >>> import regard
+        >>> regard.explain([[2.0]], [[0.0], [1.0]], [[0.0], [4.0]]).in_browser("Two words")
+        HtmlPage('Two words': mechanism)
+        """
         names = self.page.query_names, self.page.key_names
         arrays, formula = (self.queries, self.keys, self.values), self.formula
         inputs = [array.astype(np.float64) for array in self.inputs.values()]

@@ -89,6 +89,12 @@ class Progress:
             Units per second, where steps are something else.
         unit
             The unit: "words", "characters", "tokens", "pictures".
+
+        Examples
+        --------
+        >>> progress = Progress(2, "training", stream=sys.stdout, every=0.0)
+        >>> progress.advance(2, loss=0.25)  # doctest: +ELLIPSIS
+        training: 2 of 2 (100 %), loss 0.250, done in ...
         """
         self.done += steps
         if self.unit is not None:
@@ -116,6 +122,11 @@ class Progress:
         ----------
         text
             The lines.
+
+        Examples
+        --------
+        >>> Progress(2, "training", stream=sys.stdout).write("one file is missing")
+        one file is missing
         """
         text = report(text)
         if self._bar is not None:

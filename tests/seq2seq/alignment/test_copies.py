@@ -171,7 +171,7 @@ def test_a_known_word_is_never_copied(path: str, line: str, unknown_words: str, 
 def test_a_source_of_arrays_has_no_words_to_copy(unknown_words: str) -> None:
     frames = [[[1.0, 2.0], [3.0, 4.0]]] * 2
     model = Seq2Seq(source=Vectors(2), epochs=1, min_count=2).fit(frames, ["on off", "on"])
-    model.model.network.parameters["output_bias"][UNKNOWN] = 100
+    model.network.parameters["output_bias"][UNKNOWN] = 100
     options: Any = {"unknown_words": unknown_words}
     found = [*model.candidates(frames, **options), *model.sample(frames, count=3, **options)]
     for one in (one for several in found for one in several):

@@ -143,7 +143,7 @@ def test_a_model_is_calibrated_and_comes_back_from_its_file(tmp_path: Path) -> N
 def test_any_target_of_a_source_is_right() -> None:
     model = small()
     best = [one.text for one in model.translate(WORDS[:20])]
-    judged = model.judge([*WORDS[:20], *WORDS[:20]], [*TARGETS[:20], *best])
+    judged = model.compare_with_references([*WORDS[:20], *WORDS[:20]], [*TARGETS[:20], *best])
     assert len(judged) == 20
     assert all(one.right for one in judged)
     assert [one.candidates[0].text for one in judged] == best

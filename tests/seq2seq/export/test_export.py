@@ -115,7 +115,7 @@ def test_a_card_is_carried_on(run: Path, tmp_path: Path) -> None:
 def test_files_have_no_loops_where_the_model_has_a_limit(tmp_path: Path) -> None:
     model = Seq2Seq(source="characters", target="tokens", network=SIZES, epochs=1)
     model.fit(*zip(*PAIRS, strict=True))
-    model.model.network.parameters["output_bias"][END] -= 9  # so that it never ends
+    model.network.parameters["output_bias"][END] -= 9  # so that it never ends
     sources = [source for source, _ in PAIRS][:20]
     assert not all(Restrictions(1).allow(one.ids) for one in model.translate(sources, beam=1))
     model.repetitions = 1
@@ -243,7 +243,7 @@ def test_the_decoder_finds_what_the_search_finds(kind: str, width: int, tmp_path
 
 
 def test_a_beam_of_more_than_all_continuations(run: Path, app: Path) -> None:
-    network = Seq2Seq.load(run).model.network
+    network = Seq2Seq.load(run).network
     own = beam(network, np.array([[4, 5, 2]]).T, np.array([3]), width=40)[0][0]
     tokens, score, *_ = decoder(app).search([4, 5], 40)
     assert tuple(tokens) == own.tokens
@@ -256,7 +256,7 @@ def test_an_empty_text_has_an_empty_answer(app: Path) -> None:
 
 def test_a_text_that_never_ends_is_cut_off_at_the_limit(run: Path, tmp_path: Path) -> None:
     model = Seq2Seq.load(run)
-    model.model.network.parameters["output_bias"][2] = -100  # of the end
+    model.network.parameters["output_bias"][2] = -100  # of the end
     export(model.model, tmp_path, ["ab"])
     for width in (1, 3):
         found = decoder(tmp_path)("ab", width)
@@ -269,7 +269,7 @@ def test_a_text_that_never_ends_is_cut_off_at_the_limit(run: Path, tmp_path: Pat
 def test_unknown_tokens_are_copies_of_unknown_ones(attention: bool, tmp_path: Path) -> None:
     sizes = SIZES if attention else {name: size for name, size in SIZES.items() if name != "attention"}
     model = Seq2Seq(network=sizes, attention=attention, epochs=1).fit(["one two"], ["un deux"])
-    model.model.network.parameters["output_bias"][UNKNOWN] = 100
+    model.network.parameters["output_bias"][UNKNOWN] = 100
     sources = ["zebra", "one two", "one zebra two lion"]
     export(model.model, tmp_path, sources)
     for source, own in zip(sources, model.translate(sources, beam=1), strict=True):
@@ -368,7 +368,7 @@ def test_graphs_with_other_numbers_fail_and_nothing_is_written(
     made = files.graphs
 
     def shifted(network: Any, metadata: Any) -> Any:
-        changed = Seq2Seq.load(run).model.network
+        changed = Seq2Seq.load(run).network
         changed.parameters["output_bias"][4] += 0.001
         return made(changed, metadata)
 
@@ -421,10 +421,10 @@ def test_rounding_of_long_lines_is_no_difference() -> None:
     """Cell states of an LSTM grow with the line, and scores that are products with them: so does their rounding."""
     sizes = {"embedding": 64, "encoder": 64, "decoder": 128}
     model = trained(network={**KINDS["luong"]["network"], **sizes}, epochs=60)
-    model.model.network.parameters["output_bias"][END] -= 99  # so that it never ends
+    model.network.parameters["output_bias"][END] -= 99  # so that it never ends
     row = tuple(np.random.default_rng(0).integers(4, 8, 900).tolist())
     with drafted(model.model, ["ab"]) as draft, draft.decoder() as exported:
-        compared = compare(model.model.network, exported, [row])
+        compared = compare(model.network, exported, [row])
     assert compared.largest > TOLERANCE
     assert compared.excess <= 1
 
@@ -580,7 +580,7 @@ def test_a_vocabulary_that_is_missing_or_too_small_is_refused(
 
     with opened(run, "model file") as file:
         arrays = {name: file.bytes(name) if "." in name else None for name in file.tensors}
-        shapes = Seq2Seq.load(run).model.network.parameters
+        shapes = Seq2Seq.load(run).network.parameters
         kept = {
             name: shapes[name] if data is None else np.frombuffer(data, np.uint8)
             for name, data in arrays.items()

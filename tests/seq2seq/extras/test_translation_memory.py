@@ -341,4 +341,4 @@ def test_a_stopped_training_is_resumed(tmp_path: Path) -> None:
     steps.close()
     for _ in again.steps(pairs, pairs[:5], checkpoint=tmp_path / "it"):
         pass
-    assert np.array_equal(again.model.network.parameters.flat, full.model.network.parameters.flat)
+    assert np.array_equal(again.network.parameters.flat, full.network.parameters.flat)

@@ -14,6 +14,7 @@ from losses import loss_of
 from regard import nn
 from regard.seq2seq.corpus.batching import EncodedPair, collate, source_batch
 from regard.seq2seq.decoding.beam import beam
+from regard.seq2seq.networks.base import LossOptions
 from regard.seq2seq.networks.families import FAMILIES, build, describe, read_config
 from regard.seq2seq.networks.inputs.images import ImageInput
 from regard.seq2seq.networks.inputs.kinds import (
@@ -221,7 +222,8 @@ def test_a_set_has_no_order(family: str, inputs: VectorInput, options: dict[str,
     ]
     for guided_alignment in (0.0, 1.0):  # the second depends on the weights of each vector
         one, other = (
-            network.loss(collate(each), guided_alignment=guided_alignment) for each in (pairs, moved)
+            network.loss(collate(each), LossOptions(guided_alignment=guided_alignment))
+            for each in (pairs, moved)
         )
         assert other[0] == pytest.approx(one[0], rel=allowed(dtype))
         gradients = other[1](1.0)

@@ -37,7 +37,7 @@ def test_the_weights_of_every_decoder_follow_from_its_states(
     model = trained(score=score, style=style, **cell)
     (translation,) = model.align(["three two one"], ["deux un trois deux"])
     steps = model.decoder_steps(translation)
-    p = model.model.network.parameters
+    p = model.network.parameters
     assert steps.states.shape == (4, 12)
     assert steps.values.shape == (4, 12)
     queries = steps.states @ p["query_weight"] if "query_weight" in p else steps.states

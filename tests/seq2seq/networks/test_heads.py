@@ -39,7 +39,7 @@ def test_the_mean_over_the_heads_of_the_aligned_layer_is_the_alignment(model: Se
     assert heads.encoder.shape == (2, 2, len(read), len(read))
     assert heads.decoder.shape == (3, 2, n, n)
     assert heads.source.shape == (3, 2, n, len(read))
-    aligned = model.model.network.config.aligned
+    aligned = model.network.config.aligned
     np.testing.assert_allclose(heads.source[aligned].mean(axis=0), alignment, atol=1e-5)
     for weights in (heads.encoder, heads.decoder, heads.source):
         np.testing.assert_allclose(weights.sum(axis=-1), 1, atol=1e-5)
@@ -50,7 +50,7 @@ def test_the_mean_over_the_heads_of_the_aligned_layer_is_the_alignment(model: Se
 def test_the_heads_of_an_own_translation(model: Seq2Seq) -> None:
     for several in model.candidates(["two one", "three"], n_best=2):
         for translation in several:
-            alignment = model.heads(translation).source[model.model.network.config.aligned].mean(axis=0)
+            alignment = model.heads(translation).source[model.network.config.aligned].mean(axis=0)
             np.testing.assert_allclose(alignment, translation.full_alignment()[0], atol=1e-5)
 
 
@@ -93,7 +93,7 @@ def test_a_copied_token_is_unknown_to_the_model() -> None:
     (unknown,) = model.align(["B a"], ["zz B"])
     assert unknown.ids[0] == UNKNOWN
     heads = model.heads(replace(unknown, tokens=("B", "B")))  # as if it had been copied
-    aligned = model.model.network.config.aligned
+    aligned = model.network.config.aligned
     np.testing.assert_allclose(heads.source[aligned].mean(axis=0), unknown.alignment, atol=1e-5)
 
 

@@ -17,6 +17,7 @@ from regard import nn, scores
 from regard.context import attend, record
 from regard.seq2seq.corpus.batching import Batch, EncodedPair, collate, source_batch
 from regard.seq2seq.networks import top_tokens as ranking
+from regard.seq2seq.networks.base import LossOptions
 from regard.seq2seq.networks.families import build, describe, read_config
 from regard.seq2seq.networks.output_layer import (
     alignment_loss,
@@ -240,14 +241,14 @@ def test_the_results_of_an_attention_step(style: str, first: int) -> None:
 @pytest.mark.slow
 def test_guided_alignment_pulls_the_weights_to_the_links() -> None:
     network, batch = make_network({}, np.float64), collate(PAIRS)
-    before = network.loss(batch, guided_alignment=1.0)[0]
+    before = network.loss(batch, LossOptions(guided_alignment=1.0))[0]
     for _ in range(200):
-        _, pullback = network.loss(batch, guided_alignment=1.0)
+        _, pullback = network.loss(batch, LossOptions(guided_alignment=1.0))
         for part, gradient in pullback(1.0).items():
             network.parameters[part][...] -= 0.3 * gradient
     encoded, _ = encode(network.parameters, network.config, batch.source, batch.lengths)
     decoded, _ = decode(network.parameters, network.config, encoded, batch.target[:-1], with_weights=True)
-    assert network.loss(batch, guided_alignment=1.0)[0] < before
+    assert network.loss(batch, LossOptions(guided_alignment=1.0))[0] < before
     assert batch.links is not None
     assert decoded.weights is not None
     assert float((batch.links * decoded.weights).sum()) > 0.8 * batch.links.sum()
@@ -298,7 +299,7 @@ def test_rdrop_by_hand() -> None:
 def test_without_dropout_the_predictions_agree() -> None:
     network, batch = make_network({}), collate(PAIRS)
     loss, pullback = network.loss(batch)
-    twice, back = network.loss(batch, rdrop=5.0)
+    twice, back = network.loss(batch, LossOptions(rdrop=5.0))
     assert twice == pytest.approx(loss, rel=1e-12)
     expected = pullback(1.0)
     for part, gradient in back(1.0).items():

@@ -11,6 +11,7 @@ import pytest
 from regard import nn
 from regard.position import sinusoidal
 from regard.seq2seq.corpus.batching import Batch, EncodedPair, collate
+from regard.seq2seq.networks.base import LossOptions
 from regard.seq2seq.networks.parameters import Parameters
 from regard.seq2seq.networks.transformer.config import TransformerConfig
 from regard.seq2seq.networks.transformer.network import TransformerNetwork
@@ -139,13 +140,8 @@ def test_gradients_of_the_complete_network(guided_alignment: float) -> None:
         network = TransformerNetwork(
             TINY, Parameters(TINY.shapes(), np.concatenate([a.ravel() for a in arrays]))
         )
-        how = {
-            "label_smoothing": 0.1,
-            "guided_alignment": guided_alignment,
-            "rdrop": 3 * guided_alignment,
-            "dropout": 0.2,
-        }
-        value, pullback = network.loss(examples, rng=np.random.default_rng(3), **how)
+        options = LossOptions(0.2, 0.1, guided_alignment, rdrop=3 * guided_alignment)
+        value, pullback = network.loss(examples, options, np.random.default_rng(3))
         return value, lambda dloss: [pullback(dloss)[name] for name in names]
 
     parameters = make_network().parameters
@@ -155,7 +151,7 @@ def test_gradients_of_the_complete_network(guided_alignment: float) -> None:
 def test_without_dropout_the_predictions_agree() -> None:
     network, examples = make_network(), batch()
     plain_loss, pullback = network.loss(examples)
-    twice, back = network.loss(examples, rdrop=5.0)
+    twice, back = network.loss(examples, LossOptions(rdrop=5.0))
     assert twice == pytest.approx(plain_loss, rel=1e-12)
     expected = pullback(1.0)
     for part, gradient in back(1.0).items():
@@ -168,7 +164,8 @@ def test_guided_alignment_is_the_formula() -> None:
     linked = examples.links.sum(axis=-1) > 0  # type: ignore[union-attr]
     expected = -(examples.links * np.log(np.where(examples.links > 0, weights, 1))).sum() / linked.sum()
     plain_loss, guided = (
-        network.loss(examples, guided_alignment=guided_alignment)[0] for guided_alignment in (0.0, 0.5)
+        network.loss(examples, LossOptions(guided_alignment=guided_alignment))[0]
+        for guided_alignment in (0.0, 0.5)
     )
     assert guided - plain_loss == pytest.approx(0.5 * expected, rel=1e-9)
 
@@ -184,7 +181,7 @@ def test_padding_has_no_influence(guided_alignment: float) -> None:
     )
     longer.source[np.arange(len(longer.source))[:, None] >= examples.lengths] = 7  # padding
     (one, one_back), (two, two_back) = (
-        network.loss(b, guided_alignment=guided_alignment) for b in (examples, longer)
+        network.loss(b, LossOptions(guided_alignment=guided_alignment)) for b in (examples, longer)
     )
     assert one == pytest.approx(two, rel=1e-13)
     again = two_back(1.0)
@@ -212,14 +209,19 @@ def test_a_batch_has_the_loss_of_its_sentences() -> None:
 
 def test_dropout_without_a_generator_does_nothing() -> None:
     network, examples = make_network(), batch()
-    assert network.loss(examples, dropout=0.5)[0] == network.loss(examples)[0]
-    assert network.loss(examples, dropout=0.5, rng=np.random.default_rng(0))[0] != network.loss(examples)[0]
+    assert network.loss(examples, LossOptions(dropout=0.5))[0] == network.loss(examples)[0]
+    assert (
+        network.loss(examples, LossOptions(dropout=0.5), np.random.default_rng(0))[0]
+        != network.loss(examples)[0]
+    )
 
 
 def test_float32_stays_float32() -> None:
     network, examples = make_network(dtype=np.float32), batch(links=True)
     _, pullback = network.loss(
-        examples, dropout=0.1, rng=np.random.default_rng(0), label_smoothing=0.1, guided_alignment=0.5
+        examples,
+        LossOptions(dropout=0.1, label_smoothing=0.1, guided_alignment=0.5),
+        np.random.default_rng(0),
     )
     assert {g.dtype for g in pullback(1.0).values()} == {np.dtype(np.float32)}
     assert {x.dtype for x in follow(network, examples)} == {np.dtype(np.float32)}
@@ -327,7 +329,7 @@ def test_it_learns_to_reverse() -> None:
     adam = nn.Adam(network.parameters.flat)
     gradient = Parameters(config.shapes())
     for step in range(1, 901):
-        _, pullback = network.loss(draw(64), dropout=0.0, rng=rng)
+        _, pullback = network.loss(draw(64), LossOptions(dropout=0.0), rng)
         for name, part in pullback(1.0).items():
             gradient[name][...] = part
         adam.step(gradient.flat, 4e-3 * min(step / 100, (901 - step) / 800))

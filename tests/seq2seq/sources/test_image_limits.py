@@ -133,11 +133,13 @@ def pictures(count: int = 40) -> list[np.ndarray]:
 def test_a_source_knows_the_pictures_that_it_is_fitted_to() -> None:
     dark = [Images(8, 8).load(picture) for picture in pictures()]
     source = Images(8, 8).fitted(dark)
-    assert [source.unusual(one) for one in dark] == [()] * len(dark)
-    inverted, empty = (source.unusual(source.load(one)) for one in (255 - pictures()[0], np.zeros((8, 8))))
+    assert [source.out_of_range(one) for one in dark] == [()] * len(dark)
+    inverted, empty = (
+        source.out_of_range(source.load(one)) for one in (255 - pictures()[0], np.zeros((8, 8)))
+    )
     assert [one.split()[0] for one in inverted] == ["brightness", "border"]
     assert [one.split()[0] for one in empty] == ["brightness", "contrast", "border", "sharpness"]
-    assert Images(8, 8).unusual(dark[0]) == ()  # before it has seen any
+    assert Images(8, 8).out_of_range(dark[0]) == ()  # before it has seen any
     assert Images(8, 8).fitted([]) == source == Images(8, 8)  # pictures are read alike
 
 
@@ -146,8 +148,8 @@ def test_limits_come_back_from_the_file_of_a_model(tmp_path: Path) -> None:
     model.save(tmp_path / "model")
     loaded, empty = Seq2Seq.load(tmp_path / "model"), np.zeros((8, 8), np.uint8)
     assert loaded.model.source.settings() == model.model.source.settings()
-    doubts = loaded.doubts(empty, loaded.candidates([empty])[0])
-    assert doubts == model.model.source.unusual(model.model.source.load(empty)) != ()
+    doubts = loaded.warnings(empty, loaded.candidates([empty])[0])
+    assert doubts == model.model.source.out_of_range(model.model.source.load(empty)) != ()
     with opened(tmp_path / "model", "model file") as file:
         settings = json.loads(file.metadata["source"])
         assert settings["seen"].keys() == {*PIXELS}
@@ -155,8 +157,8 @@ def test_limits_come_back_from_the_file_of_a_model(tmp_path: Path) -> None:
         arrays: dict[str, Any] = {name: file.array(name) for name in file.tensors}
         write(tmp_path / "unlimited", arrays, {**file.metadata, "source": json.dumps(settings)})
     unlimited = Seq2Seq.load(tmp_path / "unlimited")
-    assert unlimited.doubts(empty, unlimited.candidates([empty])[0]) == ()
-    assert Ensemble([loaded, unlimited]).doubts(empty, unlimited.candidates([empty])[0]) == doubts
+    assert unlimited.warnings(empty, unlimited.candidates([empty])[0]) == ()
+    assert Ensemble([loaded, unlimited]).warnings(empty, unlimited.candidates([empty])[0]) == doubts
 
 
 def test_a_file_of_another_size_is_unusual(tmp_path: Path) -> None:
@@ -166,5 +168,5 @@ def test_a_file_of_another_size_is_unusual(tmp_path: Path) -> None:
     one, large, wide = (Images(8, 8).load(str(tmp_path / f"{name}.png")) for name in ("one", "large", "wide"))
     source = Images(8, 8).fitted([one])
     assert (one.size, large.size, wide.size) == ((8, 8), (40, 40), (6, 24))
-    assert source.unusual(large) == ("size 40 (8 to 8 in training)",)
-    assert source.unusual(wide) == ("proportions 4 (1 to 1 in training)",)
+    assert source.out_of_range(large) == ("size 40 (8 to 8 in training)",)
+    assert source.out_of_range(wide) == ("proportions 4 (1 to 1 in training)",)

@@ -295,7 +295,7 @@ def test_a_saved_model_translates_alike(family: str, kind: str, tmp_path: Path) 
     assert (tmp_path / "m").read_bytes() == (tmp_path / "again").read_bytes()
     assert again.model.source == model.model.source
     assert again.reader == (again.model.source if again.reader.tokenizer is None else again.reader)
-    assert again.model.network.config == model.model.network.config
+    assert again.network.config == model.network.config
     assert again.translate(sources) == model.translate(sources)
     assert again.align(sources, targets) == model.align(sources, targets)
     assert again.candidates(sources, n_best=3) == model.candidates(sources, n_best=3)
@@ -462,7 +462,7 @@ def test_wrong_examples_are_refused_by_their_number(kind: str, monkeypatch: pyte
     with pytest.raises(ValueError, match="must be trained or loaded first"):
         model.translate(good[0])
     ready = trained("recurrent", kind)
-    monkeypatch.setattr(type(ready.model.network), "stepper", None)  # a call of it would fail
+    monkeypatch.setattr(type(ready.network), "stepper", None)  # a call of it would fail
     for search in (ready.translate, ready.sample, lambda sources: ready.align(sources, targets)):
         assert error(type_, search, sources).startswith(f"source 21: {text}")
 
@@ -511,7 +511,7 @@ def test_a_text_is_a_source_as_its_kind_is() -> None:
         sources, targets
     )
     other = trained("recurrent", "words")
-    assert (one.model.network.parameters.flat == other.model.network.parameters.flat).all()
+    assert (one.network.parameters.flat == other.network.parameters.flat).all()
     assert one.model.source == other.model.source
     assert "lower must not be given with a Text" in error(ValueError, Seq2Seq, source=Text(), lower=True)
 

@@ -52,7 +52,7 @@ def untrained(kind: str, options: dict[str, Any], seed: int = 1) -> Seq2Seq:
 def learned(kind: str, options: dict[str, Any], seed: int = 1) -> tuple[list[TrainingStep], Any]:
     steps: list[TrainingStep] = []
     model = untrained(kind, options, seed).fit(*examples(kind), listener=steps.append)
-    return steps, model.model.network.parameters.flat
+    return steps, model.network.parameters.flat
 
 
 def batch_of(sources: list[Any]) -> Batch:
@@ -197,9 +197,7 @@ def test_a_training_resumes_bit_for_bit(kind: str, tmp_path: Path) -> None:
     for step in untrained(kind, OPTIONS[kind]).steps(list(zip(*pairs, strict=True)), checkpoint=checkpoint):
         if step.number == 2:
             break
-    parameters = (
-        untrained(kind, OPTIONS[kind]).fit(*pairs, checkpoint=checkpoint).model.network.parameters.flat
-    )
+    parameters = untrained(kind, OPTIONS[kind]).fit(*pairs, checkpoint=checkpoint).network.parameters.flat
     np.testing.assert_array_equal(parameters, expected)
 
 

@@ -25,7 +25,7 @@ def fit(model: Seq2Seq, **options: Any) -> Seq2Seq:
 
 
 def bits(model: Seq2Seq) -> bytes:
-    return model.model.network.parameters.flat.tobytes()
+    return model.network.parameters.flat.tobytes()
 
 
 def bests() -> list[bytes]:
@@ -78,7 +78,7 @@ def test_a_loss_that_is_not_finite_before_the_first_validation_leaves_the_earlie
     before, content = model.model, bits(model)
 
     def poison(_: object) -> None:
-        model.model.network.parameters.flat[...] = np.nan
+        model.network.parameters.flat[...] = np.nan
 
     with pytest.raises(Diverged):
         fit(model, listener=poison)

@@ -41,8 +41,8 @@ def test_an_option_replaces_its_own_alone(name: str, words: list[str]) -> None:
         as_model(preset("pronunciation", words)),
     )
     if name == "attention":
-        sizes = {key: size for key, size in usual["network"].items() if key != "attention"}
-        assert made["network"] == {**sizes, "score": "none"}
+        sizes = {key: size for key, size in usual["network_options"].items() if key != "attention"}
+        assert made["network_options"] == {**sizes, "score": "none"}
     else:
         assert made == {**usual, name: OTHERS[name]}
 

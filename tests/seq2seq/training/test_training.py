@@ -411,7 +411,7 @@ def test_fit_resumes_from_its_checkpoint(tmp_path: Path, monkeypatch: pytest.Mon
             Seq2Seq(epochs=4).fit(sources, targets, checkpoint=checkpoint, listener=stop_after(steps))
         assert checkpoint.exists()
     last = Seq2Seq(epochs=4).fit(sources, targets, checkpoint=checkpoint)
-    assert last.model.network.parameters.flat.tobytes() == full.model.network.parameters.flat.tobytes()
+    assert last.network.parameters.flat.tobytes() == full.network.parameters.flat.tobytes()
     assert not checkpoint.exists()
 
 

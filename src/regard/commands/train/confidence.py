@@ -23,7 +23,7 @@ from regard.seq2seq.decoding.calibration import FEWEST, Calibration, calibration
 from regard.seq2seq.model import Seq2Seq
 from regard.seq2seq.sources import Example
 from regard.seq2seq.sources.example import equally_spaced
-from regard.seq2seq.translator import Judged
+from regard.seq2seq.translator import Checked
 
 __all__ = ["Confidence", "calibrate", "describe"]
 
@@ -37,7 +37,7 @@ _THRESHOLDS = (0.5, 0.7, 0.8, 0.9, 0.95, 0.98)
 class Confidence(NamedTuple):
     """Sources of the test with their answers, and their cross-fitted probabilities; none if there are too few."""
 
-    judged: list[Judged]
+    judged: list[Checked]
     probabilities: list[float]
 
     @property
@@ -85,7 +85,7 @@ def calibrate(model: Seq2Seq, test: Sequence[Pair], valid: Sequence[Pair], data:
         for source, targets in each.items()
         for target in targets
     ]
-    judged = model.judge([source for source, _ in pairs], [target for _, target in pairs])
+    judged = model.compare_with_references([source for source, _ in pairs], [target for _, target in pairs])
     # A fold is a fifth of the test: None for what was learned from, and -1 for validation.
     folds = [None if has_learned(source) else fold for source, fold in _folds(of_test).items()]
     every: list[int | None] = [*folds, *[-1] * len(others)]
@@ -111,7 +111,7 @@ def _folds(sources: Iterable[Example]) -> dict[Example, int]:
 
 
 def _fitted(
-    judged: Sequence[Judged], folds: Sequence[int | None], leave_out: int | None
+    judged: Sequence[Checked], folds: Sequence[int | None], leave_out: int | None
 ) -> Calibration | None:
     """Return the calibration of all answers but those of a fold, and those that were learned from."""
     chosen = [one for one, fold in zip(judged, folds, strict=True) if fold is not None and fold != leave_out]

@@ -178,8 +178,8 @@ def identity(model: Seq2Seq, data: Data) -> str:
     """Return a hash of a model's configuration, by first names of options, and of the pairs with their links."""
     options = {n: x for n, x in vars(model).items() if not n.startswith("_") and x not in (None, {})}
     options["training"] = first_names(model.training, model.training.given())
-    if model.network:
-        options["network"] = first_names(FAMILIES[model.family].config, model.network)
+    if network := options.pop("network_options", None):
+        options["network"] = first_names(FAMILIES[model.family].config, network)
     links = (
         [] if data.links is None else [data.links.file.by, *(sorted(line.links) for line in data.links.lines)]
     )

@@ -67,7 +67,8 @@ def run(args: argparse.Namespace) -> int:
     read_data = partial(read, names, models[0], models[0].max_tokens)
     chosen = args.preset and not first_given(args, ("--steps", "--minutes", "--epochs"))
     if chosen and not RunFiles(paths[0], fresh=args.fresh).is_done():
-        note(expected_time(args.preset, names.lexicon or (), vars(models[0])))
+        options = {**vars(models[0]), "network": models[0].network_options}
+        note(expected_time(args.preset, names.lexicon or (), options))
     return train_all(args, models, paths, read_data, partial(_card, args))
 
 

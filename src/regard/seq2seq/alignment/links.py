@@ -54,9 +54,31 @@ class Gold(NamedTuple):
 def links(weights: Array, *, end: bool = True, threshold: float = 0.0) -> Links:
     """Link each target position with the source position of the largest weight.
 
-    `weights` (n, T): attention weights of n target positions; `end`: whether the last source position is the end of
-    the sentence, which is linked with nothing; `threshold`: weights up to this make no link. Returns frozenset of
-    (source, target): at most one link for each target position. Of equal weights the first counts.
+    Parameters
+    ----------
+    weights : array (n, T)
+        Attention weights of n target positions, such as `Translation.alignment`.
+    end : bool
+        Whether the last source position is the end of the sentence, which is never linked.
+    threshold : float
+        Weights up to this make no link.
+
+    Returns
+    -------
+    frozenset of (source, target)
+        At most one link for each target position; of equal weights the first counts.
+
+    Raises
+    ------
+    ValueError
+        If `weights` is not a matrix.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> weights = np.array([[0.1, 0.7, 0.2], [0.8, 0.1, 0.1], [0.2, 0.2, 0.6]])
+    >>> sorted(links(weights))  # the last target position attends to the end
+    [(0, 1), (1, 0)]
     """
     _check.dimensions(weights=(weights, "(n, T)"))
     words = weights.shape[1] - end

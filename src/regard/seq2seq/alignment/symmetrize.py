@@ -21,7 +21,7 @@ _NEIGHBOURS = ((-1, 0), (0, -1), (1, 0), (0, 1), (-1, -1), (-1, 1), (1, -1), (1,
 
 
 def posterior_product(forward: Array, backward: Array) -> Array:
-    """Return the geometric mean of the weights of two directions: ``sqrt(forward_ji backward_ij)``.
+    """Return the geometric mean of the weights of two directions, ``sqrt(forward_ji backward_ij)``.
 
     ``links(posterior_product(forward, backward), end=False)`` links every target word with the source word on which
     both directions agree most.
@@ -51,12 +51,36 @@ def symmetrize(
     it adds the other links, first of forward and then of backward, if neither of their words has a link yet. Links are
     visited by their target word, then by their source word.
 
-    `forward`: links (source, target), of a model that translates from source to target; `backward`: links (source,
-    target), of a model that translates from target to source; `method`: the heuristic. Returns frozenset of (source,
-    target): the links.
+    Parameters
+    ----------
+    forward : collection of (source, target)
+        Links of a model that translates from source to target.
+    backward : collection of (source, target)
+        Links of a model that translates from target to source, also as (source, target).
+    method : {"grow-diag-final-and", "intersection"}
+        The heuristic.
 
+    Returns
+    -------
+    frozenset of (source, target)
+        The links.
+
+    Raises
+    ------
+    ValueError
+        If the method is unknown.
+
+    References
+    ----------
     Och and Ney 2003, "A Systematic Comparison of Various Statistical Alignment Models", section 5; Koehn, Och and
     Marcu 2003, "Statistical Phrase-Based Translation", section 3.1.
+
+    Examples
+    --------
+    >>> sorted(symmetrize({(0, 0), (1, 1)}, {(0, 0), (1, 2)}))
+    [(0, 0), (1, 1), (1, 2)]
+    >>> sorted(symmetrize({(0, 0), (1, 1)}, {(0, 0), (1, 2)}, "intersection"))
+    [(0, 0)]
     """
     _check.choice("method", method, METHODS)
     one, two = frozenset(forward), frozenset(backward)

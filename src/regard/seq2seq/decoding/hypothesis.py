@@ -55,10 +55,29 @@ class Scoring:
     The length counts END, j runs over the source's tokens without END, i over the target's tokens with END. The default
     is the mean log-probability of the tokens; Wu et al. have offset 5, and 0.2 for both penalties.
 
-    `length_penalty`: 0 ranks by the log-probability; larger values favour longer sentences; `coverage_penalty`: 0
-    leaves the second line out, as for a network without attention; `offset`: added to the length.
+    Parameters
+    ----------
+    length_penalty : float
+        From 0, which ranks by the log-probability, to 10; larger values favour longer sentences.
+    coverage_penalty : float
+        From 0 to 10; 0 leaves the second line out, as for a network without attention.
+    offset : float
+        Added to the length.
 
+    Raises
+    ------
+    ValueError, TypeError
+        If a number is out of range.
+
+    References
+    ----------
     Wu et al. 2016, "Google's Neural Machine Translation System", equation 14.
+
+    Examples
+    --------
+    >>> mean, total = Scoring(), Scoring(length_penalty=0)
+    >>> mean(-6.0, length=3), total(-6.0, length=3)
+    (-2.0, -6.0)
     """
 
     length_penalty: float = 1.0
@@ -78,7 +97,23 @@ class Scoring:
         return score
 
     def divisor(self, length: Any) -> Any:
-        """Return the divisor of the log-probability for a length, or for several lengths."""
+        """Return the divisor of the log-probability.
+
+        Parameters
+        ----------
+        length : float or array
+            Lengths of sentences, END included.
+
+        Returns
+        -------
+        float or array
+            ``((offset + length) / (offset + 1))**length_penalty``.
+
+        Examples
+        --------
+        >>> Scoring(length_penalty=0.5).divisor(4)
+        2.0
+        """
         return ((self.offset + length) / (self.offset + 1)) ** self.length_penalty
 
 

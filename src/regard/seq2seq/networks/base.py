@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +14,7 @@ from regard.seq2seq.networks.parameters import Parameters
 from regard.seq2seq.networks.top_tokens import TopTokens, top_tokens
 from regard.seq2seq.sources.text.vocabulary import END
 
-__all__ = ["Network", "Predictor", "Stepper"]
+__all__ = ["LossOptions", "Network", "Predictor", "Stepper"]
 
 Array = NDArray[Any]
 
@@ -53,6 +53,25 @@ class Stepper(ABC):
         raise NotImplementedError("this network has no posterior attention")
 
 
+class LossOptions(NamedTuple):
+    """The options of a loss, with the names that they have in `TrainingConfig`.
+
+    `dropout`: the dropout rate; `label_smoothing`: label smoothing; `guided_alignment`: the weight of the cross-entropy
+    between the batch's links and the attention weights; `rdrop`: the weight of the divergence between two predictions
+    with different dropout.
+    """
+
+    dropout: float = 0.0
+    label_smoothing: float = 0.0
+    guided_alignment: float = 0.0
+    rdrop: float = 0.0
+
+    @classmethod
+    def of(cls, config: Any) -> LossOptions:
+        """Return the options of a resolved configuration of training."""
+        return cls(*(getattr(config, name) for name in cls._fields))
+
+
 class Predictor(Protocol):
     """The interface of a network, or of an ensemble, to a search."""
 
@@ -79,18 +98,12 @@ class Network(Predictor, Protocol):
     def loss(
         self,
         batch: Batch,
-        *,
-        dropout: float = 0.0,
+        options: LossOptions = LossOptions(),
         rng: np.random.Generator | None = None,
-        label_smoothing: float = 0.0,
-        guided_alignment: float = 0.0,
-        rdrop: float = 0.0,
     ) -> tuple[float, Callable[[float], dict[str, Array]]]:
         """Predict each token of the targets from the tokens before it.
 
-        `batch`: sentence pairs; `dropout`: the dropout rate; `rng`: random numbers for dropout and for the sampled
-        softmax of a large vocabulary; without it, there is no dropout and the softmax is complete; `label_smoothing`:
-        label smoothing; `guided_alignment`: the weight of the cross-entropy between the batch's links and the
-        attention weights; `rdrop`: the weight of the divergence between two predictions with dropout of their own.
-        Returns `pullback`: ``pullback(dloss) -> gradients by parameter name``; to be called at most once.
+        `batch`: sentence pairs; `rng`: random numbers for dropout and for the sampled softmax of a large vocabulary;
+        without it, there is no dropout and the softmax is complete. Returns `pullback`: ``pullback(dloss) -> gradients
+        by parameter name``; to be called at most once.
         """

@@ -121,7 +121,7 @@ class Source(ABC):
         """Return the image (height, width, channels) that an example is, if it is one."""
         return None
 
-    def unusual(self, example: Example) -> tuple[str, ...]:
+    def out_of_range(self, example: Example) -> tuple[str, ...]:
         """Return what of an example lies far outside the examples that this source was fitted to, with numbers."""
         return ()
 

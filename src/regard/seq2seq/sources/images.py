@@ -102,7 +102,7 @@ class Images(Source):
         chosen = equally_spaced([*examples], _MEASURED)
         return replace(self, seen=limits([self._measures(one) for one in chosen])) if chosen else self
 
-    def unusual(self, example: Example) -> tuple[str, ...]:
+    def out_of_range(self, example: Example) -> tuple[str, ...]:
         """Return which measures of a picture lie far outside those of the training pictures."""
         return () if self.seen is None else outside(self._measures(example), self.seen)
 

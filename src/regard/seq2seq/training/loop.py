@@ -18,7 +18,7 @@ from regard._threads import TwoThreadMap, one_blas_thread, two_threads
 from regard._version import __version__
 from regard.nn import Adam
 from regard.seq2seq.corpus.batching import Batch, Corpus, batches
-from regard.seq2seq.networks.base import Network
+from regard.seq2seq.networks.base import LossOptions, Network
 from regard.seq2seq.networks.options import renamed
 from regard.seq2seq.networks.parameters import Parameters
 from regard.seq2seq.storage.checkpoint_file import State
@@ -288,7 +288,7 @@ class _TwoThreadGradients:
     """
 
     def __init__(self, network: Network, config: ResolvedConfig, each: TwoThreadMap) -> None:
-        self.network, self.config, self.each = network, config, each
+        self.network, self.options, self.each = network, LossOptions.of(config), each
         self.gradient = Parameters(network.config.shapes(), np.zeros_like(network.parameters.flat))
 
     def __call__(self, batch: Batch, rngs: list[np.random.Generator]) -> tuple[float, Array]:
@@ -311,16 +311,9 @@ class _TwoThreadGradients:
     def _half(self, part: tuple[Batch, np.random.Generator, int]) -> tuple[float, dict[str, Array]]:
         """Return a half's share of the loss, and its gradient."""
         batch, rng, tokens = part
-        share, config = batch.target_tokens() / tokens, self.config
+        share = batch.target_tokens() / tokens
         with np.errstate(all="ignore"):  # a loss that is not finite raises Diverged
-            loss, pullback = self.network.loss(
-                batch,
-                dropout=config.dropout,
-                rng=rng,
-                label_smoothing=config.label_smoothing,
-                guided_alignment=config.guided_alignment,
-                rdrop=config.rdrop,
-            )
+            loss, pullback = self.network.loss(batch, self.options, rng)
             return loss * share, pullback(share)
 
 

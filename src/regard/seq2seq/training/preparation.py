@@ -38,7 +38,7 @@ class Specification(Protocol):
     """The options of a model, which `regard.seq2seq.Seq2Seq` checks."""
 
     family: str
-    network: dict[str, Any]
+    network_options: dict[str, Any]
     source: str | Source
     target: str
     extras: dict[str, int]
@@ -84,7 +84,9 @@ def prepare(
     if any(map(augments, spec.extras)):
         sizes = sizes._replace(tokens=source_tokens + len(target))
     minutes = spec.training.minutes
-    config = defaults.choose_config(spec.family, len(learned), sizes, len(target), spec.network, minutes)
+    config = defaults.choose_config(
+        spec.family, len(learned), sizes, len(target), spec.network_options, minutes
+    )
     begun = time.monotonic()
     extras, held_out = _learn_extras(spec.extras, learned, validation, (source_tokens, len(target)), progress)
     for extra in extras.values():
@@ -131,7 +133,7 @@ def _check_links(spec: Specification, links: GivenLinks, count: int) -> None:
     """Check that links, if they are given, fit the model and the number of pairs."""
     if links is None and spec.training.guided_alignment:
         _check.fail("guided_alignment must go with links, which it is about. Got no links instead.")
-    if links is not None and spec.network.get("score") == "none":
+    if links is not None and spec.network_options.get("score") == "none":
         _check.fail("links must not be given without attention, which learns them.")
     if links is not None and spec.reader.tokenizer is None:
         _check.fail("links must not be given with a source of arrays: they are between tokens.")

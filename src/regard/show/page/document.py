@@ -97,7 +97,28 @@ class HtmlPage:
         return "\n\n".join((self.title, *parts))
 
     def save(self, path: str | os.PathLike[str], *, force: bool = False) -> None:
-        """Write the page to a file, which must not exist yet unless `force` is True."""
+        """Write the page to a file.
+
+        Parameters
+        ----------
+        path : str or path
+            The file.
+        force : bool
+            Whether an existing file is replaced.
+
+        Raises
+        ------
+        ValueError
+            If the file exists and `force` is False.
+        OSError
+            If it can't be written.
+
+        Examples
+        --------
+        >>> import regard
+        >>> x = [[1.0, 0.0], [0.0, 1.0]]
+        >>> regard.show.page(regard.attend(x, x, x)).save("attention.html", force=True)
+        """
         check_new(path, force=force)
         content = self.html.encode("utf-8")
         if len(content) > _LARGE:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.seq2seq.corpus.batching import Batch, Ids
+from regard.seq2seq.networks.base import LossOptions
 from regard.seq2seq.networks.output_layer import alignment_loss, log_frequency, prediction_loss
 from regard.seq2seq.networks.parameters import Parameters
 from regard.seq2seq.networks.recurrent.cells import GATES
@@ -80,23 +81,20 @@ class RecurrentNetwork:
     def loss(
         self,
         batch: Batch,
-        *,
-        dropout: float = 0.0,
+        options: LossOptions = LossOptions(),
         rng: np.random.Generator | None = None,
-        label_smoothing: float = 0.0,
-        guided_alignment: float = 0.0,
-        rdrop: float = 0.0,
     ) -> tuple[float, Callable[[float], dict[str, Array]]]:
         """Return the loss of a batch, as `Network.loss` describes; embeddings and annotations have half the dropout."""
         p, c = self.parameters, self.config
-        links = batch.links if guided_alignment and c.attends else None
-        encoded, encode_back = encode(p, c, batch.source, batch.lengths, dropout / 2, rng)
+        rate, rdrop = options.dropout, options.rdrop
+        links = batch.links if options.guided_alignment and c.attends else None
+        encoded, encode_back = encode(p, c, batch.source, batch.lengths, rate / 2, rng)
         decoded, decode_back = decode(
             p,
             c,
             encoded,
             batch.target[:-1],
-            rates=(dropout / 2, dropout),
+            rates=(rate / 2, rate),
             rng=rng,
             with_weights=links is not None,
             readings=2 if rdrop else 1,
@@ -106,11 +104,11 @@ class RecurrentNetwork:
             p,
             decoded.readout,
             read.target[1:],
-            label_smoothing=label_smoothing,
+            label_smoothing=options.label_smoothing,
             rng=rng,
             rdrop=rdrop,
         )
-        guided, guide_back = alignment_loss(decoded.weights, links, guided_alignment)
+        guided, guide_back = alignment_loss(decoded.weights, links, options.guided_alignment)
 
         def pullback(dloss: float) -> dict[str, Array]:
             dreadout, of_output = predict_back(dloss)

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from regard.nn import dropout as drop_out
 from regard.seq2seq.corpus.batching import Batch, Ids
+from regard.seq2seq.networks.base import LossOptions
 from regard.seq2seq.networks.output_layer import alignment_loss, log_frequency, prediction_loss
 from regard.seq2seq.networks.padding import Padding
 from regard.seq2seq.networks.parameters import Parameters
@@ -71,23 +72,20 @@ class TransformerNetwork:
     def loss(
         self,
         batch: Batch,
-        *,
-        dropout: float = 0.0,
+        options: LossOptions = LossOptions(),
         rng: np.random.Generator | None = None,
-        label_smoothing: float = 0.0,
-        guided_alignment: float = 0.0,
-        rdrop: float = 0.0,
     ) -> tuple[float, Callable[[float], dict[str, Array]]]:
         """Return the loss of a batch, as `Network.loss` describes; with R-Drop there are two complete passes.
 
         Vaswani et al. 2017, section 5.4; Garg et al. 2019, "Jointly Learning to Align and Translate with Transformer
         Models" (guided alignment, here of the mean over heads).
         """
-        p, heads, batch = self.parameters, self.config.heads, batch.twice() if rdrop else batch
-        drop = partial(drop_out, rate=dropout, rng=rng)
+        p, heads, rdrop = self.parameters, self.config.heads, options.rdrop
+        batch = batch.twice() if rdrop else batch
+        drop = partial(drop_out, rate=options.dropout, rng=rng)
         source = Padding(batch.lengths)
         target = Padding(np.maximum((batch.target != PAD).sum(axis=0) - 1, 0))
-        links = _links(batch, target, source) if guided_alignment else None
+        links = _links(batch, target, source) if options.guided_alignment else None
         aligned = None if links is None else self.config.aligned
         memory, encode_back = encode(p, self.config, batch.source, source, drop)
         readout, weights, decode_back = decode(
@@ -103,11 +101,11 @@ class TransformerNetwork:
             p,
             in_columns(readout),
             in_columns(target.unpad_ids(batch.target[1:])),
-            label_smoothing=label_smoothing,
+            label_smoothing=options.label_smoothing,
             rng=rng,
             rdrop=rdrop,
         )
-        guided, guide_back = alignment_loss(weights, links, guided_alignment)
+        guided, guide_back = alignment_loss(weights, links, options.guided_alignment)
 
         def pullback(dloss: float) -> dict[str, Array]:
             dreadout, of_output = predict_back(dloss)

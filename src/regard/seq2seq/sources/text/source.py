@@ -28,9 +28,21 @@ _MOST_RARE = 0.05  # of the tokens that may be unknown, by default
 class Text(Source):
     """Sources that are text, or tokens.
 
-    `kind`: the type of tokens; `min_count`, `vocabulary`, `lower`, `normalization`, `subwords`: as for
-    `regard.seq2seq.Seq2Seq`, of this side; with `lower` None they are lowercased if the training texts have one case;
-    `learned`: the tokenizer that was learned from the training texts.
+    Parameters
+    ----------
+    kind : {"words", "characters", "subwords", "tokens"}
+        The type of tokens.
+    min_count, vocabulary, normalization, subwords
+        As for `Seq2Seq`, of this side.
+    lower : bool, optional
+        Whether texts are lowercased; None: if all letters of the training texts have the same case.
+    learned : Tokenizer, optional
+        The tokenizer learned from the training texts, which a model sets.
+
+    Examples
+    --------
+    >>> Text().read("don't wait"), Text("characters").read("wait")
+    (('don', "'t", 'wait'), ('w', 'a', 'i', 't'))
     """
 
     kind: str = "words"
@@ -105,7 +117,25 @@ class Text(Source):
 
     @classmethod
     def of(cls, tokenizer: Tokenizer) -> Self:
-        """Return the source of text that a learned tokenizer splits."""
+        """Return the source of texts for a learned tokenizer.
+
+        Parameters
+        ----------
+        tokenizer : Tokenizer
+            Such as ``model.model.target``.
+
+        Returns
+        -------
+        Text
+            The source.
+
+        Examples
+        --------
+        >>> from regard.seq2seq import Seq2Seq
+        >>> model = Seq2Seq(epochs=1).fit(["one", "two"], ["un", "deux"])
+        >>> Text.of(model.model.target).read("un deux")
+        ('un', 'deux')
+        """
         return cls(tokenizer.token_type, normalization=tokenizer.normalization, learned=tokenizer)
 
     def __eq__(self, other: object) -> bool:
