@@ -6,8 +6,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from regard import mask, position, scores, weights
+from regard._attention import Gradients, Partial, attention, attention_vjp, merge, partial, partial_vjp
 from regard._version import __version__ as __version__
-from regard.attention import Gradients, Partial, attention, attention_vjp, merge, partial, partial_vjp
 from regard.cache import KVCache
 from regard.context import Attention, attend, named_scope, record
 

@@ -16,12 +16,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from regard import _check, _files
+from regard._attention import Partial, merge, partial
 from regard._chunks import Options, visible_pairs
 from regard._layout import Region, extent, slices
 from regard._problem import Problem, prepare
 from regard._safetensors import Wrong, opened, write
 from regard._threads import Workers
-from regard.attention import Partial, merge, partial
 from regard.kernels import KERNELS
 from regard.mask import MaskLike
 from regard.position import BiasLike, BiasObject

@@ -50,7 +50,7 @@ LAYERS = [
         "kernels",
     ),
     *(
-        "attention",
+        "_attention",
         "cache",
         "_chunks",
         "nn",
@@ -323,6 +323,18 @@ def test_a_public_module_has_all() -> None:
         assert len(names) == len(set(names)), name
         assert [n for n in names if not hasattr(module, n)] == [], name
         assert [n for n in names if n.startswith("_") and n != "__version__"] == [], name
+
+
+# A user imports these by "from": the pages of the documentation and of users have the functions by these names.
+HIDDEN = {"regard.show.page"}
+
+
+def test_no_function_hides_the_module_of_its_name() -> None:
+    """`import regard.nn.gru as m` would give the function: such a module has a name with an underscore."""
+    modules = {name: importlib.import_module(name) for name in MODULES if name not in {"regard", *ON_DASK}}
+    parents = {name: sys.modules[name.rpartition(".")[0]] for name in modules}
+    hidden = {n for n, m in modules.items() if getattr(parents[n], n.rpartition(".")[2]) is not m}
+    assert hidden == HIDDEN
 
 
 def test_the_package_itself_only_imports() -> None:
@@ -699,7 +711,7 @@ def loaded_by(statement: str) -> set[str]:
 def test_importing_loads_nothing_besides_numpy() -> None:
     """Counted in modules, since times depend on the machine."""
     loaded = loaded_by("import regard")
-    assert {"regard", "regard.attention"} <= loaded
+    assert {"regard", "regard._attention"} <= loaded
     of_python = {"ctypes"}  # which loads a part of itself at the first structure, from Python 3.14 on
     assert {name.split(".")[0] for name in loaded} - of_python == {"regard"}
     assert {"regard.nn", "regard.seq2seq", "regard.show", "regard.cli"}.isdisjoint(loaded)

@@ -96,7 +96,7 @@ def test_the_options_of_the_preset_are_those_of_train(tmp_path: Path) -> None:
     args = arguments(path, "--out", tmp_path / "x", *given[:-2])
     lexicon = read(path)
     model = review.Fold(args, lexicon, [*lexicon][:4], tmp_path / "fold.safetensors", "").run.model
-    assert (model.training.minutes, model.network["encoder"]) == (7, 8)
+    assert (model.training.minutes, model.network_options["encoder"]) == (7, 8)
     assert (model.extras, model.source, model.family) == (
         {"translation_memory": 2},
         "characters",

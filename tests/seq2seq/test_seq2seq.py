@@ -577,6 +577,15 @@ def test_candidates_are_ranked_and_each_has_its_alignment(reverser: Seq2Seq) -> 
         assert translation.alignment.shape == (len(translation.tokens), 4)
 
 
+def test_each_token_and_the_end_have_a_log_probability(reverser: Seq2Seq) -> None:
+    (best,) = reverser.translate(["w1 w2 w3"])
+    (forced,) = reverser.align(["w1 w2 w3"], [best.text])
+    assert best.log_probabilities is not None
+    assert best.log_probabilities.shape == (len(best.tokens) + 1,)
+    assert best.log_probabilities.sum() == pytest.approx(best.log_probability)
+    np.testing.assert_allclose(best.log_probabilities, forced.log_probabilities, rtol=1e-4, atol=1e-6)
+
+
 @pytest.mark.slow
 def test_candidates_have_different_texts() -> None:
     """An unknown word is copied from the source, which may give the text of a known one."""

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from regard.show import figures, terminal
 from regard.show.figures import Panel
-from regard.show.figures.curves import running_mean
+from regard.show.figures._curves import running_mean
 from regard.show.figures.figure import root_figure
 from regard.show.terminal.text import display_width
 

@@ -14,8 +14,8 @@ from dask.base import tokenize
 from numpy.typing import ArrayLike
 
 from regard import _check
+from regard._attention import Gradients, Partial, check_differentiable, partial_vjp
 from regard._layout import Region
-from regard.attention import Gradients, Partial, check_differentiable, partial_vjp
 from regard.dask import tasks
 from regard.dask.forward import ForwardGraph, Layer, pair_arguments, reduce, with_layers
 from regard.dask.grid import Index, Key, check_dask, cut_into_chunks, rechunked, sizes, with_checked_blocks

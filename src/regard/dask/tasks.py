@@ -12,10 +12,10 @@ from dask.sizeof import sizeof
 from numpy.typing import NDArray
 
 from regard import _check
+from regard._attention import Gradients, Partial, merge, partial, partial_vjp
 from regard._chunks import Options
 from regard._einsum import einsum
 from regard._layout import Layout, Region
-from regard.attention import Gradients, Partial, merge, partial, partial_vjp
 from regard.kernels.pairs import sum_to
 
 __all__: list[str] = []

@@ -3,17 +3,17 @@
 A pullback takes the gradient of the output and returns the gradients of the arguments, in their order.
 """
 
+from regard.nn._convolution import convolution
+from regard.nn._gru import gru, gru_sequence, gru_step
+from regard.nn._lstm import lstm, lstm_step
+from regard.nn._perceptron import perceptron
 from regard.nn.activation import gelu, relu, silu
 from regard.nn.adam import Adam
-from regard.nn.convolution import convolution
 from regard.nn.gradients import check_gradients
-from regard.nn.gru import gru, gru_sequence, gru_step
 from regard.nn.heads import MultiHeadGradients, merge_heads, multi_head_attention, split_heads
 from regard.nn.layers import dropout, embed, linear, tanh
 from regard.nn.loss import cross_entropy, divergence, linear_cross_entropy
-from regard.nn.lstm import lstm, lstm_step
 from regard.nn.normal import layer_norm, rms_norm
-from regard.nn.perceptron import perceptron
 
 __all__ = [
     "Adam",

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from regard import _check
-from regard.attention import attention_vjp
+from regard._attention import attention_vjp
 from regard.mask import MaskLike
 from regard.nn.layers import linear
 from regard.position import BiasLike

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from regard.scores import ScoreLike, concat, is_builtin
 from regard.show.steps import LETTERS, TEXTS, Formula, score_text
-from regard.show.terminal.heatmap import speller
+from regard.show.terminal._heatmap import speller
 from regard.weights import local_p
 
 if TYPE_CHECKING:

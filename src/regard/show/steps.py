@@ -18,8 +18,8 @@ from regard import _check
 from regard.context import Attention
 from regard.mask import MaskLike
 from regard.scores import Score, ScoreLike, additive, as_score, concat, is_builtin, scaled_dot
+from regard.show.terminal._heatmap import speller, table
 from regard.show.terminal.cells import labels
-from regard.show.terminal.heatmap import speller, table
 from regard.show.terminal.text import align, cut, display_width, side_by_side, wrap
 from regard.weights import NormalizeLike, local_m, local_p
 

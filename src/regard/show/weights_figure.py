@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard import _check
+from regard.show.figures._heatmap import MOST_HEADS, heatmap, heatmaps
 from regard.show.figures.figure import save
-from regard.show.figures.heatmap import MOST_HEADS, heatmap, heatmaps
 
 __all__: list[str] = []
 

@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from regard import mask
-from regard.attention import attention, attention_vjp
+from regard import attention, attention_vjp, mask
 from regard_estimators.metrics import Score
 from regard_estimators.readouts import Constant, Linear
 

@@ -7,8 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from regard import _check
-from regard.attention import attention
+from regard import _check, attention
 from regard.context import attend
 from regard.scores import ScoreLike
 from regard.weights import NormalizeLike

@@ -13,7 +13,8 @@ from regard.mask import MaskLike
 from regard.scores import ScoreLike
 from regard.show.page.dispatch import large, sections
 from regard.show.page.document import HtmlPage
-from regard.show.page.mechanism import fixed, is_readable, mechanism, recomputes
+from regard.show.page.mechanism import fixed, is_readable, recomputes
+from regard.show.page.mechanism import mechanism as of_arrays
 from regard.weights import NormalizeLike
 
 __all__ = ["HtmlPage", "page"]
@@ -83,7 +84,7 @@ def page(
         return HtmlPage(
             [replace(one, warnings=[*fixed(*arrays), *one.warnings]) for one in shown], title=title
         )
-    section = mechanism(
+    section = of_arrays(
         *arrays,
         score=score,
         mask=mask,

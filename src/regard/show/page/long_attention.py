@@ -13,11 +13,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from regard import _check
+from regard._attention import log_sum_exp
 from regard._chunks import Options
 from regard._layout import Region, extent, item_of, slices
 from regard._problem import prepare
 from regard._threads import one_blas_thread
-from regard.attention import log_sum_exp
 from regard.context import define_logits
 from regard.mask import MaskLike
 from regard.position import BiasLike, BiasObject

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from regard import _check
 from regard._characters import limit_marks, shorten
-from regard.show.terminal.heatmap import table
+from regard.show.terminal._heatmap import table
 
 __all__ = ["Section", "as_text", "compact", "labels", "packed", "readable", "weight_faults"]
 

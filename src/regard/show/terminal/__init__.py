@@ -1,7 +1,7 @@
 """Heat maps, tables, pictures with their captions and learning curves as text, aligned by display width."""
 
-from regard.show.terminal.curves import curves
-from regard.show.terminal.heatmap import heatmap, table
+from regard.show.terminal._curves import curves
+from regard.show.terminal._heatmap import heatmap, table
 from regard.show.terminal.overlay import captioned
 from regard.show.terminal.text import wants_color
 

@@ -14,8 +14,8 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from regard._attention import attention_vjp
 from regard._layout import as_rows
-from regard.attention import attention_vjp
 from regard.kernels.matrix import multiply, multiply_and_sum
 from regard.nn import gru_step, lstm_step
 from regard.seq2seq.networks.padding import append_identity

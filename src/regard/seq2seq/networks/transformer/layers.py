@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.attention import attention_vjp
+from regard._attention import attention_vjp
 from regard.mask import Mask
 from regard.nn import layer_norm, linear, perceptron
 from regard.seq2seq.networks.padding import Padding, append_identity, split_heads

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard import mask
-from regard.attention import attention
+from regard._attention import attention
 from regard.cache import KVCache
 from regard.context import attend
 from regard.nn import layer_norm, linear

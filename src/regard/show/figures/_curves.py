@@ -18,8 +18,8 @@ from regard.show.figures.figure import (
     wrapped,
     write_literally,
 )
+from regard.show.terminal._curves import check_points, finite, points, settled_range
 from regard.show.terminal.cells import LONGEST_LABEL
-from regard.show.terminal.curves import check_points, finite, points, settled_range
 from regard.show.terminal.text import cut, wrap
 
 if TYPE_CHECKING:
