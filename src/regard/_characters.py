@@ -84,7 +84,7 @@ _CLASSES = _Classes()
 
 
 def lowered(text: str) -> str:
-    """Return a text in lower case; of the dotted capital of Turkish only the letter i, where Unicode adds a mark."""
+    """Return a text in lower case; the dotted capital I of Turkish becomes i, without the mark that Unicode adds."""
     return text.replace("İ", "i").lower()
 
 

@@ -23,7 +23,7 @@ EVALUATED_PAIRS = 2**16  # pairs that are evaluated at a time
 
 @dataclass(frozen=True)
 class Options:
-    """The options of an attention that each of its blocks has as well."""
+    """The options of an attention that also apply to each of its blocks."""
 
     score: Any
     mask: Mask | None
@@ -81,7 +81,7 @@ def _halves(part: slice) -> list[slice]:
 def visible_pairs(
     mask: Mask | None, layout: Layout, rows: Sequence[slice], columns: Sequence[slice]
 ) -> dict[tuple[int, int], bool]:
-    """Return the pairs of chunks of which something is visible, and of each whether all is; in order of the rows."""
+    """Return the pairs of chunks with visible keys, row by row, and for each whether all of it is visible."""
     every_row = [i for i, part in enumerate(rows) if extent(part)]
     every_column = [j for j, part in enumerate(columns) if extent(part)]
     if mask is None:

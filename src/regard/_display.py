@@ -1,4 +1,4 @@
-"""What a notebook shows of an object: a page of `regard.show`. The only module that names a module above it."""
+"""Display of objects in notebooks, as pages of `regard.show`, which is imported when the first is displayed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__: list[str] = []
 
 
 class InNotebook:
-    """Something that a notebook shows as a page; as text where no page can be, such as in what nbconvert prints."""
+    """Base class of objects that a notebook displays as a page, or as text where there can be none, as in a print."""
 
     def _page(self) -> Any:
         """Return the page, or None where there is nothing to show."""
@@ -24,7 +24,7 @@ class InNotebook:
 
 
 class Displayed(InNotebook):
-    """Something with attention weights that has a view of its own on a page."""
+    """Base class of objects with attention weights that have their own view on a page."""
 
     view: ClassVar[Literal["mechanism", "alignment", "heads", "steps"]]
 

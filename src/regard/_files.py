@@ -106,7 +106,7 @@ def replace_together(contents: Mapping[Path, bytes]) -> None:
 
 @contextmanager
 def scratch() -> Iterator[Path]:
-    """Make a folder for drafts, which is removed at the end; an error of the system has its name, or a file's."""
+    """Create a folder for drafts, removed at the end; errors of the system name it, or a file in it."""
     folder = Path(tempfile.mkdtemp())
     try:
         with _named(folder, keep=True):

@@ -94,7 +94,7 @@ class _Parser(argparse.ArgumentParser):
         return marked
 
     def read_marked(self) -> None:
-        """Remove the mark of a value before it is read, by each type of the arguments so far."""
+        """Let each type of argument added so far remove the mark of a value before it reads it."""
         for read in {action.type for action in self._actions}:
             self.register("type", read, functools.partial(_unmarked, read or str))
 

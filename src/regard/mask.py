@@ -178,7 +178,7 @@ class DenseStep(MaskStep):
 
 @dataclass(frozen=True, eq=False)
 class FunctionStep(MaskStep):
-    """What a mask class of the user's binds: a function of a block. Bounds of it are not known."""
+    """A user's mask, evaluated block by block; nothing can be skipped."""
 
     evaluate: Evaluate
     code: ClassVar = "FUNCTION"
@@ -218,8 +218,8 @@ class Bound:
     def classify(self, items: slice, rows: slice, columns: slice) -> bool | None:
         """Return True if all pairs of a block are visible, False if none is, None if mixed or not known.
 
-        It takes no longer for large blocks, except for a bool array. For a single pair, None means a function of the
-        user's.
+        The time does not depend on the size of the block, except for a bool array. For a single pair, None means a
+        user's mask.
         """
         known: bool | None = _combined(self._steps, self._states(items, rows, columns))
         return known
@@ -243,7 +243,7 @@ class Bound:
         return [step.classify(items, rows, columns) for step in self._steps]
 
     def steps(self) -> list[MaskStep] | None:
-        """Return the program for the library, or None with a mask class of the user's."""
+        """Return the program for the library, or None with a user's mask class."""
         return None if any(isinstance(step, FunctionStep) for step in self._steps) else self._steps
 
 
@@ -305,7 +305,7 @@ class Mask:
         )
 
     def restrict(self, layout: Layout, region: Region) -> Mask:
-        """Return the mask of a block as that of an attention of its own; `layout` is that of the complete attention."""
+        """Return this mask, restricted to a block of queries and keys; `layout` is that of the complete attention."""
         return Block(self, layout, region)
 
     def batch_shape(self) -> tuple[int, ...]:
@@ -363,7 +363,7 @@ class Mask:
 
 
 def bound(mask: Mask, layout: Layout) -> Bound:
-    """Bind a mask, of a class of the user's too, to the shape of an attention; compositions of any depth."""
+    """Bind a mask, also of a user's class, to the shape of an attention."""
     steps: list[MaskStep] = []
     todo: list[Mask | MaskStep] = [mask]
     while todo:

@@ -325,7 +325,7 @@ class _Checkpoint:
 
 
 def _identity(p: Problem, bias: Any, chunk: int) -> dict[str, str]:
-    """Return what a run must have in common with the one that it resumes."""
+    """Return the fingerprint that a resumed run must match."""
     options = {
         "score": p.score,
         "mask": p.mask,

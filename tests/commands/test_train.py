@@ -883,7 +883,7 @@ def test_a_checkpoint_of_other_pairs_is_an_error(
     assert stderr == f"regard train: error: {error}; hint: --fresh trains anew"
     with pytest.raises(ValueError) as caught:
         Seq2Seq(epochs=1).fit(["a"], ["b"], checkpoint=checkpoint)
-    assert str(caught.value) == f"{error}\n  hint: give another name, or remove it if it is of no use"
+    assert str(caught.value) == f"{error}\n  hint: give another name, or remove the file"
     assert main(["train", str(pairs), "--epochs", "1", "--out", str(out), "--fresh"]) == 0
     assert not checkpoint.exists()
 
@@ -956,7 +956,7 @@ def test_two_files_and_links(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert message == "--links-by needs --links"
     for without in (["--no-attention"], ["--network", "score=none"]):
         message = refused([*arguments, *without, "--out", str(tmp_path / "n")], capsys)
-        assert message == "--links needs attention, which learns them"
+        assert message == "--links needs attention, whose weights learn them"
 
 
 @pytest.mark.slow

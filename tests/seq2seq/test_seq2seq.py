@@ -332,11 +332,11 @@ def test_guided_alignment_and_links_go_with_each_other_and_attention() -> None:
     with pytest.raises(ValueError) as caught:
         Seq2Seq(training=TrainingConfig(guided_alignment=3.0)).fit(["a"], ["b"])
     assert (
-        str(caught.value) == "guided_alignment must go with links, which it is about. Got no links instead."
+        str(caught.value) == "guided_alignment needs links, whose loss it weighs. Got no links instead."
     )
     with pytest.raises(ValueError) as caught:
         Seq2Seq(attention=False).fit(["a"], ["b"], links=[{(0, 0)}])
-    assert str(caught.value) == "links must not be given without attention, which learns them."
+    assert str(caught.value) == "links must not be given without attention: they are targets of its weights."
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ __all__ = [
 
 
 def replaceable(path: str | os.PathLike[str]) -> Path:
-    """Return a path with symbolic links resolved, if it is a regular file, or not there and no link leads nowhere."""
+    """Resolve the symbolic links of a path that is a regular file or does not exist; raise for anything else."""
     from pathlib import Path
 
     not_empty(path)

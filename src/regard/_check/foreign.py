@@ -17,7 +17,7 @@ UNREADABLE = (TypeError, ValueError, RuntimeError, BufferError)  # what conversi
 
 
 def is_array(value: Any) -> bool:
-    """Return whether this is an array of any library, or what a call makes one."""
+    """Return whether this is an array of any library, or has a method that returns one."""
     return isinstance(value, np.ndarray) or any(
         hasattr(value, name) for name in ("__array__", "__dlpack__", *_MAKERS)
     )

@@ -1,4 +1,4 @@
-"""Calls with an unknown option: the option's name here, if other libraries have one, or the most similar name."""
+"""Errors for unknown options: they name the equivalent of another library's option, or the most similar one."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 _CAUSAL = 'mask=regard.mask.causal(), or causal(align="start" or "end") where n != m'
-_WINDOW = "mask=regard.mask.window(w - 1, 0) is a causal window of w keys, the own one included"
+_WINDOW = "mask=regard.mask.window(w - 1, 0) is a causal window of w keys, including its own"
 _PADDING = (
     "mask=regard.mask.lengths(counts), or a bool array of real tokens (B, m) as mask=real[:, None, None, :]"
 )

@@ -83,7 +83,7 @@ class Grid:
 
     @property
     def shared(self) -> Shared:
-        """Return what all tasks have in common."""
+        """Return the arguments that all tasks share."""
         return Shared(self.options, self.layout)
 
     @cached_property

@@ -25,7 +25,7 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True, eq=False)
 class Shared:
-    """What all tasks of an attention have in common, stored in the graph once."""
+    """The arguments that all tasks of an attention share, stored in the graph once."""
 
     options: Options
     layout: Layout

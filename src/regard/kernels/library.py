@@ -36,7 +36,7 @@ Int, Pointer, Double = ctypes.c_int64, ctypes.c_void_p, ctypes.c_double
 
 @dataclass(frozen=True)
 class Interface:
-    """What a library shares with Python, read from its own description: `source/core/interface.inc`.
+    """The interface of a library, read from its own description: `source/core/interface.inc`.
 
     `structures`: a class for each struct; `numbers`: of constants and of the values of enumerations; `functions`: those
     that take one structure, without the prefix ``regard_``.

@@ -32,7 +32,7 @@ _HINT = "train them on the same pairs with the same token types, with different 
 class Ensemble(Translator):
     """Several models that translate together, by the mean of their probabilities of each token.
 
-    The reranker is that of the first.
+    The reranker is that of the first model.
 
     Parameters
     ----------
@@ -63,7 +63,7 @@ class Ensemble(Translator):
         self._attention = any(model.attention for model in models)
         self._model = models[0].model._replace(
             network=EnsembleNetwork([model.network for model in models]),
-            calibration=None,  # that of the first is of its own probabilities
+            calibration=None,  # the first model's is fitted to its own probabilities
         )
 
     @property
@@ -73,7 +73,7 @@ class Ensemble(Translator):
 
     @property
     def attention(self) -> bool:
-        """Whether any of them has attention; the weights of the ensemble are the mean of theirs."""
+        """Whether any of the models has attention; the weights of the ensemble are the mean of theirs."""
         return self._attention
 
 

@@ -35,16 +35,16 @@ MOST_WEIGHTS = 1 << 22
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Explanation(InNotebook):
-    """One attention, explained: `print` prints all steps, `step` returns one, and the numbers are attributes.
+    """The explanation of one attention: `print` prints all steps, `step` returns one, and the numbers are attributes.
 
-    `explain` makes it.
+    `explain` returns it.
 
     Parameters
     ----------
     attention : Attention
         The result of `attend`, without leading dimensions.
     queries, keys, values : array (n, d), (m, d), (m, e)
-        What was attended.
+        The arrays of the attention.
     formula
         The options of the attention.
     page

@@ -29,7 +29,7 @@ class Progress:
     done
         Steps done before, for work that is resumed.
     unit
-        What a step is, in the plural, such as "pictures": how many a second is shown then.
+        The noun for steps, such as "pictures"; if given, the number per second is shown.
 
     Examples
     --------

@@ -87,9 +87,9 @@ def test_what_has_no_such_steps_is_an_error(model: Seq2Seq) -> None:
     plain = Seq2Seq(attention=False, epochs=1).fit(*PAIRS)
     with pytest.raises(ValueError, match=rf"{rule}\. Got one without attention instead"):
         plain.decoder_steps(translation)
-    with pytest.raises(ValueError, match="translation must be one of this model"):
+    with pytest.raises(ValueError, match="translation must come from this model"):
         model.decoder_steps(translation)
     with pytest.raises(ValueError, match="translation must have a token, which a step writes"):
         model.decoder_steps(model.align(["two"], [""])[0])
-    with pytest.raises(TypeError, match="translation must be one, as translate gives several"):
+    with pytest.raises(TypeError, match="translation must be a Translation, such as"):
         model.decoder_steps(model.align(["two"], ["deux"]))

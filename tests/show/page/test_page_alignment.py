@@ -80,7 +80,7 @@ def test_translations_of_one_source_are_hypotheses_and_of_several_sources_senten
         (lambda: sentence([]), "a sentence needs at least one hypothesis. Got none instead."),
         (
             lambda: sentence([translation(["a"], ["x"]), translation(["a"], ["y"])]),
-            "the hypotheses must be of one source. Got several instead.",
+            "hypotheses must share a source. Got several instead.",
         ),
         (lambda: aligned(weights(2, 2), ["a"], ["b", "c"]), "labels must name each row: 1 label for 2"),
         (lambda: aligned(weights(1, 2), ["a"], ["b"]), "labels must name each column: 1 label for 2"),

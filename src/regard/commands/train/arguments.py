@@ -363,7 +363,7 @@ def make_models(args: argparse.Namespace, words: Collection[str] = ()) -> list[S
         for attention in ([True, False] if args.compare else [not args.no_attention])
     ]
     if args.links and not models[0].attention:
-        _check.fail("--links needs attention, which learns them")
+        _check.fail("--links needs attention, whose weights learn them")
     return models
 
 

@@ -33,7 +33,7 @@ Array = NDArray[Any]
 Link = tuple[int, int]
 Links = frozenset[Link]
 
-_LEAST_WEIGHT = 1e-30  # a weight of 0 can be assigned, too, if nothing better is left
+_LEAST_WEIGHT = 1e-30  # in place of 0, so that a word without weight can be assigned
 _LINK = re.compile(r"([0-9]{1,9})([-?p])([0-9]{1,9})(?::([SP]))?", re.ASCII)
 _WORD = re.compile("(?:\\S|[\u00a0\u202f])+")  # no-break spaces are in it
 
@@ -92,8 +92,8 @@ def links(weights: Array, *, end: bool = True, threshold: float = 0.0) -> Links:
 def copies(weights: Array, unknown: NDArray[np.bool_]) -> list[int]:
     """Choose the unknown source word that each unknown target word copies, by attention weight.
 
-    Each is copied once at most, and the likeliest assignment is taken: that of the largest product of weights. To a
-    network all unknown words are the same, so its weights may hardly tell one from another. Therefore two neighbouring
+    Each source word is copied at most once; the assignment with the largest product of weights is taken. A network
+    reads all unknown words as the same token, so its weights hardly distinguish them. Therefore two neighbouring
     unknown words change their order only where the product is more than e times as large.
 
     `weights` (n, m): attention weights of n unknown target words over m source words, without the end of the
@@ -111,19 +111,19 @@ def copies(weights: Array, unknown: NDArray[np.bool_]) -> list[int]:
     return [int(source) for source in sources[columns]]
 
 
-def word_numbers(tokens: Sequence[str], glue: Callable[[Sequence[str]], str]) -> list[int]:
+def word_numbers(tokens: Sequence[str], detokenize: Callable[[Sequence[str]], str]) -> list[int]:
     """Return the number of each token's word, between spaces; -1 for a token that belongs to none.
 
     Any white space of Unicode separates words, except no-break spaces, which join a sign to its word.
 
-    `tokens`: words, signs, subwords, or characters; `glue`: joins tokens to text.
+    `tokens`: words, signs, subwords, or characters; `detokenize`: joins tokens to text.
     """
-    if _WORD.findall(glue(tokens)) == list(tokens):  # fast path: each is a word
+    if _WORD.findall(detokenize(tokens)) == list(tokens):  # fast path: each is a word
         return list(range(len(tokens)))
     numbers: list[int] = []
     before: list[str] = []
     for i in range(1, len(tokens) + 1):
-        words = _WORD.findall(glue(tokens[:i]))
+        words = _WORD.findall(detokenize(tokens[:i]))
         numbers.append(len(words) - 1 if words != before else -1)
         before = words
     return numbers

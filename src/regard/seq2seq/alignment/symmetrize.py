@@ -98,7 +98,7 @@ def _by_target(links: Iterable[Link]) -> list[Link]:
 
 
 class _Alignment:
-    """A set of links to which more are added, and the words that have some."""
+    """A growing set of links, and the words that they link."""
 
     def __init__(self, links: Iterable[Link]) -> None:
         self.links: set[Link] = set()

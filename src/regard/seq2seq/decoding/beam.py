@@ -69,7 +69,7 @@ def beam(
 
 
 def _badness(ending: Ending) -> float:
-    """Return a sort key: less for better sentences."""
+    """Return a sort key, smaller for better sentences."""
     return -ending.score if ending.score is not None else np.inf
 
 

@@ -2,9 +2,8 @@
 
 The log-probabilities are in the order of the search (`regard.seq2seq.translator.Translator.ranked_logs`).
 
-A network's probability of an answer is too large or too small, by the training, the beam and the reranker. Of held-out
-sources it is known whether the answer was right, and a logistic regression (Platt 1999) makes of two numbers the
-probability that it is::
+The probability that a network gives an answer is biased by the training, the beam and the reranker. A logistic
+regression (Platt 1999), fitted to held-out sources whose right answers are known, corrects it from two numbers::
 
     share        the probability of the answer over that of all hypotheses
     mass         the probability of all hypotheses
@@ -40,8 +39,8 @@ _MOST = 1e9  # of a number in a file
 class Calibration(NamedTuple):
     """Map the log-probabilities of a search's hypotheses to the probability that its best answer is right.
 
-    `intercept`, `share_slope`, `mass_slope`: of the log-odds; `beam`: the beam size of the search; `answers`: how many
-    it was fitted to; `usual`: the log-probability that 99 of 100 of them have at least.
+    `intercept`, `share_slope`, `mass_slope`: coefficients of the log-odds; `beam`: the beam size of the search;
+    `answers`: the number of answers that it was fitted to; `usual`: the log-probability that 99 of 100 of these exceed.
     """
 
     intercept: float

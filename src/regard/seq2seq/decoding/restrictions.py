@@ -1,9 +1,10 @@
 """Restrictions of the outputs of a search: no loops, and no unknown token without an unknown source token.
 
-With a limit of repetitions no group of tokens comes more often in a row, unless a source of the same type of tokens has
-a group as often, and no output is empty. A group with unknown tokens is no loop: they stand for different words. An
-unknown token becomes a copy of an unknown source token, each of them once; so no more than the source has may follow.
-Where attention is does not matter: it is often on another token in the step that predicts a name.
+With a limit of repetitions, no group of tokens follows itself more often than that, unless one of the source does,
+where both sides have tokens of one type; and no output is empty. A group with unknown tokens is no loop, since they
+stand for different words. Each unknown token becomes a copy of a different unknown source token, so an output has at
+most as many as its source. The attention weights of the step have no influence: they are often on another token than
+the name.
 
 Letters: B sentences, T source positions, V size of the vocabulary, k hypotheses of a sentence.
 """
@@ -41,7 +42,7 @@ class Restrictions(NamedTuple):
     copies: bool = True
 
     def allow(self, tokens: Sequence[int]) -> bool:
-        """Return whether an output, without END, may be one of a source from which nothing is copied."""
+        """Return whether an output, without END, is allowed for a source from which nothing is copied."""
         return not any(
             token in blocked(tokens[:i], self.repetitions) for i, token in enumerate((*tokens, END))
         )
@@ -64,7 +65,7 @@ def repetitions(ids: NDArray[np.integer[Any]]) -> int:
 
 
 def blocked(tokens: Sequence[int], most: int | None, copies: int = 0) -> list[int]:
-    """Return what must not follow these tokens: with a limit, a group's token number `most` + 1, and END after none.
+    """Return the tokens that must not follow: with a limit, those of a group too many, and END at the start.
 
     `copies`: how many unknown tokens there may be.
     """
@@ -81,7 +82,7 @@ def blocked(tokens: Sequence[int], most: int | None, copies: int = 0) -> list[in
 
 
 class Restricted:
-    """A network for a search, whose outputs keep restrictions; their probabilities are those of the network."""
+    """A network whose search keeps to restrictions; the probabilities of its outputs stay those of the network."""
 
     def __init__(self, network: Predictor, restrictions: Restrictions) -> None:
         self.network, self.restrictions = network, restrictions
@@ -133,14 +134,14 @@ class _Stepper(Stepper):
         return TopTokens(top.sums, best, ids), weights
 
     def forbid(self, logits: Array) -> None:
-        """Set the logits (B, k, V) of what must not follow to -inf; if nothing is left, END follows."""
+        """Set the logits (B, k, V) of forbidden tokens to -inf; if none is left, END follows."""
         super().forbid(logits)
         rows, never = self._blocked()
         logits[(*np.unravel_index(rows, logits.shape[:2]), never)] = -np.inf
         logits[(logits == -np.inf).all(axis=2), END] = 0
 
     def _blocked(self) -> tuple[Ids, Ids]:
-        """Return what must not follow the hypotheses: the numbers of their rows (B k), and tokens."""
+        """Return the tokens that must not follow hypotheses, with the numbers of their rows (B k)."""
         most, copies = self.limits[:, :1], self.limits[:, 1:]
         count, again = self.before.shape[2], self.before[..., ::-1]
         rows = np.flatnonzero((self.before == UNKNOWN).sum(axis=2) >= copies)

@@ -52,8 +52,8 @@ def sample(
     (B,): tokens of each, END included; `rng`: one generator for each sentence, or one that spawns them,
     ``rng.spawn(B)``. The samples of a sentence depend on its own generator alone; `count`: samples of each source;
     `temperature`: divides the logits: near 0 the most probable token is always drawn, above 1 rare ones come more
-    often; `top_k`: sample from so many most probable tokens only, and those that tie with the last of them; `top_p`:
-    sample from the fewest tokens only that have this probability together, and those that tie with the last;
+    often; `top_k`: sample from the k most probable tokens only, and those that tie with the last of them; `top_p`:
+    sample from the fewest tokens only whose probabilities add up to this, and those that tie with the last;
     `scoring`: the score of the samples; `most` (B,): the most tokens of each target, where it is cut off; by default
     `longest`.
 

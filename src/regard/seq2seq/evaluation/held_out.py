@@ -1,7 +1,7 @@
 """Held-out sources with digests of their right answers: enough to count errors, too little to read the answers.
 
-A model file has them, so that the error rate of what is made of the model can be measured, and no part of the
-dictionary leaves with the model. A digest is BLAKE2b of 8 bytes of the source, a TAB and the answer.
+A model file has them, so that the error rate of an exported model can be measured without the dictionary itself. A
+digest is BLAKE2b of 8 bytes of the source, a TAB and the answer.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def share_wrong(held_out: HeldOut, answers: Sequence[str]) -> float:
 
 
 def from_json(data: bytes) -> HeldOut:
-    """Return what untrusted JSON holds; ValueError if it is something else."""
+    """Return held-out sources from untrusted JSON; ValueError if it is invalid."""
     held_out = json.loads(data)
     if not (isinstance(held_out, dict) and held_out and all(map(_is_digests, held_out.values()))):
         _check.fail(f"it must have digests of {_DIGITS} digits for each source")

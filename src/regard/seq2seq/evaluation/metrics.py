@@ -1,7 +1,7 @@
 """Metrics of translations and word alignments, compared with references.
 
 A *reference* is one right line, or several lines that are all right: for several, the best counts. BLEU and chrF are
-sacrebleu's, in percent, as the world compares them; shares and rates are numbers from 0 (an error rate may exceed 1).
+sacrebleu's, in percent; shares and rates are numbers from 0 (an error rate may exceed 1).
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 The arguments of the command line, their help, the tables of the documentation and the tests of each option are made of
 these fields. To rename an option, rename its field and add its first name as `was`: finished trainings, checkpoints and
-model files are recognised then, and whoever gives the first name is told the other.
+model files are still recognised, and an error for the first name suggests the new one.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ T = TypeVar("T")
 class ConfigOption(NamedTuple):
     """The description of a field, and the check of its values."""
 
-    check: Callable[[str, Any], Any]  # of a name and a value, which it returns as Python's own
-    description: str = ""  # empty where the data decide, and nobody gives a value
+    check: Callable[[str, Any], Any]  # check(name, value), which returns Python's own type
+    description: str = ""  # empty for a size that the data decide
     default: str = ""  # in words where it is chosen later
     value: str = ""  # in the help: N for an integer, X for a number
     example: Any = None
@@ -31,7 +31,7 @@ class ConfigOption(NamedTuple):
     was: str = ""
 
 
-# of each type of options: its value in the help, its check, and a value that is refused, with what it must be
+# by type of option: its value in the help, its check, and a refused value with the reason
 _TYPES: dict[type, tuple[str, Callable[..., Any], tuple[Any, str]]] = {
     int: ("N", partial(_check.integer, least=1), (0, "at least 1")),
     float: ("X", partial(_check.number, least=0), (-1.0, "at least 0")),
@@ -50,11 +50,11 @@ def option(
     was: str = "",
     **bounds: Any,
 ) -> Any:
-    """Return the field of an option; without a default, it is chosen later.
+    """Return the field of an option; without a default, the value is chosen later.
 
-    `shown`: the default in words; `example`: another value, whose type is that of the option; `refused`: a value that
-    is wrong, and what it must be, where `bounds`, of the check, are given; `was`: the first name, if it is renamed.
-    Integers are at least 1 by default, and other numbers at least 0.
+    `shown`: the default in words; `example`: another value, whose type is that of the option; `refused`: an invalid
+    value and the reason in its error; `bounds`: of the check, where integers are at least 1 by default, and other
+    numbers at least 0; `was`: the first name of a renamed option.
     """
     value, check, usual = _TYPES[type(example)]
     if choices := bounds.get("choices"):
@@ -81,19 +81,19 @@ def renamed(config: Any) -> dict[str, str]:
 
 
 def today(config: Any, values: Mapping[str, T]) -> dict[str, T]:
-    """Return values by the names of today, where a file may have the first names."""
+    """Return values by their present names, where a file may have the first names."""
     names = renamed(config)
     return {names.get(name, name): value for name, value in values.items()}
 
 
 def first_names(config: Any, values: Mapping[str, T]) -> dict[str, T]:
-    """Return the values of options by their first names, of which a hash depends."""
+    """Return the values of options by their first names, as hashes need them."""
     options = options_of(config)
     return {options[name].was or name: value for name, value in values.items()}
 
 
 def check_fields(config: Any) -> None:
-    """Check the values of a frozen dataclass's options, and make Python's own numbers of them: NumPy's wrap around."""
+    """Check the values of a frozen dataclass's options, and convert NumPy's numbers, which wrap around, to Python's."""
     for each in fields(config):
         value = getattr(config, each.name)
         if each.metadata and (value is not None or each.default is not None):

@@ -17,7 +17,7 @@ Array = NDArray[Any]
 
 
 class Parameters(Mapping[str, Array]):
-    """Named views of one flat array, which is all that an optimiser needs.
+    """Named views of one flat array, which an optimiser updates.
 
     `shapes`: the shape of each; `flat` (P,): the numbers; zeros of float32 by default.
     """
@@ -42,7 +42,7 @@ class Parameters(Mapping[str, Array]):
 
 
 def check_sizes(config: Any, least: Mapping[str, int], most: Mapping[str, int]) -> None:
-    """Check the sizes that a frozen configuration has, and make Python's own numbers of them.
+    """Check the sizes of a frozen configuration, and convert NumPy's numbers, which wrap around, to Python's.
 
     `least`: the name of each, and the least it may be; `most`: the most that some of them may be.
     """

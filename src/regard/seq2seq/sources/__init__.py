@@ -28,7 +28,7 @@ SOURCES: dict[str, type[Source]] = {
 def restore_source(
     settings: Mapping[str, Any], data: Mapping[str, bytes], tokens: int | None = None
 ) -> Source:
-    """Make a source again from what `Source.settings` returned, which may come from an untrusted file.
+    """Restore a source from the result of `Source.settings`, which may come from an untrusted file.
 
     The size of its vocabulary must be `tokens`, if given: it is checked before the bytes are decoded.
     """

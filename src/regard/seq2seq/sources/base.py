@@ -1,4 +1,4 @@
-"""The interface of sources, which read what a model translates, and what a network knows about them."""
+"""The interface of sources, which read the inputs of a model, and the properties that a network depends on."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Array = NDArray[Any]
 
 
 class Spec(NamedTuple):
-    """All that a network has to know about a source.
+    """The properties of a source that a network depends on.
 
     `tokens`: the size of the vocabulary; 0 for rows of numbers; `width`: the numbers of a row; 0 for tokens;
     `ordered`: whether the order of the rows has a meaning; `image`: of images, whose rows are square cells: height,
@@ -72,7 +72,7 @@ class Source(ABC):
     @property
     @abstractmethod
     def spec(self) -> Spec:
-        """What a network has to know."""
+        """The properties that a network depends on."""
 
     @property
     def tokenizer(self) -> Tokenizer | None:
@@ -86,10 +86,10 @@ class Source(ABC):
 
     @abstractmethod
     def read(self, given: Any) -> Any:
-        """Check what a user gives, and return its tokens, or rows (m, F): at least one."""
+        """Check an input of the user's, and return its tokens, or at least one row (m, F)."""
 
     def load(self, given: Any, where: str = "") -> Example:
-        """Read what a user gives, unless it is an example that was read alike; errors begin with `where`."""
+        """Return an input of the user's as an example; an example with the same `layout` is returned as it is."""
         if isinstance(given, Example):
             if given.layout == self.layout:
                 return given
@@ -118,15 +118,15 @@ class Source(ABC):
         return tuple(map(str, range(1, len(example) + 1)))
 
     def picture(self, example: Example) -> Array | None:
-        """Return the image (height, width, channels) that an example is, if it is one."""
+        """Return an example as an image (height, width, channels); None if it is none."""
         return None
 
     def out_of_range(self, example: Example) -> tuple[str, ...]:
-        """Return what of an example lies far outside the examples that this source was fitted to, with numbers."""
+        """Return the measures of an example far outside those of the examples that this source was fitted to."""
         return ()
 
     def settings(self) -> tuple[dict[str, Any], dict[str, bytes]]:
-        """Return the settings, for JSON, with "kind"; and what was learned besides, as bytes by name."""
+        """Return the settings as JSON values, with "kind", and learned data as bytes by name."""
         own = {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]
         return {"kind": self.kind, **own}, {}
 
@@ -134,7 +134,7 @@ class Source(ABC):
     def restore(
         cls, settings: Mapping[str, Any], data: Mapping[str, bytes], tokens: int | None = None
     ) -> Self:
-        """Make a source again from what `settings` returned, perhaps of an untrusted file, for so many tokens."""
+        """Restore a source from the result of `settings`, which may be untrusted, if it has so many tokens."""
         names = [field.name for field in fields(cls)]  # type: ignore[arg-type]
         if data:
             _check.fail(f"a source of arrays has no data. Got {next(iter(data))!r:.60} instead.")
@@ -143,5 +143,5 @@ class Source(ABC):
 
 
 def is_path(given: object) -> TypeGuard[str | os.PathLike[str]]:
-    """Return whether what a user gives is the path of a file: a string, or an object that stands for one."""
+    """Return whether an input of the user's is a path: a string, or an object such as pathlib's."""
     return isinstance(given, str) or (isinstance(given, os.PathLike) and isinstance(os.fspath(given), str))

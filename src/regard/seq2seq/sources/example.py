@@ -1,4 +1,4 @@
-"""What a source has read."""
+"""Examples: inputs that a source has read."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Example:
-    """What a source has read: tokens or rows, which are equal in equal examples.
+    """An input that a source has read, as tokens or rows; examples with equal content are equal.
 
     `content` (m, F): tokens, or rows before they are standardised; `layout`: a key of how it was read: sources with
     equal keys read alike; `name`: the text, or the path of the file; empty for an array; `size`: the rows and columns
@@ -45,7 +45,7 @@ class Example:
 
     @property
     def identity(self) -> Hashable:
-        """What it was read from: the text, however it is split; or the path, and a digest of the rows."""
+        """The text, however it is split; or the path, and a digest of the rows."""
         return (self.name, self._key()) if isinstance(self.content, np.ndarray) else self.name
 
     def _key(self) -> Hashable:

@@ -1,4 +1,4 @@
-"""Limits of what training has seen of pictures: a model can only guess about a picture far outside them."""
+"""Ranges of brightness and other measures of training pictures; a model guesses about pictures far outside them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _FACTOR = 3.0  # the margin of sizes and proportions
 def measures(
     pixels: NDArray[np.uint8] | NDArray[np.float32], size: tuple[int, int] | None
 ) -> dict[str, float]:
-    """Return what limits are about, of a picture (height, width, channels) and the height and width of its file.
+    """Return the measures of a picture (height, width, channels) and of the height and width of its file.
 
     Brightness is the mean of all pixels, contrast their standard deviation, border the mean of those at the edge, and
     sharpness the largest difference between two that are side by side; black is 0 and white 1. Size is the longer side

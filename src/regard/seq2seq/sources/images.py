@@ -69,7 +69,7 @@ class Images(Source):
     width: int
     channels: int = 1
     cell: int = 4
-    seen: Limits | None = field(default=None, compare=False)  # pictures are read alike, whatever was seen
+    seen: Limits | None = field(default=None, compare=False)  # not part of how pictures are read
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "height", _check.integer("height", self.height, 1, _MOST_PIXELS))
@@ -115,7 +115,7 @@ class Images(Source):
         return tuple(f"({i}, {j})" for i in range(1, rows + 1) for j in range(1, columns + 1))
 
     def picture(self, example: Any) -> NDArray[Any]:
-        """Return an image, or what `read` makes one of, as it is read: (height, width, channels)."""
+        """Return an image (height, width, channels), as the network reads it, for anything that `read` accepts."""
         (rows, columns), cell = self.grid, self.cell
         cells = self.load(example).content.reshape(rows, columns, cell, cell, self.channels)
         pixels: NDArray[Any] = cells.swapaxes(1, 2).reshape(self.height, self.width, self.channels)

@@ -41,8 +41,8 @@ class Vectors(Source):
     positions : int
         Coordinates of each vector's position, such as 2 for a place in a picture; 0 to 3.
     mean, scale : tuple of float, optional
-        Subtracted from each of the numbers of a row, and what they are divided by then: the mean and the standard
-        deviation of the training examples, which a model sets.
+        The mean and the standard deviation of each number of a row in the training examples, by which rows are
+        standardised; a model sets them.
 
     Raises
     ------
@@ -65,7 +65,9 @@ class Vectors(Source):
     kind: ClassVar[str] = "vectors"
     options: ClassVar[Mapping[str, Option]] = {
         "size": Option("how many numbers each has, without its position"),
-        "order": Option("whether the order of those of an example matters", ("sequence|set",), "sequence"),
+        "order": Option(
+            "whether the order of the vectors of an example matters", ("sequence|set",), "sequence"
+        ),
         "positions": Option("coordinates of positions, which follow the numbers of each", default=0),
     }
 

@@ -62,12 +62,12 @@ Predicts = TypeVar("Predicts", bound=Predictor, covariant=True)
 class Model(NamedTuple, Generic[Predicts]):
     """A network, the tokenizers of its two sides, and its extras: the content of a model file.
 
-    `network`: the configuration and the parameters; `source`: what reads and numbers sources; `target`: the tokenizer
-    of the target; `extras`: optional parts by name, in the order of `regard.seq2seq.extras.EXTRAS`; `card`: what is
-    known about the model, in values of JSON, such as its data and its error rates; `calibration`: what makes
-    probabilities of the answers of a search; `repetitions`: how often a group of tokens may come in a row in an
-    output, which then is never empty; `held_out`: sources that the model has not learned from, and digests of their
-    right answers.
+    `network`: the configuration and the parameters; `source`: the reader of sources; `target`: the tokenizer of the
+    target; `extras`: optional parts by name, in the order of `regard.seq2seq.extras.EXTRAS`; `card`: facts about the
+    model as JSON values, such as its data and its error rates; `calibration`: maps scores of a search to the
+    probability that its answer is right; `repetitions`: how often a group of tokens may come in a row in an output,
+    which then is never empty; `held_out`: sources that the model has not learned from, and digests of their right
+    answers.
     """
 
     network: Predicts
@@ -100,12 +100,12 @@ class Model(NamedTuple, Generic[Predicts]):
 
     @property
     def augmenter(self) -> SourceAugmenter | None:
-        """The extra that appends tokens to sources, if there is one."""
+        """The extra that appends tokens to sources; None without one."""
         return next((one for one in self.extras.values() if isinstance(one, SourceAugmenter)), None)
 
     @property
     def reranker(self) -> Reranker | None:
-        """The extra that reranks hypotheses, if there is one."""
+        """The extra that reranks hypotheses; None without one."""
         return next((one for one in self.extras.values() if isinstance(one, Reranker)), None)
 
 

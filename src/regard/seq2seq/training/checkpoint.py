@@ -28,7 +28,7 @@ def checkpoint_path(path: str | os.PathLike[str]) -> Path:
     return Path(path)
 
 
-def read_checkpoint(path: Path, hint: str = "give another name, or remove it if it is of no use") -> State:
+def read_checkpoint(path: Path, hint: str = "give another name, or remove the file") -> State:
     """Read a checkpoint; `hint` ends the error if it is none."""
     try:
         return checkpoint_file.read_checkpoint(path)

@@ -110,7 +110,8 @@ class TrainingConfig:
                     f"steps must not be given with {name}. Got {self.steps} and {getattr(self, name)} instead."
                 )
         if self.rdrop and self.dropout == 0:
-            _check.fail(f"rdrop must be 0 without dropout: nothing differs then. Got {self.rdrop!r} instead.")
+            rule = "rdrop must be 0 without dropout, which makes its two predictions differ."
+            _check.fail(f"{rule} Got {self.rdrop!r} instead.")
 
     def given(self) -> dict[str, Any]:
         """Return the fields that do not have their defaults."""

@@ -60,7 +60,8 @@ class TrainingStep(NamedTuple):
     validation : float or None
         Loss for each token of the validation pairs, after the last step, that of an epoch, and every 1,000 steps.
     best : bool
-        Whether the model is kept: its loss is the lowest so far, or the last is kept. The moment to save it.
+        Whether the model has new best parameters, and should be saved: its loss is the lowest so far, or
+        ``keep="last"``.
     """
 
     number: int
@@ -109,7 +110,7 @@ class Training:
         self.total = config.steps or epochs or _ENDLESS
 
     def _rng(self, *numbers: int) -> np.random.Generator:
-        """Return the random generator of one use. It depends on no earlier use, so that no state must be saved."""
+        """Return the random generator for one use, which depends on no earlier one, so that no state must be saved."""
         return np.random.default_rng([self.config.seed, *numbers])
 
     def state(self) -> State:
@@ -152,7 +153,7 @@ class Training:
         return {name: str(value) for name, value in parts.items()}
 
     def _today(self, fingerprint: Mapping[str, str]) -> dict[str, str]:
-        """Return a fingerprint by the names that the options have today."""
+        """Return a fingerprint by the present names of options."""
         configs = {"network": self.network.config, "training": self.config}
         names = {
             f"{part} {first}": f"{part} {name}"

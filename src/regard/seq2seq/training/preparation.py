@@ -132,9 +132,9 @@ def _read(
 def _check_links(spec: Specification, links: GivenLinks, count: int) -> None:
     """Check that links, if they are given, fit the model and the number of pairs."""
     if links is None and spec.training.guided_alignment:
-        _check.fail("guided_alignment must go with links, which it is about. Got no links instead.")
+        _check.fail("guided_alignment needs links, whose loss it weighs. Got no links instead.")
     if links is not None and spec.network_options.get("score") == "none":
-        _check.fail("links must not be given without attention, which learns them.")
+        _check.fail("links must not be given without attention: they are targets of its weights.")
     if links is not None and spec.reader.tokenizer is None:
         _check.fail("links must not be given with a source of arrays: they are between tokens.")
     if links is not None and not callable(links):

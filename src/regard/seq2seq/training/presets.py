@@ -1,4 +1,4 @@
-"""Presets: sets of options for a task, of which every option that is given replaces its own."""
+"""Presets: sets of options for a task; options that are given replace those of the preset."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ class Recipe(NamedTuple):
 class Preset(NamedTuple):
     """The options of `regard.seq2seq.Seq2Seq` for a task, and recipes of which the first that fits is used.
 
-    `extras` make the fewest errors, and cannot be exported: they are chosen by name, and by `regard review`.
+    `extras` make fewer errors, but cannot be exported, so they are used by name, and by `regard review`.
     """
 
     description: str
-    longer: str  # what a longer training brought
+    longer_training: str  # its errors, in words
     options: Mapping[str, Any]
     extras: Mapping[str, int]
     recipes: tuple[Recipe, ...]
@@ -128,7 +128,7 @@ def preset(name: str, words: Collection[str], given: Mapping[str, Any] | None = 
 
 
 def expected_time(name: str, words: Collection[str], options: Mapping[str, Any]) -> str:
-    """Return how long a preset has chosen to train, and what more steps would bring.
+    """Describe how long a preset trains, and the errors after more steps.
 
     `options` are those that `preset` has returned.
     """
@@ -138,7 +138,7 @@ def expected_time(name: str, words: Collection[str], options: Mapping[str, Any])
         line += f": about {_minutes(seconds)} on two free cores"
     if training.steps >= _MOST_STEPS or len(words) < chosen.recipes[0].words:
         return line
-    return f"{line}; --steps {_MOST_STEPS} makes fewer errors: {chosen.longer}"
+    return f"{line}; --steps {_MOST_STEPS} makes fewer errors: {chosen.longer_training}"
 
 
 def expected_seconds(name: str, words: int, options: Mapping[str, Any]) -> float | None:

@@ -155,7 +155,7 @@ def root_figure(artist: Artist) -> Figure:
 
 
 def write_literally(artist: Axes | Text, fonts: list[str]) -> None:
-    """Write titles and labels literally, not as formulas, in black or white (`ink`); the user's own texts stay."""
+    """Write titles and labels literally, not as formulas, in black or white (`ink`); texts of the user stay."""
     from matplotlib.text import Text
 
     style = {"fontfamily": fonts, "parse_math": False, "usetex": False, "color": ink(artist)}
@@ -171,7 +171,7 @@ def save(path: str | os.PathLike[str], figure: Axes | Figure) -> None:
     path
         The file; its ending chooses the format: .png, .svg, .pdf. The target of a link is replaced.
     figure
-        What a function of `regard.show.figures` returned.
+        The result of a function of `regard.show.figures`.
 
     Raises
     ------

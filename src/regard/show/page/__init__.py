@@ -39,9 +39,9 @@ def page(
 
     Parameters
     ----------
-    shown : array (..., n, d), or anything with weights
-        Queries; or, alone, weights (layers, heads, n, m), an `Attention` or several, as `record` keeps them, a
-        `Translation` or several, what `Seq2Seq.heads` returns, a `LongAttention`, or sections.
+    shown : array (..., n, d), or an object with weights
+        Queries; or, without keys and values, weights (layers, heads, n, m), an `Attention` or a list of them, as from
+        `record`, a `Translation` or a list of them, the result of `Seq2Seq.heads`, a `LongAttention`, or sections.
     keys : array (..., m, d), optional
         Keys.
     values : array (..., m, e), optional
@@ -71,7 +71,8 @@ def page(
     """
     query_labels, key_labels = (_check.listed("labels", names) for names in (query_labels, key_labels))
     if (keys is None) != (values is None):
-        _check.fail("page takes queries, keys and values, or one thing that has weights.", kind=TypeError)
+        rule = "page takes queries, keys and values, or an Attention, a Translation, Heads or an array of weights."
+        _check.fail(rule, kind=TypeError)
     if keys is None or values is None:
         return HtmlPage(sections(shown, query_labels, key_labels), title=title)
     arrays = _check.three(shown, keys, values)

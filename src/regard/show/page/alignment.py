@@ -114,7 +114,7 @@ def sentence(
     first = several[0]
     if any(one.source != first.source for one in several):
         _check.fail(
-            "the hypotheses must be of one source. Got several instead.", hint="one sentence a source"
+            "hypotheses must share a source. Got several instead.", hint="call sentence() for each source"
         )
     read = first.source if first.alignment is None else first.full_alignment()[1]
     shown: dict[str, Any] = {

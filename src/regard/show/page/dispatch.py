@@ -29,7 +29,7 @@ _DENSE = 1 << 22  # weights that are computed at once; more are summarized by bl
 
 
 def sections(shown: Any, query_labels: Labels = None, key_labels: Labels = None) -> list[Section]:
-    """Return the sections that show something that has weights.
+    """Return the sections of an object with attention weights.
 
     shown (..., n, m).
     """
@@ -52,8 +52,10 @@ def sections(shown: Any, query_labels: Labels = None, key_labels: Labels = None)
         if not shown:
             _check.fail("there is nothing to show: the list is empty", hint=NOTHING_RECORDED)
         return _several(list(shown), query_labels, key_labels)
-    rule = f"page takes queries, keys and values, or one thing that has weights. Got {type(shown).__name__} instead."
-    _check.fail(rule, kind=TypeError)
+    rule = (
+        "page takes queries, keys and values, or an Attention, a Translation, Heads or an array of weights."
+    )
+    _check.fail(f"{rule} Got {type(shown).__name__} instead.", kind=TypeError)
 
 
 def large(

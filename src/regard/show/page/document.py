@@ -55,9 +55,9 @@ class HtmlPage:
     Parameters
     ----------
     sections : sequence of Section
-        What it shows, from top to bottom.
+        The sections, from top to bottom.
     title : str
-        Its title.
+        The title.
 
     Examples
     --------
@@ -89,7 +89,7 @@ class HtmlPage:
 
     @property
     def text(self) -> str:
-        """What stands in for the page where no script runs, as in a notebook that is not trusted."""
+        """The text in place of the page where no script runs, as in a notebook that is not trusted."""
         parts = (
             f"{readable(_encodable(section.title))}\n\n{_encodable(section.text)}".strip()
             for section in self.sections
@@ -140,7 +140,7 @@ class HtmlPage:
 
 
 def _drawn(section: Section) -> dict[str, Any]:
-    """Return what the scripts read of a section."""
+    """Return the data of a section that the scripts read."""
     return {
         "view": section.view,
         "title": readable(section.title),

@@ -48,7 +48,7 @@ class AnySteps(Protocol):
 
     @property
     def query_weight(self) -> Array | None:
-        """What makes queries of states (D, A)."""
+        """The matrix (D, A) that maps states to queries; None if states are the queries."""
 
     @property
     def queries(self) -> Array:
@@ -122,7 +122,7 @@ def with_words(
     origin: str = "given",
     features: Sequence[str] | None = None,
 ) -> Section:
-    """Let a mechanism begin with the words that its queries, keys and values are made of.
+    """Begin a mechanism with the words from which its queries, keys and values are computed.
 
     words (n, d).
     """
@@ -250,7 +250,7 @@ def is_readable(*arrays: Array) -> bool:
 
 
 def fixed(queries: Array, keys: Array, values: Array) -> list[str]:
-    """Say why the numbers of a page can't be changed, if queries, keys and values are too large for that."""
+    """Explain that numbers can't be changed, if queries, keys and values are too large for that."""
     n, m = len(queries), len(keys)
     arrays = queries, keys, values
     if any(array.ndim != 2 for array in arrays) or (

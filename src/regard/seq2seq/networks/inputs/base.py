@@ -1,4 +1,4 @@
-"""The interface of a network's input: what becomes of tokens, vectors or images before the layers of an encoder.
+"""The interface of a network's input, which embeds tokens, vectors or images for the encoder.
 
 Letters: B sources of T positions, N of them that are not padding, F numbers of a row, W width of an annotation.
 """
@@ -26,7 +26,7 @@ Drop = Callable[[Array], tuple[Array, Callable[[Array], tuple[Array]]]]
 
 
 class Input(ABC):
-    """The input of a network: a frozen dataclass with the sizes of what it reads."""
+    """The input of a network: a frozen dataclass with the sizes of its sources."""
 
     kind: ClassVar[str]  #: in model files
     layered: ClassVar[bool] = True  #: whether layers of a recurrent network's encoder read it
@@ -63,7 +63,7 @@ class Input(ABC):
     def annotate(
         self, p: Mapping[str, Array], source: Array, padding: Padding, drop: Drop
     ) -> tuple[Array, Callable[[Array], Named]]:
-        """Annotate a padded source (T, B, F) that no recurrent layers read: (B, T, W), and the pullback."""
+        """Annotate a padded source (T, B, F) without recurrent layers: (B, T, W), and the pullback."""
         rows, embed_back = self.embed(p, padding.unpad_ids(source), np.cumsum(padding.lengths) - 1)
         dropped, drop_back = drop(np.ascontiguousarray(padding.pad(rows).swapaxes(0, 1)))
 
@@ -81,12 +81,11 @@ class Input(ABC):
         """Return a batch of sources (T, B, F) of lengths (B,) with noise and shifts; padding stays 0.
 
         Each image is shifted by -`shift` to `shift` pixels down and to the right, all equally probable. `noise` is the
-        standard deviation of the Gaussian noise that each number gets: where 1 is the range of an image, from which no
-        pixel leaves; and of vectors, where a model has standardised them, the deviation of their numbers.
+        standard deviation of Gaussian noise: of the pixels of an image, clipped to 0 to 1, or of standardised vectors.
         """
         return source
 
     def check_augmentation(self, *, shift: int, noise: float) -> None:
-        """Check that this input can be augmented so."""
+        """Raise if this input cannot be shifted, or cannot have noise."""
         if shift:
             _check.fail(f"shift must be 0 for a source that is no picture. Got {shift} instead.")

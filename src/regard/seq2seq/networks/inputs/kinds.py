@@ -1,4 +1,4 @@
-"""The inputs of networks by name: from what a source is, from a file, and as JSON."""
+"""The inputs of networks by name: for a source, from a file, and as JSON."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def input_of(source: Spec) -> Input | None:
 
 
 def check_fit(inputs: Input | None, source: Spec) -> None:
-    """Check that a network's input, None for tokens, fits a source, where both are of an untrusted file."""
+    """Check that a network's input, None for tokens, fits the source, both from an untrusted file."""
     needed = Spec(tokens=source.tokens) if inputs is None else inputs.spec
     if source != needed:
         _check.fail(f"the network must read what its source returns. It reads {needed}, and not {source}.")

@@ -69,7 +69,7 @@ class VectorInput(Input):
         return shapes | _block_shapes(width, blocks) if blocks else shapes
 
     def initialize(self, name: str, shape: tuple[int, ...], rng: np.random.Generator) -> Array | None:
-        """Return the mark of the end, which is as large as the normalised vectors of the sequence."""
+        """Return the initial mark of the end, as large as the normalised vectors of the sequence."""
         end: Array | None = rng.normal(0, 1, shape) if name == "vector_end" else None
         return end
 
@@ -95,7 +95,7 @@ class VectorInput(Input):
     def annotate(
         self, p: Mapping[str, Array], source: Array, padding: Padding, drop: Drop
     ) -> tuple[Array, Callable[[Array], Named]]:
-        """Annotate the vectors of sets: each attends to all others of its set, wherever they stand.
+        """Annotate the vectors of sets: each attends to all others of its set.
 
         Lee et al. 2019, "Set Transformer", section 3.1, with the normalisation of Xiong et al. 2020.
         """

@@ -1,4 +1,4 @@
-"""The attention of a recurrent decoder at each step of a translation: its states, their projection, annotations."""
+"""The attention of a recurrent decoder at each step of a translation: states, their projection, annotations."""
 
 from __future__ import annotations
 

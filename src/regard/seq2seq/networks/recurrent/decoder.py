@@ -31,7 +31,7 @@ Named = dict[str, Array]
 class Decoded(NamedTuple):
     """The decoder's output under teacher forcing.
 
-    `readout` (n, B, E): what each next token is predicted from, by a product with the target embedding; `weights` (n,
+    `readout` (n, B, E): predicts each next token, by a product with the target embedding; `weights` (n,
     B, T): the attention weights, if they were requested.
     """
 

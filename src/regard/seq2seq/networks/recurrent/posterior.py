@@ -4,9 +4,9 @@ A decoder attends before it knows the next token. Given the token::
 
     posterior_j  is proportional to  weights_j exp(logit of the token, context = annotation_j)
 
-where the logit is that of the readout with all attention on source position j. The softmax over the vocabulary, which
-would make a probability of it, is left out: a trained output layer hardly needs it, links have no more errors without
-it, and it would take most of the time, for each pair of source and target token.
+where the logit is that of the readout with all attention on source position j. The softmax over the vocabulary is left
+out: a trained output layer is nearly normalised, links have as few errors without it, and it would take most of the
+time.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ Attend = Callable[[Array], tuple[Array, Callable[[Array], Array]]]
 
 
 def no_dropout(rows: Array) -> tuple[Array, Callable[[Array], tuple[Array]]]:
-    """Return rows as they are, where dropout would be in training.
+    """Return rows unchanged, in place of dropout outside training.
 
     `rows`: any. Returns `pullback`: ``pullback(drows) -> (drows,)``.
     """

@@ -19,7 +19,7 @@ from regard.seq2seq.sources.text.vocabulary import END, SPECIAL
 __all__ = ["RARE", "Text"]
 
 LARGEST_VOCABULARY = 30_000  # of words, by default; other types of tokens have no limit
-RARE = 3  # a word that comes less often is learned badly
+RARE = 3  # times: a rarer word is learned badly
 _MANY_TEXTS = 5000
 _MOST_RARE = 0.05  # of the tokens that may be unknown, by default
 

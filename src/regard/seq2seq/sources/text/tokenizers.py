@@ -1,4 +1,4 @@
-"""Tokenizers: words, characters, subwords, or tokens of the user's.
+"""Tokenizers: words, characters, subwords, or the user's own tokens.
 
 A tokenizer splits text into tokens, maps tokens to ids, and joins tokens to text. It is stored as a few settings
 (`describe`, for JSON) and its vocabulary (`data`, bytes), from which `restore` creates it.
@@ -471,7 +471,7 @@ TOKEN_TYPES = (*_COUNTED, Subwords.token_type)
 
 
 class _BeforeSubwords(Words):
-    """Words, of which there are at most as many as subwords that have not been learned."""
+    """A tokenizer of words, in place of subwords that have not been learned, which are at least as many."""
 
     token_type = Subwords.token_type
 
@@ -532,7 +532,7 @@ def learn(
 
 
 def untrained(token_type: str, normalization: Normalization = "NFC") -> Tokenizer:
-    """Return a tokenizer that has learned no token; for subwords, one of words, of which there are at most as many."""
+    """Return a tokenizer without a vocabulary; in place of subwords, which must be learned, one of words."""
     return _UNTRAINED[token_type, normalization]
 
 
