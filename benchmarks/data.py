@@ -265,10 +265,10 @@ def gruut(language: str, most: int = GRUUT_WORDS) -> Split[Words]:
     """Return words of a language and their pronunciations: those of a lexicon, or at most so many of a larger one.
 
     A tenth of the words is the test, a fiftieth validation. The words of a spelling family
-    (`regard.seq2seq.corpus.families`) are in one part.
+    (`regard.seq2seq.corpus.spelling`) are in one part.
     """
     from regard.pronunciation import read
-    from regard.seq2seq.corpus.families import families
+    from regard.seq2seq.corpus.spelling import families
 
     (path,) = unpacked(GRUUT[language]).glob(f"*/gruut_lang_{language}/lexicon.db")
     lexicon = read(path)

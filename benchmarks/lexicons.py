@@ -30,7 +30,7 @@ from trial import BEAM, Options, arguments, header, train
 
 from data import GRUUT, GRUUT_WORDS, Split, Words, cmudict_of_phonebox, gruut, run, without_stress
 from regard.seq2seq import Seq2Seq, preset
-from regard.seq2seq.export.files import copied, export
+from regard.seq2seq.export.folder import copied, export
 from regard.seq2seq.training.presets import PRESETS
 
 PHONEBOX = (

@@ -122,7 +122,7 @@ def test_train_calibrates_on_held_out_lines(tmp_path: Path, capsys: pytest.Captu
     )
     calibration = Seq2Seq.load(tmp_path / "run").calibration
     assert calibration is not None
-    assert calibration.answers == 40  # a twentieth, which also chose the model
+    assert calibration.answers == 40  # a twentieth, which also selected the epoch
     before = (tmp_path / "run" / "model.safetensors").read_bytes()
     assert main(command) == 0
     assert (tmp_path / "run" / "model.safetensors").read_bytes() == before

@@ -93,7 +93,7 @@ def test_a_run_from_pairs_to_pictures(tmp_path: Path, capsys: pytest.CaptureFixt
     assert re.search(
         r"^epoch 2: validation loss .*, BLEU \d+\.\d \(greedy, \d pairs\), saved$", stderr, re.MULTILINE
     )
-    held_out = "held-out pairs that also chose the model"
+    held_out = "held-out pairs, which also selected the epoch"
     assert re.search(
         rf"^BLEU \d+\.\d with attention, on \d+ {held_out}, beam 5 \(nrefs:1\|case:mixed\|eff:no\|", stdout
     )
@@ -254,13 +254,16 @@ def test_the_origin_of_validation_and_test_pairs_is_reported(
         [
             (
                 ["--valid", str(pairs)],
-                "on 60 pairs, 60 of them learned from, that also chose the model, beam 5",
+                "on 60 pairs, 60 of them learned from, which also selected the epoch, beam 5",
             ),
-            (["--valid", str(half)], "on 8 pairs, 3 of them learned from, that also chose the model, beam 5"),
-            (["--valid", str(new)], "on 5 held-out pairs that also chose the model, beam 5"),
+            (
+                ["--valid", str(half)],
+                "on 8 pairs, 3 of them learned from, which also selected the epoch, beam 5",
+            ),
+            (["--valid", str(new)], "on 5 held-out pairs, which also selected the epoch, beam 5"),
             (
                 ["--valid", str(new), "--test", str(new)],
-                "on 5 held-out pairs that also chose the model, beam 5",
+                "on 5 held-out pairs, which also selected the epoch, beam 5",
             ),
             (["--valid", str(pairs), "--test", str(half)], "on 8 pairs, 3 of them learned from, beam 5"),
         ]
@@ -943,7 +946,7 @@ def test_two_files_and_links(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert capsys.readouterr().err.startswith("30 training pairs, 30 of them")
     (tmp_path / "links").write_text("0-0 1-1\n")
     message = refused([*arguments, "--out", str(tmp_path / "n")], capsys)
-    assert message == f"--links: {tmp_path / 'links'} has 1 lines for 30 pairs"
+    assert message == f"--links: {tmp_path / 'links'} must have a line for each of 30 pairs. Got 1 instead."
     (tmp_path / "links").write_text("0-0 1-1\n0-0 2-1\n\n" * 10)
     message = refused([*arguments, "--out", str(tmp_path / "n")], capsys)
     assert re.fullmatch(
@@ -1316,7 +1319,7 @@ def test_a_captioner_is_trained_measured_and_shown(
     stdout, stderr = capsys.readouterr()
     counted = "18 training pairs, 18 of them with at most 50 tokens in the target; 2 others for validation"
     assert counted in stderr
-    assert " with attention, on 2 held-out pairs that also chose the model, beam 5" in stdout
+    assert " with attention, on 2 held-out pairs, which also selected the epoch, beam 5" in stdout
     assert "by copying the source" not in stdout
     names = re.findall(r"^source: +(.*)$", stdout, re.MULTILINE)
     assert len(names) == 2

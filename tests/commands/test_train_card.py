@@ -182,7 +182,7 @@ def test_the_last_line_of_training_has_error_rates_of_words_and_phones(
     right = measured["any_variant"]
     rates = f"{100 * right['wer']:.1f} % of words are wrong (WER) and {100 * right['per']:.1f} % of phones (PER); "
     assert line.startswith(f"{measured['words']} held-out words, beam 5: {rates}")
-    assert "also chose the model" not in line
+    assert "also selected the epoch" not in line
 
 
 def small() -> Seq2Seq:

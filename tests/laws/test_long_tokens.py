@@ -18,8 +18,8 @@ import pytest
 from regard.cli import main
 from regard.pronunciation import Lexicon, Pronouncer, prepare
 from regard.seq2seq import Seq2Seq
-from regard.seq2seq.corpus.families import families
 from regard.seq2seq.corpus.pairs import read_pairs
+from regard.seq2seq.corpus.spelling import families
 from regard.seq2seq.evaluation.metrics import error_rate
 from regard.seq2seq.sources.text.vocabulary import LONGEST_TOKEN, SPECIAL, Vocabulary
 

@@ -21,7 +21,7 @@ from regard.pronunciation import Lexicon, read
 from regard.pronunciation.reading import places
 from regard.pronunciation.reviewing import Doubt, as_folds, doubts, worst_first
 from regard.seq2seq import Seq2Seq, Translation
-from regard.seq2seq.corpus.families import families
+from regard.seq2seq.corpus.spelling import families
 from regard.seq2seq.decoding.calibration import Calibration
 from regard.seq2seq.training.config import TrainingConfig
 

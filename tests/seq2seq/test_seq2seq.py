@@ -331,9 +331,7 @@ def test_an_option_with_an_effect_has_it(options: dict[str, Any]) -> None:
 def test_guided_alignment_and_links_go_with_each_other_and_attention() -> None:
     with pytest.raises(ValueError) as caught:
         Seq2Seq(training=TrainingConfig(guided_alignment=3.0)).fit(["a"], ["b"])
-    assert (
-        str(caught.value) == "guided_alignment needs links, whose loss it weighs. Got no links instead."
-    )
+    assert str(caught.value) == "guided_alignment needs links, whose loss it weighs. Got no links instead."
     with pytest.raises(ValueError) as caught:
         Seq2Seq(attention=False).fit(["a"], ["b"], links=[{(0, 0)}])
     assert str(caught.value) == "links must not be given without attention: they are targets of its weights."

@@ -2,8 +2,8 @@
 
 from regard._check.arrays import *  # noqa: F403
 from regard._check.errors import *  # noqa: F403
-from regard._check.files import *  # noqa: F403
 from regard._check.foreign import *  # noqa: F403
 from regard._check.layers import *  # noqa: F403
 from regard._check.numbers import *  # noqa: F403
-from regard._check.options import *  # noqa: F403
+from regard._check.paths import *  # noqa: F403
+from regard._check.unknown_options import *  # noqa: F403

@@ -22,9 +22,9 @@ from regard.commands.train.dictionary import reads_dictionary, right_answers
 from regard.seq2seq.decoding.beam import BEAM
 from regard.seq2seq.evaluation import metrics
 from regard.seq2seq.evaluation.held_out import share_wrong
-from regard.seq2seq.export.files import FILES, PAGE, VIEW, Draft, drafted
+from regard.seq2seq.export.conversion import check_exportable, network_alone
+from regard.seq2seq.export.folder import FILES, PAGE, VIEW, Draft, drafted
 from regard.seq2seq.export.graph import require_onnx
-from regard.seq2seq.export.network import check_exportable, network_alone
 from regard.seq2seq.model import Seq2Seq
 from regard.seq2seq.sources.text.tokenizers import Tokenizer
 from regard.seq2seq.sources.text.vocabulary import SPECIAL

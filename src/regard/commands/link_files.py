@@ -80,7 +80,8 @@ def read_links(file: LinkFile, skipped: Collection[int], count: int) -> list[Lin
     """Read the sure links of pairs."""
     golds = file.read()
     if len(golds) != count + len(skipped):
-        _check.fail(f"--links: {file.path} has {len(golds)} lines for {count + len(skipped)} pairs")
+        rule = f"--links: {file.path} must have a line for each of {count + len(skipped)} pairs."
+        _check.fail(f"{rule} Got {len(golds)} instead.")
     left_out = bytearray(len(golds) + 1)
     for number in skipped:
         left_out[number] = True

@@ -17,7 +17,7 @@ from regard.seq2seq.decoding.hypothesis import Hypothesis
 from regard.seq2seq.decoding.restrictions import Restricted, Restrictions, blocked, repetitions
 from regard.seq2seq.decoding.sampling import sample
 from regard.seq2seq.decoding.search import FIRST
-from regard.seq2seq.export.files import copied as copied_file
+from regard.seq2seq.export.folder import copied as copied_file
 from regard.seq2seq.sources.text.vocabulary import END, START, UNKNOWN
 
 Words = tuple[int, ...]

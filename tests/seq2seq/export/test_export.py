@@ -23,8 +23,8 @@ from regard.seq2seq.decoding.restrictions import Restrictions, repetitions
 from regard.seq2seq.evaluation.held_out import as_held_out
 from regard.seq2seq.export import files
 from regard.seq2seq.export.comparison import TOLERANCE, allowed, compare
-from regard.seq2seq.export.files import FILES, copied, drafted, export
-from regard.seq2seq.export.network import check_exportable
+from regard.seq2seq.export.conversion import check_exportable
+from regard.seq2seq.export.folder import FILES, copied, drafted, export
 from regard.seq2seq.networks.families import build
 from regard.seq2seq.networks.recurrent.config import RecurrentConfig
 from regard.seq2seq.sources.text.source import Text

@@ -76,7 +76,7 @@ def drawn(config: Config, scale: float = 0.4) -> Any:
 
 
 def sessions(network: Any) -> tuple[Any, Any]:
-    from regard.seq2seq.export.network import graphs
+    from regard.seq2seq.export.conversion import graphs
 
     made = graphs(network, {})
     encoder, step = (
@@ -161,7 +161,7 @@ def test_hypotheses_of_one_source_need_no_copies_of_it(config: Config) -> None:
 
 @pytest.mark.parametrize("config", CONFIGS, ids=repr)
 def test_the_files_have_standard_operators_of_opset_13_in_ir_8(config: Config) -> None:
-    from regard.seq2seq.export.network import graphs
+    from regard.seq2seq.export.conversion import graphs
 
     made = graphs(drawn(config), {"format": "x"})
     for name, model in made.items():
@@ -180,7 +180,7 @@ def test_the_files_have_standard_operators_of_opset_13_in_ir_8(config: Config) -
 
 
 def test_a_parameter_is_stored_once() -> None:
-    from regard.seq2seq.export.network import graphs
+    from regard.seq2seq.export.conversion import graphs
 
     for config in (recurrent(), transformer()):
         network = drawn(config)

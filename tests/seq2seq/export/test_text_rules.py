@@ -14,7 +14,7 @@ from exported import LINES
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.seq2seq.export.files import copied
+from regard.seq2seq.export.folder import copied
 from regard.seq2seq.export.rules import rules, words_pattern
 from regard.seq2seq.sources.text.tokenizers import Subwords, Tokenizer, Words, learn
 from regard.seq2seq.sources.text.vocabulary import SPECIAL, Vocabulary

@@ -80,7 +80,9 @@ def test_a_translation_of_another_model_is_rejected(model: Seq2Seq) -> None:
     for other_model in (other, Seq2Seq(epochs=1).fit(*PAIRS), Seq2Seq(epochs=1, attention=False).fit(*PAIRS)):
         with pytest.raises(ValueError, match="must come from this model"):
             model.heads(other_model.align(["two one"], ["deux un"])[0])
-    with pytest.raises(TypeError, match=r"translation must be a Translation, such as translate\(\[text\]\)\[0\]\. Got list"):
+    with pytest.raises(
+        TypeError, match=r"translation must be a Translation, such as translate\(\[text\]\)\[0\]\. Got list"
+    ):
         model.heads(model.translate(["two"]))  # type: ignore[arg-type]
 
 

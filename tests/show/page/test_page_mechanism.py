@@ -174,7 +174,11 @@ def test_a_decoder_is_the_recurrence_of_its_contexts(tab: Any) -> None:
         ),
         ((np.eye(2), np.eye(3), np.eye(2)), {}, "keys and values must share their length m: 3 and 2"),
         (([],), {}, "there is nothing to show: the list is empty"),
-        ((np.eye(2), np.eye(2)), {}, "page takes queries, keys and values, or an Attention, a Translation, Heads or an array of weights."),
+        (
+            (np.eye(2), np.eye(2)),
+            {},
+            "page takes queries, keys and values, or an Attention, a Translation, ",
+        ),
         (
             (np.eye(2), np.eye(2), np.eye(2)),
             {"softcap": 0},

@@ -32,7 +32,7 @@ from regard.pronunciation import Lexicon
 from regard.pronunciation.ipa import PHONES
 from regard.pronunciation.reading import places
 from regard.pronunciation.reviewing import Doubt, as_folds, doubts, worst_first
-from regard.seq2seq.corpus.families import families
+from regard.seq2seq.corpus.spelling import families
 from regard.seq2seq.corpus.splits import by_family, hold_out
 from regard.seq2seq.decoding.calibration import FEWEST
 from regard.seq2seq.model import Seq2Seq

@@ -107,7 +107,7 @@ def _describe_test(data: Data, test: Sequence[Pair]) -> str:
     pairs = with_noun(count, "held-out pair")
     if learned:
         pairs = f"{with_noun(count, 'pair')}, {learned} of them learned from"
-    return pairs if data.own_test else f"{pairs}{',' * bool(learned)} that also chose the model"
+    return pairs if data.own_test else f"{pairs}, which also selected the epoch"
 
 
 # --------------------------------------------------------------------------------------------------- while it trains
@@ -381,7 +381,7 @@ def _describe_words(data: Data, words: Collection[str]) -> str:
     learned = _learned(data, words)
     described = with_noun(len(words), "word" if learned else "held-out word")
     described += f", {learned} of them learned from" * bool(learned)
-    return described if data.own_test else f"{described}{',' * bool(learned)} that also chose the model"
+    return described if data.own_test else f"{described}, which also selected the epoch"
 
 
 def show_examples(model: Seq2Seq, files: RunFiles, test: Sequence[Pair]) -> None:

@@ -7,8 +7,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from regard.seq2seq.corpus.families import families
 from regard.seq2seq.corpus.pairs import Pair
+from regard.seq2seq.corpus.spelling import families
 
 __all__ = ["SEED", "Groups", "by_family", "hold_out", "split_validation"]
 

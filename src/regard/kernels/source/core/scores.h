@@ -190,15 +190,15 @@ Scale<T> scale_of(const Problem& p) {
 template <class T>
 struct Extent {
     static constexpr T LIMIT = std::numeric_limits<T>::max();
-    V<T> largest_size{}, smallest_size = broadcast(-LIMIT);  // `least` is negated, so that each update is one maximum
+    V<T> largest_size{}, negated_smallest = broadcast(-LIMIT);  // negated, so that each update is a maximum
     INLINE void include(V<T> x) {
         x = x < 0 ? -x : x;
         largest_size = larger(largest_size, x);
-        smallest_size = larger(smallest_size, x > 0 ? -x : broadcast(-LIMIT));
+        negated_smallest = larger(negated_smallest, x > 0 ? -x : broadcast(-LIMIT));
     }
     INLINE I<T> scales_exactly(T factor) const {  // whether scaling by the factor neither overflows nor underflows
         const T size = std::abs(factor);
-        return largest_size * size <= LIMIT && smallest_size * -size >= std::numeric_limits<T>::min();
+        return largest_size * size <= LIMIT && negated_smallest * -size >= std::numeric_limits<T>::min();
     }
 };
 
@@ -210,12 +210,13 @@ NOINLINE void split_scale(const Problem& p, T factor, const T* row, T& query_sca
     Extent<T> extent;
     int64_t c = 0;
     for (; c + L<T> <= p.d; c += L<T>) extent.include(load(row + c));
-    T largest_size = largest<T>(extent.largest_size), smallest_size = largest<T>(extent.smallest_size);
+    T largest_size = largest<T>(extent.largest_size), negated_smallest = largest<T>(extent.negated_smallest);
     for (; c < p.d; c++) {
         T x = std::abs(row[c]);
-        largest_size = std::max(largest_size, x), smallest_size = x > 0 ? std::max(smallest_size, -x) : smallest_size;
+        largest_size = std::max(largest_size, x),
+        negated_smallest = x > 0 ? std::max(negated_smallest, -x) : negated_smallest;
     }
-    extent.largest_size = broadcast(largest_size), extent.smallest_size = broadcast(smallest_size);
+    extent.largest_size = broadcast(largest_size), extent.negated_smallest = broadcast(negated_smallest);
     if (extent.scales_exactly(factor)[0]) query_scale = factor, score_scale = 1;
 }
 // The same for NV vectors of queries [element][query], which are multiplied by their factor.

@@ -81,7 +81,7 @@ class _Recording(Forward):
         return super().attend(query)
 
 
-class _WatchedStepper(RecurrentStepper):
+class _RecordingStepper(RecurrentStepper):
     """The steps of one hypothesis, and their states that attend."""
 
     def __init__(self, p: Mapping[str, Array], c: RecurrentConfig, encoded: Encoded) -> None:
@@ -106,7 +106,7 @@ def decoder_steps(
     """
     p, c = network.parameters, network.config
     encoded, _ = encode(p, c, *source_batch([source]), keep=False)
-    stepper = _WatchedStepper(p, c, encoded)
+    stepper = _RecordingStepper(p, c, encoded)
     for token in before:
         stepper(np.array([[token]]))
     return DecoderAttention(

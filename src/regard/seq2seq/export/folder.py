@@ -17,8 +17,8 @@ from regard import _check, _files
 from regard.seq2seq.decoding.restrictions import Restricted, Restrictions
 from regard.seq2seq.decoding.search import longest
 from regard.seq2seq.export.comparison import SHORT, TOLERANCE, Comparison, compare
+from regard.seq2seq.export.conversion import graphs, network_alone
 from regard.seq2seq.export.graph import require_onnx
-from regard.seq2seq.export.network import graphs, network_alone
 from regard.seq2seq.export.quantized import quantize
 from regard.seq2seq.export.rules import rules
 from regard.seq2seq.networks.base import Network

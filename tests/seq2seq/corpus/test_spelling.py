@@ -8,7 +8,7 @@ import unicodedata
 import numpy as np
 import pytest
 
-from regard.seq2seq.corpus.families import families
+from regard.seq2seq.corpus.spelling import families
 from regard.seq2seq.corpus.splits import by_family, hold_out, split_validation
 from regard.seq2seq.sources import Text
 
