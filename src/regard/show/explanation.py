@@ -138,7 +138,7 @@ class Explanation(InNotebook):
         >>> import regard
         >>> story = regard.explain(queries=[[2.0]], keys=[[0.0], [1.0]], values=[[0.0], [4.0]], digits=2)
         >>> print(story.step(3).splitlines()[-1])
-        word 1  3.52
+        query 1  3.52
         """
         name = _NUMBERED.get(name, name) if isinstance(name, int) else name
         if name not in STEPS:
@@ -217,7 +217,7 @@ class Explanation(InNotebook):
         Examples
         --------
         >>> import regard
-        >>> regard.explain([[2.0]], [[0.0], [1.0]], [[0.0], [4.0]]).in_browser("Two words")
+        >>> regard.explain(queries=[[2.0]], keys=[[0.0], [1.0]], values=[[0.0], [4.0]]).in_browser("Two words")
         HtmlPage('Two words': mechanism)
         """
         names = self.page.query_names, self.page.key_names

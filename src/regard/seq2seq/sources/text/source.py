@@ -41,8 +41,8 @@ class Text(Source):
 
     Examples
     --------
-    >>> Text().read("don't wait"), Text("characters").read("wait")
-    (('don', "'t", 'wait'), ('w', 'a', 'i', 't'))
+    >>> Text().read("no wait"), Text("characters").read("wait")
+    (('no', 'wait'), ('w', 'a', 'i', 't'))
     """
 
     kind: str = "words"
