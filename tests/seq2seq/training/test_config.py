@@ -66,7 +66,7 @@ def test_steps_are_given_alone(other: str) -> None:
 
 
 def test_rdrop_needs_dropout() -> None:
-    with pytest.raises(ValueError, match=r"^rdrop must be 0 without dropout: .* Got 1\.0 instead\.$"):
+    with pytest.raises(ValueError, match=r"^rdrop must be 0 without dropout, .* Got 1\.0 instead\.$"):
         TrainingConfig(rdrop=1, dropout=0)
     assert TrainingConfig(rdrop=1).dropout is None  # it is chosen, and not 0
 

@@ -94,7 +94,7 @@ def test_the_steps_follow_the_number_of_words(count: int, steps: int) -> None:
 
 
 def test_the_expected_time_is_said_of_the_networks_whose_speed_is_known() -> None:
-    longer = PRESETS["pronunciation"].longer
+    longer = PRESETS["pronunciation"].longer_training
     few = expected_time("pronunciation", FEW, preset("pronunciation", FEW))
     assert few.startswith("training takes 5,000 steps, by the number of words: about a minute on two free")
     assert longer not in few
