@@ -52,6 +52,7 @@ LAYERS = [
     *(
         "_attention",
         "cache",
+        "attribution",
         "_chunks",
         "nn",
         "outofcore",
