@@ -213,7 +213,10 @@ def test_the_sentence_has_the_figures() -> None:
 # ------------------------------------------------------------------------------------------------------ errors
 
 WRONG: dict[str, tuple[Any, str]] = {
-    "lengths": (lambda: attribution.contributions(np.ones((2, 3)), np.ones((4, 1))), "values must be (..., 3, e)"),
+    "lengths": (
+        lambda: attribution.contributions(np.ones((2, 3)), np.ones((4, 1))),
+        "values must be (..., 3, e)",
+    ),
     "nan": (lambda: attribution.contributions([[np.nan]], [[1.0]]), "weights must hold finite numbers"),
     "vector": (
         lambda: attribution.contributions([1.0], [[1.0]]),
