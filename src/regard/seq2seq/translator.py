@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from regard import _check
 from regard._display import Displayed
 from regard._threads import one_blas_thread, two_threads
+from regard.attribution import erasure
 from regard.context import recording
 from regard.seq2seq.alignment.links import copies
 from regard.seq2seq.corpus.batching import EncodedPair, Ids, collate, source_batch
@@ -679,6 +680,62 @@ class Translator(ABC):
             for (key, (source, target)), hypothesis in zip(once.items(), forced, strict=True)
         }
         return [aligned[key] for key in keys]
+
+    def erasure(self, translation: Translation, source: Any = None, *, by: str | None = None) -> Array:
+        """Return what the log-probability of each target token loses without each source token.
+
+        It is the importance that `regard.attribution.agreement` compares with `Translation.alignment`.
+
+        Parameters
+        ----------
+        translation : Translation
+            What `translate` or `align` has returned.
+        source : optional
+            The source of the translation where it is an array, which a translation doesn't hold.
+        by : {"unknown", "deletion", "mean"}, optional
+            What becomes of an erased token: the unknown token (text, by default), nothing, or the mean of all vectors
+            (vectors, by default).
+
+        Returns
+        -------
+        array (n, m)
+            Rows for the target's n tokens, columns for the source's; of text the last column, that of </s>, is 0.
+
+        Raises
+        ------
+        ValueError
+            If the model reads pictures, or `by` does not go with its source.
+
+        References
+        ----------
+        Li, Monroe and Jurafsky 2016, "Understanding Neural Networks through Representation Erasure".
+
+        Examples
+        --------
+        >>> from regard.seq2seq import Seq2Seq
+        >>> model = Seq2Seq(epochs=40).fit(["one", "two", "one two"], ["un", "deux", "un deux"])
+        >>> (translation,) = model.translate(["one two"])
+        >>> model.erasure(translation).argmax(axis=1)
+        array([0, 1])
+        """
+        read, is_text = self._read_again(translation, source), self.model.source.tokenizer is not None
+        rows: Any = list(read.rows) if is_text else np.asarray(read.rows)
+        count = len(read.example) if is_text else len(rows)
+        if not is_text and count != len(translation.source):
+            _check.fail(f"the source must be text or vectors. Got {self.model.source.kind} instead.")
+        replacements = {"unknown": UNKNOWN} if is_text else {"mean": rows.mean(axis=0)}
+        by = _check.choice("by", by or next(iter(replacements)), [*replacements, "deletion"])
+        if by == "deletion" and not is_text and count == 1:
+            _check.fail("by must not be 'deletion' for a single vector: nothing would be left.")
+        ids = [START, *translation.ids, END]
+
+        def log_probabilities(variants: list[Any]) -> Array:
+            sources = [[*each, *rows[count:]] if is_text else np.array(each) for each in variants]
+            forced = self._forced(sources, [ids] * len(sources), Scoring())
+            return np.array([each.log_probabilities[: len(translation.ids)] for each in forced])
+
+        losses = erasure(log_probabilities, rows[:count], replacement=replacements.get(by))
+        return np.pad(losses, ((0, 0), (0, len(translation.source) - count)))
 
     def _read_targets(self, targets: Sequence[Any]) -> list[Example]:
         """Read targets, and check how long they are."""
