@@ -31,6 +31,7 @@ from regard.seq2seq.decoding.restrictions import Restricted, Restrictions
 from regard.seq2seq.decoding.sampling import sample
 from regard.seq2seq.extras.base import Reranker
 from regard.seq2seq.networks.base import Predictor
+from regard.seq2seq.sources.arrays import scaled
 from regard.seq2seq.sources.example import Example
 from regard.seq2seq.sources.text.vocabulary import END, LONGEST_TOKEN, SPECIAL, START, UNKNOWN
 from regard.seq2seq.storage.model_file import Model
@@ -682,7 +683,7 @@ class Translator(ABC):
         return [aligned[key] for key in keys]
 
     def erasure(self, translation: Translation, source: Any = None, *, by: str | None = None) -> Array:
-        """Return what the log-probability of each target token loses without each source token.
+        """Return what the log-probability of each target token loses without each source token, vector or cell.
 
         It is the importance that `regard.attribution.agreement` compares with `Translation.alignment`.
 
@@ -693,8 +694,9 @@ class Translator(ABC):
         source : optional
             The source of the translation where it is an array, which a translation doesn't hold.
         by : {"unknown", "deletion", "mean"}, optional
-            What becomes of an erased token: the unknown token (text, by default), nothing, or the mean of all vectors
-            (vectors, by default).
+            What becomes of an erased token: the unknown token (by default of text); nothing; the mean of all vectors,
+            or of all cells of a picture (by default of these, which need at least two for "deletion"; pictures have
+            "mean" alone).
 
         Returns
         -------
@@ -704,7 +706,7 @@ class Translator(ABC):
         Raises
         ------
         ValueError
-            If the model reads pictures, or `by` does not go with its source.
+            If `by` does not go with the source.
 
         References
         ----------
@@ -719,14 +721,12 @@ class Translator(ABC):
         array([0, 1])
         """
         read, is_text = self._read_again(translation, source), self.model.source.tokenizer is not None
-        rows: Any = list(read.rows) if is_text else np.asarray(read.rows)
+        rows: Any = list(read.rows) if is_text else scaled(np.asarray(read.rows))
         count = len(read.example) if is_text else len(rows)
-        if not is_text and count != len(translation.source):
-            _check.fail(f"the source must be text or vectors. Got {self.model.source.kind} instead.")
-        replacements = {"unknown": UNKNOWN} if is_text else {"mean": rows.mean(axis=0)}
-        by = _check.choice("by", by or next(iter(replacements)), [*replacements, "deletion"])
-        if by == "deletion" and not is_text and count == 1:
-            _check.fail("by must not be 'deletion' for a single vector: nothing would be left.")
+        replacements: dict[str, Any] = {"unknown": UNKNOWN} if is_text else {"mean": rows.mean(axis=0)}
+        if self.model.source.spec.grid is None and (is_text or count > 1):  # something must be left
+            replacements["deletion"] = None
+        replacement = replacements[_check.choice("by", by or next(iter(replacements)), replacements)]
         ids = [START, *translation.ids, END]
 
         def log_probabilities(variants: list[Any]) -> Array:
@@ -734,7 +734,7 @@ class Translator(ABC):
             forced = self._forced(sources, [ids] * len(sources), Scoring())
             return np.array([each.log_probabilities[: len(translation.ids)] for each in forced])
 
-        losses = erasure(log_probabilities, rows[:count], replacement=replacements.get(by))
+        losses = erasure(log_probabilities, rows[:count], replacement=replacement)
         return np.pad(losses, ((0, 0), (0, len(translation.source) - count)))
 
     def _read_targets(self, targets: Sequence[Any]) -> list[Example]:
