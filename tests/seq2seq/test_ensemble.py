@@ -287,7 +287,7 @@ def other_memory(folder: Path) -> Seq2Seq:
 @pytest.mark.parametrize(
     ("one", "two", "text"),
     [
-        ({}, {"lower": False}, "know the same tokens of the source"),
+        ({}, {"lower": False}, "read sources in the same way"),
         ({}, {"target": "tokens"}, "know the same tokens of the target"),
         ({}, {"extras": {"translation_memory": 1}}, "have the same translation_memory, or none"),
         (
@@ -422,7 +422,7 @@ def test_evaluate_together(capsys: pytest.CaptureFixture[str]) -> None:
         (["translate", "one", "lines", "--ensemble", "one/../one"], "must be different files"),
         (
             ["translate", "one", "lines", "--ensemble", "other"],
-            "of the source. Model 2 differs from model 1; hint: train them on the same pairs",
+            "in the same way. Model 2 differs from model 1; hint: train them on the same pairs",
         ),
         (["translate", "one", "lines", "--ensemble", "nothing"], "nothing: No such file or directory"),
         (["evaluate", "one", "test", "--ensemble", "one"], "must be different files"),
@@ -438,7 +438,10 @@ def test_evaluate_together(capsys: pytest.CaptureFixture[str]) -> None:
             ["align", "one", "test", "--ensemble", "three", "--posterior"],
             "--posterior needs recurrent models: a transformer attends several times",
         ),
-        (["align", "one", "test", "--ensemble", "other"], "one and other: models must know the same tokens"),
+        (
+            ["align", "one", "test", "--ensemble", "other"],
+            "one and other: models must read sources in the same way",
+        ),
         (["align", "one", "test", "--reverse", "two", "--reverse", "two"], "must be different files"),
         (
             ["evaluate", "one", "test", "--ensemble", "two", "--names", "a", "b"],

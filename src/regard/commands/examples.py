@@ -27,7 +27,7 @@ def load_pairs(
 
 def loaded(names: Sequence[str], source: Source, file: str, locations: Sequence[str]) -> list[Example]:
     """Read texts, or files whose names are relative to the folder of the list, with progress."""
-    if source.tokenizer is not None:
+    if not source.reads_files:
         return [source.load(text, f"{where}: ") for text, where in zip(names, locations, strict=True)]
     examples: dict[str, Example] = {}  # a picture with several captions is read once
     with Progress(len(set(names)), f"reading {source.kind}", unit=source.unit) as progress:

@@ -71,8 +71,8 @@ def load_all(path: Path, ensemble: Sequence[Path], *, arrays: bool | None = Fals
         _check.fail("the models of an ensemble must be different files")
     models = [Seq2Seq.load(file) for file in (path, *ensemble)]
     source = models[0].model.source
-    if arrays is not None and (source.tokenizer is None) is not arrays:
-        source_type = source.kind if source.tokenizer is None else "text"
+    if arrays is not None and source.reads_files is not arrays:
+        source_type = source.kind if source.reads_files else "text"
         verb = "translate" if arrays else "caption"
         _check.fail(f"{path} is a model of {source_type}.", hint=f"regard {verb} uses it")
     for other, model in zip(ensemble, models[1:], strict=True):

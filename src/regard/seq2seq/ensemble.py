@@ -176,12 +176,9 @@ def _check_models(models: Any) -> None:
 
 def _requirements(first: Model[Predictor], other: Model[Predictor]) -> list[tuple[str, object, object]]:
     """Return for each requirement its text and the values of both models, which must be equal."""
-    arrays = first.source.tokenizer is None or other.source.tokenizer is None
-    same_source = "read sources in the same way" if arrays else "know the same tokens of the source"
-    how: list[object] = [model.source if arrays else model.source.settings() for model in (first, other)]
     one, two = ((model.target.describe(), model.target.data()) for model in (first, other))
     return [
-        (same_source, how[0], how[1]),
+        ("read sources in the same way", first.source, other.source),
         ("know the same tokens of the target", one, two),
         *(
             (f"have the same {name}, or none", _shared_part(first, name), _shared_part(other, name))

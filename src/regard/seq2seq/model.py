@@ -170,8 +170,8 @@ class Seq2Seq(Translator):
 
     def _check_source(self) -> None:
         """Check that the options of the source's tokens go with it."""
-        if self.reader.tokenizer is None and (self.extras or self.lower is not None):
-            option = "extras" if self.extras else "lower"
+        given = ["extras"] * bool(self.extras) + ["lower"] * (self.lower is not None)
+        for option in [name for name in given if name not in self.reader.accepts]:
             rule = f"{option} must not be given with a source of arrays: it is about the source's tokens."
             _check.fail(rule)
         if isinstance(self.source, Source) and self.lower is not None:
@@ -697,16 +697,9 @@ class Seq2Seq(Translator):
 
 def token_options(model: files.Model[Any]) -> dict[str, Any]:
     """Return the options of `Seq2Seq` that choose the source and the tokens of a model."""
-    source, options = model.source, model.target.describe()
-    if source.tokenizer is not None:
-        options |= source.tokenizer.describe()  # the source's where both have one
-    return {
-        "source": source if source.tokenizer is None else source.kind,
-        "target": model.target.token_type,
-        "lower": None if source.tokenizer is None else options["lower"],
-        "normalization": options["normalization"],
-        "subwords": options.get("method"),
-    }
+    target = model.target.describe()
+    options = {"normalization": target["normalization"], "subwords": target.get("method")}
+    return options | {"target": model.target.token_type} | model.source.model_options()
 
 
 def _without_markers(tokens: Sequence[str]) -> tuple[str, ...]:

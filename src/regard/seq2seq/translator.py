@@ -807,8 +807,8 @@ class Translator(ABC):
         """Read sources, and append the tokens of an extra."""
         source = self.model.source
         examples = [source.load(given, f"source {number}: ") for number, given in enumerate(sources, 1)]
-        if source.tokenizer is not None:
-            for number, example in enumerate(examples, 1):
+        for number, example in enumerate(examples, 1):
+            if not source.is_short(example, LONGEST_SENTENCE):
                 check_length(len(example), f"source {number}: ")
         return self._read(examples)
 
@@ -818,11 +818,7 @@ class Translator(ABC):
             got = type(translation).__name__
             rule = f"translation must be a Translation, such as translate([text])[0]. Got {got} instead."
             _check.fail(rule, kind=TypeError)
-        if self.model.source.tokenizer is not None:
-            source = Example(translation.source[:-1], self.model.source.layout)
-        elif source is None:
-            _check.fail("source must be given for a source of arrays, which a translation doesn't hold.")
-        return self._read_all([source])[0]
+        return self._read_all([self.model.source.reread(translation.source, source)])[0]
 
     def _read(self, examples: Sequence[Example]) -> list[_Read]:
         """Return the inputs of the network for examples."""

@@ -78,17 +78,17 @@ def read_for_models(
     """Return the test set with the token types of the models, and its sources as the first model reads them."""
     source, target = models[0].model.source, models[0].model.target.token_type
     sources = [model.model.source for model in models]
-    if len({one.layout if one.tokenizer is None else None for one in sources}) > 1:
+    if len({one.layout if one.reads_files else None for one in sources}) > 1:
         _check.fail("the models to compare must all read text, or arrays of the same size")
     names = test.sources or []
-    if source.tokenizer is None:
-        if args.gold:
-            _check.fail(f"--gold has links between words: {args.model} reads {source.kind}")
+    if args.gold and "links" not in source.accepts:
+        _check.fail(f"--gold has links between words: {args.model} reads {source.kind}")
+    if source.reads_files:
         paths = [example_path(str(args.test), name) for name in names]
         check_outputs(output_files(args), [Path(file_of(path)) for path in paths])
     locations = [f"{test.name}, source {i}" for i in range(1, len(names) + 1)]
     examples = loaded(names, source, str(args.test), locations)
-    if source.tokenizer is None:
+    if source.reads_files:
         return test._replace(sources=None, token_types=(None, target)), examples
     return test._replace(token_types=(source.kind, target)), examples
 

@@ -48,7 +48,6 @@ __all__ = [
     "sample_pairs",
     "short_warning",
     "show_examples",
-    "where_tokens_are",
 ]
 
 _SAMPLE_PAIRS = 200  # sources for validation, which are translated after each epoch
@@ -73,7 +72,7 @@ def describe_pairs(data: Data, model: Seq2Seq, training: Training, test: int, lo
     tested = " and test" if not data.own_test and test == count else f", {test} for test"
     return (
         f"{with_noun(len(data.train), 'training pair')}, {len(training.pairs)} of them with at most"
-        f" {with_noun(longest, 'token')} {where_tokens_are(model)}; {valid} for validation{tested}"
+        f" {with_noun(longest, 'token')} {model.reader.limited_sides}; {valid} for validation{tested}"
         f"{_describe_rare(model, training)}"
     )
 
@@ -88,13 +87,8 @@ def _describe_rare(model: Seq2Seq, training: Training) -> str:
     described = f"; {100 * unknown:.1f} % of the target tokens are unknown"
     if not unknown:
         described = f"; no target token is unknown, {100 * rare:.1f} % come fewer than {RARE} times"
-    sides = "--source subwords " * (model.reader.tokenizer is not None) + "--target subwords"
+    sides = "--source subwords " * ("subwords" in model.reader.accepts) + "--target subwords"
     return described + f": {sides} learns parts of rare words" * (unknown + rare >= _MANY_RARE)
-
-
-def where_tokens_are(model: Seq2Seq) -> str:
-    """Return which sides of a pair have tokens."""
-    return "in the target" if model.reader.tokenizer is None else "on both sides"
 
 
 def _describe_test(data: Data, test: Sequence[Pair]) -> str:
@@ -153,9 +147,8 @@ class Reporter:
         if done:
             self.progress.write(f"resuming after step {done} of {first.total}")
         self.tokens, self.pairs = _Pace(), _Pace()
-        has_tokens = model.reader.tokenizer is not None
-        self.shown = self.tokens if has_tokens else self.pairs
-        self.unit = model.target if has_tokens else model.reader.unit
+        self.unit = model.reader.unit or model.target
+        self.shown = self.pairs if model.reader.unit else self.tokens
         self.forecast_at: float | None = first.seconds + _FORECAST_SECONDS  # None once it has been printed
         self.last = 0  # the last reported epoch
         self.since: float | None = None  # the time of the first step is unknown
@@ -424,7 +417,7 @@ def _save_page(
 def _examples(model: Seq2Seq, test: Sequence[Pair]) -> list[Pair]:
     """Return three pairs with different sources from all parts of the test, long ones if there are enough."""
     different = list({str(pair[0]): pair for pair in test}.values())
-    side = 1 if model.reader.tokenizer is None else 0  # the source, if it has tokens
+    side = 1 if model.reader.reads_files else 0
     long = [pair for pair in different if 6 <= len(pair[side]) <= 40]
     pairs = long if len(long) >= EXAMPLES else different
     return [pairs[len(pairs) * part // 4] for part in (1, 2, 3)] if len(pairs) >= EXAMPLES else pairs

@@ -38,7 +38,6 @@ from regard.commands.train.report import (
     print_rates,
     short_warning,
     show_examples,
-    where_tokens_are,
 )
 from regard.seq2seq import extras
 from regard.seq2seq.corpus.pairs import Pair
@@ -106,7 +105,7 @@ def train_all(
         one.begin(data, longest)
     test = short_pairs(models[0], data.test, longest)
     if not test:
-        limit = f"{with_noun(longest, 'token')} {where_tokens_are(models[0])}"
+        limit = f"{with_noun(longest, 'token')} {models[0].reader.limited_sides}"
         _check.fail(f"{data.tested}: no pair has at most {limit}")
     with prepared_runs(runs):
         note(describe_pairs(data, models[0], runs[0].training, len(test), most))

@@ -25,8 +25,7 @@ def target_ids(tokenizer: Tokenizer, target: Sequence[str]) -> list[int]:
 
 def is_short(source: Source, pair: Pair, longest: int) -> bool:
     """Return whether both sides of a pair have between 1 and `longest` tokens; rows of numbers have no limit."""
-    sides = pair[1:] if source.tokenizer is None else pair
-    return all(0 < len(side) <= longest for side in sides)
+    return source.is_short(pair[0], longest) and 0 < len(pair[1]) <= longest
 
 
 def encode_pairs(
@@ -52,8 +51,7 @@ def encode_pairs(
     corpus = Corpus(encoded())
     if not len(corpus):
         count = f"{len(pairs)} pair{'s' * (len(pairs) != 1)}"
-        where = "in the target" if source.tokenizer is None else "on both sides"
-        most = f"{longest} (max_tokens) tokens {where}"
+        most = f"{longest} (max_tokens) tokens {source.limited_sides}"
         _check.fail(f"no {what} pair has between 1 and {most}: {count} given")
     return corpus
 

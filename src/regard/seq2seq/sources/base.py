@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import fields
 from typing import Any, ClassVar, NamedTuple, Self, TypeGuard
 
@@ -61,8 +61,16 @@ class Source(ABC):
     `spec` and `read`.
     """
 
-    unit: ClassVar[str] = "examples"  #: of progress
+    unit: ClassVar[str] = "examples"  #: of progress; empty where tokens of the target are counted
     options: ClassVar[Mapping[str, Option]] = {}  #: of ``regard train``, by name
+    task: ClassVar[str] = "captions"  #: of ``regard train``, where ``--task`` does not name another
+    reads_files: ClassVar[bool] = (
+        True  #: whether files of pairs have names of files, relative to their folder
+    )
+    accepts: ClassVar[frozenset[str]] = (
+        frozenset()
+    )  #: options that only tokens have: extras, links, lower, subwords
+    limited_sides: ClassVar[str] = "in the target"  #: where a limit of tokens applies
 
     @property
     @abstractmethod
@@ -113,9 +121,23 @@ class Source(ABC):
         """Return an example as a network reads it: ids with END, or rows (m, F) of float32, or of uint8 as 0 to 1."""
         return example.content
 
+    def is_short(self, example: Example, longest: int) -> bool:
+        """Return whether an example has between 1 and so many tokens; rows of numbers have no limit."""
+        return True
+
     def names(self, example: Example) -> tuple[str, ...]:
         """Return the names of the columns of an alignment: by default the numbers of the rows, from 1."""
         return tuple(map(str, range(1, len(example) + 1)))
+
+    def reread(self, names: Sequence[str], given: Any) -> Any:
+        """Return what `load` reads again: the example of these `names`, or, of an array, what the user gives."""
+        if given is None:
+            _check.fail("source must be given for a source of arrays, which a translation doesn't hold.")
+        return given
+
+    def model_options(self) -> dict[str, Any]:
+        """Return the options of `regard.seq2seq.Seq2Seq` that make this source."""
+        return {"source": self, "lower": None}
 
     def picture(self, example: Example) -> Array | None:
         """Return an example as an image (height, width, channels); None if it is none."""

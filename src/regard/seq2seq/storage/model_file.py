@@ -94,9 +94,8 @@ class Model(NamedTuple, Generic[Predicts]):
     @property
     def alike(self) -> bool:
         """Whether an output may copy its source's unknown tokens and repetitions: words those of words."""
-        source = self.source.tokenizer
-        is_character = [x.token_type == "characters" for x in (source, self.target) if x is not None]
-        return source is not None and len({*is_character}) == 1
+        sides = self.source.kind, self.target.token_type
+        return self.source.spec.tokens > 0 and len({side == "characters" for side in sides}) == 1
 
     @property
     def augmenter(self) -> SourceAugmenter | None:

@@ -135,7 +135,7 @@ def _check_links(spec: Specification, links: GivenLinks, count: int) -> None:
         _check.fail("guided_alignment needs links, whose loss it weighs. Got no links instead.")
     if links is not None and spec.network_options.get("score") == "none":
         _check.fail("links must not be given without attention: they are targets of its weights.")
-    if links is not None and spec.reader.tokenizer is None:
+    if links is not None and "links" not in spec.reader.accepts:
         _check.fail("links must not be given with a source of arrays: they are between tokens.")
     if links is not None and not callable(links):
         check_links(links, count)

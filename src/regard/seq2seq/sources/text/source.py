@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from regard import _check
 from regard.seq2seq.sources.base import Source, Spec
@@ -44,6 +44,12 @@ class Text(Source):
     >>> Text().read("no wait"), Text("characters").read("wait")
     (('no', 'wait'), ('w', 'a', 'i', 't'))
     """
+
+    unit: ClassVar[str] = ""
+    task: ClassVar[str] = "pairs"
+    reads_files: ClassVar[bool] = False
+    accepts: ClassVar[frozenset[str]] = frozenset({"extras", "links", "lower", "subwords"})
+    limited_sides: ClassVar[str] = "on both sides"
 
     kind: str = "words"
     min_count: int | None = None
@@ -100,9 +106,24 @@ class Text(Source):
         """Return the ids of the tokens, and END."""
         return [*self.tokenizer.encode(example.content), END]
 
+    def is_short(self, example: Example, longest: int) -> bool:
+        """Return whether a text has between 1 and so many tokens."""
+        return 0 < len(example) <= longest
+
     def names(self, example: Example) -> tuple[str, ...]:
         """Return the tokens, and </s>."""
         return *example.content, SPECIAL[END]
+
+    def reread(self, names: Sequence[str], given: Any) -> Example:
+        """Return the text of these tokens, whose last is </s>."""
+        return Example(tuple(names[:-1]), self.layout)
+
+    def model_options(self) -> dict[str, Any]:
+        """Return the type of the tokens, and how they are read."""
+        described = self.tokenizer.describe()
+        options = {"source": self.kind, "lower": described["lower"]}
+        options["normalization"] = described["normalization"]
+        return options | ({"subwords": described["method"]} if "method" in described else {})
 
     def settings(self) -> tuple[dict[str, Any], dict[str, bytes]]:
         """Return the settings and the data of the tokenizer."""
