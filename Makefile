@@ -53,7 +53,7 @@ caption: $(VENV)/cli
 # Train on a tenth of CMUdict (about four minutes on two cores), print the card of the model, pronounce words that it has never
 # seen, and export it for programs without regard. An interrupted training is resumed, and a finished one is not repeated.
 pronounce: $(VENV)/cli $(VENV)/onnx
-	$(BIN)/regard train data/cmudict/words.dict --preset pronunciation \
+	$(BIN)/regard train data/cmudict/words.dict --task pronunciation \
 	    --licence "BSD-2-Clause (Carnegie Mellon University)" --out $(SPEAKER)
 	$(BIN)/regard pronounce --card $(SPEAKER)
 	printf 'attention\nregardless\nphotosynthesis\n' | $(BIN)/regard pronounce $(SPEAKER) --lexicon data/cmudict/words.dict

@@ -7,7 +7,7 @@
     python benchmarks/lexicons.py --languages de --words 600000         complete lists
 
 CMUdict is in the split of phonebox 0.3.0, 104,447 words for training, 11,605 for validation, 10,000 for the test. The
-network is that of the preset "pronunciation", with extras, which cannot be exported, if ``--extras`` is given;
+network is that of `preset`, with extras, which cannot be exported, if ``--extras`` is given;
 ``--out`` has the run and the exported files. Its probabilities are calibrated on the words for validation.
 
 A language has at most ``--words`` words of its lexicon; a tenth is held out by spelling families. The model is that of
@@ -29,16 +29,16 @@ from record import save
 from trial import BEAM, Options, arguments, header, train
 
 from data import GRUUT, GRUUT_WORDS, Split, Words, cmudict_of_phonebox, gruut, run, without_stress
-from regard.seq2seq import Seq2Seq, preset
+from regard.pronunciation.recipes import EXTRAS, preset
+from regard.seq2seq import Seq2Seq
 from regard.seq2seq.export.folder import copied, export
-from regard.seq2seq.training.presets import PRESETS
 
 PHONEBOX = (
     ("Phonetisaurus, with stress", 8.88, 33.69),
     ("DeepPhonemizer, with stress, 26 M parameters, 24 hours", 6.92, 26.25),
     ("Phonetisaurus, without stress", 6.40, 25.86),
 )
-BOTH = PRESETS["pronunciation"].extras
+BOTH = EXTRAS
 
 
 def main() -> None:
@@ -67,7 +67,7 @@ def main() -> None:
 
 def learned(parts: Split[Words], args: argparse.Namespace, extras: Mapping[str, int]) -> Seq2Seq:
     """Train a model of the preset."""
-    options = preset("pronunciation", parts.train, {"minutes": args.minutes, "extras": extras})
+    options = preset(parts.train, {"minutes": args.minutes, "extras": extras})
     return train(pairs(parts.train), pairs(parts.valid), args, cast(Options, options)).model
 
 

@@ -7,7 +7,7 @@
 those listed. PER is the sum of edit distances over the sum of lengths, each word compared with the nearest of its
 listed pronunciations (of several as near, the longest).
 
-The model is that of the preset "pronunciation". It retrieves the most similar training words and reads their
+The model is that of `preset`. It retrieves the most similar training words and reads their
 pronunciations (`regard.seq2seq.extras.translation_memory`); ``--memory 0`` is without. Its
 hypotheses are reranked by joint n-grams of letters and phonemes (`regard.seq2seq.extras.graphones`); ``--graphones 0``
 is without.
@@ -35,7 +35,8 @@ from trial import BEAM, Options, Trained, arguments, header, train
 from data import Missing, Split, Words, cmudict, run
 from data import g2p_en as g2p_en_arrays
 from regard.commands.train.confidence import Confidence
-from regard.seq2seq import Seq2Seq, preset
+from regard.pronunciation.recipes import preset
+from regard.seq2seq import Seq2Seq
 from regard.seq2seq.evaluation.metrics import error_rate, exact
 
 PUBLISHED = (
@@ -146,7 +147,7 @@ def trained(parts: Split[Words], args: Namespace) -> Trained:
         "minutes": args.minutes,
         "extras": {"translation_memory": args.memory, "graphones": args.graphones},
     }
-    options = cast(Options, preset("pronunciation", parts.train, given))
+    options = cast(Options, preset(parts.train, given))
     return train(pairs(parts.train), pairs(parts.valid), args, options)
 
 

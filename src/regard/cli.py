@@ -1,7 +1,8 @@
 """The command `regard`: one verb for each capability.
 
 A verb is a module (or, named "module:object", an object in one) with two functions, `add_arguments(parser)` and
-`run(args) -> int`. It is imported only when it is used, so that `regard --help` is fast.
+`run(args) -> int`; a third, `add_chosen(parser, arguments)`, adds the options that depend on what is given. It is
+imported only when it is used, so that `regard --help` is fast.
 """
 
 import argparse
@@ -104,7 +105,12 @@ class _Parser(argparse.ArgumentParser):
         unknown = _suggest.unknown(arguments, known)
         if unknown and not {"-h", "--help"} & set(arguments):
             renamed = self.get_default("renamed") or {}
-            hint = next(filter(None, (_suggest.option(each, known, renamed) for each in unknown)), "")
+            elsewhere = self.get_default("elsewhere")
+            hints = (
+                (elsewhere and elsewhere(each.partition("=")[0])) or _suggest.option(each, known, renamed)
+                for each in unknown
+            )
+            hint = next(filter(None, hints), "")
             if file := next(filter(os.path.exists, unknown), ""):
                 hint = f"./{file} is the file of this name"
             hint = hint or "options come after the verb" * (self.prog == "regard" and len(arguments) > 1)
@@ -232,6 +238,7 @@ def _parse(arguments: list[str], verb: str | None) -> tuple[Any, argparse.Namesp
         if name == verb:
             module, chosen = pkgutil.resolve_name(target), own
             module.add_arguments(own)
+            getattr(module, "add_chosen", _nothing)(own, arguments)
             own.read_marked()
     if not arguments:
         parser.print_help(sys.stderr)
@@ -244,6 +251,10 @@ def _parse(arguments: list[str], verb: str | None) -> tuple[Any, argparse.Namesp
     chosen.check_options(rest)
     # File names after "--" may begin with a dash.
     return module, (chosen.parse_args if "--" in rest else chosen.parse_intermixed_args)(rest)
+
+
+def _nothing(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> None:
+    """Add no options: most verbs have the same whatever is given."""
 
 
 def _warn(verb: str | None, printed: set[str], message: Warning | str, *_: object) -> None:

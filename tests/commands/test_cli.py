@@ -89,7 +89,7 @@ def test_an_unknown_option_suggests_the_right_one(command: str, capsys: pytest.C
         ("predict m", "translate"),
         ("train p --family transfomer", "transformer"),
         ("train p --source chars", "characters"),
-        ("evaluate m t --measure BLEU", "bleu"),
+        ("evaluate m t --tokenize ZH", "zh"),
     ],
 )
 def test_a_misspelled_verb_or_value_suggests_the_right_one(

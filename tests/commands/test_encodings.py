@@ -51,7 +51,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 COMMANDS = {
     "train": "train pairs.tsv --steps 1 --out run",
-    "train with a preset": "train words.dict --preset pronunciation --steps 1 --out sounds",
+    "train with a preset": "train words.dict --task pronunciation --steps 1 --out sounds",
     "translate": "translate text.safetensors lines.txt",
     "align": "align text.safetensors pairs.tsv",
     "evaluate": "evaluate text.safetensors pairs.tsv",

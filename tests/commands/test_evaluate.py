@@ -19,7 +19,7 @@ from one_test import in_one_test
 
 from regard import cli
 from regard.commands import curve, drawing, loading
-from regard.commands.evaluate import measures
+from regard.commands.tasks import pairs
 from regard.seq2seq import Seq2Seq
 from regard.seq2seq.sources import Example, Text
 from regard.seq2seq.sources.text.tokenizers import Words
@@ -52,7 +52,7 @@ class Halves(Words):
 class Parrot:
     """A model with fixed translations: its file has source TAB translation, and whether it has attention."""
 
-    card: dict[str, list[str]] | None = None
+    card: dict[str, str] | None = None
     network = None
 
     def __init__(self, translations: dict[str, str], attention: bool) -> None:
@@ -184,7 +184,7 @@ def test_without_sacrebleu_the_rest_is_measured(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     find = importlib.util.find_spec
-    for module in (measures, drawing):
+    for module in (pairs, drawing):
         monkeypatch.setattr(module, "find_spec", lambda name: None if name == "sacrebleu" else find(name))
     files = ["--hypotheses", write("h", "a b"), "--references", write("r", "a c")]
     out, err = run_evaluate(capsys, *files)
@@ -329,7 +329,9 @@ def test_rates_of_phonemes_are_wer_and_per(capsys: pytest.CaptureFixture[str]) -
         write("h", "R IY D", "K AE T"),
     )
     arguments = ["--hypotheses", "h", "--references", "right", "--sources", "words", "--alternatives"]
-    out, _ = run_evaluate(capsys, *arguments, "--phonemes", "--json", "it.json", "--measure", "wer")
+    out, _ = run_evaluate(
+        capsys, *arguments, "--task", "pronunciation", "--json", "it.json", "--measure", "wer"
+    )
     assert rows(out, "PER %")["h"] == ["50.0", f"{100 / 6:.1f}"]
     assert "exact" not in out.split("\n\n")[1]
     (scores,) = json.loads(Path("it.json").read_text())["models"]
@@ -337,9 +339,9 @@ def test_rates_of_phonemes_are_wer_and_per(capsys: pytest.CaptureFixture[str]) -
 
 
 @pytest.mark.usefixtures("parrots")
-@pytest.mark.parametrize("card", [None, {"symbols": ["K"]}])
+@pytest.mark.parametrize("card", [None, {"task": "pronunciation"}])
 def test_a_model_of_a_dictionary_is_measured_by_wer_and_per(
-    card: dict[str, list[str]] | None, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    card: dict[str, str] | None, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Parrot, "card", card)
     write("model", "none", "cat\tK A"), write("test", "cat\tK A T")
@@ -575,7 +577,6 @@ model test --json . | . must be a file, or not there yet. It is a folder instead
     for each different source. It has 1.
 --hypotheses test --references test --measure wer | --measure must be one of what is measured: bleu, chrf, exact,
     errors. Got wer instead.
-model test --phonemes --measure bleu | --measure must be one of what is measured: wer, per. Got bleu instead.
 --hypotheses test --references test --beam 3 | --beam and --hypotheses exclude each other; hint: give one
 model test --json test | test would be overwritten; hint: give --json a file of its own
 --hypotheses gold --references gold --json ./gold | gold would be overwritten; hint: give --json a file of its own

@@ -27,8 +27,9 @@ from regard.cli import main
 from regard.commands import drawing, summary
 from regard.commands.link_files import LineLinks, LinkFile, PairLinks
 from regard.commands.summary import Measures, Summary
+from regard.commands.tasks.pairs import Pairs
 from regard.commands.train import files, run
-from regard.commands.train.arguments import add_arguments, pair_files
+from regard.commands.train.arguments import add_arguments
 from regard.commands.train.files import RunFiles
 from regard.commands.train.report import Reporter, forecast, sample_pairs
 from regard.seq2seq import Seq2Seq
@@ -568,7 +569,7 @@ def counting(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", SIGNALS)
-@pytest.mark.parametrize("what", ["print_measures", "show_examples", "draw_curve"])
+@pytest.mark.parametrize("what", ["Pairs.measure", "show_examples", "draw_curve"])
 def test_a_stop_after_the_last_step_is_reported_and_leaves_no_checkpoint(
     what: str,
     number: int,
@@ -580,7 +581,11 @@ def test_a_stop_after_the_last_step_is_reported_and_leaves_no_checkpoint(
     arguments = ["train", str(pairs), "--epochs", "1", "--out", str(tmp_path / "m")]
     model_path = tmp_path / "m" / "model.safetensors"
     with monkeypatch.context() as patched:
-        patched.setattr(run, what, lambda *_: signal.raise_signal(number))
+        patched.setattr(
+            Pairs if what == "Pairs.measure" else run,
+            what.removeprefix("Pairs."),
+            lambda *_: signal.raise_signal(number),
+        )
         assert main(arguments) == 128 + number
     stderr = capsys.readouterr().err.splitlines()[-1]
     assert stderr == f"interrupted; the model is in {model_path}, and the same command prints the rest"
@@ -707,7 +712,7 @@ def test_a_finished_model_is_not_trained_again_after_an_interrupted_report(
 
     arguments = ["train", str(pairs), "--epochs", "2", "--patience", "1", "--out", str(tmp_path / "m")]
     with monkeypatch.context() as patched:
-        patched.setattr(run, "print_measures", impatient)
+        patched.setattr(Pairs, "measure", impatient)
         assert main(arguments) == 130
     saved = counting(monkeypatch)
     assert main(arguments) == 0
@@ -1109,7 +1114,7 @@ def test_sample_pairs_are_from_all_parts_of_a_sorted_file() -> None:
 def test_links_are_between_tokens_where_these_are_characters(given: list[str], by: str) -> None:
     parser = argparse.ArgumentParser()
     add_arguments(parser)
-    links = pair_files(parser.parse_args(["pairs", "--links", "links", *given])).links
+    links = Pairs(parser.parse_args(["pairs", "--links", "links", *given])).links
     assert links is not None
     assert links.by == by
 

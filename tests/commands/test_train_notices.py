@@ -15,11 +15,11 @@ SMALL = {"embedding": 4, "encoder": 4, "decoder": 4, "attention": 4}
 WORDS = ["".join(word) for word in itertools.product("abcd", repeat=3)]
 
 
-def found(pairs: list[tuple[str, str]], **options: str) -> list[str]:
+def found(pairs: list[tuple[str, str]], way: str = "", **options: str) -> list[str]:
     """The warnings of pairs for a model of words, unless another type of tokens is given."""
     model = Seq2Seq(**options)  # type: ignore[arg-type]
     source, target = model.reader, model.target_reader
-    return list(notices([(source.load(x), target.load(y)) for x, y in pairs], model))
+    return list(notices([(source.load(x), target.load(y)) for x, y in pairs], model, lambda: way))
 
 
 SOUNDS = [(word, " ".join(word.upper())) for word in WORDS]
@@ -29,20 +29,22 @@ AS_SOUNDS = {"source": "characters", "target": "tokens"}
 
 
 def test_numbers_and_comments_of_a_dictionary() -> None:
-    (numbered,) = found([*SOUNDS, ("abc(2)", "A B")], **AS_SOUNDS)
+    way = "--task tables reads it as a table"
+    (numbered,) = found([*SOUNDS, ("abc(2)", "A B")], way, **AS_SOUNDS)
     assert "'abc(2)'" in numbered
-    assert "--preset pronunciation" in numbered
+    assert numbered.endswith(f"; {way}")
     for line in ((";;;", "a comment"), ("#", "a comment"), ("abcd", "A B # note")):
-        (comment,) = found([*SOUNDS, line], **AS_SOUNDS)
+        (comment,) = found([*SOUNDS, line], way, **AS_SOUNDS)
         assert "1 of 65 pairs" in comment
-        assert "--preset pronunciation" in comment
+        assert comment.endswith(f"; {way}")
 
 
 def test_single_words_that_are_not_spelled() -> None:
     (words,) = found(SPELLED)
     assert words.endswith("--source characters --target characters")
     (sounds,) = found(SOUNDS)
-    assert "--source characters --target tokens, or --preset pronunciation" in sounds
+    assert sounds.endswith("--source characters --target tokens")
+    assert found(SOUNDS, "a way") == [f"{sounds}; a way"]
     (variants,) = found([*SOUNDS, *((word, f"{target} X") for word, target in SOUNDS[:30])])
     assert variants == sounds
 
@@ -85,11 +87,12 @@ def test_the_error_about_a_dictionary_names_the_way(
     text, format = KNOWN.get(name) or (UNKNOWN[name], "")
     (tmp_path / name).write_text(text, "utf-8")
     Seq2Seq(network=SMALL, epochs=1).fit(["a"], ["b"]).save("model.safetensors")
-    hint = f"--preset pronunciation reads it as a dictionary in the format {format}"
+    hint = f"--task pronunciation reads it as a dictionary in the format {format}"
     assert main(["train", name, "--steps", "1"]) == 2
     err = capsys.readouterr().err
     assert ("line 1:" in err, hint in err) == (True, bool(format))
+    assert main(["evaluate", "model.safetensors", name]) == 2
+    assert (hint in capsys.readouterr().err) == bool(format)
     hint = f"{name} is a dictionary in the format {format}: regard lexicon --format tsv makes pairs of it"
-    for verb in ("align", "evaluate"):
-        assert main([verb, "model.safetensors", name]) == 2
-        assert (hint in capsys.readouterr().err) == bool(format)
+    assert main(["align", "model.safetensors", name]) == 2
+    assert (hint in capsys.readouterr().err) == bool(format)

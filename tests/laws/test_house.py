@@ -35,6 +35,7 @@ LAYERS = [
         "_files",
         "_lines",
         "_arrays",
+        "_entry_points",
         "_safetensors",
         "_signals",
         "_processors",

@@ -324,8 +324,8 @@ def test_every_verb_that_reads_dictionaries_names_file_and_reason(
         "lexicon good.dict bad.db --format tsv --out out.tsv",
         "lexicon good.dict --format sherpa-kokoro --symbols bad.db --out out.txt",
         "lexicon good.dict --format tsv --phone-map bad.db --out out.tsv",
-        "train bad.db --preset pronunciation --out runs/a",
-        "train good.dict --valid bad.db --preset pronunciation --out runs/a",
+        "train bad.db --task pronunciation --out runs/a",
+        "train good.dict --valid bad.db --task pronunciation --out runs/a",
         "pronounce model.safetensors words.txt --lexicon bad.db",
         "review bad.db --out doubts.tsv",
     ):

@@ -51,7 +51,7 @@ def test_a_list_in_ipa_gets_a_warning_that_names_the_option(
         Seq2Seq(epochs=1, source="characters", target="tokens").fit(["ab", "ba"], ["A B", "B A"]).save("m")
     commands = {
         "lexicon": ["ipa.tsv"],
-        "train": ["ipa.tsv", "--preset", "pronunciation", "--steps", "1", "--out", "run"],
+        "train": ["ipa.tsv", "--task", "pronunciation", "--steps", "1", "--out", "run"],
         "pronounce": ["m", "ipa.tsv", "--lexicon", "ipa.tsv"],
         "review": ["ipa.tsv", "--out", "doubts.tsv"],
     }

@@ -30,7 +30,7 @@ from regard.commands.loading import (
 )
 from regard.commands.options import first_given
 from regard.commands.read_lines import WINDOW, Failed, Failures, read_blocks, results
-from regard.commands.train.dictionary import INTO_PAIRS, dictionary_format
+from regard.commands.tasks import recognising
 from regard.seq2seq.alignment.links import links, merge, of_words, spell, word_numbers
 from regard.seq2seq.alignment.symmetrize import METHODS, posterior_product, symmetrize
 from regard.seq2seq.corpus.pairs import check_sides, no_pair
@@ -172,14 +172,15 @@ def run(args: argparse.Namespace) -> int:
         if args.png and not isinstance(both, frozenset) and both[0].tokens:
             drawing.save_alignment(both[0], args.png / f"line-{number}.png")
     if failures.count and failures.count == failures.total and len(args.files) == 1:
-        _name_dictionary(args.files[0])
+        _name_task(args.files[0])
     return failures.status()
 
 
-def _name_dictionary(file: Path) -> None:
-    """Say how a pronunciation dictionary becomes pairs, if a file is one."""
-    if str(file) != "-" and (format := dictionary_format(file)):
-        note(INTO_PAIRS.format(path=file, format=format))
+def _name_task(file: Path) -> None:
+    """Say how the file of another task becomes pairs, if it is one."""
+    if found := recognising(file):
+        task, what = found
+        note(f"{file} is {what}" + f": {task.into_pairs} makes pairs of it" * bool(task.into_pairs))
 
 
 def _rows(files: Sequence[Path], columns: Sequence[str] | None) -> Iterator[list[Record]]:

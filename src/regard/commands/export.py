@@ -18,7 +18,7 @@ from regard._lines import read_lines
 from regard.commands import argument_types
 from regard.commands.loading import add_model
 from regard.commands.options import check_outputs
-from regard.commands.train.dictionary import reads_dictionary, right_answers
+from regard.commands.tasks import task_of
 from regard.seq2seq.decoding.beam import BEAM
 from regard.seq2seq.evaluation import metrics
 from regard.seq2seq.evaluation.held_out import share_wrong
@@ -100,8 +100,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_model(parser)
     add("--onnx", type=argument_types.path, required=True, metavar="FOLDER", help="the folder of the files")
     test = (
-        "further lines to compare on: source, or source TAB target (all targets of a source are right); of a model of"
-        " pronunciation, a dictionary in any format"
+        "further lines to compare on: source, or source TAB target (all targets of a source are right); or what"
+        " the task of the model reads"
     )
     add("--test", type=argument_types.path, metavar="FILE", help=test)
     argument_types.add_encoding(parser)
@@ -172,9 +172,10 @@ def _check_lines(model: Seq2Seq, every: Sequence[_Lines], *, force: bool) -> Non
 
 
 def _read(path: Path, model: Seq2Seq) -> _Lines:
-    """Read sources, with or without targets; of a model of pronunciation, a dictionary or a list of words."""
-    if reads_dictionary(model, path) and not _is_list(path):
-        return _with_targets(path, right_answers(model, path), model)
+    """Read sources, with or without targets, or a file that the task of the model reads."""
+    answers = None if _is_list(path) else task_of(model).answers(model, path)
+    if answers is not None:
+        return _with_targets(path, answers, model)
     cells = [line.split("\t") for line in chain.from_iterable(read_lines(path)) if line.strip()]
     counts = {len(parts) for parts in cells}
     if not cells or counts - {1, 2} or len(counts) > 1:
@@ -187,7 +188,7 @@ def _read(path: Path, model: Seq2Seq) -> _Lines:
 
 
 def _is_list(path: Path) -> bool:
-    """Return whether a file has single words alone; a dictionary may be no text."""
+    """Return whether a file has single words alone; that of a task may be no text."""
     try:
         return all(len(line.split()) < 2 for line in chain.from_iterable(read_lines(path)))
     except ValueError:

@@ -13,7 +13,7 @@ from regard.seq2seq.sources import SOURCES, Source
 from regard.seq2seq.sources.base import Option
 from regard.seq2seq.sources.text.tokenizers import TOKEN_TYPES
 
-__all__ = ["add_source_options", "make_source", "reads_text"]
+__all__ = ["add_source_options", "make_source"]
 
 
 def _options() -> dict[str, dict[str, Option]]:
@@ -46,17 +46,12 @@ def _described(option: Option) -> str:
     return f"{option.description}{default}"
 
 
-def reads_text(args: argparse.Namespace) -> bool:
-    """Return whether --source is a type of tokens, as it is by default."""
-    return args.source is None or args.source in TOKEN_TYPES
-
-
 def make_source(args: argparse.Namespace) -> str | Source | None:
     """Return the source of the model: a type of tokens, or a source with given options; None by default."""
     for name, kinds in _options().items():
         if args.source not in kinds and first_given(args, [_flag(name)]):
             _check.fail(f"{_flag(name)} needs --source {' or '.join(reversed(kinds))}")
-    if reads_text(args):
+    if args.source is None or args.source in TOKEN_TYPES:
         return None if args.source is None else str(args.source)
     source = SOURCES[args.source]
     required: list[Any] = []

@@ -24,11 +24,8 @@ class Summary(NamedTuple):
     bleu: float | None  # in percent
     unit: str  # of errors: "tokens", "characters" or "words"
     signature: str  # of BLEU, by sacrebleu
-    phonemes: bool = False  # whether tokens are phonemes, and lines words
 
     def __str__(self) -> str:
-        if self.phonemes and self.exact is not None and self.errors is not None:
-            return f"WER {100 * (1 - self.exact):.1f} %, PER {100 * self.errors:.1f} %"
         parts = [] if self.exact is None else [f"exact {100 * self.exact:.1f} %"]
         parts += [] if self.errors is None else [f"{self.unit[:-1]} errors {100 * self.errors:.1f} %"]
         return ", ".join(parts if self.bleu is None else [*parts, f"BLEU {self.bleu:.1f}"])
@@ -41,17 +38,14 @@ class Measures(NamedTuple):
     errors: bool
     unit: str  # of errors
     cut: Callable[[str], list[str]]  # into these units
-    phonemes: bool = False
 
     @classmethod
-    def of(
-        cls, token_type: str, sources: Sequence[str], targets: Sequence[str], *, phonemes: bool = False
-    ) -> Measures:
+    def of(cls, token_type: str, sources: Sequence[str], targets: Sequence[str]) -> Measures:
         """Return the measures for pairs like these."""
-        sentences = not phonemes and metrics.headline(sources, targets) == "bleu"
+        sentences = metrics.headline(sources, targets) == "bleu"
         bleu = sentences and find_spec("sacrebleu") is not None
         errors = not bleu or token_type in ("tokens", "characters")
-        return cls(bleu, errors, *metrics.unit(targets, token_type), phonemes)
+        return cls(bleu, errors, *metrics.unit(targets, token_type))
 
     def summarize(
         self, sources: Sequence[str], translations: Sequence[str], references: Sequence[str]
@@ -64,4 +58,4 @@ class Measures(NamedTuple):
         answers = by_source(zip(sources, translations, strict=True))
         items = [answer for answer, *_ in answers.values()], [*right.values()]
         errors = metrics.error_rate(*items, cut=self.cut)
-        return Summary(metrics.exact(*items), errors, bleu, self.unit, signature, self.phonemes)
+        return Summary(metrics.exact(*items), errors, bleu, self.unit, signature)

@@ -12,7 +12,6 @@ from regard.seq2seq.model import Seq2Seq
 from regard.seq2seq.sources import Images, Source, Text, Vectors
 from regard.seq2seq.training.config import TrainingConfig
 from regard.seq2seq.training.loop import TrainingStep
-from regard.seq2seq.training.presets import preset
 from regard.seq2seq.translator import Translation, Translator
 
 __all__ = [
@@ -29,7 +28,6 @@ __all__ = [
     "Vectors",
     "evaluation",
     "links",
-    "preset",
     "read_pairs",
     "symmetrize",
 ]

@@ -8,9 +8,9 @@ import json
 from typing import Any, NamedTuple, get_type_hints
 
 import pytest
+from regard.commands.train.data import Data, identity
 
 from regard.cli import main
-from regard.commands.train.data import Data, identity
 from regard.seq2seq import Seq2Seq, TrainingConfig
 from regard.seq2seq.networks.families import FAMILIES, describe, read_config
 from regard.seq2seq.networks.options import ConfigOption, first_names, options_of, today

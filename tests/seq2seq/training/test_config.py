@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from regard.commands.train.data import Data, identity
 
 from regard.commands.train.arguments import add_arguments, made, make_models
-from regard.commands.train.data import Data, identity
 from regard.seq2seq import Seq2Seq, TrainingConfig
 from regard.seq2seq.networks.families import FAMILIES
 from regard.seq2seq.networks.options import options_of

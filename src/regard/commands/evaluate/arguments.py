@@ -13,6 +13,7 @@ from regard.commands.labels import given_names, names_of
 from regard.commands.link_files import LINKS_FROM
 from regard.commands.loading import add_by, add_ensemble, add_unknown
 from regard.commands.options import check_needs, check_outputs, check_standard_input, first_given
+from regard.commands.tasks import task_name
 from regard.seq2seq.decoding.beam import BEAM
 from regard.seq2seq.storage.model_file import model_file
 from regard.seq2seq.translator import LONGEST_SENTENCE
@@ -26,10 +27,9 @@ Measures, for all lines and by the length of the source:
   exact %        lines that equal their reference
   errors %       tokens to insert, delete or replace, per 100 tokens of the references; tokens are separated by spaces,
                  or are characters where most references have no space
-  WER %, PER %   of a model of pronunciation, and with --phonemes, instead of all these: 100 - exact %, and errors % of
-                 phonemes, which are separated by spaces
   AER %          alignment error rate against links in Pharaoh format (0-0 1-2 2?3, source first, ? for possible),
                  with precision and recall
+Other tasks of regard train have measures of their own.
 An item of more than {LONGEST_SENTENCE} tokens gets an error on standard error and counts as an empty answer; the others
 are measured, and the exit status is 2 at the end.
 "copying the source" measures the sources themselves as translations; it is printed if it comes near to a model.
@@ -40,7 +40,6 @@ examples:
   regard evaluate one test.tsv --ensemble two --ensemble three --compare one
   regard evaluate model words.tsv --alternatives        several references, one a line
   regard evaluate --hypotheses mine.txt --references theirs.txt
-  regard evaluate --hypotheses peer.txt --references phones.txt --sources words.txt --alternatives --phonemes
   regard evaluate --links mine.txt theirs.txt --gold by-hand.txt
 """
 
@@ -99,9 +98,10 @@ def _add_items(parser: argparse.ArgumentParser) -> None:
         " --hypotheses: a line for each, or for each line of --sources",
     )
     add(
-        "--phonemes",
-        action="store_true",
-        help="targets are phonemes: print WER and PER (a model of a pronunciation dictionary does so by itself)",
+        "--task",
+        type=task_name,
+        metavar="NAME",
+        help="the task by whose measures all is measured (default: that of the models, or pairs)",
     )
 
 
@@ -160,8 +160,10 @@ def _add_output(parser: argparse.ArgumentParser) -> None:
     )
     add(
         "--measure",
-        choices=("bleu", "chrf", "exact", "errors", "wer", "per"),
-        help="measure to draw and to compare by length (default bleu; errors for words and short lines; per)",
+        type=str.lower,
+        metavar="NAME",
+        help="measure to draw and to compare by length: bleu, chrf, exact or errors, or another of the task (default"
+        " bleu; errors for words and short lines)",
     )
     add(
         "--tokenize",

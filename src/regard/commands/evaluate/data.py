@@ -6,82 +6,37 @@ import argparse
 from collections.abc import Callable, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import NamedTuple
 
 from regard import _check
 from regard._lines import display_name, memoized, read_lines
 from regard.commands.link_files import LinkFile
-from regard.commands.train.dictionary import (
-    INTO_PAIRS,
-    is_of_pronunciation,
-    naming_dictionary,
-    reads_dictionary,
-    right_answers,
-)
+from regard.commands.tasks import naming_task, task_of, task_type
+from regard.commands.tasks.base import Task
+from regard.commands.tasks.items import Items
 from regard.seq2seq.alignment.links import Gold
 from regard.seq2seq.corpus.pairs import by_source, read_pairs
-from regard.seq2seq.evaluation import metrics
 from regard.seq2seq.evaluation.metrics import Reference
-from regard.seq2seq.sources.text.normalization import Normalization, normalize
 from regard.seq2seq.translator import Translator
 from regard.show.terminal.text import note
 
-__all__ = ["Items", "gold_file", "read_gold", "read_hypotheses", "read_test"]
-
-
-class Items(NamedTuple):
-    """The test set: N items with one or several references each."""
-
-    name: str
-    sources: list[str] | None
-    references: list[Reference]
-    token_types: tuple[str | None, str | None] = (None, None)  # of source and target, if there is a model
-    phonemes: bool = False  # whether targets are phonemes
-    lines: Sequence[str] = ()  # the source of each line, if those with the same source are one item
-
-    @property
-    def targets(self) -> list[str]:
-        """Return one reference of each item."""
-        return [reference if isinstance(reference, str) else reference[0] for reference in self.references]
-
-    def normalized(self, form: Normalization) -> Items:
-        """Return the test set with references in the Unicode normalization of a model."""
-
-        def of(reference: Reference) -> Reference:
-            if isinstance(reference, str):
-                return normalize(reference, form)
-            return [normalize(one, form) for one in reference]
-
-        return self if form == "none" else self._replace(references=list(map(of, self.references)))
-
-    @property
-    def measured_side(self) -> tuple[str, list[str]]:
-        """Return the side whose lengths are reported, and its lines."""
-        return ("reference", self.targets) if self.sources is None else ("source", self.sources)
-
-    @property
-    def length_unit(self) -> tuple[str, Callable[[str], list[str]]]:
-        """Return the unit of lengths, and the function that cuts a line into units."""
-        return metrics.unit(self.measured_side[1], self.token_types[self.sources is None])
-
-    @property
-    def error_unit(self) -> tuple[str, Callable[[str], list[str]]]:
-        """Return the unit of errors, and the function that cuts a line into units."""
-        return metrics.unit(self.targets, self.token_types[1])
+__all__ = ["chosen_task", "gold_file", "read_gold", "read_hypotheses", "read_test"]
 
 
 def read_test(args: argparse.Namespace, models: Sequence[Translator]) -> Items:
-    """Read the test set: references with their sources, pairs, or the dictionary of models of pronunciation."""
-    if (
-        models
-        and not args.gold
-        and not args.columns
-        and all(reads_dictionary(one, args.test) for one in models)
-    ):
-        words = right_answers(models[0], args.test)
-        return Items(display_name(args.test), [*words], [*words.values()], phonemes=True)
-    phonemes = args.phonemes or (bool(models) and all(map(is_of_pronunciation, models)))
-    return _read_lines(args)._replace(phonemes=phonemes)
+    """Read the test set: references with their sources, pairs, or a file that the task of the models reads."""
+    if models and not args.gold and not args.columns:
+        answers = chosen_task(args, models).answers(models[0], args.test)
+        if answers is not None:
+            return Items(display_name(args.test), [*answers], [*answers.values()])
+    return _read_lines(args)
+
+
+def chosen_task(args: argparse.Namespace, models: Sequence[Translator]) -> type[Task]:
+    """Return the task by which is measured: the given one, that of all models, or pairs."""
+    if args.task:
+        return task_type(args.task)
+    tasks = {task_of(model) for model in models}
+    return tasks.pop() if len(tasks) == 1 else task_type("pairs")
 
 
 def _read_lines(args: argparse.Namespace) -> Items:
@@ -93,7 +48,7 @@ def _read_lines(args: argparse.Namespace) -> Items:
         if sources is not None:
             _check_same_length([args.references[0], args.sources], [files[0], sources])
         return _merged(display_name(args.references[0]), sources, list(zip(*files, strict=True)), args)
-    with naming_dictionary(args.test, INTO_PAIRS):
+    with naming_task(args.test):
         sources, targets = map(list, zip(*read_pairs(args.test, columns=args.columns), strict=True))
     return _merged(display_name(args.test), sources, targets, args)
 

@@ -26,7 +26,7 @@ _OTHERS = (
         "--sources",
         "--measure",
         "--png",
-        "--phonemes",
+        "--task",
         "--columns",
         "--unknown",
     ),

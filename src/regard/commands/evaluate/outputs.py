@@ -12,12 +12,13 @@ from typing import Any, NamedTuple
 from regard import _check
 from regard._arrays import file_of
 from regard.commands.evaluate.arguments import output_files
-from regard.commands.evaluate.data import Items, gold_file
+from regard.commands.evaluate.data import gold_file
 from regard.commands.examples import example_path, loaded
 from regard.commands.link_files import LineLinks, LinkFile
 from regard.commands.loading import Unseen, check_posterior, listed, word_links
 from regard.commands.options import check_outputs
 from regard.commands.read_lines import Failures
+from regard.commands.tasks.items import Items
 from regard.seq2seq.alignment.links import Gold
 from regard.seq2seq.decoding.beam import BEAM
 from regard.seq2seq.evaluation import metrics

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from regard import _files
-from regard.commands.evaluate.data import Items
-from regard.commands.evaluate.measures import Column, Result
+from regard.commands.evaluate.measures import Result
+from regard.commands.tasks.base import Task
+from regard.commands.tasks.items import Column, Items
 from regard.seq2seq.decoding.beam import BEAM
 from regard.seq2seq.evaluation import metrics
 from regard.seq2seq.evaluation.metrics import LengthRow, LinkScore
@@ -26,6 +27,7 @@ _LONGEST_NAME = 32  # columns
 
 def describe(
     args: argparse.Namespace,
+    task: type[Task],
     test: Items,
     columns: dict[str, Column],
     key: str,
@@ -50,7 +52,7 @@ def describe(
         f"{len(lines):,} {'item' if len(lines) == 1 else 'items'} of {clean(test.name)}{search}",
         _table(["", *titles], [[name, *row] for name, row in zip(names, totals, strict=True)]),
         _by_length(columns, key, results, f"{test.length_unit[0]} in the {side}"),
-        "\n".join(_notes(test, columns, results[0])),
+        "\n".join([*task.definitions(test), *_notes(columns, results[0])]),
     ]
     return "\n\n".join(blocks)
 
@@ -91,19 +93,14 @@ def _range(row: LengthRow) -> str:
     return f"{row.shortest}" if row.shortest == row.longest else f"{row.shortest}-{row.longest}"
 
 
-def _notes(test: Items, columns: dict[str, Column], result: Result) -> list[str]:
-    """Return notes on how the numbers were computed."""
-    if test.phonemes:
-        return ["WER: items without an exact answer; PER: edits for 100 phonemes of the references"]
-    unit, _ = test.error_unit
-    tokens = "characters" if unit == "characters" else "tokens between blanks"
-    definition = f"errors: edits for 100 {tokens} of the references; exact: lines without an error"
+def _notes(columns: dict[str, Column], result: Result) -> list[str]:
+    """Return notes on how BLEU and chrF were computed."""
     signatures = [f"{columns[key].title}: {signature}" for key, signature in result.signatures.items()]
     rows = [result.scores, *(row.scores for row in result.rows)]
     undefined = ["BLEU: - where no reference has four words"] * any(
         math.isnan(row.get("bleu", 0.0)) for row in rows
     )
-    return [definition, *undefined, *signatures]
+    return [*undefined, *signatures]
 
 
 def draw(path: Path, column: Column, key: str, test: Items, results: Sequence[Result]) -> None:

@@ -8,8 +8,8 @@ from collections.abc import Iterable
 from regard import _check
 from regard.commands.evaluate import links
 from regard.commands.evaluate.arguments import add_arguments, check_options, model_names
-from regard.commands.evaluate.data import gold_file, read_gold, read_hypotheses, read_test
-from regard.commands.evaluate.measures import make_columns, measure, measure_copying, named_measure
+from regard.commands.evaluate.data import chosen_task, gold_file, read_gold, read_hypotheses, read_test
+from regard.commands.evaluate.measures import measure, measure_copying, named_measure
 from regard.commands.evaluate.outputs import Output, model_outputs, read_for_models
 from regard.commands.evaluate.report import describe, draw, json_content, write_json
 from regard.commands.loading import linked_unit, load_all
@@ -30,7 +30,7 @@ def run(args: argparse.Namespace) -> int:
     models = [
         load_all(path, others, arrays=None) for path, others in together
     ]  # all, before the first translates
-    test = read_test(args, models)
+    task, test = chosen_task(args, models), read_test(args, models)
     gold = None if args.gold is None else read_gold(gold_file(args))
     if gold is not None and len(gold) != (count := len(test.references)):
         _check.fail(f"{args.gold} must have a line for each of the {count} pairs. It has {len(gold)}.")
@@ -45,11 +45,11 @@ def run(args: argparse.Namespace) -> int:
         args.by = linked_unit(args.by, models[0])
         outputs = model_outputs(args, models, test, examples, gold, names, failures)
         form = models[0].model.target.normalization
-    columns = make_columns(test, args.tokenize)
-    key = named_measure(args.measure, columns, test)
+    columns = task.columns(test, args.tokenize)
+    key = named_measure(args.measure, columns, task.headline(test))
     results = [measure(name, output, columns, test) for name, output in zip(names, outputs, strict=True)]
-    copied = measure_copying(test, form, columns)
-    print(describe(args, test, columns, key, results, copied), flush=True)
+    copied = measure_copying(test, form, columns) if task.copies else None
+    print(describe(args, task, test, columns, key, results, copied), flush=True)
     if args.json:
         write_json(args.json, json_content(args, test, results, copied))
     if args.png:

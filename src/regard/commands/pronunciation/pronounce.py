@@ -143,7 +143,7 @@ def _card(path: Path) -> str:
     """Return the card of a model as a table."""
     card = Seq2Seq.load(path).card
     if not card:
-        _check.fail(f"{path} has no card: regard train --preset pronunciation writes one")
+        _check.fail(f"{path} has no card: regard train --task pronunciation writes one")
     if not (described := table(card)):
         _check.fail(f"{path}: nothing in its card is known; Seq2Seq.load(path).card has it")
     return described

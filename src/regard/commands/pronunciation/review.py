@@ -14,7 +14,10 @@ from regard import _check, _files, _signals
 from regard._characters import as_cell
 from regard.commands import argument_types
 from regard.commands.options import check_outputs
+from regard.commands.pronunciation.dictionary import dictionary_pairs
 from regard.commands.pronunciation.lexicon import add_input, joined
+from regard.commands.pronunciation.task import Pronunciation
+from regard.commands.tasks.data import Data
 from regard.commands.train.arguments import (
     OF_OTHER_SOURCES,
     add_extras,
@@ -22,22 +25,21 @@ from regard.commands.train.arguments import (
     add_networks,
     add_training,
     given_extras,
-    made,
+    given_options,
 )
-from regard.commands.train.data import Data, identity
-from regard.commands.train.dictionary import dictionary_pairs
 from regard.commands.train.files import RunFiles
+from regard.commands.train.identity import identity
 from regard.commands.train.run import Run, prepared_runs
 from regard.pronunciation import Lexicon
 from regard.pronunciation.ipa import PHONES
 from regard.pronunciation.reading import places
+from regard.pronunciation.recipes import EXTRAS, expected_seconds, preset
 from regard.pronunciation.reviewing import Doubt, as_folds, doubts, worst_first
 from regard.seq2seq.corpus.spelling import families
 from regard.seq2seq.corpus.splits import by_family, hold_out
 from regard.seq2seq.decoding.calibration import FEWEST
 from regard.seq2seq.model import Seq2Seq
 from regard.seq2seq.training.config import TrainingConfig
-from regard.seq2seq.training.presets import PRESETS, expected_seconds
 from regard.show.progress import Progress
 from regard.show.terminal.text import clean, note, report
 
@@ -90,12 +92,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FOLDER",
         help="of the folds (default: the name of --out, .folds)",
     )
-    model = parser.add_argument_group("the model, where it is not that of the preset pronunciation")
+    model = parser.add_argument_group("the model, where it is not that of regard train --task pronunciation")
     add_network(model.add_argument)
     add_extras(model.add_argument)
     add_training(parser.add_argument_group("training of each fold"), without=OF_OTHER_SOURCES)
     add_networks(parser)
-    parser.set_defaults(preset="pronunciation", max_tokens=None)
+    parser.set_defaults(max_tokens=None)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -180,15 +182,15 @@ class Fold:
     ) -> None:
         self.lexicon, self.words = lexicon, {word: lexicon[word] for word in words}
         others = Lexicon.of_checked(entry for entry in lexicon.entries() if entry[0] not in self.words)
-        extras = {**PRESETS[args.preset].extras, **given_extras(args)}
-        options = made(args, {"extras": extras}, others)
-        self.seconds = expected_seconds(args.preset, len(others), options)
+        options = preset(others, given_options(args, {"extras": {**EXTRAS, **given_extras(args)}}))
+        self.seconds = expected_seconds(len(others), options)
         model = Seq2Seq(**options)
         self.run = Run(model, RunFiles(path))
         self.run.name = name
         train, valid = hold_out(dictionary_pairs(others, model), model.fits, groups=by_family)
-        self.data = Data(train, valid, valid, lexicon=others)
-        self.identity = identity(model, self.data)
+        self.data = Data(train, valid, valid)
+        self.measures = Pronunciation(args).measures(model, self.data)
+        self.identity = identity(model, self.data, {})
         self.result = _result(path)
 
     def train(self) -> int:
@@ -201,7 +203,7 @@ class Fold:
                 _check.fail(rule, hint="give another folder, or remove this one")
             return 0
         note(f"{one.name}: learning other words, to judge {len(self.words):,}")
-        one.begin(self.data, one.model.max_tokens)
+        one.begin(self.data, one.model.max_tokens, self.measures)
         with prepared_runs([one]):
             if status := one.train():
                 return status

@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Collection, Sequence
-from functools import cache, partial
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from regard import _check
 from regard.commands import argument_types
 from regard.commands.columns import add_columns
-from regard.commands.link_files import LINKS_FROM, LinkFile
-from regard.commands.options import check_needs, first_given
-from regard.commands.pronunciation.lexicon import add_phones, add_reading
-from regard.commands.sources import add_source_options, make_source, reads_text
-from regard.commands.train.data import PairFiles
-from regard.commands.train.dictionary import read_dictionary
+from regard.commands.options import first_given
+from regard.commands.sources import add_source_options, make_source
+from regard.commands.tasks import BUILT_IN, task_name, task_names, task_type
+from regard.commands.tasks.base import Task
+from regard.commands.tasks.pairs import Pairs
 from regard.seq2seq import extras
-from regard.seq2seq.corpus.splits import by_family
-from regard.seq2seq.corpus.tables import is_csv
 from regard.seq2seq.model import Seq2Seq
 from regard.seq2seq.networks.families import FAMILIES
 from regard.seq2seq.networks.options import options_of
@@ -28,27 +26,25 @@ from regard.seq2seq.sources.text.normalization import NORMALIZATIONS
 from regard.seq2seq.sources.text.subwords import METHODS
 from regard.seq2seq.sources.text.tokenizers import TOKEN_TYPES
 from regard.seq2seq.storage.model_file import MODEL_FILE
-from regard.seq2seq.training.config import OPTIONS, TrainingConfig
-from regard.seq2seq.training.presets import PRESETS, preset
+from regard.seq2seq.training.config import OPTIONS
 
 __all__ = [
-    "OF_DICTIONARIES",
     "OF_OTHER_SOURCES",
     "add_arguments",
+    "add_chosen",
     "add_extras",
     "add_files",
     "add_network",
     "add_networks",
-    "add_preset",
     "add_sizes",
+    "add_task",
     "add_training",
     "check_options",
-    "check_pairs",
     "given_extras",
-    "made",
+    "given_options",
     "make_models",
+    "make_task",
     "model_paths",
-    "pair_files",
 ]
 
 EXAMPLES = """\
@@ -67,7 +63,6 @@ examples:
   regard train text.en text.fr --out runs/en-fr         two files, line by line
   regard train pairs.csv --columns en fr                a spreadsheet with a header
   regard train train.tsv.gz --valid valid.tsv.gz --test test.tsv.gz --out runs/mine
-  regard train words.dict --preset pronunciation        a pronunciation dictionary, in any format of regard lexicon
   regard train pairs.tsv --family transformer --source subwords --target subwords
   regard train pairs.tsv --network style=luong score=general cell=lstm layers=2
   regard train pairs.tsv --compare                      also train the same model without attention
@@ -93,12 +88,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         " two files, one with the sources and one with the targets",
     )
     add_files(parser)
-    add_preset(parser.add_argument_group("presets, and the dictionaries that they read"))
+    add_task(parser)
     _add_model(parser.add_argument_group("the model"))
     add_source_options(parser.add_argument_group("sources that are no text").add_argument)
     training = parser.add_argument_group("training")
     add_training(training)
-    _add_links(training.add_argument)
+    Pairs.add_arguments(training)
     add_networks(parser)
 
 
@@ -135,22 +130,44 @@ def add_networks(parser: argparse.ArgumentParser) -> None:
         parser.add_argument_group(f"--network of --family {name}", _describe_network(family.config))
 
 
-def add_preset(group: Any) -> None:
-    """Add the presets, and the options of pronunciation dictionaries."""
-    add, rows = group.add_argument, "; ".join(f"{name}: {row.description}" for name, row in PRESETS.items())
-    add(
-        "--preset",
-        choices=tuple(PRESETS),
-        help=f"options for a task, each of which a given one replaces. {rows}",
+def add_task(parser: argparse.ArgumentParser) -> None:
+    """Add the choice of a task."""
+    built_in = "; ".join(f"{name}: {task_type(name).description}" for name in BUILT_IN)
+    parser.add_argument(
+        "--task",
+        type=task_name,
+        metavar="NAME",
+        help=f"what is learned from which files: {built_in} (default: by --source); or a task of another distribution,"
+        " whose options regard train --task NAME --help has",
     )
-    add_phones(group)
-    add_reading(group)
-    add("--licence", metavar="TEXT", help="the licence of the dictionary, for the card in the model file")
-    add(
-        "--split",
-        choices=("families", "words"),
-        help="what is held out together: words with the same beginning, as inflections have (default), or each alone",
-    )
+    parser.set_defaults(elsewhere=option_of_task)  # for suggestions
+
+
+def add_chosen(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> None:
+    """Add the options of the task that these arguments choose, of another distribution."""
+    after = zip(["", *arguments], arguments, strict=False)
+    named = [
+        x.removeprefix("--task=") for before, x in after if before == "--task" or x.startswith("--task=")
+    ]
+    for name in named[-1:]:
+        if name not in BUILT_IN and name in task_names():
+            task_type(name).add_arguments(parser.add_argument_group(f"options of --task {name}"))
+
+
+def option_of_task(option: str) -> str:
+    """Return the task of another distribution that has an option, in words; empty if none has it."""
+    for name in task_names():
+        of_task = argparse.ArgumentParser(add_help=False)
+        with suppress(ImportError):
+            task_type(name).add_arguments(of_task)
+        if name not in BUILT_IN and option in of_task._option_string_actions:
+            return f"{option} needs --task {name}"
+    return ""
+
+
+def make_task(args: argparse.Namespace) -> Task:
+    """Return the task that the arguments choose, by default that of the source."""
+    return task_type(args.task or SOURCES[args.source or "words"].task)(args)
 
 
 def _add_model(group: Any) -> None:
@@ -293,25 +310,6 @@ def _checked(name: str, text: str) -> Any:
         raise argparse.ArgumentTypeError(str(error).removeprefix(f"{name} ")) from None
 
 
-def _add_links(add: Any) -> None:
-    """Add the options of guided alignment."""
-    add(
-        "--links",
-        type=argument_types.path,
-        metavar="FILE",
-        help="word alignments of the pairs, which attention learns (one line a pair, 0-0 1-2, as from regard align)",
-    )
-    by = "what the numbers in --links count (default words; tokens where those of a side are characters)"
-    add("--links-by", choices=("words", "tokens"), help=by)
-    add(
-        LINKS_FROM,
-        "--gold-from",
-        type=argument_types.integer(0, 1),
-        choices=(0, 1),
-        help="the number of the first word in --links (default 0)",
-    )
-
-
 def _options(name: str, assignments: Sequence[str]) -> dict[str, Any]:
     """Read NAME=VALUE, where a value is a number, true, false or a word."""
     options: dict[str, Any] = {}
@@ -325,41 +323,25 @@ def _options(name: str, assignments: Sequence[str]) -> dict[str, Any]:
     return options
 
 
-def check_options(args: argparse.Namespace) -> None:
+def check_options(args: argparse.Namespace, task: Task) -> None:
     """Check which options go together, which argparse cannot do."""
     if args.compare and _options("network", args.network).get("score") == "none":
         _check.fail("--compare needs a score: score=none has no attention to compare with")
-    if not reads_text(args) and (option := first_given(args, _OF_TEXT)):
+    refused = {"links", "lower", "extras"} - SOURCES[args.source or "words"].accepts
+    if option := first_given(args, [f"--{name}" for name in ("links", "lower", "extras") if name in refused]):
         _check.fail(f"{option} needs tokens in the source. --source {args.source} has none.")
-    check_needs(args, (("--links-by", "--links", ""), (LINKS_FROM, "--links", "")))
-    check_needs(args, ((option, "--preset", "") for option in (*OF_DICTIONARIES, "--licence")))
-    check_pairs(args)
-    if args.links and args.skip_empty and (args.columns or is_csv(args.pairs[0])):
-        _check.fail(
-            "--links with --skip-empty needs pairs with TABs and no header: links are numbered by lines"
-        )
+    task.check()
 
 
-def check_pairs(args: argparse.Namespace) -> None:
-    """Check that no option of pairs goes with a preset, which reads dictionaries, and what is held out."""
-    if args.split and args.valid:
-        _check.fail("--split is about words that are held out: --valid must not be given with it")
-    if args.preset and (option := first_given(args, _OF_PAIRS)):
-        _check.fail(f"--preset {args.preset} reads pronunciation dictionaries: {option} must not be given")
-
-
-_OF_TEXT = ("--links", "--lower", "--extras")
 OF_OTHER_SOURCES = ("guided_alignment", "shift", "noise")  # training options of links, pictures and vectors
-OF_DICTIONARIES = ("--stress", "--phone-map", "--symbols", "--skip-bad", "--phones", "--split")
-_SPELLED = ("characters", "subwords")  # tokens that are letters, or made of them
-_OF_PAIRS = ("--columns", "--skip-empty", "--links", *(f"--source {x}" for x in SOURCES if x not in _SPELLED))
 _OF_ATTENTION = ("score", "attention")  # options of the network
+_OF_TOKENS = ("target", "vocabulary", "min_count", "lower", "normalization", "subwords")
 
 
-def make_models(args: argparse.Namespace, words: Collection[str] = ()) -> list[Seq2Seq]:
-    """Return the models to train: one, or one with and one without attention; a preset is for these words."""
+def make_models(args: argparse.Namespace, task: Task) -> list[Seq2Seq]:
+    """Return the models to train for a task: one, or one with and one without attention."""
     models = [
-        _model(args, attention, words)
+        _model(args, attention, task)
         for attention in ([True, False] if args.compare else [not args.no_attention])
     ]
     if args.links and not models[0].attention:
@@ -367,12 +349,12 @@ def make_models(args: argparse.Namespace, words: Collection[str] = ()) -> list[S
     return models
 
 
-def _model(args: argparse.Namespace, attention: bool, words: Collection[str]) -> Seq2Seq:
+def _model(args: argparse.Namespace, attention: bool, task: Task) -> Seq2Seq:
     given: dict[str, Any] = {"attention": not args.no_attention, "extras": given_extras(args)}
     given |= {name: value for name in _OF_TOKENS if (value := getattr(args, name)) is not None}
     if (source := make_source(args)) is not None:
         given["source"] = source
-    options = made(args, given, words)
+    options = task.defaults(given_options(args, given))
     if args.compare and not attention:  # the same apart from attention
         network = {name: value for name, value in options["network"].items() if name not in _OF_ATTENTION}
         own = {"network": network, "extras": extras.without_attention(options["extras"])}
@@ -380,20 +362,14 @@ def _model(args: argparse.Namespace, attention: bool, words: Collection[str]) ->
     return Seq2Seq(**options)
 
 
-def made(args: argparse.Namespace, own: dict[str, Any], words: Collection[str]) -> dict[str, Any]:
-    """Return the options of a model: its own, and those of the command line for network and training, or a preset's."""
+def given_options(args: argparse.Namespace, own: dict[str, Any]) -> dict[str, Any]:
+    """Return the options of a model that are given: its own, and those of network and training."""
     given = {name: value for name in ("family", "max_tokens") if (value := getattr(args, name)) is not None}
-    given |= {
+    return given | {
         **own,
         "network": _options("network", args.network),
         "training": {n: x for n in OPTIONS if (x := getattr(args, n, None)) is not None},
     }
-    if args.preset:
-        return preset(args.preset, words, given)
-    return {**given, "training": TrainingConfig(**given["training"])}
-
-
-_OF_TOKENS = ("target", "vocabulary", "min_count", "lower", "normalization", "subwords")
 
 
 def model_paths(args: argparse.Namespace) -> list[Path]:
@@ -402,22 +378,3 @@ def model_paths(args: argparse.Namespace) -> list[Path]:
     if not args.compare:
         return [path]
     return [path, path.with_name(f"{path.stem}-without-attention{path.suffix}")]
-
-
-def _links_by(args: argparse.Namespace) -> str:
-    """Return what links are between."""
-    return args.links_by or ("tokens" if "characters" in (args.source, args.target) else "words")
-
-
-def pair_files(args: argparse.Namespace) -> PairFiles:
-    """Return the files of the pairs, and how they are read; those of dictionaries are read once."""
-    return PairFiles(
-        args.pairs,
-        args.valid,
-        args.test,
-        columns=args.columns,
-        skip_empty=args.skip_empty,
-        links=LinkFile(args.links, args.links_from, _links_by(args)) if args.links else None,
-        dictionary=cache(partial(read_dictionary, args)) if args.preset else None,
-        groups=by_family if args.preset and args.split != "words" else None,
-    )

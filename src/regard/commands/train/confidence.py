@@ -13,9 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from regard.commands.train.card import rates_of
-from regard.commands.train.data import Data
-from regard.commands.train.dictionary import Phones
+from regard.commands.tasks.data import Data
 from regard.seq2seq.corpus.pairs import Pair, by_source
 from regard.seq2seq.corpus.splits import by_family
 from regard.seq2seq.decoding.beam import BEAM
@@ -28,10 +26,8 @@ from regard.seq2seq.translator import Checked
 __all__ = ["Confidence", "calibrate", "describe"]
 
 _FOLDS = 5
-_MOST = 500  # sources of test and of validation, if they are not words
 _PRECISION = 0.98
 _WORTH_KEEPING = 0.05  # of the answers
-_THRESHOLDS = (0.5, 0.7, 0.8, 0.9, 0.95, 0.98)
 
 
 class Confidence(NamedTuple):
@@ -57,28 +53,19 @@ class Confidence(NamedTuple):
         kept = int(np.flatnonzero(precise)[-1]) + 1 if precise.any() else 0
         return kept / len(order), self.probabilities[order[kept - 1]] if kept else 1.0
 
-    def by_threshold(self, references: Sequence[Sequence[Phones]]) -> list[dict[str, float]]:
-        """Return for some probabilities the share of words that have at least that, and their error rates."""
-        rows = []
-        for least in _THRESHOLDS:
-            kept = [i for i, probability in enumerate(self.probabilities) if probability >= least]
-            answers = [self.judged[i].candidates[0].tokens for i in kept]
-            row = {"probability": least, "kept": len(kept) / len(self.judged)}
-            rows.append(row | rates_of(answers, [references[i] for i in kept]))
-        return rows
 
-
-def calibrate(model: Seq2Seq, test: Sequence[Pair], valid: Sequence[Pair], data: Data) -> Confidence:
+def calibrate(
+    model: Seq2Seq, test: Sequence[Pair], valid: Sequence[Pair], data: Data, most: int | None
+) -> Confidence:
     """Calibrate a model on the pairs of test and validation that were not learned from; return the answers to the test.
 
-    Of pairs that are not of a dictionary, at most 500 sources of each are translated.
+    At most so many sources of each are translated, or all (None).
     """
     of_test, has_learned = by_source(test), data.has_learned
     others = {
         s: targets for s, targets in by_source(valid).items() if s not in of_test and not has_learned(s)
     }
-    if data.lexicon is None:
-        of_test, others = _spread(of_test), _spread(others)
+    of_test, others = _spread(of_test, most), _spread(others, most)
     pairs = [
         (source, target)
         for each in (of_test, others)
@@ -96,9 +83,9 @@ def calibrate(model: Seq2Seq, test: Sequence[Pair], valid: Sequence[Pair], data:
     return Confidence(judged[: len(folds)], probabilities if len(probabilities) == len(folds) else [])
 
 
-def _spread(items: dict[Example, list[Any]]) -> dict[Example, list[Any]]:
-    """Return at most 500 items at equal distances."""
-    return {key: items[key] for key in equally_spaced([*items], _MOST)}
+def _spread(items: dict[Example, list[Any]], most: int | None) -> dict[Example, list[Any]]:
+    """Return at most so many items at equal distances."""
+    return {key: items[key] for key in equally_spaced([*items], most or len(items))}
 
 
 def _folds(sources: Iterable[Example]) -> dict[Example, int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,14 +13,9 @@ import numpy as np
 from regard.commands import curve, drawing
 from regard.commands.pages import PageParts
 from regard.commands.summary import Measures, Summary
-from regard.commands.train.card import describe_rates, rates, rates_by_length
-from regard.commands.train.confidence import Confidence
-from regard.commands.train.data import Data, with_noun
-from regard.commands.train.dictionary import tested_words
+from regard.commands.tasks.data import Data, with_noun
 from regard.commands.train.files import EXAMPLES, RunFiles
 from regard.seq2seq.corpus.pairs import Pair
-from regard.seq2seq.decoding.beam import BEAM
-from regard.seq2seq.evaluation.metrics import is_near
 from regard.seq2seq.model import Seq2Seq
 from regard.seq2seq.sources.example import equally_spaced
 from regard.seq2seq.sources.text.normalization import normalize
@@ -42,9 +37,6 @@ __all__ = [
     "draw_curve",
     "forecast",
     "measure",
-    "measures_for",
-    "print_measures",
-    "print_rates",
     "sample_pairs",
     "short_warning",
     "show_examples",
@@ -89,19 +81,6 @@ def _describe_rare(model: Seq2Seq, training: Training) -> str:
         described = f"; no target token is unknown, {100 * rare:.1f} % come fewer than {RARE} times"
     sides = "--source subwords " * ("subwords" in model.reader.accepts) + "--target subwords"
     return described + f": {sides} learns parts of rare words" * (unknown + rare >= _MANY_RARE)
-
-
-def _describe_test(data: Data, test: Sequence[Pair]) -> str:
-    """Describe the test pairs: whether the model was trained on them or chosen by them."""
-    count = len(test)
-    if data.too_few and not data.own_test:
-        own = "the training pair itself" if count == 1 else f"the {count} training pairs themselves"
-        return f"{own}: there are too few to hold any out"
-    learned = data.learned(test)
-    pairs = with_noun(count, "held-out pair")
-    if learned:
-        pairs = f"{with_noun(count, 'pair')}, {learned} of them learned from"
-    return pairs if data.own_test else f"{pairs}, which also selected the epoch"
 
 
 # --------------------------------------------------------------------------------------------------- while it trains
@@ -226,12 +205,6 @@ class Reporter:
         self.progress.write(forecast(speed, seen, step.seconds / 60, usual, planned, config.minutes, option))
 
 
-def measures_for(model: Seq2Seq, data: Data) -> Measures:
-    """Return what is measured of a model, by its training pairs."""
-    sources, targets = ([str(pair[side]) for pair in data.train] for side in (0, 1))
-    return Measures.of(model.target, sources, targets, phonemes=data.lexicon is not None)
-
-
 def measure(
     measures: Measures, model: Seq2Seq, pairs: Sequence[Pair], translations: Sequence[str]
 ) -> Summary:
@@ -331,50 +304,6 @@ def draw_curve(files: RunFiles) -> None:
     if drawing.can_draw():
         with warned(files.curve):
             figures.save(files.curve, figures.curves(curve.panels({"": entries(files.log)})))
-
-
-def print_measures(models: Sequence[Seq2Seq], test: Sequence[Pair], data: Data) -> None:
-    """Print the measures of each model on the test pairs, and of the copied sources if those are nearly as good."""
-    sources, measured, chosen = [source for source, _ in test], [], measures_for(models[0], data)
-    any_target = ", any target of a source right" * (len({*test}) > len({*sources}))
-    for model in models:
-        measures = measure(chosen, model, test, [t.text for t in model.translate(sources)])
-        measured.append(measures)
-        how = "with" if model.attention else "without"
-        signature = f" ({measures.signature})" if measures.signature else any_target
-        print(f"{measures} {how} attention, on {_describe_test(data, test)}, beam {BEAM}{signature}")
-    if models[0].reader.tokenizer is None:
-        return  # there is nothing to copy
-    copied = measure(chosen, models[0], test, list(map(str, sources)))
-    if any(is_near(copied._asdict(), measures._asdict()) for measures in measured):
-        print(f"{copied} by copying the source")
-
-
-def print_rates(model: Seq2Seq, test: Sequence[Pair], data: Data, confidence: Confidence) -> dict[str, Any]:
-    """Print and return the error rates of a model of pronunciation on the words of the test."""
-    words = tested_words(test)
-    answers = [one.candidates[0].tokens for one in confidence.judged]
-    measured = rates(answers, [*words.values()])
-    measured["by_length"] = rates_by_length(answers, words)
-    if confidence.probabilities:
-        measured |= {**confidence.measures(), "by_probability": confidence.by_threshold([*words.values()])}
-    how = "" if model.attention else "the model without attention, "
-    print(f"{how}{_describe_words(data, [*words])}, beam {BEAM}: {describe_rates(measured)}")
-    return {"words": len(words), "learned": _learned(data, words), "beam": BEAM, **measured}
-
-
-def _learned(data: Data, words: Collection[str]) -> int:
-    """Return how many words are training words."""
-    known = {str(source) for source, _ in data.train}
-    return sum(word in known for word in words)
-
-
-def _describe_words(data: Data, words: Collection[str]) -> str:
-    """Describe the words of the test: whether the model was trained on them or chosen by them."""
-    learned = _learned(data, words)
-    described = with_noun(len(words), "word" if learned else "held-out word")
-    described += f", {learned} of them learned from" * bool(learned)
-    return described if data.own_test else f"{described}, which also selected the epoch"
 
 
 def show_examples(model: Seq2Seq, files: RunFiles, test: Sequence[Pair]) -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import argparse
 import signal
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
-from functools import cache, partial
+from functools import cache
 from itertools import chain
 from pathlib import Path
 from types import FrameType
@@ -14,78 +14,53 @@ from typing import Any
 
 from regard import _check, _signals
 from regard.commands import drawing
-from regard.commands.options import first_given
 from regard.commands.summary import Measures
+from regard.commands.tasks.base import Task
+from regard.commands.tasks.data import Data, short_pairs, with_noun
 from regard.commands.train.arguments import (
     add_arguments,
+    add_chosen,
     check_options,
     make_models,
+    make_task,
     model_paths,
-    pair_files,
 )
-from regard.commands.train.card import make_card
 from regard.commands.train.confidence import Confidence, calibrate, describe
-from regard.commands.train.data import Data, identity, read, short_pairs, with_noun
-from regard.commands.train.dictionary import tested_words
 from regard.commands.train.files import HINT, RunFiles
+from regard.commands.train.identity import identity
 from regard.commands.train.report import (
     Reporter,
     closing_notes,
     describe_pairs,
     draw_curve,
-    measures_for,
-    print_measures,
-    print_rates,
     short_warning,
     show_examples,
 )
-from regard.seq2seq import extras
 from regard.seq2seq.corpus.pairs import Pair
-from regard.seq2seq.evaluation.held_out import HeldOut, as_held_out
 from regard.seq2seq.model import Seq2Seq
 from regard.seq2seq.storage.checkpoint_file import write_checkpoint
 from regard.seq2seq.training.checkpoint import resume
 from regard.seq2seq.training.loop import Diverged, Training
-from regard.seq2seq.training.presets import expected_time
 from regard.seq2seq.translator import LONGEST_SENTENCE
 from regard.show.progress import Progress
 from regard.show.terminal.text import note, report
 
-__all__ = ["Run", "Stop", "add_arguments", "prepared_runs", "run", "train_all"]
-
-Card = Callable[
-    [Data, Seq2Seq, dict[str, Any] | None], dict[str, Any] | None
-]  # of a model and its error rates
+__all__ = ["Run", "Stop", "add_arguments", "add_chosen", "prepared_runs", "run", "train_all"]
 
 
 def run(args: argparse.Namespace) -> int:
     """Train, measure and show."""
-    check_options(args)
-    names, paths = pair_files(args), model_paths(args)
-    models = make_models(args, names.lexicon or ())
-    read_data = partial(read, names, models[0], models[0].max_tokens)
-    chosen = args.preset and not first_given(args, ("--steps", "--minutes", "--epochs"))
-    if chosen and not RunFiles(paths[0], fresh=args.fresh).is_done():
-        options = {**vars(models[0]), "network": models[0].network_options}
-        note(expected_time(args.preset, names.lexicon or (), options))
-    return train_all(args, models, paths, read_data, partial(_card, args))
+    task = make_task(args)
+    check_options(args, task)
+    paths = model_paths(args)
+    models = make_models(args, task)
+    if not RunFiles(paths[0], fresh=args.fresh).is_done() and (line := task.forecast(models[0])):
+        note(line)
+    return train_all(args, task, models, paths)
 
 
-def _card(
-    args: argparse.Namespace, data: Data, model: Seq2Seq, measured: dict[str, Any] | None
-) -> dict[str, Any] | None:
-    """Return the card of a model of pronunciation."""
-    return None if data.lexicon is None or measured is None else make_card(args, data, model, measured)
-
-
-def train_all(
-    args: argparse.Namespace,
-    models: Sequence[Seq2Seq],
-    paths: Sequence[Path],
-    read_data: Callable[[], Data],
-    card: Card,
-) -> int:
-    """Train models, measure and show them."""
+def train_all(args: argparse.Namespace, task: Task, models: Sequence[Seq2Seq], paths: Sequence[Path]) -> int:
+    """Train models for a task, measure and show them."""
     most = models[0].max_tokens
     runs = [Run(model, RunFiles(path, fresh=args.fresh)) for model, path in zip(models, paths, strict=True)]
     for one in runs:
@@ -94,23 +69,24 @@ def train_all(
     for files in done:
         if files.finished_identity() is None:
             done[0].refuse()
-    data = read_data()
-    identities = [identity(model, data) for model in models]
+    data = task.read(models[0])
+    of_task = task.identity(data)
+    identities = [identity(model, data, of_task) for model in models]
     if done:
         if [one.files.finished_identity() for one in runs] != identities:
             done[0].refuse()
-        return _report_done(runs, args.licence)
+        return _report_done(runs, task.stated())
     longest = min(args.test_max_tokens or most, LONGEST_SENTENCE)
     for one in runs:
-        one.begin(data, longest)
+        one.begin(data, longest, task.measures(one.model, data))
     test = short_pairs(models[0], data.test, longest)
     if not test:
         limit = f"{with_noun(longest, 'token')} {models[0].reader.limited_sides}"
         _check.fail(f"{data.tested}: no pair has at most {limit}")
     with prepared_runs(runs):
         note(describe_pairs(data, models[0], runs[0].training, len(test), most))
-        _note_extras(models[0], data)
-        if status := _train_and_show(runs, test, data, card):
+        _note_more(task, models[0], data)
+        if status := _train_and_show(task, runs, test, data):
             return status
         # Last, so that a command that is stopped before can be resumed.
         for one, own in zip(runs, identities, strict=True):
@@ -123,42 +99,39 @@ def train_all(
     return 0
 
 
-def _report_done(runs: Sequence[Run], licence: str | None) -> int:
-    """Report that the same command has finished before; write another licence into the card."""
+def _report_done(runs: Sequence[Run], stated: dict[str, str]) -> int:
+    """Report that the same command has finished before; correct what it states in the card."""
     note(f"{runs[0].name} is done already; --fresh trains anew, another --out keeps this model")
-    for one in runs:
-        if licence is not None:
-            one.files.change_card(licence=licence)
+    for one in runs if stated else ():
+        one.files.change_card(**stated)
     print(report(f"the model is in {runs[0].files.model}"))
     for one in runs:
         one.files.remove_leftovers()
     return 0
 
 
-def _note_extras(model: Seq2Seq, data: Data) -> None:
-    """Print which extras of the model may help, which packages are missing, and why pictures can't be drawn."""
-    hint = extras.hint(model.reader.kind, model.extras)
-    for line in filter(None, (hint, drawing.missing_extras())):
+def _note_more(task: Task, model: Seq2Seq, data: Data) -> None:
+    """Print the notices of the task, which packages are missing, and why pictures can't be drawn."""
+    for line in filter(None, (*task.notices(model, data), drawing.missing_extras())):
         note(line)
     drawing.can_draw()  # warns before the training
 
 
-def _train_and_show(runs: Sequence[Run], test: Sequence[Pair], data: Data, card: Card) -> int:
+def _train_and_show(task: Task, runs: Sequence[Run], test: Sequence[Pair], data: Data) -> int:
     """Train, measure and show; return 0, or the exit status of what has stopped it."""
     try:
         for one in runs:
             if status := one.train():
                 return status
-        confidences = [one.calibrate(test, data) for one in runs]
-        measured = _measured(runs, test, data, confidences)
-        for one, confidence, rates in zip(runs, confidences, measured, strict=True):
-            if known := card(data, one.model, rates):
-                one.model.card = known
-                one.model.held_out = _held_out(test, data)
+        confidences = [one.calibrate(test, data, task.most_calibrated) for one in runs]
+        measured = task.measure([one.model for one in runs], test, data, confidences)
+        for one, confidence, of_model in zip(runs, confidences, measured, strict=True):
+            if card := _card(task, one.model, data, of_model):
+                one.model.card = card
+                one.model.held_out = task.held_out(test, data)
                 one.model.save(one.files.model)
             if one.model.calibration is not None:
-                verb = "pronounce" if data.lexicon else "translate" if one.model.reader.tokenizer else ""
-                note(describe(one.model.calibration, confidence, verb))
+                note(describe(one.model.calibration, confidence, task.verb))
         show_examples(runs[0].model, runs[0].files, test)
     except KeyboardInterrupt as error:
         files = runs[0].files
@@ -168,24 +141,10 @@ def _train_and_show(runs: Sequence[Run], test: Sequence[Pair], data: Data, card:
     return 0
 
 
-def _held_out(test: Sequence[Pair], data: Data) -> HeldOut | None:
-    """Return the words of the test, by which `regard export` measures what leaves; None if they were learned."""
-    if data.lexicon is None or (data.too_few and not data.own_test):
-        return None
-    return as_held_out({word: map(" ".join, variants) for word, variants in tested_words(test).items()})
-
-
-def _measured(
-    runs: Sequence[Run], test: Sequence[Pair], data: Data, confidences: Sequence[Confidence]
-) -> list[dict[str, Any] | None]:
-    """Print the measures of all models; return the error rates of those of pronunciation."""
-    if data.lexicon is not None:
-        return [
-            print_rates(one.model, test, data, confidence)
-            for one, confidence in zip(runs, confidences, strict=True)
-        ]
-    print_measures([one.model for one in runs], test, data)
-    return [None for _ in runs]
+def _card(task: Task, model: Seq2Seq, data: Data, measured: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the card of a model, which names a task that its source does not imply."""
+    named = {} if task.name == model.reader.task else {"task": task.name}
+    return {**named, **task.card(model, data, measured)}
 
 
 @contextmanager
@@ -232,7 +191,7 @@ class Run:
         self.sample: Sequence[Pair] = []  # validation pairs to translate after each epoch
         self.saved = ""  # names the epoch of the best model
 
-    def begin(self, data: Data, longest: int) -> None:
+    def begin(self, data: Data, longest: int, measures: Measures) -> None:
         """Learn the vocabularies and initialise the network; longer validation pairs are not translated."""
         if self.model.extras:
             note(f"learning {' and '.join(self.model.extras)}")
@@ -255,7 +214,7 @@ class Run:
                 progress=advance,
             )
         self.sample = short_pairs(self.model, data.valid, longest)
-        self.measures = measures_for(self.model, data)
+        self.measures = measures
 
     def resume(self) -> None:
         """Resume from the checkpoint, if there is one; raise if it is of another training."""
@@ -289,9 +248,9 @@ class Run:
             note(f"{command} goes on from there")
         return self.stop.status
 
-    def calibrate(self, test: Sequence[Pair], data: Data) -> Confidence:
-        """Calibrate the model, and save it."""
-        confidence = calibrate(self.model, test, self.sample, data)
+    def calibrate(self, test: Sequence[Pair], data: Data, most: int | None) -> Confidence:
+        """Calibrate the model on so many sources, and save it."""
+        confidence = calibrate(self.model, test, self.sample, data, most)
         if self.model.calibration is not None:
             self.model.save(self.files.model)
         return confidence

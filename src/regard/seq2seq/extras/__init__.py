@@ -11,7 +11,7 @@ from regard import _check
 if TYPE_CHECKING:
     from regard.seq2seq.extras.base import Extra
 
-__all__ = ["EXTRAS", "augments", "check_options", "extra_class", "hint", "without_attention"]
+__all__ = ["EXTRAS", "augments", "check_options", "extra_class", "without_attention"]
 
 # The names in files and options, and where the classes are. A model has at most one augmenter and one reranker.
 EXTRAS = {
@@ -64,16 +64,3 @@ def augments(name: str) -> bool:
     from regard.seq2seq.extras.base import SourceAugmenter
 
     return issubclass(extra_class(name), SourceAugmenter)
-
-
-def hint(source: str, options: Mapping[str, int]) -> str:
-    """Return one line that names an extra worth a try, or nothing.
-
-    `source`: the token type of the source; `options`: the extras that the user has set.
-    """
-    if source != "characters" or "graphones" in options:
-        return ""
-    return (
-        "if targets follow their sources from left to right, as sounds follow letters, --extras graphones=8 makes"
-        " fewer errors, and cannot be exported"
-    )

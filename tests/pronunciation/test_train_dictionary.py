@@ -1,4 +1,4 @@
-"""The verb `train` with the preset "pronunciation": dictionaries, their split, options that replace the preset's."""
+"""The verb `train` with the task "pronunciation": dictionaries, their split, options that replace those of the task."""
 
 from __future__ import annotations
 
@@ -11,10 +11,17 @@ from errors import refused
 
 from regard import pronunciation
 from regard.cli import main
-from regard.commands.train.arguments import add_arguments, check_options, make_models, pair_files
-from regard.commands.train.data import Data, read
+from regard.commands.tasks.data import Data
+from regard.commands.train.arguments import (
+    add_arguments,
+    add_chosen,
+    check_options,
+    make_models,
+    make_task,
+)
 from regard.pronunciation import FORMATS, Lexicon, Variant
-from regard.seq2seq import Seq2Seq, preset
+from regard.pronunciation.recipes import preset
+from regard.seq2seq import Seq2Seq
 from regard.seq2seq.training.config import TrainingConfig
 
 SOUNDS = {"a": "AH0", "b": "B", "c": "K", "d": "D", "e": "EH1"}
@@ -49,19 +56,19 @@ def written(path: Path, lexicon: Lexicon, format: str = "cmudict") -> Path:
 
 
 def arguments(*texts: object) -> argparse.Namespace:
-    parser = argparse.ArgumentParser()
+    parser, chosen = argparse.ArgumentParser(), ["--task", "pronunciation"]
     add_arguments(parser)
-    args = parser.parse_args([*map(str, texts), "--preset", "pronunciation"])
-    check_options(args)
-    return args
+    add_chosen(parser, chosen)
+    return parser.parse_args([*map(str, texts), *chosen])
 
 
 def made(*texts: object) -> tuple[Seq2Seq, Data]:
     """The model and the pairs of a command."""
     args = arguments(*texts)
-    files = pair_files(args)
-    (model,) = make_models(args, files.lexicon or ())
-    return model, read(files, model, model.max_tokens)
+    task = make_task(args)
+    check_options(args, task)
+    (model,) = make_models(args, task)
+    return model, task.read(model)
 
 
 def as_entries(data: Any) -> list[tuple[str, tuple[str, ...]]]:
@@ -163,14 +170,14 @@ def test_options_of_the_model_replace_their_own_alone(tmp_path: Path) -> None:
 def test_the_command_has_the_preset_of_python(tmp_path: Path) -> None:
     lexicon = words(30)
     model = made(written(tmp_path / "words.dict", lexicon), "--minutes", "1")[0]
-    assert vars(model) == vars(Seq2Seq(**preset("pronunciation", lexicon, {"minutes": 1})))
+    assert vars(model) == vars(Seq2Seq(**preset(lexicon, {"minutes": 1})))
 
 
 def test_the_time_that_the_preset_has_chosen_is_said(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("regard.commands.train.run.train_all", lambda *_: 0)
-    command = ["train", str(written(tmp_path / "words.dict", words(30))), "--preset", "pronunciation"]
+    command = ["train", str(written(tmp_path / "words.dict", words(30))), "--task", "pronunciation"]
     assert main(command) == 0
     said = capsys.readouterr().err
     assert "training takes 5,000 steps" in said
@@ -181,7 +188,7 @@ def test_the_time_that_the_preset_has_chosen_is_said(
 
 def test_compared_models_are_the_same_apart_from_attention(tmp_path: Path) -> None:
     args = arguments(written(tmp_path / "words.dict", words(30)), "--compare")
-    with_attention, without = make_models(args, pair_files(args).lexicon or ())
+    with_attention, without = make_models(args, make_task(args))
     sizes = {name: size for name, size in with_attention.network_options.items() if name != "attention"}
     assert without.network_options == {**sizes, "score": "none"}
     assert (without.extras, without.training) == ({}, with_attention.training)
@@ -190,14 +197,15 @@ def test_compared_models_are_the_same_apart_from_attention(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     "given", ["--stress drop", "--symbols tokens.txt", "--phone-map map.tsv", "--skip-bad"]
 )
-def test_options_of_dictionaries_need_the_preset(given: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_options_of_dictionaries_need_the_task(given: str, capsys: pytest.CaptureFixture[str]) -> None:
     message = refused(["train", "words.dict", *given.split()], capsys)
-    assert message == f"{given.split()[0]} needs --preset"
+    option = given.split()[0]
+    assert message == f"unrecognized arguments: {option}; {option} needs --task pronunciation"
 
 
 @pytest.mark.parametrize(
     "given", ["--columns en fr", "--skip-empty", "--links x.txt", "--source images", "--source tokens"]
 )
 def test_options_of_pairs_are_refused(given: str, capsys: pytest.CaptureFixture[str]) -> None:
-    message = refused(["train", "words.dict", "--preset", "pronunciation", *given.split()], capsys)
+    message = refused(["train", "words.dict", "--task", "pronunciation", *given.split()], capsys)
     assert "reads pronunciation dictionaries" in message

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from itertools import chain
 from pathlib import Path
 
 from regard import _check
-from regard._characters import one_line
 from regard._lines import GZIP
 from regard.commands.pronunciation.lexicon import joined, note_left_out, prepared
 from regard.pronunciation import Lexicon, prepare, read
@@ -24,13 +22,8 @@ from regard.seq2seq.translator import Translator
 from regard.show.terminal.text import clean, note
 
 __all__ = [
-    "BY_PRESET",
-    "INTO_PAIRS",
-    "MOST_TESTED",
     "dictionary_format",
     "dictionary_pairs",
-    "is_of_pronunciation",
-    "naming_dictionary",
     "read_dictionary",
     "reads_dictionary",
     "right_answers",
@@ -39,9 +32,6 @@ __all__ = [
 
 Phones = tuple[str, ...]
 
-BY_PRESET = "--preset pronunciation reads it as a dictionary in the format {format}"
-INTO_PAIRS = "{path} is a dictionary in the format {format}: regard lexicon --format tsv makes pairs of it"
-MOST_TESTED = 2_000  # words that are held out for the test
 _SHOWN = 5  # phones that a model never writes
 _FORMAT = "tsv"  # which has all words, phones and variants
 _DIFFERENT, _EACH = (
@@ -56,17 +46,6 @@ def read_dictionary(args: argparse.Namespace, paths: tuple[str, ...]) -> Lexicon
     result = prepared(lexicon, args, _FORMAT)
     note_left_out(result, "the training")
     return result.lexicon
-
-
-@contextmanager
-def naming_dictionary(path: Path, way: str) -> Iterator[None]:
-    """Name the way in the error about a file that has no pairs, if it is a pronunciation dictionary."""
-    try:
-        yield
-    except ValueError as error:
-        if str(path) == "-" or not (format := dictionary_format(path)):
-            raise
-        _check.fail(one_line(error), hint=way.format(path=path, format=format))
 
 
 def dictionary_format(path: Path) -> str:
@@ -99,19 +78,9 @@ def tested_words(test: Iterable[Pair]) -> dict[str, list[Phones]]:
     return {str(source): variants for source, variants in found.items()}
 
 
-def is_of_pronunciation(model: Translator) -> bool:
-    """Return whether a model has been trained on a dictionary."""
-    return bool((model.model.card or {}).get("symbols"))
-
-
-def reads_dictionary(model: Translator, path: Path) -> bool:
-    """Return whether a file of tests is read as a dictionary, as the training of the model read its own.
-
-    Pairs are standard input, and files that `regard train --preset` does not read: CSV and gzip.
-    """
-    return is_of_pronunciation(model) and not (
-        str(path) == "-" or is_csv(str(path)) or load(path, len(GZIP)) == GZIP
-    )
+def reads_dictionary(path: Path) -> bool:
+    """Return whether a file of tests is read as a dictionary: standard input, CSV and gzip have pairs."""
+    return not (str(path) == "-" or is_csv(str(path)) or load(path, len(GZIP)) == GZIP)
 
 
 def right_answers(model: Translator, path: Path) -> dict[str, list[str]]:

@@ -13,17 +13,19 @@ from typing import Any
 import numpy as np
 import pytest
 from errors import refused
-from test_train_dictionary import SHORT, made, words, written
+from test_train_dictionary import SHORT, arguments, made, words, written
 
 from regard import pronunciation
 from regard._safetensors import opened, write
 from regard.cli import main
-from regard.commands.train.card import rates, rates_by_length
+from regard.commands.pronunciation.dictionary import right_answers
+from regard.commands.pronunciation.dictionary import tested_words as variants_of_words
+from regard.commands.pronunciation.rates import by_threshold, rates, rates_by_length
+from regard.commands.pronunciation.task import Pronunciation
+from regard.commands.tasks.data import Data
+from regard.commands.train.arguments import make_models
 from regard.commands.train.confidence import Confidence, calibrate, describe
-from regard.commands.train.data import Data
-from regard.commands.train.dictionary import right_answers
-from regard.commands.train.dictionary import tested_words as variants_of_words
-from regard.pronunciation import Lexicon, Pronouncer
+from regard.pronunciation import Pronouncer
 from regard.seq2seq import Seq2Seq, Translation
 from regard.seq2seq.corpus.pairs import by_source
 from regard.seq2seq.decoding.calibration import Calibration
@@ -103,7 +105,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a dictionary, and the model of its training."""
     path = tmp_path_factory.mktemp("card")
     written(path / "words.dict", words(60))
-    command = ["train", str(path / "words.dict"), "--preset", "pronunciation", "--out", str(path / "run")]
+    command = ["train", str(path / "words.dict"), "--task", "pronunciation", "--out", str(path / "run")]
     assert main([*command, "--licence", "BSD 2", *SHORT]) == 0
     return path
 
@@ -111,9 +113,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_card_has_the_hash_of_the_dictionary_that_was_read(tmp_path: Path) -> None:
     path = written(tmp_path / "words.dict", words(60))
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
-    _, data = made(path, *SHORT)
+    args = arguments(path, *SHORT)
+    task = Pronunciation(args)
+    task.read(make_models(args, task)[0])
     path.write_text("another\n")
-    assert data.files == [{"name": "words.dict", "sha256": digest}]
+    assert task.files == [{"name": "words.dict", "sha256": digest}]
 
 
 @pytest.mark.slow
@@ -138,7 +142,7 @@ def test_epochs_are_measured_as_the_words_of_the_end_are(
     """Of two words, one is answered by its second pronunciation: the rates of both lines are the same."""
     path = written(tmp_path / "words.dict", words(60))
     test = tmp_path / "test.dict"
-    command = ["train", str(path), "--preset", "pronunciation", "--out", str(tmp_path / "run")]
+    command = ["train", str(path), "--task", "pronunciation", "--out", str(tmp_path / "run")]
     test.write_text("abab AH0 B AH0 B Z\nabab(2) AH0 B\nbbb B B B B\n", "utf-8")
     assert main([*command, "--valid", str(test), "--test", str(test), *SHORT]) == 0
     stdout, stderr = capsys.readouterr()
@@ -155,7 +159,7 @@ def test_the_rates_of_the_card_are_those_of_the_held_out_words(tmp_path: Path) -
     """Of a test that is given, the words are known here: the saved model pronounces them again."""
     train, test = written(tmp_path / "train.dict", words(60)), tmp_path / "test.dict"
     test.write_text("eeee EH1 EH1\neeee(2) EH1 EH1 EH1 EH1\nedde D D\nbeee B EH0\n", "utf-8")
-    command = ["train", str(train), "--preset", "pronunciation", "--test", str(test), "--out", str(tmp_path)]
+    command = ["train", str(train), "--task", "pronunciation", "--test", str(test), "--out", str(tmp_path)]
     assert main([*command, *SHORT]) == 0
     lexicon, pronounce = pronunciation.read(test), Pronouncer.load(tmp_path)
     answers = [pronounce(word).phones for word in lexicon]
@@ -174,9 +178,7 @@ def test_the_last_line_of_training_has_error_rates_of_words_and_phones(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = written(tmp_path / "words.dict", words(60))
-    assert (
-        main(["train", str(path), "--preset", "pronunciation", "--out", str(tmp_path / "run"), *SHORT]) == 0
-    )
+    assert main(["train", str(path), "--task", "pronunciation", "--out", str(tmp_path / "run"), *SHORT]) == 0
     measured = Seq2Seq.load(tmp_path / "run").card["held_out"]
     line = next(line for line in capsys.readouterr().out.splitlines() if "held-out" in line)
     right = measured["any_variant"]
@@ -349,7 +351,7 @@ def test_what_is_kept_by_hand() -> None:
     judged = [one_judged(r, -0.1, phones) for r, phones in zip(right, answers, strict=True)]
     confidence = Confidence(judged, probabilities)
     assert confidence.measures()["kept_with_98_percent_right"] == pytest.approx(4 / 6)
-    rows = {row["probability"]: row for row in confidence.by_threshold([[("A",)]] * 6)}
+    rows = {row["probability"]: row for row in by_threshold(confidence, [[("A",)]] * 6)}
     assert rows[0.95] == {"probability": 0.95, "kept": pytest.approx(4 / 6), "wer": 0, "per": 0}
     assert rows[0.8] == {
         "probability": 0.8,
@@ -369,7 +371,7 @@ def test_what_is_kept_by_hand() -> None:
     none = Confidence([one_judged(False, -0.1)] * 6, [0.9] * 6)
     assert describe(calibration, none, "translate") == f"{line}: calibration error 90.0 %"
     assert describe(calibration, Confidence([], []), "translate") == line
-    assert Confidence(judged, [0.1] * 6).by_threshold([[("A",)]] * 6)[0] == {"probability": 0.5, "kept": 0}
+    assert by_threshold(Confidence(judged, [0.1] * 6), [[("A",)]] * 6)[0] == {"probability": 0.5, "kept": 0}
 
 
 class Fixed:
@@ -410,8 +412,8 @@ def test_no_probability_of_the_card_comes_from_its_own_family(monkeypatch: pytes
             return lambda logs: number
 
     monkeypatch.setattr("regard.commands.train.confidence.Calibration", Seen)
-    data = Data(split_of(train), split_of(valid), split_of(test), lexicon=Lexicon())
-    found = calibrate(model, data.test, data.valid, data)
+    data = Data(split_of(train), split_of(valid), split_of(test))
+    found = calibrate(model, data.test, data.valid, data, None)
     word_of = {tuple(one.logs): word for word, one in judged.items()}
     fitted = [{word_of[tuple(logs)] for logs in one} for one in used]
     everything = {*test[1:], *valid}  # the first word of the test was learned
@@ -439,7 +441,7 @@ def test_train_calibrates_on_held_out_words(tmp_path: Path, capsys: pytest.Captu
     command = [
         "train",
         str(path),
-        "--preset",
+        "--task",
         "pronunciation",
         "--split",
         "words",
@@ -472,7 +474,7 @@ def test_train_calibrates_on_held_out_words(tmp_path: Path, capsys: pytest.Captu
 def test_another_licence_changes_the_card_of_a_finished_run(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    command = ["train", str(folder / "words.dict"), "--preset", "pronunciation", "--out", str(folder / "run")]
+    command = ["train", str(folder / "words.dict"), "--task", "pronunciation", "--out", str(folder / "run")]
     before = Seq2Seq.load(folder / "run")
     written = (folder / "run" / "model.safetensors").read_bytes()
     assert main([*command, *SHORT]) == 0
@@ -499,7 +501,8 @@ def test_the_split_is_by_families_unless_words_are_asked_for(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(
-    ("given", "reason"), [("--preset pronunciation --valid x", "--valid"), ("", "--split needs --preset")]
+    ("given", "reason"),
+    [("--task pronunciation --valid x", "--valid"), ("", "--split needs --task pronunciation")],
 )
 def test_a_split_is_of_dictionaries_without_other_pairs(
     given: str, reason: str, capsys: pytest.CaptureFixture[str]
@@ -562,7 +565,7 @@ def test_phones_that_the_model_never_writes_are_named(
 @pytest.mark.slow
 def test_a_stress_that_was_dropped_is_dropped_of_a_test(tmp_path: Path) -> None:
     train, test = written(tmp_path / "train.dict", words(60)), tmp_path / "test.tsv"
-    command = ["train", str(train), "--preset", "pronunciation", "--stress", "drop", "--out", str(tmp_path)]
+    command = ["train", str(train), "--task", "pronunciation", "--stress", "drop", "--out", str(tmp_path)]
     assert main([*command, *SHORT]) == 0
     model = Seq2Seq.load(tmp_path)
     test.write_text("abba\tAH1 B\n", "utf-8")
@@ -574,7 +577,7 @@ def test_ipa_that_was_cut_is_cut_of_a_test(tmp_path: Path) -> None:
     lines = [f"{word}\t/{word.lower()}ː/\n" for word in words(60)]
     (tmp_path / "train.tsv").write_text("".join(lines), "utf-8")
     (tmp_path / "test.tsv").write_text("abba\t/abː/, /b/\n", "utf-8")
-    command = ["train", str(tmp_path / "train.tsv"), "--preset", "pronunciation", "--phones", "ipa"]
+    command = ["train", str(tmp_path / "train.tsv"), "--task", "pronunciation", "--phones", "ipa"]
     assert main([*command, "--out", str(tmp_path), *SHORT]) == 0
     assert right_answers(Seq2Seq.load(tmp_path), tmp_path / "test.tsv") == {"abba": ["a bː", "b"]}
 

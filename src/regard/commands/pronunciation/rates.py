@@ -1,24 +1,19 @@
-"""The card of a model of pronunciation: its data, their split, its symbols and rules, its error rates."""
+"""The error rates of words and phones."""
 
 from __future__ import annotations
 
-import argparse
 import math
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 from typing import Any
 
-from regard.commands.train.data import Data
-from regard.commands.train.dictionary import Phones, tested_words
-from regard.pronunciation import Lexicon
-from regard.pronunciation.ipa import PHONES
+from regard.commands.pronunciation.dictionary import Phones
+from regard.commands.train.confidence import Confidence
 from regard.pronunciation.stress import stressed
-from regard.seq2seq.corpus.splits import SEED
 from regard.seq2seq.evaluation.metrics import error_rate, exact
-from regard.seq2seq.model import Seq2Seq
-from regard.seq2seq.sources.text.vocabulary import SPECIAL
 
-__all__ = ["describe_rates", "make_card", "rates", "rates_by_length", "rates_of"]
+__all__ = ["by_threshold", "describe_rates", "rates", "rates_by_length", "rates_of"]
+
+_THRESHOLDS = (0.5, 0.7, 0.8, 0.9, 0.95, 0.98)
 
 
 def rates(answers: Sequence[Phones], references: Sequence[Sequence[Phones]]) -> dict[str, Any]:
@@ -57,6 +52,17 @@ def rates_by_length(answers: Sequence[Phones], words: Mapping[str, Sequence[Phon
     ]
 
 
+def by_threshold(confidence: Confidence, references: Sequence[Sequence[Phones]]) -> list[dict[str, float]]:
+    """Return for some probabilities the share of words that have at least that, and their error rates."""
+    rows = []
+    for least in _THRESHOLDS:
+        kept = [i for i, probability in enumerate(confidence.probabilities) if probability >= least]
+        answers = [confidence.judged[i].candidates[0].tokens for i in kept]
+        row = {"probability": least, "kept": len(kept) / len(confidence.judged)}
+        rows.append(row | rates_of(answers, [references[i] for i in kept]))
+    return rows
+
+
 _LENGTHS = {"1 to 4": 4, "5 or 6": 6, "7 or 8": 8, "9 or 10": 10, "11 or more": math.inf}
 
 
@@ -79,35 +85,3 @@ def _rows(measured: dict[str, Any]) -> list[dict[str, float]]:
 
 def _percent(share: float) -> str:
     return f"{100 * share:.1f} %"
-
-
-def make_card(
-    args: argparse.Namespace, data: Data, model: Seq2Seq, measured: dict[str, Any]
-) -> dict[str, Any]:
-    """Return the card of a model that is trained on a dictionary; `measured` are its error rates."""
-    read, lexicon = model.model, data.lexicon or Lexicon()
-    return {
-        "files": [*data.files],
-        "licence": args.licence,
-        "date": datetime.now(UTC).date().isoformat(),
-        "words": len(lexicon),
-        "entries": sum(map(len, lexicon.values())),
-        "split": {
-            "by": data.split,
-            "seed": None if data.split == "file" else SEED,
-            **{part: len(tested_words(getattr(data, part))) for part in _PARTS},
-        },
-        "letters": [*read.source_tokenizer.tokens[len(SPECIAL) :]],
-        "symbols": [*read.target.tokens[len(SPECIAL) :]],
-        "rules": {
-            "letters": read.source_tokenizer.describe(),
-            "repetitions": model.repetitions,
-            "phones": args.phones or PHONES[0],
-            "stress": args.stress or "keep",
-            "phone_map": args.phone_map and args.phone_map.name,
-        },
-        "held_out": measured,
-    }
-
-
-_PARTS = ("train", "valid", "test")
