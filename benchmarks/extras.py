@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 from regard.seq2seq import Seq2Seq, read_pairs
+from regard.seq2seq.training.session import begin
 
 EXTRAS = {"translation_memory": 2, "graphones": 8}
 
@@ -18,7 +19,7 @@ def measure(path: Path, extras: dict[str, int]) -> float:
     """Return the processor seconds before the first step."""
     pairs = read_pairs(path)
     begun = time.process_time()
-    Seq2Seq(source="characters", target="tokens", extras=extras, minutes=1).begin(pairs[:-500], pairs[-500:])
+    begin(Seq2Seq(source="characters", target="tokens", extras=extras, minutes=1), pairs[:-500], pairs[-500:])
     return time.process_time() - begun
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from regard.cli import VERBS
+from regard.commands.tasks import BUILT_IN, TASKS, task_type
 from regard.seq2seq.networks.families import FAMILIES
 from regard.seq2seq.networks.options import options_of
 
@@ -77,6 +78,15 @@ def shared(verb: str, first: dict[str, str]) -> Iterator[str]:
         yield f"As for [regard {other}](#regard-{other}): {', '.join(named)}."
 
 
+def of_tasks() -> Iterator[str]:
+    """Yield the tables of the options of tasks that regard train has on demand."""
+    for name in [task for task in TASKS if task not in BUILT_IN]:
+        group = argparse.ArgumentParser(add_help=False).add_argument_group()
+        task_type(name).add_arguments(group)
+        rows = [f"| {names(action)} | {cell(action.help or '')} |" for action in group._group_actions]
+        yield table(f"option of `--task {name}`", rows)
+
+
 def networks() -> Iterator[str]:
     """Yield the tables of the options of networks."""
     for name, family in FAMILIES.items():
@@ -96,7 +106,7 @@ def page() -> str:
     for verb, (_, summary) in VERBS.items():
         blocks += [f"## regard {verb}", f"{summary[0].upper()}{summary[1:]}.", *tables(verb, first)]
         blocks += shared(verb, first)
-        blocks += networks() if verb == "train" else ()
+        blocks += [*of_tasks(), *networks()] if verb == "train" else ()
     return "\n\n".join(blocks) + "\n"
 
 

@@ -41,6 +41,7 @@ from regard.seq2seq.storage.checkpoint_file import write_checkpoint
 from regard.seq2seq.training.config import TrainingConfig
 from regard.seq2seq.training.log import read_log
 from regard.seq2seq.training.loop import TrainingStep
+from regard.seq2seq.training.session import begin, take_steps
 from regard.show import figures
 
 SIGNALS = [signal.SIGINT, *_signals.ENDING]
@@ -874,7 +875,7 @@ def test_a_checkpoint_of_other_pairs_is_an_error(
     out = tmp_path / "m"
     out.mkdir()
     checkpoint = out / "checkpoint.safetensors"
-    write_checkpoint(checkpoint, Seq2Seq(epochs=1).begin([("a", "b")], [("a", "b")]).state())
+    write_checkpoint(checkpoint, begin(Seq2Seq(epochs=1), [("a", "b")], [("a", "b")]).state())
     for options, changed in {
         ("--epochs", "1"): "the pairs, or which of their tokens are known, have changed",
         ("--epochs", "2", "--source", "characters"): "source was words, and is characters",
@@ -1178,8 +1179,8 @@ def test_the_forecast_is_printed_once_after_five_seconds(
     a_step: float, count: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     model = Seq2Seq(epochs=5, attention=False)
-    training = model.begin([("a", "b"), ("b", "a")])
-    first, *others = (step._replace(seconds=a_step * step.number) for step in model.run(training))
+    training = begin(model, [("a", "b"), ("b", "a")])
+    first, *others = (step._replace(seconds=a_step * step.number) for step in take_steps(model, training))
     with Reporter(
         "it", model, training, tmp_path / "log.jsonl", [], first, Measures.of("words", ["a"], ["b"])
     ) as reporter:

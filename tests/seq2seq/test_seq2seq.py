@@ -22,6 +22,7 @@ from regard.seq2seq.sources import Source, Spec
 from regard.seq2seq.sources.text.tokenizers import Tokenizer
 from regard.seq2seq.sources.text.vocabulary import END, UNKNOWN
 from regard.seq2seq.training.defaults import choose_config, choose_training
+from regard.seq2seq.training.session import begin, take_steps
 
 
 def test_hold_out_shares_no_source() -> None:
@@ -42,7 +43,7 @@ def test_more_than_one_source_is_held_out(count: int, held_out: int) -> None:
 @pytest.mark.parametrize("kind", ["words", "characters", "tokens"])
 def test_pairs_that_are_too_long_for_validation_are_not_held_out(kind: str) -> None:
     pairs = [(f"{i} " * 40, "a") for i in range(300)] + [(f"{i:02}", "b") for i in range(60)]
-    training = Seq2Seq(source=kind, target=kind, max_tokens=5, epochs=1).begin(pairs)
+    training = begin(Seq2Seq(source=kind, target=kind, max_tokens=5, epochs=1), pairs)
     assert (len(training.pairs), len(training.valid)) == (54, 6)
 
 
@@ -185,9 +186,9 @@ def test_a_closed_generator_can_be_resumed(stops: tuple[int, ...], ema_decay: fl
 
     def trained(stops: tuple[int, ...]) -> tuple[bytes, list[float]]:
         model = Seq2Seq(epochs=3, training=TrainingConfig(ema_decay=ema_decay))
-        training, losses = model.begin(reversals(200, 1)), []
+        training, losses = begin(model, reversals(200, 1)), []
         for stop in (*stops, None):
-            for step in model.run(training):
+            for step in take_steps(model, training):
                 losses.append(step.loss)
                 if step.number == stop:
                     break
@@ -245,8 +246,8 @@ def test_sizes_are_checked_before_slow_work(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_validation_pairs_are_checked() -> None:
     with pytest.raises(TypeError, match="pair 1 must be a source and a target"):
-        Seq2Seq(epochs=1).begin(reversals(40, 1), ["ab", "cd"])  # type: ignore[list-item]
-    training = Seq2Seq(epochs=1).begin(reversals(40, 1), [("w1", ""), ("w1", "w1")])
+        begin(Seq2Seq(epochs=1), reversals(40, 1), ["ab", "cd"])  # type: ignore[list-item]
+    training = begin(Seq2Seq(epochs=1), reversals(40, 1), [("w1", ""), ("w1", "w1")])
     assert len(training.valid) == 1
 
 
@@ -419,7 +420,7 @@ def test_words_of_the_source_are_rare_where_those_of_the_target_are(target: str,
     """A rare word of the source could only become a rare word of the target."""
     model = Seq2Seq(target=target)
     pairs = [(f"a r{i}", "b") for i in range(5000)]  # half of the source, nothing of the target
-    model.begin(pairs, pairs[:9])
+    begin(model, pairs, pairs[:9])
     assert ("r1" in model.model.source_tokenizer.tokens) == known
 
 
@@ -433,7 +434,7 @@ def test_the_fingerprint_does_not_depend_on_the_type_of_a_number() -> None:
     pairs = [("a b", "c"), ("b", "c d")]
 
     def mark(**options: Any) -> dict[str, str]:
-        return Seq2Seq(training=TrainingConfig(epochs=1, **options)).begin(pairs, pairs).fingerprint()
+        return begin(Seq2Seq(training=TrainingConfig(epochs=1, **options)), pairs, pairs).fingerprint()
 
     assert mark(dropout=0.25, guided_alignment=0) == mark(dropout=np.float64(0.25), guided_alignment=0.0)
     assert mark(dropout=0.25) != mark(dropout=0.5)
@@ -677,14 +678,15 @@ def test_links_may_be_a_function_of_the_tokenizers() -> None:
     def links(source: Source, target: Tokenizer, pairs: Sequence[Pair]) -> list[Links]:
         return [frozenset({(source.spec.tokens - 5, len(target) - 6)}) for _ in pairs]
 
-    training = Seq2Seq().begin(pairs, pairs, links=links)
+    training = begin(Seq2Seq(), pairs, pairs, links=links)
     assert (
-        training.fingerprint() == Seq2Seq().begin(pairs, pairs, links=[frozenset({(1, 0)})] * 3).fingerprint()
+        training.fingerprint()
+        == begin(Seq2Seq(), pairs, pairs, links=[frozenset({(1, 0)})] * 3).fingerprint()
     )
     numbers = [frozenset({(np.int64(1), np.int64(0))})] * 3
-    assert training.fingerprint() == Seq2Seq().begin(pairs, pairs, links=numbers).fingerprint()
+    assert training.fingerprint() == begin(Seq2Seq(), pairs, pairs, links=numbers).fingerprint()
     with pytest.raises(ValueError, match=r"^valid must be given where links is a function\.$"):
-        Seq2Seq().begin(pairs, links=links)
+        begin(Seq2Seq(), pairs, links=links)
 
 
 @pytest.mark.parametrize(
@@ -699,12 +701,12 @@ def test_a_kept_checkpoint_of_a_finished_training_has_no_steps_left(
     results = []
     for first in (True, False):
         model = Seq2Seq(training=config)
-        training = model.begin(pairs, pairs)
-        steps = list(model.run(training, checkpoint=tmp_path / "it", keep=True))
+        training = begin(model, pairs, pairs)
+        steps = list(take_steps(model, training, checkpoint=tmp_path / "it", keep=True))
         assert bool(steps) == first
         results.append(model.network.parameters.flat.copy())
     assert (results[0] == results[1]).all()
-    list(model.run(training, checkpoint=tmp_path / "it"))
+    list(take_steps(model, training, checkpoint=tmp_path / "it"))
     assert not (tmp_path / "it").exists()
 
 
@@ -736,8 +738,8 @@ def test_links_must_be_sets_of_two_integers_each(links: Any, message: str) -> No
 
 @pytest.mark.parametrize("links", [[{(1, 0)}], [[(1, 0)]], ({(1, 0): "sure"},)], ids=str)
 def test_links_may_come_in_any_collection(links: Any) -> None:
-    expected = Seq2Seq().begin([("a b", "c")], links=[frozenset({(1, 0)})]).fingerprint()
-    assert Seq2Seq().begin([("a b", "c")], links=links).fingerprint() == expected
+    expected = begin(Seq2Seq(), [("a b", "c")], links=[frozenset({(1, 0)})]).fingerprint()
+    assert begin(Seq2Seq(), [("a b", "c")], links=links).fingerprint() == expected
 
 
 # ------------------------------------------------------------------------------------------------ what is refused
@@ -764,7 +766,7 @@ def test_an_unwritable_checkpoint_is_an_error_before_training(tmp_path: Path, lo
     with pytest.raises((FileNotFoundError, ValueError), match=message):
         model.fit(["a"], ["b"], checkpoint=tmp_path / location)
     with pytest.raises((FileNotFoundError, ValueError), match=message):
-        list(model.run(model.begin([("a", "b")], [("a", "b")]), checkpoint=tmp_path / location))
+        list(take_steps(model, begin(model, [("a", "b")], [("a", "b")]), checkpoint=tmp_path / location))
     assert (tmp_path / "pipe").is_fifo()
 
 

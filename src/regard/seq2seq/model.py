@@ -6,7 +6,6 @@ import math
 import os
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, Self, cast
 
 import numpy as np
@@ -19,7 +18,6 @@ from regard.seq2seq.corpus.packing import Row
 from regard.seq2seq.corpus.pairs import paired, two_sides
 from regard.seq2seq.decoding.beam import BEAM
 from regard.seq2seq.decoding.calibration import FEWEST, Calibration
-from regard.seq2seq.decoding.hypothesis import Scoring
 from regard.seq2seq.evaluation.held_out import HeldOut
 from regard.seq2seq.extras import augments, check_options
 from regard.seq2seq.networks.base import Network
@@ -37,19 +35,15 @@ from regard.seq2seq.storage import model_file as files
 from regard.seq2seq.training import defaults
 from regard.seq2seq.training.checkpoint import (
     checkpoint_path,
-    finish,
     read_checkpoint,
     resume,
-    steps_with_checkpoints,
 )
 from regard.seq2seq.training.config import TrainingConfig
-from regard.seq2seq.training.loop import Training, TrainingStep
-from regard.seq2seq.training.preparation import GivenLinks, prepare
+from regard.seq2seq.training.loop import TrainingStep
+from regard.seq2seq.training.session import begin, remaining_steps
 from regard.seq2seq.translator import Translation, Translator
 
 __all__ = ["Seq2Seq", "token_options"]
-
-_FITTED = 1000  # validation sources, at most, that the weight of a reranker is fitted to
 
 
 class Seq2Seq(Translator):
@@ -166,7 +160,7 @@ class Seq2Seq(Translator):
         self.training = replace(training or TrainingConfig(), **given)
         defaults.check(self.family, self.network_options, self.training, self.reader.spec)
         self._model: files.Model[Network] | None = None
-        self._held_out: list[tuple[Row, Row]] = []  # pairs to which the weight of a reranker is fitted
+        self._unseen: list[tuple[Row, Row]] = []  # pairs to which the weight of a reranker is fitted
 
     def _check_source(self) -> None:
         """Check that the options of the source's tokens go with it."""
@@ -369,110 +363,17 @@ class Seq2Seq(Translator):
         """
         path = None if checkpoint is None else checkpoint_path(checkpoint)
         state = read_checkpoint(path) if path is not None and path.exists() else None
-        before, training = (self._model, self._held_out), None
+        before, training = (self._model, self._unseen), None
         try:
-            training = self.begin(pairs, valid, links=links)
+            training = begin(self, pairs, valid, links=links)
             if path is not None and state is not None:
                 resume(training, state, path)
             del state  # as large as parameters, gradients' means and best parameters together
-            yield from self._remaining_steps(training, path, keep=False)
+            yield from remaining_steps(self, training, path, keep=False)
         except BaseException:
             if training is None or training.best_loss == math.inf:  # no parameters were validated
-                self._model, self._held_out = before
+                self._model, self._unseen = before
             raise
-
-    def run(
-        self,
-        training: Training,
-        *,
-        checkpoint: str | os.PathLike[str] | None = None,
-        keep: bool = False,
-    ) -> Generator[TrainingStep, None, None]:
-        """Take the steps of a training that has begun.
-
-        Parameters
-        ----------
-        training : Training
-            The result of `begin`.
-        checkpoint
-            As for `fit`.
-        keep : bool
-            Whether the checkpoint stays after the training; resuming from it ends at once, with the same model.
-
-        Yields
-        ------
-        TrainingStep
-            As `steps` does.
-
-        Examples
-        --------
-        >>> model = Seq2Seq(epochs=3)
-        >>> training = model.begin([("one", "un"), ("two", "deux"), ("one two", "un deux")])
-        >>> len(list(model.run(training)))
-        3
-        """
-        path = None if checkpoint is None else checkpoint_path(checkpoint)
-        if path is not None and path.exists():
-            resume(training, read_checkpoint(path), path)
-        yield from self._remaining_steps(training, path, keep=keep)
-
-    def _remaining_steps(
-        self, training: Training, path: Path | None, *, keep: bool
-    ) -> Generator[TrainingStep, None, None]:
-        """Take the remaining steps, and write checkpoints if there is a path for them."""
-        yield from steps_with_checkpoints(training, path)
-        self._fit_reranker()
-        finish(training, path, keep=keep)
-
-    def begin(
-        self,
-        pairs: Sequence[tuple[Any, Any]],
-        valid: Sequence[tuple[Any, Any]] | None = None,
-        *,
-        links: GivenLinks = None,
-        progress: Callable[[str, int, int], object] | None = None,
-    ) -> Training:
-        """Learn the vocabularies and initialise the network, before the first step.
-
-        Parameters
-        ----------
-        pairs, valid : sequence of (source, target)
-            As for `fit`.
-        links
-            As for `fit`; or, where `valid` is given, a function of the source, the target's tokenizer and the pairs.
-        progress : callable, optional
-            Called with the task of an extra ("learning graphones", "appending tokens to sources"), the number of steps
-            or sources since the last call, and the total.
-
-        Returns
-        -------
-        Training
-            Before its first step; `run` takes its steps.
-
-        Raises
-        ------
-        ValueError
-            As for `fit`.
-
-        Examples
-        --------
-        >>> training = Seq2Seq(epochs=3).begin([("one", "un"), ("two", "deux"), ("one two", "un deux")])
-        >>> training.step, len(training.pairs)
-        (0, 3)
-        """
-        training, self._model, self._held_out = prepare(self, pairs, valid, links, progress)
-        return training
-
-    def _fit_reranker(self) -> None:
-        """Fit the weight of a reranker to validation pairs, if there are any that were not learned from."""
-        reranker, references = self.model.reranker, dict[Row, list[Row]]()
-        for source, target in self._held_out:
-            references.setdefault(source, []).append(target)
-        sources = list(references)[:: -(-len(references) // _FITTED) or 1]
-        if reranker is not None and sources:
-            scoring = Scoring()
-            hypotheses = self._find(sources, BEAM, scoring)
-            reranker.fit_weight(sources, hypotheses, [references[source] for source in sources], scoring)
 
     def calibrate(self, sources: Sequence[Any], targets: Sequence[Any]) -> Self:
         """Learn from held-out pairs how probable it is that an answer is right; `probability` and `save` use it.

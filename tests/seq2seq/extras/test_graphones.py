@@ -31,6 +31,7 @@ from regard.seq2seq.model import Seq2Seq
 from regard.seq2seq.sources.text.vocabulary import END, START, UNKNOWN
 from regard.seq2seq.storage.model_file import write_model
 from regard.seq2seq.training import preparation
+from regard.seq2seq.training.session import begin
 
 # ---------------------------------------------------------------------------------------------------- rows
 
@@ -56,9 +57,9 @@ class Slow:
         for row in rows:
             full = (START, *row, END)
             for end in range(1, len(full) + 1):
-                for begin in range(end):
-                    came[full[begin:end]] += 1
-                    companies[full[begin + 1 : end]].add(full[begin])
+                for start in range(end):
+                    came[full[start:end]] += 1
+                    companies[full[start + 1 : end]].add(full[start])
         self.counts = {
             run: times if len(run) == order or run[0] == START else len(companies[run])
             for run, times in came.items()
@@ -125,7 +126,7 @@ def test_learning_is_a_part_of_the_training_time(monkeypatch: pytest.MonkeyPatch
     model = Seq2Seq(
         source="characters", target="characters", extras={"graphones": 2, "translation_memory": 1}
     )
-    training = model.begin([("ab", "xy"), ("ba", "yx")], [("aab", "xxy")], progress=minute)
+    training = begin(model, [("ab", "xy"), ("ba", "yx")], [("aab", "xxy")], progress=minute)
     calls = em_aligner.ROUNDS + 1 + 2 + 2  # two corpora get appended tokens
     assert training.prepared == training.seconds == 60 * calls
 
@@ -730,7 +731,8 @@ def test_another_order_changes_the_fingerprint(tmp_path: Path) -> None:
     pairs = list(KNOWN.items())
     several: list[dict[str, int]] = [{}, {"graphones": 3}, {"graphones": 4}, {"graphones": 3}]
     trainings = [
-        Seq2Seq(source="characters", target="tokens", extras=extras).begin(pairs, pairs) for extras in several
+        begin(Seq2Seq(source="characters", target="tokens", extras=extras), pairs, pairs)
+        for extras in several
     ]
     marks = [tuple(training.fingerprint().items()) for training in trainings]
     assert len({*marks}) == 3

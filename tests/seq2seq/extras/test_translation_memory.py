@@ -21,6 +21,7 @@ from regard.seq2seq.extras.translation_memory import TranslationMemory
 from regard.seq2seq.model import Seq2Seq
 from regard.seq2seq.sources.text.vocabulary import END, START, UNKNOWN
 from regard.seq2seq.storage.model_file import write_model
+from regard.seq2seq.training.session import begin
 from regard.seq2seq.translator import Translation
 
 ROWS = st.lists(st.lists(st.integers(UNKNOWN, 9), min_size=1, max_size=8).map(tuple), min_size=1, max_size=12)
@@ -237,7 +238,7 @@ def test_training_and_translating_retrieve_the_same(reader: Seq2Seq) -> None:
     known = names(400, 1)
     sources = [name + end for end in "12" for name in known]
     again = Seq2Seq(source="characters", target="characters", extras={"translation_memory": 1})
-    training = again.begin([(s, known[s[:-1]]) for s in sources[:500]], [(s, "X") for s in sources[500:]])
+    training = begin(again, [(s, known[s[:-1]]) for s in sources[:500]], [(s, "X") for s in sources[500:]])
     for corpus, queries in ((training.pairs, sources[:500]), (training.valid, sources[500:])):
         rows = [list(map(int, read.rows)) for read in again._read_all(queries)]
         assert [[int(number) for number in pair.source] for pair in corpus] == rows
@@ -299,7 +300,7 @@ def test_retrieval_reports_progress(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(base, "PER_REPORT", 1024)
     pairs, progress = [*names(1130, 3).items()], list[tuple[str, int, int]]()
     model = Seq2Seq(source="characters", target="characters", extras={"translation_memory": 1})
-    model.begin(pairs[:1100], pairs[1100:], progress=lambda *more: progress.append(more))
+    begin(model, pairs[:1100], pairs[1100:], progress=lambda *more: progress.append(more))
     assert progress == [("appending tokens to sources", more, 1130) for more in (1024, 76, 30)]
 
 

@@ -18,6 +18,7 @@ from regard.seq2seq.networks.recurrent.config import RecurrentConfig
 from regard.seq2seq.sources import Text
 from regard.seq2seq.training.config import OPTIONS
 from regard.seq2seq.training.loop import Training
+from regard.seq2seq.training.session import begin
 
 SIZES = {"source_tokens": 9, "target_tokens": 9}
 CONFIGS: list[tuple[Any, dict[str, int]]] = [(TrainingConfig, {})]
@@ -117,7 +118,7 @@ def test_a_checkpoint_with_first_names_is_resumed(names: tuple[Names, Names]) ->
 
     def begun(rate: float) -> Training:
         config = TrainingConfig(**{training.today: rate})
-        return Seq2Seq(network={network.today: 2}, training=config).begin([("a", "b")] * 3, [("a", "b")])
+        return begin(Seq2Seq(network={network.today: 2}, training=config), [("a", "b")] * 3, [("a", "b")])
 
     state = begun(0.5).state()
     changed = {f"training {training.today}": training.first, f"network {network.today}": network.first}

@@ -38,6 +38,7 @@ from regard.seq2seq.storage.checkpoint_file import State, read_checkpoint, write
 from regard.seq2seq.storage.model_file import Model, read_model, write_model
 from regard.seq2seq.training.checkpoint import checkpoint_path
 from regard.seq2seq.training.log import Log, read_log
+from regard.seq2seq.training.session import begin
 
 SIZES = RecurrentConfig(6, 5, embedding=2, encoder=1, decoder=2, attention=3)
 
@@ -509,7 +510,7 @@ def test_the_arrays_of_a_checkpoint_are_finite_floats(number: float, tmp_path: P
 
 
 def test_states_beyond_the_end_or_with_negative_squares_are_rejected() -> None:
-    training = Seq2Seq(epochs=1).begin([("a", "b")], [("a", "b")])
+    training = begin(Seq2Seq(epochs=1), [("a", "b")], [("a", "b")])
     state = training.state()
     with pytest.raises(ValueError, match=r"^the checkpoint is at step 9, the training has 1$"):
         training.resume_from(state._replace(step=9))

@@ -20,6 +20,7 @@ from regard.seq2seq.networks.inputs.kinds import input_of
 from regard.seq2seq.networks.inputs.vectors import VectorInput
 from regard.seq2seq.training.config import TrainingConfig
 from regard.seq2seq.training.loop import TrainingStep, mean_loss
+from regard.seq2seq.training.session import begin
 
 SMALL = {"embedding": 6, "encoder": 4, "decoder": 6, "attention": 4}
 SOURCES: dict[str, Any] = {
@@ -213,7 +214,7 @@ def test_another_augmentation_is_another_training(tmp_path: Path) -> None:
 def test_validation_and_translation_read_what_is_given(kind: str, tmp_path: Path) -> None:
     sources, targets = examples(kind)
     model = untrained(kind, OPTIONS[kind] | {"learning_rate": 1e-30})
-    training = model.begin(list(zip(sources, targets, strict=True)), [(sources[0], targets[0])])
+    training = begin(model, list(zip(sources, targets, strict=True)), [(sources[0], targets[0])])
     expected = mean_loss(training.network, training.valid)
     validations = [step.validation for step in training if step.validation is not None]
     assert validations == pytest.approx([expected] * 3, rel=1e-6)

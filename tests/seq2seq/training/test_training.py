@@ -25,6 +25,7 @@ from regard.seq2seq.training import loop
 from regard.seq2seq.training.config import ResolvedConfig, TrainingConfig
 from regard.seq2seq.training.defaults import choose_config, choose_epochs, choose_training
 from regard.seq2seq.training.loop import Diverged, Training
+from regard.seq2seq.training.session import begin
 
 SIZES = {"embedding": 4, "encoder": 3, "decoder": 5, "attention": 3}
 DEFAULTS = {
@@ -296,7 +297,7 @@ def test_preparing_counts_as_training_and_leaves_a_step() -> None:
     assert step.seconds >= 120
     pairs = [("ab", "X"), ("ac", "Y"), ("bc", "Z")]
     plain, extra = (
-        Seq2Seq(source="characters", extras=extras, minutes=1).begin(pairs, pairs)
+        begin(Seq2Seq(source="characters", extras=extras, minutes=1), pairs, pairs)
         for extras in ({}, {"translation_memory": 1})
     )
     assert plain.seconds == plain.prepared == 0

@@ -41,6 +41,7 @@ from regard.seq2seq.model import Seq2Seq
 from regard.seq2seq.storage.checkpoint_file import write_checkpoint
 from regard.seq2seq.training.checkpoint import resume
 from regard.seq2seq.training.loop import Diverged, Training
+from regard.seq2seq.training.session import begin, take_steps
 from regard.seq2seq.translator import LONGEST_SENTENCE
 from regard.show.progress import Progress
 from regard.show.terminal.text import note, report
@@ -207,7 +208,8 @@ class Run:
                 if progress.done == total:  # before the next bar
                     progress.close()
 
-            self.training = self.model.begin(
+            self.training = begin(
+                self.model,
                 data.train,
                 data.valid,
                 links=data.links,
@@ -263,7 +265,7 @@ class Run:
     def _steps(self) -> None:
         """Take the steps of the training; report each validation and save each improvement."""
         with ExitStack() as stack:
-            steps = self.model.run(self.training, checkpoint=self.files.checkpoint, keep=True)
+            steps = take_steps(self.model, self.training, checkpoint=self.files.checkpoint, keep=True)
             stack.enter_context(closing(steps))
             if (first := next(steps, None)) is None:
                 self._save_reranker()
