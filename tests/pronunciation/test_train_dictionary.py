@@ -11,6 +11,7 @@ from errors import refused
 
 from regard import pronunciation
 from regard.cli import main
+from regard.commands.pronunciation.task import Pronunciation
 from regard.commands.tasks.data import Data
 from regard.commands.train.arguments import (
     add_arguments,
@@ -209,3 +210,14 @@ def test_options_of_dictionaries_need_the_task(given: str, capsys: pytest.Captur
 def test_options_of_pairs_are_refused(given: str, capsys: pytest.CaptureFixture[str]) -> None:
     message = refused(["train", "words.dict", "--task", "pronunciation", *given.split()], capsys)
     assert "reads pronunciation dictionaries" in message
+
+
+def test_an_epoch_is_measured_by_words_and_phones() -> None:
+    sources, answers = ["read", "cat", "read"], ["R EH D", "K AE T", "R EH D"]
+    model = Seq2Seq(source="characters", target="tokens")
+    rows = [("read", "R IY D"), ("cat", "K AE D"), ("one two three four", "W AH N T UW TH R IY F AO R")]
+    pairs = [(model.reader.load(word), model.target_reader.load(phones)) for word, phones in rows]
+    measures = Pronunciation(argparse.Namespace()).measures(model, Data(pairs, pairs, pairs))
+    measured = measures.summarize(sources, answers, ["R IY D", "K AE D", "R EH D"])
+    assert str(measured) == "WER 50.0 %, PER 16.7 %"
+    assert measured.bleu is None
