@@ -173,8 +173,7 @@ def _check_lines(model: Seq2Seq, every: Sequence[_Lines], *, force: bool) -> Non
 
 def _read(path: Path, model: Seq2Seq) -> _Lines:
     """Read sources, with or without targets, or a file that the task of the model reads."""
-    answers = None if _is_list(path) else task_of(model).answers(model, path)
-    if answers is not None:
+    if (answers := task_of(model).answers(model, path)) is not None:
         return _with_targets(path, answers, model)
     cells = [line.split("\t") for line in chain.from_iterable(read_lines(path)) if line.strip()]
     counts = {len(parts) for parts in cells}
@@ -185,14 +184,6 @@ def _read(path: Path, model: Seq2Seq) -> _Lines:
     for source, *target in cells:
         targets.setdefault(source, []).extend(target)
     return _with_targets(path, targets, model) if counts == {2} else _Lines(str(path), [*targets])
-
-
-def _is_list(path: Path) -> bool:
-    """Return whether a file has single words alone; that of a task may be no text."""
-    try:
-        return all(len(line.split()) < 2 for line in chain.from_iterable(read_lines(path)))
-    except ValueError:
-        return False
 
 
 def _with_targets(path: Path, targets: dict[str, list[str]], model: Seq2Seq) -> _Lines:

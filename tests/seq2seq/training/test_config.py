@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from regard.commands.train.data import Data, identity
 
-from regard.commands.train.arguments import add_arguments, made, make_models
+from regard.commands.tasks.data import Data
+from regard.commands.train.arguments import add_arguments, given_options, make_models, make_task
+from regard.commands.train.identity import identity
 from regard.seq2seq import Seq2Seq, TrainingConfig
 from regard.seq2seq.networks.families import FAMILIES
 from regard.seq2seq.networks.options import options_of
@@ -35,7 +36,7 @@ PICTURES = Images(8, 8)  # whose trainings take every option
 
 
 def fingerprint(**options: Any) -> str:
-    return identity(Seq2Seq(**options), PAIRS)
+    return identity(Seq2Seq(**options), PAIRS, {})
 
 
 # ------------------------------------------------------------------------------------------------------ checks
@@ -79,7 +80,9 @@ def test_every_option_has_an_argument_that_sets_it_alone(name: str) -> None:
     example = OPTIONS[name].example
     parsed = parser().parse_args(["pairs.tsv", option(name), str(example)])
     assert {n: x for n in OPTIONS if (x := getattr(parsed, n, None)) is not None} == {name: example}
-    assert made(parsed, {}, ())["training"] == TrainingConfig(**{name: example})
+    assert make_task(parsed).defaults(given_options(parsed, {}))["training"] == TrainingConfig(
+        **{name: example}
+    )
 
 
 def test_the_help_has_descriptions_and_defaults() -> None:
@@ -132,5 +135,6 @@ def test_neither_arguments_nor_their_help_are_a_part_of_the_identity(monkeypatch
     own = fingerprint(training=TrainingConfig(dropout=0.3), network={"encoder": 8}, min_count=2)
     for described in (OPTIONS["dropout"], OPTIONS["dropout"]._replace(description="other", default="words")):
         monkeypatch.setitem(OPTIONS, "dropout", described)
-        (model,) = make_models(parser().parse_args(arguments))
-        assert identity(model, PAIRS) == own
+        args = parser().parse_args(arguments)
+        (model,) = make_models(args, make_task(args))
+        assert identity(model, PAIRS, {}) == own

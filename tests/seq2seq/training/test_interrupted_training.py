@@ -48,11 +48,11 @@ def test_an_interrupted_fit_leaves_one_model(is_fitted: bool, every: int) -> Non
     for _ in interrupted_everywhere(lambda: (tried.append(copy(model)), fit(tried[-1])), every):
         one = tried.pop()
         if one._model is model._model:
-            assert one._held_out is model._held_out
+            assert one._unseen is model._unseen
             assert not is_fitted or bits(one) == content
         else:
             left.add(best.index(bits(one)))
-            assert len(one._held_out) == 2
+            assert len(one._unseen) == 2
             assert one.translate(SOURCES)
     assert every > 101 or left == set(range(len(best)))
 
@@ -65,11 +65,11 @@ def test_a_fit_that_ends_before_its_first_validation_leaves_the_earlier_model(is
     model = Seq2Seq(**OPTIONS | {"training": replace(OPTIONS["training"], batch_tokens=4)})
     if is_fitted:
         fit(model)
-    before = model._model, model._held_out
+    before = model._model, model._unseen
     content = bits(model) if is_fitted else b""
     with pytest.raises(KeyboardInterrupt):
         fit(model, listener=stop)
-    assert (model._model, model._held_out) == before
+    assert (model._model, model._unseen) == before
     assert not is_fitted or bits(model) == content
 
 

@@ -8,7 +8,7 @@ from itertools import chain
 from pathlib import Path
 
 from regard import _check
-from regard._lines import GZIP
+from regard._lines import GZIP, read_lines
 from regard.commands.pronunciation.lexicon import joined, note_left_out, prepared
 from regard.pronunciation import Lexicon, prepare, read
 from regard.pronunciation.files import load
@@ -79,8 +79,17 @@ def tested_words(test: Iterable[Pair]) -> dict[str, list[Phones]]:
 
 
 def reads_dictionary(path: Path) -> bool:
-    """Return whether a file of tests is read as a dictionary: standard input, CSV and gzip have pairs."""
-    return not (str(path) == "-" or is_csv(str(path)) or load(path, len(GZIP)) == GZIP)
+    """Return whether a file of tests is read as a dictionary: standard input, CSV and gzip have pairs, a list words."""
+    has_pairs = str(path) == "-" or is_csv(str(path)) or load(path, len(GZIP)) == GZIP
+    return not (has_pairs or _is_list(path))
+
+
+def _is_list(path: Path) -> bool:
+    """Return whether a file has single words alone; a dictionary may be no text."""
+    try:
+        return all(len(line.split()) < 2 for line in chain.from_iterable(read_lines(path)))
+    except ValueError:
+        return False
 
 
 def right_answers(model: Translator, path: Path) -> dict[str, list[str]]:
