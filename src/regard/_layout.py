@@ -175,7 +175,7 @@ def flat_stride(shape: tuple[int, ...], strides: tuple[int, ...]) -> int | None:
     return sizes[-1][1] if sizes else 0
 
 
-class Items:
+class DistinctItems:
     """An array of shape (..., a, b) as a list of `items` arrays (a, b), of which equal ones are stored once.
 
     `source[g]` is the index of the stored array of item g. The gradient of a stored array is the sum of the gradients

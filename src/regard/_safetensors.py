@@ -40,7 +40,7 @@ BLOCK_BYTES = 1 << 20  # bytes that are read at a time for the checksum
 _DTYPES: dict[str, np.dtype[Any]] = {"F32": np.dtype("<f4"), "U8": np.dtype(np.uint8)}
 
 
-class Wrong(Exception):
+class InvalidFile(Exception):
     """A file is invalid; the message is the reason."""
 
 
@@ -97,7 +97,7 @@ def opened(path: str | os.PathLike[str], what: str) -> Iterator[Container]:
     """Open a file and check its header.
 
     `path`: the file, which may be untrusted; `what`: what it should be, for errors: "model file". Yields a container
-    to read arrays from during the ``with`` block; a `Wrong` raised there becomes a ValueError with the file's name.
+    to read arrays from during the ``with`` block; an `InvalidFile` raised there becomes a ValueError with its name.
     """
     name = os.fspath(path)
     mode = os.stat(path).st_mode
@@ -106,7 +106,7 @@ def opened(path: str | os.PathLike[str], what: str) -> Iterator[Container]:
     try:
         with _files.reading(path) as file:
             yield Container(file, os.fstat(file.fileno()).st_size)
-    except Wrong as error:
+    except InvalidFile as error:
         _check.fail(f"{name} is not a {what}: {report(str(error))}")
 
 
@@ -123,13 +123,13 @@ class Container:
     def expect_format(self, name: str, version: str, *, checksum: bool = True) -> None:
         """Check format, version and checksum in the metadata; `checksum` is whether there must be one."""
         if self.metadata.get("format") != name:
-            raise Wrong(f"the format in __metadata__ is not {name!r}")
+            raise InvalidFile(f"the format in __metadata__ is not {name!r}")
         if self.metadata.get("version") != version:
-            raise Wrong(
+            raise InvalidFile(
                 f"its version is {self.metadata.get('version')!r:.20}, this program reads {version!r}"
             )
         if (checksum or "checksum" in self.metadata) and self.metadata.get("checksum") != self._checksum():
-            raise Wrong("it is damaged: its numbers or its header don't agree with its checksum")
+            raise InvalidFile("it is damaged: its numbers or its header don't agree with its checksum")
 
     def _checksum(self) -> str:
         """Return the checksum of the file's header and data."""
@@ -144,12 +144,12 @@ class Container:
         """Check dtypes and shapes of arrays, and that they are there."""
         for name, shape in shapes.items():
             if name not in self.tensors:
-                raise Wrong(f"{name} is missing")
+                raise InvalidFile(f"{name} is missing")
             tensor = self.tensors[name]
             if tensor.dtype != dtype:
-                raise Wrong(f"{name} must be {dtype}. It is {tensor.dtype} instead.")
+                raise InvalidFile(f"{name} must be {dtype}. It is {tensor.dtype} instead.")
             if tensor.shape != shape:
-                raise Wrong(
+                raise InvalidFile(
                     f"{name} must have shape {shape}, by its configuration. It has {tensor.shape} instead."
                 )
 
@@ -157,11 +157,11 @@ class Container:
         """Read finite numbers into an array, whose shape must be that of the file."""
         self._file.seek(self._start + self.tensors[name].begin)
         if array.size and self._file.readinto(array.reshape(-1).view(np.uint8)) != array.nbytes:  # type: ignore[attr-defined]
-            raise Wrong(f"the data of {name} is cut off")
+            raise InvalidFile(f"the data of {name} is cut off")
         if sys.byteorder == "big" and array.itemsize > 1:
             array.byteswap(inplace=True)
         if array.dtype.kind == "f" and not np.isfinite(array).all():
-            raise Wrong(f"{name} has numbers that are not finite")
+            raise InvalidFile(f"{name} has numbers that are not finite")
 
     def array(self, name: str) -> Array:
         """Read an array."""
@@ -174,7 +174,7 @@ class Container:
         """Read the bytes of a U8 array."""
         tensor = self.tensors[name]
         if tensor.dtype != "U8":
-            raise Wrong(f"{name} must be U8. It is {tensor.dtype} instead.")
+            raise InvalidFile(f"{name} must be U8. It is {tensor.dtype} instead.")
         self._file.seek(self._start + tensor.begin)
         return self._file.read(tensor.end - tensor.begin)
 
@@ -183,39 +183,39 @@ class Container:
         try:
             return json.loads(self.metadata[name], object_pairs_hook=_unique_names)
         except (KeyError, ValueError, RecursionError):
-            raise Wrong("its configuration is incomplete or damaged") from None
+            raise InvalidFile("its configuration is incomplete or damaged") from None
 
 
 def _read_header(file: BinaryIO, size: int) -> tuple[dict[str, _Tensor], dict[str, str], int]:
     """Return arrays, metadata and the start of the data, checked against each other and the file's size."""
     if size < 8:
-        raise Wrong(f"{size} bytes are too few")
+        raise InvalidFile(f"{size} bytes are too few")
     length = int.from_bytes(file.read(8), "little")
     if length > max(size - 8, LONGEST_HEADER_BYTES):
-        raise Wrong("it doesn't begin like a safetensors file")
+        raise InvalidFile("it doesn't begin like a safetensors file")
     if length > size - 8:
-        raise Wrong(f"its header would be {length} bytes long, the file has {size}")
+        raise InvalidFile(f"its header would be {length} bytes long, the file has {size}")
     if length > LONGEST_HEADER_BYTES:
-        raise Wrong(f"its header is {length} bytes long; at most {LONGEST_HEADER_BYTES} are allowed")
+        raise InvalidFile(f"its header is {length} bytes long; at most {LONGEST_HEADER_BYTES} are allowed")
     try:
         header = json.loads(file.read(length).decode("utf-8"), object_pairs_hook=_unique_names)
     except (ValueError, RecursionError):
-        raise Wrong("its header is not JSON") from None
+        raise InvalidFile("its header is not JSON") from None
     if not isinstance(header, dict):
-        raise Wrong("its header is not a JSON object")
+        raise InvalidFile("its header is not a JSON object")
     metadata = header.pop("__metadata__", {})
     if not isinstance(metadata, dict) or not all(isinstance(value, str) for value in metadata.values()):
-        raise Wrong("the values of __metadata__ must be strings")
+        raise InvalidFile("the values of __metadata__ must be strings")
     tensors = {name: _tensor(name, entry) for name, entry in header.items()}
     end = 0
     for name, tensor in sorted(tensors.items(), key=lambda item: (item[1].begin, item[1].end)):
         if tensor.begin != end:
-            raise Wrong(
+            raise InvalidFile(
                 f"the data of {name!r:.60} begins at {tensor.begin}, the data before it ends at {end}"
             )
         end = tensor.end
     if end != size - 8 - length:
-        raise Wrong(f"it has {size - 8 - length} bytes of data, its header has {end}")
+        raise InvalidFile(f"it has {size - 8 - length} bytes of data, its header has {end}")
     return tensors, metadata, 8 + length
 
 
@@ -233,17 +233,17 @@ def _is_size(value: Any) -> bool:
 def _tensor(name: str, entry: Any) -> _Tensor:
     """Return one entry of the header, checked."""
     if not isinstance(entry, dict) or entry.keys() != {"dtype", "shape", "data_offsets"}:
-        raise Wrong(f"the entry {name!r:.60} must have dtype, shape and data_offsets")
+        raise InvalidFile(f"the entry {name!r:.60} must have dtype, shape and data_offsets")
     dtype, shape, offsets = entry["dtype"], entry["shape"], entry["data_offsets"]
     if not isinstance(dtype, str) or dtype not in _DTYPES:
-        raise Wrong(f"the dtype of {name!r:.60} must be F32 or U8")
+        raise InvalidFile(f"the dtype of {name!r:.60} must be F32 or U8")
     if not isinstance(shape, list) or len(shape) > 8 or not all(map(_is_size, shape)):
-        raise Wrong(f"the shape of {name!r:.60} must be a list of at most 8 integers")
+        raise InvalidFile(f"the shape of {name!r:.60} must be a list of at most 8 integers")
     if not isinstance(offsets, list) or len(offsets) != 2 or not all(map(_is_size, offsets)):
-        raise Wrong(f"the data_offsets of {name!r:.60} must be two integers")
+        raise InvalidFile(f"the data_offsets of {name!r:.60} must be two integers")
     need = math.prod(shape) * _DTYPES[dtype].itemsize
     if offsets[1] - offsets[0] != need:
-        raise Wrong(
+        raise InvalidFile(
             f"{name!r:.60} of shape {tuple(shape)} needs {need:.15g} bytes, its offsets span {offsets[1] - offsets[0]}"
         )
     return _Tensor(dtype, tuple(shape), *offsets)

@@ -96,7 +96,7 @@ class Attention(Displayed):
 NOTHING_RECORDED = "regard.record keeps attention that regard computes, and none of another library"
 
 
-class _Recording(InNotebook, list[Attention]):
+class _Records(InNotebook, list[Attention]):
     """A list of attentions, which a notebook shows as a page."""
 
     def __repr__(self) -> str:
@@ -165,7 +165,7 @@ def record(*, keep: str | Iterable[str] = PARTS, threads: bool = False) -> Itera
     parts = (keep,) if isinstance(keep, str) else tuple(keep)
     for name in parts:
         _check.choice("keep", name, PARTS)
-    recorder = _Recorder(parts, _Recording())
+    recorder = _Recorder(parts, _Records())
     if _check.flag("threads", threads):
         _of_all_threads.append(recorder)
         try:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from regard import _check
-from regard._layout import Items, Layout, Region, extent, slices
+from regard._layout import DistinctItems, Layout, Region, extent, slices
 from regard._repr import constructor_text, value_text
 
 __all__ = ["Mask", "causal", "documents", "lengths", "prefix", "window"]
@@ -44,7 +44,7 @@ class MaskStep:
     pushes: ClassVar[int] = 1  # masks on the stack
 
     def fill(self) -> dict[str, Any]:
-        """Return the fields of the library's step: numbers, arrays (items,) and, for their addresses, `Items`."""
+        """Return the fields of the library's step: numbers, arrays (items,) or, for addresses, `DistinctItems`."""
         return {}
 
     def classify(self, items: slice, rows: slice, columns: slice) -> bool | None:
@@ -131,8 +131,8 @@ class QueriesStep(KeysStep):
 class DocumentStep(MaskStep):
     """The ids of query and key (items, n or m, 1) are equal."""
 
-    left: Items
-    right: Items
+    left: DistinctItems
+    right: DistinctItems
     code: ClassVar = "DOCUMENTS"
 
     def fill(self) -> dict[str, Any]:
@@ -158,7 +158,7 @@ class DocumentStep(MaskStep):
 class DenseStep(MaskStep):
     """An array (items, n, m)."""
 
-    left: Items
+    left: DistinctItems
     code: ClassVar = "DENSE"
 
     def fill(self) -> dict[str, Any]:
@@ -470,7 +470,7 @@ class Dense(Mask):
         layout.check("mask", self.array, (layout.n, layout.m), "(..., n, m)")
         array = self.array.reshape((1,) * (2 - self.array.ndim) + self.array.shape)
         array = np.broadcast_to(array, (*array.shape[:-2], layout.n, layout.m))
-        return Bound(DenseStep(Items(layout.per_query_head(array, 2), layout.inner)))
+        return Bound(DenseStep(DistinctItems(layout.per_query_head(array, 2), layout.inner)))
 
     def restrict(self, layout: Layout, region: Region) -> Mask:
         return Dense(region.of_pairs(self.array))
@@ -717,10 +717,10 @@ class documents(Mask):
         return constructor_text(self, keys=None) if same else constructor_text(self)
 
 
-def _ids(name: str, ids: NDArray[np.int64], layout: Layout, length: int, letters: str) -> Items:
+def _ids(name: str, ids: NDArray[np.int64], layout: Layout, length: int, letters: str) -> DistinctItems:
     layout.check(name, ids, (length,), letters)
     ids = np.require(np.broadcast_to(ids, (*ids.shape[:-1], length)), requirements=["C", "A"])
-    return Items(layout.per_query_head(ids, 1)[..., None], layout.inner)
+    return DistinctItems(layout.per_query_head(ids, 1)[..., None], layout.inner)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

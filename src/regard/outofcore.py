@@ -20,7 +20,7 @@ from regard._attention import Partial, merge, partial
 from regard._chunks import Options, visible_pairs
 from regard._layout import Region, extent, slices
 from regard._problem import Problem, prepare
-from regard._safetensors import Wrong, opened, write
+from regard._safetensors import InvalidFile, opened, write
 from regard._threads import Workers
 from regard.kernels import KERNELS
 from regard.mask import MaskLike
@@ -279,7 +279,7 @@ class _Checkpoint:
             self._check_same(container.metadata)
             done = container.metadata.get("done", "")
             if done not in {str(part.stop) for part in self.chunks}:
-                raise Wrong(f"its number of keys is {done!r:.20}")
+                raise InvalidFile(f"its number of keys is {done!r:.20}")
             context, lse = (np.frombuffer(container.bytes(name), np.float64) for name in ("context", "lse"))
         return int(done), Partial(context.reshape(start.context.shape), lse.reshape(start.lse.shape))
 

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from regard import _check
 from regard._einsum import einsum
-from regard._layout import Items, Layout, Region
+from regard._layout import DistinctItems, Layout, Region
 from regard._repr import constructor_text
 from regard.mask import Align, _check_align, _offset
 
@@ -61,7 +61,7 @@ class ArrayBias:
         if any(self.once):  # converted before it is broadcast to all pairs
             array = as_native_floats(array, dtype)
         full = np.broadcast_to(array, (*array.shape[:-2], layout.n, layout.m))
-        self.items = Items(layout.per_query_head(full, 2), layout.inner)
+        self.items = DistinctItems(layout.per_query_head(full, 2), layout.inner)
         self.total: Array | None = None
 
     def block(self, items: slice, rows: slice, columns: slice) -> Array:

@@ -274,6 +274,12 @@ def test_the_check_of_imports_allows_the_others(module: str, source: str, is_pac
     assert breaches(module, imported(nodes, module, is_package=is_package)) == []
 
 
+def test_no_two_classes_have_the_same_name() -> None:
+    modules = [path for package in [SRC, *KITS] for path in package.rglob("*.py")]
+    names = [node.name for path in modules for node in statements(path) if isinstance(node, ast.ClassDef)]
+    assert sorted({name for name in names if names.count(name) > 1}) == []
+
+
 def test_the_design_page_lists_the_same_modules() -> None:
     page = (ROOT / "docs" / "design.md").read_text(encoding="utf-8")
     assert re.findall(r"^\| `(\w+)` \|", page, flags=re.MULTILINE) == LAYERS

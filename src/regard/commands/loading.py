@@ -10,7 +10,7 @@ from pathlib import Path
 from regard import _check, _files
 from regard._characters import lowered
 from regard.commands import argument_types
-from regard.commands.read_lines import Failures, LeftOut
+from regard.commands.read_lines import Failures, SkippedInput
 from regard.seq2seq.alignment.links import links, of_words, word_numbers
 from regard.seq2seq.ensemble import Ensemble, EnsembleNetwork
 from regard.seq2seq.model import Seq2Seq
@@ -110,7 +110,7 @@ class Unseen:
             _check.fail(text)
         if self.unknown == "skip":
             self._warn(location, symbols, "left empty")
-            raise LeftOut(text)
+            raise SkippedInput(text)
         known_in_lower_case = any(
             small != symbol and not unseen(tokenizer, tokenizer.tokenize(small))
             for tokenizer, symbol in found

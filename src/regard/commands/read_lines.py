@@ -31,7 +31,7 @@ class Failed(NamedTuple):
     error: str  # with the location
 
 
-class LeftOut(Exception):
+class SkippedInput(Exception):
     """An input is left out, which an option asks for; the text is the error that it would have been."""
 
 
@@ -66,7 +66,7 @@ class Failures:
         """Return what a function returns, or its error, whose text begins with the location."""
         try:
             return function()
-        except LeftOut as reason:
+        except SkippedInput as reason:
             return Failed(str(reason))
         except (ValueError, TypeError, OSError) as error:
             return self._fail(f"{location}: {one_line(error)}" if location else one_line(error))

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard._einsum import einsum
-from regard._layout import Items, slices
+from regard._layout import DistinctItems, slices
 from regard._problem import Problem
 from regard._processors import available
 from regard.kernels import pairs as pairing
@@ -140,7 +140,7 @@ class Kernel:
         self.queries = p.queries.astype(p.compute, copy=False)
         with np.errstate(all="ignore"):
             self.pairs = pairing.make(p, self.queries, p.keys)
-        self.values_by_item = Items(p.layout.per_key_head(p.values), p.layout.inner)
+        self.values_by_item = DistinctItems(p.layout.per_key_head(p.values), p.layout.inner)
         self.tainted = not all_finite(p.values)
         self.power = {"sparsemax": 1, "entmax15": 2}.get(str(p.normalize), 0)
         self.near = self._near()
@@ -513,7 +513,7 @@ class Backward:
         statistic: Array,
         dcontext: Array,
         dclean: Array,
-        totals: tuple[tuple[Items, ...], list[Array]],
+        totals: tuple[tuple[DistinctItems, ...], list[Array]],
     ) -> None:
         self.kernel, self.clean, self.context, self.statistic = kernel, clean, context, statistic
         self.dcontext, self.dclean, self.totals = dcontext, dclean, totals

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard import _check, scores
-from regard._layout import Items
+from regard._layout import DistinctItems
 from regard._problem import Problem
 from regard.kernels import pairs as pairing
 from regard.kernels.library import Int, aligned, interface, number, padded
@@ -124,7 +124,7 @@ def _run_backward(
 ) -> tuple[Array, Array, Array, Named]:
     p, c, pairs = prepared.p, prepared.c, prepared.pairs
     c.context, c.statistic = prepared.pointer(context), prepared.pointer(statistic)
-    c.dcontext = prepared.matrices(Items(aligned(dcontext), (p.layout.items,)))
+    c.dcontext = prepared.matrices(DistinctItems(aligned(dcontext), (p.layout.items,)))
     c.parts = (
         QUERY_PARTS if p.layout.n >= MANY_QUERIES else 1
     )  # of n only: the order of sums must not depend on the batch
@@ -163,7 +163,7 @@ def _sum_parts(parts: Array, columns: int) -> Array:
     return total[..., :columns]
 
 
-def _sum_to_stored(gradient: Array, x: Items, items: Addresses) -> Array:
+def _sum_to_stored(gradient: Array, x: DistinctItems, items: Addresses) -> Array:
     """Return the gradient of the stored arrays (stored, a, b) from those of these items."""
     if x.own and len(items) == x.stored:
         return gradient

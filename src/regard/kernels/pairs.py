@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from regard import _check, scores
 from regard._einsum import einsum
-from regard._layout import Items
+from regard._layout import DistinctItems
 from regard._problem import Problem
 
 __all__: list[str] = []
@@ -116,8 +116,8 @@ class Pairs:
 
     left: Array
     keys: Array
-    queries_by_item: Items
-    keys_by_item: Items
+    queries_by_item: DistinctItems
+    keys_by_item: DistinctItems
     finish: Callable[[Array, Array, Named], tuple[Array, Array, Named]]
     depth: int = 1
     learned: Named = field(default_factory=dict)
@@ -134,12 +134,12 @@ class Pairs:
             return self.of_keys(self.keys, slice(0, self.keys.shape[-2]))
 
     @cached_property
-    def transformed_keys_by_item(self) -> Items:
+    def transformed_keys_by_item(self) -> DistinctItems:
         """All transformed keys by item."""
         right = self.right
         own = right.ndim == self.keys.ndim  # a location score has one matrix for all
         batch_shape = self.keys_by_item.batch_shape if own else ()
-        return Items(right.reshape(*batch_shape, *right.shape[-2:]), self.keys_by_item.inner)
+        return DistinctItems(right.reshape(*batch_shape, *right.shape[-2:]), self.keys_by_item.inner)
 
     def right_block(self, items: slice, columns: slice) -> Array:
         """Return a block of keys, transformed (items or 1, keys, c)."""
@@ -310,8 +310,8 @@ def _pairs(kind: type[P], p: Problem, left: Array, keys: Array, finish: Any) -> 
     return kind(
         left,
         keys,
-        Items(p.layout.per_query_head(left, 2), inner),
-        Items(p.layout.per_key_head(keys), inner),
+        DistinctItems(p.layout.per_query_head(left, 2), inner),
+        DistinctItems(p.layout.per_key_head(keys), inner),
         finish,
     )
 

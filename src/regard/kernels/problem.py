@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard import _check, _processors, scores
-from regard._layout import Items, slices
+from regard._layout import DistinctItems, slices
 from regard._problem import Problem
 from regard.kernels import library
 from regard.kernels import pairs as pairing
@@ -54,7 +54,7 @@ def _fits(x: Array, dtype: np.dtype[Any]) -> bool:
     )
 
 
-def addresses(x: Items) -> Addresses:
+def addresses(x: DistinctItems) -> Addresses:
     """Return the address of each item's matrix."""
     start = library.address(x.array, False)
     starts = np.full((), start, np.int64)
@@ -69,7 +69,7 @@ class Call:
 
     p: Problem
     pairs: Pairs
-    values: Items
+    values: DistinctItems
     c: Any
     alive: list[Any]
 
@@ -78,7 +78,7 @@ class Call:
         self.alive.append(array)
         return _address(array)
 
-    def matrices(self, x: Items) -> Any:
+    def matrices(self, x: DistinctItems) -> Any:
         """Return the matrices of all items."""
         matrices, start, row = structure_type("Matrices"), self.pointer(x.array), x.array.strides[-2]
         if x.stored == 1:
@@ -87,9 +87,9 @@ class Call:
             return matrices(start=start, step=x.step, row=row)
         return matrices(start=start, starts=self.pointer(addresses(x)), row=row)
 
-    def field(self, value: int | Array | Items) -> int:
-        """Return a number as it is, of an array its address, of `Items` that of their addresses."""
-        if isinstance(value, Items):
+    def field(self, value: int | Array | DistinctItems) -> int:
+        """Return a number as it is, of an array its address, of `DistinctItems` that of their addresses."""
+        if isinstance(value, DistinctItems):
             self.alive.append(value)
             return self.pointer(addresses(value))
         return self.pointer(value) if isinstance(value, np.ndarray) else value
@@ -122,7 +122,7 @@ def call(p: Problem) -> Call:
     """Convert a problem to a structure of the library."""
     prepared = _without_keys(p, _readable(p.keys, _read_type(p.keys, p, _plain(p))))
     c, pairs = prepared.c, prepared.pairs
-    prepared.values = Items(
+    prepared.values = DistinctItems(
         p.layout.per_key_head(_readable(p.values, _read_type(p.values, p, True))), p.layout.inner
     )
     c.keys_type, c.values_type = (
@@ -141,7 +141,7 @@ def _without_keys(p: Problem, keys: Array) -> Call:
     with np.errstate(all="ignore"):
         pairs = pairing.make(p, queries, keys)
     c = structure_type("Problem")()
-    prepared = Call(p, pairs, Items(p.layout.per_key_head(p.values), p.layout.inner), c, [])
+    prepared = Call(p, pairs, DistinctItems(p.layout.per_key_head(p.values), p.layout.inner), c, [])
     c.items, c.n, c.m = p.layout.items, p.layout.n, p.layout.m
     c.d, c.e = pairs.left.shape[-1], p.values.shape[-1]
     c.compute, c.queries_type = library.type_number(p.compute), library.type_number(pairs.left.dtype)
@@ -213,7 +213,7 @@ class Pieces:
 
     @staticmethod
     def _rows(
-        x: Items, items: slice, columns: slice, convert: Callable[[Array, slice], Array] | None
+        x: DistinctItems, items: slice, columns: slice, convert: Callable[[Array, slice], Array] | None
     ) -> tuple[Array, Addresses]:
         """Return these rows of the items' matrices, and the address where row 0 of each matrix would be."""
         if convert is None:
@@ -254,7 +254,7 @@ def _of_items(prepared: Call, items: slice) -> Any:
     return c
 
 
-def _groups(keys: Items, values: Items) -> Addresses:
+def _groups(keys: DistinctItems, values: DistinctItems) -> Addresses:
     """Return the first item of each run that reads the same keys and values, then the number of items."""
     if keys.own or values.own:
         return np.arange(math.prod(keys.inner) + 1, dtype=np.int64)
@@ -296,7 +296,7 @@ def _bias(prepared: Call) -> None:
     elif isinstance(bias, ArrayBias):
         items = bias.items
         if (array := as_native_floats(items.array, p.compute)) is not items.array:
-            items = Items(array, p.layout.inner)
+            items = DistinctItems(array, p.layout.inner)
         prepared.alive.append(items)
         c.bias, c.bias_type = number("ARRAY_BIAS"), library.type_number(array.dtype)
         c.bias_address = prepared.pointer(addresses(items))

@@ -11,7 +11,7 @@ from regard import _check
 from regard._lines import utf_8
 from regard.pronunciation import gruut, lines, misaki, pls, sherpa
 from regard.pronunciation.files import Path, load, text_lines
-from regard.pronunciation.lexicon import Lexicon, Variant, Wrong
+from regard.pronunciation.lexicon import InvalidEntry, Lexicon, Variant
 from regard.pronunciation.lines import Entries, Files
 
 __all__ = ["FORMATS", "Format", "recognise"]
@@ -45,18 +45,18 @@ class Format(NamedTuple):
     needs_symbols: bool = False
 
 
-def _lines(path: Path) -> Iterator[tuple[str, str | Wrong]]:
+def _lines(path: Path) -> Iterator[tuple[str, str | InvalidEntry]]:
     """Yield the lines of a file that are not empty, or why one cannot be read."""
     errors: dict[int, str] = {}
     for number, line in text_lines(path, errors):
-        yield f"line {number}", Wrong(errors.pop(number)) if number in errors else line
+        yield f"line {number}", InvalidEntry(errors.pop(number)) if number in errors else line
 
 
-def _line_parser(parse: Callable[[str], Entries]) -> Callable[[str | Wrong], Entries]:
+def _line_parser(parse: Callable[[str], Entries]) -> Callable[[str | InvalidEntry], Entries]:
     """Return a parser of lines that refuses those that cannot be read."""
 
-    def parse_line(line: str | Wrong) -> Entries:
-        if isinstance(line, Wrong):
+    def parse_line(line: str | InvalidEntry) -> Entries:
+        if isinstance(line, InvalidEntry):
             raise line
         return parse(line)
 

@@ -23,7 +23,7 @@ from typing import Any
 
 from regard import _check
 from regard.pronunciation.files import Path, size
-from regard.pronunciation.lexicon import Lexicon, Variant, Wrong
+from regard.pronunciation.lexicon import InvalidEntry, Lexicon, Variant
 from regard.pronunciation.lines import NUMBERED, Entries, Files, fields
 
 __all__ = ["MAGIC", "parse_row", "refusal", "rows", "write"]
@@ -111,7 +111,7 @@ def parse_row(row: Row) -> Entries:
     """Read a row; ``(2)`` behind a word, which some of gruut's files have, is the number of a variant."""
     word, phones, role = row
     if not isinstance(word, str) or not isinstance(phones, str) or not isinstance(role, str | None):
-        raise Wrong("word, phonemes and role must be text")
+        raise InvalidEntry("word, phonemes and role must be text")
     numbered = NUMBERED.fullmatch(word)
     return [(numbered[1] if numbered else word, Variant(tuple(fields(phones)), None, role or ""))]
 

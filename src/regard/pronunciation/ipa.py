@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import Literal, get_args
 
-from regard.pronunciation.lexicon import Variant, Wrong, limited
+from regard.pronunciation.lexicon import InvalidEntry, Variant, limited
 
 __all__ = ["PHONES", "Phones", "cut", "segments"]
 
@@ -26,7 +26,7 @@ def cut(variant: Variant) -> Iterator[Variant]:
     for text in re.split(", *", " ".join(variant.phones)):
         bare = text[1:-1] if text[:1] + text[-1:] in ("//", "[]") else text
         if inner := _NO_PHONE.search(bare):
-            raise Wrong(f"{inner[0]} is no phone of IPA")
+            raise InvalidEntry(f"{inner[0]} is no phone of IPA")
         yield variant._replace(phones=tuple(phone for part in bare.split(" ") for phone in segments(part)))
 
 

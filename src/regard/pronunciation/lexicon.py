@@ -8,13 +8,13 @@ from typing import NamedTuple, Self
 
 from regard import _check
 
-__all__ = ["Lexicon", "Variant", "Wrong", "checked", "checked_phones", "known", "limited"]
+__all__ = ["Lexicon", "Variant", "InvalidEntry", "checked", "checked_phones", "known", "limited"]
 
 MOST_LETTERS, MOST_PHONES = 1_000, 1_000  # of an entry: no word has as many, and a damaged file may
 MOST_IN_PHONE = 100  # characters
 
 
-class Wrong(Exception):
+class InvalidEntry(Exception):
     """An entry that cannot be read, with the reason."""
 
 
@@ -93,7 +93,7 @@ def _correct(word: str, variant: Variant | Iterable[str]) -> tuple[str, Variant]
     """Return a checked entry, or raise an error of this package."""
     try:
         return checked(word, variant)
-    except Wrong as error:
+    except InvalidEntry as error:
         _check.fail(f"{error}. Got the entry {word!r:.60}.")
 
 
@@ -115,15 +115,15 @@ def _more_probable(old: Variant, new: Variant) -> Variant:
 
 
 def checked(word: object, variant: Variant | Iterable[str]) -> tuple[str, Variant]:
-    """Return an entry in Unicode's form NFC; raise `Wrong` if a file could not contain it."""
+    """Return an entry in Unicode's form NFC; raise `InvalidEntry` if a file could not contain it."""
     if not isinstance(variant, Variant):
         variant = Variant(tuple(variant))
     if not isinstance(word, str):
-        raise Wrong(f"a word must be text, not {type(word).__name__}")
+        raise InvalidEntry(f"a word must be text, not {type(word).__name__}")
     word = unicodedata.normalize("NFC", limited("the word", word, MOST_LETTERS))
     check_characters("the word", word, MOST_LETTERS)
     if word != word.strip(" ") or "  " in word:
-        raise Wrong("the word has a blank at an end, or two in a row")
+        raise InvalidEntry("the word has a blank at an end, or two in a row")
     if variant.role:
         check_characters("the role", variant.role, MOST_LETTERS)
     return word, Variant(
@@ -136,41 +136,41 @@ def checked_phones(phones: Iterable[str]) -> tuple[str, ...]:
     given = tuple(phones)
     limited("a phone", max(given, key=len, default=""), MOST_IN_PHONE)
     if len(given) > MOST_PHONES:
-        raise Wrong(f"a word has at most {MOST_PHONES:,} phones, not {len(given):,}")
+        raise InvalidEntry(f"a word has at most {MOST_PHONES:,} phones, not {len(given):,}")
     # One call for all; NFC never crosses a line feed.
     joined = unicodedata.normalize("NFC", "\n".join(given))
     if not joined:
-        raise Wrong("the word has no phones")
+        raise InvalidEntry("the word has no phones")
     normal = tuple(joined.split("\n"))
     if len(normal) != len(given):
-        raise Wrong("a phone contains U+000A")
+        raise InvalidEntry("a phone contains U+000A")
     if not joined.isascii() or not joined.replace("\n", "").isalnum():
         for phone in normal:
             check_characters("a phone", phone, MOST_IN_PHONE)
             if " " in phone:
-                raise Wrong(f"the phone {phone!r:.60} contains a blank")
+                raise InvalidEntry(f"the phone {phone!r:.60} contains a blank")
     if "" in normal:
-        raise Wrong("a phone is empty")
+        raise InvalidEntry("a phone is empty")
     return normal
 
 
 def limited(what: str, text: str, most: int = MOST_LETTERS) -> str:
     """Return a text that is not very long: Unicode's forms of a text take time with the square of its marks."""
     if len(text) > most:
-        raise Wrong(f"{what} has {len(text):,} characters; at most {most:,} are read")
+        raise InvalidEntry(f"{what} has {len(text):,} characters; at most {most:,} are read")
     return text
 
 
 def check_characters(what: str, text: str, most: int) -> None:
     """Raise if a text is empty, very long, or has white space other than a blank, control characters or surrogates."""
     if not limited(what, text, most):
-        raise Wrong(f"{what} is empty")
+        raise InvalidEntry(f"{what} is empty")
     if text.isascii() and text.isalnum():
         return
     for character in text:
         if character != " " and (character.isspace() or not _can_be_written(character)):
             name = unicodedata.name(character, "a control character")
-            raise Wrong(f"{what} contains U+{ord(character):04X} ({name})")
+            raise InvalidEntry(f"{what} contains U+{ord(character):04X} ({name})")
 
 
 def _can_be_written(character: str) -> bool:
@@ -182,5 +182,5 @@ def _can_be_written(character: str) -> bool:
 def _checked_probability(value: float | None) -> float | None:
     """Return a probability above 0 and at most 1, or None."""
     if value is not None and not 0 < value <= 1:
-        raise Wrong(f"a probability must be above 0 and at most 1, not {value:g}")
+        raise InvalidEntry(f"a probability must be above 0 and at most 1, not {value:g}")
     return value

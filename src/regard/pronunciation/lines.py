@@ -16,7 +16,7 @@ import unicodedata
 from collections.abc import Iterable
 from itertools import takewhile
 
-from regard.pronunciation.lexicon import Lexicon, Variant, Wrong, known
+from regard.pronunciation.lexicon import InvalidEntry, Lexicon, Variant, known
 
 __all__ = [
     "Entries",
@@ -64,7 +64,7 @@ def fields(line: str) -> list[str]:
 def _entry(word: str, phones: list[str], probability: str = "") -> Entries:
     """Return one entry as a list."""
     if not phones:
-        raise Wrong("the word has no phones")
+        raise InvalidEntry("the word has no phones")
     return [(word, Variant(tuple(phones), float(probability) if probability else None))]
 
 
@@ -126,7 +126,7 @@ def parse_mfa(line: str) -> Entries:
     word, *cells = [cell.strip(" ") for cell in line.split("\t") if cell.strip(" ")]
     rest = fields(" ".join(cells))
     if not rest or not NUMBER.fullmatch(rest[0]):
-        raise Wrong("the word has no probability")
+        raise InvalidEntry("the word has no probability")
     own = len([*takewhile(NUMBER.fullmatch, cells[:-1])])
     numbers = [*takewhile(lambda i: i < own or MFA_NUMBER.fullmatch(rest[i]), range(1, min(4, len(rest))))]
     return _entry(word, rest[1 + len(numbers) :], rest[0])
@@ -167,7 +167,7 @@ def parse_weighted(line: str) -> Entries:
     """Read a line of lexiconp.txt: ``word probability phones``."""
     word, *rest = fields(line)
     if not rest or not NUMBER.fullmatch(rest[0]):
-        raise Wrong("the word has no probability")
+        raise InvalidEntry("the word has no probability")
     return _entry(word, rest[1:], rest[0])
 
 
@@ -198,7 +198,7 @@ def parse_tsv(line: str) -> Entries:
     """Read ``word TAB phones``; the word may contain blanks."""
     word, tab, phones = line.partition("\t")
     if not tab or "\t" in phones.strip("\t "):
-        raise Wrong(f"a line has two columns, not {1 + line.strip(chr(9)).count(chr(9))}")
+        raise InvalidEntry(f"a line has two columns, not {1 + line.strip(chr(9)).count(chr(9))}")
     return _entry(word.strip(" "), fields(phones))
 
 

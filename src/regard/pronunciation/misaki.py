@@ -15,7 +15,7 @@ from typing import Any
 
 from regard import _check
 from regard._lines import utf_8
-from regard.pronunciation.lexicon import MOST_LETTERS, Lexicon, Variant, Wrong, limited
+from regard.pronunciation.lexicon import MOST_LETTERS, InvalidEntry, Lexicon, Variant, limited
 from regard.pronunciation.lines import Entries, Files
 
 __all__ = ["items", "parse_item", "refusal", "tag", "write"]
@@ -43,10 +43,10 @@ def parse_item(item: tuple[str, Any]) -> Entries:
     word, value = item
     roles = [(DEFAULT, value)] if isinstance(value, str) else value
     if not isinstance(roles, list) or not all(isinstance(role, tuple) for role in roles):
-        raise Wrong(f"the value of {word!r:.60} is neither text nor an object")
+        raise InvalidEntry(f"the value of {word!r:.60} is neither text nor an object")
     found = [(role, text) for role, text in roles if text is not None]
     if not found or not all(isinstance(text, str) for _, text in found):
-        raise Wrong(f"{word!r:.60} has no pronunciation that is text")
+        raise InvalidEntry(f"{word!r:.60} has no pronunciation that is text")
     return [(word, Variant(_characters(text), None, "" if role == DEFAULT else role)) for role, text in found]
 
 

@@ -21,7 +21,7 @@ from xml.sax.saxutils import escape
 
 from regard import _check
 from regard.pronunciation.ipa import segments
-from regard.pronunciation.lexicon import MOST_LETTERS, Lexicon, Variant, Wrong
+from regard.pronunciation.lexicon import MOST_LETTERS, InvalidEntry, Lexicon, Variant
 from regard.pronunciation.lines import Entries, Files
 
 __all__ = ["lexemes", "parse_lexeme", "qualified", "refusal", "write"]
@@ -39,7 +39,7 @@ class Lexeme(NamedTuple):
     phonemes: list[tuple[str, str, bool]]
 
 
-class _Parser:
+class _LexemeParser:
     """Collects lexemes from the events of a parser."""
 
     def __init__(self) -> None:
@@ -111,7 +111,7 @@ class _Parser:
 
 def lexemes(data: bytes) -> Iterator[tuple[str, Lexeme]]:
     """Yield the lexemes of a file, with their lines."""
-    parser = _Parser()
+    parser = _LexemeParser()
     try:
         parser.parser.Parse(data, True)
     except expat.ExpatError as error:
@@ -122,10 +122,10 @@ def lexemes(data: bytes) -> Iterator[tuple[str, Lexeme]]:
 def parse_lexeme(lexeme: Lexeme) -> Entries:
     """Read a lexeme; preferred pronunciations come first."""
     if not lexeme.graphemes or not lexeme.phonemes:
-        raise Wrong("a lexeme has no grapheme or no phoneme")
+        raise InvalidEntry("a lexeme has no grapheme or no phoneme")
     for _, alphabet, _ in lexeme.phonemes:
         if alphabet != "ipa":
-            raise Wrong(f'a phoneme is in the alphabet {alphabet!r:.60}, not "ipa"')
+            raise InvalidEntry(f'a phoneme is in the alphabet {alphabet!r:.60}, not "ipa"')
     ordered = sorted(lexeme.phonemes, key=lambda phoneme: not phoneme[2])
     phones = [tuple(text.split(" ")) if " " in text else segments(text) for text, _, _ in ordered]
     return (  # one after the other: of a short lexeme there may be very many

@@ -12,7 +12,7 @@ from regard import _check, _files
 from regard._characters import as_cell
 from regard.pronunciation.files import Path
 from regard.pronunciation.formats import FORMATS, Format
-from regard.pronunciation.lexicon import MOST_PHONES, Lexicon, Variant, Wrong, known
+from regard.pronunciation.lexicon import MOST_PHONES, InvalidEntry, Lexicon, Variant, known
 from regard.pronunciation.lines import plain_lines
 from regard.pronunciation.stress import STRESS, Stress, stressed
 from regard.pronunciation.symbols import PhoneMap, Replacements, Symbols
@@ -150,7 +150,7 @@ def prepare(
     for word, variant in lexicon.entries():
         try:
             kept.append((word, _converted(chosen, word, variant, stress, replace, voice)))
-        except Wrong as error:
+        except InvalidEntry as error:
             left_out.append(LeftOut(word, variant.phones, str(error)))
     result, others = _fitting(chosen, kept)
     left_out += others
@@ -176,19 +176,19 @@ def _converted(
     replace: Replacements | None,
     voice: Symbols | None,
 ) -> Variant:
-    """Return a variant in the voice's symbols; raise `Wrong` if it can't be written."""
+    """Return a variant in the voice's symbols; raise `InvalidEntry` if it can't be written."""
     phones = stressed(variant.phones, stress)
     if replace is not None:
         phones = replace(phones)
     if voice is not None:
         phones = voice.spell(phones)
     if not phones:
-        raise Wrong("no phone is left of the word")
+        raise InvalidEntry("no phone is left of the word")
     if len(phones) > MOST_PHONES:
-        raise Wrong(f"it would have {len(phones):,} phones; a word has at most {MOST_PHONES:,}")
+        raise InvalidEntry(f"it would have {len(phones):,} phones; a word has at most {MOST_PHONES:,}")
     converted = variant._replace(phones=phones, role=chosen.role(variant.role))
     if reason := chosen.refusal(chosen.spelling(word), converted):
-        raise Wrong(reason)
+        raise InvalidEntry(reason)
     return converted
 
 

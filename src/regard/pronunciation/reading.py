@@ -9,7 +9,7 @@ from regard import _check
 from regard.pronunciation.files import Path, size
 from regard.pronunciation.formats import FORMATS, recognise
 from regard.pronunciation.ipa import PHONES, Phones, cut
-from regard.pronunciation.lexicon import Lexicon, Variant, Wrong, checked
+from regard.pronunciation.lexicon import InvalidEntry, Lexicon, Variant, checked
 from regard.pronunciation.lines import Entries
 
 __all__ = ["places", "read"]
@@ -105,7 +105,7 @@ def _entries(
                 if left < 0:
                     rule = f"up to here the entries have {_MOST_TEXT} times as much text as the file"
                     _check.fail(f"{os.fspath(path)}, {place}: {rule}")
-        except Wrong as error:
+        except InvalidEntry as error:
             message = f"{os.fspath(path)}, {place}: {error}"
             if not skip_bad:
                 _check.fail(message)

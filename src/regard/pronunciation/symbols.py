@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 from regard import _check
 from regard.pronunciation.files import Path, text_lines
-from regard.pronunciation.lexicon import MOST_IN_PHONE, Wrong, check_characters, checked_phones
+from regard.pronunciation.lexicon import MOST_IN_PHONE, InvalidEntry, check_characters, checked_phones
 from regard.pronunciation.lines import fields
 
 __all__ = ["PhoneMap", "Replacements", "Symbols", "read_phone_map", "read_symbols"]
@@ -52,7 +52,7 @@ def read_symbols(path: Path, /) -> dict[str, int]:
         value = given.replace("\t", " ").rpartition(" ")[2]  # no other white space separates
         with _located(path, number):
             if not _NUMBER.fullmatch(value):
-                raise Wrong("a line is a symbol and its number, which has at most nine digits")
+                raise InvalidEntry("a line is a symbol and its number, which has at most nine digits")
             text = given.removesuffix(value).strip(" \t") or " "
             check_characters("the symbol", text, MOST_IN_PHONE)
         symbols.setdefault(text, int(value))
@@ -91,10 +91,10 @@ def read_phone_map(path: Path, /) -> dict[tuple[str, ...], tuple[str, ...]]:
         left, tab, right = line.partition("\t")
         with _located(path, number):
             if not tab or not left.strip(" ") or "\t" in right.strip(" \t"):
-                raise Wrong("a line is phones, a tab and symbols")
+                raise InvalidEntry("a line is phones, a tab and symbols")
             phones, symbols = _side(left), _side(right)
             if phones in found:
-                raise Wrong(f"{' '.join(phones)} is replaced twice")
+                raise InvalidEntry(f"{' '.join(phones)} is replaced twice")
         found[phones] = symbols
     return found
 
@@ -104,7 +104,7 @@ def _located(path: Path, number: int) -> Iterator[None]:
     """Let an error say in which line of a file something is wrong."""
     try:
         yield
-    except Wrong as error:
+    except InvalidEntry as error:
         _check.fail(f"{os.fspath(path)}, line {number}: {error}")
 
 
@@ -112,7 +112,7 @@ def _side(text: str) -> tuple[str, ...]:
     """Return the phones or symbols of one side of a phone map, which may have none."""
     given = fields(text)
     if len(given) > _MOST:
-        raise Wrong(f"at most {_MOST} phones or symbols stand on a side, not {len(given):,}")
+        raise InvalidEntry(f"at most {_MOST} phones or symbols stand on a side, not {len(given):,}")
     return checked_phones(given) if given else ()
 
 
@@ -149,7 +149,7 @@ class Symbols:
         self.lengths = sorted({*map(len, self.written)}, reverse=True)
 
     def spell(self, phones: Iterable[str]) -> tuple[str, ...]:
-        """Return the symbols for phones: a phone is one or a sequence of them; raise `Wrong` if it is neither."""
+        """Return the symbols for phones, each a symbol or a sequence of them; raise `InvalidEntry` for another."""
         return tuple(symbol for phone in phones for symbol in self.split(phone))
 
     def split(self, phone: str) -> Sequence[str]:
@@ -162,7 +162,7 @@ class Symbols:
                 return found
         missing = pieces[0][1][0]
         part = "" if missing == phone else f", in the phone {phone},"
-        raise Wrong(f"{missing}{part} is no symbol of the voice")
+        raise InvalidEntry(f"{missing}{part} is no symbol of the voice")
 
     def pieces(self, text: str) -> tuple[list[str], str]:
         """Return the longest symbols from the left, and what is left where none follows."""

@@ -61,7 +61,7 @@ _TOGETHER = 64  # sentences of a batch, at most
 _PADDED = 1.25  # how much longer the longest of them may be than the shortest
 
 
-class _Read(NamedTuple):
+class _NetworkInput(NamedTuple):
     """The input of the network for an example: its rows, and those that an extra appends with their tokens."""
 
     example: Example
@@ -803,7 +803,7 @@ class Translator(ABC):
             return [[*source, END] for source in sources]
         return augmenter.extend(sources, len(self.model.source_tokenizer))
 
-    def _read_all(self, sources: Sequence[Any]) -> list[_Read]:
+    def _read_all(self, sources: Sequence[Any]) -> list[_NetworkInput]:
         """Read sources, and append the tokens of an extra."""
         source = self.model.source
         examples = [source.load(given, f"source {number}: ") for number, given in enumerate(sources, 1)]
@@ -812,7 +812,7 @@ class Translator(ABC):
                 check_length(len(example), f"source {number}: ")
         return self._read(examples)
 
-    def _read_again(self, translation: Translation, source: Any) -> _Read:
+    def _read_again(self, translation: Translation, source: Any) -> _NetworkInput:
         """Return the input of the network for a translation, which holds its source unless that is an array."""
         if not isinstance(translation, Translation):
             got = type(translation).__name__
@@ -820,7 +820,7 @@ class Translator(ABC):
             _check.fail(rule, kind=TypeError)
         return self._read_all([self.model.source.reread(translation.source, source)])[0]
 
-    def _read(self, examples: Sequence[Example]) -> list[_Read]:
+    def _read(self, examples: Sequence[Example]) -> list[_NetworkInput]:
         """Return the inputs of the network for examples."""
         source, augmenter = self.model.source, self.model.augmenter
         rows = []
@@ -828,16 +828,16 @@ class Translator(ABC):
             with _check.located(f"source {number}: "):  # a standardised number may be too large
                 rows.append(source.rows(example))
         if augmenter is None:
-            return [_Read(example, row, ()) for example, row in zip(examples, rows, strict=True)]
+            return [_NetworkInput(example, row, ()) for example, row in zip(examples, rows, strict=True)]
         tokens = *self.model.source_tokenizer.tokens, *self.model.target.tokens
         extended = self._inputs([row[:-1] for row in rows])
         return [
-            _Read(example, more, tuple(tokens[number] for number in more[len(row) :]))
+            _NetworkInput(example, more, tuple(tokens[number] for number in more[len(row) :]))
             for example, row, more in zip(examples, rows, extended, strict=True)
         ]
 
     def _translation(
-        self, source: _Read, best: Hypothesis, tokens: tuple[str, ...] | None = None
+        self, source: _NetworkInput, best: Hypothesis, tokens: tuple[str, ...] | None = None
     ) -> Translation:
         """Convert a hypothesis to a translation; without tokens, unknown tokens are copied from the source."""
         names = self.model.source.names(source.example)
@@ -858,7 +858,7 @@ class Translator(ABC):
             best.log_probabilities,
         )
 
-    def _target_tokens(self, source: _Read, best: Hypothesis) -> list[str]:
+    def _target_tokens(self, source: _NetworkInput, best: Hypothesis) -> list[str]:
         """Return the tokens of a hypothesis; an unknown one copies an unknown source token that is not very long."""
         target, own = self.model.target, source.example.content
         tokens = [target.tokens[token] for token in best.tokens]

@@ -183,7 +183,7 @@ def scores(
     score = formula.score
     numbers = page.numbers(_integers(attention.scores), page.keys)
     if is_builtin(score) and isinstance(score, additive):
-        words, how = _inside(page, Perceptron(score, *arrays), attention, row)
+        words, how = _inside(page, HiddenLayer(score, *arrays), attention, row)
     else:
         words, how = _score_words(formula), _learned(page, score)
     if formula.name in ("dot", "scaled_dot") and page.keys and arrays[0].shape[1]:
@@ -193,7 +193,7 @@ def scores(
     return [page.prose(_heading("scores")), page.prose(f"score = {words}"), numbers, *how]
 
 
-def _inside(page: TextFormat, inside: Perceptron, attention: Attention, row: int) -> tuple[str, list[str]]:
+def _inside(page: TextFormat, inside: HiddenLayer, attention: Attention, row: int) -> tuple[str, list[str]]:
     """Return the formula of a perceptron, and the numbers inside it for one query."""
     if not page.keys:
         return inside.title, []
@@ -216,7 +216,7 @@ def _learned(page: TextFormat, score: ScoreLike) -> list[str]:
     return [matrices(arrays, digits=page.digits, width=page.width)] if arrays else []
 
 
-class Perceptron:
+class HiddenLayer:
     """The inner numbers of the additive score: W s, U h, their sum's tanh."""
 
     def __init__(self, score: additive, queries: Array, keys: Array) -> None:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from regard._einsum import einsum
 
-__all__ = ["METRICS", "SCORES", "Metric", "Score", "score_of"]
+__all__ = ["METRICS", "SCORES", "Metric", "RowScore", "score_of"]
 
 Array = NDArray[Any]
 Pullback = Callable[[Array], Array]  # of the output's gradient to that of the parameters
@@ -76,7 +76,7 @@ class Metric:
 
 
 @dataclass(frozen=True)
-class Score:
+class RowScore:
     """Base class of the score functions: parameters and rows to queries and keys.
 
     `metric`: the learned linear map.
@@ -114,7 +114,7 @@ class Score:
         raise NotImplementedError
 
 
-class Gaussian(Score):
+class Gaussian(RowScore):
     """-|M x - M y|^2 / 2, from which softmax makes the weights of Nadaraya and Watson.
 
     What depends on the query alone cancels in the softmax, so it is left out.
@@ -138,7 +138,7 @@ class Gaussian(Score):
         return np.column_stack([u, np.ones(len(u))]), np.column_stack([v, norms]), pullback
 
 
-class General(Score):
+class General(RowScore):
     """x^T M y (Luong et al. 2015)."""
 
     def __call__(
@@ -149,7 +149,7 @@ class General(Score):
         return u, keys, lambda dq, dk: pullback(dq)
 
 
-class Cosine(Score):
+class Cosine(RowScore):
     """t cos(M x, M y) with a learned temperature; its logarithm is the first parameter (Graves et al. 2014)."""
 
     @property
@@ -196,10 +196,10 @@ class Cosine(Score):
         return direction, through
 
 
-SCORES: dict[str, type[Score]] = {"gaussian": Gaussian, "general": General, "cosine": Cosine}
+SCORES: dict[str, type[RowScore]] = {"gaussian": Gaussian, "general": General, "cosine": Cosine}
 
 
-def score_of(name: str, metric: str, features: int, rank: int | None = None) -> Score:
+def score_of(name: str, metric: str, features: int, rank: int | None = None) -> RowScore:
     """Return the score function of a name.
 
     `name`: the score function; `metric`: the structure of its linear map; `features`: features of a row; `rank`: rows

@@ -26,7 +26,7 @@ from regard.commands.pronunciation.lexicon import (
 from regard.commands.read_lines import Failed, Failures, read_blocks
 from regard.pronunciation import LeftOut, Lexicon, Pronunciation, Variant
 from regard.pronunciation.files import Path
-from regard.pronunciation.lexicon import MOST_LETTERS, Wrong, checked
+from regard.pronunciation.lexicon import MOST_LETTERS, InvalidEntry, checked
 from regard.pronunciation.pronouncer import UNKNOWN, Pronouncer, Unknown
 from regard.seq2seq.model import Seq2Seq
 from regard.seq2seq.storage.model_file import model_file
@@ -211,7 +211,7 @@ def _as_lexicon(answers: Iterable[Sequence[Pronunciation] | Failed]) -> tuple[Le
             own = one.probability if one.source == "dictionary" else one.confidence / most
             try:
                 entries.append(checked(one.word, Variant(one.phones, own or None, one.role)))
-            except Wrong as error:
+            except InvalidEntry as error:
                 reason = str(error) if one.phones or len(one.word) > MOST_LETTERS else _why(one)
                 missing.append(LeftOut(clean(one.word), one.phones, reason))
     return Lexicon.of_checked(entries), missing

@@ -1,6 +1,6 @@
 """A recurrent encoder-decoder as two graphs.
 
-The step is that of `networks.recurrent.step`: `Decoder` has its three operations as nodes. The encoder is a node GRU or
+The step is that of `networks.recurrent.step`: `GraphOps` has its operations as nodes. The encoder is a node GRU or
 LSTM for each layer, since no other operator but Loop and Scan reads a sequence of any length.
 
 Letters: B sentences, R hypotheses, T source positions, E embedding, H encoder state, C = 2 H annotation, D decoder
@@ -75,7 +75,7 @@ def _reordered(weights: Array, cell: str) -> Array:
 
 def step_graph(p: Mapping[str, Array], c: RecurrentConfig) -> Graph:
     """Return the graph of a step: from tokens (R,) and states (R, S) to log-probabilities, states and weights."""
-    g = Decoder(p, c)
+    g = GraphOps(p, c)
     token = g.input("token", "int64", ("rows",))
     sizes = [c.decoder] * (c.layers * parts(c.cell)) + [c.embedding] * c.feeds
     before = g.split(g.input("state", "float32", ("rows", sum(sizes))), sizes)
@@ -91,7 +91,7 @@ def step_graph(p: Mapping[str, Array], c: RecurrentConfig) -> Graph:
     return g
 
 
-class Decoder(Graph):
+class GraphOps(Graph):
     """The operations of `networks.recurrent.ops.Ops`; all hypotheses read one source, or each its own."""
 
     def __init__(self, p: Mapping[str, Array], c: RecurrentConfig) -> None:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from numpy.typing import NDArray
 
-from regard._safetensors import Wrong, opened, write
+from regard._safetensors import InvalidFile, opened, write
 
 __all__ = ["State", "read_checkpoint", "write_checkpoint"]
 
@@ -55,9 +55,9 @@ def read_checkpoint(path: str | os.PathLike[str]) -> State:
         numbers = file.json("state")
         types = {"step": int, "seconds": float, "best_loss": float, "waited": int, "fingerprint": dict}
         if not isinstance(numbers, dict) or {name: type(value) for name, value in numbers.items()} != types:
-            raise Wrong("its state is incomplete or damaged")
+            raise InvalidFile("its state is incomplete or damaged")
         if not all(isinstance(part, str) and part.isprintable() for part in numbers["fingerprint"].values()):
-            raise Wrong("its fingerprint is damaged")  # parts of it may be shown
+            raise InvalidFile("its fingerprint is damaged")  # parts of it may be shown
         _check_numbers(numbers)
         file.expect("F32", {name: tensor.shape for name, tensor in file.tensors.items()})
         return State(**numbers, arrays={name: file.array(name) for name in file.tensors})
@@ -73,6 +73,6 @@ def _check_numbers(numbers: dict[str, Any]) -> None:
     }
     for name, (least, most) in limits.items():
         if not least <= numbers[name] <= most:  # NaN is outside, too
-            raise Wrong(
+            raise InvalidFile(
                 f"its {name} must be from {least:g} to {most:g}. It is {numbers[name]!s:.20} instead."
             )

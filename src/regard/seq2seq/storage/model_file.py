@@ -31,7 +31,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import numpy as np
 
 from regard import _check
-from regard._safetensors import Container, Wrong, opened, write
+from regard._safetensors import Container, InvalidFile, opened, write
 from regard.seq2seq.decoding.calibration import Calibration
 from regard.seq2seq.evaluation.held_out import HeldOut, from_json
 from regard.seq2seq.extras import EXTRAS, augments, extra_class
@@ -154,11 +154,11 @@ def _read(file: Container) -> Model[Network]:
     try:
         config = read_config(_check.mapping("it", file.json("config")))
     except (TypeError, ValueError) as error:
-        raise Wrong(f"its configuration is damaged: {str(error).splitlines()[0]}") from None
+        raise InvalidFile(f"its configuration is damaged: {str(error).splitlines()[0]}") from None
     file.expect("F32", config.shapes())  # before anything of these sizes is allocated
     names = [name for name in EXTRAS if name in file.metadata]
     if names and not config.source_tokens:
-        raise Wrong(f"its configuration is damaged: {names[0]} needs a source of tokens")
+        raise InvalidFile(f"its configuration is damaged: {names[0]} needs a source of tokens")
     # An augmenter appends target tokens to sources, so these are source tokens, too.
     appended = config.target_tokens if any(map(augments, names)) else 0
     sizes = config.source_tokens - appended, config.target_tokens
@@ -181,7 +181,7 @@ def _held_out(file: Container) -> HeldOut | None:
     try:
         return from_json(file.bytes(_HELD_OUT))
     except (ValueError, RecursionError) as error:
-        raise Wrong(f"its {_HELD_OUT} is damaged: {str(error).splitlines()[0]}") from None
+        raise InvalidFile(f"its {_HELD_OUT} is damaged: {str(error).splitlines()[0]}") from None
 
 
 def _card(file: Container) -> Mapping[str, Any] | None:
@@ -190,7 +190,7 @@ def _card(file: Container) -> Mapping[str, Any] | None:
         return None
     card = file.json("card")
     if not isinstance(card, dict):
-        raise Wrong("its card is damaged: it is not a JSON object")
+        raise InvalidFile("its card is damaged: it is not a JSON object")
     return card
 
 
@@ -201,7 +201,7 @@ def _calibration(file: Container) -> Calibration | None:
     try:
         return Calibration.restore(file.json("calibration"))
     except ValueError as error:
-        raise Wrong(f"its calibration is damaged: {error}") from None
+        raise InvalidFile(f"its calibration is damaged: {error}") from None
 
 
 def _repetitions(file: Container) -> int | None:
@@ -210,7 +210,7 @@ def _repetitions(file: Container) -> int | None:
         return None
     most = file.json("repetitions")
     if type(most) is not int or most < 1:
-        raise Wrong(f"its repetitions must be an integer, at least 1. Got {most!r:.60} instead.")
+        raise InvalidFile(f"its repetitions must be an integer, at least 1. Got {most!r:.60} instead.")
     return most
 
 
@@ -218,7 +218,7 @@ def _check_fit(config: Config, source: Source) -> None:
     try:
         check_fit(config.inputs, source.spec)
     except ValueError as error:
-        raise Wrong(f"its configuration is damaged: {error}") from None
+        raise InvalidFile(f"its configuration is damaged: {error}") from None
 
 
 def _array_names(file: Container, part: str) -> list[str]:
@@ -234,14 +234,14 @@ def _restored(
     try:
         return restore(_check.mapping("it", file.json(part)), data, *sizes)
     except (TypeError, ValueError) as error:
-        raise Wrong(f"{what} is damaged: {str(error).splitlines()[0]}") from None
+        raise InvalidFile(f"{what} is damaged: {str(error).splitlines()[0]}") from None
 
 
 def _check_names(file: Container, names: list[str]) -> None:
     if missing := sorted(set(names) - file.tensors.keys()):
-        raise Wrong(f"{missing[0]} is missing")
+        raise InvalidFile(f"{missing[0]} is missing")
     if unknown := sorted(file.tensors.keys() - set(names)):
-        raise Wrong(f"{unknown[0]!r:.60} is unknown")
+        raise InvalidFile(f"{unknown[0]!r:.60} is unknown")
 
 
 def _assembled(

@@ -13,7 +13,7 @@ from regard.context import Attention
 from regard.show.page.section import Section, compact, labels, packed, readable, weight_faults
 from regard.show.terminal.cells import one_sentence
 
-__all__ = ["AllHeads", "Measures", "group", "heads", "measures", "of_layers", "of_model", "of_recorded"]
+__all__ = ["AllHeads", "HeadMeasures", "group", "heads", "measures", "of_layers", "of_model", "of_recorded"]
 
 Array = NDArray[Any]
 
@@ -51,7 +51,7 @@ class AllHeads(Protocol):
         """Attention of the decoder to the source (L, h, n, m)."""
 
 
-class Measures(NamedTuple):
+class HeadMeasures(NamedTuple):
     """Measures in which heads differ, each (...): the mean over the rows that have weights.
 
     entropy: ``-sum_j w_ij log2 w_ij`` bits, 0 where one token has all the weight, log2(m) where all have the same;
@@ -65,7 +65,7 @@ class Measures(NamedTuple):
     first: Array
 
 
-def measures(weights: ArrayLike) -> Measures:
+def measures(weights: ArrayLike) -> HeadMeasures:
     """Measure heads.
 
     weights (..., n, m).
@@ -77,7 +77,7 @@ def measures(weights: ArrayLike) -> Measures:
     with np.errstate(all="ignore"):  # a non-finite weight makes a measure NaN
         measured = [_measured(head) for head in flat]
     each = np.array(measured).reshape(*array.shape[:-2], 4)
-    return Measures(*np.moveaxis(each, -1, 0))
+    return HeadMeasures(*np.moveaxis(each, -1, 0))
 
 
 def _measured(head: Array) -> list[float]:

@@ -24,7 +24,7 @@ from regard.position import BiasLike, BiasObject
 from regard.scores import ScoreLike
 from regard.show.page.section import Section, labels, packed
 
-__all__ = ["LongAttention", "Summary", "long_section"]
+__all__ = ["LongAttention", "BlockSummary", "long_section"]
 
 Array = NDArray[Any]
 Floats = NDArray[np.float32]
@@ -34,7 +34,7 @@ _SIDE = 512  # blocks on each side of a summary in a page, at most
 _NUMBERS = 1 << 20  # of the summaries of all heads together: 4 bytes each
 
 
-class Summary(NamedTuple):
+class BlockSummary(NamedTuple):
     """The largest and the mean weight of blocks, each (..., rows, columns) of blocks."""
 
     maximum: Floats
@@ -42,14 +42,14 @@ class Summary(NamedTuple):
 
 
 @dataclass(frozen=True)
-class _Grid:
+class _Blocks:
     """Equal blocks of a length; the last one may be shorter."""
 
     length: int
     size: int
 
     @classmethod
-    def of(cls, length: int, most: int) -> _Grid:
+    def of(cls, length: int, most: int) -> _Blocks:
         """Return the smallest blocks of which there are at most `most`."""
         return cls(length, max(1, -(-length // most)))
 
@@ -99,10 +99,10 @@ class LongAttention:
             [f"{count:,} of {self._lse.size:,} queries have weights that are not a number"] if count else []
         )
 
-    def summary(self, head: int, side: int) -> Summary:
+    def summary(self, head: int, side: int) -> BlockSummary:
         """Return the largest and the mean weight of blocks of a head, up to `side` on each side."""
-        down, across = _Grid.of(self.n, side), _Grid.of(self.m, side)
-        summary = Summary(*np.zeros((2, down.count, across.count), np.float32))
+        down, across = _Blocks.of(self.n, side), _Blocks.of(self.m, side)
+        summary = BlockSummary(*np.zeros((2, down.count, across.count), np.float32))
         high = max(1, min(down.count, 256 // down.size))
         wide = max(1, _TILE // (high * down.size) // across.size)
         with one_blas_thread():  # for small products, several are slower where other processes compute
@@ -112,7 +112,7 @@ class LongAttention:
         return summary
 
     def _summarize(
-        self, head: int, grids: tuple[_Grid, _Grid], blocks: tuple[slice, slice], summary: Summary
+        self, head: int, grids: tuple[_Blocks, _Blocks], blocks: tuple[slice, slice], summary: BlockSummary
     ) -> None:
         """Summarize the weights of some blocks."""
         rows, columns = (grid.tokens(part) for grid, part in zip(grids, blocks, strict=True))
@@ -169,7 +169,7 @@ def long_section(
     data = {
         "queries": attention.n,
         "keys": attention.m,
-        "blocks": [_Grid.of(length, side).size for length in (attention.n, attention.m)],
+        "blocks": [_Blocks.of(length, side).size for length in (attention.n, attention.m)],
         "maximum": packed(np.stack([summary.maximum for summary in summaries])),
         "mean": packed(np.stack([summary.mean for summary in summaries])),
         "query_labels": None if query_labels is None else labels(query_labels, attention.n, "query"),

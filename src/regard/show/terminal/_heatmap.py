@@ -101,7 +101,7 @@ def _ends(count: int, most: int) -> list[int | None]:
 
 
 @dataclass(frozen=True)
-class _Grid:
+class _ColumnLayout:
     """The layout of the columns of one heat map."""
 
     cell: int  # the columns of the screen that one weight takes
@@ -109,20 +109,22 @@ class _Grid:
     flags: bool  # whether labels are above their columns; else numbers, and the labels in a legend
 
 
-def _grid(column_labels: list[str], left: int, width: int) -> _Grid:
+def _grid(column_labels: list[str], left: int, width: int) -> _ColumnLayout:
     """Choose the widest cells that fit the screen, with labels above them where these fit, too."""
     m = len(column_labels)
     everything = list(range(m))
     for cell in (4, 2, 1):
         ends = [left + cell * j + cell // 2 + display_width(word) for j, word in enumerate(column_labels)]
         if m <= _MOST_FLAGS and max(*ends, left + cell * m) <= width:
-            return _Grid(cell, [*everything], True)
+            return _ColumnLayout(cell, [*everything], True)
         if m > _MOST_FLAGS and left + cell * m <= width:
-            return _Grid(cell, [*everything], False)
-    return _Grid(1, _ends(m, max(3, width - left)), False)
+            return _ColumnLayout(cell, [*everything], False)
+    return _ColumnLayout(1, _ends(m, max(3, width - left)), False)
 
 
-def _row(weights: NDArray[Any], missing: NDArray[np.bool_], grid: _Grid, top: float, color: bool) -> str:
+def _row(
+    weights: NDArray[Any], missing: NDArray[np.bool_], grid: _ColumnLayout, top: float, color: bool
+) -> str:
     largest = float(np.fmax.reduce(weights))
     cells = []
     for j in grid.columns:
@@ -147,7 +149,7 @@ def _cell(weight: float, top: float, largest: float, size: int, color: bool) -> 
     return shade(text, share) if color else text
 
 
-def _header(grid: _Grid, column_labels: list[str], left: int) -> list[str]:
+def _header(grid: _ColumnLayout, column_labels: list[str], left: int) -> list[str]:
     """Return the lines of labels or numbers above the cells; in wide cells above the last digit."""
     offset = left + (2 if grid.cell == 4 else 0)
     if grid.flags:
@@ -182,7 +184,9 @@ def hang(flags: Sequence[str], starts: Sequence[int]) -> list[str]:
     return lines
 
 
-def _notes(grid: _Grid, legend: list[str], top: float, width: int, cut: tuple[int, ...] | None) -> list[str]:
+def _notes(
+    grid: _ColumnLayout, legend: list[str], top: float, width: int, cut: tuple[int, ...] | None
+) -> list[str]:
     """Return the lines below the map: legend, scale and shape."""
     notes = []
     if legend and not grid.flags:

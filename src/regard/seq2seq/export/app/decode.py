@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import onnxruntime
-from text import END, START, UNKNOWN, Text, blocked, repetitions
+from text import END, START, UNKNOWN, TextRules, blocked, repetitions
 
 # The score is the mean log-probability; weights are of tokens to the source's tokens and end; cut: at the limit.
 Output = namedtuple("Output", "text tokens score weights cut")
@@ -19,7 +19,7 @@ class Decoder:
 
     def __init__(self, folder: str | Path) -> None:
         rules = json.loads(Path(folder, "model.json").read_text("utf-8"))
-        self.source, self.target = Text(rules["source"]), Text(rules["target"])
+        self.source, self.target = TextRules(rules["source"]), TextRules(rules["target"])
         self.limit, self.repetitions, self.copies = rules["limit"], rules["repetitions"], rules["copies"]
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = 1  # for small products, threads only wait

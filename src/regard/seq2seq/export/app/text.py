@@ -43,7 +43,7 @@ def blocked(ids: list[int], most: int | None, copies: int = 0) -> list[int]:
     return found
 
 
-class Text:
+class TextRules:
     """The rules of one side: "characters", "tokens" between spaces, "words", or "subwords"."""
 
     def __init__(self, rules: Any) -> None:
@@ -90,7 +90,7 @@ class Text:
             return token.replace(BEGIN, "")
         return token if self.kind == "tokens" else self.detokenize([token])
 
-    def copy_token(self, token: str, source: "Text") -> str:
+    def copy_token(self, token: str, source: "TextRules") -> str:
         """Return a token of the source as a token of this side."""
         return token if self.kind == source.kind != "subwords" else source.token_text(token).strip(" ")
 
