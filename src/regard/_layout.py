@@ -127,8 +127,8 @@ class Region:
 
     def of_axes(self, array: Array, axes: tuple[str, ...]) -> Array:
         """Return the part of an array with these axes: ``n`` and ``M`` are positions of queries and keys."""
-        own = {"...": self.batch, "n": (self.rows,), "M": (self.columns,)}
-        return cut(array, tuple(part for axis in axes for part in own.get(axis, (slice(None),))))
+        parts = {"...": self.batch, "n": (self.rows,), "M": (self.columns,)}
+        return cut(array, tuple(part for axis in axes for part in parts.get(axis, (slice(None),))))
 
     def __str__(self) -> str:
         batch = ", ".join(f"{part.start}:{part.stop}" for part in self.batch)
@@ -143,16 +143,18 @@ def extent(part: slice) -> int:
 
 def cut(array: Array, target: tuple[slice, ...]) -> Array:
     """Return the part of an array that broadcasts to these slices of the shape to which the whole array broadcasts."""
-    own = target[len(target) - array.ndim :]
+    parts = target[len(target) - array.ndim :]
     return array[
-        tuple(part if size != 1 else slice(None) for part, size in zip(own, array.shape, strict=True))
+        tuple(part if size != 1 else slice(None) for part, size in zip(parts, array.shape, strict=True))
     ]
 
 
 def item_of(array: Array, batch_shape: tuple[int, ...], index: tuple[int, ...]) -> Array:
     """Return the matrix of an input that belongs to an item of the result; a key head serves a group of query heads."""
-    own = array.shape[:-2]
-    pairs = zip(own, batch_shape[len(batch_shape) - len(own) :], index[len(index) - len(own) :], strict=True)
+    sizes = array.shape[:-2]
+    pairs = zip(
+        sizes, batch_shape[len(batch_shape) - len(sizes) :], index[len(index) - len(sizes) :], strict=True
+    )
     matrix: Array = array[tuple(i * size // full for size, full, i in pairs)]
     return matrix
 

@@ -146,7 +146,7 @@ def choice(message: str) -> str:
     match = _CHOICE.search(message)
     if match is None:
         return message
-    value, choices = match[1].lower(), [one.strip("'\" ") for one in match[2].split(",")]
+    value, choices = match[1].lower(), [choice.strip("'\" ") for choice in match[2].split(",")]
     close = [_VERBS[value]] if _VERBS.get(value) in choices else difflib.get_close_matches(value, choices, 1)
     return f"{message}; {_meant(close[0])}" if close else message
 

@@ -234,12 +234,12 @@ def _parse(arguments: list[str], verb: str | None) -> tuple[Any, argparse.Namesp
     module = chosen = None
     for name, (target, summary) in VERBS.items():
         sentence = f"{summary[0].upper()}{summary[1:]}."
-        own = verbs.add_parser(name, help=summary, description=sentence, allow_abbrev=False)
+        subparser = verbs.add_parser(name, help=summary, description=sentence, allow_abbrev=False)
         if name == verb:
-            module, chosen = pkgutil.resolve_name(target), own
-            module.add_arguments(own)
-            getattr(module, "add_chosen", _nothing)(own, arguments)
-            own.read_marked()
+            module, chosen = pkgutil.resolve_name(target), subparser
+            module.add_arguments(subparser)
+            getattr(module, "add_chosen", _nothing)(subparser, arguments)
+            subparser.read_marked()
     if not arguments:
         parser.print_help(sys.stderr)
         raise SystemExit(2)

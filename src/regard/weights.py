@@ -222,9 +222,9 @@ def hard(logits: Array) -> Array:
     """
     if not logits.size:
         return np.zeros_like(logits)
-    one = np.arange(logits.shape[-1]) == np.argmax(logits, axis=-1)[..., None]
+    one_hot = np.arange(logits.shape[-1]) == np.argmax(logits, axis=-1)[..., None]
     invalid = np.isnan(logits).any(-1, keepdims=True) | np.isposinf(logits).any(-1, keepdims=True)
-    return np.where(np.isneginf(logits), 0, np.where(invalid, np.nan, one)).astype(logits.dtype)
+    return np.where(np.isneginf(logits), 0, np.where(invalid, np.nan, one_hot)).astype(logits.dtype)
 
 
 @dataclass(frozen=True, repr=False)

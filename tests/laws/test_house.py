@@ -280,6 +280,27 @@ def test_no_two_classes_have_the_same_name() -> None:
     assert sorted({name for name in names if names.count(name) > 1}) == []
 
 
+PRONOUNS = {"one", "own"}
+WITH_PRONOUNS = ("commands/", "pronunciation/", "seq2seq/extras/", "seq2seq/export/")  # still
+
+
+def variables(code: types.CodeType) -> set[str]:
+    """The variables and parameters of all functions in a piece of code."""
+    inner = [constant for constant in code.co_consts if isinstance(constant, types.CodeType)]
+    return {*code.co_varnames, *code.co_cellvars}.union(*map(variables, inner))
+
+
+@pytest.mark.slow
+def test_no_variable_is_a_pronoun() -> None:
+    found = []
+    for path in SOURCES:
+        if not path.is_relative_to(SRC) or not path.relative_to(SRC).as_posix().startswith(WITH_PRONOUNS):
+            names = variables(compile(path.read_text(encoding="utf-8"), path, "exec"))
+            found += [f"{path}: {name}" for name in PRONOUNS & names]
+    assert found == []
+    assert variables(compile("def f(one): return [own for own in one]", "", "exec")) >= PRONOUNS
+
+
 def test_the_design_page_lists_the_same_modules() -> None:
     page = (ROOT / "docs" / "design.md").read_text(encoding="utf-8")
     assert re.findall(r"^\| `(\w+)` \|", page, flags=re.MULTILINE) == LAYERS

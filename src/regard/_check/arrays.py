@@ -189,8 +189,8 @@ def dimensions(**named: tuple[Array, str]) -> None:
 
 
 def _has_axes(array: Array, letters: str) -> bool:
-    own = axes(letters)
-    return array.ndim >= len(own) - 1 if "..." in own else array.ndim == len(own)
+    wanted = axes(letters)
+    return array.ndim >= len(wanted) - 1 if "..." in wanted else array.ndim == len(wanted)
 
 
 def _enumerated(parts: list[str]) -> str:
@@ -198,12 +198,12 @@ def _enumerated(parts: list[str]) -> str:
 
 
 def shape(
-    name: str, own: tuple[int, ...], wanted: tuple[int, ...], letters: str = "", hint: str = ""
+    name: str, actual: tuple[int, ...], wanted: tuple[int, ...], letters: str = "", hint: str = ""
 ) -> None:
     """Check a shape against the wanted one, which `letters` may explain."""
-    if own != wanted:
+    if actual != wanted:
         equal = f"{letters} = " if letters else ""
-        fail(f"{name} must have shape {equal}{wanted}. Got {own} instead.", hint=hint)
+        fail(f"{name} must have shape {equal}{wanted}. Got {actual} instead.", hint=hint)
 
 
 def from_bytes(name: str, data: bytes, dtype: str, shape: tuple[int, ...] | None = None) -> Array:
@@ -262,8 +262,8 @@ def axes(letters: str) -> tuple[str, ...]:
 
 def parameter(name: str, value: ArrayLike, letters: str) -> Array:
     """Return a learned parameter as a floating array with the axes of `letters`; ``...`` is any number of them."""
-    array, own = floating(name, value), axes(letters)
-    if array.ndim != len(own) and "..." not in own:
+    array, wanted = floating(name, value), axes(letters)
+    if array.ndim != len(wanted) and "..." not in wanted:
         fail(f"{name} must have shape {letters}. Got shape {array.shape} instead.")
     return array
 
@@ -288,7 +288,7 @@ def broadcast(
 ) -> None:
     """Check that an option's shape broadcasts to the target shape without enlarging it."""
     sizes = zip(reversed(shape), reversed(target), strict=False)
-    if len(shape) > len(target) or not all(own in (1, size) for own, size in sizes):
+    if len(shape) > len(target) or not all(length in (1, size) for length, size in sizes):
         hint = hint or _reshape_hint(name.split(" ")[0], shape, target)
         fail(f"{name} must broadcast to {letters} = {target}. Got shape {shape} instead.", hint=hint)
 

@@ -39,12 +39,12 @@ def replaceable(path: str | os.PathLike[str]) -> Path:
 
 def folder(path: Path, name: str) -> None:
     """Raise for a path that is no folder and cannot become one: it, or what should contain it, is something else."""
-    for one in (path, *path.parents):
-        if one.is_dir():
+    for place in (path, *path.parents):
+        if place.is_dir():
             return
-        if os.path.lexists(one):
-            kind = kind_of_file(one.stat().st_mode) if one.exists() else "a link to nothing"
-            fail(f"{name} needs a folder, and {one} is {kind}")
+        if os.path.lexists(place):
+            kind = kind_of_file(place.stat().st_mode) if place.exists() else "a link to nothing"
+            fail(f"{name} needs a folder, and {place} is {kind}")
 
 
 def not_empty(path: str | os.PathLike[str]) -> None:

@@ -234,8 +234,8 @@ class GradientGraph:
 
     def _smallest(self) -> Gradients:
         """Return the gradients of an attention of one query to one key, by a score of the user's."""
-        p, one = self.grid.problem, slice(0, 1)
-        region = Region(tuple(one for _ in p.layout.batch_shape), one, one)
+        p, single = self.grid.problem, slice(0, 1)
+        region = Region(tuple(single for _ in p.layout.batch_shape), single, single)
         score = p.score.restrict(region) if isinstance(p.score, Score) else p.score
         arrays = (np.zeros((1, 1, array.shape[-1]), p.compute) for array in (p.queries, p.keys, p.values))
         queries, keys, values = arrays
@@ -251,17 +251,18 @@ class GradientGraph:
         cut = (*grid.batch, grid.rows, (*grid.columns, *rest))
         places: dict[str, Sequence[int]] = {"...": range(rank), "n": [rank], "M": [rank + 1]}
         every: list[int | None] = [place for axis in axes for place in places.get(axis, [-1])]
-        own = [
+        positions = [
             None if place == -1 or (size == 1 and axes[0] == "...") else place
             for size, place in zip(shape, every[len(every) - len(shape) :], strict=True)
         ]
         chunks = tuple(
-            (size,) if place is None else sizes(cut[place]) for size, place in zip(shape, own, strict=True)
+            (size,) if place is None else sizes(cut[place])
+            for size, place in zip(shape, positions, strict=True)
         )
 
         def block_of(batch: Index, row: int, column: int) -> Index:
             pair = (*batch, row, column)
-            return tuple(0 if place is None else pair[place] for place in own)
+            return tuple(0 if place is None else pair[place] for place in positions)
 
         return chunks, block_of
 

@@ -49,8 +49,8 @@ class Operand:
 
     def block(self, batch: Index, row: int, column: int) -> Index:
         """Return the index of the block that a pair of chunks reads."""
-        own = self.array.ndim - len(self.follows)
-        first = [of[index] for of, index in zip(self.batch, batch, strict=True)][len(batch) - own :]
+        leading = self.array.ndim - len(self.follows)
+        first = [of[index] for of, index in zip(self.batch, batch, strict=True)][len(batch) - leading :]
         indices = {"rows": row, "columns": column, "": 0}
         return (*first, *(indices[axis] for axis in self.follows))
 
@@ -103,8 +103,8 @@ class Grid:
     def visible(self) -> dict[Index, list[list[tuple[int, bool]]]]:
         """Return the visible chunks of keys of each chunk of queries, and whether all of the pair is visible."""
         if self._same_for_all:
-            one = self._visible(tuple(slice(0, 1) for _ in self.batch))
-            return dict.fromkeys(self.batches, one)
+            shared = self._visible(tuple(slice(0, 1) for _ in self.batch))
+            return dict.fromkeys(self.batches, shared)
         return {batch: self._visible(self.batch_slices(batch)) for batch in self.batches}
 
     @property
@@ -275,8 +275,8 @@ def _batch_chunks(
     """Return the chunks of each leading dimension of the result, as fine as those of every array."""
     ends: list[set[int]] = [{0, size} for size in layout.batch_shape]
     for array in (*arrays, *(option for option in of_pairs.values() if isinstance(option, da.Array))):
-        own = array.chunks[: max(array.ndim - 2, 0)]
-        for axis, chunks in zip(range(-len(own), 0), own, strict=True):
+        leading = array.chunks[: max(array.ndim - 2, 0)]
+        for axis, chunks in zip(range(-len(leading), 0), leading, strict=True):
             if sum(chunks) == layout.batch_shape[axis]:
                 ends[axis] |= _ends(chunks)
             elif sum(chunks) > 1 and layout.split is not None:  # key heads: each has a group of query heads
@@ -313,10 +313,10 @@ def _operand(
     follows: tuple[str, str],
 ) -> Operand:
     """Rechunk queries, keys or values to the grid."""
-    own = array.ndim - 2
-    first = _chunks_like(array.shape[:own], batch)
+    leading = array.ndim - 2
+    first = _chunks_like(array.shape[:leading], batch)
     array = rechunked(array, (*first, sizes(along), (array.shape[-1],)))
-    return Operand(array, _read(array, own, batch, read), follows)
+    return Operand(array, _read(array, leading, batch, read), follows)
 
 
 def _pairs_operand(
@@ -336,19 +336,19 @@ def _chunks_like(
     shape: tuple[int, ...], target: tuple[tuple[slice, ...], ...]
 ) -> tuple[tuple[int, ...], ...]:
     """Return chunks for an array that broadcasts to dimensions with these chunks."""
-    own = target[len(target) - len(shape) :]
-    return tuple((1,) if size == 1 else sizes(parts) for size, parts in zip(shape, own, strict=True))
+    aligned = target[len(target) - len(shape) :]
+    return tuple((1,) if size == 1 else sizes(parts) for size, parts in zip(shape, aligned, strict=True))
 
 
 def _read(
     array: da.Array,
-    own: int,
+    leading: int,
     batch: tuple[tuple[slice, ...], ...],
     read: tuple[tuple[int, ...], ...] | None,
 ) -> tuple[tuple[int, ...], ...]:
     """Return which block of each leading dimension a chunk of the grid reads: 0 where there is only one."""
     read = read or tuple(tuple(range(len(parts))) for parts in batch)
-    missing = len(batch) - own
+    missing = len(batch) - leading
     return tuple(
         some if axis >= missing and array.shape[axis - missing] != 1 else (0,) * len(some)
         for axis, some in enumerate(read)

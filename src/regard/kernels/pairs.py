@@ -137,8 +137,8 @@ class Pairs:
     def transformed_keys_by_item(self) -> DistinctItems:
         """All transformed keys by item."""
         right = self.right
-        own = right.ndim == self.keys.ndim  # a location score has one matrix for all
-        batch_shape = self.keys_by_item.batch_shape if own else ()
+        by_item = right.ndim == self.keys.ndim  # a location score has one matrix for all
+        batch_shape = self.keys_by_item.batch_shape if by_item else ()
         return DistinctItems(right.reshape(*batch_shape, *right.shape[-2:]), self.keys_by_item.inner)
 
     def right_block(self, items: slice, columns: slice) -> Array:

@@ -128,15 +128,15 @@ def _mean_weights(each: Sequence[Array]) -> Array:
 
 def _mean_of_probabilities(logits: Sequence[Array]) -> Array:
     """Return the logarithm (..., V) of the mean softmax; NaN stays NaN."""
-    each = [one.reshape(-1, one.shape[-1]) for one in logits]
+    each = [rows.reshape(-1, rows.shape[-1]) for rows in logits]
     with np.errstate(all="ignore"):  # the search checks for NaN
-        totals = [_log_of_sums(one) for one in each]
+        totals = [_log_of_sums(rows) for rows in each]
         mean = np.empty_like(each[0])
         few = max(1, _NEAR // mean.shape[1])
         for start in range(0, len(mean), few):
             part = slice(start, start + few)
             mean[part] = _log_of_mean(
-                [one[part] - total[part] for one, total in zip(each, totals, strict=True)]
+                [rows[part] - total[part] for rows, total in zip(each, totals, strict=True)]
             )
     return mean.reshape(logits[0].shape)
 
@@ -152,7 +152,7 @@ def _log_of_mean(logs: Sequence[Array]) -> Array:
     mean: Array = np.log(sum(map(np.exp, logs)) / len(logs))
     rare = mean < _RARE
     if rare.any():  # the sum of exponentials would be subnormal, or 0
-        low = np.stack([one[rare] for one in logs])
+        low = np.stack([log[rare] for log in logs])
         most = np.maximum(low.max(axis=0), np.finfo(low.dtype).min)  # impossible for all
         mean[rare] = most + np.log(np.exp(low - most).sum(axis=0) / len(logs))
     return mean
@@ -169,17 +169,17 @@ def _check_models(models: Any) -> None:
         _check.fail("models must be at least one. Got none instead.")
     first = models[0].model
     for number, model in enumerate(models[1:], 2):
-        for what, one, other in _requirements(first, model.model):
-            if one != other:
+        for what, expected, other in _requirements(first, model.model):
+            if expected != other:
                 _check.fail(f"models must {what}. Model {number} differs from model 1.", hint=_HINT)
 
 
 def _requirements(first: Model[Predictor], other: Model[Predictor]) -> list[tuple[str, object, object]]:
     """Return for each requirement its text and the values of both models, which must be equal."""
-    one, two = ((model.target.describe(), model.target.data()) for model in (first, other))
+    targets, others = ((model.target.describe(), model.target.data()) for model in (first, other))
     return [
         ("read sources in the same way", first.source, other.source),
-        ("know the same tokens of the target", one, two),
+        ("know the same tokens of the target", targets, others),
         *(
             (f"have the same {name}, or none", _shared_part(first, name), _shared_part(other, name))
             for name in {**first.extras, **other.extras}

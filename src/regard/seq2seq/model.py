@@ -610,8 +610,8 @@ def _without_markers(tokens: Sequence[str]) -> tuple[str, ...]:
 def _check_own(translation: Translation, weights: NDArray[Any]) -> None:
     """Check that a translation has the attention weights of this model."""
     if translation.alignment is not None:
-        own, _ = translation.full_alignment()
-        if own.shape == weights.shape and np.allclose(own, weights, atol=0.01):
+        known, _ = translation.full_alignment()
+        if known.shape == weights.shape and np.allclose(known, weights, atol=0.01):
             return
     rule = "translation must come from this model; its alignment differs."
     _check.fail(rule, hint="model.align([source], [target])[0]")

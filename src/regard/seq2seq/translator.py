@@ -378,8 +378,8 @@ class Translator(ABC):
         if not candidates:
             return []
         scale = 1 / self._weights if self._weights > 1 else len(candidates[0].ids) + 1
-        ranks = [scale * one.score for one in candidates]
-        total = np.logaddexp.reduce([one.log_probability for one in candidates])
+        ranks = [scale * candidate.score for candidate in candidates]
+        total = np.logaddexp.reduce([candidate.log_probability for candidate in candidates])
         return [float(rank - np.logaddexp.reduce(ranks) + total) for rank in ranks]
 
     def shares(self, candidates: Sequence[Translation]) -> list[float]:
@@ -519,13 +519,13 @@ class Translator(ABC):
         candidates = [list(several) for several in hypotheses]
         inputs, new = self._inputs(sources), list[tuple[int, Row]]()
         for i, proposed in enumerate(reranker.propose(sources, count)):
-            known = {one.tokens for one in hypotheses[i]}
-            new += [(i, one) for one in proposed if restrictions.allow(one) and one not in known]
+            known = {hypothesis.tokens for hypothesis in hypotheses[i]}
+            new += [(i, row) for row in proposed if restrictions.allow(row) and row not in known]
         targets = [[START, *target, END] for _, target in new]
         forced = self._forced([inputs[i] for i, _ in new], targets, scoring)
         for (i, _), hypothesis in zip(new, forced, strict=True):
             candidates[i].append(hypothesis)
-        return [sorted(several, key=lambda one: -one.score) for several in candidates]
+        return [sorted(several, key=lambda hypothesis: -hypothesis.score) for several in candidates]
 
     def _restrictions(
         self, repetitions: int | None = None, unknown_words: UnknownWords = "copy"
@@ -674,8 +674,10 @@ class Translator(ABC):
         ids = [target_ids(target_side, target.content) for _, target in once.values()]
         forced = self._forced(rows, ids, Scoring(), posterior=posterior)
         if rerank and (reranker := self.model.reranker):
-            own = [list(source.rows[: len(source.example)]) for source, _ in once.values()]
-            forced = [one for (one,) in reranker.rerank(own, [[one] for one in forced], Scoring(), 1)]
+            originals = [list(source.rows[: len(source.example)]) for source, _ in once.values()]
+            forced = [
+                best for (best,) in reranker.rerank(originals, [[best] for best in forced], Scoring(), 1)
+            ]
         aligned = {
             key: self._translation(source, hypothesis, target.content)
             for (key, (source, target)), hypothesis in zip(once.items(), forced, strict=True)
@@ -860,18 +862,18 @@ class Translator(ABC):
 
     def _target_tokens(self, source: _NetworkInput, best: Hypothesis) -> list[str]:
         """Return the tokens of a hypothesis; an unknown one copies an unknown source token that is not very long."""
-        target, own = self.model.target, source.example.content
+        target, content = self.model.target, source.example.content
         tokens = [target.tokens[token] for token in best.tokens]
         if unknown := [i for i, token in enumerate(best.tokens) if token == UNKNOWN]:
             weights = (
-                best.alignment[unknown, : len(own)]
+                best.alignment[unknown, : len(content)]
                 if best.alignment.size
-                else np.ones((len(unknown), len(own)))
+                else np.ones((len(unknown), len(content)))
             )
-            chosen = copies(weights, np.array(source.rows[: len(own)]) == UNKNOWN)
+            chosen = copies(weights, np.array(source.rows[: len(content)]) == UNKNOWN)
             for i, position in zip(unknown, chosen, strict=True):
-                if len(own[position]) <= LONGEST_TOKEN:
-                    tokens[i] = target.copy_token(own[position], self.model.source_tokenizer)
+                if len(content[position]) <= LONGEST_TOKEN:
+                    tokens[i] = target.copy_token(content[position], self.model.source_tokenizer)
         return tokens
 
     def _empty_translation(self) -> Translation:
@@ -942,7 +944,7 @@ def _generators(rng: Any, count: int) -> list[np.random.Generator]:
         return _check.generator("rng", rng).spawn(count)
     if len(rng) != count:
         _check.fail(f"rng must have one seed for each of {count} sentences. Got {len(rng)} instead.")
-    return [_check.generator("rng", one) for one in rng]
+    return [_check.generator("rng", seed) for seed in rng]
 
 
 def check_length(count: int, where: str = "") -> None:

@@ -168,9 +168,9 @@ def _bar(total: int, name: str, stream: TextIO, done: int) -> Any:
     except ImportError:
         return None
     form = "{desc} {percentage:3.0f} % |{bar}| {n_fmt}/{total_fmt}, {remaining} left{postfix}"
-    own = type(
+    bar_class = type(
         "Bar", (tqdm,), {"monitor_interval": 0}
     )  # without tqdm's monitor thread, which the system may not allow
-    return own(
+    return bar_class(
         total=total, initial=done, desc=name, file=stream, dynamic_ncols=True, bar_format=form, miniters=1
     )

@@ -161,7 +161,7 @@ class TextFormat:
     def prose(self, *sentences: str) -> str:
         """Return sentences, each from a line of its own, as wide as the screen."""
         lines = "\n".join(sentences).split("\n")
-        return "\n".join("\n  ".join(wrap(one, self.width - 2, _MOST_LINES)) for one in lines)
+        return "\n".join("\n  ".join(wrap(line, self.width - 2, _MOST_LINES)) for line in lines)
 
     def numbers(self, values: Array, columns: Sequence[str] | None = None, *, shades: bool = False) -> str:
         """Return a table of one row for each query."""

@@ -150,7 +150,7 @@ def of_tokens(pairs: Iterable[Link], source: Sequence[int], target: Sequence[int
     """
     rows, columns = _tokens_of(source), _tokens_of(target)
     return frozenset(
-        (i, j) for one, other in pairs for i in rows.get(one, ()) for j in columns.get(other, ())
+        (i, j) for word, other in pairs for i in rows.get(word, ()) for j in columns.get(other, ())
     )
 
 

@@ -83,12 +83,12 @@ def symmetrize(
     [(0, 0)]
     """
     _check.choice("method", method, METHODS)
-    one, two = frozenset(forward), frozenset(backward)
+    ahead, back = frozenset(forward), frozenset(backward)
     if method == "intersection":
-        return one & two
-    grown = _Alignment(one & two)
-    grown.grow_diag(one | two)
-    for direction in (one, two):
+        return ahead & back
+    grown = _Alignment(ahead & back)
+    grown.grow_diag(ahead | back)
+    for direction in (ahead, back):
         grown.final_and(direction)
     return frozenset(grown.links)
 

@@ -26,7 +26,7 @@ def _digest(source: str, answer: str) -> str:
 
 def as_held_out(answers: Mapping[str, Iterable[str]]) -> HeldOut:
     """Return sources with the digests of all their right answers."""
-    return {source: [_digest(source, one) for one in right] for source, right in answers.items()}
+    return {source: [_digest(source, answer) for answer in right] for source, right in answers.items()}
 
 
 def share_wrong(held_out: HeldOut, answers: Sequence[str]) -> float:
@@ -44,4 +44,6 @@ def from_json(data: bytes) -> HeldOut:
 
 
 def _is_digests(value: object) -> bool:
-    return isinstance(value, list) and all(isinstance(one, str) and len(one) == _DIGITS for one in value)
+    return isinstance(value, list) and all(
+        isinstance(digest, str) and len(digest) == _DIGITS for digest in value
+    )

@@ -333,12 +333,12 @@ def is_near(baseline: Mapping[str, float | None], model: Mapping[str, float | No
     """
     scores = {name: (baseline.get(name), model.get(name)) for name in ("bleu", "exact", "errors")}
     known = {
-        name: (own, other)
-        for name, (own, other) in scores.items()
-        if own is not None and other is not None and not math.isnan(own + other)
+        name: (score, other)
+        for name, (score, other) in scores.items()
+        if score is not None and other is not None and not math.isnan(score + other)
     }
     errors = known.pop("errors", None)
-    if any(own > 0 and own >= _NEAR * other for own, other in known.values()):
+    if any(score > 0 and score >= _NEAR * other for score, other in known.values()):
         return True
     return errors is not None and errors[0] < 1 and _NEAR * errors[0] <= errors[1]
 

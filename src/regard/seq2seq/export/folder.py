@@ -243,14 +243,14 @@ def _refuse(difference: str) -> None:
 @contextmanager
 def copied(name: str, folder: Path | None = None) -> Iterator[Any]:
     """Import one of the copied files as its users do: by its name alone, from their folder."""
-    own = resources.files("regard.seq2seq.export").joinpath("app")
+    app = resources.files("regard.seq2seq.export").joinpath("app")
     names = [Path(file).stem for file in _COPIED]
     before = {module: sys.modules.pop(module) for module in names if module in sys.modules}
-    sys.path.insert(0, str(folder or own))
+    sys.path.insert(0, str(folder or app))
     try:
         yield __import__(name)
     finally:
-        sys.path.remove(str(folder or own))
+        sys.path.remove(str(folder or app))
         for module in names:
             sys.modules.pop(module, None)
         sys.modules.update(before)

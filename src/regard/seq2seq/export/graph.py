@@ -141,8 +141,8 @@ class Graph:
 
     def count(self, size: str) -> str:
         """Return the numbers from 0 to a size, an array of one number."""
-        zero, one = self.constant(0), self.constant(1)
-        return self.node("Range", zero, self.squeezed(size, 0), one)
+        zero, step = self.constant(0), self.constant(1)
+        return self.node("Range", zero, self.squeezed(size, 0), step)
 
     def visible(self, lengths: str, length: str) -> str:
         """Return which positions (B, T) are before the lengths (B,); T is an array of one number."""

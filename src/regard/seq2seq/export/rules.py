@@ -37,7 +37,7 @@ def words_pattern() -> str:
 
     def characters(found: re.Match[str]) -> str:
         letters = found[0]
-        return letters if letters[0] == "(" else "[" + "".join(of[one] for one in letters.strip("[]")) + "]"
+        return letters if letters[0] == "(" else "[" + "".join(of[axis] for axis in letters.strip("[]")) + "]"
 
     return re.sub(r"\(\?P<word>|\[\w+\]|\w", characters, TOKEN.pattern)
 

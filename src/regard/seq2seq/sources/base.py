@@ -149,8 +149,8 @@ class Source(ABC):
 
     def settings(self) -> tuple[dict[str, Any], dict[str, bytes]]:
         """Return the settings as JSON values, with "kind", and learned data as bytes by name."""
-        own = {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]
-        return {"kind": self.kind, **own}, {}
+        values = {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]
+        return {"kind": self.kind, **values}, {}
 
     @classmethod
     def restore(

@@ -41,8 +41,11 @@ def measures(
 
 def limits(measured: Sequence[Mapping[str, float]]) -> Limits:
     """Return the limits of each measure, without the outliers of 0.5 % at each end."""
-    of_files = _OF_FILES if any("size" in one for one in measured) else ()
-    found = {name: [one[name] for one in measured if name in one] for name in (*_OF_PIXELS, *of_files)}
+    of_files = _OF_FILES if any("size" in measures for measures in measured) else ()
+    found = {
+        name: [measures[name] for measures in measured if name in measures]
+        for name in (*_OF_PIXELS, *of_files)
+    }
     tails = {name: np.quantile(values, (_TAIL, 1 - _TAIL)).tolist() for name, values in found.items()}
     return {name: (low, high) for name, (low, high) in tails.items()}
 
@@ -78,7 +81,7 @@ def as_limits(given: Any) -> Limits:
 def _pair(name: str, pair: Any) -> tuple[float, float]:
     if not isinstance(pair, tuple | list) or len(pair) != 2:
         _check.fail(f"seen[{name!r}] must be two numbers. Got {pair!r:.60} instead.")
-    low, high = (_check.number(f"seen[{name!r}]", one) for one in pair)
+    low, high = (_check.number(f"seen[{name!r}]", limit) for limit in pair)
     if low > high:
         _check.fail(f"seen[{name!r}] must have the lower limit first. Got {pair!r:.60} instead.")
     return low, high

@@ -100,7 +100,7 @@ class Images(Source):
     def fitted(self, examples: Iterable[Example]) -> Self:
         """Return a source that knows the limits of the measures of pictures like these: of 2,000 at equal distances."""
         chosen = equally_spaced([*examples], _MEASURED)
-        return replace(self, seen=limits([self._measures(one) for one in chosen])) if chosen else self
+        return replace(self, seen=limits([self._measures(example) for example in chosen])) if chosen else self
 
     def out_of_range(self, example: Example) -> tuple[str, ...]:
         """Return which measures of a picture lie far outside those of the training pictures."""

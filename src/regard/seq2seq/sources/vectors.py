@@ -192,7 +192,9 @@ def _numbers(name: str, values: Any, count: int) -> tuple[float, ...] | None:
         return None
     if not isinstance(values, tuple | list) or len(values) != count:
         _check.fail(f"{name} must be {count} numbers. Got {values!r:.60} instead.")
-    return tuple(_check.number(f"{name}[{i}]", one, positive=name == "scale") for i, one in enumerate(values))
+    return tuple(
+        _check.number(f"{name}[{i}]", value, positive=name == "scale") for i, value in enumerate(values)
+    )
 
 
 def _check_shape(name: str, letters: str, shape: tuple[int, ...], size: int) -> None:

@@ -100,12 +100,12 @@ class Model(NamedTuple, Generic[Predicts]):
     @property
     def augmenter(self) -> SourceAugmenter | None:
         """The extra that appends tokens to sources; None without one."""
-        return next((one for one in self.extras.values() if isinstance(one, SourceAugmenter)), None)
+        return next((extra for extra in self.extras.values() if isinstance(extra, SourceAugmenter)), None)
 
     @property
     def reranker(self) -> Reranker | None:
         """The extra that reranks hypotheses; None without one."""
-        return next((one for one in self.extras.values() if isinstance(one, Reranker)), None)
+        return next((extra for extra in self.extras.values() if isinstance(extra, Reranker)), None)
 
 
 def write_model(path: str | os.PathLike[str], model: Model[Network]) -> None:

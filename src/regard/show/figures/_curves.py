@@ -248,7 +248,7 @@ def by_length(
     )
     names = list(map(_wrapped, names))
     groups = [cut(group, LONGEST_LABEL) for group in groups]
-    own = ax is None
+    is_new = ax is None
     ax = new_figure(_WIDTH, max(3.6, _legend_height(names))).add_subplot() if ax is None else ax
     _plain_axes(ax, heading)
     top = float(np.fmax.reduce(list(scores.values()), axis=None, initial=0.0)) or 1.0
@@ -265,7 +265,7 @@ def by_length(
     drawn = [ax.plot(line, clip_on=False, **style)[0] for line in scores.values()]
     _add_legend(ax, drawn, names)
     write_literally(ax, fonts)
-    return show_in_notebooks(ax) if own else ax
+    return show_in_notebooks(ax) if is_new else ax
 
 
 def _check_scores(groups: int, scores: Mapping[str, NDArray[Any]], lines: int) -> None:

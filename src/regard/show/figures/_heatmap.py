@@ -111,9 +111,9 @@ def heatmap(
     shape = n, m = cells.values.shape
     names, fonts = drawable([labels(rows, n, "rows"), labels(columns, m, "columns"), [title or ""]])
     scale = _scale(cells, vmax)
-    own = ax is None
+    is_new = ax is None
     ax = _figure(shape, names[:2]).add_subplot() if ax is None else ax
-    cell = _cell(shape) if own else _cell_in(ax, shape)
+    cell = _cell(shape) if is_new else _cell_in(ax, shape)
     image = _draw_cells(ax, cells, scale, cell)
     _label_axis(ax.yaxis, names[0], "query" if rows is None else "", cell[0])
     _label_axis(ax.xaxis, names[1], "key" if columns is None else "", cell[1])
@@ -123,7 +123,7 @@ def heatmap(
     if _has_numbers(shape, cell, scale):
         _write_numbers(ax, cells, scale, _points(min(cell), 0.4))
     _add_scale(image, [ax], scale, _blocks(shape, cell), (n * cell[0], m * cell[1]))
-    return show_in_notebooks(ax) if own else ax
+    return show_in_notebooks(ax) if is_new else ax
 
 
 @house_style()
@@ -194,9 +194,9 @@ def heatmaps(
     figure = _figure(shape, sides, cell, (down, across))
     figure.set_layout_engine("compressed")
     axes = figure.subplots(down, across, squeeze=False).ravel().tolist()
-    each = [Cells(*one) for one in zip(*(part.reshape(count, n, m) for part in cells[:2]), strict=True)]
-    for number, (ax, one) in enumerate(zip(axes, each, strict=False)):
-        image = _draw_cells(ax, one, scale, cell)
+    each = [Cells(*parts) for parts in zip(*(part.reshape(count, n, m) for part in cells[:2]), strict=True)]
+    for number, (ax, head) in enumerate(zip(axes, each, strict=False)):
+        image = _draw_cells(ax, head, scale, cell)
         left, top = number % across == 0, number < across
         _label_axis(ax.yaxis, sides[0] if left else [], "query" if rows is None and left else "", cell[0])
         _label_axis(ax.xaxis, sides[1] if top else [], "key" if columns is None and top else "", cell[1])

@@ -116,8 +116,8 @@ def captioned(
     figure.set_layout_engine("none")
     style: dict[str, Any] = {"fontfamily": fonts, "parse_math": False, "usetex": False}
     _draw_panel(figure, pixels, "", style)
-    for word, one in zip(words, grids, strict=True):
-        _draw_panel(figure, _covered(pixels, one), wrapped(word, slot, _POINTS), style)
+    for word, cells in zip(words, grids, strict=True):
+        _draw_panel(figure, _covered(pixels, cells), wrapped(word, slot, _POINTS), style)
     across = min(columns or _across(len(words) + 1, slot), len(words) + 1)
     above = None
     if heading:

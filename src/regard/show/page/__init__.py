@@ -83,7 +83,8 @@ def page(
         attention = large(*arrays, score=score, mask=mask, scale=scale, softcap=softcap, normalize=normalize)
         shown = sections(attention, query_labels, key_labels)
         return HtmlPage(
-            [replace(one, warnings=[*fixed(*arrays), *one.warnings]) for one in shown], title=title
+            [replace(section, warnings=[*fixed(*arrays), *section.warnings]) for section in shown],
+            title=title,
         )
     section = of_arrays(
         *arrays,

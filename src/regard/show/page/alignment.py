@@ -68,9 +68,9 @@ def alignment(*sentences: dict[str, Any], title: str = "") -> Section:
     """Show alignments: tokens joined by lines as strong as their weights, and the same as a matrix."""
     if not sentences:
         _check.fail("alignment needs at least one sentence. Got none instead.")
-    noun = "Caption" if all("grid" in one for one in sentences) else "Alignment"
+    noun = "Caption" if all("grid" in sentence for sentence in sentences) else "Alignment"
     heading = title or noun + "s" * (len(sentences) > 1)
-    text = "\n".join(one["text"] for sentence in sentences for one in sentence["hypotheses"])
+    text = "\n".join(hypothesis["text"] for sentence in sentences for hypothesis in sentence["hypotheses"])
     return Section("alignment", heading, {"sentences": list(sentences)}, text=text)
 
 
@@ -112,7 +112,7 @@ def sentence(
     if not several:
         _check.fail("a sentence needs at least one hypothesis. Got none instead.")
     first = several[0]
-    if any(one.source != first.source for one in several):
+    if any(translation.source != first.source for translation in several):
         _check.fail(
             "hypotheses must share a source. Got several instead.", hint="call sentence() for each source"
         )
@@ -121,7 +121,7 @@ def sentence(
         "source": _labels(read, first.starts),
         "text": readable(_joined(first.source), LONGEST_TEXT),
         "name": readable(name),
-        "hypotheses": [_hypothesis(one) for one in several],
+        "hypotheses": [_hypothesis(translation) for translation in several],
         "links": _checked_links(links, len(read), len(first.tokens)),
     }
     if first.grid is not None:
@@ -131,16 +131,16 @@ def sentence(
     return shown
 
 
-def _hypothesis(one: Translated) -> dict[str, Any]:
+def _hypothesis(translation: Translated) -> dict[str, Any]:
     shown = {
-        "text": readable(one.text, LONGEST_TEXT),
-        "score": float(one.score),
-        "tokens": _labels(one.tokens),
+        "text": readable(translation.text, LONGEST_TEXT),
+        "score": float(translation.score),
+        "tokens": _labels(translation.tokens),
     }
-    if one.alignment is None:
+    if translation.alignment is None:
         return shown
-    weights, read = one.full_alignment()
-    return shown | _weights(_checked(weights, one.tokens, read))
+    weights, read = translation.full_alignment()
+    return shown | _weights(_checked(weights, translation.tokens, read))
 
 
 def _weights(array: Array) -> dict[str, Any]:

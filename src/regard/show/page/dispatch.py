@@ -89,23 +89,23 @@ def _attention(shown: Attention, query_labels: Labels, key_labels: Labels) -> Se
 
 
 def _several(shown: list[Any], query_labels: Labels, key_labels: Labels) -> list[Section]:
-    if all(isinstance(one, Attention) for one in shown):
+    if all(isinstance(item, Attention) for item in shown):
         return [
             of_recorded(shown, query_labels, key_labels)
             if shown[1:]
             else _attention(shown[0], query_labels, key_labels)
         ]
-    if all(isinstance(one, Displayed) and one.view == "alignment" for one in shown):
+    if all(isinstance(item, Displayed) and item.view == "alignment" for item in shown):
         by_source: dict[tuple[str, ...], list[Any]] = {}
-        for one in shown:
-            by_source.setdefault(one.source, []).append(one)
+        for item in shown:
+            by_source.setdefault(item.source, []).append(item)
         return [alignment(*map(sentence, by_source.values()))]
-    if all(isinstance(one, int | float | np.generic | list | tuple) for one in shown):
+    if all(isinstance(item, int | float | np.generic | list | tuple) for item in shown):
         return sections(_check.numeric("weights", shown), query_labels, key_labels)
     if shown[1:] and all(map(_check.is_array, shown)):
-        layers = [_check.numeric("weights", one) for one in shown]
+        layers = [_check.numeric("weights", item) for item in shown]
         if any(layer.ndim < 2 for layer in layers):  # the rows of one matrix
             return sections(_check.numeric("weights", layers), query_labels, key_labels)
         named = ((str(number), layer) for number, layer in enumerate(layers, 1))
         return [of_layers(named, query_labels, key_labels)]
-    return [section for one in shown for section in sections(one, query_labels, key_labels)]
+    return [section for item in shown for section in sections(item, query_labels, key_labels)]

@@ -30,18 +30,18 @@ def geometry(
 
     words (m, 2); query (2,).
     """
-    keys, own = _check.parameter("words", words, "(m, 2)"), _check.parameter("query", query, "(2,)")
-    if keys.shape[1] != 2 or len(own) != 2:
-        shapes = f"{keys.shape} and {own.shape}"
+    keys, direction = _check.parameter("words", words, "(m, 2)"), _check.parameter("query", query, "(2,)")
+    if keys.shape[1] != 2 or len(direction) != 2:
+        shapes = f"{keys.shape} and {direction.shape}"
         _check.fail(f"words (m, 2) and the query (2,) must have two features. Got shapes {shapes} instead.")
     named = labels(word_labels, len(keys), "word")
-    attention = mechanism(own[None], keys, keys, query_labels=["query"], key_labels=named)
+    attention = mechanism(direction[None], keys, keys, query_labels=["query"], key_labels=named)
     data = {
         "words": attention.data["keys"],
-        "query": [math.degrees(math.atan2(own[1], own[0])), float(np.hypot(*own))],
+        "query": [math.degrees(math.atan2(direction[1], direction[0])), float(np.hypot(*direction))],
         "labels": named,
         "features": labels(features, 2, "feature"),
-        "picked": int(np.argmax(keys @ own)),
+        "picked": int(np.argmax(keys @ direction)),
         "about": about,
     }
     return Section("geometry", title, data, text=attention.text)

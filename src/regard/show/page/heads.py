@@ -159,7 +159,7 @@ def heads(groups: Iterable[dict[str, Any]], *, title: str = "Heads") -> Section:
     if not several:
         _check.fail("heads need at least one group. Got none instead.")
     text = "\n".join(
-        "{}: {} x {} heads of {} x {}".format(one["name"], *one["weights"]["shape"]) for one in several
+        "{}: {} x {} heads of {} x {}".format(layer["name"], *layer["weights"]["shape"]) for layer in several
     )
     return Section("heads", title, {"groups": several}, text=text)
 
@@ -183,8 +183,12 @@ def of_recorded(
     columns: Sequence[str] | None = None,
 ) -> Section:
     """Show the weights of recorded attentions."""
-    kept = ((number, one) for number, one in enumerate(attentions, 1) if "weights" in vars(one))
-    return of_layers(((one.name or str(number), one.weights) for number, one in kept), rows, columns)
+    kept = (
+        (number, attention) for number, attention in enumerate(attentions, 1) if "weights" in vars(attention)
+    )
+    return of_layers(
+        ((attention.name or str(number), attention.weights) for number, attention in kept), rows, columns
+    )
 
 
 def of_layers(

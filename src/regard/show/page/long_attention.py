@@ -120,7 +120,7 @@ class LongAttention:
             return  # all of their weights are 0
         tile = self._weights(head, rows, columns)
         starts = [np.arange(0, length, grid.size) for length, grid in zip(tile.shape, grids, strict=True)]
-        counts = [np.diff([*own, length]) for own, length in zip(starts, tile.shape, strict=True)]
+        counts = [np.diff([*first, length]) for first, length in zip(starts, tile.shape, strict=True)]
         summary.maximum[blocks] = _reduced(np.maximum, tile, starts)
         summary.mean[blocks] = _reduced(np.add, tile, starts) / np.outer(*counts)
 
@@ -132,8 +132,8 @@ class LongAttention:
         ones = (1,) * len(batch_shape)
         arrays = (item_of(array, batch_shape, index) for array in self._arrays)
         parts = [
-            own[part].reshape(*ones, -1, own.shape[-1])
-            for own, part in zip(arrays, (rows, columns, columns), strict=True)
+            array[part].reshape(*ones, -1, array.shape[-1])
+            for array, part in zip(arrays, (rows, columns, columns), strict=True)
         ]
         options = self._options.restrict(self._layout, region, all_visible=False)
         q, k, v = parts

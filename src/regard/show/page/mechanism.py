@@ -128,11 +128,11 @@ def with_words(
     """
     parameters = {"embeddings": _check.parameter("words", words, "(n, d)")}
     for name, weight in zip(("query", "key", "value"), (query_weight, key_weight, value_weight), strict=True):
-        own = parameters[f"{name}_weight"] = _check.parameter(f"{name}_weight", weight, "(rows, columns)")
+        matrix = parameters[f"{name}_weight"] = _check.parameter(f"{name}_weight", weight, "(rows, columns)")
         part = "queries" if name == "query" else f"{name}s"
         expected = np.asarray(section.data[part])
-        if own.shape != (parameters["embeddings"].shape[1], expected.shape[1]) or not np.allclose(
-            parameters["embeddings"] @ own, expected
+        if matrix.shape != (parameters["embeddings"].shape[1], expected.shape[1]) or not np.allclose(
+            parameters["embeddings"] @ matrix, expected
         ):
             _check.fail(f"words @ {name}_weight must be the {part} of the section")
     shown: dict[str, Any] = {name: array.tolist() for name, array in parameters.items()}
@@ -315,7 +315,9 @@ def _mask(mask: MaskLike | None, n: int, m: int) -> dict[str, Any]:
         sides = {"left": mask.left, "right": mask.right}
         # No limit is one that no pair of positions exceeds.
         return (
-            plain | {"kind": "window"} | {side: n + m if own is None else own for side, own in sides.items()}
+            plain
+            | {"kind": "window"}
+            | {side: n + m if limit is None else limit for side, limit in sides.items()}
         )
     dense = np.broadcast_to(as_mask(mask).dense(n, m).reshape(n, m), (n, m))
     return plain | {"kind": "given", "visible": dense.astype(int).tolist()}

@@ -84,7 +84,7 @@ def _heads(weights: Sequence[NDArray[Any]], names: list[str], values: list[str])
             **dict(
                 zip(
                     ("query_weight", "key_weight", "value_weight"),
-                    (own.tolist() for own in part),
+                    (matrix.tolist() for matrix in part),
                     strict=True,
                 )
             ),

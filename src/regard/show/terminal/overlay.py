@@ -65,7 +65,7 @@ def captioned(
     color = wants_color() if color is None else color
     width = shutil.get_terminal_size().columns if width is None else width
     cell = 2 if 2 * grids.shape[2] <= width else 1  # with two columns, a cell is about as wide as high
-    blocks = [_block(name, one, cell, color) for name, one in zip(names, grids, strict=True)]
+    blocks = [_block(name, grid, cell, color) for name, grid in zip(names, grids, strict=True)]
     return side_by_side(blocks, width=width) if blocks else "no tokens"
 
 

@@ -23,8 +23,8 @@ def repetitions(ids: list[int]) -> int:
     most = 1
     for size in range(1, len(ids) // 2 + 1):
         run = 0
-        for one, two in zip(ids, ids[size:], strict=False):
-            run = run + 1 if one == two != UNKNOWN else 0
+        for token, later in zip(ids, ids[size:], strict=False):
+            run = run + 1 if token == later != UNKNOWN else 0
             most = max(most, run // size + 1)
     return most
 

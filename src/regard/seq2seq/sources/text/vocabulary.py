@@ -32,12 +32,12 @@ class Vocabulary:
 
     def __init__(self, tokens: Sequence[str], *, lower: bool = False) -> None:
         self.tokens, self.lower = tuple(tokens), lower
-        own = self.tokens[len(SPECIAL) :]
-        self._ids = {token: i for i, token in enumerate(own, len(SPECIAL))}
+        known = self.tokens[len(SPECIAL) :]
+        self._ids = {token: i for i, token in enumerate(known, len(SPECIAL))}
         if self.tokens[: len(SPECIAL)] != SPECIAL:
             _check.fail(f"a vocabulary must begin with {', '.join(SPECIAL)}")
-        if len(self._ids) != len(own):
-            twice = next(token for token, count in Counter(own).items() if count > 1)
+        if len(self._ids) != len(known):
+            twice = next(token for token, count in Counter(known).items() if count > 1)
             _check.fail(f"the tokens of a vocabulary must differ: {twice!r:.60} occurs twice")
 
     @classmethod
