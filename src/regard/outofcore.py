@@ -284,12 +284,12 @@ class _Checkpoint:
         return int(done), Partial(context.reshape(start.context.shape), lse.reshape(start.lse.shape))
 
     def _check_same(self, metadata: Any) -> None:
-        for name, mine in self.identity.items():
-            if metadata.get(name) != mine:
+        for name, expected in self.identity.items():
+            if metadata.get(name) != expected:
                 hint = "remove the file to begin anew, or name another one"
                 rule = f"{os.fspath(self.path)} must be a checkpoint of the same computation."
                 _check.fail(
-                    f"{rule} Its {name} was {metadata.get(name)!s:.60}, and is {mine:.60}.", hint=hint
+                    f"{rule} Its {name} was {metadata.get(name)!s:.60}, and is {expected:.60}.", hint=hint
                 )
 
     @contextmanager

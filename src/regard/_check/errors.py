@@ -87,8 +87,8 @@ def mapping(name: str, value: object) -> Mapping[str, Any]:
     return value
 
 
-def keys(name: str, given: Mapping[str, Any], names: Iterable[str]) -> None:
+def keys(name: str, actual: Mapping[str, Any], names: Iterable[str]) -> None:
     """Check that a mapping has these keys and no other."""
-    if given.keys() != set(wanted := list(names)):
-        got = ", ".join(map(str, given)) or "none"
+    if actual.keys() != set(wanted := list(names)):
+        got = ", ".join(map(str, actual)) or "none"
         fail(f"{name} must be {', '.join(wanted)}. Got {got:.60} instead.")

@@ -156,8 +156,8 @@ class Seq2Seq(Translator):
         if not isinstance(training, TrainingConfig | None):
             rule = f"training must be a TrainingConfig. Got {training!r:.60} instead."
             _check.fail(rule, hint="training=TrainingConfig(dropout=0.3)", kind=TypeError)
-        given: dict[str, Any] = {name: value for name, value in short.items() if value is not None}
-        self.training = replace(training or TrainingConfig(), **given)
+        passed: dict[str, Any] = {name: value for name, value in short.items() if value is not None}
+        self.training = replace(training or TrainingConfig(), **passed)
         defaults.check(self.family, self.network_options, self.training, self.reader.spec)
         self._model: files.Model[Network] | None = None
         self._unseen: list[tuple[Row, Row]] = []  # pairs to which the weight of a reranker is fitted

@@ -313,8 +313,8 @@ class Translator(ABC):
                 hypotheses = self._with_proposals(reranker, propose, rows, hypotheses, ranked, restrictions)
             return reranker.rerank(rows, hypotheses, ranked, count if wanted > 1 else 1)
 
-        found = self._search_all(sources, search, rank if reranker else None, together=propose > 0)
-        return [_distinct(several)[:wanted] for several in found]
+        beams = self._search_all(sources, search, rank if reranker else None, together=propose > 0)
+        return [_distinct(hypotheses)[:wanted] for hypotheses in beams]
 
     def probability(self, candidates: Sequence[Translation]) -> float:
         """Return the calibrated probability that the best candidate of a sentence is right.
@@ -495,8 +495,8 @@ class Translator(ABC):
             (source.load(x), target.read(y).content) for x, y in paired(sources, targets, source, target)
         )
         return [
-            Checked(several, self.ranked_logs(several), several[0].text in {*map(target.detokenize, right)})
-            for several, right in zip(self.candidates([*pairs]), pairs.values(), strict=True)
+            Checked(answers, self.ranked_logs(answers), answers[0].text in {*map(target.detokenize, right)})
+            for answers, right in zip(self.candidates([*pairs]), pairs.values(), strict=True)
         ]
 
     def _reranker(self, width: int, propose: int) -> Reranker | None:
@@ -516,7 +516,7 @@ class Translator(ABC):
         restrictions: Restrictions,
     ) -> list[list[Hypothesis]]:
         """Add the reranker's candidates to the hypotheses of a beam, with the network's probabilities."""
-        candidates = [list(several) for several in hypotheses]
+        candidates = [list(beam) for beam in hypotheses]
         inputs, new = self._inputs(sources), list[tuple[int, Row]]()
         for i, proposed in enumerate(reranker.propose(sources, count)):
             known = {hypothesis.tokens for hypothesis in hypotheses[i]}
@@ -525,7 +525,7 @@ class Translator(ABC):
         forced = self._forced([inputs[i] for i, _ in new], targets, scoring)
         for (i, _), hypothesis in zip(new, forced, strict=True):
             candidates[i].append(hypothesis)
-        return [sorted(several, key=lambda hypothesis: -hypothesis.score) for several in candidates]
+        return [sorted(beam, key=lambda hypothesis: -hypothesis.score) for beam in candidates]
 
     def _restrictions(
         self, repetitions: int | None = None, unknown_words: UnknownWords = "copy"
@@ -666,8 +666,8 @@ class Translator(ABC):
         target_side = self.model.target
         pairs = paired(sources, targets, self.model.source, target_side)
         read = self._read_all([source for source, _ in pairs])
-        given = self._read_targets([target for _, target in pairs])
-        both = list(zip(read, given, strict=True))
+        required = self._read_targets([target for _, target in pairs])
+        both = list(zip(read, required, strict=True))
         keys = [i if len(source.example) or len(target) else -1 for i, (source, target) in enumerate(both)]
         once = {key: both[i] for i, key in enumerate(keys)}  # all empty pairs are decoded as one
         rows = [source.rows for source, _ in once.values()]
@@ -808,7 +808,7 @@ class Translator(ABC):
     def _read_all(self, sources: Sequence[Any]) -> list[_NetworkInput]:
         """Read sources, and append the tokens of an extra."""
         source = self.model.source
-        examples = [source.load(given, f"source {number}: ") for number, given in enumerate(sources, 1)]
+        examples = [source.load(example, f"source {number}: ") for number, example in enumerate(sources, 1)]
         for number, example in enumerate(examples, 1):
             if not source.is_short(example, LONGEST_SENTENCE):
                 check_length(len(example), f"source {number}: ")

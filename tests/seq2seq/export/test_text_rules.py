@@ -20,7 +20,7 @@ from regard.seq2seq.sources.text.tokenizers import Subwords, Tokenizer, Words, l
 from regard.seq2seq.sources.text.vocabulary import SPECIAL, Vocabulary
 
 with copied("text") as module:
-    TEXT = module.Text
+    TEXT = module.TextRules
 FORMS = ("NFC", "NFKC", "NFD", "none")
 
 

@@ -91,7 +91,7 @@ def bleu(
 
     metric = BLEU(tokenize=tokenize)
     score = _sacrebleu(metric, hypotheses, references)
-    lines = (line for several in _several(hypotheses, references) for line in several)
+    lines = (line for right in _several(hypotheses, references) for line in right)
     countable = any(len(metric.tokenizer(line).split()) >= _LONGEST_RUN for line in lines)
     return score if countable else score._replace(score=math.nan)
 
@@ -142,9 +142,9 @@ def _require_sacrebleu() -> None:
 
 def _sacrebleu(metric: Metric, hypotheses: Sequence[str], references: Sequence[Reference]) -> SacrebleuScore:
     """Call sacrebleu, which takes the first references of all lines, then the second ones, None if there is none."""
-    several = _several(hypotheses, references)
-    most = max(map(len, several))
-    streams: list[Any] = [[refs[k] if k < len(refs) else None for refs in several] for k in range(most)]
+    sets = _several(hypotheses, references)
+    most = max(map(len, sets))
+    streams: list[Any] = [[refs[k] if k < len(refs) else None for refs in sets] for k in range(most)]
     score = metric.corpus_score(list(hypotheses), streams).score
     return SacrebleuScore(float(score), str(metric.get_signature()))
 
@@ -157,13 +157,13 @@ def _several(hypotheses: Sequence[str], references: Sequence[Reference]) -> list
     if not hypotheses or len(hypotheses) != len(references):
         got = f"Got {len(references)} for {len(hypotheses)} hypotheses instead."
         _check.fail(f"references must be as many as hypotheses, at least one. {got}")
-    several = [(refs,) if isinstance(refs, str) else tuple(refs) for refs in references]
-    if not all(several):
-        number = several.index(()) + 1
+    sets = [(refs,) if isinstance(refs, str) else tuple(refs) for refs in references]
+    if not all(sets):
+        number = sets.index(()) + 1
         _check.fail(
             f"references must hold at least one line for each hypothesis. Got none for number {number}."
         )
-    return several
+    return sets
 
 
 def exact(hypotheses: Sequence[str], references: Sequence[Reference]) -> float:
@@ -193,10 +193,10 @@ def exact(hypotheses: Sequence[str], references: Sequence[Reference]) -> float:
     >>> exact(["T AH M EY T OW", "L AY V"], [["T AH M EY T OW", "T AH M AA T OW"], "L IH V"])
     0.5
     """
-    several = _several(hypotheses, references)
+    sets = _several(hypotheses, references)
     right = [
         line.split() in [reference.split() for reference in refs]
-        for line, refs in zip(hypotheses, several, strict=True)
+        for line, refs in zip(hypotheses, sets, strict=True)
     ]
     return sum(right) / len(right)
 

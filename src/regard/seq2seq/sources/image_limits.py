@@ -35,18 +35,18 @@ def measures(
     values = scaled(pixels).astype(np.float64)
     edge = np.concatenate([values[0], values[-1], values[:, 0], values[:, -1]])
     steps = max(np.abs(np.diff(values, axis=axis)).max() for axis in (0, 1))
-    found = dict(zip(_OF_PIXELS, map(float, (values.mean(), values.std(), edge.mean(), steps)), strict=True))
-    return found if size is None else found | {"size": float(max(size)), "proportions": size[1] / size[0]}
+    row = dict(zip(_OF_PIXELS, map(float, (values.mean(), values.std(), edge.mean(), steps)), strict=True))
+    return row if size is None else row | {"size": float(max(size)), "proportions": size[1] / size[0]}
 
 
 def limits(measured: Sequence[Mapping[str, float]]) -> Limits:
     """Return the limits of each measure, without the outliers of 0.5 % at each end."""
     of_files = _OF_FILES if any("size" in measures for measures in measured) else ()
-    found = {
+    collected = {
         name: [measures[name] for measures in measured if name in measures]
         for name in (*_OF_PIXELS, *of_files)
     }
-    tails = {name: np.quantile(values, (_TAIL, 1 - _TAIL)).tolist() for name, values in found.items()}
+    tails = {name: np.quantile(values, (_TAIL, 1 - _TAIL)).tolist() for name, values in collected.items()}
     return {name: (low, high) for name, (low, high) in tails.items()}
 
 
@@ -67,15 +67,15 @@ def _is_far(name: str, value: float, low: float, high: float) -> bool:
     return value < low - margin or value > high + margin
 
 
-def as_limits(given: Any) -> Limits:
+def as_limits(value: Any) -> Limits:
     """Check limits, perhaps of an untrusted file."""
-    given = _check.mapping("seen", given)
-    if not set(_OF_PIXELS) <= set(given) <= {*_OF_PIXELS, *_OF_FILES}:
+    value = _check.mapping("seen", value)
+    if not set(_OF_PIXELS) <= set(value) <= {*_OF_PIXELS, *_OF_FILES}:
         rule = (
             f"seen must have limits of {', '.join(_OF_PIXELS)}, and may have those of {', '.join(_OF_FILES)}."
         )
-        _check.fail(f"{rule} Got {', '.join(map(str, given))!r:.60} instead.")
-    return {name: _pair(name, pair) for name, pair in given.items()}
+        _check.fail(f"{rule} Got {', '.join(map(str, value))!r:.60} instead.")
+    return {name: _pair(name, pair) for name, pair in value.items()}
 
 
 def _pair(name: str, pair: Any) -> tuple[float, float]:

@@ -108,11 +108,11 @@ def sentence(
 
     picture (H, W), (H, W, 1), (H, W, 3), (H, W, 4).
     """
-    several = list(hypotheses) if isinstance(hypotheses, Sequence) else [hypotheses]
-    if not several:
+    translations = list(hypotheses) if isinstance(hypotheses, Sequence) else [hypotheses]
+    if not translations:
         _check.fail("a sentence needs at least one hypothesis. Got none instead.")
-    first = several[0]
-    if any(translation.source != first.source for translation in several):
+    first = translations[0]
+    if any(translation.source != first.source for translation in translations):
         _check.fail(
             "hypotheses must share a source. Got several instead.", hint="call sentence() for each source"
         )
@@ -121,7 +121,7 @@ def sentence(
         "source": _labels(read, first.starts),
         "text": readable(_joined(first.source), LONGEST_TEXT),
         "name": readable(name),
-        "hypotheses": [_hypothesis(translation) for translation in several],
+        "hypotheses": [_hypothesis(translation) for translation in translations],
         "links": _checked_links(links, len(read), len(first.tokens)),
     }
     if first.grid is not None:

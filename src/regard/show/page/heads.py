@@ -155,13 +155,13 @@ def _rounded(array: Array) -> Array:
 
 def heads(groups: Iterable[dict[str, Any]], *, title: str = "Heads") -> Section:
     """Show all heads."""
-    several = list(groups)
-    if not several:
+    layers = list(groups)
+    if not layers:
         _check.fail("heads need at least one group. Got none instead.")
     text = "\n".join(
-        "{}: {} x {} heads of {} x {}".format(layer["name"], *layer["weights"]["shape"]) for layer in several
+        "{}: {} x {} heads of {} x {}".format(layer["name"], *layer["weights"]["shape"]) for layer in layers
     )
-    return Section("heads", title, {"groups": several}, text=text)
+    return Section("heads", title, {"groups": layers}, text=text)
 
 
 def of_model(model_heads: AllHeads) -> Section:

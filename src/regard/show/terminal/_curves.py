@@ -84,9 +84,9 @@ def curves(
     )
 
 
-def check_points(found: Sized) -> None:
+def check_points(points: Sized) -> None:
     """Raise if no line has a point that can be drawn."""
-    if not found:
+    if not points:
         _check.fail("a learning curve needs at least one point: none of the lines has any")
 
 
