@@ -21,7 +21,7 @@ from regard.cli import main
 from regard.commands.pronunciation.dictionary import right_answers
 from regard.commands.pronunciation.dictionary import tested_words as variants_of_words
 from regard.commands.pronunciation.rates import by_threshold, rates, rates_by_length
-from regard.commands.pronunciation.task import Pronunciation
+from regard.commands.pronunciation.task import PronunciationTask
 from regard.commands.tasks.data import Data
 from regard.commands.train.arguments import make_models
 from regard.commands.train.confidence import Confidence, calibrate, describe
@@ -114,7 +114,7 @@ def test_the_card_has_the_hash_of_the_dictionary_that_was_read(tmp_path: Path) -
     path = written(tmp_path / "words.dict", words(60))
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
     args = arguments(path, *SHORT)
-    task = Pronunciation(args)
+    task = PronunciationTask(args)
     task.read(make_models(args, task)[0])
     path.write_text("another\n")
     assert task.files == [{"name": "words.dict", "sha256": digest}]

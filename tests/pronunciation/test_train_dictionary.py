@@ -11,7 +11,7 @@ from errors import refused
 
 from regard import pronunciation
 from regard.cli import main
-from regard.commands.pronunciation.task import Pronunciation
+from regard.commands.pronunciation.task import PronunciationTask
 from regard.commands.tasks.data import Data
 from regard.commands.train.arguments import (
     add_arguments,
@@ -217,7 +217,7 @@ def test_an_epoch_is_measured_by_words_and_phones() -> None:
     model = Seq2Seq(source="characters", target="tokens")
     rows = [("read", "R IY D"), ("cat", "K AE D"), ("one two three four", "W AH N T UW TH R IY F AO R")]
     pairs = [(model.reader.load(word), model.target_reader.load(phones)) for word, phones in rows]
-    measures = Pronunciation(argparse.Namespace()).measures(model, Data(pairs, pairs, pairs))
+    measures = PronunciationTask(argparse.Namespace()).measures(model, Data(pairs, pairs, pairs))
     measured = measures.summarize(sources, answers, ["R IY D", "K AE D", "R EH D"])
     assert str(measured) == "WER 50.0 %, PER 16.7 %"
     assert measured.bleu is None

@@ -28,7 +28,7 @@ from regard.kernels.pairs import (
     LANES,
     PRODUCT_WORK,
     Named,
-    Pairs,
+    PairScores,
     all_finite,
     contiguous,
     finite,
@@ -64,7 +64,7 @@ def _floor_lanes(size: float) -> int:
     return max(int(size) // LANES * LANES, LANES)
 
 
-def plan_forward(p: Problem, pairs: Pairs) -> Plan:
+def plan_forward(p: Problem, pairs: PairScores) -> Plan:
     """Choose block sizes for the forward pass."""
     widest = max(p.values.shape[-1], pairs.left.shape[-1], 1)
     columns = min(
@@ -80,7 +80,7 @@ def _is_online(p: Problem) -> bool:
     return p.normalize == "softmax" or isinstance(p.normalize, local_p)
 
 
-def plan_backward(p: Problem, pairs: Pairs) -> Plan:
+def plan_backward(p: Problem, pairs: PairScores) -> Plan:
     """Choose block sizes for the backward pass, whose products over the queries are fastest with short tiles."""
     widest = max(p.values.shape[-1], pairs.left.shape[-1], 1)
     columns = min(
@@ -90,7 +90,7 @@ def plan_backward(p: Problem, pairs: Pairs) -> Plan:
     return _plan(p, pairs, columns, columns, 64)
 
 
-def _plan(p: Problem, pairs: Pairs, columns: int, logits: int, most_rows: int) -> Plan:
+def _plan(p: Problem, pairs: PairScores, columns: int, logits: int, most_rows: int) -> Plan:
     rows = min(
         -(-p.layout.n // LANES) * LANES,
         most_rows,
@@ -508,7 +508,7 @@ class Backward:
     def __init__(
         self,
         kernel: Kernel,
-        clean: Pairs,
+        clean: PairScores,
         context: Array,
         statistic: Array,
         dcontext: Array,

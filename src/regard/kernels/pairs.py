@@ -32,7 +32,7 @@ Named = dict[str, Array]
 # Transforms keys (..., keys, d), in the dtype of the computation, at the positions of a slice.
 Transform = Callable[[Array, slice], Array]
 
-P = TypeVar("P", bound="Pairs")
+P = TypeVar("P", bound="PairScores")
 
 LANES = 16
 PRODUCT_WORK = 1 << 18  # multiplications up to which OpenBLAS stays on one thread
@@ -106,7 +106,7 @@ def contiguous(block: Array) -> Array:
 
 
 @dataclass
-class Pairs:
+class PairScores:
     """Transformed queries and keys, and the function `finish` that maps their gradients to those of the inputs.
 
     left (..., n, c) are the transformed queries. The keys are those of the caller: `right_block` converts and
@@ -172,7 +172,7 @@ class Pairs:
         raise NotImplementedError
 
 
-class Products(Pairs):
+class Products(PairScores):
     """left . right: every score that is a dot product of transformed queries and keys."""
 
     def block(self, left: Array, right: Array) -> Array:
@@ -191,7 +191,7 @@ class Products(Pairs):
         return rows_of(dleft, t), dblock[:, :, :t] @ left
 
 
-class Perceptron(Pairs):
+class Perceptron(PairScores):
     """vector . tanh(left + right)."""
 
     def score(self, left: Array, right: Array) -> Array:
@@ -211,7 +211,7 @@ class Perceptron(Pairs):
         return hidden.sum(2), hidden[:, 0] if left.shape[1] == 1 else hidden.sum(1)
 
 
-class Distances(Pairs):
+class Distances(PairScores):
     """-|left - right|^2 / (2 width^2), from differences, to avoid cancellation."""
 
     def score(self, left: Array, right: Array) -> Array:
@@ -232,7 +232,7 @@ class Distances(Pairs):
         return dleft, dright
 
 
-class Function(Pairs):
+class Function(PairScores):
     """A user-defined score function, called on blocks."""
 
     function: Callable[[Any, Any], Any]
@@ -279,7 +279,7 @@ def _read_only(left: Array, right: Array) -> tuple[Array, Array]:
     return views
 
 
-def make(p: Problem, queries: Array, keys: Array) -> Pairs:
+def make(p: Problem, queries: Array, keys: Array) -> PairScores:
     """Return the problem's score for computation by blocks; queries are in the compute dtype."""
     if not scores.is_builtin(p.score):
         return _function(p, queries, keys)
@@ -287,7 +287,7 @@ def make(p: Problem, queries: Array, keys: Array) -> Pairs:
 
 
 @singledispatch
-def _of_score(score: scores.Score, p: Problem, queries: Array, keys: Array) -> Pairs:
+def _of_score(score: scores.Score, p: Problem, queries: Array, keys: Array) -> PairScores:
     """Return the pairs of a score of `regard.scores`, of which each class has a function of its own below."""
     _check.fail(f"no kernel computes the score {type(score).__name__}", kind=NotImplementedError)
 
@@ -317,19 +317,19 @@ def _pairs(kind: type[P], p: Problem, left: Array, keys: Array, finish: Any) -> 
 
 
 @_of_score.register
-def _dot(score: scores.dot, p: Problem, queries: Array, keys: Array) -> Pairs:
+def _dot(score: scores.dot, p: Problem, queries: Array, keys: Array) -> PairScores:
     return _pairs(Products, p, queries, keys, lambda dleft, dright, total: (dleft, dright, {}))
 
 
 @_of_score.register
-def _gaussian(score: scores.gaussian, p: Problem, queries: Array, keys: Array) -> Pairs:
+def _gaussian(score: scores.gaussian, p: Problem, queries: Array, keys: Array) -> PairScores:
     pairs = _pairs(Distances, p, queries, keys, lambda dleft, dright, total: (dleft, dright, total))
     pairs.depth, pairs.learned = max(queries.shape[-1], 1), _learned(p, score)
     return pairs
 
 
 @_of_score.register
-def _general(score: scores.general, p: Problem, queries: Array, keys: Array) -> Pairs:
+def _general(score: scores.general, p: Problem, queries: Array, keys: Array) -> PairScores:
     weight = _learned(p, score)["weight"]
 
     def finish(dleft: Array, dright: Array, total: Named) -> tuple[Array, Array, Named]:
@@ -339,7 +339,7 @@ def _general(score: scores.general, p: Problem, queries: Array, keys: Array) -> 
 
 
 @_of_score.register
-def _location(score: scores.location, p: Problem, queries: Array, keys: Array) -> Pairs:
+def _location(score: scores.location, p: Problem, queries: Array, keys: Array) -> PairScores:
     weight = score.parameters()["weight"]  # converted by blocks
 
     def finish(dleft: Array, dright: Array, total: Named) -> tuple[Array, Array, Named]:
@@ -364,7 +364,7 @@ def _unit(x: Array) -> tuple[Array, Array]:
 
 
 @_of_score.register
-def _cosine(score: scores.cosine, p: Problem, queries: Array, keys: Array) -> Pairs:
+def _cosine(score: scores.cosine, p: Problem, queries: Array, keys: Array) -> PairScores:
     sharpness, (left, left_length) = _learned(p, score)["sharpness"], _unit(queries)
 
     def finish(dleft: Array, dright: Array, total: Named) -> tuple[Array, Array, Named]:
@@ -397,7 +397,7 @@ def sum_to(gradient: Array, shape: tuple[int, ...]) -> Array:
 
 
 @_of_score.register
-def _concat(score: scores.concat, p: Problem, queries: Array, keys: Array) -> Pairs:
+def _concat(score: scores.concat, p: Problem, queries: Array, keys: Array) -> PairScores:
     pairs = _additive(score.split(queries.shape[-1]), p, queries, keys)
     finish = pairs.finish
 
@@ -411,7 +411,7 @@ def _concat(score: scores.concat, p: Problem, queries: Array, keys: Array) -> Pa
 
 
 @_of_score.register
-def _additive(score: scores.additive, p: Problem, queries: Array, keys: Array) -> Pairs:
+def _additive(score: scores.additive, p: Problem, queries: Array, keys: Array) -> PairScores:
     learned = _learned(p, score)
     query_weight, key_weight, bias = (learned.get(name) for name in ("query_weight", "key_weight", "bias"))
     left = queries if query_weight is None else project(queries, query_weight)

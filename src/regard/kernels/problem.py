@@ -17,7 +17,7 @@ from regard._problem import Problem
 from regard.kernels import library
 from regard.kernels import pairs as pairing
 from regard.kernels.library import number, structure, structure_type
-from regard.kernels.pairs import Pairs
+from regard.kernels.pairs import PairScores
 from regard.position import ArrayBias, DistanceBias, as_native_floats
 from regard.scores import is_builtin
 
@@ -68,7 +68,7 @@ class Call:
     """A problem as a structure of the library, with the arrays that it points to."""
 
     p: Problem
-    pairs: Pairs
+    pairs: PairScores
     values: DistinctItems
     c: Any
     alive: list[Any]

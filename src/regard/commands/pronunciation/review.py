@@ -16,7 +16,7 @@ from regard.commands import argument_types
 from regard.commands.options import check_outputs
 from regard.commands.pronunciation.dictionary import dictionary_pairs
 from regard.commands.pronunciation.lexicon import add_input, joined
-from regard.commands.pronunciation.task import Pronunciation
+from regard.commands.pronunciation.task import PronunciationTask
 from regard.commands.tasks.data import Data
 from regard.commands.train.arguments import (
     OF_OTHER_SOURCES,
@@ -189,7 +189,7 @@ class Fold:
         self.run.name = name
         train, valid = hold_out(dictionary_pairs(others, model), model.fits, groups=by_family)
         self.data = Data(train, valid, valid)
-        self.measures = Pronunciation(args).measures(model, self.data)
+        self.measures = PronunciationTask(args).measures(model, self.data)
         self.identity = identity(model, self.data, {})
         self.result = _result(path)
 

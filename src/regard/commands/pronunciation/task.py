@@ -40,7 +40,7 @@ from regard.seq2seq.sources import SOURCES
 from regard.seq2seq.sources.text.vocabulary import SPECIAL
 from regard.seq2seq.translator import Translator
 
-__all__ = ["Pronunciation"]
+__all__ = ["PronunciationTask"]
 
 _MOST_TESTED = 2_000  # words that are held out for the test
 _SPELLED = ("characters", "subwords")  # tokens that are letters, or made of them
@@ -52,7 +52,7 @@ _GRAPHONES = (
 )
 
 
-class Pronunciation(Task):
+class PronunciationTask(Task):
     """Words and their phones: measured are the words that are wrong, any variant being right, and their phones."""
 
     name = "pronunciation"

@@ -27,7 +27,7 @@ GROUP = "regard.tasks"  # of the entry points of other distributions
 TASKS = {
     "pairs": "regard.commands.tasks.pairs:Pairs",
     "captions": "regard.commands.tasks.pairs:Captions",
-    "pronunciation": "regard.commands.pronunciation.task:Pronunciation",
+    "pronunciation": "regard.commands.pronunciation.task:PronunciationTask",
 }
 
 
