@@ -21,7 +21,7 @@ from regard.seq2seq.decoding.beam import beam
 from regard.seq2seq.decoding.calibration import Calibration
 from regard.seq2seq.decoding.restrictions import Restrictions, repetitions
 from regard.seq2seq.evaluation.held_out import as_held_out
-from regard.seq2seq.export import files
+from regard.seq2seq.export import folder as files
 from regard.seq2seq.export.comparison import TOLERANCE, allowed, compare
 from regard.seq2seq.export.conversion import check_exportable
 from regard.seq2seq.export.folder import FILES, copied, drafted, export
