@@ -220,18 +220,13 @@ def _is_standard(path: Readable) -> bool:
     return isinstance(path, str | os.PathLike) and os.fspath(path) == "-"
 
 
-def standard_input() -> BinaryIO:
-    """Return standard input as a binary file."""
-    if sys.stdin is None:
-        raise OSError(errno.EBADF, os.strerror(errno.EBADF), "standard input")
-    return sys.stdin.buffer
-
-
 @contextmanager
 def _opened(path: Readable, name: str) -> Iterator[BinaryIO]:
     """Open a file for reading, and check afterwards that it has not changed."""
     if _is_standard(path):
-        yield standard_input()
+        if sys.stdin is None:
+            raise OSError(errno.EBADF, os.strerror(errno.EBADF), "standard input")
+        yield sys.stdin.buffer
     elif isinstance(path, str | os.PathLike):
         with _files.reading(path, pipes=True) as file:
             before = _state(file)

@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regard._arrays import array_names, load_array, load_arrays
-from regard.commands.array_files import read_array, read_arrays
+from regard.commands.array_files import read_array, read_tables
 from regard.seq2seq.sources import Images, Vectors
 
 X = np.array([[0, 0.25, 0.5, 0.125], [0.75, 1, 0, 0.375]])
@@ -240,7 +240,7 @@ def test_an_archive_that_unpacks_to_too_much_is_refused(door: str) -> None:
 
 def test_arrays_that_unpack_to_too_much_together_are_refused() -> None:
     np.savez_compressed("x.npz", **{name: np.zeros((1 << 20, 1)) for name in "qkv"})
-    for read in (lambda: read_arrays([Path("x.npz")]), lambda: load_arrays("x.npz", "qkv")):
+    for read in (lambda: read_tables([Path("x.npz")]), lambda: load_arrays("x.npz", "qkv")):
         assert error(ValueError, read).startswith("x.npz unpacks to too much: 25166208 bytes from ")
     assert len(load_array("x.npz:q")) == 1 << 20
 

@@ -381,7 +381,7 @@ READERS = """
     from regard.commands.link_files import SkippedPairs
     from regard.seq2seq.corpus.pairs import read_pairs, read_two
     from regard.seq2seq.training.log import columns, entries
-    from regard.commands.array_files import read_array, read_arrays
+    from regard.commands.array_files import read_array
 
     def peak():
         with open("/proc/self/status") as status:

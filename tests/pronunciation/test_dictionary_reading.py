@@ -349,11 +349,6 @@ def test_a_file_larger_than_any_dictionary_is_refused(make: Make, monkeypatch: p
         read(make("a bc\n" * 20 + "a"))
 
 
-def test_a_pipe_and_a_folder_are_no_files(tmp_path: Path) -> None:
-    with pytest.raises((OSError, ValueError), match=r"regular|directory|denied"):
-        read(tmp_path)
-
-
 @pytest.mark.parametrize(
     ("statements", "reason"),
     [

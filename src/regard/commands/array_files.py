@@ -13,7 +13,7 @@ from regard._arrays import Array, array_names, is_array_file, load_array, load_a
 from regard._characters import of_cell, report
 from regard._lines import file_lines
 
-__all__ = ["Table", "parse_matrix", "parse_table", "read_array", "read_arrays", "read_named", "read_table"]
+__all__ = ["Table", "parse_matrix", "parse_table", "read_array", "read_named", "read_table", "read_tables"]
 
 _BLOCK = 1 << 16  # numbers that are checked at a time
 _TEXT = (".csv", ".tsv", ".txt")
@@ -28,15 +28,15 @@ class Table(NamedTuple):
     columns: list[str] | None = None
 
 
-def read_arrays(paths: Sequence[Path]) -> tuple[Array, Array, Array]:
-    """Read queries, keys and values."""
+def read_tables(paths: Sequence[Path]) -> tuple[Table, Table, Table]:
+    """Read queries, keys and values of one archive, or of one, two or three files."""
     if not 1 <= len(paths) <= 3:
         _check.fail(f"queries, keys and values come in one, two or three files: {len(paths)} given")
     if len(paths) == 1 and paths[0].suffix.lower() == ".npz":
-        queries, keys, values = read_named(paths[0], _names_of_triple(paths[0])).values()
+        queries, keys, values = map(Table, read_named(paths[0], _names_of_triple(paths[0])).values())
         return queries, keys, values
-    arrays = [read_array(path) for path in paths]
-    return arrays[0], arrays[min(1, len(arrays) - 1)], arrays[-1]
+    tables = [read_table(path) for path in paths]
+    return tables[0], tables[min(1, len(tables) - 1)], tables[-1]
 
 
 def _names_of_triple(path: Path) -> tuple[str, str, str]:

@@ -22,9 +22,8 @@ from regard.commands.array_files import (
     parse_matrix,
     parse_table,
     read_array,
-    read_arrays,
     read_named,
-    read_table,
+    read_tables,
 )
 from regard.context import Attention, attend
 from regard.mask import Dense, Mask, MaskLike
@@ -218,23 +217,12 @@ def _files_input(args: argparse.Namespace) -> dict[str, Any]:
     for name in ("words", *_WEIGHTS):
         if getattr(args, name) is not None:
             _check.exclude("FILES", f"--{name.replace('_', '-')}")
-    names: tuple[list[str] | None, list[str] | None] = (None, None)
-    if (len(args.files) == 1 and args.files[0].suffix.lower() == ".npz") or len(args.files) > 3:
-        arrays = read_arrays(args.files)
-    else:
-        tables = [read_table(path) for path in args.files]
-        queries, keys, values = tables[0], tables[min(1, len(tables) - 1)], tables[-1]
-        arrays, names = (
-            (queries.numbers, keys.numbers, values.numbers),
-            (queries.rows, keys.rows or values.rows),
-        )
-        if len(tables) == 1 and _like_weights(queries.numbers):
-            note(
-                f"the rows of {args.files[0]} sum to 1, as weights do; regard show --weights FILE shows weights"
-            )
+    queries, keys, values = tables = read_tables(args.files)
+    if queries is values and _like_weights(queries.numbers):
+        note(f"the rows of {args.files[0]} sum to 1, as weights do; regard show --weights FILE shows weights")
     return {
-        "arrays": _check.three(*arrays),
-        "labels": labels_of(args, names),
+        "arrays": _check.three(*(table.numbers for table in tables)),
+        "labels": labels_of(args, (queries.rows, keys.rows or values.rows)),
         "words": {},
         "features": None,
         "origin": "",
