@@ -12,6 +12,7 @@ SITE := build/docs
 NOTEBOOKS := $(wildcard docs/notebooks/4-*.py docs/notebooks/3-*.py docs/notebooks/[12]-*.py docs/gallery.py)
 KERNELS := $(wildcard src/regard/kernels/source/*.cpp src/regard/kernels/source/*/*)
 KITS := $(wildcard kits/*)
+BIOME := $(VENV)/node_modules/.bin/biome
 PIP := $(BIN)/python -m pip install --disable-pip-version-check --quiet
 
 TESTS := $(BIN)/python -m pytest -n auto --maxprocesses 8 --dist worksteal
@@ -62,11 +63,12 @@ pronounce: $(VENV)/cli $(VENV)/onnx
 
 # All checks before a change is merged.
 test: export OPENBLAS_NUM_THREADS ?= 1 # small products: more BLAS threads would only wait for each other
-test: $(VENV)/dev
+test: $(VENV)/dev $(VENV)/biome
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/clang-format --dry-run -Werror $(KERNELS)
 	$(BIN)/mypy
+	@if [ -x $(BIOME) ]; then $(BIOME) ci --error-on-warnings; else cat $(VENV)/biome; fi
 	$(TESTS)
 
 # The tests of every folder without those that take more than about 0.3 seconds each.
@@ -108,6 +110,11 @@ $(VENV)/pyvenv.cfg:
 $(VENV)/build: $(VENV)/pyvenv.cfg
 	$(PIP) scikit-build-core cmake ninja
 	@touch $@
+
+# What formats and checks JavaScript and CSS, where npm can have it.
+$(VENV)/biome: $(VENV)/pyvenv.cfg
+	@npm install --silent --no-save --no-package-lock --prefix $(VENV) @biomejs/biome@2.6.8 && : >$@ || \
+	    echo "JavaScript and CSS are not checked: npm can't install biome" >$@
 
 # An editable install, so that changes in Python take effect at once; repeated when its inputs change.
 $(VENV)/cli $(VENV)/onnx $(VENV)/dev $(VENV)/docs: $(VENV)/build pyproject.toml $(KITS:=/pyproject.toml) native/CMakeLists.txt $(KERNELS)

@@ -63,10 +63,10 @@ _RANGES = (
 _UNSAFE = re.compile(
     "[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\U000e0000-\U000e007f]"
 )
-_FORMULA = re.compile(
+FORMULA = re.compile(
     "'*[-=+@\t\r\n\uff1d\uff0b\uff0d\uff20]"
 )  # ASCII, and the wide ones of Chinese keyboards
-_NUMBER = re.compile(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)(e[-+]?[0-9]+)?", re.IGNORECASE)
+NUMBER = re.compile(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)(e[-+]?[0-9]+)?", re.IGNORECASE)
 _SURPLUS = re.compile(f"(?<=[{FOLLOWING}]{{{MOST_MARKS}}})[{FOLLOWING}]+")
 _LONGEST_LINE, _MOST_LINES = 500, 10  # of a message
 _HINT = "  hint: "  # how the last line of some errors begins
@@ -142,12 +142,12 @@ def clean(text: str) -> str:
 
 def as_cell(text: str) -> str:
     """Return a text as a cell of a table that no spreadsheet runs as a formula; numbers stay numbers."""
-    return f"'{text}" if _FORMULA.match(text) and not _NUMBER.fullmatch(text) else text
+    return f"'{text}" if FORMULA.match(text) and not NUMBER.fullmatch(text) else text
 
 
 def of_cell(cell: str) -> str:
     """Return the text of a cell that `as_cell` has made."""
-    return cell[1:] if cell.startswith("'") and _FORMULA.match(cell) else cell
+    return cell[1:] if cell.startswith("'") and FORMULA.match(cell) else cell
 
 
 def shorten(text: str, most: int) -> str:

@@ -9,7 +9,7 @@ from one_test import in_one_test
 
 import regard
 from regard.cli import main
-from regard.show import steps
+from regard.show import story as text
 
 WORDS = np.array([[1, 0, 0], [0, 1, 0], [1, 1, 0], [0, 0, 1]])
 WEIGHTS = [
@@ -32,11 +32,11 @@ def table(output: str, title: str) -> np.ndarray:
 
 def test_a_long_score_is_cut_without_trying_all_its_products(monkeypatch: pytest.MonkeyPatch) -> None:
     measured: list[int] = []
-    width = steps.display_width
-    monkeypatch.setattr(steps, "display_width", lambda line: measured.append(len(line)) or width(line))
-    text = regard.explain(queries=np.full((1, 3000), 0.5)).step("scores")
+    width = text.display_width
+    monkeypatch.setattr(text, "display_width", lambda line: measured.append(len(line)) or width(line))
+    scores = regard.explain(queries=np.full((1, 3000), 0.5)).step("scores")
     products = " + ".join(["0.5*0.5"] * 9)
-    assert text.endswith(f"query 1 . key 1 = {products} + … = 750")
+    assert scores.endswith(f"query 1 . key 1 = {products} + … = 750")
     assert sum(measured) < 20 * 120**2  # of 3,000 products, no more than a line has columns
 
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 import regard
 from regard import mask, scores
-from regard.show import figures, page, steps, terminal
+from regard.show import figures, page, story, terminal
 from regard.show.page.heads import group
 from regard.show.page.long_attention import LongAttention
 from regard.show.page.section import weight_faults
@@ -80,7 +80,7 @@ def test_texts_of_any_numbers() -> None:
     for array in arrays():
         tried(lambda a=array: terminal.heatmap(a, color=True))
         terminal.table(array, shades=True, color=True)
-        steps.matrices([("x", array), ("y", array[0])])
+        story.matrices([("x", array), ("y", array[0])])
         tried(lambda a=array: terminal.curves({"loss": (x, a)}))
         tried(lambda a=array: terminal.curves({"loss": (a, x)}))
         tried(lambda a=array: terminal.curves({"flat": ([0, 1], [a[0, 0], a[0, 0]])}))

@@ -25,7 +25,7 @@ from regard.cli import main
 from regard.show import figures, terminal
 from regard.show.figures.figure import root_figure
 from regard.show.progress import Progress
-from regard.show.steps import matrices
+from regard.show.story import matrices
 from regard.show.terminal import cells
 from regard.show.terminal.text import (
     align,

@@ -13,7 +13,6 @@ from regard.context import PARTS, Attention
 from regard.show.explanation import STEPS, Explanation, check_size
 from regard.show.figures.figure import check_picture, warned
 from regard.show.page.document import check_new
-from regard.show.steps import Formula, TextFormat
 from regard.show.terminal.text import wants_color
 from regard.show.weights_figure import chosen_heads, save_weights
 
@@ -144,9 +143,12 @@ def run(args: argparse.Namespace) -> int:
     explanation = Explanation(
         attention,
         *arrays,
-        formula=Formula(own.score, own.mask, own.scale, own.softcap, normalize=own.normalize),
-        page=TextFormat(*names, digits=args.digits, color=wants_color(sys.stdout), columns=args.columns),
+        *names,
+        **own.options,
         chosen=args.row - 1,
+        digits=args.digits,
+        color=wants_color(sys.stdout),
+        columns=args.columns,
         title="\n\n".join(filter(None, [args.title, slice_line, own.title])),
         inputs=own.words,
     )

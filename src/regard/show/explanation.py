@@ -1,8 +1,10 @@
 """The three steps of one attention, in numbers and words: `regard.explain`, and the output of `regard explain`."""
 
 import math
+import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import zip_longest
 from typing import Any
 
@@ -14,20 +16,20 @@ from regard._display import InNotebook
 from regard.context import Attention, attend
 from regard.mask import MaskLike
 from regard.position import BiasLike
-from regard.scores import ScoreLike
-from regard.show import latex, steps
+from regard.scores import Score, ScoreLike, as_score, scaled_dot
+from regard.show import latex, story
 from regard.show.page import HtmlPage
 from regard.show.page import page as page_of
 from regard.show.page.mechanism import is_readable, mechanism, recomputes, with_words
 from regard.show.page.section import labels as names_of
-from regard.show.steps import Formula, TextFormat, matrices
-from regard.weights import NormalizeLike
+from regard.show.terminal.cells import labels as printable
+from regard.weights import NormalizeLike, local_m
 
 __all__ = ["Explanation", "explain"]
 
 Array = NDArray[Any]
 
-STEPS = ("inputs", "scores", "logits", "weights", "context", "row")
+STEPS = tuple(story.STEPS)
 _STORY = ("inputs", "scores", "weights", "context", "row")  # the weights name the logits, too
 _NUMBERED = {1: "scores", 2: "weights", 3: "context"}
 MOST_WEIGHTS = 1 << 22
@@ -45,12 +47,20 @@ class Explanation(InNotebook):
         The result of `attend`, without leading dimensions.
     queries, keys, values : array (n, d), (m, d), (m, e)
         The arrays of the attention.
-    formula
+    query_names, key_names : sequence of str
+        The names of the queries and of the keys.
+    score, mask, scale, softcap, normalize, sink
         The options of the attention.
-    page
-        Labels and format of the text.
+    biased : bool
+        Whether it had a bias.
     chosen : int
         The query that is explained term by term, from 0.
+    digits : int
+        Digits after the decimal point.
+    color : bool
+        Whether weights are shaded.
+    columns : int, optional
+        Columns of the text; by default those of the terminal, when it is printed.
     title : str
         The first line.
     inputs : dict
@@ -78,20 +88,34 @@ class Explanation(InNotebook):
     queries: Array
     keys: Array
     values: Array
-    formula: Formula
-    page: TextFormat
+    query_names: Sequence[str]
+    key_names: Sequence[str]
+    score: ScoreLike = "scaled_dot"
+    mask: MaskLike | None = None
+    scale: float | None = None
+    softcap: float | None = None
+    normalize: NormalizeLike = "softmax"
+    sink: float | None = None
+    biased: bool = False
     chosen: int = 0
+    digits: int = 5
+    color: bool = False
+    columns: int | None = None
     title: str = ""
     inputs: Mapping[str, Array] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         arrays = (self.queries, self.keys, self.values)
-        if any(array.ndim != 2 for array in arrays) or self.attention.weights.ndim != 2:
+        if any(array.ndim != 2 for array in arrays) or self.weights.ndim != 2:
             _check.fail(
                 f"an explanation needs two-dimensional arrays: {', '.join(str(a.shape) for a in arrays)}",
                 hint="choose one item and head, such as queries[0, 2]",
             )
-        self._checked_row(self.chosen)
+        for name in ("scale", "softcap", "sink"):
+            number = getattr(self, name)
+            known = None if number is None else float(_check.as_array(name, number))
+            object.__setattr__(self, name, None if known == -math.inf else known)  # a sink that is none
+        self._row(self.chosen)
 
     @property
     def scores(self) -> Array:
@@ -112,6 +136,57 @@ class Explanation(InNotebook):
     def context(self) -> Array:
         """The context (n, e) of step 3."""
         return self.attention.context
+
+    @property
+    def width(self) -> int:
+        """The columns of the screen."""
+        return shutil.get_terminal_size().columns if self.columns is None else self.columns
+
+    @cached_property
+    def queries_named(self) -> list[str]:
+        """The names of the queries as a terminal shows them."""
+        return printable(self.query_names, len(self.query_names), "queries")
+
+    @cached_property
+    def keys_named(self) -> list[str]:
+        """The names of the keys as a terminal shows them."""
+        return printable(self.key_names, len(self.key_names), "keys")
+
+    @property
+    def score_name(self) -> str:
+        """The name of the score function."""
+        if isinstance(self.score, str):
+            return self.score
+        kind = type(self.score).__name__
+        return kind if isinstance(self.score, Score) else str(getattr(self.score, "__name__", kind))
+
+    @property
+    def factor(self) -> float:
+        """The factor of the scores."""
+        scorer = as_score(self.score)
+        default = scorer.scale(self.queries.shape[1]) if isinstance(scorer, Score) else 1.0
+        return default if self.scale is None else self.scale
+
+    @property
+    def logit_options(self) -> dict[str, Any]:
+        """The arguments of `steps.logit_text`."""
+        divided = self.scale is None and type(as_score(self.score)) is scaled_dot
+        plain = self.scale is None and self.factor == 1
+        return {
+            "root": self.queries.shape[1] if divided else 0,
+            "scale": None if plain else self.factor,
+            "softcap": self.softcap,
+            "biased": self.biased,
+        }
+
+    @property
+    def exponential(self) -> bool:
+        """Whether weights are exponentials divided by a sum."""
+        return self.normalize == "softmax" or isinstance(self.normalize, local_m)
+
+    def best(self, row: int) -> int:
+        """Return the key with the largest weight of a query."""
+        return int(self.weights[row].argmax())
 
     def step(self, name: str | int, row: int | None = None) -> str:
         """Return the text of one step.
@@ -143,19 +218,7 @@ class Explanation(InNotebook):
         name = _NUMBERED.get(name, name) if isinstance(name, int) else name
         if name not in STEPS:
             _check.one_of("name", name, STEPS, "1, 2 and 3 are scores, weights and context")
-        chosen = self.chosen if row is None else self._checked_row(row)
-        page, formula, attention, d = self.page, self.formula, self.attention, self.queries.shape[1]
-        if name == "scores":
-            lines = steps.scores(page, formula, attention, (self.queries, self.keys), chosen)
-        elif name == "row":
-            lines = steps.term_by_term(page, formula, attention, self.values, chosen)
-        elif name == "context":
-            lines = steps.context(page, attention)
-        elif name == "inputs":
-            lines = self._inputs()
-        else:
-            lines = (steps.logits if name == "logits" else steps.weights)(page, formula, attention, d)
-        return "\n\n".join(filter(None, lines))
+        return "\n\n".join(filter(None, story.STEPS[name](self, self._row(row))))
 
     def row(self, row: int) -> str:
         """Return the text of one query, term by term.
@@ -199,7 +262,7 @@ class Explanation(InNotebook):
         >>> print(story.latex().splitlines()[-1])
         \\[ c = a V = \\begin{pmatrix} 3.52 \\end{pmatrix} \\]
         """
-        return latex.query(self, self.chosen if row is None else self._checked_row(row))
+        return latex.query(self, self._row(row))
 
     def in_browser(self, title: str = "Attention") -> HtmlPage:
         """Return a page of a browser; its numbers can be changed where the page can compute the result.
@@ -220,61 +283,46 @@ class Explanation(InNotebook):
         >>> regard.explain(queries=[[2.0]], keys=[[0.0], [1.0]], values=[[0.0], [4.0]]).in_browser("Two words")
         HtmlPage('Two words': mechanism)
         """
-        names = self.page.query_names, self.page.key_names
-        arrays, formula = (self.queries, self.keys, self.values), self.formula
+        names: dict[str, Any] = {"query_labels": self.query_names, "key_labels": self.key_names}
+        arrays = self.queries, self.keys, self.values
         inputs = [array.astype(np.float64) for array in self.inputs.values()]
         if inputs:  # numbers rounded in lower precision would differ from the products that the page computes
             arrays, _ = projected(*inputs)
-        plain = not formula.biased and formula.sink is None
-        if not (plain and recomputes(formula.score, formula.normalize) and is_readable(*arrays)):
-            return page_of(self.attention, query_labels=names[0], key_labels=names[1], title=title)
+        plain = not self.biased and self.sink is None
+        if not (plain and recomputes(self.score, self.normalize) and is_readable(*arrays)):
+            return page_of(self.attention, title=title, **names)
         section = mechanism(
             *arrays,
-            score=formula.score,
-            mask=formula.mask,
-            scale=formula.scale,
-            softcap=formula.softcap,
-            normalize=str(formula.normalize),
+            score=self.score,
+            mask=self.mask,
+            scale=self.scale,
+            softcap=self.softcap,
+            normalize=str(self.normalize),
             row=self.chosen,
-            query_labels=names[0],
-            key_labels=names[1],
+            **names,
         )
         return HtmlPage([with_words(section, *inputs) if inputs else section], title=title)
 
     def _page(self) -> HtmlPage | None:
         return self.in_browser() if self.weights.size else None
 
-    def _checked_row(self, row: int) -> int:
-        n = len(self.weights)
-        if n == 0:
+    def _row(self, row: int | None) -> int:
+        """Return a query that is explained term by term: by default that of the story."""
+        if (n := len(self.weights)) == 0:
             _check.fail("there is no query to explain: n is 0")
-        chosen = _check.integer("row", row)
+        chosen = _check.integer("row", self.chosen if row is None else row)
         if chosen >= n:
             _check.fail(f"row must be one of the {n} queries, counted from 0: {chosen}")
         return chosen
-
-    def _inputs(self) -> list[str]:
-        arrays = {"queries": self.queries, "keys": self.keys, "values": self.values}
-        lines = [self.title]
-        if self.inputs:
-            lines += [
-                self._matrices(self.inputs),
-                self.page.prose("queries = words @ query weights, and keys and values likewise"),
-            ]
-        return [*lines, self._matrices(arrays)]
-
-    def _matrices(self, named: Mapping[str, Array]) -> str:
-        return matrices(list(named.items()), digits=self.page.digits, width=self.page.width)
 
     def __str__(self) -> str:
         return "\n\n".join(map(self.step, _STORY))
 
     def __repr__(self) -> str:
         n, m = self.weights.shape
-        kind = self.formula.normalize
-        step_two = kind if isinstance(kind, str) else type(kind).__name__
+        step_two = self.normalize if isinstance(self.normalize, str) else type(self.normalize).__name__
         counts = f"{n} {'query' if n == 1 else 'queries'}, {m} {'key' if m == 1 else 'keys'}"
-        return f"Explanation({counts}, {self.formula.name}, {step_two})"
+        return f"Explanation({counts}, {self.score_name}, {step_two})"
 
 
 def explain(
@@ -357,36 +405,25 @@ def explain(
     by_keyword = {"queries": queries, "keys": keys, "values": values}
     arrays, inputs = _arrays((words, query_weight, key_weight, value_weight), by_keyword)
     check_size(*arrays)
-    attention = attend(
-        *arrays,
-        score=score,
-        mask=mask,
-        bias=bias,
-        scale=scale,
-        softcap=softcap,
-        normalize=normalize,
-        sink=sink,
-    )
+    options: dict[str, Any] = {"score": score, "mask": mask, "scale": scale, "softcap": softcap}
+    options |= {"normalize": normalize, "sink": sink}
+    attention = attend(*arrays, bias=bias, **options)
     nouns = ("word", "word") if inputs else ("query", "key")
-    names = [_check.listed("labels", side) for side in (labels, key_labels)]
-    page = TextFormat(
-        names_of(names[0], len(attention.weights), nouns[0]),
-        names_of(
-            names[0] if names[1] is None else names[1],
-            attention.weights.shape[-1],
-            nouns[1],
-            hint="keys have their own names with key_labels=",
-        ),
-        _check.integer("digits", digits, most=17),
-    )
+    own, others = (_check.listed("labels", side) for side in (labels, key_labels))
+    hint = "keys have their own names with key_labels="
     return Explanation(
         attention,
         *arrays,
-        formula=Formula(score, mask, scale, softcap, bias is not None, normalize, sink),
-        page=page,
+        query_names=names_of(own, len(attention.weights), nouns[0]),
+        key_names=names_of(
+            own if others is None else others, attention.weights.shape[-1], nouns[1], hint=hint
+        ),
+        biased=bias is not None,
         chosen=row,
+        digits=_check.integer("digits", digits, most=17),
         title=f"{counted(inputs['words'])}, and the weights given" if inputs else "",
         inputs=inputs,
+        **options,
     )
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from regard.scores import ScoreLike, concat, is_builtin
-from regard.show.steps import LETTERS, TEXTS, Formula, score_text
+from regard.show.steps import LETTERS, TEXTS, logit_text, score_text
 from regard.show.terminal._heatmap import speller
 from regard.weights import local_p
 
@@ -20,24 +20,25 @@ __all__: list[str] = []
 
 Array = NDArray[Any]
 
-_MOST = 10  # rows and columns of a matrix: amsmath's pmatrix has no more
-_SPECIAL = {character: f"\\{character}" for character in "{}$&#%_"}
-_SPECIAL |= {"\\": r"\textbackslash{}", "^": r"\textasciicircum{}", "~": r"\textasciitilde{}"}
+MOST = 10  # rows and columns of a matrix: amsmath's pmatrix has no more
+SPECIAL = {character: f"\\{character}" for character in "{}$&#%_"}
+SPECIAL |= {"\\": r"\textbackslash{}", "^": r"\textasciicircum{}", "~": r"\textasciitilde{}"}
 
 
 def query(explanation: Explanation, row: int) -> str:
     """Return the vectors, scores, logits, weights and context of one query."""
-    attention, formula, digits = explanation.attention, explanation.formula, explanation.page.digits
-    d = explanation.queries.shape[1]
-    score = formula.score.split(d) if isinstance(formula.score, concat) else formula.score
+    digits = explanation.digits
+    score = explanation.score
+    score = score.split(explanation.queries.shape[1]) if isinstance(score, concat) else score
     learned = _learned(score)
-    which = row, len(attention.scores)
+    which = row, len(explanation.scores)
+    logit = logit_text("latex", "e", _spelled_short, **explanation.logit_options)
     rows = {
-        "scores": (_score(score, which), attention.scores[row]),
-        "logits": (_logit(formula, d), attention.logits[row]),
-        "weights": (_weights(formula, which), attention.weights[row]),
+        "scores": (_score(score, which), explanation.scores[row]),
+        "logits": (f"z = {logit}", explanation.logits[row]),
+        "weights": (_weights(explanation, which), explanation.weights[row]),
     }
-    keys = _cut([f"\\text{{{_escaped(name)}}}" for name in explanation.page.keys], r"\cdots")
+    keys = _cut([f"\\text{{{_escaped(name)}}}" for name in explanation.keys_named], r"\cdots")
     lines = [f"  & & {' & '.join(keys)} \\\\ \\hline"]
     for name, (equation, numbers) in rows.items():
         cells = " & ".join(_cut(_spelled(numbers, digits), r"\cdots"))
@@ -48,10 +49,10 @@ def query(explanation: Explanation, row: int) -> str:
         for named in (matrices, learned)
         if named
     ]
-    context = _matrix(attention.context[row], digits)
+    context = _matrix(explanation.context[row], digits)
     return "\n".join(
         [
-            f"% the query {_escaped(explanation.page.queries[row])}; amsmath is needed",
+            f"% the query {_escaped(explanation.queries_named[row])}; amsmath is needed",
             *(f"\\[ {line} \\]" for line in known),
             f"\\[ \\begin{{array}}{{ll{'r' * len(keys)}}}",
             *lines,
@@ -71,29 +72,21 @@ def _score(score: ScoreLike, which: tuple[int, int]) -> str:
     """Return the formula of the scores; `which`: the query and the number of queries."""
     if not (isinstance(score, str) or is_builtin(score)):
         return r"e_j = \operatorname{score}(q, k_j)"
-    return score_text(score, "latex", lambda x: {"x": _short(x), "grouped": _grouped(_short(x))}, which)
+    return score_text(score, "latex", _spelled_short, which)
+
+
+def _spelled_short(x: float) -> dict[str, str]:
+    return {"x": _short(x), "grouped": _grouped(_short(x))}
 
 
 def _grouped(number: str) -> str:
     return f"({number})" if " " in number else number
 
 
-def _logit(formula: Formula, d: int) -> str:
-    scaled = "e"
-    if formula.divided and d:
-        scaled = f"e / \\sqrt{{{d}}}"
-    elif formula.scale is not None or formula.factor(d) != 1:
-        scaled = f"{_short(formula.factor(d))} \\, e"
-    if formula.softcap is not None:
-        cap = _short(formula.softcap)
-        scaled = f"{cap} \\tanh({scaled} / {_grouped(cap)})"
-    return f"z = {scaled}" + r" + \text{bias}" * formula.biased
-
-
-def _weights(formula: Formula, which: tuple[int, int]) -> str:
-    kind = formula.normalize
-    if formula.sink is not None:
-        return rf"a_j = \exp(z_j) / (\sum_k \exp(z_k) + \exp({_short(formula.sink)}))"
+def _weights(explanation: Explanation, which: tuple[int, int]) -> str:
+    kind = explanation.normalize
+    if explanation.sink is not None:
+        return rf"a_j = \exp(z_j) / (\sum_k \exp(z_k) + \exp({_short(explanation.sink)}))"
     if isinstance(kind, local_p):
         row, n = which
         position, width = np.broadcast_to(kind.positions, n)[row], _grouped(_short(kind.width / 2))
@@ -135,8 +128,8 @@ def _short(number: Any) -> str:
 def _cut(items: Iterable[str], dots: str) -> list[str]:
     """Return at most ten items: of more, the first eight and the last."""
     items = list(items)
-    return items if len(items) <= _MOST else [*items[: _MOST - 2], dots, items[-1]]
+    return items if len(items) <= MOST else [*items[: MOST - 2], dots, items[-1]]
 
 
 def _escaped(text: str) -> str:
-    return "".join(_SPECIAL.get(character, character) for character in text)
+    return "".join(SPECIAL.get(character, character) for character in text)

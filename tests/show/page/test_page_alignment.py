@@ -256,6 +256,18 @@ def test_the_matrix_has_labels_however_long_the_sentence(opened: Any, count: int
     assert "mean log-probability" in tab.locator("p.soft:visible").inner_text()
 
 
+@pytest.mark.slow
+def test_a_matrix_is_placed_the_same_however_often(opened: Any) -> None:
+    tokens = [f"word {i}" for i in range(30)]
+    tab = opened(page([translation(tokens, tokens)]), width=800)
+    canvas = tab.locator("div.matrix canvas")
+    placed = [canvas.evaluate("(canvas) => canvas.style.cssText")]
+    for _ in range(3):
+        tab.evaluate("dispatchEvent(new Event('beforeprint')); dispatchEvent(new Event('afterprint'))")
+        placed.append(canvas.evaluate("(canvas) => canvas.style.cssText"))
+    assert len(set(placed)) == 1
+
+
 def test_the_source_in_one_piece_joins_its_subwords() -> None:
     pair = translation(["x"], ["un" + JOIN, "known", "word", "</s>"])
     assert sentence(pair)["text"] == "unknown word"

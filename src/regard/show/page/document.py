@@ -6,39 +6,23 @@ import base64
 import errno
 import hashlib
 import html
-import json
 import math
 import os
 import textwrap
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import cached_property
-from importlib import resources
 from string import Template
 from typing import Any
 
 from regard import _files
+from regard.show.page import parts
+from regard.show.page.parts import asset
 from regard.show.page.section import Section, readable
 
 __all__ = ["HtmlPage", "view_files"]
 
 _LARGE = 20_000_000  # bytes
-# Characters that could end the element of the data, or a line of a script of an old browser.
-_ESCAPED = str.maketrans({character: f"\\u{ord(character):04x}" for character in "<>&\u2028\u2029"})
-# The scripts and styles of each view, in the order in which they are joined; `base` is there for all.
-_ACCOUNT = ("controls", "story", "picture", "account")
-_SHARED = ("base.js", "state.js", "export.js")
-_SCRIPTS = {
-    "mechanism": tuple(f"mechanism/{name}.js" for name in (*_ACCOUNT, "state", "exercise", "view")),
-    "geometry": ("geometry.js",),
-    "multihead": ("multihead.js",),
-    "alignment": ("alignment.js",),
-    "heads": ("heads.js",),
-    "long": ("long.js",),
-}
-_WEIGHTS = {"alignment", "heads", "long"}  # the views that share weights.js and weights.css
-_COMPUTING = ("mechanism", "geometry", "multihead")  # the views that share the following, and mechanism.css
-_COMPUTATION = tuple(f"mechanism/{name}.js" for name in ("compute", "number", "matrix", "words"))
 # An untrusted notebook loses frames and styles, and with the style what hides the text.
 _STAND_IN = (
     "<style>.regard-text { display: none }</style>"
@@ -77,11 +61,11 @@ class HtmlPage:
     def html(self) -> str:
         """The HTML of the complete file."""
         views = list(dict.fromkeys(section.view for section in self.sections))
-        style, script = _style(views), _script(views)
-        return Template(_asset("template.html")).substitute(
+        style, script = parts.style(views), parts.script(views)
+        return Template(asset("template.html")).substitute(
             title=html.escape(self.title),
             policy=html.escape(_policy(style, script)),
-            data=_json([_drawn(section) for section in self.sections]),
+            data=parts.as_json([_written(_drawn(section)) for section in self.sections]),
             text=html.escape(self.text),
             style=style,
             script=script,
@@ -131,7 +115,7 @@ class HtmlPage:
         return (
             f'<iframe class="regard" title="{html.escape(self.title)}" sandbox="allow-scripts allow-downloads" '
             f'loading="lazy" style="width: 100%; height: {_FRAME_HEIGHT}px; border: 0" '
-            f'srcdoc="{html.escape(self.html)}"></iframe><script>{_asset("frame.js")}</script>'
+            f'srcdoc="{html.escape(self.html)}"></iframe><script>{asset("frame.js")}</script>'
             f"{_STAND_IN}{html.escape(self.text)}</pre>"
         )
 
@@ -157,41 +141,7 @@ def check_new(path: str | os.PathLike[str], *, force: bool, hint: str = "force=T
 
 def view_files(view: str) -> tuple[str, str]:
     """Return the style and the script of a view, for a page of one's own that draws it by ``regard.draw``."""
-    return _style([view]), _script([view])
-
-
-def _asset(name: str) -> str:
-    return resources.files("regard.show.page").joinpath("assets", *name.split("/")).read_text("utf-8")
-
-
-def _style(views: Sequence[str]) -> str:
-    shared = ["weights.css"] * bool(_WEIGHTS.intersection(views))
-    shared += ["mechanism.css"] * bool(set(_COMPUTING).intersection(views))
-    names = dict.fromkeys(["base.css", "tools.css", *shared, *(f"{view}.css" for view in views)])
-    return "\n".join(map(_asset, names))
-
-
-def _script(views: Sequence[str]) -> str:
-    """Return the files in one function, each view in a block of its own: names of one view are not those of another."""
-    shared = [_asset("weights.js")] * bool(_WEIGHTS.intersection(views))
-    shared.insert(0, f"const TEXTS = {_json(json.loads(_asset('steps.json')))};")
-    blocks = {view: _block(map(_asset, _SCRIPTS[view])) for view in views}
-    computing = [blocks.pop(view) for view in _COMPUTING if view in blocks]
-    if computing:
-        blocks["computing"] = _block([*map(_asset, _COMPUTATION), *computing])
-    return "\n".join(
-        [
-            '(() => {\n"use strict";',
-            *map(_asset, _SHARED),
-            *shared,
-            *blocks.values(),
-            "regard.start();\n})();",
-        ]
-    )
-
-
-def _block(scripts: Iterable[str]) -> str:
-    return "{\n" + "\n".join(scripts) + "\n}"
+    return parts.style([view]), parts.script([view])
 
 
 def _policy(style: str, script: str) -> str:
@@ -205,11 +155,6 @@ def _policy(style: str, script: str) -> str:
 
 def _hash(text: str) -> str:
     return base64.b64encode(hashlib.sha256(text.encode("utf-8")).digest()).decode("ascii")
-
-
-def _json(value: Any) -> str:
-    text = json.dumps(_written(value), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    return _encodable(text).translate(_ESCAPED)
 
 
 def _encodable(text: str) -> str:

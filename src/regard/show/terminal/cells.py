@@ -13,7 +13,7 @@ from regard.show.terminal.text import clean, cut
 __all__ = ["Cells", "checked_cells", "darkest", "head_name", "labels", "one_sentence", "percent"]
 
 LONGEST_LABEL = 24  # columns of a terminal
-_UNIFORM = 4  # the darkest shade is at least this multiple of the uniform weight
+UNIFORM = 4  # the darkest shade is at least this multiple of the uniform weight
 LARGEST = 1e300  # that is drawn: sums and ranges of such numbers must be finite, too
 _LEAST = 1e-5  # a scale with a smaller maximum would need six digits after the point
 
@@ -76,7 +76,7 @@ def darkest(cells: Cells) -> float:
     if cells.signed:
         top = min(max(high, -low), LARGEST)
         return top if top >= 1e-300 else 1.0
-    top = max(high, min(1.0, _UNIFORM / cells.values.shape[-1]))
+    top = max(high, min(1.0, UNIFORM / cells.values.shape[-1]))
     return top if top >= _LEAST else 1.0
 
 

@@ -25,7 +25,8 @@ export class Decoder {
   async decode(text, beam = 5) {
     const source = this.source.tokenize(text);
     const names = [...source, "</s>"];
-    if (!source.length) return { source: names, outputs: [{ text: "", tokens: [], score: 0, weights: new Float32Array(), cut: false }] };
+    if (!source.length)
+      return { source: names, outputs: [{ text: "", tokens: [], score: 0, weights: new Float32Array(), cut: false }] };
     const found = await this.search(this.source.encode(source), beam);
     return { source: names, outputs: found.map((one) => this.output(source, one)) };
   }
@@ -62,8 +63,15 @@ export class Decoder {
         else if (rank < beam) done.push({ ...one, score: total / length });
       });
       live = grown.slice(0, beam);
-      if (!live.length || (done.length >= beam || beam === 1 && done.length) && last(done, beam) >= live[0].total / most) break;
-      given.state = selected(out.new_state, live.map(({ parent }) => parent));
+      if (
+        !live.length ||
+        ((done.length >= beam || (beam === 1 && done.length)) && last(done, beam) >= live[0].total / most)
+      )
+        break;
+      given.state = selected(
+        out.new_state,
+        live.map(({ parent }) => parent),
+      );
     }
     const outputs = done.length ? done : [{ ...live[0], ids: [...live[0].ids, END], score: live[0].total / most }];
     outputs.sort((first, second) => second.score - first.score);
@@ -75,7 +83,8 @@ export class Decoder {
 // The score that a further output must exceed: with a beam of 1, the first output is the last.
 const last = (done, beam) => (beam === 1 ? Infinity : done.map(({ score }) => score).sort((a, b) => b - a)[beam - 1]);
 
-const integers = (numbers, dims = [numbers.length]) => new ort.Tensor("int64", BigInt64Array.from(numbers, BigInt), dims);
+const integers = (numbers, dims = [numbers.length]) =>
+  new ort.Tensor("int64", BigInt64Array.from(numbers, BigInt), dims);
 
 // Load a graph, whose metadata must have the parameters of model.json: files may be of two models.
 async function graph(url, rules) {

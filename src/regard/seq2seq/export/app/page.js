@@ -4,7 +4,15 @@ import { Decoder } from "./decode.js";
 
 const { regard } = window;
 const part = (id) => document.getElementById(id);
-const [form, text, go, examples, status, output, alignment] = ["form", "text", "go", "examples", "status", "output", "alignment"].map(part);
+const [form, text, go, examples, status, output, alignment] = [
+  "form",
+  "text",
+  "go",
+  "examples",
+  "status",
+  "output",
+  "alignment",
+].map(part);
 
 const shown = (token) => token.replaceAll("\uffed", "");
 
@@ -45,9 +53,15 @@ async function start() {
     text.value = example;
     return decode(decoder);
   };
-  const buttons = lines.map((line) => line.split("\t")[0]).map((example) =>
-    regard.element("button", { type: "button", class: "quiet", onclick: () => choose(example) }, regard.label(example)),
-  );
+  const buttons = lines
+    .map((line) => line.split("\t")[0])
+    .map((example) =>
+      regard.element(
+        "button",
+        { type: "button", class: "quiet", onclick: () => choose(example) },
+        regard.label(example),
+      ),
+    );
   examples.append(...buttons);
   form.addEventListener("submit", (event) => {
     event.preventDefault();

@@ -3,6 +3,7 @@
 export const [START, END, UNKNOWN] = [1, 2, 3]; // ids; 0 is padding
 const JOIN = "\uffed"; // in words: no space on this side
 const BEGIN = "\u2581"; // in subwords: a word begins
+// biome-ignore lint/suspicious/noControlCharactersInRegex: these are the characters to replace
 const CONTROL = /[\x01-\x1f\x7f-\x9f\u2028\u2029]/g;
 
 const swapped = (text) => text.replace(/[ \u2423]/g, (sign) => (sign === " " ? "\u2423" : " ")); // how a space is written
@@ -60,14 +61,24 @@ export class Text {
     if (this.kind === "tokens") return text.split(" ").filter(Boolean);
     if (this.kind === "words") return this.words(text.replaceAll(JOIN, "\u25a0"));
     if (this.rules.lower) text = this.normalized(lowered(text));
-    return text.replaceAll(BEGIN, "_").split(" ").filter(Boolean).flatMap((word) => this.subwords(BEGIN + word));
+    return text
+      .replaceAll(BEGIN, "_")
+      .split(" ")
+      .filter(Boolean)
+      .flatMap((word) => this.subwords(BEGIN + word));
   }
 
   detokenize(tokens) {
     if (this.kind === "characters") return swapped(tokens.join(""));
-    if (this.kind === "subwords") return tokens.join("").replaceAll(BEGIN, " ").replace(/^ +| +$/g, "");
+    if (this.kind === "subwords")
+      return tokens
+        .join("")
+        .replaceAll(BEGIN, " ")
+        .replace(/^ +| +$/g, "");
     const line = tokens.filter(Boolean).join(" ");
-    return this.kind === "tokens" ? line : line.replaceAll(` ${JOIN}`, "").replaceAll(`${JOIN} `, "").replaceAll(JOIN, "");
+    return this.kind === "tokens"
+      ? line
+      : line.replaceAll(` ${JOIN}`, "").replaceAll(`${JOIN} `, "").replaceAll(JOIN, "");
   }
 
   tokenText(token) {
@@ -76,7 +87,9 @@ export class Text {
   }
 
   copyToken(token, source) {
-    return this.kind === source.kind && this.kind !== "subwords" ? token : source.tokenText(token).replace(/^ +| +$/g, "");
+    return this.kind === source.kind && this.kind !== "subwords"
+      ? token
+      : source.tokenText(token).replace(/^ +| +$/g, "");
   }
 
   normalized(text) {
@@ -132,7 +145,8 @@ export class Text {
       for (let start = 0; start < end; start++) {
         const piece = letters.slice(start, end).join("");
         const score = this.scores.get(piece) ?? (end - start === 1 ? unknown : undefined);
-        if (score !== undefined && best[start][0] + score > most[0]) most = [best[start][0] + score, [...best[start][1], piece]];
+        if (score !== undefined && best[start][0] + score > most[0])
+          most = [best[start][0] + score, [...best[start][1], piece]];
       }
       best.push(most);
     }

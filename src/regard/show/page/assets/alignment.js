@@ -4,88 +4,76 @@
 regard.view("alignment", (root, data, { section }) => {
   const first = { sentence: 0, hypothesis: 0 };
   const view = { state: { ...first } };
-  const chooser = regard.element("div", { class: "chooser" });
-  const source = regard.element("p", { class: "source" });
-  const list = regard.element("div", { class: "hypotheses", role: "group", "aria-label": "Hypotheses" });
-  const unit = "The number is the score by which hypotheses are ranked: by default the mean log-probability of a token. 0 is certain.";
-  const scored = regard.element("p", { class: "soft" }, unit);
-  const stage = regard.element("div", { class: "stage" });
+  const chooser = el("div.chooser");
+  const source = el("p.source");
+  const list = el("div.hypotheses", { role: "group", "aria-label": "Hypotheses" });
+  const unit =
+    "The number is the score by which hypotheses are ranked: by default the mean log-probability of a token. ";
+  const scored = el("p.soft", unit, "0 is certain.");
+  const stage = el("div.stage");
   root.append(chooser, source, list, scored, stage);
   const select = data.sentences.length > 1 ? chooseSentence(chooser, data.sentences, view, () => show()) : null;
   const show = () => {
     const { state } = view;
     const sentence = data.sentences[state.sentence];
     if (select) select.selectedIndex = state.sentence;
-    source.replaceChildren(...(sentence.grid ? [sentence.name] : [regard.element("b", {}, sentence.name || "Source"), " ", regard.label(sentence.text || sentence.source.join(" "))]));
+    const text = () => [el("b", sentence.name || "Source"), " ", bdi(sentence.text || sentence.source.join(" "))];
+    put(source, sentence.grid ? sentence.name : text());
     source.hidden = Boolean(sentence.grid) && !sentence.name;
     scored.hidden = sentence.hypotheses[0].score === null;
     listHypotheses(list, sentence, state, show);
-    stage.replaceChildren(...staged(sentence, sentence.hypotheses[state.hypothesis], state.hypothesis));
+    put(stage, staged(sentence, sentence.hypotheses[state.hypothesis], state.hypothesis));
     regard.changed();
   };
   if (!select) chooser.remove();
   show();
-  const { integer } = regard.CODES;
   const most = Math.max(...data.sentences.map(({ hypotheses }) => hypotheses.length));
-  const fields = { sentence: { path: "sentence", code: integer(data.sentences.length) }, hypothesis: { path: "hypothesis", code: integer(most) } };
+  const codes = { sentence: regard.CODES.integer(data.sentences.length), hypothesis: regard.CODES.integer(most) };
   const restored = () => {
     view.state.hypothesis = Math.min(view.state.hypothesis, data.sentences[view.state.sentence].hypotheses.length - 1);
     show();
   };
-  regard.keepFields(section, view, () => ({ ...first }), fields, restored, Object.keys(fields));
+  regard.keepFields(section, view, () => ({ ...first }), codes, restored, Object.keys(codes));
 });
 
 function chooseSentence(chooser, sentences, view, show) {
   const of = ({ grid, hypotheses, text, source }) => (grid ? hypotheses[0].text : text || source.join(" "));
   const names = sentences.map((sentence, i) => [i + 1, sentence.name, of(sentence)].filter(Boolean).join("  "));
-  const [label, select] = regard.list(sentences[0].grid ? "Picture" : "Sentence", names, (index) => {
+  const select = regard.list(names, 0, (index) => {
     Object.assign(view.state, { sentence: index, hypothesis: 0 });
     show();
   });
-  chooser.append(label, select);
+  chooser.append(...regard.named(sentences[0].grid ? "Picture" : "Sentence", select));
   return select;
 }
 
 function listHypotheses(list, sentence, state, show) {
   const had = list.contains(document.activeElement);
   list.hidden = sentence.hypotheses.length < 2 && !sentence.hypotheses[0].text;
-  const buttons = sentence.hypotheses.map(({ text, score }, i) =>
-    regard.element(
-      "button",
-      {
-        type: "button",
-        class: "hypothesis",
-        "aria-pressed": String(i === state.hypothesis),
-        onclick: () => {
-          state.hypothesis = i;
-          show();
-        },
-      },
-      score === null ? null : regard.element("span", { class: "score" }, regard.format(score, 3)),
-      regard.label(text),
-    ),
-  );
-  list.replaceChildren(...buttons);
+  const buttons = sentence.hypotheses.map(({ text, score }, i) => {
+    const onclick = () => {
+      state.hypothesis = i;
+      show();
+    };
+    const number = score !== null && el("span.score", regard.format(score, 3));
+    return el("button.hypothesis", { "aria-pressed": String(i === state.hypothesis), onclick }, number, bdi(text));
+  });
+  put(list, buttons);
   regard.roving(buttons.map((button) => [button]));
   if (had) buttons[state.hypothesis].focus();
 }
 
 function staged(sentence, hypothesis, rank) {
-  if (!hypothesis.weights) return [regard.element("p", { class: "note" }, "This model has no attention: there are no weights to show.")];
+  if (!hypothesis.weights) return [el("p.note", "This model has no attention: there are no weights to show.")];
   const weights = regard.array(hypothesis.weights).data;
   if (sentence.grid) return [pictureView(sentence, hypothesis, weights)];
-  if (!hypothesis.tokens.length) return [regard.element("p", { class: "note" }, "There are no tokens: the translation is empty.")];
+  if (!hypothesis.tokens.length) return [el("p.note", "There are no tokens: the translation is empty.")];
   const links = rank === 0 ? sentence.links : []; // given links are those of the first
-  const view = regard.weightsView({
-    rows: hypothesis.tokens,
-    columns: sentence.source,
-    weights,
-    links,
-    names: { row: "Target tokens", column: "source tokens" },
-    warnings: hypothesis.warnings,
-    titles: () => [document.title, hypothesis.text || sentence.name],
-  });
-  return [view.element, links.length ? legend(links, hypothesis, weights, sentence.source.length) : null].filter(Boolean);
+  const names = { row: "Target tokens", column: "source tokens" };
+  const titles = () => [document.title, hypothesis.text || sentence.name];
+  const shown = { rows: hypothesis.tokens, columns: sentence.source, weights, names };
+  const view = regard.weightsView(shown, { links, warnings: hypothesis.warnings, titles });
+  return [view.element, links.length > 0 && legend(links, hypothesis, weights, sentence.source.length)];
 }
 
 function legend(links, hypothesis, weights, m) {
@@ -94,12 +82,8 @@ function legend(links, hypothesis, weights, m) {
     return own.indexOf(own.reduce((most, weight) => Math.max(most, weight), -Infinity));
   });
   const hit = links.filter(([column, row]) => best[row] === column).length;
-  return regard.element(
-    "p",
-    { class: "legend" },
-    regard.element("span", {}, regard.element("i"), "given link"),
-    regard.element("span", {}, `${hit} of ${links.length} lead to the token with the largest weight`),
-  );
+  const count = `${hit} of ${links.length} lead to the token with the largest weight`;
+  return el("p.legend", el("span", el("i"), "given link"), el("span", count));
 }
 
 // ------------------------------------------------------------------------------------------------------ pictures
@@ -115,19 +99,20 @@ function pictureView(sentence, hypothesis, weights) {
     weights: (k) => weights.subarray(k * cells, (k + 1) * cells),
     shown: -1,
   };
-  const large = regard.element("canvas", { class: "large", role: "img" });
-  const line = regard.element("p", { class: "readout", "aria-live": "polite" });
+  const large = el("canvas.large", { role: "img" });
+  const line = el("p.readout", { "aria-live": "polite" });
+  const hint = "Hover, focus or tap a token: what it attends to is orange, the more the stronger.";
+  const idle = hypothesis.tokens.length ? hint : "(no caption)";
   const first = model.picture || !hypothesis.tokens.length ? -1 : 0; // the picture itself comes first
   const shown = Array.from({ length: hypothesis.tokens.length - first }, (_, i) => i + first);
   const panels = shown.map((k) => panel(hypothesis.tokens[k] ?? "the picture", model, k, show));
   function show(k) {
     model.shown = k;
     panels.forEach((button, i) => button.setAttribute("aria-pressed", String(i + first === k)));
-    const where = k < 0 ? "The picture" : `The picture, orange where the model attended at token ${k + 1}: ${hypothesis.tokens[k]}`;
-    large.setAttribute("aria-label", where);
+    const where = k < 0 ? "" : `, orange where the model attended at token ${k + 1}: ${hypothesis.tokens[k]}`;
+    large.setAttribute("aria-label", `The picture${where}`);
     drawPicture(large, model, k, 480);
-    const idle = hypothesis.tokens.length ? "Hover, focus or tap a token: what it attends to is orange, the more the stronger." : "(no caption)";
-    line.replaceChildren(...(k < 0 ? [idle] : strongestCells(hypothesis.tokens[k], model, k)));
+    put(line, k < 0 ? idle : strongestCells(hypothesis.tokens[k], model, k));
   }
   regard.roving([panels]);
   regard.onTheme(() => {
@@ -135,68 +120,46 @@ function pictureView(sentence, hypothesis, weights) {
     show(model.shown);
   });
   show(first);
-  const small = regard.element("div", { class: "panels", role: "group", "aria-label": "Tokens" }, panels);
-  const svg = () => regard.onPaper(() => regard.canvasPicture(hypothesis.text, shown.map((k) => ({ canvas: drawn(model, k), label: hypothesis.tokens[k] ?? "" })), 5));
-  const exported = regard.element("div", { class: "exports" }, regard.exports("the pictures", () => ({ svg, titles: [document.title, hypothesis.text] })));
-  return regard.element("div", { class: "picture" }, notWeights(hypothesis.warnings), line, regard.element("div", {}, exported, large), small);
-}
-
-function drawn(model, k) {
-  const canvas = regard.element("canvas");
-  drawPicture(canvas, model, k, 300);
-  return canvas;
+  const small = el("div.panels", { role: "group", "aria-label": "Tokens" }, panels);
+  const pictures = () =>
+    shown.map((k) => ({ canvas: drawPicture(el("canvas"), model, k, 300), label: hypothesis.tokens[k] ?? "" }));
+  const svg = () => regard.canvasPicture(hypothesis.text, 5, 150, pictures);
+  const exported = regard.exportBar("the pictures", () => ({ svg, titles: [document.title, hypothesis.text] }));
+  return el("div.beside.picture", notWeights(hypothesis.warnings), line, el("div", exported, large), small);
 }
 
 function panel(token, model, k, show) {
-  const canvas = regard.element("canvas", { "aria-hidden": "true" });
-  const button = regard.element(
-    "button",
-    {
-      type: "button",
-      class: "panel",
-      onclick: () => show(k),
-      onfocus: () => show(k),
-      onpointerenter: (event) => event.pointerType !== "touch" && show(k),
-    },
-    canvas,
-    regard.label(token),
-  );
-  drawPicture(canvas, model, k, 120);
-  return button;
+  const canvas = drawPicture(el("canvas", { "aria-hidden": "true" }), model, k, 120);
+  const onpointerenter = (event) => event.pointerType !== "touch" && show(k);
+  return el("button.panel", { onclick: () => show(k), onfocus: () => show(k), onpointerenter }, canvas, bdi(token));
 }
 
 function strongestCells(token, model, k) {
   const weights = model.weights(k);
   const best = regard.best(weights.length, (cell) => weights[cell], 3);
   const cellName = (cell) => `row ${Math.floor(cell / model.grid[1]) + 1}, column ${(cell % model.grid[1]) + 1} `;
-  const list = best.map((cell) => regard.element("span", {}, cellName(cell), regard.element("b", {}, weightText(weights[cell]))));
-  return [regard.label(token), " \u2192 ", ...list];
+  const list = best.map((cell) => el("span", cellName(cell), el("b", weightText(weights[cell]))));
+  return [bdi(token), " \u2192 ", ...list];
 }
 
 // Draw the picture (or, without one, its cells) with the weights of a token smoothed over it.
 function drawPicture(canvas, model, k, longest) {
-  const [h, w] = model.picture ? model.picture.shape : model.grid;
-  const scale = longest / Math.max(h, w);
-  canvas.width = Math.max(1, Math.round(w * scale));
-  canvas.height = Math.max(1, Math.round(h * scale));
-  const context = canvas.getContext("2d");
-  const image = context.createImageData(canvas.width, canvas.height);
-  const shares = k < 0 ? new Float64Array(canvas.width * canvas.height) : smoothed(model.weights(k), model.grid, [canvas.height, canvas.width]);
-  if (model.picture) light(image, shares, model.picture);
-  else regard.colours(shares, image);
-  context.putImageData(image, 0, 0);
+  const shape = (model.picture ? model.picture.shape : model.grid).slice(0, 2);
+  const [height, width] = shape.map((side) => Math.max(1, Math.round((side * longest) / Math.max(...shape))));
+  const shares = k < 0 ? new Float64Array(width * height) : smoothed(model.weights(k), model.grid, [height, width]);
+  if (!model.picture) return regard.paint(canvas, shares, width, height);
+  return pixels(canvas, width, height, (data) => light(data, [height, width], shares, model.picture));
 }
 
 // The picture as it is, under a colour that covers the more of it the larger the weight.
-function light(image, shares, { shape: [h, w], data }) {
-  for (let y = 0, at = 0; y < image.height; y++) {
-    const row = Math.floor((y * h) / image.height) * w;
-    for (let x = 0; x < image.width; x++, at++) {
-      const from = 3 * (row + Math.floor((x * w) / image.width));
-      const share = shares[at];
-      const cover = COVER * share;
-      for (let c = 0; c < 3; c++) image.data[4 * at + c] = Math.round(data[from + c] * (1 - cover) + MARK[c] * cover);
-      image.data[4 * at + 3] = 255;
+function light(pixels, [height, width], shares, { shape: [h, w], data }) {
+  for (let y = 0, at = 0; y < height; y++) {
+    const row = Math.floor((y * h) / height) * w;
+    for (let x = 0; x < width; x++, at++) {
+      const from = 3 * (row + Math.floor((x * w) / width));
+      const cover = COVER * shares[at];
+      for (let c = 0; c < 3; c++) pixels[4 * at + c] = Math.round(data[from + c] * (1 - cover) + MARK[c] * cover);
+      pixels[4 * at + 3] = 255;
     }
   }
 }
@@ -213,7 +176,10 @@ function smoothed(weights, [h, w], [height, width]) {
   }
   const shares = new Float64Array(height * width);
   for (let x = 0; x < width; x++) {
-    const column = monotone(Float64Array.from({ length: h }, (_, i) => across[i * width + x]), height);
+    const column = monotone(
+      Float64Array.from({ length: h }, (_, i) => across[i * width + x]),
+      height,
+    );
     column.forEach((share, y) => (shares[y * width + x] = share));
   }
   return shares;

@@ -9,6 +9,47 @@ let ids = 0;
 let printing = false; // on white paper, whatever the theme
 let exporting = false; // a picture for a file, in the colours of the light theme
 
+// An element "tag.class.class" with attributes, which may be left out, and children. Text always becomes a text node, so
+// labels are never markup. A handler is given as onclick: function; style is an object; false, null and undefined leave an
+// attribute or a child out.
+function el(selector, ...content) {
+  const [tag, ...classes] = selector.split(".");
+  const attributes = Object.getPrototypeOf(content[0] ?? 0) === Object.prototype ? content.shift() : {};
+  const element = tag.startsWith("svg:") ? document.createElementNS(SVG, tag.slice(4)) : document.createElement(tag);
+  if (classes.length) element.setAttribute("class", classes.join(" "));
+  if (tag === "button") element.setAttribute("type", "button");
+  for (const [name, value] of Object.entries(attributes)) {
+    if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+    else if (name === "style") for (const [key, own] of Object.entries(value)) element.style.setProperty(key, own);
+    else if (value === true) element.setAttribute(name, "");
+    else if (value !== false && value !== null && value !== undefined) element.setAttribute(name, value);
+  }
+  return put(element, ...content);
+}
+
+// A label that keeps its own direction: right-to-left words don't turn what stands around them.
+const bdi = (text) => el("bdi.label", text === "" ? "\u00a0" : text);
+
+// Call back at each of these events, whose names have spaces between them.
+function on(target, names, callback, options) {
+  names.split(" ").forEach((name) => target.addEventListener(name, callback, options));
+}
+
+// Act on keys without Ctrl, Alt or Meta: {key: function}.
+function onKeys(target, actions) {
+  on(target, "keydown", (event) => {
+    if (!actions[event.key] || event.ctrlKey || event.metaKey || event.altKey) return;
+    event.preventDefault();
+    actions[event.key](event);
+  });
+}
+
+// Replace all children.
+function put(element, ...children) {
+  element.replaceChildren(...children.flat(Infinity).filter((child) => child !== false && (child ?? null) !== null));
+  return element;
+}
+
 const regard = {
   view(name, draw) {
     views.set(name, draw);
@@ -25,33 +66,18 @@ const regard = {
     const sections = JSON.parse(document.getElementById("data").textContent);
     sections.forEach(({ view, data }) => onPage.add(view).add(data.anchor));
     sections.forEach(({ view, title, data, warnings }, index) => {
-      const root = regard.element("section", { class: `${view} ${data.anchor ?? ""}`.trim(), "aria-labelledby": `title-${index}` });
-      const heading = regard.element("h2", { id: `title-${index}`, dir: "auto" }, title);
+      const root = el("section", { class: `${view} ${data.anchor ?? ""}`.trim(), "aria-labelledby": `title-${index}` });
+      const heading = el("h2", { id: `title-${index}`, dir: "auto" }, title);
       document.getElementById("sections").append(root);
-      root.append(heading, ...warnings.map((text) => regard.element("p", { class: "warning", role: "note", dir: "auto" }, text)));
+      root.append(heading, ...warnings.map((text) => el("p.warning", { role: "note", dir: "auto" }, text)));
       views.get(view)(root, data, { section: index });
     });
     startState();
   },
 
-  // An element with attributes and children. Text always becomes a text node, so labels are never markup.
-  // A handler is given as onclick: function; style is an object; false and null leave an attribute out.
-  element(tag, attributes = {}, ...children) {
-    const element = tag.startsWith("svg:") ? document.createElementNS(SVG, tag.slice(4)) : document.createElement(tag);
-    for (const [name, value] of Object.entries(attributes)) {
-      if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
-      else if (name === "style") for (const [key, own] of Object.entries(value)) element.style.setProperty(key, own);
-      else if (value === true) element.setAttribute(name, "");
-      else if (value !== false && value !== null && value !== undefined) element.setAttribute(name, value);
-    }
-    element.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false));
-    return element;
-  },
+  element: el,
 
-  // A label that keeps its own direction: right-to-left words don't turn what stands around them.
-  label(text) {
-    return regard.element("bdi", { class: "label" }, text === "" ? "\u00a0" : text);
-  },
+  label: bdi,
 
   // An id that no other element of the page has.
   unique: (name) => `${name}-${++ids}`,
@@ -108,14 +134,29 @@ const regard = {
       heading.focus({ preventScroll: true });
       heading.scrollIntoView();
     };
-    return regard.element("a", { href: `#${view}`, onclick: go }, text);
+    return el("a", { href: `#${view}`, onclick: go }, text);
   },
 
   // What to change first and what to watch, with a button that does it.
   first(text, act) {
-    const button = regard.element("button", { type: "button", "data-part": "first", onclick: act }, "Do it");
-    return regard.element("p", { class: "note" }, regard.element("b", {}, "Change this first: "), text, " ", button);
+    const button = el("button", { "data-part": "first", onclick: act }, "Do it");
+    return el("p.note", el("b", "Change this first: "), text, " ", button);
   },
+
+  // What a view is about: texts of steps.json with their values, that of the example, and what to change first.
+  intro(texts, values, about, first, act) {
+    const parts = texts.map((text) => el("p", regard.rich(text, values)));
+    return el("div.intro", parts, about && el("p", about), first && regard.first(first, act));
+  },
+
+  // A control under its name; `more` are the attributes of both.
+  field(name, input, ...more) {
+    input.id ||= regard.unique("field");
+    return el("div.field", el("label", { for: input.id }, name), el("div.row", input, more));
+  },
+
+  // A button that makes all as it was.
+  reset: (act) => el("button.quiet", { "data-part": "reset", onclick: act }, "Reset"),
 
   // Replace all children. The element that had the focus, by its id, its data-part or its name, gets it back.
   renew(root, ...children) {
@@ -129,7 +170,7 @@ const regard = {
   term(text) {
     const key = text.toLowerCase();
     const explanation = TEXTS.terms[key] ?? TEXTS.terms[key.replace(/s$/, "")];
-    const button = regard.element("button", { type: "button", class: "term" }, /_/.test(text) ? regard.formula(text) : text);
+    const button = el("button.term", /_/.test(text) ? regard.formula(text) : text);
     regard.tooltip(button, () => explanation);
     return button;
   },
@@ -139,12 +180,15 @@ const regard = {
     return Number.isFinite(weight) ? `${regard.format(100 * weight, 1)}\u00a0%` : regard.format(weight, 1);
   },
 
-  // The largest finite number, at least this one: what the darkest colour stands for.
+  // The largest finite number, at least this one.
   largest(numbers, least = 0) {
     let most = least;
     for (const x of numbers) if (x > most && x < Infinity) most = x;
     return most || 1;
   },
+
+  // The weight of the darkest colour: the largest, but at least some times that of uniform weights over m keys.
+  darkest: (weights, m) => regard.largest(weights, Math.min(1, RULES.uniform / m)),
 
   // The colour of a weight t from 0 (paper) to 1 (ink) in the present theme, in equal steps for the eye.
   colour(t) {
@@ -152,23 +196,24 @@ const regard = {
     return `rgb(${red} ${green} ${blue})`;
   },
 
+  // The colours of a weight under its text, where `top` has the darkest; none for null.
+  tint(element, weight, top) {
+    const [background, color] = weight === null ? ["", ""] : [regard.colour(weight / top), regard.ink(weight / top)];
+    Object.assign(element.style, { background, color });
+  },
+
   // Black or white, whichever can be read on the colour of t.
   ink(t) {
     return luminance(shade(t)) > 0.179 ? "#000" : "#fff";
   },
 
-  // Fill the pixels of an ImageData with the colours of numbers from 0 to `top`.
-  colours(numbers, image, top = 1) {
-    const table = shades();
-    const pixels = image.data;
-    for (let i = 0, at = 0; i < numbers.length; i++, at += 4) {
-      const colour = table[level(numbers[i] / top)];
-      pixels[at] = colour[0];
-      pixels[at + 1] = colour[1];
-      pixels[at + 2] = colour[2];
-      pixels[at + 3] = 255;
-    }
-    return image;
+  // Draw the colours of numbers from 0 to `top` into a canvas of so many pixels, row by row.
+  paint(canvas, numbers, width, height, top = 1) {
+    const table = new Uint32Array(Uint8Array.from(shades().flatMap((colour) => [...colour, 255])).buffer);
+    return pixels(canvas, width, height, ({ buffer }) => {
+      const words = new Uint32Array(buffer);
+      for (let i = 0; i < numbers.length; i++) words[i] = table[level(numbers[i] / top)];
+    });
   },
 
   dark() {
@@ -197,15 +242,15 @@ const regard = {
   // Show what text() returns in a small box while the pointer is on the target or the target has the focus.
   tooltip(target, text) {
     const show = (event) => showTip(target, text(event));
-    ["pointerenter", "focus", "click"].forEach((name) => target.addEventListener(name, show));
-    target.addEventListener("pointerleave", (event) => event.pointerType === "mouse" && hideTip());
-    target.addEventListener("blur", hideTip);
-    target.addEventListener("keydown", (event) => event.key === "Escape" && hideTip());
+    on(target, "pointerenter focus click", show);
+    on(target, "pointerleave", (event) => event.pointerType === "mouse" && hideTip());
+    on(target, "blur", hideTip);
+    onKeys(target, { Escape: hideTip });
   },
 
   // A box that scrolls sideways where its content is too wide, with the keyboard, too.
   scroller(name, ...children) {
-    const box = regard.element("div", { class: "scroll", role: "group", "aria-label": name }, children);
+    const box = el("div.scroll", { role: "group", "aria-label": name }, children);
     const measured = new ResizeObserver(() => {
       if (box.scrollWidth > box.clientWidth) box.setAttribute("tabindex", "0");
       else box.removeAttribute("tabindex");
@@ -214,72 +259,90 @@ const regard = {
     return box;
   },
 
-  // Buttons of which one is chosen: options [[value, text or element], ...]. The arrow keys move and choose.
-  choices(name, options, current, choose) {
+  // Buttons of which one is chosen: {value: text} or [[value, text or element], ...]. The arrow keys move and choose.
+  choices(name, known, current, choose) {
+    const options = Array.isArray(known) ? known : Object.entries(known);
     const pick = (k) => {
       set(options[k][0]);
       choose(options[k][0]);
     };
     const buttons = options.map(([, content], k) => {
-      const onkeydown = (event) => {
-        const next = { ArrowRight: k + 1, ArrowDown: k + 1, ArrowLeft: k - 1, ArrowUp: k - 1, Home: 0, End: options.length - 1 }[event.key];
-        if (next === undefined) return;
-        event.preventDefault();
+      const button = el("button", { role: "radio", onclick: () => pick(k) }, content);
+      const go = (next) => () => {
         const to = (next + options.length) % options.length;
         buttons[to].focus();
         pick(to);
       };
-      return regard.element("button", { type: "button", role: "radio", onclick: () => pick(k), onkeydown }, content);
+      const [forth, back] = [go(k + 1), go(k - 1)];
+      onKeys(button, { ArrowRight: forth, ArrowDown: forth, ArrowLeft: back, ArrowUp: back, Home: go(0), End: go(-1) });
+      return button;
     });
-    const set = (chosen) =>
+    const set = (chosen) => {
+      const tab = Math.max(
+        0,
+        options.findIndex(([value]) => value === chosen),
+      );
       options.forEach(([value], k) => {
         buttons[k].setAttribute("aria-checked", String(value === chosen));
-        buttons[k].setAttribute("tabindex", value === chosen || (k === 0 && options.every(([other]) => other !== chosen)) ? "0" : "-1");
+        buttons[k].setAttribute("tabindex", k === tab ? "0" : "-1");
       });
+    };
     set(current);
-    return { element: regard.element("div", { class: "choices", role: "radiogroup", "aria-label": name }, buttons), set };
+    return { element: el("div.choices", { role: "radiogroup", "aria-label": name }, buttons), set };
   },
 
-  // A list of texts to choose one from, after its name; `choose` gets the index.
-  list(name, texts, choose) {
-    const options = texts.map((text) => regard.element("option", { dir: "auto" }, text));
-    const select = regard.element("select", { id: regard.unique("list"), onchange: () => choose(select.selectedIndex) }, options);
-    return [regard.element("label", { for: select.id }, name), select];
+  // A list to choose one from: {value: text}, or texts, of which `choose` gets the index.
+  list(texts, current, choose) {
+    const options = Object.entries(texts).map(([value, text]) =>
+      el("option", { value, dir: "auto", selected: value === String(current) }, text),
+    );
+    const chosen = () => (Array.isArray(texts) ? select.selectedIndex : select.value);
+    const select = el("select", { onchange: () => choose(chosen()) }, options);
+    return select;
+  },
+
+  // The same after its name.
+  named(name, select) {
+    select.id = regard.unique("list");
+    return [el("label", { for: select.id }, name), select];
   },
 
   // A function that acts once before the next frame, however often it is called.
   later(action) {
     let waiting = false;
+    const act = () => {
+      waiting = false;
+      action();
+    };
     return () => {
-      if (!waiting) requestAnimationFrame(() => ((waiting = false), action()));
+      if (!waiting) requestAnimationFrame(act);
       waiting = true;
     };
   },
 
-  // One tab stop for a grid of elements (rows of columns): the arrow keys move the focus. Returns a function that
-  // focuses a cell. `skip` are keys that the cells use themselves.
+  // One tab stop for a grid of elements (rows of columns): the arrow keys move the focus. `skip` are keys
+  // that the cells use themselves.
   roving(rows, { skip = [] } = {}) {
     let current = rows[0]?.[0];
     rows.flat().forEach((cell) => cell.setAttribute("tabindex", cell === current ? "0" : "-1"));
     const go = (cell) => {
-      if (!cell) return false;
       current.setAttribute("tabindex", "-1");
       cell.setAttribute("tabindex", "0");
       current = cell;
       cell.focus();
-      return true;
     };
     rows.forEach((row, i) =>
       row.forEach((cell, j) => {
-        cell.addEventListener("keydown", (event) => {
+        on(cell, "keydown", (event) => {
           if (skip.includes(event.key) || event.ctrlKey || event.metaKey) return;
           const target = neighbour(rows, i, j, event.key);
-          if (target && go(target)) event.preventDefault();
+          if (!target) return;
+          go(target);
+          event.preventDefault();
         });
-        cell.addEventListener("focus", () => cell !== current && go(cell));
+        on(cell, "focus", () => cell !== current && go(cell));
       }),
     );
-    return (i, j) => go(rows[i]?.[j]);
   },
 };
 
@@ -308,7 +371,10 @@ function rounded(x, digits) {
 }
 
 function tiny(x, digits) {
-  return x.toExponential(Math.max(0, Math.min(digits, 2))).replaceAll("-", "\u2212").replace("e+", "e");
+  return x
+    .toExponential(Math.max(0, Math.min(digits, 2)))
+    .replaceAll("-", "\u2212")
+    .replace("e+", "e");
 }
 
 // "q_i", "s_{t-1}" and single letters become variables with indices; the rest stays as it is.
@@ -317,10 +383,21 @@ regard.formula = (text) => {
   const elements = parts.map((part) => {
     const match = /^([\p{L}])(?:_\{?([^}]*)\}?)?$/u.exec(part);
     if (!match) return part;
-    return regard.element("var", {}, match[1], match[2] ? regard.element("sub", {}, match[2]) : null);
+    return el("var", match[1], match[2] ? el("sub", match[2]) : null);
   });
-  return regard.element("span", { class: "math" }, elements);
+  return el("span.math", elements);
 };
+
+// The path of an arrow whose head has two wings of a size, at an angle to its shaft.
+regard.arrow = ([x1, y1], [x2, y2], size, spread) => {
+  const angle = Math.atan2(y2 - y1, x2 - x1);
+  const wing = (turn) => `${x2 - size * Math.cos(angle + turn)} ${y2 - size * Math.sin(angle + turn)}`;
+  return `M${x1} ${y1}L${x2} ${y2}M${wing(spread)}L${x2} ${y2}L${wing(-spread)}`;
+};
+
+// A list in parts of a size.
+regard.parts = (list, size) =>
+  Array.from({ length: Math.ceil(list.length / size) }, (_, k) => list.slice(k * size, (k + 1) * size));
 
 // A whole number with commas between thousands.
 regard.count = (number) => number.toLocaleString("en-US");
@@ -337,11 +414,20 @@ regard.best = (length, value, most) => {
   return best;
 };
 
+// A canvas whose pixels `fill` sets, red, green, blue and opacity of each.
+function pixels(canvas, width, height, fill) {
+  [canvas.width, canvas.height] = [width, height];
+  const context = canvas.getContext("2d");
+  const image = context.createImageData(width, height);
+  fill(image.data);
+  context.putImageData(image, 0, 0);
+  return canvas;
+}
+
 // A canvas with as many pixels as the screen, or paper, has for it.
 regard.sharp = (canvas, width, height) => {
   const ratio = Math.min(printing ? 2 : devicePixelRatio || 1, 8192 / Math.max(width, height, 1));
-  canvas.width = Math.round(width * ratio);
-  canvas.height = Math.round(height * ratio);
+  [canvas.width, canvas.height] = [Math.round(width * ratio), Math.round(height * ratio)];
   const context = canvas.getContext("2d");
   context.setTransform(ratio, 0, 0, ratio, 0, 0);
   return context;
@@ -349,28 +435,34 @@ regard.sharp = (canvas, width, height) => {
 
 // A colour of base.css as a canvas understands it: light-dark() is resolved by an element only.
 regard.themeColour = (name) => {
-  probe ??= document.body.appendChild(regard.element("i", { hidden: true }));
+  probe ??= document.body.appendChild(el("i", { hidden: true }));
   probe.style.colorScheme = regard.dark() ? "dark" : "light";
   probe.style.color = `var(${name})`;
   return getComputedStyle(probe).color;
 };
 let probe = null;
 
-regard.gradient = () => `linear-gradient(to right, ${[0, 0.25, 0.5, 0.75, 1].map(regard.colour).join(", ")})`;
+// The colours between two texts, which are the numbers that they stand for.
+regard.colourBar = (low, high) => {
+  const bar = el("span.colour-bar", { "aria-hidden": "true" });
+  bar.style.background = `linear-gradient(to right, ${[0, 0.25, 0.5, 0.75, 1].map(regard.colour).join(", ")})`;
+  return [low, bar, high];
+};
 
 // ------------------------------------------------------------------------------------------------------ colours
 
-// Stops in OKLCH, where equal steps of lightness look equal: [lightness, chroma, hue].
+// Stops in OKLCH, where equal steps of lightness look equal.
 const STOPS = {
-  light: [[0.99, 0.004, 265], [0.8, 0.095, 258], [0.55, 0.185, 264], [0.3, 0.13, 272]],
-  dark: [[0.235, 0.015, 268], [0.42, 0.12, 266], [0.66, 0.155, 258], [0.93, 0.055, 240]],
+  light: { lightness: [0.99, 0.8, 0.55, 0.3], chroma: [0.004, 0.095, 0.185, 0.13], hue: [265, 258, 264, 272] },
+  dark: { lightness: [0.235, 0.42, 0.66, 0.93], chroma: [0.015, 0.12, 0.155, 0.055], hue: [268, 266, 258, 240] },
 };
-const tables = { light: null, dark: null };
+const tables = {};
 
 // The colours of the present theme. A browser takes long to determine the theme, so it is asked once for many colours.
 function shades() {
   const theme = regard.dark() ? "dark" : "light";
-  return (tables[theme] ??= Array.from({ length: 256 }, (_, i) => srgb(between(STOPS[theme], i / 255))));
+  tables[theme] ??= Array.from({ length: 256 }, (_, i) => srgb(between(STOPS[theme], i / 255)));
+  return tables[theme];
 }
 
 const level = (t) => Math.round(255 * Math.min(1, Math.max(0, Number.isNaN(t) ? 0 : t)));
@@ -378,9 +470,9 @@ const level = (t) => Math.round(255 * Math.min(1, Math.max(0, Number.isNaN(t) ? 
 const shade = (t) => shades()[level(t)];
 
 function between(stops, t) {
-  const position = t * (stops.length - 1);
-  const i = Math.min(Math.floor(position), stops.length - 2);
-  return stops[i].map((from, k) => from + (position - i) * (stops[i + 1][k] - from));
+  const position = 3 * t;
+  const i = Math.min(Math.floor(position), 2);
+  return Object.values(stops).map((at) => at[i] + (position - i) * (at[i + 1] - at[i]));
 }
 
 // OKLCH to 8-bit sRGB (Ottosson 2020).
@@ -395,7 +487,8 @@ function srgb([lightness, chroma, hue]) {
     -1.2684380046 * l + 2.6097574011 * m - 0.3413193965 * s,
     -0.0041960863 * l - 0.7034186147 * m + 1.707614701 * s,
   ];
-  return linear.map((x) => Math.round(255 * Math.min(1, Math.max(0, x <= 0.0031308 ? 12.92 * x : 1.055 * x ** (1 / 2.4) - 0.055))));
+  const curved = linear.map((x) => (x <= 0.0031308 ? 12.92 * x : 1.055 * x ** (1 / 2.4) - 0.055));
+  return curved.map((x) => Math.round(255 * Math.min(1, Math.max(0, x))));
 }
 
 function luminance(colour) {
@@ -411,48 +504,54 @@ function showTheme() {
 }
 
 function startTheme() {
-  document.getElementById("theme").addEventListener("click", () => {
+  on(document.getElementById("theme"), "click", () => {
     document.documentElement.dataset.theme = regard.dark() ? "light" : "dark";
     showTheme();
   });
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", showTheme);
+  on(matchMedia("(prefers-color-scheme: dark)"), "change", showTheme);
   const print = (now) => () => {
     printing = now;
     document.querySelectorAll("details").forEach((part) => part.toggleAttribute("open", now || part.open));
     showTheme();
   };
-  addEventListener("beforeprint", print(true));
-  addEventListener("afterprint", print(false));
-  addEventListener("pointerdown", (event) => event.target.closest(".term") || hideTip());
+  on(window, "beforeprint", print(true));
+  on(window, "afterprint", print(false));
+  on(window, "pointerdown", (event) => event.target.closest(".term") || hideTip());
   showTheme();
 }
 
 // In a frame: tell frame.js around it the height of the page, and take the theme that it tells.
 function startFrame() {
   let told = null;
-  addEventListener("message", ({ source, data }) => {
+  on(window, "message", ({ source, data }) => {
     if (source !== parent || !data.regardTheme || data.regardTheme === told) return;
     told = document.documentElement.dataset.theme = data.regardTheme;
     showTheme();
   });
   const root = document.documentElement;
-  const tell = () => root.offsetHeight && parent.postMessage({ regardHeight: Math.ceil(root.getBoundingClientRect().height) }, "*");
+  const tell = () =>
+    root.offsetHeight && parent.postMessage({ regardHeight: Math.ceil(root.getBoundingClientRect().height) }, "*");
   new ResizeObserver(tell).observe(root);
 }
 
 let tip = null;
 
 function showTip(target, text) {
-  tip ??= document.body.appendChild(regard.element("div", { class: "tooltip", role: "tooltip", id: "tooltip" }));
+  tip ??= document.body.appendChild(el("div.tooltip", { role: "tooltip", id: "tooltip" }));
   document.querySelectorAll('[aria-describedby="tooltip"]').forEach((old) => old.removeAttribute("aria-describedby"));
   target.setAttribute("aria-describedby", "tooltip");
   tip.replaceChildren(text);
   tip.hidden = false;
   const box = target.getBoundingClientRect();
-  const left = Math.min(Math.max(8, box.left + box.width / 2 - tip.offsetWidth / 2), innerWidth - tip.offsetWidth - 8);
   const above = box.top - tip.offsetHeight - 8;
-  tip.style.setProperty("left", `${left + scrollX}px`);
-  tip.style.setProperty("top", `${(above < 0 ? box.bottom + 8 : above) + scrollY}px`);
+  placeBox(tip, box.left + box.width / 2 - tip.offsetWidth / 2, above < 0 ? box.bottom + 8 : above);
+}
+
+// Place a box on the page by its left and top on the screen, inside of the screen's sides.
+function placeBox(box, left, top) {
+  const most = document.documentElement.clientWidth - box.offsetWidth - 8;
+  box.style.setProperty("left", `${Math.max(8, Math.min(left, most)) + scrollX}px`);
+  box.style.setProperty("top", `${top + scrollY}px`);
 }
 
 function hideTip() {

@@ -5,19 +5,17 @@ const CLOSEST = 8; // tokens across the view, at least
 
 regard.view("long", (root, data) => {
   const model = longModel(data);
-  const canvas = regard.element("canvas", { class: "long-canvas", tabindex: "0", role: "img", "aria-label": longName(data) });
-  const map = regard.element("canvas", { class: "long-map", "aria-hidden": "true" });
-  const line = regard.element("p", { class: "readout", "aria-live": "polite" });
-  const legend = regard.element("p", { class: "colour-scale" });
-  const row = regard.element("div", { class: "long-row" });
-  const ticks = { rows: regard.element("div", { class: "ticks rows", "aria-hidden": "true" }), columns: regard.element("div", { class: "ticks columns", "aria-hidden": "true" }) };
+  const canvas = el("canvas.long-canvas", { tabindex: "0", role: "img", "aria-label": longDescription(data) });
+  const map = el("canvas.long-map", { "aria-hidden": "true" });
+  const line = el("p.readout", { "aria-live": "polite" });
+  const legend = el("p.colour-scale");
+  const row = el("div.long-row");
+  const [rows, columns] = ["rows", "columns"].map((side) => el(`div.ticks.${side}`, { "aria-hidden": "true" }));
+  const ticks = { rows, columns };
   const view = { model, canvas, ticks, map, line, legend, row, window: fullViewport(data), at: null };
   view.redraw = regard.later(() => drawLong(view));
-  root.append(
-    longControls(view),
-    line,
-    regard.element("div", { class: "long-body" }, regard.element("div", { class: "long-axes" }, ticks.columns, ticks.rows, canvas), regard.element("div", { class: "long-side" }, map, legend, row)),
-  );
+  const picture = el("div.long-axes", columns, rows, canvas);
+  root.append(longControls(view), line, el("div.beside.long-body", picture, el("div.long-side", map, legend, row)));
   moveWithPointer(view);
   moveWithKeys(view);
   new ResizeObserver(view.redraw).observe(canvas);
@@ -29,8 +27,9 @@ regard.view("long", (root, data) => {
   describe(view, null);
 });
 
-const longName = ({ queries, keys }) =>
-  `Attention of ${regard.count(queries)} queries to ${regard.count(keys)} keys. The arrow keys move, plus and minus zoom, 0 shows all, Enter picks the query in the middle.`;
+const longDescription = ({ queries, keys }) =>
+  `Attention of ${regard.count(queries)} queries to ${regard.count(keys)} keys. ` +
+  "The arrow keys move, plus and minus zoom, 0 shows all, Enter picks the query in the middle.";
 
 const fullViewport = ({ queries, keys }) => ({ top: 0, left: 0, height: queries, width: keys });
 
@@ -87,22 +86,14 @@ function strengths(weights, top, scale) {
   return weights.map((weight) => (weight > 0 ? Math.max(0.02, 1 + Math.log10(weight / top) / DECADES) : 0));
 }
 
-function paint(model, depth) {
+function painted(model, depth) {
   const key = [model.head, model.kind, model.scale, depth].join();
   if (!model.painted.has(key)) {
-    const level = levelOf(model, depth);
-    const top = topOf(model);
-    model.painted.set(key, painted(level[model.kind], level.rows, level.columns, top, model.scale));
+    const { [model.kind]: weights, rows, columns } = levelOf(model, depth);
+    const shares = strengths(weights, topOf(model), model.scale);
+    model.painted.set(key, regard.paint(el("canvas"), shares, columns, rows));
   }
   return model.painted.get(key);
-}
-
-function painted(weights, rows, columns, top, scale) {
-  const canvas = document.createElement("canvas");
-  [canvas.width, canvas.height] = [columns, rows];
-  const context = canvas.getContext("2d");
-  context.putImageData(regard.colours(strengths(weights, top, scale), context.createImageData(columns, rows)), 0, 0);
-  return canvas;
 }
 
 // ------------------------------------------------------------------------------------------------------ drawing
@@ -116,7 +107,7 @@ function drawLong(view) {
   const context = canvas.getContext("2d");
   context.imageSmoothingEnabled = false;
   const depth = depthFor(model, viewport, canvas);
-  drawLevel(context, paint(model, depth), levelOf(model, depth), viewport, width, height);
+  drawLevel(context, model, depth, viewport);
   drawPicked(context, view, width, height);
   drawMap(map, model, viewport);
   showLegend(view);
@@ -131,8 +122,10 @@ function depthFor(model, viewport, { width, height }) {
   return depth;
 }
 
-function drawLevel(context, picture, { size: [down, across] }, { top, left, height, width }, w, h) {
-  context.drawImage(picture, left / across, top / down, width / across, height / down, 0, 0, w, h);
+function drawLevel(context, model, depth, { top, left, height, width }) {
+  const [down, across] = levelOf(model, depth).size;
+  const part = [left / across, top / down, width / across, height / down];
+  context.drawImage(painted(model, depth), ...part, 0, 0, context.canvas.width, context.canvas.height);
 }
 
 function drawPicked(context, { picked, window: viewport }, width, height) {
@@ -150,7 +143,7 @@ function drawMap(map, model, viewport) {
   const context = map.getContext("2d");
   let depth = 0;
   while (levelOf(model, depth).rows > map.height && levelOf(model, depth).rows > 1) depth++;
-  drawLevel(context, paint(model, depth), levelOf(model, depth), fullViewport(model.data), map.width, map.height);
+  drawLevel(context, model, depth, fullViewport(model.data));
   context.strokeStyle = "rgb(255 140 60)";
   context.lineWidth = 2;
   const box = [viewport.left * side, viewport.top * side, viewport.width * side, viewport.height * side];
@@ -160,46 +153,44 @@ function drawMap(map, model, viewport) {
 function showLegend({ model, legend }) {
   const top = topOf(model);
   const low = model.scale === "log" ? top / 10 ** DECADES : 0;
-  const bar = regard.element("span", { class: "colour-bar", "aria-hidden": "true" });
-  bar.style.background = regard.gradient();
-  legend.replaceChildren(brief(low), bar, brief(top));
+  put(legend, regard.colourBar(twoDigits(low), twoDigits(top)));
 }
 
 // Two digits of a weight, without an exponent where it can be read.
-const brief = (weight) => String(Number(weight.toPrecision(2))).replace("e-", "e\u2212");
+const twoDigits = (weight) => String(Number(weight.toPrecision(2))).replace("e-", "e\u2212");
 
 // The numbers of the queries and keys at the sides of the picture.
 function showTicks({ ticks, model, window: { top, left, height, width } }) {
-  const side = (name, ...range) => tickTexts(...range).map(([share, text]) => regard.element("span", { style: { [name]: `${100 * share}%` } }, text));
-  ticks.rows.replaceChildren(...side("top", top, height, model.data.queries));
-  ticks.columns.replaceChildren(...side("left", left, width, model.data.keys));
+  const side = (name, ...range) =>
+    tickTexts(...range).map(([share, text]) => el("span", { style: { [name]: `${100 * share}%` } }, text));
+  put(ticks.rows, side("top", top, height, model.data.queries));
+  put(ticks.columns, side("left", left, width, model.data.keys));
 }
 
-const tickTexts = (first, extent, most) => [0, 0.25, 0.5, 0.75, 1].map((share) => [share, regard.count(Math.min(most, Math.floor(first + share * extent) + (share < 1 ? 1 : 0)))]);
+function tickTexts(first, extent, most) {
+  const token = (share) => Math.min(most, Math.floor(first + share * extent) + (share < 1 ? 1 : 0));
+  return [0, 0.25, 0.5, 0.75, 1].map((share) => [share, regard.count(token(share))]);
+}
 
 // What is seen at present, with the indices of queries and keys.
-function longPicture({ model, canvas, window: viewport }) {
-  const size = [canvas.clientWidth, canvas.clientHeight];
-  const copy = regard.element("canvas", { width: 2 * size[0], height: 2 * size[1] });
-  const context = copy.getContext("2d");
-  context.imageSmoothingEnabled = false;
-  model.painted.clear();
-  drawLevel(context, paint(model, depthFor(model, viewport, copy)), levelOf(model, depthFor(model, viewport, copy)), viewport, copy.width, copy.height);
-  model.painted.clear();
-  const [x, y] = [80, 70];
-  const { top, left, height, width } = viewport;
-  const title = `Head ${model.head + 1}, ${model.kind === "mean" ? "mean" : "largest"} weight of a block`;
-  return regard.element(
-    "svg:svg",
-    { viewBox: `0 0 ${x + size[0] + 40} ${y + size[1] + 20}`, "aria-label": title, ...FONT },
-    pictureText(title, 12, 25, { "font-weight": 600 }),
-    pictureText("Keys", x + size[0] / 2, 44, { "text-anchor": "middle" }),
-    pictureText("Queries", 16, y + size[1] / 2, { "text-anchor": "middle", transform: `rotate(-90 16 ${y + size[1] / 2})` }),
-    tickTexts(left, width, model.data.keys).map(([share, text]) => pictureText(text, x + share * size[0], y - 8, { "text-anchor": "middle" })),
-    tickTexts(top, height, model.data.queries).map(([share, text]) => pictureText(text, x - 8, y + share * size[1] + 4.5, { "text-anchor": "end" })),
-    regard.element("svg:image", { x, y, width: size[0], height: size[1], href: copy.toDataURL(), preserveAspectRatio: "none" }),
-  );
-}
+const longPicture = ({ model, canvas, window: viewport }) =>
+  pictured(`Head ${model.head + 1}, ${model.kind === "mean" ? "mean" : "largest"} weight of a block`, () => {
+    const [wide, high] = [canvas.clientWidth, canvas.clientHeight];
+    const copy = el("canvas", { width: 2 * wide, height: 2 * high });
+    const context = copy.getContext("2d");
+    context.imageSmoothingEnabled = false;
+    model.painted.clear(); // what is on the screen may be dark
+    drawLevel(context, model, depthFor(model, viewport, copy), viewport);
+    model.painted.clear();
+    const [x, y] = [80, 70];
+    const { top, left, height, width } = viewport;
+    const { queries, keys } = model.data;
+    const across = ([share, text]) => pictureText(text, x + share * wide, y - 8, MIDDLE);
+    const down = ([share, text]) => pictureText(text, x - 8, y + share * high + 4.5, { "text-anchor": "end" });
+    const names = [pictureText("Keys", x + wide / 2, 44, MIDDLE), upright("Queries", 16, y + high / 2)];
+    const texts = [names, tickTexts(left, width, keys).map(across), tickTexts(top, height, queries).map(down)];
+    return [x + wide + 40, y + high + 20, texts, pictureCanvas(copy, [x, y, wide, high])];
+  });
 
 // ----------------------------------------------------------------------------------------------------- controls
 
@@ -212,20 +203,24 @@ function longControls(view) {
   };
   const choice = (name, options, key) => regard.choices(name, options, model[key], shown(key)).element;
   const heads = Array.from({ length: model.heads }, (_, k) => `head ${k + 1}`);
-  const zoom = [["\u2212", "zoom out", 2], ["+", "zoom in", 0.5], ["All", "show all", 0]].map(([sign, name, factor]) =>
-    regard.element("button", { type: "button", "aria-label": name, onclick: () => zoomBy(view, factor) }, sign),
+  const zooms = { "\u2212": ["zoom out", 2], "+": ["zoom in", 0.5], All: ["show all", 0] };
+  const zoom = Object.entries(zooms).map(([sign, [name, factor]]) =>
+    el("button", { "aria-label": name, onclick: () => zoomBy(view, factor) }, sign),
   );
-  return regard.element(
-    "div",
-    { class: "chooser" },
-    model.heads > 1 && regard.list("Head", heads, (head) => {
-      shown("head")(head);
-      if (view.picked !== undefined) pickRow(view, view.picked);
-    }),
-    choice("Summary of a block", [["maximum", "largest"], ["mean", "mean"]], "kind"),
-    choice("Scale", [["log", "log"], ["linear", "linear"]], "scale"),
-    regard.element("div", { class: "groups" }, zoom),
-    regard.exports("this part", () => ({ svg: () => regard.onPaper(() => longPicture(view)), titles: [document.title, `head ${model.head + 1}`] })),
+  const head = regard.list(heads, model.head, (head) => {
+    shown("head")(head);
+    if (view.picked !== undefined) pickRow(view, view.picked);
+  });
+  return el(
+    "div.chooser",
+    model.heads > 1 && regard.named("Head", head),
+    choice("Summary of a block", { maximum: "largest", mean: "mean" }, "kind"),
+    choice("Scale", { log: "log", linear: "linear" }, "scale"),
+    el("div.groups", zoom),
+    regard.exports("this part", () => ({
+      svg: () => longPicture(view),
+      titles: [document.title, `head ${model.head + 1}`],
+    })),
   );
 }
 
@@ -237,7 +232,8 @@ function zoomBy(view, factor, { x = 0.5, y = 0.5 } = {}) {
   else {
     const least = Math.max(Math.min(CLOSEST, queries) / old.height, Math.min(CLOSEST, keys) / old.width);
     const by = Math.max(factor, Math.min(1, least));
-    view.window = { top: old.top + y * old.height * (1 - by), left: old.left + x * old.width * (1 - by), height: old.height * by, width: old.width * by };
+    const [top, left] = [old.top + y * old.height * (1 - by), old.left + x * old.width * (1 - by)];
+    view.window = { top, left, height: old.height * by, width: old.width * by };
   }
   keepInside(view);
   view.redraw();
@@ -260,22 +256,17 @@ function moveBy(view, down, across) {
 }
 
 function moveWithKeys(view) {
-  const actions = {
-    ArrowUp: () => moveBy(view, -0.1, 0),
-    ArrowDown: () => moveBy(view, 0.1, 0),
-    ArrowLeft: () => moveBy(view, 0, -0.1),
-    ArrowRight: () => moveBy(view, 0, 0.1),
-    "+": () => zoomBy(view, 0.5),
-    "=": () => zoomBy(view, 0.5),
-    "-": () => zoomBy(view, 2),
-    0: () => zoomBy(view, 0),
-    Enter: () => pickRow(view, positionAt(view, { x: 0.5, y: 0.5 }).row),
+  const middle = { x: 0.5, y: 0.5 };
+  const told = (act) => () => {
+    act();
+    describe(view, middle);
   };
-  view.canvas.addEventListener("keydown", (event) => {
-    if (!actions[event.key] || event.ctrlKey || event.metaKey) return;
-    event.preventDefault();
-    actions[event.key]();
-    describe(view, { x: 0.5, y: 0.5 });
+  const move = (down, across) => told(() => moveBy(view, down, across));
+  const zoom = (factor) => told(() => zoomBy(view, factor));
+  onKeys(view.canvas, {
+    ...{ ArrowUp: move(-0.1, 0), ArrowDown: move(0.1, 0), ArrowLeft: move(0, -0.1), ArrowRight: move(0, 0.1) },
+    ...{ "+": zoom(0.5), "=": zoom(0.5), "-": zoom(2), 0: zoom(0) },
+    Enter: told(() => pickRow(view, positionAt(view, middle).row)),
   });
 }
 
@@ -292,12 +283,12 @@ function moveWithPointer(view) {
     const [a, b] = [...down.values()];
     return Math.hypot(a.x - b.x, a.y - b.y);
   };
-  canvas.addEventListener("pointerdown", (event) => {
+  on(canvas, "pointerdown", (event) => {
     if (!down.size) moved = 0;
     down.set(event.pointerId, share(event));
     canvas.setPointerCapture(event.pointerId);
   });
-  canvas.addEventListener("pointermove", (event) => {
+  on(canvas, "pointermove", (event) => {
     const now = share(event);
     if (!down.has(event.pointerId)) return describe(view, now);
     const before = down.get(event.pointerId);
@@ -308,26 +299,25 @@ function moveWithPointer(view) {
     else moveBy(view, before.y - now.y, before.x - now.x);
   });
   const up = (event) => {
-    if (down.delete(event.pointerId) && event.type === "pointerup" && moved < 0.01) pickRow(view, positionAt(view, share(event)).row);
+    const clicked = down.delete(event.pointerId) && event.type === "pointerup" && moved < 0.01;
+    if (clicked) pickRow(view, positionAt(view, share(event)).row);
   };
-  canvas.addEventListener("pointerup", up);
-  canvas.addEventListener("pointercancel", up);
-  canvas.addEventListener("pointerleave", () => describe(view, null));
-  canvas.addEventListener("wheel", (event) => {
+  on(canvas, "pointerup pointercancel", up);
+  on(canvas, "pointerleave", () => describe(view, null));
+  const wheel = (event) => {
     if (!event.ctrlKey && document.activeElement !== canvas) return;
     event.preventDefault();
     zoomBy(view, 2 ** (event.deltaY / 300), share(event));
-  }, { passive: false });
+  };
+  on(canvas, "wheel", wheel, { passive: false });
 }
 
 // ------------------------------------------------------------------------------------------------------ readout
 
 function positionAt({ window: viewport, model }, { x, y }) {
-  const within = (token, most) => Math.min(most - 1, Math.max(0, Math.floor(token)));
-  return {
-    row: within(viewport.top + y * viewport.height, model.data.queries),
-    column: within(viewport.left + x * viewport.width, model.data.keys),
-  };
+  const { queries, keys } = model.data;
+  const [row, column] = [viewport.top + y * viewport.height, viewport.left + x * viewport.width].map(Math.floor);
+  return { row: within(row, queries), column: within(column, keys) };
 }
 
 // The finest summary of a position.
@@ -343,24 +333,26 @@ function describe(view, at) {
   view.at = at;
   const { line, model } = view;
   const { queries, keys, query_labels: rows, key_labels: columns } = model.data;
-  if (!at) {
-    line.replaceChildren(`${regard.count(queries)} queries, ${regard.count(keys)} keys. Drag to move; + and \u2212 zoom; a click picks a query.`);
-    return;
-  }
+  const counts = `${regard.count(queries)} queries, ${regard.count(keys)} keys.`;
+  if (!at) return put(line, `${counts} Drag to move; + and \u2212 zoom; a click picks a query.`);
   const cell = summaryAt(view, positionAt(view, at));
   const [down, across] = cell.level.size;
-  const number = (value) => regard.element("b", {}, regard.weight(value, 4));
-  const ranges = [range("query", "queries", cell.top, down, queries, rows), " \u2192 ", range("key", "keys", cell.left, across, keys, columns), " "];
-  const single = down === 1 && across === 1;
-  line.replaceChildren(...ranges, ...(single ? [number(cell.maximum)] : ["largest ", number(cell.maximum), " mean ", number(cell.mean)]));
+  const number = (value) => el("b", regard.weight(value, 4));
+  const [row, column] = [
+    range("query", "queries", cell.top, down, queries, rows),
+    range("key", "keys", cell.left, across, keys, columns),
+  ];
+  const both = () => ["largest ", number(cell.maximum), " mean ", number(cell.mean)];
+  return put(line, row, " \u2192 ", column, " ", down === 1 && across === 1 ? number(cell.maximum) : both());
 }
 
 function range(one, many, start, size, length, labels) {
   const stop = Math.min(start + size, length);
-  const name = stop - start === 1 ? `${one} ${regard.count(start + 1)}` : `${many} ${regard.count(start + 1)}\u2013${regard.count(stop)}`;
+  const single = stop - start === 1;
+  const [first, last] = [start + 1, stop].map(regard.count);
+  const name = single ? `${one} ${first}` : `${many} ${first}\u2013${last}`;
   if (!labels) return name;
-  const own = stop - start === 1 ? [labels[start]] : [labels[start], labels[stop - 1]];
-  return regard.element("span", {}, `${name} `, own.flatMap((label, k) => [k ? " \u2026 " : null, regard.label(label)]));
+  return el("span", `${name} `, bdi(labels[start]), !single && [" \u2026 ", bdi(labels[stop - 1])]);
 }
 
 // ---------------------------------------------------------------------------------------------------- one query
@@ -375,16 +367,14 @@ function pickRow(view, row) {
   const weights = level.maximum.subarray(i * level.columns, (i + 1) * level.columns);
   const { queries, keys, query_labels: queryLabels, key_labels: keyLabels } = model.data;
   const best = regard.best(weights.length, (k) => weights[k], 6);
-  const items = best.map((k) =>
-    regard.element("li", {}, regard.element("span", {}, range("key", "keys", k * size, size, keys, keyLabels)), regard.element("b", {}, regard.weight(weights[k], 4))),
-  );
-  const chart = regard.element("canvas", { class: "long-chart", role: "img", "aria-label": "Weights along the keys" });
-  box.replaceChildren(
-    regard.element("h3", {}, range("query", "queries", i * rows, rows, queries, queryLabels)),
-    regard.element("p", { class: "soft" }, size === 1 && rows === 1 ? "All its weights, and the largest:" : "The largest weights of each block:"),
-    chart,
-    regard.element("ol", { class: "long-best" }, items),
-  );
+  const items = best.map((k) => {
+    const name = el("span", range("key", "keys", k * size, size, keys, keyLabels));
+    return el("li", name, el("b", regard.weight(weights[k], 4)));
+  });
+  const chart = el("canvas.long-chart", { role: "img", "aria-label": "Weights along the keys" });
+  const heading = el("h3", range("query", "queries", i * rows, rows, queries, queryLabels));
+  const what = size === 1 && rows === 1 ? "All its weights, and the largest:" : "The largest weights of each block:";
+  put(box, heading, el("p.soft", what), chart, el("ol.long-best", items));
   drawChart(chart, weights);
 }
 

@@ -14,7 +14,8 @@ regard.keep = (section, { get, parse, show, passing = [], lasting = [], undone =
   const prefix = section ? `${section}.` : "";
   const named = (names) => names.map((name) => prefix + name);
   const prefixed = () => Object.fromEntries(Object.entries(get()).map(([name, text]) => [prefix + name, text]));
-  keepers.push({ prefix, get: prefixed, parse, show, undone, passing: named([...passing, ...lasting]), lasting: named(lasting) });
+  const names = { passing: named([...passing, ...lasting]), lasting: named(lasting) };
+  keepers.push({ prefix, get: prefixed, parse, show, undone, ...names });
 };
 
 // The same for a view whose state is view.state, has these fields, began as fresh() and is drawn by draw().
@@ -23,7 +24,13 @@ regard.keepFields = (section, view, fresh, fields, draw, passing = []) => {
     view.state = state;
     draw();
   };
-  regard.keep(section, { get: () => regard.fields.write(fields, view.state, fresh()), parse: (texts) => regard.fields.read(fields, texts, fresh()), show: restored, passing, undone: passing.length < Object.keys(fields).length });
+  regard.keep(section, {
+    get: () => regard.fields.write(fields, view.state, fresh()),
+    parse: (texts) => regard.fields.read(fields, texts, fresh()),
+    show: restored,
+    passing,
+    undone: passing.length < Object.keys(fields).length,
+  });
 };
 
 const present = () => Object.assign({}, ...keepers.map(({ get }) => get()));
@@ -31,7 +38,8 @@ const present = () => Object.assign({}, ...keepers.map(({ get }) => get()));
 const all = (part) => keepers.flatMap((keeper) => keeper[part]);
 
 // The names of the fields that differ.
-const differing = (a, b) => [...new Set([...Object.keys(a), ...Object.keys(b)])].filter((name) => a[name] !== b[name]).sort();
+const differing = (a, b) =>
+  [...new Set([...Object.keys(a), ...Object.keys(b)])].filter((name) => a[name] !== b[name]).sort();
 
 // Views call this after a change. Changes of one number that follow each other are one step, until the focus leaves it,
 // or another drag begins.
@@ -47,18 +55,27 @@ regard.changed = () => {
     past.entries.length = past.at + 1;
     past.changed = edited;
     // A number that is dragged there and back has not changed.
-    if (past.at && !differing(now, past.entries[past.at - 1]).length) (past.entries.length = past.at--), seal();
+    if (past.at && !differing(now, past.entries[past.at - 1]).length) {
+      past.entries.length = past.at--;
+      seal();
+    }
   }
-  if (past.entries.length > MOST_STEPS) past.entries.shift(), past.at--;
+  if (past.entries.length > MOST_STEPS) {
+    past.entries.shift();
+    past.at--;
+  }
   shown();
 };
 
-function go(by) {
+function goBack(by) {
   const to = past.entries[past.at + by];
   if (!to) return;
   const now = present();
   const next = { ...to };
-  all("lasting").forEach((name) => (name in now ? (next[name] = now[name]) : delete next[name]));
+  all("lasting").forEach((name) => {
+    if (name in now) next[name] = now[name];
+    else delete next[name];
+  });
   past.at += by;
   past.changed = "";
   restore(next, now);
@@ -79,7 +96,7 @@ function restore(fields, now = present()) {
     return parse(Object.fromEntries(own.map((name) => [name.slice(prefix.length), fields[name]])));
   });
   const unknown = Object.keys(fields).find((name) => !known.has(name));
-  if (unknown) throw new Error(`it has ${unknown.slice(0, 30)}, which this page has not`);
+  if (unknown) throw new Error(unknownField(unknown));
   const names = differing(fields, now);
   restoring = true;
   keepers.forEach(({ prefix, show }, k) => {
@@ -93,7 +110,8 @@ function restore(fields, now = present()) {
 // Letters, digits and ._,;~- only, which no program that passes a link on changes. The check at the end finds a link that
 // was cut off.
 regard.written = (fields = present()) => {
-  const text = Object.entries(fields).map(([name, own]) => `${name}=${own}`).join("&");
+  const parts = Object.entries(fields).map(([name, own]) => `${name}=${own}`);
+  const text = parts.join("&");
   return text && `${text}&check=${check(text)}`;
 };
 
@@ -123,7 +141,10 @@ function check(text) {
 // How values are written: {write(value), read(text, base)}, where `base` is the value of the page as it was made. What
 // can't be read is an Error.
 regard.CODES = {
-  integer: (below) => ({ write: String, read: (text) => fitting(/^\d+$/.test(text) && Number(text) < below, Number(text), text) }),
+  integer: (below) => ({
+    write: String,
+    read: (text) => fitting(/^\d+$/.test(text) && text < below, Number(text), text),
+  }),
   integers: (below, different = false) => ({
     write: (list) => list.join(),
     read: (text, base) => {
@@ -131,9 +152,11 @@ regard.CODES = {
       return fitting(list.length === base.length && (!different || new Set(list).size === list.length), list, text);
     },
   }),
-  number: (fits = () => true) => ({ write: decimal, read: (text) => fitting(isDecimal(text) && fits(Number(text)), Number(text), text) }),
+  number: (fits = () => true) => ({
+    write: decimal,
+    read: (text) => fitting(isDecimal(text) && fits(Number(text)), Number(text), text),
+  }),
   choice: (choices) => ({ write: String, read: (text) => fitting(choices.includes(text), text, text) }),
-  text: () => ({ write: word, read: unword }),
   texts: () => ({
     write: (texts) => texts.map(word).join(),
     read: (text, base) => fitting(text.split(",").length === base.length, text.split(",").map(unword), text),
@@ -142,39 +165,48 @@ regard.CODES = {
     write: (rows) => rows.map((row) => row.map(decimal).join()).join(";"),
     read: (text, base) => {
       const rows = text.split(";").map((row) => row.split(","));
-      const fits = rows.length === base.length && rows.every((row, i) => row.length === base[i].length && row.every(isDecimal));
-      return fitting(fits, rows.map((row) => row.map(Number)), text);
+      const fits = (row, i) => row.length === base[i]?.length && row.every(isDecimal);
+      const numbers = rows.map((row) => row.map(Number));
+      return fitting(rows.length === base.length && rows.every(fits), numbers, text);
     },
   }),
   list: () => {
     const { write, read } = regard.CODES.matrix();
     return { write: (list) => write([list]), read: (text, base) => read(text, [base])[0] };
   },
-  optional: (code) => ({ write: (x) => (x === null ? "none" : code.write(x)), read: (text, base) => (text === "none" ? null : code.read(text, base)) }),
+  optional: (code) => ({
+    write: (x) => (x === null ? "none" : code.write(x)),
+    read: (text, base) => (text === "none" ? null : code.read(text, base)),
+  }),
 };
 
-// Fields {name: {path, code}} of a state: the path leads to its value.
+// Fields of a state, {name: code}. The path of a code leads to its value; without one, the name does.
 regard.fields = {
   at: (state, path) => path.split(".").reduce((part, name) => part?.[name], state) ?? null,
 
   // The texts of the fields that differ from those of another state.
   write(fields, state, base) {
-    const texts = Object.entries(fields).map(([name, { path, code }]) => [name, ...[state, base].map((one) => code.write(regard.fields.at(one, path)))]);
-    return Object.fromEntries(texts.filter(([, own, other]) => own !== other));
+    const texts = Object.entries(fields).map(([name, { path = name, write }]) => {
+      const [own, other] = [state, base].map((one) => write(regard.fields.at(one, path)));
+      return own === other ? [] : [[name, own]];
+    });
+    return Object.fromEntries(texts.flat());
   },
 
   // Put texts into a state.
   read(fields, texts, state) {
     for (const [name, text] of Object.entries(texts)) {
-      if (!Object.hasOwn(fields, name)) throw new Error(`it has ${name.slice(0, 30)}, which this page has not`);
-      const { path, code } = fields[name];
+      if (!Object.hasOwn(fields, name)) throw new Error(unknownField(name));
+      const { path = name, read } = fields[name];
       const inner = path.split(".").slice(0, -1).join(".");
       const part = inner ? regard.fields.at(state, inner) : state;
-      part[path.split(".").at(-1)] = code.read(text, regard.fields.at(state, path));
+      part[path.split(".").at(-1)] = read(text, regard.fields.at(state, path));
     }
     return state;
   },
 };
+
+const unknownField = (name) => `it has ${name.slice(0, 30)}, which this page has not`;
 
 function fitting(fits, value, text) {
   if (!fits) throw new Error(`"${text.slice(0, 30)}" does not fit`);
@@ -183,7 +215,10 @@ function fitting(fits, value, text) {
 
 const decimal = (x) => (Object.is(x, -0) ? "-0" : String(x).replace("+", ""));
 const isDecimal = (text) => /^-?\d+(\.\d+)?(e-?\d+)?$/.test(text) && Number.isFinite(Number(text));
-const word = (text) => encodeURIComponent(text.replace(/\p{Surrogate}/gu, "?")).replace(/[~!'()*]/g, (x) => `%${x.charCodeAt(0).toString(16)}`).replaceAll("%", "~");
+const word = (text) => {
+  const escaped = encodeURIComponent(text.replace(/\p{Surrogate}/gu, "?"));
+  return escaped.replace(/[~!'()*]/g, (x) => `%${x.charCodeAt(0).toString(16)}`).replaceAll("%", "~");
+};
 const unword = (text) => decodeURIComponent(text.replaceAll("~", "%"));
 
 // ------------------------------------------------------------------------------------------- address, tools, file
@@ -197,8 +232,9 @@ function readAddress(address = location.href) {
   try {
     restore(stated || saved ? regard.read(stated ? written : saved) : {});
   } catch (fault) {
-    const text = `The address of this page says after # in which state it opens. That part can't be read: ${fault.message}. It is left out.`;
-    document.getElementById("sections").before(regard.element("p", { id: "broken", class: "warning", role: "alert" }, text));
+    const why = `That part can't be read: ${fault.message}. It is left out.`;
+    const text = `The address of this page says after # in which state it opens. ${why}`;
+    document.getElementById("sections").before(el("p.warning", { id: "broken", role: "alert" }, text));
     if (saved && stated) restore(regard.read(saved));
   }
 }
@@ -227,22 +263,28 @@ function showEnds() {
   forth?.setAttribute("aria-disabled", String(past.at === past.entries.length - 1));
 }
 
-const seal = () => (past.changed = "");
+const seal = () => {
+  past.changed = "";
+};
 
 function startState() {
   if (!keepers.length) return;
-  const step = (by, text, key) => regard.element("button", { type: "button", class: "quiet", "data-by": by, title: `${text} (${key})`, onclick: () => go(by) }, text);
-  const steps = keepers.some(({ undone }) => undone) ? [step(-1, "Undo", "Ctrl+Z"), step(1, "Redo", "Ctrl+Shift+Z")] : [];
+  const step = (by, text, key) =>
+    el("button.quiet", { "data-by": by, title: `${text} (${key})`, onclick: () => goBack(by) }, text);
+  const steps = [step(-1, "Undo", "Ctrl+Z"), step(1, "Redo", "Ctrl+Shift+Z")];
+  const undone = keepers.some((keeper) => keeper.undone);
   const share = regard.menu("Share", "Share", () => [
     ["Save a copy of this page as it is", regard.save],
     ...(regard.hasAddress() ? [["Copy a link to this state", regard.copyLink]] : []),
   ]);
-  document.getElementById("theme").before(regard.element("div", { class: "tools", role: "group", "aria-label": "Page" }, steps, share));
-  ["pointerdown", "focusout"].forEach((name) => addEventListener(name, seal));
-  addEventListener("keydown", undoKeys);
+  document
+    .getElementById("theme")
+    .before(el("div.tools", { role: "group", "aria-label": "Page" }, undone && steps, share));
+  on(window, "pointerdown focusout", seal);
+  on(window, "keydown", undoKeys);
   readAddress();
   past.entries = [present()];
-  addEventListener("hashchange", ({ newURL }) => {
+  on(window, "hashchange", ({ newURL }) => {
     readAddress(newURL);
     seal();
     regard.changed();
@@ -256,18 +298,20 @@ function undoKeys(event) {
   if (!by || !(event.ctrlKey || event.metaKey) || event.altKey) return;
   if (event.target.matches("textarea, input:not(.number, [type='range'], [type='checkbox'])")) return;
   event.preventDefault();
-  go(by);
+  goBack(by);
 }
 
 regard.hasAddress = () => !/^(about|blob|data):/.test(location.protocol);
 
-regard.copyLink = (changed = {}) => regard.copy(`${location.href.replace(/#.*/s, "")}#${regard.written({ ...present(), ...changed })}`, "link");
+regard.copyLink = (changed = {}) =>
+  regard.copy(`${location.href.replace(/#.*/s, "")}#${regard.written({ ...present(), ...changed })}`, "link");
 
 // The page as a file that opens in this state: the elements of the file itself, without what was drawn into it.
 regard.save = (changed = {}) => {
   const copy = document.documentElement.cloneNode(true);
   copy.querySelector("#sections").replaceChildren();
-  copy.querySelectorAll(".tools, #broken, body > :not(header, main, script, noscript)").forEach((part) => part.remove());
+  const drawn = copy.querySelectorAll(".tools, #broken, body > :not(header, main, script, noscript)");
+  drawn.forEach((part) => part.remove());
   copy.removeAttribute("data-theme");
   copy.querySelector("#sections").dataset.state = regard.written({ ...present(), ...changed });
   regard.download("html", `<!doctype html>\n${copy.outerHTML}\n`, document.title);

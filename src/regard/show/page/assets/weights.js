@@ -32,40 +32,28 @@ regard.selection = () => {
   };
 };
 
-// The weight of the darkest colour: the largest, but at least four times that of uniform weights.
-const scaleOf = (weights, m) => regard.largest(weights, Math.min(1, 4 / m));
-
-// The readout, the lines and the matrix of one array; `update` shows another of the same tokens. `left` is the side that stands left: "row" or "column".
-regard.weightsView = ({ rows, columns, weights, links = [], left = "column", names, warnings = [], titles = () => [document.title] }) => {
+// The readout, the lines and the matrix of one array; `update` shows another of the same tokens. `left` is the side that
+// stands left: "row" or "column". `titles` makes the names of files.
+regard.weightsView = (data, { links = [], left = "column", warnings = [], titles = () => [document.title] }) => {
+  const { rows, columns, weights, names } = data;
   const m = columns.length;
-  const model = {
-    rows,
-    columns,
-    links,
-    left,
-    names,
-    at: (row, column) => model.weights[row * m + column],
-    linked: new Set(links.map(([column, row]) => row * m + column)),
-    selection: regard.selection(),
-  };
+  const at = (row, column) => model.weights[row * m + column];
+  const linked = new Set(links.map(([column, row]) => row * m + column));
+  const model = { rows, columns, links, left, names, at, linked, selection: regard.selection() };
   const take = (numbers) => {
     model.weights = numbers;
-    model.scale = scaleOf(numbers, m);
+    model.scale = regard.darkest(numbers, m);
     model.lines = strongest(model, NOTHING);
   };
   take(weights);
-  const parts = [readout(model), pairs(model), matrix(model), colourScale(model)];
+  const parts = [readout(model), pairs(model), canvasMatrix(model), colourScale(model)];
   const [line, lines, cells, scale] = parts.map((part) => part.element);
-  const element = regard.element(
-    "div",
-    { class: "weights-view" },
-    notWeights(warnings),
-    line,
-    regard.element("div", { class: "duo" }, regard.element("div", {}, exportedLines(model, titles), lines), regard.element("div", {}, exportedMatrix(model, titles), cells, scale)),
-  );
+  const leftSide = el("div", exportedLines(model, titles), lines);
+  const duo = el("div.beside.duo", leftSide, el("div", exportedMatrix(model, titles), cells, scale));
+  const element = el("div", notWeights(warnings), line, duo);
   const layout = () => parts.forEach((part) => part.layout?.());
   new ResizeObserver(layout).observe(element);
-  ["beforeprint", "afterprint"].forEach((name) => addEventListener(name, layout));
+  on(window, "beforeprint afterprint", layout);
   // Other weights of the same tokens: elements stay, and so does the selection.
   const update = (numbers) => {
     take(numbers);
@@ -76,27 +64,26 @@ regard.weightsView = ({ rows, columns, weights, links = [], left = "column", nam
 
 // The colours and the weights that they stand for.
 function colourScale(model) {
-  const bar = regard.element("span", { class: "colour-bar", "aria-hidden": "true" });
-  const paintBar = () => (bar.style.background = regard.gradient());
-  regard.onTheme(paintBar);
-  paintBar();
-  const most = regard.element("span");
-  const refresh = () => (most.textContent = regard.format(model.scale, 3));
+  const element = el("p.colour-scale");
+  const refresh = () => put(element, regard.colourBar("0", regard.format(model.scale, 3)));
+  regard.onTheme(refresh);
   refresh();
-  return { element: regard.element("p", { class: "colour-scale" }, "0", bar, most), refresh };
+  return { element, refresh };
 }
 
 function notWeights(faults) {
-  return faults.length ? regard.element("p", { class: "warning", role: "note" }, `These are not attention weights: ${faults.join("; ")}.`) : null;
+  const text = `These are not attention weights: ${faults.join("; ")}.`;
+  return faults.length > 0 && el("p.warning", { role: "note" }, text);
 }
 
 // ------------------------------------------------------------------------------------------------------ readout
 
 function readout(model) {
-  const line = regard.element("p", { class: "readout", "aria-live": "polite" });
+  const line = el("p.readout", { "aria-live": "polite" });
   const idle = `Hover, focus or tap a token: its weights appear. ${model.names.row} attend, ${model.names.column} are attended to.`;
   const update = ({ row, column }) => {
-    line.replaceChildren(...(row === null && column === null ? [idle, linesLeft(model.lines)] : weightsAt(model, row, column)));
+    const all = row === null && column === null;
+    put(line, all ? [idle, linesLeft(model.lines)] : weightsAt(model, row, column));
   };
   model.selection.onChange(update);
   const refresh = () => update(model.selection.get());
@@ -110,16 +97,16 @@ function linesLeft(levels) {
 }
 
 function weightsAt(model, row, column) {
-  const number = (i, j) => regard.element("b", {}, weightText(model.at(i, j)));
+  const number = (i, j) => el("b", weightText(model.at(i, j)));
   if (row !== null && column !== null) {
     const link = model.linked.has(row * model.columns.length + column) ? " \u00b7 a given link" : "";
-    return [regard.label(model.rows[row]), " \u2192 ", regard.label(model.columns[column]), " ", number(row, column), link];
+    return [bdi(model.rows[row]), " \u2192 ", bdi(model.columns[column]), " ", number(row, column), link];
   }
   const [own, others] = row === null ? [model.columns[column], model.rows] : [model.rows[row], model.columns];
   const indices = (k) => (row === null ? [k, column] : [row, k]);
   const best = regard.best(others.length, (k) => model.at(...indices(k)), 5);
-  const list = best.map((k) => regard.element("span", {}, regard.label(others[k]), " ", number(...indices(k))));
-  return [regard.label(own), row === null ? " \u2190 " : " \u2192 ", ...list];
+  const list = best.map((k) => el("span", bdi(others[k]), " ", number(...indices(k))));
+  return [bdi(own), row === null ? " \u2190 " : " \u2192 ", ...list];
 }
 
 // A weight with three digits, without an exponent.
@@ -130,16 +117,12 @@ const weightText = (weight) => regard.weight(weight, 3);
 function pairs(model) {
   const right = model.left === "row" ? "column" : "row";
   const sides = { [model.left]: tokens(model, model.left, "left"), [right]: tokens(model, right, "right") };
-  const canvas = regard.element("canvas", { "aria-hidden": "true" });
-  const box = regard.element(
-    "div",
-    { class: "pairs" },
-    sides[model.left].element,
-    regard.element("div", { class: "between" }, canvas),
-    sides[right].element,
-  );
+  const canvas = el("canvas", { "aria-hidden": "true" });
+  const box = el("div.pairs", sides[model.left].element, el("div.between", canvas), sides[right].element);
   const ends = [sides[model.left].buttons, sides[right].buttons];
-  regard.roving(Array.from({ length: Math.max(...ends.map((end) => end.length)) }, (_, i) => ends.flatMap((end) => end[i] ?? [])));
+  regard.roving(
+    Array.from({ length: Math.max(...ends.map((end) => end.length)) }, (_, i) => ends.flatMap((end) => end[i] ?? [])),
+  );
   const draw = () => drawLines(canvas, box, model);
   const layout = () => {
     box.classList.toggle("printed", regard.printing());
@@ -158,42 +141,42 @@ function pairs(model) {
   return { element: box, layout, refresh: () => show(model.selection.get()) };
 }
 
+// What the mouse or a pen points at, until it leaves; a finger has no such thing.
+function pointing(model, of) {
+  const but = (act) => (event) => event.pointerType !== "touch" && act(event);
+  return [but((event) => model.selection.show(of(event))), but(model.selection.leave)];
+}
+
 // One side: a list of tokens as buttons, each with room for its weight.
 function tokens(model, side, alignment) {
   const other = side === "row" ? "column" : "row";
   const labels = side === "row" ? model.rows : model.columns;
-  const values = labels.map(() => regard.element("span", { class: "value" }));
+  const values = labels.map(() => el("span.value"));
   const buttons = labels.map((text, index) => {
-    const content = alignment === "right" ? [regard.label(text), values[index]] : [values[index], regard.label(text)];
-    return Object.assign(regard.element("button", { type: "button", class: "token", "data-side": side }, content), { index });
+    const content = alignment === "right" ? [bdi(text), values[index]] : [values[index], bdi(text)];
+    return Object.assign(el("button.token", { "data-side": side }, content), { index });
   });
   const show = (selection) => {
     const of = selection[other];
     buttons.forEach((button, index) => {
       const chosen = selection[side] === index;
       button.toggleAttribute("data-chosen", chosen);
-      const weight = of === null ? null : side === "row" ? model.at(index, of) : model.at(of, index);
-      const shown = weight !== null && (selection[side] === null || chosen);
+      const shown = of !== null && (selection[side] === null || chosen);
+      const weight = shown ? model.at(...(side === "row" ? [index, of] : [of, index])) : null;
       values[index].textContent = shown ? weightText(weight) : "";
-      const strength = shown ? weight / model.scale : null;
-      button.style.background = strength === null ? "" : regard.colour(strength);
-      button.style.color = strength === null ? "" : regard.ink(strength);
+      regard.tint(button, weight, model.scale);
     });
   };
   // Handlers of the list serve all its tokens: thousands of their own take a moment to make.
   const of = (event) => ({ [side]: event.target.closest(".token")?.index ?? null, [other]: null });
+  const [onpointerover, onpointerleave] = pointing(model, of);
   const handlers = {
-    onpointerover: (event) => event.pointerType !== "touch" && model.selection.show(of(event)),
-    onpointerleave: (event) => event.pointerType !== "touch" && model.selection.leave(),
+    ...{ onpointerover, onpointerleave, onfocusout: model.selection.leave },
     onfocusin: (event) => event.target.matches(":focus-visible") && model.selection.show(of(event)),
-    onfocusout: model.selection.leave,
     onclick: (event) => event.target.closest(".token") && model.selection.keep(of(event)),
   };
-  const list = regard.element(
-    "ul",
-    { class: `tokens ${alignment}`, "aria-label": model.names[side], ...handlers },
-    buttons.map((button) => regard.element("li", {}, button)),
-  );
+  const items = buttons.map((button) => el("li", button));
+  const list = el(`ul.tokens.${alignment}`, { "aria-label": model.names[side], ...handlers }, items);
   return { element: list, buttons, show };
 }
 
@@ -204,7 +187,8 @@ function strongest({ weights, scale, rows, columns }, { row, column }) {
   const first = (row ?? 0) * m + (column ?? 0);
   const step = column === null ? 1 : m;
   const end = first + step * (row === null ? (column === null ? n * m : n) : column === null ? m : 1);
-  const levelOf = (weight) => (weight >= FAINTEST * scale ? Math.min(LEVELS, Math.max(1, Math.round((LEVELS * weight) / scale))) : 0);
+  const levelOf = (weight) =>
+    weight >= FAINTEST * scale ? Math.min(LEVELS, Math.max(1, Math.round((LEVELS * weight) / scale))) : 0;
   const counts = new Uint32Array(LEVELS + 1);
   for (let k = first; k < end; k += step) counts[levelOf(weights[k])]++;
   const most = new Uint32Array(LEVELS + 1);
@@ -222,6 +206,8 @@ function strongest({ weights, scale, rows, columns }, { row, column }) {
   return Object.assign(levels, { all: counts.reduce((sum, count) => sum + count, 0) - counts[0] });
 }
 
+const strength = (level) => ({ opacity: 0.08 + 0.92 * (level / LEVELS), width: 0.75 + 3.25 * (level / LEVELS) });
+
 function drawLines(canvas, box, model) {
   const { clientWidth: width, clientHeight: height } = canvas;
   if (!width || !height) return;
@@ -238,22 +224,25 @@ function drawLines(canvas, box, model) {
   };
   context.strokeStyle = regard.themeColour("--accent");
   context.lineCap = "round";
-  for (const [part, fade] of selected ? [[model.lines, 0.1], [strongest(model, { row, column }), 1]] : [[model.lines, 1]]) {
+  const drawPart = (part, fade) =>
     part.forEach(([rows, columns], level) => {
-      context.globalAlpha = fade * (0.08 + 0.92 * (level / LEVELS));
-      context.lineWidth = 0.75 + 3.25 * (level / LEVELS);
+      const { opacity, width } = strength(level);
+      Object.assign(context, { globalAlpha: fade * opacity, lineWidth: width });
       context.beginPath();
       rows.forEach((i, k) => line(i, columns[k]));
       context.stroke();
     });
-  }
+  drawPart(model.lines, selected ? 0.1 : 1);
+  if (selected) drawPart(strongest(model, { row, column }), 1);
   drawLinks(context, model, line, selected, chosen);
 }
 
+const LINK = { width: 1.75, dashes: [5, 4] };
+
 function drawLinks(context, model, line, selected, chosen) {
   context.strokeStyle = regard.themeColour("--link");
-  context.lineWidth = 1.75;
-  context.setLineDash([5, 4]);
+  context.lineWidth = LINK.width;
+  context.setLineDash(LINK.dashes);
   for (const part of [true, false]) {
     context.globalAlpha = part || !selected ? 1 : 0.15;
     context.beginPath();
@@ -270,21 +259,21 @@ const LEGIBLE = 13; // between two labels
 const PAPER = 660; // across a page of A4
 const NUMBERED = 34; // of a cell that has its number in it
 
-function matrix(model) {
-  const n = model.rows.length;
-  const m = model.columns.length;
-  const canvas = regard.element("canvas", {
-    tabindex: "0",
-    role: "img",
-    "aria-label": `Matrix of ${n} rows (${model.names.row}) and ${m} columns (${model.names.column}). The arrow keys move between its cells.`,
-  });
-  const left = regard.element("div", { class: "row-labels", "aria-hidden": "true" });
-  const above = regard.element("div", { class: "column-labels", "aria-hidden": "true" });
-  const inner = regard.element("div", { class: "matrix-inner" }, above, left, canvas);
-  const box = regard.element("div", { class: "matrix" }, inner);
+function canvasMatrix(model) {
+  const [n, m] = [model.rows.length, model.columns.length];
+  const size = `Matrix of ${n} rows (${model.names.row}) and ${m} columns (${model.names.column}).`;
+  const label = `${size} The arrow keys move between its cells.`;
+  const canvas = el("canvas", { tabindex: "0", role: "img", "aria-label": label });
+  const left = el("div.row-labels", { "aria-hidden": "true" });
+  const above = el("div.column-labels", { "aria-hidden": "true" });
+  const inner = el("div.matrix-inner", above, left, canvas);
+  const box = el("div.matrix", inner);
   const state = { cell: 0, canvas, left, above, box, inner, pixels: null };
   const draw = () => drawMatrix(state, model);
-  const layout = () => (placeMatrix(state, model), draw());
+  const layout = () => {
+    placeMatrix(state, model);
+    draw();
+  };
   model.selection.onChange((selection) => {
     for (const label of left.children) label.toggleAttribute("data-chosen", label.index === selection.row);
     for (const label of above.children) label.toggleAttribute("data-chosen", label.index === selection.column);
@@ -305,25 +294,31 @@ function placeMatrix(state, model) {
   const { left, above, box, canvas, inner } = state;
   const [n, m] = [model.rows.length, model.columns.length];
   const width = (regard.printing() ? Math.min(box.clientWidth, PAPER) : box.clientWidth) - 2;
+  if (width <= 0) return; // not shown yet
   const least = regard.printing() ? 0.1 : SMALLEST;
   const every = Math.max(1, Math.ceil(LEGIBLE / Math.max(least, (width - 130) / m)));
   if (every !== state.every) {
     state.every = every;
-    [[left, model.rows], [above, model.columns]].forEach(([side, texts]) =>
-      side.replaceChildren(...texts.flatMap((text, index) => (index % every ? [] : [Object.assign(regard.label(text), { index })]))),
-    );
+    const labels = (texts) => texts.map((text, index) => index % every === 0 && Object.assign(bdi(text), { index }));
+    put(left, labels(model.rows));
+    put(above, labels(model.columns));
+    // Measured before they have a width, which would count as theirs.
+    const longest = ({ children }) => Math.max(...Array.from(children, (label) => label.scrollWidth), 8) + 1;
+    state.longest = [longest(left), longest(above)];
   }
-  const wide = Math.min(Math.max(...[...left.children].map((label) => label.scrollWidth), 8) + 1, 120, width / 3);
-  const high = Math.min(Math.max(...[...above.children].map((label) => label.scrollWidth), 8) + 1, 120);
+  const [rows, columns] = [[...left.children], [...above.children]];
+  const [wide, high] = [Math.min(state.longest[0], 120, width / 3), Math.min(state.longest[1], 120)];
   const slant = high * 0.6; // how far the last label leans to the right
-  const fitting = (width - wide - 8 - slant) / m;
-  const cell = (state.cell = fitting >= LEGIBLE ? Math.min(Math.floor(fitting), LARGEST) : Math.max(least, fitting));
+  const room = (width - wide - 8 - slant) / m;
+  const cell = room >= LEGIBLE ? Math.min(Math.floor(room), LARGEST) : Math.max(least, room);
+  state.cell = cell;
   const [x, y] = [wide + 8, high * 0.8 + 16];
-  inner.style.width = `${x + cell * m + slant}px`;
-  inner.style.height = `${y + cell * n}px`;
-  Object.assign(canvas.style, { left: `${x}px`, top: `${y}px`, width: `${cell * m}px`, height: `${cell * n}px` });
-  for (const label of left.children) Object.assign(label.style, { width: `${wide}px`, top: `${y + cell * (label.index + 0.5)}px`, left: "0" });
-  for (const label of above.children) Object.assign(label.style, { maxWidth: `${high}px`, left: `${x + cell * (label.index + 0.5)}px`, top: `${y - 6}px` });
+  const style = (element, sizes) =>
+    Object.entries(sizes).forEach(([name, size]) => element.style.setProperty(name, `${size}px`));
+  style(inner, { width: x + cell * m + slant, height: y + cell * n });
+  style(canvas, { left: x, top: y, width: cell * m, height: cell * n });
+  rows.forEach((label) => style(label, { width: wide, top: y + cell * (label.index + 0.5), left: 0 }));
+  columns.forEach((label) => style(label, { "max-width": high, left: x + cell * (label.index + 0.5), top: y - 6 }));
 }
 
 function drawMatrix(state, model) {
@@ -331,7 +326,7 @@ function drawMatrix(state, model) {
   const [n, m] = [model.rows.length, model.columns.length];
   if (!cell || !n || !m) return;
   const context = regard.sharp(canvas, cell * m, cell * n);
-  state.pixels ??= onePixelACell(model, n, m);
+  state.pixels ??= regard.paint(el("canvas"), model.weights, m, n, model.scale);
   context.imageSmoothingEnabled = false;
   context.drawImage(state.pixels, 0, 0, cell * m, cell * n);
   if (cell >= LEGIBLE) drawGaps(context, state, n, m);
@@ -339,20 +334,16 @@ function drawMatrix(state, model) {
   drawSelection(context, state, model);
 }
 
-function onePixelACell(model, n, m) {
-  const small = document.createElement("canvas");
-  [small.width, small.height] = [m, n];
-  const context = small.getContext("2d");
-  context.putImageData(regard.colours(model.weights, context.createImageData(m, n), model.scale), 0, 0);
-  return small;
-}
-
 function drawGaps(context, { cell }, n, m) {
   context.strokeStyle = regard.themeColour("--paper");
   context.lineWidth = 1;
   context.beginPath();
-  for (let i = 1; i < n; i++) context.moveTo(0, i * cell), context.lineTo(m * cell, i * cell);
-  for (let j = 1; j < m; j++) context.moveTo(j * cell, 0), context.lineTo(j * cell, n * cell);
+  const line = (x, y, toX, toY) => {
+    context.moveTo(x, y);
+    context.lineTo(toX, toY);
+  };
+  for (let i = 1; i < n; i++) line(0, i * cell, m * cell, i * cell);
+  for (let j = 1; j < m; j++) line(j * cell, 0, j * cell, n * cell);
   context.stroke();
 }
 
@@ -376,92 +367,90 @@ function drawSelection(context, { cell }, model) {
   context.lineWidth = Math.min(2, cell / 4);
   context.strokeStyle = regard.themeColour("--link");
   const inset = context.lineWidth;
-  model.links.forEach(([j, i]) => context.strokeRect(j * cell + inset, i * cell + inset, cell - 2 * inset, cell - 2 * inset));
+  const side = cell - 2 * inset;
+  model.links.forEach(([j, i]) => context.strokeRect(j * cell + inset, i * cell + inset, side, side));
   context.lineWidth = 2;
   context.strokeStyle = regard.themeColour("--accent");
-  if (row !== null && column === null) context.strokeRect(1, row * cell, m * cell - 2, cell);
-  if (column !== null && row === null) context.strokeRect(column * cell, 1, cell, n * cell - 2);
-  if (row === null || column === null) return;
-  context.globalAlpha = 0.45;
-  context.strokeRect(1, row * cell, m * cell - 2, cell);
-  context.strokeRect(column * cell, 1, cell, n * cell - 2);
+  const both = row !== null && column !== null;
+  context.globalAlpha = both ? 0.45 : 1;
+  if (row !== null) context.strokeRect(1, row * cell, m * cell - 2, cell);
+  if (column !== null) context.strokeRect(column * cell, 1, cell, n * cell - 2);
   context.globalAlpha = 1;
-  context.strokeRect(column * cell, row * cell, cell, cell);
+  if (both) context.strokeRect(column * cell, row * cell, cell, cell);
 }
+
+const within = (index, count) => Math.min(count - 1, Math.max(0, index));
 
 function pointAtCells({ canvas }, model) {
   const cellOf = (event) => {
     const box = canvas.getBoundingClientRect();
-    const index = (offset, size, count) => Math.min(count - 1, Math.max(0, Math.floor((offset / size) * count)));
-    return {
-      row: index(event.clientY - box.top, box.height, model.rows.length),
-      column: index(event.clientX - box.left, box.width, model.columns.length),
-    };
+    const index = (share, count) => within(Math.floor(share * count), count);
+    const row = index((event.clientY - box.top) / box.height, model.rows.length);
+    return { row, column: index((event.clientX - box.left) / box.width, model.columns.length) };
   };
-  canvas.addEventListener("pointermove", (event) => event.pointerType !== "touch" && model.selection.show(cellOf(event)));
-  canvas.addEventListener("pointerleave", (event) => event.pointerType !== "touch" && model.selection.leave());
-  canvas.addEventListener("click", (event) => model.selection.keep(cellOf(event)));
+  const [show, leave] = pointing(model, cellOf);
+  on(canvas, "pointermove", show);
+  on(canvas, "pointerleave", leave);
+  on(canvas, "click", (event) => model.selection.keep(cellOf(event)));
 }
 
 function moveAmongCells({ canvas }, model) {
-  const steps = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
-  const within = (value, count) => Math.min(count - 1, Math.max(0, value));
-  const move = (down, across) => {
-    const { row, column } = model.selection.get();
-    model.selection.show({
-      row: within((row ?? 0) + down, model.rows.length),
-      column: within((column ?? 0) + across, model.columns.length),
-    });
+  const { selection, rows, columns } = model;
+  const move = (down, across) => () => {
+    const { row, column } = selection.get();
+    const to = { row: within((row ?? 0) + down, rows.length), column: within((column ?? 0) + across, columns.length) };
+    selection.show(to);
   };
-  canvas.addEventListener("focus", () => canvas.matches(":focus-visible") && move(0, 0));
-  canvas.addEventListener("blur", () => model.selection.leave());
-  canvas.addEventListener("keydown", (event) => {
-    if (steps[event.key]) move(...steps[event.key]);
-    else if (event.key === "Enter" || event.key === " ") model.selection.keep(model.selection.get());
-    else return;
-    event.preventDefault();
-  });
+  on(canvas, "focus", () => canvas.matches(":focus-visible") && move(0, 0)());
+  on(canvas, "blur", selection.leave);
+  const arrows = { ArrowUp: move(-1, 0), ArrowDown: move(1, 0), ArrowLeft: move(0, -1), ArrowRight: move(0, 1) };
+  const keep = () => selection.keep(selection.get());
+  onKeys(canvas, { ...arrows, Enter: keep, " ": keep });
 }
 
 // ------------------------------------------------------------------------------------------------------ pictures
 
 const MOST_WRITTEN = 64; // rows or columns of a matrix in LaTeX
 
-const exportBar = (name, of) => regard.element("div", { class: "exports" }, regard.exports(name, of));
-
-const exportedLines = (model, titles) => exportBar("the lines", () => ({ svg: () => regard.onPaper(() => linesPicture(model, titles().at(-1))), titles: [...titles(), "lines"] }));
+const exportedLines = (model, titles) =>
+  regard.exportBar("the lines", () => ({
+    svg: () => linesPicture(model, titles().at(-1)),
+    titles: [...titles(), "lines"],
+  }));
 
 function exportedMatrix(model, titles) {
-  const { rows, columns, names } = model;
-  const numbers = () => ({ rows, columns, numbers: rows.map((_, i) => columns.map((_, j) => model.at(i, j))) });
-  const svg = () => regard.heatPicture({ title: titles().at(-1), rows, columns, weight: model.at, top: model.scale, names: { row: names.row, column: names.column.replace(/^./, (x) => x.toUpperCase()) } });
-  const fits = Math.max(rows.length, columns.length) <= MOST_WRITTEN;
-  return exportBar("the weights", () => ({ svg, table: numbers, written: fits, titles: [...titles(), "weights"] }));
+  const { rows, columns } = model;
+  const names = { ...model.names, column: model.names.column.replace(/^./, (x) => x.toUpperCase()) };
+  const table = () => ({ rows, columns, numbers: rows.map((_, i) => columns.map((_, j) => model.at(i, j))) });
+  const svg = () =>
+    regard.heatPicture({ title: titles().at(-1), rows, columns, weight: model.at, top: model.scale, names });
+  const written = Math.max(rows.length, columns.length) <= MOST_WRITTEN;
+  return regard.exportBar("the weights", () => ({ svg, table, written, titles: [...titles(), "weights"] }));
 }
 
 // The tokens of both sides, joined by lines.
-function linesPicture(model, title) {
-  const sides = model.left === "row" ? [model.rows, model.columns] : [model.columns, model.rows];
-  const [first, second] = sides.map((texts) => 20 + Math.ceil(Math.max(0, ...texts.map((text) => textWidth(shortened(text), 13)))));
-  const [left, right, wide] = [first, first + 240, Math.max(first + 240 + second, 24 + 1.15 * textWidth(title, 13))];
-  const y = (k) => 44 + ROW * (k + 0.5);
-  const path = (row, column) => {
-    const [a, b] = model.left === "row" ? [y(row), y(column)] : [y(column), y(row)];
-    return `M${left} ${a}C${left + 96} ${a} ${left + 144} ${b} ${right} ${b}`;
-  };
-  const accent = regard.themeColour("--accent");
-  const lines = model.lines.map(([rows, columns], level) =>
-    rows.length ? regard.element("svg:path", { d: rows.map((row, k) => path(row, columns[k])).join(""), fill: "none", stroke: accent, "stroke-opacity": 0.08 + (0.92 * level) / LEVELS, "stroke-width": 0.75 + (3.25 * level) / LEVELS, "stroke-linecap": "round" }) : [],
-  );
-  const links = model.links.map(([column, row]) => regard.element("svg:path", { d: path(row, column), fill: "none", stroke: regard.themeColour("--link"), "stroke-width": 1.75, "stroke-dasharray": "5 4" }));
-  const side = (texts, x, anchor) => texts.map((text, k) => pictureText(shortened(text), x, y(k) + 4.5, { "text-anchor": anchor }));
-  return regard.element(
-    "svg:svg",
-    { viewBox: `0 0 ${Math.ceil(wide)} ${Math.ceil(y(Math.max(model.rows.length, model.columns.length)))}`, "aria-label": title, ...FONT },
-    pictureText(title, 12, 25, { "font-weight": 600 }),
-    lines,
-    links,
-    side(sides[0], left - 8, "end"),
-    side(sides[1], right + 8, "start"),
-  );
-}
+const linesPicture = (model, title) =>
+  pictured(title, () => {
+    const sides = model.left === "row" ? [model.rows, model.columns] : [model.columns, model.rows];
+    const [left, wide] = sides.map((texts) => 20 + Math.ceil(widest(texts)));
+    const right = left + 240;
+    const y = (k) => 44 + ROW * (k + 0.5);
+    const path = (row, column) => {
+      const [a, b] = model.left === "row" ? [y(row), y(column)] : [y(column), y(row)];
+      return `M${left} ${a}C${left + 96} ${a} ${left + 144} ${b} ${right} ${b}`;
+    };
+    const drawn = (d, stroke, width, more) =>
+      el("svg:path", { d, fill: "none", stroke, "stroke-width": width, ...more });
+    const [accent, linked] = ["--accent", "--link"].map(regard.themeColour);
+    const lines = model.lines.map(([rows, columns], level) => {
+      const { opacity, width } = strength(level);
+      const paths = rows.map((row, k) => path(row, columns[k])).join("");
+      return paths && drawn(paths, accent, width, { "stroke-opacity": opacity, "stroke-linecap": "round" });
+    });
+    const dashes = { "stroke-dasharray": LINK.dashes.join(" ") };
+    const links = model.links.map(([column, row]) => drawn(path(row, column), linked, LINK.width, dashes));
+    const side = (texts, x, anchor) =>
+      texts.map((text, k) => pictureText(clipped(text), x, y(k) + 4.5, { "text-anchor": anchor }));
+    const texts = [side(sides[0], left - 8, "end"), side(sides[1], right + 8, "start")];
+    return [right + wide, y(Math.max(model.rows.length, model.columns.length)), lines, links, texts];
+  });

@@ -1,25 +1,28 @@
 // One query as LaTeX: the formulas, numbers and layout of `regard explain --latex`.
 
-const WIDEST = 10; // rows and columns of a matrix: amsmath's pmatrix has no more
+function cut(items, dots) {
+  const most = RULES.widest;
+  return items.length <= most ? items : [...items.slice(0, most - 2), dots, items.at(-1)];
+}
 
-const cut = (items, dots) => (items.length <= WIDEST ? items : [...items.slice(0, WIDEST - 2), dots, items.at(-1)]);
-
-function accountLatex({ query_labels, key_labels, options }, { queries, keys, values, scores, logits, weights, context }, row) {
+function accountLatex({ query_labels, key_labels, options }, result, row) {
+  const { queries, keys, values, scores, logits, weights, context } = result;
   const lines = [
     ["scores", scoreLatex(options), scores[row]],
     ["logits", logitLatex(options, queries[0].length), logits[row]],
     ["weights", `a = ${TEXTS.normalize[options.normalize].latex}(z)`, weights[row]],
   ];
-  const names = cut(key_labels.map(regard.latex.text), "\\cdots");
-  const known = [{ q: [queries[row]], K: keys, V: values }, learnedArrays(options)].map((named) =>
-    Object.entries(named).map(([name, rows]) => `${name} = ${matrixText(rows)}`).join(",\\quad "),
-  );
+  const names = cut(key_labels.map(textLatex), "\\cdots");
+  const matrices = (named) => Object.entries(named).map(([name, rows]) => `${name} = ${matrixText(rows)}`);
+  const known = [{ q: [queries[row]], K: keys, V: values }, learnedArrays(options)].map(matrices);
+  const line = ([name, equation, numbers]) =>
+    `  \\text{${name}} & ${equation} & ${cut(regard.latexNumbers(numbers), "\\cdots").join(" & ")} \\\\`;
   return [
-    `% the query ${regard.latex.escaped(query_labels[row])}; amsmath is needed`,
-    ...known.filter(Boolean).map((line) => `\\[ ${line} \\]`),
+    `% the query ${escapedLatex(query_labels[row])}; amsmath is needed`,
+    ...known.filter((parts) => parts.length).map((parts) => `\\[ ${parts.join(",\\quad ")} \\]`),
     `\\[ \\begin{array}{ll${"r".repeat(names.length)}}`,
     `  & & ${names.join(" & ")} \\\\ \\hline`,
-    ...lines.map(([name, equation, numbers]) => `  \\text{${name}} & ${equation} & ${cut(regard.latexNumbers(numbers), "\\cdots").join(" & ")} \\\\`),
+    ...lines.map(line),
     "\\end{array} \\]",
     `\\[ c = a V = ${matrixText([context[row]])} \\]`,
     "",
@@ -28,20 +31,22 @@ function accountLatex({ query_labels, key_labels, options }, { queries, keys, va
 
 // The learned arrays of the score, by the letters of its formula.
 function learnedArrays(options) {
-  const { arrays = {} } = TEXTS.scores[options.score];
-  const rows = (array) => (Array.isArray(array[0]) ? array : [array]);
-  return Object.fromEntries(Object.entries(arrays).flatMap(([name, { letter }]) => (options[name] ? [[letter, rows(options[name])]] : [])));
+  const arrays = Object.entries(TEXTS.scores[options.score].arrays ?? {}).filter(([name]) => options[name]);
+  return Object.fromEntries(arrays.map(([name, { letter }]) => [letter, rowsOf(options[name])]));
 }
+
+const spelled = (x) => ({ x: general(x), grouped: grouped(general(x)) });
 
 function scoreLatex(options) {
   const row = TEXTS.scores[options.score];
-  const spelled = (x) => ({ x: general(x), grouped: grouped(general(x)) });
   return filled(row.latex, scoreParts(row, options, "latex", spelled));
 }
 
 function logitLatex({ score, scale, softcap }, d) {
-  const own = scale !== null ? `${general(scale)} \\, e` : score === "scaled_dot" && d > 0 ? `e / \\sqrt{${d}}` : "e";
-  return `z = ${softcap === null ? own : `${general(softcap)} \\tanh(${own} / ${grouped(general(softcap))})`}`;
+  const logit = (name, e, x) => filled(TEXTS.logit[name].latex, { e, d, ...(x !== undefined && spelled(x)) });
+  const root = score === "scaled_dot" && d > 0;
+  const e = scale !== null ? logit("scale", "e", scale) : root ? logit("root", "e") : "e";
+  return `z = ${softcap === null ? e : logit("softcap", e, softcap)}`;
 }
 
 const grouped = (number) => (number.includes(" ") ? `(${number})` : number);

@@ -2,6 +2,7 @@
 // are arrays of rows. What each step leaves is kept, because all of it is shown.
 
 const dot = (a, b) => a.reduce((sum, x, i) => sum + x * b[i], 0);
+const rowsOf = (array) => (Array.isArray(array[0]) ? array : [array]); // of a vector: itself
 const columns = (rows) => (rows[0] ?? []).map((_, j) => rows.map((row) => row[j]));
 const times = (rows, matrix) => rows.map((row) => columns(matrix).map((column) => dot(row, column)));
 const largest = (row) => row.reduce((most, x) => Math.max(most, x), -Infinity); // NaN if there is one
@@ -25,7 +26,7 @@ const SCORES = {
     return [apart.map((x) => -0.5 * x), apart];
   },
   general: (q, k, o) => [times([q], o.weight)[0], k],
-  location: (q, k, o, j) => [q, o.weight.map((row) => row[j])],
+  location: (q, _, o, j) => [q, o.weight.map((row) => row[j])],
   additive: (q, k, o) => [o.vector, hidden(q, k, o)],
 };
 
@@ -67,10 +68,14 @@ const NORMALIZE = {
   },
   sparsemax: (logits) => threshold(logits, 1, (rank, sum) => (sum - 1) / rank),
   entmax15: (logits) =>
-    threshold(logits.map((z) => z / 2), 2, (rank, sum, squares) => {
-      const mean = sum / rank;
-      return mean - Math.sqrt(Math.max((1 - (squares - rank * mean * mean)) / rank, 0));
-    }),
+    threshold(
+      logits.map((z) => z / 2),
+      2,
+      (rank, sum, squares) => {
+        const mean = sum / rank;
+        return mean - Math.sqrt(Math.max((1 - (squares - rank * mean * mean)) / rank, 0));
+      },
+    ),
   hard(logits) {
     const most = largest(logits);
     const one = logits.indexOf(most);
@@ -82,7 +87,10 @@ const NORMALIZE = {
 function threshold(z, power, candidate) {
   const most = largest(z);
   if (!Number.isFinite(most)) return { most, t: NaN, weights: z.map((x) => (x === -Infinity ? 0 : NaN)) };
-  const sorted = z.map((x) => x - most).filter((x) => x > -Infinity).sort((a, b) => b - a);
+  const sorted = z
+    .map((x) => x - most)
+    .filter((x) => x > -Infinity)
+    .sort((a, b) => b - a);
   let [sum, squares, t] = [0, 0, 0];
   sorted.forEach((x, i) => {
     sum += x;
@@ -101,10 +109,24 @@ regard.compute = (options) => {
   const scores = queries.map((q) => keys.map((k, j) => dot(...SCORES[score](q, k, own, j))));
   const scaled = scores.map((row) => row.map((x) => x * scale));
   const capped = scaled.map((row) => row.map((x) => softcapped(x, softcap)));
-  const logits = capped.map((row, i) => row.map((x, j) => (visible(mask, i, j, queries.length, keys.length) ? x : -Infinity)));
+  const logits = capped.map((row, i) =>
+    row.map((x, j) => (visible(mask, i, j, queries.length, keys.length) ? x : -Infinity)),
+  );
   const rows = logits.map((row) => NORMALIZE[normalize](row));
   const weights = rows.map((row) => row.weights);
-  return { queries, keys, values, scale, scores, scaled, capped, logits, rows, weights, context: times(weights, values) };
+  return {
+    queries,
+    keys,
+    values,
+    scale,
+    scores,
+    scaled,
+    capped,
+    logits,
+    rows,
+    weights,
+    context: times(weights, values),
+  };
 };
 
 // Bahdanau's decoder: the state before step t is the query of step t, and its context makes the next state,

@@ -4,53 +4,65 @@
 const MANY = 12; // columns from which weights are colours without numbers
 
 // The digits of a set of numbers: whole ones have none.
-const digitsOf = (numbers) => (numbers.every((x) => !Number.isFinite(x) || (Number.isInteger(x) && Math.abs(x) < 1e15)) ? 0 : 4);
+const digitsOf = (numbers) =>
+  numbers.every((x) => !Number.isFinite(x) || (Number.isInteger(x) && Math.abs(x) < 1e15)) ? 0 : 4;
 
-const rowHead = (text) => regard.element("th", { scope: "row" }, regard.label(text));
-const columnHead = (text) => regard.element("th", { scope: "col" }, regard.label(text));
+const rowHead = (text) => el("th", { scope: "row" }, bdi(text));
+const columnHead = (text) => el("th", { scope: "col" }, bdi(text));
 
 // {element, set(values, row, column)}. `cell(i, j, value)` makes {element, set(value, all, picked)} for one position, in
 // which `all` has what the cells share: the digits, and the weight of the darkest colour. `picture` makes
-// its SVG, `all` are the numbers that are exported.
-function matrix({ title, note, rowLabels = [], columnLabels = [], kind = "", cell, skip = null, pick = null, titles, picture = null, all = null }) {
-  const head = columnLabels.length ? regard.element("tr", {}, rowLabels.length ? regard.element("td") : null, columnLabels.map(columnHead)) : null;
-  const body = regard.element("tbody");
-  const table = regard.element("table", { class: `matrix ${kind}` }, head ? regard.element("thead", {}, head) : null, body);
+// its SVG, `all` the numbers that are exported.
+function matrix({ rowLabels = [], columnLabels = [], kind = "", cell, skip, pick, ...heading }) {
+  const corner = rowLabels.length > 0 && el("td");
+  const head = columnLabels.length > 0 && el("thead", el("tr", corner, columnLabels.map(columnHead)));
+  const body = el("tbody");
+  const table = el("table", { class: `matrix ${kind}` }, head, body);
   let present = [];
-  const numbers = () => ({ rows: rowLabels, columns: columnLabels, numbers: (all?.() ?? present).map((row) => row.map((x) => x ?? 0)) });
-  const exported = regard.exports(title.replace("= ", ""), () => ({ table: numbers, svg: picture && (() => picture(present)), titles }));
-  const heading = regard.element("figcaption", {}, title, note ? regard.element("span", { class: "soft" }, " ", note) : null, " ", exported);
   let cells = null;
   const make = (values) => {
     cells = values.map((row, i) => row.map((x, j) => cell(i, j, x)));
-    cells.forEach((row, i) => {
-      const own = row.map((part) => regard.element("td", {}, part.element));
-      body.append(regard.element("tr", pick ? { onclick: () => pick(i) } : {}, rowLabels[i] === undefined ? null : rowHead(rowLabels[i]), own));
+    const elements = cells.map((row) => row.map((part) => part.element));
+    elements.forEach((row, i) => {
+      const name = rowLabels[i] !== undefined && rowHead(rowLabels[i]);
+      const cells = row.map((element) => el("td", element));
+      body.append(el("tr", pick ? { onclick: () => pick(i) } : {}, name, cells));
     });
-    if (skip) regard.roving(cells.map((row) => row.map((part) => part.element)), { skip });
+    if (skip) regard.roving(elements, { skip });
   };
   const set = (values, row = null, column = null) => {
     present = values;
     if (!cells) make(values);
     const flat = values.flat();
-    const all = { digits: digitsOf(flat), top: darkest(flat, values[0].length) };
+    const all = { digits: digitsOf(flat), top: regard.darkest(flat, values[0].length) };
     cells.forEach((line, i) => {
       body.rows[i].classList.toggle("picked", i === row);
       line.forEach((part, j) => part.set(values[i][j], all, i === row && j === column));
     });
   };
   const retint = () => cells?.flat().forEach((part) => part.retint?.());
-  return { element: regard.element("figure", { class: "card" }, heading, regard.scroller(title, table)), set, retint };
+  const caption = matrixCaption(heading, rowLabels, columnLabels, () => present);
+  return { element: el("figure.card", caption, regard.scroller(heading.title, table)), set, retint };
+}
+
+// The title of a matrix and what exports it.
+function matrixCaption({ title, note, titles, picture, all }, rows, columns, present) {
+  const numbers = () => (all ?? present)().map((row) => row.map((x) => x ?? 0));
+  const svg = picture && (() => picture(present()));
+  const exported = () => ({ table: () => ({ rows, columns, numbers: numbers() }), svg, titles });
+  const more = note && el("span.soft", " ", note);
+  return el("figcaption", title, more, " ", regard.exports(title.replace("= ", ""), exported));
 }
 
 // A matrix of numbers that can be changed; change(i, j, value). One tab stop: left and right move between its numbers.
-function editable({ title, note, values, rowLabels = [], columnLabels = [], change, titles }) {
+function editable({ values, change, ...options }) {
+  const { title, rowLabels = [], columnLabels = [] } = options;
   const cell = (i, j, value) => {
     const column = columnLabels[j] ?? `column ${j + 1}`;
     const name = `${title}, ${rowLabels[i] ?? `row ${i + 1}`}, ${values[i].length > 1 ? column : "number"}`;
     return regard.number({ value, name, change: (x) => change(i, j, x) });
   };
-  const made = matrix({ title, note, rowLabels, columnLabels, kind: "editable", cell, titles, skip: ["ArrowUp", "ArrowDown", "Home", "End"] });
+  const made = matrix({ ...options, kind: "editable", cell, skip: ["ArrowUp", "ArrowDown", "Home", "End"] });
   made.set(values);
   return { ...made, set: () => {} };
 }
@@ -58,8 +70,9 @@ function editable({ title, note, values, rowLabels = [], columnLabels = [], chan
 // A matrix of results.
 function results(options) {
   const cell = () => {
-    const element = regard.element("span");
-    return { element, set: (x, { digits }) => write(element, x === null ? "\u2013" : regard.format(x, x === 0 ? 0 : digits)) };
+    const element = el("span");
+    const text = (x, digits) => (x === null ? "\u2013" : regard.format(x, x === 0 ? 0 : digits));
+    return { element, set: (x, { digits }) => write(element, text(x, digits)) };
   };
   return matrix({ ...options, cell });
 }
@@ -73,14 +86,11 @@ function write(cell, text) {
 function heat({ rowLabels, columnLabels, pick, names = NAMES.general, ...rest }) {
   const kind = `heat ${columnLabels.length > MANY ? "plain" : ""}`;
   const cell = (i, j) => {
-    const element = regard.element("button", { type: "button", "aria-pressed": "false", onclick: () => pick(i, j) });
+    const element = el("button", { "aria-pressed": "false", onclick: () => pick(i, j) });
     let [weight, top] = [undefined, 1];
     const text = () => (weight === null ? "hidden by the mask" : regard.weight(weight, 4));
-    regard.tooltip(element, () => regard.element("span", {}, regard.label(rowLabels[i]), " \u2192 ", regard.label(columnLabels[j]), `: ${text()}`));
-    const retint = () => {
-      element.style.setProperty("background", weight === null ? "" : regard.colour(weight / top));
-      element.style.setProperty("color", weight === null ? "" : regard.ink(weight / top));
-    };
+    regard.tooltip(element, () => el("span", bdi(rowLabels[i]), " \u2192 ", bdi(columnLabels[j]), `: ${text()}`));
+    const retint = () => regard.tint(element, weight, top);
     const set = (x, all, picked) => {
       if (element.getAttribute("aria-pressed") !== String(picked)) element.setAttribute("aria-pressed", String(picked));
       if (x === weight && all.top === top) return;
@@ -92,12 +102,13 @@ function heat({ rowLabels, columnLabels, pick, names = NAMES.general, ...rest })
     };
     return { element, set, retint };
   };
+  const labels = { rows: rowLabels, columns: columnLabels };
   const axes = { row: plural(names.query), column: plural(names.key) };
-  const picture = (weights) => regard.heatPicture({ title: rest.title, rows: rowLabels, columns: columnLabels, weight: (i, j) => weights[i][j], top: darkest(weights.flat(), columnLabels.length), names: axes });
+  const picture = (weights) => {
+    const top = regard.darkest(weights.flat(), columnLabels.length);
+    return regard.heatPicture({ title: rest.title, ...labels, weight: (i, j) => weights[i][j], top, names: axes });
+  };
   return matrix({ ...rest, rowLabels, columnLabels, kind, cell, skip: [], picture });
 }
 
 const plural = (noun) => `${noun[0].toUpperCase()}${noun.slice(1)}s`.replace("Querys", "Queries");
-
-// Equal weights are never dark where there are many keys: the darkest colour is four times their share, at least.
-const darkest = (weights, m) => regard.largest(weights, Math.min(1, 4 / m));

@@ -5,27 +5,22 @@ const PIXELS = 6; // of a drag for one step
 
 // As short as it can be read: whole numbers without a point, others with up to four digits after it.
 function short(x) {
-  return Number.isInteger(x) && Math.abs(x) < 1e15 ? regard.format(x, 0) : regard.format(x, 4).replace(/(\.\d*?)0+$/, "$1").replace(/\.$/, "");
+  if (Number.isInteger(x) && Math.abs(x) < 1e15) return regard.format(x, 0);
+  const text = regard.format(x, 4);
+  return text.replace(/(\.\d*?)0+$/, "$1").replace(/\.$/, "");
 }
 
 function parsed(text) {
   const plain = text.trim().replace("\u2212", "-").replace(",", ".");
-  return /^[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?$/i.test(plain) ? Number(plain) : NaN;
+  return NUMBER.test(plain) ? Number(plain) : NaN;
 }
 
 // {element, set(value)}: `change` is called with each new value. Only numbers that fit are accepted; a drag and the keys
 // stop at the least one.
 regard.number = ({ value, name, change, step = STEP, least = -Infinity, fits = (x) => x >= least }) => {
-  const input = regard.element("input", {
-    class: "number",
-    type: "text",
-    inputmode: "decimal",
-    autocomplete: "off",
-    spellcheck: "false",
-    role: "spinbutton",
-    "aria-label": name,
-    "aria-describedby": "number-help",
-  });
+  const typed = { type: "text", inputmode: "decimal", autocomplete: "off", spellcheck: "false" };
+  const known = { role: "spinbutton", "aria-label": name, "aria-describedby": "number-help" };
+  const input = el("input.number", { ...typed, ...known });
   let present = value;
   let before = value;
 
@@ -44,40 +39,40 @@ regard.number = ({ value, name, change, step = STEP, least = -Infinity, fits = (
     const next = Math.max(least, Number((start + steps * step).toFixed(10)));
     if (next === present) return;
     present = next;
-    delete input.dataset.typing;
-    show();
+    shown();
     change(next);
   };
 
-  input.addEventListener("focus", () => {
+  const shown = () => {
+    delete input.dataset.typing;
+    show();
+  };
+  on(input, "focus", () => {
     before = present;
     input.select();
   });
-  input.addEventListener("blur", () => {
-    delete input.dataset.typing;
-    show();
-  });
-  input.addEventListener("input", () => {
+  on(input, "blur", shown);
+  on(input, "input", () => {
     input.dataset.typing = "";
     const typed = parsed(input.value);
+    const fitting = Number.isFinite(typed) && fits(typed);
     input.toggleAttribute("aria-invalid", false);
-    if (!Number.isFinite(typed) || !fits(typed)) return input.setAttribute("aria-invalid", "true");
+    if (!fitting) return input.setAttribute("aria-invalid", "true");
     present = typed;
     input.setAttribute("aria-valuenow", String(typed));
     change(typed);
   });
-  input.addEventListener("keydown", (event) => {
-    const steps = { ArrowUp: 1, ArrowDown: -1, PageUp: 10, PageDown: -10 }[event.key];
-    if (steps) {
+  const steps = { ArrowUp: 1, ArrowDown: -1, PageUp: 10, PageDown: -10 };
+  on(input, "keydown", (event) => {
+    if (steps[event.key]) {
       event.preventDefault();
-      by(present, steps * (event.shiftKey ? 10 : 1));
+      by(present, steps[event.key] * (event.shiftKey ? 10 : 1));
     } else if (event.key === "Enter" || event.key === "Escape") {
       if (event.key === "Escape" && before !== present) {
         present = before;
         change(before);
       }
-      delete input.dataset.typing;
-      show();
+      shown();
       input.select();
     }
   });
@@ -89,13 +84,13 @@ regard.number = ({ value, name, change, step = STEP, least = -Infinity, fits = (
 // A press without a movement gives the focus, so that a number can be typed.
 function draggable(input, value, by) {
   let drag = null;
-  input.addEventListener("mousedown", (event) => event.preventDefault());
-  input.addEventListener("pointerdown", (event) => {
+  on(input, "mousedown", (event) => event.preventDefault());
+  on(input, "pointerdown", (event) => {
     if (event.button !== 0) return;
     drag = { x: event.clientX, start: value(), moved: false };
     input.setPointerCapture(event.pointerId);
   });
-  input.addEventListener("pointermove", (event) => {
+  on(input, "pointermove", (event) => {
     if (!drag) return;
     const distance = event.clientX - drag.x;
     if (!drag.moved && Math.abs(distance) < PIXELS / 2) return;
@@ -108,6 +103,5 @@ function draggable(input, value, by) {
     drag = null;
     input.classList.remove("dragged");
   };
-  input.addEventListener("pointerup", end);
-  input.addEventListener("pointercancel", end);
+  on(input, "pointerup pointercancel", end);
 }

@@ -4,11 +4,14 @@
 const HELP = "Drag a number sideways, press the arrow keys up and down on it, or type.";
 
 regard.view("mechanism", (root, data, { section }) => {
-  if (!document.getElementById("number-help")) root.append(regard.element("p", { id: "number-help", class: "hidden-text" }, HELP));
+  if (!document.getElementById("number-help")) root.append(el("p.hidden-text", { id: "number-help" }, HELP));
   const first = data.packed ? unpacked(data) : (data.examples?.[0] ?? data);
-  const view = { root: regard.element("div"), data: first, first, state: fresh(first), examples: data.examples, section, prefix: section ? `${section}.` : "" };
+  const prefix = section ? `${section}.` : "";
+  const { examples } = data;
+  const view = { root: el("div"), data: first, first, state: fresh(first), examples, section, prefix };
   view.chooser = exampleChoice(view);
-  root.append(...[view.chooser?.element, view.root].filter(Boolean));
+  if (view.chooser) root.append(view.chooser.element);
+  root.append(view.root);
   draw(view);
   regard.keep(section, {
     get: () => writtenState(view),
@@ -22,12 +25,13 @@ regard.view("mechanism", (root, data, { section }) => {
 
 // The steps of a trained decoder: the queries are its states times their weight, or are given with them.
 function unpacked({ packed, ...data }) {
-  const rows = ({ shape, data }) => Array.from({ length: shape[0] }, (_, i) => Array.from(data.subarray(i * shape[1], (i + 1) * shape[1])));
+  const rows = ({ shape, data }) => regard.parts(Array.from(data), shape[1]);
   const parts = Object.fromEntries(Object.entries(packed).map(([name, array]) => [name, rows(regard.array(array))]));
   const { states, query_weight: weight, keys, values } = parts;
   const kind = weight ? "projected" : parts.queries ? "given" : "plain";
   const queries = { projected: () => times(states, weight), given: () => parts.queries, plain: () => states }[kind]();
-  return { ...data, keys, values, queries, trained: { states, kind, sizes: { state: states[0].length, query: keys[0].length, value: values[0].length } } };
+  const sizes = { state: states[0].length, query: keys[0].length, value: values[0].length };
+  return { ...data, keys, values, queries, trained: { states, kind, sizes } };
 }
 
 function show(view, { data, state }) {
@@ -48,21 +52,25 @@ function exampleChoice(view) {
   return regard.choices("Example", names, 0, (i) => restart(view, view.examples[i]));
 }
 
-const from = (view) => (view.state.words && view.state.source !== "vectors" ? "words" : "vectors");
+const fromWords = ({ state }) => Boolean(state.words) && state.source !== "vectors";
 
 // Queries, keys and values as they are now: given, or words times matrices.
-function inputs({ state }) {
-  if (!state.words || state.source === "vectors") return { queries: state.queries, keys: state.keys, values: state.tied ? state.keys : state.values };
-  const { embeddings, query_weight, key_weight, value_weight } = state.words;
-  return { queries: times(embeddings, query_weight), keys: times(embeddings, key_weight), values: times(embeddings, value_weight) };
+function inputs(view) {
+  const { queries, keys, values, tied, words } = view.state;
+  if (!fromWords(view)) return { queries, keys, values: tied ? keys : values };
+  const of = (name) => times(words.embeddings, words[`${name}_weight`]);
+  return { queries: of("query"), keys: of("key"), values: of("value") };
 }
 
+// Numbers that JSON does not have are strings there.
+const numbersOf = (arrays) =>
+  Object.fromEntries(Object.entries(arrays).map(([part, rows]) => [part, rows.map((row) => row.map(Number))]));
+
 function computed(view) {
-  const { state } = view;
-  // Numbers that JSON does not have are strings there.
-  if (state.given) return Object.fromEntries(Object.entries(state.given).map(([part, rows]) => [part, rows.map((row) => row.map(Number))]));
-  const options = { ...state.options, ...inputs(view) };
-  return state.decoder ? regard.decode({ ...options, decoder: state.decoder }) : regard.compute(options);
+  const { given, options, decoder } = view.state;
+  if (given) return numbersOf(given);
+  const all = { ...options, ...inputs(view) };
+  return decoder ? regard.decode({ ...all, decoder }) : regard.compute(all);
 }
 
 // Make all parts anew, and fill them. The element that had the focus gets it back.
@@ -92,26 +100,34 @@ function draw(view) {
     if (key !== state.key) pick(state.row, key);
   });
   view.matrices = matrices(view, names, pick);
-  view.sentence = regard.element("p", { class: "sentence", "aria-live": "polite", dir: "auto" });
+  view.sentence = el("p.sentence", { "aria-live": "polite", dir: "auto" });
   view.walk = walk(view, update);
   view.exercise = fixed ? null : exercise(view, update, redraw);
-  const start = regard.element("div", { class: "start" }, view.walk.start, view.exercise?.start ?? []);
-  const account = [view.picker.element, view.sentence, start, view.exercise?.element, view.picture && pictureFigure(view), view.story.element, view.walk.element].filter(Boolean);
-  const both = regard.element(
-    "div",
-    { class: fixed ? "view given" : "view" },
-    fixed ? null : numbers(view, redraw),
-    regard.element("div", { class: "account" }, state.given ? null : controlBar(view, update, redraw), account, state.given ? null : more()),
-  );
-  regard.renew(root, introduction(view, redraw), both, regard.element("div", { class: "matrices" }, view.matrices.map((part) => part.element)));
+  const account = [
+    view.picker.element,
+    view.sentence,
+    el("div.row.start", view.walk.start, view.exercise?.start),
+    view.exercise?.element,
+    view.picture && pictureFigure(view),
+    view.story.element,
+    view.walk.element,
+  ];
+  const bar = !state.given && controlBar(view, update, redraw);
+  const told = el("div.account", bar, account, !state.given && more());
+  const both = el("div", { class: fixed ? "beside view given" : "beside view" }, !fixed && numbers(view, redraw), told);
+  const shown = view.matrices.map((part) => part.element);
+  regard.renew(root, introduction(view, redraw), both, el("div.matrices", shown));
   fill(view);
 }
 
 // The picture of the steps, with the control that exports it, and the query, too.
 function pictureFigure(view) {
-  const titles = () => [view.data.name ?? document.title, view.names.query, view.state.query_labels[view.state.row]];
-  const of = () => ({ svg: () => view.picture.element.querySelector("svg"), tex: () => accountLatex(view.state, view.result, view.state.row), titles: titles() });
-  return regard.element("div", { class: "flow-figure" }, view.picture.element, regard.element("div", { class: "exports" }, regard.exports("this query", of)));
+  const exported = regard.exportBar("this query", () => ({
+    svg: () => view.picture.element.querySelector("svg"),
+    tex: () => accountLatex(view.state, view.result, view.state.row),
+    titles: [view.data.name ?? document.title, view.names.query, view.state.query_labels[view.state.row]],
+  }));
+  return el("div.flow-figure", view.picture.element, exported);
 }
 
 // What attention is, and what to try first.
@@ -119,15 +135,15 @@ function introduction({ state }, redraw) {
   if (state.trained) return trainedIntroduction(state, redraw);
   if (!state.words) return [];
   const origin = state.words.origin ?? "given";
-  const parts = [regard.element("p", {}, regard.rich(TEXTS.what)), regard.element("p", { class: "soft" }, regard.rich(TEXTS.drawn, { origin }))];
+  const parts = [el("p", regard.rich(TEXTS.what)), el("p.soft", regard.rich(TEXTS.drawn, { origin }))];
   if (!state.about) return parts;
   const change = () => {
     const { order, set = [] } = state.first;
     if (order) reorder(state, order);
-    set.forEach(([i, j, x]) => (state.words.embeddings[i][j] = x));
+    for (const [i, j, x] of set) state.words.embeddings[i][j] = x;
     redraw();
   };
-  return [regard.element("div", { class: "intro" }, parts, regard.element("p", { class: "told" }, state.about), regard.element("div", { class: "told" }, regard.first(state.first.text, change)))];
+  return [el("div.intro", parts, el("p.told", state.about), el("div.told", regard.first(state.first.text, change)))];
 }
 
 function trainedIntroduction(state, redraw) {
@@ -136,33 +152,36 @@ function trainedIntroduction(state, redraw) {
     state.row = (state.row + 1) % state.query_labels.length;
     redraw();
   };
-  const texts = [about[0], queries[state.trained.kind], about[1]].map((text) => regard.element("p", {}, regard.rich(text, state.trained.sizes)));
-  return [regard.element("div", { class: "intro" }, texts, state.about ? regard.element("p", {}, state.about) : null, regard.first(first, next))];
+  const texts = [about[0], queries[state.trained.kind], about[1]];
+  return regard.intro(texts, state.trained.sizes, state.about, first, next);
 }
 
 function reorder(state, order) {
-  state.words.embeddings = order.map((i) => state.words.embeddings[i]);
-  state.query_labels = order.map((i) => state.query_labels[i]);
-  state.key_labels = order.map((i) => state.key_labels[i]);
+  const moved = (list) => order.map((i) => list[i]);
+  state.words.embeddings = moved(state.words.embeddings);
+  state.query_labels = moved(state.query_labels);
+  state.key_labels = moved(state.key_labels);
   state.row = order.indexOf(state.row);
 }
 
 function more() {
-  const part = (title, text) => regard.element("details", {}, regard.element("summary", {}, title), regard.element("p", {}, regard.rich(text)));
-  return regard.element("div", { class: "more" }, Object.entries(TEXTS.questions).map(([title, text]) => part(title, text)));
+  const part = ([title, text]) => el("details", el("summary", title), el("p", regard.rich(text)));
+  return el("div.more", Object.entries(TEXTS.questions).map(part));
 }
 
 function numbers(view, redraw) {
-  const help = [regard.element("p", { class: "soft help" }, HELP), ...view.inputs.map((card) => card.element)];
-  return regard.element("div", { class: "inputs" }, sourceChoice(view, redraw), help);
+  const help = [el("p.soft.help", HELP), ...view.inputs.map((card) => card.element)];
+  return el("div.inputs", sourceChoice(view, redraw), help);
 }
 
 function controlBar(view, update, redraw) {
   const { queries, keys } = inputs(view);
   const shape = { d: queries[0].length, n: queries.length, m: keys.length, decoder: view.state.decoder };
-  const again = regard.element("button", { type: "button", class: "quiet", "data-part": "reset" }, "Reset");
-  again.addEventListener("click", () => restart(view, view.data));
-  return regard.element("div", { class: "controls" }, controls(view.state.options, shape, update, redraw), regard.element("div", { class: "field" }, again));
+  const again = el(
+    "div.field",
+    regard.reset(() => restart(view, view.data)),
+  );
+  return el("div.controls", controls(view.state.options, shape, update, redraw), again);
 }
 
 // Compute, and fill what is there. While the steps are walked through, nothing tells what a later one finds.
@@ -170,19 +189,24 @@ function fill(view) {
   const { state, names } = view;
   const result = computed(view);
   view.result = result;
-  const { row, shown } = state;
+  const { row, shown, options, decoder, trained } = state;
   const known = (number) => shown >= number;
   const best = Math.max(0, result.weights[row].indexOf(largest(result.weights[row])));
   const key = state.key ?? (known(2) ? best : 0);
-  const steps = state.given ? givenSteps(result, row, names) : stepsOf({ names, options: state.options, result, row, key, decoder: state.decoder, trained: state.trained });
+  const ofGiven = () => givenSteps(result, row, names);
+  const steps = state.given ? ofGiven() : stepsOf({ names, options, result, row, key, decoder, trained });
   const walked = steps.findIndex(({ number }) => number === shown);
-  steps.forEach((step, i) => (step.later = shown < Infinity && i !== walked && !(step.name === "next" && walked === i - 1)));
+  steps.forEach((step, i) => {
+    step.later = shown < Infinity && i !== walked && !(step.name === "next" && walked === i - 1);
+  });
   view.walk.set(steps, walked);
   view.story.set(steps, key);
   view.picker.set(row);
   view.exercise?.set(result);
-  const said = known(2) ? sentence(state.query_labels[row], state.key_labels, result.weights[row], result.logits?.[row]) : [`Which ${names.key} will get most of the attention of `, regard.label(state.query_labels[row]), "?"];
-  view.sentence.replaceChildren(...said.flat(Infinity).filter((part) => part !== null));
+  const query = state.query_labels[row];
+  const asks = () => [`Which ${names.key} will get most of the attention of `, bdi(query), "?"];
+  const says = () => sentence(query, state.key_labels, result.weights[row], result.logits?.[row]);
+  put(view.sentence, known(2) ? says() : asks());
   view.picture?.set({ ...flowNumbers(view, result, row, key), step: shown < Infinity ? shown : null });
   view.inputs.forEach((card) => card.set(result));
   view.matrices.forEach((part) => {
@@ -193,19 +217,14 @@ function fill(view) {
 
 function flowNumbers({ state, names }, { queries, keys, values, scale, scores, logits, weights, context }, row, key) {
   const { options } = state;
-  const scaled = scale === 1 ? "" : options.scale === null ? `\u00f7 \u221a${queries[0].length}` : `\u00d7 ${short(scale)}`;
-  const before = [scaled, options.softcap === null ? "" : "softcap", options.mask.kind === "none" ? "" : "mask"].filter(Boolean).join(", ");
+  const scaled = options.scale === null ? `\u00f7 \u221a${queries[0].length}` : `\u00d7 ${short(scale)}`;
+  const parts = [scale !== 1 && scaled, options.softcap !== null && "softcap", options.mask.kind !== "none" && "mask"];
   return {
-    names,
-    query: state.query_labels[row],
-    key: state.key_labels[key],
-    q: queries[row],
-    k: keys[key],
-    v: values[key],
-    c: context[row],
+    ...{ names, query: state.query_labels[row], key: state.key_labels[key] },
+    ...{ q: queries[row], k: keys[key], v: values[key], c: context[row] },
     sign: ["scaled_dot", "dot"].includes(options.score) ? "\u00b7" : "e",
     score: scores[row][key],
-    how: [before, TEXTS.normalize[options.normalize].name].filter(Boolean),
+    how: [parts.filter(Boolean).join(", "), TEXTS.normalize[options.normalize].name].filter(Boolean),
     weight: logits[row][key] === -Infinity ? null : weights[row][key],
   };
 }
@@ -214,24 +233,28 @@ function flowNumbers({ state, names }, { queries, keys, values, scale, scores, l
 
 function sourceChoice(view, redraw) {
   if (!view.state.words) return null;
-  const options = [["words", "Words"], ["vectors", "Vectors"]];
-  return regard.choices("Start from", options, from(view), (source) => {
+  const choose = (source) => {
     if (source === "vectors") Object.assign(view.state, inputs(view)); // they start as those computed from the words
     view.state.source = source;
     redraw();
     view.root.querySelector('.inputs [aria-checked="true"]').focus();
-  }).element;
+  };
+  const present = fromWords(view) ? "words" : "vectors";
+  return regard.choices("Start from", { words: "Words", vectors: "Vectors" }, present, choose).element;
 }
 
 function inputCards(view, names, update) {
   const { state } = view;
-  const setter = (rows) => (i, j, x) => {
-    rows[i][j] = x;
-    update();
+  const card = (title, letter, values, rowLabels, columnLabels) => {
+    const change = (i, j, x) => {
+      values[i][j] = x;
+      update();
+    };
+    const note = letter && regard.formula(letter);
+    return editable({ title, note, values, rowLabels, columnLabels, change, titles: titlesOf(view, title) });
   };
-  const card = (title, note, values, rowLabels, columnLabels) => editable({ title, note: note && regard.formula(note), values, rowLabels, columnLabels, change: setter(values), titles: titlesOf(view, title) });
-  const parts = state.decoder ? decoderCards(state, card) : from(view) === "words" ? wordCards(state, card, (part) => titlesOf(view, part)) : vectorCards(state, card);
-  return [...parts, ...scoreCards(state.options, card, names)];
+  const cards = state.decoder ? decoderCards : fromWords(view) ? wordCards : vectorCards;
+  return [...cards(state, card, (part) => titlesOf(view, part)), ...scoreCards(state.options, card, names)];
 }
 
 const titlesOf = ({ data }, title) => [data.name ?? document.title, title];
@@ -240,7 +263,7 @@ function wordCards({ words, query_labels }, card, titles) {
   const weightCard = (title, letter, weight, part) => {
     const own = card(title, `W_${letter}`, weight, words.features);
     const product = results({ title: `= ${part}`, rowLabels: query_labels, titles: titles(part) });
-    const element = regard.element("div", { class: "pair" }, own.element, product.element);
+    const element = el("div.pair", own.element, product.element);
     return { element, set: (result) => product.set(result[part]) };
   };
   return [
@@ -252,7 +275,11 @@ function wordCards({ words, query_labels }, card, titles) {
 }
 
 function vectorCards({ queries, keys, values, query_labels, key_labels }, card) {
-  return [card("Queries", "Q", queries, query_labels), card("Keys", "K", keys, key_labels), card("Values", "V", values, key_labels)];
+  return [
+    card("Queries", "Q", queries, query_labels),
+    card("Keys", "K", keys, key_labels),
+    card("Values", "V", values, key_labels),
+  ];
 }
 
 function decoderCards({ queries, keys, key_labels, decoder }, card) {
@@ -267,18 +294,18 @@ function decoderCards({ queries, keys, key_labels, decoder }, card) {
 // The learned arrays of the score; the row of a vector is the vector itself.
 function scoreCards(options, card, names) {
   const arrays = Object.entries(TEXTS.scores[options.score].arrays ?? {}).filter(([name]) => options[name]);
-  return arrays.map(([name, { title, letter }]) => card(filled(title, names), letter, Array.isArray(options[name][0]) ? options[name] : [options[name]]));
+  return arrays.map(([name, { title, letter }]) => card(filled(title, names), letter, rowsOf(options[name])));
 }
 
 function picker(view, pick) {
   const { state } = view;
   const decoder = Boolean(state.decoder ?? state.trained);
-  const options = state.query_labels.map((label, i) => [i, regard.label(label)]);
+  const options = state.query_labels.map((label, i) => [i, bdi(label)]);
   const choice = regard.choices(decoder ? "Word" : "Query", options, state.row, (i) => pick(i));
-  const next = regard.element("button", { type: "button", "data-part": "next" }, "Next word \u2192");
-  next.addEventListener("click", () => pick((state.row + 1) % state.query_labels.length));
-  const title = regard.element("span", { class: "soft", "aria-hidden": "true" }, decoder ? "Word" : "Query");
-  return { element: regard.element("div", { class: "picker" }, title, choice.element, decoder ? next : null), set: choice.set };
+  const onclick = () => pick((state.row + 1) % state.query_labels.length);
+  const next = decoder && el("button", { "data-part": "next", onclick }, "Next word \u2192");
+  const title = el("span.soft", { "aria-hidden": "true" }, decoder ? "Word" : "Query");
+  return { element: el("div.picker", title, choice.element, next), set: choice.set };
 }
 
 // The walk through the steps, of which one is shown at a time: `start` begins it, `element` goes on below the step.
@@ -288,18 +315,18 @@ function walk(view, update) {
   const go = (shown) => () => {
     state.shown = shown();
     update();
-    (state.shown < Infinity ? on : start).focus({ preventScroll: true });
-    if (state.shown < Infinity) show();
+    (state.shown < Infinity ? forth : start).focus({ preventScroll: true });
+    if (state.shown < Infinity) reveal();
   };
-  const button = (text, kind, shown) => regard.element("button", { type: "button", class: kind, onclick: go(shown) }, text);
+  const button = (text, kind, shown) => el("button", { class: kind, onclick: go(shown) }, text);
   const start = button("Step by step", "primary", () => first);
   const back = button("\u2190 Back", null, () => Math.max(first, state.shown - 1));
-  const on = button("", "primary", () => (state.shown >= last ? first : state.shown + 1));
+  const forth = button("", "primary", () => (state.shown >= last ? first : state.shown + 1));
   const all = button("Show all steps", "quiet", () => Infinity);
-  const status = regard.element("span", { class: "soft", role: "status" });
-  const element = regard.element("div", { class: "stepper" }, back, on, all, status);
+  const status = el("span.soft", { role: "status" });
+  const element = el("div.stepper", back, forth, all, status);
   let walked = -1;
-  const show = () => {
+  const reveal = () => {
     view.picture?.element.scrollIntoView({ block: "nearest" });
     element.scrollIntoView({ block: "nearest" });
     view.story.show(walked);
@@ -311,7 +338,7 @@ function walk(view, update) {
     const walking = state.shown < Infinity;
     start.hidden = walking;
     element.hidden = !walking;
-    on.textContent = state.shown < last ? "Next \u2192" : "Again";
+    forth.textContent = state.shown < last ? "Next \u2192" : "Again";
     back.disabled = state.shown <= first;
     status.textContent = walking ? `step ${state.shown} of ${last}: ${steps[walked].title.toLowerCase()}` : "";
   };
@@ -319,17 +346,20 @@ function walk(view, update) {
 }
 
 function matrices(view, names, pick) {
-  const { query_labels: rowLabels, key_labels: columnLabels } = view.state;
-  const table = (title, note, columns) => results({ title, note, rowLabels, columnLabels: columns, pick: (i) => pick(i), titles: titlesOf(view, title.toLowerCase()) });
-  const scores = table("Scores", "of all queries", columnLabels);
-  const weights = heat({ title: "Weights", note: "of all queries", rowLabels, columnLabels, pick, names, titles: titlesOf(view, "weights") });
-  const cut = view.state.trained ? shortened : (line) => line;
-  const note = view.state.trained ? `, of each the first ${SHORTENED} of ${view.state.trained.sizes.value} numbers` : "";
-  const context = results({ title: "Context", note: `weights \u00d7 values${note}`, rowLabels, pick: (i) => pick(i), titles: titlesOf(view, "context"), all: () => view.result.context });
-  const shown = view.state.given ?? { scores: true, weights: true, context: true };
+  const { query_labels: rowLabels, key_labels: columnLabels, trained, given } = view.state;
+  const common = (title) => ({ title, rowLabels, titles: titlesOf(view, title.toLowerCase()) });
+  const ofAll = { columnLabels, note: "of all queries" };
+  const ofRow = { pick: (i) => pick(i) };
+  const first = trained ? `, of each the first ${SHORTENED} of ${trained.sizes.value} numbers` : "";
+  const values = { note: `weights \u00d7 values${first}`, all: () => view.result.context };
+  const scores = results({ ...common("Scores"), ...ofAll, ...ofRow });
+  const weights = heat({ ...common("Weights"), ...ofAll, pick, names });
+  const context = results({ ...common("Context"), ...values, ...ofRow });
+  const masked = ({ weights, logits }) => weights.map((line, i) => seen(line, logits?.[i]));
+  const cut = (rows) => (trained ? rows.map(shortened) : rows);
   return [
-    shown.scores && { step: 1, element: scores.element, set: (result, row) => scores.set(result.scores, row) },
-    { step: 2, element: weights.element, retint: weights.retint, set: (result, row, key) => weights.set(result.weights.map((line, i) => seen(line, result.logits?.[i])), row, key) },
-    shown.context && { step: 3, element: context.element, set: (result, row) => context.set(result.context.map(cut), row) },
+    (given?.scores ?? !given) && { ...scores, step: 1, set: (result, row) => scores.set(result.scores, row) },
+    { ...weights, step: 2, set: (result, row, key) => weights.set(masked(result), row, key) },
+    (given?.context ?? !given) && { ...context, step: 3, set: (result, row) => context.set(cut(result.context), row) },
   ].filter(Boolean);
 }

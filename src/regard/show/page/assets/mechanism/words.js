@@ -5,18 +5,13 @@ const TALL = 12; // numbers of a vector that are all shown; of a longer one the 
 const SHORTENED = 6;
 
 const NAMES = {
-  general: { query: "query", key: "key", value: "value", q: "q", k: "k_j", v: "v_j", e: "e_j", a: "\u03b1_j", z: "z_j", c: "c" },
+  general: {
+    ...{ query: "query", key: "key", value: "value" },
+    ...{ q: "q", k: "k_j", v: "v_j", e: "e_j", a: "\u03b1_j", z: "z_j", c: "c" },
+  },
   decoder: {
-    query: "state",
-    key: "annotation",
-    value: "annotation",
-    q: "s_{t\u22121}",
-    k: "h_j",
-    v: "h_j",
-    e: "e_{tj}",
-    a: "\u03b1_{tj}",
-    z: "z_{tj}",
-    c: "c_t",
+    ...{ query: "state", key: "annotation", value: "annotation" },
+    ...{ q: "s_{t\u22121}", k: "h_j", v: "h_j", e: "e_{tj}", a: "\u03b1_{tj}", z: "z_{tj}", c: "c_t" },
   },
 };
 
@@ -28,7 +23,8 @@ const filled = (text, parts) => text.replace(/\{(\w+)\}/g, (_, name) => parts[na
 
 // A formula of steps.json with the letters of this attention.
 function formulaOf(table, key, names, options) {
-  return filled(table[key].formula, { ...scoreParts(table[key], options, "formula", (x) => ({ x: short(x) })), ...names });
+  const parts = scoreParts(table[key], options, "formula", (x) => ({ x: short(x) }));
+  return filled(table[key].formula, { ...parts, ...names });
 }
 
 // The texts of a score's arrays and numbers in a formula, in LaTeX or in a worked line: of each the first without the array
@@ -52,7 +48,8 @@ function products(left, right, total) {
 const minus = (x) => (x < 0 ? `(${short(x)})` : short(x));
 
 const shortened = (x) => (x.length > TALL ? x.slice(0, SHORTENED) : x);
-const vector = (x) => `(${shortened(x).map(short).join(", ")}${x.length > TALL ? `, \u2026 ${x.length - SHORTENED} more` : ""})`;
+const vector = (x) =>
+  `(${shortened(x).map(short).join(", ")}${x.length > TALL ? `, \u2026 ${x.length - SHORTENED} more` : ""})`;
 
 // How a score of one pair comes about.
 function workedScore(o, q, k, score, j) {
@@ -75,10 +72,12 @@ regard.workedScore = workedScore;
 // and its margin to the second.
 function sentence(query, keys, weights, logits) {
   const label = regard.label;
-  if (weights.some(Number.isNaN)) return [label(query), ": its weights are not numbers, because a score is infinite or none"];
+  if (weights.some(Number.isNaN))
+    return [label(query), ": its weights are not numbers, because a score is infinite or none"];
   const order = weights.map((_, j) => j).sort((a, b) => weights[b] - weights[a] || a - b);
   const total = weights.reduce((sum, x) => sum + x, 0);
-  if (!(total > 0)) return [label(query), " attends to nothing: no key is visible to it, so its weights and its context are 0"];
+  if (!(total > 0))
+    return [label(query), " attends to nothing: no key is visible to it, so its weights and its context are 0"];
   const part = (j) => [label(keys[j]), ` (${regard.percent(weights[j])})`];
   const [first, second] = order;
   const visible = weights.filter((_, j) => logits?.[j] !== -Infinity).length;
@@ -90,7 +89,14 @@ function sentence(query, keys, weights, logits) {
   const [most, margin] = [weights[first] / total, (weights[first] - weights[second]) / total];
   const also = (words) => (weights[second] > 0.005 * total ? [words, part(second)] : []);
   if (most >= 0.995) return [label(query), " attends to ", part(first)];
-  if (margin < 0.02) return [label(query), " attends about equally to ", part(first), also(" and "), visible > 2 && most < 0.45 ? ", and to others" : null];
+  if (margin < 0.02)
+    return [
+      label(query),
+      " attends about equally to ",
+      part(first),
+      also(" and "),
+      visible > 2 && most < 0.45 ? ", and to others" : null,
+    ];
   if (most > 0.5) return [label(query), " attends mostly to ", part(first), also(", then to ")];
   return [label(query), " attends to several, most to ", part(first), also(", then to ")];
 }

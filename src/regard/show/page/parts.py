@@ -1,0 +1,97 @@
+"""The parts of pages: the scripts and styles in `assets` that draw each view, and the parts that these need."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from importlib import resources
+from typing import Any, NamedTuple
+
+from regard._characters import FORMULA, NUMBER
+from regard.show import latex
+from regard.show.steps import TEXTS
+from regard.show.terminal.cells import UNIFORM
+
+__all__ = ["Part", "asset", "constants", "needed", "script", "style"]
+
+
+class Part(NamedTuple):
+    """A view, or what several views share."""
+
+    name: str
+    scripts: tuple[str, ...]
+    styles: tuple[str, ...] = ()
+    needs: tuple[str, ...] = ()
+
+
+# In the order in which scripts and styles are joined. All names of scripts are in one scope.
+PARTS = (
+    Part("base", ("base", "state", "export"), ("base", "tools")),
+    Part("weights", ("weights",), ("weights",)),
+    Part(
+        "computing",
+        tuple(f"mechanism/{name}" for name in ("compute", "number", "matrix", "words")),
+        ("mechanism",),
+    ),
+    Part(
+        "mechanism",
+        tuple(
+            f"mechanism/{name}"
+            for name in ("controls", "story", "picture", "account", "state", "exercise", "view")
+        ),
+        needs=("computing",),
+    ),
+    Part("geometry", ("geometry",), ("geometry",), ("computing",)),
+    Part("multihead", ("multihead",), ("multihead",), ("computing",)),
+    Part("alignment", ("alignment",), ("alignment",), ("weights",)),
+    Part("heads", ("heads",), ("heads",), ("weights",)),
+    Part("long", ("long",), ("long",), ("weights",)),
+)
+
+
+def needed(views: Iterable[str]) -> list[Part]:
+    """Return the parts that views are made of, in their order."""
+    known = {part.name: part for part in PARTS}
+    names = {"base", *views}
+    names |= {need for name in names for need in known[name].needs}
+    return [part for part in PARTS if part.name in names]
+
+
+def style(views: Iterable[str]) -> str:
+    """Return the style of views."""
+    return "\n".join(asset(f"{name}.css") for part in needed(views) for name in part.styles)
+
+
+def script(views: Iterable[str]) -> str:
+    """Return the script of views, which starts the page."""
+    scripts = [asset(f"{name}.js") for part in needed(views) for name in part.scripts]
+    return "\n".join(['(() => {\n"use strict";', constants(), *scripts, "regard.start();\n})();"])
+
+
+def constants() -> str:
+    """Return what the scripts have from Python: the texts of the steps, and rules that hold in both."""
+    rules: dict[str, Any] = {
+        "uniform": UNIFORM,
+        "widest": latex.MOST,
+        "special": latex.SPECIAL,
+        "formula": FORMULA.pattern,
+        "number": NUMBER.pattern,
+    }
+    return "\n".join(
+        f"const {name} = {as_json(value)};" for name, value in (("TEXTS", TEXTS), ("RULES", rules))
+    )
+
+
+def asset(name: str) -> str:
+    """Return the text of a file in `assets`."""
+    return resources.files("regard.show.page").joinpath("assets", *name.split("/")).read_text("utf-8")
+
+
+# Characters that could end the element of the data, or a line of a script of an old browser.
+_ESCAPED = str.maketrans({character: f"\\u{ord(character):04x}" for character in "<>&\u2028\u2029"})
+
+
+def as_json(value: Any) -> str:
+    """Return a value as JSON that may stand in a script or an element of HTML."""
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return text.encode("utf-8", "replace").decode("utf-8").translate(_ESCAPED)
