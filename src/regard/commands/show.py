@@ -17,7 +17,7 @@ from regard.commands.options import first_given
 from regard.show.figures.figure import PICTURES, check_picture
 from regard.show.page import HtmlPage, page
 from regard.show.page.document import check_new
-from regard.show.page.examples import directions, meanings, reordering, translator, word_order
+from regard.show.page.examples import SECTIONS
 from regard.show.page.mechanism import with_words
 from regard.show.page.section import labels
 from regard.show.terminal.text import note
@@ -110,9 +110,7 @@ def _page(args: argparse.Namespace) -> HtmlPage:
         queries, keys = labels_of(args, (None, None))
         return page(weights, query_labels=queries, key_labels=keys, title=args.title)
     if not args.files and first_given(args, (*_INPUT, *_ATTENTION, *_LABELS)) is None:
-        return HtmlPage(
-            [meanings(), directions(), word_order(), reordering(), translator()], title=args.title
-        )
+        return HtmlPage([section() for section in SECTIONS], title=args.title)
     return _input(given(args), args.title)
 
 

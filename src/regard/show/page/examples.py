@@ -1,4 +1,4 @@
-"""The example of a page without arrays of the user."""
+"""The sections of a page without arrays of the user."""
 
 from __future__ import annotations
 
@@ -19,7 +19,16 @@ from regard.show.page.multihead import multihead
 from regard.show.page.section import Section, labels
 from regard.show.steps import TEXTS
 
-__all__ = ["directions", "drawn", "drawn_weights", "meanings", "reordering", "translator", "word_order"]
+__all__ = [
+    "SECTIONS",
+    "directions",
+    "drawn",
+    "drawn_weights",
+    "meanings",
+    "reordering",
+    "translator",
+    "word_order",
+]
 
 
 def drawn(words: ArrayLike, seed: int, names: list[str] | None = None) -> Section:
@@ -244,3 +253,6 @@ def word_order() -> Section:
         "order": [2, 1, 0],
     }
     return replace(section, data={**section.data, "first": first, "picked": [1, 0]})
+
+
+SECTIONS = meanings, directions, word_order, reordering, translator  # from top to bottom
