@@ -45,7 +45,7 @@ regard.view("heads", (root, data, { section }) => {
     titles: [document.title, own().name, "heads"],
   }));
   if (buttons) root.append(buttons.element);
-  root.append(exported, el("div.heads-top", grid, table), el("p.soft", head, meaning), large);
+  root.append(exported, el("div.heads-top", grid, table), el("p.soft.meaning", head, meaning), large);
   regard.onTheme(() => fillGrid(grid, own(), state, choose));
   start();
   keepHead(section, groups, state, () => {

@@ -50,7 +50,7 @@ regard.weightsView = (data, { links = [], left = "column", warnings = [], titles
   const [line, lines, cells, scale] = parts.map((part) => part.element);
   const leftSide = el("div", exportedLines(model, titles), lines);
   const duo = el("div.beside.duo", leftSide, el("div", exportedMatrix(model, titles), cells, scale));
-  const element = el("div", notWeights(warnings), line, duo);
+  const element = el("div.weights-view", notWeights(warnings), line, duo);
   const layout = () => parts.forEach((part) => part.layout?.());
   new ResizeObserver(layout).observe(element);
   on(window, "beforeprint afterprint", layout);
