@@ -184,10 +184,6 @@ class Explanation(InNotebook):
         """Whether weights are exponentials divided by a sum."""
         return self.normalize == "softmax" or isinstance(self.normalize, local_m)
 
-    def best(self, row: int) -> int:
-        """Return the key with the largest weight of a query."""
-        return int(self.weights[row].argmax())
-
     def step(self, name: str | int, row: int | None = None) -> str:
         """Return the text of one step.
 

@@ -76,15 +76,19 @@ def _scores(story: Explanation, row: int) -> list[str]:
     else:
         words, how = _score_words(story), _learned(story)
     if story.score_name in ("dot", "scaled_dot") and names and story.queries.shape[1]:
-        how = [_products(story, row, " . ", "", story.queries[row], story.keys[story.best(row)])]
+        how = [_products(story, row, " . ", "", story.queries[row], story.keys[_best(story, row)])]
     return [_heading(story, "scores"), _prose(story, f"score = {words}"), numbers, *how]
+
+
+def _best(story: Explanation, row: int) -> int:
+    return int(story.weights[row].argmax())
 
 
 def _inside(story: Explanation, inside: Perceptron, row: int) -> tuple[str, list[str]]:
     """Return the formula of a perceptron, and the numbers inside it for one query."""
     if not story.keys_named:
         return inside.title, []
-    hidden = inside.hidden(row)[story.best(row)]
+    hidden = inside.hidden(row)[_best(story, row)]
     line = _products(story, row, ", ", f": {inside.words}", inside.vector, hidden)
     return inside.title, [inside.parameters(story), inside.tables(story, row), line]
 
@@ -164,7 +168,7 @@ def _projected(rows: Array, weight: Array | None) -> Array:
 
 def _products(story: Explanation, row: int, joint: str, formula: str, left: Array, right: Array) -> str:
     """Return the best score of a row as a sum of products, as much of it as fits one line, or one after the names."""
-    best, width = story.best(row), story.width
+    best, width = _best(story, row), story.width
     names = f"{story.queries_named[row]}{joint}{story.keys_named[best]}{formula}"
     total = float(story.scores[row, best])
     spell = speller(_integers(np.append(left, right)), story.digits)
