@@ -405,14 +405,14 @@ def explain(
     options |= {"normalize": normalize, "sink": sink}
     attention = attend(*arrays, bias=bias, **options)
     nouns = ("word", "word") if inputs else ("query", "key")
-    own, others = (_check.listed("labels", side) for side in (labels, key_labels))
+    of_queries, of_keys = (_check.listed("labels", side) for side in (labels, key_labels))
     hint = "keys have their own names with key_labels="
     return Explanation(
         attention,
         *arrays,
-        query_names=names_of(own, len(attention.weights), nouns[0]),
+        query_names=names_of(of_queries, len(attention.weights), nouns[0]),
         key_names=names_of(
-            own if others is None else others, attention.weights.shape[-1], nouns[1], hint=hint
+            of_queries if of_keys is None else of_keys, attention.weights.shape[-1], nouns[1], hint=hint
         ),
         biased=bias is not None,
         chosen=row,

@@ -72,7 +72,7 @@ def _scores(story: Explanation, row: int) -> list[str]:
     score, names = story.score, story.keys_named
     numbers = _numbers(story, _integers(story.scores), names)
     if is_builtin(score) and isinstance(score, additive):
-        words, how = _inside(story, Perceptron(score, story.queries, story.keys), row)
+        words, how = _inside(story, HiddenLayer(score, story.queries, story.keys), row)
     else:
         words, how = _score_words(story), _learned(story)
     if story.score_name in ("dot", "scaled_dot") and names and story.queries.shape[1]:
@@ -84,7 +84,7 @@ def _best(story: Explanation, row: int) -> int:
     return int(story.weights[row].argmax())
 
 
-def _inside(story: Explanation, inside: Perceptron, row: int) -> tuple[str, list[str]]:
+def _inside(story: Explanation, inside: HiddenLayer, row: int) -> tuple[str, list[str]]:
     """Return the formula of a perceptron, and the numbers inside it for one query."""
     if not story.keys_named:
         return inside.title, []
@@ -110,7 +110,7 @@ def _learned(story: Explanation) -> list[str]:
     return [_matrices(story, arrays)] if arrays else []
 
 
-class Perceptron:
+class HiddenLayer:
     """The inner numbers of the additive score: W s, U h, their sum's tanh."""
 
     def __init__(self, score: additive, queries: Array, keys: Array) -> None:
