@@ -1,9 +1,10 @@
-"""The text of an error, word for word, of a call and of a command."""
+"""The text of an error, word for word, of a call, of a table of calls, and of a command."""
 
 from __future__ import annotations
 
 import re
 import shlex
+from textwrap import dedent
 from typing import Any
 
 import pytest
@@ -17,6 +18,19 @@ def error(kind: type[Exception], function: Any, *args: Any, **options: Any) -> s
         function(*args, **options)
     assert type(caught.value) is kind
     return str(caught.value)
+
+
+def transcript(table: str) -> list[tuple[str, str]]:
+    """The calls of a table, and below each, indented, the error as Python prints it; # begins a comment."""
+    rows = re.findall(r"^([^\s#].*)\n((?: +.*\n)+)", table, re.MULTILINE)
+    return [(call, dedent(text).rstrip("\n")) for call, text in rows]
+
+
+def assert_raises(call: str, text: str, names: dict[str, Any]) -> None:
+    """The call raises the error of a transcript, of exactly this type and with exactly this text."""
+    with pytest.raises((ValueError, TypeError)) as caught:
+        eval(call, names)
+    assert f"{type(caught.value).__name__}: {caught.value}" == text, call
 
 
 def refusals(table: str) -> list[tuple[list[str], str]]:
