@@ -9,6 +9,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 import strategies
+from errors import assert_raises, transcript
 from numpy.typing import NDArray
 from one_test import in_one_test
 
@@ -400,61 +401,34 @@ def test_fast_pairs_keep_their_frequency_and_slow_ones_are_interpolated() -> Non
     assert (np.diff(yarn) <= 1e-15).all()
 
 
-@pytest.mark.parametrize(
-    ("call", "kind", "message"),
-    [
-        (lambda: position.linear(0.0), ValueError, "factor must be greater than 0. Got 0.0 instead."),
-        (lambda: position.yarn("4", 10), TypeError, "factor must be a number. Got '4' instead."),  # type: ignore[arg-type]
-        (
-            lambda: position.llama3(8.0, 4.0, 4.0),
-            ValueError,
-            "high_freq_factor must be greater than low_freq_factor: 4 and 4",
-        ),
-        (
-            lambda: position.llama3(8.0, original_max_position_embeddings=0),
-            ValueError,
-            "original_max_position_embeddings must be at least 1. Got 0 instead.",
-        ),
-        (
-            lambda: position.yarn(8.0, 10, beta_fast=1.0),
-            ValueError,
-            "beta_fast must be greater than beta_slow: 1 and 1",
-        ),
-        (
-            lambda: position.yarn(8.0, 10, truncate=1),  # type: ignore[arg-type]
-            TypeError,
-            "truncate must be True or False. Got 1 instead.",
-        ),
-        (
-            lambda: position.yarn(8.0, 10, attention_factor=0.0),
-            ValueError,
-            "attention_factor must be greater than 0. Got 0.0 instead.",
-        ),
-        (
-            lambda: position.rotary(np.eye(2), base=1.0, scaling=position.yarn(8.0, 10)),
-            ValueError,
-            "base must be greater than 1 for yarn. Got 1 instead.",
-        ),
-        (
-            lambda: position.rotary(np.eye(2), scaling=4.0),  # type: ignore[arg-type]
-            TypeError,
-            "scaling must be a position.linear, llama3 or yarn. Got float instead.\n"
-            "  hint: position.linear(4.0), position.llama3(8.0) or position.yarn(4.0, 4096)",
-        ),
-        (
-            lambda: position.rotary(np.eye(2), scaling=position.linear),  # type: ignore[arg-type]
-            TypeError,
-            "scaling must be a position.linear, llama3 or yarn. Got the class linear instead.\n"
-            "  hint: position.linear(4.0), position.llama3(8.0) or position.yarn(4.0, 4096)",
-        ),
-        (
-            lambda: position.rotary_vjp(np.eye(2))[1](np.ones((3, 2))),
-            ValueError,
-            "dy must have the shape of x (..., n, d) = (2, 2). Got (3, 2) instead.",
-        ),
-    ],
-)
-def test_wrong_scalings_are_errors(call: Any, kind: type[Exception], message: str) -> None:
-    with pytest.raises(kind) as error:
-        call()
-    assert str(error.value) == message
+ERRORS_OF_SCALING = """\
+position.linear(0.0)
+    ValueError: factor must be greater than 0. Got 0.0 instead.
+position.yarn("4", 10)
+    TypeError: factor must be a number. Got '4' instead.
+position.llama3(8.0, 4.0, 4.0)
+    ValueError: high_freq_factor must be greater than low_freq_factor: 4 and 4
+position.llama3(8.0, original_max_position_embeddings=0)
+    ValueError: original_max_position_embeddings must be at least 1. Got 0 instead.
+position.yarn(8.0, 10, beta_fast=1.0)
+    ValueError: beta_fast must be greater than beta_slow: 1 and 1
+position.yarn(8.0, 10, truncate=1)
+    TypeError: truncate must be True or False. Got 1 instead.
+position.yarn(8.0, 10, attention_factor=0.0)
+    ValueError: attention_factor must be greater than 0. Got 0.0 instead.
+position.rotary(np.eye(2), base=1.0, scaling=position.yarn(8.0, 10))
+    ValueError: base must be greater than 1 for yarn. Got 1 instead.
+position.rotary(np.eye(2), scaling=4.0)
+    TypeError: scaling must be a position.linear, llama3 or yarn. Got float instead.
+      hint: position.linear(4.0), position.llama3(8.0) or position.yarn(4.0, 4096)
+position.rotary(np.eye(2), scaling=position.linear)
+    TypeError: scaling must be a position.linear, llama3 or yarn. Got the class linear instead.
+      hint: position.linear(4.0), position.llama3(8.0) or position.yarn(4.0, 4096)
+position.rotary_vjp(np.eye(2))[1](np.ones((3, 2)))
+    ValueError: dy must have the shape of x (..., n, d) = (2, 2). Got (3, 2) instead.
+"""
+
+
+def test_wrong_scalings_are_errors() -> None:
+    for call, text in transcript(ERRORS_OF_SCALING):
+        assert_raises(call, text, globals())

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from errors import assert_raises, transcript
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import signal
@@ -228,58 +229,34 @@ def zeros(*shape: int) -> Any:
 BOTH = "images must be (B, H, W, C) and weight (k, k, C, D)."
 
 
-@pytest.mark.parametrize(
-    ("call", "text"),
-    [
-        (
-            lambda: nn.convolution(zeros(5, 4, 3), zeros(3, 3, 3, 2), zeros(2)),
-            f"{BOTH} Got shapes (5, 4, 3) and (3, 3, 3, 2) instead.",
-        ),
-        (
-            lambda: nn.convolution(zeros(1, 5, 4, 3), zeros(3, 2), zeros(2)),
-            f"{BOTH} Got shapes (1, 5, 4, 3) and (3, 2) instead.",
-        ),
-        (
-            lambda: nn.convolution(zeros(1, 5, 4, 3), zeros(3, 5, 3, 2), zeros(2)),
-            "weight must have shape (k, k, C, D) = (3, 3, 3, 2). Got (3, 5, 3, 2) instead.",
-        ),
-        (
-            lambda: nn.convolution(zeros(1, 5, 4, 3), zeros(3, 3, 1, 2), zeros(2)),
-            "weight must have shape (k, k, C, D) = (3, 3, 3, 2). Got (3, 3, 1, 2) instead.",
-        ),
-        (
-            lambda: nn.convolution(zeros(1, 5, 4, 2), zeros(8, 2, 3, 3), zeros(8)),
-            "weight must have shape (k, k, C, D) = (8, 8, 2, 3). Got (8, 2, 3, 3) instead.\n"
-            "  hint: weight.transpose(2, 3, 1, 0), if it is PyTorch's, which is (D, C, k, k)",
-        ),
-        (
-            lambda: nn.convolution(zeros(1, 5, 4, 3), zeros(2, 2, 3, 2), zeros(2)),
-            "weight must be (k, k, C, D) with an odd k. Got k = 2 instead.",
-        ),
-        (
-            lambda: nn.convolution(zeros(1, 5, 4, 3), zeros(0, 0, 3, 2), zeros(2)),
-            "weight must be (k, k, C, D) with an odd k. Got k = 0 instead.",
-        ),
-        (
-            lambda: nn.convolution(zeros(1, 5, 4, 3), zeros(3, 3, 3, 2), zeros(3)),
-            "bias must have shape (2,). Got (3,) instead.",
-        ),
-        (
-            lambda: nn.convolution(zeros(1, 5, 4, 3), zeros(3, 3, 3, 2), zeros(2), stride=0),
-            "stride must be at least 1. Got 0 instead.",
-        ),
-        (
-            lambda: nn.convolution(zeros(1, 5, 4, 3), zeros(3, 3, 3, 2), zeros(2), stride=2)[1](
-                zeros(1, 5, 4, 2)
-            ),
-            "dy must have shape (1, 3, 2, 2). Got (1, 5, 4, 2) instead.",
-        ),
-    ],
-)
-def test_shapes_are_checked(call: Any, text: str) -> None:
-    with pytest.raises(ValueError) as caught:
-        call()
-    assert str(caught.value) == text
+ERRORS = """\
+nn.convolution(zeros(5, 4, 3), zeros(3, 3, 3, 2), zeros(2))
+    ValueError: images must be (B, H, W, C) and weight (k, k, C, D). Got shapes (5, 4, 3) and (3, 3, 3, 2) instead.
+nn.convolution(zeros(1, 5, 4, 3), zeros(3, 2), zeros(2))
+    ValueError: images must be (B, H, W, C) and weight (k, k, C, D). Got shapes (1, 5, 4, 3) and (3, 2) instead.
+nn.convolution(zeros(1, 5, 4, 3), zeros(3, 5, 3, 2), zeros(2))
+    ValueError: weight must have shape (k, k, C, D) = (3, 3, 3, 2). Got (3, 5, 3, 2) instead.
+nn.convolution(zeros(1, 5, 4, 3), zeros(3, 3, 1, 2), zeros(2))
+    ValueError: weight must have shape (k, k, C, D) = (3, 3, 3, 2). Got (3, 3, 1, 2) instead.
+nn.convolution(zeros(1, 5, 4, 2), zeros(8, 2, 3, 3), zeros(8))
+    ValueError: weight must have shape (k, k, C, D) = (8, 8, 2, 3). Got (8, 2, 3, 3) instead.
+      hint: weight.transpose(2, 3, 1, 0), if it is PyTorch's, which is (D, C, k, k)
+nn.convolution(zeros(1, 5, 4, 3), zeros(2, 2, 3, 2), zeros(2))
+    ValueError: weight must be (k, k, C, D) with an odd k. Got k = 2 instead.
+nn.convolution(zeros(1, 5, 4, 3), zeros(0, 0, 3, 2), zeros(2))
+    ValueError: weight must be (k, k, C, D) with an odd k. Got k = 0 instead.
+nn.convolution(zeros(1, 5, 4, 3), zeros(3, 3, 3, 2), zeros(3))
+    ValueError: bias must have shape (2,). Got (3,) instead.
+nn.convolution(zeros(1, 5, 4, 3), zeros(3, 3, 3, 2), zeros(2), stride=0)
+    ValueError: stride must be at least 1. Got 0 instead.
+nn.convolution(zeros(1, 5, 4, 3), zeros(3, 3, 3, 2), zeros(2), stride=2)[1](zeros(1, 5, 4, 2))
+    ValueError: dy must have shape (1, 3, 2, 2). Got (1, 5, 4, 2) instead.
+"""
+
+
+def test_shapes_are_checked() -> None:
+    for call, text in transcript(ERRORS):
+        assert_raises(call, text, globals())
 
 
 @pytest.mark.parametrize("stride", [1.0, "1", True, None, (1, 1)])

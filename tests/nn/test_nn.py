@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.special
+from errors import assert_raises, transcript
 from one_test import in_one_test
 
 from regard import nn
@@ -23,89 +24,57 @@ def test_linear() -> None:
     assert nn.check_gradients(nn.linear, [draw(3, 4), draw(4, 5)]) < 1e-6
 
 
-@in_one_test(
-    ("call", "message"),
-    [
-        (lambda: nn.linear(draw(2, 3), draw(4, 5)), "weight must have shape (3, 5). Got (4, 5) instead."),
-        (lambda: nn.linear(draw(2, 3), draw(3, 5), draw(1)), "bias must have shape (5,). Got (1,) instead."),
-        (
-            lambda: nn.linear(draw(2, 3), draw(3)),
-            "x must be (..., d) and weight (d, e). Got shapes (2, 3) and (3,) instead.",
-        ),
-        (
-            lambda: nn.linear(draw(2, 3), draw(3, 5))[1](draw(5, 2)),
-            "dy must have shape (2, 5). Got (5, 2) instead.",
-        ),
-        (
-            lambda: nn.perceptron(draw(2, 3), draw(3, 4), draw(4), draw(5, 6), draw(6)),
-            "hidden_weight must have shape (3, 5). Got (3, 4) instead.",
-        ),
-        (
-            lambda: nn.perceptron(draw(2, 3), draw(3, 4), draw(1), draw(4, 6), draw(6)),
-            "hidden_bias must have shape (4,). Got (1,) instead.",
-        ),
-        (
-            lambda: nn.perceptron(draw(2, 3), draw(3, 4), draw(4), draw(4, 6), draw(1)),
-            "output_bias must have shape (6,). Got (1,) instead.",
-        ),
-        (
-            lambda: nn.perceptron(draw(2, 3), draw(3, 4), draw(4), draw(4), draw(1)),
-            "x must be (..., d), hidden_weight (d, h) and output_weight (h, e). "
-            "Got shapes (2, 3), (3, 4) and (4,) instead.",
-        ),
-        (
-            lambda: nn.perceptron(draw(2, 3), draw(3, 4), draw(4), draw(4, 6), draw(6))[1](draw(6, 2)),
-            "dy must have shape (2, 6). Got (6, 2) instead.",
-        ),
-        (lambda: nn.layer_norm(draw(2, 3), draw(1), draw(3)), "gain must have shape (3,). Got (1,) instead."),
-        (
-            lambda: nn.layer_norm(draw(2, 3), draw(3), draw(3))[1](draw(3, 2)),
-            "dy must have shape (2, 3). Got (3, 2) instead.",
-        ),
-        (
-            lambda: nn.layer_norm(*(draw(*s).astype(np.float32) for s in ((2, 3), (3,), (3,))))[1](draw(6)),
-            "dy must have shape (2, 3). Got (6,) instead.",
-        ),
-        (
-            lambda: nn.layer_norm(draw(0, 3), draw(3), draw(2)),
-            "shift must have shape (3,). Got (2,) instead.",
-        ),
-        (lambda: nn.tanh(draw(2, 3))[1](draw(3)), "dy must have shape (2, 3). Got (3,) instead."),
-        (
-            lambda: nn.gru_step(draw(2, 9), draw(1, 9), draw(2, 3)),
-            "hidden must have shape (2, 9). Got (1, 9) instead.",
-        ),
-        (
-            lambda: nn.gru_step(draw(2, 9), draw(2, 9), draw(2, 3))[1](draw(3)),
-            "dnew must have shape (2, 3). Got (3,) instead.",
-        ),
-        (
-            lambda: nn.lstm_step(draw(12), draw(2, 12), draw(2, 3)),
-            "inputs must have shape (2, 12). Got (12,) instead.",
-        ),
-        (
-            lambda: nn.lstm_step(draw(2, 12), draw(2, 12), draw(2, 3))[1](draw(2, 3), draw(2, 1)),
-            "dnew_cell must have shape (2, 3). Got (2, 1) instead.",
-        ),
-        (
-            lambda: nn.lstm_step(draw(4), draw(4), np.array(1.0)),
-            "cell must be (..., H). Got shape () instead.",
-        ),
-        (
-            lambda: nn.gru(draw(2, 3), draw(3, 2, 12), draw(2, 12), draw(2, 4, 12)),
-            "x must be (T, B, E) and state_weight (K, H, 3H) with K = 1 or 2. "
-            "Got shapes (2, 3) and (2, 4, 12) instead.",
-        ),
-        (
-            lambda: nn.gru_sequence(draw(2, 3, 12), draw(3, 4), draw(12)),
-            "inputs must be (n, B, 3H) and state_weight (H, 3H). Got shapes (2, 3, 12) and (12,) instead.",
-        ),
-    ],
-)
-def test_shapes_are_checked(call: Any, message: str) -> None:
-    with pytest.raises(ValueError) as caught:
-        call()
-    assert str(caught.value) == message
+ERRORS = """\
+nn.linear(draw(2, 3), draw(4, 5))
+    ValueError: weight must have shape (3, 5). Got (4, 5) instead.
+nn.linear(draw(2, 3), draw(3, 5), draw(1))
+    ValueError: bias must have shape (5,). Got (1,) instead.
+nn.linear(draw(2, 3), draw(3))
+    ValueError: x must be (..., d) and weight (d, e). Got shapes (2, 3) and (3,) instead.
+nn.linear(draw(2, 3), draw(3, 5))[1](draw(5, 2))
+    ValueError: dy must have shape (2, 5). Got (5, 2) instead.
+nn.perceptron(draw(2, 3), draw(3, 4), draw(4), draw(5, 6), draw(6))
+    ValueError: hidden_weight must have shape (3, 5). Got (3, 4) instead.
+nn.perceptron(draw(2, 3), draw(3, 4), draw(1), draw(4, 6), draw(6))
+    ValueError: hidden_bias must have shape (4,). Got (1,) instead.
+nn.perceptron(draw(2, 3), draw(3, 4), draw(4), draw(4, 6), draw(1))
+    ValueError: output_bias must have shape (6,). Got (1,) instead.
+nn.perceptron(draw(2, 3), draw(3, 4), draw(4), draw(4), draw(1))
+    ValueError: x must be (..., d), hidden_weight (d, h) and output_weight (h, e). \
+Got shapes (2, 3), (3, 4) and (4,) instead.
+nn.perceptron(draw(2, 3), draw(3, 4), draw(4), draw(4, 6), draw(6))[1](draw(6, 2))
+    ValueError: dy must have shape (2, 6). Got (6, 2) instead.
+nn.layer_norm(draw(2, 3), draw(1), draw(3))
+    ValueError: gain must have shape (3,). Got (1,) instead.
+nn.layer_norm(draw(2, 3), draw(3), draw(3))[1](draw(3, 2))
+    ValueError: dy must have shape (2, 3). Got (3, 2) instead.
+nn.layer_norm(*(draw(*s).astype(np.float32) for s in ((2, 3), (3,), (3,))))[1](draw(6))
+    ValueError: dy must have shape (2, 3). Got (6,) instead.
+nn.layer_norm(draw(0, 3), draw(3), draw(2))
+    ValueError: shift must have shape (3,). Got (2,) instead.
+nn.tanh(draw(2, 3))[1](draw(3))
+    ValueError: dy must have shape (2, 3). Got (3,) instead.
+nn.gru_step(draw(2, 9), draw(1, 9), draw(2, 3))
+    ValueError: hidden must have shape (2, 9). Got (1, 9) instead.
+nn.gru_step(draw(2, 9), draw(2, 9), draw(2, 3))[1](draw(3))
+    ValueError: dnew must have shape (2, 3). Got (3,) instead.
+nn.lstm_step(draw(12), draw(2, 12), draw(2, 3))
+    ValueError: inputs must have shape (2, 12). Got (12,) instead.
+nn.lstm_step(draw(2, 12), draw(2, 12), draw(2, 3))[1](draw(2, 3), draw(2, 1))
+    ValueError: dnew_cell must have shape (2, 3). Got (2, 1) instead.
+nn.lstm_step(draw(4), draw(4), np.array(1.0))
+    ValueError: cell must be (..., H). Got shape () instead.
+nn.gru(draw(2, 3), draw(3, 2, 12), draw(2, 12), draw(2, 4, 12))
+    ValueError: x must be (T, B, E) and state_weight (K, H, 3H) with K = 1 or 2. \
+Got shapes (2, 3) and (2, 4, 12) instead.
+nn.gru_sequence(draw(2, 3, 12), draw(3, 4), draw(12))
+    ValueError: inputs must be (n, B, 3H) and state_weight (H, 3H). Got shapes (2, 3, 12) and (12,) instead.
+"""
+
+
+def test_shapes_are_checked() -> None:
+    for call, text in transcript(ERRORS):
+        assert_raises(call, text, globals())
 
 
 def ints(*shape: int) -> Any:

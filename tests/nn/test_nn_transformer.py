@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from one_test import in_one_test
+from errors import assert_raises, transcript
 
 import regard
 from regard import nn
@@ -201,70 +201,38 @@ def test_multi_head_attention_is_one_attention_for_each_head() -> None:
     np.testing.assert_allclose(y, expected, rtol=1e-12, atol=1e-13)
 
 
-@in_one_test(
-    ("call", "kind", "message"),
-    [
-        (
-            lambda: nn.split_heads(draw(2, 3, 5), 2),
-            ValueError,
-            "x must have shape (..., n, heads * d) with heads = 2. Got (2, 3, 5) instead.",
-        ),
-        (
-            lambda: nn.split_heads(draw(4), 2),
-            ValueError,
-            "x must have shape (..., n, heads * d) with heads = 2. Got (4,) instead.",
-        ),
-        (lambda: nn.split_heads(draw(3, 4), 0), ValueError, "heads must be at least 1. Got 0 instead."),
-        (
-            lambda: nn.split_heads(draw(3, 4), 2)[1](draw(3, 4)),
-            ValueError,
-            "dy must have shape (2, 3, 2). Got (3, 4) instead.",
-        ),
-        (
-            lambda: nn.merge_heads(draw(3, 4)),
-            ValueError,
-            "x must be (..., heads, n, d). Got shape (3, 4) instead.",
-        ),
-        (
-            lambda: nn.merge_heads(draw(2, 3, 4))[1](draw(2, 3, 4)),
-            ValueError,
-            "dy must have shape (3, 8). Got (2, 3, 4) instead.",
-        ),
-        (
-            lambda: nn.rms_norm(np.array(1.0), np.ones(1)),
-            ValueError,
-            "x must be (..., d). Got a single number instead.",
-        ),
-        (
-            lambda: nn.rms_norm(draw(2, 3), draw(2)),
-            ValueError,
-            "gain must have shape (3,). Got (2,) instead.",
-        ),
-        (
-            lambda: nn.gelu(draw(3), approximate="erf"),
-            ValueError,
-            "approximate must be one of 'none', 'tanh'. Got 'erf' instead.",
-        ),
-        (lambda: nn.silu(draw(3))[1](draw(2)), ValueError, "dy must have shape (3,). Got (2,) instead."),
-        (
-            lambda: nn.silu(np.arange(3)),
-            TypeError,
-            "x must be an array of float32 or float64. Got dtype int64 instead.",
-        ),
-        (
-            lambda: nn.merge_heads([[[1.0]]]),  # type: ignore[arg-type]
-            TypeError,
-            "x must be an array of float32 or float64. Got list instead.",
-        ),
-        (
-            lambda: nn.multi_head_attention(draw(5, 6), None, *(draw(*s) for s in WEIGHTS), heads=4),
-            ValueError,
-            "query_weight (w, heads * d) and key_weight (v, key_heads * d) must share d: 8 / 4 and 4 / 4\n"
-            "  hint: key_heads= is the number of heads of keys and values",
-        ),
-    ],
-)
-def test_wrong_heads_and_shapes_are_errors(call: Any, kind: type[Exception], message: str) -> None:
-    with pytest.raises(kind) as error:
-        call()
-    assert str(error.value).startswith(message)
+ERRORS = """\
+nn.split_heads(draw(2, 3, 5), 2)
+    ValueError: x must have shape (..., n, heads * d) with heads = 2. Got (2, 3, 5) instead.
+nn.split_heads(draw(4), 2)
+    ValueError: x must have shape (..., n, heads * d) with heads = 2. Got (4,) instead.
+nn.split_heads(draw(3, 4), 0)
+    ValueError: heads must be at least 1. Got 0 instead.
+nn.split_heads(draw(3, 4), 2)[1](draw(3, 4))
+    ValueError: dy must have shape (2, 3, 2). Got (3, 4) instead.
+nn.merge_heads(draw(3, 4))
+    ValueError: x must be (..., heads, n, d). Got shape (3, 4) instead.
+nn.merge_heads(draw(2, 3, 4))[1](draw(2, 3, 4))
+    ValueError: dy must have shape (3, 8). Got (2, 3, 4) instead.
+nn.rms_norm(np.array(1.0), np.ones(1))
+    ValueError: x must be (..., d). Got a single number instead.
+nn.rms_norm(draw(2, 3), draw(2))
+    ValueError: gain must have shape (3,). Got (2,) instead.
+nn.gelu(draw(3), approximate="erf")
+    ValueError: approximate must be one of 'none', 'tanh'. Got 'erf' instead.
+nn.silu(draw(3))[1](draw(2))
+    ValueError: dy must have shape (3,). Got (2,) instead.
+nn.silu(np.arange(3))
+    TypeError: x must be an array of float32 or float64. Got dtype int64 instead.
+nn.merge_heads([[[1.0]]])
+    TypeError: x must be an array of float32 or float64. Got list instead.
+      hint: np.asarray(x)
+nn.multi_head_attention(draw(5, 6), None, *(draw(*s) for s in WEIGHTS), heads=4)
+    ValueError: query_weight (w, heads * d) and key_weight (v, key_heads * d) must share d: 8 / 4 and 4 / 4
+      hint: key_heads= is the number of heads of keys and values
+"""
+
+
+def test_wrong_heads_and_shapes_are_errors() -> None:
+    for call, text in transcript(ERRORS):
+        assert_raises(call, text, globals())

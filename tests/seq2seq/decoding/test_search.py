@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from errors import assert_raises, transcript
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -702,56 +703,35 @@ SOURCE, LENGTHS = THREE
 RNG = np.random.default_rng(0)
 
 
-@pytest.mark.parametrize(
-    ("call", "text"),
-    [
-        (lambda: beam(RandomNetwork(), SOURCE, LENGTHS, width=0), "width must be at least 1. Got 0 instead."),
-        (
-            lambda: beam(RandomNetwork(), SOURCE, LENGTHS, width=2, n_best=3),
-            "n_best must be at most width = 2. Got 3 instead.",
-        ),
-        (
-            lambda: beam(RandomNetwork(), SOURCE, LENGTHS[:2]),
-            "source and lengths must be (T, B) or (T, B, F), and (B,). Got (4, 3) and (2,) instead.",
-        ),
-        (
-            lambda: beam(RandomNetwork(), SOURCE, LENGTHS + 1),
-            "lengths must be from 1 to T = 4. Got 2 to 5 instead.",
-        ),
-        (
-            lambda: beam(RandomNetwork(), SOURCE, LENGTHS, most=np.array([3])),
-            "most must have shape (3,). Got (1,) instead.",
-        ),
-        (
-            lambda: sample(RandomNetwork(), SOURCE, LENGTHS, rng=RNG, count=0),
-            "count must be at least 1. Got 0 instead.",
-        ),
-        (
-            lambda: sample(RandomNetwork(), SOURCE, LENGTHS, rng=RNG, temperature=0),
-            "temperature must be greater than 0. Got 0.0 instead.",
-        ),
-        (
-            lambda: sample(RandomNetwork(), SOURCE, LENGTHS, rng=RNG, top_k=0),
-            "top_k must be at least 1. Got 0 instead.",
-        ),
-        (
-            lambda: sample(RandomNetwork(), SOURCE, LENGTHS, rng=RNG, top_p=1.5),
-            "top_p must be at most 1. Got 1.5 instead.",
-        ),
-        (
-            lambda: sample(RandomNetwork(), SOURCE, LENGTHS, rng=[RNG]),
-            "rng must be one generator for each of 3 sentences. Got 1 instead.",
-        ),
-        (
-            lambda: force(RandomNetwork(), SOURCE, LENGTHS, np.array([[4, 4, 4]])),
-            "target must be (n + 1, 3) and begin with START. Got shape (1, 3) instead.",
-        ),
-    ],
-)
-def test_arguments_are_checked(call: Callable[[], object], text: str) -> None:
-    with pytest.raises(ValueError) as caught:
-        call()
-    assert str(caught.value) == text
+ERRORS = """\
+beam(RandomNetwork(), SOURCE, LENGTHS, width=0)
+    ValueError: width must be at least 1. Got 0 instead.
+beam(RandomNetwork(), SOURCE, LENGTHS, width=2, n_best=3)
+    ValueError: n_best must be at most width = 2. Got 3 instead.
+beam(RandomNetwork(), SOURCE, LENGTHS[:2])
+    ValueError: source and lengths must be (T, B) or (T, B, F), and (B,). Got (4, 3) and (2,) instead.
+beam(RandomNetwork(), SOURCE, LENGTHS + 1)
+    ValueError: lengths must be from 1 to T = 4. Got 2 to 5 instead.
+beam(RandomNetwork(), SOURCE, LENGTHS, most=np.array([3]))
+    ValueError: most must have shape (3,). Got (1,) instead.
+sample(RandomNetwork(), SOURCE, LENGTHS, rng=RNG, count=0)
+    ValueError: count must be at least 1. Got 0 instead.
+sample(RandomNetwork(), SOURCE, LENGTHS, rng=RNG, temperature=0)
+    ValueError: temperature must be greater than 0. Got 0.0 instead.
+sample(RandomNetwork(), SOURCE, LENGTHS, rng=RNG, top_k=0)
+    ValueError: top_k must be at least 1. Got 0 instead.
+sample(RandomNetwork(), SOURCE, LENGTHS, rng=RNG, top_p=1.5)
+    ValueError: top_p must be at most 1. Got 1.5 instead.
+sample(RandomNetwork(), SOURCE, LENGTHS, rng=[RNG])
+    ValueError: rng must be one generator for each of 3 sentences. Got 1 instead.
+force(RandomNetwork(), SOURCE, LENGTHS, np.array([[4, 4, 4]]))
+    ValueError: target must be (n + 1, 3) and begin with START. Got shape (1, 3) instead.
+"""
+
+
+def test_arguments_are_checked() -> None:
+    for call, text in transcript(ERRORS):
+        assert_raises(call, text, globals())
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])

@@ -16,7 +16,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from errors import error
+from errors import assert_raises, error, transcript
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from one_test import in_one_test
@@ -597,68 +597,46 @@ SMALL = "\n".join([*SPECIAL, "a"]).encode()
 KINDS = "'words', 'characters', 'tokens', 'subwords'"
 
 
-@in_one_test(
-    ("described", "data", "message"),
-    [
-        ([], {}, "the settings of a tokenizer must be a mapping. Got [] instead."),
-        (
-            {},
-            {},
-            f"the token type of a tokenizer must be one of {KINDS}. Got None instead.",
-        ),
-        (
-            {"kind": ["words"]},
-            {},
-            f"the token type of a tokenizer must be one of {KINDS}. Got ['words'] instead.\n"
-            "  hint: did you mean 'words'?",
-        ),
-        (
-            {"kind": "words"},
-            {"tokens": SMALL},
-            "the settings of a tokenizer must be kind, normalization, lower. Got kind instead.",
-        ),
-        (GOOD, {}, "the data of a tokenizer must be tokens. Got none instead."),
-        (
-            GOOD,
-            {"tokens": SMALL, "scores": b""},
-            "the data of a tokenizer must be tokens. Got tokens, scores instead.",
-        ),
-        ({**GOOD, "lower": 1}, {"tokens": SMALL}, "lower must be True or False. Got 1 instead."),
-        (
-            {**GOOD, "normalization": {}},
-            {"tokens": SMALL},
-            "normalization must be one of 'NFC', 'NFKC', 'NFD', 'none'. Got {} instead.",
-        ),
-        (GOOD, {"tokens": b"a"}, "a vocabulary must begin with <pad>, <s>, </s>, <unk>"),
-        (GOOD, {"tokens": SMALL + b"\n\xff"}, "a vocabulary must be UTF-8: byte 24 is not"),
-        (GOOD, {"tokens": SMALL + b"\n"}, "the tokens of a vocabulary must not be empty: number 5 is"),
-        (GOOD, {"tokens": SMALL + b"\na"}, "the tokens of a vocabulary must differ: 'a' occurs twice"),
-        (
-            {**FINE, "method": 3},
-            {"tokens": SMALL, "scores": bytes(20)},
-            "method must be one of 'unigram', 'bpe'. Got 3 instead.",
-        ),
-        (
-            FINE,
-            {"tokens": SMALL, "scores": bytes(19)},
-            "scores must be 5 numbers of 4 bytes. Got 19 bytes instead.",
-        ),
-        (
-            FINE,
-            {"tokens": SMALL, "scores": bytes(16) + b"\0\0\xc0\x7f"},
-            "scores must hold finite numbers. Got nan at index (4,) from 0 instead.",
-        ),
-        (
-            FINE,
-            {"tokens": SMALL + b"b" * 64, "scores": bytes(20)},
-            "a piece must have at most 64 characters. Got 65 instead.",
-        ),
-    ],
-)
-def test_what_cannot_be_restored(described: Any, data: dict[str, bytes], message: str) -> None:
-    with pytest.raises((ValueError, TypeError)) as caught:
-        restore(described, data)
-    assert str(caught.value) == message
+ERRORS = r"""
+restore([], {})
+    TypeError: the settings of a tokenizer must be a mapping. Got [] instead.
+restore({}, {})
+    ValueError: the token type of a tokenizer must be one of {KINDS}. Got None instead.
+restore({"kind": ["words"]}, {})
+    ValueError: the token type of a tokenizer must be one of {KINDS}. Got ['words'] instead.
+      hint: did you mean 'words'?
+restore({"kind": "words"}, {"tokens": SMALL})
+    ValueError: the settings of a tokenizer must be kind, normalization, lower. Got kind instead.
+restore(GOOD, {})
+    ValueError: the data of a tokenizer must be tokens. Got none instead.
+restore(GOOD, {"tokens": SMALL, "scores": b""})
+    ValueError: the data of a tokenizer must be tokens. Got tokens, scores instead.
+restore({**GOOD, "lower": 1}, {"tokens": SMALL})
+    TypeError: lower must be True or False. Got 1 instead.
+restore({**GOOD, "normalization": {}}, {"tokens": SMALL})
+    ValueError: normalization must be one of 'NFC', 'NFKC', 'NFD', 'none'. Got {} instead.
+restore(GOOD, {"tokens": b"a"})
+    ValueError: a vocabulary must begin with <pad>, <s>, </s>, <unk>
+restore(GOOD, {"tokens": SMALL + b"\n\xff"})
+    ValueError: a vocabulary must be UTF-8: byte 24 is not
+restore(GOOD, {"tokens": SMALL + b"\n"})
+    ValueError: the tokens of a vocabulary must not be empty: number 5 is
+restore(GOOD, {"tokens": SMALL + b"\na"})
+    ValueError: the tokens of a vocabulary must differ: 'a' occurs twice
+restore({**FINE, "method": 3}, {"tokens": SMALL, "scores": bytes(20)})
+    ValueError: method must be one of 'unigram', 'bpe'. Got 3 instead.
+restore(FINE, {"tokens": SMALL, "scores": bytes(19)})
+    ValueError: scores must be 5 numbers of 4 bytes. Got 19 bytes instead.
+restore(FINE, {"tokens": SMALL, "scores": bytes(16) + b"\0\0\xc0\x7f"})
+    ValueError: scores must hold finite numbers. Got nan at index (4,) from 0 instead.
+restore(FINE, {"tokens": SMALL + b"b" * 64, "scores": bytes(20)})
+    ValueError: a piece must have at most 64 characters. Got 65 instead.
+"""
+
+
+def test_what_cannot_be_restored() -> None:
+    for call, text in transcript(ERRORS):
+        assert_raises(call, text.replace("{KINDS}", KINDS), globals())
 
 
 def test_the_number_of_tokens_is_checked_first() -> None:
