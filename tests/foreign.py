@@ -1,4 +1,4 @@
-"""Arrays of other libraries, as stand-ins that need none of them, and what each function must make of them."""
+"""Arrays of other libraries, as stand-ins that need none of them, and the laws of functions that read them."""
 
 from __future__ import annotations
 
@@ -8,10 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-__all__ = [
-    *("KINDS", "UNREADABLE", "Arrayed", "Exported", "Tensor", "in_lists"),
-    *("assert_of_pytorch", "assert_read", "assert_refused"),
-]
+__all__ = ["Arrayed", "Exported", "Tensor", "DoorLaws", "each", "in_lists"]
 
 Reader = Callable[[Any], Any]
 
@@ -90,28 +87,47 @@ def detached(array: Any) -> Tensor:
 KINDS = (Exported, Arrayed, in_lists, detached)
 
 
-def assert_read(read: Reader, array: Any, kind: Reader) -> None:
-    """Assert that a function reads an array of another library as one of NumPy."""
-    np.testing.assert_equal(read(kind(array)), read(array))
+def each(doors: dict[str, tuple[Reader, Any]]) -> Any:
+    """A fixture, each row of a table in turn: by the argument, before a colon, what reads it, an example."""
+    rows = [
+        pytest.param((name.partition(":")[0], *row), id=name, marks=[pytest.mark.slow] * ("figure" in name))
+        for name, row in doors.items()
+    ]
+
+    @pytest.fixture(params=rows)
+    def door(request: pytest.FixtureRequest) -> Any:
+        return request.param
+
+    return door
 
 
-def assert_refused(name: str, read: Reader, array: Any, calls: str) -> None:
-    """Assert that a function names the argument and the calls after which it takes a tensor, and that it takes it."""
-    tensor = Tensor(array, **UNREADABLE[calls])
-    for wrong in (tensor, [tensor] * 2):
-        with pytest.raises(
-            TypeError, match=rf"^{name} must be (an array|a number).*\. Got Tensor instead: "
-        ) as error:
-            read(wrong)
-        assert str(error.value).endswith(f"hint: use {calls}")
-    np.testing.assert_equal(read(eval(f"tensor{calls}")), read(array))
+class DoorLaws:
+    """What holds for every door of a module, which inherits it and has the fixture `door`."""
 
+    @pytest.mark.parametrize("kind", KINDS)
+    def test_an_array_of_another_library_is_read_as_one_of_numpy(self, door: Any, kind: Reader) -> None:
+        _, read, array = door
+        np.testing.assert_equal(read(kind(array)), read(array))
 
-def assert_of_pytorch(read: Reader, array: Any) -> None:
-    """Assert the same of PyTorch itself, where it is installed."""
-    torch = pytest.importorskip("torch", exc_type=ImportError)
-    np.testing.assert_equal(read(torch.tensor(array)), read(array))
-    with pytest.raises(TypeError, match=r"hint: use \.detach\(\)"):
-        read(torch.tensor(np.asarray(array, np.float32), requires_grad=True))
-    with pytest.raises(TypeError, match=r"hint: use \.float\(\)"):
-        read(torch.tensor(array).to(torch.bfloat16))
+    @pytest.mark.parametrize("calls", UNREADABLE)
+    def test_a_tensor_that_numpy_cannot_read_is_an_error_with_the_way_out(
+        self, door: Any, calls: str
+    ) -> None:
+        name, read, array = door
+        tensor = Tensor(array, **UNREADABLE[calls])
+        rule = rf"^{name} must be (an array|a number).*\. Got Tensor instead: "
+        for wrong in (tensor, [tensor] * 2):
+            with pytest.raises(TypeError, match=rule) as error:
+                read(wrong)
+            assert str(error.value).endswith(f"hint: use {calls}")
+        np.testing.assert_equal(read(eval(f"tensor{calls}")), read(array))
+
+    @pytest.mark.slow
+    def test_tensors_of_pytorch(self, door: Any) -> None:
+        torch = pytest.importorskip("torch", exc_type=ImportError)
+        _, read, array = door
+        np.testing.assert_equal(read(torch.tensor(array)), read(array))
+        with pytest.raises(TypeError, match=r"hint: use \.detach\(\)"):
+            read(torch.tensor(np.asarray(array, np.float32), requires_grad=True))
+        with pytest.raises(TypeError, match=r"hint: use \.float\(\)"):
+            read(torch.tensor(array).to(torch.bfloat16))

@@ -132,7 +132,8 @@ def test_a_mask_that_is_a_dask_array() -> None:
     np.testing.assert_allclose(computed(lazy.keys), gradients.keys, atol=1e-14)
 
 
-SHAPES = [(n, m) for n in (7, 0) for m in (6, 0)]
+LEADS: list[tuple[int, ...]] = [(), (3,), (2, 3), (2, 1, 3), (0,), (2, 0)]
+SHAPES = [*((lead, 7, 6) for lead in LEADS), *(((2, 3), n, m) for n, m in ((7, 0), (0, 6), (0, 0)))]
 
 
 def scores_of(lead: tuple[int, ...], n: int, m: int) -> list[Any]:
@@ -159,8 +160,7 @@ def scores_of(lead: tuple[int, ...], n: int, m: int) -> list[Any]:
     return [*built, strategies.Manhattan(np.array(2.0))] if math.prod((*lead, n, m)) else built
 
 
-@pytest.mark.parametrize(("n", "m"), SHAPES)
-@pytest.mark.parametrize("lead", [(), (3,), (2, 3), (2, 1, 3), (0,), (2, 0)])
+@pytest.mark.parametrize(("lead", "n", "m"), SHAPES)
 @pytest.mark.slow
 def test_gradients_of_every_score_of_any_dimensions_and_sizes(lead: tuple[int, ...], n: int, m: int) -> None:
     rng, dtype = np.random.default_rng(1), np.float32

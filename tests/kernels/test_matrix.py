@@ -2,35 +2,17 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from regard.kernels import library, matrix
 
 Array = NDArray[Any]
-SETS = library.instruction_sets()
-
-
-# Module scope, since hypothesis does not allow function-scoped fixtures.
-@pytest.fixture(
-    scope="module",
-    params=[*(SETS[:1] or ["none"]), *(pytest.param(name, marks=pytest.mark.slow) for name in SETS[1:])],
-)
-def isa(request: pytest.FixtureRequest) -> Iterator[str]:
-    """Each instruction set in turn."""
-    loaded = library.load()
-    if loaded is None:
-        pytest.skip(library.missing())
-    assert loaded.regard_choose(request.param.encode())
-    yield request.param
-    loaded.regard_choose(os.environ.get("REGARD_INSTRUCTION_SET", SETS[0]).encode())
 
 
 def draw(rows: int, columns: int, turned: bool = False, extra_columns: int = 0) -> Array:
@@ -44,7 +26,7 @@ SIZES = st.tuples(st.integers(16, 90), st.sampled_from([1, 7, 16, 191, 192, 193,
 
 
 @pytest.mark.slow
-@settings(max_examples=60)
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     sizes=SIZES,
     turned=st.tuples(st.booleans(), st.booleans()),

@@ -7,17 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from foreign import (
-    KINDS,
-    UNREADABLE,
-    Arrayed,
-    Exported,
-    Tensor,
-    assert_of_pytorch,
-    assert_read,
-    assert_refused,
-    in_lists,
-)
+from foreign import Arrayed, DoorLaws, Exported, Tensor, each, in_lists
 
 import regard
 from regard import mask, nn, outofcore, position, scores, weights
@@ -33,10 +23,7 @@ A = np.random.default_rng(0).normal(size=(4, 4)).astype(np.float32)
 COLUMN = np.random.default_rng(1).normal(size=(32, 1)).astype(np.float32)
 P = weights.softmax(A)
 HALF = np.float32(0.5)
-slow = pytest.mark.slow
 
-
-# By the name of the argument, before a colon: what reads it, and an argument that it accepts.
 DOORS: dict[str, tuple[Reader, Any]] = {
     "queries": (lambda x: regard.attention(x, A, A), A),
     "keys": (lambda x: regard.attend(A, x, A).context, A),
@@ -91,27 +78,11 @@ DOORS: dict[str, tuple[Reader, Any]] = {
     "weights: figure": (lambda x: figures.heatmap(x).get_images()[0].get_array(), P),
     "weights: figures": (lambda x: len(figures.heatmaps([x, x]).axes), P),
 }
-doors = pytest.mark.parametrize(
-    "door", [pytest.param(name, marks=slow) if "figure" in name else name for name in DOORS]
-)
+door = each(DOORS)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@doors
-def test_an_array_of_another_library_is_read_as_one_of_numpy(door: str, kind: Reader) -> None:
-    assert_read(*DOORS[door], kind)
-
-
-@pytest.mark.parametrize("calls", UNREADABLE)
-@doors
-def test_a_tensor_that_numpy_cannot_read_is_an_error_with_the_way_out(door: str, calls: str) -> None:
-    assert_refused(door.partition(":")[0], *DOORS[door], calls)
-
-
-@pytest.mark.slow
-@doors
-def test_tensors_of_pytorch(door: str) -> None:
-    assert_of_pytorch(*DOORS[door])
+class TestDoors(DoorLaws):
+    """Each of them."""
 
 
 LAYERS = {
@@ -188,10 +159,9 @@ class Sparse:
 
 
 @pytest.mark.parametrize("call", ["toarray", "collect"])
-@doors
-def test_what_a_call_makes_an_array_is_an_error_with_that_call(door: str, call: str) -> None:
-    read, array = DOORS[door]
-    rule = rf"^{door.partition(':')[0]} must be (an array|a number).*\. Got Sparse instead: "
+def test_what_a_call_makes_an_array_is_an_error_with_that_call(door: Any, call: str) -> None:
+    name, read, array = door
+    rule = rf"^{name} must be (an array|a number).*\. Got Sparse instead: "
     for wrong in (Sparse(call, array), [Sparse(call, array)] * 2):
         with pytest.raises(TypeError, match=rule) as error:
             read(wrong)

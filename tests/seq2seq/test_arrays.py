@@ -4,57 +4,23 @@ from __future__ import annotations
 
 import json
 import struct
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from array_examples import SMALL, numbers, sequence, square
 from errors import error
+from source_cases import CASES, every_family, examples, trained, untrained
 
 from regard.seq2seq import Ensemble, Images, Seq2Seq, TrainingConfig, Vectors
 from regard.seq2seq.networks.families import build
 from regard.seq2seq.networks.inputs.images import ImageInput
 from regard.seq2seq.networks.recurrent.config import RecurrentConfig
-from regard.seq2seq.sources import Source
 from regard.seq2seq.sources.text.tokenizers import Words
 from regard.seq2seq.sources.text.vocabulary import SPECIAL, Vocabulary
 from regard.seq2seq.storage.model_file import Model, read_model, write_model
 
-Examples = tuple[list[Any], list[str]]
-
-SOURCES: dict[str, Source] = {
-    "sequence": Vectors(4),
-    "set": Vectors(1, "set"),
-    "images": Images(8, 8),
-}
-every_kind = pytest.mark.parametrize("kind", SOURCES)
-every_family = pytest.mark.parametrize("family", SMALL)
-quickest_family = pytest.mark.parametrize(
-    "family", ["recurrent", pytest.param("transformer", marks=pytest.mark.slow)]
-)
-
-
-MAKE = {"sequence": sequence, "set": numbers, "images": square}
-
-
-def examples(kind: str, count: int, seed: int = 1) -> Examples:
-    rng = np.random.default_rng(seed)
-    pairs = [MAKE[kind](rng) for _ in range(count)]
-    return [source for source, _ in pairs], [target for _, target in pairs]
-
-
-def untrained(family: str, kind: str, **options: Any) -> Seq2Seq:
-    return Seq2Seq(
-        **{"family": family, "source": SOURCES[kind], "network": SMALL[family], "epochs": 2, **options}
-    )
-
-
-@cache
-def small(family: str, kind: str, seed: int = 1) -> Seq2Seq:
-    """A model trained for two epochs; not to be changed."""
-    return untrained(family, kind, seed=seed).fit(*examples(kind, 24))
+every_kind = pytest.mark.parametrize("kind", ["sequence", "set", "images"])
 
 
 # ----------------------------------------------------------------------------------------------------- learning
@@ -69,7 +35,9 @@ def test_it_learns(family: str, kind: str) -> None:
     if family == "transformer":
         options = {"learning_rate": 0.005, "network": network}
     epochs = {"sequence": 35, "set": 25, "images": 14}[kind]
-    model = Seq2Seq(family=family, source=SOURCES[kind], epochs=epochs, **options).fit(*examples(kind, 200))
+    model = Seq2Seq(family=family, source=CASES[kind].source, epochs=epochs, **options).fit(
+        *examples(kind, 200)
+    )
     sources, targets = examples(kind, 100, seed=2)
     texts = [translation.text for translation in model.translate(sources)]
     assert np.mean([one == other for one, other in zip(texts, targets, strict=True)]) >= 0.9
@@ -143,7 +111,7 @@ def test_one_array_holds_many_pictures() -> None:
 
 
 def test_a_loaded_model_learns_anew_from_other_examples(tmp_path: Path) -> None:
-    small("recurrent", "set").save(tmp_path / "m")
+    trained("recurrent", "set").save(tmp_path / "m")
     again = Seq2Seq.load(tmp_path / "m")
     sources, targets = examples("set", 8, seed=5)
     again.training = TrainingConfig(epochs=1)
@@ -176,13 +144,13 @@ def one_example(kind: str, seed: int = 9) -> Any:
 def test_models_of_an_ensemble_read_the_same_sources() -> None:
     sources, targets = examples("set", 24)
     other = untrained("recurrent", "set").fit([source + 1 for source in sources], targets)
-    text = error(ValueError, Ensemble, [small("recurrent", "set"), other])
+    text = error(ValueError, Ensemble, [trained("recurrent", "set"), other])
     assert text.startswith("models must read sources in the same way. Model 2 differs from model 1.")
 
 
-@quickest_family
+@every_family
 def test_vectors_of_a_set_may_come_in_any_order(family: str) -> None:
-    model, sources = small(family, "set"), examples("set", 12, seed=8)[0]
+    model, sources = trained(family, "set"), examples("set", 12, seed=8)[0]
     for one, other in zip(
         model.translate(sources), model.translate([source[::-1] for source in sources]), strict=True
     ):
@@ -191,10 +159,10 @@ def test_vectors_of_a_set_may_come_in_any_order(family: str) -> None:
         np.testing.assert_allclose(other.alignment, one.alignment[:, ::-1], atol=1e-4)
 
 
-@quickest_family
+@every_family
 def test_many_sources_are_decoded_as_each_alone(family: str) -> None:
     """Of one vector and of several, in the order in which they were given."""
-    model, sources = small(family, "sequence"), examples("sequence", 40, seed=4)[0]
+    model, sources = trained(family, "sequence"), examples("sequence", 40, seed=4)[0]
     together = model.translate(sources)
     for source, one in zip(sources, together, strict=True):
         (alone,) = model.translate([source])
@@ -217,7 +185,7 @@ def test_a_single_picture_of_channels_is_not_several() -> None:
 @every_kind
 def test_the_source_decides_the_input_of_a_network(kind: str) -> None:
     for name, value in (("inputs", None), ("source_tokens", 5)):
-        text = error(ValueError, Seq2Seq, source=SOURCES[kind], network={name: value})
+        text = error(ValueError, Seq2Seq, source=CASES[kind].source, network={name: value})
         assert text.startswith("network must have names among ")
 
 
@@ -302,7 +270,7 @@ UNFIT = f"{CONFIG}the network must read what its source returns. It reads "
     ],
 )
 def test_damaged_files(kind: str, damage: dict[str, Any], text: str, tmp_path: Path) -> None:
-    path = rewritten(tmp_path / "m", small("recurrent", kind), **damage)
+    path = rewritten(tmp_path / "m", trained("recurrent", kind), **damage)
     message = error(ValueError, read_model, path)
     assert message.startswith(f"{path} is not a model file: {text}")
     assert "\n" not in message
@@ -318,6 +286,6 @@ def test_stages_of_other_sizes_are_read(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("number", [1e300, -1e300])
 def test_a_mean_out_of_range_is_an_error_of_the_example(number: float, tmp_path: Path) -> None:
-    path = rewritten(tmp_path / "m", small("recurrent", "set"), source=changed(mean=[number]))
+    path = rewritten(tmp_path / "m", trained("recurrent", "set"), source=changed(mean=[number]))
     text = error(ValueError, Seq2Seq.load(path).translate, [[[1.0]]])
     assert text.startswith("source 1: a standardised example must hold numbers that float32 can hold")

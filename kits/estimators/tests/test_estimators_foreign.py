@@ -6,8 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import pytest
-from foreign import KINDS, UNREADABLE, assert_of_pytorch, assert_read, assert_refused
+from foreign import DoorLaws, each
 
 from regard_estimators import AttentionClassifier, AttentionMemory, AttentionRegressor
 
@@ -16,7 +15,6 @@ Y = np.array([1, 0, 1], np.float32)
 FITTED = AttentionRegressor(max_iter=1).fit(X, Y)
 CLASSES = AttentionClassifier(max_iter=1).fit(X, Y)
 
-# By the name of the argument, before a colon: what reads it, and an argument that it accepts.
 DOORS: dict[str, tuple[Callable[[Any], Any], Any]] = {
     "X": (lambda x: AttentionRegressor(max_iter=1).fit(x, Y).predict(X), X),
     "X: predict": (FITTED.predict, X),
@@ -29,7 +27,7 @@ DOORS: dict[str, tuple[Callable[[Any], Any], Any]] = {
     "keys": (lambda x: AttentionMemory().add(x, X), X),
     "queries": (lambda x: filled().recall(x).values, X),
 }
-doors = pytest.mark.parametrize("door", DOORS)
+door = each(DOORS)
 
 
 def filled() -> AttentionMemory:
@@ -38,19 +36,5 @@ def filled() -> AttentionMemory:
     return memory
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@doors
-def test_an_array_of_another_library_is_read_as_one_of_numpy(door: str, kind: Callable[[Any], Any]) -> None:
-    assert_read(*DOORS[door], kind)
-
-
-@pytest.mark.parametrize("calls", UNREADABLE)
-@doors
-def test_a_tensor_that_numpy_cannot_read_is_an_error_with_the_way_out(door: str, calls: str) -> None:
-    assert_refused(door.partition(":")[0], *DOORS[door], calls)
-
-
-@pytest.mark.slow
-@doors
-def test_tensors_of_pytorch(door: str) -> None:
-    assert_of_pytorch(*DOORS[door])
+class TestDoors(DoorLaws):
+    """Each of them."""
