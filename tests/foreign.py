@@ -121,13 +121,3 @@ class DoorLaws:
                 read(wrong)
             assert str(error.value).endswith(f"hint: use {calls}")
         np.testing.assert_equal(read(eval(f"tensor{calls}")), read(array))
-
-    @pytest.mark.slow
-    def test_tensors_of_pytorch(self, door: Any) -> None:
-        torch = pytest.importorskip("torch", exc_type=ImportError)
-        _, read, array = door
-        np.testing.assert_equal(read(torch.tensor(array)), read(array))
-        with pytest.raises(TypeError, match=r"hint: use \.detach\(\)"):
-            read(torch.tensor(np.asarray(array, np.float32), requires_grad=True))
-        with pytest.raises(TypeError, match=r"hint: use \.float\(\)"):
-            read(torch.tensor(array).to(torch.bfloat16))

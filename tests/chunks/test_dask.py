@@ -73,7 +73,7 @@ def test_law_1_any_chunks_shapes_and_options_in_float32(c: strategies.Case, data
 
 
 @pytest.mark.slow
-@settings(max_examples=250)
+@settings(max_examples=120)
 @given(strategies.cases(np.float64), st.data())
 def test_law_1_many_more_chunks(c: strategies.Case, data: Any) -> None:
     assert_law_1(c, data.draw)

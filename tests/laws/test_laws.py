@@ -141,7 +141,7 @@ def test_law_1_any_shape_stride_and_composition_in_float64(c: Case) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=1500)
+@settings(max_examples=500)
 @given(strategies.cases())
 def test_law_1_many_more_shapes(c: Case) -> None:
     assert_every_function_is_within(c)
@@ -1235,7 +1235,6 @@ def test_law_1_a_sharpness_for_each_query_head_of_grouped_heads(shape: tuple[int
 
 
 def test_law_7_the_widest_of_three_dtypes_decides() -> None:
-    ml_dtypes = pytest.importorskip("ml_dtypes")
     q, k, v = np.ones((1, 2), np.float16), np.ones((3, 2), ml_dtypes.bfloat16), np.ones((3, 1), np.float64)
     assert regard.attention(q, k, v).dtype == np.float64
     assert regard.attention(q, k, k).dtype == np.float32

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from one_test import in_one_test
+from errors import assert_raises, error, transcript
 
 from regard.seq2seq import Seq2Seq, TrainingConfig, translator
 from regard.seq2seq.corpus.batching import Corpus, EncodedPair, Links
@@ -151,18 +151,13 @@ def test_columns_and_arrays_are_sentences(make: Any) -> None:
 
 
 def test_translating_is_checked(reverser: Seq2Seq) -> None:
-    with pytest.raises(ValueError) as caught:
-        reverser.translate(["w1", "w1 " * 1001])
-    assert str(caught.value) == "source 2: 1001 tokens; at most 1000 are allowed"
-    with pytest.raises(ValueError) as caught:
-        reverser.translate(["w1"], beam=0)
-    assert str(caught.value) == "beam must be at least 1. Got 0 instead."
-    with pytest.raises(ValueError) as caught:
-        Seq2Seq().translate(["w1"])
-    assert (
-        str(caught.value)
-        == "the model must be trained or loaded first.\n  hint: fit(sources, targets) or Seq2Seq.load(path)"
-    )
+    long = error(ValueError, reverser.translate, ["w1", "w1 " * 1001])
+    assert long == "source 2: 1001 tokens; at most 1000 are allowed"
+    text = error(ValueError, reverser.translate, ["w1"], beam=0)
+    assert text == "beam must be at least 1. Got 0 instead."
+    for sources in (["w1"], [""]):
+        text = error(ValueError, reverser.candidates, sources, beam=2, n_best=5)
+        assert text == "n_best must be at most beam = 2. Got 5 instead."
 
 
 @pytest.mark.slow
@@ -261,53 +256,65 @@ def test_minutes_end_the_training() -> None:
     assert steps[0].best
 
 
-@in_one_test(
-    ("options", "message"),
-    [
-        ({"epochs": 0}, "epochs must be at least 1. Got 0 instead."),
-        ({"vocabulary": 4}, "vocabulary must be at least 5. Got 4 instead."),
-        ({"vocabulary": 5, "target": "subwords"}, "vocabulary must be at least 6. Got 5 instead."),
-        ({"max_tokens": 0}, "max_tokens must be at least 1. Got 0 instead."),
-        ({"min_count": 0}, "min_count must be at least 1. Got 0 instead."),
-        (
-            {"attention": False, "network": {"score": "dot"}},
-            "score must not be given without attention. Got 'dot' instead.",
-        ),
-        (
-            {"min_count": 2, "source": "subwords", "target": "subwords"},
-            "min_count must not be given with subwords, which are frequent by themselves. Got 2 instead.",
-        ),
-        ({"subwords": "bpe"}, "subwords must not be given where neither side has any. Got 'bpe' instead."),
-        (
-            {"subwords": "bp", "target": "subwords"},
-            "subwords must be one of 'unigram', 'bpe'. Got 'bp' instead.\n  hint: did you mean 'bpe'?",
-        ),
-    ],
-)
-def test_options_are_checked(options: Any, message: str) -> None:
-    with pytest.raises((ValueError, TypeError)) as caught:
-        Seq2Seq(**options)
-    assert str(caught.value) == message
+ERRORS = """\
+Seq2Seq(epochs=0)
+    ValueError: epochs must be at least 1. Got 0 instead.
+Seq2Seq(vocabulary=4)
+    ValueError: vocabulary must be at least 5. Got 4 instead.
+Seq2Seq(vocabulary=5, target="subwords")
+    ValueError: vocabulary must be at least 6. Got 5 instead.
+Seq2Seq(max_tokens=0)
+    ValueError: max_tokens must be at least 1. Got 0 instead.
+Seq2Seq(min_count=0)
+    ValueError: min_count must be at least 1. Got 0 instead.
+Seq2Seq(lower=3)
+    TypeError: lower must be True or False. Got 3 instead.
+Seq2Seq(attention=False, network={"score": "dot"})
+    ValueError: score must not be given without attention. Got 'dot' instead.
+Seq2Seq(min_count=2, source="subwords", target="subwords")
+    ValueError: min_count must not be given with subwords, which are frequent by themselves. Got 2 instead.
+Seq2Seq(subwords="bpe")
+    ValueError: subwords must not be given where neither side has any. Got 'bpe' instead.
+Seq2Seq(subwords="bp", target="subwords")
+    ValueError: subwords must be one of 'unigram', 'bpe'. Got 'bp' instead.
+      hint: did you mean 'bpe'?
+Seq2Seq(network={"attention": 0})
+    ValueError: attention must be at least 1 unless the score is "none". Got 0 instead.
+Seq2Seq(network={"input_feeding": True})
+    ValueError: input_feeding needs the style luong; here it has no effect. Got True instead.
+      hint: leave it out
+Seq2Seq(network={"score": "general", "attention": 9})
+    ValueError: attention needs a score that projects states: additive or scaled_dot; here it has no effect. \
+Got 9 instead.
+      hint: leave it out
+Seq2Seq().translate(["w1"])
+    ValueError: the model must be trained or loaded first.
+      hint: fit(sources, targets) or Seq2Seq.load(path)
+Seq2Seq(training=TrainingConfig(guided_alignment=3.0)).fit(["a"], ["b"])
+    ValueError: guided_alignment must go with links, which it is about. Got no links instead.
+Seq2Seq(attention=False).fit(["a"], ["b"], links=[{(0, 0)}])
+    ValueError: links must not be given without attention, which learns them.
+Seq2Seq().fit(["a b"], ["c"], links=[frozenset({(2, 0)})])
+    ValueError: links must be between tokens of their pair. Pair 1 has 2 and 1; got (2, 0) instead.
+Seq2Seq(max_tokens=2).fit(["a b c"], ["a"])
+    ValueError: no training pair has between 1 and 2 (max_tokens) tokens on both sides: 1 pair given
+Seq2Seq(max_tokens=2).fit(["a", " "], ["a", "b"])
+    ValueError: pair 2: the source is empty
+Seq2Seq(max_tokens=2).fit([], [])
+    ValueError: there must be sentence pairs. Got none instead.
+Seq2Seq(min_count=2).fit(["a a", "b", "a"], ["c", "d", "e"])
+    ValueError: target: there must be tokens to learn: in 3 texts none comes at least 2 times.
+      hint: min_count=1 learns them all
+Seq2Seq().fit(["a"], ["b"], valid=(["a"],))
+    TypeError: valid must be (sources, targets). Got (['a'],) instead.
+Seq2Seq().fit(["a"], ["b"], listener=5)
+    TypeError: listener must be a function. Got int instead.
+"""
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (
-            {"input_feeding": True},
-            "input_feeding needs the style luong; here it has no effect. Got True instead.",
-        ),
-        (
-            {"score": "general", "attention": 9},
-            "attention needs a score that projects states: additive or scaled_dot; here it has no effect. "
-            "Got 9 instead.",
-        ),
-    ],
-)
-def test_an_option_of_the_network_without_effect_is_rejected(options: Any, message: str) -> None:
-    with pytest.raises(ValueError) as caught:
-        Seq2Seq(network=options)
-    assert str(caught.value) == f"{message}\n  hint: leave it out"
+def test_options_and_pairs_are_checked() -> None:
+    for call, text in transcript(ERRORS):
+        assert_raises(call, text, globals())
 
 
 @pytest.mark.parametrize(
@@ -329,15 +336,6 @@ def test_an_option_with_an_effect_has_it(options: dict[str, Any]) -> None:
     assert not (same_shapes and (one.parameters.flat == other.parameters.flat).all())
 
 
-def test_guided_alignment_and_links_go_with_each_other_and_attention() -> None:
-    with pytest.raises(ValueError) as caught:
-        Seq2Seq(training=TrainingConfig(guided_alignment=3.0)).fit(["a"], ["b"])
-    assert str(caught.value) == "guided_alignment needs links, whose loss it weighs. Got no links instead."
-    with pytest.raises(ValueError) as caught:
-        Seq2Seq(attention=False).fit(["a"], ["b"], links=[{(0, 0)}])
-    assert str(caught.value) == "links must not be given without attention: they are targets of its weights."
-
-
 @pytest.mark.parametrize(
     "options",
     [
@@ -357,16 +355,14 @@ def test_a_network_too_large_for_memory_is_rejected_before_allocation(options: A
 
 @pytest.mark.parametrize("value", ["no", 3, None, 0])
 def test_attention_is_true_or_false(value: Any) -> None:
-    with pytest.raises(TypeError) as caught:
-        Seq2Seq(attention=value)
-    assert str(caught.value) == f"attention must be True or False. Got {value!r} instead."
+    text = error(TypeError, Seq2Seq, attention=value)
+    assert text == f"attention must be True or False. Got {value!r} instead."
 
 
 @pytest.mark.parametrize("value", [3, 0, [1], [], "a"])
 def test_options_have_their_types(value: Any) -> None:
-    with pytest.raises(TypeError) as caught:
-        Seq2Seq(network=value)
-    assert str(caught.value) == f"network must be a mapping from names to values. Got {value!r} instead."
+    text = error(TypeError, Seq2Seq, network=value)
+    assert text == f"network must be a mapping from names to values. Got {value!r} instead."
     with pytest.raises(TypeError, match=r"^training must be a TrainingConfig\. Got "):
         Seq2Seq(training=value)
 
@@ -385,33 +381,6 @@ def test_names_of_options_are_checked() -> None:
         Seq2Seq(network={"size": 3})
     with pytest.raises(ValueError, match=r"^source must be one of"):
         Seq2Seq(source="letters")
-
-
-@pytest.mark.parametrize(
-    ("sources", "targets", "message"),
-    [
-        (
-            ["a b c"],
-            ["a"],
-            "no training pair has between 1 and 2 (max_tokens) tokens on both sides: 1 pair given",
-        ),
-        (["a", " "], ["a", "b"], "pair 2: the source is empty"),
-        ([], [], "there must be sentence pairs. Got none instead."),
-    ],
-)
-def test_training_without_pairs_is_an_error(sources: Any, targets: Any, message: str) -> None:
-    with pytest.raises(ValueError) as caught:
-        Seq2Seq(max_tokens=2).fit(sources, targets)
-    assert str(caught.value) == message
-
-
-def test_a_vocabulary_must_have_words() -> None:
-    with pytest.raises(ValueError) as caught:
-        Seq2Seq(min_count=2).fit(["a a", "b", "a"], ["c", "d", "e"])
-    assert str(caught.value) == (
-        "target: there must be tokens to learn: in 3 texts none comes at least 2 times.\n"
-        "  hint: min_count=1 learns them all"
-    )
 
 
 @pytest.mark.slow
@@ -449,15 +418,6 @@ def test_subwords_may_be_merged_pairs(tmp_path: Path) -> None:
         assert model.model.target.describe()["method"] == method
         model.save(tmp_path / "m")
         assert Seq2Seq.load(tmp_path / "m").subwords == method
-
-
-def test_networks_are_checked() -> None:
-    with pytest.raises(ValueError) as caught:
-        Seq2Seq(network={"attention": 0})
-    assert str(caught.value) == 'attention must be at least 1 unless the score is "none". Got 0 instead.'
-    with pytest.raises(TypeError) as caught_type:
-        Seq2Seq(lower=3)  # type: ignore[arg-type]
-    assert str(caught_type.value) == "lower must be True or False. Got 3 instead."
 
 
 @pytest.mark.parametrize("pairs", [30, 1200])
@@ -547,12 +507,6 @@ def test_options_without_effect_are_not_saved(network: dict[str, Any], tmp_path:
     again = Seq2Seq.load(tmp_path / "m")
     again.fit(["a", "b"], ["b", "a"])
     assert again.network.config.shapes() == first.network.config.shapes()
-
-
-def test_valid_must_be_two_sides() -> None:
-    with pytest.raises(TypeError) as caught:
-        Seq2Seq().fit(["a"], ["b"], valid=(["a"],))  # type: ignore[arg-type]
-    assert str(caught.value) == "valid must be (sources, targets). Got (['a'],) instead."
 
 
 @pytest.mark.slow
@@ -710,14 +664,6 @@ def test_a_kept_checkpoint_of_a_finished_training_has_no_steps_left(
     assert not (tmp_path / "it").exists()
 
 
-def test_links_must_be_between_tokens() -> None:
-    with pytest.raises(ValueError) as caught:
-        Seq2Seq().fit(["a b"], ["c"], links=[frozenset({(2, 0)})])
-    assert str(caught.value) == (
-        "links must be between tokens of their pair. Pair 1 has 2 and 1; got (2, 0) instead."
-    )
-
-
 @pytest.mark.parametrize(
     ("links", "message"),
     [
@@ -731,9 +677,8 @@ def test_links_must_be_between_tokens() -> None:
     ],
 )
 def test_links_must_be_sets_of_two_integers_each(links: Any, message: str) -> None:
-    with pytest.raises(TypeError) as caught:
-        Seq2Seq().fit(["a b"], ["c"], links=links)
-    assert str(caught.value) == f"{message}\n  hint: {{(0, 0), (2, 1)}}: integers, both counted from 0"
+    text = error(TypeError, Seq2Seq().fit, ["a b"], ["c"], links=links)
+    assert text == f"{message}\n  hint: {{(0, 0), (2, 1)}}: integers, both counted from 0"
 
 
 @pytest.mark.parametrize("links", [[{(1, 0)}], [[(1, 0)]], ({(1, 0): "sure"},)], ids=str)
@@ -743,19 +688,6 @@ def test_links_may_come_in_any_collection(links: Any) -> None:
 
 
 # ------------------------------------------------------------------------------------------------ what is refused
-
-
-def test_a_listener_must_be_a_function() -> None:
-    with pytest.raises(TypeError) as caught:
-        Seq2Seq().fit(["a"], ["b"], listener=5)  # type: ignore[arg-type]
-    assert str(caught.value) == "listener must be a function. Got int instead."
-
-
-def test_no_more_candidates_than_the_beam_has(reverser: Seq2Seq) -> None:
-    for sources in (["w1"], [""]):
-        with pytest.raises(ValueError) as caught:
-            reverser.candidates(sources, beam=2, n_best=5)
-        assert str(caught.value) == "n_best must be at most beam = 2. Got 5 instead."
 
 
 @pytest.mark.parametrize("location", ["nowhere/it", "pipe"])

@@ -291,7 +291,7 @@ def plain_network(style: str, seed: int, *, end: float = 0.0) -> RecurrentNetwor
 @pytest.mark.slow
 @pytest.mark.skipif(library.load() is None, reason="there is no native kernel")
 @pytest.mark.parametrize("style", ["bahdanau", "conditional"])
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(data=st.data(), seed=st.integers(0, 1000), width=st.integers(1, 7), end=st.floats(-3, 5))
 def test_a_search_by_steps_of_the_library_equals_that_by_the_steps_of_training(
     isa: str, style: str, data: Any, seed: int, width: int, end: float

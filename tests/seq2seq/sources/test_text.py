@@ -122,13 +122,6 @@ def test_words_of_many_scripts_are_not_split(script: str) -> None:
     assert [unmark(token) for token in tokenize(written(script))] == [token for token in by_hand if token]
 
 
-@in_one_test("script", SCRIPTS)
-def test_words_of_many_scripts_are_those_of_an_established_tokenizer(script: str) -> None:
-    theirs = pytest.importorskip("pyonmttok", reason="pyonmttok has no wheel for every Python").Tokenizer
-    text = written(script).replace("\u200c", "")  # it cuts Persian words at the joiner
-    assert [unmark(token) for token in tokenize(text)] == theirs("conservative")(text)
-
-
 @in_one_test(
     ("text", "tokens"),
     [
