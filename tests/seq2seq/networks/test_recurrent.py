@@ -1,31 +1,27 @@
-"""The recurrent networks: gradients of every option, padding, and steps of the search that equal those of training."""
+"""The recurrent networks: their equations, sampled softmax, and what a network of the library shares with NumPy's."""
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Iterator
-from contextlib import contextmanager
-from types import FunctionType
 from typing import Any
 
 import numpy as np
 import pytest
 import scipy.special
 from losses import loss_of
+from network_cases import STYLES
 
 from regard import nn, scores
 from regard.context import attend, record
-from regard.seq2seq.corpus.batching import Batch, EncodedPair, collate, source_batch
+from regard.seq2seq.corpus.batching import EncodedPair, collate, source_batch
 from regard.seq2seq.networks import top_tokens as ranking
-from regard.seq2seq.networks.base import LossOptions
-from regard.seq2seq.networks.families import build, describe, read_config
+from regard.seq2seq.networks.families import describe, read_config
 from regard.seq2seq.networks.output_layer import (
     alignment_loss,
     prediction_loss,
     sampled_vocabulary,
 )
 from regard.seq2seq.networks.parameters import Parameters
-from regard.seq2seq.networks.recurrent.config import SCORES, RecurrentConfig
+from regard.seq2seq.networks.recurrent.config import RecurrentConfig
 from regard.seq2seq.networks.recurrent.decoder import decode
 from regard.seq2seq.networks.recurrent.encoder import encode
 from regard.seq2seq.networks.recurrent.network import RecurrentNetwork
@@ -38,37 +34,6 @@ PAIRS = [
     EncodedPair([4, 8, 2], [1, 7, 10, 8, 2], frozenset({(1, 0), (0, 2)})),
     EncodedPair([2], [1, 2]),
 ]
-OPTIONS: list[dict[str, Any]] = [
-    {"style": style, **options}
-    for style in ("bahdanau", "luong", "conditional")
-    for options in [
-        {},
-        {"score": "none"},
-        {"score": "none", "cell": "lstm", "layers": 2},
-        {"cell": "lstm"},
-        {"layers": 2},
-        {"layers": 2, "cell": "lstm", "score": "general"},
-        {"encoder_layers": 3},
-        {"layers": 2, "encoder_layers": 1, "cell": "lstm"},
-        *({"score": score} for score in SCORES if score not in ("additive", "dot")),
-        {"score": "dot", "decoder": 6},
-        {"input_feeding": False},
-    ]
-]
-
-
-def name(options: dict[str, Any]) -> str:
-    return "-".join(str(value) for value in options.values())
-
-
-# One style has every option in the quick tests, the others only those options in which styles differ.
-every_network = pytest.mark.parametrize(
-    "options",
-    [
-        pytest.param(o, marks=[] if o["style"] == "luong" or len(o) == 1 else [pytest.mark.slow], id=name(o))
-        for o in OPTIONS
-    ],
-)
 
 
 def make_network(options: dict[str, Any], dtype: Any = np.float64) -> RecurrentNetwork:
@@ -76,23 +41,6 @@ def make_network(options: dict[str, Any], dtype: Any = np.float64) -> RecurrentN
     config = RecurrentConfig(9, 11, **{**sizes, **options})
     flat = np.random.default_rng(2).normal(size=Parameters(config.shapes()).flat.size) * 0.5
     return RecurrentNetwork(config, Parameters(config.shapes(), flat.astype(dtype)))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("guided_alignment", [0.0, 0.7])
-@every_network
-def test_the_gradient_of_the_complete_network(options: dict[str, Any], guided_alignment: float) -> None:
-    network = make_network(options)
-    loss = loss_of(
-        network.config,
-        collate(PAIRS),
-        dropout=0.2,
-        label_smoothing=0.1,
-        guided_alignment=guided_alignment,
-        rdrop=guided_alignment,
-    )
-    arrays = [array.copy() for array in network.parameters.values()]
-    assert nn.check_gradients(loss, arrays, directions=1) < 1e-7
 
 
 @pytest.mark.parametrize("rdrop", [0.0, 2.0])
@@ -105,87 +53,6 @@ def test_the_gradient_of_a_sampled_softmax(rdrop: float) -> None:
     assert len(ids) < 1200
     loss = loss_of(config, batch, dropout=0.2, rdrop=rdrop)
     assert nn.check_gradients(loss, [array.copy() for array in parameters.values()], directions=1) < 1e-7
-
-
-@every_network
-def test_padding_has_no_influence(options: dict[str, Any]) -> None:
-    network = make_network(options)
-    batch = collate(PAIRS)
-    alone = [network.loss(collate([pair]))[0] * (len(pair.target) - 1) for pair in PAIRS]
-    assert network.loss(batch)[0] == pytest.approx(sum(alone) / batch.target_tokens(), rel=1e-10)
-    wider = Batch(
-        np.pad(batch.source, ((0, 3), (0, 0))), batch.lengths, np.pad(batch.target, ((0, 2), (0, 0)))
-    )
-    assert network.loss(wider)[0] == pytest.approx(network.loss(batch)[0], rel=1e-12)
-    # The content of padding is never read.
-    wider.source[batch.lengths.max() :] = 8
-    assert network.loss(wider)[0] == pytest.approx(network.loss(batch)[0], rel=1e-12)
-
-
-@every_network
-def test_a_loss_without_a_backward_pass_leaves_no_arrays_to_the_garbage_collector(
-    options: dict[str, Any],
-) -> None:
-    network, batch = make_network(options, np.float32), collate(PAIRS)
-    network.loss(batch)
-    with unreachable_objects() as garbage:
-        network.loss(batch)
-    pullbacks = [each for each in garbage if isinstance(each, FunctionType)]
-    garbage.clear()
-    assert not pullbacks
-
-
-@contextmanager
-def unreachable_objects() -> Iterator[list[Any]]:
-    """Collect what only the garbage collector frees: a pullback among it would hold its arrays."""
-    gc.collect()
-    gc.disable()
-    gc.set_debug(gc.DEBUG_SAVEALL)
-    try:
-        yield gc.garbage
-        gc.collect()
-    finally:
-        gc.set_debug(0)
-        gc.enable()
-
-
-@every_network
-def test_a_step_of_the_search_equals_a_step_of_training(options: dict[str, Any]) -> None:
-    network, batch = make_network(options), collate(PAIRS)
-    p, c = network.parameters, network.config
-    encoded, _ = encode(p, c, batch.source, batch.lengths)
-    decoded, _ = decode(p, c, encoded, batch.target[:-1], with_weights=True)
-    stepper = network.stepper(batch.source, batch.lengths)
-    for t in range(len(batch.target) - 1):
-        logits, weights = stepper(batch.target[t][:, None])
-        expected = decoded.readout[t] @ p["target_embedding"].T + p["output_bias"]
-        np.testing.assert_allclose(logits[:, 0], expected, rtol=1e-8, atol=1e-10)
-        if c.attends:
-            assert decoded.weights is not None
-            np.testing.assert_allclose(weights[:, 0], decoded.weights[t], atol=1e-12)
-            assert (weights[:, 0][np.arange(4) >= batch.lengths[:, None]] == 0).all()
-        else:
-            assert weights.shape == (3, 1, 0)
-
-
-@every_network
-def test_a_search_may_reorder_its_hypotheses(options: dict[str, Any]) -> None:
-    network, batch = make_network(options), collate(PAIRS)
-    words = np.random.default_rng(3).integers(4, 11, (3, 3, 2))  # (n, B, k)
-    together = network.stepper(batch.source, batch.lengths, width=2)
-    for t in range(2):
-        together(words[t])
-    parents = np.array([[1, 1, 0], [0, 1, 1], [1, 0, 0]])
-    together.select(parents)
-    together.keep(np.array([0, 2]))
-    logits, weights = together(np.repeat(words[2][[0, 2], :1], 3, axis=1))
-    for index, sentence in enumerate((0, 2)):
-        alone = network.stepper(batch.source[:, [sentence]], batch.lengths[[sentence]])
-        for t in range(2):
-            alone(words[t][[sentence]][:, [parents[sentence, 1]]])
-        expected, attention = alone(words[2][[sentence], :1])
-        np.testing.assert_allclose(logits[index, 1], expected[0, 0], rtol=1e-8, atol=1e-10)
-        np.testing.assert_allclose(weights[index, 1], attention[0, 0], atol=1e-12)
 
 
 def test_the_decoder_attends_by_regard_attention() -> None:
@@ -296,16 +163,6 @@ def test_rdrop_by_hand() -> None:
     assert (pullback(1.0)[0][1, [1, 3]] == 0).all()
 
 
-def test_without_dropout_the_predictions_agree() -> None:
-    network, batch = make_network({}), collate(PAIRS)
-    loss, pullback = network.loss(batch)
-    twice, back = network.loss(batch, LossOptions(rdrop=5.0))
-    assert twice == pytest.approx(loss, rel=1e-12)
-    expected = pullback(1.0)
-    for part, gradient in back(1.0).items():
-        np.testing.assert_allclose(gradient, expected[part], rtol=1e-9, atol=1e-12)
-
-
 def test_a_sampled_softmax_has_the_right_tokens_and_sum_on_average() -> None:
     words, rng = 5000, np.random.default_rng(0)
     following = np.array([4999, 3, 3, 2500])
@@ -325,16 +182,6 @@ def test_outside_training_the_softmax_is_complete() -> None:
     ids, log_weights = sampled_vocabulary(np.array([4999]), 5000, None)
     assert (ids == np.arange(5000)).all()
     assert not log_weights.any()
-
-
-@every_network
-def test_an_initial_network_predicts_token_frequencies(options: dict[str, Any]) -> None:
-    network = make_network(options, np.float32)
-    counts = np.array([0, 0, 50, 0, 0, 0, 0, 0, 0, 0, 50])
-    network.initialize(np.random.default_rng(0), counts)
-    logits, _ = network.stepper(np.array([[4], [2]]), np.array([2]))(np.array([[1]]))
-    assert np.isfinite(network.parameters.flat).all()
-    assert sorted(np.argsort(logits[0, 0])[-2:].tolist()) == [2, 10]
 
 
 def test_an_encoder_has_as_many_layers_as_the_decoder_by_default() -> None:
@@ -359,14 +206,7 @@ def test_the_score_dot_needs_states_of_one_size() -> None:
         RecurrentConfig(9, 9, score="dot", decoder=5, encoder=3)
 
 
-@every_network
-def test_a_configuration_is_restored_from_its_description(options: dict[str, Any]) -> None:
-    config = make_network(options).config
-    assert read_config(describe(config)) == config
-    assert build(config).parameters.flat.size == make_network(options).parameters.flat.size
-
-
-@pytest.mark.parametrize("options", [o for o in OPTIONS if o.get("score") != "none"], ids=name)
+@pytest.mark.parametrize("options", [o for o in STYLES if o.get("score") != "none"], ids=str)
 def test_posterior_by_its_formula(options: dict[str, Any]) -> None:
     network, batch = make_network(options), collate(PAIRS)
     p = network.parameters
