@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from one_test import in_one_test
 
 __all__ = ["Arrayed", "Exported", "Tensor", "DoorLaws", "each", "in_lists"]
 
@@ -104,12 +105,12 @@ def each(doors: dict[str, tuple[Reader, Any]]) -> Any:
 class DoorLaws:
     """What holds for every door of a module, which inherits it and has the fixture `door`."""
 
-    @pytest.mark.parametrize("kind", KINDS)
+    @in_one_test("kind", KINDS)
     def test_an_array_of_another_library_is_read_as_one_of_numpy(self, door: Any, kind: Reader) -> None:
         _, read, array = door
         np.testing.assert_equal(read(kind(array)), read(array))
 
-    @pytest.mark.parametrize("calls", UNREADABLE)
+    @in_one_test("calls", UNREADABLE)
     def test_a_tensor_that_numpy_cannot_read_is_an_error_with_the_way_out(
         self, door: Any, calls: str
     ) -> None:

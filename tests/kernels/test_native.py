@@ -29,6 +29,7 @@ import strategies
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from one_test import in_one_test
 from strategies import BATCH, DTYPES, HEADS, OPTIONS, Case, case
 
 import regard
@@ -774,8 +775,8 @@ def assert_both_paths(q: Any, k: Any, v: Any, dcontext: Any, **options: Any) -> 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("band", [*BANDS, None])
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@in_one_test("band", [*BANDS, None])
+@in_one_test("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize(("n", "m"), [(1, 1), (5, 9), (50, 300), (1, 2000), (9, 5), (127, 40), (128, 40)])
 def test_the_fast_path_of_gradients_gives_the_same_bits(
     isa: str, band: str | None, dtype: Any, n: int, m: int
@@ -1192,8 +1193,8 @@ def test_a_mask_step_that_the_library_lacks_is_left_to_numpy() -> None:
 
 
 @needs_library
-@pytest.mark.parametrize("field", ["score", "bias", "compute", "keys_type", "bias_type", "step"])
-@pytest.mark.parametrize("wrong", [-1, 7])
+@in_one_test("field", ["score", "bias", "compute", "keys_type", "bias_type", "step"])
+@in_one_test("wrong", [-1, 7])
 def test_a_code_that_the_library_does_not_know_is_an_error(isa: str, field: str, wrong: int) -> None:
     x = np.ones((2, 3, 4))
     options = dict.fromkeys(("bias", "scale", "softcap", "sink"))
