@@ -10,8 +10,8 @@ import scipy.special
 from losses import loss_of
 from network_cases import STYLES
 
-from regard import nn, scores
-from regard.context import attend, record
+from regard import nn
+from regard.context import record
 from regard.seq2seq.corpus.batching import EncodedPair, collate, source_batch
 from regard.seq2seq.networks import top_tokens as ranking
 from regard.seq2seq.networks.families import describe, read_config
@@ -53,56 +53,6 @@ def test_the_gradient_of_a_sampled_softmax(rdrop: float) -> None:
     assert len(ids) < 1200
     loss = loss_of(config, batch, dropout=0.2, rdrop=rdrop)
     assert nn.check_gradients(loss, [array.copy() for array in parameters.values()], directions=1) < 1e-7
-
-
-def test_the_decoder_attends_by_regard_attention() -> None:
-    network, batch = make_network({"style": "bahdanau"}), collate(PAIRS[:1])
-    p = network.parameters
-    encoded, _ = encode(p, network.config, batch.source, batch.lengths)
-    _, weights = network.stepper(batch.source, batch.lengths)(np.array([[1]]))
-    score = scores.additive(p["query_weight"], p["key_weight"], p["attention_vector"])
-    expected = attend(encoded.start[:, None], encoded.values, encoded.values, score=score)
-    np.testing.assert_allclose(weights, expected.weights, rtol=1e-10)
-
-
-def test_the_conditional_decoder_by_its_equations() -> None:
-    network, words = make_network({"style": "conditional"}), [1, 5, 6]
-    p = network.parameters
-    encoded, _ = encode(p, network.config, np.array([[5], [6], [2]]), np.array([3]))
-    state = encoded.start
-    stepper = network.stepper(np.array([[5], [6], [2]]), np.array([3]))
-    for word in words:  # Sennrich et al. 2017, section 3
-        y = p["target_embedding"][[word]]
-        between, _ = nn.gru_step(y @ p["decoder_word"] + p["decoder_bias"], state @ p["decoder_state"], state)
-        energies = np.tanh(between @ p["query_weight"] + encoded.values[0] @ p["key_weight"])
-        exponentials = np.exp(energies @ p["attention_vector"])
-        weights = exponentials / exponentials.sum()
-        context = weights[None] @ encoded.values[0]
-        inputs = context @ p["decoder_context"] + p["decoder_bias_after"]
-        state, _ = nn.gru_step(inputs, between @ p["decoder_state_after"], between)
-        summed = state @ p["readout_state"] + context @ p["readout_context"] + y @ p["readout_word"]
-        expected = np.tanh(summed + p["readout_bias"]) @ p["target_embedding"].T + p["output_bias"]
-        logits, attention = stepper(np.array([[word]]))
-        np.testing.assert_allclose(attention[0, 0], weights, rtol=1e-10)
-        np.testing.assert_allclose(logits[0], expected, rtol=1e-10)
-
-
-@pytest.mark.parametrize(
-    ("style", "first"), [("bahdanau", 2), ("luong", 1), ("conditional", 1)], ids=lambda value: str(value)
-)
-def test_the_results_of_an_attention_step(style: str, first: int) -> None:
-    network, batch = make_network({"style": style}), collate(PAIRS[1:2])
-    p, c = network.parameters, network.config
-    encoded, _ = encode(p, c, batch.source, batch.lengths)
-    other = batch.target[:-1].copy()
-    other[1] = 9
-    one, two = (
-        decode(p, c, encoded, words, with_weights=True)[0].weights for words in (batch.target[:-1], other)
-    )
-    assert one is not None
-    assert two is not None
-    same = (one == two).all(axis=(1, 2)).tolist()
-    assert same == [t < first for t in range(len(same))]
 
 
 @pytest.mark.slow

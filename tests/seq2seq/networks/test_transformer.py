@@ -1,4 +1,4 @@
-"""The transformer: a plain rewriting of the formulas as a second opinion."""
+"""The transformer: its steps in a search by its formulas, its configuration, and that it learns."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from network_formulas import transformer_steps
 
 from regard import nn
-from regard.position import sinusoidal
 from regard.seq2seq.corpus.batching import Batch, EncodedPair, collate
 from regard.seq2seq.networks.base import LossOptions
 from regard.seq2seq.networks.parameters import Parameters
@@ -37,14 +37,11 @@ def size(config: TransformerConfig) -> int:
     return sum(int(np.prod(shape)) for shape in config.shapes().values())
 
 
-def batch(links: bool = False) -> Batch:
+def batch() -> Batch:
     """Three pairs of different lengths on both sides."""
-    pairs = [
-        EncodedPair([4, 9, 5, END], [START, 5, END], frozenset({(1, 0), (2, 0), (3, 1)})),
-        EncodedPair([10, END], [START, 8, 4, 6, 7, END], frozenset({(0, 1)})),
-        EncodedPair([7, 7, END], [START, 4, END]),
-    ]
-    return collate(pairs if links else [pair._replace(links=frozenset()) for pair in pairs])
+    sources = [4, 9, 5, END], [10, END], [7, 7, END]
+    targets = [START, 5, END], [START, 8, 4, 6, 7, END], [START, 4, END]
+    return collate([EncodedPair(*each) for each in zip(sources, targets, strict=True)])
 
 
 def follow(network: TransformerNetwork, examples: Batch) -> tuple[Any, Any]:
@@ -54,80 +51,6 @@ def follow(network: TransformerNetwork, examples: Batch) -> tuple[Any, Any]:
     return np.stack([logits[:, 0] for logits, _ in outputs]), np.stack(
         [weights[:, 0] for _, weights in outputs]
     )
-
-
-def log_softmax(x: Any) -> Any:
-    x = x - x.max(axis=-1, keepdims=True)
-    return x - np.log(np.exp(x).sum(axis=-1, keepdims=True))
-
-
-# ------------------------------------------------------------------------------------------- the second opinion
-
-
-def norm(p: Any, name: str, x: Any) -> Any:
-    return (x - x.mean(-1, keepdims=True)) / np.sqrt(x.var(-1, keepdims=True) + 1e-5) * p[name + "gain"] + p[
-        name + "shift"
-    ]
-
-
-def heads_attend(q: Any, k: Any, v: Any, heads: int, causal: bool = False) -> tuple[Any, Any]:
-    """The context (n, W) and the mean of the heads' weights (n, T) for one sentence, head by head."""
-    contexts, weights = [], []
-    for columns in np.split(np.arange(q.shape[1]), heads):
-        scores = q[:, columns] @ k[:, columns].T / np.sqrt(len(columns))
-        if causal:
-            scores[np.triu_indices(len(scores), 1)] = -np.inf
-        weights.append(np.exp(log_softmax(scores)))
-        contexts.append(weights[-1] @ v[:, columns])
-    return np.concatenate(contexts, axis=1), np.mean(weights, axis=0)
-
-
-def plain(network: TransformerNetwork, source: Any, target: Any) -> tuple[Any, Any]:
-    """Logits (n, V) and the aligned layer's weights (n, T) of one sentence, by the paper's formulas."""
-    p, c, w = network.parameters, network.config, network.config.model_size
-
-    def embed(table: str, ids: Any) -> Any:
-        return p[table][ids] * np.sqrt(w) + sinusoidal(len(ids), w)
-
-    def self_attention(name: str, x: Any, causal: bool) -> Any:
-        q, k, v = np.split(norm(p, name, x) @ p[name + "in"], 3, axis=1)
-        return x + heads_attend(q, k, v, c.heads, causal)[0] @ p[name + "out"]
-
-    def feed_forward(name: str, x: Any) -> Any:
-        hidden = np.maximum(norm(p, name, x) @ p[name + "in"] + p[name + "in_bias"], 0)
-        return x + hidden @ p[name + "out"] + p[name + "out_bias"]
-
-    x = embed("source_embedding", source)
-    for i in range(c.encoder_layers):
-        x = feed_forward(f"encoder_{i}_hidden_", self_attention(f"encoder_{i}_self_", x, False))
-    memory, y, weights = norm(p, "encoder_", x), embed("target_embedding", target), []
-    for i in range(c.decoder_layers):
-        y, name = self_attention(f"decoder_{i}_self_", y, True), f"decoder_{i}_source_"
-        k, v = np.split(memory @ p[name + "keys"], 2, axis=1)
-        context, attention = heads_attend(norm(p, name, y) @ p[name + "in"], k, v, c.heads)
-        weights.append(attention)
-        y = feed_forward(f"decoder_{i}_hidden_", y + context @ p[name + "out"])
-    logits = norm(p, "decoder_", y) @ p["target_embedding"].T + p["output_bias"]
-    return logits, weights[max(c.decoder_layers - 2, 0)]
-
-
-@pytest.mark.parametrize("layers", [1, 2, 3])
-def test_it_is_the_definition_of_the_paper(layers: int) -> None:
-    network = make_network(dataclasses.replace(TINY, encoder_layers=layers, decoder_layers=layers))
-    examples = batch()
-    logits, weights = follow(network, examples)
-    total, words = 0.0, 0
-    for b, length in enumerate(examples.lengths):
-        n = int((examples.target[:, b] != PAD).sum()) - 1
-        expected, attention = plain(network, examples.source[:length, b], examples.target[:n, b])
-        np.testing.assert_allclose(logits[:n, b], expected, rtol=1e-9, atol=1e-12)
-        np.testing.assert_allclose(weights[:n, b, :length], attention, rtol=1e-9, atol=1e-12)
-        total -= log_softmax(expected)[np.arange(n), examples.target[1 : n + 1, b]].sum()
-        words += n
-    assert network.loss(examples)[0] == pytest.approx(total / words, rel=1e-12)
-
-
-# ----------------------------------------------------------------------------------------------------- training
 
 
 def test_initial_parameters_predict_the_frequencies() -> None:
@@ -163,7 +86,8 @@ def test_selected_hypotheses_are_decoded_as_if_alone() -> None:
             for b, sentence in enumerate(sentences):
                 length = examples.lengths[sentence]
                 for i in range(past.shape[1]):
-                    expected, attention = plain(network, examples.source[:length, sentence], past[b, i])
+                    source = examples.source[:length, sentence]
+                    expected, attention = transformer_steps(network.parameters, TINY, source, past[b, i])
                     np.testing.assert_allclose(logits[b, i], expected[-1], rtol=1e-8, atol=1e-11)
                     np.testing.assert_allclose(weights[b, i, :length], attention[-1], rtol=1e-8, atol=1e-11)
         parents = rng.integers(0, past.shape[1], (len(past), 2 if step == 5 else past.shape[1]))
