@@ -11,8 +11,7 @@ import pytest
 from numpy.typing import NDArray
 from strategies import unaligned
 
-from regard import nn, scores
-from regard.context import attend
+from regard import nn
 from regard.kernels import library, recurrence
 from regard.seq2seq.networks.recurrent.attention import Encoded
 from regard.seq2seq.networks.recurrent.config import RecurrentConfig
@@ -132,25 +131,6 @@ def assert_same(results: Sequence[Array], expected: Sequence[Array]) -> None:
 # ---- both are the steps done one by one ----------------------------------------------------------------------
 
 
-def test_gru_with_lengths_is_each_sequence_alone() -> None:
-    x, *weights = gru_arrays(5, 4, 3)
-    lengths = [5, 3, 1, 0]
-    states, pullback = nn.gru(x, *weights, lengths=lengths)
-    dstates = draw(*states.shape)
-    dx = pullback(dstates)[0]
-    for b, length in enumerate(lengths):
-        alone, back = nn.gru(x[:length, b : b + 1], *weights)
-        np.testing.assert_allclose(states[:length, b], alone[:, 0], rtol=0, atol=1e-14)
-        end = alone[-1, 0, :3] if length else np.zeros(3)
-        held = np.tile([*end, 0.0, 0.0, 0.0], (5 - length, 1))
-        np.testing.assert_allclose(states[length:, b], held, rtol=0, atol=1e-14)
-        if length:
-            of_end = dstates[:length, b : b + 1].copy()
-            of_end[-1, 0, :3] += dstates[length:, b, :3].sum(0)
-            np.testing.assert_allclose(dx[:length, b], back(of_end)[0][:, 0], rtol=0, atol=1e-13)
-        assert not dx[length:, b].any()
-
-
 def test_gru_sequence_is_its_steps() -> None:
     inputs, start, weight, bias = draw(3, 2, 12), draw(2, 4), draw(4, 12), draw(12)
     states, _ = nn.gru_sequence(inputs, start, weight, bias)
@@ -160,44 +140,7 @@ def test_gru_sequence_is_its_steps() -> None:
         np.testing.assert_allclose(states[t], state, rtol=0, atol=1e-14)
 
 
-def test_attended_gru_by_its_equations() -> None:
-    arrays = attended_arrays(4, 2, 3, 5, 6, 3)
-    inputs, start, keys, values, query_weight, vector, context_weight, state_weight = arrays
-    (states, contexts, weights), _ = by_steps(*arrays)
-    state, score = start, scores.additive(None, None, vector)
-    for t in range(3):
-        attention = attend((state @ query_weight)[:, None], keys, values, score=score, scale=1.0)
-        np.testing.assert_allclose(weights[t], attention.weights[:, 0], rtol=0, atol=1e-14)
-        np.testing.assert_allclose(contexts[t], attention.context[:, 0], rtol=0, atol=1e-14)
-        gates = inputs[t] + attention.context[:, 0] @ context_weight
-        state, _ = nn.gru_step(gates, state @ state_weight, state)
-        np.testing.assert_allclose(states[t + 1], state, rtol=0, atol=1e-14)
-
-
-def test_conditional_gru_by_its_equations() -> None:
-    arrays = attended_arrays(4, 2, 3, 5, 6, 3, twice=True)
-    inputs, start, keys, values, query_weight, vector, context_weight, state_weight, *after = arrays
-    (states, contexts, weights), _ = by_steps(*arrays)
-    state, score = start, scores.additive(None, None, vector)
-    for t in range(3):
-        between, _ = nn.gru_step(inputs[t], state @ state_weight, state)
-        attention = attend((between @ query_weight)[:, None], keys, values, score=score, scale=1.0)
-        np.testing.assert_allclose(weights[t], attention.weights[:, 0], rtol=0, atol=1e-14)
-        np.testing.assert_allclose(contexts[t], attention.context[:, 0], rtol=0, atol=1e-14)
-        gates = attention.context[:, 0] @ context_weight + after[1]
-        state, _ = nn.gru_step(gates, between @ after[0], between)
-        np.testing.assert_allclose(states[t + 1], state, rtol=0, atol=1e-14)
-
-
 # ---- gradients against finite differences --------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("lengths", [None, [2, 0, 4]])
-@pytest.mark.parametrize("directions", [1, 2])
-def test_gradients_of_gru(directions: int, lengths: list[int] | None) -> None:
-    arrays = gru_arrays(4, 3, 2, directions)
-    assert nn.check_gradients(lambda *a: nn.gru(*a, lengths=lengths), arrays) < 1e-6
-    assert nn.check_gradients(lambda *a: nn.gru(*a, lengths=lengths), arrays[:4]) < 1e-6
 
 
 @pytest.mark.parametrize("lengths", [None, [2, 0, 3]])

@@ -283,41 +283,6 @@ def test_dropout_rate_is_checked(rate: float) -> None:
     assert str(caught.value) == f"rate must be {rule}. Got {rate!r} instead."
 
 
-def test_gru_step() -> None:
-    assert nn.check_gradients(nn.gru_step, [draw(2, 12), draw(3, 12)[:2], draw(2, 4)]) < 1e-6
-
-
-@pytest.mark.parametrize("directions", [1, 2])
-@pytest.mark.parametrize("length", [1, 4])
-def test_gru(directions: int, length: int) -> None:
-    arrays = [draw(length, 3, 2), draw(2, directions, 12), draw(directions, 12), draw(directions, 4, 12)]
-    assert nn.check_gradients(nn.gru, arrays) < 1e-6
-
-
-def test_gru_is_its_steps() -> None:
-    x, wx, b, wh = draw(3, 2, 5), draw(5, 2, 12), draw(2, 12), draw(2, 4, 12)
-    states, _ = nn.gru(x, wx, b, wh)
-    for k, order in enumerate(([0, 1, 2], [2, 1, 0])):
-        state = np.zeros((2, 4))
-        for t in order:
-            state, _ = nn.gru_step(x[t] @ wx[:, k] + b[k], state @ wh[k], state)
-            np.testing.assert_allclose(states[t, :, 4 * k : 4 * k + 4], state, rtol=1e-12)
-
-
-def test_gru_step_is_the_formula() -> None:
-    inputs, hidden, state = draw(1, 3)[0], draw(2, 3)[0], draw(1)
-    reset, update = 1 / (1 + np.exp(-(inputs[:2] + hidden[:2])))
-    candidate = np.tanh(inputs[2] + reset * hidden[2])
-    new, _ = nn.gru_step(inputs, hidden, state)
-    np.testing.assert_allclose(new, update * state + (1 - update) * candidate, rtol=1e-12)
-
-
-def test_gru_step_survives_huge_gates() -> None:
-    new, pullback = nn.gru_step(np.full(6, 1e30), np.full(6, -1e30), np.ones(2))
-    assert np.isfinite(new).all()
-    assert all(np.isfinite(g).all() for g in pullback(np.ones(2)))
-
-
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
 def test_cross_entropy(smoothing: float) -> None:
     targets = np.arange(70) % 5  # more rows than are worked on at a time
