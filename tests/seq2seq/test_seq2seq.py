@@ -291,9 +291,9 @@ Seq2Seq().translate(["w1"])
     ValueError: the model must be trained or loaded first.
       hint: fit(sources, targets) or Seq2Seq.load(path)
 Seq2Seq(training=TrainingConfig(guided_alignment=3.0)).fit(["a"], ["b"])
-    ValueError: guided_alignment must go with links, which it is about. Got no links instead.
+    ValueError: guided_alignment needs links, whose loss it weighs. Got no links instead.
 Seq2Seq(attention=False).fit(["a"], ["b"], links=[{(0, 0)}])
-    ValueError: links must not be given without attention, which learns them.
+    ValueError: links must not be given without attention: they are targets of its weights.
 Seq2Seq().fit(["a b"], ["c"], links=[frozenset({(2, 0)})])
     ValueError: links must be between tokens of their pair. Pair 1 has 2 and 1; got (2, 0) instead.
 Seq2Seq(max_tokens=2).fit(["a b c"], ["a"])

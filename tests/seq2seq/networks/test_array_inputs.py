@@ -13,6 +13,7 @@ from network_cases import IMAGES, NETWORKS, SEQUENCE, SET, TARGETS, Input, Netwo
 
 from regard.seq2seq.corpus.batching import EncodedPair, collate, source_batch
 from regard.seq2seq.decoding.beam import beam
+from regard.seq2seq.networks.base import LossOptions
 from regard.seq2seq.networks.families import FAMILIES, describe, read_config
 from regard.seq2seq.networks.inputs.images import ImageInput
 from regard.seq2seq.networks.inputs.kinds import (
@@ -55,7 +56,10 @@ def test_a_set_has_no_order(network: Network, dtype: Any) -> None:
         for (row, target, link), order in zip(pairs, orders, strict=True)
     ]
     for guided_alignment in (0.0, 1.0):  # the second depends on the weights of each vector
-        one, other = (built.loss(collate(each), guided_alignment=guided_alignment) for each in (pairs, moved))
+        one, other = (
+            built.loss(collate(each), LossOptions(guided_alignment=guided_alignment))
+            for each in (pairs, moved)
+        )
         assert other[0] == pytest.approx(one[0], rel=allowed(dtype))
         gradients = other[1](1.0)
         for name, gradient in one[1](1.0).items():

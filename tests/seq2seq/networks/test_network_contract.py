@@ -18,6 +18,7 @@ from network_cases import IMAGES, Network, every_network
 from regard import nn
 from regard.seq2seq.corpus.batching import Batch, collate, source_batch
 from regard.seq2seq.decoding.beam import beam
+from regard.seq2seq.networks.base import LossOptions
 from regard.seq2seq.networks.families import build, describe, read_config
 from regard.seq2seq.sources.text.vocabulary import START
 
@@ -50,8 +51,8 @@ def test_gradients_are_those_of_finite_differences(network: Network, guided: flo
 @every_network
 def test_every_parameter_has_a_gradient_of_its_shape_and_type(network: Network) -> None:
     built, batch = network.build(np.float32), collate(network.pairs(guided=True))
-    how = {"label_smoothing": 0.1, "dropout": 0.1, "guided_alignment": 0.5}
-    loss, pullback = built.loss(batch, rng=rng(), **how)
+    options = LossOptions(dropout=0.1, label_smoothing=0.1, guided_alignment=0.5)
+    loss, pullback = built.loss(batch, options, rng())
     gradients = pullback(1.0)
     assert np.isfinite(loss)
     assert {name: g.shape for name, g in gradients.items()} == built.config.shapes()
@@ -86,7 +87,7 @@ def test_padding_has_no_influence(network: Network, guided: float) -> None:
     source[np.arange(len(source))[:, None] >= batch.lengths] = 8
     target, links = (np.pad(x, [(0, 2), (0, 0), (0, more)][: x.ndim]) for x in (batch.target, batch.links))
     wider = Batch(source, batch.lengths, target, links)
-    (one, back), (two, other) = (built.loss(b, guided_alignment=guided) for b in (batch, wider))
+    (one, back), (two, other) = (built.loss(b, LossOptions(guided_alignment=guided)) for b in (batch, wider))
     assert two == pytest.approx(one, rel=1e-12)
     again = other(1.0)
     for name, gradient in back(1.0).items():
@@ -101,13 +102,13 @@ def test_padding_has_no_influence(network: Network, guided: float) -> None:
 def test_without_dropout_the_predictions_agree(network: Network) -> None:
     built, batch = network.build(), collate(network.pairs())
     loss, pullback = built.loss(batch)
-    twice, back = built.loss(batch, rdrop=5.0)
+    twice, back = built.loss(batch, LossOptions(rdrop=5.0))
     assert twice == pytest.approx(loss, rel=1e-12)
     expected = pullback(1.0)
     for part, gradient in back(1.0).items():
         np.testing.assert_allclose(gradient, expected[part], rtol=1e-9, atol=1e-12)
-    assert built.loss(batch, dropout=0.5)[0] == loss  # it needs random numbers
-    assert built.loss(batch, dropout=0.5, rng=rng())[0] != loss
+    assert built.loss(batch, LossOptions(dropout=0.5))[0] == loss  # it needs random numbers
+    assert built.loss(batch, LossOptions(dropout=0.5), rng())[0] != loss
 
 
 @every_network
@@ -168,7 +169,8 @@ def test_the_loss_is_that_of_the_steps_of_a_search(network: Network) -> None:
     assert not weights[:, np.arange(len(batch.source)) >= batch.lengths[:, None]].any()
     linked = (batch.links.sum(axis=-1) > 0).sum()
     of_links = -(batch.links * np.log(np.where(batch.links > 0, weights, 1))).sum() / linked
-    assert built.loss(batch, guided_alignment=0.5)[0] - plain == pytest.approx(0.5 * of_links, rel=1e-9)
+    guided, _ = built.loss(batch, LossOptions(guided_alignment=0.5))
+    assert guided - plain == pytest.approx(0.5 * of_links, rel=1e-9)
 
 
 @every_network

@@ -14,6 +14,7 @@ from regard import nn
 from regard.context import record
 from regard.seq2seq.corpus.batching import EncodedPair, collate, source_batch
 from regard.seq2seq.networks import top_tokens as ranking
+from regard.seq2seq.networks.base import LossOptions
 from regard.seq2seq.networks.families import describe, read_config
 from regard.seq2seq.networks.output_layer import (
     alignment_loss,
