@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import os
 import signal
 import subprocess
 import sys
@@ -16,6 +15,7 @@ import numpy as np
 import pytest
 import strategies
 from errors import error
+from fresh import printed
 from numpy.typing import NDArray
 from strategies import case
 
@@ -531,14 +531,7 @@ def test_ten_times_the_memory_limit(tmp_path: Path) -> None:
     arrays = [rng.standard_normal((m, d), dtype=np.float32) for _ in range(2)]
     for name, array in zip("kv", arrays, strict=True):
         array.tofile(tmp_path / name)
-    run = subprocess.run(
-        [sys.executable, "-c", script, str(tmp_path)],
-        stdout=subprocess.PIPE,
-        text=True,
-        check=True,
-        env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},
-    )
-    limited, context = run.stdout.split()
+    limited, context = printed(script, str(tmp_path), OPENBLAS_NUM_THREADS="1").split()
     assert limited == "limited"
     expected = regard.attention(np.ones((4, d), np.float32), *arrays, mask=regard.mask.lengths(m - 1))
     np.testing.assert_allclose(

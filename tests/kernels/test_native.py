@@ -13,7 +13,6 @@ import re
 import shutil
 import subprocess
 import sys
-import textwrap
 import zlib
 from collections.abc import Callable, Iterator
 from functools import cache, partial
@@ -26,6 +25,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 import strategies
+from fresh import fresh, printed
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
@@ -408,65 +408,54 @@ SCORES = {
 }
 
 
+def assert_no_influence(
+    arrays: tuple[Array, Array, Array], at: Any, poisons: list[float], **options: Any
+) -> None:
+    """No bit of the result depends on keys and values there, nor warns of them."""
+    q, k, v = arrays
+    reference, *results = (
+        regard.partial(q, with_poison(k, at, x), with_poison(v, at, x), kernel="native", **options)
+        for x in (0.5, *poisons)
+    )
+    assert np.isfinite(reference.context).all()
+    for poison, result in zip(poisons, results, strict=True):
+        assert same(result.context, reference.context), poison
+        assert same(result.lse, reference.lse), poison
+
+
 @pytest.mark.parametrize("how", hiding(1))
 @pytest.mark.parametrize("n", PATHS)
 def test_law_2_hidden_keys_and_values_have_no_influence(isa: str, n: int, how: str) -> None:
     q, k, v = arrays_of(n)
-    options = hiding(n)[how]
+    options, at = hiding(n)[how], (0, HIDDEN)
+    assert_no_influence((q, k, v), at, POISON, **options)
     g = np.random.default_rng(2).standard_normal((2, n, 3)).astype(np.float32)
-    at = (0, HIDDEN)
-    reference = regard.partial(
-        q, with_poison(k, at, 0.5), with_poison(v, at, 0.5), kernel="native", **options
-    )
     slopes = gradients((q, with_poison(k, at, 0.5), with_poison(v, at, 0.5)), g, **options)
-    assert np.isfinite(reference.context).all()
     assert (slopes["keys"][at] == 0).all()
     assert (slopes["values"][at] == 0).all()
-    for poison in POISON:
-        arrays = q, with_poison(k, at, poison), with_poison(v, at, poison)
-        result = regard.partial(*arrays, kernel="native", **options)
-        assert same(result.context, reference.context), poison
-        assert same(result.lse, reference.lse), poison
-        if poison != 3e38:  # as large a number as any other, and differences overflow
-            for key, x in gradients(arrays, g, **options).items():
-                assert same(x, slopes[key]), (key, poison)
+    for poison in POISON[:3]:  # the last is as large a number as any other, and differences overflow
+        for key, x in gradients(
+            (q, with_poison(k, at, poison), with_poison(v, at, poison)), g, **options
+        ).items():
+            assert same(x, slopes[key]), (key, poison)
 
 
+@every_dtype
 @pytest.mark.parametrize("score", SCORES)
-@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16"])
 def test_law_2_for_every_score_and_dtype(isa: str, score: str, dtype: str) -> None:
+    mask = np.arange(140) % 50 != 7
     for n in (2, 20):
-        q, k, v = arrays_of(n, 140, DTYPES[dtype])
-        mask = np.arange(140) % 50 != 7
-        at = (0, np.flatnonzero(~mask))
-        options = {"score": SCORES[score], "mask": mask, "softcap": 5.0, "kernel": "native"}
-        reference = regard.attention(q, with_poison(k, at, 0.5), with_poison(v, at, 0.5), **options)
-        assert np.isfinite(reference.astype(float)).all()
-        for poison in (np.nan, np.inf):
-            context = regard.attention(q, with_poison(k, at, poison), with_poison(v, at, poison), **options)
-            assert same(context, reference), poison
+        options = {"score": SCORES[score], "mask": mask, "softcap": 5.0}
+        assert_no_influence(arrays_of(n, 140, DTYPES[dtype]), (0, ~mask), [np.nan, np.inf], **options)
 
 
+@every_dtype
 @pytest.mark.parametrize("n", [2, 7, 70])
-@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16"])
-def test_law_2_wherever_the_visible_keys_begin_and_end(isa: str, dtype: str, n: int) -> None:
+def test_law_2_wherever_the_visible_keys_begin_and_end(isa: str, n: int, dtype: str) -> None:
     """Products take several keys at a time, and among them masked ones."""
-    for m, bounds in (
-        (4, (0, 3)),
-        (72, (0, 33)),
-        (72, (3, 64)),
-        (130, (37, 66)),
-        (130, (64, 129)),
-        (161, (127, 160)),
-    ):
-        q, k, v = arrays_of(n, m, DTYPES[dtype])
-        mask = (np.arange(m) >= bounds[0]) & (np.arange(m) < bounds[1])
-        at = (0, np.flatnonzero(~mask))
-        reference = regard.attention(q, k, with_poison(v, at, 0.5), mask=mask, kernel="native")
-        assert np.isfinite(reference.astype(float)).all()
-        for poison in (np.nan, np.inf):
-            context = regard.attention(q, k, with_poison(v, at, poison), mask=mask, kernel="native")
-            assert same(context, reference), (m, bounds, poison)
+    for m, first, end in (4, 0, 3), (72, 0, 33), (72, 3, 64), (130, 37, 66), (130, 64, 129), (161, 127, 160):
+        mask = (np.arange(m) >= first) & (np.arange(m) < end)
+        assert_no_influence(arrays_of(n, m, DTYPES[dtype]), (0, ~mask), [np.nan, np.inf], mask=mask)
 
 
 @pytest.mark.parametrize("n", PATHS)
@@ -520,57 +509,43 @@ def test_law_3_no_query_has_a_visible_key(isa: str) -> None:
             assert all((x == 0).all() for x in slopes.values())
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
 @pytest.mark.parametrize("n", PATHS)
-def test_law_4_visible_non_finite_values_reach_exactly_their_rows(isa: str, n: int) -> None:
+def test_law_4_visible_non_finite_values_reach_exactly_their_rows(isa: str, n: int, dtype: str) -> None:
+    """Nor, in half precision, does one number of a pair affect the other."""
     n += 1
-    q, k, v = arrays_of(n)
+    q, k, v = arrays_of(n, dtype=DTYPES[dtype])
     visible = np.random.default_rng(8).random((n, M)) < 0.5
-    clean = regard.attention(q, k, v, mask=visible, kernel="native")
-    g = np.random.default_rng(2).standard_normal((2, n, 3)).astype(np.float32)
-    slope = gradients((q, k, v), g, mask=visible)["queries"]
-    for j in (0, 129, 1030, 1099):
+    visible[0] = False  # law 3
+    options = {"mask": visible, "kernel": "native"}
+    clean = regard.attention(q, k, v, **options)
+    assert (clean[:, 0] == 0).all()
+    for j in (0, 1, 128, 129, 1031, 1098, 1099):
         hit = visible[:, j]
         for poison in (np.nan, np.inf, -np.inf):
-            by_value = regard.attention(
-                q, k, with_poison(v, (0, j, 1), poison), mask=visible, kernel="native"
-            )
-            assert same(by_value[:, hit, 1], np.full((2, hit.sum()), poison, np.float32)), (j, poison)
-            assert same(by_value[:, ~hit], clean[:, ~hit])
-            assert same(by_value[..., [0, 2]], clean[..., [0, 2]])
-        keys = with_poison(k, (0, j), np.nan)
-        by_key = regard.attention(q, keys, v, mask=visible, kernel="native")
-        assert np.isnan(by_key[:, hit]).all()
+            expected = clean.copy()
+            expected[:, hit, 1] = poison
+            assert same(regard.attention(q, k, with_poison(v, (0, j, 1), poison), **options), expected), j
+        by_key = regard.attention(q, with_poison(k, (0, j, 3), np.nan), v, **options)
+        assert np.isnan(by_key[:, hit].astype(float)).all()
         assert same(by_key[:, ~hit], clean[:, ~hit])
-        slopes = gradients((q, keys, v), g, mask=visible)["queries"]
-        assert np.isnan(slopes[:, hit]).all()
-        assert same(slopes[:, ~hit], slope[:, ~hit])
-    by_query = regard.attention(with_poison(q, (0, n - 1, 1), np.nan), k, v, mask=visible, kernel="native")
-    assert np.isnan(by_query[0, n - 1]).all()
+    by_query = regard.attention(with_poison(q, (0, n - 1, 1), np.nan), k, v, **options)
+    assert np.isnan(by_query[0, n - 1].astype(float)).all()
     by_query[0, n - 1] = clean[0, n - 1]
     assert same(by_query, clean)
 
 
-@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 @pytest.mark.parametrize("n", PATHS)
-def test_laws_2_to_4_in_half_precision(isa: str, n: int, dtype: str) -> None:
-    """The two numbers of a pair don't affect each other."""
+def test_law_4_visible_nan_keys_reach_the_gradients_of_exactly_their_rows(isa: str, n: int) -> None:
     n += 1
-    q, k, v = arrays_of(n, dtype=DTYPES[dtype])
+    q, k, v = arrays_of(n)
     visible = np.random.default_rng(8).random((n, M)) < 0.5
-    visible[0] = False
-    options = {"mask": visible, "kernel": "native"}
-    clean = regard.attention(q, k, v, **options)
-    assert (clean[:, 0] == 0).all()
-    for j in (0, 1, 128, 1031, 1098, 1099):
-        hit = visible[:, j]
-        for poison in (np.nan, np.inf, -np.inf):
-            by_value = regard.attention(q, k, with_poison(v, (0, j, 1), poison), **options)
-            reference = clean.copy()
-            reference[:, hit, 1] = poison
-            assert same(by_value, reference), (j, poison)
-        by_key = regard.attention(q, with_poison(k, (0, j, 3), np.nan), v, **options)
-        assert np.isnan(by_key[:, hit].astype(float)).all()
-        assert same(by_key[:, ~hit], clean[:, ~hit])
+    g = np.random.default_rng(2).standard_normal((2, n, 3)).astype(np.float32)
+    clean = gradients((q, k, v), g, mask=visible)["queries"]
+    for j in (0, 129, 1030, 1099):
+        slopes = gradients((q, with_poison(k, (0, j), np.nan), v), g, mask=visible)["queries"]
+        assert np.isnan(slopes[:, visible[:, j]]).all()
+        assert same(slopes[:, ~visible[:, j]], clean[:, ~visible[:, j]])
 
 
 @pytest.mark.parametrize("n", PATHS)
@@ -919,7 +894,7 @@ def test_law_5_threads(isa: str, name: str) -> None:
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="Linux alone says where a thread may run")
 def test_threads_run_on_the_processors_that_the_user_allows(isa: str) -> None:
     """The pool spreads its threads without pinning them: each may run on all processors but one at most."""
-    code = """if True:
+    code = """
         import os, numpy as np, regard
         x = np.ones((8, 300, 32), np.float32)
         before = set(os.listdir("/proc/self/task"))
@@ -929,8 +904,7 @@ def test_threads_run_on_the_processors_that_the_user_allows(isa: str) -> None:
         mine, theirs = os.sched_getaffinity(0), [os.sched_getaffinity(int(thread)) for thread in helpers]
         print(len(helpers) == 2, all(each <= mine and len(each) >= max(1, len(mine) - 1) for each in theirs))
     """
-    completed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert completed.stdout.split() == ["True", "True"]
+    assert printed(code).split() == ["True", "True"]
 
 
 # ---- asked for by name --------------------------------------------------------------------------------------------
@@ -1216,14 +1190,6 @@ def test_the_fast_path_packs_a_complete_structure() -> None:
         assert library.packer("Dense").size == ctypes.sizeof(library.interface().structures["Dense"])
 
 
-def fresh(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Run code in a fresh interpreter."""
-    return subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(code)],
-        capture_output=True, text=True, timeout=1800, check=False, env=os.environ | environment,
-    )  # fmt: skip
-
-
 WITHOUT = """
     import warnings
     import numpy as np, regard
@@ -1310,10 +1276,7 @@ def test_an_unusable_library_gives_one_warning(tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     another = getattr(_ctypes, "__file__", "")  # a library without the functions
     paths = [*(str(tmp_path / name) for name in (*contents, "folder")), *([another] if another else [])]
-    done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(UNUSABLE)],
-        input="\n".join(paths), capture_output=True, text=True, check=False,
-    )  # fmt: skip
+    done = fresh(UNUSABLE, stdin="\n".join(paths))
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
     assert [line.split()[-1] for line in lines] == ["True"] * len(paths)

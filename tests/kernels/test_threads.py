@@ -5,9 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import platform
-import subprocess
 import sys
-import textwrap
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -17,6 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 import strategies
+from fresh import printed
 from numpy.typing import NDArray
 
 import regard
@@ -197,18 +196,9 @@ def test_law_12_works_in_spawned_processes() -> None:
         assert pool.map(small, range(12)) == expected
 
 
-def fresh(code: str) -> str:
-    """What a fresh interpreter prints."""
-    quiet = "ignore:regard was installed without its native kernel:RuntimeWarning"
-    command = [sys.executable, "-W", "error", "-W", quiet, "-c", textwrap.dedent(code)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=1800, check=False)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
 @pytest.mark.slow
 def test_law_12_importing_and_attending_change_nothing_outside() -> None:
-    printed = fresh(
+    output = printed(
         """
         import os, signal, threading, random, warnings
         import numpy as np
@@ -230,13 +220,13 @@ def test_law_12_importing_and_attending_change_nothing_outside() -> None:
         print(before == after_import, before == after_use, threads_after_import, before[4] > 0)
         """
     )
-    assert printed.split() == ["True", "True", "1", "True"]
+    assert output.split() == ["True", "True", "1", "True"]
 
 
 @pytest.mark.slow
 def test_law_12_threads_do_not_keep_the_process_alive() -> None:
     code = "import numpy as np, regard; x = np.ones((4, 600, 8)); regard.attention(x, x, x, threads=4); print('done')"
-    assert fresh(code) == "done\n"
+    assert printed(code) == "done\n"
 
 
 @pytest.mark.slow
@@ -245,7 +235,7 @@ def test_law_12_threads_do_not_keep_the_process_alive() -> None:
 )
 @pytest.mark.skipif(not library.instruction_sets(), reason=library.missing() or "there is a library")
 def test_law_12_ten_thousand_calls_leak_nothing() -> None:
-    printed = fresh(
+    output = printed(
         """
         import os
         import numpy as np, regard
@@ -268,7 +258,7 @@ def test_law_12_ten_thousand_calls_leak_nothing() -> None:
         print(resident() - before, len(os.listdir("/proc/self/task")) - threads)
         """
     )
-    growth, threads = map(int, printed.split())
+    growth, threads = map(int, output.split())
     assert growth < 1 << 20
     assert threads == 0
 
@@ -276,7 +266,7 @@ def test_law_12_ten_thousand_calls_leak_nothing() -> None:
 @pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="threads are counted on Linux only")
 def test_law_12_no_more_threads_are_started_than_useful() -> None:
-    stdout = fresh("""
+    stdout = printed("""
         import os, numpy as np, regard
         x = np.ones((64, 300, 8), np.float32)
         before = len(os.listdir("/proc/self/task"))
@@ -343,15 +333,7 @@ def test_a_thread_translates_after_the_main_thread_has_ended() -> None:
             print(len(model.translate([" ".join("a" * n) for n in (1, 40, 80) for _ in range(300)])))
         threading.Thread(target=serve).start()
     """
-    environment = os.environ | {"OPENBLAS_NUM_THREADS": "1"}
-    run = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(script)],
-        capture_output=True,
-        text=True,
-        env=environment,
-        check=False,
-    )
-    assert (run.stdout, run.returncode) == ("900\n", 0), run.stderr
+    assert printed(script, OPENBLAS_NUM_THREADS="1") == "900\n"
 
 
 @pytest.mark.slow
@@ -378,15 +360,7 @@ def test_the_pool_avoids_the_processor_of_its_caller() -> None:
             caller.start(), caller.join()
         print(right == sorted(whole) * 2)
     """
-    environment = os.environ | {"OPENBLAS_NUM_THREADS": "1"}
-    run = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(script)],
-        capture_output=True,
-        text=True,
-        env=environment,
-        check=False,
-    )
-    assert run.stdout == "True\n", run.stderr
+    assert printed(script, OPENBLAS_NUM_THREADS="1") == "True\n"
 
 
 STEPS = """
@@ -412,9 +386,6 @@ STEPS = """
 @pytest.mark.slow
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="other C libraries have other rules")
 def test_memory_that_a_step_frees_is_reused() -> None:
-    ran = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(STEPS)], capture_output=True, text=True, check=True
-    )
-    usual, reused = map(int, ran.stdout.split())
+    usual, reused = map(int, printed(STEPS).split())
     assert usual > 10 * 5 * 1_600_000 // 4096 // 2
     assert reused < usual / 10

@@ -16,6 +16,7 @@ import sys
 import textwrap
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -201,20 +202,9 @@ def fresh() -> Iterator[Fresh]:
         made.server.stdin.close()
 
 
-def growth(
-    fresh: Fresh,
-    name: str,
-    function: str,
-    n: int,
-    m: int,
-    d: int,
-    e: int,
-    threads: int = 1,
-    kernel: str = "auto",
-    layout: str = "",
-) -> int:
-    """Bytes that the peak grew by."""
-    return fresh(program(name, function, n, m, d, e, threads, kernel, layout))
+def growth(fresh: Fresh, *case: Any, **options: Any) -> int:
+    """Bytes that the peak grew by in a `program`."""
+    return fresh(program(*case, **options))
 
 
 def allowed(function: str, n: int, m: int, d: int, e: int) -> int:
