@@ -207,7 +207,7 @@ def test_a_checkpoint_that_does_not_fit_is_an_error_before_training(
     else:
         checkpoint.write_bytes(content)
     bytes_before = checkpoint.read_bytes()
-    with pytest.raises(ValueError, match=r"give another name, or remove it|remove it to begin anew"):
+    with pytest.raises(ValueError, match=r"give another name, or remove the file|remove it to begin anew"):
         model.fit(*zip(*pairs, strict=True), checkpoint=checkpoint)
     assert model.model is before
     assert checkpoint.read_bytes() == bytes_before
