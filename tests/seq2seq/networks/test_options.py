@@ -8,9 +8,10 @@ import json
 from typing import Any, NamedTuple, get_type_hints
 
 import pytest
-from regard.commands.train.data import Data, identity
 
 from regard.cli import main
+from regard.commands.tasks.data import Data
+from regard.commands.train.identity import identity
 from regard.seq2seq import Seq2Seq, TrainingConfig
 from regard.seq2seq.networks.families import FAMILIES, describe, read_config
 from regard.seq2seq.networks.options import ConfigOption, first_names, options_of, today
@@ -110,7 +111,7 @@ def test_first_names_are_the_format_of_the_identity(names: tuple[Names, Names]) 
     model |= {"min_count": 2, "vocabulary": 9, "network": today(RecurrentConfig, json.loads(network))}
     own = Seq2Seq(training=TrainingConfig(**today(TrainingConfig, json.loads(training))), **model)
     a, b, c, d = map(Text().load, "abcd")
-    assert identity(own, Data([(a, b)], [(c, d)], [])) == hashlib.sha256(text.encode()).hexdigest()
+    assert identity(own, Data([(a, b)], [(c, d)], []), {}) == hashlib.sha256(text.encode()).hexdigest()
 
 
 def test_a_checkpoint_with_first_names_is_resumed(names: tuple[Names, Names]) -> None:
