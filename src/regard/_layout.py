@@ -9,10 +9,10 @@ After the split, grouped heads need no special treatment in any kernel.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import pairwise
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,7 @@ from regard import _check
 __all__: list[str] = []
 
 Array = NDArray[Any]
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
@@ -177,6 +178,21 @@ def flat_stride(shape: tuple[int, ...], strides: tuple[int, ...]) -> int | None:
     return sizes[-1][1] if sizes else 0
 
 
+class computed_once(Generic[Result]):
+    """A property that is computed at its first use, as `functools.cached_property`.
+
+    Until Python 3.12 that has one lock for all objects: a process that is forked while another thread holds it would
+    wait for ever (law 12).
+    """
+
+    def __init__(self, compute: Callable[[Any], Result]) -> None:
+        self.compute, self.__doc__ = compute, compute.__doc__
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Result:
+        result = instance.__dict__[self.compute.__name__] = self.compute(instance)
+        return result
+
+
 class DistinctItems:
     """An array of shape (..., a, b) as a list of `items` arrays (a, b), of which equal ones are stored once.
 
@@ -190,18 +206,18 @@ class DistinctItems:
         self.stored = math.prod(self.batch_shape)
         self.own = self.stored == math.prod(inner)  # whether item g uses stored array g alone
 
-    @cached_property
+    @computed_once
     def source(self) -> NDArray[np.intp]:
         """Index of the stored array of each item."""
         indices = np.arange(self.stored).reshape(self.batch_shape)
         return np.broadcast_to(indices, self.inner).reshape(-1)
 
-    @cached_property
+    @computed_once
     def step(self) -> int | None:
         """Stride in bytes from each stored array to the next, or None if it varies."""
         return flat_stride(self.batch_shape, self.array.strides) if self.array.size else None
 
-    @cached_property
+    @computed_once
     def flat(self) -> Array | None:
         """View as (stored, a, b) if the strides allow it."""
         if self.step is None:

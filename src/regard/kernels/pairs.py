@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cached_property, singledispatch
+from functools import singledispatch
 from typing import Any, TypeVar
 
 import numpy as np
@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from regard import _check, scores
 from regard._einsum import einsum
-from regard._layout import DistinctItems
+from regard._layout import DistinctItems, computed_once
 from regard._problem import Problem
 
 __all__: list[str] = []
@@ -127,13 +127,13 @@ class PairScores:
         """Return these keys, at the positions `columns`, transformed: (..., keys, c)."""
         return keys if self.transform is None else self.transform(keys, columns)
 
-    @cached_property
+    @computed_once
     def right(self) -> Array:
         """All keys, transformed (..., m, c)."""
         with np.errstate(all="ignore"):
             return self.of_keys(self.keys, slice(0, self.keys.shape[-2]))
 
-    @cached_property
+    @computed_once
     def transformed_keys_by_item(self) -> DistinctItems:
         """All transformed keys by item."""
         right = self.right
