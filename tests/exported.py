@@ -1,14 +1,21 @@
-"""Models to export: of each family, without attention, with a state of several parts."""
+"""Models to export: of each family, without attention, with a state of several parts; and an input."""
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from regard.seq2seq import Seq2Seq
+from regard.seq2seq.networks.graph import Graph
+from regard.seq2seq.networks.inputs.base import Input
+from regard.seq2seq.sources.base import Spec
 
-__all__ = ["KINDS", "PAIRS", "SIZES", "lines", "trained"]
+__all__ = ["KINDS", "PAIRS", "SIZES", "Halves", "lines", "trained"]
+
+Array = NDArray[Any]
 
 PAIRS = [
     (word, " ".join(letter.upper() for letter in reversed(word)))
@@ -36,6 +43,30 @@ def lines(count: int, longest: int = 9) -> list[str]:
     rng = np.random.default_rng(4)
     drawn = ("".join(rng.choice(list("abcdx"), rng.integers(1, longest))) for _ in range(10 * count))
     return list(dict.fromkeys(drawn))[:count]
+
+
+@dataclass(frozen=True)
+class Halves(Input):
+    """An input of the tests' own, which nothing else knows: the halves of each row (2 W), multiplied."""
+
+    width: int
+    in_order: bool = True
+
+    kind: ClassVar[str] = "halves"
+
+    @property
+    def spec(self) -> Spec:
+        return Spec(width=2 * self.width, ordered=self.in_order)
+
+    def shapes(self, width: int, blocks: int = 0) -> dict[str, tuple[int, ...]]:
+        return {"halves": (self.width, width)}
+
+    def embed(self, p: Any, source: Array, ends: Any, scale: float = 1.0) -> Any:
+        first, second = np.split(source, 2, axis=-1)
+        return np.asarray((first * second) @ p["halves"], np.float32), None
+
+    def export(self, g: Graph, source: str, lengths: str, scale: float = 1.0) -> str:
+        return g.linear((g.multiply(*g.split(source, [self.width] * 2)), "halves"))
 
 
 # Text of many scripts, as a tokenizer meets it.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 from itertools import chain
@@ -16,16 +16,18 @@ import numpy as np
 from regard import _check
 from regard._lines import read_lines
 from regard.commands import argument_types
+from regard.commands.examples import loaded
 from regard.commands.loading import add_model
 from regard.commands.options import check_outputs
 from regard.commands.tasks import task_of
+from regard.seq2seq.corpus.pairs import by_source
 from regard.seq2seq.decoding.beam import BEAM
 from regard.seq2seq.evaluation import metrics
 from regard.seq2seq.evaluation.held_out import share_wrong
 from regard.seq2seq.export.conversion import check_exportable, network_alone
-from regard.seq2seq.export.folder import FILES, PAGE, VIEW, Draft, drafted
-from regard.seq2seq.export.graph import require_onnx
+from regard.seq2seq.export.folder import FILES, OF_ARRAYS, PAGE, VIEW, Draft, drafted
 from regard.seq2seq.model import Seq2Seq
+from regard.seq2seq.networks.graph import require_onnx
 from regard.seq2seq.sources.text.tokenizers import Tokenizer
 from regard.seq2seq.sources.text.vocabulary import SPECIAL
 from regard.seq2seq.translator import check_length
@@ -70,10 +72,13 @@ the page needs onnxruntime-web next to it, and a server, as browsers don't load 
 
 
 class _Lines(NamedTuple):
-    """Distinct sources, and the share of answers that are wrong and the error rate, as far as right ones are known."""
+    """Distinct sources, and the share of answers that are wrong and the error rate, as far as right ones are known.
+
+    `sources`: texts; examples of a model that reads none.
+    """
 
     name: str
-    sources: list[str]
+    sources: list[Any]
     wrong: Callable[[Sequence[str]], float] | None = None
     errors: Callable[[Sequence[str]], float] | None = None
 
@@ -100,8 +105,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_model(parser)
     add("--onnx", type=argument_types.path, required=True, metavar="FOLDER", help="the folder of the files")
     test = (
-        "further lines to compare on: source, or source TAB target (all targets of a source are right); or what"
-        " the task of the model reads"
+        "further lines to compare on: source, or source TAB target (all targets of a source are right); a source that"
+        " is no text is a file, relative to FILE; or what the task of the model reads"
     )
     add("--test", type=argument_types.path, metavar="FILE", help=test)
     argument_types.add_encoding(parser)
@@ -122,8 +127,9 @@ def run(args: argparse.Namespace) -> int:
     _check_folder(args.onnx, (*FILES, *((*PAGE, *VIEW) if args.page else ())), force=args.force)
     model = Seq2Seq.load(args.model)
     check_exportable(model.model, without_extras=args.without_extras)
-    known = _known_lines(model, args.test)
-    every = known or [_drawn(model.model.source_tokenizer)]
+    if model.model.source.reads_files:
+        _check_arrays(model, args)
+    every = _known_lines(model, args.test) or [_drawn(model.model.source_tokenizer)]
     _check_lines(model, every, force=args.force)
     sources = [*dict.fromkeys(chain.from_iterable(lines.sources for lines in every))]
     with ExitStack() as stack:
@@ -135,8 +141,8 @@ def run(args: argparse.Namespace) -> int:
             _check_cost(one, force=args.force)
         if measured:
             draft.add_to_card(exported=_leaving(measured[0], int8=args.int8))
-        sizes = draft.place(args.onnx, view_files("alignment") if args.page else None)
-        print(_report(args, model, draft, measured, sizes))
+        draft.place(args.onnx, view_files("alignment") if args.page else None)
+        print(_report(args, model, draft, measured))
     return 0
 
 
@@ -151,6 +157,18 @@ def _check_folder(folder: Path, names: Sequence[str], *, force: bool) -> None:
         check_writable(folder)
 
 
+def _check_arrays(model: Seq2Seq, args: argparse.Namespace) -> None:
+    """Check what a model of pictures or other arrays needs, and what it can't have."""
+    kind = model.model.source.kind
+    if args.page:
+        _check.fail(f"--page needs a model of text. {args.model} is a model of {kind}.")
+    if args.test is None:
+        _check.fail(
+            f"--test is needed for a model of {kind}: the files are compared with the model on its examples."
+        )
+    _check_folder(args.onnx, OF_ARRAYS, force=args.force)
+
+
 def _known_lines(model: Seq2Seq, test: Path | None) -> list[_Lines]:
     """Return the held-out words of the model, if there are any, and the lines of a file."""
     found = []
@@ -163,9 +181,10 @@ def _known_lines(model: Seq2Seq, test: Path | None) -> list[_Lines]:
 
 def _check_lines(model: Seq2Seq, every: Sequence[_Lines], *, force: bool) -> None:
     """Check the lengths of sources, and that the cost of leaving out extras can be measured."""
-    for lines in every:
-        for number, source in enumerate(lines.sources, 1):
-            check_length(len(model.model.source_tokenizer.tokenize(source)), f"source {number}: ")
+    if (tokenizer := model.model.source.tokenizer) is not None:
+        for lines in every:
+            for number, source in enumerate(lines.sources, 1):
+                check_length(len(tokenizer.tokenize(source)), f"source {number}: ")
     if model.model.extras and not any(lines.wrong for lines in every) and not force:
         rule = f"what leaving out {_extras(model)} costs is unknown: this model has no held-out words."
         _check.fail(rule, hint="--test with targets measures it, --force does without")
@@ -175,18 +194,23 @@ def _read(path: Path, model: Seq2Seq) -> _Lines:
     """Read sources, with or without targets, or a file that the task of the model reads."""
     if (answers := task_of(model).answers(model, path)) is not None:
         return _with_targets(path, answers, model)
-    cells = [line.split("\t") for line in chain.from_iterable(read_lines(path)) if line.strip()]
-    counts = {len(parts) for parts in cells}
-    if not cells or counts - {1, 2} or len(counts) > 1:
-        got = "none" if not cells else f"{' and '.join(map(str, sorted(counts)))} columns"
+    numbered = enumerate(chain.from_iterable(read_lines(path)), 1)
+    rows = {number: line.split("\t") for number, line in numbered if line.strip()}
+    counts = {len(cells) for cells in rows.values()}
+    if not rows or counts - {1, 2} or len(counts) > 1:
+        got = "none" if not rows else f"{' and '.join(map(str, sorted(counts)))} columns"
         _check.fail(f"{path} must have lines of one column, or of two. Got {got} instead.")
-    targets: dict[str, list[str]] = {}
-    for source, *target in cells:
-        targets.setdefault(source, []).extend(target)
-    return _with_targets(path, targets, model) if counts == {2} else _Lines(str(path), [*targets])
+    columns = [*zip(*rows.values(), strict=True)]
+    sources: Sequence[Any] = columns[0]
+    if model.model.source.reads_files:
+        where = [f"{path}, line {number}" for number in rows]
+        sources = loaded(columns[0], model.model.source, str(path), where)
+    if counts == {1}:
+        return _Lines(str(path), [*dict.fromkeys(sources)])
+    return _with_targets(path, by_source(zip(sources, columns[1], strict=True)), model)
 
 
-def _with_targets(path: Path, targets: dict[str, list[str]], model: Seq2Seq) -> _Lines:
+def _with_targets(path: Path, targets: Mapping[Any, list[str]], model: Seq2Seq) -> _Lines:
     """Return sources with all their right targets."""
     right = [*targets.values()]
     _, cut = metrics.unit([one[0] for one in right], model.model.target.token_type)
@@ -242,19 +266,12 @@ def _percent(share: float) -> str:
     return f"{100 * share:.2f} %"
 
 
-def _report(
-    args: argparse.Namespace,
-    model: Seq2Seq,
-    draft: Draft,
-    every: Sequence[_Measured],
-    of_files: dict[str, int],
-) -> str:
+def _report(args: argparse.Namespace, model: Seq2Seq, draft: Draft, every: Sequence[_Measured]) -> str:
     """Return what was compared, the error rates, and the sizes of the files."""
-    count, compared = len(draft.sources), draft.comparison
+    count, compared = len(draft.examples), draft.comparison
     ties = f" ({compared.ties} other answers of equal probability)" if compared.ties else ""
-    report = [
-        f"{count:,} lines: the answers are those of the network{ties}, log-probabilities within {compared.largest:.1g}"
-    ]
+    answers = f"{count:,} {model.model.source.unit or 'lines'}: the answers are those of the network{ties}"
+    report = [f"{answers}, log-probabilities within {compared.largest:.1g}"]
     if args.int8:
         same = sum(map(str.__eq__, draft.answers, draft.quantized))
         report.append(f"int8: {same:,} of {count:,} answers are those of float32")
@@ -264,8 +281,8 @@ def _report(
         report.append(_COPIED)
     if args.page:
         report.append(_PAGE_NEEDS.format(folder=args.onnx))
-    total = sum(of_files.values())
-    sizes = [[str(args.onnx / name), f"{size / 1e6:.2f} MB"] for name, size in of_files.items()]
+    total = sum(draft.sizes.values())
+    sizes = [[str(args.onnx / name), f"{size / 1e6:.2f} MB"] for name, size in draft.sizes.items()]
     return "\n\n".join([*report, align([*sizes, ["", f"{total / 1e6:.2f} MB"]])])
 
 

@@ -12,22 +12,24 @@ from typing import Any
 
 import numpy as np
 import pytest
-from exported import KINDS, PAIRS, SIZES, lines, trained
+from exported import KINDS, PAIRS, SIZES, Halves, lines, trained
 from fresh import printed
+from source_cases import SMALL, every_array, examples, untrained
 
 from regard import _files
 from regard.cli import main
-from regard.seq2seq import Images, Seq2Seq, Vectors
+from regard.seq2seq import Seq2Seq, Vectors
 from regard.seq2seq.decoding.beam import beam
 from regard.seq2seq.decoding.calibration import Calibration
-from regard.seq2seq.decoding.restrictions import Restrictions, repetitions
+from regard.seq2seq.decoding.restrictions import Restricted, Restrictions, repetitions
 from regard.seq2seq.evaluation.held_out import as_held_out
 from regard.seq2seq.export import folder as files
 from regard.seq2seq.export.comparison import TOLERANCE, allowed, compare
 from regard.seq2seq.export.conversion import check_exportable
-from regard.seq2seq.export.folder import FILES, copied, drafted, export
+from regard.seq2seq.export.folder import FILES, OF_ARRAYS, copied, drafted, export
 from regard.seq2seq.networks.families import build
 from regard.seq2seq.networks.recurrent.config import RecurrentConfig
+from regard.seq2seq.networks.transformer.config import TransformerConfig
 from regard.seq2seq.sources.text.source import Text
 from regard.seq2seq.sources.text.tokenizers import Tokens
 from regard.seq2seq.sources.text.vocabulary import END, SPECIAL, UNKNOWN, Vocabulary
@@ -95,7 +97,7 @@ def test_the_verb_writes_the_files_and_prints_the_comparison(
     assert float(row.split()[2]) == pytest.approx(100 - 100 * exact, abs=0.01)
 
 
-def test_the_settings_are_the_same_in_all_files(run: Path, app: Path) -> None:
+def test_the_settings_are_those_of_the_model_and_the_graphs_name_it(run: Path, app: Path) -> None:
     settings = json.loads((app / "model.json").read_text("utf-8"))
     model = Seq2Seq.load(run).model
     assert settings["format"] == "regard.onnx"
@@ -105,7 +107,8 @@ def test_the_settings_are_the_same_in_all_files(run: Path, app: Path) -> None:
     assert settings["limit"] == [2, 5]
     for name in ("encoder", "step"):
         props = onnx.load(app / f"{name}.onnx").metadata_props
-        assert {prop.key: json.loads(prop.value) for prop in props} == settings
+        stored = {name: str(settings[name]) for name in ("format", "version", "parameters")}
+        assert {prop.key: prop.value for prop in props} == stored
 
 
 def test_a_card_is_carried_on(run: Path, tmp_path: Path) -> None:
@@ -246,7 +249,7 @@ def test_the_decoder_finds_what_the_search_finds(kind: str, width: int, tmp_path
 def test_a_beam_of_more_than_all_continuations(run: Path, app: Path) -> None:
     network = Seq2Seq.load(run).network
     own = beam(network, np.array([[4, 5, 2]]).T, np.array([3]), width=40)[0][0]
-    tokens, score, *_ = decoder(app).search([4, 5], 40)
+    tokens, score, *_ = decoder(app).search([4, 5, END], 40)
     assert tuple(tokens) == own.tokens
     assert score == pytest.approx(own.score, abs=1e-4)
 
@@ -326,6 +329,7 @@ def test_what_users_copy_is_short() -> None:
     own = Path(files.__file__).parent / "app"
     assert len((own / "decode.py").read_text("utf-8").splitlines()) < 90
     assert len((own / "text.py").read_text("utf-8").splitlines()) < 135
+    assert len((own / "arrays.py").read_text("utf-8").splitlines()) < 75
 
 
 # ------------------------------------------------------------------------------------- the comparison, and int8
@@ -338,7 +342,7 @@ def test_what_users_copy_is_short() -> None:
             "text.py",
             "return list(text.translate(SWAPPED))",
             "return list(text.translate(SWAPPED))[::-1]",
-            "cut otherwise",
+            "read otherwise",
         ),
         (
             "decode.py",
@@ -404,8 +408,7 @@ def test_int8_keeps_operators_and_metadata_and_is_smaller(kind: str, tmp_path: P
         graph, other = onnx.load(small / name), onnx.load(plain / name)
         assert {node.domain for node in graph.graph.node} == {""}
         assert [(one.domain, one.version) for one in graph.opset_import] == [("", 13)]
-        kept = [prop for prop in graph.metadata_props if prop.key != "int8"]
-        assert (graph.ir_version, kept) == (8, [prop for prop in other.metadata_props if prop.key != "int8"])
+        assert (graph.ir_version, [*graph.metadata_props]) == (8, [*other.metadata_props])
         large = [
             t.name
             for t in graph.graph.initializer
@@ -425,7 +428,7 @@ def test_rounding_of_long_lines_is_no_difference() -> None:
     model.network.parameters["output_bias"][END] -= 99  # so that it never ends
     row = tuple(np.random.default_rng(0).integers(4, 8, 900).tolist())
     with drafted(model.model, ["ab"]) as draft, draft.decoder() as exported:
-        compared = compare(model.network, exported, [row])
+        compared = compare(model.network, exported, [(*row, END)])
     assert compared.largest > TOLERANCE
     assert compared.excess <= 1
 
@@ -498,6 +501,145 @@ def test_extras_whose_cost_is_unknown_are_not_left_out(
     assert told.startswith("what leaving out graphones costs is unknown: this model has no held-out words; ")
 
 
+# ---------------------------------------------------------------------------------------------- models of arrays
+
+
+def of_arrays(kind: str, family: str = "recurrent", epochs: int = 3) -> tuple[Seq2Seq, list[Any], list[str]]:
+    """A model of arrays that has learned little, and its examples with their targets."""
+    sources, targets = examples(kind, 30)
+    return untrained(family, kind, epochs=epochs).fit(sources, targets), sources, targets
+
+
+def as_array(source: Any, given: Any) -> Any:
+    """An example as the decoder takes it: a picture, or rows."""
+    example = source.load(given)
+    picture = source.picture(example)
+    return example.content if picture is None else picture
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("family", ["recurrent", "transformer"])
+@every_array
+def test_the_decoder_finds_what_the_search_finds_in_arrays(
+    kind: str, family: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One of the sources is of the tests' own, whose files only the source reads: the decoder takes their rows."""
+    monkeypatch.setattr("source_cases.FOLDER", [tmp_path])
+    model, sources, _ = of_arrays(kind, family)
+    done = export(model.model, tmp_path / "app", sources)
+    assert done.comparison.different == []
+    assert done.answers == [best.text for best in model.translate(sources, beam=1)]
+    exported = decoder(tmp_path / "app")
+    for width in (1, 4):
+        for given, best in zip(sources, model.translate(sources, beam=width), strict=True):
+            found = exported(as_array(model.model.source, given), width)
+            assert found.text == best.text
+            assert found.score == pytest.approx(best.score, abs=1e-4)
+            np.testing.assert_allclose(found.weights, best.alignment, atol=1e-5)
+
+
+@pytest.mark.slow
+def test_int8_stores_the_filters_of_a_captioner_as_integers(tmp_path: Path) -> None:
+    model, sources, _ = of_arrays("images", epochs=30)
+    export(model.model, tmp_path / "plain", sources)
+    done = export(model.model, tmp_path / "small", sources, int8=True)
+    assert np.mean([one == other for one, other in zip(done.answers, done.quantized, strict=True)]) > 0.9
+    graphs = [onnx.load(tmp_path / name / "encoder.onnx").graph for name in ("plain", "small")]
+    plain, small = ({t.name: onnx.numpy_helper.to_array(t) for t in graph.initializer} for graph in graphs)
+    for name in ("image_0_weight", "image_1_weight", "image_inner_weight", "image_outer_weight"):
+        whole, scale = small[f"{name}_int8"], small[f"{name}_scale"][:, None, None, None]
+        assert (name in small, whole.dtype) == (False, np.int8)
+        assert np.abs(scale * whole - plain[name]).max() <= scale.max() / 2 + 1e-6
+
+
+@pytest.mark.slow
+def test_the_verb_exports_a_captioner_and_measures_its_errors(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from PIL import Image
+
+    model, sources, targets = of_arrays("images", epochs=30)
+    model.save(tmp_path / "model.safetensors")
+    (tmp_path / "pictures").mkdir()
+    for number, picture in enumerate(sources):
+        Image.fromarray(picture).save(tmp_path / "pictures" / f"{number}.png")
+    rows = [f"{number}.png\t{target}" for number, target in enumerate(targets)]
+    test, folder = written(tmp_path / "pictures", rows), tmp_path / "app"
+    assert main(["export", str(tmp_path), "--onnx", str(folder), "--test", test]) == 0
+    assert sorted(path.name for path in folder.iterdir()) == sorted((*FILES, *OF_ARRAYS))
+    out = capsys.readouterr().out
+    assert out.startswith(f"{len(sources)} pictures: the answers are those of the network")
+    answers = [one.text for one in model.translate(sources, beam=1)]
+    wrong = 100 * np.mean([answer != target for answer, target in zip(answers, targets, strict=True)])
+    (row,) = (line for line in out.splitlines() if line.strip().startswith("files, greedy"))
+    assert float(row.split()[2]) == pytest.approx(wrong, abs=0.01)
+    settings = json.loads((folder / "model.json").read_text("utf-8"))
+    assert settings["card"]["exported"]["count"] == len(sources)
+    assert settings["source"] == json.loads(json.dumps(model.model.source.settings()[0]))
+    done = alone(folder)
+    assert (done.returncode, done.stderr) == (0, "")
+    done = alone(folder, *(str(tmp_path / "pictures" / f"{number}.png") for number in range(5)))
+    assert done.stdout.splitlines() == answers[:5]
+
+
+def test_what_a_model_of_arrays_needs_and_cannot_have(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model, sources, _ = of_arrays("sequence", epochs=1)
+    model.save(tmp_path / "m.safetensors")
+    np.save(tmp_path / "x.npy", sources[0])
+    np.save(tmp_path / "wide.npy", np.ones((2, 5)))
+    arguments = [str(tmp_path / "m.safetensors"), "--onnx", str(tmp_path / "app")]
+    test = ["--test", written(tmp_path, ["x.npy"])]
+    assert refused(arguments, capsys).startswith("--test is needed for a model of vectors: ")
+    assert refused([*arguments, *test, "--page"], capsys).startswith("--page needs a model of text. ")
+    told = refused([*arguments, "--test", written(tmp_path, ["x.npy", "wide.npy"], "wide.tsv")], capsys)
+    assert re.search(r"wide\.tsv, line 2: .*must have shape \(m, size\) = \(m, 4\)", told)
+    assert not (tmp_path / "app").exists()
+    (tmp_path / "app").mkdir()
+    (tmp_path / "app" / "arrays.py").write_text("mine")
+    assert refused([*arguments, *test], capsys).endswith("has arrays.py already; hint: --force replaces it")
+    assert [path.name for path in (tmp_path / "app").iterdir()] == ["arrays.py"]
+    assert main(["export", *arguments, *test, "--force"]) == 0
+    assert capsys.readouterr().out.startswith("1 examples: the answers are those of the network")
+
+
+@pytest.mark.parametrize("old", ["np.float32(1 / 255)", "array.reshape(height // cell"])
+def test_pictures_that_are_read_otherwise_fail_and_nothing_is_written(
+    old: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, sources, _ = of_arrays("images", epochs=1)
+    write = Path.write_bytes
+    new = old.replace("255", "256").replace("array.", "array[::-1].").encode()
+    monkeypatch.setattr(Path, "write_bytes", lambda path, data: write(path, data.replace(old.encode(), new)))
+    with pytest.raises(ValueError, match=r"9 of 9 sources are read otherwise, such as 'an array \(4, 16\)'"):
+        export(model.model, tmp_path / "app", sources[:9])
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("in_order", [True, False])
+@pytest.mark.parametrize("config", [RecurrentConfig, TransformerConfig], ids=["recurrent", "transformer"])
+def test_an_input_of_ones_own_is_exported_by_its_one_method(
+    config: Any, in_order: bool, tmp_path: Path
+) -> None:
+    """Nothing but `Halves` knows what becomes of its rows; its source is one of vectors."""
+    sizes = SMALL["recurrent" if config is RecurrentConfig else "transformer"]
+    network, rng = build(config(0, 6, inputs=Halves(2, in_order), **sizes)), np.random.default_rng(1)
+    for parameter in network.parameters.values():
+        parameter[...] = rng.normal(0, 0.3, parameter.shape)
+    source, target = Vectors(4, "sequence" if in_order else "set"), Tokens(Vocabulary([*SPECIAL, "a", "b"]))
+    sources = [rng.normal(0, 1, (length, 4)) for length in (1, 5, 2, 3)]
+    done = export(Model(network, source, target), tmp_path, sources)
+    assert done.comparison.different == []
+    exported, restricted = decoder(tmp_path), Restricted(network, Restrictions(copies=False))
+    for given in sources:
+        rows = source.read(given)[:, None]
+        best = beam(restricted, rows, np.array([len(rows)]), width=3)[0][0]
+        found = exported(given, 3)
+        assert found.tokens == [target.tokens[i] for i in best.tokens]
+        assert found.score == pytest.approx(best.score, abs=1e-4)
+
+
 # --------------------------------------------------------------------------------------------- what is refused
 
 
@@ -531,18 +673,6 @@ def test_a_calibration_is_carried_on_unless_it_is_of_extras_that_are_left_out() 
         assert "calibration" not in files.described(model.model)
         model.calibration = calibration
         assert files.described(model.model).get("calibration") == (calibration._asdict() if carried else None)
-
-
-@pytest.mark.parametrize("source", [Vectors(2), Images(8, 8, channels=1)], ids=lambda source: source.kind)
-def test_models_of_arrays_are_refused_before_any_work(
-    source: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    shape = (3, 2) if isinstance(source, Vectors) else (8, 8)
-    examples = [np.full(shape, value, np.float32) for value in (0.1, 0.9)]
-    Seq2Seq(source=source, epochs=1, network=SIZES).fit(examples, ["a", "b"]).save(tmp_path / "m.safetensors")
-    told = refused([str(tmp_path / "m.safetensors"), "--onnx", str(tmp_path / "app")], capsys)
-    assert told == f"the source must be text to be exported. Got {source.kind} instead."
-    assert not (tmp_path / "app").exists()
 
 
 @pytest.mark.parametrize(
@@ -623,6 +753,24 @@ def test_the_command_line_loads_no_onnx_before_it_is_needed() -> None:
 
 def test_a_model_is_checked_as_a_library_call_does(run: Path) -> None:
     check_exportable(Seq2Seq.load(run).model, without_extras=False)
+
+
+@pytest.mark.slow
+def test_the_report_of_the_guide(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The page shows what is printed here, whose numbers depend a little on the processor."""
+    trained(epochs=200).save(tmp_path / "model.safetensors")
+    monkeypatch.chdir(tmp_path)
+    written(tmp_path, [f"{source}\t{target}" for source, target in PAIRS])
+    assert main(["export", ".", "--onnx", "app", "--test", "test.tsv", "--int8"]) == 0
+    *report, _ = capsys.readouterr().out.split("\n\n")
+    page = (Path(__file__).parents[3] / "docs" / "onnx.md").read_text("utf-8")
+    _, shown, *_ = page.split("<!-- the report of test_the_report_of_the_guide -->")[1].split("```")
+    alike = [
+        re.sub(r" *\d+(\.\d+|e-\d+)?\b", " 0", text.strip("\n")) for text in ("\n\n".join(report), shown)
+    ]
+    assert alike[0] == alike[1], "\n\n".join(report)
 
 
 def test_the_page_of_the_guide_shows_what_works(

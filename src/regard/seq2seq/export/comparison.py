@@ -56,13 +56,13 @@ def compare(
     """Compare greedy answers of all sources, answers of a beam for some, and log-probabilities.
 
     `network`: the network alone, with the model's restrictions; `decoder`: a `Decoder` of the exported model; `rows`:
-    the sources' tokens, without END; none is empty; `done`: called with the number of sources that were compared
-    since its last call.
+    the sources as the network reads them: ids with END, or rows of numbers; `done`: called with the number of sources
+    that were compared since its last call.
     """
     every, different, ties, largest, excess = -(-len(rows) // _BEAMED), list[int](), 0, 0.0, 0.0
     order = sorted(range(len(rows)), key=lambda i: len(rows[i]))
     for group in (order[start : start + _TOGETHER] for start in range(0, len(order), _TOGETHER)):
-        source, lengths = source_batch([[*rows[i], END] for i in group])
+        source, lengths = source_batch([rows[i] for i in group])
         answers = [best.tokens for (best,) in beam(network, source, lengths, width=1)]
         steps = list(_both(network, decoder, source, lengths, answers))
         for number, (own, other, going) in enumerate(steps):
@@ -70,13 +70,14 @@ def compare(
             largest = max(largest, float(apart[going].max()))
             excess = max(excess, float((apart / allowed(lengths + number))[going].max()))
         for k, i in enumerate(group):
-            found = tuple(decoder.search(list(rows[i]))[0])
+            read = [*source[: lengths[k], k]]
+            found = tuple(decoder.search(read)[0])
             equal = found == answers[k]
             bound = float(allowed(lengths[k] + len(answers[k])))
             tied = not equal and _is_tie([own[k] for own, _, _ in steps], answers[k], found, bound)
             if not i % every:
                 searched = beam(network, source[: lengths[k], [k]], lengths[[k]], width=BEAM)[0][0]
-                tokens, score, *_ = decoder.search(list(rows[i]), BEAM)
+                tokens, score, *_ = decoder.search(read, BEAM)
                 close = abs(score - searched.score) <= bound
                 tied, equal = tied or (close and equal), equal and (tuple(tokens) == searched.tokens)
             ties += tied and not equal
@@ -89,7 +90,9 @@ def _both(
     network: Predictor, decoder: Any, source: Array, lengths: Array, answers: Sequence[Row]
 ) -> Iterator[tuple[Array, Array, Array]]:
     """Yield for each step of the answers the log-probabilities (B, V) of both, and which sentences are not over."""
-    from_encoder = _run(decoder.encoder, {"source": np.ascontiguousarray(source.T), "lengths": lengths})
+    from_encoder = _run(
+        decoder.encoder, {"source": np.ascontiguousarray(source.swapaxes(0, 1)), "lengths": lengths}
+    )
     given, stepper = from_encoder | {"lengths": lengths}, network.stepper(source, lengths)
     counts = np.array([len(answer) for answer in answers])
     for step in range(int(counts.max()) + 1):

@@ -20,9 +20,7 @@ _PARTS = {"graphones": "the reranker graphones", "translation_memory": "the tran
 
 
 def check_exportable(model: Model[Network], *, without_extras: bool) -> None:
-    """Raise ValueError for a model that ONNX files can't hold: of arrays, or with extras that are not left out."""
-    if model.source.tokenizer is None:
-        _check.fail(f"the source must be text to be exported. Got {model.source.kind} instead.")
+    """Raise ValueError for a model with extras, which ONNX files can't hold, unless they are left out."""
     if model.extras and not without_extras:
         names = " and ".join(_PARTS.get(name, name) for name in model.extras)
         rule = f"a model is exported without its extras, and this one has {names}."
@@ -31,7 +29,7 @@ def check_exportable(model: Model[Network], *, without_extras: bool) -> None:
 
 def network_alone(model: Model[Network]) -> Network:
     """Return the network without the embeddings of tokens that an extra would append to sources."""
-    config, own = model.network.config, len(model.source_tokenizer)
+    config, own = model.network.config, model.source.spec.tokens
     if config.source_tokens == own:
         return model.network
     config = replace(config, source_tokens=own)

@@ -9,28 +9,41 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib import resources
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from regard import _check, _files
+from regard.seq2seq.corpus.batching import source_batch
 from regard.seq2seq.decoding.restrictions import Restricted, Restrictions
 from regard.seq2seq.decoding.search import longest
 from regard.seq2seq.export.comparison import SHORT, TOLERANCE, Comparison, compare
 from regard.seq2seq.export.conversion import graphs, network_alone
-from regard.seq2seq.export.graph import require_onnx
 from regard.seq2seq.export.quantized import quantize
 from regard.seq2seq.export.rules import rules
 from regard.seq2seq.networks.base import Network
 from regard.seq2seq.networks.families import describe
+from regard.seq2seq.networks.graph import require_onnx
+from regard.seq2seq.sources import Example, Images, Vectors
 from regard.seq2seq.storage.model_file import Model
 
-__all__ = ["FILES", "PAGE", "VIEW", "Draft", "Exported", "copied", "described", "drafted", "export"]
+__all__ = [
+    "FILES",
+    "OF_ARRAYS",
+    "PAGE",
+    "VIEW",
+    "Draft",
+    "copied",
+    "described",
+    "drafted",
+    "export",
+]
 
 FORMAT, VERSION = "regard.onnx", 1
 _GRAPHS, _SETTINGS, _EXAMPLES = ("encoder.onnx", "step.onnx"), "model.json", "examples.tsv"
 _COPIED = ("decode.py", "text.py")
 FILES = (*_GRAPHS, _SETTINGS, *_COPIED, _EXAMPLES)
+_READER, _ARRAYS = OF_ARRAYS = ("arrays.py", "examples.npz")  # further files of a model that reads no text
 PAGE = (
     "index.html",
     "page.css",
@@ -39,22 +52,10 @@ PAGE = (
     "text.js",
 )  # of the browser, next to those of the view
 VIEW = ("view.css", "view.js")
+_IN_GRAPHS = ("format", "version", "parameters")  # of the settings
 _SHOWN = 10  # examples
 
 Progress = Callable[[int], object]
-
-
-class Exported(NamedTuple):
-    """The result of an export.
-
-    `sizes`: the bytes of each file; `comparison`: of the float32 graphs with the network; `answers`: the greedy
-    answer of the float32 graphs to each source; `quantized`: that of the graphs with int8; empty without them.
-    """
-
-    sizes: dict[str, int]
-    comparison: Comparison
-    answers: list[str]
-    quantized: list[str]
 
 
 def described(
@@ -62,14 +63,14 @@ def described(
 ) -> dict[str, Any]:
     """Return the content of model.json: the network and its options, the rules of text of both sides, and a card."""
     least, next_one = longest(np.array([0, 1])).tolist()
-    network = network_alone(model)
+    network, text = network_alone(model), model.source.tokenizer
     settings = {
         "format": FORMAT,
         "version": VERSION,
         "network": describe(network.config),
         "parameters": hashlib.sha256(network.parameters.flat.astype("<f4").tobytes()).hexdigest(),
         "int8": int8,
-        "source": rules(model.source_tokenizer),
+        "source": model.source.settings()[0] if text is None else rules(text),
         "target": rules(model.target),
         "limit": [next_one - least, least],
         "repetitions": model.repetitions,
@@ -84,24 +85,24 @@ def described(
 def export(
     model: Model[Network],
     folder: Path,
-    sources: Sequence[str],
+    sources: Sequence[Any],
     *,
     int8: bool = False,
-    view: tuple[str, str] | None = None,
     card: Mapping[str, Any] | None = None,
-) -> Exported:
+) -> Draft:
     """Write a model that `check_exportable` accepts into a folder, after its graphs have answered as its network does.
 
-    `folder`: files of these names in it are replaced; the others are arguments of `drafted` and `Draft.place`.
+    `folder`: files of these names in it are replaced; the others are arguments of `drafted`.
     """
     with drafted(model, sources, int8=int8, card=card) as draft:
-        return Exported(draft.place(folder, view), draft.comparison, draft.answers, draft.quantized)
+        draft.place(folder)
+        return draft
 
 
 @contextmanager
 def drafted(
     model: Model[Network],
-    sources: Sequence[str],
+    sources: Sequence[Any],
     *,
     int8: bool = False,
     card: Mapping[str, Any] | None = None,
@@ -126,34 +127,38 @@ class Draft:
     """The files of an exported model in a folder of their own, before they are put in place.
 
     `comparison`: of the float32 graphs with the network; `answers`: the greedy answer of the float32 graphs to each
-    source; `quantized`: that of the graphs with int8; empty without them.
+    source; `quantized`: that of the graphs with int8, empty without them; `sizes`: the bytes of each file in its place.
     """
 
     comparison: Comparison
+    sizes: dict[str, int]
 
     def __init__(
-        self, folder: Path, model: Model[Network], sources: Sequence[str], settings: dict[str, Any]
+        self, folder: Path, model: Model[Network], sources: Sequence[Any], settings: dict[str, Any]
     ) -> None:
-        self.folder, self.sources, self.settings = folder, sources, settings
+        self.folder, self.source, self.settings = folder, model.source, settings
+        self.examples = [model.source.load(source, f"source {i}: ") for i, source in enumerate(sources, 1)]
         self.answers, self.quantized = list[str](), list[str]()
-        for name, graph in graphs(network_alone(model), _metadata(settings)).items():
+        metadata = {name: str(settings[name]) for name in _IN_GRAPHS}
+        for name, graph in graphs(network_alone(model), metadata).items():
             (folder / f"{name}.onnx").write_bytes(graph.SerializeToString())
         self._write_settings()
-        _copy(_COPIED, folder)
+        _copy(_COPIED if self.is_text else (*_COPIED, _READER), folder)
+
+    @property
+    def is_text(self) -> bool:
+        """Whether the sources are text."""
+        return self.source.tokenizer is not None
 
     def _write_settings(self) -> None:
         (self.folder / _SETTINGS).write_text(json.dumps(self.settings, ensure_ascii=False), "utf-8")
 
     def compare(self, model: Model[Network], progress: Progress) -> None:
         """Compare the files with the network; raise ValueError where an answer or a log-probability differs."""
-        side = model.source_tokenizer
-        rows = [side.encode(side.tokenize(source)) for source in self.sources]
+        rows = [model.source.rows(example) for example in self.examples]
         with self.decoder() as decoder:
-            cut = [decoder.source.encode(decoder.source.tokenize(source)) for source in self.sources]
-            if wrong := [i for i, pair in enumerate(zip(rows, cut, strict=True)) if list(pair[0]) != pair[1]]:
-                cases = f"{len(wrong)} of {len(rows)} sources"
-                _refuse(f"{cases} are cut otherwise, such as {self.sources[wrong[0]]!r:.60}")
-            compared = [row for row in rows if row]
+            self._check_read(decoder, rows)
+            compared = [row for row, example in zip(rows, self.examples, strict=True) if len(example)]
             restrictions = Restrictions(model.repetitions, as_source=model.alike, copies=model.alike)
             restricted = Restricted(network_alone(model), restrictions)
             self.comparison = compare(restricted, decoder, compared, progress)
@@ -161,7 +166,26 @@ class Draft:
                 _refuse(f"{len(self.comparison.different)} of {len(rows)} answers differ")
             if not self.comparison.excess <= 1:
                 _refuse(f"log-probabilities differ by up to {self.comparison.largest:.2g}")
-            self.answers = [decoder(source).text for source in self.sources]
+        self.answers = self.translated(self.examples)
+
+    def _check_read(self, decoder: Any, rows: Sequence[Any]) -> None:
+        """Raise where the decoder reads a source otherwise than the model does."""
+        wrong = []
+        for example, row in zip(self.examples, rows, strict=True):
+            read = decoder.source.encode(decoder.source.tokenize(self._given(example)))
+            if not np.array_equal(source_batch([row])[0][:, 0], [*read, *decoder.ends]):
+                wrong.append(example.name or f"an array {example.content.shape}")
+        if wrong:
+            _refuse(f"{len(wrong)} of {len(rows)} sources are read otherwise, such as {wrong[0]!r:.60}")
+
+    def _given(self, example: Example) -> Any:
+        """Return what the decoder is given: a text or a path; for other files the array, as it can't read them."""
+        reads_files = isinstance(self.source, Images | Vectors)
+        return example.name if self.is_text or (example.name and reads_files) else self._array(example)
+
+    def _array(self, example: Example) -> Any:
+        picture = self.source.picture(example)
+        return example.content if picture is None else picture
 
     @contextmanager
     def decoder(self) -> Iterator[Any]:
@@ -169,39 +193,34 @@ class Draft:
         with copied("decode", self.folder) as module:
             yield module.Decoder(self.folder)
 
-    def translated(self, sources: Sequence[str], beam: int = 1) -> list[str]:
+    def translated(self, sources: Sequence[Any], beam: int = 1) -> list[str]:
         """Return the answers of the files."""
+        examples = map(self.source.load, sources)
         with self.decoder() as decoder:
-            return [decoder(source, beam).text for source in sources]
+            return [decoder(self._given(example), beam).text for example in examples]
 
     def quantize(self) -> None:
         """Quantize the weights of both graphs."""
         for name in _GRAPHS:
             quantize(self.folder / name)
-        self.quantized = self.translated(self.sources)
+        self.quantized = self.translated(self.examples)
 
     def add_to_card(self, **values: Any) -> None:
-        """Write further values of the card into all files that have it."""
-        import onnx
-
+        """Write further values of the card into model.json."""
         self.settings["card"] = {**self.settings.get("card", {}), **values}
         self._write_settings()
-        for name in _GRAPHS:
-            graph = onnx.load(self.folder / name)
-            onnx.helper.set_model_props(graph, _metadata(self.settings))
-            (self.folder / name).write_bytes(graph.SerializeToString())
 
-    def place(self, folder: Path, view: tuple[str, str] | None = None) -> dict[str, int]:
-        """Put all files into a folder, with the examples; return their sizes.
+    def place(self, folder: Path, view: tuple[str, str] | None = None) -> None:
+        """Put all files into a folder, with the examples.
 
         `view`: the style and script that draw alignments: with them, the files of a page for browsers are written.
         """
-        (self.folder / _EXAMPLES).write_text(self._examples(), "utf-8", newline="\n")
+        self._write_examples()
         if view:
             _copy(PAGE, self.folder)
             for name, text in zip(VIEW, view, strict=True):
                 (self.folder / name).write_text(text, "utf-8", newline="\n")
-        names = (*FILES, *((*PAGE, *VIEW) if view else ()))
+        names = (*FILES, *(() if self.is_text else OF_ARRAYS), *((*PAGE, *VIEW) if view else ()))
         contents = {folder / name: (self.folder / name).read_bytes() for name in names}
         folder.mkdir(parents=True, exist_ok=True)
         with _files.locked(folder / _SETTINGS) as acquired:
@@ -210,19 +229,20 @@ class Draft:
             for path in contents:
                 _files.remove_partial(path)  # of killed processes
             _files.replace_together(contents)
-        return {path.name: len(data) for path, data in contents.items()}
+        self.sizes = {path.name: len(data) for path, data in contents.items()}
 
-    def _examples(self) -> str:
-        """Return the lines of examples: the first sources with the answers of the files."""
-        pairs = zip(self.sources, self.quantized or self.answers, strict=True)
+    def _write_examples(self) -> None:
+        """Write the first sources with the answers of the files; where they are no text, also their arrays."""
+        sources = [example.name for example in self.examples]
+        if not self.is_text:
+            arrays = {str(i): self._array(example) for i, example in enumerate(self.examples[:_SHOWN], 1)}
+            np.savez(self.folder / _ARRAYS, **arrays)
+            sources = [f"{_ARRAYS}:{name}" for name in arrays]
+        pairs = zip(sources, self.quantized or self.answers, strict=False)
         rows = dict.fromkeys(f"{source}\t{answer}" for source, answer in pairs)
         examples = [row for row in rows if row.count("\t") == 1 and row.splitlines() == [row]]
-        return "".join(f"{row}\n" for row in examples[:_SHOWN])
-
-
-def _metadata(settings: Mapping[str, Any]) -> dict[str, str]:
-    """Return the settings as both graphs have them."""
-    return {key: json.dumps(value, ensure_ascii=False) for key, value in settings.items()}
+        text = "".join(f"{row}\n" for row in examples[:_SHOWN])
+        (self.folder / _EXAMPLES).write_text(text, "utf-8", newline="\n")
 
 
 def _copy(names: Sequence[str], draft: Path) -> None:
@@ -244,7 +264,7 @@ def _refuse(difference: str) -> None:
 def copied(name: str, folder: Path | None = None) -> Iterator[Any]:
     """Import one of the copied files as its users do: by its name alone, from their folder."""
     app = resources.files("regard.seq2seq.export").joinpath("app")
-    names = [Path(file).stem for file in _COPIED]
+    names = [Path(file).stem for file in (*_COPIED, _READER)]
     before = {module: sys.modules.pop(module) for module in names if module in sys.modules}
     sys.path.insert(0, str(folder or app))
     try:

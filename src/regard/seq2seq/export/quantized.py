@@ -1,4 +1,4 @@
-"""Quantization of exported graphs to int8, by onnxruntime and, for the recurrent layers of an encoder, here."""
+"""Quantization of exported graphs to int8, by onnxruntime and, for recurrent layers and convolutions, here."""
 
 from __future__ import annotations
 
@@ -9,14 +9,16 @@ import numpy as np
 
 __all__ = ["quantize"]
 
+# The inputs of nodes that are weights, and the axis along which each number has a scale: gates, or filters.
+_STORED = {"GRU": (slice(1, 3), 1), "LSTM": (slice(1, 3), 1), "Conv": (slice(1, 2), 0)}
 _MARK = "onnx.quant.pre_process", "onnxruntime.quant"  # without it, onnxruntime prints advice
 
 
 def quantize(path: Path) -> None:
     """Quantize the weights of a graph in its file, so that products are computed with integers.
 
-    The weights of GRU and LSTM nodes are stored as integers and scaled when the graph is loaded, as onnxruntime has
-    no standard operator that multiplies them.
+    Those of recurrent layers and convolutions are stored as integers and scaled when the graph is loaded: onnxruntime
+    has no standard operator that multiplies the first, and the second are few.
     """
     import onnx
     from onnxruntime.quantization import QuantType, quantize_dynamic
@@ -40,21 +42,24 @@ def quantize(path: Path) -> None:
 
 
 def _store_as_integers(graph: Any) -> None:
-    """Replace the weights of recurrent nodes by int8, with a scale for each gate of each state (axis 1)."""
+    """Replace the weights of recurrent nodes and convolutions by int8, with a scale for each gate or filter."""
     from onnx import helper, numpy_helper
 
-    nodes = [node for node in graph.node if node.op_type in ("GRU", "LSTM")]
-    weights = {name for node in nodes for name in node.input[1:3]}
-    for tensor in [one for one in graph.initializer if one.name in weights]:
-        array = numpy_helper.to_array(tensor)  # (directions, gates, inputs)
-        scale = np.maximum(np.abs(array).max(axis=(0, 2)), np.finfo(np.float32).tiny) / 127
-        name, parts = tensor.name, {"scale": scale.astype(np.float32), "zero": np.zeros(len(scale), np.int8)}
-        parts["int8"] = np.rint(array / scale[:, None]).astype(np.int8)
+    nodes = [(node.input, *_STORED[node.op_type]) for node in graph.node if node.op_type in _STORED]
+    axes = {name: axis for inputs, weights, axis in nodes for name in inputs[weights]}
+    for tensor in [one for one in graph.initializer if one.name in axes]:
+        name, axis = tensor.name, axes[tensor.name]
+        array = np.moveaxis(numpy_helper.to_array(tensor), axis, -1)
+        scale = (
+            np.maximum(np.abs(array).max(axis=tuple(range(array.ndim - 1))), np.finfo(np.float32).tiny) / 127
+        )
+        parts = {"scale": scale.astype(np.float32), "zero": np.zeros(len(scale), np.int8)}
+        parts["int8"] = np.moveaxis(np.rint(array / scale).astype(np.int8), -1, axis)
         graph.initializer.remove(tensor)
         graph.initializer.extend(
             numpy_helper.from_array(part, f"{name}_{key}") for key, part in parts.items()
         )
         inputs = [f"{name}_{key}" for key in ("int8", "scale", "zero")]
         graph.node.insert(
-            0, helper.make_node("DequantizeLinear", inputs, [name], name=f"{name}_scaled", axis=1)
+            0, helper.make_node("DequantizeLinear", inputs, [name], name=f"{name}_scaled", axis=axis)
         )

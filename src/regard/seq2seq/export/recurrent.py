@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.seq2seq.export.graph import Graph
+from regard.seq2seq.networks.graph import Graph
 from regard.seq2seq.networks.recurrent.cells import GATES, layer, parts
 from regard.seq2seq.networks.recurrent.config import RecurrentConfig
 from regard.seq2seq.networks.recurrent.step import enter, leave, step
@@ -29,16 +29,12 @@ _ORDER = {"gru": (1, 0, 2), "lstm": (0, 3, 1, 2)}
 
 
 def encoder(p: Mapping[str, Array], c: RecurrentConfig) -> Graph:
-    """Return the graph from ids (B, T) and lengths (B,) to annotations, keys and the decoder's first state."""
+    """Return the graph from sources and lengths (B,) to annotations, keys and the decoder's first state."""
     g = Graph(p)
-    source, lengths = g.input("source", "int64", ("batch", "length")), g.input("lengths", "int64", ("batch",))
-    rows = g.transposed(g.node("Gather", g.parameter("source_embedding"), source), 1, 0, 2)  # (T, B, E)
-    counts = g.node("Cast", lengths, to=6)  # int32
-    for number in range(c.encoder_depth):
-        states, last = _read(g, c, number, rows, counts)  # (T, 2, B, H), (2, B, H)
-        rows = g.reshaped(g.transposed(states, 0, 2, 1, 3), 0, 0, 2 * c.encoder)
-    final = g.reshaped(g.transposed(last, 1, 0, 2), 0, 2 * c.encoder)  # (B, C)
-    memory = g.transposed(rows, 1, 0, 2) if c.attends else g.unsqueezed(final, 1)
+    source, lengths = g.sources(c.input.spec)
+    rows = c.input.export(g, source, lengths)
+    memory, final = _read(g, c, rows, lengths) if c.input.ordered else (rows, _mean(g, rows, lengths))
+    memory = memory if c.attends else g.unsqueezed(final, 1)
     g.output("memory", memory, ("batch", "length" if c.attends else 1, 2 * c.encoder))
     if c.projects_keys:
         g.output("keys", g.linear((memory, "key_weight")), ("batch", "length", c.attention))
@@ -49,7 +45,24 @@ def encoder(p: Mapping[str, Array], c: RecurrentConfig) -> Graph:
     return g
 
 
-def _read(g: Graph, c: RecurrentConfig, number: int, rows: str, lengths: str) -> tuple[str, str]:
+def _read(g: Graph, c: RecurrentConfig, rows: str, lengths: str) -> tuple[str, str]:
+    """Append the layers that read rows (B, T, E): the states (B, T, C) of the last one, and where it ends (B, C)."""
+    rows, counts = g.transposed(rows, 1, 0, 2), g.node("Cast", lengths, to=6)  # time first; int32
+    for number in range(c.encoder_depth):
+        states, last = _layer(g, c, number, rows, counts)  # (T, 2, B, H), (2, B, H)
+        rows = g.reshaped(g.transposed(states, 0, 2, 1, 3), 0, 0, 2 * c.encoder)
+    return g.transposed(rows, 1, 0, 2), g.reshaped(g.transposed(last, 1, 0, 2), 0, 2 * c.encoder)
+
+
+def _mean(g: Graph, rows: str, lengths: str) -> str:
+    """Return the mean (B, C) of the rows (B, T, C) before the lengths (B,)."""
+    visible, counts = (
+        g.node("Cast", x, to=1) for x in (g.visible(lengths, g.size(rows, 1)), g.unsqueezed(lengths, 1))
+    )
+    return g.squeezed(g.node("MatMul", g.unsqueezed(g.node("Div", visible, counts), 1), rows), 1)
+
+
+def _layer(g: Graph, c: RecurrentConfig, number: int, rows: str, lengths: str) -> tuple[str, str]:
     """Append a layer that reads rows (T, B, F) in both directions: all states, and the last ones."""
     name = c.cell.upper()
     x, bias, hidden = (

@@ -8,37 +8,31 @@ the encoder returns is those of its attention to the source: (B, T, 2 L W).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.seq2seq.export.graph import Graph
+from regard.seq2seq.networks.graph import Graph
 from regard.seq2seq.networks.transformer.config import TransformerConfig
 
 __all__ = ["encoder", "step_graph"]
 
 Array = NDArray[Any]
 
-_EPSILON = 1e-5
-
 
 def encoder(p: Mapping[str, Array], c: TransformerConfig) -> Graph:
-    """Return the graph from ids (B, T) and lengths (B,) to the keys and values of the source, and an empty state."""
+    """Return the graph from sources and lengths (B,) to the keys and values of the source, and an empty state."""
     g = _Layers(p, c)
-    source, lengths = g.input("source", "int64", ("batch", "length")), g.input("lengths", "int64", ("batch",))
-    length = g.size(source, 1)
-    x = g.embedded("source_embedding", source, g.count(length))
-    seen = g.unsqueezed(g.visible(lengths, length), 1, 2)
-
-    def attend(projected: str) -> str:
-        return g.attended(g.split(projected, [g.width] * 3), seen)[0]
-
+    source, lengths = g.sources(c.input.spec)
+    x, length = c.input.export(g, source, lengths, c.model_size**0.5), g.size(source, 1)
+    if c.input.ordered:
+        x = g.positioned(x, g.count(length))
+    visible = g.visible(lengths, length)
     for i in range(c.encoder_layers):
-        x = g.attention_block(f"encoder_{i}_self_", x, attend)
-        x = g.feed_forward_block(f"encoder_{i}_hidden_", x)
+        x = g.encoder_layer(f"encoder_{i}_", x, c.heads, visible)
     memory = g.normalized(x, "encoder_")
     keys = [p[f"decoder_{i}_source_keys"] for i in range(c.decoder_layers)]
     weight = g.parameter("decoder_source_keys", np.concatenate(keys, axis=1))
@@ -55,7 +49,8 @@ def step_graph(p: Mapping[str, Array], c: TransformerConfig) -> Graph:
     memory = g.input("memory", "float32", ("sentences", "length", g.state_size))
     lengths = g.input("lengths", "int64", ("sentences",))
     seen = g.unsqueezed(g.visible(lengths, g.size(memory, 1)), 1, 2)
-    x = g.embedded("target_embedding", g.unsqueezed(token, 1), g.size(state, 1))
+    rows = g.embedded("target_embedding", g.unsqueezed(token, 1), c.model_size**0.5)
+    x = g.positioned(rows, g.size(state, 1))
     before, source = (g.split(value, [g.width] * (2 * c.decoder_layers)) for value in (state, memory))
     new: list[str] = []
     weights = ""
@@ -77,12 +72,11 @@ class _Layers(Graph):
 
     def __init__(self, p: Mapping[str, Array], c: TransformerConfig) -> None:
         super().__init__(p)
-        self.c, self.width = c, p["target_embedding"].shape[1]
+        self.c, self.width = c, c.model_size
         self.state_size = 2 * c.decoder_layers * self.width
 
-    def embedded(self, table: str, ids: str, positions: str) -> str:
-        """Return embeddings (B, T, W) of ids (B, T) at positions (T,); large angles need float64."""
-        rows = self.multiply(self.node("Gather", self.parameter(table), ids), self.number(self.width**0.5))
+    def positioned(self, rows: str, positions: str) -> str:
+        """Return rows (B, T, W) with the encoding of their positions (T,) added; large angles need float64."""
         pairs = np.arange(self.width) // 2
         frequencies = self.constant(10000.0 ** (-2 * pairs / self.width), np.float64)
         phases = self.constant(np.arange(self.width) % 2 * np.pi / 2, np.float64)  # a cosine is a sine, later
@@ -90,47 +84,15 @@ class _Layers(Graph):
         angles = self.add(self.multiply(numbers, frequencies), phases)
         return self.add(rows, self.node("Cast", self.node("Sin", angles), to=1))
 
-    def mean(self, x: str, axis: int) -> str:
-        """Return the mean along an axis, which stays with size 1."""
-        return self.node("ReduceMean", x, axes=[axis])
-
-    def normalized(self, x: str, name: str) -> str:
-        """Return layer normalization, as opset 13 has no operator for it."""
-        centred = self.node("Sub", x, self.mean(x, -1))
-        variance = self.mean(self.multiply(centred, centred), -1)
-        deviation = self.node("Sqrt", self.add(variance, self.number(_EPSILON)))
-        scaled = self.multiply(self.node("Div", centred, deviation), self.parameter(name + "gain"))
-        return self.add(scaled, self.parameter(name + "shift"))
-
-    def attention_block(self, name: str, x: str, attend: Callable[[str], str]) -> str:
-        """Return ``x + attend(norm(x) @ in) @ out``."""
-        context = attend(self.linear((self.normalized(x, name), name + "in")))
-        return self.linear((context, name + "out"), added=x)
-
     def source_block(self, name: str, x: str, source: list[str], seen: str) -> tuple[str, str]:
         """Return the block of attention to the source, and its weights (R, heads, 1, T)."""
         queries = self.linear((self.normalized(x, name), name + "in"))
-        context, weights = self.attended([queries, *source], seen)
+        context, weights = self.attended([queries, *source], self.c.heads, self.width, seen)
         return self.linear((context, name + "out"), added=x), weights
-
-    def feed_forward_block(self, name: str, x: str) -> str:
-        """Return ``x + relu(norm(x) @ in + in_bias) @ out + out_bias``."""
-        inner = self.node("Relu", self.linear((self.normalized(x, name), name + "in"), bias=name + "in_bias"))
-        return self.linear((inner, name + "out"), bias=name + "out_bias", added=x)
 
     def own(self, projected: str, before: list[str], new: list[str]) -> str:
         """Return the self-attention of the newest token (R, 1, W), whose key and value are appended to `new`."""
         query, *rows = self.split(projected, [self.width] * 3)
         keys, values = (self.joined(*pair, axis=1) for pair in zip(before, rows, strict=True))
         new += rows
-        return self.attended([query, keys, values])[0]
-
-    def attended(self, projected: Sequence[str], seen: str | None = None) -> tuple[str, str]:
-        """Return contexts (B, n, W), and the weights (B, heads, n, T), of queries, keys and values."""
-        heads = 0, 0, self.c.heads, self.width // self.c.heads
-        q, k, v = (self.reshaped(x, *heads) for x in projected)
-        products = self.node("MatMul", self.transposed(q, 0, 2, 1, 3), self.transposed(k, 0, 2, 3, 1))
-        logits = self.multiply(products, self.number((self.width / self.c.heads) ** -0.5))
-        weights = self.node("Softmax", logits, axis=-1) if seen is None else self.weights(logits, seen)
-        context = self.node("MatMul", weights, self.transposed(v, 0, 2, 1, 3))
-        return self.reshaped(self.transposed(context, 0, 2, 1, 3), 0, 0, self.width), weights
+        return self.attended([query, keys, values], self.c.heads, self.width)[0]

@@ -1,4 +1,4 @@
-"""Decode texts with an exported model, by NumPy and onnxruntime alone; without a text, examples.tsv is checked."""
+"""Decode texts, or files of pictures or vectors, by NumPy and onnxruntime; without any, examples.tsv is checked."""
 
 import json
 import sys
@@ -10,8 +10,9 @@ import numpy as np
 import onnxruntime
 from text import END, START, UNKNOWN, TextRules, blocked, repetitions
 
-# The score is the mean log-probability; weights are of tokens to the source's tokens and end; cut: at the limit.
+# The score is the mean log-probability; weights: of tokens to tokens and end, cells or vectors; cut: at the limit.
 Output = namedtuple("Output", "text tokens score weights cut")
+NOTHING: Any = [], 0.0, np.zeros((0, 1)), False  # of a text without tokens
 
 
 class Decoder:
@@ -19,36 +20,37 @@ class Decoder:
 
     def __init__(self, folder: str | Path) -> None:
         rules = json.loads(Path(folder, "model.json").read_text("utf-8"))
-        self.source, self.target = TextRules(rules["source"]), TextRules(rules["target"])
+        kind = TextRules if "tokens" in rules["source"] else __import__("arrays").ArrayRules
+        self.source, self.target = kind(rules["source"]), TextRules(rules["target"])
+        self.ends = [END] * (kind is TextRules)
         self.limit, self.repetitions, self.copies = rules["limit"], rules["repetitions"], rules["copies"]
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = 1  # for small products, threads only wait
         files = Path(folder, "encoder.onnx"), Path(folder, "step.onnx")
         self.encoder, self.step = graphs = [onnxruntime.InferenceSession(file, options) for file in files]
-        stored = [graph.get_modelmeta().custom_metadata_map for graph in graphs]
-        if any({key: json.loads(value) for key, value in one.items()} != rules for one in stored):
+        stored = {graph.get_modelmeta().custom_metadata_map["parameters"] for graph in graphs}
+        if stored != {rules["parameters"]}:
             raise ValueError("encoder.onnx, step.onnx and model.json are not of one model: export it again")
 
-    def __call__(self, text: str, beam: int = 1) -> Output:
-        """Return the best output that a beam of this size finds; 1 is greedy search."""
-        source = self.source.tokenize(text)
-        if not source:
-            return Output("", [], 0.0, np.zeros((0, 1)), False)
-        ids, score, weights, cut = self.search(self.source.encode(source), beam)
+    def __call__(self, source: Any, beam: int = 1) -> Output:
+        """Return the best output that a beam of this size finds for a text, an array or a file; 1 is greedy search."""
+        read = self.source.tokenize(source)
+        rows = [*self.source.encode(read), *self.ends]
+        ids, score, weights, cut = self.search(rows, beam) if len(read) else NOTHING
         tokens = [self.target.tokens[i] for i in ids]
-        unknown = [i for i, token in enumerate(self.source.encode(source)) if token == UNKNOWN]
+        unknown = [i for i, row in enumerate(rows) if row == UNKNOWN] if self.copies else []
         for row in [row for row, i in enumerate(ids) if i == UNKNOWN]:  # the likeliest that is left is copied
             at = max(unknown, key=weights[row].__getitem__) if weights.size else unknown[0]
-            tokens[row] = self.target.copy_token(source[at], self.source)
+            tokens[row] = self.target.copy_token(read[at], self.source)
             unknown.remove(at)
         return Output(self.target.detokenize(tokens), tokens, score, weights, cut)
 
-    def search(self, ids: list[int], beam: int = 1) -> tuple[list[int], float, Any, bool]:
+    def search(self, rows: list[Any], beam: int = 1) -> tuple[list[int], float, Any, bool]:
         """Return the ids of the best output, their score and weights, and whether they were cut off."""
-        source = {"source": np.array([[*ids, END]]), "lengths": np.array([len(ids) + 1])}
-        given, most = source | run(self.encoder, source), self.limit[0] * (len(ids) + 1) + self.limit[1]
-        often, copies = self.repetitions, ids.count(UNKNOWN) if self.copies else 0
-        often = max(often, repetitions(ids)) if often and self.copies else often
+        source = {"source": np.array([rows]), "lengths": np.array([len(rows)])}
+        given, most = source | run(self.encoder, source), self.limit[0] * len(rows) + self.limit[1]
+        often, copies = self.repetitions, rows.count(UNKNOWN) if self.copies else 0
+        often = max(often, repetitions(rows)) if often and self.copies else often
         live: list[Any] = [(0.0, [START], [])]  # log-probability, ids, weights
         done: list[Any] = []  # the same, with the mean
         for length in range(1, most + 1):
@@ -59,18 +61,18 @@ class Decoder:
             order = np.argsort(-totals, axis=None, kind="stable")[: 2 * beam]  # half of them may be ends
             for rank, place in enumerate(order[totals.flat[order] > -np.inf].tolist()):
                 i, token = divmod(place, totals.shape[1])
-                rows = [*live[i][2], *out.get("weights", [[]] * len(live))[i : i + 1]]
+                weights = [*live[i][2], *out.get("weights", [[]] * len(live))[i : i + 1]]
                 if token != END:
-                    grown.append((totals.flat[place], [*live[i][1], token], rows, i))
+                    grown.append((totals.flat[place], [*live[i][1], token], weights, i))
                 elif rank < beam:
-                    done.append((totals.flat[place] / length, [*live[i][1], END], rows))
+                    done.append((totals.flat[place] / length, [*live[i][1], END], weights))
             live = [one[:3] for one in grown[:beam]]
             if not live or (done and (beam == 1 or max(one[0] for one in done) >= live[0][0] / most)):
                 break  # nothing that is longer can be better
             given["state"] = out["new_state"][[one[3] for one in grown[:beam]]]
-        partial = [(live[0][0] / most, [*live[0][1], END], live[0][2])] if not done else []
-        score, ids, rows = max(done or partial, key=lambda one: one[0])
-        return ids[1:-1], float(score), np.array(rows)[: len(ids) - 2], not done
+        best = done or [(live[0][0] / most, [*live[0][1], END], live[0][2])]
+        score, ids, weights = max(best, key=lambda one: one[0])
+        return ids[1:-1], float(score), np.array(weights)[: len(ids) - 2], not done
 
 
 def run(session: Any, given: dict[str, Any]) -> dict[str, Any]:

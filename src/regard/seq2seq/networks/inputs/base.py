@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from regard import _check
 from regard.seq2seq.corpus.batching import Ids
+from regard.seq2seq.networks.graph import Graph
 from regard.seq2seq.networks.padding import Padding
 from regard.seq2seq.sources.base import Spec
 
@@ -74,6 +75,14 @@ class Input(ABC):
             return embed_back(drows)
 
         return np.ascontiguousarray(dropped.swapaxes(0, 1)), pullback
+
+    @abstractmethod
+    def export(self, g: Graph, source: str, lengths: str, scale: float = 1.0) -> str:
+        """Append the nodes of `embed`, or of `annotate` where there are parameters for it, to an ONNX graph.
+
+        From sources (B, T) of ids or (B, T, F) of rows, and their lengths (B,), to vectors (B, T, W); those of padding
+        are read by nobody.
+        """
 
     def augmented(
         self, source: Array, lengths: Ids, *, shift: int, noise: float, rng: np.random.Generator

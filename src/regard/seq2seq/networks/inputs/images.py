@@ -16,6 +16,7 @@ import numpy as np
 from regard import _check
 from regard.nn import convolution, layer_norm, linear, relu
 from regard.seq2seq.corpus.batching import Ids
+from regard.seq2seq.networks.graph import Graph
 from regard.seq2seq.networks.inputs.base import Array, Input, Named, Shapes
 from regard.seq2seq.networks.parameters import check_sizes
 from regard.seq2seq.sources.base import Spec
@@ -143,6 +144,22 @@ class ImageInput(Input):
 
         return x.reshape(-1, x.shape[-1]), pullback
 
+    def export(self, g: Graph, source: str, lengths: str, scale: float = 1.0) -> str:
+        """Append the stages, the projection and the positions; pictures are (B, channels, rows, columns) there."""
+        (rows, columns), side = self.grid, self.cell
+        cells = g.transposed(
+            g.reshaped(source, 0, rows, columns, side, side, self.channels), 0, 5, 1, 3, 2, 4
+        )
+        x = g.reshaped(cells, 0, self.channels, self.height, self.width)
+        for number in range(len(self.filters)):
+            x = _stage_nodes(g, f"image_{number}_", x, 2, from_the_end=number == len(self.filters) - 1)
+        inner = _stage_nodes(g, "image_inner_", x, 1)
+        outer = g.add(x, _convolution_node(g, "image_outer_", inner))
+        normal = g.normalized(outer, "image_outer_", axis=1, epsilon=_EPSILON)
+        out = g.linear((g.transposed(normal, 0, 2, 3, 1), "image_out_weight"), bias="image_out_bias")
+        of_rows = g.parameter("image_rows", g.p["image_rows"][:, None])
+        return g.reshaped(g.add(g.add(out, of_rows), g.parameter("image_columns")), 0, rows * columns, -1)
+
     def augmented(
         self, source: Array, lengths: Ids, *, shift: int, noise: float, rng: np.random.Generator
     ) -> Array:
@@ -217,6 +234,25 @@ def _from_the_end(p: Mapping[str, Array], name: str, x: Array, stride: int) -> t
         return stage_back(np.ascontiguousarray(dy[:, ::-1, ::-1]), g)[:, ::-1, ::-1]
 
     return np.ascontiguousarray(y[:, ::-1, ::-1]), back
+
+
+def _stage_nodes(g: Graph, name: str, x: str, stride: int, *, from_the_end: bool = False) -> str:
+    """Append the nodes of `_stage`, or of `_from_the_end`, to a graph."""
+    summed = _convolution_node(g, name, x, stride, from_the_end=from_the_end)
+    return g.node("Relu", g.normalized(summed, name, axis=1, epsilon=_EPSILON))
+
+
+def _convolution_node(g: Graph, name: str, x: str, stride: int = 1, *, from_the_end: bool = False) -> str:
+    """Append a convolution of pictures (B, C, H, W) with filters (F, C, k, k).
+
+    One of stride 2 from the end of an even number of rows has turned filters, and its windows begin a pixel later.
+    """
+    weight = g.p[name + "weight"].transpose(3, 2, 0, 1)
+    filters = g.parameter(name + "weight", weight[:, :, ::-1, ::-1] if from_the_end else weight)
+    edge = len(g.p[name + "weight"]) // 2
+    before, after = (edge - 1, edge) if from_the_end else (edge, edge)
+    pads = [before, before, after, after]
+    return g.node("Conv", x, filters, g.parameter(name + "bias"), strides=[stride] * 2, pads=pads)
 
 
 def _residual(p: Mapping[str, Array], x: Array) -> tuple[Array, Back]:

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 from regard import _check
 from regard.nn import embed
+from regard.seq2seq.networks.graph import Graph
 from regard.seq2seq.networks.inputs.base import Array, Input, Named, Shapes
 from regard.seq2seq.sources.base import Spec
 
@@ -40,6 +41,10 @@ class TokenInput(Input):
         """Look tokens up."""
         rows, back = embed_tokens(p["source_embedding"], source, scale)
         return rows, lambda drows: {"source_embedding": back(drows)}
+
+    def export(self, g: Graph, source: str, lengths: str, scale: float = 1.0) -> str:
+        """Append the node that looks tokens up."""
+        return g.embedded("source_embedding", source, scale)
 
     def check_augmentation(self, *, shift: int, noise: float) -> None:
         """Raise for an augmentation, as tokens have none."""

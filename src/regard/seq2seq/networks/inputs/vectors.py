@@ -16,6 +16,7 @@ import numpy as np
 from regard import _check, mask
 from regard.nn import layer_norm, linear
 from regard.seq2seq.corpus.batching import Ids
+from regard.seq2seq.networks.graph import Graph
 from regard.seq2seq.networks.inputs.base import Array, Drop, Input, Named, Shapes
 from regard.seq2seq.networks.padding import Padding
 from regard.seq2seq.networks.parameters import check_sizes
@@ -103,10 +104,10 @@ class VectorInput(Input):
         visible = mask.lengths(padding.lengths[:, None])
         heads = _heads(x.shape[1])
         backs: list[Back] = []
-        for block in range(sum(name.startswith("set_") and name.endswith("self_in") for name in p)):
+        for block in _blocks(p):
             attend = self_attention(MultiHeadAttention(padding, padding, heads, visible))
-            x, self_back = attention_block(p, f"set_{block}_self_", x, attend, drop)
-            x, hidden_back = feed_forward_block(p, f"set_{block}_hidden_", x, drop)
+            x, self_back = attention_block(p, block + "self_", x, attend, drop)
+            x, hidden_back = feed_forward_block(p, block + "hidden_", x, drop)
             backs += [self_back, hidden_back]
         rows, norm_back = layer_norm(x, p["set_gain"], p["set_shift"])
 
@@ -121,6 +122,20 @@ class VectorInput(Input):
 
         annotations: Array = padding.pad(rows)
         return annotations, pullback
+
+    def export(self, g: Graph, source: str, lengths: str, scale: float = 1.0) -> str:
+        """Append the linear map and its normalisation, and the mark of the end or the blocks of a set."""
+        rows = g.normalized(g.linear((source, "vector_weight"), bias="vector_bias"), "vector_")
+        length = g.size(source, 1)
+        if self.ordered:
+            numbers = g.add(g.count(length), g.constant(1))
+            ends = g.node("Equal", g.unsqueezed(numbers, 0), g.unsqueezed(lengths, 1))
+            marks = g.unsqueezed(g.node("Cast", ends, to=1), 2)
+            return g.add(rows, g.multiply(marks, g.parameter("vector_end")))
+        visible = g.visible(lengths, length)
+        for block in _blocks(g.p):
+            rows = g.encoder_layer(block, rows, _heads(len(g.p["vector_gain"])), visible)
+        return g.normalized(rows, "set_") if "set_gain" in g.p else rows
 
     def augmented(
         self, source: Array, lengths: Ids, *, shift: int, noise: float, rng: np.random.Generator
@@ -143,6 +158,13 @@ def _block_shapes(width: int, blocks: int) -> Shapes:
             shapes[name + "out"] = (width if part == "self" else hidden, width)
         shapes |= {name + "in_bias": (hidden,), name + "out_bias": (width,)}
     return shapes | {"set_gain": (width,), "set_shift": (width,)}
+
+
+def _blocks(p: Mapping[str, Array]) -> list[str]:
+    """Return the prefix of the parameter names of each block of a set; none where a transformer reads it."""
+    return [
+        f"set_{i}_" for i in range(sum(name.startswith("set_") and name.endswith("self_in") for name in p))
+    ]
 
 
 def _heads(width: int) -> int:

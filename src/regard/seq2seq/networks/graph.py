@@ -5,11 +5,14 @@ Operators are those of ai.onnx in version 13, which runtimes since 2021 have.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from regard.seq2seq.sources.base import Spec
 
 __all__ = ["IR", "OPSET", "Graph", "require_onnx"]
 
@@ -18,6 +21,7 @@ Axes = Sequence[str | int]  # of an input or output; a name stands for any size
 
 OPSET, IR = 13, 8
 _LOWEST = np.float32(np.finfo(np.float32).min)  # a logit whose weight is 0, and never a NaN
+_EPSILON = 1e-5  # of normalisations
 _TYPES = {"float32": 1, "int64": 7}  # TensorProto's numbers
 
 
@@ -44,6 +48,13 @@ class Graph:
         """Declare an input."""
         self.inputs.append((name, dtype, axes))
         return name
+
+    def sources(self, spec: Spec) -> tuple[str, str]:
+        """Declare the inputs of an encoder: ids (B, T) or rows (B, T, F), and the number of each source's (B,)."""
+        length = prod(spec.grid) if spec.grid else "length"
+        rows: tuple[str, Axes] = ("int64", ()) if spec.tokens else ("float32", (spec.width,))
+        source = self.input("source", rows[0], ("batch", length, *rows[1]))
+        return source, self.input("lengths", "int64", ("batch",))
 
     def output(self, name: str, value: str, axes: Axes, dtype: str = "float32") -> None:
         """Declare an output with this value."""
@@ -91,6 +102,58 @@ class Graph:
         if bias:
             total = self.add(total, self.parameter(bias))
         return self.node("Tanh", total) if squash else total
+
+    def embedded(self, table: str, ids: str, scale: float = 1.0) -> str:
+        """Return the rows of a table, times a factor."""
+        rows = self.node("Gather", self.parameter(table), ids)
+        return rows if scale == 1 else self.multiply(rows, self.number(scale))
+
+    def normalized(self, x: str, name: str, *, axis: int = -1, epsilon: float = _EPSILON) -> str:
+        """Return layer normalization along an axis, as opset 13 has no operator for it."""
+        centred = self.node("Sub", x, self.mean(x, axis))
+        variance = self.mean(self.multiply(centred, centred), axis)
+        deviation = self.node("Sqrt", self.add(variance, self.number(epsilon)))
+        gain, shift = (self._along(name + part, axis) for part in ("gain", "shift"))
+        return self.add(self.multiply(self.node("Div", centred, deviation), gain), shift)
+
+    def _along(self, name: str, axis: int) -> str:
+        """Return a parameter (F,) of an axis: the last one, or that of the channels of pictures (B, F, H, W)."""
+        return self.parameter(name, None if axis == -1 else self.p[name][:, None, None])
+
+    def mean(self, x: str, axis: int) -> str:
+        """Return the mean along an axis, which stays with size 1."""
+        return self.node("ReduceMean", x, axes=[axis])
+
+    def attention_block(self, name: str, x: str, attend: Callable[[str], str]) -> str:
+        """Return ``x + attend(norm(x) @ in) @ out``."""
+        context = attend(self.linear((self.normalized(x, name), name + "in")))
+        return self.linear((context, name + "out"), added=x)
+
+    def feed_forward_block(self, name: str, x: str) -> str:
+        """Return ``x + relu(norm(x) @ in + in_bias) @ out + out_bias``."""
+        inner = self.node("Relu", self.linear((self.normalized(x, name), name + "in"), bias=name + "in_bias"))
+        return self.linear((inner, name + "out"), bias=name + "out_bias", added=x)
+
+    def encoder_layer(self, name: str, x: str, heads: int, visible: str) -> str:
+        """Return rows (B, T, W) that have attended to the visible rows (B, T) of their source."""
+        width, seen = len(self.p[name + "self_gain"]), self.unsqueezed(visible, 1, 2)
+
+        def attend(projected: str) -> str:
+            return self.attended(self.split(projected, [width] * 3), heads, width, seen)[0]
+
+        x = self.attention_block(name + "self_", x, attend)
+        return self.feed_forward_block(name + "hidden_", x)
+
+    def attended(
+        self, projected: Sequence[str], heads: int, width: int, seen: str | None = None
+    ) -> tuple[str, str]:
+        """Return contexts (B, n, W), and the weights (B, heads, n, T), of queries, keys and values."""
+        q, k, v = (self.reshaped(x, 0, 0, heads, width // heads) for x in projected)
+        products = self.node("MatMul", self.transposed(q, 0, 2, 1, 3), self.transposed(k, 0, 2, 3, 1))
+        logits = self.multiply(products, self.number((width / heads) ** -0.5))
+        weights = self.node("Softmax", logits, axis=-1) if seen is None else self.weights(logits, seen)
+        context = self.node("MatMul", weights, self.transposed(v, 0, 2, 1, 3))
+        return self.reshaped(self.transposed(context, 0, 2, 1, 3), 0, 0, width), weights
 
     def add(self, first: str, second: str) -> str:
         """Return the sum of two values."""
