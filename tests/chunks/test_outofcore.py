@@ -260,7 +260,7 @@ def different() -> list[dict[str, Any]]:
     }
     assert {*of_scores, "Score", "Differentiable"} == set(scores.__all__)
     assert {*of_masks, "Mask"} == set(mask.__all__)
-    of_vectors = {"linear", "llama3", "rotary", "rotary_vjp", "sinusoidal", "yarn"}
+    of_vectors = {"Scaling", "linear", "llama3", "rotary", "rotary_vjp", "sinusoidal", "yarn"}
     assert {*of_biases, *of_vectors} == set(position.__all__)
     return [
         {},

@@ -114,7 +114,7 @@ def test_every_class_that_a_package_exports_is_tried() -> None:
     modules: tuple[ModuleType, ...] = (regard, mask, scores, weights, position, nn, show)
     modules += (explanation, figures, section)
     exported = {getattr(module, name) for module in modules for name in module.__all__}
-    abstract = {mask.Mask, scores.Score, scores.Differentiable}
+    abstract = {mask.Mask, position.Scaling, scores.Score, scores.Differentiable}
     assert {one for one in exported if inspect.isclass(one)} - abstract == {
         type(thing) for thing in values() if type(thing) in exported
     }
