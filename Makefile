@@ -53,7 +53,7 @@ caption: $(VENV)/cli
 
 # Train on a tenth of CMUdict (about four minutes on two cores), print the card of the model, pronounce words that it has never
 # seen, and export it for programs without regard. An interrupted training is resumed, and a finished one is not repeated.
-pronounce: $(VENV)/cli $(VENV)/onnx
+pronounce: $(VENV)/lexicon $(VENV)/onnx
 	$(BIN)/regard train data/cmudict/words.dict --task pronunciation \
 	    --licence "BSD-2-Clause (Carnegie Mellon University)" --out $(SPEAKER)
 	$(BIN)/regard pronounce --card $(SPEAKER)
@@ -119,4 +119,8 @@ $(VENV)/biome: $(VENV)/pyvenv.cfg
 # An editable install, so that changes in Python take effect at once; repeated when its inputs change.
 $(VENV)/cli $(VENV)/onnx $(VENV)/dev $(VENV)/docs: $(VENV)/build pyproject.toml $(KITS:=/pyproject.toml) native/CMakeLists.txt $(KERNELS)
 	$(PIP) --no-build-isolation --editable '.[$(@F)]' $(if $(filter-out cli onnx,$(@F)),$(addprefix --editable ,$(KITS)))
+	@touch $@
+
+$(VENV)/lexicon: $(VENV)/cli kits/lexicon/pyproject.toml
+	$(PIP) --no-build-isolation --editable kits/lexicon
 	@touch $@

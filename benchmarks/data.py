@@ -267,8 +267,8 @@ def gruut(language: str, most: int = GRUUT_WORDS) -> Split[Words]:
     A tenth of the words is the test, a fiftieth validation. The words of a spelling family
     (`regard.seq2seq.corpus.spelling`) are in one part.
     """
-    from regard.pronunciation import read
     from regard.seq2seq.corpus.spelling import families
+    from regard_lexicon import read
 
     (path,) = unpacked(GRUUT[language]).glob(f"*/gruut_lang_{language}/lexicon.db")
     lexicon = read(path)

@@ -29,9 +29,9 @@ from record import save
 from trial import BEAM, Options, arguments, header, train
 
 from data import GRUUT, GRUUT_WORDS, Split, Words, cmudict_of_phonebox, gruut, run, without_stress
-from regard.pronunciation.recipes import EXTRAS, preset
 from regard.seq2seq import Seq2Seq
 from regard.seq2seq.export.folder import copied, export
+from regard_lexicon.recipes import EXTRAS, preset
 
 PHONEBOX = (
     ("Phonetisaurus, with stress", 8.88, 33.69),

@@ -8,8 +8,8 @@ those listed. PER is the sum of edit distances over the sum of lengths, each wor
 listed pronunciations (of several as near, the longest).
 
 The model is that of `preset`. It retrieves the most similar training words and reads their
-pronunciations (`regard.seq2seq.extras.translation_memory`); ``--memory 0`` is without. Its
-hypotheses are reranked by joint n-grams of letters and phonemes (`regard.seq2seq.extras.graphones`); ``--graphones 0``
+pronunciations (`regard_lexicon.extras.translation_memory`); ``--memory 0`` is without. Its
+hypotheses are reranked by joint n-grams of letters and phonemes (`regard_lexicon.extras.graphones`); ``--graphones 0``
 is without.
 
 The last line is of its probabilities, calibrated on the words for validation and measured on those of the test: the
@@ -35,9 +35,9 @@ from trial import BEAM, Options, Trained, arguments, header, train
 from data import Missing, Split, Words, cmudict, run
 from data import g2p_en as g2p_en_arrays
 from regard.commands.train.confidence import Confidence
-from regard.pronunciation.recipes import preset
 from regard.seq2seq import Seq2Seq
 from regard.seq2seq.evaluation.metrics import error_rate, exact
+from regard_lexicon.recipes import preset
 
 PUBLISHED = (
     ("Bisani and Ney 2008, joint n-grams", 5.88, 24.53),

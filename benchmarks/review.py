@@ -25,10 +25,10 @@ import numpy as np
 import phonebox
 from trial import header
 
+import regard_lexicon as pronunciation
 from data import CMUDICT, CMUDICT_SEED, Missing, Pair, run, unpacked
-from regard import pronunciation
 from regard.cli import main as regard
-from regard.pronunciation import Lexicon, Variant
+from regard_lexicon import Lexicon, Variant
 
 _KINDS = (
     ["AA", "AE", "AH", "AO", "AW", "AY", "EH", "ER", "EY", "IH", "IY", "OW", "OY", "UH", "UW"],

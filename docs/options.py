@@ -7,23 +7,21 @@ import pkgutil
 from collections.abc import Iterator
 from pathlib import Path
 
+from regard import _entry_points
 from regard.cli import VERBS
-from regard.commands.tasks import BUILT_IN, TASKS, task_type
 from regard.seq2seq.networks.families import FAMILIES
 from regard.seq2seq.networks.options import options_of
 
 PAGE = Path(__file__).with_name("options.md")
-HEAD = """\
-# The options of the command line
-
-`python docs/options.py` writes this page from the program. `regard VERB --help` has the same options, with examples.
-"""
+HEAD = "`python docs/options.py` writes this page from the program. `regard VERB --help` shows them, with examples."
 
 
 def parser_of(verb: str) -> argparse.ArgumentParser:
     """Return the parser of a verb."""
     parser = argparse.ArgumentParser(prog=f"regard {verb}", add_help=False)
-    pkgutil.resolve_name(VERBS[verb][0]).add_arguments(parser)
+    added = _entry_points.added("regard.verbs")
+    module = pkgutil.resolve_name(VERBS[verb][0]) if verb in VERBS else added[verb].load()
+    module.add_arguments(parser)
     return parser
 
 
@@ -75,16 +73,18 @@ def shared(verb: str, first: dict[str, str]) -> Iterator[str]:
     for row in (row for _, rows in groups(verb) for row in rows if first[row] != verb):
         repeated.setdefault(first[row], []).append(f"`{row.split()[1].strip('`')}`")
     for other, named in repeated.items():
-        yield f"As for [regard {other}](#regard-{other}): {', '.join(named)}."
+        page = "" if verb in VERBS or other not in VERBS else PAGE.name
+        yield f"As for [regard {other}]({page}#regard-{other}): {', '.join(named)}."
 
 
-def of_tasks() -> Iterator[str]:
-    """Yield the tables of the options of tasks that regard train has on demand."""
-    for name in [task for task in TASKS if task not in BUILT_IN]:
-        group = argparse.ArgumentParser(add_help=False).add_argument_group()
-        task_type(name).add_arguments(group)
-        rows = [f"| {names(action)} | {cell(action.help or '')} |" for action in group._group_actions]
-        yield table(f"option of `--task {name}`", rows)
+def of_tasks(distribution: str) -> Iterator[str]:
+    """Yield the tables of the options that the tasks of a distribution add to regard train."""
+    for name, point in _entry_points.added("regard.tasks").items():
+        if _entry_points.distribution(point) == distribution:
+            group = argparse.ArgumentParser(add_help=False).add_argument_group()
+            point.load().add_arguments(group)
+            rows = [f"| {names(action)} | {cell(action.help or '')} |" for action in group._group_actions]
+            yield from (f"## regard train --task {name}", table("option", rows))
 
 
 def networks() -> Iterator[str]:
@@ -99,16 +99,33 @@ def networks() -> Iterator[str]:
         yield table(f"`--network` with `--family {name}`", rows)
 
 
-def page() -> str:
-    """Return the page."""
-    blocks = [HEAD.strip()]
-    first: dict[str, str] = {}
-    for verb, (_, summary) in VERBS.items():
-        blocks += [f"## regard {verb}", f"{summary[0].upper()}{summary[1:]}.", *tables(verb, first)]
-        blocks += shared(verb, first)
-        blocks += [*of_tasks(), *networks()] if verb == "train" else ()
-    return "\n\n".join(blocks) + "\n"
+def verbs_of(distribution: str) -> dict[str, str]:
+    """Return the verbs of a distribution with what they do."""
+    if distribution == "regard":
+        return {verb: f"{summary[0].upper()}{summary[1:]}." for verb, (_, summary) in VERBS.items()}
+    points = _entry_points.added("regard.verbs").items()
+    mine = [name for name, point in points if _entry_points.distribution(point) == distribution]
+    return {name: parser_of(name).description or "" for name in mine}
+
+
+def blocks_of(distribution: str, first: dict[str, str]) -> Iterator[str]:
+    """Yield the headings, sentences and tables of the verbs of a distribution."""
+    for verb, sentence in verbs_of(distribution).items():
+        yield from (f"## regard {verb}", sentence, *tables(verb, first), *shared(verb, first))
+        yield from networks() if verb == "train" else ()
+
+
+def pages() -> dict[Path, str]:
+    """Return the pages of regard and of the installed distributions that have verbs, by their files."""
+    first = dict[str, str]()
+    made = {PAGE: ["# The options of the command line", HEAD, *blocks_of("regard", first)]}
+    others = {_entry_points.distribution(point) for point in _entry_points.added("regard.verbs").values()}
+    for name in sorted(others):
+        head = [f"# The options of {name}", HEAD, *of_tasks(name)]
+        made[PAGE.with_name(f"options-{name}.md")] = [*head, *blocks_of(name, dict(first))]
+    return {path: "\n\n".join(blocks) + "\n" for path, blocks in made.items()}
 
 
 if __name__ == "__main__":
-    PAGE.write_text(page(), encoding="utf-8")
+    for path, text in pages().items():
+        path.write_text(text, encoding="utf-8")

@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
-from importlib.metadata import EntryPoint, entry_points
-from typing import Any
+import sys
+from collections.abc import Mapping
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
 from regard import _check
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 __all__ = ["added", "distribution", "load"]
 
 
-def added(group: str) -> dict[str, EntryPoint]:
+def added(group: str) -> Mapping[str, EntryPoint]:
     """Return the entry points of a group, such as "regard.tasks", by their names."""
+    return _added(group, tuple(sys.path))
+
+
+@cache  # what is installed while a process runs is found by the next
+def _added(group: str, path: tuple[str, ...]) -> Mapping[str, EntryPoint]:
+    """Return the entry points on a search path."""
+    from importlib.metadata import entry_points  # takes as long as all other modules of a short command
+
     points: dict[str, EntryPoint] = {}
     for point in entry_points(group=group):
         first = points.setdefault(point.name, point)

@@ -68,8 +68,6 @@ _TABLE: dict[tuple[str, ...], str] = {
     ),
     ("everything runs on the processor",): "gpu gpus gpu-ranks device devices d cuda use-cuda cpu fp16",
     ("OPENBLAS_NUM_THREADS sets the number of threads",): "threads workers num-workers cpu-threads",
-    ("--extras translation_memory=N",): "memory translation-memory fuzzy-match",
-    ("--extras graphones=N",): "joint graphones joint-ngrams",
     ("options are given on the command line",): "config c yaml",
     ("--references",): "refs",
     ("--hypotheses",): "hyps",

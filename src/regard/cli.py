@@ -2,7 +2,8 @@
 
 A verb is a module (or, named "module:object", an object in one) with two functions, `add_arguments(parser)` and
 `run(args) -> int`; a third, `add_chosen(parser, arguments)`, adds the options that depend on what is given. It is
-imported only when it is used, so that `regard --help` is fast.
+imported only when it is used, so that `regard --help` is fast. Other distributions add verbs by entry points of the
+group "regard.verbs".
 """
 
 import argparse
@@ -42,18 +43,6 @@ VERBS = {
     "align": ("regard.commands.align", "link the words of sentences and their translations"),
     "export": ("regard.commands.export", "write a model as ONNX files, for programs without regard"),
     "evaluate": ("regard.commands.evaluate.run", "measure models on test pairs"),
-    "pronounce": (
-        "regard.commands.pronunciation.pronounce",
-        "write the phones of words, from a dictionary and a trained model",
-    ),
-    "lexicon": (
-        "regard.commands.pronunciation.lexicon",
-        "describe a pronunciation dictionary, or write it in another format",
-    ),
-    "review": (
-        "regard.commands.pronunciation.review",
-        "list the entries of a pronunciation dictionary that models doubt",
-    ),
     "curve": ("regard.commands.curve", "draw the learning curves of a training log"),
 }
 
@@ -232,11 +221,11 @@ def _parse(arguments: list[str], verb: str | None) -> tuple[Any, argparse.Namesp
     parser.add_argument("--version", action="version", version=f"regard {__version__}")
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
     module = chosen = None
-    for name, (target, summary) in VERBS.items():
+    for name, (load, summary) in _verbs(verb).items():
         sentence = f"{summary[0].upper()}{summary[1:]}."
         subparser = verbs.add_parser(name, help=summary, description=sentence, allow_abbrev=False)
         if name == verb:
-            module, chosen = pkgutil.resolve_name(target), subparser
+            module, chosen = load(), subparser
             module.add_arguments(subparser)
             getattr(module, "add_chosen", _nothing)(subparser, arguments)
             subparser.read_marked()
@@ -251,6 +240,24 @@ def _parse(arguments: list[str], verb: str | None) -> tuple[Any, argparse.Namesp
     chosen.check_options(rest)
     # File names after "--" may begin with a dash.
     return module, (chosen.parse_args if "--" in rest else chosen.parse_intermixed_args)(rest)
+
+
+def _verbs(verb: str | None) -> dict[str, tuple[Callable[[], Any], str]]:
+    """Return how verbs are imported, and what they do; of other distributions, too, unless one of regard is given."""
+    verbs: dict[str, tuple[Callable[[], Any], str]] = {
+        name: (functools.partial(pkgutil.resolve_name, target), summary)
+        for name, (target, summary) in VERBS.items()
+    }
+    if verb in VERBS:
+        return verbs
+    from regard import _entry_points
+
+    others = {
+        name: (functools.partial(_entry_points.load, point), f"of {_entry_points.distribution(point)}")
+        for name, point in _entry_points.added("regard.verbs").items()
+        if name not in VERBS
+    }
+    return {**verbs, **others}
 
 
 def _nothing(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> None:

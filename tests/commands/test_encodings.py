@@ -7,7 +7,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from regard import pronunciation
 from regard.cli import main
 from regard.seq2seq import Seq2Seq
 
@@ -51,13 +50,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 COMMANDS = {
     "train": "train pairs.tsv --steps 1 --out run",
-    "train with a preset": "train words.dict --task pronunciation --steps 1 --out sounds",
     "translate": "translate text.safetensors lines.txt",
     "align": "align text.safetensors pairs.tsv",
     "evaluate": "evaluate text.safetensors pairs.tsv",
     "evaluate files": "evaluate --hypotheses gold.txt --references gold.txt --sources lines2.txt",
-    "pronounce": "pronounce words.safetensors words.txt --lexicon words.dict",
-    "lexicon": "lexicon words.dict",
     "explain": "explain numbers.csv",
 }
 
@@ -74,18 +70,3 @@ def test_every_verb_that_reads_text_has_the_option(
     assert main(command) == 2, "it is not UTF-8"
     assert "--encoding" in capsys.readouterr().err
     assert main([*command, "--encoding", "windows-1252"]) == 0
-
-
-@pytest.mark.parametrize("encoding", ["utf-16", "utf-8-sig"])
-def test_dictionaries_of_every_kind_may_have_a_byte_order_mark(tmp_path: Path, encoding: str) -> None:
-    path = tmp_path / "dictionary"
-    for text, format in (
-        ("".join(f"{word}\t{' '.join(word)}\n" for word in WORDS), "tsv"),
-        ('{"café": "kafe"}', "misaki"),
-    ):
-        path.write_bytes(text.encode(encoding))
-        lexicon = pronunciation.read(path)
-        assert lexicon.format == format
-        assert "café" in lexicon
-    (tmp_path / "tokens.txt").write_bytes("é 0\n".encode(encoding))
-    assert pronunciation.read_symbols(tmp_path / "tokens.txt") == {"é": 0}

@@ -322,33 +322,6 @@ def test_lines_of_text_with_one_source_are_alternatives(
     assert rows(out, "exact %")["h"][-2:] == ["50.0", f"{100 / 6:.1f}"]
 
 
-def test_rates_of_phonemes_are_wer_and_per(capsys: pytest.CaptureFixture[str]) -> None:
-    (
-        write("words", "read", "cat", "cat"),
-        write("right", "R IY D", "K AE D", "K A"),
-        write("h", "R IY D", "K AE T"),
-    )
-    arguments = ["--hypotheses", "h", "--references", "right", "--sources", "words", "--alternatives"]
-    out, _ = run_evaluate(
-        capsys, *arguments, "--task", "pronunciation", "--json", "it.json", "--measure", "wer"
-    )
-    assert rows(out, "PER %")["h"] == ["50.0", f"{100 / 6:.1f}"]
-    assert "exact" not in out.split("\n\n")[1]
-    (scores,) = json.loads(Path("it.json").read_text())["models"]
-    assert (scores["wer"], scores["per"]) == (0.5, pytest.approx(1 / 6))
-
-
-@pytest.mark.usefixtures("parrots")
-@pytest.mark.parametrize("card", [None, {"task": "pronunciation"}])
-def test_a_model_of_a_dictionary_is_measured_by_wer_and_per(
-    card: dict[str, str] | None, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(Parrot, "card", card)
-    write("model", "none", "cat\tK A"), write("test", "cat\tK A T")
-    out, _ = run_evaluate(capsys, "model", "test")
-    assert ("WER" in out, "exact %" in out) == (card is not None, card is None)
-
-
 @pytest.mark.usefixtures("parrots")
 @pytest.mark.parametrize("pack", [bytes, gzip.compress])
 def test_standard_input_is_a_file(

@@ -109,7 +109,8 @@ def test_another_task_is_trained_evaluated_and_exported(
     model = Seq2Seq.load("run")
     assert (model.source, model.target) == ("characters", "characters")
     test = model.card["measured"]["answers"]
-    assert model.card == {"task": "reversed", "measured": {"answers": test}, "upper": False}
+    task = {"task": "reversed", "distribution": "reversed-lines"}
+    assert model.card == {**task, "measured": {"answers": test}, "upper": False}
     assert model.held_out is not None
     assert len(model.held_out) == test
 
@@ -157,7 +158,9 @@ def test_a_task_is_imported_when_it_is_used(capsys: pytest.CaptureFixture[str]) 
     assert main(["train", "pairs.tsv", "--out", "pairs", *SMALL]) == 0
     assert "reversed_lines" not in sys.modules
     assert main(["train", "--task", "reversed", "--help"]) == 0
-    assert "--upper" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "--upper" in out
+    assert ["--task", "reversed", "reversed-lines"] in [line.split() for line in out.splitlines()]
 
 
 def test_the_task_of_a_file_and_of_an_option_is_named(

@@ -1539,7 +1539,7 @@ BAD_OPTIONS_OF_ARRAYS = """
 --source vectors --size 2 --cell 4 | --cell needs --source images
 --source images --size 8 12 --links links | --links needs tokens in the source. --source images has none.
 --source images --size 8 12 --lower | --lower needs tokens in the source. --source images has none.
---source vectors --size 2 --extras graphones=3 | --extras needs tokens in the source. --source vectors has none.
+--source vectors --size 2 --extras lengths=3 | --extras needs tokens in the source. --source vectors has none.
 --source images --size 8 12 --no-lower |
     lower must not be given with a source of arrays: it is about the source's tokens.
 --source vectors --size 0 | size must be at least 1. Got 0 instead.

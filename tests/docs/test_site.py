@@ -53,9 +53,10 @@ def test_the_diagram_has_two_colours_for_each_name_and_uses_each() -> None:
 
 
 def test_the_page_of_options_is_made_of_the_program() -> None:
-    page = runpy.run_path(str(DOCS / "options.py"))["page"]
-    written = (DOCS / "options.md").read_text(encoding="utf-8")
-    assert written == page(), "python docs/options.py writes the page"
+    pages = runpy.run_path(str(DOCS / "options.py"))["pages"]()
+    assert DOCS / "options.md" in pages
+    for path, text in pages.items():
+        assert path.read_text(encoding="utf-8") == text, "python docs/options.py writes the pages"
 
 
 def described() -> set[str]:
@@ -92,7 +93,7 @@ def test_the_reference_describes_every_public_function_and_class() -> None:
 
 def test_the_links_between_pages_lead_to_files() -> None:
     notebooks = [*(DOCS / "notebooks").glob("*.py"), DOCS / "gallery.py"]
-    for page in [ROOT / "README.md", *DOCS.rglob("*.md"), *notebooks]:
+    for page in [ROOT / "README.md", *DOCS.rglob("*.md"), *ROOT.glob("kits/*/**/*.md"), *notebooks]:
         text = page.read_text(encoding="utf-8")
         if page.suffix == ".py":  # Markdown is in its comments
             text = "\n".join(line for line in text.splitlines() if line.startswith("#"))
@@ -122,12 +123,15 @@ def test_a_line_of_code_is_found_in_a_fence_and_by_its_indentation() -> None:
 
 def anchors(page: Path) -> set[str]:
     """The anchors of the headings of a page, as GitHub makes them."""
-    headings = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    text = page.read_text(encoding="utf-8")
+    if included := re.match(r"```\{include\} (\S+)", text):
+        return anchors(page.parent / included[1])
+    headings = re.findall(r"^#+ (.*)$", text, flags=re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
 def test_the_links_to_headings_lead_to_headings() -> None:
-    pages = [ROOT / "README.md", *DOCS.rglob("*.md")]
+    pages = [ROOT / "README.md", *DOCS.rglob("*.md"), *ROOT.glob("kits/*/**/*.md")]
     for page in pages:
         for target, heading in re.findall(r"\]\(([\w./-]*)#([^)\s]+)\)", page.read_text(encoding="utf-8")):
             path = (page.parent / target) if target else page
@@ -138,7 +142,7 @@ def test_the_links_to_headings_lead_to_headings() -> None:
 def test_each_promise_about_untrusted_files_names_tests_that_exist() -> None:
     text = (ROOT / "SECURITY.md").read_text("utf-8")
     rows = [line for line in text.splitlines() if line.startswith("| ") and not line.startswith("| promise")]
-    named = [re.findall(r"`(tests/[\w/]+\.py)`", row) for row in rows]
+    named = [re.findall(r"`((?:kits/\w+/)?tests/[\w/]+\.py)`", row) for row in rows]
     assert rows
     assert all(named)
     assert all((ROOT / path).is_file() for paths in named for path in paths)

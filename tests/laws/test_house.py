@@ -242,7 +242,6 @@ def test_the_package_itself_only_imports() -> None:
 
 SUBPACKAGES = {  # and one name of each that must be available without another import
     "nn": "nn.linear",
-    "pronunciation": "pronunciation.read",
     "seq2seq": "seq2seq.Seq2Seq, regard.seq2seq.evaluation.metrics.bleu",
     "show": "show.terminal.heatmap, regard.show.figures.curves",
 }
@@ -382,7 +381,7 @@ def member_faults(name: str, cls: type, *, complete: bool) -> list[str]:
 def test_every_public_name_has_a_docstring() -> None:
     """With all sections that apply, if a page of the reference shows it: those of dictionaries are a kit's."""
     faults = []
-    exported = objects_of([name for name in EXPORTING if name != "regard.pronunciation"])
+    exported = objects_of(EXPORTING)
     for name, thing in objects_of(PUBLIC).items():
         found = doc_faults(thing) if name in exported else summary_faults(inspect.getdoc(thing) or "")
         faults += [f"{name}: {fault}" for fault in found]

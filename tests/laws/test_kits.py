@@ -26,10 +26,10 @@ from test_house import (
 )
 
 kits = pytest.mark.parametrize("kit", KITS, ids=[kit.name for kit in KITS])
+# Private modules for regard and its kits: the form of errors, sums of products, untrusted text and files, threads.
 SHARED = {
-    "regard._check",
-    "regard._einsum",
-}  # modules for regard and its kits: the form of errors, sums of products
+    f"regard._{name}" for name in ("check", "einsum", "characters", "files", "lines", "signals", "threads")
+}
 
 
 def project(folder: Path) -> dict[str, object]:
@@ -76,12 +76,14 @@ def test_the_names_that_a_kit_exports_are_described(kit: Path) -> None:
 
 @pytest.mark.slow
 @kits
-def test_the_examples_of_a_kit_run(kit: Path) -> None:
+def test_the_examples_of_a_kit_run(kit: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In an empty directory: examples may write files."""
+    monkeypatch.chdir(tmp_path)
     package = installed(kit)
     names = [".".join(path.relative_to(kit).with_suffix("").parts) for path in files_of(kit)]
     modules = [importlib.import_module(f"{kit.name}.{name}") for name in names if name != "__init__"]
     assert [doctest.testmod(module, optionflags=OPTIONS).failed for module in [package, *modules]] == [
         0
     ] * len(names)
-    page = kit.parents[1] / "README.md"
-    assert run_page(page.read_text(encoding="utf-8"), str(page)) == []
+    for page in [kit.parents[1] / "README.md", *(kit.parents[1] / "docs").glob("*.md")]:
+        assert run_page(page.read_text(encoding="utf-8"), str(page)) == []

@@ -16,8 +16,6 @@ from types import ModuleType
 import pytest
 
 from regard.cli import main
-from regard.pronunciation import Lexicon, Pronouncer, prepare
-from regard.seq2seq import Seq2Seq
 from regard.seq2seq.corpus.pairs import read_pairs
 from regard.seq2seq.corpus.spelling import families
 from regard.seq2seq.evaluation.metrics import error_rate
@@ -89,18 +87,7 @@ def test_spelling_families_do_not_depend_on_the_order_of_accents() -> None:
     ]
 
 
-def test_names_of_columns_and_words_of_a_pronouncer_may_be_piled(tmp_path: Path) -> None:
+def test_names_of_columns_may_be_piled(tmp_path: Path) -> None:
     path = tmp_path / "pairs.csv"
     path.write_text(f"{PILED[:10_001]},En,De\n1,a,b\n", "utf-8")
     assert [*read_pairs(str(path), columns=("en", "de"))] == [("a", "b")]
-    model = Seq2Seq(epochs=1, source="characters", target="tokens").fit(["ab", "ba"], ["A B", "B A"])
-    pronouncer = Pronouncer(model, Lexicon([("a", ["X"])]))
-    assert pronouncer(PILED[:10_001]).source == "skipped"
-    assert pronouncer.codepoints(f"a {PILED[:10_001]}")[0][0] == ord("X")
-
-
-@pytest.mark.parametrize("format", ["pls", "misaki"])
-def test_a_pronunciation_that_cannot_be_read_again_is_left_out(format: str) -> None:
-    prepared = prepare(Lexicon([("a", ["a" + "\u0301\u0323" * 49] * 20), ("b", ["b"])]), format)
-    assert ([*prepared.lexicon], prepared.lost) == (["b"], ("a",))
-    assert "at most 1,000 characters" in prepared.left_out[0].reason

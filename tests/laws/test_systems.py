@@ -119,7 +119,7 @@ class TestFilesInUse:
     @pytest.mark.slow
     def test_a_model_is_saved_over_the_file_that_it_was_loaded_from(self, tmp_path: Path) -> None:
         path = tmp_path / "model.safetensors"
-        Seq2Seq(epochs=1, extras={"translation_memory": 1}).fit(["a b", "b c"], ["x y", "y z"]).save(path)
+        Seq2Seq(epochs=1, extras={"similar": 1}).fit(["a b", "b c"], ["x y", "y z"]).save(path)
         loaded = Seq2Seq.load(path)
         before = loaded.translate(["a b"])
         loaded.save(path)

@@ -259,14 +259,22 @@ UNFIT = f"{CONFIG}the network must read what its source returns. It reads "
         ("set", {"config": changed(source_tokens=3)}, f"{CONFIG}source_tokens must be 0 for"),
         ("set", {"config": inputs_changed(size=2)}, ""),
         ("images", {"config": inputs_changed(height=2**12)}, ""),
-        ("set", {"graphones": {"order": 2}}, f"{CONFIG}graphones needs a source of tokens"),
-        ("images", {"translation_memory": {}}, f"{CONFIG}translation_memory needs a source of tokens"),
+        (
+            "set",
+            {"extras": {"lengths": "own-extras"}, "lengths": {"option": 2}},
+            f"{CONFIG}lengths needs a source of tokens",
+        ),
+        (
+            "images",
+            {"extras": {"similar": "own-extras"}, "similar": {}},
+            f"{CONFIG}similar needs a source of tokens",
+        ),
         (
             "set",
             {"data": {"source.tokens": b"a\nb"}},
             "its source is damaged: a source of arrays has no data.",
         ),
-        ("set", {"data": {"graphones.tokens": b"a\nb"}}, "'graphones.tokens' is unknown"),
+        ("set", {"data": {"lengths.tokens": b"a\nb"}}, "'lengths.tokens' is unknown"),
     ],
 )
 def test_damaged_files(kind: str, damage: dict[str, Any], text: str, tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from own_extras import Similar
 from scipy.special import logsumexp
 
 from regard.cli import main
@@ -22,7 +23,6 @@ from regard.seq2seq.decoding.forced import force
 from regard.seq2seq.decoding.hypothesis import Hypothesis, Scoring
 from regard.seq2seq.decoding.sampling import sample
 from regard.seq2seq.ensemble import EnsembleNetwork
-from regard.seq2seq.extras.translation_memory import TranslationMemory
 from regard.seq2seq.networks.base import Network, Predictor, Stepper
 from regard.seq2seq.networks.recurrent.config import RecurrentConfig
 from regard.seq2seq.networks.recurrent.network import RecurrentNetwork
@@ -260,8 +260,8 @@ def test_without_attention() -> None:
     assert translation.alignment.shape[1] == 3
 
 
-def test_all_models_use_the_translation_memory() -> None:
-    models = [learned(extras={"translation_memory": 1}, seed=seed) for seed in (1, 2)]
+def test_all_models_use_what_appends_tokens() -> None:
+    models = [learned(extras={"similar": 1}, seed=seed) for seed in (1, 2)]
     translation = Ensemble(models).translate(["one three"])[0]
     assert translation.retrieved == models[0].translate(["one three"])[0].retrieved
     assert translation.retrieved_weights is not None
@@ -277,10 +277,8 @@ def test_held_out_pairs_do_not_depend_on_the_seed() -> None:
 
 
 def other_memory(folder: Path) -> Seq2Seq:
-    model = learned(extras={"translation_memory": 1}).model
-    write_model(
-        folder / "it", model._replace(extras={"translation_memory": TranslationMemory(1, [[4]], [[4]])})
-    )
+    model = learned(extras={"similar": 1}).model
+    write_model(folder / "it", model._replace(extras={"similar": Similar(1, [([4], [4])])}))
     return Seq2Seq.load(folder / "it")
 
 
@@ -289,11 +287,11 @@ def other_memory(folder: Path) -> Seq2Seq:
     [
         ({}, {"lower": False}, "read sources in the same way"),
         ({}, {"target": "tokens"}, "know the same tokens of the target"),
-        ({}, {"extras": {"translation_memory": 1}}, "have the same translation_memory, or none"),
+        ({}, {"extras": {"similar": 1}}, "have the same similar, or none"),
         (
-            {"extras": {"translation_memory": 1}},
-            {"extras": {"translation_memory": 2}},
-            "have the same translation_memory, or none",
+            {"extras": {"similar": 1}},
+            {"extras": {"similar": 2}},
+            "have the same similar, or none",
         ),
     ],
 )
@@ -310,8 +308,8 @@ def test_models_that_do_not_go_together_are_rejected(
 
 
 def test_invalid_ensembles_are_rejected(three: list[Seq2Seq], tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="have the same translation_memory, or none"):
-        Ensemble([learned(extras={"translation_memory": 1}), other_memory(tmp_path)])
+    with pytest.raises(ValueError, match="have the same similar, or none"):
+        Ensemble([learned(extras={"similar": 1}), other_memory(tmp_path)])
     with pytest.raises(ValueError, match=r"at least one\. Got none"):
         Ensemble([])
     with pytest.raises(TypeError, match=r"a sequence of translators\. Got Seq2Seq"):
@@ -325,9 +323,7 @@ def test_invalid_ensembles_are_rejected(three: list[Seq2Seq], tmp_path: Path) ->
     ):
         Ensemble(three).align(LEFT, TARGETS, posterior=True)
     with pytest.raises(ValueError, match="coverage_penalty must be 0"):
-        Ensemble([learned(extras={"translation_memory": 1})]).translate(
-            ["one"], scoring=Scoring(coverage_penalty=0.1)
-        )
+        Ensemble([learned(extras={"similar": 1})]).translate(["one"], scoring=Scoring(coverage_penalty=0.1))
 
 
 # ----------------------------------------------------------------------------------------------------- commands

@@ -114,8 +114,8 @@ OPTIONS: dict[str, dict[str, Any]] = {
         "family": "transformer",
         "network": {"model_size": 8, "heads": 2, "feedforward_size": 8, "encoder_layers": 1},
     },
-    "memory": {"extras": {"translation_memory": 2}},
-    "graphones": {"extras": {"graphones": 2}},
+    "memory": {"extras": {"similar": 2}},
+    "lengths": {"extras": {"lengths": 2}},
     "words": {"source": "words", "target": "words", "lower": False},
 }
 
@@ -192,7 +192,7 @@ def test_names_of_special_tokens_are_learned() -> None:
 
 def test_only_the_starts_of_targets_are_starts() -> None:
     options: dict[str, Any] = {"source": "tokens", "target": "tokens", "epochs": 1}
-    model = Seq2Seq(extras={"translation_memory": 1}, **options).fit(["<s> b", "c d"], ["x <s>", "y"])
+    model = Seq2Seq(extras={"similar": 1}, **options).fit(["<s> b", "c d"], ["x <s>", "y"])
     (one,) = model.translate(["<s> e"])
     assert (one.source, one.retrieved, one.starts) == (("<s>", "e", "</s>"), ("<s>", "x", "<s>"), (3,))
     assert sentence(one)["source"] == ["<s>", "e", "</s>", "retrieved:", "x", "<s>"]

@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 import pytest
 from errors import assert_raises, error, transcript
+from own_extras import Similar
 
 from regard.seq2seq import Seq2Seq, TrainingConfig, translator
 from regard.seq2seq.corpus.batching import Corpus, EncodedPair, Links
 from regard.seq2seq.corpus.pairs import Pair
 from regard.seq2seq.corpus.splits import hold_out
 from regard.seq2seq.decoding.forced import force
-from regard.seq2seq.extras.translation_memory import TranslationMemory
 from regard.seq2seq.sources import Source, Spec
 from regard.seq2seq.sources.text.tokenizers import Tokenizer
 from regard.seq2seq.sources.text.vocabulary import END, UNKNOWN
@@ -231,10 +231,8 @@ def test_a_checkpoint_is_removed_where_it_was_written(tmp_path: Path) -> None:
 
 
 def test_sizes_are_checked_before_slow_work(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(TranslationMemory, "learn", None)  # a call of it would fail
-    model = Seq2Seq(
-        family="transformer", extras={"translation_memory": 1, "graphones": 3}, network={"heads": 256}
-    )
+    monkeypatch.setattr(Similar, "learn", None)  # a call of it would fail
+    model = Seq2Seq(family="transformer", extras={"similar": 1, "lengths": 3}, network={"heads": 256})
     with pytest.raises(ValueError, match="model_size must be a multiple of heads = 256"):
         model.fit(["a"] * 9, ["b"] * 9)
 

@@ -32,10 +32,10 @@ from regard.commands.options import first_given
 from regard.commands.read_lines import WINDOW, Failed, Failures, read_blocks, results
 from regard.commands.tasks import recognising
 from regard.seq2seq.alignment.links import links, merge, of_words, spell, word_numbers
+from regard.seq2seq.alignment.monotonic import align_pairs
 from regard.seq2seq.alignment.symmetrize import METHODS, posterior_product, symmetrize
 from regard.seq2seq.corpus.pairs import check_sides, no_pair
 from regard.seq2seq.corpus.tables import COMPARED, Record, is_csv, note_header, records
-from regard.seq2seq.extras.graphones import align_pairs
 from regard.seq2seq.sources import Example
 from regard.seq2seq.sources.text.tokenizers import Tokenizer
 from regard.seq2seq.storage.model_file import model_file

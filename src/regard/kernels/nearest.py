@@ -1,7 +1,7 @@
 """N-grams of texts, and the sequences most similar to queries, in the library: `source/library/nearest.cpp`.
 
-`regard.seq2seq.extras` computes the same in NumPy and SciPy. Letters: R queries, G n-grams, N entries of a text, P
-sequences, M tokens of another text.
+Callers compute the same in NumPy and SciPy where there is no library. Letters: R queries, G n-grams, N entries of a
+text, P sequences, M tokens of another text.
 """
 
 from __future__ import annotations

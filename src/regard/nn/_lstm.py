@@ -153,8 +153,8 @@ def lstm(
 
     References
     ----------
-    Hochreiter and Schmidhuber 1997, "Long Short-Term Memory"; Graves and Schmidhuber 2005, "Framewise phoneme
-    classification with bidirectional LSTM".
+    Hochreiter and Schmidhuber 1997, "Long Short-Term Memory"; Gers, Schmidhuber and Cummins 2000, "Learning to Forget:
+    Continual Prediction with LSTM".
 
     Examples
     --------

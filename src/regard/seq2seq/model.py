@@ -76,10 +76,8 @@ class Seq2Seq(Translator):
         How subwords are found: the most probable pieces (Kudo 2018; the default), or pairs that are merged one after
         the other (Sennrich, Haddow and Birch 2016, byte-pair encoding).
     extras : mapping of str to int, optional
-        Parts next to the network, by name. ``{"translation_memory": n}`` appends the targets of the n most similar
-        training pairs to each source (`regard.seq2seq.extras.translation_memory`). ``{"graphones": n}`` reranks the
-        hypotheses of a beam by joint n-grams of source and target tokens, for targets that follow their source from
-        left to right, as sounds follow letters; n is 12 at most, 8 is plenty (`regard.seq2seq.extras.graphones`).
+        Parts next to the network, by name, each with its option: those of installed distributions
+        (`regard.seq2seq.extras`), which append tokens to sources or rerank the hypotheses of a beam.
     max_tokens : int
         Longer pairs are left out of training.
     epochs : int, optional

@@ -479,7 +479,7 @@ def test_a_file_that_leaves_carries_its_error_rate(
 def test_files_that_make_more_errors_than_the_model_need_force(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    model = with_held_out(tmp_path, extras={"graphones": 2}, epochs=20)
+    model = with_held_out(tmp_path, extras={"lengths": 2}, epochs=20)
     assert any(
         one.text != other.text
         for one, other in zip(model.translate(lines(30)), model.translate(lines(30), beam=1), strict=True)
@@ -496,9 +496,9 @@ def test_files_that_make_more_errors_than_the_model_need_force(
 def test_extras_whose_cost_is_unknown_are_not_left_out(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    trained(extras={"graphones": 2}).save(tmp_path / "model.safetensors")
+    trained(extras={"lengths": 2}).save(tmp_path / "model.safetensors")
     told = refused([str(tmp_path), "--onnx", str(tmp_path / "app"), "--without-extras"], capsys)
-    assert told.startswith("what leaving out graphones costs is unknown: this model has no held-out words; ")
+    assert told.startswith("what leaving out lengths costs is unknown: this model has no held-out words; ")
 
 
 # ---------------------------------------------------------------------------------------------- models of arrays
@@ -646,29 +646,29 @@ def test_an_input_of_ones_own_is_exported_by_its_one_method(
 def test_extras_are_left_out_on_purpose_only_and_the_cost_is_measured(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    model = trained(extras={"graphones": 2, "translation_memory": 1})
+    model = trained(extras={"lengths": 2, "similar": 1})
     model.save(tmp_path / "model.safetensors")
     arguments = [str(tmp_path), "--onnx", str(tmp_path / "app")]
     told = refused(arguments, capsys)
-    assert "the translation memory and the reranker graphones" in told
+    assert "similar and lengths" in told
     assert "--without-extras" in told
     assert not (tmp_path / "app").exists()
     test = written(tmp_path, [f"{source}\t{target}" for source, target in PAIRS])
     assert main(["export", *arguments, "--without-extras", "--test", test]) == 0
     table = capsys.readouterr().out.split("\n\n")[1].splitlines()
     assert [line.split("  ")[0].strip() or line.strip() for line in table[1:]]
-    assert "with translation memory and graphones, beam 5" in table[1]
+    assert "with similar and lengths, beam 5" in table[1]
     own = model.translate([source for source, _ in PAIRS])
     exact = np.mean([one.text == target for one, (_, target) in zip(own, PAIRS, strict=True)])
     assert float(table[1].split()[-2]) == pytest.approx(100 - 100 * exact, abs=0.01)
     settings = json.loads((tmp_path / "app" / "model.json").read_text("utf-8"))
-    assert settings["left_out"] == ["translation_memory", "graphones"]
+    assert settings["left_out"] == ["similar", "lengths"]
     assert settings["network"]["source_tokens"] == len(settings["source"]["tokens"])
 
 
 def test_a_calibration_is_carried_on_unless_it_is_of_extras_that_are_left_out() -> None:
     calibration = Calibration(0.5, 1.0, 0.25, 5, 40, -1e3)
-    for extras, carried in (({}, True), ({"graphones": 2}, False)):
+    for extras, carried in (({}, True), ({"lengths": 2}, False)):
         model = trained(extras=extras, epochs=1)
         assert "calibration" not in files.described(model.model)
         model.calibration = calibration

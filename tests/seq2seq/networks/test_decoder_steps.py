@@ -62,7 +62,7 @@ def test_the_steps_of_an_own_translation_have_its_tokens(model: Seq2Seq) -> None
 
 @pytest.mark.slow
 def test_retrieved_tokens_are_read_too() -> None:
-    model = Seq2Seq(network=SIZES, extras={"translation_memory": 1}, epochs=2).fit(*PAIRS)
+    model = Seq2Seq(network=SIZES, extras={"similar": 1}, epochs=2).fit(*PAIRS)
     (translation,) = model.align(["two three one"], ["deux"])
     weights, read = translation.full_alignment()
     steps = model.decoder_steps(translation)

@@ -22,7 +22,7 @@ SMALL = {"model_size": 16, "heads": 2, "feedforward_size": 16, "encoder_layers":
 
 @pytest.fixture(
     scope="module",
-    params=[{}, pytest.param({"translation_memory": 2}, marks=pytest.mark.slow)],
+    params=[{}, pytest.param({"similar": 2}, marks=pytest.mark.slow)],
     ids=["plain", "memory"],
 )
 def model(request: pytest.FixtureRequest) -> Seq2Seq:

@@ -396,7 +396,7 @@ def test_there_is_a_target_for_each_source(kind: str) -> None:
 
 @every_array
 def test_options_of_tokens_are_refused(kind: str) -> None:
-    for options in ({"lower": True}, {"lower": False}, {"extras": {"graphones": 2}}):
+    for options in ({"lower": True}, {"lower": False}, {"extras": {"lengths": 2}}):
         text = error(ValueError, untrained, "recurrent", kind, **options)
         rule = "must not be given with a source of arrays: it is about the source's tokens."
         assert text == f"{next(iter(options))} {rule}"

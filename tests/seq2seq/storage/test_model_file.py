@@ -193,7 +193,8 @@ CASES = {
     "its version is '1', this program reads '2'": lambda good: metadata(good, version="1"),
     "its source is damaged: a vocabulary must have 1 tokens. Got 6 instead.": lambda good: metadata(
         good,
-        translation_memory='{"count": 1}',  # the target's 5 tokens must be source tokens then
+        extras='{"similar": "own-extras"}',
+        similar='{"count": 1}',  # the target's 5 tokens must be source tokens then
     ),
     "its configuration is incomplete or damaged": lambda good: metadata(good, config="{"),
     "its configuration is damaged: it must be a mapping. Got [] instead.": lambda good: metadata(

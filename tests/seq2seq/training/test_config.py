@@ -119,7 +119,7 @@ def test_the_identity_of_a_run_is_its_configuration() -> None:
         *({"family": "transformer"}, {"attention": False}, {"network": {"encoder": 8}}),
         *({"source": "tokens"}, {"target": "tokens"}, {"vocabulary": 9}, {"min_count": 2}, {"lower": False}),
         *({"normalization": "NFKC"}, {"subwords": "bpe", "target": "subwords"}, {"max_tokens": 9}),
-        *({"extras": {"graphones": 2}}, {"epochs": 2}, {"minutes": 2}, {"learning_rate": 1}, {"seed": 2}),
+        *({"extras": {"lengths": 2}}, {"epochs": 2}, {"minutes": 2}, {"learning_rate": 1}, {"seed": 2}),
         {"source": PICTURES},
         *({"source": PICTURES, "training": TrainingConfig(**{n: x.example})} for n, x in OPTIONS.items()),
     ]

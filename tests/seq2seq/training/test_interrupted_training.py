@@ -16,7 +16,7 @@ from regard.seq2seq.training.loop import Diverged
 SOURCES, TARGETS = ["a b", "b", "c a", "a c", "b b"], ["x y", "y", "z x", "x z", "y y"]
 OPTIONS: dict[str, Any] = {
     "training": TrainingConfig(epochs=3, learning_rate=0.05),
-    "extras": {"graphones": 2},
+    "extras": {"lengths": 2},
 }
 
 

@@ -298,7 +298,7 @@ def test_preparing_counts_as_training_and_leaves_a_step() -> None:
     pairs = [("ab", "X"), ("ac", "Y"), ("bc", "Z")]
     plain, extra = (
         begin(Seq2Seq(source="characters", extras=extras, minutes=1), pairs, pairs)
-        for extras in ({}, {"translation_memory": 1})
+        for extras in ({}, {"similar": 1})
     )
     assert plain.seconds == plain.prepared == 0
     assert extra.seconds == extra.prepared > 0

@@ -12,9 +12,6 @@ from hypothesis import strategies as st
 
 from regard._characters import as_cell, of_cell
 from regard.commands.array_files import read_table
-from regard.commands.pronunciation.review import _table
-from regard.pronunciation import Lexicon, write
-from regard.pronunciation.reviewing import Doubt
 from regard.show import page
 
 FORMULAS = ["=1+1", "+1;2", "-ing", "@x", '=HYPERLINK("x")', "-", "'=a", "\uff1d1", "-1+2", "=1\u00a02"]
@@ -37,17 +34,6 @@ def test_every_cell_is_read_back(text: str) -> None:
     cell = as_cell(text)
     assert of_cell(cell) == text
     assert not cell.startswith(STARTS) or float(cell) == float(text)
-
-
-def test_a_table_of_doubts_has_no_formula() -> None:
-    doubt = Doubt("=1+1", ("@", "b"), ("-", "b"), 1.5, 0.25)
-    assert [*_table([doubt], {("=1+1", ("@", "b")): "line 7"})][1] == "7\t'=1+1\t'@ b\t'- b\t1.500\t0.2500"
-
-
-def test_a_list_of_what_is_left_out_has_no_formula(tmp_path: Path) -> None:
-    write(Lexicon([("a", ["b"]), ("=x", ["@"])]), tmp_path / "words.txt", "sherpa-kokoro", symbols="b")
-    listed = (tmp_path / "words.txt.left-out.tsv").read_text("utf-8").splitlines()
-    assert listed[1].startswith("'=x\t'@\t")
 
 
 @pytest.mark.slow

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from regard.seq2seq.translator import Translator
 
 __all__ = [
-    *("BUILT_IN", "GROUP", "TASKS"),
-    *("naming_task", "recognising", "task_name", "task_names", "task_of", "task_type", "way"),
+    *("GROUP", "TASKS"),
+    *("naming_task", "owner", "recognising", "task_name", "task_names", "task_of", "task_type", "way"),
 ]
 
 GROUP = "regard.tasks"  # of the entry points of other distributions
@@ -27,11 +27,7 @@ GROUP = "regard.tasks"  # of the entry points of other distributions
 TASKS = {
     "pairs": "regard.commands.tasks.pairs:Pairs",
     "captions": "regard.commands.tasks.pairs:Captions",
-    "pronunciation": "regard.commands.pronunciation.task:PronunciationTask",
 }
-
-
-BUILT_IN = ("pairs", "captions")  # whose options regard train always has
 
 
 def task_names() -> list[str]:
@@ -59,14 +55,26 @@ def task_name(name: str) -> str:
 
 def task_of(model: Translator) -> type[Task]:
     """Return the task that a model was trained for, which its card names; else that of its source."""
-    name = (model.model.card or {}).get("task")
-    return task_type(name if isinstance(name, str) else model.model.source.task)
+    card = model.model.card or {}
+    name = card.get("task")
+    if not isinstance(name, str):
+        return task_type(model.model.source.task)
+    if name not in task_names():
+        rule = f"the model is of the task {name!r:.60} of {card.get('distribution')!r:.60}, which is not installed"
+        _check.fail(rule, hint="regard evaluate --task pairs measures its answers as text")
+    return task_type(name)
+
+
+def owner(name: str) -> str:
+    """Return the distribution that has a task."""
+    point = _entry_points.added(GROUP).get(name)
+    return "regard" if name in TASKS or point is None else _entry_points.distribution(point)
 
 
 def recognising(path: str | Path) -> tuple[type[Task], str] | None:
     """Return the first task of other distributions that reads a file, and what the file is; None if there is none."""
     for name in task_names() if str(path) != "-" else ():
-        with suppress(ImportError, OSError):
+        with suppress(ImportError, OSError, ValueError):
             task = task_type(name)
             if what := task.recognise(Path(path)):
                 return task, what

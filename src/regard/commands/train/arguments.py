@@ -9,12 +9,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from regard import _check
-from regard.commands import argument_types
+from regard import _check, _entry_points
+from regard.commands import argument_types, tasks
 from regard.commands.columns import add_columns
 from regard.commands.options import first_given
 from regard.commands.sources import add_source_options, make_source
-from regard.commands.tasks import BUILT_IN, task_name, task_names, task_type
+from regard.commands.tasks import TASKS, task_name, task_names, task_type
 from regard.commands.tasks.base import Task
 from regard.commands.tasks.pairs import Pairs
 from regard.seq2seq import extras
@@ -76,7 +76,7 @@ examples:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Describe the arguments of `regard train`."""
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.epilog = EXAMPLES
+    parser.epilog = EXAMPLES + _installed()
     parser.usage = "%(prog)s PAIRS [SECOND] [--valid FILE] [--test FILE] [--out PATH] [options]"
     add = parser.add_argument
     add(
@@ -95,6 +95,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_training(training)
     Pairs.add_arguments(training)
     add_networks(parser)
+
+
+def _installed() -> str:
+    """Return the tasks and extras of installed distributions, for the help."""
+    lines = [
+        f"  {f'--{option} {name}':<30}{_entry_points.distribution(point)}\n"
+        for option, group in (("task", tasks.GROUP), ("extras", extras.GROUP))
+        for name, point in _entry_points.added(group).items()
+    ]
+    return "".join(["\ninstalled with other distributions:\n", *lines]) if lines else ""
 
 
 def add_files(parser: argparse.ArgumentParser) -> None:
@@ -132,7 +142,7 @@ def add_networks(parser: argparse.ArgumentParser) -> None:
 
 def add_task(parser: argparse.ArgumentParser) -> None:
     """Add the choice of a task."""
-    built_in = "; ".join(f"{name}: {task_type(name).description}" for name in BUILT_IN)
+    built_in = "; ".join(f"{name}: {task_type(name).description}" for name in TASKS)
     parser.add_argument(
         "--task",
         type=task_name,
@@ -150,7 +160,7 @@ def add_chosen(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> Non
         x.removeprefix("--task=") for before, x in after if before == "--task" or x.startswith("--task=")
     ]
     for name in named[-1:]:
-        if name not in BUILT_IN and name in task_names():
+        if name not in TASKS and name in task_names():
             task_type(name).add_arguments(parser.add_argument_group(f"options of --task {name}"))
 
 
@@ -160,7 +170,7 @@ def option_of_task(option: str) -> str:
         of_task = argparse.ArgumentParser(add_help=False)
         with suppress(ImportError):
             task_type(name).add_arguments(of_task)
-        if name not in BUILT_IN and option in of_task._option_string_actions:
+        if name not in TASKS and option in of_task._option_string_actions:
             return f"{option} needs --task {name}"
     return ""
 
@@ -197,8 +207,7 @@ def add_extras(add: Any) -> None:
         action="extend",
         default=[],
         metavar="NAME=N",
-        help="translation_memory=N: append the targets of the N most similar training pairs to each source; "
-        "graphones=N: rerank by joint n-grams of source and target tokens, at most 12-grams (letters to sounds: 8)",
+        help="parts next to the network, of installed distributions, each with its option",
     )
 
 

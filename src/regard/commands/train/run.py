@@ -15,6 +15,7 @@ from typing import Any
 from regard import _check, _signals
 from regard.commands import drawing
 from regard.commands.summary import Measures
+from regard.commands.tasks import owner
 from regard.commands.tasks.base import Task
 from regard.commands.tasks.data import Data, short_pairs, with_noun
 from regard.commands.train.arguments import (
@@ -144,7 +145,7 @@ def _train_and_show(task: Task, runs: Sequence[Run], test: Sequence[Pair], data:
 
 def _card(task: Task, model: Seq2Seq, data: Data, measured: Mapping[str, Any]) -> dict[str, Any]:
     """Return the card of a model, which names a task that its source does not imply."""
-    named = {} if task.name == model.reader.task else {"task": task.name}
+    named = {} if task.name == model.reader.task else {"task": task.name, "distribution": owner(task.name)}
     return {**named, **task.card(model, data, measured)}
 
 

@@ -169,7 +169,7 @@ def _several(hypotheses: Sequence[str], references: Sequence[Reference]) -> list
 def exact(hypotheses: Sequence[str], references: Sequence[Reference]) -> float:
     """Return the share of hypotheses that equal one of their references.
 
-    One minus this is the word error rate in work on pronunciation.
+    One minus this is the word error rate where each line is the answer for a word.
 
     Parameters
     ----------
@@ -209,7 +209,7 @@ def error_rate(
 ) -> float:
     """Return the edits that would turn hypotheses into references, over the length of the references.
 
-    With phonemes between spaces this is the phoneme error rate, with ``cut=list`` the character error rate.
+    With sounds between spaces this is the error rate of sounds, with ``cut=list`` the character error rate.
 
     Parameters
     ----------

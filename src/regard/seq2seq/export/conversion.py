@@ -16,13 +16,11 @@ from regard.seq2seq.storage.model_file import Model
 
 __all__ = ["check_exportable", "graphs", "network_alone"]
 
-_PARTS = {"graphones": "the reranker graphones", "translation_memory": "the translation memory"}
-
 
 def check_exportable(model: Model[Network], *, without_extras: bool) -> None:
     """Raise ValueError for a model with extras, which ONNX files can't hold, unless they are left out."""
     if model.extras and not without_extras:
-        names = " and ".join(_PARTS.get(name, name) for name in model.extras)
+        names = " and ".join(name.replace("_", " ") for name in model.extras)
         rule = f"a model is exported without its extras, and this one has {names}."
         _check.fail(rule, hint="--without-extras exports the network alone, and measures what this costs")
 

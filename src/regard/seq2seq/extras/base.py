@@ -1,7 +1,6 @@
 """The interfaces of extras: parts that extend sources or rerank translations, and are stored with a model.
 
-Nothing outside this folder names an extra. A model has those that it was trained with by name; see
-`regard.seq2seq.extras.EXTRAS`.
+A model has those that it was trained with by name; distributions add them, see `regard.seq2seq.extras`.
 """
 
 from __future__ import annotations

@@ -13,17 +13,19 @@ tokenizers (U8) as ``source.tokens``, ``target.tokens`` and so on, tokens in UTF
     calibration  JSON, optional: makes probabilities of the answers of a search
     repetitions  JSON, optional: how often a group of tokens may come in a row in an output
 
-With extras (`regard.seq2seq.extras`) the metadata has the options of each under its name (JSON), and the file its data
-as ``name.part`` (U8); docs/files.md lists both. With one that appends tokens to sources, the network's source
-vocabulary is that of the source, followed by that of the target.
+With extras (`regard.seq2seq.extras`) the metadata has under ``extras`` the distribution of each (JSON), under its name
+its options (JSON), and the file its data as ``name.part`` (U8). With one that appends tokens to sources, the network's
+source vocabulary is that of the source, followed by that of the target.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Callable, Mapping
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Generic, NamedTuple, TypeVar
@@ -34,7 +36,7 @@ from regard import _check
 from regard._safetensors import Container, InvalidFile, opened, write
 from regard.seq2seq.decoding.calibration import Calibration
 from regard.seq2seq.evaluation.held_out import HeldOut, from_json
-from regard.seq2seq.extras import EXTRAS, augments, extra_class
+from regard.seq2seq.extras import augments, extra_class, in_order, owner
 from regard.seq2seq.extras.base import Extra, Reranker, SourceAugmenter
 from regard.seq2seq.networks.base import Network, Predictor
 from regard.seq2seq.networks.families import Config, build, describe, read_config
@@ -63,7 +65,7 @@ class Model(NamedTuple, Generic[Predicts]):
     """A network, the tokenizers of its two sides, and its extras: the content of a model file.
 
     `network`: the configuration and the parameters; `source`: the reader of sources; `target`: the tokenizer of the
-    target; `extras`: optional parts by name, in the order of `regard.seq2seq.extras.EXTRAS`; `card`: facts about the
+    target; `extras`: optional parts by name, in the order in which they learned; `card`: facts about the
     model as JSON values, such as its data and its error rates; `calibration`: maps scores of a search to the
     probability that its answer is right; `repetitions`: how often a group of tokens may come in a row in an output,
     which then is never empty; `held_out`: sources that the model has not learned from, and digests of their right
@@ -123,6 +125,8 @@ def write_model(path: str | os.PathLike[str], model: Model[Network]) -> None:
         metadata[side] = json.dumps(settings)
         for name, data in learned.items():
             arrays[f"{side}.{name}"] = np.frombuffer(data, np.uint8)
+    if model.extras:
+        metadata["extras"] = json.dumps({name: owner(name) for name in model.extras})
     for extra, part in model.extras.items():
         metadata[extra] = json.dumps(part.describe())
         for name, data in part.data(model.sizes).items():
@@ -147,7 +151,24 @@ def read_model(path: str | os.PathLike[str]) -> Model[Network]:
     """Read a model file, which may be untrusted."""
     with opened(path, "model file") as file:
         file.expect_format(FORMAT, VERSION, checksum=False)  # other programs may write none
+        for name, distribution in _extras(file).items():
+            if not owner(name):
+                _check.fail(f"{path} has the extra {name} of {distribution}, which is not installed")
         return _read(file)
+
+
+def _extras(file: Container) -> dict[str, str]:
+    """Read the names of the extras, with the distributions that have them."""
+    if "extras" not in file.metadata:
+        return {}
+    extras = file.json("extras")
+    if not (isinstance(extras, dict) and extras and all(map(_is_name, chain(*extras.items())))):
+        raise InvalidFile("its extras must be names of extras with their distributions")
+    return extras
+
+
+def _is_name(value: object) -> bool:
+    return isinstance(value, str) and re.fullmatch(r"[\w.-]{1,60}", value) is not None
 
 
 def _read(file: Container) -> Model[Network]:
@@ -156,7 +177,7 @@ def _read(file: Container) -> Model[Network]:
     except (TypeError, ValueError) as error:
         raise InvalidFile(f"its configuration is damaged: {str(error).splitlines()[0]}") from None
     file.expect("F32", config.shapes())  # before anything of these sizes is allocated
-    names = [name for name in EXTRAS if name in file.metadata]
+    names = in_order(_extras(file))
     if names and not config.source_tokens:
         raise InvalidFile(f"its configuration is damaged: {names[0]} needs a source of tokens")
     # An augmenter appends target tokens to sources, so these are source tokens, too.

@@ -349,7 +349,7 @@ class Characters(_Counted):
 
 
 class Tokens(_Counted):
-    """Tokens of the user's, phonemes for example, as a list or as text with spaces between them.
+    """Tokens of the user's, sounds for example, as a list or as text with spaces between them.
 
     `vocabulary`: the known tokens, and whether they are lowercased; `normalization`: as for `normalize`.
     """

@@ -1,0 +1,275 @@
+"""Dictionaries prepared for a format and a voice: the entries that are written, those left out, and the reasons."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from pathlib import Path as FilePath
+from typing import NamedTuple
+
+from regard import _check, _files
+from regard._characters import as_cell
+from regard_lexicon.files import Path
+from regard_lexicon.formats import FORMATS, Format
+from regard_lexicon.lexicon import MOST_PHONES, InvalidEntry, Lexicon, Variant, known
+from regard_lexicon.lines import plain_lines
+from regard_lexicon.stress import STRESS, Stress, stressed
+from regard_lexicon.symbols import PhoneMap, Replacements, Symbols
+
+__all__ = ["LeftOut", "Prepared", "prepare", "saved_files", "write"]
+
+_LEFT_OUT = ".left-out.tsv"  # the end of a list's name
+
+
+class LeftOut(NamedTuple):
+    """A pronunciation that a format or a voice cannot have, with the reason."""
+
+    word: str
+    phones: tuple[str, ...]
+    reason: str
+
+
+class Prepared:
+    """A dictionary as a format has it.
+
+    `lexicon` has the entries that will be written, spelled as the format's readers look them up; `left_out` has the
+    pronunciations that are left out, and `lost` the words that lose all of theirs. `files` has the bytes of
+    each file: those of the dictionary under an empty name, those of files beside it under their names.
+    """
+
+    def __init__(
+        self, lexicon: Lexicon, format: str, left_out: Iterable[LeftOut], lost: Iterable[str]
+    ) -> None:
+        self.lexicon = lexicon
+        self.format = format
+        self.left_out = tuple(left_out)
+        self.lost = tuple(lost)
+        made = FORMATS[format].write
+        assert made is not None
+        self.files = made(lexicon)
+
+    def __repr__(self) -> str:
+        return f"<Prepared for {self.format}: {len(self.lexicon):,} words; {len(self.lost):,} words left out>"
+
+    def reasons(self) -> dict[str, int]:
+        """Return how many pronunciations are left out for each reason, the most frequent reason first."""
+        return dict(Counter(entry.reason for entry in self.left_out).most_common())
+
+    def save(self, path: Path, /) -> list[str]:
+        """Write the files, with a list of what is left out beside them if there is any, and return their paths.
+
+        The list is a table of word, phones and reason; its name is that of the dictionary and ``.left-out.tsv``. A list
+        that an earlier call has written is replaced in any case.
+        """
+        paths = saved_files(path, self.format)
+        files = {paths[name]: data for name, data in self.files.items()}
+        listed = paths[_LEFT_OUT]
+        if self.left_out or listed.exists():
+            files[listed] = plain_lines(_left_out_lines(self.left_out))[""]
+        _files.replace_together(files)
+        return [os.fspath(name) for name in files]
+
+
+def saved_files(path: Path, format: str) -> dict[str, FilePath]:
+    """Return every file that `Prepared.save` may write, by its name in `Prepared.files`; raise if two are one file."""
+    target = FilePath(path)
+    names = {"": target, _LEFT_OUT: target.with_name(f"{target.name}{_LEFT_OUT}")}
+    names |= {name: target.with_name(name) for name in FORMATS[format].beside}
+    if len(set(map(_files.real, names.values()))) < len(names):
+        _check.fail(
+            f"two of {', '.join(map(str, names.values()))} are one file.", hint="give the first another name"
+        )
+    return names
+
+
+def _left_out_lines(left_out: Iterable[LeftOut]) -> Iterator[str]:
+    yield "word\tphones\treason"
+    for entry in left_out:
+        yield "\t".join(map(as_cell, (entry.word, " ".join(entry.phones), entry.reason)))
+
+
+def prepare(
+    lexicon: Lexicon,
+    /,
+    format: str,
+    *,
+    stress: Stress = "keep",
+    phone_map: PhoneMap | None = None,
+    symbols: Iterable[str] | None = None,
+) -> Prepared:
+    """Return a dictionary as a format has it, before anything is written.
+
+    The stress is changed first, then phones are mapped, then spelled in symbols: several for a phone where necessary.
+
+    Parameters
+    ----------
+    lexicon : Lexicon
+        The dictionary.
+    format : str
+        The name of a format, one of `FORMATS` that can be written.
+    stress : {"keep", "drop", "separate"}, optional
+        Whether the marks of stress stay, are dropped, or become phones of their own: the digit of a vowel of ARPAbet,
+        ``ˈ`` and ``ˌ``, and an apostrophe or a superscript 1 or 2 in front of a phone.
+    phone_map : mapping, optional
+        By which symbols sequences of phones are replaced: `read_phone_map` reads one.
+    symbols : iterable of str, optional
+        The symbols of the voice: `read_symbols` reads them. The formats of sherpa-onnx need them.
+
+    Returns
+    -------
+    Prepared
+        The entries that will be written, and those that are left out.
+
+    Raises
+    ------
+    ValueError
+        If the format is unknown or only read, if it needs symbols, or if no word can be written.
+
+    See Also
+    --------
+    write : Prepare a dictionary and write it.
+
+    Examples
+    --------
+    >>> lexicon = Lexicon([("cab", "k æ b".split()), ("x-ray", "ɛ k s".split()), ("bath", "b ɑː θ".split())])
+    >>> prepared = prepare(lexicon, "sherpa-vits", symbols=["k", "æ", "b", "ɛ", "s"])
+    >>> [*prepared.lexicon], [(entry.word, entry.reason) for entry in prepared.left_out]
+    (['cab'], [('x-ray', 'the reader cuts a word at -'), ('bath', 'ɑ, in the phone ɑː, is no symbol of the voice')])
+    """
+    chosen = _writable(format)
+    _check.choice("stress", stress, STRESS)
+    if chosen.needs_symbols and symbols is None:
+        _check.fail(
+            f"the format {format!r} needs the symbols of the voice", hint="symbols=read_symbols('tokens.txt')"
+        )
+    replace = Replacements(phone_map) if phone_map else None
+    voice = None if symbols is None else Symbols(symbols)
+    kept: list[tuple[str, Variant]] = []
+    left_out: list[LeftOut] = []
+    for word, variant in lexicon.entries():
+        try:
+            kept.append((word, _converted(chosen, word, variant, stress, replace, voice)))
+        except InvalidEntry as error:
+            left_out.append(LeftOut(word, variant.phones, str(error)))
+    result, others = _fitting(chosen, kept)
+    left_out += others
+    listed = dict.fromkeys(entry.word for entry in left_out)
+    lost = [word for word in listed if chosen.spelling(word) not in result]
+    if not result:
+        hint = "; ".join(f"{entry.word}: {entry.reason}" for entry in left_out[:1])
+        _check.fail(f"no word can be written as {format!r}", hint=hint)
+    return Prepared(result, format, left_out, lost)
+
+
+def _writable(format: str) -> Format:
+    """Return a format that can be written."""
+    _check.choice("format", format, [name for name, row in FORMATS.items() if row.write is not None])
+    return FORMATS[format]
+
+
+def _converted(
+    chosen: Format,
+    word: str,
+    variant: Variant,
+    stress: Stress,
+    replace: Replacements | None,
+    voice: Symbols | None,
+) -> Variant:
+    """Return a variant in the voice's symbols; raise `InvalidEntry` if it can't be written."""
+    phones = stressed(variant.phones, stress)
+    if replace is not None:
+        phones = replace(phones)
+    if voice is not None:
+        phones = voice.spell(phones)
+    if not phones:
+        raise InvalidEntry("no phone is left of the word")
+    if len(phones) > MOST_PHONES:
+        raise InvalidEntry(f"it would have {len(phones):,} phones; a word has at most {MOST_PHONES:,}")
+    converted = variant._replace(phones=phones, role=chosen.role(variant.role))
+    if reason := chosen.refusal(chosen.spelling(word), converted):
+        raise InvalidEntry(reason)
+    return converted
+
+
+def _fitting(chosen: Format, entries: list[tuple[str, Variant]]) -> tuple[Lexicon, list[LeftOut]]:
+    """Return as many variants of each word as a format has, and the others."""
+    spelled: dict[str, list[tuple[str, Variant]]] = {}
+    for word, variant in entries:
+        spelled.setdefault(chosen.spelling(word), []).append((word, variant))
+    kept: list[tuple[str, Variant]] = []
+    others: list[LeftOut] = []
+    for spelling, variants in spelled.items():
+        taken: dict[object, tuple[str, ...]] = {}
+        best_first = sorted(variants, key=lambda entry: -known(entry[1].probability))
+        for _, variant in best_first:
+            taken.setdefault(_place(chosen, variant), variant.phones)
+        for word, variant in variants:
+            if taken[_place(chosen, variant)] == variant.phones:
+                kept.append((spelling, variant))
+            else:
+                others.append(LeftOut(word, variant.phones, _AGAIN[chosen.variants]))
+    return Lexicon.of_checked(kept), others
+
+
+_AGAIN = {
+    "one": "a reader finds one pronunciation of a word, and this is not the first",
+    "one of each role": "a word has one pronunciation of each role, and this is not the first",
+}
+
+
+def _place(chosen: Format, variant: Variant) -> object:
+    """Return what two variants of a word have in common if there is room for one of them."""
+    return {"one": None, "one of each role": variant.role, "all": variant.phones}[chosen.variants]
+
+
+def write(
+    lexicon: Lexicon,
+    path: Path,
+    /,
+    format: str,
+    *,
+    stress: Stress = "keep",
+    phone_map: PhoneMap | None = None,
+    symbols: Iterable[str] | None = None,
+) -> Prepared:
+    """Write a dictionary in a format, and beside it a list of what the format or the voice cannot represent.
+
+    Parameters
+    ----------
+    lexicon : Lexicon
+        The dictionary.
+    path : str or path
+        The file. ``"kaldi"`` writes lexiconp.txt beside it; what is left out is listed in a file whose name ends in
+        ``.left-out.tsv``.
+    format, stress, phone_map, symbols
+        As for `prepare`.
+
+    Returns
+    -------
+    Prepared
+        What has been written and what has been left out.
+
+    Raises
+    ------
+    ValueError
+        As `prepare`, before anything is written.
+
+    See Also
+    --------
+    prepare : See what is left out before anything is written.
+    read : Read a dictionary.
+
+    Examples
+    --------
+    >>> lexicon = Lexicon([("read", ["R", "EH1", "D"]), ("read", ["R", "IY1", "D"])])
+    >>> write(lexicon, "words.dict", "mfa", stress="drop")
+    <Prepared for mfa: 1 words; 0 words left out>
+    >>> with open("words.dict") as file:
+    ...     print(file.read().expandtabs(6), end="")
+    read  1.0   R EH D
+    read  1.0   R IY D
+    """
+    prepared = prepare(lexicon, format, stress=stress, phone_map=phone_map, symbols=symbols)
+    prepared.save(path)
+    return prepared

@@ -1,0 +1,94 @@
+"""Which entries of a dictionary are doubtful: those that a model which has never seen their words finds improbable."""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from regard.seq2seq.evaluation.metrics import edit_distance
+from regard_lexicon.lexicon import Variant
+
+if TYPE_CHECKING:
+    from regard.seq2seq import Translation
+    from regard.seq2seq.translator import Translator
+
+__all__ = ["Doubt", "as_folds", "doubts"]
+
+_SEED = 1  # of the folds
+
+
+class Doubt(NamedTuple):
+    """An entry whose phones are not those that a model expects.
+
+    `doubt`: how much more probable an answer is, for each phone in which it differs; `probability`: that the expected
+    phones are right, if the model is calibrated.
+    """
+
+    word: str
+    listed: tuple[str, ...]
+    expected: tuple[str, ...]
+    doubt: float
+    probability: float | None
+
+
+def as_folds(families: Sequence[Sequence[str]], count: int) -> list[list[str]]:
+    """Return parts of similar numbers of words; all words of a family are in one.
+
+    In random order, each family joins the smallest part so far.
+    """
+    folds: list[list[str]] = [[] for _ in range(count)]
+    sizes = [(0, number) for number in range(count)]
+    for i in np.random.default_rng(_SEED).permutation(len(families)):
+        size, number = heapq.heappop(sizes)
+        folds[number] += families[i]
+        heapq.heappush(sizes, (size + len(families[i]), number))
+    return folds
+
+
+def doubts(model: Translator, words: Mapping[str, Sequence[Variant]]) -> list[Doubt]:
+    """Return the entries of these words whose phones are less probable than others, in their order.
+
+    The log-odds are those by which a model ranks its answers: with a reranker, that of network and reranker together.
+    The doubt is the largest of all answers: a wrong entry differs from the right one in few phones, a word with an
+    irregular spelling differs from what a model expects in many.
+    """
+    entries = [(word, variant.phones) for word, variants in words.items() for variant in variants]
+    listed = model.align(
+        [word for word, _ in entries], [" ".join(phones) for _, phones in entries], rerank=True
+    )
+    candidates = dict(zip(words, model.candidates([*words]), strict=True))
+    found = []
+    for (word, phones), own in zip(entries, listed, strict=True):
+        best = candidates[word][0]
+        if best.tokens != phones and model.ranking(best) > model.ranking(own):
+            doubt = max(_doubt(model, phones, own, one) for one in candidates[word])
+            found.append(Doubt(word, phones, best.tokens, doubt, _probability(model, candidates[word])))
+    return found
+
+
+def _doubt(model: Translator, phones: Sequence[str], listed: Translation, answer: Translation) -> float:
+    """Return the log-odds of an answer to the listed phones, for each phone that differs.
+
+    It grows with the length by chance, and is divided by the square root of the number of phones and the end.
+    """
+    differing = max(edit_distance(answer.tokens, phones), 1)
+    return (model.ranking(answer) - model.ranking(listed)) / differing / math.sqrt(len(phones) + 1)
+
+
+def _probability(model: Translator, candidates: Sequence[Translation]) -> float | None:
+    return None if model.model.calibration is None else model.probability(candidates)
+
+
+def worst_first(folds: Iterable[Iterable[Doubt]]) -> list[Doubt]:
+    """Return the doubts of folds of equal size in the order in which to look at them.
+
+    They are in the order of their places in their own folds, since the numbers of models that were trained unequally,
+    as on a busy machine, cannot be compared: of the same place, the larger first.
+    """
+    sorted_folds = (sorted(found, key=lambda one: -one.doubt) for found in folds)
+    placed = [(place, -one.doubt, one) for found in sorted_folds for place, one in enumerate(found)]
+    return [one for *_, one in sorted(placed, key=lambda row: row[:2])]
