@@ -37,7 +37,7 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     """Import heavier modules when they are first used, so that `import regard` stays light."""
-    if name in ("attribution", "dask", "nn", "outofcore", "seq2seq", "show"):
+    if name in ("attribution", "dask", "nn", "outofcore", "seq2seq", "show", "torch"):
         return import_module(f"regard.{name}")
     if name == "explain":
         return import_module("regard.show.explanation").explain
@@ -46,4 +46,4 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     """List the lazily imported names, too."""
-    return sorted({*globals(), "attribution", "dask", "explain", "nn", "outofcore", "seq2seq", "show"})
+    return sorted({*globals(), "attribution", "dask", "explain", "nn", "outofcore", "seq2seq", "show", "torch"})

@@ -490,10 +490,15 @@ def partial(
 
 
 def log_sum_exp(problem: Problem) -> Array:
-    """Return the log-sum-exp of each row (..., n) without recording the attention."""
+    """Return the log-sum-exp of each row (..., n), the sink included, without recording the attention."""
     chosen = choose("auto", problem)
-    lse: Array = chosen.lse(chosen.forward(problem, None)[1])
+    lse: Array = chosen.lse(_computed(chosen, problem, None).statistic)
     return lse.reshape(_context_shape(problem)[:-1])
+
+
+def context_of(problem: Problem) -> Array:
+    """Return the context (..., n, e) in the dtype of the computation, without recording the attention."""
+    return _forward(choose("auto", problem), problem, None).context.reshape(_context_shape(problem))
 
 
 @_check.hinted

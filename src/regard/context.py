@@ -93,7 +93,7 @@ class Attention(Displayed):
         return part_of
 
 
-NOTHING_RECORDED = "regard.record keeps attention that regard computes, and none of another library"
+NOTHING_RECORDED = "regard.record keeps attention that regard computes, regard.torch.record that of PyTorch's models"
 
 
 class _Records(InNotebook, list[Attention]):
@@ -128,9 +128,9 @@ _scope: ContextVar[tuple[str, ...]] = ContextVar("regard_scope", default=())
 def record(*, keep: str | Iterable[str] = PARTS, threads: bool = False) -> Iterator[list[Attention]]:
     """Record every attention that is computed inside the block, for inspection of any model.
 
-    This covers `attend`, `attention`, `attention_vjp` and `partial`, not attention that another library computes: a
-    model of PyTorch returns its weights, which `regard.show` takes, too. The recurrent decoders of `seq2seq`, which
-    attend at every step inside one call, return their weights instead.
+    This covers `attend`, `attention`, `attention_vjp` and `partial`, not attention that another library computes:
+    `regard.torch.record` keeps that of PyTorch's models. The recurrent decoders of `seq2seq`, which attend at every
+    step inside one call, return their weights instead.
 
     Parameters
     ----------

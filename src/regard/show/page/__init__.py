@@ -15,6 +15,7 @@ from regard.show.page.dispatch import large, sections
 from regard.show.page.document import HtmlPage
 from regard.show.page.mechanism import fixed, is_readable, recomputes
 from regard.show.page.mechanism import mechanism as of_arrays
+from regard.show.page.section import Tokens
 from regard.weights import NormalizeLike
 
 __all__ = ["HtmlPage", "page"]
@@ -33,6 +34,7 @@ def page(
     normalize: NormalizeLike = "softmax",
     query_labels: Sequence[str] | None = None,
     key_labels: Sequence[str] | None = None,
+    tokens: Sequence[str] | Sequence[Sequence[str]] | None = None,
     title: str = "Attention",
 ) -> HtmlPage:
     """Make a page of an attention.
@@ -41,7 +43,8 @@ def page(
     ----------
     shown : array (..., n, d), or an object with weights
         Queries; or, without keys and values, weights (layers, heads, n, m), an `Attention` or a list of them, as from
-        `record`, a `Translation` or a list of them, the result of `Seq2Seq.heads`, a `LongAttention`, or sections.
+        `record`, the `Calls` of `regard.torch.record`, a `Translation` or a list of them, the result of `Seq2Seq.heads`,
+        a `LongAttention`, or sections.
     keys : array (..., m, d), optional
         Keys.
     values : array (..., m, e), optional
@@ -50,6 +53,8 @@ def page(
         As for `regard.attend`, for queries, keys and values.
     query_labels, key_labels : sequence of str, optional
         n and m names.
+    tokens : sequence of str or several of them, optional
+        Names of queries and keys instead: those of the sequence that is as long as a side.
     title : str
         The title of the page.
 
@@ -70,6 +75,10 @@ def page(
     HtmlPage('Attention': mechanism)
     """
     query_labels, key_labels = (_check.listed("labels", names) for names in (query_labels, key_labels))
+    if tokens is not None:
+        if query_labels is not None or key_labels is not None:
+            _check.exclude("tokens", "query_labels and key_labels")
+        query_labels = key_labels = Tokens(tokens)
     if (keys is None) != (values is None):
         rule = "page takes queries, keys and values, or an Attention, a Translation, Heads or an array of weights."
         _check.fail(rule, kind=TypeError)

@@ -78,10 +78,11 @@ class LongAttention:
         bias: BiasLike | None = None,
         scale: float | None = None,
         softcap: float | None = None,
+        sink: ArrayLike | None = None,
     ) -> None:
         queries, keys = _check.numeric("queries", queries), _check.numeric("keys", keys)
         values = np.zeros((*keys.shape[:-1], 1), keys.dtype)
-        problem = prepare(queries, keys, values, score, mask, bias, scale, softcap, "softmax", None)
+        problem = prepare(queries, keys, values, score, mask, bias, scale, softcap, "softmax", sink)
         self._layout = problem.layout
         self.heads, self.n, self.m = self._layout.items, self._layout.n, self._layout.m
         if not self.heads * self.n * self.m:

@@ -14,7 +14,7 @@ from regard import _check
 from regard._characters import limit_marks, shorten
 from regard.show.terminal._heatmap import table
 
-__all__ = ["Section", "as_text", "compact", "labels", "packed", "readable", "weight_faults"]
+__all__ = ["Section", "Tokens", "as_text", "compact", "labels", "packed", "readable", "weight_faults"]
 
 JOIN = "\uffed"  # the mark of a joined token in the vocabularies of `regard.seq2seq`
 _LONGEST, LONGEST_TEXT = 200, 2000  # characters of a label, and of a sentence
@@ -43,6 +43,33 @@ class Section:
     data: Mapping[str, Any]
     warnings: Sequence[str] = ()
     text: str = ""
+
+
+class Tokens(list[str]):
+    """The tokens of one or of several sequences: labels of each side of an attention that has as many.
+
+    tokens: strings, or several lists of them with different lengths.
+    """
+
+    def __init__(self, tokens: Any) -> None:
+        lists = _check.listed("tokens", tokens)
+        if isinstance(lists, str) or not lists:
+            _check.fail("tokens must be a list of strings, or several lists of them.", kind=TypeError)
+        lists = [lists] if isinstance(lists[0], str) else [_check.listed("tokens", names) for names in lists]
+        super().__init__(lists[0])
+        self._of_length = {len(names): names for names in lists}
+        if len(self._of_length) < len(lists):
+            lengths = ", ".join(str(len(names)) for names in lists)
+            rule = f"lists of tokens must differ in length. Got {lengths} instead."
+            _check.fail(rule, hint="show some calls with query_labels= and key_labels=")
+
+    def of(self, count: int) -> Sequence[str]:
+        """Return the tokens of the sequence of this length."""
+        if count not in self._of_length:
+            lengths = " or ".join(map(str, self._of_length))
+            _check.fail(f"tokens must name each query and each key: {lengths} for {count}")
+        names: Sequence[str] = self._of_length[count]
+        return names
 
 
 def as_text(weights: ArrayLike, rows: Sequence[str], columns: Sequence[str]) -> str:
@@ -74,6 +101,8 @@ def compact(array: NDArray[Any]) -> NDArray[Any]:
 
 def labels(names: Sequence[str] | None, count: int, noun: str, *, hint: str = "") -> list[str]:
     """Return a label for each query, key or step: a name, or the noun with a number from 1."""
+    if isinstance(names, Tokens):
+        names = names.of(count)
     if names is None:
         return [f"{noun} {i + 1}" for i in range(count)]
     if isinstance(names, str):
