@@ -10,15 +10,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from regard._attention import context_of
 from regard._chunks import Options
 from regard._display import InNotebook, page_of
 from regard._layout import Region
 from regard._problem import Problem, prepare
-from regard._attention import context_of
 from regard.context import Attention, define
 from regard.mask import Mask
 
-__all__ = ["Call", "Calls", "expected_context", "joined"]
+__all__ = ["RecordedCall", "RecordedCalls", "expected_context", "joined"]
 
 Array = NDArray[Any]
 
@@ -28,7 +28,7 @@ MOST_JOINED = 1 << 22  # weights that are joined from the steps of a generation
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Call(InNotebook):
+class RecordedCall(InNotebook):
     """One call of attention in a model of another library.
 
     Parameters
@@ -56,7 +56,7 @@ class Call(InNotebook):
     Examples
     --------
     >>> import numpy as np
-    >>> call = Call(queries=np.eye(2), keys=np.eye(2), name="encoder.0", error=0.0)
+    >>> call = RecordedCall(queries=np.eye(2), keys=np.eye(2), name="encoder.0", error=0.0)
     >>> call
     encoder.0: (2, 2), 2 keys, error 0e+00
     >>> call.weights.round(2)
@@ -121,7 +121,7 @@ class Call(InNotebook):
         return prepare(q, k, v, "scaled_dot", *options)
 
 
-def expected_context(call: Call, values: Array) -> Iterator[tuple[slice, Array]]:
+def expected_context(call: RecordedCall, values: Array) -> Iterator[tuple[slice, Array]]:
     """Yield the context (..., rows, e) of all queries or, of many, of some blocks of them, as regard computes it.
 
     The kernel computes each query independently of the others (law 5), so some of them show what all of them would.
@@ -134,7 +134,7 @@ def expected_context(call: Call, values: Array) -> Iterator[tuple[slice, Array]]
     for rows in _checked_rows(layout.n):
         region = Region(tuple(slice(0, size) for size in layout.batch_shape), rows, slice(0, layout.m))
         block = options.restrict(layout, region, all_visible=False)
-        part = Call(
+        part = RecordedCall(
             queries=call.queries[..., rows, :],
             keys=call.keys,
             sink=call.sink,
@@ -151,23 +151,23 @@ def _checked_rows(n: int) -> list[slice]:
     return [slice(start, start + BLOCK) for start in starts]
 
 
-class Calls(InNotebook, list[Call]):
+class RecordedCalls(InNotebook, list[RecordedCall]):
     """The calls that were recorded, which a notebook shows as a page.
 
     Parameters
     ----------
-    calls : iterable of Call
+    calls : iterable of RecordedCall
         The calls, in their order.
 
     Examples
     --------
     >>> import numpy as np
-    >>> Calls([Call(queries=np.eye(2), keys=np.eye(2), name="encoder.0", error=0.0)])
+    >>> RecordedCalls([RecordedCall(queries=np.eye(2), keys=np.eye(2), name="encoder.0", error=0.0)])
     1 call of attention:
       encoder.0: (2, 2), 2 keys, error 0e+00
     """
 
-    def __init__(self, calls: Iterable[Call] = ()) -> None:
+    def __init__(self, calls: Iterable[RecordedCall] = ()) -> None:
         super().__init__(calls)
         self.unseen: dict[str, str] = {}  # modules that seem to attend and recorded nothing, and why
 
@@ -187,10 +187,10 @@ class Calls(InNotebook, list[Call]):
         return page_of(self) if self else None
 
 
-def joined(calls: Sequence[Call]) -> list[tuple[str, Call | Array]]:
+def joined(calls: Sequence[RecordedCall]) -> list[tuple[str, RecordedCall | Array]]:
     """Return each call after its label; the steps of a generation with a cache as weights (..., all n, last m)."""
-    chains: list[list[tuple[int, Call]]] = []
-    of_name: dict[str, list[tuple[int, Call]]] = {}
+    chains: list[list[tuple[int, RecordedCall]]] = []
+    of_name: dict[str, list[tuple[int, RecordedCall]]] = {}
     for call in calls:
         chain = of_name.get(call.name) if call.name else None
         first = None if chain is None else _first_key(*chain[-1], call)
@@ -201,7 +201,7 @@ def joined(calls: Sequence[Call]) -> list[tuple[str, Call | Array]]:
     return [part for chain in chains for part in _stacked(chain)]
 
 
-def _first_key(first: int, before: Call, call: Call) -> int | None:
+def _first_key(first: int, before: RecordedCall, call: RecordedCall) -> int | None:
     """Return the position of a call's first key in the sequence whose keys a cache kept, None without a cache."""
     n, m, old = call.queries.shape[-2], call.keys.shape[-2], before.keys.shape[-2]
     if call.step == before.step or call.keys.shape[:-2] != before.keys.shape[:-2]:
@@ -220,7 +220,7 @@ def _differing(a: Array, b: Array) -> int:
     return int((a != b).any(axis=(*range(a.ndim - 2), -1)).sum())
 
 
-def _stacked(chain: list[tuple[int, Call]]) -> list[tuple[str, Call | Array]]:
+def _stacked(chain: list[tuple[int, RecordedCall]]) -> list[tuple[str, RecordedCall | Array]]:
     calls = [call for _, call in chain]
     length = max(first + call.keys.shape[-2] for first, call in chain)
     queries = sum(call.queries.shape[-2] for call in calls)

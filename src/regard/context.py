@@ -93,7 +93,9 @@ class Attention(Displayed):
         return part_of
 
 
-NOTHING_RECORDED = "regard.record keeps attention that regard computes, regard.torch.record that of PyTorch's models"
+NOTHING_RECORDED = (
+    "regard.record keeps attention that regard computes, regard.torch.record that of PyTorch's models"
+)
 
 
 class _Records(InNotebook, list[Attention]):

@@ -9,10 +9,10 @@ import pytest
 from errors import error
 
 import regard
-from regard._recorded import Call, Calls, expected_context, joined
+from regard._recorded import RecordedCall, RecordedCalls, expected_context, joined
 from regard.show import page
 from regard.show.page.long_attention import LongAttention
-from regard.show.page.section import Tokens
+from regard.show.page.section import TokenLabels
 
 RNG = np.random.default_rng(0)
 
@@ -27,7 +27,7 @@ def test_the_context_of_blocks_of_queries_is_that_of_all(n: int) -> None:
     queries, keys, values = normal(2, 4, n, 3), normal(2, 2, 9, 3), normal(2, 2, 9, 2)
     mask = regard.mask.window(300, 400, align="start") & RNG.choice([True, False], (2, 1, n, 9))
     options = {"mask": mask, "bias": normal(4, n, 9), "scale": 0.3, "softcap": 2.0, "sink": normal(4)}
-    call = Call(queries=queries, keys=keys, values=values, **options)
+    call = RecordedCall(queries=queries, keys=keys, values=values, **options)
     expected = regard.attend(queries, keys, values, **options)
     np.testing.assert_allclose(call.weights, expected.weights, atol=1e-6)
     np.testing.assert_allclose(call.attention.context, expected.context, atol=1e-6)
@@ -38,7 +38,7 @@ def test_the_context_of_blocks_of_queries_is_that_of_all(n: int) -> None:
         np.testing.assert_allclose(context, expected.context[..., rows, :], atol=1e-6)
 
 
-def steps(keys: Any, *lengths: int, window: int = 100) -> list[Call]:
+def steps(keys: Any, *lengths: int, window: int = 100) -> list[RecordedCall]:
     """The calls of a generation whose passes read so many tokens; a cache keeps the last keys."""
     calls, end = [], 0
     for step, n in enumerate(lengths, 1):
@@ -46,7 +46,7 @@ def steps(keys: Any, *lengths: int, window: int = 100) -> list[Call]:
         kept = keys[:, max(0, start - window + 1) : end]
         mask = regard.mask.window(window - 1, 0, align="end")
         calls.append(
-            Call(queries=keys[:, start:end], keys=kept, mask=mask, name="a", step=step, error=0.1 * n)
+            RecordedCall(queries=keys[:, start:end], keys=kept, mask=mask, name="a", step=step, error=0.1 * n)
         )
     return calls
 
@@ -62,17 +62,17 @@ def test_the_steps_of_a_generation_are_joined(window: int) -> None:
 
 def test_passes_over_other_tokens_are_not_joined() -> None:
     first, other = steps(normal(2, 9, 3), 9), normal(2, 9, 3)
-    again = Call(queries=other, keys=other, name="a", step=2)
+    again = RecordedCall(queries=other, keys=other, name="a", step=2)
     assert [label for label, _ in joined([*first, again])] == ["a, error 9e-01", "a (pass 2), error nan"]
     assert len(joined([*first, *first])) == 2
 
 
 def test_calls_are_listed_and_shown() -> None:
     x = normal(1, 2, 5, 3)
-    calls = Calls(
+    calls = RecordedCalls(
         [
-            Call(queries=x, keys=x, name="layer", error=3e-8, dtype="float16"),
-            Call(queries=x, keys=x, dropout=0.1),
+            RecordedCall(queries=x, keys=x, name="layer", error=3e-8, dtype="float16"),
+            RecordedCall(queries=x, keys=x, dropout=0.1),
         ]
     )
     calls.unseen["attn"] = "compiled"
@@ -85,15 +85,15 @@ def test_calls_are_listed_and_shown() -> None:
     assert repr(page(calls)) == "HtmlPage('Attention': heads)"
     assert repr(page(calls[0], tokens=["a", "b", "c", "d", "e"])) == "HtmlPage('Attention': heads)"
     assert "layer, error 3e-08 in float16" in str(calls._repr_html_())
-    assert Calls()._repr_html_() is None
+    assert RecordedCalls()._repr_html_() is None
 
 
 @pytest.mark.slow
 def test_a_large_call_is_summarized() -> None:
     x = normal(1, 1, 2100, 2)
     small, large = (
-        Call(queries=x[..., :4, :], keys=x[..., :4, :]),
-        Call(queries=x, keys=x, name="large", error=0.0),
+        RecordedCall(queries=x[..., :4, :], keys=x[..., :4, :]),
+        RecordedCall(queries=x, keys=x, name="large", error=0.0),
     )
     shown = page([small, large, large])
     assert [section.view for section in shown.sections] == ["heads", "long", "long"]
@@ -116,12 +116,12 @@ def test_tokens_name_the_sides_that_are_as_long() -> None:
         error(ValueError, page, weights, tokens=["a", "b"])
         == "tokens must name each query and each key: 2 for 3"
     )
-    assert error(ValueError, Tokens, [["a"], ["b"]]) == (
+    assert error(ValueError, TokenLabels, [["a"], ["b"]]) == (
         "lists of tokens must differ in length. Got 1, 1 instead.\n"
         "  hint: show some calls with query_labels= and key_labels="
     )
     rule = "tokens must be a list of strings, or several lists of them."
-    assert error(TypeError, Tokens, "ab") == error(TypeError, Tokens, []) == rule
+    assert error(TypeError, TokenLabels, "ab") == error(TypeError, TokenLabels, []) == rule
     assert error(ValueError, page, weights, tokens=["a"], key_labels=["b"]).startswith(
         "tokens and query_labels and"
     )

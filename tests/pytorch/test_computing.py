@@ -232,7 +232,6 @@ def test_calls_that_regard_can_not_compute_are_refused_or_left_to_pytorch() -> N
         model.set_attn_implementation("sdpa")
         assert torch.equal(models.numbers(run(model)), found)
         windowed, run = models.make("window", "regard")
-        windowed.config._attn_implementation = "regard"
         for layer in windowed.train().model.layers:
             layer.self_attn.attention_dropout = 1e-9
         torch.testing.assert_close(models.numbers(run(windowed)), models.numbers(run(windowed.eval())))

@@ -3,9 +3,9 @@
 PyTorch is imported when a function is first used.
 """
 
-from regard._recorded import Call, Calls
+from regard._recorded import RecordedCall, RecordedCalls
 from regard.torch.computing import attention
+from regard.torch.implementation import register, replacing
 from regard.torch.recording import record
-from regard.torch.replacing import register, replacing
 
-__all__ = ["Call", "Calls", "attention", "record", "register", "replacing"]
+__all__ = ["RecordedCall", "RecordedCalls", "attention", "record", "register", "replacing"]

@@ -157,7 +157,7 @@ def _function() -> Any:
 
     differentiable: Any = torch.autograd.Function
 
-    class Attention(differentiable):
+    class KernelAttention(differentiable):
         @staticmethod
         def forward(
             ctx: Any, query: Any, key: Any, value: Any, bias: Any, sink: Any, options: Any, needs: bool
@@ -187,4 +187,4 @@ def _function() -> Any:
             )
             return *(_tensor(array) if needed else None for array, needed in found), None, None
 
-    return Attention
+    return KernelAttention

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard import _check
-from regard._recorded import Call, expected_context
+from regard._recorded import RecordedCall, expected_context
 from regard.torch.arguments import Arguments, as_array, needed, of_interface, of_sdpa, with_globals
 from regard.torch.computing import attention
 
@@ -27,7 +27,9 @@ if TYPE_CHECKING:
 __all__ = ["Compare", "Recorder", "open_for"]
 
 Array = NDArray[Any]
-Compare = Callable[[Call, Array], float]  # the distance of a call with these values from the model's output
+Compare = Callable[
+    [RecordedCall, Array], float
+]  # the distance of a call with these values from the model's output
 
 
 class Recorder(Protocol):
@@ -62,7 +64,7 @@ def open_for(recorder: Recorder) -> Iterator[None]:
         _recorders.reset(token)
 
 
-def _distance(output: Tensor, call: Call, values: Array) -> float:
+def _distance(output: Tensor, call: RecordedCall, values: Array) -> float:
     """Return the largest distance of an output (..., n, e) from regard's context."""
     found = as_array(output)
     return max(
@@ -71,7 +73,7 @@ def _distance(output: Tensor, call: Call, values: Array) -> float:
     )
 
 
-def _projected_distance(given: dict[str, Any], output: Tensor, call: Call, values: Array) -> float:
+def _projected_distance(given: dict[str, Any], output: Tensor, call: RecordedCall, values: Array) -> float:
     """Return the largest distance of an output (n, ...) of multi-head attention from regard's context, projected."""
     torch = needed()
     weight, bias = given["out_proj_weight"], given["out_proj_bias"]

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard import _check
-from regard._recorded import Call, Calls
+from regard._recorded import RecordedCall, RecordedCalls
 from regard.mask import Mask, as_mask
 from regard.torch.arguments import Arguments, as_array, needed
 from regard.torch.doors import Compare, open_for
@@ -51,7 +51,7 @@ def record(
     keep: str = KEEP[0],
     only: str | Iterable[str] | None = None,
     limit: int = LIMIT,
-) -> Iterator[Calls]:
+) -> Iterator[RecordedCalls]:
     """Record each attention that a model of PyTorch computes inside the block, without changing the model.
 
     These are the calls of ``scaled_dot_product_attention`` and of ``nn.MultiheadAttention``, and all attention of
@@ -72,9 +72,9 @@ def record(
 
     Returns
     -------
-    context manager of Calls
-        A list of `Call`, which `regard.show.page` draws. Each has its ``error``, the largest distance of the model's
-        own output from the context of regard's kernel; of more than 256 queries, 256 are compared.
+    context manager of RecordedCalls
+        A list of `RecordedCall`, which `regard.show.page` draws. Each has its ``error``, the largest distance of the
+        model's own output from the context of regard's kernel; of more than 256 queries, 256 are compared.
 
     Raises
     ------
@@ -98,7 +98,7 @@ def record(
     >>> recorded[0].weights.shape
     (1, 2, 5, 5)
     """
-    recorder = _Recorder(
+    recorder = ModelRecorder(
         model, _check.choice("keep", keep, KEEP), only, _check.integer("limit", limit, least=0)
     )
     with open_for(recorder):
@@ -112,13 +112,13 @@ class LimitReached(ValueError):
     """A block would keep more than its limit."""
 
 
-class _Recorder:
+class ModelRecorder:
     """An open block: what it keeps, and the modules that are running."""
 
     def __init__(self, model: Module | None, keep: str, only: str | Iterable[str] | None, limit: int) -> None:
         self.keep, self.limit, self.used, self.step = keep, limit, 0, 0
         self.only = ["*"] if only is None else [only] if isinstance(only, str) else list(only)
-        self.calls = Calls()
+        self.calls = RecordedCalls()
         self.paths: dict[Module, str] = {}
         self.running: list[Module] = []
         self.ran: dict[Module, None] = {}
@@ -187,10 +187,10 @@ class _Recorder:
             )
         self.used += count
 
-    def _copied(self, name: str, given: Arguments) -> Call:
+    def _copied(self, name: str, given: Arguments) -> RecordedCall:
         self._reserve(name, sum(x.numel() * max(4, x.itemsize) for x in (given.query, given.key)))
         mask, bias = self._visibility(name, given)
-        return Call(
+        return RecordedCall(
             queries=as_array(given.query).copy(),
             keys=as_array(given.key).copy(),
             mask=mask,
@@ -272,7 +272,7 @@ def _as_visible(array: Array, lowest: float) -> Array:
     return floats
 
 
-def _warn_of(call: Call, values: Array) -> None:
+def _warn_of(call: RecordedCall, values: Array) -> None:
     """Warn of a call that regard computes otherwise than the model, beyond the rounding of its type."""
     rounding = {"float16": 2**-6, "bfloat16": 2**-3}.get(call.dtype, 0.0)
     if not call.error <= max(FAR, rounding) * max(1.0, float(np.abs(values).max(initial=0.0))):

@@ -15,7 +15,7 @@ from regard.show.page.dispatch import large, sections
 from regard.show.page.document import HtmlPage
 from regard.show.page.mechanism import fixed, is_readable, recomputes
 from regard.show.page.mechanism import mechanism as of_arrays
-from regard.show.page.section import Tokens
+from regard.show.page.section import TokenLabels
 from regard.weights import NormalizeLike
 
 __all__ = ["HtmlPage", "page"]
@@ -43,8 +43,8 @@ def page(
     ----------
     shown : array (..., n, d), or an object with weights
         Queries; or, without keys and values, weights (layers, heads, n, m), an `Attention` or a list of them, as from
-        `record`, the `Calls` of `regard.torch.record`, a `Translation` or a list of them, the result of `Seq2Seq.heads`,
-        a `LongAttention`, or sections.
+        `record`, the `RecordedCalls` of `regard.torch.record`, a `Translation` or a list of them, the result of
+        `Seq2Seq.heads`, a `LongAttention`, or sections.
     keys : array (..., m, d), optional
         Keys.
     values : array (..., m, e), optional
@@ -78,7 +78,7 @@ def page(
     if tokens is not None:
         if query_labels is not None or key_labels is not None:
             _check.exclude("tokens", "query_labels and key_labels")
-        query_labels = key_labels = Tokens(tokens)
+        query_labels = key_labels = TokenLabels(tokens)
     if (keys is None) != (values is None):
         rule = "page takes queries, keys and values, or an Attention, a Translation, Heads or an array of weights."
         _check.fail(rule, kind=TypeError)

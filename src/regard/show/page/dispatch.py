@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from regard import _check
 from regard._display import Displayed
 from regard._problem import prepare
-from regard._recorded import Call, joined
+from regard._recorded import RecordedCall, joined
 from regard.context import NOTHING_RECORDED, Attention, define
 from regard.mask import MaskLike
 from regard.scores import ScoreLike
@@ -38,7 +38,7 @@ def sections(shown: Any, query_labels: Labels = None, key_labels: Labels = None)
         return [shown]
     if isinstance(shown, LongAttention):
         return [long_section(shown, query_labels, key_labels)]
-    if isinstance(shown, Call):
+    if isinstance(shown, RecordedCall):
         return _calls([shown], query_labels, key_labels)
     if isinstance(shown, Attention):
         return [_attention(shown, query_labels, key_labels)]
@@ -91,32 +91,32 @@ def _attention(shown: Attention, query_labels: Labels, key_labels: Labels) -> Se
     return of_recorded([shown], query_labels, key_labels)
 
 
-def _calls(calls: list[Call], query_labels: Labels, key_labels: Labels) -> list[Section]:
+def _calls(calls: list[RecordedCall], query_labels: Labels, key_labels: Labels) -> list[Section]:
     """Return all heads of the calls that a model made, and summaries of those that are too large."""
     parts = joined(calls)
     small = [(label, one) for label, one in parts if not _is_large(one)]
-    weights = ((label, one.weights if isinstance(one, Call) else one) for label, one in small)
+    weights = ((label, one.weights if isinstance(one, RecordedCall) else one) for label, one in small)
     return [
         *([of_layers(weights, query_labels, key_labels)] if small else []),
         *(
             long_section(_long(one), query_labels, key_labels, title=label)
             for label, one in parts
-            if isinstance(one, Call) and _is_large(one)
+            if isinstance(one, RecordedCall) and _is_large(one)
         ),
     ]
 
 
-def _is_large(one: Call | NDArray[Any]) -> bool:
-    return isinstance(one, Call) and one.pairs > _DENSE
+def _is_large(one: RecordedCall | NDArray[Any]) -> bool:
+    return isinstance(one, RecordedCall) and one.pairs > _DENSE
 
 
-def _long(call: Call) -> LongAttention:
+def _long(call: RecordedCall) -> LongAttention:
     options = {name: getattr(call, name) for name in ("mask", "bias", "scale", "softcap", "sink")}
     return LongAttention(call.queries, call.keys, **options)
 
 
 def _several(shown: list[Any], query_labels: Labels, key_labels: Labels) -> list[Section]:
-    if all(isinstance(item, Call) for item in shown):
+    if all(isinstance(item, RecordedCall) for item in shown):
         return _calls(shown, query_labels, key_labels)
     if all(isinstance(item, Attention) for item in shown):
         return [

@@ -14,7 +14,7 @@ from regard import _check
 from regard._characters import limit_marks, shorten
 from regard.show.terminal._heatmap import table
 
-__all__ = ["Section", "Tokens", "as_text", "compact", "labels", "packed", "readable", "weight_faults"]
+__all__ = ["Section", "TokenLabels", "as_text", "compact", "labels", "packed", "readable", "weight_faults"]
 
 JOIN = "\uffed"  # the mark of a joined token in the vocabularies of `regard.seq2seq`
 _LONGEST, LONGEST_TEXT = 200, 2000  # characters of a label, and of a sentence
@@ -45,7 +45,7 @@ class Section:
     text: str = ""
 
 
-class Tokens(list[str]):
+class TokenLabels(list[str]):
     """The tokens of one or of several sequences: labels of each side of an attention that has as many.
 
     tokens: strings, or several lists of them with different lengths.
@@ -101,7 +101,7 @@ def compact(array: NDArray[Any]) -> NDArray[Any]:
 
 def labels(names: Sequence[str] | None, count: int, noun: str, *, hint: str = "") -> list[str]:
     """Return a label for each query, key or step: a name, or the noun with a number from 1."""
-    if isinstance(names, Tokens):
+    if isinstance(names, TokenLabels):
         names = names.of(count)
     if names is None:
         return [f"{noun} {i + 1}" for i in range(count)]
