@@ -122,6 +122,15 @@ def test_a_model_whose_output_differs_is_reported() -> None:
         del models.transformers.AttentionInterface._global_mapping["too_large"]
 
 
+def test_a_query_whose_context_is_not_a_number_is_reported() -> None:
+    layer, x = torch.nn.MultiheadAttention(8, 2).eval(), torch.randn(3, 1, 8)
+    hidden = torch.tensor([[False] * 3, [True] * 3, [False] * 3])
+    with pytest.warns(UserWarning, match="error nan, are not those"), regard.torch.record() as recorded:
+        layer(x, x, x, attn_mask=hidden)
+    assert np.isnan(recorded[0].error)
+    assert recorded[0].weights[0, 0, 1].tolist() == [0, 0, 0]
+
+
 def test_an_error_in_the_model_leaves_nothing_behind() -> None:
     model, run = models.make("decoder", "eager")
     before = state(model)

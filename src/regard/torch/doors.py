@@ -66,24 +66,27 @@ def open_for(recorder: Recorder) -> Iterator[None]:
 
 def _distance(output: Tensor, call: RecordedCall, values: Array) -> float:
     """Return the largest distance of an output (..., n, e) from regard's context."""
-    found = as_array(output)
-    return max(
-        float(np.abs(found[..., rows, :] - own).max(initial=0))
-        for rows, own in expected_context(call, values)
-    )
+    computed = as_array(output)
+    parts = expected_context(call, values)
+    return _largest([np.abs(computed[..., rows, :] - context).max(initial=0) for rows, context in parts])
+
+
+def _largest(distances: list[Any]) -> float:
+    """Return the largest distance, NaN if there is one."""
+    return float(np.max(distances, initial=0))
 
 
 def _projected_distance(given: dict[str, Any], output: Tensor, call: RecordedCall, values: Array) -> float:
     """Return the largest distance of an output (n, ...) of multi-head attention from regard's context, projected."""
     torch = needed()
     weight, bias = given["out_proj_weight"], given["out_proj_bias"]
-    distances = [0.0]
+    distances = []
     with torch.no_grad():
-        for rows, own in expected_context(call, values):
-            context = torch.from_numpy(own).to(weight).permute(2, 0, 1, 3).flatten(2)
+        for rows, part in expected_context(call, values):
+            context = torch.from_numpy(part).to(weight).permute(2, 0, 1, 3).flatten(2)
             expected = torch.nn.functional.linear(context, weight, bias)
             distances.append(float((output[rows] - expected.view_as(output[rows])).abs().max()))
-    return max(distances)
+    return _largest(distances)
 
 
 class _Seen(Exception):
