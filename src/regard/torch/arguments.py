@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from regard import _check
@@ -14,7 +15,10 @@ if TYPE_CHECKING:
     from torch import Tensor
     from torch.nn import Module
 
-__all__ = ["Arguments", "as_array", "needed", "of_interface", "of_sdpa", "with_globals"]
+__all__ = [
+    *("Arguments", "as_array", "as_visible", "is_bool", "is_compiled", "needed"),
+    *("of_interface", "of_sdpa", "with_globals"),
+]
 
 Array = NDArray[Any]
 
@@ -109,3 +113,30 @@ def with_globals(function: Any, names: dict[str, Any]) -> Any:
     copy = type(function)(function.__code__, names, function.__name__, function.__defaults__)
     copy.__kwdefaults__ = function.__kwdefaults__
     return copy
+
+
+def is_bool(option: Any) -> bool:
+    """Return whether a mask or bias is an array of bools."""
+    return isinstance(option, np.ndarray) and option.dtype == np.bool_
+
+
+def as_visible(array: Array, lowest: float) -> Array:
+    """Return bools if what is added to the scores is 0 or hides, and a copy of the array otherwise.
+
+    Where all keys of a query are hidden by the lowest number, a softmax is uniform.
+    """
+    if array.dtype == np.bool_:
+        return array.copy()
+    hidden = array <= lowest
+    if not hidden.all(-1).any() and (hidden | (array == 0)).all():
+        return ~hidden
+    floats = array.astype(np.float32, copy=array.dtype != np.float64)
+    floats[hidden & np.isfinite(floats)] = np.finfo(floats.dtype).min
+    return floats
+
+
+def is_compiled(module: Module) -> bool:
+    """Return whether a module runs as a compiled graph."""
+    return (
+        type(module).__name__ == "OptimizedModule" or getattr(module, "_compiled_call_impl", None) is not None
+    )

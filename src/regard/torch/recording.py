@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from regard import _check
 from regard._recorded import RecordedCall, RecordedCalls
 from regard.mask import Mask, as_mask
-from regard.torch.arguments import Arguments, as_array, needed
+from regard.torch.arguments import Arguments, as_array, as_visible, is_bool, is_compiled, needed
 from regard.torch.doors import Compare, open_for
 
 if TYPE_CHECKING:
@@ -98,9 +98,8 @@ def record(
     >>> recorded[0].weights.shape
     (1, 2, 5, 5)
     """
-    recorder = ModelRecorder(
-        model, _check.choice("keep", keep, KEEP), only, _check.integer("limit", limit, least=0)
-    )
+    limit = _check.integer("limit", limit, least=0)
+    recorder = ModelRecorder(model, _check.choice("keep", keep, KEEP), only, limit)
     with open_for(recorder):
         yield recorder.calls
     recorder.calls.unseen = recorder.unseen()
@@ -142,9 +141,8 @@ class ModelRecorder:
 
     def leave(self, module: Module, arguments: Any, output: Any) -> None:
         """Note that a module has ended, by an error, too; a hook of PyTorch."""
-        if module in self.running:
-            while self.running.pop() is not module:
-                pass
+        while module in self.running and self.running.pop() is not module:
+            pass
 
     def add(self, read: Callable[[], Arguments], compare: Compare, module: Module | None = None) -> None:
         """Record a call, by default of the module that is running; `compare` measures its distance from the output."""
@@ -157,9 +155,9 @@ class ModelRecorder:
             return
         try:
             self._keep(name, read(), compare)
-        except LimitReached:
-            raise
         except UNREADABLE as error:
+            if isinstance(error, LimitReached):
+                raise
             self.attended.discard(path)
             self.reasons[path] = (str(error).splitlines() or [type(error).__name__])[0]
 
@@ -180,11 +178,9 @@ class ModelRecorder:
     def _reserve(self, name: str, count: int) -> None:
         """Raise before more than the limit would be kept."""
         if self.used + count > self.limit:
-            wanted = f"{name or 'this call'} needs {count:,} after {self.used:,}"
-            rule = f"record keeps at most {self.limit:,} bytes: {wanted}."
-            _check.fail(
-                rule, hint='only="..." records some modules, limit= sets another limit', kind=LimitReached
-            )
+            rule = f"record keeps at most {self.limit:,} bytes: {name or 'a call'} needs {count:,} after {self.used:,}."
+            hint = 'only="..." records some modules, limit= sets another limit'
+            _check.fail(rule, hint=hint, kind=LimitReached)
         self.used += count
 
     def _copied(self, name: str, given: Arguments) -> RecordedCall:
@@ -208,8 +204,8 @@ class ModelRecorder:
         """Return which keys are visible, and what is added to the scores."""
         options = [x for x in (given.mask, given.bias) if x is not None]
         arrays = [self._option(name, x) if hasattr(x, "is_inference") else x for x in options]
-        masks = [as_mask(x) for x in arrays if isinstance(x, Mask) or _is_bool(x)]
-        biases = [x for x in arrays if not (isinstance(x, Mask) or _is_bool(x))]
+        masks = [as_mask(x) for x in arrays if isinstance(x, Mask) or is_bool(x)]
+        biases = [x for x in arrays if not (isinstance(x, Mask) or is_bool(x))]
         return reduce(and_, masks) if masks else None, reduce(np.add, biases) if biases else None
 
     def _option(self, name: str, tensor: Tensor) -> Array:
@@ -221,14 +217,14 @@ class ModelRecorder:
         stored = tensor[tuple(slice(0, 1) if stride == 0 else slice(None) for stride in tensor.stride())]
         self._reserve(name, stored.numel() * max(1, stored.itemsize))
         lowest = needed().finfo(tensor.dtype).min if tensor.is_floating_point() else 0
-        array = _as_visible(as_array(stored), lowest)
+        array = as_visible(as_array(stored), lowest)
         self.options[id(tensor)] = weakref.ref(tensor), version, array
         return array
 
     def unseen(self) -> dict[str, str]:
         """Return the modules that seem to attend and recorded nothing: the outermost ones, with the reason if known."""
         paths = dict(self.reasons)
-        compiled = [inner for module in self.paths if _is_compiled(module) for inner in module.modules()]
+        compiled = [inner for module in self.paths if is_compiled(module) for inner in module.modules()]
         for module in [*self.ran, *compiled]:
             path = self.paths.get(module, "")
             if SEEMS_TO_ATTEND.search(f"{type(module).__name__} {path}"):
@@ -243,33 +239,8 @@ class ModelRecorder:
         }
 
 
-def _is_compiled(module: Module) -> bool:
-    return (
-        type(module).__name__ == "OptimizedModule" or getattr(module, "_compiled_call_impl", None) is not None
-    )
-
-
 def _within(path: str, other: str) -> bool:
     return not other or path == other or path.startswith(f"{other}.")
-
-
-def _is_bool(option: Any) -> bool:
-    return isinstance(option, np.ndarray) and option.dtype == np.bool_
-
-
-def _as_visible(array: Array, lowest: float) -> Array:
-    """Return bools if what is added to the scores is 0 or hides, and a copy of the array otherwise.
-
-    Where all keys of a query are hidden by the lowest number, a softmax is uniform.
-    """
-    if array.dtype == np.bool_:
-        return array.copy()
-    hidden = array <= lowest
-    if not hidden.all(-1).any() and (hidden | (array == 0)).all():
-        return ~hidden
-    floats = array.astype(np.float32, copy=array.dtype != np.float64)
-    floats[hidden & np.isfinite(floats)] = np.finfo(floats.dtype).min
-    return floats
 
 
 def _warn_of(call: RecordedCall, values: Array) -> None:
