@@ -46,4 +46,6 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     """List the lazily imported names, too."""
-    return sorted({*globals(), "attribution", "dask", "explain", "nn", "outofcore", "seq2seq", "show", "torch"})
+    return sorted(
+        {*globals(), "attribution", "dask", "explain", "nn", "outofcore", "seq2seq", "show", "torch"}
+    )
