@@ -33,7 +33,7 @@ def test_names_of_all_scripts_are_known_used_and_different(tmp_path: Path) -> No
 
 def test_every_class_of_a_style_is_given_somewhere() -> None:
     source = ASSETS.parents[2]
-    files = [*ASSETS.rglob("*.js"), ASSETS / "template.html", *source.glob("seq2seq/export/app/*")]
+    files = [*ASSETS.rglob("*.js"), ASSETS / "template.html", *source.glob("seq2seq/export/app/*.*")]
     words = set(
         re.findall(
             r"[A-Za-z][\w-]*", "".join(file.read_text("utf-8") for file in files if file.suffix != ".css")
