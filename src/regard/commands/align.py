@@ -238,8 +238,8 @@ def _of_two_files(files: Sequence[Path]) -> Iterator[list[Record]]:
         if not number:
             check_sides([row.cells for side in pending for row in side], names)
         yield [
-            Record(one.line, [*one.cells, *two.cells], one.error or two.error)
-            for one, two in zip(*(lines[:count] for lines in pending), strict=True)
+            Record(source.line, [*source.cells, *target.cells], source.error or target.error)
+            for source, target in zip(*(lines[:count] for lines in pending), strict=True)
         ]
         number += count
         pending = [lines[count:] for lines in pending]
@@ -303,8 +303,10 @@ class _Aligner:
         if self.monotonic:
             return map(self._by_units, lines, align_pairs([_contents(line) for line in lines]))
         aligned = [
-            model.align([pair[0] for pair in own], [pair[1] for pair in own], posterior=self.posterior)
-            for model, own in zip(self.models, zip(*(line.pairs for line in lines), strict=True), strict=True)
+            model.align([pair[0] for pair in pairs], [pair[1] for pair in pairs], posterior=self.posterior)
+            for model, pairs in zip(
+                self.models, zip(*(line.pairs for line in lines), strict=True), strict=True
+            )
         ]
         return zip(*aligned, strict=True)
 
@@ -313,7 +315,9 @@ class _Aligner:
         if self.by == "tokens":
             return token_links
         sides = zip(_contents(line), self._tokenizers, strict=True)
-        return of_words(token_links, *(word_numbers(tokens, one.detokenize) for tokens, one in sides))
+        return of_words(
+            token_links, *(word_numbers(tokens, tokenizer.detokenize) for tokens, tokenizer in sides)
+        )
 
     def line(self, number: int, read: Read, both: Sequence[Translation] | Links) -> str:
         """Return the output for a pair."""
@@ -322,7 +326,9 @@ class _Aligner:
         merged = self.failures.attempt(partial(self._links, both), f"line {number}")
         if isinstance(merged, Failed):  # the two models have different words for this pair
             return self.empty
-        return self._joined([f"{one.score:.4f}" for one in both] if self.scores else [], merged, read)
+        return self._joined(
+            [f"{translation.score:.4f}" for translation in both] if self.scores else [], merged, read
+        )
 
     def _joined(self, columns: list[str], merged: Links, read: Read) -> str:
         marks = [clean(" ".join(read.unseen)).replace("\t", " ")] if self.marks else []

@@ -178,7 +178,8 @@ def _print(name: str, captions: Sequence[Translation] | Failed, *, with_scores: 
         rows = [[name, *([""] if with_scores else []), ""]]
     else:
         rows = [
-            [name, *([f"{one.score:.4f}"] if with_scores else []), one.text or NO_CAPTION] for one in captions
+            [name, *([f"{caption.score:.4f}"] if with_scores else []), caption.text or NO_CAPTION]
+            for caption in captions
         ]
     for columns in rows:
         one_line = [

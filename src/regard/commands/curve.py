@@ -56,8 +56,8 @@ def run(args: argparse.Namespace) -> int:
         check_picture(args.png)
     curves = panels(_read(args.logs), along=args.along)
     if not curves:
-        one = len(args.logs) == 1
-        _check.fail(f"{f'{args.logs[0]} has no loss' if one else 'none of the logs has a validation'} yet")
+        single = len(args.logs) == 1
+        _check.fail(f"{f'{args.logs[0]} has no loss' if single else 'none of the logs has a validation'} yet")
     if args.png:
         with warned(args.png):
             figures.save(args.png, figures.curves(curves, along=args.along))

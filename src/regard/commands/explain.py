@@ -132,25 +132,25 @@ def run(args: argparse.Namespace) -> int:
         check_new(args.html, force=args.force, hint="--force")
     if args.png is not None:
         check_picture(args.png)
-    own = given(args)
-    check_size(*own.arrays)
-    batch = own.attend()
-    attention, arrays, slice_line = _slice(batch, own.arrays, args.at or ())
+    inputs = given(args)
+    check_size(*inputs.arrays)
+    batch = inputs.attend()
+    attention, arrays, slice_line = _slice(batch, inputs.arrays, args.at or ())
     n = len(attention.weights)
     if args.row > n > 0:
         _check.fail(f"--row must be one of the {n} queries, counted from 1: {args.row}")
-    names = own.names()
+    names = inputs.names()
     explanation = Explanation(
         attention,
         *arrays,
         *names,
-        **own.options,
+        **inputs.options,
         chosen=args.row - 1,
         digits=args.digits,
         color=wants_color(sys.stdout),
         columns=args.columns,
-        title="\n\n".join(filter(None, [args.title, slice_line, own.title])),
-        inputs=own.words,
+        title="\n\n".join(filter(None, [args.title, slice_line, inputs.title])),
+        inputs=inputs.words,
     )
     if args.png is not None:
         heads = chosen_heads(batch.weights, args.at or ())

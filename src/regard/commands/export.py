@@ -137,8 +137,8 @@ def run(args: argparse.Namespace) -> int:
             options = {"int8": args.int8, "card": model.card, "progress": progress.advance}
             draft = stack.enter_context(drafted(model.model, sources, **options))
         measured = [_measured(model, draft, lines) for lines in every if lines.wrong]
-        for one in measured:
-            _check_cost(one, force=args.force)
+        for comparison in measured:
+            _check_cost(comparison, force=args.force)
         if measured:
             draft.add_to_card(exported=_leaving(measured[0], int8=args.int8))
         draft.place(args.onnx, view_files("alignment") if args.page else None)
@@ -213,7 +213,7 @@ def _read(path: Path, model: Seq2Seq) -> _Lines:
 def _with_targets(path: Path, targets: Mapping[Any, list[str]], model: Seq2Seq) -> _Lines:
     """Return sources with all their right targets."""
     right = [*targets.values()]
-    _, cut = metrics.unit([one[0] for one in right], model.model.target.token_type)
+    _, cut = metrics.unit([references[0] for references in right], model.model.target.token_type)
     wrong, errors = (
         lambda texts: 1 - metrics.exact(texts, right),
         lambda texts: metrics.error_rate(texts, right, cut=cut),
@@ -223,17 +223,19 @@ def _with_targets(path: Path, targets: Mapping[Any, list[str]], model: Seq2Seq) 
 
 def _drawn(source: Tokenizer) -> _Lines:
     """Draw lines of tokens, frequent ones more often, of 1 to 10 tokens."""
-    rng, own = np.random.default_rng(1), source.tokens[len(SPECIAL) :] or _NO_TOKENS
-    ranks = rng.geometric(min(0.5, 8 / len(own)), (_DRAWN, _DRAWN)) % len(own)
-    drawn = (source.detokenize([own[i] for i in row[: length + 1]]) for length, row in enumerate(ranks))
+    rng, tokens = np.random.default_rng(1), source.tokens[len(SPECIAL) :] or _NO_TOKENS
+    ranks = rng.geometric(min(0.5, 8 / len(tokens)), (_DRAWN, _DRAWN)) % len(tokens)
+    drawn = (source.detokenize([tokens[i] for i in row[: length + 1]]) for length, row in enumerate(ranks))
     return _Lines("", list(dict.fromkeys(line for line in drawn if source.tokenize(line))) or [*_NO_TOKENS])
 
 
 def _measured(model: Seq2Seq, draft: Draft, lines: _Lines) -> _Measured:
     """Answer lines with the model with all its parts, with its network alone, and with the files."""
-    own = {f"with {_extras(model)}, {_BEAM}": model} if model.model.extras else {}
-    own |= {f"network, {_BEAM}": _alone(model)}
-    answers = {name: [one.text for one in each.translate(lines.sources)] for name, each in own.items()}
+    models = {f"with {_extras(model)}, {_BEAM}": model} if model.model.extras else {}
+    models |= {f"network, {_BEAM}": _alone(model)}
+    answers = {
+        name: [answer.text for answer in each.translate(lines.sources)] for name, each in models.items()
+    }
     files = "files with int8" if draft.quantized else "files"
     leaving = {f"{files}, greedy": 1, f"{files}, {_BEAM}": BEAM}
     return _Measured(

@@ -172,11 +172,11 @@ def _add_mask(group: Any) -> None:
 def given(args: argparse.Namespace) -> Given:
     """Read the input; raise for what does not fit, before anything is computed."""
     generator = _generator(args)
-    own = _files_input(args) if args.files and _sentence(args) is None else _words_input(args, generator)
-    n, m = (array.shape[-2] for array in own["arrays"][:2])
+    fields = _files_input(args) if args.files and _sentence(args) is None else _words_input(args, generator)
+    n, m = (array.shape[-2] for array in fields["arrays"][:2])
     return Given(
-        **own,
-        score=_score(args, generator, own["arrays"]),
+        **fields,
+        score=_score(args, generator, fields["arrays"]),
         mask=_mask(args, n, m),
         scale=args.scale,
         softcap=args.softcap,
@@ -285,8 +285,8 @@ def labels_of(
     args: argparse.Namespace, rows: Sequence[list[str] | None]
 ) -> tuple[list[str] | None, list[str] | None]:
     """Return the names of queries and of keys: those of the options, or those of the files."""
-    texts = (args.labels if own is None else own for own in (args.query_labels, args.key_labels))
-    queries, keys = (own if text is None else text.split() for text, own in zip(texts, rows, strict=True))
+    texts = (args.labels if text is None else text for text in (args.query_labels, args.key_labels))
+    queries, keys = (names if text is None else text.split() for text, names in zip(texts, rows, strict=True))
     return queries, keys
 
 

@@ -165,8 +165,8 @@ def check_posterior(args: argparse.Namespace, models: Iterable[Translator]) -> N
 def _is_transformer(model: Translator) -> bool:
     """Return whether a model, or one of an ensemble, is a transformer."""
     network = model.network
-    each = network.networks if isinstance(network, EnsembleNetwork) else (network,)
-    return any(isinstance(one, TransformerNetwork) for one in each)
+    members = network.networks if isinstance(network, EnsembleNetwork) else (network,)
+    return any(isinstance(member, TransformerNetwork) for member in members)
 
 
 def word_links(

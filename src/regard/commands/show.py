@@ -127,17 +127,18 @@ def _text(args: argparse.Namespace) -> HtmlPage:
     return translated(args.files[0], args.text, title=args.title)
 
 
-def _input(own: Given, title: str) -> HtmlPage:
+def _input(inputs: Given, title: str) -> HtmlPage:
     """Return the page of queries, keys and values, which begins with the words they are made of."""
-    queries, keys = own.names() if own.words else own.labels
-    document = page(*own.arrays, **own.options, query_labels=queries, key_labels=keys, title=title)
+    queries, keys = inputs.names() if inputs.words else inputs.labels
+    document = page(*inputs.arrays, **inputs.options, query_labels=queries, key_labels=keys, title=title)
     section = document.sections[0]
     for warning in section.warnings:
         note(warning)
-    if not own.words or section.view != "mechanism":
+    if not inputs.words or section.view != "mechanism":
         return document
     return HtmlPage(
-        [with_words(section, *own.words.values(), origin=own.origin, features=own.features)], title=title
+        [with_words(section, *inputs.words.values(), origin=inputs.origin, features=inputs.features)],
+        title=title,
     )
 
 
@@ -171,8 +172,8 @@ def _draw(args: argparse.Namespace) -> int:
     check_picture(args.out)
     weights = _weights(args)
     if weights is None:
-        own = given(args)
-        weights, names = own.attend().weights, own.names()
+        inputs = given(args)
+        weights, names = inputs.attend().weights, inputs.names()
     else:
         own_labels = labels_of(args, (None, None))
         queries, keys = (

@@ -346,7 +346,7 @@ def test_what_users_copy_is_short() -> None:
         ),
         (
             "decode.py",
-            "totals[i, blocked(one[1][1:], often, copies)] = -np.inf",
+            "totals[i, blocked(hypothesis[1][1:], often, copies)] = -np.inf",
             "totals[i, END] = -np.inf",
             "answers differ",
         ),

@@ -127,8 +127,8 @@ def parse_mfa(line: str) -> Entries:
     rest = fields(" ".join(cells))
     if not rest or not NUMBER.fullmatch(rest[0]):
         raise InvalidEntry("the word has no probability")
-    own = len([*takewhile(NUMBER.fullmatch, cells[:-1])])
-    numbers = [*takewhile(lambda i: i < own or MFA_NUMBER.fullmatch(rest[i]), range(1, min(4, len(rest))))]
+    filled = len([*takewhile(NUMBER.fullmatch, cells[:-1])])
+    numbers = [*takewhile(lambda i: i < filled or MFA_NUMBER.fullmatch(rest[i]), range(1, min(4, len(rest))))]
     return _entry(word, rest[1 + len(numbers) :], rest[0])
 
 

@@ -270,7 +270,9 @@ class Pronouncer:
     ) -> list[Pronunciation]:
         """Return the model's answers with their shares of the probability of all of them."""
         shares = self.model.shares(candidates)
-        phones = [tuple(phone for phone in one.tokens if phone in self._phones) for one in candidates]
+        phones = [
+            tuple(phone for phone in candidate.tokens if phone in self._phones) for candidate in candidates
+        ]
         return [
             Pronunciation(
                 word,
@@ -294,7 +296,11 @@ def _letters_of(tokens: Iterable[str]) -> frozenset[str]:
 
 def _best(found: Sequence[Pronunciation]) -> Pronunciation:
     """Return the most probable variant of the dictionary, the first of equals; the first answer of a model."""
-    return max(found, key=lambda one: known(one.probability)) if found[0].source == "dictionary" else found[0]
+    return (
+        max(found, key=lambda variant: known(variant.probability))
+        if found[0].source == "dictionary"
+        else found[0]
+    )
 
 
 def _skipped(word: str, unseen: tuple[str, ...]) -> Pronunciation:

@@ -117,8 +117,8 @@ def _entries(
 def _cut(entries: Entries) -> Iterator[tuple[str, Variant]]:
     """Yield the pronunciations of entries in IPA."""
     for word, variant in entries:
-        for one in cut(variant):
-            yield word, one
+        for pronunciation in cut(variant):
+            yield word, pronunciation
 
 
 def _length(word: str, variant: Variant) -> int:

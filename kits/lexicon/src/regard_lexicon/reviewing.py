@@ -62,10 +62,10 @@ def doubts(model: Translator, words: Mapping[str, Sequence[Variant]]) -> list[Do
     )
     candidates = dict(zip(words, model.candidates([*words]), strict=True))
     found = []
-    for (word, phones), own in zip(entries, listed, strict=True):
+    for (word, phones), translation in zip(entries, listed, strict=True):
         best = candidates[word][0]
-        if best.tokens != phones and model.ranking(best) > model.ranking(own):
-            doubt = max(_doubt(model, phones, own, one) for one in candidates[word])
+        if best.tokens != phones and model.ranking(best) > model.ranking(translation):
+            doubt = max(_doubt(model, phones, translation, candidate) for candidate in candidates[word])
             found.append(Doubt(word, phones, best.tokens, doubt, _probability(model, candidates[word])))
     return found
 
@@ -89,6 +89,6 @@ def worst_first(folds: Iterable[Iterable[Doubt]]) -> list[Doubt]:
     They are in the order of their places in their own folds, since the numbers of models that were trained unequally,
     as on a busy machine, cannot be compared: of the same place, the larger first.
     """
-    sorted_folds = (sorted(found, key=lambda one: -one.doubt) for found in folds)
-    placed = [(place, -one.doubt, one) for found in sorted_folds for place, one in enumerate(found)]
-    return [one for *_, one in sorted(placed, key=lambda row: row[:2])]
+    sorted_folds = (sorted(found, key=lambda doubt: -doubt.doubt) for found in folds)
+    placed = [(place, -doubt.doubt, doubt) for found in sorted_folds for place, doubt in enumerate(found)]
+    return [doubt for *_, doubt in sorted(placed, key=lambda row: row[:2])]

@@ -36,14 +36,14 @@ _OTHERS = (
 def run(args: argparse.Namespace) -> int:
     """Print the alignment error rate, precision and recall of each file."""
     _check_options(args)
-    own = gold_file(args)
-    gold, names = read_gold(own), _names(args)
+    link_file = gold_file(args)
+    gold, names = read_gold(link_file), _names(args)
     files = [LinkFile(path, args.links_from) for path in args.links]
     lines = [file.read() for file in files]
     for path, read in zip(args.links, lines, strict=True):
         if len(read) != len(gold):
             _check.fail(f"{path} must have {len(gold)} lines, like {args.gold}. It has {len(read)}.")
-    for file, read in ((own, gold), *zip(files, lines, strict=True)):
+    for file, read in ((link_file, gold), *zip(files, lines, strict=True)):
         file.warn([links.possible for links in read])
     scores = [_score(read, gold) for read in lines]
     print(_report(args, gold, names, lines, scores), flush=True)

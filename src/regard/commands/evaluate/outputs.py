@@ -77,11 +77,10 @@ def read_for_models(
     args: argparse.Namespace, test: Items, models: Sequence[Translator]
 ) -> tuple[Items, list[Example]]:
     """Return the test set with the token types of the models, and its sources as the first model reads them."""
-    source, target = models[0].model.source, models[0].model.target.token_type
-    sources = [model.model.source for model in models]
-    if len({one.layout if one.reads_files else None for one in sources}) > 1:
+    sources, target = [model.model.source for model in models], models[0].model.target.token_type
+    if len({source.layout if source.reads_files else None for source in sources}) > 1:
         _check.fail("the models to compare must all read text, or arrays of the same size")
-    names = test.sources or []
+    source, names = sources[0], test.sources or []
     if args.gold and "links" not in source.accepts:
         _check.fail(f"--gold has links between words: {args.model} reads {source.kind}")
     if source.reads_files:

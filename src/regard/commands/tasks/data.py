@@ -40,7 +40,7 @@ class Data:
     @cached_property
     def _learned(self) -> set[Hashable]:
         """The sources that a model learns, and what they were read from."""
-        return {one for source, _ in self.train for one in (source, source.identity)}
+        return {key for source, _ in self.train for key in (source, source.identity)}
 
     def has_learned(self, source: Example) -> bool:
         """Return whether a source, which may be split into other tokens, is one of training."""
@@ -55,5 +55,5 @@ class Data:
 def short_pairs(model: Seq2Seq, pairs: Sequence[Pair], longest: int) -> list[Pair]:
     """Return the pairs that have between 1 and `longest` tokens on each side that has tokens, as a model reads them."""
     source, target = model.model.source, model.model.target
-    read = [(source.load(one), target.read(two)) for one, two in pairs]
+    read = [(source.load(first), target.read(second)) for first, second in pairs]
     return [pair for pair in read if is_short(source, pair, longest)]

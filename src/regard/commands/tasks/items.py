@@ -33,7 +33,7 @@ class Items(NamedTuple):
         def of(reference: Reference) -> Reference:
             if isinstance(reference, str):
                 return normalize(reference, form)
-            return [normalize(one, form) for one in reference]
+            return [normalize(text, form) for text in reference]
 
         return self if form == "none" else self._replace(references=list(map(of, self.references)))
 

@@ -181,8 +181,8 @@ def _describe_test(data: Data, test: Sequence[Pair]) -> str:
     """Describe the test pairs: whether the model was trained on them or chosen by them."""
     count = len(test)
     if data.too_few and not data.own_test:
-        own = "the training pair itself" if count == 1 else f"the {count} training pairs themselves"
-        return f"{own}: there are too few to hold any out"
+        pairs = "the training pair itself" if count == 1 else f"the {count} training pairs themselves"
+        return f"{pairs}: there are too few to hold any out"
     learned = data.learned(test)
     pairs = with_noun(count, "held-out pair")
     if learned:

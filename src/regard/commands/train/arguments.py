@@ -366,16 +366,16 @@ def _model(args: argparse.Namespace, attention: bool, task: Task) -> Seq2Seq:
     options = task.defaults(given_options(args, given))
     if args.compare and not attention:  # the same apart from attention
         network = {name: value for name, value in options["network"].items() if name not in _OF_ATTENTION}
-        own = {"network": network, "extras": extras.without_attention(options["extras"])}
-        options = {**options, **own, "attention": False}
+        changed = {"network": network, "extras": extras.without_attention(options["extras"])}
+        options = {**options, **changed, "attention": False}
     return Seq2Seq(**options)
 
 
-def given_options(args: argparse.Namespace, own: dict[str, Any]) -> dict[str, Any]:
+def given_options(args: argparse.Namespace, options: dict[str, Any]) -> dict[str, Any]:
     """Return the options of a model that are given: its own, and those of network and training."""
     given = {name: value for name in ("family", "max_tokens") if (value := getattr(args, name)) is not None}
     return given | {
-        **own,
+        **options,
         "network": _options("network", args.network),
         "training": {n: x for n in OPTIONS if (x := getattr(args, n, None)) is not None},
     }

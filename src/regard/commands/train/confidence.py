@@ -39,7 +39,7 @@ class Confidence(NamedTuple):
     @property
     def right(self) -> list[bool]:
         """Whether each answer is right."""
-        return [one.right for one in self.judged]
+        return [answer.right for answer in self.judged]
 
     def measures(self) -> dict[str, float]:
         """Return the calibration error, and the largest share of answers of which 98 % are right."""
@@ -79,7 +79,11 @@ def calibrate(
     model.calibration = _fitted(judged, every, leave_out=None)
     crossed = {fold: _fitted(judged, every, leave_out=fold) for fold in range(_FOLDS)}
     chosen = [crossed[number if number is not None else 0] for number in folds]
-    probabilities = [one(each.logs) for one, each in zip(chosen, judged, strict=False) if one is not None]
+    probabilities = [
+        calibration(answer.logs)
+        for calibration, answer in zip(chosen, judged, strict=False)
+        if calibration is not None
+    ]
     return Confidence(judged[: len(folds)], probabilities if len(probabilities) == len(folds) else [])
 
 
@@ -101,10 +105,12 @@ def _fitted(
     judged: Sequence[Checked], folds: Sequence[int | None], leave_out: int | None
 ) -> Calibration | None:
     """Return the calibration of all answers but those of a fold, and those that were learned from."""
-    chosen = [one for one, fold in zip(judged, folds, strict=True) if fold is not None and fold != leave_out]
+    chosen = [
+        answer for answer, fold in zip(judged, folds, strict=True) if fold is not None and fold != leave_out
+    ]
     if len(chosen) < FEWEST:
         return None
-    return Calibration.fit([one.logs for one in chosen], [one.right for one in chosen], BEAM)
+    return Calibration.fit([answer.logs for answer in chosen], [answer.right for answer in chosen], BEAM)
 
 
 def describe(calibration: Calibration, confidence: Confidence, verb: str) -> str:

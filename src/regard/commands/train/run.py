@@ -65,9 +65,9 @@ def train_all(args: argparse.Namespace, task: Task, models: Sequence[Seq2Seq], p
     """Train models for a task, measure and show them."""
     most = models[0].max_tokens
     runs = [Run(model, RunFiles(path, fresh=args.fresh)) for model, path in zip(models, paths, strict=True)]
-    for one in runs:
-        one.files.check()
-    done = [one.files for one in runs if one.files.is_done()]
+    for run in runs:
+        run.files.check()
+    done = [run.files for run in runs if run.files.is_done()]
     for files in done:
         if files.finished_identity() is None:
             done[0].refuse()
@@ -75,12 +75,12 @@ def train_all(args: argparse.Namespace, task: Task, models: Sequence[Seq2Seq], p
     of_task = task.identity(data)
     identities = [identity(model, data, of_task) for model in models]
     if done:
-        if [one.files.finished_identity() for one in runs] != identities:
+        if [run.files.finished_identity() for run in runs] != identities:
             done[0].refuse()
         return _report_done(runs, task.stated())
     longest = min(args.test_max_tokens or most, LONGEST_SENTENCE)
-    for one in runs:
-        one.begin(data, longest, task.measures(one.model, data))
+    for run in runs:
+        run.begin(data, longest, task.measures(run.model, data))
     test = short_pairs(models[0], data.test, longest)
     if not test:
         limit = f"{with_noun(longest, 'token')} {models[0].reader.limited_sides}"
@@ -91,11 +91,11 @@ def train_all(args: argparse.Namespace, task: Task, models: Sequence[Seq2Seq], p
         if status := _train_and_show(task, runs, test, data):
             return status
         # Last, so that a command that is stopped before can be resumed.
-        for one, own in zip(runs, identities, strict=True):
-            one.files.log_end(one.training.step, own)
-        for one in runs:
-            one.files.remove_checkpoint()
-    for line in filter(None, (short_warning(one.name, one.training) for one in runs)):
+        for run, run_identity in zip(runs, identities, strict=True):
+            run.files.log_end(run.training.step, run_identity)
+        for run in runs:
+            run.files.remove_checkpoint()
+    for line in filter(None, (short_warning(run.name, run.training) for run in runs)):
         note(line)
     print(report(f"the model is in {paths[0]}"))
     return 0
@@ -104,11 +104,11 @@ def train_all(args: argparse.Namespace, task: Task, models: Sequence[Seq2Seq], p
 def _report_done(runs: Sequence[Run], stated: dict[str, str]) -> int:
     """Report that the same command has finished before; correct what it states in the card."""
     note(f"{runs[0].name} is done already; --fresh trains anew, another --out keeps this model")
-    for one in runs if stated else ():
-        one.files.change_card(**stated)
+    for run in runs if stated else ():
+        run.files.change_card(**stated)
     print(report(f"the model is in {runs[0].files.model}"))
-    for one in runs:
-        one.files.remove_leftovers()
+    for run in runs:
+        run.files.remove_leftovers()
     return 0
 
 
@@ -122,18 +122,18 @@ def _note_more(task: Task, model: Seq2Seq, data: Data) -> None:
 def _train_and_show(task: Task, runs: Sequence[Run], test: Sequence[Pair], data: Data) -> int:
     """Train, measure and show; return 0, or the exit status of what has stopped it."""
     try:
-        for one in runs:
-            if status := one.train():
+        for run in runs:
+            if status := run.train():
                 return status
-        confidences = [one.calibrate(test, data, task.most_calibrated) for one in runs]
-        measured = task.measure([one.model for one in runs], test, data, confidences)
-        for one, confidence, of_model in zip(runs, confidences, measured, strict=True):
-            if card := _card(task, one.model, data, of_model):
-                one.model.card = card
-                one.model.held_out = task.held_out(test, data)
-                one.model.save(one.files.model)
-            if one.model.calibration is not None:
-                note(describe(one.model.calibration, confidence, task.verb))
+        confidences = [run.calibrate(test, data, task.most_calibrated) for run in runs]
+        measured = task.measure([run.model for run in runs], test, data, confidences)
+        for run, confidence, of_model in zip(runs, confidences, measured, strict=True):
+            if card := _card(task, run.model, data, of_model):
+                run.model.card = card
+                run.model.held_out = task.held_out(test, data)
+                run.model.save(run.files.model)
+            if run.model.calibration is not None:
+                note(describe(run.model.calibration, confidence, task.verb))
         show_examples(runs[0].model, runs[0].files, test)
     except KeyboardInterrupt as error:
         files = runs[0].files
@@ -154,15 +154,15 @@ def prepared_runs(runs: Sequence[Run]) -> Iterator[None]:
     """Create the folder, lock the files of these runs, and ensure that each has a checkpoint."""
     runs[0].files.model.parent.mkdir(parents=True, exist_ok=True)
     with ExitStack() as stack:
-        for one in runs:
-            stack.enter_context(one.files.locked())
-            one.files.check_overwrites()
-            if one.files.is_done():  # by another process, in the meantime
-                one.files.refuse()
-        for one in runs:
-            one.resume()
-        for one in runs:
-            one.ensure_checkpoint()
+        for run in runs:
+            stack.enter_context(run.files.locked())
+            run.files.check_overwrites()
+            if run.files.is_done():  # by another process, in the meantime
+                run.files.refuse()
+        for run in runs:
+            run.resume()
+        for run in runs:
+            run.ensure_checkpoint()
         yield
 
 

@@ -65,8 +65,8 @@ def compare(
         source, lengths = source_batch([rows[i] for i in group])
         answers = [best.tokens for (best,) in beam(network, source, lengths, width=1)]
         steps = list(_both(network, decoder, source, lengths, answers))
-        for number, (own, other, going) in enumerate(steps):
-            apart = np.abs(own - other).max(axis=1)
+        for number, (logs, other, going) in enumerate(steps):
+            apart = np.abs(logs - other).max(axis=1)
             largest = max(largest, float(apart[going].max()))
             excess = max(excess, float((apart / allowed(lengths + number))[going].max()))
         for k, i in enumerate(group):
@@ -74,7 +74,7 @@ def compare(
             found = tuple(decoder.search(read)[0])
             equal = found == answers[k]
             bound = float(allowed(lengths[k] + len(answers[k])))
-            tied = not equal and _is_tie([own[k] for own, _, _ in steps], answers[k], found, bound)
+            tied = not equal and _is_tie([logs[k] for logs, _, _ in steps], answers[k], found, bound)
             if not i % every:
                 searched = beam(network, source[: lengths[k], [k]], lengths[[k]], width=BEAM)[0][0]
                 tokens, score, *_ = decoder.search(read, BEAM)
@@ -112,8 +112,8 @@ def _run(session: Any, given: dict[str, Array]) -> dict[str, Array]:
     )
 
 
-def _is_tie(own: Sequence[Array], answer: Row, found: Row, bound: float) -> bool:
+def _is_tie(logs: Sequence[Array], answer: Row, found: Row, bound: float) -> bool:
     """Return whether two answers part at tokens of equal log-probability up to the tolerance."""
     first, second = (*answer, END), (*found, END)
     step = next(i for i, pair in enumerate(zip(first, second, strict=False)) if pair[0] != pair[1])
-    return bool(own[step][first[step]] - own[step][second[step]] <= bound)
+    return bool(logs[step][first[step]] - logs[step][second[step]] <= bound)

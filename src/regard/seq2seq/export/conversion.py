@@ -27,10 +27,10 @@ def check_exportable(model: Model[Network], *, without_extras: bool) -> None:
 
 def network_alone(model: Model[Network]) -> Network:
     """Return the network without the embeddings of tokens that an extra would append to sources."""
-    config, own = model.network.config, model.source.spec.tokens
-    if config.source_tokens == own:
+    config, tokens = model.network.config, model.source.spec.tokens
+    if config.source_tokens == tokens:
         return model.network
-    config = replace(config, source_tokens=own)
+    config = replace(config, source_tokens=tokens)
     parameters = Parameters(config.shapes())
     for name, parameter in parameters.items():
         parameter[...] = model.network.parameters[name][: len(parameter)]

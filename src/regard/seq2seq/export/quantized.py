@@ -47,7 +47,7 @@ def _store_as_integers(graph: Any) -> None:
 
     nodes = [(node.input, *_STORED[node.op_type]) for node in graph.node if node.op_type in _STORED]
     axes = {name: axis for inputs, weights, axis in nodes for name in inputs[weights]}
-    for tensor in [one for one in graph.initializer if one.name in axes]:
+    for tensor in [tensor for tensor in graph.initializer if tensor.name in axes]:
         name, axis = tensor.name, axes[tensor.name]
         array = np.moveaxis(numpy_helper.to_array(tensor), axis, -1)
         scale = (

@@ -55,8 +55,8 @@ def step_graph(p: Mapping[str, Array], c: TransformerConfig) -> Graph:
     new: list[str] = []
     weights = ""
     for i in range(c.decoder_layers):
-        own = partial(g.own, before=before[2 * i : 2 * i + 2], new=new)
-        x = g.attention_block(f"decoder_{i}_self_", x, own)
+        attend = partial(g.own, before=before[2 * i : 2 * i + 2], new=new)
+        x = g.attention_block(f"decoder_{i}_self_", x, attend)
         x, of_layer = g.source_block(f"decoder_{i}_source_", x, source[2 * i : 2 * i + 2], seen)
         x = g.feed_forward_block(f"decoder_{i}_hidden_", x)
         weights = of_layer if i == c.aligned else weights

@@ -129,7 +129,9 @@ def run(args: argparse.Namespace) -> int:
     if args.format is None:
         for found in answers:
             several = [_UNREAD] if isinstance(found, Failed) else found
-            print("\n".join(_line(one, probability=args.probabilities) for one in several))
+            print(
+                "\n".join(_line(pronunciation, probability=args.probabilities) for pronunciation in several)
+            )
     else:
         pronounced, missing = _as_lexicon(answers)
         result = prepared(pronounced, args)
@@ -207,14 +209,14 @@ def _as_lexicon(answers: Iterable[Sequence[Pronunciation] | Failed]) -> tuple[Le
         if isinstance(found, Failed):
             missing.append(LeftOut("", (), clean(found.error)))
             continue
-        most = max(one.confidence for one in found) or 1.0
-        for one in found:
-            own = one.probability if one.source == "dictionary" else one.confidence / most
+        most = max(answer.confidence for answer in found) or 1.0
+        for answer in found:
+            probability = answer.probability if answer.source == "dictionary" else answer.confidence / most
             try:
-                entries.append(checked(one.word, Variant(one.phones, own or None, one.role)))
+                entries.append(checked(answer.word, Variant(answer.phones, probability or None, answer.role)))
             except InvalidEntry as error:
-                reason = str(error) if one.phones or len(one.word) > MOST_LETTERS else _why(one)
-                missing.append(LeftOut(clean(one.word), one.phones, reason))
+                reason = str(error) if answer.phones or len(answer.word) > MOST_LETTERS else _why(answer)
+                missing.append(LeftOut(clean(answer.word), answer.phones, reason))
     return Lexicon.of_checked(entries), missing
 
 

@@ -68,7 +68,7 @@ _LENGTHS = {"1 to 4": 4, "5 or 6": 6, "7 or 8": 8, "9 or 10": 10, "11 or more": 
 
 def describe_rates(measured: dict[str, Any]) -> str:
     """Describe error rates in one line."""
-    words, phones = ([_percent(one[rate]) for one in _rows(measured)] for rate in ("wer", "per"))
+    words, phones = ([_percent(row[rate]) for row in _rows(measured)] for rate in ("wer", "per"))
     parts = [
         f"{words[0]} of words are wrong (WER) and {phones[0]} of phones (PER)",
         f"{words[1]} and {phones[1]} where only the first variant is right",

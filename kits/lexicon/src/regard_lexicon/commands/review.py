@@ -196,20 +196,20 @@ class Fold:
 
     def train(self) -> int:
         """Train the model, or resume that; return the exit status of what has stopped it, or 0."""
-        one = self.run
-        one.files.check()
-        if one.files.is_done():
-            if one.files.finished_identity() != self.identity:
-                rule = f"--work: {one.files.model} is of another dictionary or other options."
+        run = self.run
+        run.files.check()
+        if run.files.is_done():
+            if run.files.finished_identity() != self.identity:
+                rule = f"--work: {run.files.model} is of another dictionary or other options."
                 _check.fail(rule, hint="give another folder, or remove this one")
             return 0
-        note(f"{one.name}: learning other words, to judge {len(self.words):,}")
-        one.begin(self.data, one.model.max_tokens, self.measures)
-        with prepared_runs([one]):
-            if status := one.train():
+        note(f"{run.name}: learning other words, to judge {len(self.words):,}")
+        run.begin(self.data, run.model.max_tokens, self.measures)
+        with prepared_runs([run]):
+            if status := run.train():
                 return status
-            one.files.log_end(one.training.step, self.identity)
-            one.files.remove_checkpoint()
+            run.files.log_end(run.training.step, self.identity)
+            run.files.remove_checkpoint()
         return 0
 
     def judge(self) -> list[Doubt]:
@@ -251,8 +251,15 @@ def _parts(words: dict[str, Any]) -> Iterator[dict[str, Any]]:
 def _table(found: list[Doubt], where: dict[tuple[str, tuple[str, ...]], str]) -> Iterator[str]:
     """Yield the lines of the table."""
     yield "\t".join(_COLUMNS)
-    for one in found:
-        place = where.get((one.word, one.listed), "").removeprefix("line ")
-        probability = "" if one.probability is None else f"{one.probability:.4f}"
-        cells = place, one.word, " ".join(one.listed), " ".join(one.expected), f"{one.doubt:.3f}", probability
+    for doubt in found:
+        place = where.get((doubt.word, doubt.listed), "").removeprefix("line ")
+        probability = "" if doubt.probability is None else f"{doubt.probability:.4f}"
+        cells = (
+            place,
+            doubt.word,
+            " ".join(doubt.listed),
+            " ".join(doubt.expected),
+            f"{doubt.doubt:.3f}",
+            probability,
+        )
         yield "\t".join(as_cell(clean(cell)) for cell in cells)

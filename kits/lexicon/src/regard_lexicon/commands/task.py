@@ -246,7 +246,7 @@ def _print_rates(
     model: Seq2Seq, words: Mapping[str, Any], data: Data, confidence: Confidence
 ) -> dict[str, Any]:
     """Print and return the error rates of a model on the words of the test."""
-    answers = [one.candidates[0].tokens for one in confidence.judged]
+    answers = [answer.candidates[0].tokens for answer in confidence.judged]
     measured = rates(answers, [*words.values()])
     measured["by_length"] = rates_by_length(answers, words)
     if confidence.probabilities:

@@ -55,9 +55,9 @@ class Decoder:
         done: list[Any] = []  # the same, with the mean
         for length in range(1, most + 1):
             out = run(self.step, given | {"token": np.array([ids[-1] for _, ids, _ in live])})
-            totals, grown = out["log_probs"] + np.array([[one[0]] for one in live]), []
-            for i, one in enumerate(live):
-                totals[i, blocked(one[1][1:], often, copies)] = -np.inf
+            totals, grown = out["log_probs"] + np.array([[hypothesis[0]] for hypothesis in live]), []
+            for i, hypothesis in enumerate(live):
+                totals[i, blocked(hypothesis[1][1:], often, copies)] = -np.inf
             order = np.argsort(-totals, axis=None, kind="stable")[: 2 * beam]  # half of them may be ends
             for rank, place in enumerate(order[totals.flat[order] > -np.inf].tolist()):
                 i, token = divmod(place, totals.shape[1])
@@ -66,18 +66,18 @@ class Decoder:
                     grown.append((totals.flat[place], [*live[i][1], token], weights, i))
                 elif rank < beam:
                     done.append((totals.flat[place] / length, [*live[i][1], END], weights))
-            live = [one[:3] for one in grown[:beam]]
-            if not live or (done and (beam == 1 or max(one[0] for one in done) >= live[0][0] / most)):
+            live = [hypothesis[:3] for hypothesis in grown[:beam]]
+            if not live or (done and (beam == 1 or max(mean for mean, *_ in done) >= live[0][0] / most)):
                 break  # nothing that is longer can be better
-            given["state"] = out["new_state"][[one[3] for one in grown[:beam]]]
+            given["state"] = out["new_state"][[hypothesis[3] for hypothesis in grown[:beam]]]
         best = done or [(live[0][0] / most, [*live[0][1], END], live[0][2])]
-        score, ids, weights = max(best, key=lambda one: one[0])
+        score, ids, weights = max(best, key=lambda hypothesis: hypothesis[0])
         return ids[1:-1], float(score), np.array(weights)[: len(ids) - 2], not done
 
 
 def run(session: Any, given: dict[str, Any]) -> dict[str, Any]:
     """Return the outputs of a graph by name."""
-    names, inputs = ([one.name for one in side] for side in (session.get_outputs(), session.get_inputs()))
+    names, inputs = ([value.name for value in side] for side in (session.get_outputs(), session.get_inputs()))
     return dict(zip(names, session.run(None, {name: given[name] for name in inputs}), strict=True))
 
 

@@ -71,8 +71,8 @@ class KneserNey:
         "last" has the last token of each, "children" the number of n-grams that continue each history, the empty one
         first; "own" and "backoff" are the places of their shares among the distinct numbers "values", as float64.
         """
-        own, backoff = (np.concatenate([level[i][:] for level in self.levels]) for i in (1, 2))
-        values, places = np.unique(np.concatenate([own, backoff]), return_inverse=True)
+        shares, backoff = (np.concatenate([level[i][:] for level in self.levels]) for i in (1, 2))
+        values, places = np.unique(np.concatenate([shares, backoff]), return_inverse=True)
         last = np.concatenate([level.keys % self.size for level in self.levels])
         children = [
             np.bincount(level.keys // self.size, minlength=len(level.backoff[:])) for level in self.levels
@@ -81,8 +81,8 @@ class KneserNey:
         return {
             "last": last.astype(width(self.size)).tobytes(),
             "children": np.concatenate(children).astype(width(self.size)).tobytes(),
-            "own": places[: len(own)].astype(narrow).tobytes(),
-            "backoff": places[len(own) :].astype(narrow).tobytes(),
+            "own": places[: len(shares)].astype(narrow).tobytes(),
+            "backoff": places[len(shares) :].astype(narrow).tobytes(),
             "values": values.astype("<f8").tobytes(),
         }
 
@@ -122,8 +122,8 @@ class KneserNey:
         for length, level in enumerate(self.levels, 1):
             known = (history >= 0) & (text.positions >= length - 1)
             found = level.find(history * self.size + text.tokens, known)
-            own = np.where(found >= 0, level.own[found], 0) + level.backoff[history] * probabilities
-            probabilities = np.where(known, own, probabilities)
+            interpolated = np.where(found >= 0, level.own[found], 0) + level.backoff[history] * probabilities
+            probabilities = np.where(known, interpolated, probabilities)
             history = _shifted(found)
         return probabilities
 
@@ -176,11 +176,11 @@ def _restored(data: Mapping[str, bytes], size: int) -> Iterator[Level]:
     last, children = (numbers(name, data[name], size) for name in ("last", "children"))
     values = _check.from_bytes("values", data["values"], "<f8")
     _check.within("values", values, 0, 1)
-    own, backoff = (numbers(name, data[name], len(values)) for name in ("own", "backoff"))
-    if len(own) != len(last) or len(backoff) != len(children) or not len(children):
+    shares, backoff = (numbers(name, data[name], len(values)) for name in ("own", "backoff"))
+    if len(shares) != len(last) or len(backoff) != len(children) or not len(children):
         _check.fail("n-grams and their shares must be as many")
     for name, places, most in (
-        ("own", own, len(values)),
+        ("own", shares, len(values)),
         ("backoff", backoff, len(values)),
         ("last", last, size),
     ):
@@ -195,7 +195,7 @@ def _restored(data: Mapping[str, bytes], size: int) -> Iterator[Level]:
         keys = np.repeat(np.arange(histories) * size, of_history) + last[ends[0]]
         if not (np.diff(keys) > 0).all():
             _check.fail("n-grams must be sorted")
-        yield Level(keys, Shares(own[ends[0]], values), Shares(backoff[ends[1]], values))
+        yield Level(keys, Shares(shares[ends[0]], values), Shares(backoff[ends[1]], values))
         histories, begin, first = count, begin + histories, first + count
     if begin < len(children) or first < len(last):
         _check.fail("n-grams are cut off")

@@ -144,15 +144,14 @@ class Graphones(Reranker):
         `n_best`: the largest number of hypotheses returned for each source.
         """
         logs = self._logs(sources, hypotheses) if self.weight else [[] for _ in hypotheses]
-        return [
-            _ranked(several, own, self.weight, scoring)[:n_best]
-            for several, own in zip(hypotheses, logs, strict=True)
-        ]
+        return [_ranked(*both, self.weight, scoring)[:n_best] for both in zip(hypotheses, logs, strict=True)]
 
     def _logs(self, sources: Sequence[Row], hypotheses: Sequence[Sequence[Hypothesis]]) -> list[list[float]]:
         """Return the log-probability of each source with each of its hypotheses."""
         pairs = [
-            (row, one.tokens) for row, several in zip(sources, hypotheses, strict=True) for one in several
+            (row, hypothesis.tokens)
+            for row, several in zip(sources, hypotheses, strict=True)
+            for hypothesis in several
         ]
         logs = iter(self.log_probabilities(pairs).tolist())
         return [list(islice(logs, len(several))) for several in hypotheses]
@@ -171,7 +170,10 @@ class Graphones(Reranker):
         """
         logs = self._logs(sources, hypotheses)
         edits = [
-            {one.tokens: min(edit_distance(one.tokens, target) for target in targets) for one in several}
+            {
+                hypothesis.tokens: min(edit_distance(hypothesis.tokens, target) for target in targets)
+                for hypothesis in several
+            }
             for several, targets in zip(hypotheses, references, strict=True)
         ]
 
@@ -308,11 +310,14 @@ def _ranked(
     """Return hypotheses sorted by the sum of log-probabilities; as they are with weight 0."""
     if not weight:
         return list(several)
-    scores = [_log_probability(one, scoring) + weight * log for one, log in zip(several, logs, strict=True)]
-    scored = (replace(one, score=score) for one, score in zip(several, scores, strict=True))
-    return sorted(scored, key=lambda one: -one.score)
+    scores = [
+        _log_probability(hypothesis, scoring) + weight * log
+        for hypothesis, log in zip(several, logs, strict=True)
+    ]
+    scored = (replace(hypothesis, score=score) for hypothesis, score in zip(several, scores, strict=True))
+    return sorted(scored, key=lambda hypothesis: -hypothesis.score)
 
 
-def _log_probability(one: Hypothesis, scoring: Scoring) -> float:
+def _log_probability(hypothesis: Hypothesis, scoring: Scoring) -> float:
     """Return the log-probability of a score."""
-    return float(one.score * scoring.divisor(len(one.log_probabilities)))
+    return float(hypothesis.score * scoring.divisor(len(hypothesis.log_probabilities)))
