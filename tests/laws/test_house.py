@@ -171,6 +171,21 @@ def test_the_root_of_seq2seq_has_few_files() -> None:
     assert len(list((SRC / "seq2seq").glob("*.py"))) <= 6
 
 
+def variables(code: types.CodeType) -> set[str]:
+    """The variables and parameters of all functions in a piece of code."""
+    inner = [constant for constant in code.co_consts if isinstance(constant, types.CodeType)]
+    return {*code.co_varnames, *code.co_cellvars}.union(*map(variables, inner))
+
+
+@pytest.mark.slow
+def test_no_variable_is_a_pronoun() -> None:
+    found = []
+    for path in (path for package in [SRC, *KITS] for path in package.rglob("*.py")):
+        names = variables(compile(path.read_text(encoding="utf-8"), path, "exec"))
+        found += [f"{path}: {name}" for name in {"one", "own"} & names]
+    assert found == []
+
+
 def test_only_tables_of_lazy_imports_name_a_module_as_text() -> None:
     """Imports by text are invisible to the layers, so they are where a reader expects them."""
     named = re.compile(r"""["']regard(\.\w+)*:\w+["']|import_module\(""")
