@@ -152,6 +152,12 @@ def test_a_package_of_seq2seq_imports_only_from_those_before_it() -> None:
     assert [fault for item in imports_of_the_package().items() for fault in subpackage_breaches(*item)] == []
 
 
+def test_no_two_classes_have_the_same_name() -> None:
+    modules = [path for package in [SRC, *KITS] for path in package.rglob("*.py")]
+    names = [node.name for path in modules for node in statements(path) if isinstance(node, ast.ClassDef)]
+    assert sorted({name for name in names if names.count(name) > 1}) == []
+
+
 def test_no_modules_import_each_other_in_a_circle() -> None:
     """Imports for type checking count, too."""
     packages = {module_name(path) for path in FILES if path.name == "__init__.py"}

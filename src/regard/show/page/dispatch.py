@@ -94,20 +94,20 @@ def _attention(shown: Attention, query_labels: Labels, key_labels: Labels) -> Se
 def _calls(calls: list[RecordedCall], query_labels: Labels, key_labels: Labels) -> list[Section]:
     """Return all heads of the calls that a model made, and summaries of those that are too large."""
     parts = joined(calls)
-    small = [(label, one) for label, one in parts if not _is_large(one)]
-    weights = ((label, one.weights if isinstance(one, RecordedCall) else one) for label, one in small)
+    small = [(label, part) for label, part in parts if not _is_large(part)]
+    weights = ((label, part.weights if isinstance(part, RecordedCall) else part) for label, part in small)
     return [
         *([of_layers(weights, query_labels, key_labels)] if small else []),
         *(
-            long_section(_long(one), query_labels, key_labels, title=label)
-            for label, one in parts
-            if isinstance(one, RecordedCall) and _is_large(one)
+            long_section(_long(part), query_labels, key_labels, title=label)
+            for label, part in parts
+            if isinstance(part, RecordedCall) and _is_large(part)
         ),
     ]
 
 
-def _is_large(one: RecordedCall | NDArray[Any]) -> bool:
-    return isinstance(one, RecordedCall) and one.pairs > _DENSE
+def _is_large(part: RecordedCall | NDArray[Any]) -> bool:
+    return isinstance(part, RecordedCall) and part.pairs > _DENSE
 
 
 def _long(call: RecordedCall) -> LongAttention:
