@@ -53,6 +53,8 @@ def test_the_diagram_has_two_colours_for_each_name_and_uses_each() -> None:
 
 
 def test_the_page_of_options_is_made_of_the_program() -> None:
+    for kit in ROOT.glob("kits/*/src/regard_*"):  # there is a page for each
+        pytest.importorskip(kit.name)
     pages = runpy.run_path(str(DOCS / "options.py"))["pages"]()
     assert DOCS / "options.md" in pages
     for path, text in pages.items():
