@@ -76,6 +76,7 @@ def values() -> tuple[Any, ...]:
         nn.multi_head_attention(X, None, *np.ones((4, 4, 4)), heads=2)[1](X),
         regard.explain(queries=X, keys=X, values=X, mask=mask.causal()),
         *(show.page(X, X, X), show.page(np.eye(3)), section.Section("heads", "title", {})),
+        section.TokenLabels([["a", "b"], ["c", "d", "e"]]),
         heads.measures(np.eye(3)),
         long_attention.LongAttention(X, X).summary(0, 2),
         figures.Panel("loss", {"training": (X[0], X[1])}),
@@ -92,10 +93,19 @@ def same(left: Any, right: Any) -> bool:
     if isinstance(left, dict):
         return left.keys() == right.keys() and all(same(left[name], right[name]) for name in left)
     if isinstance(left, list | tuple):
-        return len(left) == len(right) and all(map(same, left, right))
+        return (
+            len(left) == len(right)
+            and all(map(same, left, right))
+            and same(attributes(left), attributes(right))
+        )
     if isinstance(left, np.random.Generator):
         return left.bit_generator.state == right.bit_generator.state
     return same(content(left), content(right)) if hasattr(left, "__dict__") else bool(left == right)
+
+
+def attributes(thing: Any) -> dict[str, Any]:
+    """What an object of a class that extends a built-in one keeps besides."""
+    return getattr(thing, "__dict__", {})
 
 
 def content(thing: Any) -> Any:
