@@ -16,10 +16,11 @@ from regard.commands.inputs import Given, add_attention, add_input, given, label
 from regard.commands.options import first_given
 from regard.show.figures.figure import PICTURES, check_picture
 from regard.show.page import HtmlPage, page
+from regard.show.page.chapters import CHAPTERS, story
 from regard.show.page.document import check_new
-from regard.show.page.examples import SECTIONS
 from regard.show.page.mechanism import with_words
 from regard.show.page.section import labels
+from regard.show.steps import LANGUAGES
 from regard.show.terminal.text import note
 from regard.show.weights_figure import chosen_heads, save_weights
 
@@ -85,6 +86,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--title", metavar="TEXT", default="Attention", help="title of the page (default Attention)"
     )
+    _add_story(group)
+
+
+def _add_story(group: argparse._ArgumentGroup) -> None:
+    """Add the arguments of the page without an input."""
+    group.add_argument(
+        "--section",
+        action="append",
+        choices=[chapter.name for chapter in CHAPTERS],
+        metavar="NAME",
+        help="of the page without an input, only this chapter: %(choices)s; may be repeated",
+    )
+    group.add_argument(
+        "--language",
+        choices=LANGUAGES,
+        default="en",
+        help="language of the page without an input (default en)",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -110,7 +129,7 @@ def _page(args: argparse.Namespace) -> HtmlPage:
         queries, keys = labels_of(args, (None, None))
         return page(weights, query_labels=queries, key_labels=keys, title=args.title)
     if not args.files and first_given(args, (*_INPUT, *_ATTENTION, *_LABELS)) is None:
-        return HtmlPage([section() for section in SECTIONS], title=args.title)
+        return HtmlPage(story(args.section, args.language), title=args.title, language=args.language)
     return _input(given(args), args.title)
 
 

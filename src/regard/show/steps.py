@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from functools import cache
 from importlib import resources
 from typing import Any
 
@@ -17,9 +18,18 @@ __all__: list[str] = []
 Array = NDArray[Any]
 Spelled = Callable[[float], dict[str, str]]  # the forms of a number by name, such as in a product
 
-TEXTS: dict[str, Any] = json.loads(
-    resources.files("regard.show").joinpath("page", "assets", "steps.json").read_text("utf-8")
-)
+_FOLDER = resources.files("regard.show").joinpath("page", "assets", "texts")
+LANGUAGES = tuple(sorted(path.name.removesuffix(".json") for path in _FOLDER.iterdir()))
+
+
+@cache
+def texts(language: str) -> dict[str, Any]:
+    """Return all texts of pages in a language."""
+    known: dict[str, Any] = json.loads(_FOLDER.joinpath(f"{language}.json").read_text("utf-8"))
+    return known
+
+
+TEXTS = texts("en")
 LETTERS = {  # of learned arrays
     name: array["letter"] for row in TEXTS["scores"].values() for name, array in row.get("arrays", {}).items()
 }
@@ -31,7 +41,7 @@ def score_text(
     spelled: Spelled,
     row: tuple[int, int] | None = None,
 ) -> str:
-    """Return a text of a score in steps.json, such as its formula in LaTeX, with its arrays and numbers filled in.
+    """Return a text of a score in texts/en.json, such as its formula in LaTeX, with its arrays and numbers filled in.
 
     `medium`: the name of the text; `spelled`: a number's forms by name; `row`: the query whose numbers are taken, and
     the number of queries; without it, numbers that differ between queries are left out. Of each array and number, the
@@ -57,7 +67,7 @@ def _number_of(value: Array, neutral: float, row: tuple[int, int] | None) -> flo
 
 
 def shown_name(scorer: Score) -> str:
-    """Return the name of a score in steps.json: a concat is an additive score, with its weight split."""
+    """Return the name of a score in texts/en.json: a concat is an additive score, with its weight split."""
     return "additive" if isinstance(scorer, additive) else type(scorer).__name__
 
 

@@ -15,10 +15,11 @@ from functools import cached_property
 from string import Template
 from typing import Any
 
-from regard import _files
+from regard import _check, _files
 from regard.show.page import parts
 from regard.show.page.parts import asset
 from regard.show.page.section import Section, readable
+from regard.show.steps import LANGUAGES
 
 __all__ = ["HtmlPage", "view_files"]
 
@@ -42,6 +43,8 @@ class HtmlPage:
         The sections, from top to bottom.
     title : str
         The title.
+    language : str
+        The language of the texts: a name of `regard.show.steps.LANGUAGES`.
 
     Examples
     --------
@@ -49,9 +52,12 @@ class HtmlPage:
     True
     """
 
-    def __init__(self, sections: Sequence[Section], *, title: str = "Attention") -> None:
+    def __init__(
+        self, sections: Sequence[Section], *, title: str = "Attention", language: str = "en"
+    ) -> None:
         self.sections = tuple(sections)
         self.title = readable(_encodable(str(title)))
+        self.language = _check.choice("language", language, LANGUAGES)
 
     def __repr__(self) -> str:
         views = ", ".join(section.view for section in self.sections)
@@ -60,9 +66,10 @@ class HtmlPage:
     @cached_property
     def html(self) -> str:
         """The HTML of the complete file."""
-        views = list(dict.fromkeys(section.view for section in self.sections))
-        style, script = parts.style(views), parts.script(views)
+        views = list(dict.fromkeys(view for section in self.sections for view in section.views))
+        style, script = parts.style(views), parts.script(views, self.language)
         return Template(asset("template.html")).substitute(
+            language=self.language,
             title=html.escape(self.title),
             policy=html.escape(_policy(style, script)),
             data=parts.as_json([_written(_drawn(section)) for section in self.sections]),
@@ -74,11 +81,7 @@ class HtmlPage:
     @property
     def text(self) -> str:
         """The text in place of the page where no script runs, as in a notebook that is not trusted."""
-        parts = (
-            f"{readable(_encodable(section.title))}\n\n{_encodable(section.text)}".strip()
-            for section in self.sections
-        )
-        return "\n\n".join((self.title, *parts))
+        return "\n\n".join((self.title, *map(_as_text, self.sections)))
 
     def save(self, path: str | os.PathLike[str], *, force: bool = False) -> None:
         """Write the page to a file.
@@ -130,7 +133,12 @@ def _drawn(section: Section) -> dict[str, Any]:
         "title": readable(section.title),
         "data": section.data,
         "warnings": section.warnings,
+        **({"parts": [_drawn(part) for part in section.parts]} if section.parts else {}),
     }
+
+
+def _as_text(section: Section) -> str:
+    return f"{readable(_encodable(section.title))}\n\n{_encodable(section.text)}".strip()
 
 
 def check_new(path: str | os.PathLike[str], *, force: bool, hint: str = "force=True") -> None:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from regard._characters import FORMULA, NUMBER
 from regard.show import latex
-from regard.show.steps import TEXTS
+from regard.show.steps import texts
 from regard.show.terminal.cells import UNIFORM
 
 __all__ = ["Part", "asset", "constants", "needed", "script", "style"]
@@ -43,6 +43,8 @@ PARTS = (
     ),
     Part("geometry", ("geometry",), ("geometry",), ("computing",)),
     Part("multihead", ("multihead",), ("multihead",), ("computing",)),
+    Part("why", ("why",), ("why",), ("computing",)),
+    Part("chapter", ("chapter",), ("chapter",)),
     Part("alignment", ("alignment",), ("alignment",), ("weights",)),
     Part("heads", ("heads",), ("heads",), ("weights",)),
     Part("long", ("long",), ("long",), ("weights",)),
@@ -62,13 +64,13 @@ def style(views: Iterable[str]) -> str:
     return "\n".join(asset(f"{name}.css") for part in needed(views) for name in part.styles)
 
 
-def script(views: Iterable[str]) -> str:
-    """Return the script of views, which starts the page."""
+def script(views: Iterable[str], language: str = "en") -> str:
+    """Return the script of views in a language, which starts the page."""
     scripts = [asset(f"{name}.js") for part in needed(views) for name in part.scripts]
-    return "\n".join(['(() => {\n"use strict";', constants(), *scripts, "regard.start();\n})();"])
+    return "\n".join(['(() => {\n"use strict";', constants(language), *scripts, "regard.start();\n})();"])
 
 
-def constants() -> str:
+def constants(language: str = "en") -> str:
     """Return what the scripts have from Python: the texts of the steps, and rules that hold in both."""
     rules: dict[str, Any] = {
         "uniform": UNIFORM,
@@ -78,7 +80,7 @@ def constants() -> str:
         "number": NUMBER.pattern,
     }
     return "\n".join(
-        f"const {name} = {as_json(value)};" for name, value in (("TEXTS", TEXTS), ("RULES", rules))
+        f"const {name} = {as_json(value)};" for name, value in (("TEXTS", texts(language)), ("RULES", rules))
     )
 
 

@@ -36,6 +36,7 @@ class Section:
     """One section of a page: the view that draws it, its heading, and what the view draws, as JSON has it.
 
     NaN and infinity are allowed in `data`. `warnings` stand above the view, `text` instead of it where no script runs.
+    `parts` are views that this view draws inside of itself.
     """
 
     view: str
@@ -43,6 +44,12 @@ class Section:
     data: Mapping[str, Any]
     warnings: Sequence[str] = ()
     text: str = ""
+    parts: Sequence[Section] = ()
+
+    @property
+    def views(self) -> list[str]:
+        """The view of the section, and those of its parts."""
+        return [self.view, *(view for part in self.parts for view in part.views)]
 
 
 class TokenLabels(list[str]):

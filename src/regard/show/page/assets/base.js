@@ -5,7 +5,7 @@ const SVG = "http://www.w3.org/2000/svg";
 const views = new Map();
 const onPage = new Set(); // the views of the page's sections, and their anchors
 const themed = [];
-let ids = 0;
+let [ids, drawnViews] = [0, 0];
 let printing = false; // on white paper, whatever the theme
 let exporting = false; // a picture for a file, in the colours of the light theme
 
@@ -64,16 +64,27 @@ const regard = {
     startTheme();
     if (parent !== window) startFrame();
     const sections = JSON.parse(document.getElementById("data").textContent);
-    sections.forEach(({ view, data }) => onPage.add(view).add(data.anchor));
-    sections.forEach(({ view, title, data, warnings }, index) => {
+    sections.forEach(({ view, data }) => onPage.add(view).add(data.anchor).add(data.name));
+    sections.forEach(({ title, warnings, ...part }, index) => {
+      const { view, data } = part;
       const root = el("section", { class: `${view} ${data.anchor ?? ""}`.trim(), "aria-labelledby": `title-${index}` });
       const heading = el("h2", { id: `title-${index}`, dir: "auto" }, title);
       document.getElementById("sections").append(root);
       root.append(heading, ...warnings.map((text) => el("p.warning", { role: "note", dir: "auto" }, text)));
-      views.get(view)(root, data, { section: index });
+      regard.part(part)(root);
     });
     startState();
   },
+
+  // What draws a view of this page, of its parts too, into an element. Each has a number, under which its state is kept.
+  part({ view, data, parts }) {
+    const section = parts ? null : drawnViews++;
+    const draw = (root) => views.get(view)(root, { ...data, parts }, { section });
+    return Object.assign(draw, { section });
+  },
+
+  // What is closed until it is asked for.
+  drawer: (title, content, open = false) => el("details.drawer", { open }, el("summary", title), content),
 
   element: el,
 
@@ -115,7 +126,7 @@ const regard = {
     return w < 1 && w > 1 - 0.5 * 10 ** -digits ? "\u22481" : regard.format(w, digits);
   },
 
-  // A text of steps.json: {name} becomes a value, [term] a word that explains itself, and [text](view) a link to the
+  // A text of TEXTS: {name} becomes a value, [term] a word that explains itself, and [text](view) a link to the
   // section of that view.
   rich(text, values = {}) {
     const filled = text.replace(/\{(\w+)\}/g, (_, name) => values[name] ?? "");
@@ -124,12 +135,15 @@ const regard = {
     return parts.map((part, i) => (i % 3 === 1 ? word(part, parts[i + 1]) : i % 3 ? null : part));
   },
 
-  // A link to the first section of a view, or with an anchor, or its text if there is none on the page.
+  // A text in which {name} becomes a value, which may be an element.
+  filledWith: (text, values) => text.split(/\{(\w+)\}/).map((part, i) => (i % 2 ? values[part] : part)),
+
+  // A link to a chapter, the first section of a view, or with an anchor, or its text if there is none on the page.
   linked(text, view) {
     if (!onPage.has(view)) return text;
     const go = (event) => {
       event.preventDefault();
-      const heading = document.querySelector(`section.${view} > h2`);
+      const heading = document.querySelector(`section:is(.${view}, #${view}) > h2`);
       heading.setAttribute("tabindex", "-1");
       heading.focus({ preventScroll: true });
       heading.scrollIntoView();
@@ -143,7 +157,7 @@ const regard = {
     return el("p.note", el("b", "Change this first: "), text, " ", button);
   },
 
-  // What a view is about: texts of steps.json with their values, that of the example, and what to change first.
+  // What a view is about: texts with their values, that of the example, and what to change first.
   intro(texts, values, about, first, act) {
     const parts = texts.map((text) => el("p", regard.rich(text, values)));
     return el("div.intro", parts, about && el("p", about), first && regard.first(first, act));
@@ -153,6 +167,20 @@ const regard = {
   field(name, input, ...more) {
     input.id ||= regard.unique("field");
     return el("div.field", el("label", { for: input.id }, name), el("div.row", input, more));
+  },
+
+  // A slider of a range; shown(value) is [its place, its text].
+  slider(name, { change, ...range }, shown) {
+    const id = regard.unique("slider");
+    const input = el("input", { type: "range", id, ...range, oninput: () => change(Number(input.value)) });
+    const output = el("output", { for: id });
+    const set = (present) => {
+      const [value, text] = shown(present);
+      input.value = value;
+      input.setAttribute("aria-valuetext", text);
+      output.textContent = text;
+    };
+    return { element: regard.field(name, input, output), set };
   },
 
   // A button that makes all as it was.
@@ -511,7 +539,9 @@ function startTheme() {
   on(matchMedia("(prefers-color-scheme: dark)"), "change", showTheme);
   const print = (now) => () => {
     printing = now;
-    document.querySelectorAll("details").forEach((part) => part.toggleAttribute("open", now || part.open));
+    document
+      .querySelectorAll("details")
+      .forEach((part) => part.toggleAttribute("open", part.open || (now && !part.matches(".drawer"))));
     showTheme();
   };
   on(window, "beforeprint", print(true));

@@ -54,8 +54,8 @@ function drawGeometry(view) {
   const angles = { min: -180, max: 180, step: 1, change: (x) => turn(x, state.query[1]) };
   const lengths = { min: 0, max: state.longest, step: 0.1, change: (x) => turn(state.query[0], x) };
   view.sliders = [
-    slider(texts.direction, angles, ([angle]) => [angle, degrees(angle)]),
-    slider(texts.length, lengths, ([, length]) => [length, short(length)]),
+    regard.slider(texts.direction, angles, ([angle]) => [angle, degrees(angle)]),
+    regard.slider(texts.length, lengths, ([, length]) => [length, short(length)]),
   ];
   view.table = wordTable(view, update);
   const pick = (k) => {
@@ -82,19 +82,6 @@ function drawGeometry(view) {
   const intro = regard.intro(texts.about, {}, state.about, state.first?.text, first);
   regard.renew(view.root, intro, el("div.beside.plane-view", figure, account), view.table.element);
   update();
-}
-
-function slider(name, { change, ...range }, shown) {
-  const id = regard.unique("slider");
-  const input = el("input", { type: "range", id, ...range, oninput: () => change(Number(input.value)) });
-  const output = el("output", { for: id });
-  const set = (query) => {
-    const [value, text] = shown(query);
-    input.value = value;
-    input.setAttribute("aria-valuetext", text);
-    output.textContent = text;
-  };
-  return { element: regard.field(name, input, output), set };
 }
 
 // Its first columns can be changed, the others are results.

@@ -2,6 +2,8 @@
 // undo are this object, and a page is drawn from it alone.
 
 const keepers = []; // {prefix, get, parse, show} of each view with a state
+const closed = new Map(); // what draws a view that is not drawn yet, by the prefix of its fields
+let visited = ""; // the chapter in the address
 const past = { entries: [], at: 0, changed: "" };
 const MOST_STEPS = 200; // that can be undone
 
@@ -11,12 +13,18 @@ const MOST_STEPS = 200; // that can be undone
 // `undone` is false where nothing can be. A view that is drawn outside of the sections of a page keeps nothing.
 regard.keep = (section, { get, parse, show, passing = [], lasting = [], undone = true }) => {
   if (section === null) return;
-  const prefix = section ? `${section}.` : "";
+  const prefix = prefixOf(section);
+  closed.delete(prefix);
   const named = (names) => names.map((name) => prefix + name);
   const prefixed = () => Object.fromEntries(Object.entries(get()).map(([name, text]) => [prefix + name, text]));
   const names = { passing: named([...passing, ...lasting]), lasting: named(lasting) };
   keepers.push({ prefix, get: prefixed, parse, show, undone, ...names });
 };
+
+const prefixOf = (section) => (section ? `${section}.` : "");
+
+// A view that draw() draws when its state is asked for.
+regard.waiting = (section, draw) => closed.set(prefixOf(section), draw);
 
 // The same for a view whose state is view.state, has these fields, began as fresh() and is drawn by draw().
 regard.keepFields = (section, view, fresh, fields, draw, passing = []) => {
@@ -90,6 +98,7 @@ let restoring = false;
 // Draw the views whose fields differ. Nothing is drawn if one of them has a fault.
 function restore(fields, now = present()) {
   const known = new Set();
+  closed.forEach((draw, prefix) => Object.keys(fields).some((name) => owns(prefix, name)) && draw());
   const states = keepers.map(({ prefix, parse }) => {
     const own = Object.keys(fields).filter((name) => owns(prefix, name));
     own.forEach((name) => known.add(name));
@@ -223,24 +232,41 @@ const unword = (text) => decodeURIComponent(text.replaceAll("~", "%"));
 
 // ------------------------------------------------------------------------------------------- address, tools, file
 
-// The state that the address has, or else that of a saved copy.
+// The element that an address names after #, and the state after it.
+function addressed(address) {
+  const [, fragment = ""] = /#(.*)/s.exec(address) ?? [];
+  const [, name, rest] = /^([^&]*)&?(.*)$/s.exec(fragment);
+  const place = document.getElementById(unescaped(name));
+  return place ? [place, rest] : [null, fragment];
+}
+
+// The state that the address has, or else that of a saved copy. To go to a chapter changes no state.
 function readAddress(address = location.href) {
-  const [, written = ""] = /#(.*)/s.exec(address) ?? [];
+  const [place, written] = addressed(address);
+  visited = place?.id ?? "";
+  place?.scrollIntoView();
+  if (place && !written && past.entries.length) return;
   const saved = document.getElementById("sections").dataset.state ?? "";
-  const stated = Boolean(written) && !document.getElementById(unescaped(written));
   document.getElementById("broken")?.remove();
   try {
-    restore(stated || saved ? regard.read(stated ? written : saved) : {});
+    restore(written || saved ? regard.read(written || saved) : {});
   } catch (fault) {
     const why = `That part can't be read: ${fault.message}. It is left out.`;
     const text = `The address of this page says after # in which state it opens. ${why}`;
     document.getElementById("sections").before(el("p.warning", { id: "broken", role: "alert" }, text));
-    if (saved && stated) restore(regard.read(saved));
+    if (saved && written) restore(regard.read(saved));
   }
 }
 
+regard.visited = (name) => {
+  visited = name;
+  shown();
+};
+
+const fragment = (fields) => [visited, regard.written(fields)].filter(Boolean).join("&");
+
 function writeAddress() {
-  const written = regard.written();
+  const written = fragment();
   try {
     history.replaceState(history.state, "", written ? `#${written}` : location.href.replace(/#.*/s, ""));
   } catch {
@@ -304,7 +330,7 @@ function undoKeys(event) {
 regard.hasAddress = () => !/^(about|blob|data):/.test(location.protocol);
 
 regard.copyLink = (changed = {}) =>
-  regard.copy(`${location.href.replace(/#.*/s, "")}#${regard.written({ ...present(), ...changed })}`, "link");
+  regard.copy(`${location.href.replace(/#.*/s, "")}#${fragment({ ...present(), ...changed })}`, "link");
 
 // The page as a file that opens in this state: the elements of the file itself, without what was drawn into it.
 regard.save = (changed = {}) => {

@@ -16,7 +16,7 @@ function unit(row) {
   return scaled.map((x) => x / length);
 }
 
-// Two vectors for each pair of query and key, whose dot product is the score. The rest of a score is its row of steps.json.
+// Two vectors for each pair of query and key, whose dot product is the score. The rest of a score is its row of TEXTS.
 const SCORES = {
   dot: (q, k) => [q, k],
   scaled_dot: (q, k) => [q, k],
@@ -30,7 +30,7 @@ const SCORES = {
   additive: (q, k, o) => [o.vector, hidden(q, k, o)],
 };
 
-// The numbers of all scores, {name: its row in steps.json}, and the values with which they change nothing.
+// The numbers of all scores, {name: its row in TEXTS}, and the values with which they change nothing.
 const NUMBERS = Object.assign({}, ...Object.values(TEXTS.scores).map(({ numbers }) => numbers));
 const NEUTRAL = Object.fromEntries(Object.entries(NUMBERS).map(([name, { neutral }]) => [name, neutral]));
 

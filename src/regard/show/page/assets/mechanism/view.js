@@ -113,7 +113,7 @@ function draw(view) {
     view.walk.element,
   ];
   const bar = !state.given && controlBar(view, update, redraw);
-  const told = el("div.account", bar, account, !state.given && more());
+  const told = el("div.account", bar, account);
   const both = el("div", { class: fixed ? "beside view given" : "beside view" }, !fixed && numbers(view, redraw), told);
   const shown = view.matrices.map((part) => part.element);
   regard.renew(root, introduction(view, redraw), both, el("div.matrices", shown));
@@ -162,11 +162,6 @@ function reorder(state, order) {
   state.query_labels = moved(state.query_labels);
   state.key_labels = moved(state.key_labels);
   state.row = order.indexOf(state.row);
-}
-
-function more() {
-  const part = ([title, text]) => el("details", el("summary", title), el("p", regard.rich(text)));
-  return el("div.more", Object.entries(TEXTS.questions).map(part));
 }
 
 function numbers(view, redraw) {

@@ -21,7 +21,7 @@ const nameOf = (table) => Object.fromEntries(Object.entries(table).map(([key, { 
 
 const filled = (text, parts) => text.replace(/\{(\w+)\}/g, (_, name) => parts[name]);
 
-// A formula of steps.json with the letters of this attention.
+// A formula of TEXTS with the letters of this attention.
 function formulaOf(table, key, names, options) {
   const parts = scoreParts(table[key], options, "formula", (x) => ({ x: short(x) }));
   return filled(table[key].formula, { ...parts, ...names });

@@ -1,0 +1,52 @@
+"""The page without arrays of the user: one story, a row for each chapter."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from regard.show.page.examples import (
+    directions,
+    lengths,
+    meanings,
+    reordering,
+    translator,
+    word_order,
+)
+from regard.show.page.section import Section
+from regard.show.steps import texts
+
+__all__ = ["CHAPTERS", "story"]
+
+Draw = Callable[[dict[str, Any]], Section]  # from the texts of a language
+
+
+class Chapter(NamedTuple):
+    """A chapter: its address, under which its texts stand, its picture, and what its closed drawers show."""
+
+    name: str
+    picture: Draw
+    drawers: tuple[Draw, ...] = ()
+
+
+CHAPTERS = (
+    Chapter("why", lengths),
+    Chapter("shares", meanings),
+    Chapter("queries", directions),
+    Chapter("heads", word_order),
+    Chapter("block", reordering),
+    Chapter("real", translator),
+)
+
+
+def story(names: Sequence[str] | None = None, language: str = "en") -> list[Section]:
+    """Return the chapters with these names, or all of them, in their order."""
+    known = texts(language)
+    return [_section(chapter, known) for chapter in CHAPTERS if names is None or chapter.name in names]
+
+
+def _section(chapter: Chapter, known: dict[str, Any]) -> Section:
+    parts = [draw(known) for draw in (chapter.picture, *chapter.drawers)]
+    title = known["chapters"][chapter.name]["title"]
+    text = "\n\n".join(part.text for part in parts if part.text)
+    return Section("chapter", title, {"name": chapter.name}, text=text, parts=parts)

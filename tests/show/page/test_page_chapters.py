@@ -1,0 +1,133 @@
+"""The chapters of the page: each is asked, shown, guessed and addressed in the same way."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from regard.cli import main
+from regard.show import HtmlPage
+from regard.show.page.chapters import CHAPTERS, story
+from regard.show.page.parts import asset
+from regard.show.steps import LANGUAGES, texts
+
+NAMES = [chapter.name for chapter in CHAPTERS]
+
+
+def shape(value: Any) -> Any:
+    """The names of texts, and the values that they fill in."""
+    if isinstance(value, dict):
+        return {name: shape(part) for name, part in value.items()}
+    if isinstance(value, list):
+        return [shape(part) for part in value]
+    return sorted(re.findall(r"\{\w+\}", value)) if isinstance(value, str) else value
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_a_language_has_the_texts_of_english(language: str) -> None:
+    assert texts(language).keys() == texts("en").keys()
+    assert list(texts(language)["chapters"]) == NAMES
+    for part in ("chapters", "page", "predict", "steps", "scores", "terms", "why"):
+        assert shape(texts(language)[part]) == shape(texts("en")[part]), part
+
+
+def test_lengths_are_those_that_were_measured() -> None:
+    results = Path(__file__).parents[3] / "benchmarks" / "results" / "length.json"
+    assert json.loads(asset("length.json")) == json.loads(results.read_text("utf-8"))
+
+
+def test_the_answer_of_the_first_chapter_is_that_of_the_measurement() -> None:
+    bleu = {row["tokens"]: row["without"] for row in json.loads(asset("length.json"))["rows"]}
+    predict = texts("en")["chapters"]["why"]["predict"]
+    assert predict["choices"][predict["right"]] == "About a third as well"
+    assert bleu["36-48"] / bleu["6-10"] == pytest.approx(1 / 3, abs=0.05)
+    for tokens in ("6-10", "36-48"):
+        assert f"{bleu[tokens]:.0f}" in predict["answer"]
+
+
+def test_one_chapter_alone_is_a_page(tmp_path: Path) -> None:
+    path = tmp_path / "page.html"
+    assert main(["show", "--section", "heads", "--out", str(path)]) == 0
+    (section,) = story(["heads"])
+    assert section.title in path.read_text("utf-8")
+    assert texts("en")["chapters"]["why"]["title"] not in HtmlPage([section]).text
+
+
+@pytest.fixture
+def page(opened: Any) -> Any:
+    return opened(HtmlPage(story()), width=1280, height=800)
+
+
+@pytest.mark.slow
+def test_the_rail_leads_to_each_chapter_and_says_where_one_is(page: Any) -> None:
+    links = page.get_by_role("navigation", name="Chapters").get_by_role("link")
+    assert links.count() == len(NAMES)
+    for name in reversed(NAMES):
+        page.locator(f'.rail a[href="#{name}"]').click()
+        page.wait_for_function(
+            "name => document.querySelector('.rail [aria-current=true]').hash === `#${name}`", arg=name
+        )
+        assert page.evaluate("document.activeElement.closest('section').id") == name
+        assert page.locator(f"#{name} h2").bounding_box()["y"] < 400
+        page.wait_for_url(re.compile(f"#{name}$"))
+
+
+@pytest.mark.slow
+def test_the_first_key_skips_to_the_chapters(page: Any) -> None:
+    order = page.evaluate("[...document.querySelectorAll('a, button')].map((part) => part.className)")
+    assert order.index("skip") < 10
+    page.locator(".skip").focus()
+    assert page.locator(".skip").is_visible()
+    page.keyboard.press("Enter")
+    assert page.evaluate("document.activeElement.closest('section').id") == NAMES[0]
+
+
+@pytest.mark.slow
+def test_an_address_has_a_chapter_and_a_state(page: Any) -> None:
+    page.locator('.rail a[href="#why"]').click()
+    page.get_by_role("slider", name="Length of the sentence").fill("20")
+    page.wait_for_url(re.compile("#why&length=20&check="))
+    other = page.context.new_page()
+    other.goto(page.url)
+    assert other.get_by_role("slider", name="Length of the sentence").input_value() == "20"
+    other.evaluate("location.hash = 'heads'")  # to go elsewhere changes nothing
+    other.wait_for_function("document.activeElement && location.hash.startsWith('#heads')")
+    assert other.get_by_role("slider", name="Length of the sentence").input_value() == "20"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [name for name in NAMES if "predict" in texts("en")["chapters"][name]])
+def test_a_wrong_guess_gets_a_hint_and_a_second_try(opened: Any, name: str) -> None:
+    predict = texts("en")["chapters"][name]["predict"]
+    right, wrong = predict["right"], (predict["right"] + 1) % len(predict["choices"])
+    for guesses, said in (
+        ([right], "Right. " + predict["answer"]),
+        ([wrong], "Not quite. " + predict["hint"]),
+        ([wrong, right], "Right. " + predict["answer"]),
+        ([wrong, wrong], "It comes out otherwise. " + predict["answer"]),
+    ):
+        tab = opened(HtmlPage(story([name])))
+        buttons = tab.locator(".prediction button")
+        for guess in guesses:
+            buttons.nth(guess).click()
+        assert tab.locator(".feedback").inner_text() == said
+        assert predict["answer"] not in (tab.locator("body").inner_text() if guesses == [wrong] else "")
+
+
+@pytest.mark.slow
+def test_a_printed_chapter_begins_a_sheet_and_can_be_printed_alone(page: Any) -> None:
+    page.evaluate("window.print = () => { window.left = document.querySelectorAll('.left-out').length; }")
+    page.get_by_role("button", name="Print").click()
+    page.get_by_role("menuitem", name="Only this: Why?").click()
+    assert page.evaluate("window.left") == len(NAMES) - 1
+    assert page.locator(".left-out").count() == 0
+    page.emulate_media(media="print")
+    breaks = page.locator("section.chapter").evaluate_all(
+        "all => all.map((x) => getComputedStyle(x).breakBefore)"
+    )
+    assert breaks[1:] == ["page"] * (len(NAMES) - 1)
+    assert not page.locator(".rail").is_visible()
