@@ -41,6 +41,7 @@ def names(action: argparse.Action) -> str:
         value = "|".join(map(str, action.choices))
     else:
         value = metavar or action.dest.upper()
+    value = f"[{value}]" if action.nargs == "?" and action.option_strings else value
     repeated = " ..." if action.nargs in ("+", "*") else ""
     shown = ", ".join(action.option_strings)
     return f"`{f'{shown} {value}'.strip()}{repeated}`".replace("|", r"\|")

@@ -316,7 +316,33 @@ def test_a_tab_in_a_text_is_no_column(
     assert output_of(["translate", "m", "--scores"], capsys) == "-0.5000\tb c\n"
 
 
+@pytest.mark.slow
+def test_tokens_have_their_log_probabilities_and_alternatives(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The sum of the column is the log-probability, and its mean the score; the tokens below are the network's."""
+    model = Seq2Seq(target="characters", epochs=30).fit(["a b", "b", "a"], ["b a", "b", "a"])
+    model.save(tmp_path / "m")
+    typed(monkeypatch, b"a b\n\n")
+    shown = output_of(["translate", str(tmp_path / "m"), "--scores", "tokens", "--alternatives", "2"], capsys)
+    (best,) = model.translate(["a b"])
+    scored, *steps, _, empty = shown.removesuffix("\n").split("\n")
+    score, text, tokens = scored.split("\t")
+    names, logs = zip(*(part.rsplit("=", 1) for part in tokens.split(" ")), strict=True)
+    assert (text, names) == (best.text, (*best.tokens, "</s>"))
+    assert "\u2423" in names
+    assert [float(log) for log in logs] == pytest.approx(best.log_probabilities, abs=5e-5)
+    assert float(score) == pytest.approx(best.log_probabilities.mean(), abs=5e-5)
+    for line, name, log, step in zip(steps, names, logs, model.alternatives(best, 2), strict=True):
+        written, share, *others = line.split()
+        assert (written, float(share)) == (name, pytest.approx(np.exp(float(log)), abs=1e-4))
+        assert others == [part for each in step for part in (each.token, f"{each.probability:.4f}")]
+    assert empty == "0.0000\t\t"
+
+
 BAD_OPTIONS = """
+--scores=x | argument --scores: must be tokens, or nothing, after FILE. Got 'x' instead.
+--alternatives=0 | argument --alternatives: must be an integer from 1 to 1000. Got '0' instead.
 --beam=0 | argument --beam: must be an integer from 1 to 100. Got '0' instead.
 --n-best=101 | argument --n-best: must be an integer from 1 to 100. Got '101' instead.
 --sample=0 | argument --sample: must be an integer from 1 to 1000. Got '0' instead.
@@ -670,6 +696,7 @@ def test_a_bad_line_is_empty_and_the_others_are_translated(
     ("options", "expected"),
     [
         (["--scores"], "-0.2500\tA\n\t\n-0.2500\tB\n"),
+        (["--scores", "tokens"], "-0.2500\tA\t\n\t\t\n-0.2500\tB\t\n"),
         (["--alignment", "pharaoh"], "A\t0-0\n\t\nB\t0-0\n"),
         (["--n-best", "1"], "1\t-0.2500\tA\n2\t\t\n3\t-0.2500\tB\n"),
         (["--sample", "1"], "1\t-0.5000\ta 0\n2\t\t\n3\t-0.5000\tb 0\n"),

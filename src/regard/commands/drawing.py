@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from regard.seq2seq.networks.transformer.heads import Heads
-from regard.seq2seq.sources.text.vocabulary import JOIN
-from regard.seq2seq.translator import Translation
+from regard.seq2seq.sources.text.vocabulary import END, JOIN, SPECIAL
+from regard.seq2seq.translator import Alternative, Translation
 from regard.show import figures, terminal
 from regard.show.figures.figure import require_matplotlib, warned
+from regard.show.terminal.text import align, clean
 
-__all__ = ["can_draw", "draw_alignment", "missing_extras", "save_alignment", "save_heads"]
+__all__ = [
+    "can_draw",
+    "draw_alignment",
+    "draw_alternatives",
+    "missing_extras",
+    "save_alignment",
+    "save_heads",
+    "scored_tokens",
+]
 
 Array = NDArray[Any]
 
@@ -47,7 +58,11 @@ def can_draw() -> bool:
 
 def _labels(tokens: Sequence[str], starts: Collection[int] = ()) -> list[str]:
     """Return tokens as they are displayed: without the marks of joined tokens, and the starts of targets named."""
-    return [_RETRIEVED if i in starts else token.replace(JOIN, "") for i, token in enumerate(tokens)]
+    return [_RETRIEVED if i in starts else _label(token) for i, token in enumerate(tokens)]
+
+
+def _label(token: str) -> str:
+    return token.replace(JOIN, "")
 
 
 def _heatmap(translation: Translation) -> tuple[Array, list[str], list[str]]:
@@ -62,6 +77,30 @@ def draw_alignment(translation: Translation) -> str:
         weights, _ = translation.full_alignment()
         return terminal.captioned(weights, _labels(translation.tokens), grid=translation.grid)
     return terminal.heatmap(*_heatmap(translation))
+
+
+def _written(translation: Translation) -> list[tuple[str, float]]:
+    """Return the displayed tokens, and </s> unless the translation was cut off, with their log-probabilities."""
+    logs = np.zeros(0) if translation.log_probabilities is None else translation.log_probabilities
+    tokens = [*translation.tokens, SPECIAL[END]]
+    return [(clean(_label(token)), float(log)) for token, log in zip(tokens, logs, strict=False)]
+
+
+def scored_tokens(translation: Translation) -> str:
+    """Return the tokens of a translation with their log-probabilities, as in "le=-0.1054 </s>=-0.0010"."""
+    return " ".join(f"{token}={log:.4f}" for token, log in _written(translation))
+
+
+def draw_alternatives(translation: Translation, steps: Sequence[Sequence[Alternative]]) -> str:
+    """Return the most probable tokens of each step as text, after the token that was written and its probability."""
+    rows = [
+        [
+            f"{token} {math.exp(log):.4f}",
+            *(f"{clean(_label(each.token))} {each.probability:.4f}" for each in step),
+        ]
+        for (token, log), step in zip(_written(translation), steps, strict=True)
+    ]
+    return align(rows)
 
 
 def save_alignment(translation: Translation, path: Path, picture: Array | None = None) -> bool:

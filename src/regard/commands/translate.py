@@ -68,7 +68,7 @@ class _Options(TypedDict):
 
 Search = Callable[[Sequence[Line]], Iterable[list[Translation]]]
 
-MOST = 1000  # samples of a line
+MOST = 1000  # samples of a line, and tokens of a step
 _PROBABILITY = argument_types.number("greater than 0 and at most 1", lambda number: 0 < number <= 1)
 _PENALTY = argument_types.number(
     f"from 0 to {LARGEST_PENALTY:g}", lambda number: 0 <= number <= LARGEST_PENALTY
@@ -79,14 +79,15 @@ One translation is written for each line, in order; an empty line stays empty. A
 tokens, or one that is not UTF-8, gets an error on standard error and a line whose columns are empty but for its number;
 all others are translated, and the exit status is 2 at the end. Columns are separated by TABs: the number of the line
 (with --n-best and --sample), the score (with those and --scores), the probability that the best translation is right
-(with --probabilities), the text, the links between the words of line and
-text (with --alignment pharaoh: 0-2 links the first word of the line with the third of the text), and the symbols of
-the line that the model does not know (with --unknown guess). A score is the mean log-probability of the tokens, unless
-penalties or a reranker change it.
+(with --probabilities), the text, its tokens with their log-probabilities (with --scores tokens), the links between the
+words of line and text (with --alignment pharaoh: 0-2 links the first word of the line with the third of the text), and
+the symbols of the line that the model does not know (with --unknown guess). A score is the mean log-probability of the
+tokens, unless penalties or a reranker change it.
 
 examples:
   echo "Click the icon." | regard translate model/model.safetensors
   regard translate model/model.safetensors sentences.txt --alignment text --png pictures
+  regard translate model/model.safetensors sentences.txt --scores tokens --alternatives 5
   regard translate model/model.safetensors sentences.txt --n-best 5 --show page.html
   regard translate model/model.safetensors sentences.txt --n-best 5 --length-penalty 0.6 --coverage-penalty 0.2
   regard translate runs/one sentences.txt --ensemble runs/two --ensemble runs/three
@@ -106,7 +107,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     _add_restrictions(parser)
     _add_sampling(parser)
     add_unknown(parser)
-    add("--scores", action="store_true", help="print the score before each translation")
+    add(
+        "--scores",
+        nargs="?",
+        type=_scored,
+        const=True,
+        metavar="tokens",
+        help="print the score before each translation; tokens: also each token with its log-probability, after it",
+    )
+    add(
+        "--alternatives",
+        type=argument_types.integer(most=MOST),
+        metavar="N",
+        help="print the N most probable tokens of each step, with their probabilities, under each translation",
+    )
     add_probabilities(parser, "line")
     add(
         "--alignment",
@@ -116,6 +130,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_by(parser, "what --alignment pharaoh links")
     _add_pictures(add)
+
+
+def _scored(text: str) -> str:
+    """Read what --scores is given for, besides the translation."""
+    if text != "tokens":
+        rule = f"must be tokens, or nothing, after FILE. Got {text!r:.60} instead."
+        raise argparse.ArgumentTypeError(rule)
+    return text
 
 
 def _add_pictures(add: Any) -> None:
@@ -328,6 +350,7 @@ class _Columns(NamedTuple):
     number: bool
     score: bool
     probability: bool
+    tokens: bool
     links: bool
     unseen: bool
 
@@ -338,13 +361,14 @@ class _Output:
     def __init__(self, model: Translator, args: argparse.Namespace, calibrated: bool) -> None:
         self.calibrated, self.most, self.threshold = calibrated, args.n_best or 1, Threshold(args, "lines")
         self.model, self.png, self.heads, self.draws = model, args.png, args.heads, args.alignment == "text"
-        self.by = linked_unit(args.by, model)
+        self.by, self.alternatives = linked_unit(args.by, model), args.alternatives
         self.page, self.path, self.force = PageParts(model), args.show, args.force
         several = args.n_best is not None or args.sample is not None
         self.columns = _Columns(
             several,
-            several or args.scores,
+            several or bool(args.scores),
             args.probabilities,
+            args.scores == "tokens",
             args.alignment == "pharaoh",
             args.unknown == "guess",
         )
@@ -369,6 +393,9 @@ class _Output:
             self.page.add(translations)
         for rank, translation in enumerate(translations, 1):
             print(self.line(number, line, translation, probability if rank == 1 else None))
+            if self.alternatives and translation.tokens:
+                steps = self.model.alternatives(translation, self.alternatives)
+                print(drawing.draw_alternatives(translation, steps), end="\n\n")
             if translation.alignment is None or not translation.tokens:
                 continue
             if self.draws:
@@ -396,6 +423,7 @@ class _Output:
         columns += [f"{translation.score:.4f}"] if self.columns.score else []
         columns += ["" if probability is None else f"{probability:.4f}"] if self.columns.probability else []
         columns.append(text)
+        columns += [drawing.scored_tokens(translation)] if self.columns.tokens else []
         columns += [spell(word_links(self.model, translation, self.by))] if self.columns.links else []
         columns += [clean(" ".join(line.unseen))] if self.columns.unseen else []
         return "\t".join(column.replace("\t", " ") for column in columns) if len(columns) > 1 else text

@@ -6,7 +6,7 @@ import math
 import os
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Self, cast
+from typing import Any, Literal, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,11 +20,13 @@ from regard.seq2seq.decoding.beam import BEAM
 from regard.seq2seq.decoding.calibration import FEWEST, Calibration
 from regard.seq2seq.evaluation.held_out import HeldOut
 from regard.seq2seq.extras import augments, check_options
+from regard.seq2seq.networks.attended import DecoderAttention
 from regard.seq2seq.networks.base import Network
 from regard.seq2seq.networks.families import FAMILIES, describe
-from regard.seq2seq.networks.recurrent.attended import DecoderAttention, decoder_steps
+from regard.seq2seq.networks.recurrent.attended import decoder_steps
 from regard.seq2seq.networks.recurrent.network import RecurrentNetwork
-from regard.seq2seq.networks.transformer.heads import Heads, head_weights
+from regard.seq2seq.networks.transformer.config import TransformerConfig
+from regard.seq2seq.networks.transformer.heads import Heads, head_steps, head_weights
 from regard.seq2seq.networks.transformer.network import TransformerNetwork
 from regard.seq2seq.sources import Source, Text
 from regard.seq2seq.sources.text.normalization import Normalization, as_normalization
@@ -480,8 +482,16 @@ class Seq2Seq(Translator):
             weights,
         )
 
-    def decoder_steps(self, translation: Translation, source: Any = None) -> DecoderAttention:
-        """Return the states, keys, annotations and score with which a recurrent decoder attends at each step.
+    def decoder_steps(
+        self,
+        translation: Translation,
+        source: Any = None,
+        *,
+        layer: int | None = None,
+        head: int | None = None,
+        part: Literal["source", "decoder"] = "source",
+    ) -> DecoderAttention:
+        """Open the attention of the decoder at each step: what attends, to what, and what is predicted from it.
 
         Parameters
         ----------
@@ -489,23 +499,29 @@ class Seq2Seq(Translator):
             A sentence that this model has translated, or aligned.
         source : optional
             The example that was translated; needed if it is an array.
+        layer, head : int, optional
+            Of a transformer: the layer and the head, from 1; by default the layer whose weights are the translation's
+            alignment, and its first head. A recurrent decoder attends once in a step.
+        part : {"source", "decoder"}
+            Of a transformer: attention to the source, or to the tokens before (self-attention).
 
         Returns
         -------
         DecoderAttention
-            The arrays of all steps; ``attend()`` computes scores, weights and contexts from them, and a notebook shows
-            them as a page.
+            The arrays of all steps: states, the matrices, queries, keys, values, readouts and the five most probable
+            tokens. ``attend()`` computes scores, weights and contexts, and a notebook shows all as a page.
 
         Raises
         ------
         ValueError
-            If the model is a transformer or has no attention, or the translation is empty, or comes from another model.
+            If the model has no attention, the translation is empty or comes from another model, there is no such layer
+            or head, or they are given for a recurrent network.
         TypeError
             If `translation` is not a Translation.
 
         References
         ----------
-        Bahdanau, Cho and Bengio 2014, appendix A.1.2.
+        Bahdanau, Cho and Bengio 2014, appendix A.1.2; Vaswani et al. 2017, section 3.2.
 
         Examples
         --------
@@ -516,17 +532,31 @@ class Seq2Seq(Translator):
         ((1, 6), (6, 5), (3, 5), (1, 8))
         """
         network = self.network
-        if not isinstance(network, RecurrentNetwork) or not network.config.attends:
-            rule = "decoder steps are those of a recurrent network with attention. "
-            got = f"a {self.family} network" if self.attention else "one without attention"
-            _check.fail(f"{rule}Got {got} instead.", hint="heads(translation) has those of a transformer")
+        if not self.attention:
+            _check.fail("decoder steps are those of a network with attention. Got one without instead.")
         read = self._read_again(translation, source)
         if not translation.tokens:
             _check.fail("translation must have a token, which a step writes. Got an empty one instead.")
-        names = (*translation.source, *read.retrieved), translation.tokens
+        predicted = tuple(self.alternatives(translation, source=source)[: len(translation.ids)])
         before = [START, *translation.ids][: len(translation.ids)]
-        source_tokens, target_tokens = map(_without_markers, names)
-        steps = decoder_steps(network, read.rows, before, source_tokens, target_tokens)
+        tokens = (
+            _without_markers((*translation.source, *read.retrieved)),
+            _without_markers(translation.tokens),
+        )
+        if isinstance(network, TransformerNetwork):
+            aligned = head_weights(network, read.rows, [START, *translation.ids, END])[2][
+                network.config.aligned
+            ]
+            _check_own(translation, aligned.mean(axis=0))
+            place = _head(network.config, layer, head)
+            to_source = _check.choice("part", part, ("source", "decoder")) == "source"
+            keys = tokens[0] if to_source else (SPECIAL[START], *tokens[1])[: len(before)]
+            names = keys, tokens[1]
+            return head_steps(network, read.rows, before, names, predicted, **place, to_source=to_source)
+        assert isinstance(network, RecurrentNetwork)
+        if layer is not None or head is not None or part != "source":
+            _check.fail("layer, head and part are those of a transformer. Got a recurrent network instead.")
+        steps = decoder_steps(network, read.rows, before, *tokens, predicted)
         _check_own(translation, steps.attend().weights)
         return steps
 
@@ -613,6 +643,15 @@ def _check_own(translation: Translation, weights: NDArray[Any]) -> None:
             return
     rule = "translation must come from this model; its alignment differs."
     _check.fail(rule, hint="model.align([source], [target])[0]")
+
+
+def _head(config: TransformerConfig, layer: int | None, head: int | None) -> dict[str, int]:
+    """Return the numbers, from 0, of a layer of the decoder and of a head, given from 1 or not at all."""
+    layers, default = config.decoder_layers, config.aligned + 1
+    return {
+        "layer": _check.integer("layer", default if layer is None else layer, 1, layers) - 1,
+        "head": _check.integer("head", 1 if head is None else head, 1, config.heads) - 1,
+    }
 
 
 def _network_options(family: str, attention: bool, network: Any) -> dict[str, Any]:

@@ -25,7 +25,7 @@ from regard.seq2seq.corpus.packing import Row
 from regard.seq2seq.corpus.pairs import as_examples, by_source, paired
 from regard.seq2seq.decoding.beam import BEAM
 from regard.seq2seq.decoding.beam import beam as beam_search
-from regard.seq2seq.decoding.forced import force
+from regard.seq2seq.decoding.forced import alternatives, force
 from regard.seq2seq.decoding.hypothesis import Hypothesis, Scoring
 from regard.seq2seq.decoding.restrictions import Restricted, Restrictions
 from regard.seq2seq.decoding.sampling import sample
@@ -39,6 +39,7 @@ from regard.seq2seq.storage.model_file import Model
 __all__ = [
     "LONGEST_SENTENCE",
     "UNKNOWN_WORDS",
+    "Alternative",
     "Checked",
     "Translation",
     "Translator",
@@ -162,6 +163,13 @@ class Translation(Displayed):
             *self.source,
             *self.retrieved,
         )
+
+
+class Alternative(NamedTuple):
+    """A token that could have been written at a step, and its probability after the tokens before it."""
+
+    token: str
+    probability: float
 
 
 class Checked(NamedTuple):
@@ -683,6 +691,55 @@ class Translator(ABC):
             for (key, (source, target)), hypothesis in zip(once.items(), forced, strict=True)
         }
         return [aligned[key] for key in keys]
+
+    def alternatives(
+        self, translation: Translation, count: int = 5, source: Any = None
+    ) -> list[tuple[Alternative, ...]]:
+        """Return the most probable tokens at each step of a translation, after the tokens that it has before.
+
+        Parameters
+        ----------
+        translation : Translation
+            What `translate`, `candidates`, `sample` or `align` has returned.
+        count : int
+            Tokens of each step, at most; a network with fewer has fewer.
+        source : optional
+            The source of the translation where it is an array, which a translation doesn't hold.
+
+        Returns
+        -------
+        list of n + 1 tuples of Alternative
+            Of each token's step, and of that of </s> unless the translation was cut off before it: the most probable
+            first. Probabilities are those of the network over its complete vocabulary, without the restrictions of a
+            search.
+
+        Raises
+        ------
+        ValueError, TypeError
+            If `count` is less than 1, or the translation does not come from this model.
+
+        Examples
+        --------
+        >>> from regard.seq2seq import Seq2Seq
+        >>> model = Seq2Seq(epochs=40).fit(["one", "two", "one two"], ["un", "deux", "un deux"])
+        >>> (translation,) = model.translate(["one two"])
+        >>> [step[0].token for step in model.alternatives(translation)]
+        ['un', 'deux', '</s>']
+        """
+        read, tokens = self._read_again(translation, source), self.model.target.tokens
+        most = _check.integer("count", count, least=1)
+        if len(translation.ids) != len(translation.tokens) or max(translation.ids, default=0) >= len(tokens):
+            rule = "translation must come from this model; it has other tokens."
+            _check.fail(rule, hint="model.align([source], [target])[0]")
+        logs = translation.log_probabilities
+        ids = [START, *translation.ids, END][: None if logs is None else len(logs) + 1]
+        search = partial(alternatives, self.network, count=min(most, len(tokens) - END))
+        ((chosen, logs),) = _decoded([read.rows], [ids], search)
+        shares = np.exp(logs)
+        return [
+            tuple(Alternative(tokens[i], float(share)) for i, share in zip(*step, strict=True))
+            for step in zip(chosen.tolist(), shares, strict=True)
+        ]
 
     def erasure(self, translation: Translation, source: Any = None, *, by: str | None = None) -> Array:
         """Return what the log-probability of each target token loses without each source token, vector or cell.

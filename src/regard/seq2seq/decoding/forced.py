@@ -14,11 +14,12 @@ from numpy.typing import NDArray
 
 from regard import _check
 from regard.seq2seq.decoding.hypothesis import Hypothesis, Scoring, hypothesis
-from regard.seq2seq.decoding.search import check_sentences, keep, log_normalizer
+from regard.seq2seq.decoding.search import FIRST, check_sentences, keep, log_normalizer, log_totals
 from regard.seq2seq.networks.base import Predictor, Stepper
+from regard.seq2seq.networks.top_tokens import top_tokens
 from regard.seq2seq.sources.text.vocabulary import END, PAD, START
 
-__all__ = ["force"]
+__all__ = ["alternatives", "force"]
 
 Array = NDArray[Any]
 Ids = NDArray[np.int64]
@@ -58,6 +59,25 @@ def force(
         _hypothesis(target[1 : counts[i] + 1, i], forced[i], int(lengths[i]), scoring)
         for i in range(len(lengths))
     ]
+
+
+def alternatives(
+    network: Predictor, source: Ids, lengths: Ids, target: Ids, *, count: int
+) -> list[tuple[Ids, Array]]:
+    """Return the most probable tokens at each step of given translations, as the network predicts them.
+
+    `network`, `source`, `lengths`, `target`: as of `force`; `count`: tokens of a step. Returns of each sentence ids and
+    log-probabilities (n, count), the most probable first; -inf where there are no more tokens.
+    """
+    counts = _counts(source, lengths, target)
+    stepper = network.stepper(source, lengths)
+    ids = np.zeros((len(lengths), int(counts.max(initial=0)), count), np.int64)
+    logs = np.zeros(ids.shape)
+    for t, rows in _steps(stepper, counts):
+        logits, _ = stepper(target[t, rows][:, None])
+        top = top_tokens(logits[:, 0], count, FIRST)
+        ids[rows, t], logs[rows, t] = top.tokens, top.best - log_totals(top.sums)[:, None]
+    return [(ids[i, :n], logs[i, :n]) for i, n in enumerate(counts.tolist())]
 
 
 def _counts(source: Ids, lengths: Ids, target: Ids) -> Ids:

@@ -3,56 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from regard._display import Displayed
-from regard.context import Attention, attend
-from regard.scores import ScoreLike
 from regard.seq2seq.corpus.batching import source_batch
+from regard.seq2seq.networks.attended import DecoderAttention, Predicted
 from regard.seq2seq.networks.recurrent.attention import Encoded, score
 from regard.seq2seq.networks.recurrent.config import RecurrentConfig
 from regard.seq2seq.networks.recurrent.encoder import encode
 from regard.seq2seq.networks.recurrent.network import RecurrentNetwork
 from regard.seq2seq.networks.recurrent.ops import Forward
+from regard.seq2seq.networks.recurrent.step import top
 from regard.seq2seq.networks.recurrent.stepper import RecurrentStepper
 
-__all__ = ["DecoderAttention", "decoder_steps"]
+__all__ = ["decoder_steps"]
 
 Array = NDArray[Any]
-
-
-@dataclass(frozen=True, eq=False)
-class DecoderAttention(Displayed):
-    """The attention of each of n decoder steps to m source tokens, from the states to the contexts.
-
-    `source_tokens`, `target_tokens`: without markers of spacing, the source's with </s> and retrieved ones; `states`
-    (n, D): the state that attends at each step; `query_weight` (D, A) or None: makes queries of states, which else are
-    the queries; `keys` (m, A): projected once for all steps; `values` (m, C): the annotations; `score`: of queries and
-    keys.
-    """
-
-    source_tokens: tuple[str, ...]
-    target_tokens: tuple[str, ...]
-    states: Array
-    query_weight: Array | None
-    keys: Array
-    values: Array
-    score: ScoreLike
-
-    view = "steps"
-
-    @property
-    def queries(self) -> Array:
-        """The queries (n, A)."""
-        return self.states if self.query_weight is None else self.states @ self.query_weight
-
-    def attend(self) -> Attention:
-        """Return the attention of all steps; its weights (n, m) are the translation's alignment."""
-        return attend(self.queries, self.keys, self.values, score=self.score)
 
 
 class _Recording(Forward):
@@ -82,14 +50,22 @@ class _Recording(Forward):
 
 
 class _RecordingStepper(RecurrentStepper):
-    """The steps of one hypothesis, and their states that attend."""
+    """The steps of one hypothesis: their states that attend, their states after the step, and their readouts."""
 
     def __init__(self, p: Mapping[str, Array], c: RecurrentConfig, encoded: Encoded) -> None:
         super().__init__(p, c, encoded)
         self.states: list[Array] = []
+        self.after: list[Array] = []
+        self.readouts: list[Array] = []
 
     def _operations(self) -> Forward:
         return _Recording(self.p, self.c, self.encoded, self.states)
+
+    def _read_out(self, tokens: NDArray[np.int64]) -> tuple[Array, Array]:
+        readout, weights = super()._read_out(tokens)
+        self.after.append(top(self.c, self.memory)[0, 0])
+        self.readouts.append(readout[0, 0])
+        return readout, weights
 
 
 def decoder_steps(
@@ -98,11 +74,12 @@ def decoder_steps(
     before: Sequence[int],
     source_tokens: tuple[str, ...],
     target_tokens: tuple[str, ...],
+    predicted: Predicted,
 ) -> DecoderAttention:
     """Take the decoder steps of a translation.
 
     `source` (m, F): the m ids of the source, END included; or its vectors or cells; `before`: the n ids that the
-    decoder reads, from START on; the m and n tokens are kept as names.
+    decoder reads, from START on; the m and n tokens are kept as names, `predicted` as it is.
     """
     p, c = network.parameters, network.config
     encoded, _ = encode(p, c, *source_batch([source]), keep=False)
@@ -117,4 +94,10 @@ def decoder_steps(
         keys=encoded.keys[0],
         values=encoded.values[0],
         score=score(p, c),
+        style=c.style,
+        annotations=encoded.values[0],
+        key_weight=p["key_weight"] if c.projects_keys else None,
+        after=np.stack(stepper.after),
+        readouts=np.stack(stepper.readouts),
+        predicted=predicted,
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,13 +11,16 @@ from numpy.typing import NDArray
 
 from regard._display import Displayed
 from regard.context import Attention, record
+from regard.mask import causal
+from regard.nn import layer_norm
 from regard.seq2seq.corpus.batching import source_batch
+from regard.seq2seq.networks.attended import DecoderAttention, Predicted
 from regard.seq2seq.networks.padding import Padding
 from regard.seq2seq.networks.transformer.layers import no_dropout
 from regard.seq2seq.networks.transformer.network import TransformerNetwork
 from regard.seq2seq.networks.transformer.stacks import decode, encode
 
-__all__ = ["Heads", "head_weights"]
+__all__ = ["Heads", "head_steps", "head_weights"]
 
 Array = NDArray[Any]
 
@@ -62,6 +65,68 @@ def head_weights(
         decode(p, np.array(target[:-1]), at, memory, over, no_dropout, heads=heads)
     to_target, to_source = (_stacked(decoder[first::2])[:, :, :n] for first in (0, 1))
     return _stacked(encoder), to_target[..., :n], to_source
+
+
+def head_steps(
+    network: TransformerNetwork,
+    source: Sequence[int] | Array,
+    before: Sequence[int],
+    tokens: tuple[tuple[str, ...], tuple[str, ...]],
+    predicted: Predicted,
+    *,
+    layer: int,
+    head: int,
+    to_source: bool,
+) -> DecoderAttention:
+    """Open one head of the decoder at each step of a translation.
+
+    `source` (m, F): the m ids of the source, END included; or its vectors or cells; `before`: the n ids that the
+    decoder reads, from START on; `tokens`: names of the keys, and of the n steps; `predicted`: kept; `layer`, `head`:
+    counted from 0; `to_source`: whether it is attention to the source, or to the tokens before.
+    """
+    p, width = network.parameters, network.config.model_size // network.config.heads
+    rows, memory, readouts = _read(network, source, before, 3 * layer + 1 + to_source)
+    name = f"decoder_{layer}_{'source' if to_source else 'self'}_"
+    states, _ = layer_norm(rows, p[f"{name}gain"], p[f"{name}shift"])
+    projections = [p[f"{name}in"], p[f"{name}keys"]] if to_source else [p[f"{name}in"]]
+    of_heads = np.concatenate(projections, axis=1).reshape(states.shape[1], 3, -1)
+    query, key, value = of_heads[..., head * width : (head + 1) * width].swapaxes(0, 1)
+    annotations = memory if to_source else states
+    return DecoderAttention(
+        *tokens,
+        states=states,
+        query_weight=query,
+        keys=annotations @ key,
+        values=annotations @ value,
+        score="scaled_dot",
+        style="transformer",
+        annotations=annotations,
+        key_weight=key,
+        value_weight=value,
+        mask=None if to_source else causal(),
+        readouts=readouts,
+        predicted=predicted,
+    )
+
+
+def _read(
+    network: TransformerNetwork, source: Sequence[int] | Array, before: Sequence[int], blocks: int
+) -> tuple[Array, Array, Array]:
+    """Return the decoder's rows (n, W) after some blocks, the encoder's output (m, W), and the readouts (n, W).
+
+    The embedded tokens count as a block; each layer has three: self-attention, attention to the source, feed-forward.
+    """
+    added: list[Array] = []
+
+    def keep(rows: Array) -> tuple[Array, Callable[[Array], tuple[Array]]]:
+        added.append(rows.copy())  # the rows before the block are added in place
+        return no_dropout(rows)
+
+    p, column = network.parameters, source_batch([source])
+    over, at = Padding(column[1]), Padding(np.array([len(before)]))
+    memory, _ = encode(p, network.config, column[0], over, no_dropout)
+    readouts, _, _ = decode(p, np.array(before), at, memory, over, keep, heads=network.config.heads)
+    return np.asarray(sum(added[1:blocks], start=added[0])), memory, readouts
 
 
 def _stacked(layers: Sequence[Attention]) -> Array:
