@@ -9,20 +9,19 @@ After the split, grouped heads need no special treatment in any kernel.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from regard import _check
+from regard._once import computed_once
 
 __all__: list[str] = []
 
 Array = NDArray[Any]
-Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
@@ -176,21 +175,6 @@ def flat_stride(shape: tuple[int, ...], strides: tuple[int, ...]) -> int | None:
     if any(inner[0] * inner[1] != outer[1] for outer, inner in pairwise(sizes)):
         return None
     return sizes[-1][1] if sizes else 0
-
-
-class computed_once(Generic[Result]):
-    """A property that is computed at its first use, as `functools.cached_property`.
-
-    Until Python 3.12 that has one lock for all objects: a process that is forked while another thread holds it would
-    wait for ever (law 12).
-    """
-
-    def __init__(self, compute: Callable[[Any], Result]) -> None:
-        self.compute, self.__doc__ = compute, compute.__doc__
-
-    def __get__(self, instance: Any, owner: type | None = None) -> Result:
-        result = instance.__dict__[self.compute.__name__] = self.compute(instance)
-        return result
 
 
 class DistinctItems:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,7 @@ from regard._attention import context_of
 from regard._chunks import Options
 from regard._display import InNotebook, page_of
 from regard._layout import Region
+from regard._once import computed_once
 from regard._problem import Problem, prepare
 from regard.context import Attention, define
 from regard.mask import Mask
@@ -110,7 +110,7 @@ class RecordedCall(InNotebook):
         object.__setattr__(attention, "name", self.name)
         return attention if kept else attention._only(("scores", "logits", "weights", "lse"))
 
-    @cached_property
+    @computed_once
     def weights(self) -> Array:
         """The weights (..., n, m)."""
         return self.attention.weights

@@ -19,6 +19,7 @@ from fresh import printed
 from numpy.typing import NDArray
 
 import regard
+from regard._once import computed_once
 from regard._threads import VARIABLES, TwoThreadMap, one_blas_thread, two_threads
 from regard.kernels import library
 from regard.nn import Adam
@@ -172,6 +173,32 @@ def test_law_12_works_after_fork() -> None:
     process.join(timeout=1800)
     assert process.exitcode == 0
     assert run("causal", 2) == expected
+
+
+class Slow:
+    """An object with a property that waits until a condition holds."""
+
+    def __init__(self, condition: Callable[[], bool]) -> None:
+        self.condition = condition
+
+    @computed_once
+    def done(self) -> bool:
+        """Whether the condition held within any patience."""
+        return self.condition()
+
+
+def test_law_12_no_property_waits_for_that_of_another_object() -> None:
+    """As a forked process would, in which the other thread doesn't exist."""
+    begun, ended = threading.Event(), threading.Event()
+    other = Slow(lambda: begun.set() or ended.wait(1800))
+    with ThreadPoolExecutor(1) as pool:
+        result = pool.submit(lambda: other.done)
+        assert begun.wait(1800)
+        assert Slow(lambda: True).done
+        ended.set()
+        assert result.result()
+    assert other.__dict__["done"]
+    assert isinstance(Slow.done, computed_once)
 
 
 @pytest.mark.slow

@@ -202,9 +202,15 @@ def test_only_tables_of_lazy_imports_name_a_module_as_text() -> None:
     assert modules - packages == {"regard._display"}
 
 
-def test_sums_of_products_are_written_by_one_module() -> None:
-    """NumPy's own reads memory where an array has no elements."""
-    assert [path.name for path in SOURCES if "np.einsum(" in path.read_text("utf-8")] == ["_einsum.py"]
+@pytest.mark.parametrize(
+    ("name", "module"),
+    [
+        ("np.einsum(", "_einsum.py"),  # reads memory where an array has no elements
+        ("cached_property", "_once.py"),  # has one lock for all objects until Python 3.12
+    ],
+)
+def test_what_is_replaced_stands_in_the_module_that_replaces_it(name: str, module: str) -> None:
+    assert [path.name for path in SOURCES if name in path.read_text("utf-8")] == [module]
 
 
 def raised_by_hand(source: str) -> list[str]:

@@ -26,9 +26,10 @@ from test_house import (
 )
 
 kits = pytest.mark.parametrize("kit", KITS, ids=[kit.name for kit in KITS])
-# Private modules for regard and its kits: the form of errors, sums of products, untrusted text and files, threads.
+# Private modules for regard and its kits: the form of errors, sums, untrusted text and files, properties, threads.
 SHARED = {
-    f"regard._{name}" for name in ("check", "einsum", "characters", "files", "lines", "signals", "threads")
+    f"regard._{name}"
+    for name in ("check", "einsum", "characters", "files", "lines", "once", "signals", "threads")
 }
 
 

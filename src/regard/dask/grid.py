@@ -6,7 +6,6 @@ import itertools
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import dask.array as da
@@ -18,6 +17,7 @@ from numpy.typing import NDArray
 from regard import _check
 from regard._chunks import Options, visible_pairs
 from regard._layout import Layout, Region, extent
+from regard._once import computed_once
 from regard._problem import Problem, prepare
 from regard.dask import tasks
 from regard.dask.tasks import Shared
@@ -86,7 +86,7 @@ class Grid:
         """Return the arguments that all tasks share."""
         return Shared(self.options, self.layout)
 
-    @cached_property
+    @computed_once
     def batches(self) -> list[Index]:
         """Return the indices of all chunks of the leading dimensions."""
         return list(itertools.product(*(range(len(parts)) for parts in self.batch)))
@@ -99,7 +99,7 @@ class Grid:
         """Return a pair of chunks as slices."""
         return Region(self.batch_slices(batch), self.rows[row], self.columns[column])
 
-    @cached_property
+    @computed_once
     def visible(self) -> dict[Index, list[list[tuple[int, bool]]]]:
         """Return the visible chunks of keys of each chunk of queries, and whether all of the pair is visible."""
         if self._same_for_all:

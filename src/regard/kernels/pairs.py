@@ -21,7 +21,8 @@ from numpy.typing import NDArray
 
 from regard import _check, scores
 from regard._einsum import einsum
-from regard._layout import DistinctItems, computed_once
+from regard._layout import DistinctItems
+from regard._once import computed_once
 from regard._problem import Problem
 
 __all__: list[str] = []

@@ -7,7 +7,6 @@ output.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,7 @@ from numpy.typing import NDArray
 
 from regard import _check
 from regard._layout import as_rows, slices
+from regard._once import computed_once
 from regard.kernels import training
 from regard.kernels.matrix import multiply
 
@@ -172,7 +172,7 @@ class _Windows:
         pixels = self._pixels[: len(part), : rows.stop - rows.start]
         return pixels.reshape(-1), as_rows(part)
 
-    @cached_property
+    @computed_once
     def _pixels(self) -> NDArray[np.int64]:
         """The indices (n, rows, W', k, k) of the pixels in the windows of the largest block."""
         count, height, width, _ = self.padded_shape

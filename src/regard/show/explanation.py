@@ -4,7 +4,6 @@ import math
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from itertools import zip_longest
 from typing import Any
 
@@ -13,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from regard import _check
 from regard._display import InNotebook
+from regard._once import computed_once
 from regard.context import Attention, attend
 from regard.mask import MaskLike
 from regard.position import BiasLike
@@ -142,12 +142,12 @@ class Explanation(InNotebook):
         """The columns of the screen."""
         return shutil.get_terminal_size().columns if self.columns is None else self.columns
 
-    @cached_property
+    @computed_once
     def queries_named(self) -> list[str]:
         """The names of the queries as a terminal shows them."""
         return printable(self.query_names, len(self.query_names), "queries")
 
-    @cached_property
+    @computed_once
     def keys_named(self) -> list[str]:
         """The names of the keys as a terminal shows them."""
         return printable(self.key_names, len(self.key_names), "keys")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
+from regard._once import computed_once
 from regard.commands.link_files import PairLinks
 from regard.seq2seq.corpus.dataset import is_short
 from regard.seq2seq.corpus.pairs import Pair
@@ -37,7 +37,7 @@ class Data:
         """Whether there are too few pairs to hold some out."""
         return not self.own_valid and self.valid == self.train
 
-    @cached_property
+    @computed_once
     def _learned(self) -> set[Hashable]:
         """The sources that a model learns, and what they were read from."""
         return {key for source, _ in self.train for key in (source, source.identity)}

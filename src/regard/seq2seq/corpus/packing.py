@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
 from typing import Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
 from regard import _check
+from regard._once import computed_once
 from regard.seq2seq.sources.text.vocabulary import END
 
 __all__ = ["Row", "Rows", "numbers", "packed", "unpacked", "width"]
@@ -69,7 +69,7 @@ class Rows(Sequence[tuple[int, ...]]):
         begin = self._ends[number - 1] + 1 if number % len(self) else 0
         return tuple(self.tokens[begin:end].tolist())
 
-    @cached_property
+    @computed_once
     def _sorted(self) -> tuple[NDArray[Any], NDArray[Any]]:
         """The sequences in the order of their codes, and the codes."""
         codes = _codes(self.tokens, self._ends)

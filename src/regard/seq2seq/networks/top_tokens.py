@@ -6,12 +6,12 @@ Letters: N rows, E size of a readout, V size of the vocabulary.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from regard._once import computed_once
 from regard.kernels import training
 from regard.kernels.matrix import multiply
 
@@ -112,7 +112,7 @@ class OutputLayer:
             return TopTokens(*self.packed.top_k(readout, count, first))
         return top_tokens(self.logits(readout), count, first)
 
-    @cached_property
+    @computed_once
     def packed(self) -> training.PackedWeights | None:
         """The matrix in the library's own layout; None without the library."""
         return training.PackedWeights.pack(self.embedding, self.bias)

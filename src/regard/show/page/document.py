@@ -11,11 +11,11 @@ import os
 import textwrap
 import warnings
 from collections.abc import Sequence
-from functools import cached_property
 from string import Template
 from typing import Any
 
 from regard import _check, _files
+from regard._once import computed_once
 from regard.show.page import parts
 from regard.show.page.parts import asset
 from regard.show.page.section import Section, readable
@@ -63,7 +63,7 @@ class HtmlPage:
         views = ", ".join(section.view for section in self.sections)
         return f"HtmlPage({self.title!r}: {views})"
 
-    @cached_property
+    @computed_once
     def html(self) -> str:
         """The HTML of the complete file."""
         views = list(dict.fromkeys(view for section in self.sections for view in section.views))

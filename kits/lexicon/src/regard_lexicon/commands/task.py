@@ -5,11 +5,12 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from functools import cache, cached_property, partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 from regard import _check
+from regard._once import computed_once
 from regard.commands.options import first_given
 from regard.commands.summary import Measures, Summary
 from regard.commands.tasks.base import Task
@@ -83,7 +84,7 @@ class PronunciationTask(Task):
         if option := first_given(self.args, _OF_PAIRS):
             _check.fail(f"--task {self.name} reads pronunciation dictionaries: {option} must not be given")
 
-    @cached_property
+    @computed_once
     def _read(self) -> Any:
         """A function that reads dictionaries as one, each once."""
         return cache(partial(read_dictionary, self.args))

@@ -11,13 +11,13 @@ Letters: P sequences, N tokens of the text, Q n-grams that are looked for.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from regard import _check
+from regard._once import computed_once
 from regard.kernels import nearest
 from regard.seq2seq.sources.text.vocabulary import END, START
 
@@ -72,14 +72,14 @@ class Suffixes:
         _check.within("order", entries >> _BITS, most=len(text) - 1)
         return cls(text, entries)
 
-    @cached_property
+    @computed_once
     def owners(self) -> NDArray[np.int32]:
         """The sequence (N,) of each entry."""
         of_place = np.repeat(np.arange(len(self.starts), dtype=np.int32), self.ends - self.starts)
         owners: NDArray[np.int32] = of_place[self.entries >> _BITS]
         return owners
 
-    @cached_property
+    @computed_once
     def _again(self) -> list[Ids]:
         """The entries, by length, where an n-gram begins that its sequence has had before."""
         repeated = (self.entries & _REPEATED).astype(np.uint8)

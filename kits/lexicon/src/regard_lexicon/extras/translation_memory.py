@@ -19,13 +19,13 @@ Letters: R queries, P pairs, G n-grams.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from regard import _check
+from regard._once import computed_once
 from regard._threads import two_threads
 from regard.kernels.nearest import nearest
 from regard.seq2seq.corpus.packing import Row, Rows, unpacked, width
@@ -153,12 +153,12 @@ class TranslationMemory(SourceAugmenter):
             taken.append(best)
         return np.stack(taken, axis=1)[:, 1:]
 
-    @cached_property
+    @computed_once
     def _suffixes(self) -> Suffixes:
         tokens = self.sources.tokens
         return Suffixes.of(joined(tokens.astype(np.min_scalar_type(tokens.max()))))
 
-    @cached_property
+    @computed_once
     def _scales(self) -> Array:
         return _scales(self._suffixes)
 

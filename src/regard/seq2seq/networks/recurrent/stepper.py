@@ -6,13 +6,13 @@ Letters: B sentences, k hypotheses, T source positions, E embedding, D decoder s
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from regard._layout import as_rows
+from regard._once import computed_once
 from regard.context import recording
 from regard.kernels import recurrence
 from regard.kernels.matrix import multiply
@@ -170,7 +170,7 @@ class _TokenTable:
         self.bias = np.concatenate([p["decoder_bias"], p["readout_bias"]])
         self.computed = np.zeros(len(self.embedding), bool)
 
-    @cached_property
+    @computed_once
     def table(self) -> Array:
         """The rows (V, G D + E), as far as they have been computed."""
         return np.empty((len(self.embedding), len(self.bias)), self.weight.dtype)

@@ -22,7 +22,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
 from itertools import chain, islice
 from typing import Any, Self
 
@@ -30,6 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard import _check
+from regard._once import computed_once
 from regard.seq2seq.alignment.monotonic import MAX_FERTILITY, ROUNDS, Aligner, alignable, check_sizes
 from regard.seq2seq.corpus.packing import Row, packed, unpacked
 from regard.seq2seq.decoding.hypothesis import Hypothesis, Scoring
@@ -209,7 +209,7 @@ class Graphones(Reranker):
         """Return the target tokens of a unit, none of an unknown unit or END."""
         return tuple(self.units[unit - _FIRST][1:]) if unit >= _FIRST else ()
 
-    @cached_property
+    @computed_once
     def _units_of(self) -> dict[int, list[int]]:
         """The ids of the units of each source token."""
         ids: dict[int, list[int]] = {}
