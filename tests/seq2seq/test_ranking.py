@@ -5,51 +5,26 @@ from __future__ import annotations
 import itertools
 import math
 import re
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from unsure import ASKED, falls, translators
 
 from regard.cli import main
-from regard.seq2seq import Ensemble, Seq2Seq
 from regard.seq2seq.translator import Translation, Translator
 
-WORDS = ["".join(letters) for letters in itertools.product("abc", repeat=4)]
-ASKED = ["".join(letters) for letters in itertools.product("abc", repeat=5)][::12]
 
-
-def sounds(word: str) -> str:
-    """Two letters of three have two sounds, by what follows, so that the hypotheses are close."""
-    after = [*word[1:], "a"]
-    return " ".join(x if x == "c" or y == "a" else x + x for x, y in zip(word, after, strict=True))
-
-
-def trained(seed: int, extras: dict[str, int]) -> Seq2Seq:
-    network = {"embedding": 8, "encoder": 8, "decoder": 8, "attention": 8}
-    model = Seq2Seq(source="characters", target="tokens", network=network, extras=extras, epochs=3, seed=seed)
-    return model.fit(WORDS, [sounds(word) for word in WORDS])
-
-
-@pytest.fixture(scope="session")
+@pytest.fixture
 def models() -> dict[str, Translator]:
-    """Models with and without a reranker, which are far from sure."""
-    plain, reranked = trained(1, {}), trained(1, {"lengths": 2})
-    reranker = reranked.model.reranker
-    assert reranker is not None
-    reranker.weight = 2.0
-    other = trained(2, {})
-    return {"plain": plain, "reranked": reranked, "ensemble": Ensemble([plain, other])}
+    """Models with and without a reranker."""
+    return translators("lengths")
 
 
 @pytest.fixture(params=["plain", "reranked", "ensemble"])
 def model(models: dict[str, Translator], request: pytest.FixtureRequest) -> Translator:
     return models[request.param]
-
-
-def falls(numbers: Sequence[float]) -> bool:
-    return all(one >= two - 1e-12 for one, two in itertools.pairwise(numbers))
 
 
 @pytest.mark.slow

@@ -2,51 +2,27 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Sequence
+import copy
 from pathlib import Path
 
 import pytest
+from unsure import ASKED, falls, sounds, translators
 
 from regard.cli import main
-from regard.seq2seq import Ensemble, Seq2Seq
+from regard.seq2seq import Seq2Seq
 from regard.seq2seq.translator import Translator
 from regard_lexicon import Pronouncer, read
 
-WORDS = ["".join(letters) for letters in itertools.product("abc", repeat=4)]
-ASKED = ["".join(letters) for letters in itertools.product("abc", repeat=5)][::12]
 
-
-def sounds(word: str) -> str:
-    """Two letters of three have two sounds, by what follows, so that the hypotheses are close."""
-    after = [*word[1:], "a"]
-    return " ".join(x if x == "c" or y == "a" else x + x for x, y in zip(word, after, strict=True))
-
-
-def trained(seed: int, extras: dict[str, int]) -> Seq2Seq:
-    network = {"embedding": 8, "encoder": 8, "decoder": 8, "attention": 8}
-    model = Seq2Seq(source="characters", target="tokens", network=network, extras=extras, epochs=3, seed=seed)
-    return model.fit(WORDS, [sounds(word) for word in WORDS])
-
-
-@pytest.fixture(scope="session")
+@pytest.fixture
 def models() -> dict[str, Translator]:
-    """Models with and without a reranker, which are far from sure."""
-    plain, reranked = trained(1, {}), trained(1, {"graphones": 2})
-    reranker = reranked.model.reranker
-    assert reranker is not None
-    reranker.weight = 2.0
-    other = trained(2, {})
-    return {"plain": plain, "reranked": reranked, "ensemble": Ensemble([plain, other])}
+    """Models with and without a reranker."""
+    return translators("graphones")
 
 
 @pytest.fixture(params=["plain", "reranked", "ensemble"])
 def model(models: dict[str, Translator], request: pytest.FixtureRequest) -> Translator:
     return models[request.param]
-
-
-def falls(numbers: Sequence[float]) -> bool:
-    return all(one >= two - 1e-12 for one, two in itertools.pairwise(numbers))
 
 
 @pytest.mark.slow
@@ -77,7 +53,7 @@ def test_a_written_dictionary_has_the_best_answer_first_with_1(
 @pytest.mark.slow
 def test_a_calibrated_probability_is_of_the_shares_that_are_shown(models: dict[str, Translator]) -> None:
     """Where only the share counts, the more certain answer of a search has the larger probability."""
-    model = models["reranked"]
+    model = copy.copy(models["reranked"])
     assert isinstance(model, Seq2Seq)
     model.calibrate(ASKED, [sounds(word) for word in ASKED])
     assert model.calibration is not None
