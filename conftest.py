@@ -41,10 +41,22 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 item.add_marker(pytest.mark.skip(reason="no thread can be started"))
 
 
-# The quick tests use the chosen instruction set only, by default the best.
-@pytest.fixture(
-    params=[CHOSEN, *(pytest.param(name, marks=pytest.mark.slow) for name in SETS if name != CHOSEN)]
-)
+def of_training(name: str) -> str:
+    """The instruction set whose functions of training a set has: those with bfloat16 have AVX-512's."""
+    return "avx512" if name in ("amx", "avx512bf16") else name
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Quick tests use the chosen instruction set, by default the best, and slow ones the others that differ from it."""
+    if "isa" in metafunc.fixturenames:
+        others = [name for name in SETS if name != CHOSEN]
+        if metafunc.definition.get_closest_marker("training"):
+            others = [name for name in others if of_training(name) == name != of_training(CHOSEN)]
+        each = [CHOSEN, *(pytest.param(name, marks=pytest.mark.slow) for name in others)]
+        metafunc.parametrize("isa", each, indirect=True)
+
+
+@pytest.fixture
 def isa(request: pytest.FixtureRequest) -> Iterator[str]:
     """Each instruction set in turn."""
     loaded = library.load()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,6 +15,7 @@ from numpy.typing import NDArray
 from regard.kernels import library, matrix
 
 Array = NDArray[Any]
+pytestmark = pytest.mark.training
 
 
 def draw(rows: int, columns: int, turned: bool = False, extra_columns: int = 0) -> Array:
@@ -255,3 +258,9 @@ def test_a_product_may_be_written_over_its_factor() -> None:
 def test_a_broadcast_array_gives_no_warning() -> None:
     wide, _ = np.broadcast_arrays(draw(1, 8), draw(20, 8))
     np.testing.assert_allclose(matrix.multiply(wide, draw(8, 3)), wide @ draw(8, 3), rtol=1e-5, atol=1e-5)
+
+
+def test_the_sets_with_functions_of_training_are_those_that_are_tried() -> None:
+    """By `of_training` of conftest.py, for all tests that are marked `training`."""
+    built = (Path(__file__).parents[2] / "native" / "CMakeLists.txt").read_text("utf-8")
+    assert set(re.findall(r"training_for\((\w+)", built)) == {"neon", "avx2", "avx512"}

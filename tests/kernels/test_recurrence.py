@@ -20,7 +20,7 @@ from regard.seq2seq.networks.recurrent.ops import Node, Taped
 from regard.seq2seq.networks.recurrent.step import step
 
 Array = NDArray[Any]
-SETS = library.instruction_sets()
+pytestmark = pytest.mark.training
 SIZES = [
     (1, 1, 1, 1, 1, 1),
     (3, 5, 7, 3, 9, 4),

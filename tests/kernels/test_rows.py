@@ -9,10 +9,9 @@ import pytest
 from numpy.typing import NDArray
 
 from regard import nn
-from regard.kernels import library
 
 Array = NDArray[Any]
-SETS = library.instruction_sets()
+pytestmark = pytest.mark.training
 SIZES = [(1, 1), (3, 5), (70, 33), (2, 16), (5, 200)]
 
 

@@ -9,10 +9,10 @@ import pytest
 from numpy.typing import NDArray
 
 from regard import nn
-from regard.kernels import library, training
+from regard.kernels import training
 
 Array = NDArray[Any]
-SETS = library.instruction_sets()
+pytestmark = pytest.mark.training
 
 
 def draw(*shape: int, scale: float = 1.0) -> Array:

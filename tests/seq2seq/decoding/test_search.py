@@ -289,6 +289,7 @@ def plain_network(style: str, seed: int, *, end: float = 0.0) -> RecurrentNetwor
 
 
 @pytest.mark.slow
+@pytest.mark.training
 @pytest.mark.skipif(library.load() is None, reason="there is no native kernel")
 @pytest.mark.parametrize("style", ["bahdanau", "conditional"])
 @settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
