@@ -301,7 +301,6 @@ def test_a_drawing_does_not_overwrite_a_picture(
 def test_where_the_model_attended_is_drawn_for_each_picture(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    pytest.importorskip("matplotlib")
     shown = tmp_path / "shown"
     printed(["caption", CAPTIONER, *PICTURES[:2], PICTURES[0], "--show", str(shown)], capsys)
     assert sorted(path.name for path in shown.iterdir()) == ["1-0.png", "2-1.png", "3-0.png"]
@@ -419,7 +418,6 @@ def test_an_ensemble_of_captioners(tmp_path: Path, capsys: pytest.CaptureFixture
 def test_captions_are_measured_without_a_copying_baseline(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    pytest.importorskip("sacrebleu")
     report = tmp_path / "report.json"
     assert main(["evaluate", CAPTIONER, "pairs.tsv", "--json", str(report)]) == 0
     out = capsys.readouterr().out

@@ -119,7 +119,6 @@ def rows(out: str, start: str) -> dict[str, list[str]]:
 
 
 def test_lines_of_text_are_measured_without_a_model(capsys: pytest.CaptureFixture[str]) -> None:
-    pytest.importorskip("sacrebleu")
     write("mine.txt", "a b c d e", "the cat")
     write("theirs.txt", "a b c d f", "the cat")
     out, err = run_evaluate(capsys, "--hypotheses", "mine.txt", "--references", "theirs.txt")
@@ -254,8 +253,6 @@ def test_names_of_wide_letters_are_not_tokenize(capsys: pytest.CaptureFixture[st
 @pytest.mark.slow
 @pytest.mark.usefixtures("parrots")
 def test_models_are_compared_by_length_in_words_and_as_a_picture(capsys: pytest.CaptureFixture[str]) -> None:
-    pytest.importorskip("sacrebleu")
-    pytest.importorskip("matplotlib")
     test = [f"{'w ' * (i % 4)}w\t{'v ' * (i % 4)}v" for i in range(100)]
     right = ["attention", *test]
     write("test.tsv", *test), write("right", *right), write("wrong", "none", *(f"{line} x" for line in test))
@@ -276,8 +273,6 @@ def test_models_are_compared_by_length_in_words_and_as_a_picture(capsys: pytest.
 @pytest.mark.usefixtures("parrots")
 def test_undefined_bleu_is_not_0(capsys: pytest.CaptureFixture[str]) -> None:
     """sacrebleu has 0 for what is right, but short, and more for what is long and wrong."""
-    pytest.importorskip("sacrebleu")
-    pytest.importorskip("matplotlib")
     short, long = ["a\tx y"] * 20, ["a b c d\tx y z v"] * 20
     write("test", *short, *long), write("model", "attention", *dict.fromkeys([*short, *long]))
     write("wrong", "none", "a\tx x x x x", "a b c d\tx y z v")

@@ -352,7 +352,6 @@ def test_the_row_is_chosen(capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.slow
 def test_the_picture_is_written(arrays: dict[str, np.ndarray], capsys: pytest.CaptureFixture[str]) -> None:
-    pytest.importorskip("matplotlib")
     explain(capsys, "long.npz", "--png", "weights.png")
     assert Path("weights.png").read_bytes().startswith(b"\x89PNG")
 
@@ -546,8 +545,6 @@ def fails(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
 def test_arguments_that_are_no_input_are_one_line_and_2(
     arrays: dict[str, np.ndarray], capsys: pytest.CaptureFixture[str], arguments: list[str], error: str
 ) -> None:
-    if "--png" in arguments:
-        pytest.importorskip("matplotlib")
     Path("mask.html").write_text("kept")
     assert fails(capsys, *arguments) == f"regard explain: error: {error}\n"
 
@@ -571,7 +568,6 @@ def test_a_picture_that_fails_costs_no_story(
 def test_a_folder_that_can_t_be_written_is_reported_before_the_work(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pytest.importorskip("matplotlib")
     monkeypatch.setattr("os.access", lambda *_: False)  # who runs tests may be allowed everything
     error = fails(capsys, "--png", str(tmp_path / "a.png"))
     assert error == f"regard explain: error: {tmp_path}: no file can be written in this folder\n"
@@ -583,7 +579,6 @@ def test_a_folder_that_can_t_be_written_is_reported_before_the_work(
 )
 @pytest.mark.parametrize("strict", [False, True])
 def test_pictures_need_no_back_end(tmp_path: Path, backend: str, strict: bool) -> None:
-    pytest.importorskip("matplotlib")
     environment = (
         os.environ | {"MPLBACKEND": backend} | ({"PYTHONWARNINGS": "error::UserWarning"} if strict else {})
     )
@@ -602,7 +597,6 @@ def test_pictures_need_no_back_end(tmp_path: Path, backend: str, strict: bool) -
 
 @pytest.mark.slow
 def test_a_broken_matplotlibrc_is_an_error_before_the_work(tmp_path: Path) -> None:
-    pytest.importorskip("matplotlib")
     (tmp_path / "matplotlibrc").write_bytes(b"\xff\xfe\x00")
     command = [sys.executable, "-m", "regard", "explain", "--png", "a.png"]
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)

@@ -132,8 +132,6 @@ def test_train_calibrates_on_held_out_lines(tmp_path: Path, capsys: pytest.Captu
 @pytest.mark.parametrize("tokens", ["words", "characters", "tokens", "subwords"])
 def test_train_does_not_calibrate_on_lines_that_it_learned(tmp_path: Path, tokens: str) -> None:
     """Also where the training lines were read before the tokens were learned that the test lines have."""
-    if tokens == "subwords":
-        pytest.importorskip("sentencepiece", reason="subwords are learned by sentencepiece")
     path = tmp_path / "pairs.tsv"
     words = ["sleeps", "eating", "slowly", "walking", "garden", "home"]
     lines = {f"{one} {two} {three}" for one in words for two in words for three in words[:2]}

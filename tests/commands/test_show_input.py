@@ -162,7 +162,6 @@ def test_weights_are_shown_as_they_are() -> None:
 
 
 def test_a_picture_of_the_weights(capsys: pytest.CaptureFixture[str]) -> None:
-    pytest.importorskip("matplotlib")
     for arguments in (["the cat sat"], ["--weights", "w.npy"]):
         np.save("w.npy", [[0.25, 0.75], [0.5, 0.5]])
         assert main(["show", *arguments, "--out", "w.svg"]) == 0

@@ -97,7 +97,6 @@ FOURTH = ["76 different ones", "uniform: 4.331", "gradient is right: True"]
     ],
 )
 def test_a_notebook_prints_what_it_should(name: str, expected: list[str]) -> None:
-    pytest.importorskip("matplotlib")
     output = printed(name)
     position = 0
     for text in expected:  # in this order

@@ -30,7 +30,6 @@ def arguments(command: str) -> list[str]:
 @pytest.mark.slow
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_command_runs(command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("matplotlib", reason="pictures are drawn with Matplotlib")
     monkeypatch.chdir(tmp_path)
     assert main(arguments(command)) == 0
 

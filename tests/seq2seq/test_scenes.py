@@ -259,7 +259,6 @@ def test_the_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.slow
 def test_foreign_pictures_are_drawn(tmp_path: Path) -> None:
-    pytest.importorskip("PIL.ImageFont", reason="letters need Pillow")
     foreign = load("foreign")
     foreign.main([str(tmp_path)])
     for kind in foreign.KINDS:
@@ -268,7 +267,6 @@ def test_foreign_pictures_are_drawn(tmp_path: Path) -> None:
 
 
 def test_warnings_are_counted_by_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    pytest.importorskip("PIL.ImageFont", reason="letters need Pillow")
     records: list[dict[str, Any]] = [
         {"path": f"a/test/{number}.png", "caption": "an eight"} for number in range(3)
     ]

@@ -409,7 +409,6 @@ def test_the_fingerprint_does_not_depend_on_the_type_of_a_number() -> None:
 
 @pytest.mark.threads
 def test_subwords_may_be_merged_pairs(tmp_path: Path) -> None:
-    pytest.importorskip("sentencepiece")
     options: dict[str, Any] = {"target": "subwords", "vocabulary": 30, "epochs": 1}
     for subwords, method in ((None, "unigram"), ("unigram", "unigram"), ("bpe", "bpe")):
         model = Seq2Seq(subwords=subwords, **options).fit(["low", "lower", "new"], ["low", "lower", "newer"])

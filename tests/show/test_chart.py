@@ -24,7 +24,6 @@ FALLING = 2 + 6 * np.exp(-STEPS / 40)
 
 @pytest.fixture
 def _no_pyplot(monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("matplotlib")
     monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)  # an import of it would fail
 
 

@@ -31,7 +31,6 @@ SHOWN: dict[str, Callable[[Callable[[], Any]], str]] = {
 
 @in_one_test("name", SHOWN)
 def test_a_generator_of_labels_is_as_good_as_a_list(name: str) -> None:
-    pytest.importorskip("matplotlib")
     expected = SHOWN[name](lambda: ["le", "chat"])
     assert SHOWN[name](lambda: (word for word in ("le", "chat"))) == expected
     with pytest.raises(TypeError, match=r"must be a sequence of strings\. Got int"):
@@ -66,7 +65,6 @@ def test_a_saved_page_is_utf_8(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("ending", ["svg", "png", "pdf"])
 def test_figures_with_lone_surrogates_are_written(ending: str, tmp_path: Path) -> None:
-    pytest.importorskip("matplotlib")
     path, two = tmp_path / f"figure.{ending}", [LONE, "b"]
     panels = [figures.Panel(LONE, {LONE: ([0, 1], [1, 2])})]
     for save in (

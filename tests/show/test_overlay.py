@@ -29,7 +29,6 @@ COLOUR = RNG.integers(0, 256, (30, 40, 3), dtype=np.uint8)
 
 @pytest.fixture
 def _no_pyplot(monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("matplotlib")
     monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)  # an import of it would fail
 
 

@@ -13,16 +13,21 @@ import warnings
 from pathlib import Path
 from typing import Any
 
+import matplotlib
 import numpy as np
 import pytest
+import wcwidth
 from hypothesis import given
 from hypothesis import strategies as st
+from matplotlib.figure import Figure
+from matplotlib.text import Text
 from one_test import in_one_test
 
 import regard
 from regard import cli
 from regard.cli import main
-from regard.show import figures, terminal
+from regard.show import figures, terminal, weights_figure
+from regard.show.figures import heatmap, heatmaps, save
 from regard.show.figures.figure import root_figure
 from regard.show.progress import Progress
 from regard.show.story import matrices
@@ -155,12 +160,11 @@ def test_no_label_has_more_characters_than_an_eye_can_tell(kind: str) -> None:
 @in_one_test("kind", ["marks", "a joined syllable", "zero width spaces", "letters"])
 @pytest.mark.filterwarnings("ignore:no installed font")
 def test_no_text_of_a_figure_has_more_characters_than_an_eye_can_tell(kind: str) -> None:
-    Text = pytest.importorskip("matplotlib.text").Text
     text = PILED[kind]
     panel = figures.Panel(text, {text: ([1], [1])})
     for artist in (
-        figures.heatmap([[1.0]], [text], [text], title=text).figure,
-        figures.heatmaps([[[1.0]]], [text], [text], names=[text], title=text),
+        heatmap([[1.0]], [text], [text], title=text).figure,
+        heatmaps([[[1.0]]], [text], [text], names=[text], title=text),
         figures.curves([panel], along=text, title=text),
         figures.by_length([text], {text: [1.0]}, [1], measure=text, along=text).figure,
         figures.captioned([[1.0]], [[[1.0]]], [text], title=text),
@@ -215,9 +219,7 @@ SEQUENCES = {
 @pytest.fixture(params=["wcwidth", "own"])
 def widths(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Widths by the library, and without it."""
-    if request.param == "wcwidth":
-        pytest.importorskip("wcwidth")
-    else:
+    if request.param == "own":
         monkeypatch.setattr("regard.show.terminal.text._wcwidth", lambda: None)
 
 
@@ -233,9 +235,8 @@ def test_widths_of_sequences(word: str) -> None:
 
 
 def test_widths_are_those_of_wcwidth() -> None:
-    library = pytest.importorskip("wcwidth")
     for word in SEQUENCES:
-        assert display_width(word) == library.wcswidth(word)
+        assert display_width(word) == wcwidth.wcswidth(word)
 
 
 @pytest.mark.usefixtures("widths")
@@ -251,10 +252,9 @@ def test_without_and_with_the_library_lines_are_fitted_exactly() -> None:
 def test_fitting_and_wrapping_measure_each_cluster_a_few_times(
     work: Any, unit: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    library, measured = pytest.importorskip("wcwidth"), []
-    columns = library.wcswidth
+    columns, measured = wcwidth.wcswidth, []
     monkeypatch.setattr(
-        library, "wcswidth", lambda cluster: measured.append(len(cluster)) or columns(cluster)
+        wcwidth, "wcswidth", lambda cluster: measured.append(len(cluster)) or columns(cluster)
     )
     work(unit * 3000)
     assert sum(measured) <= 3 * len(unit * 3000)
@@ -446,8 +446,7 @@ def test_uniform_weights_are_never_dark_on_either_medium() -> None:
     assert {
         background for background, _ in SHADED.findall(terminal.heatmap(uniform, color=True, width=80))
     } == {"153"}
-    pytest.importorskip("matplotlib")
-    assert figures.heatmap(uniform).images[0].get_clim() == (0, 0.5)
+    assert heatmap(uniform).images[0].get_clim() == (0, 0.5)
 
 
 def test_masked_cells_are_dashes() -> None:
@@ -464,8 +463,7 @@ def test_masked_cells_are_dashes() -> None:
 
 
 def test_signed_numbers_that_round_to_0_are_dots() -> None:
-    pytest.importorskip("matplotlib")
-    axes = figures.heatmap([[2.0, 0.04], [-0.04, 0.0], [-0.06, np.nan]], signed=True)
+    axes = heatmap([[2.0, 0.04], [-0.04, 0.0], [-0.06, np.nan]], signed=True)
     assert [text.get_text() for text in axes.texts] == ["2.0", "·", "·", "\N{MINUS SIGN}0.1", "nan"]
 
 
@@ -601,7 +599,6 @@ def test_matrices_name_their_shapes() -> None:
 def test_a_picture_has_literal_labels_and_leaves_matplotlib_unchanged(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    matplotlib = pytest.importorskip("matplotlib")
     monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)  # an import of it would fail
 
     def settings() -> dict[str, object]:
@@ -609,8 +606,8 @@ def test_a_picture_has_literal_labels_and_leaves_matplotlib_unchanged(
         return {name: matplotlib.rcParams[name] for name in matplotlib.rcParams if name != "backend"}
 
     before = settings()
-    axes = figures.heatmap([[0.9, 0.1], [0.0, 1.0]], ["$le$", "été"], ["the", "cat"], title="$x^2$ \x1b")
-    figures.save(tmp_path / "a.png", figures.heatmap([[1.0]]))
+    axes = heatmap([[0.9, 0.1], [0.0, 1.0]], ["$le$", "été"], ["the", "cat"], title="$x^2$ \x1b")
+    save(tmp_path / "a.png", heatmap([[1.0]]))
     assert settings() == before
     assert [label.get_text() for label in axes.get_yticklabels()] == ["$le$", "été"]
     assert not any(label.get_parse_math() for label in axes.get_yticklabels() + axes.get_xticklabels())
@@ -618,10 +615,7 @@ def test_a_picture_has_literal_labels_and_leaves_matplotlib_unchanged(
 
 
 def test_a_picture_is_drawn_in_given_axes() -> None:
-    figure = pytest.importorskip("matplotlib.figure")
-    from regard.show.figures import heatmap
-
-    axes = figure.Figure().add_subplot()
+    axes = Figure().add_subplot()
     assert heatmap([[1.0]], ax=axes) is axes
 
 
@@ -630,18 +624,12 @@ def test_a_picture_is_drawn_in_given_axes() -> None:
 def test_a_picture_has_the_format_of_its_name_and_leaves_no_other_file(
     tmp_path: Path, kind: str, start: bytes
 ) -> None:
-    pytest.importorskip("matplotlib")
-    from regard.show.figures import heatmap, save
-
     save(tmp_path / f"weights.{kind}", heatmap(weights_of(0, 30, 20), title="weights"))
     assert (tmp_path / f"weights.{kind}").read_bytes().startswith(start)
     assert len(list(tmp_path.iterdir())) == 1
 
 
 def test_a_picture_that_fails_leaves_the_old_one(tmp_path: Path) -> None:
-    pytest.importorskip("matplotlib")
-    from regard.show.figures import heatmap, save
-
     path = tmp_path / "weights.png"
     path.write_bytes(b"old")
     with pytest.raises(ValueError):
@@ -654,8 +642,6 @@ def test_a_picture_that_fails_leaves_the_old_one(tmp_path: Path) -> None:
 
 
 def test_without_matplotlib_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    from regard.show.figures import heatmap
-
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(ImportError) as caught:
         heatmap([[1.0]])
@@ -668,9 +654,6 @@ def test_without_matplotlib_the_error_names_the_extra(monkeypatch: pytest.Monkey
 def test_letters_that_no_font_has_become_boxes_with_one_warning(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    pytest.importorskip("matplotlib")
-    from regard.show.figures import heatmap, save
-
     unassigned = "\u0378"
     with pytest.warns(UserWarning, match="no installed font has some of the letters") as warned:
         axes = heatmap([[1.0]], [unassigned], ["ж"])
@@ -689,9 +672,6 @@ def test_letters_that_no_font_has_become_boxes_with_one_warning(
 
 
 def test_a_nan_weight_is_visible_in_a_picture() -> None:
-    pytest.importorskip("matplotlib")
-    from regard.show.figures import heatmap
-
     axes = heatmap([[np.nan, 1.0], [0.5, 0.0]])
     assert [text.get_text() for text in axes.texts] == ["nan", "100", "50"]
     (image,) = axes.images
@@ -701,7 +681,6 @@ def test_a_nan_weight_is_visible_in_a_picture() -> None:
 
 @pytest.mark.slow
 def test_a_warning_is_reported_once(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    pytest.importorskip("matplotlib")
     unassigned = "\u0378"
     with warnings.catch_warnings():
         warnings.simplefilter("always")
@@ -712,9 +691,6 @@ def test_a_warning_is_reported_once(capsys: pytest.CaptureFixture[str], tmp_path
 
 @pytest.mark.slow
 def test_a_flat_picture_has_a_minimal_height(tmp_path: Path) -> None:
-    pytest.importorskip("matplotlib")
-    from regard.show.figures import heatmap
-
     for shape in ((1, 500), (3, 200), (200, 3), (60, 200)):
         axes = heatmap(np.full(shape, 0.1))
         figure = root_figure(axes)
@@ -781,9 +757,9 @@ def every_picture(folder: Path) -> list[bytes]:
         )
     ]
     drawn = [
-        root_figure(figures.heatmap(weights_of(0, 4, 5), list("abcd"), title="$x$")),
-        root_figure(figures.heatmap(weights_of(0, 30, 40) - 0.5, signed=True, vmax=0.1)),
-        figures.heatmaps(weights_of(0, 4, 5)[None] * [[[1.0]], [[0.5]]]),
+        root_figure(heatmap(weights_of(0, 4, 5), list("abcd"), title="$x$")),
+        root_figure(heatmap(weights_of(0, 30, 40) - 0.5, signed=True, vmax=0.1)),
+        heatmaps(weights_of(0, 4, 5)[None] * [[[1.0]], [[0.5]]]),
         figures.curves(panels, title="run"),
         root_figure(figures.by_length(["1", "2"], {"one": [1, 2], "two": [3, np.nan]}, [9, 5])),
     ]
@@ -791,7 +767,7 @@ def every_picture(folder: Path) -> list[bytes]:
     for one in drawn:
         one.savefig(folder / "user.png")
         images += [(folder / "user.png").read_bytes(), one._repr_png_()]
-    figures.save(folder / "ours.png", figures.heatmap(weights_of(0, 4, 5)))
+    save(folder / "ours.png", heatmap(weights_of(0, 4, 5)))
     return [*images, (folder / "ours.png").read_bytes()]
 
 
@@ -804,8 +780,6 @@ def plain_pictures() -> list[bytes]:
 @pytest.mark.slow
 @pytest.mark.parametrize("settings", STYLES, ids=lambda settings: settings.get("style", "all"))
 def test_pictures_are_the_same_under_every_style(settings: dict[str, Any], tmp_path: Path) -> None:
-    matplotlib = pytest.importorskip("matplotlib")
-    pytest.importorskip("matplotlib.style")
     plain = plain_pictures()
     with matplotlib.rc_context(), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # some styles use what has been deprecated
@@ -822,11 +796,6 @@ def test_pictures_are_the_same_under_every_style(settings: dict[str, Any], tmp_p
 
 @pytest.mark.parametrize(("face", "expected"), [("black", "white"), ("#ffffee", "black"), ("none", "black")])
 def test_labels_are_legible_on_the_figure_of_the_user(face: str, expected: str) -> None:
-    matplotlib = pytest.importorskip("matplotlib")
-    from matplotlib.figure import Figure
-
-    from regard.show.figures import heatmap
-
     with matplotlib.rc_context(
         {"axes.grid": True, "text.usetex": True, "xtick.color": "red", "text.color": "red"}
     ):
@@ -844,24 +813,20 @@ def test_labels_are_legible_on_the_figure_of_the_user(face: str, expected: str) 
 
 @pytest.mark.slow
 def test_a_notebook_displays_the_picture_and_not_its_name() -> None:
-    pytest.importorskip("matplotlib")
     shown = [
-        figures.heatmap([[1.0]]),
-        figures.heatmaps([[[1.0]]]),
+        heatmap([[1.0]]),
+        heatmaps([[[1.0]]]),
         figures.by_length(["1"], {"a": [1]}),
         figures.curves([figures.Panel("loss", {"a": ([1, 2], [2, 1])})]),
     ]
     for one in shown:
         display: Any = one
         assert display._repr_png_().startswith(b"\x89PNG")
-    own = figures.heatmap([[1.0]], ax=root_figure(shown[0]).add_subplot())
+    own = heatmap([[1.0]], ax=root_figure(shown[0]).add_subplot())
     assert not hasattr(own, "_repr_png_")  # the figure is the user's to show
 
 
 def test_pictures_can_be_pickled() -> None:
-    pytest.importorskip("matplotlib")
-    from regard.show.figures import heatmap
-
     axes = heatmap([[0.25, 0.75]])
     again: Any = pickle.loads(pickle.dumps(axes))
     assert again._repr_png_().startswith(b"\x89PNG")
@@ -871,9 +836,6 @@ def test_pictures_can_be_pickled() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("count", [40, 100, 2000])
 def test_ticks_of_many_rows_have_different_numbers(count: int) -> None:
-    pytest.importorskip("matplotlib")
-    from regard.show.figures import heatmap
-
     for names in (None, list(map(str, range(count)))):
         axes = heatmap(np.full((count, count), 1 / count), names, names)
         for labels, ticks in (
@@ -894,9 +856,6 @@ def brightness(image: Any, value: float) -> float:
 @pytest.mark.slow
 @pytest.mark.parametrize("keys", [2, 3, 8, 40, 100, 3000])
 def test_uniform_weights_are_light_and_have_a_scale(keys: int) -> None:
-    pytest.importorskip("matplotlib")
-    from regard.show.figures import heatmap
-
     axes = heatmap(np.full((4, keys), 1 / keys))
     assert brightness(axes.images[0], 1 / keys) > (0.55 if keys > 3 else 0.4)
     assert brightness(heatmap(np.eye(keys)).images[0], 1.0) < 0.25
@@ -908,9 +867,6 @@ def test_uniform_weights_are_light_and_have_a_scale(keys: int) -> None:
 
 
 def test_vmax_is_the_darkest_and_larger_weights_are_marked() -> None:
-    pytest.importorskip("matplotlib")
-    from regard.show.figures import heatmap, heatmaps
-
     image = heatmap([[0.9, 0.1]], vmax=0.2).images[0]
     assert image.get_clim() == (0, 0.2)
     assert image.colorbar.extend == "max"
@@ -924,9 +880,6 @@ def test_vmax_is_the_darkest_and_larger_weights_are_marked() -> None:
 
 @pytest.mark.slow
 def test_masked_cells_are_missing_whatever_their_value() -> None:
-    pytest.importorskip("matplotlib")
-    from regard.show.figures import heatmap, heatmaps
-
     for below in (0.5, 7.0, -1.0, np.nan):
         weights = np.ma.array([[0.5, below], [0.25, 0.75]], mask=[[False, True], [False, False]])
         for axes in (heatmap(weights), heatmaps(weights[None]).axes[0], heatmaps([weights]).axes[0]):
@@ -939,9 +892,6 @@ def test_masked_cells_are_missing_whatever_their_value() -> None:
 
 @pytest.mark.slow
 def test_signed_maps_are_centred_and_minus_infinity_is_missing() -> None:
-    pytest.importorskip("matplotlib")
-    from regard.show.figures import heatmap
-
     axes = heatmap([[2.0, -np.inf], [-4.0, 0.0], [np.nan, 1.5]], signed=True)
     cells, missing = axes.images
     assert cells.get_clim() == (-4, 4)
@@ -961,9 +911,6 @@ def test_signed_maps_are_centred_and_minus_infinity_is_missing() -> None:
 @pytest.mark.parametrize("signed", [False, True])
 @pytest.mark.parametrize("shape", [(2000, 2000), (1501, 7), (3, 4001), (800, 800)])
 def test_large_maps_are_drawn_in_blocks_and_lose_no_peak(shape: tuple[int, int], signed: bool) -> None:
-    pytest.importorskip("matplotlib")
-    from regard.show.figures import heatmap
-
     random = np.random.default_rng(0)
     weights = random.normal(size=shape) if signed else random.random(shape) / 4
     weights[1, 2] = -9 if signed else 1
@@ -988,11 +935,6 @@ def test_large_maps_are_drawn_in_blocks_and_lose_no_peak(shape: tuple[int, int],
 
 @pytest.mark.slow
 def test_a_map_in_small_axes_of_the_user_s_is_drawn_in_blocks() -> None:
-    pytest.importorskip("matplotlib")
-    from matplotlib.figure import Figure
-
-    from regard.show.figures import heatmap
-
     axes = heatmap(np.eye(400), ax=Figure((3, 3)).add_subplot())
     drawn = axes.images[0].get_array()
     assert len(drawn) < 200
@@ -1001,13 +943,10 @@ def test_a_map_in_small_axes_of_the_user_s_is_drawn_in_blocks() -> None:
 
 @pytest.mark.slow
 def test_no_text_is_read_as_a_formula() -> None:
-    pytest.importorskip("matplotlib")
-    from matplotlib.text import Text
-
     odd = "$\\frac{$ _^"
     drawn = [
-        root_figure(figures.heatmap([[1.0]], [odd], [odd], title=odd)),
-        figures.heatmaps([[[1.0]]], [odd], [odd], names=[odd], title=odd),
+        root_figure(heatmap([[1.0]], [odd], [odd], title=odd)),
+        heatmaps([[[1.0]]], [odd], [odd], names=[odd], title=odd),
         figures.curves([figures.Panel(odd, {odd: ([1, 2], [2, 1])})], along=odd, title=odd),
         root_figure(figures.by_length([odd], {odd: [1]}, measure=odd, along=odd)),
     ]
@@ -1033,9 +972,6 @@ def test_no_text_is_read_as_a_formula() -> None:
 def test_heads_are_in_order_with_one_scale_and_labels_at_the_edges(
     shape: tuple[int, ...], grid: tuple[int, int]
 ) -> None:
-    pytest.importorskip("matplotlib")
-    from regard.show.figures import heatmaps
-
     weights = np.random.default_rng(0).random(shape)
     rows, columns = (
         [f"{letter}{i}" for i in range(size)] for letter, size in zip("rc", shape[-2:], strict=True)
@@ -1058,9 +994,6 @@ def test_heads_are_in_order_with_one_scale_and_labels_at_the_edges(
 
 @pytest.mark.slow
 def test_labels_of_many_heads_are_legible() -> None:
-    pytest.importorskip("matplotlib")
-    from regard.show.figures import heatmaps
-
     figure = heatmaps(np.full((2, 8, 60, 45), 0.1), title="word " * 56)
     figure.draw_without_rendering()
     assert max(figure.get_size_inches()) < 28
@@ -1074,9 +1007,8 @@ def test_labels_of_many_heads_are_legible() -> None:
 
 @pytest.mark.slow
 def test_labels_of_a_dozen_heads_are_legible_in_a_column_of_text() -> None:
-    pytest.importorskip("matplotlib")
     words = ["l'", "icône", "pour", "ouvrir", "le", "fichier", "sélectionné", "est", "là", "."]
-    figure = figures.heatmaps(np.full((3, 4, 10, 10), 0.1), words, words)
+    figure = heatmaps(np.full((3, 4, 10, 10), 0.1), words, words)
     figure.draw_without_rendering()
     column = 830  # dots, of a page on a screen
     for labels in (figure.axes[0].get_yticklabels(), figure.axes[0].get_xticklabels()):
@@ -1088,9 +1020,6 @@ def test_labels_of_a_dozen_heads_are_legible_in_a_column_of_text() -> None:
     "shape", [(3, 8, 1, 1), (3, 8, 2, 2), (2, 4, 2, 2), (8, 30, 1), (3, 16, 3, 2), (2, 4, 30, 3)]
 )
 def test_the_names_of_narrow_heads_do_not_overlap(shape: tuple[int, ...]) -> None:
-    pytest.importorskip("matplotlib")
-    from regard.show.figures import heatmaps
-
     figure = heatmaps(np.full(shape, 0.1))
     figure.draw_without_rendering()
     titles = [ax.title.get_window_extent() for ax in figure.axes if ax.images]
@@ -1117,9 +1046,6 @@ def test_the_names_of_narrow_heads_do_not_overlap(shape: tuple[int, ...]) -> Non
     ],
 )
 def test_invalid_heads(weights: Any, options: dict[str, Any], error: str, tmp_path: Path) -> None:
-    pytest.importorskip("matplotlib")
-    from regard.show.figures import heatmaps, save
-
     with pytest.raises(ValueError) as caught:
         save(tmp_path / "heads.png", heatmaps(weights, **options))
     assert error in str(caught.value)
@@ -1130,13 +1056,11 @@ def test_invalid_heads(weights: Any, options: dict[str, Any], error: str, tmp_pa
 def test_explain_draws_all_heads_unless_one_is_chosen(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    figure = pytest.importorskip("regard.show.weights_figure")
-    pytest.importorskip("matplotlib")
     drawn: list[np.ndarray] = []
     for name in ("heatmap", "heatmaps"):
-        plain = getattr(figure, name)
+        plain = getattr(weights_figure, name)
         monkeypatch.setattr(
-            figure,
+            weights_figure,
             name,
             lambda x, *rest, plain=plain, **options: (drawn.append(x), plain(x, *rest, **options))[1],
         )
@@ -1167,9 +1091,6 @@ def test_explain_draws_all_heads_unless_one_is_chosen(
 
 @pytest.mark.parametrize("title", ["word " * 56, pytest.param("e" * 900, marks=pytest.mark.slow)])
 def test_a_title_is_hardly_wider_than_its_picture(title: str) -> None:
-    pytest.importorskip("matplotlib")
-    from regard.show.figures import heatmap
-
     def size(title: str | None) -> np.ndarray:
         return np.array(root_figure(heatmap(np.eye(12), title=title)).get_tightbbox().size)
 
@@ -1215,7 +1136,6 @@ def test_progress_shows_how_many_steps_are_done_in_a_second(monkeypatch: pytest.
 
 
 def test_progress_on_a_terminal_is_a_bar_with_loss_and_time_left() -> None:
-    pytest.importorskip("tqdm")
 
     class Terminal(io.StringIO):
         def isatty(self) -> bool:

@@ -95,7 +95,6 @@ def test_n_best_is_a_number_of_answers(pronounce: Pronouncer, count: Any) -> Non
 
 @pytest.mark.threads
 def test_answers_of_a_model_of_subwords_have_no_links() -> None:
-    pytest.importorskip("sentencepiece")
     words = [x + y + z for x in "abd" for y in "ab" for z in "abd"]
     options = {"source": "subwords", "target": "tokens", "vocabulary": 12, "epochs": 2}
     pronounce = Pronouncer(Seq2Seq(**options).fit(words, [" ".join(word.upper()) for word in words]))

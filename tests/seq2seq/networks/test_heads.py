@@ -113,7 +113,6 @@ def test_tokens_are_displayed_without_join_marks() -> None:
 def test_translate_draws_all_heads(
     model: Seq2Seq, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    pytest.importorskip("matplotlib")
     model_path, text = tmp_path / "m.safetensors", tmp_path / "text"
     model.save(model_path)
     text.write_text("two one\n\nthree\n", encoding="utf-8")
