@@ -16,7 +16,7 @@ import sys
 import zlib
 from collections.abc import Callable, Iterator
 from functools import cache, partial
-from itertools import product
+from itertools import chain, product
 from pathlib import Path
 from typing import Any
 
@@ -1412,12 +1412,25 @@ def test_exp2_is_within_2_ulp(isa: str) -> None:
     assert worst_of_floats(0.0, 1, step=1009) <= 2
 
 
+def distinct_results(x: Array) -> list[Array]:
+    """2^x on every instruction set, results that are equal once: most sets have the same."""
+    loaded, results = library.load(), list[Array]()
+    assert loaded is not None
+    for name in SETS:
+        assert loaded.regard_choose(name.encode())
+        result = exp2(x)
+        if not any(np.array_equal(result, other) for other in results):
+            results.append(result)
+    loaded.regard_choose(chosen_by_default().encode())
+    return results
+
+
 @pytest.mark.slow
-def test_exp2_of_every_float_down_to_the_smallest_result_is_within_2_ulp(isa: str) -> None:
+@needs_library
+def test_exp2_of_every_float_down_to_the_smallest_result_is_within_2_ulp() -> None:
     """Every float32 from -160 to -1/8; closer to 0 there are a thousand million more, of which one in 101."""
-    assert worst_of_floats(-0.125, -160) <= 2
-    assert worst_of_floats(-0.0, -0.125, step=101) <= 2
-    assert worst_of_floats(0.0, 1, step=101) <= 2
+    for x in chain(floats(-0.125, -160), floats(-0.0, -0.125, 101), floats(0.0, 1, 101)):
+        assert max(float(float32_ulps(y, x).max()) for y in distinct_results(x)) <= 2
 
 
 @pytest.mark.skipif(np.finfo(np.longdouble).nmant < 60, reason="no wider type to compare with")

@@ -13,7 +13,7 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-import matplotlib
+import matplotlib.style
 import numpy as np
 import pytest
 import wcwidth
@@ -716,12 +716,13 @@ def test_the_largest_weight_of_each_row_is_visible() -> None:
 
 # styles, scales and notebooks
 
-STYLES: list[dict[str, Any]] = [
-    {"style": "dark_background"},
-    {"style": "classic"},
-    {"style": "ggplot"},
-    {"style": "seaborn-v0_8-talk"},
-    {
+# Two sets of settings that differ from Matplotlib's: that of its first version, and some styles and more at once.
+STYLES: dict[str, dict[str, Any]] = {
+    "classic": matplotlib.style.library["classic"],
+    "all": {
+        **matplotlib.style.library["seaborn-v0_8-talk"],
+        **matplotlib.style.library["ggplot"],
+        **matplotlib.style.library["dark_background"],
         "text.usetex": True,
         "axes.grid": True,
         "image.origin": "lower",
@@ -746,7 +747,7 @@ STYLES: list[dict[str, Any]] = [
         "svg.fonttype": "none",
         "pdf.fonttype": 42,
     },
-]
+}
 
 
 def every_picture(folder: Path) -> list[bytes]:
@@ -778,15 +779,12 @@ def plain_pictures() -> list[bytes]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("settings", STYLES, ids=lambda settings: settings.get("style", "all"))
-def test_pictures_are_the_same_under_every_style(settings: dict[str, Any], tmp_path: Path) -> None:
+@pytest.mark.parametrize("style", STYLES)
+def test_pictures_are_the_same_under_every_style(style: str, tmp_path: Path) -> None:
     plain = plain_pictures()
     with matplotlib.rc_context(), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # some styles use what has been deprecated
-        if "style" in settings:
-            matplotlib.style.use(settings["style"])
-        else:
-            matplotlib.rcParams.update(settings)
+        matplotlib.rcParams.update(STYLES[style])
         before = {name: matplotlib.rcParams[name] for name in matplotlib.rcParams if name != "backend"}
         styled = every_picture(tmp_path)
         after = {name: matplotlib.rcParams[name] for name in matplotlib.rcParams if name != "backend"}
