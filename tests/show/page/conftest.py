@@ -9,6 +9,8 @@ import tarfile
 import tempfile
 import warnings
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -20,17 +22,34 @@ Opener = Callable[..., Any]
 _PATIENCE = 600_000  # milliseconds until what never appears is an error, on any machine
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    """Debian's Chromium. While it is open the process has a running event loop, which tests elsewhere must not meet."""
+_running = ExitStack()
+
+
+@cache
+def _started() -> Any:
+    """Debian's Chromium."""
     driver = pytest.importorskip("playwright.sync_api", reason="pages are tested with playwright")
     chromium = shutil.which("chromium")
     if chromium is None:
         pytest.skip("no chromium on the path: apt-get install chromium")
-    with driver.sync_playwright() as play:
-        started = play.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
-        yield started
-        started.close()
+    play = _running.enter_context(driver.sync_playwright())
+    browser = play.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+    _running.callback(browser.close)
+    return browser
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """Close the browser before a test elsewhere: while it is open the process has a running event loop."""
+    if nextitem is None or nextitem.path.parent != item.path.parent:
+        _started.cache_clear()
+        _running.close()
+
+
+@pytest.fixture(scope="module")
+def browser() -> Any:
+    """The browser of all files of this folder, which takes longer to start than most tests."""
+    return _started()
 
 
 @pytest.fixture
