@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 import signal
@@ -29,13 +30,12 @@ sys.meta_path.insert(0, Interrupts())
 SCRIPT = "import sys\nfrom regard.cli import main\nsys.exit(main())\n"
 
 
-@pytest.fixture(params=["module", "script"])
-def command(request: pytest.FixtureRequest, tmp_path: Path) -> list[str]:
+@pytest.fixture
+def commands(tmp_path: Path) -> list[list[str]]:
     """The command as a module, and as the script that an installer writes."""
     script = tmp_path / "regard"
     script.write_text(SCRIPT, "utf-8")
-    start = {"module": ["-m", "regard"], "script": [str(script)]}[request.param]
-    return [sys.executable, *start, "explain"]
+    return [[sys.executable, *start, "explain"] for start in (["-m", "regard"], [str(script)])]
 
 
 def interrupted(command: list[str], folder: Path, name: str) -> tuple[int, str]:
@@ -54,10 +54,11 @@ def interrupted(command: list[str], folder: Path, name: str) -> tuple[int, str]:
         *("regard._suggest", "regard.commands.explain", "regard.show.explanation"),
     ],
 )
-def test_an_import_is_interrupted_in_silence(command: list[str], tmp_path: Path, name: str) -> None:
-    status, err = interrupted(command, tmp_path, name)
-    assert err == ""
-    assert status in (-signal.SIGINT, 128 + signal.SIGINT)
+def test_an_import_is_interrupted_in_silence(commands: list[list[str]], tmp_path: Path, name: str) -> None:
+    for command in commands:
+        status, err = interrupted(command, tmp_path, name)
+        assert err == ""
+        assert status in (-signal.SIGINT, 128 + signal.SIGINT)
 
 
 @pytest.mark.slow
@@ -68,13 +69,13 @@ def test_a_program_that_imports_the_package_keeps_its_traceback(tmp_path: Path) 
 
 
 @pytest.mark.slow
-def test_no_moment_of_the_start_prints_a_traceback_of_this_package(command: list[str]) -> None:
+def test_no_moment_of_the_start_prints_a_traceback_of_this_package(commands: list[list[str]]) -> None:
     """What Python does before the first module of the package has run, its import included, is Python's own affair."""
     environment = {**os.environ, "PYTHONPATH": str(SRC)}
     before = time.monotonic()
-    subprocess.run(command, env=environment, capture_output=True, timeout=1800, check=True)
+    subprocess.run(commands[0], env=environment, capture_output=True, timeout=1800, check=True)
     whole = time.monotonic() - before
-    for part in range(24):
+    for part, command in zip(range(24), itertools.cycle(commands), strict=False):
         with subprocess.Popen(
             command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
         ) as process:

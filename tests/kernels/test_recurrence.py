@@ -371,39 +371,6 @@ def test_float64_and_mixed_dtypes_are_computed_by_numpy(isa: str) -> None:
 # ---- errors --------------------------------------------------------------------------------------------------
 
 
-def message(call: Callable[[], Any]) -> str:
-    """The error of a wrong call."""
-    with pytest.raises(ValueError) as caught:
-        call()
-    return str(caught.value)
-
-
-def test_shapes_are_checked() -> None:
-    arrays = gru_arrays(3, 5, 6)
-    assert message(lambda: nn.gru(*arrays[:2], draw(2, 17), *arrays[3:])) == (
-        "bias must have shape (K, 3H) = (2, 18). Got (2, 17) instead."
-    )
-    assert message(lambda: nn.gru(*arrays[:3], draw(3, 6, 18))) == (
-        "x must be (T, B, E) and state_weight (K, H, 3H) with K = 1 or 2. "
-        "Got shapes (3, 5, 3) and (3, 6, 18) instead."
-    )
-    assert message(lambda: nn.gru_sequence(draw(2, 3, 6), draw(2, 2), draw(2, 6))) == (
-        "start must have shape (B, H) = (3, 2). Got (2, 2) instead."
-    )
-    assert message(lambda: nn.gru_sequence(draw(3, 6), draw(2, 2), draw(2, 6))) == (
-        "inputs must be (n, B, 3H) and state_weight (H, 3H). Got shapes (3, 6) and (2, 6) instead."
-    )
-
-
-def test_lengths_are_checked() -> None:
-    arrays = gru_arrays(3, 2, 4)
-    assert message(lambda: nn.gru(*arrays, lengths=[3, 4])) == "lengths must be at most 3. Got 4 instead."
-    assert message(lambda: nn.gru(*arrays, lengths=[3, -1])) == "lengths must be at least 0. Got -1 instead."
-    assert message(lambda: nn.gru(*arrays, lengths=[3])) == (
-        "lengths must have shape (B,) = (2,). Got (1,) instead."
-    )
-
-
 def test_gradients_of_a_wrong_shape_are_rejected(isa: str) -> None:
     states, pullback = nn.gru(*narrow(gru_arrays(3, 2, 4)))
     with pytest.raises(ValueError, match="dstates"):

@@ -24,6 +24,7 @@ def test_linear() -> None:
     assert nn.check_gradients(nn.linear, [draw(3, 4), draw(4, 5)]) < 1e-6
 
 
+GRU = draw(3, 2, 4), draw(4, 2, 9), draw(2, 9), draw(2, 3, 9)
 ERRORS = """\
 nn.linear(draw(2, 3), draw(4, 5))
     ValueError: weight must have shape (3, 5). Got (4, 5) instead.
@@ -67,6 +68,19 @@ nn.lstm_step(draw(4), draw(4), np.array(1.0))
 nn.gru(draw(2, 3), draw(3, 2, 12), draw(2, 12), draw(2, 4, 12))
     ValueError: x must be (T, B, E) and state_weight (K, H, 3H) with K = 1 or 2. \
 Got shapes (2, 3) and (2, 4, 12) instead.
+nn.gru(draw(3, 2, 4), draw(4, 3, 9), draw(3, 9), draw(3, 3, 9))
+    ValueError: x must be (T, B, E) and state_weight (K, H, 3H) with K = 1 or 2. \
+Got shapes (3, 2, 4) and (3, 3, 9) instead.
+nn.gru(*GRU[:2], draw(2, 8), GRU[3])
+    ValueError: bias must have shape (K, 3H) = (2, 9). Got (2, 8) instead.
+nn.gru(*GRU, lengths=[3, 4])
+    ValueError: lengths must be at most 3. Got 4 instead.
+nn.gru(*GRU, lengths=[3, -1])
+    ValueError: lengths must be at least 0. Got -1 instead.
+nn.gru(*GRU, lengths=[3])
+    ValueError: lengths must have shape (B,) = (2,). Got (1,) instead.
+nn.gru_sequence(draw(2, 3, 6), draw(2, 2), draw(2, 6))
+    ValueError: start must have shape (B, H) = (3, 2). Got (2, 2) instead.
 nn.gru_sequence(draw(2, 3, 12), draw(3, 4), draw(12))
     ValueError: inputs must be (n, B, 3H) and state_weight (H, 3H). Got shapes (2, 3, 12) and (12,) instead.
 """

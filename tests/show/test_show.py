@@ -567,10 +567,7 @@ def test_the_share_of_the_rest_is_that_of_seen_keys() -> None:
     assert "key 3 (16.7 %); the other 3 visible keys share 50.0 %" in " ".join(shown.split())
 
 
-def test_an_explanation_needs_two_dimensions_and_a_row() -> None:
-    with pytest.raises(ValueError) as caught:
-        explanation(row=2)
-    assert str(caught.value) == "row must be one of the 2 queries, counted from 0: 2"
+def test_an_explanation_needs_two_dimensions() -> None:
     with pytest.raises(ValueError) as caught:
         regard.explain(queries=np.zeros((2, 3, 4)))
     assert str(caught.value) == (
