@@ -1,4 +1,4 @@
-"""ONNX's Attention and RotaryEmbedding operators in terms of this package: names and conventions, nothing else.
+"""ONNX's operators of attention in terms of this package: names and conventions, nothing else.
 
 Notable: a float mask is a bias; a rank-3 mask is (heads, n, m); causal and window count from the number of keys before
 this block of queries; the fourth output is taken from the result of `attend`.
@@ -155,3 +155,53 @@ def rotary_embedding(inputs: dict[str, Array], attributes: dict[str, Any]) -> Ar
         turned = regard.position.rotary(x[..., pair], angle[..., p], interleaved=interleaved)
         result[..., pair] = length[..., p, None] * turned
     return join_heads(result) if flat else result
+
+
+def linear_attention(inputs: dict[str, Array], attributes: dict[str, Any]) -> dict[str, Array]:
+    """Both outputs of the LinearAttention operator, whose state has the dtype of the one before."""
+    dtype, (heads, key_heads) = inputs["query"].dtype, (attributes[f"{x}_num_heads"] for x in ("q", "kv"))
+    q = split_heads(inputs["query"], heads)
+    k, v = (split_heads(inputs[name], key_heads) for name in ("key", "value"))
+    options: dict[str, Any] = {"rule": attributes.get("update_rule", b"gated_delta").decode()}
+    if "decay" in inputs:
+        options["decay"] = split_heads(inputs["decay"], key_heads)
+    if "beta" in inputs:
+        options["beta"] = inputs["beta"].swapaxes(1, 2)
+    before, scale = inputs.get("past_state"), attributes.get("scale") or None
+    context, state = regard.linear.attention(q, k, v, **options, state=before, scale=scale)
+    return {
+        "output": join_heads(context),
+        "present_state": state.astype(dtype if before is None else before.dtype),
+    }
+
+
+def flex_attention(inputs: dict[str, Array], attributes: dict[str, Any]) -> Array:
+    """The FlexAttention operator, whose graphs change scores and weights.
+
+    A graph that adds to the scores or masks them is a bias, any other a score function; one of the weights is applied
+    to those of `attend`.
+    """
+    q, k, v = (inputs[name] for name in "QKV")
+    scale = attributes.get("scale", q.shape[-1] ** -0.5)
+    shape = (*q.shape[:2], q.shape[2], k.shape[2])
+    options: dict[str, Any] = {"scale": scale}
+    if "score_mod" in attributes:
+        change = modifier(attributes["score_mod"])
+        zeros, ones = np.zeros(shape, np.float32), np.ones(shape, np.float32)
+        if np.array_equal(change(ones), change(zeros) + 1):
+            options["bias"] = change(zeros)
+        else:
+            options = {"score": lambda queries, keys: change(scale * (queries @ keys.swapaxes(-1, -2)))}
+    if "prob_mod" not in attributes:
+        return regard.attention(q, k, v, **options)
+    weights: Array = modifier(attributes["prob_mod"])(regard.attend(q, k, v, **options).weights) @ v
+    return weights
+
+
+def modifier(graph: Any) -> Any:
+    """A function that evaluates a graph of one input and one output."""
+    from onnx import helper
+    from onnx.reference import ReferenceEvaluator
+
+    evaluator = ReferenceEvaluator(helper.make_model(graph))
+    return lambda x: evaluator.run(None, {graph.input[0].name: x})[0]

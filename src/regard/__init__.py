@@ -5,7 +5,7 @@ from regard import _start as _start  # isort: skip (before all other modules)
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from regard import mask, position, scores, weights
+from regard import linear, mask, position, scores, weights
 from regard._attention import Gradients, Partial, attention, attention_vjp, merge, partial, partial_vjp
 from regard._version import __version__ as __version__
 from regard.cache import KVCache
@@ -23,6 +23,7 @@ __all__ = [
     "attention",
     "attention_vjp",
     "explain",
+    "linear",
     "mask",
     "merge",
     "named_scope",

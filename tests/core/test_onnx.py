@@ -1,4 +1,4 @@
-"""The written standard: all node tests of ONNX 1.23.2 for Attention and RotaryEmbedding, none left out."""
+"""The written standard: all node tests of ONNX 1.23.2 for its operators of attention, none left out."""
 
 from __future__ import annotations
 
@@ -30,23 +30,18 @@ def collected(operator: str) -> dict[str, Any]:
     return {name: case for name, case in cases.items() if name.startswith(f"test_{operator}")}
 
 
+OPERATORS = {"attention_": 93, "rotary_embedding": 8, "linear_attention": 14, "flexattention": 11}
+
+
 def test_nothing_is_left_out() -> None:
-    assert (len(collected("attention_")), len(collected("rotary_embedding"))) == (93, 8)
+    assert {operator: len(collected(operator)) for operator in OPERATORS} == OPERATORS
 
 
 def test_the_readme_says_which_operators_are_tested() -> None:
     page = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
     (sentence,) = re.findall(r"\*\*Checked\.\*\*(.*?)\n- ", page, flags=re.DOTALL)
-    stated = {name: int(count) for name, count in re.findall(r"`(\w+)` \((\d+)", sentence)}
-    stated |= {"Attention": int(re.findall(r"All (\d+)", sentence)[0])}
-    stated |= {"RotaryEmbedding": int(re.findall(r"all (\d+) of", sentence)[0])}
-    counts = {
-        "Attention": len(collected("attention_")),
-        "RotaryEmbedding": len(collected("rotary_embedding")),
-        "LinearAttention": len(collected("linear_attention")),
-        "FlexAttention": len(collected("flexattention")),
-    }
-    assert stated == counts
+    stated = {name.lower(): int(count) for name, count in re.findall(r"`(\w+)` \((\d+)", sentence)}
+    assert stated == {name.replace("_", ""): count for name, count in OPERATORS.items()}
     assert importlib.metadata.version("onnx") in sentence
 
 
@@ -57,7 +52,7 @@ def test_onnx_collects_the_same_cases() -> None:
     state = np.random.get_state()
     names = {case.name for case in node_tests.collect_testcases(None) if "expanded" not in case.name}
     np.random.set_state(state)
-    for operator in ("attention_", "rotary_embedding"):
+    for operator in OPERATORS:
         matches = {name for name in names if name.startswith(f"test_{operator}")}
         assert matches == set(collected(operator))
 
@@ -97,3 +92,17 @@ def test_rotary_embedding() -> None:
         inputs, expected, attributes = unpacked(case)
         rotated = onnx_adapter.rotary_embedding(inputs, attributes)
         assert_similar(rotated, expected["output"], case)
+
+
+def test_linear_attention() -> None:
+    for case in collected("linear_attention").values():
+        inputs, expected, attributes = unpacked(case)
+        outputs = onnx_adapter.linear_attention(inputs, attributes)
+        for output, array in expected.items():
+            assert_similar(outputs[output], array, case)
+
+
+def test_flex_attention() -> None:
+    for case in collected("flexattention").values():
+        inputs, expected, attributes = unpacked(case)
+        assert_similar(onnx_adapter.flex_attention(inputs, attributes), expected["Y"], case)

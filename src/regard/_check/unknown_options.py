@@ -48,6 +48,9 @@ _INSTEAD = {  # names in other libraries, and the equivalent here
         ("past_key_value", "past_key_values", "kv_cache"), "regard.KVCache stores keys and values"
     ),
     **dict.fromkeys(("implementation", "backend"), "kernel="),
+    **dict.fromkeys(("initial_state", "past_state", "h0"), "state="),
+    **dict.fromkeys(("g", "gk", "gate", "log_decay"), "decay= takes logarithms, at most 0"),
+    "update_rule": "rule=",
     "alibi_slopes": "bias=regard.position.alibi(slopes)",
     "score_mod": "bias= for what is added to the scores, score= for another score function",
 }
@@ -89,8 +92,8 @@ def _explain_call(function: Callable[..., Any], count: int, options: dict[str, A
 
 
 def _no_option(function: str, option: str, known: list[str]) -> NoReturn:
-    near = nearest(option, known)
-    hint = _INSTEAD.get(option) or (
-        f"did you mean {near}=?" if near else f"its options are {', '.join(known)}"
-    )
+    near, hint = nearest(option, known), _INSTEAD.get(option, "")
+    equivalent, is_option, _ = hint.partition("=")
+    if not hint or (is_option and equivalent.isidentifier() and equivalent not in known):
+        hint = f"did you mean {near}=?" if near else f"its options are {', '.join(known)}"
     fail(f"{function} takes no option {option!r:.60}.", hint=hint, kind=TypeError)
