@@ -83,6 +83,8 @@ THIRD = [
 ]
 # log 76 = 4.331; the loss of counting is computed again below.
 FOURTH = ["76 different ones", "uniform: 4.331", "gradient is right: True"]
+# 5 + 7 and 6, then 7 and 6; (n - 1) / 64 for n = 4, 16, 64 and 256, and no error by softmax.
+FIFTH = ["[12.  6.]", "[7. 6.]", *(f"  {error}  " for error in ("0.05", "0.23", "0.98", "3.98"))]
 
 
 @pytest.mark.slow
@@ -93,6 +95,7 @@ FOURTH = ["76 different ones", "uniform: 4.331", "gradient is right: True"]
         ("notebooks/2-from-one-word.py", SECOND),
         ("notebooks/3-why-attention.py", THIRD),
         ("notebooks/4-small-language-model.py", FOURTH),
+        ("notebooks/5-memory-as-a-matrix.py", FIFTH),
         ("gallery.py", ["100"]),
     ],
 )

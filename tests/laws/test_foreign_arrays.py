@@ -10,7 +10,7 @@ import pytest
 from foreign import Arrayed, DoorLaws, Exported, Tensor, each, in_lists
 
 import regard
-from regard import mask, nn, outofcore, position, scores, weights
+from regard import linear, mask, nn, outofcore, position, scores, weights
 from regard.seq2seq.sources import Vectors
 from regard.show import explanation, figures, page, terminal
 from regard.show.page.alignment import aligned
@@ -35,6 +35,10 @@ DOORS: dict[str, tuple[Reader, Any]] = {
     "softcap": (lambda x: regard.attention(A, A, A, softcap=x), HALF),
     "dcontext": (lambda x: regard.attention_vjp(A, A, A)[1](x).queries, A),
     "context": (lambda x: regard.merge(regard.Partial(x, A[:, 0])).context, A),
+    "decay": (lambda x: linear.attention(A, A, A, rule="gated", decay=x)[0], -np.abs(A)),
+    "beta": (lambda x: linear.attention(A, A, A, rule="delta", beta=x)[0], P[0]),
+    "state": (lambda x: linear.attention(A, A, A, state=x)[0], A),
+    "dstate": (lambda x: linear.attention_vjp(A, A, A)[1](A, x)["keys"], A),
     "sharpness": (lambda x: scores.cosine(x)(A, A), HALF),
     "width": (lambda x: scores.gaussian(x)(A, A), HALF),
     "weight": (lambda x: scores.general(x)(A, A), A),
