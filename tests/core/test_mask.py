@@ -37,6 +37,11 @@ PICTURES: dict[str, tuple[Any, str]] = {
     "lengths 0": (lambda: mask.lengths(0), "000 000"),
     "lengths of both": (lambda: mask.lengths(2, 1), "1100 0000"),
     "documents": (lambda: mask.documents([7, 7, -1]), "110 110 001"),
+    "causal in chunks": (lambda: mask.causal() & mask.documents([0, 0, 1, 1]), "1000 1100 0010 0011"),
+    "first key and a window": (
+        lambda: mask.causal() & (mask.lengths(1) | mask.window(1, 0)),
+        "1000 1100 1110 1011",
+    ),
     "documents of keys": (lambda: mask.documents([0, 1], [1, 0, 1]), "010 101"),
     "prefix": (lambda: mask.prefix(2), "1100 1100 1110 1111"),
     "prefix 0 is causal": (lambda: mask.prefix(0), "100 110 111"),
