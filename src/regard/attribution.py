@@ -7,7 +7,7 @@ functions answer for one model and its data. They take arrays and functions, so 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence, Set
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,12 +15,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from regard import _check
 from regard._einsum import einsum
+from regard._statistics import Measure, bootstrap, correlation
 
 __all__ = [
     "Agreement",
     "Faithfulness",
     "Measure",
     "agreement",
+    "bootstrap",
     "contributions",
     "erasure",
     "faithfulness",
@@ -75,15 +77,12 @@ def contributions(
             _check.fail(f"projection must be (..., {v.shape[-1]}, d) as values are. Got {p.shape} instead.")
         v = v @ p
     if not joint:
-        lengths: Array = np.abs(w) * np.linalg.norm(v, axis=-1)[..., None, :]
-        return lengths
+        return np.asarray(np.abs(w) * np.linalg.norm(v, axis=-1)[..., None, :])
     if min(w.ndim, v.ndim) < 3:
-        rule = "weights and values must have an axis of heads to be joint."
-        _check.fail(f"{rule} Got shapes {w.shape} and {v.shape} instead.")
+        _check.fail(f"weights and values must have an axis of heads. Got {w.shape} and {v.shape} instead.")
     products = einsum("...hme,...gme->...hgm", v, v)  # of the heads' vectors of a key
     squares = einsum("...hnm,...hgm,...gnm->...nm", w, products, w)
-    joined: Array = np.sqrt(np.maximum(squares, 0))
-    return joined
+    return np.asarray(np.sqrt(np.maximum(squares, 0)))
 
 
 def rollout(layers: Iterable[ArrayLike], *, residual: float = 0.5) -> Array:
@@ -122,15 +121,14 @@ def rollout(layers: Iterable[ArrayLike], *, residual: float = 0.5) -> Array:
     share, product = _check.number("residual", residual, least=0, most=1), None
     for number, layer in enumerate(layers):
         weights = _finite(f"layer {number}", layer, "(..., n, n)")
-        if weights.shape[-1] != weights.shape[-2]:
-            _check.fail(f"layer {number} must be (..., n, n), self-attention. Got {weights.shape} instead.")
+        size = weights.shape[-2] if product is None else product.shape[-2]
+        if weights.shape[-2:] != (size, size):
+            wanted = f"(..., {size}, {size}), self-attention of as many inputs as before."
+            _check.fail(f"layer {number} must be {wanted} Got shape {weights.shape} instead.")
         if (weights < 0).any():
             _check.fail(f"layer {number} must have no negative weight. Got {weights.min():g} instead.")
-        mixed = (1 - share) * weights + share * np.eye(weights.shape[-1])
+        mixed = (1 - share) * weights + share * np.eye(size)
         mixed /= np.maximum(mixed.sum(axis=-1, keepdims=True), np.finfo(float).tiny)
-        if product is not None and product.shape[-1] != mixed.shape[-1]:
-            size = product.shape[-1]
-            _check.fail(f"layer {number} must have {size} inputs as those before. Got {len(mixed)} instead.")
         product = mixed if product is None else mixed @ product
     if product is None:
         _check.fail("layers must not be empty.")
@@ -184,15 +182,11 @@ def erasure(
     >>> erasure(lambda lists: np.array([sum(each) for each in lists]), [1.0, 2.0, 5.0])
     array([1., 2., 5.])
     """
-    size = len(inputs)
-    erased = range(size) if positions is None else positions
-    if not size:
+    if not len(inputs):
         _check.fail("inputs must not be empty.")
-    for position in erased:
-        _check.integer("positions", position, 0, size - 1)
-    variants = [_without(inputs, {position}, replacement) for position in erased]
-    complete = _outputs(model, [_without(inputs, set(), None)], batch)
-    losses = complete - _outputs(model, variants, batch, complete.shape[1:], progress)
+    numbers = range(len(inputs)) if positions is None else positions
+    erased = [{_check.integer("positions", number, 0, len(inputs) - 1)} for number in numbers]
+    losses = _losses(model, inputs, erased, replacement, batch, progress)
     return np.moveaxis(losses, 0, -1)
 
 
@@ -213,14 +207,12 @@ def faithfulness(
 ) -> Faithfulness:
     """Return what an output loses without the most important inputs, and with these alone; means over `shares`.
 
-    Importance is faithful if the first loss, the comprehensiveness, is large, and the second, the sufficiency, small.
-
     Parameters
     ----------
     model, inputs
         As for `erasure`.
-    importance : array (m,)
-        Weights, or another importance of each input; of several as important the first.
+    importance : array (m,) or (..., m)
+        Such as weights: for all outputs, or for each number of an example's output; of several as important the first.
     shares : sequence of float
         Shares of the inputs that are the most important ones, above 0 and at most 1; at least one input.
     replacement : optional
@@ -229,7 +221,8 @@ def faithfulness(
     Returns
     -------
     Faithfulness
-        ``comprehensiveness`` and ``sufficiency``, arrays (...) as `model` returns for one example.
+        ``comprehensiveness``, large if importance is faithful, and ``sufficiency``, small then: arrays (...) as
+        `model` returns for one example.
 
     Raises
     ------
@@ -247,30 +240,23 @@ def faithfulness(
     (7.0, 1.0)
     """
     scores = _check.numeric("importance", importance)
-    if scores.shape != (len(inputs),) or not len(inputs):
-        _check.fail(f"importance must be ({len(inputs)},), one each. Got shape {scores.shape} instead.")
+    if scores.shape[-1:] != (len(inputs),) or not len(inputs):
+        _check.fail(f"importance must be (..., {len(inputs)}), one each. Got shape {scores.shape} instead.")
     _check.finite("importance", scores)
     if not len(shares) or not all(0 < share <= 1 for share in shares):
         _check.fail(f"shares must be above 0 and at most 1. Got {shares!r:.60} instead.")
-    order = np.argsort(-scores, kind="stable").tolist()
+    orders = np.argsort(-scores, axis=-1, kind="stable").reshape(-1, len(inputs)).tolist()
     counts = [max(1, round(share * len(inputs))) for share in shares]
-    complete = _outputs(model, [list(inputs)])
-    variants = [
-        _without(inputs, set(erased), replacement)
-        for count in counts
-        for erased in (order[:count], order[count:])
-    ]
-    losses = complete - _outputs(model, variants, shape=complete.shape[1:])
-    return Faithfulness(*(np.asarray(losses[side::2].mean(axis=0)) for side in range(2)))
-
-
-class Measure(NamedTuple):
-    """A mean over rows: its value, its 95 % interval by a bootstrap over examples, and what permuted weights give."""
-
-    value: float
-    low: float
-    high: float
-    chance: float
+    sides = [frozenset(part) for order in orders for k in counts for part in (order[:k], order[k:])]
+    numbers = {erased: number for number, erased in enumerate(dict.fromkeys(sides))}
+    losses = _losses(model, inputs, list(numbers), replacement)
+    shape = losses.shape[1:]
+    if scores.ndim > 1 and scores.shape[:-1] != shape:
+        _check.fail(f"importance must be {(*shape, len(inputs))} as outputs are. Got {scores.shape} instead.")
+    rows = np.array([numbers[side] for side in sides]).reshape(len(orders), len(counts), 2)
+    outputs = np.arange(len(orders))[:, None, None] if scores.ndim > 1 else slice(None)
+    means = losses.reshape(len(losses), -1)[rows, outputs].mean(axis=1)
+    return Faithfulness(*np.moveaxis(means, 1, 0).reshape(2, *shape))
 
 
 class Agreement(NamedTuple):
@@ -303,14 +289,11 @@ def agreement(
 
     Parameters
     ----------
-    weights : array (n, m), or a list of such arrays
-        Attention weights, or contributions: of one example, or of several. NaN: an input that is not visible.
-    importance : array (n, m), or a list of such arrays
-        Importance of the same inputs, such as from `erasure`. NaN: as in `weights`.
-    samples : int
-        Samples of the bootstrap. Whole examples are drawn; of one example its rows.
-    rng : int or Generator
-        Random numbers.
+    weights, importance : array (n, m), or a list of such arrays
+        Attention weights, or contributions, and the importance of the same inputs, such as from `erasure`: of one
+        example, or of several. NaN: an input that is not visible.
+    samples, rng
+        As for `bootstrap`, which draws whole examples; of one example its rows.
 
     Returns
     -------
@@ -324,7 +307,7 @@ def agreement(
 
     References
     ----------
-    Jain and Wallace 2019, section 4.1 (ranks of both); Spearman 1904; Efron 1979 (bootstrap).
+    Jain and Wallace 2019, section 4.1 (ranks of both); Spearman 1904.
 
     Examples
     --------
@@ -332,72 +315,79 @@ def agreement(
     >>> result.top.value, result.top.chance, round(result.correlation.value, 6)
     (0.5, 0.3333333333333333, 0.75)
     """
-    generator, count = _check.generator("rng", rng), _check.integer("samples", samples, 1)
-    examples = _examples(weights, importance)
-    rows = [(i, *row) for i, pair in enumerate(examples) for row in _rows(*pair)]
+    generator = _check.generator("rng", rng)
+    examples = _examples(weights=weights, importance=importance)
+    if len(examples) == 1:
+        examples = [[row] for row in examples[0]]
+    rows = [row for example in examples for row in example]
     if not rows:
         _check.fail("weights and importance must have a row with at least two visible inputs.")
-    groups = np.array([row[0] for row in rows]) if len(examples) > 1 else np.arange(len(rows))
-    top = [_top(w, needed) for _, w, needed in rows]
-    chances = [(needed == needed.max()).mean() for _, _, needed in rows]
-    ranks = [(_ranks(w), _ranks(needed)) for _, w, needed in rows]
-    varied = [i for i, pair in enumerate(ranks) if all(each.any() for each in pair)]
-    correlations = [float(np.dot(*ranks[i])) for i in varied]
-    return Agreement(
-        len(rows),
-        _measure(np.array(top), groups, float(np.mean(chances)), generator, count),
-        _measure(np.array(correlations), groups[varied], 0.0, generator, count),
-    )
+    chance = float(np.mean([(needed == needed.max()).mean() for _, needed in rows]))
+    top, ranks = ([[of(*row) for row in example] for example in examples] for of in (_top, correlation))
+    means = (top, chance), (ranks, 0.0)
+    return Agreement(len(rows), *(bootstrap(x, chance=c, samples=samples, rng=generator) for x, c in means))
 
 
 def _finite(name: str, value: ArrayLike, letters: str) -> Array:
-    """Return an array of finite numbers in double precision, with two axes at least."""
+    """Return an array of finite numbers in double precision, with these axes."""
     array = _check.numeric(name, value).astype(np.float64)
-    if array.ndim < 2:
-        _check.fail(f"{name} must be {letters}. Got shape {array.shape} instead.")
+    _check.dimensions(**{name: (array, letters)})
     _check.finite(name, array)
     return array
 
 
-def _without(inputs: Sequence[Any], erased: set[int], replacement: Any) -> list[Any]:
+def _without(inputs: Sequence[Any], erased: Set[int], replacement: Any) -> list[Any]:
     """Return the inputs with some of them replaced, or left out."""
     if replacement is None:
         return [each for i, each in enumerate(inputs) if i not in erased]
     return [replacement if i in erased else each for i, each in enumerate(inputs)]
 
 
-def _outputs(
+def _losses(
     model: Model,
-    variants: list[list[Any]],
+    inputs: Sequence[Any],
+    erased: Sequence[Set[int]],
+    replacement: Any,
     batch: int = 64,
-    shape: tuple[int, ...] | None = None,
     progress: Callable[[int], object] = lambda count: None,
 ) -> Array:
-    """Return the outputs of a model for all variants, in batches."""
-    outputs, size = [np.zeros((0, *(shape or ())))] * (not variants), _check.integer("batch", batch, 1)
-    for part in (variants[start : start + size] for start in range(0, len(variants), size)):
-        output = _check.numeric("the output of model", model(part)).astype(np.float64)
-        if output.shape != (len(part), *(output.shape[1:] if shape is None else shape)):
-            wanted = f"({len(part)}, ...)" if shape is None else (len(part), *shape)
-            _check.fail(f"the output of model must be {wanted}. Got shape {output.shape} instead.")
-        outputs.append(output)
-        progress(len(part))
-    return np.concatenate(outputs)
+    """Return what the output of all inputs loses without each of these sets of them, in batches."""
+    size = _check.integer("batch", batch, 1)
+    complete = _output(model, [list(inputs)])
+    losses = [complete[:0]]
+    for start in range(0, len(erased), size):
+        variants = [_without(inputs, each, replacement) for each in erased[start : start + size]]
+        losses.append(complete - _output(model, variants, complete.shape[1:]))
+        progress(len(variants))
+    return np.concatenate(losses)
 
 
-def _examples(weights: Any, importance: Any) -> list[tuple[Array, Array]]:
-    """Return the pairs of arrays (n, m), of one example or of several."""
-    sides = [
+def _output(model: Model, variants: list[list[Any]], shape: tuple[int, ...] | None = None) -> Array:
+    """Return the output of a model, an array (count, ...) or of the shape of the one before."""
+    output = _check.numeric("the output of model", model(variants)).astype(np.float64)
+    wanted = len(variants), *(output.shape[1:] if shape is None else shape)
+    if output.shape != wanted:
+        _check.fail(f"the output of model must be {wanted}. Got shape {output.shape} instead.")
+    return output
+
+
+def _examples(**sides: Any) -> list[list[tuple[Array, Array]]]:
+    """Return the rows of each example, or of the only one, that have at least two visible inputs, and these alone."""
+    arrays = [
         [_check.numeric(name, each).astype(np.float64) for each in (side if _is_list(side) else [side])]
-        for name, side in (("weights", weights), ("importance", importance))
+        for name, side in sides.items()
     ]
-    shapes = [[each.shape for each in side] for side in sides]
+    shapes = [[each.shape for each in side] for side in arrays]
     if shapes[0] != shapes[1] or any(len(shape) != 2 for shape in shapes[0]):
         rule = "weights and importance must both be (n, m), or as many such arrays."
         _check.fail(f"{rule} Got {str(shapes[0])[:60]} and {str(shapes[1])[:60]} instead.")
-    if any(np.isinf(each).any() for side in sides for each in side):
+    if any(np.isinf(each).any() for side in arrays for each in side):
         _check.fail("weights and importance must be finite, or NaN for an input that is not visible.")
-    return list(zip(*sides, strict=True))
+    return [
+        [(w[some], needed[some]) for w, needed, some in zip(*pair, visible, strict=True) if some.sum() > 1]
+        for pair in zip(*arrays, strict=True)
+        for visible in [~(np.isnan(pair[0]) | np.isnan(pair[1]))]
+    ]
 
 
 def _is_list(value: Any) -> bool:
@@ -405,40 +395,6 @@ def _is_list(value: Any) -> bool:
     return isinstance(value, list | tuple) and bool(value) and np.ndim(value[0]) == 2
 
 
-def _rows(weights: Array, importance: Array) -> list[tuple[Array, Array]]:
-    """Return the rows of an example with at least two visible inputs, and these alone."""
-    visible = ~(np.isnan(weights) | np.isnan(importance))
-    pairs = zip(weights, importance, visible, strict=True)
-    return [(w[some], needed[some]) for w, needed, some in pairs if some.sum() > 1]
-
-
 def _top(weights: Array, importance: Array) -> float:
     """Return the probability that the most attended input, one of several by chance, is a most important one."""
     return float((importance[weights == weights.max()] == importance.max()).mean())
-
-
-def _ranks(values: Array) -> Array:
-    """Return ranks less their mean, the mean rank for equal values, with length 1; zeros where all are equal."""
-    from scipy.stats import rankdata  # a heavy import
-
-    ranks = rankdata(values) - (len(values) + 1) / 2
-    length = np.linalg.norm(ranks)
-    return np.asarray(ranks / length if length else ranks)
-
-
-def _measure(
-    values: Array,
-    groups: NDArray[np.int64],
-    chance: float,
-    generator: np.random.Generator,
-    samples: int,
-) -> Measure:
-    """Return the mean of values with its interval, by a bootstrap over groups; NaN of none."""
-    if not len(values):
-        return Measure(np.nan, np.nan, np.nan, chance)
-    names, places = np.unique(groups, return_inverse=True)
-    sums, counts = np.bincount(places, values), np.bincount(places)
-    drawn = generator.integers(len(names), size=(samples, len(names)))
-    means = sums[drawn].sum(axis=1) / counts[drawn].sum(axis=1)
-    low, high = np.quantile(means, [0.025, 0.975])
-    return Measure(float(values.mean()), float(low), float(high), chance)

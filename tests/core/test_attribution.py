@@ -128,6 +128,41 @@ def test_everything_is_comprehensive_and_sufficient() -> None:
     assert result.sufficiency.tolist() == [0, 0]
 
 
+def test_each_output_has_its_own_most_important_inputs() -> None:
+    """Row i of importance is for output i alone: as many calls with one row each."""
+    rng, inputs = np.random.default_rng(2), list(range(7))
+    table = rng.normal(size=(7, 3, 2))
+
+    def model(variants: list[list[int]]) -> list[Array]:
+        return [table[each].sum(axis=0) ** 3 for each in variants]
+
+    importance = rng.random((3, 2, 7))
+    result = attribution.faithfulness(model, inputs, importance)
+    for i, j in np.ndindex(3, 2):
+        alone = attribution.faithfulness(model, inputs, importance[i, j])
+        for side in range(2):
+            assert result[side].shape == (3, 2)
+            assert result[side][i, j] == pytest.approx(alone[side][i, j])
+
+
+def test_equal_sets_of_inputs_are_computed_once() -> None:
+    asked: list[int] = []
+    attribution.faithfulness(
+        lambda x: (asked.extend(map(len, x)), np.ones((len(x), 4)))[1], [1, 2, 3], np.eye(4, 3)
+    )  # type: ignore[func-returns-value]
+    assert sorted(asked) == [1, 1, 1, 2, 2, 2, 3]  # of 4 rows, 3 shares and 2 sides
+
+
+# --------------------------------------------------------------------------------------------------- bootstrap
+
+
+def test_a_mean_has_the_interval_of_its_examples() -> None:
+    measure = attribution.bootstrap([[1.0, np.nan, 3.0], [], [np.nan], 5.0], chance=0.25)
+    assert (measure.value, measure.low, measure.high, measure.chance) == (3, 2, 5, 0.25)
+    nothing = attribution.bootstrap([[np.nan]])
+    assert np.isnan(nothing).all()
+
+
 # --------------------------------------------------------------------------------------------------- agreement
 
 
@@ -231,17 +266,22 @@ WRONG: dict[str, tuple[Any, str]] = {
         "must have an axis of heads",
     ),
     "no layers": (lambda: attribution.rollout([]), "layers must not be empty"),
-    "cross-attention": (lambda: attribution.rollout([np.ones((2, 3))]), "layer 0 must be (..., n, n)"),
+    "cross-attention": (lambda: attribution.rollout([np.ones((2, 3))]), "layer 0 must be (..., 2, 2)"),
     "negative": (
         lambda: attribution.rollout([np.eye(2), -np.eye(2)]),
         "layer 1 must have no negative weight",
     ),
-    "sizes": (lambda: attribution.rollout([np.eye(2), np.eye(3)]), "layer 1 must have 2 inputs"),
+    "sizes": (lambda: attribution.rollout([np.eye(2), np.eye(3)]), "layer 1 must be (..., 2, 2)"),
     "residual": (lambda: attribution.rollout([np.eye(2)], residual=1.5), "residual must be at most 1"),
     "no inputs": (lambda: attribution.erasure(total, []), "inputs must not be empty"),
     "position": (lambda: attribution.erasure(total, [1.0], positions=[1]), "positions must be at most 0"),
     "outputs": (lambda: attribution.erasure(lambda x: [1.0], [1.0, 2.0]), "must be (2,)"),
-    "importance": (lambda: attribution.faithfulness(total, [1.0, 2.0], [1.0]), "importance must be (2,)"),
+    "importance": (lambda: attribution.faithfulness(total, [1.0, 2.0], [1.0]), "importance must be (..., 2)"),
+    "importance of outputs": (
+        lambda: attribution.faithfulness(total, [1.0, 2.0], [[1.0, 2.0]]),
+        "importance must be (2,) as outputs are. Got (1, 2)",
+    ),
+    "samples": (lambda: attribution.bootstrap([[1.0]], samples=0), "samples must be at least 1"),
     "shares": (lambda: attribution.faithfulness(total, [1.0], [1.0], shares=[0.0]), "shares must be above 0"),
     "shapes": (lambda: attribution.agreement([[1.0, 2.0]], [[1.0]]), "must both be (n, m)"),
     "examples": (lambda: attribution.agreement([np.eye(2)], [np.eye(2)] * 2), "must both be (n, m)"),
