@@ -99,6 +99,21 @@ def test_cells_of_a_picture_become_their_mean() -> None:
         model.erasure(caption, pictures[0], by="deletion")
 
 
+def test_outputs_lose_what_is_most_important_for_each(model: Seq2Seq) -> None:
+    """Of two tokens each share erases the first, and keeps it alone: both losses are entries of the erasure."""
+    (translation,) = model.align(["a b"], ["A B"])
+    losses = model.erasure(translation)[:, :2]
+    result = model.faithfulness(translation, np.array([[2.0, 1.0, 9.0], [1.0, 2.0, 9.0]]))
+    np.testing.assert_allclose(result.comprehensiveness, losses.diagonal(), atol=1e-6)
+    np.testing.assert_allclose(result.sufficiency, losses[[0, 1], [1, 0]], atol=1e-6)
+    with pytest.raises(ValueError, match=r"importance must be \(2, 3\)\. Got shape \(2, 1\) instead"):
+        model.faithfulness(translation, np.ones((2, 1)))
+    with pytest.raises(
+        ValueError, match=r"importance must be \(2, 2\) as outputs are\. Got \(3, 2\) instead"
+    ):
+        model.faithfulness(translation, np.ones((3, 3)))
+
+
 def test_text_has_no_mean(model: Seq2Seq) -> None:
     (translation,) = model.align(["a"], ["A"])
     with pytest.raises(ValueError, match=r"by must be one of 'unknown', 'deletion'\. Got 'mean' instead"):

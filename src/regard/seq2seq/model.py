@@ -12,21 +12,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard import _check
+from regard.attribution import contributions
 from regard.seq2seq.corpus.batching import Links
 from regard.seq2seq.corpus.dataset import is_short
 from regard.seq2seq.corpus.packing import Row
 from regard.seq2seq.corpus.pairs import paired, two_sides
 from regard.seq2seq.decoding.beam import BEAM
 from regard.seq2seq.decoding.calibration import FEWEST, Calibration
+from regard.seq2seq.decoding.hypothesis import Scoring
 from regard.seq2seq.evaluation.held_out import HeldOut
 from regard.seq2seq.extras import augments, check_options
+from regard.seq2seq.networks.ablation import Ablation, ablated
 from regard.seq2seq.networks.attended import DecoderAttention
 from regard.seq2seq.networks.base import Network
 from regard.seq2seq.networks.families import FAMILIES, describe
 from regard.seq2seq.networks.recurrent.attended import decoder_steps
 from regard.seq2seq.networks.recurrent.network import RecurrentNetwork
 from regard.seq2seq.networks.transformer.config import TransformerConfig
-from regard.seq2seq.networks.transformer.heads import Heads, head_steps, head_weights
+from regard.seq2seq.networks.transformer.heads import Heads, head_contributions, head_steps, head_weights
 from regard.seq2seq.networks.transformer.network import TransformerNetwork
 from regard.seq2seq.sources import Source, Text
 from regard.seq2seq.sources.text.normalization import Normalization, as_normalization
@@ -482,6 +485,108 @@ class Seq2Seq(Translator):
             weights,
         )
 
+    def contributions(self, translation: Translation, source: Any = None) -> NDArray[Any]:
+        """Return the length of the vector that each source token, vector or cell adds to each target token's step.
+
+        The vector is the weight times the value, multiplied by the parameters that read it; of a transformer summed
+        over the heads of the layer whose weights are the alignment.
+
+        Parameters
+        ----------
+        translation, source
+            As for `heads`.
+
+        Returns
+        -------
+        array (n, m)
+            Rows for the target's tokens, columns for the source's.
+
+        Raises
+        ------
+        ValueError
+            If the model has no attention, or the translation is empty, or comes from another model.
+        TypeError
+            If `translation` is not a Translation.
+
+        References
+        ----------
+        Kobayashi et al. 2020, "Attention is Not Only a Weight: Analyzing Transformers with Vector Norms".
+
+        Examples
+        --------
+        >>> model = Seq2Seq(epochs=40).fit(["one", "two", "one two"], ["un", "deux", "un deux"])
+        >>> model.contributions(model.translate(["one two"])[0]).shape
+        (2, 3)
+        """
+        network = self.network
+        if isinstance(network, TransformerNetwork):
+            weights = self.heads(translation, source).source[network.config.aligned]
+            lengths = head_contributions(network, self._read_again(translation, source).rows, weights)
+        else:
+            steps, names = self.decoder_steps(translation, source), network.config.context_weights
+            projection = np.concatenate([network.parameters[name] for name in names], axis=1)
+            lengths = contributions(steps.attend().weights, steps.values, projection)
+        return lengths[:, : len(translation.source)]
+
+    def ablate(
+        self,
+        sources: Sequence[Any],
+        targets: Sequence[Any],
+        *,
+        progress: Callable[[int], object] = lambda count: None,
+    ) -> Ablation:
+        """Return how much larger the loss of given pairs is without each head.
+
+        What reads the context of a head is set to 0, in a copy: a head of a transformer adds nothing to its layer, and
+        the decoder of a recurrent network reads the source by its first state alone.
+
+        Parameters
+        ----------
+        sources, targets
+            N examples and their translations, as for `align`.
+        progress : function, optional
+            Called with 1 after each head.
+
+        Returns
+        -------
+        Ablation
+            ``loss`` with all heads, and its rise without each one of ``encoder``, ``decoder`` and ``source``, arrays
+            (layers, heads).
+
+        Raises
+        ------
+        ValueError, TypeError
+            As for `align`; if there is no pair, or the model has no attention.
+
+        References
+        ----------
+        Michel et al. 2019, "Are Sixteen Heads Really Better than One?", section 3; Voita et al. 2019, "Analyzing
+        Multi-Head Self-Attention: Specialized Heads Do the Heavy Lifting, the Rest Can Be Pruned".
+
+        Examples
+        --------
+        >>> pairs = ["one", "two", "one two"], ["un", "deux", "un deux"]
+        >>> model = Seq2Seq(epochs=40).fit(*pairs)
+        >>> ablation = model.ablate(*pairs)
+        >>> ablation.source.shape, bool(ablation.source[0, 0] > 0)
+        ((1, 1), True)
+        """
+        if not self.attention:
+            _check.fail("ablate needs a model with attention; this one has none.")
+        rows, ids = self._rows_and_ids(sources, targets)
+        if not rows:
+            _check.fail("sources must have an example. Got none instead.")
+
+        def loss(network: Network) -> float:
+            forced = self._forced(rows, ids, Scoring(), network=network)
+            return -float(np.mean(np.concatenate([each.log_probabilities for each in forced])))
+
+        complete, rises = loss(self.network), dict[tuple[str, int, int], float]()
+        for head, network in ablated(self.network):
+            rises[head] = loss(network) - complete
+            progress(1)
+        return Ablation(complete, *(_by_layer(rises, kind) for kind in Ablation._fields[1:]))
+
     def decoder_steps(
         self,
         translation: Translation,
@@ -629,6 +734,15 @@ def token_options(model: files.Model[Any]) -> dict[str, Any]:
     target = model.target.describe()
     options = {"normalization": target["normalization"], "subwords": target.get("method")}
     return options | {"target": model.target.token_type} | model.source.model_options()
+
+
+def _by_layer(numbers: Mapping[tuple[str, int, int], float], kind: str) -> NDArray[Any]:
+    """Return the numbers of the heads of a kind (layers, heads)."""
+    of_kind = {head[1:]: number for head, number in numbers.items() if head[0] == kind}
+    array = np.zeros(np.max([*of_kind], axis=0) + 1 if of_kind else (0, 0))
+    for head, number in of_kind.items():
+        array[head] = number
+    return array
 
 
 def _without_markers(tokens: Sequence[str]) -> tuple[str, ...]:

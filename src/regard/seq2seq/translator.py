@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from regard import _check
 from regard._display import Displayed
 from regard._threads import one_blas_thread, two_threads
-from regard.attribution import erasure
+from regard.attribution import Faithfulness, erasure, faithfulness
 from regard.context import recording
 from regard.seq2seq.alignment.links import copies
 from regard.seq2seq.corpus.batching import EncodedPair, Ids, collate, source_batch
@@ -671,11 +671,7 @@ class Translator(ABC):
         >>> aligned.tokens, aligned.alignment.shape, aligned.log_probabilities.shape
         (('un', 'deux'), (2, 3), (3,))
         """
-        target_side = self.model.target
-        pairs = paired(sources, targets, self.model.source, target_side)
-        read = self._read_all([source for source, _ in pairs])
-        required = self._read_targets([target for _, target in pairs])
-        both = list(zip(read, required, strict=True))
+        target_side, both = self.model.target, self._read_pairs(sources, targets)
         keys = [i if len(source.example) or len(target) else -1 for i, (source, target) in enumerate(both)]
         once = {key: both[i] for i, key in enumerate(keys)}  # all empty pairs are decoded as one
         rows = [source.rows for source, _ in once.values()]
@@ -779,6 +775,59 @@ class Translator(ABC):
         >>> model.erasure(translation).argmax(axis=1)
         array([0, 1])
         """
+        model, inputs, replacement = self._erasable(translation, source, by)
+        losses = erasure(model, inputs, replacement=replacement)
+        return np.pad(losses, ((0, 0), (0, len(translation.source) - len(inputs))))
+
+    def faithfulness(
+        self, translation: Translation, importance: Array, source: Any = None, *, by: str | None = None
+    ) -> Faithfulness:
+        """Return what target tokens lose without the source tokens that are the most important for each, and by these.
+
+        Parameters
+        ----------
+        translation
+            As for `erasure`.
+        importance : array (n, m)
+            The importance of each source token for each target token, such as ``translation.alignment``; that of </s>,
+            which is not erased, may be left out.
+        source, by
+            As for `erasure`.
+
+        Returns
+        -------
+        Faithfulness
+            ``comprehensiveness`` and ``sufficiency`` (n,) of `regard.attribution.faithfulness`.
+
+        Raises
+        ------
+        ValueError
+            If `by` does not go with the source, or the shape of `importance` with the translation.
+
+        References
+        ----------
+        DeYoung et al. 2020, "ERASER: A Benchmark to Evaluate Rationalized NLP Models", section 5.
+
+        Examples
+        --------
+        >>> from regard.seq2seq import Seq2Seq
+        >>> model = Seq2Seq(epochs=40).fit(["one", "two", "one two"], ["un", "deux", "un deux"])
+        >>> (translation,) = model.translate(["one two"])
+        >>> result = model.faithfulness(translation, model.erasure(translation))
+        >>> bool((result.comprehensiveness > result.sufficiency).all())
+        True
+        """
+        model, inputs, replacement = self._erasable(translation, source, by)
+        important = _check.numeric("importance", importance)
+        if important.ndim != 2 or not len(inputs) <= important.shape[1] <= len(translation.source):
+            wanted = len(translation.tokens), len(translation.source)
+            _check.fail(f"importance must be {wanted}. Got shape {important.shape} instead.")
+        return faithfulness(model, inputs, important[:, : len(inputs)], replacement=replacement)
+
+    def _erasable(
+        self, translation: Translation, source: Any, by: str | None
+    ) -> tuple[Callable[[list[Any]], Array], Sequence[Any], Any]:
+        """Return the log-probabilities of a translation as a function of its inputs, these, and what replaces one."""
         read, is_text = self._read_again(translation, source), self.model.source.tokenizer is not None
         rows: Any = list(read.rows) if is_text else scaled(np.asarray(read.rows))
         count = len(read.example) if is_text else len(rows)
@@ -793,8 +842,24 @@ class Translator(ABC):
             forced = self._forced(sources, [ids] * len(sources), Scoring())
             return np.array([each.log_probabilities[: len(translation.ids)] for each in forced])
 
-        losses = erasure(log_probabilities, rows[:count], replacement=replacement)
-        return np.pad(losses, ((0, 0), (0, len(translation.source) - count)))
+        return log_probabilities, rows[:count], replacement
+
+    def _rows_and_ids(
+        self, sources: Sequence[Any], targets: Sequence[Any]
+    ) -> tuple[list[BatchRow], list[Row]]:
+        """Return the inputs of the network for pairs, and the ids of their targets."""
+        both = self._read_pairs(sources, targets)
+        return [source.rows for source, _ in both], [
+            target_ids(self.model.target, t.content) for _, t in both
+        ]
+
+    def _read_pairs(
+        self, sources: Sequence[Any], targets: Sequence[Any]
+    ) -> list[tuple[_NetworkInput, Example]]:
+        """Read as many sources as targets."""
+        pairs = paired(sources, targets, self.model.source, self.model.target)
+        read = self._read_all([source for source, _ in pairs])
+        return list(zip(read, self._read_targets([target for _, target in pairs]), strict=True))
 
     def _read_targets(self, targets: Sequence[Any]) -> list[Example]:
         """Read targets, and check how long they are."""
@@ -810,9 +875,11 @@ class Translator(ABC):
         scoring: Scoring,
         *,
         posterior: bool = False,
+        network: Predictor | None = None,
     ) -> list[Hypothesis]:
-        """Decode given targets."""
-        return _decoded(sources, targets, partial(force, self.network, scoring=scoring, posterior=posterior))
+        """Decode given targets, by another network if there is one."""
+        decode = partial(force, network or self.network, scoring=scoring, posterior=posterior)
+        return _decoded(sources, targets, decode)
 
     def _scoring(self, scoring: Scoring | None) -> Scoring:
         """Return the scoring of hypotheses, checked."""

@@ -156,6 +156,17 @@ class RecurrentConfig:
         return plain and self.style in ("bahdanau", "conditional")
 
     @property
+    def context_weights(self) -> tuple[str, ...]:
+        """The parameters that read the context (C, ...)."""
+        names = ("readout_context",) if self.style == "luong" else ("decoder_context", "readout_context")
+        return names if self.attends else ()
+
+    def head_rows(self) -> dict[tuple[str, int, int], dict[str, slice]]:
+        """Return the rows of the parameters that read the context of each head, by its kind, layer and number."""
+        rows = {name: slice(None) for name in self.context_weights}
+        return {("source", 0, 0): rows} if rows else {}
+
+    @property
     def unused_options(self) -> dict[str, str]:
         """The options that have no effect with the others, each with its requirement."""
         needs = {

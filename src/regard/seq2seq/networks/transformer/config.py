@@ -103,6 +103,17 @@ class TransformerConfig:
         """The input: `inputs`, or embeddings of tokens."""
         return self.inputs or TokenInput(self.source_tokens)
 
+    def head_rows(self) -> dict[tuple[str, int, int], dict[str, slice]]:
+        """Return the rows of the parameters that read the context of each head, by its kind, layer and number."""
+        size, encoder, decoder = self.model_size // self.heads, self.encoder_layers, self.decoder_layers
+        blocks = [("encoder", "encoder_{}_self_out", encoder), ("decoder", "decoder_{}_self_out", decoder)]
+        return {
+            (kind, layer, head): {name.format(layer): slice(head * size, (head + 1) * size)}
+            for kind, name, layers in (*blocks, ("source", "decoder_{}_source_out", decoder))
+            for layer in range(layers)
+            for head in range(self.heads)
+        }
+
     def shapes(self) -> Shapes:
         """Return the shape of every parameter by its name."""
         w = self.model_size

@@ -10,17 +10,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard._display import Displayed
+from regard.attribution import contributions
 from regard.context import Attention, record
 from regard.mask import causal
 from regard.nn import layer_norm
 from regard.seq2seq.corpus.batching import source_batch
 from regard.seq2seq.networks.attended import DecoderAttention, Predicted
-from regard.seq2seq.networks.padding import Padding
+from regard.seq2seq.networks.padding import Padding, split_heads
 from regard.seq2seq.networks.transformer.layers import no_dropout
 from regard.seq2seq.networks.transformer.network import TransformerNetwork
 from regard.seq2seq.networks.transformer.stacks import decode, encode
 
-__all__ = ["Heads", "head_steps", "head_weights"]
+__all__ = ["Heads", "head_contributions", "head_steps", "head_weights"]
 
 Array = NDArray[Any]
 
@@ -65,6 +66,19 @@ def head_weights(
         decode(p, np.array(target[:-1]), at, memory, over, no_dropout, heads=heads)
     to_target, to_source = (_stacked(decoder[first::2])[:, :, :n] for first in (0, 1))
     return _stacked(encoder), to_target[..., :n], to_source
+
+
+def head_contributions(network: TransformerNetwork, source: Sequence[int] | Array, weights: Array) -> Array:
+    """Return what each source token contributes to the attention that is the alignment, all heads together (n, m).
+
+    `network`: the network; `source` (m, F): as for `head_weights`; `weights` (h, n, m): of the heads of that layer.
+    """
+    p, c = network.parameters, network.config
+    column, length = source_batch([source])
+    memory, _ = encode(p, c, column, Padding(length), no_dropout)
+    values = np.split(memory @ p[f"decoder_{c.aligned}_source_keys"], 2, axis=-1)[1]
+    projection = p[f"decoder_{c.aligned}_source_out"].reshape(c.heads, -1, c.model_size)
+    return contributions(weights, split_heads(values[None], c.heads)[0], projection, joint=True)
 
 
 def head_steps(
