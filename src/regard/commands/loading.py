@@ -157,16 +157,16 @@ def linked_unit(by: str | None, model: Translator) -> str:
 
 def check_posterior(args: argparse.Namespace, models: Iterable[Translator]) -> None:
     """Check that ``--posterior`` is not given for a transformer."""
-    if args.posterior and any(map(_is_transformer, models)):
+    if args.posterior and not all(map(has_posterior, models)):
         rule = "--posterior needs recurrent models: a transformer attends several times for a token."
         _check.fail(f"{rule} Got a transformer instead.")
 
 
-def _is_transformer(model: Translator) -> bool:
-    """Return whether a model, or one of an ensemble, is a transformer."""
+def has_posterior(model: Translator) -> bool:
+    """Return whether a model has posterior attention: no transformer, nor an ensemble with one."""
     network = model.network
     members = network.networks if isinstance(network, EnsembleNetwork) else (network,)
-    return any(isinstance(member, TransformerNetwork) for member in members)
+    return not any(isinstance(member, TransformerNetwork) for member in members)
 
 
 def word_links(

@@ -9,6 +9,7 @@ from typing import Any
 from regard import _check, _files
 from regard.commands import argument_types
 from regard.commands.columns import add_columns, check_one_file
+from regard.commands.evaluate.faithfulness import MOST_ITEMS
 from regard.commands.labels import given_names, names_of
 from regard.commands.link_files import LINKS_FROM
 from regard.commands.loading import add_by, add_ensemble, add_unknown
@@ -38,6 +39,7 @@ examples:
   regard evaluate model test.tsv.gz
   regard evaluate with test.tsv --compare without --png by-length.png
   regard evaluate one test.tsv --ensemble two --ensemble three --compare one
+  regard evaluate model test.tsv --faithfulness         does attention say what matters?
   regard evaluate model words.tsv --alternatives        several references, one a line
   regard evaluate --hypotheses mine.txt --references theirs.txt
   regard evaluate --links mine.txt theirs.txt --gold by-hand.txt
@@ -102,6 +104,12 @@ def _add_items(parser: argparse.ArgumentParser) -> None:
         type=task_name,
         metavar="NAME",
         help="the task by whose measures all is measured (default: that of the models, or pairs)",
+    )
+    add(
+        "--faithfulness",
+        action="store_true",
+        help="compare attention with erasure: does it say which inputs each output token needs? Of at most"
+        f" {MOST_ITEMS} items, each decoded as often as its source has tokens, and several times as often",
     )
 
 
@@ -187,7 +195,10 @@ def _add_output(parser: argparse.ArgumentParser) -> None:
 
 # Options of text without a model, and of models; then (option, the option that it needs, the reason).
 _TEXT_OPTIONS = ("--references", "--sources")
-_MODEL_OPTIONS = (*("MODEL", "--ensemble", "--compare", "--gold"), *("--columns", "--unknown", "--beam"))
+_MODEL_OPTIONS = (
+    *("MODEL", "--ensemble", "--compare", "--gold"),
+    *("--columns", "--unknown", "--beam", "--faithfulness"),
+)
 _NEEDS = (
     ("--hypotheses", "--references", ""),
     ("--posterior", "--gold", "it is about links"),

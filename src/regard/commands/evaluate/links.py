@@ -29,6 +29,7 @@ _OTHERS = (
         "--task",
         "--columns",
         "--unknown",
+        "--faithfulness",
     ),
 )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from regard import _check
+from regard.commands.evaluate.faithfulness import ErasureComparison
 from regard.commands.evaluate.outputs import Output
 from regard.commands.tasks.items import Column, Items
 from regard.seq2seq.evaluation import metrics
@@ -24,6 +25,7 @@ class Result(NamedTuple):
     signatures: dict[str, str]
     rows: list[LengthRow]
     links: LinkScore | None
+    compared: ErasureComparison | None
 
 
 def named_measure(requested: str | None, columns: dict[str, Column], headline: str) -> str:
@@ -58,4 +60,4 @@ def measure(name: str, output: Output, columns: dict[str, Column], test: Items) 
     lengths = [len(split(line)) for line in test.measured_side[1]]
     measures = {key: column.number for key, column in columns.items()}
     rows = metrics.by_length(lengths, lines, references, measures)
-    return Result(name, scores, signatures, rows, output.links)
+    return Result(name, scores, signatures, rows, output.links, output.compared)

@@ -9,14 +9,17 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from regard import _check
 from regard._arrays import file_of
 from regard.commands.evaluate.arguments import output_files
 from regard.commands.evaluate.data import gold_file
+from regard.commands.evaluate.faithfulness import MOST_ITEMS, ErasureComparison, compare_with_erasure
 from regard.commands.examples import example_path, loaded
 from regard.commands.link_files import LineLinks, LinkFile
 from regard.commands.loading import Unseen, check_posterior, listed, word_links
-from regard.commands.options import check_outputs
+from regard.commands.options import check_outputs, first_given
 from regard.commands.read_lines import Failures
 from regard.commands.tasks.items import Items
 from regard.seq2seq.alignment.links import Gold
@@ -36,11 +39,15 @@ _BLOCK_SENTENCES = 256  # between two updates of the progress bar
 
 
 class Output(NamedTuple):
-    """The translations of a model, or lines of a file; with the score of links, and the Unicode normalization."""
+    """The translations of a model, or lines of a file; with the score of links, and the Unicode normalization.
+
+    `compared`: the model's attention, compared with erasure.
+    """
 
     lines: list[str]
     links: LinkScore | None = None
     form: Normalization = "none"
+    compared: ErasureComparison | None = None
 
 
 class _Unseen(Unseen):
@@ -106,8 +113,9 @@ def model_outputs(
 
     Of an item that a model cannot use, the output is empty.
     """
-    if gold is not None and not all(model.attention for model in models):
-        _check.fail("--gold needs attention: one of the models was trained without")
+    for option in ("--gold", "--faithfulness"):
+        if first_given(args, [option]) and not all(model.attention for model in models):
+            _check.fail(f"{option} needs attention: one of the models was trained without")
     check_posterior(args, models)
     inputs, unseen = list[_Read](), _Unseen(failures, args.unknown)
     targets: list[Any] = [] if gold is None else test.targets
@@ -126,7 +134,8 @@ def model_outputs(
     for name, read in zip(names, inputs, strict=True):
         lines = _translated(read, args.beam or BEAM, name)
         links = None if gold is None else _link_score(read, gold, name, args)
-        yield Output(lines, links, read.model.model.target.normalization)
+        compared = _compared(read, lines, name) if args.faithfulness else None
+        yield Output(lines, links, read.model.model.target.normalization, compared)
 
 
 def _usable(side: str, examples: Sequence[Example], tokenizer: Tokenizer | None, unseen: Unseen) -> list[int]:
@@ -162,6 +171,18 @@ def _translated(read: _Read, beam: int, name: str) -> list[str]:
         for i, translation in zip(block, translations, strict=True):
             texts[i] = translation.text
     return texts
+
+
+def _compared(read: _Read, lines: Sequence[str], name: str) -> ErasureComparison:
+    """Compare the attention of a model with erasure, on items that are evenly spread over the test set."""
+    usable = [i for i in read.translated if len(read.sources[i]) > 1 and lines[i]]
+    chosen = [
+        usable[i]
+        for i in np.linspace(0, len(usable), min(len(usable), MOST_ITEMS), endpoint=False).astype(int)
+    ]
+    with Progress(len(chosen), f"erasing inputs ({name})") as progress:
+        sources, texts = ([side[i] for i in chosen] for side in (read.sources, lines))
+        return compare_with_erasure(read.model, sources, texts, progress.advance)
 
 
 def _check_gold(file: LinkFile, read: _Read, gold: Sequence[Gold]) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from regard import _files
+from regard.commands.evaluate.faithfulness import ErasureComparison, faithful_json, faithful_table
 from regard.commands.evaluate.measures import Result
 from regard.commands.tasks.base import Task
 from regard.commands.tasks.items import Column, Items
@@ -23,6 +24,10 @@ from regard.show.terminal.text import align, clean, display_width, fit
 __all__ = ["describe", "draw", "json_content", "percents", "write_json"]
 
 _LONGEST_NAME = 32  # columns
+FAITHFULNESS = """\
+95 % intervals. agrees: the most important input costs the token the most when it is erased; ranks: Spearman's;
+comprehensiveness: what the token's log-probability loses without the most important 10, 20, 50 % (large is faithful);
+sufficiency: with these alone (small is faithful)"""
 
 
 def describe(
@@ -52,9 +57,22 @@ def describe(
         f"{len(lines):,} {'item' if len(lines) == 1 else 'items'} of {clean(test.name)}{search}",
         _table(["", *titles], [[name, *row] for name, row in zip(names, totals, strict=True)]),
         _by_length(columns, key, results, f"{test.length_unit[0]} in the {side}"),
-        "\n".join([*task.definitions(test), *_notes(columns, results[0])]),
+        *(_faithfulness(result.name, result.compared) for result in results if result.compared),
+        "\n".join(
+            [
+                *[FAITHFULNESS] * bool(results[0].compared),
+                *task.definitions(test),
+                *_notes(columns, results[0]),
+            ]
+        ),
     ]
     return "\n\n".join(blocks)
+
+
+def _faithfulness(name: str, compared: ErasureComparison) -> str:
+    """Return the table of a model's attention compared with erasure."""
+    title = f"importance for each token compared with erasure, {_shown_name(name)}, {compared.items:,} items"
+    return f"{title}\n{faithful_table(compared)}" if compared.items else f"{title}: none has two inputs"
 
 
 def _shown_name(name: str) -> str:
@@ -142,6 +160,7 @@ def _json_result(result: Result) -> dict[str, Any]:
         "name": result.name,
         **_without_nan(result.scores),
         **({} if result.links is None else {"links": result.links._asdict()}),
+        **({} if result.compared is None else {"faithfulness": faithful_json(result.compared)}),
         "signatures": result.signatures,
         "by_length": [
             {
