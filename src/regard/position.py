@@ -21,7 +21,10 @@ from regard._layout import DistinctItems, Layout, Region
 from regard._repr import constructor_text
 from regard.mask import Align, _check_align, _offset
 
-__all__ = ["Scaling", "alibi", "linear", "llama3", "rotary", "rotary_vjp", "sinusoidal", "t5_buckets", "yarn"]
+__all__ = [
+    *("Scaling", "alibi", "dynamic", "linear", "llama3", "longrope", "rotary", "rotary_vjp", "sinusoidal"),
+    *("t5_buckets", "yarn"),
+]
 
 Array = NDArray[Any]
 
@@ -417,6 +420,8 @@ class Scaling(ABC):
         if hasattr(self, "original_max_position_embeddings"):
             name = "original_max_position_embeddings"
             object.__setattr__(self, name, _check.integer(name, getattr(self, name), least=1))
+        if getattr(self, "attention_factor", None) is not None:
+            _check.number("attention_factor", self.attention_factor, positive=True)  # type: ignore[attr-defined]
 
     @abstractmethod
     def frequencies(self, dims: int, base: float) -> Array:
@@ -545,7 +550,8 @@ class yarn(Scaling):
         Turns from which a frequency is high, and up to which it is low; the first is greater.
     attention_factor : float, optional
         Factor on queries and keys, so that scores have its square; ``0.1 * log(factor) + 1`` by default, and 1 for
-        factors up to 1.
+        factors up to 1. Models with mscale and mscale_all_dim have ``0.1 * mscale * log(factor) + 1``, divided by the
+        same with mscale_all_dim.
     truncate : bool
         Whether the ends of the ramp are rounded to integers. They are in most models, but not in gpt-oss.
 
@@ -584,8 +590,6 @@ class yarn(Scaling):
         )
         if slow >= fast:
             _check.fail(f"beta_fast must be greater than beta_slow: {fast:g} and {slow:g}")
-        if self.attention_factor is not None:
-            _check.number("attention_factor", self.attention_factor, positive=True)
 
     @property
     def magnitude(self) -> float:
@@ -616,6 +620,109 @@ class yarn(Scaling):
         return first, max(last, first + 0.001)
 
 
+@dataclass(frozen=True)
+class dynamic(Scaling):
+    """Raise the base with the length of the text, which lowers the low rotary frequencies most and keeps the highest.
+
+    Parameters
+    ----------
+    factor : float
+        Ratio of the largest length to the original one; greater than 0.
+    original_max_position_embeddings : int
+        Length used in training.
+    length : int
+        Length of this text; up to the original one the frequencies are unchanged.
+
+    Returns
+    -------
+    dynamic
+        For ``scaling=`` of `rotary`.
+
+    References
+    ----------
+    Peng et al. 2023, "YaRN" (its "Dynamic NTK" interpolation); the formula is that of Transformers.
+
+    Examples
+    --------
+    >>> from regard import position
+    >>> position.dynamic(2.0, 1000, length=1500).frequencies(dims=4, base=100.0)        # base 100 (2 * 1.5 - 1)^2
+    array([1.  , 0.05])
+    """
+
+    factor: float
+    original_max_position_embeddings: int
+    length: int
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "length", _check.integer("length", self.length))
+
+    def frequencies(self, dims: int, base: float) -> Array:
+        beyond = max(self.length / self.original_max_position_embeddings, 1) - 1
+        return _frequencies(dims, base * (self.factor * beyond + 1) ** (dims / max(dims - 2, 1)))
+
+
+@dataclass(frozen=True)
+class longrope(Scaling):
+    """Divide each rotary frequency by a factor of its own, and scale queries and keys.
+
+    Parameters
+    ----------
+    factors : sequence of float
+        One factor for each pair: a model's ``long_factor`` for texts beyond the original length, else ``short_factor``.
+    factor : float
+        Ratio of the new length to the original one; greater than 0.
+    original_max_position_embeddings : int
+        Length L used in training, at least 2.
+    attention_factor : float, optional
+        Factor on queries and keys; ``sqrt(1 + log(factor) / log(L))`` by default, and 1 for factors up to 1.
+
+    Returns
+    -------
+    longrope
+        For ``scaling=`` of `rotary`.
+
+    References
+    ----------
+    Ding et al. 2024, "LongRoPE: Extending LLM Context Window Beyond 2 Million Tokens"; the formula is that of
+    Transformers.
+
+    Examples
+    --------
+    >>> from regard import position
+    >>> scaling = position.longrope([1.0, 5.0], 8.0, 4096)
+    >>> scaling.frequencies(dims=4, base=100.0)
+    array([1.  , 0.02])
+    >>> round(scaling.magnitude, 4)                         # sqrt(1 + 3 / 12)
+    1.118
+    """
+
+    factors: Any
+    factor: float
+    original_max_position_embeddings: int
+    attention_factor: float | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        factors = _check.parameter("factors", self.factors, "(dims / 2,)")
+        _check.within("factors", factors, positive=True)
+        object.__setattr__(self, "factors", tuple(factors.tolist()))
+        name = "original_max_position_embeddings"
+        _check.integer(name, self.original_max_position_embeddings, least=2)
+
+    @property
+    def magnitude(self) -> float:
+        """Factor on queries and keys."""
+        if self.attention_factor is not None:
+            return float(self.attention_factor)
+        return math.sqrt(1 + max(math.log(self.factor, self.original_max_position_embeddings), 0))
+
+    def frequencies(self, dims: int, base: float) -> Array:
+        if 2 * len(self.factors) != dims:
+            _check.fail(f"factors must be dims / 2 = {dims / 2:g} numbers. Got {len(self.factors)} instead.")
+        return np.asarray(_frequencies(dims, base) / np.asarray(self.factors))
+
+
 def rotary(
     x: ArrayLike,
     positions: ArrayLike | None = None,
@@ -641,7 +748,7 @@ def rotary(
         Pair coordinates (0, 1), (2, 3), ... as in the paper, or (0, dims/2), (1, dims/2 + 1), ... as most models do.
     dims : int, optional
         Number of first coordinates to rotate, an even number; all d by default.
-    scaling : `linear`, `llama3` or `yarn`, optional
+    scaling : `linear`, `dynamic`, `llama3`, `yarn` or `longrope`, optional
         Other frequencies, for texts longer than those of the training.
 
     Returns
@@ -751,7 +858,7 @@ def _cos_sin(positions: Array, dims: int, base: float, scaling: Scaling | None) 
         got = f"the class {scaling.__name__}" if isinstance(scaling, type) else type(scaling).__name__
         hint = "position.linear(4.0), position.llama3(8.0) or position.yarn(4.0, 4096)"
         _check.fail(
-            f"scaling must be a position.linear, llama3 or yarn. Got {got} instead.",
+            f"scaling must be a position.linear, dynamic, llama3, yarn or longrope. Got {got} instead.",
             hint=hint,
             kind=TypeError,
         )

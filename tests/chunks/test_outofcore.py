@@ -260,7 +260,8 @@ def different() -> list[dict[str, Any]]:
     }
     assert {*of_scores, "Score", "Differentiable"} == set(scores.__all__)
     assert {*of_masks, "Mask"} == set(mask.__all__)
-    of_vectors = {"Scaling", "linear", "llama3", "rotary", "rotary_vjp", "sinusoidal", "yarn"}
+    of_scaling = {"Scaling", "dynamic", "linear", "llama3", "longrope", "yarn"}
+    of_vectors = {*of_scaling, "rotary", "rotary_vjp", "sinusoidal"}
     assert {*of_biases, *of_vectors} == set(position.__all__)
     return [
         {},

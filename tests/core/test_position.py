@@ -348,7 +348,31 @@ def test_frequencies_are_those_of_another_implementation(
     assert math.isclose(scaling.magnitude, magnitude, rel_tol=1e-8)
 
 
-@pytest.mark.parametrize("scaling", [None, *(other[2] for other in OTHERS)], ids=str)
+def test_frequencies_by_the_formulas_of_transformers() -> None:
+    """Of its `modeling_rope_utils`, number by number."""
+    for length in (100, 4096, 10_000):
+        ratio = max(length, 4096) / 4096
+        base = 1e4 * (2.5 * ratio - (2.5 - 1)) ** (64 / 62)
+        expected = [1 / base ** (2 * p / 64) for p in range(32)]
+        frequencies = position.dynamic(2.5, 4096, length=length).frequencies(64, 1e4)
+        np.testing.assert_allclose(frequencies, expected, rtol=1e-14)
+    factors = [1.0 + p / 3 for p in range(48)]
+    scaling = position.longrope(factors, 131072 / 4096, 4096)
+    expected = [1 / (factor * 1e4 ** (2 * p / 96)) for p, factor in enumerate(factors)]
+    np.testing.assert_allclose(scaling.frequencies(96, 1e4), expected, rtol=1e-14)
+    assert math.isclose(scaling.magnitude, math.sqrt(1 + math.log(32) / math.log(4096)), rel_tol=1e-15)
+    assert position.longrope(factors, 0.5, 4096).magnitude == 1.0
+    assert position.longrope(factors, 2.0, 4096, attention_factor=1.25).magnitude == 1.25
+
+
+SCALINGS = [
+    *(other[2] for other in OTHERS),
+    position.dynamic(2.0, 64, length=5001),
+    position.longrope([1.0, 2.0, 3.0, 4.0], 8.0, 64),
+]
+
+
+@pytest.mark.parametrize("scaling", [None, *SCALINGS], ids=str)
 @in_one_test("interleaved", [False, True])
 def test_scaled_rotary_is_complex_multiplication(scaling: Any, interleaved: bool) -> None:
     x = np.random.default_rng(0).standard_normal((2, 5, 10))
@@ -416,13 +440,23 @@ position.yarn(8.0, 10, truncate=1)
     TypeError: truncate must be True or False. Got 1 instead.
 position.yarn(8.0, 10, attention_factor=0.0)
     ValueError: attention_factor must be greater than 0. Got 0.0 instead.
+position.longrope([1.0, 0.0], 8.0, 10)
+    ValueError: factors must be greater than 0. Got 0.0 instead.
+position.longrope([1.0], 8.0, 1)
+    ValueError: original_max_position_embeddings must be at least 2. Got 1 instead.
+position.longrope([1.0], 8.0, 10, attention_factor=0.0)
+    ValueError: attention_factor must be greater than 0. Got 0.0 instead.
+position.rotary(np.eye(4), scaling=position.longrope([1.0], 8.0, 10))
+    ValueError: factors must be dims / 2 = 2 numbers. Got 1 instead.
+position.dynamic(8.0, 10, length=1.5)
+    TypeError: length must be an integer. Got 1.5 instead.
 position.rotary(np.eye(2), base=1.0, scaling=position.yarn(8.0, 10))
     ValueError: base must be greater than 1 for yarn. Got 1 instead.
 position.rotary(np.eye(2), scaling=4.0)
-    TypeError: scaling must be a position.linear, llama3 or yarn. Got float instead.
+    TypeError: scaling must be a position.linear, dynamic, llama3, yarn or longrope. Got float instead.
       hint: position.linear(4.0), position.llama3(8.0) or position.yarn(4.0, 4096)
 position.rotary(np.eye(2), scaling=position.linear)
-    TypeError: scaling must be a position.linear, llama3 or yarn. Got the class linear instead.
+    TypeError: scaling must be a position.linear, dynamic, llama3, yarn or longrope. Got the class linear instead.
       hint: position.linear(4.0), position.llama3(8.0) or position.yarn(4.0, 4096)
 position.rotary_vjp(np.eye(2))[1](np.ones((3, 2)))
     ValueError: dy must have the shape of x (..., n, d) = (2, 2). Got (3, 2) instead.

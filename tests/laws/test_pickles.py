@@ -67,6 +67,7 @@ def values() -> tuple[Any, ...]:
         position.linear(2.0),
         position.llama3(8.0, 1.0, 4.0, 8192),
         position.yarn(8.0, 8192),
+        *(position.dynamic(8.0, 8192, 9000), position.longrope([1.0, 2.0], 8.0, 8192)),
     )
     return (
         *(*masks, *composed, *functions, *positions, weights.local_m(1), weights.local_p([1.0], 2.0)),
