@@ -121,6 +121,7 @@ def test_the_delta_rule_by_hand() -> None:
 # ---- the state -------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @settings(max_examples=25)
 @given(name=st.sampled_from(RULES), cuts=st.lists(st.integers(0, 20), max_size=4), chunk=st.integers(1, 9))
 def test_a_sequence_may_be_split_anywhere(name: str, cuts: list[int], chunk: int) -> None:
@@ -171,6 +172,7 @@ def peak(call: Any) -> int:
     return most
 
 
+@pytest.mark.slow
 @every_rule
 def test_memory_beyond_the_context_does_not_grow(name: str) -> None:
     """Not by more than a bool for each number that is checked; a state for each chunk would be twice as much."""

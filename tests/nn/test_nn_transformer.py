@@ -132,8 +132,9 @@ def test_rms_norm_is_a_layer_norm_of_vectors_whose_mean_is_0() -> None:
 # ---- heads ----------------------------------------------------------------------------------------------------
 
 
-def test_heads_are_split_and_merged() -> None:
-    x = draw(2, 3, 8)
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_heads_are_split_and_merged(dtype: Any) -> None:
+    x = draw(2, 3, 8).astype(dtype)
     y, pullback = nn.split_heads(x, 4)
     assert y.shape == (2, 4, 3, 2)
     for head in range(4):
@@ -143,6 +144,7 @@ def test_heads_are_split_and_merged() -> None:
     np.testing.assert_array_equal(pullback(y)[0], x)  # each is the pullback of the other
     np.testing.assert_array_equal(back(x)[0], y)
     assert not np.shares_memory(y, x)
+    assert y.dtype == merged.dtype == back(x)[0].dtype == dtype
 
 
 @pytest.mark.parametrize("shape", [(0, 3, 4), (2, 0, 4), (2, 3, 0), (3, 4)])

@@ -52,14 +52,15 @@ def split_heads(x: Array, heads: int) -> tuple[Array, Callable[[Array], tuple[Ar
            [[3., 4.],
             [7., 8.]]])
     """
-    _check.floats(x=x)
+    _check_floats("x", x)
     heads = _check.integer("heads", heads, least=1)
     if x.ndim < 2 or x.shape[-1] % heads:
         _check.fail(f"x must have shape (..., n, heads * d) with heads = {heads}. Got {x.shape} instead.")
     shape = (*x.shape[:-2], heads, x.shape[-2], x.shape[-1] // heads)
 
     def pullback(dy: Array) -> tuple[Array]:
-        _check.same_shape("dy", dy, shape)
+        _check_floats("dy", dy)
+        _check.shape("dy", dy.shape, shape)
         return (_merged(dy),)
 
     return _split(x, heads), pullback
@@ -91,15 +92,22 @@ def merge_heads(x: Array) -> tuple[Array, Callable[[Array], tuple[Array]]]:
     >>> merge_heads(np.array([[[1.0, 2.0]], [[3.0, 4.0]]]))[0]
     array([[1., 2., 3., 4.]])
     """
-    _check.floats(x=x)
+    _check_floats("x", x)
     _check.dimensions(x=(x, "(..., heads, n, d)"))
     heads, n, d = x.shape[-3:]
 
     def pullback(dy: Array) -> tuple[Array]:
-        _check.same_shape("dy", dy, (*x.shape[:-3], n, heads * d))
+        _check_floats("dy", dy)
+        _check.shape("dy", dy.shape, (*x.shape[:-3], n, heads * d))
         return (_split(dy, heads),)
 
     return _merged(x), pullback
+
+
+def _check_floats(name: str, x: Array) -> None:
+    """Check that an array holds floats; half precision is allowed, since heads are only moved."""
+    if not (type(x) is np.ndarray and _check.is_half(x.dtype)):
+        _check.floats(**{name: x})
 
 
 def _split(x: Array, heads: int) -> Array:
