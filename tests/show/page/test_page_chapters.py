@@ -57,6 +57,33 @@ def test_one_chapter_alone_is_a_page(tmp_path: Path) -> None:
     assert texts("en")["chapters"]["why"]["title"] not in HtmlPage([section]).text
 
 
+@pytest.mark.parametrize("language", LANGUAGES)
+@pytest.mark.parametrize("name", NAMES)
+def test_a_chapter_has_at_most_120_words_before_one_asks_for_more(name: str, language: str) -> None:
+    told = texts(language)["chapters"][name]
+    predict = told.get("predict", {"ask": "", "choices": []})
+    said = [told["title"], *told["text"], predict["ask"], *predict["choices"], *told.get("questions", {})]
+    assert len(" ".join(said).split()) <= 120
+
+
+QUESTIONS = (  # of first-time readers: the chapter in which each arises, and words of its answer
+    ("queries", "Where do the weights come from?", "learned from examples"),
+    ("queries", "What is learned, and what is not?", "the vectors of the words"),
+    ("queries", "Why the root of d?", "variance"),
+    ("heads", "What are heads?", "one thing at a time"),
+    ("heads", "What is a mask, and why?", "copy it"),
+    ("heads", "Self-attention or cross-attention?", "from one and keys and values from the other"),
+    ("block", "How does a language model use it?", "probability for every word that could follow"),
+)
+
+
+@pytest.mark.parametrize(("name", "question", "words"), QUESTIONS)
+def test_a_question_is_answered_where_it_arises_by_its_own_words(
+    name: str, question: str, words: str
+) -> None:
+    assert words in texts("en")["chapters"][name]["questions"][question]
+
+
 @pytest.fixture
 def page(opened: Any) -> Any:
     return opened(HtmlPage(story()), width=1280, height=800)

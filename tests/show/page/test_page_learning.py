@@ -14,6 +14,7 @@ import pytest
 import regard
 from regard import nn, position
 from regard.cli import main
+from regard.mask import causal
 from regard.scores import additive
 from regard.seq2seq.networks.recurrent.attended import DecoderAttention
 from regard.show import HtmlPage, page
@@ -275,19 +276,23 @@ def test_any_words_fit_the_plane(opened: Any, accessible: Any, words: int, width
     accessible(tab)
 
 
+def card(tab: Any, title: str) -> Any:
+    """The matrix of this title."""
+    return tab.locator("figure.card", has=tab.locator("figcaption", has_text=re.compile(f"^{title}")))
+
+
 @pytest.mark.slow
 def test_the_example_of_the_heads_tells_who_bites_if_positions_are_on(opened: Any) -> None:
-    tab = opened(HtmlPage([word_order()]))
-    status = tab.get_by_role("status")
+    tab = opened(HtmlPage(story(["heads"])), width=1280, height=800)
+    status = tab.locator(".sentence").first
 
     def output() -> list[float]:
-        table = tab.locator("figure.card", has=tab.locator("figcaption", has_text="Output joined"))
-        row = table.locator("tbody tr", has=tab.get_by_role("rowheader", name="bites", exact=True))
+        row = card(tab, "Output").first.locator("tbody tr", has_text="bites")
         return [float(x) for x in row.locator("td").all_inner_texts()]
 
     expected, news = output()
     assert expected == news
-    tab.get_by_role("button", name="Do it").click()
+    tab.get_by_role("button", name="Nothing").click()
     assert output() == [expected, news]
     assert status.inner_text().startswith("man bites dog: each word keeps its output")
     for kind in ("sinusoidal", "rotary"):
@@ -297,15 +302,45 @@ def test_the_example_of_the_heads_tells_who_bites_if_positions_are_on(opened: An
     for word in ("dog", "dog", "bites"):
         tab.get_by_role("button", name=f"Move {word} one place back").click()
         assert tab.evaluate("document.activeElement.ariaLabel") == f"Move {word} one place back"
-    assert status.inner_text() == "The words are in their first order: dog bites man."
+    assert status.inner_text() == "dog bites man: the words are in their first order."
     assert output()[0] > 4 * output()[1]
+    assert status.bounding_box()["y"] < 800
+
+
+@pytest.mark.slow
+def test_a_causal_mask_hides_what_comes_after_and_counts_the_pairs(opened: Any, accessible: Any) -> None:
+    section = word_order()
+    tab = opened(HtmlPage(story(["heads"])))
+    pairs = tab.locator("output", has_text="pairs in each head")
+    assert pairs.inner_text() == "3 words make 9 pairs in each head"
+    tab.get_by_role("radio", name="causal").click()
+    assert "No word sees what comes after it." in tab.locator(".sentence").first.inner_text()
+    assert pairs.inner_text() == "3 words make 6 pairs in each head"
+    for head in card(tab, "Head ").all():
+        cells = np.array(head.locator("tbody button").all_inner_texts()).reshape(3, 3)
+        assert ((cells == "\u2013") == np.triu(np.ones((3, 3), bool), 1)).all()
+    tab.get_by_role("slider", name="Words").fill("2000")
+    assert pairs.inner_text() == "2,000 words make 2,001,000 pairs in each head"
+    tab.get_by_role("radio", name="none").nth(1).click()
+    assert pairs.inner_text() == "2,000 words make 4,000,000 pairs in each head"
+    heads = section.data["heads"]
+    weights = [np.hstack([head[f"{name}_weight"] for head in heads]) for name in ("query", "key", "value")]
+    words = np.array(section.data["words"], float)
+    exact, _ = nn.multi_head_attention(
+        words, None, *weights, np.array(section.data["output_weight"], float), heads=2, mask=causal()
+    )
+    computed = tab.evaluate("regard.multiHead", {**section.data, "mask": "causal"})
+    np.testing.assert_allclose(computed["output"], exact, rtol=1e-9, atol=1e-12)
+    tab.get_by_text("The words, and the matrices of the heads").click()
+    accessible(tab)
 
 
 @pytest.mark.slow
 def test_changed_numbers_of_a_head_count_at_once(opened: Any) -> None:
     tab = opened(HtmlPage([word_order()]))
+    tab.get_by_text("The words, and the matrices of the heads").click()
     tab.get_by_role("spinbutton", name="Query weights, verb, 1").first.fill("0")
-    weights = tab.locator(".head-panel").first.get_by_role("button", name=re.compile("^bites to"))
+    weights = card(tab, "Head 1").get_by_role("button", name=re.compile("^bites to"))
     assert weights.all_inner_texts() == ["0.333"] * 3
     tab.get_by_role("button", name="bites to man: 0.4856").click()
     assert (

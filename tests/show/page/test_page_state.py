@@ -372,6 +372,7 @@ def test_a_plane_and_heads_keep_their_state_and_undo_it(opened: Any) -> None:
     tab.keyboard.press("ArrowUp")
     tab.get_by_role("button", name="Move dog one place on").click()
     tab.get_by_role("radio", name="rotary").click()
+    tab.get_by_text("The words, and the matrices of the heads").click()
     number(tab, "Output weights, animal 1, news").fill("0.5")
     state = of_address(tab)
     assert set(state) == {"query", "1.order", "1.positions", "1.WO"}

@@ -236,7 +236,7 @@ def test_the_step_at_work_and_its_button_are_in_the_window(opened: Any, width: i
 
 COVERED = """() => {
     const names = "figure.card, .account, .inputs, .intro, .plane-view > div, .controls, .sentence, .head-panel, h2";
-    const seen = [...document.querySelectorAll(names)];
+    const seen = [...document.querySelectorAll(names)].filter((part) => part.checkVisibility());
     const faults = [];
     for (let y = 0; y + innerHeight <= document.documentElement.scrollHeight + 97; y += 97) {
         scrollTo(0, y);

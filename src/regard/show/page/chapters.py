@@ -6,7 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from regard.show.page.examples import (
+    block,
     directions,
+    learning,
     lengths,
     meanings,
     reordering,
@@ -32,9 +34,9 @@ class Chapter(NamedTuple):
 CHAPTERS = (
     Chapter("why", lengths),
     Chapter("shares", meanings),
-    Chapter("queries", directions),
+    Chapter("queries", learning, (directions,)),
     Chapter("heads", word_order),
-    Chapter("block", reordering),
+    Chapter("block", block, (reordering,)),
     Chapter("real", translator),
 )
 

@@ -20,9 +20,11 @@ from regard.show.page.section import Section, labels
 from regard.show.steps import TEXTS
 
 __all__ = [
+    "block",
     "directions",
     "drawn",
     "drawn_weights",
+    "learning",
     "lengths",
     "meanings",
     "reordering",
@@ -181,11 +183,61 @@ def word_order(texts: Texts = TEXTS) -> Section:
         head_names=shown["heads"],
         values=shown["values"],
         outputs=shown["outputs"],
-        about=shown["about"],
         title=texts["multihead"]["title"],
     )
-    first = {"text": shown["first"], "order": [2, 1, 0]}
-    return replace(section, data={**section.data, "first": first, "picked": [1, 0]})
+    return replace(section, data={**section.data, "picked": [1, 0]})
+
+
+def learning(texts: Texts = TEXTS) -> Section:
+    """Show how query and key weights are learned from what the context of a word should be in two sentences."""
+    shown = texts["learning"]
+    of = {"river": ([2, 0, 0], [2, 0]), "money": ([0, 2, 0], [0, 2])}
+    sentences = [
+        {
+            "words": [[0, 0, 0], word, [1, 1, 2]],
+            "labels": labels,
+            "row": 2,
+            "target": target,
+            "right": 1,
+        }
+        for labels, (word, target) in zip(shown["sentences"], of.values(), strict=True)
+    ]
+    data = {
+        "sentences": sentences,
+        "value_weight": [[1, 0], [0, 1], [0, 0]],
+        "features": texts["examples"]["bank"]["features"],
+        "values": texts["examples"]["bank"]["features"][:2],
+    }
+    return Section("learning", texts["chapters"]["queries"]["title"], data)
+
+
+def block(texts: Texts = TEXTS) -> Section:
+    """Show a block made by hand, in which a word finds its topic, and a feed-forward network notes that it is clear."""
+    shown = texts["block"]
+    matrices = {
+        "query_weight": [[0, 0], [0, 0], [1.5, 1.5], [0, 0]],
+        "key_weight": [[1, 0], [0, 1], [-1, -1], [0, 0]],
+        "value_weight": [[1, 0], [0, 1], [0, 0], [0, 0]],
+        "output_weight": [[1, 0, 0, 0], [0, 1, 0, 0]],
+        # The first two units rise with the lead of a topic, the others from a lead of 2 on: together at most 2. In a
+        # word that is not unclear all are 0.
+        "hidden_weight": [[1, -1, 1, -1], [-1, 1, -1, 1], [4, 4, 4, 4], [0, 0, 0, 0]],
+        "hidden_bias": [-8, -8, -10, -10],
+        "feed_weight": [[0, 0, -1, 0], [0, 0, -1, 0], [0, 0, 1, 0], [0, 0, 1, 0]],
+    }
+    source = [[1, 1, 2, 0], [0, 0, 0, 0], [0, 0, 0, 0], [2, 0, 0, 0]]
+    data = {
+        "source": _placed(source, shown["source"]),
+        "target": _placed([[0, 0, 2, 0]], shown["target"]),
+        "matrices": matrices,
+        "features": shown["features"],
+    }
+    return Section("block", texts["chapters"]["block"]["title"], data)
+
+
+def _placed(words: Rows, labels: list[str]) -> dict[str, Any]:
+    """The words of a sentence, and what is added for their places: the last number counts them."""
+    return {"words": words, "labels": labels, "positions": [[0, 0, 0, i + 1] for i in range(len(words))]}
 
 
 def lengths(texts: Texts = TEXTS) -> Section:

@@ -25,7 +25,7 @@ regard.rotary = (rows) =>
   });
 
 // As regard.nn.multi_head_attention; `heads` have the columns of the projections.
-regard.multiHead = ({ words, heads, output_weight, positions }) => {
+regard.multiHead = ({ words, heads, output_weight, positions, mask }) => {
   const added = positions === "sinusoidal" ? regard.sinusoidal(words.length, words[0].length) : null;
   const input = added ? words.map((row, i) => row.map((x, j) => x + added[i][j])) : words;
   const turned = positions === "rotary" ? regard.rotary : (rows) => rows;
@@ -34,6 +34,7 @@ regard.multiHead = ({ words, heads, output_weight, positions }) => {
       queries: turned(times(input, query_weight)),
       keys: turned(times(input, key_weight)),
       values: times(input, value_weight),
+      mask: { kind: mask },
     }),
   );
   const joined = words.map((_, i) => results.flatMap(({ context }) => context[i]));
@@ -41,15 +42,25 @@ regard.multiHead = ({ words, heads, output_weight, positions }) => {
 };
 
 regard.view("multihead", (root, data, { section }) => {
-  const view = { root: el("div.mechanism"), data };
+  const view = { root: el("div.mechanism.multihead"), data };
   root.append(view.root);
   resetHeads(view);
   const fresh = () => freshHeads(data);
   regard.keepFields(section, view, fresh, headFields(data), () => drawHeads(view), ["picked"]);
   regard.onTheme(() => view.parts.forEach((part) => part.retint?.()));
+  const look = () => {
+    view.state.order.reverse();
+    drawHeads(view);
+  };
+  return { look };
 });
 
-const freshHeads = (data) => ({ ...structuredClone(data), order: data.labels.map((_, i) => i) });
+const MOST_COUNTED = 2000; // words whose pairs are counted
+
+const freshHeads = (data) => {
+  const { length } = data.labels;
+  return { ...structuredClone(data), order: data.labels.map((_, i) => i), mask: "none", count: length };
+};
 
 function resetHeads(view) {
   view.state = freshHeads(view.data);
@@ -57,7 +68,7 @@ function resetHeads(view) {
 }
 
 function headFields({ labels, heads }) {
-  const { integers, matrix, choice } = regard.CODES;
+  const { integer, integers, matrix, choice } = regard.CODES;
   const weights = Object.entries({ WQ: "query_weight", WK: "key_weight", WV: "value_weight" });
   const ofHead = (_, h) =>
     weights.map(([name, part]) => [`${name}${h + 1}`, { ...matrix(), path: `heads.${h}.${part}` }]);
@@ -66,6 +77,8 @@ function headFields({ labels, heads }) {
     WO: { ...matrix(), path: "output_weight" },
     ...Object.fromEntries(heads.flatMap(ofHead)),
     positions: choice(Object.keys(TEXTS.multihead.kinds)),
+    mask: choice(Object.keys(TEXTS.multihead.masks)),
+    count: integer(MOST_COUNTED + 1),
     order: integers(labels.length, true),
     picked: integers(labels.length),
   };
@@ -77,10 +90,41 @@ const ordered = ({ order }, all) => order.map((i) => all[i]);
 function drawHeads(view) {
   const { state } = view;
   const texts = TEXTS.multihead;
-  const labels = ordered(state, state.labels);
+  const made = headMakers(view, ordered(state, state.labels));
+  view.status = el("p.sentence", { role: "status" });
+  view.drawer ??= regard.drawer(texts.matrices);
+  const reset = el(
+    "div.field",
+    regard.reset(() => resetHeads(view)),
+  );
+  const heads = state.heads.map((head, h) => headPanel(made, head, h));
+  const outputs = [
+    made.table(texts.output, "", state.outputs, ({ output }) => output),
+    made.table(texts.before, state.labels.join(" "), state.outputs, () => firstOutput(view)),
+  ];
+  put(view.drawer, view.drawer.firstChild, allMatrices(made));
+  regard.renew(
+    view.root,
+    state.about && el("p", state.about),
+    el("div.controls", orderBar(view), switched(view, "positions", "kinds"), switched(view, "mask", "masks"), reset),
+    view.status,
+    el("div.pair", heads, outputs),
+    made.part(pairCounter(view)),
+    view.drawer,
+  );
+  fillHeads(view);
+}
+
+// What makes the parts of a view, which are filled together: matrices that can be changed, and those that are computed.
+function headMakers(view, labels) {
+  view.parts = [];
   const update = () => fillHeads(view);
+  const part = (made) => {
+    view.parts.push(made);
+    return made.element;
+  };
   const pick = (row, key) => {
-    state.picked = [state.order[row], state.order[key]];
+    view.state.picked = [view.state.order[row], view.state.order[key]];
     update();
   };
   const card = (title, letter, values, rowLabels, columnLabels) => {
@@ -91,74 +135,65 @@ function drawHeads(view) {
     return part(editable({ title, note: regard.formula(letter), values, rowLabels, columnLabels, change }));
   };
   const table = (title, note, columnLabels, get) => {
-    const own = results({ title, note, rowLabels: labels, columnLabels });
+    const own = results({ title, note, rowLabels: labels, columnLabels, digits: 2 });
     return part({ element: own.element, set: (result) => own.set(get(result)) });
   };
-  view.status = el("p.sentence", { role: "status" });
-  view.parts = [];
-  const part = (made) => {
-    view.parts.push(made);
-    return made.element;
-  };
+  return { view, labels, part, pick, card, table };
+}
+
+// The words, the matrices of each head, and what joins the heads.
+function allMatrices(made) {
+  const { view, labels, card, table } = made;
+  const { state } = view;
+  const texts = TEXTS.multihead;
   const added = () => [
-    table(texts.added, "", state.features, (result) => result.added),
+    table(texts.added, texts.addedNote, state.features, (result) => result.added),
     table(texts.input, "", state.features, (result) => result.input),
   ];
-  const input = [
-    card(texts.words, "x", ordered(state, state.words), labels, state.features),
-    state.positions === "sinusoidal" && added(),
-  ];
-  const heads = state.heads.map((head, h) => headPanel(view, { head, h, labels, card, table, part, pick }));
+  const words = card(texts.words, "x", ordered(state, state.words), labels, state.features);
   const both = state.heads.flatMap((head, h) => head.values.map((name) => `${name} ${h + 1}`));
   const joining = [
     table(texts.joined, texts.joinedNote, both, ({ joined }) => joined),
     card(texts.outputWeight, "W_O", state.output_weight, both, state.outputs),
-    table(texts.output, texts.outputNote, state.outputs, ({ output }) => output),
-    part(comparison(view, labels)),
   ];
-  const first = () => {
-    state.order = [...state.first.order];
-    drawHeads(view);
-  };
-  const reset = el(
-    "div.field",
-    regard.reset(() => resetHeads(view)),
-  );
-  regard.renew(
-    view.root,
-    regard.intro(texts.about, {}, state.about, state.first?.text, first),
-    el("div.controls", orderBar(view), positionChoice(view), reset),
-    view.status,
-    el("div.pair", input),
+  const heads = state.heads.map((head, h) => projections(made, head, h));
+  return [
+    el("div.pair", words, state.positions === "sinusoidal" && added()),
     el("div.heads-side-by-side", heads),
-    el("h3", texts.together),
     el("p.soft", regard.rich(texts.join)),
     el("div.pair", joining),
-  );
-  update();
+  ];
 }
 
-function headPanel(view, { head, h, labels, card, table, part, pick }) {
+// What a head looks at.
+function headPanel({ labels, part, pick }, head, h) {
+  const texts = TEXTS.multihead;
+  const title = `${texts.head} ${h + 1}${head.name ? `: ${head.name}` : ""}`;
+  const weights = heat({ title, note: "", rowLabels: labels, columnLabels: labels, pick });
+  const shown = ({ weights, logits }) => weights.map((row, i) => seen(row, logits[i]));
+  return part({ ...weights, set: (result, row, key) => weights.set(shown(result.heads[h]), row, key) });
+}
+
+// The matrices of a head, what they make of the words, and how the picked weight comes about.
+function projections({ view, labels, card, table, part }, head, h) {
   const { features } = view.state;
   const texts = TEXTS.multihead;
   const axes = head.query_weight[0].map((_, j) => `${j + 1}`);
-  const own = (title, name, columns) => table(title, "", columns, (result) => result.heads[h][name]);
-  const weights = heat({ title: texts.weights, note: "", rowLabels: labels, columnLabels: labels, pick });
-  const filled = { ...weights, set: (result, row, key) => weights.set(result.heads[h].weights, row, key) };
-  const worked = el("p.math.soft");
-  const set = (result, row, key) => put(worked, workedPair(result.heads[h], labels, row, key));
-  const projections = [
+  const own = (name, columns) => table(texts[name], "", columns, (result) => result.heads[h][name]);
+  const weights = [
     card(texts.query, "W_Q", head.query_weight, features, axes),
     card(texts.key, "W_K", head.key_weight, features, axes),
     card(texts.value, "W_V", head.value_weight, features, head.values),
   ];
-  const projected = [own("Queries", "queries", axes), own("Keys", "keys", axes), own("Values", "values", head.values)];
+  const worked = el("p.math.soft");
+  const set = (result, row, key) => put(worked, workedPair(result.heads[h], labels, row, key));
+  const projected = [own("queries", axes), own("keys", axes), own("values", head.values)];
   return el(
     "div.head-panel",
-    el("h3", `${texts.head} ${h + 1}${head.name ? `: ${head.name}` : ""}`),
-    el("div.pair", projections),
+    el("h3", `${texts.head} ${h + 1}`),
+    el("div.pair", weights),
     el("div.pair", projected),
-    el("div.pair", part(filled), own("Context", "context", head.values)),
+    el("div.pair", own("context", head.values)),
     part({ element: worked, set }),
   );
 }
@@ -170,15 +205,29 @@ function workedPair({ queries, keys, scores, scale, weights }, labels, row, key)
   return [bdi(labels[row]), " \u2192 ", bdi(labels[key]), `: ${products(queries[row], keys[key], score)}; ${scaled}`];
 }
 
-function positionChoice(view) {
-  const choose = (positions) => {
-    view.state.positions = positions;
+// One of the switches: what of is chosen.
+function switched(view, name, kinds) {
+  const choose = (kind) => {
+    view.state[name] = kind;
     drawHeads(view);
-    view.root.querySelector('.positions [aria-checked="true"]').focus();
+    view.root.querySelector(`.${name} [aria-checked="true"]`).focus();
   };
-  const { positions: name, kinds } = TEXTS.multihead;
-  const { element } = regard.choices(name, kinds, view.state.positions, choose);
-  return el("div.field.positions", el("span.soft", { "aria-hidden": "true" }, name), element);
+  const texts = TEXTS.multihead;
+  const { element } = regard.choices(texts[name], texts[kinds], view.state[name], choose);
+  return el(`div.field.${name}`, el("span.soft", { "aria-hidden": "true" }, texts[name]), element);
+}
+
+// How many pairs so many words make, in each head.
+function pairCounter(view) {
+  const texts = TEXTS.multihead;
+  const pairs = (n) => (view.state.mask === "none" ? n * n : (n * (n + 1)) / 2);
+  const said = (n) => [n, filled(texts.pairs, { n: regard.count(n), pairs: regard.count(pairs(n)) })];
+  const change = (count) => {
+    view.state.count = count;
+    fillHeads(view);
+  };
+  const { element, set } = regard.slider(texts.count, { min: 1, max: MOST_COUNTED, step: 1, change }, said);
+  return { element, set: () => set(view.state.count) };
 }
 
 // The words in their order, each with buttons that move it.
@@ -203,25 +252,10 @@ function orderBar(view) {
   return el("div.field", name, el("ol.order", { "aria-labelledby": view.orderId }, items));
 }
 
-// The outputs of the words in their first order, and by how much those in the present order differ.
-function comparison(view, labels) {
-  const { state } = view;
-  const { before: title, change } = TEXTS.multihead;
-  const own = results({
-    title,
-    note: state.labels.join(" "),
-    rowLabels: labels,
-    columnLabels: [...state.outputs, change],
-  });
-  return { element: own.element, set: (result) => own.set(compared(view, result)) };
-}
-
-function compared({ state }, { output }) {
-  const before = regard.multiHead(state).output;
-  return state.order.map((word, i) => {
-    const change = largest(output[i].map((x, j) => Math.abs(x - before[word][j])));
-    return [...before[word], change].map((x) => (Math.abs(x) < 1e-12 ? 0 : x));
-  });
+// The output of each word in the first order, in the present one.
+function firstOutput({ state }) {
+  const { output } = regard.multiHead(state);
+  return ordered(state, output);
 }
 
 function fillHeads(view) {
@@ -230,9 +264,12 @@ function fillHeads(view) {
   const [row, key] = state.picked.map((word) => state.order.indexOf(word));
   view.parts.forEach((part) => part.set(result, row, key));
   const permuted = state.order.some((word, i) => word !== i);
-  const change = largest(compared(view, result).map((line) => line.at(-1)));
-  const said = !permuted ? "first" : change === 0 ? "same" : "other";
+  const first = firstOutput(view).flat();
+  const change = largest(result.output.flat().map((x, k) => Math.abs(x - first[k])));
+  const said = !permuted ? "first" : change < 1e-12 ? "same" : "other";
   const now = ordered(state, state.labels).join(" ");
-  view.status.textContent = filled(TEXTS.multihead.status[said], { now, change: short(change) });
+  const { status, ahead } = TEXTS.multihead;
+  const hidden = state.mask === "none" ? "" : ` ${ahead}`;
+  view.status.textContent = filled(status[said], { now, change: short(Number(change.toFixed(2))) }) + hidden;
   regard.changed();
 }

@@ -3,7 +3,7 @@
 
 const CELLS = 24; // of the vector in the picture
 const MOST_WORDS = 40;
-const PLOT = { width: 300, height: 170, left: 34, top: 12, bottom: 34, most: 60, words: 42 };
+const [LONGEST_PLOTTED, MOST_BLEU] = [42, 60];
 
 regard.view("why", (root, { rows }, { section }) => {
   const texts = TEXTS.why;
@@ -19,7 +19,7 @@ regard.view("why", (root, { rows }, { section }) => {
   const back = el("button", { onclick: () => change({ back: !view.state.back }) }, texts.back);
   const heading = el("p.sentence", { "aria-live": "polite" });
   const squeezed = el("svg:svg.squeezed", { viewBox: "0 0 300 150", role: "img" });
-  const plot = el("svg:svg.plot", { viewBox: `0 0 ${PLOT.width} ${PLOT.height}`, role: "img" });
+  const plot = plotElement();
   const sentence = el("p.growing", { dir: "auto" });
   const exported = regard.exports(texts.plot, () => ({ svg: () => plot, table: () => lengthTable(rows) }));
   const fill = () => {
@@ -35,7 +35,7 @@ regard.view("why", (root, { rows }, { section }) => {
     plot.setAttribute("aria-label", `${texts.plot}: ${rows.map(spoken(texts)).join("; ")}`);
   };
   const pictures = el(
-    "div.why-pictures",
+    "div.pictures",
     squeezed,
     el("figure.card", plot, el("figcaption.soft", texts.plot, " ", exported)),
   );
@@ -92,25 +92,19 @@ function drawSqueezed({ length, back }, words, texts) {
 }
 
 function drawLengths(rows, { length, back }, texts) {
-  const { width, height, left, top, bottom, most, words } = PLOT;
-  const x = (n) => left + ((width - left - 8) * n) / words;
-  const y = (bleu) => height - bottom - ((height - top - bottom) * bleu) / most;
+  const levels = { up: MOST_BLEU, levels: [0, 20, 40, 60] };
+  const { x, y, curve, drawn } = axes({
+    across: LONGEST_PLOTTED,
+    ticks: [10, 20, 30, 40],
+    name: texts.axis,
+    ...levels,
+  });
   const middle = ({ tokens }) => tokens.split("-").reduce((sum, n) => sum + Number(n) / 2, 0);
-  const line = (name) => `M${rows.map((row) => `${x(middle(row)).toFixed(1)} ${y(row[name]).toFixed(1)}`).join("L")}`;
-  const label = (text, px, py, more) => pictureText(text, px, py, { "font-size": 11, fill: null, ...more });
-  const curve = (name, text, row) => [
-    el("svg:path", { d: line(name), class: name }),
-    label(text, x(words), y(row[name]) - 6, { "text-anchor": "end", class: name }),
-  ];
-  return [
-    [0, 20, 40, 60].map((bleu) => [
-      el("svg:path", { d: `M${left} ${y(bleu)}H${width - 8}`, class: "grid" }),
-      label(String(bleu), left - 6, y(bleu) + 4, { "text-anchor": "end" }),
-    ]),
-    [10, 20, 30, 40].map((n) => label(String(n), x(n), height - bottom + 15, MIDDLE)),
-    label(texts.axis, x(words / 2), height - 4, MIDDLE),
-    el("svg:path", { d: `M${x(length)} ${top}V${height - bottom}`, class: "now" }),
-    curve("without", texts.curves.without, rows.at(-2)),
-    back && curve("attention", texts.curves.attention, rows.at(-2)),
-  ];
+  const named = (name) => {
+    const points = rows.map((row) => [middle(row), row[name]]);
+    const place = [x(LONGEST_PLOTTED), y(rows.at(-2)[name]) - 6];
+    return [curve(points, name), plotText(texts.curves[name], ...place, { "text-anchor": "end", class: name })];
+  };
+  const now = el("svg:path", { d: `M${x(length)} ${y(MOST_BLEU)}V${y(0)}`, class: "now" });
+  return [drawn, now, named("without"), back && named("attention")];
 }

@@ -5,7 +5,11 @@ const dot = (a, b) => a.reduce((sum, x, i) => sum + x * b[i], 0);
 const rowsOf = (array) => (Array.isArray(array[0]) ? array : [array]); // of a vector: itself
 const columns = (rows) => (rows[0] ?? []).map((_, j) => rows.map((row) => row[j]));
 const times = (rows, matrix) => rows.map((row) => columns(matrix).map((column) => dot(row, column)));
+const total = (numbers) => numbers.reduce((sum, x) => sum + x, 0);
 const largest = (row) => row.reduce((most, x) => Math.max(most, x), -Infinity); // NaN if there is one
+
+// The weights of a row, null where a key is hidden.
+const seen = (weights, logits) => weights.map((w, j) => (logits?.[j] === -Infinity ? null : w));
 
 // By the largest entry first, so that no square over- or underflows.
 function unit(row) {

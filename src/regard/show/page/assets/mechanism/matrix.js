@@ -67,15 +67,20 @@ function editable({ values, change, ...options }) {
   return { ...made, set: () => {} };
 }
 
-// A matrix of results.
-function results(options) {
+// A matrix of results, whose numbers have `digits`, or as many as they need together.
+function results({ digits, ...options }) {
   const cell = () => {
     const element = el("span");
-    const text = (x, digits) => (x === null ? "\u2013" : regard.format(x, x === 0 ? 0 : digits));
-    return { element, set: (x, { digits }) => write(element, text(x, digits)) };
+    const set = (x, all) => write(element, resultText(x, digits ?? all.digits));
+    return { element, set };
   };
   return matrix({ ...options, cell });
 }
+
+const resultText = (x, digits) => {
+  if (x === null) return "\u2013";
+  return Math.abs(x) < 0.5 * 10 ** -digits ? regard.weight(Math.abs(x), digits) : regard.format(x, digits);
+};
 
 // Most changes leave most cells as they are, and what is not written needs no layout.
 function write(cell, text) {

@@ -152,11 +152,6 @@ function maskPart(names, { mask }, { logits }, row) {
   return { formula: `${names.z} = \u2212\u221e where hidden`, text, rows: [{ name: "logit", numbers: logits[row] }] };
 }
 
-// The weights of a row, null where a key is hidden.
-const seen = (weights, logits) => weights.map((w, j) => (logits?.[j] === -Infinity ? null : w));
-
-const total = (numbers) => numbers.reduce((sum, x) => sum + x, 0);
-
 function weightRow(weights, logits) {
   return { name: "weight", numbers: seen(weights, logits), sum: total(weights), kind: "weights" };
 }
