@@ -44,11 +44,13 @@ def fails(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     return err.removeprefix("regard show: error: ").removesuffix("\n")
 
 
-def test_alone_it_opens_with_examples_the_words_of_the_tutorial_and_a_decoder(
+def test_alone_it_tells_a_story_with_the_words_of_the_tutorial_and_a_decoder(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    examples, plane, heads, decoder, translator = shows(capsys)
-    assert (plane["view"], heads["view"]) == ("geometry", "multihead")
+    chapters = {chapter["data"]["name"]: chapter["parts"] for chapter in shows(capsys)}
+    views = [[part["view"] for part in chapters[name]] for name in ("why", "queries", "heads")]
+    assert views == [["why"], ["learning", "geometry"], ["multihead"]]
+    (examples,), (_, decoder), (translator, *_) = (chapters[name] for name in ("shares", "block", "real"))
     *meant, words = examples["data"]["examples"]
     assert len(meant) == 3
     # What the notebook prints for seed 42.

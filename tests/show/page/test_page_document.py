@@ -174,7 +174,7 @@ def test_every_term_of_the_texts_is_explained_and_every_normalization_has_words(
         "terms"
     ].keys()
     assert TEXTS["normalize"].keys() == weights.NAMED.keys()
-    assert [step["number"] for step in TEXTS["steps"].values()] == [1, 2, 3]
+    assert [step["number"] for step in TEXTS["steps"].values() if "number" in step] == [1, 2, 3]
 
 
 def test_a_lone_surrogate_costs_no_page(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from importlib import resources
 from typing import Any, NamedTuple
 
@@ -69,12 +69,14 @@ def style(views: Iterable[str]) -> str:
 
 def script(views: Iterable[str], language: str = "en") -> str:
     """Return the script of views in a language, which starts the page."""
-    scripts = [asset(f"{name}.js") for part in needed(views) for name in part.scripts]
-    return "\n".join(['(() => {\n"use strict";', constants(language), *scripts, "regard.start();\n})();"])
+    shown = needed(views)
+    scripts = [asset(f"{name}.js") for part in shown for name in part.scripts]
+    written = constants([part.name for part in shown], language)
+    return "\n".join(['(() => {\n"use strict";', written, *scripts, "regard.start();\n})();"])
 
 
-def constants(language: str = "en") -> str:
-    """Return what the scripts have from Python: the texts of the steps, and rules that hold in both."""
+def constants(shown: Collection[str], language: str = "en") -> str:
+    """Return what the scripts of these parts have from Python: their texts, and rules that hold in both."""
     rules: dict[str, Any] = {
         "uniform": UNIFORM,
         "widest": latex.MOST,
@@ -83,8 +85,16 @@ def constants(language: str = "en") -> str:
         "number": NUMBER.pattern,
     }
     return "\n".join(
-        f"const {name} = {as_json(value)};" for name, value in (("TEXTS", texts(language)), ("RULES", rules))
+        f"const {name} = {as_json(value)};"
+        for name, value in (("TEXTS", _texts(shown, language)), ("RULES", rules))
     )
+
+
+def _texts(shown: Collection[str], language: str) -> dict[str, Any]:
+    """Return the texts without those of parts that are not there; the examples have theirs in the data."""
+    absent = {"examples", *(part.name for part in PARTS)} - set(shown)
+    absent |= {"chapters"} if "chapter" in absent else set()
+    return {name: text for name, text in texts(language).items() if name not in absent}
 
 
 def asset(name: str) -> str:
