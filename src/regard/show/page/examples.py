@@ -75,14 +75,19 @@ def _four(texts: Texts) -> dict[str, Any]:
     return _example(texts, drawn(WORDS, 42, texts["words"]), {"set": [[3, 0, 1], [3, 1, 1], [3, 2, 0]]})
 
 
+_TOPICS: dict[str, list[list[float]]] = {  # weights of words about water or money, or unclear
+    "query": [[0, 0], [0, 0], [1.5, 1.5]],  # the query of an unclear word matches both topics
+    "key": [[1, 0], [0, 1], [-1, -1]],  # and its key matches neither
+    "value": [[1, 0], [0, 1], [0, 0]],
+}
+
+
 def _bank(texts: Texts) -> dict[str, Any]:
     """A word with two meanings: it asks for a topic, which its neighbour offers."""
     section = _named(
         texts,
         [[0, 0, 0], [2, 0, 0], [1, 1, 2]],
-        query=[[0, 0], [0, 0], [1.5, 1.5]],  # the query of an unclear word matches both topics
-        key=[[1, 0], [0, 1], [-1, -1]],  # and its key matches neither
-        value=[[1, 0], [0, 1], [0, 0]],
+        **_TOPICS,
         row=2,
     )
     return _example(texts, section, {"set": [[1, 0, 0], [1, 1, 2]], "names": {"1": texts["other"]}})
@@ -191,20 +196,21 @@ def word_order(texts: Texts = TEXTS) -> Section:
 def learning(texts: Texts = TEXTS) -> Section:
     """Show how query and key weights are learned from what the context of a word should be in two sentences."""
     shown = texts["learning"]
-    of = {"river": ([2, 0, 0], [2, 0]), "money": ([0, 2, 0], [0, 2])}
+    topics = [2, 0], [0, 2]
     sentences = [
         {
-            "words": [[0, 0, 0], word, [1, 1, 2]],
+            "words": [[0, 0, 0], [*topic, 0], [1, 1, 2]],
             "labels": labels,
             "row": 2,
-            "target": target,
+            "target": topic,
             "right": 1,
         }
-        for labels, (word, target) in zip(shown["sentences"], of.values(), strict=True)
+        for labels, topic in zip(shown["sentences"], topics, strict=True)
     ]
     data = {
         "sentences": sentences,
-        "value_weight": [[1, 0], [0, 1], [0, 0]],
+        "value_weight": _TOPICS["value"],
+        "made": {f"{name}_weight": _TOPICS[name] for name in ("query", "key")},
         "features": texts["examples"]["bank"]["features"],
         "values": texts["examples"]["bank"]["features"][:2],
     }
@@ -215,9 +221,7 @@ def block(texts: Texts = TEXTS) -> Section:
     """Show a block made by hand, in which a word finds its topic, and a feed-forward network notes that it is clear."""
     shown = texts["block"]
     matrices = {
-        "query_weight": [[0, 0], [0, 0], [1.5, 1.5], [0, 0]],
-        "key_weight": [[1, 0], [0, 1], [-1, -1], [0, 0]],
-        "value_weight": [[1, 0], [0, 1], [0, 0], [0, 0]],
+        **{f"{name}_weight": [*weight, [0, 0]] for name, weight in _TOPICS.items()},
         "output_weight": [[1, 0, 0, 0], [0, 1, 0, 0]],
         # The first two units rise with the lead of a topic, the others from a lead of 2 on: together at most 2. In a
         # word that is not unclear all are 0.

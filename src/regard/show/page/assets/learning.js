@@ -215,24 +215,21 @@ function lossPicture(view, texts) {
   return { element: el("figure.card", svg, el("figcaption.soft", texts.curve, " ", exported)), set };
 }
 
-function learnedMatrices({ features, values }, stage, texts) {
-  const table = (letter, kind, names) => {
-    const rows = stage[`${kind}_weight`];
-    const shown = results({
-      title: texts[kind],
-      note: regard.formula(letter),
-      rowLabels: features,
-      columnLabels: names,
-      digits: 2,
-    });
+// The learned matrices, whose columns have no names, and below them those that were made by hand.
+function learnedMatrices({ features, values, made }, stage, texts) {
+  const table = (letter, title, rows, columnLabels) => {
+    const shown = results({ title, note: regard.formula(letter), rowLabels: features, columnLabels, digits: 2 });
     shown.set(rows);
     return shown.element;
   };
   const numbered = stage.query_weight[0].map((_, j) => String(j + 1));
   return [
     el("p.soft", texts.unnamed),
-    table("W_Q", "query", numbered),
-    table("W_K", "key", numbered),
-    table("W_V", "value", values),
+    table("W_Q", texts.query, stage.query_weight, numbered),
+    table("W_K", texts.key, stage.key_weight, numbered),
+    table("W_V", texts.value, stage.value_weight, values),
+    el("p.soft", texts.named),
+    table("W_Q", texts.query, made.query_weight, values),
+    table("W_K", texts.key, made.key_weight, values),
   ];
 }

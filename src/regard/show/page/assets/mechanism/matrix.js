@@ -67,11 +67,11 @@ function editable({ values, change, ...options }) {
   return { ...made, set: () => {} };
 }
 
-// A matrix of results, whose numbers have `digits`, or as many as they need together.
-function results({ digits, ...options }) {
+// A matrix of results, whose numbers have at most these `digits`.
+function results({ digits = 4, ...options }) {
   const cell = () => {
     const element = el("span");
-    const set = (x, all) => write(element, resultText(x, digits ?? all.digits));
+    const set = (x, all) => write(element, resultText(x, Math.min(digits, all.digits)));
     return { element, set };
   };
   return matrix({ ...options, cell });
