@@ -22,8 +22,7 @@ __all__ = ["RecordedCall", "RecordedCalls", "expected_context", "joined"]
 
 Array = NDArray[Any]
 
-CHECKED = 256  # queries of a call whose context is compared
-BLOCK = 64  # of them next to each other
+CHECKED = 64  # the first and the last queries of a call, so many of each, whose context is compared
 MOST_JOINED = 1 << 22  # weights that are joined from the steps of a generation
 
 
@@ -122,7 +121,7 @@ class RecordedCall(InNotebook):
 
 
 def expected_context(call: RecordedCall, values: Array) -> Iterator[tuple[slice, Array]]:
-    """Yield the context (..., rows, e) of all queries or, of many, of some blocks of them, as regard computes it.
+    """Yield the context (..., rows, e) of all queries or, of many, of the first and the last, as regard computes it.
 
     The kernel computes each query independently of the others (law 5), so some of them show what all of them would.
     """
@@ -131,7 +130,10 @@ def expected_context(call: RecordedCall, values: Array) -> Iterator[tuple[slice,
         problem.layout,
         Options("scaled_dot", call.mask, call.bias, call.scale, call.softcap, "auto", 0),
     )
-    for rows in _checked_rows(layout.n):
+    if layout.n <= 2 * CHECKED:
+        yield slice(0, layout.n), context_of(problem)
+        return
+    for rows in (slice(0, CHECKED), slice(layout.n - CHECKED, layout.n)):
         region = Region(tuple(slice(0, size) for size in layout.batch_shape), rows, slice(0, layout.m))
         block = options.restrict(layout, region, all_visible=False)
         part = RecordedCall(
@@ -141,14 +143,6 @@ def expected_context(call: RecordedCall, values: Array) -> Iterator[tuple[slice,
             **{name: block[name] for name in ("mask", "bias", "scale", "softcap")},
         )
         yield rows, context_of(part._problem(values))
-
-
-def _checked_rows(n: int) -> list[slice]:
-    if n <= CHECKED:
-        return [slice(0, n)]
-    count = CHECKED // BLOCK
-    starts = [i * (n - BLOCK) // (count - 1) for i in range(count)]
-    return [slice(start, start + BLOCK) for start in starts]
 
 
 class RecordedCalls(InNotebook, list[RecordedCall]):

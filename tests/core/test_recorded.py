@@ -33,7 +33,7 @@ def test_the_context_of_blocks_of_queries_is_that_of_all(n: int) -> None:
     np.testing.assert_allclose(call.attention.context, expected.context, atol=1e-6)
     blocks = list(expected_context(call, values))
     assert [blocks[0][0].start, blocks[-1][0].stop] == [0, n]
-    assert sum(rows.stop - rows.start for rows, _ in blocks) == min(n, 256)
+    assert sum(rows.stop - rows.start for rows, _ in blocks) == min(n, 128)
     for rows, context in blocks:
         np.testing.assert_allclose(context, expected.context[..., rows, :], atol=1e-6)
 

@@ -166,10 +166,8 @@ def _mode() -> type:
 
     class Recording(mode):
         def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-            if torch.compiler.is_compiling():
-                return function(*args, **(kwargs or {}))
             record_call = _SEEN.get(getattr(function, "__name__", ""))
-            if record_call is None or _recorded_above.get():
+            if record_call is None or _recorded_above.get() or torch.compiler.is_compiling():
                 return function(*args, **(kwargs or {}))
             return record_call(function, args, kwargs or {})
 

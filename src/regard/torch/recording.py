@@ -74,7 +74,7 @@ def record(
     -------
     context manager of RecordedCalls
         A list of `RecordedCall`, which `regard.show.page` draws. Each has its ``error``, the largest distance of the
-        model's own output from the context of regard's kernel; of more than 256 queries, 256 are compared.
+        model's output from regard's context; of more than 128 queries, the first and the last 64 are compared.
 
     Raises
     ------
@@ -135,7 +135,8 @@ class ModelRecorder:
         """Note that a module begins; a hook of PyTorch."""
         if not self.running:
             self.step += 1
-            self._find_paths(module)
+            if module not in self.paths:
+                self._find_paths(module)
         self.running.append(module)
         self.ran[module] = None
 
