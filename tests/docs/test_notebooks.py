@@ -85,6 +85,7 @@ THIRD = [
 FOURTH = ["76 different ones", "uniform: 4.331", "gradient is right: True"]
 # 5 + 7 and 6, then 7 and 6; (n - 1) / 64 for n = 4, 16, 64 and 256, and no error by softmax.
 FIFTH = ["[12.  6.]", "[7. 6.]", *(f"  {error}  " for error in ("0.05", "0.23", "0.98", "3.98"))]
+SIXTH = ["2 calls of attention:", "layers.0.self_attn: (1, 2, 6, 8), 6 keys, error ", "True"]
 
 
 @pytest.mark.slow
@@ -96,6 +97,7 @@ FIFTH = ["[12.  6.]", "[7. 6.]", *(f"  {error}  " for error in ("0.05", "0.23", 
         ("notebooks/3-why-attention.py", THIRD),
         ("notebooks/4-small-language-model.py", FOURTH),
         ("notebooks/5-memory-as-a-matrix.py", FIFTH),
+        ("notebooks/6-your-own-model.py", SIXTH),
         ("gallery.py", ["100"]),
     ],
 )

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import runpy
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -230,6 +232,10 @@ def test_a_compiled_model_is_named() -> None:
     with pytest.warns(UserWarning, match="1 module called"), regard.torch.record(model) as recorded:
         assert torch.equal(model(x), expected)
     assert recorded.unseen == {"0": "no call that can be seen"}
+    compiled = torch.compile(model, backend="eager")
+    hooks = pytest.warns(UserWarning, match="global hooks")  # PyTorch's own
+    with hooks, pytest.warns(UserWarning, match="1 module called"), regard.torch.record(model):
+        assert torch.equal(compiled(x), expected)
 
 
 def test_dropout_is_said_and_its_random_numbers_are_the_same() -> None:
@@ -310,3 +316,13 @@ def test_regards_own_attention_is_recorded() -> None:
     with regard.torch.record(keep="values too") as recorded:
         context = regard.torch.attention(x, x, x, **options)
     np.testing.assert_allclose(recorded[0].attention.context, context.numpy(), atol=1e-6)
+
+
+def test_the_file_of_the_notebook_has_what_is_recorded_of_its_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("matplotlib").use("Agg")
+    monkeypatch.chdir(Path(__file__).parents[2] / "docs" / "notebooks")
+    stored = np.load("6-your-own-model.npz")
+    calls = runpy.run_path("6-your-own-model.py")["calls"]
+    assert [call.name for call in calls] == list(stored["name"])
+    for name in ("queries", "keys"):
+        np.testing.assert_allclose([getattr(call, name) for call in calls], stored[name], atol=1e-5)
