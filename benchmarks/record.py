@@ -27,6 +27,7 @@ PACKAGES = {
     "SciPy": "scipy",
     "PyTorch": "torch",
     "onnxruntime": "onnxruntime",
+    "Transformers": "transformers",
     "JAX": "jax",
     "scikit-learn": "scikit-learn",
     "statsmodels": "statsmodels",

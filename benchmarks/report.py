@@ -260,7 +260,7 @@ def sizes_of_packages() -> list[str]:
 
 
 def speed() -> list[str]:
-    """The sentence of the README."""
+    """The sentence on the kernel alone."""
     long, decoding = (won(r for m in MACHINES for r in m.rows(unit).values()) for unit in ("GFLOP/s", "GB/s"))
     calls = won(row for file in KERNELS for row in rows(file) if row["unit"] == "us")
     gradients = first("footprint", section="memory", case="forward and backward")
@@ -270,8 +270,7 @@ def speed() -> list[str]:
         f"On {len({machine.file for machine in MACHINES})} processors the kernel was as fast as "
         f"{', '.join(names[:-1])} and {names[-1]} or faster in {share_of(long)} measurements of long sequences, "
         f"in {share_of(decoding)} of decoding and in {share_of(calls)} of small calls; its gradients take "
-        f"{number(gradients['regard'])} MiB of extra memory where PyTorch's take {number(gradients['PyTorch'])} "
-        "([all tables](docs/results.md#the-kernel))."
+        f"{number(gradients['regard'])} MiB of extra memory where PyTorch's take {number(gradients['PyTorch'])}."
     )
 
 
@@ -282,6 +281,125 @@ def installed() -> list[str]:
     return [
         f"The package takes about {found['regard']:.0f} MB ({others}), dependencies and bytecode not counted."
     ]
+
+
+# --- models of PyTorch
+
+FAMILIES = {"llama": "Llama", "gemma2": "Gemma 2: softcap, window", "gpt_oss": "GPT-OSS: sinks, window"}
+IMPLEMENTATIONS = ("regard", "sdpa", "eager", "flex_attention")
+BY_THREADS = ("torch-models-1", "torch-models-2")
+
+
+def torch_models() -> list[str]:
+    """Time and memory of whole models with one thread and with two, beside PyTorch's implementations."""
+    cases = [
+        {key: row[key] for key in ("model", "task", "tokens")}
+        for row in rows(BY_THREADS[0], implementation="regard")
+    ]
+    heads = ["", "tokens", *IMPLEMENTATIONS, "difference of logits"]
+    return [*table(heads, map(model_line, cases)), "", *sources(*BY_THREADS)]
+
+
+def model_line(case: Row) -> list[str]:
+    """Return the figures of a model, a task and a number of tokens."""
+    alone, two = ({row["implementation"]: row for row in rows(name, **case)} for name in BY_THREADS)
+    least = min(middle(row["times"]) for row in alone.values() if "times" in row)
+    cells = [model_cell(alone[name], two.get(name, {}), least) for name in IMPLEMENTATIONS]
+    apart = alone["regard"]["difference"]
+    about = f"{FAMILIES[case['model']]}, {case['task']}"
+    return [about, f"{case['tokens']:,}", *cells, "-" if apart is None else f"{apart:.0e}"]
+
+
+def model_cell(alone: Row, two: Row, least: float) -> str:
+    """Return seconds of regard, or how many times as long another takes with one thread and with two, and memory."""
+    if "times" not in alone:
+        return "-"
+    times = " / ".join(f"{middle(row['times']):.2f}" for row in (alone, two) if "times" in row)
+    time = f"{number(middle(alone['seconds']))} s" if alone["implementation"] == "regard" else times
+    return f"{bold(time, middle(alone['times']) == least)}, {number(alone['mib'])} MiB"
+
+
+def gains(other: str, **fields: Any) -> list[float]:
+    """Return how many times as long as regard another implementation takes with one thread."""
+    found = rows(BY_THREADS[0], implementation=other, **fields)
+    return [middle(row["times"]) for row in found if "times" in row]
+
+
+def own_model() -> list[str]:
+    """The sentence of the README on a user's own model."""
+    eager, sdpa, flex = (
+        extent(gains(name, tokens=8192), "{:.1f}".format) for name in ("eager", "sdpa", "flex_attention")
+    )
+    every = [gain for name in IMPLEMENTATIONS[1:] for gain in gains(name)]
+    memory = extent([eager / ours for ours, eager in memory_pairs(tokens=8192)], "{:.1f}".format)
+    return wrap(
+        "**In your own model of PyTorch** on a CPU (shapes of Llama, Gemma 2 and GPT-OSS, 8,192 tokens, one thread): "
+        f'Transformers\' "eager" takes {eager} times as long as regard and {memory} times the memory, flex_attention '
+        f'{flex}, "sdpa", where a model has it, {sdpa} times as long. regard was as fast or faster in '
+        f"{share_of([gain >= 1 for gain in every])} measurements, and at most {1 / min(every):.2f} times as slow "
+        "([tables](docs/results.md#your-own-model))."
+    )
+
+
+def memory_pairs(**fields: Any) -> list[tuple[float, float]]:
+    """Return the peaks of memory of regard and of "eager" in each case that both can run."""
+    eager = rows(BY_THREADS[0], implementation="eager", **fields)
+    ours = rows(BY_THREADS[0], implementation="regard", **fields)
+    return [(a["mib"], b["mib"]) for a, b in zip(ours, eager, strict=True) if "mib" in b]
+
+
+def softcap_memory() -> list[str]:
+    """The sentence on the memory of a model with softcap."""
+    [(ours, eager)] = memory_pairs(model="gemma2", task="forward", tokens=8192)
+    share = f"{100 * ours / eager:.0f} % of the memory of eager"
+    return [f"A forward pass over 8,192 tokens with softcap (Gemma 2) takes {share}."]
+
+
+RECORDERS = {
+    "nothing": "a forward pass",
+    "record": "`regard.torch.record`",
+    "page": "the same, and a page",
+    "output_attentions": "`output_attentions=True`",
+    "attnread": "attnread",
+    "bertviz": "bertviz, a page",
+    "attnview": "attnview, a page",
+}
+
+
+def recording() -> list[str]:
+    """Time and memory of what shows the attention of a model."""
+    lengths = unique(f"{row['tokens']}" for row in rows("torch-recording"))
+    lines = [recorder_line(name, lengths) for name in RECORDERS]
+    heads = ["seconds, MiB, MB of the page", *(f"{int(n):,} tokens" for n in lengths), "offline"]
+    return [*table(heads, lines), "", source("torch-recording")]
+
+
+def recorder_line(name: str, lengths: Iterable[str]) -> list[str]:
+    """Return the figures of a contestant for each number of tokens."""
+    found = [rows("torch-recording", contestant=name, tokens=int(n)) for n in lengths]
+    offline = {row["offline"] for of in found for row in of if "offline" in row}
+    answer = "-" if not offline else "yes" if offline == {True} else "no"
+    return [RECORDERS[name], *(recorder_cell(of[0]) if of else "-" for of in found), answer]
+
+
+def recorder_cell(row: Row) -> str:
+    """Return seconds, memory and size of the page."""
+    if "seconds" not in row:
+        return "-"
+    parts = [f"{number(middle(row['seconds']))} s", f"{number(row['mib'])} MiB"]
+    return ", ".join([*parts, *([f"{number(row['page'])} MB"] if "page" in row else [])])
+
+
+def recording_cost() -> list[str]:
+    """The sentence on what recording costs."""
+    found = rows("torch-recording-cost", contestant="cost")
+    shares = ", ".join(f"{100 * middle(row['overhead']):.0f} % for {row['tokens']:,}" for row in found)
+    longest, alone = (rows("torch-recording", contestant=name)[-1] for name in ("record", "nothing"))
+    return wrap(
+        f"Beyond the copies of queries and keys recording takes, of a forward pass, {shares} tokens. The block for "
+        f"{longest['tokens']:,} tokens needs {number(longest['mib'])} MiB beside the model, the pass alone "
+        f"{number(alone['mib'])} (`{document('torch-recording-cost')['command']}`)."
+    )
 
 
 # --- encoder-decoders
@@ -539,6 +657,7 @@ BLOCKS: dict[str, Callable[[], list[str]]] = {
             memory,
         ),
         *(sizes_of_packages, networks, estimators, estimator_ranks),
+        *(torch_models, own_model, softcap_memory, recording, recording_cost),
     )
 }
 
