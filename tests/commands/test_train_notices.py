@@ -9,7 +9,6 @@ import pytest
 from regard.commands.train.notices import notices
 from regard.seq2seq import Seq2Seq
 
-SMALL = {"embedding": 4, "encoder": 4, "decoder": 4, "attention": 4}
 WORDS = ["".join(word) for word in itertools.product("abcd", repeat=3)]
 
 

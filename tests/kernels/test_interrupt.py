@@ -22,7 +22,6 @@ from typing import Any
 import numpy as np
 import pytest
 from fresh import printed
-from numpy.typing import NDArray
 
 import regard
 from regard import _signals, _threads
@@ -31,7 +30,6 @@ from regard._threads import Stopped, TwoThreadMap, Workers, interruptible, stop_
 from regard.kernels import fast_path, library, matrix, recurrence
 from regard.seq2seq.decoding.search import keep
 
-Array = NDArray[Any]
 needs_library = pytest.mark.skipif(library.load() is None, reason=library.missing() or "there is a library")
 needs_signals = pytest.mark.skipif(os.name == "nt", reason="Windows can't send a process SIGINT alone")
 

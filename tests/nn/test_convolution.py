@@ -226,9 +226,6 @@ def zeros(*shape: int) -> Any:
     return np.zeros(shape)
 
 
-BOTH = "images must be (B, H, W, C) and weight (k, k, C, D)."
-
-
 ERRORS = """\
 nn.convolution(zeros(5, 4, 3), zeros(3, 3, 3, 2), zeros(2))
     ValueError: images must be (B, H, W, C) and weight (k, k, C, D). Got shapes (5, 4, 3) and (3, 3, 3, 2) instead.

@@ -12,8 +12,6 @@ from one_test import in_one_test
 
 from regard import nn
 
-RNG = np.random.default_rng(5)
-
 
 def draw(*shape: int) -> Any:
     return np.random.default_rng(shape).standard_normal(shape)

@@ -132,15 +132,6 @@ def test_a_checkpoint_of_another_source_is_rejected(tmp_path: Path) -> None:
 # ----------------------------------------------------------------------------------------------------- searches
 
 
-def one_example(kind: str, seed: int = 9) -> Any:
-    rng = np.random.default_rng(seed)
-    return {
-        "sequence": np.eye(4)[rng.integers(4, size=3)],
-        "set": rng.normal(1020, 5, (3, 1)),
-        "images": rng.integers(0, 255, (8, 8), np.uint8),
-    }[kind]
-
-
 def test_models_of_an_ensemble_read_the_same_sources() -> None:
     sources, targets = examples("set", 24)
     other = untrained("recurrent", "set").fit([source + 1 for source in sources], targets)

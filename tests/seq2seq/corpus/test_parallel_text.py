@@ -43,7 +43,6 @@ def test_read_pairs(data: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 OTHER = "\n  hint: --encoding of the command names another, such as windows-1252"
-UTF_16 = "\n  hint: if it is UTF-16: --encoding utf-16-le, or utf-16-be"
 CSV = " (the name of a CSV file ends in .csv)"
 BAD_PAIRS = {
     b"": " holds no sentence pairs: it is empty",
