@@ -36,12 +36,8 @@ FAR = 1e-3  # an error above it is reported
 SEEMS_TO_ATTEND = re.compile(
     r"att(entio)?n\d*$|att(entio)?n\w* ", re.IGNORECASE
 )  # a class, and the end of a path
-UNREADABLE = (
-    RuntimeError,
-    TypeError,
-    ValueError,
-    NotImplementedError,
-)  # of tensors without numbers, and of shapes
+# Of tensors without numbers, and of shapes.
+UNREADABLE = (RuntimeError, TypeError, ValueError, NotImplementedError)
 
 
 @contextmanager
