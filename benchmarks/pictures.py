@@ -39,6 +39,7 @@ from regard.commands.drawing import save_alignment, save_heads
 from regard.seq2seq import Images, Seq2Seq, read_pairs
 from regard.show.figures import by_length, captioned, save
 from regard.show.page.mechanism import of_decoder
+from regard.show.page.models import translation
 
 ROOT = Path(__file__).parents[1]
 IMAGES, STATIC = ROOT / "docs" / "images", ROOT / "docs" / "_static"
@@ -137,9 +138,13 @@ def page(path: Path) -> None:
 def step(path: Path) -> None:
     """Write the decoder's steps for one sentence, which the page of `regard show` has."""
     model = Seq2Seq.load(TRANSLATOR)
-    (translation,) = model.translate([STEP])
-    section = of_decoder(model.decoder_steps(translation), row=2, with_weight=False)
-    path.write_text(json.dumps(section.data, ensure_ascii=False, separators=(",", ":")) + "\n", "utf-8")
+    (best,) = model.translate([STEP])
+    steps = model.decoder_steps(best)
+    data = {
+        "picture": translation(steps, row=2).data,
+        "numbers": of_decoder(steps, row=2, with_weight=False).data,
+    }
+    path.write_text(json.dumps(data, ensure_ascii=False, separators=(",", ":")) + "\n", "utf-8")
 
 
 PICTURES: dict[str, Callable[[Path], None]] = {

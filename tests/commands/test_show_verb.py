@@ -50,7 +50,9 @@ def test_alone_it_tells_a_story_with_the_words_of_the_tutorial_and_a_decoder(
     chapters = {chapter["data"]["name"]: chapter["parts"] for chapter in shows(capsys)}
     views = [[part["view"] for part in chapters[name]] for name in ("why", "queries", "heads")]
     assert views == [["why"], ["learning", "geometry"], ["multihead"]]
-    (examples,), (_, decoder), (translator, *_) = (chapters[name] for name in ("shares", "block", "real"))
+    (examples,), (_, decoder), (trained, translator) = (
+        chapters[name] for name in ("shares", "block", "real")
+    )
     *meant, words = examples["data"]["examples"]
     assert len(meant) == 3
     # What the notebook prints for seed 42.
@@ -63,8 +65,9 @@ def test_alone_it_tells_a_story_with_the_words_of_the_tutorial_and_a_decoder(
     }
     assert words["values"] == [[1, 1, 0], [0, 1, 1], [1, 2, 1], [0, 0, 0]]
     assert words["query_labels"] == ["word 1", "word 2", "word 3", "word 4"]
+    assert trained["view"] == "translation"
+    assert translator["data"]["query_labels"] == ["Ouvrir", "le", "fichier", "s\u00e9lectionn\u00e9"]
     assert decoder["data"]["key_labels"] == ["the", "black", "cat"]
-    assert translator["data"]["query_labels"] == ["Ouvrez", "le", "fichier", "s\u00e9lectionn\u00e9"]
 
 
 def test_it_opens_with_words_of_one_s_own(capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import gzip
 import io
 import json
@@ -1126,7 +1127,8 @@ def test_a_token_becomes_a_page_of_the_decoder_s_steps(
     model.save(tmp_path / "m.safetensors")
     command = ["show", str(tmp_path / "m.safetensors"), "--text", "a b", "--out", str(page)]
     assert main([*command, "--token", "2"]) == 0
-    (section,) = page_data(page)
+    picture, section = page_data(page)
+    assert (picture["view"], picture["data"]["row"]) == ("translation", 1)
     assert (section["view"], section["data"]["row"]) == ("mechanism", 1)
     assert section["data"]["query_labels"] == ["b", "a"]
     assert section["data"]["key_labels"] == ["a", "b", "</s>"]
@@ -1136,13 +1138,55 @@ def test_a_token_becomes_a_page_of_the_decoder_s_steps(
     assert main([*command, "--force", "--token", "3"]) == 2
     rule = "--token must be at most 2, the tokens of 'b a'. Got 3 instead."
     assert capsys.readouterr().err == f"regard show: error: {rule}\n"
+    assert main([*command, "--force", "--token", "1", "--head", "1"]) == 2
+    rule = "layer, head and part are those of a transformer. Got a recurrent network instead."
+    assert capsys.readouterr().err == f"regard show: error: {rule}\n"
+
+
+def unpacked(array: dict[str, Any]) -> Any:
+    return np.frombuffer(base64.b64decode(array["base64"]), array["dtype"]).reshape(array["shape"])
+
+
+@pytest.mark.slow
+def test_a_token_of_a_transformer_becomes_a_page_of_one_head(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    small = {"model_size": 16, "heads": 2, "feedforward_size": 16, "encoder_layers": 1, "decoder_layers": 2}
+    page, model = tmp_path / "page.html", Seq2Seq(family="transformer", network=small, epochs=60)
+    model.fit(["a b", "b"] * 4, ["b a", "b"] * 4).save(tmp_path / "m.safetensors")
+    command = ["show", str(tmp_path / "m.safetensors"), "--text", "a b", "--token", "1", "--out", str(page)]
+    assert main([*command, "--layer", "2", "--head", "2"]) == 0
+    picture, to_source, before = page_data(page)
+    (best,) = model.translate(["a b"])
+    heads = model.heads(best)
+    assert [part["view"] for part in (picture, to_source, before)] == [
+        "translation",
+        "mechanism",
+        "mechanism",
+    ]
+    for section, weights in ((to_source, heads.source), (before, heads.decoder)):
+        packed = section["data"]["packed"]
+        made = {
+            name: unpacked(packed[name])
+            for name in ("states", "query_weight", "keys", "key_weight", "value_weight")
+        }
+        assert made["key_weight"].shape == made["value_weight"].shape == (16, 8)
+        scores = made["states"] @ made["query_weight"] @ made["keys"].T / np.sqrt(8)
+        if section is before:
+            scores = np.where(np.tri(len(scores), dtype=bool), scores, -np.inf)
+        shares = np.exp(scores) / np.exp(scores).sum(axis=1, keepdims=True)
+        np.testing.assert_allclose(shares, weights[1, 1], atol=1e-5)
+    capsys.readouterr()
+    assert main([*command, "--force", "--head", "3"]) == 2
+    assert capsys.readouterr().err == "regard show: error: head must be at most 2. Got 3 instead.\n"
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (["--text", "a"], "--text needs one FILE, a model from regard train. Got 0 instead."),
-        (["m", "--token", "1"], "--token needs --text, the sentence whose translation has the token"),
+        (["m", "--token", "1"], "--token needs --text: the sentence whose translation has the token"),
+        (["m", "--text", "a", "--head", "1"], "--head needs --token"),
         (["m", "--text", "a", "--seed", "1"], "--seed and --text exclude each other; hint: give one"),
     ],
 )

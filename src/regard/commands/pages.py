@@ -18,7 +18,9 @@ from regard.show.page.alignment import alignment, sentence
 from regard.show.page.document import check_new
 from regard.show.page.heads import of_model
 from regard.show.page.mechanism import of_decoder
+from regard.show.page.models import translation
 from regard.show.page.section import Section
+from regard.show.steps import TEXTS
 
 __all__ = ["PageParts", "check_page", "decoder_step", "is_page", "translated"]
 
@@ -73,18 +75,25 @@ def translated(path: Path, text: str, *, title: str) -> HtmlPage:
     return page.page(title)
 
 
-def decoder_step(path: Path, text: str, token: int, *, title: str) -> HtmlPage:
-    """Return the page of the decoder's steps for a sentence, which opens at the step of a token, from 1."""
+def decoder_step(
+    path: Path, text: str, token: int, *, title: str, layer: int | None = None, head: int | None = None
+) -> HtmlPage:
+    """Return the page of the decoder's steps for a sentence, which opens at the step of a token, from 1.
+
+    `layer`, `head`: those of a transformer that are opened, as `Seq2Seq.decoder_steps` takes them.
+    """
     model = load_all(path, [])
     assert isinstance(model, Seq2Seq)  # as one model is
-    (translation,) = model.translate([text])
-    steps = model.decoder_steps(translation)
-    count = len(steps.target_tokens)
-    if token > count:
-        _check.fail(
-            f"--token must be at most {count}, the tokens of {translation.text!r:.60}. Got {token} instead."
-        )
-    return HtmlPage([of_decoder(steps, row=token - 1)], title=title)
+    (best,) = model.translate([text])
+    if token > len(best.tokens) > 0:
+        rule = f"--token must be at most {len(best.tokens)}, the tokens of {best.text!r:.60}"
+        _check.fail(f"{rule}. Got {token} instead.")
+    steps = model.decoder_steps(best, layer=layer, head=head)
+    opened = [translation(steps, row=token - 1), of_decoder(steps, row=token - 1)]
+    if model.family == "transformer":
+        before = model.decoder_steps(best, layer=layer, head=head, part="decoder")
+        opened.append(of_decoder(before, row=token - 1, title=TEXTS["real"]["before"]))
+    return HtmlPage(opened, title=title)
 
 
 def check_page(option: str, path: Path, inputs: Sequence[Path], *, force: bool) -> None:

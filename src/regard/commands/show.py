@@ -13,10 +13,10 @@ from regard._arrays import array_names
 from regard.commands import argument_types
 from regard.commands.array_files import read_array, read_named
 from regard.commands.inputs import Given, add_attention, add_input, given, labels_of
-from regard.commands.options import first_given
+from regard.commands.options import check_needs, first_given
 from regard.show.figures.figure import PICTURES, check_picture
 from regard.show.page import HtmlPage, page
-from regard.show.page.chapters import CHAPTERS, story
+from regard.show.page.chapters import ALONE, CHAPTERS, story
 from regard.show.page.document import check_new
 from regard.show.page.mechanism import with_words
 from regard.show.page.section import labels
@@ -39,6 +39,11 @@ _ATTENTION = (
     "--mask",
 )
 _LABELS = ("--labels", "--query-labels", "--key-labels")
+_NEEDS = (
+    ("--token", "--text", "the sentence whose translation has the token"),
+    ("--layer", "--token", ""),
+    ("--head", "--token", ""),
+)
 EXAMPLES = """\
 examples:
   regard show --out page.html                                examples to change, as numbers and arrows; heads, a decoder
@@ -48,6 +53,7 @@ examples:
   regard show --weights w.npy --out weights.svg              weights of any model, as a page or as a picture
   regard show runs/mine --text "two cats" --out page.html    the alignments and heads of a model of regard train
   regard show runs/mine --text "two cats" --token 2 --out page.html   how its decoder attends when it writes token 2
+  regard show --section language-model --out page.html       a small language model that goes on with your text
 """
 
 
@@ -64,18 +70,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="show weights instead: (n, m), or with layers and heads before, .npy or CSV",
     )
-    group.add_argument(
-        "--text",
-        type=argument_types.non_empty,
-        metavar="SENTENCE",
-        help="translate a sentence with the model FILE, from regard train, and show its alignments and heads",
-    )
-    group.add_argument(
-        "--token",
-        type=argument_types.integer(),
-        metavar="N",
-        help="with --text: show the decoder step that writes token N, in all its numbers (recurrent models)",
-    )
+    _add_model(group)
     group.add_argument(
         "--out",
         type=argument_types.path,
@@ -89,12 +84,35 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     _add_story(group)
 
 
+def _add_model(group: argparse._ArgumentGroup) -> None:
+    """Add the arguments of the pages of a model."""
+    group.add_argument(
+        "--text",
+        type=argument_types.non_empty,
+        metavar="SENTENCE",
+        help="translate a sentence with the model FILE, from regard train, and show its alignments and heads",
+    )
+    group.add_argument(
+        "--token",
+        type=argument_types.integer(),
+        metavar="N",
+        help="with --text: show the decoder step that writes token N, in all its numbers, and what is predicted",
+    )
+    for name, default in (("layer", "the layer of its alignments"), ("head", "1")):
+        group.add_argument(
+            f"--{name}",
+            type=argument_types.integer(),
+            metavar="N",
+            help=f"with --token, of a transformer: the {name} that is shown (default {default})",
+        )
+
+
 def _add_story(group: argparse._ArgumentGroup) -> None:
     """Add the arguments of the page without an input."""
     group.add_argument(
         "--section",
         action="append",
-        choices=[chapter.name for chapter in CHAPTERS],
+        choices=[chapter.name for chapter in (*CHAPTERS, *ALONE)],
         metavar="NAME",
         help="of the page without an input, only this chapter: %(choices)s; may be repeated",
     )
@@ -110,8 +128,7 @@ def run(args: argparse.Namespace) -> int:
     """Write the page or the picture."""
     if args.out is None:
         _check.fail("give --out FILE.html, the page to write")
-    if args.token is not None and args.text is None:
-        _check.fail("--token needs --text, the sentence whose translation has the token")
+    check_needs(args, _NEEDS)
     if args.out.suffix.lower() in PICTURES:
         return _draw(args)
     check_new(args.out, force=args.force, hint="--force")
@@ -142,7 +159,8 @@ def _text(args: argparse.Namespace) -> HtmlPage:
     if option := first_given(args, ("--weights", *_INPUT, *_ATTENTION, *_LABELS)):
         _check.exclude(option, "--text")
     if args.token is not None:
-        return decoder_step(args.files[0], args.text, args.token, title=args.title)
+        place = {"layer": args.layer, "head": args.head}
+        return decoder_step(args.files[0], args.text, args.token, title=args.title, **place)
     return translated(args.files[0], args.text, title=args.title)
 
 

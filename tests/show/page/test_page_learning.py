@@ -16,7 +16,7 @@ from regard import nn, position
 from regard.cli import main
 from regard.mask import causal
 from regard.scores import additive
-from regard.seq2seq.networks.recurrent.attended import DecoderAttention
+from regard.seq2seq.networks.attended import DecoderAttention
 from regard.show import HtmlPage, page
 from regard.show.page.chapters import story
 from regard.show.page.examples import directions, translator, word_order

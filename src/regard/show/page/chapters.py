@@ -15,10 +15,11 @@ from regard.show.page.examples import (
     translator,
     word_order,
 )
+from regard.show.page.models import letters, trained
 from regard.show.page.section import Section
 from regard.show.steps import texts
 
-__all__ = ["CHAPTERS", "story"]
+__all__ = ["ALONE", "CHAPTERS", "story"]
 
 Draw = Callable[[dict[str, Any]], Section]  # from the texts of a language
 
@@ -37,14 +38,17 @@ CHAPTERS = (
     Chapter("queries", learning, (directions,)),
     Chapter("heads", word_order),
     Chapter("block", block, (reordering,)),
-    Chapter("real", translator),
+    Chapter("real", trained, (translator,)),
 )
+# Pages of their own: with the weights of the model, the story would be larger than 350 KB.
+ALONE = (Chapter("language-model", letters),)
 
 
 def story(names: Sequence[str] | None = None, language: str = "en") -> list[Section]:
-    """Return the chapters with these names, or all of them, in their order."""
+    """Return the chapters with these names, in their order, or the story: all but those that are pages of their own."""
     known = texts(language)
-    return [_section(chapter, known) for chapter in CHAPTERS if names is None or chapter.name in names]
+    shown = CHAPTERS if names is None else [each for each in (*CHAPTERS, *ALONE) if each.name in names]
+    return [_section(chapter, known) for chapter in shown]
 
 
 def _section(chapter: Chapter, known: dict[str, Any]) -> Section:

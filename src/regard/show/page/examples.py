@@ -130,7 +130,7 @@ def _example(texts: Texts, section: Section, first: dict[str, Any]) -> dict[str,
 
 def translator(texts: Texts = TEXTS) -> Section:
     """Show the decoder's steps of the translator that `make demo` trains, for one sentence, at their true sizes."""
-    data = json.loads(asset("translator.json"))
+    data = json.loads(asset("translator.json"))["numbers"]
     return Section("mechanism", texts["real"]["title"], {**data, **texts["examples"]["translator"]})
 
 

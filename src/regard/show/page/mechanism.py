@@ -32,7 +32,7 @@ _TITLE = "Every number can be changed"
 
 
 class AnySteps(Protocol):
-    """The fields of `regard.seq2seq.networks.recurrent.attended.DecoderAttention` that a page shows."""
+    """The fields of `regard.seq2seq.networks.attended.DecoderAttention` that a page shows."""
 
     @property
     def source_tokens(self) -> tuple[str, ...]:
@@ -65,6 +65,26 @@ class AnySteps(Protocol):
     @property
     def score(self) -> ScoreLike:
         """The score of queries and keys."""
+
+    @property
+    def mask(self) -> MaskLike | None:
+        """Which keys a step sees."""
+
+    @property
+    def style(self) -> str:
+        """What attends: the style of a recurrent decoder, or "transformer"."""
+
+    @property
+    def after(self) -> Array | None:
+        """The states (n, D) after the steps, of a recurrent decoder."""
+
+    @property
+    def readouts(self) -> Array | None:
+        """The readouts (n, E), from which the tokens are predicted."""
+
+    @property
+    def predicted(self) -> tuple[tuple[tuple[str, float], ...], ...]:
+        """Of each step the most probable tokens and their probabilities."""
 
     def attend(self) -> Attention:
         """Return the attention of all steps."""
@@ -221,8 +241,10 @@ def of_decoder(steps: AnySteps, *, row: int = 0, title: str = "", with_weight: b
     queries, names = steps.queries, (steps.target_tokens, steps.source_tokens)
     n, m = len(queries), len(steps.keys)
     _check_fits(n, m)
-    queried = "query_weight" if with_weight else "queries"
-    arrays = {name: getattr(steps, name) for name in ("states", queried, "keys", "values")}
+    names_of = ["states", "query_weight" if with_weight else "queries", "keys", "values"]
+    # The matrices of a head are small beside those of a recurrent network.
+    names_of += ["key_weight", "value_weight"] if steps.style == "transformer" else []
+    arrays = {name: getattr(steps, name) for name in names_of}
     rows, columns = labels(names[0], n, "step"), labels(names[1], m, "source")
     data = {
         "anchor": "trained",
@@ -230,7 +252,7 @@ def of_decoder(steps: AnySteps, *, row: int = 0, title: str = "", with_weight: b
         "query_labels": rows,
         "key_labels": columns,
         "row": _check.integer("row", row, most=n - 1),
-        "options": _options(None, None, "softmax", _mask(None, n, m))
+        "options": _options(None, None, "softmax", _mask(steps.mask, n, m))
         | _score(steps.score, queries.shape[1], steps.keys.shape[1]),
     }
     return Section(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Collection, Iterable
 from importlib import resources
 from typing import Any, NamedTuple
@@ -48,6 +49,9 @@ PARTS = (
     Part("learning", ("learning",), needs=("computing", "plot")),
     Part("block", ("block",), ("block",), ("computing",)),
     Part("chapter", ("chapter",), ("chapter",)),
+    Part("shares", ("models/shares",), ("models",)),
+    Part("translation", ("models/translation",), needs=("computing", "shares")),
+    Part("letters", ("models/letters",), needs=("computing", "shares")),
     Part("alignment", ("alignment",), ("alignment",), ("weights",)),
     Part("heads", ("heads",), ("heads",), ("weights",)),
     Part("long", ("long",), ("long",), ("weights",)),
@@ -64,15 +68,22 @@ def needed(views: Iterable[str]) -> list[Part]:
 
 def style(views: Iterable[str]) -> str:
     """Return the style of views."""
-    return "\n".join(asset(f"{name}.css") for part in needed(views) for name in part.styles)
+    styles = "\n".join(asset(f"{name}.css") for part in needed(views) for name in part.styles)
+    return _lean(re.sub(r"/\*.*?\*/", "", styles, flags=re.DOTALL))
 
 
 def script(views: Iterable[str], language: str = "en") -> str:
     """Return the script of views in a language, which starts the page."""
     shown = needed(views)
-    scripts = [asset(f"{name}.js") for part in shown for name in part.scripts]
+    scripts = [_lean(asset(f"{name}.js")) for part in shown for name in part.scripts]
     written = constants([part.name for part in shown], language)
     return "\n".join(['(() => {\n"use strict";', written, *scripts, "regard.start();\n})();"])
+
+
+def _lean(code: str) -> str:
+    """Return a script or a style without comments that are a line, indentation and empty lines: a seventh of it."""
+    lines = (line.strip() for line in code.splitlines())
+    return "\n".join(line for line in lines if line and not line.startswith("//"))
 
 
 def constants(shown: Collection[str], language: str = "en") -> str:

@@ -24,6 +24,7 @@ _TEXT_WIDTH = 80
 _PACKED = (
     "float64",
     "float32",
+    "int8",
     "uint8",
     "uint16",
     "uint32",

@@ -98,6 +98,7 @@ const regard = {
     const types = {
       float64: Float64Array,
       float32: Float32Array,
+      int8: Int8Array,
       uint8: Uint8Array,
       uint16: Uint16Array,
       uint32: Uint32Array,

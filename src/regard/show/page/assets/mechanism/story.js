@@ -106,8 +106,12 @@ function stepsOf({ names, options, result, row, key, decoder, trained }) {
 
 // The state of a trained decoder, of which its query is made.
 function statePart({ states, kind, sizes }, row) {
-  const text = regard.rich(TEXTS.real.state, { ...sizes, numbers: vector(states[row]) });
-  return { formula: kind === "plain" ? "q = s" : "q = s W_Q", text, rows: [] };
+  const text = regard.rich(TEXTS.real[kind === "head" ? "vector" : "state"], {
+    ...sizes,
+    numbers: vector(states[row]),
+  });
+  const formula = { head: "q = x W_Q", plain: "q = s" }[kind] ?? "q = s W";
+  return { formula, text, rows: [] };
 }
 
 function scorePart(names, options, { queries, keys, scores }, row, key) {

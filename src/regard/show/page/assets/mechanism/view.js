@@ -27,11 +27,12 @@ regard.view("mechanism", (root, data, { section }) => {
 function unpacked({ packed, ...data }) {
   const rows = ({ shape, data }) => regard.parts(Array.from(data), shape[1]);
   const parts = Object.fromEntries(Object.entries(packed).map(([name, array]) => [name, rows(regard.array(array))]));
-  const { states, query_weight: weight, keys, values } = parts;
-  const kind = weight ? "projected" : parts.queries ? "given" : "plain";
-  const queries = { projected: () => times(states, weight), given: () => parts.queries, plain: () => states }[kind]();
+  const { states, query_weight: weight, key_weight: ofKeys, value_weight: ofValues, keys, values } = parts;
+  const kind = ofKeys ? "head" : weight ? "projected" : parts.queries ? "given" : "plain";
+  const queries = weight ? times(states, weight) : (parts.queries ?? states);
+  const made = ofKeys && { "Query weights": weight, "Key weights": ofKeys, "Value weights": ofValues };
   const sizes = { state: states[0].length, query: keys[0].length, value: values[0].length };
-  return { ...data, keys, values, queries, trained: { states, kind, sizes } };
+  return { ...data, keys, values, queries, trained: { states, kind, sizes, made } };
 }
 
 function show(view, { data, state }) {
@@ -76,7 +77,7 @@ function computed(view) {
 // Make all parts anew, and fill them. The element that had the focus gets it back.
 function draw(view) {
   const { state, root } = view;
-  const names = state.decoder ? NAMES.decoder : state.trained ? NAMES.trained : NAMES.general;
+  const names = state.decoder ? NAMES.decoder : ofRecurrent(state) ? NAMES.trained : NAMES.general;
   const fixed = Boolean(state.given ?? state.trained); // its numbers are not changed one by one
   const update = () => {
     fill(view);
@@ -152,7 +153,7 @@ function trainedIntroduction(state, redraw) {
     state.row = (state.row + 1) % state.query_labels.length;
     redraw();
   };
-  const texts = [about[0], queries[state.trained.kind], about[1]];
+  const texts = [about[0], queries[state.trained.kind], ...(ofRecurrent(state) ? [about[1]] : [])];
   return regard.intro(texts, state.trained.sizes, state.about, first, next);
 }
 
@@ -356,5 +357,24 @@ function matrices(view, names, pick) {
     (given?.scores ?? !given) && { ...scores, step: 1, set: (result, row) => scores.set(result.scores, row) },
     { ...weights, step: 2, set: (result, row, key) => weights.set(masked(result), row, key) },
     (given?.context ?? !given) && { ...context, step: 3, set: (result, row) => context.set(cut(result.context), row) },
-  ].filter(Boolean);
+    trained?.made && headMatrices(view),
+  ]
+    .flat()
+    .filter(Boolean);
 }
+
+// The queries, keys and values of a trained head, and the matrices that make them: the first numbers of each, all in a file.
+function headMatrices(view) {
+  const { queries, keys, values, query_labels, key_labels, trained } = view.state;
+  const made = { Queries: [queries, query_labels], Keys: [keys, key_labels], Values: [values, key_labels] };
+  const of = Object.entries(trained.made).map(([title, rows]) => [title, [rows]]);
+  return [...Object.entries(made), ...of].map(([title, [rows, rowLabels = []]]) => {
+    const all = () => rows;
+    const note = `${rows.length} \u00d7 ${rows[0].length}`;
+    const part = results({ title, note, rowLabels, all, titles: titlesOf(view, title.toLowerCase()) });
+    const shown = rowLabels.length ? rows : rows.slice(0, SHORTENED);
+    return { ...part, step: 1, set: () => part.set(shown.map(shortened)) };
+  });
+}
+
+const ofRecurrent = ({ trained }) => Boolean(trained) && trained.kind !== "head";

@@ -1,0 +1,89 @@
+// The decoder of a trained model at one word, to the end: what it looks back at, what it computes of that, and the words
+// that it predicts, of which one is written and read at the next step.
+
+regard.view("translation", (root, data, { section }) => {
+  const texts = TEXTS.translation;
+  const style = texts.styles[data.style];
+  const { source, target, predicted } = data;
+  const weights = rowsOfPacked(data.weights);
+  const vectors = data.vectors.map(({ name, first, shades }) => ({ name, first, shades: rowsOfPacked(shades) }));
+  const freshWord = () => ({ word: data.row });
+  const view = { state: freshWord() };
+  const choose = (row) => {
+    view.state.word = row;
+    fill();
+    regard.changed();
+  };
+
+  const words = regard.choices(
+    texts.written,
+    target.map((label, i) => [i, bdi(label)]),
+    data.row,
+    choose,
+  );
+  const next = el("button.primary", { onclick: () => choose((view.state.word + 1) % target.length) }, texts.next);
+  const told = el("p.sentence", { "aria-live": "polite", dir: "auto" });
+  const [looked, computed, listed] = [el("div.shares"), el("div"), el("div.shares")];
+  const back = el("p.goes-back");
+  const card = (title, text, ...content) => el("div.step-card", el("h3", title), text && el("p.soft", text), content);
+  const exported = regard.exports(texts.looks, () => ({
+    table: () => ({ rows: target, columns: source, numbers: weights }),
+  }));
+  root.append(
+    el("p", el("span.soft", texts.source), " ", bdi(source.join(" "))),
+    el("div.row", el("span.soft", texts.written), words.element, next),
+    told,
+    el(
+      "div.decoder-steps",
+      card([texts.looks, " ", exported], regard.rich(style.says), looked),
+      card(texts.computes, "", computed),
+      card(texts.predicts, regard.formula(texts.formula), listed, back),
+    ),
+  );
+
+  const fill = () => {
+    const { word } = view.state;
+    words.set(word);
+    put(told, sentence(target[word], source, weights[word]));
+    put(looked, shareRows(source.map((label, j) => ({ label, share: weights[word][j] }))));
+    const strips = vectors.map(({ name, first, shades }) => [name, first[word], shades[word]]);
+    put(
+      computed,
+      strips.map(([name, first, shades]) => strip(texts.vectors[name], style[name], first, shades)),
+    );
+    const [labels, shares] = [0, 1].map((part) => predicted[word].map((row) => row[part]));
+    put(listed, largestShares(labels, shares, texts.others, [labels.indexOf(target[word])]));
+    const last = word === target.length - 1;
+    put(
+      back,
+      regard.filledWith(last ? texts.last : texts.back, {
+        word: bdi(target[word]),
+        next: bdi(target[word + 1] ?? ""),
+        end: regard.term(END),
+      }),
+    );
+  };
+  regard.onTheme(fill);
+  regard.keepFields(section, view, freshWord, { word: regard.CODES.integer(target.length) }, fill, ["word"]);
+  fill();
+  return { look: () => choose(data.row) };
+});
+
+const rowsOfPacked = (array) => {
+  const { shape, data } = regard.array(array);
+  return regard.parts(Array.from(data), shape[1]);
+};
+
+// A vector at its true size: a cell for each number, darker the further it is from 0, and the first of them as text.
+function strip(name, formula, first, shades) {
+  const canvas = el("canvas", { "aria-hidden": "true" });
+  regard.paint(canvas, shades, shades.length, 1, 255);
+  const head = el("div.strip-head", el("span", name), formula && regard.formula(formula));
+  const numbers = first.map((x) => regard.format(x, 2)).join(", ");
+  return el(
+    "div.strip",
+    head,
+    canvas,
+    el("div.soft", filled(TEXTS.translation.size, { n: shades.length, first: numbers })),
+  );
+}
