@@ -154,7 +154,7 @@ function trainedIntroduction(state, redraw) {
     redraw();
   };
   const texts = [about[0], queries[state.trained.kind], ...(ofRecurrent(state) ? [about[1]] : [])];
-  return regard.intro(texts, state.trained.sizes, state.about, first, next);
+  return regard.intro(texts, state.trained.sizes, state.about, ofRecurrent(state) && first, next);
 }
 
 function reorder(state, order) {

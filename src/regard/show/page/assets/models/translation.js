@@ -31,7 +31,7 @@ regard.view("translation", (root, data, { section }) => {
   }));
   root.append(
     el("p", el("span.soft", texts.source), " ", bdi(source.join(" "))),
-    el("div.row", el("span.soft", texts.written), words.element, next),
+    el("div.row.written", el("span.soft", texts.written), words.element, next),
     told,
     el(
       "div.decoder-steps",
