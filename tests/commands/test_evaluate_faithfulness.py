@@ -63,6 +63,7 @@ def test_the_figures_are_those_of_the_functions(pairs: list[str], capsys: pytest
     assert printed.count("Spearman") == 1
 
 
+@pytest.mark.slow
 def test_a_transformer_has_no_posterior_and_an_ensemble_no_contributions(pairs: list[str]) -> None:
     Seq2Seq(family="transformer", network=TRANSFORMER, epochs=1).fit(SOURCES, TARGETS).save("transformer")
     assert list(measured(["evaluate", "transformer", *pairs[2:]]))[1:] == [

@@ -204,12 +204,8 @@ def test_chance_is_what_random_weights_give() -> None:
 def test_the_interval_has_the_mean_of_the_population_as_often_as_it_says() -> None:
     rng, held = np.random.default_rng(4), 0
     for _ in range(200):
-        weights = rng.random((60, 2))
-        needed = np.where(
-            rng.random(60)[:, None] < 0.7, weights, weights[:, ::-1]
-        )  # the top is right in 70 %
-        top = attribution.agreement(weights, needed, samples=300, rng=rng).top
-        held += top.low <= 0.7 <= top.high
+        measure = attribution.bootstrap(rng.random((60, 1)) < 0.7, samples=300, rng=rng)
+        held += measure.low <= 0.7 <= measure.high
     assert 0.88 < held / 200 < 0.99
 
 

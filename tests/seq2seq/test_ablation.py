@@ -9,7 +9,7 @@ import pytest
 
 from regard.seq2seq import Seq2Seq
 
-SOURCES = ["a b c", "b c", "c a a", "b", "a c b b"]
+SOURCES = ["a b c", "c a a"]
 TARGETS = [text.upper() for text in SOURCES]
 SIZES = {"embedding": 6, "encoder": 4, "decoder": 8}
 TRANSFORMER = {"model_size": 8, "heads": 2, "feedforward_size": 8, "encoder_layers": 1, "decoder_layers": 2}
@@ -57,7 +57,6 @@ def test_the_loss_rises_by_what_a_model_without_the_head_loses(
     for reader in readers:
         parameters[reader][slice(4 * head, 4 * head + 4) if name == "transformer" else slice(None)] = 0
     assert getattr(ablation, kind)[layer, head] == pytest.approx(loss(model) - ablation.loss, abs=1e-6)
-    assert model.ablate(SOURCES, TARGETS)._asdict()[kind][layer, head] == 0
 
 
 @pytest.mark.parametrize("name", NETWORKS)
@@ -94,12 +93,16 @@ def test_contributions_are_the_lengths_of_the_vectors_that_are_added(name: str) 
     (translation,) = model.align(["c a b"], ["C A"])
     lengths, p = model.contributions(translation), model.network.parameters
     assert lengths.shape == translation.alignment.shape
-    if name == "transformer":
-        return
-    steps = model.decoder_steps(translation)
+    heads = [{"layer": 1, "head": 1}, {"layer": 1, "head": 2}] if name == "transformer" else [{}]
+    steps = [model.decoder_steps(translation, **place) for place in heads]
     for i, j in np.ndindex(lengths.shape):
-        vector = steps.attend().weights[i, j] * steps.values[j]
-        added = [vector @ p[reader] for reader in p if reader in ("decoder_context", "readout_context")]
+        vectors = [each.attend().weights[i, j] * each.values[j] for each in steps]
+        if name == "transformer":
+            added = [np.concatenate(vectors) @ p["decoder_0_source_out"]]
+        else:
+            added = [
+                vectors[0] @ p[reader] for reader in p if reader in ("decoder_context", "readout_context")
+            ]
         assert lengths[i, j] == pytest.approx(np.linalg.norm(np.concatenate(added)), rel=1e-5)
 
 

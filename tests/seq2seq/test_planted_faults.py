@@ -92,7 +92,7 @@ def test_two_heads_that_cancel_each_other() -> None:
     assert joint.argmax(axis=1).tolist() == [0, 1, 2, 3, 4]
 
 
-SOURCES = ["a b c", "b c", "c a a", "b", "a c b b"] * 4
+SOURCES = ["a b c", "c a a", "b c c"]
 TARGETS = [text.upper() for text in SOURCES]
 TRANSFORMER = {"model_size": 8, "heads": 2, "feedforward_size": 8, "encoder_layers": 1, "decoder_layers": 1}
 SMALL = {"embedding": 8, "encoder": 8, "decoder": 16, "attention": 8, "style": "bahdanau"}
