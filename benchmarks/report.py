@@ -537,6 +537,54 @@ def alignments() -> list[str]:
     return [*table(heads, lines), "", source("alignment", "alignment-ensemble")]
 
 
+def faithfulness() -> list[str]:
+    """How often the most important input is the most needed one, how ranks agree, and what tokens lose."""
+    columns = [("top", kind) for kind in ("weights", "posterior", "contribution", "random")]
+    columns += [("correlation", kind) for kind in ("weights", "posterior")]
+    columns += [("comprehensiveness", kind) for kind in ("weights", "erasure", "random")]
+    lines = []
+    for row in rows("faithfulness", kind="weights"):
+        model = {key: row[key] for key in ("task", "network", "guided")}
+        of_kind = {found["kind"]: found for found in rows("faithfulness", **model)}
+        if row["task"] == "planted":
+            continue
+        name = f"{row['task']}, {row['network']}{', guided' * row['guided']}"
+        right = f"{100 * middle(row['right']):.0f}"
+        cells = (interval(of_kind[kind][field], field) if kind in of_kind else "-" for field, kind in columns)
+        lines.append([name, str(row["seeds"]), right, *cells])
+    heads = [f"{'ranks' if field == 'correlation' else 'lost'}: {kind}" for field, kind in columns[4:]]
+    return [
+        *table(["", "models", "right, %", *(f"{kind}, %" for _, kind in columns[:4]), *heads], lines),
+        "",
+        source("faithfulness"),
+    ]
+
+
+def interval(figures: Sequence[float], field: str) -> str:
+    """Return a mean with its interval; a share in percent."""
+    low, value, high = (100 * x for x in figures) if field == "top" else figures
+    return "{1:.{0}f} ({2:.{0}f} to {3:.{0}f})".format(0 if field == "top" else 2, value, low, high)
+
+
+def planted() -> list[str]:
+    """How often each kind of importance names the letter that is known to matter."""
+    found = [row for row in rows("faithfulness", task="planted") if "planted" in row]
+    kinds = unique(row["kind"] for row in found)
+    lines = [
+        [
+            name,
+            *(
+                interval(row["planted"], "top")
+                for kind in kinds
+                for row in found
+                if (row["network"], row["kind"]) == (name, kind)
+            ),
+        ]
+        for name in unique(row["network"] for row in found)
+    ]
+    return table(["names the letter that matters, %", *kinds], lines)
+
+
 SIZES = ((500, 500), (3000, 3000), (20_000, 6000), (1_000_000, 30_000))
 
 
@@ -649,6 +697,8 @@ BLOCKS: dict[str, Callable[[], list[str]]] = {
         ),
         *(
             alignments,
+            faithfulness,
+            planted,
             model_sizes,
             kernel_summary,
             kernel_rows,
