@@ -115,7 +115,10 @@ def test_a_beginning_is_typed_and_the_model_goes_on(model: Any, accessible: Any)
         float(text.split(": ")[1].removesuffix("\u00a0%")) if "\u2248" not in text else 0 for text in tints
     ]
     np.testing.assert_allclose(seen, 100 * weights[1, 2, -1], atol=0.051)
-    model.locator(".letter").nth(3).click()
+    model.locator(".letter").nth(1).focus()
+    for key in ("ArrowRight", "ArrowRight", "Enter"):
+        model.keyboard.press(key)
+    assert model.evaluate("document.activeElement.textContent") == "n"
     assert model.locator(".letter").nth(4).get_attribute("aria-label").endswith(": comes later")
     assert "n attends" in model.locator(".sentence").inner_text()
     model.get_by_role("slider", name="Temperature").fill("0")

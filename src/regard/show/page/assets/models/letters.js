@@ -191,13 +191,14 @@ regard.view("letters", (root, data, { section }) => {
     const line = weights[Math.floor(head / model.heads)][head % model.heads][from];
     const top = regard.darkest(line, from + 1);
     const cells = read.map((name, t) => {
-      const cell = el("button.letter", { "aria-pressed": String(t === from), onclick: () => change({ letter: t }) });
+      const known = { "aria-pressed": String(t === from), "data-part": `letter-${t}` };
+      const cell = el("button.letter", { ...known, onclick: () => change({ letter: t }) });
       regard.tint(cell, t > from ? null : line[t], top);
       cell.setAttribute("aria-label", `${visibleLetter(name)}: ${t > from ? texts.later : regard.percent(line[t])}`);
       return put(cell, visibleLetter(name));
     });
-    put(row, cells);
     regard.roving([cells]);
+    regard.renew(row, cells);
     const seen = read.slice(0, from + 1).map(visibleLetter);
     put(told, sentence(visibleLetter(read[from]), seen, line.slice(0, from + 1)));
   };
